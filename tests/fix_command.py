@@ -126,10 +126,10 @@ def erase(data_dir: Path) -> None:
 def descendants(pid: int) -> set[int]:
     """Return the processes that a process started, directly or not."""
     parents = {int(entry.name): _stat(int(entry.name)) for entry in Path("/proc").iterdir() if entry.name.isdigit()}
-    found = {pid}
-    while grown := {child for child, stat in parents.items() if stat is not None and stat[1] in found} - found:
-        found |= grown
-    return found - {pid}
+    results = {pid}
+    while grown := {child for child, stat in parents.items() if stat is not None and stat[1] in results} - results:
+        results |= grown
+    return results - {pid}
 
 
 def alive(pid: int) -> bool:

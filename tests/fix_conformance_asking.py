@@ -71,12 +71,12 @@ def asking(
 
 def responses(params: types.CallToolRequestParams | types.GetPromptRequestParams) -> dict[str, Any]:
     """Return what the client answered, as JSON, as far as it is what was asked for."""
-    found = {}
+    results = {}
     for name, answer in (params.input_responses or {}).items():
         value = answer if isinstance(answer, dict) else answer.model_dump(by_alias=True, mode="json", exclude_none=True)
         if value.keys() & {"action", "content", "roots"}:
-            found[name] = value
-    return found
+            results[name] = value
+    return results
 
 
 def said(text: str) -> types.CallToolResult:
@@ -108,8 +108,8 @@ async def by_capability(context: Context, params: types.CallToolRequestParams) -
 
 
 def _content(answer: dict[str, Any]) -> dict[str, Any]:
-    found = answer.get("content")
-    return found if isinstance(found, dict) else {}
+    result = answer.get("content")
+    return result if isinstance(result, dict) else {}
 
 
 ASKING: dict[str, Work] = {
@@ -144,7 +144,7 @@ ASKING: dict[str, Work] = {
 async def asking_prompt(params: types.GetPromptRequestParams) -> types.GetPromptResult | types.InputRequiredResult:
     given = responses(params)
     if "user_context" not in given:
-        asked: dict[str, Any] = {"user_context": elicitation("What context should the prompt use?", "context")}
-        return types.InputRequiredResult(input_requests=asked)
+        fields: dict[str, Any] = {"user_context": elicitation("What context should the prompt use?", "context")}
+        return types.InputRequiredResult(input_requests=fields)
     text = f"Use this context: {_content(given['user_context']).get('context')}"
     return types.GetPromptResult(messages=[types.PromptMessage(role="user", content=types.TextContent(text=text))])

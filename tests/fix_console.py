@@ -256,6 +256,6 @@ def filled(page: httpx.Response, step: str) -> dict[str, str]:
     """Return what the first form of a step would send."""
     reader = _Fields()
     reader.feed(page.text)
-    found = [form for form in reader.forms if form.get("step") == step]
-    assert found, page.text
-    return found[0]
+    results = [form for form in reader.forms if form.get("step") == step]
+    assert results, page.text
+    return results[0]

@@ -117,8 +117,8 @@ async def backed_up(data_dir: Path, environment: Mapping[str, str]) -> Backup:
     """Make a backup of a cluster that runs."""
     folder = BackupRepository(Path(environment["SKEIN_BACKUP_DIR"]))
     with folder.write_lock():
-        async with open_source(data_dir, environment) as found:
-            return await base_backup.create_backup(folder, found, environment, on_progress=lambda _done, _whole: None)
+        async with open_source(data_dir, environment) as source:
+            return await base_backup.create_backup(folder, source, environment, on_progress=lambda _done, _whole: None)
 
 
 def _hear_nothing(_said: str) -> None:

@@ -145,8 +145,8 @@ class Fleet:
 
     def __getitem__(self, service: str) -> Replica:
         """Return the service's one replica."""
-        (found,) = (each for each in self.replicas.values() if each.service == service)
-        return found
+        (result,) = (each for each in self.replicas.values() if each.service == service)
+        return result
 
     @property
     def pids(self) -> dict[tuple[str, int], int]:
@@ -305,7 +305,7 @@ async def running_fleet(environment: Mapping[str, str], *, python: str = sys.exe
                 try:
                     yield fleet
                 finally:
-                    left = [each for each in fleet.replicas.values() if each.is_running]
-                    await asyncio.gather(*(each.kill() for each in left))
+                    remaining = [each for each in fleet.replicas.values() if each.is_running]
+                    await asyncio.gather(*(each.kill() for each in remaining))
     finally:
         shutil.rmtree(folder, ignore_errors=True)

@@ -155,11 +155,11 @@ class Load:
 
     async def differing(self, *, newest: int = 12) -> list[str]:
         """Repeat each caller's newest writes; return those that are answered otherwise than the first time."""
-        found: list[str] = []
+        results: list[str] = []
         for caller in range(self.callers):
             own = [w for w in self.acknowledged if w.request.request_id.startswith(f"{self.name}-{caller}-")]
-            found += [w.request.request_id for w in own[-newest:] if _effect(await self.do(w)) != _effect(w.answer)]
-        return found
+            results += [w.request.request_id for w in own[-newest:] if _effect(await self.do(w)) != _effect(w.answer)]
+        return results
 
     async def transcripts(self) -> tuple[list[list[str]], list[list[str]]]:
         """Return what the callers' sessions hold, and what they were told, in order."""
@@ -172,12 +172,12 @@ class Load:
         return held, told
 
     async def _absent(self, memory_ids: list[str]) -> list[str]:
-        found: list[str] = []
+        results: list[str] = []
         for start in range(0, len(memory_ids), _AT_ONCE):
             part = memory_ids[start : start + _AT_ONCE]
             answer = await self.client.memories.BatchGetMemories(memory_pb2.BatchGetMemoriesRequest(memory_ids=part))
-            found += answer.not_found
-        return found
+            results += answer.not_found
+        return results
 
 
 def _memories(key: str, count: int) -> list[memory_pb2.Memory]:

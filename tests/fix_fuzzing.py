@@ -181,10 +181,10 @@ class Fuzzer:
 
     async def fault(self, attempt: Attempt) -> str:
         """Make a call; return what is wrong with its answer, "" for nothing."""
-        found = (await self.send(attempt)).fault(
+        result = (await self.send(attempt)).fault(
             "" if attempt.caller in {VIEWER, OPERATOR_ITSELF} else self.victim.marker
         )
-        return f"{found}\n    {attempt}" if found else ""
+        return f"{result}\n    {attempt}" if result else ""
 
     async def renew(self, path: str) -> None:
         """Forget what the calls of an RPC may have changed, so that the next ones find it as it was."""
@@ -213,11 +213,11 @@ class Fuzzer:
         """Return a digest of each table's rows of the victim."""
         connection = await asyncpg.connect(dsn=self._cluster.postgres.url(user="postgres", database="skein"))
         try:
-            found = await rows_of(connection, self.victim.tenant.tenant_id)
+            result = await rows_of(connection, self.victim.tenant.tenant_id)
         finally:
             await connection.close()
         # A viewer may export what it reads, which is an event.
-        return {name: digest for name, digest in found.items() if name != "memory.changes"}
+        return {name: digest for name, digest in result.items() if name != "memory.changes"}
 
     async def _request(self, path: str) -> tuple[Message, set[str]]:
         try:

@@ -114,8 +114,8 @@ class Issuer:
         return 200, {"keys": [{**key.as_dict(private=False), "use": "sig"} for key in self.keys]}
 
     def _user(self, authorization: str) -> tuple[int, object]:
-        found = self.github.get(authorization.removeprefix("Bearer "))
-        return (401, {"message": "Bad credentials"}) if found is None else (200, found[1])
+        result = self.github.get(authorization.removeprefix("Bearer "))
+        return (401, {"message": "Bad credentials"}) if result is None else (200, result[1])
 
     def _token(self, authorization: str, body: bytes) -> tuple[int, object]:
         expected = base64.b64encode(f"{GITHUB_CLIENT_ID}:{GITHUB_SECRET}".encode()).decode()

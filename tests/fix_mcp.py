@@ -59,8 +59,8 @@ class Mcp:
 
     async def error(self, method: str, params: dict[str, Any] | None = None) -> dict[str, Any]:
         """Return the error of a request."""
-        found: dict[str, Any] = (await self.send(method, params)).json()["error"]
-        return found
+        result: dict[str, Any] = (await self.send(method, params)).json()["error"]
+        return result
 
     async def call(self, name: str, **arguments: Any) -> dict[str, Any]:
         """Return the structured answer of a tool that did what it was asked."""

@@ -80,8 +80,8 @@ def outcome(report: Any, kind: str) -> tuple[int, int, int]:
 
 def changed(report: Any, table: str, column: str) -> dict[str, int]:
     """Return how a column's values were changed on the way, and how often."""
-    found = [entry for entry in report["coerced"] if (entry["table"], entry["column"]) == (table, column)]
-    return {entry["how"]: entry["count"] for entry in found}
+    results = [entry for entry in report["coerced"] if (entry["table"], entry["column"]) == (table, column)]
+    return {entry["how"]: entry["count"] for entry in results}
 
 
 def left(report: Any) -> dict[str, int]:
@@ -128,8 +128,8 @@ async def refusal_of(form: str, source: str) -> str:
     """Open a source that cannot be read; return what is said of it."""
 
     def opened() -> None:
-        with FORMATS[form].open(source) as found:
-            found.tenants()
+        with FORMATS[form].open(source) as result:
+            result.tenants()
 
     with pytest.raises(SourceInvalid) as caught:
         await asyncio.to_thread(opened)

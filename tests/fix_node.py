@@ -22,10 +22,10 @@ PATIENCE_SECONDS = 100.0
 
 def tool(name: str) -> str:
     """Find a program; a missing one fails the test, because a skipped one would go unnoticed."""
-    found = shutil.which(name)
-    if found is None:
+    program = shutil.which(name)
+    if program is None:
         pytest.fail(f"{name} is not on the search path; run these tests with: make test-edge")
-    return found
+    return program
 
 
 def version_of(package: str) -> str:

@@ -60,7 +60,7 @@ class App:
         )
 
     def asks(self, scope: str = "memory.read memory.write", **more: Any) -> oauth_pb2.CreateAuthorizationRequest:
-        asked = {
+        fields = {
             "client_id": self.client.client_id,
             "redirect_uri": REDIRECT,
             "response_type": "code",
@@ -69,7 +69,7 @@ class App:
             "code_challenge": challenge_of(VERIFIER),
             "code_challenge_method": "S256",
         }
-        return oauth_pb2.CreateAuthorizationRequest(**{**asked, **more})
+        return oauth_pb2.CreateAuthorizationRequest(**{**fields, **more})
 
     async def code(
         self, account: Account, tenant: Tenant | None, scope: str = "memory.read memory.write", **more: Any

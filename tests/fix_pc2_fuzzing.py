@@ -155,7 +155,7 @@ def requests_of(port: int, things: dict[str, str]) -> list[dict[str, Any]]:
 
 def messages(port: int, things: dict[str, str], others: list[str], count: int, number: int) -> list[SentMessage]:
     """Make so many messages for each valid request of a port: the same ones for the same `number`, but for the ids."""
-    found = []
+    results = []
     for place, origin in enumerate(requests_of(port, things)):
         names = [*things.values(), *others]
 
@@ -170,8 +170,8 @@ def messages(port: int, things: dict[str, str], others: list[str], count: int, n
                 case _:
                     return SentMessage(port, (*route, body))
 
-        found += examples(sent(), count, number + place)
-    return found
+        results += examples(sent(), count, number + place)
+    return results
 
 
 def fault(sent: SentMessage, frames: list[bytes], foreign: str) -> str:
@@ -212,7 +212,7 @@ def _misfit(port: int, answer: Any) -> str:
 async def faults_of(assistant: Assistant, sent: list[SentMessage], foreign: str, *, peers: int = 8) -> list[str]:
     """Send messages of one port, several at once, each of which must be answered; return what is wrong."""
     waiting = sent[::-1]
-    found: list[str] = []
+    results: list[str] = []
 
     async def ask_by_turns() -> None:
         async with assistant.socket(zmq.DEALER, sent[0].port) as peer:
@@ -220,12 +220,12 @@ async def faults_of(assistant: Assistant, sent: list[SentMessage], foreign: str,
                 one = waiting.pop()
                 await peer.send_multipart(one.frames)
                 if wrong := await _wrong(peer, one, foreign):
-                    found.append(f"{wrong}\n    {one}")
+                    results.append(f"{wrong}\n    {one}")
                     if wrong == "silence":
                         return
 
     await asyncio.gather(*(ask_by_turns() for _ in range(peers)))
-    return found
+    return results
 
 
 async def _wrong(peer: zmq.asyncio.Socket, sent: SentMessage, foreign: str) -> str:

@@ -33,11 +33,11 @@ class _Link:
 
     def reset(self) -> None:
         for writer in (self.client, self.server):
-            found = writer.get_extra_info("socket")
+            result = writer.get_extra_info("socket")
             # It may be closed already.
             with suppress(OSError):
-                if found is not None and found.family == socket.AF_INET:
-                    found.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _LINGER_NOT)
+                if result is not None and result.family == socket.AF_INET:
+                    result.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _LINGER_NOT)
             writer.transport.abort()
 
 

@@ -128,11 +128,11 @@ class Deployment:
     async def usage(self) -> int:
         """Return how many messages count for the tenant."""
         async with self.server.database.superuser() as connection:
-            found = await connection.fetchval(
+            result = await connection.fetchval(
                 "SELECT coalesce(sum(amount), 0)::bigint FROM session.usage WHERE kind = 'messages' AND tenant_id = $1",
                 self.server.tenant_id,
             )
-        return int(found)
+        return int(result)
 
     async def marked(self) -> list[str]:
         """Return the tables that hold the marker still."""

@@ -141,21 +141,21 @@ async def serving(database: TestDatabase, **environment: str) -> AsyncIterator[T
 @asynccontextmanager
 async def with_organization(database: TestDatabase) -> AsyncIterator[Tenancy]:
     """Run the service with one organization while the block runs."""
-    async with serving(database) as found:
+    async with serving(database) as result:
         request = tenancy_pb2.CreateOrganizationRequest(organization=tenancy_pb2.Organization(slug="default"))
-        await found.calls(OPERATOR).CreateOrganization(request)
-        yield found
+        await result.calls(OPERATOR).CreateOrganization(request)
+        yield result
 
 
 @pytest.fixture
 async def tenancy(database: TestDatabase) -> AsyncIterator[Tenancy]:
     """A tenancy service of the test's own."""
-    async with with_organization(database) as found:
-        yield found
+    async with with_organization(database) as result:
+        yield result
 
 
 @pytest.fixture(scope="module")
 async def shared_tenancy(server: Server, template: str) -> AsyncIterator[Tenancy]:
     """A tenancy service for tests that look at tenants of their own alone."""
-    async with fresh_database(server, template) as database, with_organization(database) as found:
-        yield found
+    async with fresh_database(server, template) as database, with_organization(database) as result:
+        yield result

@@ -186,9 +186,9 @@ def forms_of(page: httpx.Response) -> list[Form]:
 
 def form_of(page: httpx.Response, step: str) -> Form:
     """Return the form of a step."""
-    found = [form for form in forms_of(page) if form.fields.get("step") == step]
-    assert found, page.text
-    return found[0]
+    results = [form for form in forms_of(page) if form.fields.get("step") == step]
+    assert results, page.text
+    return results[0]
 
 
 def step_of(page: httpx.Response) -> str:

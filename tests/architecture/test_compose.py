@@ -39,8 +39,8 @@ def environment(name: str) -> dict[str, str]:
 
 
 def depends_on(name: str) -> dict[str, dict[str, str]]:
-    found: dict[str, dict[str, str]] | list[str] = SERVICES[name].get("depends_on", {})
-    return found if isinstance(found, dict) else {each: {"condition": "service_started"} for each in found}
+    result: dict[str, dict[str, str]] | list[str] = SERVICES[name].get("depends_on", {})
+    return result if isinstance(result, dict) else {each: {"condition": "service_started"} for each in result}
 
 
 def test_the_file_is_of_the_compose_specification() -> None:

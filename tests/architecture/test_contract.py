@@ -132,9 +132,9 @@ def test_the_access_table_has_one_rule_for_each_rpc_and_no_other() -> None:
 
 
 def test_rules_speak_of_permissions_that_exist() -> None:
-    asked = {rule.permission for rule in ACCESS_RULES.values() if rule.permission is not None}
+    requests = {rule.permission for rule in ACCESS_RULES.values() if rule.permission is not None}
 
-    assert asked <= OPERATOR_PERMISSIONS | SYSTEM_PERMISSIONS | {ACCOUNT}
+    assert requests <= OPERATOR_PERMISSIONS | SYSTEM_PERMISSIONS | {ACCOUNT}
 
 
 def test_each_role_may_do_what_the_roles_below_it_may() -> None:
@@ -237,13 +237,13 @@ def test_every_error_reason_is_explained() -> None:
 def test_every_reason_named_in_a_comment_exists() -> None:
     known = {name.removeprefix("ERROR_REASON_") for name in dict(errors_pb2.ErrorReason.items())}
     codes = "INVALID_ARGUMENT|NOT_FOUND|ALREADY_EXISTS|FAILED_PRECONDITION|ABORTED|UNAUTHENTICATED|PERMISSION_DENIED"
-    found = [
+    results = [
         (path.name, reason)
         for path, text in SOURCES.items()
         for listed in re.findall(rf"- (?:{codes}),([^\n]*?)(?=(?: - [A-Z])|:|\.|\n)", re.sub(r"\n\s*//", " ", text))
         for reason in re.findall(r"[A-Z][A-Z_]{5,}", listed)
     ]
 
-    assert found
-    for name, reason in found:
+    assert results
+    for name, reason in results:
         assert reason in known, f"{name}: {reason}"

@@ -96,10 +96,10 @@ def test_the_image_does_without_the_embedded_postgres() -> None:
 
 def test_prometheus_looks_at_every_service_on_its_admin_port() -> None:
     (job,) = (job for job in PROMETHEUS["scrape_configs"] if job["job_name"] == "skein")
-    (found,) = job["dns_sd_configs"]
+    (result,) = job["dns_sd_configs"]
 
-    assert sorted(found["names"]) == sorted(registry.NAMES)
-    assert found["port"] == fix_settings.FIELDS["SKEIN_ADMIN_PORT"]
+    assert sorted(result["names"]) == sorted(registry.NAMES)
+    assert result["port"] == fix_settings.FIELDS["SKEIN_ADMIN_PORT"]
     assert {relabel["target_label"] for relabel in job["relabel_configs"]} == {"process"}
 
 

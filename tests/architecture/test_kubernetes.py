@@ -40,8 +40,8 @@ def documents(path: Path) -> list[dict[str, Any]]:
 
 
 def kustomization(folder: str) -> dict[str, Any]:
-    (found,) = documents(FOLDER / folder / "kustomization.yaml")
-    return found
+    (result,) = documents(FOLDER / folder / "kustomization.yaml")
+    return result
 
 
 OBJECTS = [
@@ -62,8 +62,8 @@ DEPLOYMENTS, SERVICES, POLICIES = named("Deployment"), named("Service"), named("
 
 
 def container(name: str) -> dict[str, Any]:
-    (found,) = DEPLOYMENTS[name]["spec"]["template"]["spec"]["containers"]
-    return dict(found)
+    (result,) = DEPLOYMENTS[name]["spec"]["template"]["spec"]["containers"]
+    return dict(result)
 
 
 def environment(name: str) -> dict[str, str]:
@@ -100,13 +100,13 @@ def peers(rule: dict[str, Any], side: str) -> Iterator[dict[str, str]]:
 
 def edges(name: str, direction: str, side: str) -> dict[str, set[Any]]:
     """Return the services that a policy names, each with the ports."""
-    found: dict[str, set[Any]] = {}
+    results: dict[str, set[Any]] = {}
     for rule in policy_of(name)[direction]:
         for selected in peers(rule, side):
             if selected.items() >= PART_OF.items():
                 ports = {port["port"] for port in rule["ports"]}
-                found.setdefault(selected["app.kubernetes.io/name"], set()).update(ports)
-    return found
+                results.setdefault(selected["app.kubernetes.io/name"], set()).update(ports)
+    return results
 
 
 def code_of(name: str) -> str:
@@ -426,9 +426,11 @@ def test_each_service_connects_as_its_own_role_with_the_password_that_the_operat
 
 
 def test_a_pooler_is_before_every_pool_and_what_listens_goes_past_it() -> None:
-    found = [(each["target"], yaml.safe_load(each["patch"])) for each in kustomization("components/pooler")["patches"]]
-    patches = {target["name"]: patch for target, patch in found if target["kind"] == "Deployment"}
-    ((certificates,),) = (patch for target, patch in found if target["kind"] == "Cluster")
+    results = [
+        (each["target"], yaml.safe_load(each["patch"])) for each in kustomization("components/pooler")["patches"]
+    ]
+    patches = {target["name"]: patch for target, patch in results if target["kind"] == "Deployment"}
+    ((certificates,),) = (patch for target, patch in results if target["kind"] == "Cluster")
     direct = {name for name, patch in patches.items() if any("DIRECT" in str(each["value"]) for each in patch)}
     parameters = named("Pooler")["pooler"]["spec"]["pgbouncer"]["parameters"]
 

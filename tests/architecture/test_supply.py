@@ -36,8 +36,8 @@ PINS = re.compile(r"^([a-z0-9-]+)==([^ \\]+)(?: ; ([^\\\n]+))?", re.MULTILINE)
 
 def pins(path: Path) -> dict[str, str]:
     """Return what a lock installs on the image's platform."""
-    found = PINS.findall(path.read_text("utf-8"))
-    return {name: version for name, version, marker in found if not marker or Marker(marker.strip()).evaluate(LINUX)}
+    matches = PINS.findall(path.read_text("utf-8"))
+    return {name: version for name, version, marker in matches if not marker or Marker(marker.strip()).evaluate(LINUX)}
 
 
 def test_the_bill_of_materials_is_what_the_image_s_lock_installs() -> None:

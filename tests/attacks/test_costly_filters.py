@@ -64,16 +64,16 @@ def listing(where: str, page_token: str = "", order_by: str = "") -> memory_pb2.
 
 @pytest.mark.parametrize("order_by", ["", "importance desc"])
 async def test_a_page_ends_where_its_conditions_have_scanned_enough(full_tenant: Tenant, order_by: str) -> None:
-    found, pages, token = 0, 0, ""
+    result, pages, token = 0, 0, ""
     while True:
         page = await full_tenant.memory.ListMemories(listing(FIFTY, token, order_by), timeout=DEADLINE_SECONDS)
-        found, pages, token = found + len(page.memories), pages + 1, page.next_page_token
+        result, pages, token = result + len(page.memories), pages + 1, page.next_page_token
         if not token or pages * MOST_OF_A_PAGE >= MEMORIES_READ:
             break
 
     assert pages >= MEMORIES_READ // MOST_OF_A_PAGE
     # Every memory is reached by and by.
-    assert token or found == 1
+    assert token or result == 1
 
 
 async def test_a_tenant_that_scans_more_than_its_share_is_refused_and_told_when_to_come_back(

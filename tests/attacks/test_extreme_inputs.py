@@ -127,11 +127,11 @@ def test_a_watch_takes_no_step_for_each_letter_of_a_long_text() -> None:
 
     sys.setprofile(count)
     try:
-        found = matches(condition, {"content": "İΣ" * 50_000})
+        result = matches(condition, {"content": "İΣ" * 50_000})
     finally:
         sys.setprofile(None)
 
-    assert not found
+    assert not result
     assert steps < 50 * 100
 
 

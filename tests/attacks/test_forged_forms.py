@@ -93,12 +93,12 @@ async def every_form(web: Web, stranger: Web, tenant: Tenant) -> list[FilledForm
     client_id = (await web.register())["client_id"]
     authorize = authorize_url(client_id, Pkce())
     console = f"/console/{tenant.tenant_id}"
-    found = []
+    results = []
     for url in (authorize, "/device", "/", "/account/reset", "/account/invitation?token=t", "/account/verify?token=t"):
-        found += await forms_on(stranger, url)
+        results += await forms_on(stranger, url)
     for url in (authorize, "/device", "/account/invitation?token=t", *(f"{console}/{page}" for page in PAGES)):
-        found += await forms_on(web, url)
-    return found
+        results += await forms_on(web, url)
+    return results
 
 
 PAGES = ("keys", "policy", "conflicts")

@@ -114,12 +114,12 @@ async def test_invented_keys_cost_neither_a_query_nor_an_event_each(
     before = lookups()
 
     async with calling_from(cluster.addresses["http"], address) as client:
-        found = await answers(client, forged)
+        actual_answers = await answers(client, forged)
         # A key that was not seen before, from the same address.
         fresh = await tenant.auth.CreateApiKey(auth_pb2.CreateApiKeyRequest(display_name="honest"))
         assert await answers(client, [fresh.secret]) == [200]
 
-    assert set(found) == {401}
+    assert set(actual_answers) == {401}
     # Genuine keys are exchanged again as often as the gateway forgets them.
     assert lookups() - before < len(forged) / 2
     # The minute of the first may end meanwhile.
@@ -162,10 +162,10 @@ async def test_credentials_that_only_auth_can_check_cost_their_source_alone(clus
             ):
                 assert await answers(client, [legacy]) == [200], kind
                 started = time.monotonic()
-                found = await answers(client, forged)
+                actual_answers = await answers(client, forged)
 
-                judged = found.count(401)
-                assert judged + found.count(429) == count, kind
+                judged = actual_answers.count(401)
+                assert judged + actual_answers.count(429) == count, kind
                 assert judged <= UNPROVEN_PER_SECOND * (10 + time.monotonic() - started) + 1, kind
                 # From the flooded address: a genuine key that was never seen, a legacy token that was good before.
                 assert await answers(client, [genuine, legacy]) == [200, 200], kind
@@ -193,9 +193,9 @@ async def test_tokens_that_name_our_signing_key_need_its_signature(cluster: Clus
     before = queries(*names)
 
     async with calling_from(cluster.addresses["http"], address) as client:
-        found = await answers(client, forged)
+        actual_answers = await answers(client, forged)
 
-    assert set(found) == {401}
+    assert set(actual_answers) == {401}
     assert queries(*names) - before < count / 2
 
 
@@ -205,13 +205,15 @@ async def test_unknown_signing_keys_make_auth_read_its_own_a_few_times_a_second(
 
     async with cluster.direct("auth") as channel:
         identity = auth_pb2_grpc.AuthInternalServiceStub(channel)
-        found: list[object] = []
+        results: list[object] = []
         for start in range(0, len(forged), AT_ONCE):
             group = forged[start : start + AT_ONCE]
             calls = [identity.Exchange(auth_pb2.ExchangeRequest(bearer=token)) for token in group]
-            found += await asyncio.gather(*calls, return_exceptions=True)
+            results += await asyncio.gather(*calls, return_exceptions=True)
 
-    assert {error.code() for error in found if isinstance(error, aio.AioRpcError)} == {grpc.StatusCode.UNAUTHENTICATED}
+    assert {error.code() for error in results if isinstance(error, aio.AioRpcError)} == {
+        grpc.StatusCode.UNAUTHENTICATED
+    }
     # The second half is what other services read for identities.
     most = 2 * (time.monotonic() - started) / UNKNOWN_KEY_SECONDS + 2
     assert queries("list_signing_keys") - before <= most

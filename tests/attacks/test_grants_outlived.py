@@ -378,11 +378,11 @@ async def test_webhooks_of_a_grant_are_told_nothing_after_it(cluster: Cluster, t
 
 async def test_a_person_takes_a_webhook_over_and_a_key_does_not(cluster: Cluster, tenant: Tenant, app: App) -> None:
     grant, admin = await Grant.of(cluster, tenant, app), await member(cluster, tenant, "admin")
-    adopted, left = await create_webhook(grant.stubs), await create_webhook(grant.stubs)
+    adopted, remaining = await create_webhook(grant.stubs), await create_webhook(grant.stubs)
     await revoke(grant)
     await deliver(cluster, tenant)
 
-    for stubs, webhook_id in ((admin.stubs, adopted), (tenant, left)):
+    for stubs, webhook_id in ((admin.stubs, adopted), (tenant, remaining)):
         await stubs.history.UpdateWebhook(
             webhooks_pb2.UpdateWebhookRequest(
                 webhook=webhooks_pb2.Webhook(webhook_id=webhook_id, active=True),
@@ -393,7 +393,7 @@ async def test_a_person_takes_a_webhook_over_and_a_key_does_not(cluster: Cluster
 
     active = [
         (await tenant.history.GetWebhook(webhooks_pb2.GetWebhookRequest(webhook_id=webhook_id))).webhook.active
-        for webhook_id in (adopted, left)
+        for webhook_id in (adopted, remaining)
     ]
     assert active == [True, False]
 

@@ -205,7 +205,7 @@ async def test_a_destination_that_fails_is_left_alone_until_one_delivery_finds_i
         again = await deliver(memory_server)
         asked_again = failing.asked
         await let_pause_pass(memory_server)
-        passed = await read(memory_server, webhook_id)
+        result = await read(memory_server, webhook_id)
         probe = await deliver(memory_server)
         asked_by_probe, probed = failing.asked - asked_again, await read(memory_server, webhook_id)
         failing.answer = b"204 No Content"
@@ -219,7 +219,7 @@ async def test_a_destination_that_fails_is_left_alone_until_one_delivery_finds_i
         assert (again.failed_count, again.due_count, asked_again) == (0, 0, asked)
         assert (probe.failed_count, asked_by_probe) == (1, 1)
         # Another pause follows. Its length is random: it may end before the first would have.
-        assert probed.retry_time.ToDatetime() > passed.retry_time.ToDatetime()
+        assert probed.retry_time.ToDatetime() > result.retry_time.ToDatetime()
         assert last.delivered_count == 20
         assert not (await read(memory_server, webhook_id)).HasField("retry_time")
 

@@ -69,13 +69,13 @@ async def refusal(channel: aio.Channel, path: str, token: str) -> tuple[grpc.Sta
 
 async def refusals(cluster: Cluster, token: str, paths: list[str]) -> dict[str, tuple[grpc.StatusCode, str]]:
     """Return how each method is refused at its service's own port."""
-    found = {}
+    results = {}
     for service in sorted({service_of(path) for path in paths}):
         async with cluster.direct(service) as channel:
             for path in paths:
                 if service_of(path) == service:
-                    found[path] = await refusal(channel, path, token)
-    return found
+                    results[path] = await refusal(channel, path, token)
+    return results
 
 
 def service_of(path: str) -> str:
@@ -93,9 +93,9 @@ async def test_a_stolen_service_identity_opens_no_other_services_calls(
     others = [path for path, owner in INTERNAL.items() if owner != service]
 
     for tenant_id in (None, tenant.tenant_id):
-        found = await refusals(cluster, await of_service(keyring, service, tenant_id), others)
+        actual_refusals = await refusals(cluster, await of_service(keyring, service, tenant_id), others)
 
-        assert found == dict.fromkeys(others, DENIED)
+        assert actual_refusals == dict.fromkeys(others, DENIED)
 
 
 def test_every_internal_call_names_the_service_that_makes_it() -> None:
@@ -228,9 +228,9 @@ async def test_no_identity_that_differs_from_what_auth_signs_is_taken(
     async with cluster.direct("memory") as channel:
         path = "/skein.memory.v1.MemoryService/ListMemories"
         assert await refusal(channel, path, genuine) == (grpc.StatusCode.OK, "")
-        found = {name: (await refusal(channel, path, token))[0] for name, token in forged.items()}
+        results = {name: (await refusal(channel, path, token))[0] for name, token in forged.items()}
 
-    assert found == dict.fromkeys(forged, grpc.StatusCode.UNAUTHENTICATED)
+    assert results == dict.fromkeys(forged, grpc.StatusCode.UNAUTHENTICATED)
 
 
 # The latter of a text that is longer than any of ours.

@@ -57,11 +57,11 @@ async def outcome(call: Awaitable[object]) -> str:
 
 async def guesses(auth: auth_pb2_grpc.AuthServiceAsyncStub, email: str, source: str, count: int) -> Counter[str]:
     """Try so many passwords of an account from one source, and count the answers."""
-    found: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     for number in range(count):
         request = pb.SignInRequest(email=email, password=f"a guess at a password {number}", second_factor="123456")
-        found[await outcome(auth.SignIn(request, metadata=came_from(source)))] += 1
-    return found
+        counts[await outcome(auth.SignIn(request, metadata=came_from(source)))] += 1
+    return counts
 
 
 @pytest.fixture
@@ -106,13 +106,13 @@ async def test_public_service_account_ids_do_not_lock_their_service_account_out(
     )
     client_id = made.service_account.service_account_id
     key = await tenant.auth.CreateApiKey(auth_pb2.CreateApiKeyRequest(display_name="k", service_account_id=client_id))
-    asked = {"grant_type": "client_credentials", "client_id": client_id, "token": "x"}
+    fields = {"grant_type": "client_credentials", "client_id": client_id, "token": "x"}
     for secret in ({}, {"client_secret": "wrong"}, {"client_secret": key.secret[:-1]}):
         for path in ("/token", "/revoke", "/introspect"):
-            statuses = [(await web.post(path, {**asked, **secret})).status_code for _ in range(MANY)]
+            statuses = [(await web.post(path, {**fields, **secret})).status_code for _ in range(MANY)]
             assert set(statuses) <= {401, 429}
 
-    answer = await web.post("/token", {**asked, "client_secret": key.secret})
+    answer = await web.post("/token", {**fields, "client_secret": key.secret})
 
     assert (answer.status_code, answer.json()["token_type"]) == (200, "Bearer")
 

@@ -125,11 +125,11 @@ async def test_a_peer_of_another_address_is_disconnected_unheard_on_every_port(
         before = messages()
 
         closed = [await closed_at_once(address, port) for port in ports.values() for _ in range(CONNECTIONS)]
-        heard = messages() - before
+        received = messages() - before
         health = await assistant.say(5570, b'{"action": "ping"}')
 
     assert all(closed)
-    assert heard == 0
+    assert received == 0
     # Once for each port, however often it came.
     assert log.getvalue().count("peer_refused") == len(PORTS)
     assert address in log.getvalue()

@@ -96,12 +96,12 @@ async def test_answers_of_one_peer_never_reach_the_other_of_its_identity(assista
         for number in range(REQUESTS):
             await ask(first, f"first-{number}", "read")
             await ask(second, f"second-{number}", "read")
-        heard = {
+        received = {
             name: {(await answer(peer))["request_id"].partition("-")[0] for _ in range(REQUESTS)}
             for name, peer in (("first", first), ("second", second))
         }
 
-    assert heard == {"first": {"first"}, "second": {"second"}}
+    assert received == {"first": {"first"}, "second": {"second"}}
 
 
 @pytest.mark.parametrize("port", [5570, 5617])
@@ -129,9 +129,9 @@ async def test_the_answer_to_a_peer_that_left_is_not_for_the_next_of_its_identit
                 # Its answer shows that the message before it has arrived.
                 await ask(first, "")
                 await answer(first)
-            heard = await after_the_first(assistant)
+            received = await after_the_first(assistant)
 
-    assert heard == "of-the-second"
+    assert received == "of-the-second"
 
 
 async def after_the_first(assistant: OwnAssistant) -> Any:

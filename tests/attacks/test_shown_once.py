@@ -130,18 +130,18 @@ async def test_a_repeated_request_shows_nothing_again_and_no_stored_answer_holds
     cluster: Cluster, tenant: Tenant, account: Account
 ) -> None:
     made = await tenant.auth.CreateApiKey(auth_pb2.CreateApiKeyRequest(display_name="old"))
-    told = webhooks_pb2.Webhook(display_name="w", event_types=["*"], webhook_url=NOWHERE)
-    created = await tenant.history.CreateWebhook(webhooks_pb2.CreateWebhookRequest(webhook=told))
+    webhook = webhooks_pb2.Webhook(display_name="w", event_types=["*"], webhook_url=NOWHERE)
+    created = await tenant.history.CreateWebhook(webhooks_pb2.CreateWebhookRequest(webhook=webhook))
     makers = SecretMakers(cluster, tenant, account, made.api_key.api_key_id, created.webhook.webhook_id)
     shown: list[str] = []
 
     for name, make in ONCE.items():
         once = uuid.uuid4().hex
         answers = await asyncio.gather(*(make(makers, once) for _ in range(attack_size(4, 32))))
-        found = [secrets_of(answer) for answer in answers]
-        assert sum(bool(secrets) for secrets in found) == 1, name
+        results = [secrets_of(answer) for answer in answers]
+        assert sum(bool(secrets) for secrets in results) == 1, name
         assert secrets_of(await make(makers, once)) == [], name
-        shown += [secret for secrets in found for secret in secrets]
+        shown += [secret for secrets in results for secret in secrets]
 
     async with cluster.superuser() as connection:
         stored: list[bytes] = []

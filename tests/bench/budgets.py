@@ -137,7 +137,7 @@ def table(costs: Iterable[Cost]) -> str:
     names = ("caller", "port", "calls/s", "let through/s", *(f"CPU {name}" for name in _NAMED), "CPU others")
     names = (*names, "CPU in all", "memory MiB", "files", "rows/s", "disk KiB/s", "most CPU by")
     head = [f"| {' | '.join(names)} |", f"|{'---|' * len(names)}"]
-    return "\n".join([*head, *(rows(key, found) for key, found in by.items())])
+    return "\n".join([*head, *(rows(key, match) for key, match in by.items())])
 
 
 def rows(key: tuple[str, ...], costs: list[Cost]) -> str:

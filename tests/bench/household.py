@@ -82,10 +82,10 @@ async def settled(subject: Subject) -> None:
 
 
 async def _times(work: Callable[[], Awaitable[None]], count: int) -> None:
-    left = itertools.count(count, -1)
+    remaining = itertools.count(count, -1)
 
     async def worker() -> None:
-        while next(left) > 0:
+        while next(remaining) > 0:
             await work()
 
     async with asyncio.TaskGroup() as group:

@@ -67,10 +67,10 @@ def family(pid: int) -> list[Process]:
         for entry in Path("/proc").iterdir()
         if entry.name.isdigit() and (process := Process.of(int(entry.name))) is not None
     ]
-    found = {pid}
-    while grown := {process.pid for process in everybody if process.parent in found} - found:
-        found |= grown
-    return [process for process in everybody if process.pid in found]
+    results = {pid}
+    while grown := {process.pid for process in everybody if process.parent in results} - results:
+        results |= grown
+    return [process for process in everybody if process.pid in results]
 
 
 def cpu_seconds(pid: int) -> float:

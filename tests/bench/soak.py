@@ -104,18 +104,18 @@ class Watcher:
         )
 
     def _uses(self) -> dict[tuple[str, str], float]:
-        found: defaultdict[tuple[str, str], float] = defaultdict(float)
+        results: defaultdict[tuple[str, str], float] = defaultdict(float)
         for process in processes.family(self.subject.pid):
             name = _service_of(process.pid) or (POSTGRES if process.name == POSTGRES else CLUSTER)
             memory = process.private_bytes if name == POSTGRES else process.resident_bytes
-            found[name, "memory MiB"] += memory / 2**20
-            found[name, "files"] += process.open_files
-            found[name, "threads"] += process.threads
+            results[name, "memory MiB"] += memory / 2**20
+            results[name, "files"] += process.open_files
+            results[name, "threads"] += process.threads
         for name, admin in self.admins.items():
             metrics = _metrics(admin)
-            found[name, "tasks"] = metrics["skein_event_loop_tasks"]
-            found[name, "connections"] = metrics["skein_database_pool_connections"]
-        return found
+            results[name, "tasks"] = metrics["skein_event_loop_tasks"]
+            results[name, "connections"] = metrics["skein_database_pool_connections"]
+        return results
 
 
 @click.command()
@@ -243,11 +243,11 @@ def _metrics(admin: str) -> Counter[str]:
     """Return a process's metrics, each summed over its labels."""
     with urllib.request.urlopen(f"http://{admin}/metrics", timeout=10) as answer:
         text: str = answer.read().decode()
-    found: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     for metric in text_string_to_metric_families(text):
         for sample in metric.samples:
-            found[sample.name] += sample.value  # type: ignore[assignment]  # A Counter holds any number.
-    return found
+            counts[sample.name] += sample.value  # type: ignore[assignment]  # A Counter holds any number.
+    return counts
 
 
 def _service_of(pid: int) -> str:

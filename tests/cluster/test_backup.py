@@ -33,8 +33,8 @@ pytestmark = pytest.mark.timeout(300)
 async def drill() -> AsyncIterator[Drill]:
     with open_folder() as place:
         async with running_cluster(place / "first", environment_of(place, "first")) as cluster:
-            found = await performed(cluster, place)
-        yield found
+            result = await performed(cluster, place)
+        yield result
 
 
 @pytest.fixture(scope="module")

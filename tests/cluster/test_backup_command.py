@@ -358,11 +358,11 @@ async def test_a_restore_says_where_the_log_ends_early_and_does_not_stand_in_for
     assert (tried, gone_on) == (2, 1)
     async with embedded.running_server(target / "postgres") as server:
         connection = await asyncpg.connect(**server.dsn())
-        found = await connection.fetchval(
+        result = await connection.fetchval(
             "SELECT array_agg(relname::text) FROM pg_class WHERE relname IN ('three', 'four')"
         )
         await connection.close()
-    assert found == ["three"]
+    assert result == ["three"]
 
 
 async def test_a_backup_that_is_broken_off_leaves_nothing(made: BackupFolders, tmp_path: Path) -> None:
@@ -375,27 +375,27 @@ async def test_a_backup_that_is_broken_off_leaves_nothing(made: BackupFolders, t
         task.cancel()
 
     with pytest.raises(asyncio.CancelledError), folder.write_lock():
-        async with open_source(data_dir, environment) as found:
-            await base_backup.create_backup(folder, found, environment, on_progress=broken_off)
+        async with open_source(data_dir, environment) as source:
+            await base_backup.create_backup(folder, source, environment, on_progress=broken_off)
     task.uncancel()
 
     assert list((folder.path / "backups").iterdir()) == []
 
 
 def test_being_told_to_end_ends_a_command_in_order() -> None:
-    left: list[str] = []
+    remaining: list[str] = []
 
     async def work() -> None:
         os.kill(os.getpid(), signal.SIGTERM)
         try:
             await asyncio.Event().wait()
         finally:
-            left.append("in order")
+            remaining.append("in order")
 
     with pytest.raises(CommandError) as caught:
         _run(work())
 
-    assert left == ["in order"]
+    assert remaining == ["in order"]
     assert caught.value.exit_code == ExitCode.INTERRUPTED
 
 

@@ -104,15 +104,15 @@ async def watched(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Can
 
 async def _first_look(looking: IsolationCheck, another: Callable[[set[str], float], IsolationCheck]) -> dict[str, str]:
     """Look until the policy of before is over, but not for ever: the last look says which probe is blind."""
-    found: dict[str, str] = {}
+    results: dict[str, str] = {}
     for _ in range(_FIRST_LOOKS):
         with contextlib.suppress(aio.AioRpcError):
-            blind = {probe.method for probe in PROBES if found.get(probe.method, FAILED) == FAILED}
-            found |= await (another(blind, float(_SECONDS)) if found else looking).check()
-            if FAILED not in found.values():
+            blind = {probe.method for probe in PROBES if results.get(probe.method, FAILED) == FAILED}
+            results |= await (another(blind, float(_SECONDS)) if results else looking).check()
+            if FAILED not in results.values():
                 break
         await asyncio.sleep(0.2)
-    return found
+    return results
 
 
 def counted(outcome: str) -> float:
@@ -228,10 +228,10 @@ async def test_a_table_that_shows_the_other_s_rows_is_a_leak_of_the_rpcs_that_re
 
 async def test_a_probe_that_cannot_see_its_own_data_has_failed(watched: CanaryCluster) -> None:
     async with _agents_as(watched, "(SELECT NULL::uuid AS id) t"):
-        found = await watched.looking.check()
+        result = await watched.looking.check()
 
-    assert {method for method, outcome in found.items() if outcome == FAILED} == READ_AGENTS
-    assert {outcome for method, outcome in found.items() if method not in READ_AGENTS} == {ISOLATED}
+    assert {method for method, outcome in result.items() if outcome == FAILED} == READ_AGENTS
+    assert {outcome for method, outcome in result.items() if method not in READ_AGENTS} == {ISOLATED}
 
 
 async def test_a_leak_counts_also_when_the_round_is_left_off(watched: CanaryCluster) -> None:

@@ -49,13 +49,13 @@ def operator(cluster: Cluster) -> dict[str, str]:
 
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
-    asked = [
+    requests = [
         {"question": "What happened to Ruth's sail?", "answer": "It tore", "evidence": ["D1:1"], "category": 4},
         {"question": "Which animal did Kemal adopt?", "answer": "A parrot", "evidence": ["D1:2"], "category": 1},
         {"question": "Who went to the moon?", "adversarial_answer": "Ruth", "evidence": [], "category": 5},
     ]
     path = tmp_path / "people.json"
-    path.write_text(json.dumps([conversation("one", questions=asked), conversation("two", questions=asked[:1])]))
+    path.write_text(json.dumps([conversation("one", questions=requests), conversation("two", questions=requests[:1])]))
     return path
 
 
@@ -114,12 +114,12 @@ async def test_a_person_gets_tables(cluster: Cluster, operator: dict[str, str], 
     ended = await skein(
         "bench", "locomo", str(file), "--conversations", "1", "--no-ablation", "--keep", environment=operator
     )
-    left = await tenants(cluster) - before
+    remaining = await tenants(cluster) - before
 
     assert ended.code == ExitCode.OK, ended.err
     assert all(word in ended.out for word in ("single-hop", "recall@10", "mrr", "all", "p95"))
     assert "Lost without a signal" not in ended.out
-    assert len(left) == 1
+    assert len(remaining) == 1
 
 
 async def test_a_file_of_another_kind_is_refused_before_anything_is_made(

@@ -44,8 +44,8 @@ async def fill(tenant: Tenant) -> None:
     await tenant.blocks.CreateBlock(blocks_pb2.CreateBlockRequest(block=block, agent_id="juno"))
     session = session_pb2.Session(session_id="s", subject_id="ann")
     await tenant.sessions.CreateSession(session_pb2.CreateSessionRequest(session=session))
-    said = [session_pb2.Message(role=session_pb2.MESSAGE_ROLE_USER, content="Where did I leave the keys?")]
-    await tenant.sessions.AppendMessages(session_pb2.AppendMessagesRequest(session_id="s", messages=said))
+    messages = [session_pb2.Message(role=session_pb2.MESSAGE_ROLE_USER, content="Where did I leave the keys?")]
+    await tenant.sessions.AppendMessages(session_pb2.AppendMessagesRequest(session_id="s", messages=messages))
     corrected = session_pb2.Message(message_id=(await first_message(tenant)).message_id, content="Where are the keys?")
     mask = {"paths": ["content"]}
     await tenant.sessions.UpdateMessage(session_pb2.UpdateMessageRequest(message=corrected, update_mask=mask))

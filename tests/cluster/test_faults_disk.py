@@ -75,9 +75,9 @@ def _move(folder: Path, there: Path) -> None:
 def fill(disk: Path, *, but: int = 0) -> Path:
     """Take all room of a disk but so many bytes."""
     ballast = disk / "ballast"
-    found = os.statvfs(disk)
+    result = os.statvfs(disk)
     with ballast.open("wb") as file:
-        os.posix_fallocate(file.fileno(), 0, max(1, found.f_bavail * found.f_frsize - but))
+        os.posix_fallocate(file.fileno(), 0, max(1, result.f_bavail * result.f_frsize - but))
     return ballast
 
 
@@ -100,8 +100,8 @@ async def running(tmp_path_factory: pytest.TempPathFactory, disk: Path) -> Async
         pass
     log = (folder / "postgres" / "pg_wal").resolve()
     _move(log, disk / "pg_wal")
-    async with up(folder) as found:
-        yield found
+    async with up(folder) as result:
+        yield result
     erase(folder)
 
 
@@ -153,9 +153,9 @@ async def test_a_backup_without_room_says_so_and_leaves_nothing(running: Running
     with small_disk(tmp_path / "backups", MEGABYTE) as place:
         with pytest.raises(CommandError, match="No space left on device"):
             await backed_up(running.data_dir, {**running.environment, "SKEIN_BACKUP_DIR": str(place)})
-        left = list((place / "backups").iterdir())
+        remaining = list((place / "backups").iterdir())
 
-    assert left == []
+    assert remaining == []
 
 
 async def test_without_room_for_the_log_the_server_is_back_by_itself_once_there_is_some(

@@ -35,8 +35,8 @@ SAYS = {
 
 @pytest.fixture(scope="module")
 async def net(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Net]:
-    async with net_with_proxies(tmp_path_factory.mktemp("net")) as found:
-        yield found
+    async with net_with_proxies(tmp_path_factory.mktemp("net")) as result:
+        yield result
 
 
 @pytest.fixture
@@ -55,10 +55,10 @@ async def test_a_write_whose_commit_was_not_heard_of_is_done_once_when_it_is_rep
 
     with refused(grpc.StatusCode.UNAVAILABLE, "DATABASE_UNAVAILABLE"):
         await call(request)
-    heard = net.back.swallowed.is_set()
+    received = net.back.swallowed.is_set()
     writers.done[kind] = [(request, await call(request))]
 
-    assert heard
+    assert received
     await writers.replay()
     await writers.must_be_whole()
 

@@ -34,9 +34,9 @@ pytestmark = pytest.mark.timeout(400)
 async def running(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[RunningCluster]:
     """A `skein up` whose writes reach the disk."""
     folder = tmp_path_factory.mktemp("faults")
-    async with up(folder) as found:
-        await _look_for_deadlocks_late(found)
-        yield found
+    async with up(folder) as result:
+        await _look_for_deadlocks_late(result)
+        yield result
     erase(folder)
 
 

@@ -263,6 +263,6 @@ async def test_a_store_that_cannot_be_read_is_a_clear_error(
 async def test_a_database_without_such_a_table_is_a_clear_error(tmp_path: Path) -> None:
     other = database(tmp_path / "other.db", "CREATE TABLE things (id TEXT);", {})
 
-    said = await refusal_of("contextual-memory", str(other))
+    refusal = await refusal_of("contextual-memory", str(other))
 
-    assert "no table of it has context_id and one of context_data, embedding, source_agent" in said
+    assert "no table of it has context_id and one of context_data, embedding, source_agent" in refusal

@@ -373,9 +373,11 @@ async def test_an_import_that_was_killed_goes_on_where_it_was(cluster: Cluster, 
     assert 0 < resumed.json["written"]["message"] < count
     assert resumed.json["written"]["message"] + resumed.json["skipped"]["message"] == count
     for name in ("s00", "s02", "s29"):
-        found = await messages(tenant, name)
+        actual_messages = await messages(tenant, name)
         first = int(name[1:]) * 50
-        assert [message.content for message in found] == [f"turn {number}" for number in range(first, first + 50)]
+        assert [message.content for message in actual_messages] == [
+            f"turn {number}" for number in range(first, first + 50)
+        ]
         session = await tenant.sessions.GetSession(session_pb2.GetSessionRequest(session_id=name))
         assert session.session.state == session_pb2.SESSION_STATE_HIDDEN
 

@@ -502,7 +502,7 @@ async def test_a_realm_is_named_by_its_slug_too(cluster: Cluster, tenant: Tenant
     assert f"no realm 'work-{mark}-not'. It has work-{mark} or b1 (Brain b1), b2 (Home {mark})." in missed.err
     assert outcome(named.json, "memory") == (1, 1, 0)
     listed = await tenant.memory.ListMemories(memory_pb2.ListMemoriesRequest())
-    assert [found.content for found in listed.memories] == ["of work"]
+    assert [memory.content for memory in listed.memories] == ["of work"]
 
 
 async def test_a_slug_that_two_realms_have_asks_for_the_id(cluster: Cluster, tenant: Tenant, tmp_path: Path) -> None:

@@ -337,34 +337,34 @@ async def test_what_is_no_such_database_or_may_not_be_read_is_said_in_one_senten
         await connection.execute(change.format(role=role))
         source = url.replace("postgres@", f"{role}:open%20sesame@", 1) if "ROLE" in change else url
 
-        said = await refusal_of("orchestrator-pg", source)
+        refusal = await refusal_of("orchestrator-pg", source)
 
         if "ROLE" in change:
             await connection.execute(f"DROP ROLE {role}")
-    assert words in said
-    assert "sesame" not in said
+    assert words in refusal
+    assert "sesame" not in refusal
 
 
 async def test_a_connection_that_ends_meanwhile_is_said_in_one_sentence(
     source: tuple[str, asyncpg.Connection[asyncpg.Record]],
 ) -> None:
     opened = FORMATS["orchestrator-pg"].open(source[0])
-    found = await asyncio.to_thread(opened.__enter__)
-    (realm,) = found.tenants()
+    result = await asyncio.to_thread(opened.__enter__)
+    (realm,) = result.tenants()
     await source[1].execute(
         "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
         "WHERE application_name = 'skein import' AND datname = current_database()"
     )
 
     with pytest.raises(SourceInvalid, match="The connection to the database ended"):
-        await asyncio.to_thread(list, found.records(realm, Notes()))
+        await asyncio.to_thread(list, result.records(realm, Notes()))
     await asyncio.to_thread(opened.__exit__, None, None, None)
 
 
 async def test_a_database_that_is_not_there_is_named_without_the_password(cluster: Cluster) -> None:
     url = cluster.postgres.url(user="postgres", database="nowhere").replace("postgres@", "postgres:hushhush@", 1)
 
-    said = await refusal_of("orchestrator-pg", url)
+    refusal = await refusal_of("orchestrator-pg", url)
 
-    assert "There is no such database" in said
-    assert "hushhush" not in said
+    assert "There is no such database" in refusal
+    assert "hushhush" not in refusal

@@ -35,8 +35,8 @@ async def changing(endpoint: EmbeddingServer, tmp_path_factory: pytest.TempPathF
         "SKEIN_WORKER_BACKLOG_SECONDS": "0.5",
         "SKEIN_WORKER_REINDEX_SECONDS": "0.3",
     }
-    async with running_cluster(tmp_path_factory.mktemp("changing"), environment) as found:
-        yield found
+    async with running_cluster(tmp_path_factory.mktemp("changing"), environment) as cluster:
+        yield cluster
     # The cluster of all tests is still ready; in one process they share the gauge.
     for name in registry.NAMES:
         READY.labels(name).set(1)

@@ -435,9 +435,9 @@ async def test_a_process_says_that_it_lives_and_which_of_its_services_are_ready(
     assert await get(admin, "/livez") == (200, "ok\n")
     async with asyncio.timeout(60):
         # On a machine that stands still for a moment, one is late to say so.
-        while (found := await get(admin, "/readyz"))[0] != 200:
+        while (result := await get(admin, "/readyz"))[0] != 200:
             await asyncio.sleep(0.05)
-    assert json.loads(found[1]) == {service: True}
+    assert json.loads(result[1]) == {service: True}
 
 
 async def listed(channel: aio.Channel) -> set[str]:

@@ -138,8 +138,8 @@ async def paired() -> AsyncIterator[ReplicaPair]:
 
 @pytest.fixture(scope="module")
 async def pair() -> AsyncIterator[ReplicaPair]:
-    async with paired() as found:
-        yield found
+    async with paired() as result:
+        yield result
 
 
 async def stored(pair: ReplicaPair, content: str) -> tuple[str, str]:
@@ -225,9 +225,9 @@ async def test_a_revision_that_is_none_is_answered_by_the_primary(pair: ReplicaP
     async with pair.held():
         memory_id, _ = await stored(pair, "asked for with nonsense")
 
-        found = await seen(pair, memory_id, least)
+        result = await seen(pair, memory_id, least)
 
-    assert found
+    assert result
 
 
 async def test_over_http_the_revision_is_a_header(pair: ReplicaPair) -> None:
@@ -235,14 +235,14 @@ async def test_over_http_the_revision_is_a_header(pair: ReplicaPair) -> None:
     service = f"{pair.http}/skein.memory.v1.MemoryService"
     async with httpx.AsyncClient(headers=headers, timeout=60) as http, pair.held():
         created = await http.post(f"{service}/CreateMemory", json={"memory": {"content": "over HTTP"}})
-        asked = {"memoryId": created.json()["memory"]["memoryId"]}
+        fields = {"memoryId": created.json()["memory"]["memoryId"]}
 
         async with asyncio.timeout(60):
             # A replica that a slow machine did not get to in time rests for some seconds.
-            while (old := await http.post(f"{service}/GetMemory", json=asked, headers=ANY_AGE)).status_code == 200:
+            while (old := await http.post(f"{service}/GetMemory", json=fields, headers=ANY_AGE)).status_code == 200:
                 await asyncio.sleep(0.05)
         new = await http.post(
-            f"{service}/GetMemory", json=asked, headers={MIN_REVISION_KEY: created.headers[REVISION_KEY]}
+            f"{service}/GetMemory", json=fields, headers={MIN_REVISION_KEY: created.headers[REVISION_KEY]}
         )
 
     assert (old.status_code, new.status_code) == (404, 200)
@@ -266,9 +266,9 @@ async def test_a_refused_writer_is_not_shown_an_older_replica(pair: ReplicaPair)
 
 async def test_over_http_a_refusal_has_the_header_too(pair: ReplicaPair) -> None:
     headers = {"authorization": f"Bearer {pair.tenant.api_key}", "content-type": "application/json"}
-    asked = {"memory": {"memoryId": str(uuid.uuid4()), "title": "nobody's"}, "updateMask": "title"}
+    fields = {"memory": {"memoryId": str(uuid.uuid4()), "title": "nobody's"}, "updateMask": "title"}
     async with httpx.AsyncClient(headers=headers, timeout=60) as http:
-        refused = await http.post(f"{pair.http}/skein.memory.v1.MemoryService/UpdateMemory", json=asked)
+        refused = await http.post(f"{pair.http}/skein.memory.v1.MemoryService/UpdateMemory", json=fields)
 
     assert (refused.status_code, len(refused.headers[REVISION_KEY])) == (404, 16)
 

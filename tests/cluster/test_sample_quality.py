@@ -60,16 +60,16 @@ async def asked(cluster: Cluster) -> list[ScoredQuestion]:
 
 
 def test_the_evidence_is_found_as_well_as_before(asked: list[ScoredQuestion]) -> None:
-    found = {name: round(mean.value, 3) for name, mean in summary(asked, seed=1).items()}
+    results = {name: round(mean.value, 3) for name, mean in summary(asked, seed=1).items()}
 
-    assert {name: value for name, value in found.items() if value < FLOORS[name]} == {}, found
+    assert {name: value for name, value in results.items() if value < FLOORS[name]} == {}, results
 
 
 def test_no_kind_of_question_pays_for_another(asked: list[ScoredQuestion]) -> None:
-    found = {kind: round(summary(some, seed=1)["recall@10"].value, 3) for kind, some in by_category(asked).items()}
+    results = {kind: round(summary(some, seed=1)["recall@10"].value, 3) for kind, some in by_category(asked).items()}
 
-    assert found.keys() == FLOORS_BY_KIND.keys()
-    assert {kind: value for kind, value in found.items() if value < FLOORS_BY_KIND[kind]} == {}, found
+    assert results.keys() == FLOORS_BY_KIND.keys()
+    assert {kind: value for kind, value in results.items() if value < FLOORS_BY_KIND[kind]} == {}, results
 
 
 def test_most_questions_have_evidence_first(asked: list[ScoredQuestion]) -> None:

@@ -53,8 +53,8 @@ class KeptCluster:
 
 def blocks(page: Path) -> list[tuple[str, str]]:
     """Return the language and the text of each block that is run."""
-    found = re.findall(r"^```(sh|python)\n(.*?)^```$", page.read_text("utf-8"), re.DOTALL | re.MULTILINE)
-    return [(language, text) for language, text in found if text != MAKE_UP]
+    matches = re.findall(r"^```(sh|python)\n(.*?)^```$", page.read_text("utf-8"), re.DOTALL | re.MULTILINE)
+    return [(language, text) for language, text in matches if text != MAKE_UP]
 
 
 async def run(*command: str, environment: dict[str, str]) -> str:

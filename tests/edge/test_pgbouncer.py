@@ -171,12 +171,12 @@ async def test_a_cluster_behind_a_pooler_remembers_with_a_few_connections(
             assert not answer.incomplete
             return memory.content in {hit.memory.content for hit in answer.hits}
 
-        found = await asyncio.gather(*(use(number) for number in range(CALLS)))
+        result = await asyncio.gather(*(use(number) for number in range(CALLS)))
         stored = await skein.memories.ListMemories(memory_pb2.ListMemoriesRequest(page_size=CALLS))
         behind = await backends(database)
         status = await skein.gateway.GetClusterStatus(gateway_pb2.GetClusterStatusRequest())
 
-    assert all(found)
+    assert all(result)
     assert len(stored.memories) == CALLS
     # The worker's queue has a connection of its own, because it listens.
     assert {role: count for role, count in behind.items() if count > BEHIND} in ({}, {"skein_worker": BEHIND + 1})

@@ -53,10 +53,10 @@ PEOPLE_AT_ONCE = 2
 
 def tool(name: str) -> str:
     """Find a program; a missing one fails the test, because a skipped one would go unnoticed."""
-    found = shutil.which(name)
-    if found is None:
+    program = shutil.which(name)
+    if program is None:
         pytest.fail(f"{name} is not on the search path; run these tests with: make test-edge")
-    return found
+    return program
 
 
 def promtool(*arguments: str | Path, text: str | None = None) -> str:
@@ -267,19 +267,19 @@ async def numbers(address: str, query: str) -> list[float]:
     answer = await ask(address, query)
     if answer.get("status") == "error":
         pytest.fail(f"{query}: {answer['error']}")
-    found = [float(series["value"][1]) for series in answer.get("data", {}).get("result", [])]
-    return [value for value in found if not math.isnan(value)]
+    results = [float(series["value"][1]) for series in answer.get("data", {}).get("result", [])]
+    return [value for value in results if not math.isnan(value)]
 
 
 async def unanswered_of(address: str, queries: list[Query]) -> list[Query]:
     """Ask again and again what was not answered yet; return what never is."""
-    left = queries
+    remaining = queries
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(PATIENCE_SECONDS):
-            while left:
-                left = [query for query in left if not await numbers(address, query.expr)]
+            while remaining:
+                remaining = [query for query in remaining if not await numbers(address, query.expr)]
                 await asyncio.sleep(0.25)
-    return left
+    return remaining
 
 
 async def until(address: str, query: str, *, every: int = 1) -> list[dict[str, Any]]:

@@ -47,10 +47,10 @@ def test_no_page_loads_anything_from_another_host(pages: dict[str, str]) -> None
 
 @pytest.mark.usefixtures("pages")
 def test_the_search_index_knows_the_reference() -> None:
-    found = json.loads((SITE / "search/search_index.json").read_text("utf-8"))["docs"]
+    result = json.loads((SITE / "search/search_index.json").read_text("utf-8"))["docs"]
 
-    assert any("SKEIN_POOL_SIZE" in entry["text"] for entry in found)
-    assert any(entry["location"].startswith("docs/reference/rpc/memory.html") for entry in found)
+    assert any("SKEIN_POOL_SIZE" in entry["text"] for entry in result)
+    assert any(entry["location"].startswith("docs/reference/rpc/memory.html") for entry in result)
 
 
 @pytest.mark.usefixtures("pages")

@@ -40,7 +40,7 @@ ASKED = {
 
 def some(strategy: Any, count: int) -> list[Any]:
     """Draw what hypothesis thinks of; it is held against the database afterwards, all at once."""
-    found: list[Any] = []
+    results: list[Any] = []
 
     @settings(
         max_examples=count,
@@ -51,10 +51,10 @@ def some(strategy: Any, count: int) -> list[Any]:
     )
     @given(strategy)
     def draw(value: Any) -> None:
-        found.append(value)
+        results.append(value)
 
     draw()
-    return found
+    return results
 
 
 async def fill(database: TestDatabase, memories: dict[uuid.UUID, dict[str, Any]]) -> None:

@@ -113,16 +113,16 @@ async def test_an_account_pages_through_its_tenants_newest_first(tenancy: Tenanc
     for tenant_id in tenant_ids:
         await tenancy.joined(tenant_id, "viewer", person)
 
-    found: list[str] = []
+    results: list[str] = []
     request = pb.ListTenantsRequest(page_size=2)
     while True:
         page = await tenancy.calls(person.caller()).ListTenants(request)
-        found += [tenant.tenant_id for tenant in page.tenants]
+        results += [tenant.tenant_id for tenant in page.tenants]
         if not page.next_page_token:
             break
         request.page_token = page.next_page_token
 
-    assert found == [str(tenant_id) for tenant_id in reversed(tenant_ids)]
+    assert results == [str(tenant_id) for tenant_id in reversed(tenant_ids)]
 
 
 async def test_a_page_token_of_another_account_is_refused(tenancy: Tenancy) -> None:

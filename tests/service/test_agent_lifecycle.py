@@ -182,9 +182,9 @@ async def refused_soon(stubs: Stubs) -> None:
             return error.code()
         return grpc.StatusCode.OK
 
-    while (found := await code()) is grpc.StatusCode.OK:
+    while (result := await code()) is grpc.StatusCode.OK:
         await asyncio.sleep(0.05)
-    assert found is grpc.StatusCode.UNAUTHENTICATED
+    assert result is grpc.StatusCode.UNAUTHENTICATED
 
 
 async def test_keys_of_a_deleted_agent_are_refused_until_it_is_back(cluster: Cluster, tenant: Tenant) -> None:

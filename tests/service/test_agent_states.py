@@ -44,15 +44,15 @@ async def drop(tenant: Tenant, agent_id: str = "planner", session_id: str = "", 
 
 async def listed(tenant: Tenant, **filters: Any) -> list[tuple[str, str]]:
     """Page through states, two at a time."""
-    found: list[tuple[str, str]] = []
+    results: list[tuple[str, str]] = []
     token = ""
     while True:
         request = pb.ListAgentStatesRequest(page_size=2, page_token=token, **filters)
         page = await tenant.sessions.ListAgentStates(request)
-        found += [(state.agent_id, state.session_id) for state in page.states]
+        results += [(state.agent_id, state.session_id) for state in page.states]
         token = page.next_page_token
         if not token:
-            return found
+            return results
 
 
 async def test_a_state_comes_back_as_it_was_put(tenant: Tenant) -> None:
@@ -74,8 +74,8 @@ async def test_an_agent_has_one_state_of_its_own_and_one_in_each_session(tenant:
         await put(tenant, session_id=name, state_data=data(here=name))
     await put(tenant, session_id=first, state_data=data(here="again"))
 
-    found = [(await get(tenant, session_id=name)).state_data["here"] for name in ("", first, second)]
-    assert found == ["", "again", second]
+    results = [(await get(tenant, session_id=name)).state_data["here"] for name in ("", first, second)]
+    assert results == ["", "again", second]
     assert await listed(tenant) == sorted([("planner", ""), ("planner", first), ("planner", second)])
 
 

@@ -30,13 +30,13 @@ async def test_sessions_too_large_for_one_page_come_on_several(tenant: Tenant) -
         await tenant.sessions.CreateSession(session_pb2.CreateSessionRequest(session=session))
 
     page = await tenant.sessions.ListSessions(session_pb2.ListSessionsRequest())
-    found, pages = [*page.sessions], 1
+    results, pages = [*page.sessions], 1
     while page.next_page_token:
         page = await tenant.sessions.ListSessions(session_pb2.ListSessionsRequest(page_token=page.next_page_token))
-        found += page.sessions
+        results += page.sessions
         pages += 1
 
-    assert [session.session_id for session in found] == names[::-1]
+    assert [session.session_id for session in results] == names[::-1]
     assert pages == 3
 
 
@@ -47,13 +47,13 @@ async def test_agents_too_large_for_one_page_come_on_several(tenant: Tenant) -> 
         await tenant.tenancy.CreateAgent(tenancy_pb2.CreateAgentRequest(agent=agent))
 
     page = await tenant.tenancy.ListAgents(tenancy_pb2.ListAgentsRequest())
-    found, pages = [*page.agents], 1
+    results, pages = [*page.agents], 1
     while page.next_page_token:
         page = await tenant.tenancy.ListAgents(tenancy_pb2.ListAgentsRequest(page_token=page.next_page_token))
-        found += page.agents
+        results += page.agents
         pages += 1
 
-    assert [agent.agent_id for agent in found] == names
+    assert [agent.agent_id for agent in results] == names
     assert pages == 3
 
 
@@ -65,13 +65,13 @@ async def test_memories_that_one_answer_has_no_room_for_are_named_to_be_asked_fo
         memory = memory_pb2.Memory(external_id=name, data=data)
         await tenant.memory.CreateMemory(memory_pb2.CreateMemoryRequest(memory=memory))
 
-    asked, read, missing = [*names[:3], "nobody", *names[3:], "nothing"], [], []
+    requests, read, missing = [*names[:3], "nobody", *names[3:], "nothing"], [], []
     calls = 0
-    while asked:
-        answer = await tenant.memory.BatchGetMemories(memory_pb2.BatchGetMemoriesRequest(memory_ids=asked))
+    while requests:
+        answer = await tenant.memory.BatchGetMemories(memory_pb2.BatchGetMemoriesRequest(memory_ids=requests))
         read += [memory.external_id for memory in answer.memories]
         missing += list(answer.not_found)
-        asked = list(answer.deferred)
+        requests = list(answer.deferred)
         calls += 1
 
     assert (read, missing, calls) == (names, ["nobody", "nothing"], 4)

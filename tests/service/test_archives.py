@@ -211,13 +211,13 @@ async def test_a_purge_reaches_cold_storage_by_id_and_by_person(deployment: Depl
         first = await memory.PurgeMemories(purge(memory_ids=["x-1"]))
         second = await memory.PurgeMemories(purge(filter=memory_pb2.MemoryFilter(subject_id="ann")))
         (file,) = deployment.files
-        held = gzip.decompress(file.read_bytes()).decode()
+        text = gzip.decompress(file.read_bytes()).decode()
         restored = await history.UnarchiveMemories(pb.UnarchiveMemoriesRequest(archive_id=created.archive.archive_id))
         response = await memory.ListMemories(memory_pb2.ListMemoriesRequest())
 
     assert list(dry.archived_memory_ids) == list(first.archived_memory_ids) == [by_id]
     assert list(second.archived_memory_ids) == [of_ann]
-    assert ("a word that must go" in held, "Ann" in held, "what stays" in held) == (False, False, True)
+    assert ("a word that must go" in text, "Ann" in text, "what stays" in text) == (False, False, True)
     assert restored.unarchived_count == 1
     assert [one.memory_id for one in response.memories] == [stays]
 

@@ -117,11 +117,11 @@ async def test_a_refused_key_is_an_event_of_its_tenant_without_its_secret(cluste
         with refused(grpc.StatusCode.UNAUTHENTICATED, "CREDENTIAL_INVALID"):
             await cluster.with_key(made.secret).auth.GetMe(auth_pb2.GetMeRequest())
 
-    found = [event for event in await told(tenant) if event.event == "credential_refused"]
-    assert [(event.reason, event.target, event.address) for event in found] == [
+    results = [event for event in await told(tenant) if event.event == "credential_refused"]
+    assert [(event.reason, event.target, event.address) for event in results] == [
         ("CREDENTIAL_INVALID", f"api_key:{made.api_key.api_key_id}", "127.0.0.1")
     ]
-    assert made.secret not in str(found)
+    assert made.secret not in str(results)
 
 
 async def test_a_credential_that_merely_names_a_tenant_is_no_event_of_it(cluster: Cluster, tenant: Tenant) -> None:

@@ -178,10 +178,10 @@ async def test_what_a_person_may_do_follows_from_their_role(
     account_id = await people.new()
     await people.join(account_id, tenant, role)
 
-    found = await me(cluster, (await people.signed_in(account_id)).access_token, tenant)
+    identity = await me(cluster, (await people.signed_in(account_id)).access_token, tenant)
 
-    assert set(found.permissions) == {ACCOUNT, *ROLE_PERMISSIONS[role]}
-    assert found.role == role
+    assert set(identity.permissions) == {ACCOUNT, *ROLE_PERMISSIONS[role]}
+    assert identity.role == role
 
 
 async def test_a_tenant_that_one_is_no_member_of_does_not_exist(
@@ -285,9 +285,9 @@ async def test_an_application_does_what_it_was_granted_as_far_as_the_person_may(
         account_id, tenant, "openid", "memory.read", "memory.write", ACCOUNT, client_id=f"app-{account_id}"
     )
 
-    found = await me(cluster, token)
+    identity = await me(cluster, token)
 
-    assert found == auth_pb2.GetMeResponse(
+    assert identity == auth_pb2.GetMeResponse(
         principal=f"account:{account_id}",
         tenant_id=str(tenant.tenant_id),
         permissions=["memory.read"],
@@ -353,8 +353,8 @@ async def test_a_key_that_an_application_made_ends_with_what_it_was_granted(
     made = await calls(cluster, token).auth.CreateApiKey(auth_pb2.CreateApiKeyRequest(display_name="x"))
 
     assert list(made.api_key.permissions) == ["keys.write", "memory.read"]
-    left = made.api_key.expire_time.ToDatetime(UTC) - datetime.now(UTC)
-    assert timedelta(minutes=55) < left <= timedelta(hours=1)
+    remaining = made.api_key.expire_time.ToDatetime(UTC) - datetime.now(UTC)
+    assert timedelta(minutes=55) < remaining <= timedelta(hours=1)
 
 
 async def test_a_token_for_another_resource_is_refused(cluster: Cluster, people: People, tenant: Tenant) -> None:
@@ -453,10 +453,10 @@ async def test_a_service_accounts_token_does_what_its_key_may_do(
     )
     token = await people.token(bearer, "memory.read", "memory.write")
 
-    found = await me(cluster, token)
+    identity = await me(cluster, token)
     await tenant.auth.RevokeApiKey(auth_pb2.RevokeApiKeyRequest(api_key_id=key.api_key.api_key_id))
 
-    assert (found.principal, list(found.permissions)) == (f"service_account:{account_id}", ["memory.read"])
+    assert (identity.principal, list(identity.permissions)) == (f"service_account:{account_id}", ["memory.read"])
     await until(lambda: me(cluster, token), grpc.StatusCode.UNAUTHENTICATED)
 
 

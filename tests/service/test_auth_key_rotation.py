@@ -68,8 +68,8 @@ async def test_a_successor_can_do_the_same_and_both_work_during_the_overlap(clus
     new, replaced = rotated.api_key, rotated.replaced
     assert (new.display_name, new.expire_time) == ("old", old.api_key.expire_time)
     assert replaced.replaced_by == new.api_key_id
-    left = replaced.expire_time.ToDatetime(UTC) - datetime.now(UTC)
-    assert timedelta(hours=23) < left <= timedelta(days=1)
+    remaining = replaced.expire_time.ToDatetime(UTC) - datetime.now(UTC)
+    assert timedelta(hours=23) < remaining <= timedelta(days=1)
 
 
 async def test_without_an_overlap_the_old_key_ends_at_once(cluster: Cluster, tenant: Tenant) -> None:
@@ -192,11 +192,11 @@ async def test_a_key_shows_when_it_was_last_used_to_the_minute(cluster: Cluster,
     async with replica(cluster, SKEIN_API_KEY_USE_SECONDS="0.05") as channel:
         await rpc.AuthInternalServiceStub(channel).Exchange(pb.ExchangeRequest(bearer=key.secret))
         async with asyncio.timeout(30):
-            while not (found := (await tenant.auth.ListApiKeys(listing)).api_keys[0]).HasField("use_time"):
+            while not (result := (await tenant.auth.ListApiKeys(listing)).api_keys[0]).HasField("use_time"):
                 await asyncio.sleep(0.05)
 
     assert not key.api_key.HasField("use_time")
-    assert found.use_time.ToDatetime(UTC) in (before, before + timedelta(minutes=1))
+    assert result.use_time.ToDatetime(UTC) in (before, before + timedelta(minutes=1))
 
 
 # Signing keys

@@ -88,11 +88,11 @@ async def test_a_caller_cannot_make_a_service_account_with_more_permissions_than
     creator = await tenant.auth.CreateApiKey(
         auth_pb2.CreateApiKeyRequest(display_name="x", permissions=["keys.write", "memory.read"])
     )
-    wanted = pb.ServiceAccount(display_name="bot", permissions=["memory.write"])
+    service_account = pb.ServiceAccount(display_name="bot", permissions=["memory.write"])
 
     with refused(grpc.StatusCode.PERMISSION_DENIED, "PERMISSION_WIDENED"):
         await cluster.with_key(creator.secret).auth.CreateServiceAccount(
-            pb.CreateServiceAccountRequest(service_account=wanted)
+            pb.CreateServiceAccountRequest(service_account=service_account)
         )
 
 
@@ -198,8 +198,8 @@ async def test_a_stale_change_is_refused(tenant: Tenant) -> None:
 
 
 async def test_repeated_requests_have_one_effect(tenant: Tenant) -> None:
-    wanted = pb.ServiceAccount(display_name="bot", permissions=["memory.read"])
-    create = pb.CreateServiceAccountRequest(service_account=wanted, request_id="create")
+    service_account = pb.ServiceAccount(display_name="bot", permissions=["memory.read"])
+    create = pb.CreateServiceAccountRequest(service_account=service_account, request_id="create")
 
     first = await tenant.auth.CreateServiceAccount(create)
     assert await tenant.auth.CreateServiceAccount(create) == first

@@ -48,31 +48,31 @@ async def prompt(tenant: Tenant, agent_id: str, **fields: Any) -> pb.CompileBloc
 
 async def revisions(tenant: Tenant, block_id: str) -> list[pb.BlockRevision]:
     request = pb.ListBlockRevisionsRequest(block_id=block_id, page_size=2)
-    found: list[pb.BlockRevision] = []
+    results: list[pb.BlockRevision] = []
     while True:
         page = await tenant.blocks.ListBlockRevisions(request)
-        found += page.revisions
+        results += page.revisions
         if not page.next_page_token:
-            return found
+            return results
         request.page_token = page.next_page_token
 
 
 async def test_a_block_comes_back_as_it_was_given(tenant: Tenant) -> None:
     metadata = Struct()
     metadata.update({"why": ["because", 1]})
-    said: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "description": "who they are",
         "subject_id": "anna",
         "template_name": "t",
         "read_only": True,
     }
 
-    made = await create(tenant, "human", " likes tea\n", block_id="mine", limit=11, metadata=metadata, **said)
+    made = await create(tenant, "human", " likes tea\n", block_id="mine", limit=11, metadata=metadata, **fields)
 
     assert (made.block_id, made.label, made.value, made.limit, made.metadata) == (
         "mine", "human", " likes tea\n", 11, metadata,
     )  # fmt: skip
-    assert {name: getattr(made, name) for name in said} == said
+    assert {name: getattr(made, name) for name in fields} == fields
     assert (made.revision, made.character_count, made.nearly_full) == (1, 11, True)
     assert made.created_by == made.updated_by
     assert await get(tenant, "mine") == made
@@ -423,12 +423,12 @@ async def test_blocks_are_listed_page_by_page_and_filtered(tenant: Tenant) -> No
 
     async def listed(**fields: Any) -> str:
         request = pb.ListBlocksRequest(page_size=2, **fields)
-        found = ""
+        result = ""
         while True:
             page = await tenant.blocks.ListBlocks(request)
-            found += "".join(block.block_id for block in page.blocks)
+            result += "".join(block.block_id for block in page.blocks)
             if not page.next_page_token:
-                return found
+                return result
             request.page_token = page.next_page_token
 
     assert await listed() == "abcde"

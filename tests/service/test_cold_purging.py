@@ -105,15 +105,15 @@ async def test_a_purge_goes_on_page_by_page_until_every_archive_was_looked_throu
         await archive(tenant, f"s{number}")
     warm = await old(tenant, "not in cold storage", tags=["go"])
     await old(tenant, "of another kind")
-    found, purged, token, calls = list[str](), list[str](), "", 0
+    results, purged, token, calls = list[str](), list[str](), "", 0
 
     while token or not calls:
         done = await purge(tenant, selecting(tags_any=["go"]), page_token=token)
-        found += done.archived_memory_ids
+        results += done.archived_memory_ids
         purged += done.receipt.memory_ids
         token, calls = done.next_page_token, calls + 1
 
-    assert (sorted(found), purged) == (sorted(gone), [warm])
+    assert (sorted(results), purged) == (sorted(gone), [warm])
     assert calls == 2
     assert await left(tenant) == ["of another kind"]
 
@@ -179,10 +179,10 @@ async def test_a_file_of_an_archive_has_a_size_that_fits_in_memory(
 async def pages(
     tenant: Tenant, selection: memory_pb2.MemorySelection, **rest: Any
 ) -> list[memory_pb2.PurgeMemoriesResponse]:
-    found = [await purge(tenant, selection, page_size=1, **rest)]
-    while found[-1].next_page_token:
-        found.append(await purge(tenant, selection, page_size=1, page_token=found[-1].next_page_token, **rest))
-    return found
+    results = [await purge(tenant, selection, page_size=1, **rest)]
+    while results[-1].next_page_token:
+        results.append(await purge(tenant, selection, page_size=1, page_token=results[-1].next_page_token, **rest))
+    return results
 
 
 @pytest.mark.parametrize("dry_run", [True, False])
@@ -195,8 +195,8 @@ async def test_what_lies_in_cold_storage_is_told_of_once_however_many_pages_ther
     there = [await old(tenant, f"there {number}", subject_id="ann") for number in range(3)]
     selection = selecting(subject_id="ann") if of_person else selecting([stored, *there, "nobody"])
 
-    found = await pages(tenant, selection, dry_run=dry_run)
+    actual_pages = await pages(tenant, selection, dry_run=dry_run)
 
-    assert [id_ for page in found for id_ in page.archived_memory_ids] == [stored]
-    assert sorted(id_ for page in found for id_ in page.receipt.memory_ids) == sorted(there)
-    assert [name for page in found for name in page.not_found] == ([] if of_person else ["nobody"])
+    assert [id_ for page in actual_pages for id_ in page.archived_memory_ids] == [stored]
+    assert sorted(id_ for page in actual_pages for id_ in page.receipt.memory_ids) == sorted(there)
+    assert [name for page in actual_pages for name in page.not_found] == ([] if of_person else ["nobody"])

@@ -51,10 +51,10 @@ async def test_buf_stores_and_reads(origin: str, tenant: Tenant) -> None:
     bearer = f"authorization: Bearer {tenant.api_key}"
 
     status, created = await buf(origin, f"{MEMORIES}/CreateMemory", {"memory": {"content": "Grüße"}}, bearer)
-    _, got = await buf(origin, f"{MEMORIES}/GetMemory", {"memory_id": created["memory"]["memoryId"]}, bearer)
+    _, result = await buf(origin, f"{MEMORIES}/GetMemory", {"memory_id": created["memory"]["memoryId"]}, bearer)
 
     assert status == 0
-    assert got["memory"]["content"] == "Grüße"
+    assert result["memory"]["content"] == "Grüße"
 
 
 async def test_buf_is_told_what_grpc_would_be_told(origin: str, tenant: Tenant) -> None:

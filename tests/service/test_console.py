@@ -108,10 +108,10 @@ async def test_without_a_sign_in_every_page_asks_for_one_and_comes_back(
     web: BrowserSession, tenant: Tenant, person: Person
 ) -> None:
     web.tenant_id = str(tenant.tenant_id)
-    asked = [await web.page(name) for name in PAGES]
-    assert {answer.status_code for answer in asked} == {303}
+    requests = [await web.page(name) for name in PAGES]
+    assert {answer.status_code for answer in requests} == {303}
 
-    form = await web.client.get(asked[2].headers["location"])
+    form = await web.client.get(requests[2].headers["location"])
     signed_in = await web.submit(form, "sign_in", email=person.email, password=PASSWORD)
     entrance = await web.client.get(signed_in.headers["location"])
 

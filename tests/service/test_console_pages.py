@@ -168,9 +168,9 @@ async def test_a_secret_is_not_shown(web: BrowserSession, tenant: Tenant) -> Non
 
 
 async def test_a_graph_is_drawn_alike_each_time_and_told_as_a_list(web: BrowserSession, seeded: SeededData) -> None:
-    asked = {"id": seeded.memory_ids["allergy"], "radius": "2"}
+    fields = {"id": seeded.memory_ids["allergy"], "radius": "2"}
 
-    page, again = await web.page("graph", **asked), await web.page("graph", **asked)
+    page, again = await web.page("graph", **fields), await web.page("graph", **fields)
 
     def drawing(text: str) -> str:
         return text[text.index('<svg class="graph"') : text.index("The same as a list")]
@@ -282,16 +282,16 @@ async def test_a_browser_that_was_cut_off_resumes_where_it_was(web: BrowserSessi
     ]
 
     async def heard(headers: dict[str, str], count: int) -> list[tuple[str, str]]:
-        found, last = [], ""
+        results, last = [], ""
         async with asyncio.timeout(60), web.client.stream("GET", live, headers=headers) as stream:
             async for line in stream.aiter_lines():
                 if line.startswith("id: "):
                     last = line[4:]
                 if line.startswith("data: ") and "entity" in json.loads(line[6:]):
-                    found.append((last, json.loads(line[6:])["entity"].removeprefix("memory ")))
-                    if len(found) == count:
+                    results.append((last, json.loads(line[6:])["entity"].removeprefix("memory ")))
+                    if len(results) == count:
                         break
-        return found
+        return results
 
     both = await heard({}, 2)
     rest = await heard({"last-event-id": both[0][0]}, 1)

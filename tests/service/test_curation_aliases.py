@@ -32,12 +32,12 @@ async def canonical(tenant: Tenant, name: str) -> str:
 
 async def aliases(tenant: Tenant, **fields: Any) -> list[pb.Alias]:
     request = pb.ListAliasesRequest(page_size=2, **fields)
-    found: list[pb.Alias] = []
+    results: list[pb.Alias] = []
     while True:
         page = await tenant.curation.ListAliases(request)
-        found += page.aliases
+        results += page.aliases
         if not page.next_page_token:
-            return found
+            return results
         request.page_token = page.next_page_token
 
 
@@ -155,11 +155,11 @@ async def test_a_crowd_that_ties_knots_ends_without_a_cycle(tenant: Tenant) -> N
     refusals = [one.code() for one in outcomes if isinstance(one, aio.AioRpcError)]
     assert set(refusals) <= {grpc.StatusCode.FAILED_PRECONDITION}
     assert len(refusals) < len(outcomes)
-    found = await aliases(tenant)
-    roots = {alias.canonical_memory_id for alias in found}
-    assert roots & {alias.alias_memory_id for alias in found} == set()
+    actual_aliases = await aliases(tenant)
+    roots = {alias.canonical_memory_id for alias in actual_aliases}
+    assert roots & {alias.alias_memory_id for alias in actual_aliases} == set()
     assert [await canonical(tenant, root) for root in roots] == list(roots)
-    assert len(found) == len(ids) - len(roots) == 5
+    assert len(actual_aliases) == len(ids) - len(roots) == 5
 
 
 async def test_a_repeated_request_has_one_effect(tenant: Tenant) -> None:

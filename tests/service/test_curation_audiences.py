@@ -29,13 +29,13 @@ async def create(tenant: Tenant, *memories: dict[str, Any]) -> list[str]:
 
 async def consolidated(tenant: Tenant, **fields: Any) -> list[tuple[str, list[str]]]:
     """Consolidate until there is nothing more, which comes soon."""
-    found: list[tuple[str, list[str]]] = []
+    results: list[tuple[str, list[str]]] = []
     request = scores_pb2.ConsolidateMemoriesRequest(**fields)
     for _ in range(50):
         answer = await tenant.memory.ConsolidateMemories(request)
-        found += [(one.kept_memory_id, sorted(one.archived_memory_ids)) for one in answer.groups]
+        results += [(one.kept_memory_id, sorted(one.archived_memory_ids)) for one in answer.groups]
         if not answer.next_page_token:
-            return found
+            return results
         request.page_token = answer.next_page_token
     raise AssertionError("it never ends")
 
@@ -117,6 +117,6 @@ async def test_expired_tasks_do_not_crowd_out_what_is_to_be_done(tenant: Tenant)
         {"type": "task", "data": data, "importance": 0.2},
     )
 
-    found = (await tenant.memory.ListNextActions(pb.ListNextActionsRequest(limit=2))).next_actions
+    result = (await tenant.memory.ListNextActions(pb.ListNextActionsRequest(limit=2))).next_actions
 
-    assert [action.memory.memory_id for action in found] == [first, second]
+    assert [action.memory.memory_id for action in result] == [first, second]

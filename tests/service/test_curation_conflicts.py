@@ -35,13 +35,13 @@ async def link(tenant: Tenant, start: str, end: str, relation: str = "contradict
 async def conflicts(tenant: Tenant, **fields: Any) -> list[pb.Conflict]:
     """Read all conflicts, one page after another."""
     request = pb.ListConflictsRequest(**fields)
-    found: list[pb.Conflict] = []
+    results: list[pb.Conflict] = []
     while True:
         page = await tenant.curation.ListConflicts(request)
         assert not fields.get("page_size") or len(page.conflicts) <= fields["page_size"]
-        found += page.conflicts
+        results += page.conflicts
         if not page.next_page_token:
-            return found
+            return results
         request.page_token = page.next_page_token
 
 
@@ -64,12 +64,12 @@ async def test_facts_that_a_link_says_contradict_each_other_are_in_conflict_once
     await link(tenant, b, a)
     await link(tenant, a, b)
 
-    (found,) = await conflicts(tenant)
+    (result,) = await conflicts(tenant)
 
-    assert (found.a.memory_id, found.b.memory_id) == (a, b)
-    assert (found.pair_key, found.reason) == (f"{a}|{b}", pb.CONFLICT_REASON_CONTRADICTS_LINK)
-    assert found.a == await read(tenant, a)
-    assert not found.HasField("resolution")
+    assert (result.a.memory_id, result.b.memory_id) == (a, b)
+    assert (result.pair_key, result.reason) == (f"{a}|{b}", pb.CONFLICT_REASON_CONTRADICTS_LINK)
+    assert result.a == await read(tenant, a)
+    assert not result.HasField("resolution")
 
 
 async def test_facts_with_nearly_the_same_key_that_say_different_things_are_in_conflict(tenant: Tenant) -> None:
@@ -78,11 +78,11 @@ async def test_facts_with_nearly_the_same_key_that_say_different_things_are_in_c
     await fact(tenant, "Graz", key=" HOME TOWN")
     await fact(tenant, "Linz", key="birth town")
 
-    found = await conflicts(tenant, page_size=1)
+    actual_conflicts = await conflicts(tenant, page_size=1)
 
-    assert {one.reason for one in found} == {pb.CONFLICT_REASON_SAME_KEY}
-    assert len(found) == 2
-    assert all(b in pair for pair in pairs(found))
+    assert {one.reason for one in actual_conflicts} == {pb.CONFLICT_REASON_SAME_KEY}
+    assert len(actual_conflicts) == 2
+    assert all(b in pair for pair in pairs(actual_conflicts))
     # A link between two of them makes no second conflict of them.
     await link(tenant, a, b)
     assert len(await conflicts(tenant, page_size=1)) == 2
@@ -133,13 +133,13 @@ async def test_a_pair_set_to_needs_review_is_listed_whatever_joins_it(tenant: Te
         await resolve(tenant, a, b, NEEDS_REVIEW)
 
     for all_types in (False, True):
-        found = {one.pair_key: one for one in await conflicts(tenant, all_types=all_types)}
-        assert {key: one.reason for key, one in found.items()} == {
+        results = {one.pair_key: one for one in await conflicts(tenant, all_types=all_types)}
+        assert {key: one.reason for key, one in results.items()} == {
             "|".join(notes): pb.CONFLICT_REASON_RESOLUTION,
             "|".join(linked): pb.CONFLICT_REASON_CONTRADICTS_LINK,
             "|".join(keyed): pb.CONFLICT_REASON_SAME_KEY,
         }
-        assert {one.resolution.status for one in found.values()} == {NEEDS_REVIEW}
+        assert {one.resolution.status for one in results.values()} == {NEEDS_REVIEW}
     await resolve(tenant, notes[0], notes[1], DISMISSED)
     assert "|".join(notes) not in {one.pair_key for one in await conflicts(tenant)}
 
@@ -169,10 +169,10 @@ async def test_the_same_key_of_two_people_is_no_conflict(tenant: Tenant) -> None
         await fact(tenant, f"{number}", key="phone", subject_id=person, type="preference")
     other = await fact(tenant, "4", key=" Phone", subject_id="bob")
 
-    (found,) = await conflicts(tenant, all_types=True)
+    (result,) = await conflicts(tenant, all_types=True)
 
-    assert {found.a.subject_id, found.b.subject_id} == {"bob"}
-    assert found.b.memory_id == other
+    assert {result.a.subject_id, result.b.subject_id} == {"bob"}
+    assert result.b.memory_id == other
 
 
 async def test_memories_with_one_key_that_differ_in_their_data_alone_are_in_conflict(tenant: Tenant) -> None:
@@ -191,10 +191,10 @@ async def test_every_pair_of_a_crowd_with_one_key_is_listed_once(tenant: Tenant)
     for memories in (crowd, alike, [odd]):
         await tenant.memory.BatchCreateMemories(memory_pb2.BatchCreateMemoriesRequest(memories=memories))
 
-    found = await conflicts(tenant, all_types=True, page_size=200)
+    actual_conflicts = await conflicts(tenant, all_types=True, page_size=200)
 
     # Of 42 memories with three contents each differs from 28; of the 441 one differs from all others.
-    assert len(found) == len(set(pairs(found))) == 42 * 28 // 2 + 440
+    assert len(actual_conflicts) == len(set(pairs(actual_conflicts))) == 42 * 28 // 2 + 440
 
 
 async def test_resolving_what_a_page_lists_hides_nothing_of_the_next(tenant: Tenant) -> None:
@@ -225,8 +225,8 @@ async def test_many_conflicts_come_page_by_page_without_repeating_any(tenant: Te
         await fact(tenant, f"x{number}", key="A " if number else "a", type="fact" if number < 2 else "note")
 
     for size in (1, 5, 0):
-        found = await conflicts(tenant, page_size=size)
-        assert len(found) == len({one.pair_key for one in found}) == 13
+        actual_conflicts = await conflicts(tenant, page_size=size)
+        assert len(actual_conflicts) == len({one.pair_key for one in actual_conflicts}) == 13
     first = await tenant.curation.ListConflicts(pb.ListConflictsRequest(page_size=1))
     with refused(grpc.StatusCode.INVALID_ARGUMENT, "PAGE_TOKEN_INVALID"):
         await other_tenant.curation.ListConflicts(pb.ListConflictsRequest(page_token=first.next_page_token))

@@ -53,8 +53,8 @@ async def test_what_is_important_and_unsure_is_reviewed_first(tenant: Tenant) ->
     assert [item.memory.memory_id for item in shortest] == [urgent.memory_id]
     for item, links in zip(queue, (0, 1, 1), strict=True):
         scores = item.memory.scores
-        wanted = 0.35 * scores.importance + 0.25 * (1 - scores.confidence) + 0.15 / (1 + links)
-        assert [item.urgency, item.link_count] == pytest.approx([wanted, links], abs=0.002)
+        expected = 0.35 * scores.importance + 0.25 * (1 - scores.confidence) + 0.15 / (1 + links)
+        assert [item.urgency, item.link_count] == pytest.approx([expected, links], abs=0.002)
         assert 0 <= item.stale_days < 0.1
 
 

@@ -232,8 +232,8 @@ async def test_no_word_of_a_person_is_left_in_any_service(
     assert files_with(cluster, marker) == []
     for one in (dry, response):
         of_memory = next(erasure for erasure in one.erasures if erasure.service == "memory")
-        wanted = {"memory.memories": 1, "memory.blocks": 1, "memory.archived_memories": len(in_cold)}
-        assert {table: of_memory.deleted_counts[table] for table in wanted} == wanted
+        expected = {"memory.memories": 1, "memory.blocks": 1, "memory.archived_memories": len(in_cold)}
+        assert {table: of_memory.deleted_counts[table] for table in expected} == expected
     assert not response.more
 
 

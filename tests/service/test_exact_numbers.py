@@ -133,14 +133,14 @@ async def test_any_numbers_come_back_equal_over_grpc_http_and_an_export(
     line = next(line for line in lines.splitlines() if name in line)
     await other_tenant.snapshots.ImportData(snapshots_pb2.ImportDataRequest(lines=line))
     imported = (await other_tenant.memory.GetMemory(pb.GetMemoryRequest(memory_id=name))).memory
-    found = await post(
+    result = await post(
         cluster, tenant, "memory.v1.MemoryService/GetMemory", json.dumps({"memoryId": over_grpc.memory_id})
     )
 
     assert read(over_grpc.data_json) == data
     assert over_http["memory"]["data"] == data
     assert read(over_http["memory"]["dataJson"]) == data
-    assert found["memory"]["data"] == data
+    assert result["memory"]["data"] == data
     assert read(line)["memory"]["data"] == data
     assert read(imported.data_json) == data
 
@@ -298,7 +298,9 @@ async def test_sessions_messages_states_and_items_keep_numbers(cluster: Cluster,
         states_pb2.PutAgentStateRequest(state=patch, mode=states_pb2.STATE_MODE_MERGE)
     )
     put = await tenant.sessions.PutItem(states_pb2.PutItemRequest(session_id=name, key="k", value_json=EXACT))
-    got = await post(cluster, tenant, "session.v1.SessionService/GetItem", json.dumps({"sessionId": name, "key": "k"}))
+    result = await post(
+        cluster, tenant, "session.v1.SessionService/GetItem", json.dumps({"sessionId": name, "key": "k"})
+    )
 
     assert read(opened.session.metadata_json) == read(EXACT)
     for one in (appended.messages[0], listed.messages[0]):
@@ -308,7 +310,7 @@ async def test_sessions_messages_states_and_items_keep_numbers(cluster: Cluster,
     assert appended.messages[0] == listed.messages[0]
     assert read(merged.state.state_data_json) == read(EXACT) | {"more": Decimal("1.50")}
     assert read(put.item.value_json) == read(EXACT)
-    assert got["item"]["value"] == read(EXACT)
+    assert result["item"]["value"] == read(EXACT)
 
 
 async def test_sessions_and_subjects_are_found_by_every_digit(tenant: Tenant) -> None:
@@ -422,5 +424,5 @@ async def test_langgraph_s_store_keeps_every_digit(cluster: Cluster, tenant: Ten
     assert item is not None
     assert item.value == value
     assert isinstance(item.value["one"], float)
-    assert [found.key for found in more] == ["k"]
+    assert [match.key for match in more] == ["k"]
     assert fewer == []

@@ -65,9 +65,9 @@ async def accesses(tenant: Tenant, method: str, count: int) -> list[access_log_p
     async with asyncio.timeout(60):
         while True:
             page = await tenant.history.ListAccessLog(access_log_pb2.ListAccessLogRequest(page_size=100))
-            found = [entry for entry in page.accesses if entry.method == method]
-            if len(found) >= count:
-                return found
+            results = [entry for entry in page.accesses if entry.method == method]
+            if len(results) >= count:
+                return results
 
 
 async def queries(tenant: Tenant) -> list[Any]:
@@ -229,8 +229,8 @@ async def test_the_key_of_the_hashes_of_searches_is_secret_and_goes_with_a_perso
     async def hash_of(count: int) -> str:
         await tenant.recall.Recall(recall_pb2.RecallRequest(query="tea"))
         newest = (await accesses(tenant, "Recall", count))[0]
-        found: str = json_format.MessageToDict(newest.request_data)["query"]["hash"]
-        return found
+        result: str = json_format.MessageToDict(newest.request_data)["query"]["hash"]
+        return result
 
     before = [await hash_of(count) for count in (1, 2)]
     key = await connection.fetchval("SELECT secret FROM memory.access_keys WHERE tenant_id = $1", tenant.tenant_id)

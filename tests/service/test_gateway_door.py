@@ -110,10 +110,10 @@ async def test_an_identity_that_travels_on_is_signed_by_auth(cluster: Cluster, t
 
 
 async def test_the_callers_deadline_goes_along(cluster: Cluster, tenant: Tenant) -> None:
-    left: list[float] = []
+    remaining: list[float] = []
 
     async def append(_request: Any, call: Call) -> session_pb2.AppendMessagesResponse:
-        left.append(call.time_remaining())
+        remaining.append(call.time_remaining())
         return session_pb2.AppendMessagesResponse()
 
     async with gateway_before(cluster, tenant, {"AppendMessages": append}, in_process=False) as gateway:
@@ -121,7 +121,7 @@ async def test_the_callers_deadline_goes_along(cluster: Cluster, tenant: Tenant)
         await gateway.sessions.AppendMessages(request, timeout=7)
 
     # On its way a deadline is rounded up, by less than a second.
-    assert 0 < left[0] < 8
+    assert 0 < remaining[0] < 8
 
 
 async def test_an_operator_acts_in_the_tenant_it_names(cluster: Cluster, tenant: Tenant) -> None:

@@ -319,9 +319,9 @@ async def test_an_arm_without_vectors_says_so(cluster: Cluster, tenant: Tenant) 
 
 
 async def test_by_keyword_an_arm_whose_hits_have_no_vector_is_ok(cluster: Cluster, tenant: Tenant) -> None:
-    found = recall_pb2.RecallResponse(hits=[hit("a", 0.5)], dense_path="none", formula="keyword-9")
+    recall_response = recall_pb2.RecallResponse(hits=[hit("a", 0.5)], dense_path="none", formula="keyword-9")
 
-    async with gateway_before(cluster, tenant, {"Recall": saying(found)}) as gateway:
+    async with gateway_before(cluster, tenant, {"Recall": saying(recall_response)}) as gateway:
         response = await gateway.gateway.Recall(
             pb.RecallRequest(query="tea", arms=[pb.ARM_MEMORIES], mode=recall_pb2.SEARCH_MODE_KEYWORD)
         )

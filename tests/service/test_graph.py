@@ -83,10 +83,10 @@ async def test_all_links_among_the_memories_met_are_there(tenant: Tenant) -> Non
     await links(tenant, "a>b", "a>c", "b>c", "c>b")
     await links(tenant, "b>c", relation="causes", label="why")
 
-    found = await traverse(tenant, "a")
+    result = await traverse(tenant, "a")
 
-    assert len(found.links) == 5
-    assert {link.label for link in found.links} == {"", "why"}
+    assert len(result.links) == 5
+    assert {link.label for link in result.links} == {"", "why"}
 
 
 async def test_a_walk_follows_the_links_that_it_is_told_to(tenant: Tenant) -> None:
@@ -135,13 +135,13 @@ async def test_complete_memories_come_when_asked_for_as_long_as_there_is_room(te
     await tenant.memory.BatchCreateMemories(pb.BatchCreateMemoriesRequest(memories=made))
     await links(tenant, *(f"n0>{name}" for name in names[1:]))
 
-    found = await traverse(tenant, "n0", include_memories=True)
+    result = await traverse(tenant, "n0", include_memories=True)
 
-    have = [node.HasField("memory") for node in found.nodes]
+    have = [node.HasField("memory") for node in result.nodes]
     assert len(have) == 30
     assert have == sorted(have, reverse=True)
     assert 10 < sum(have) < 30
-    assert found.nodes[0].memory.external_id == "n0"
+    assert result.nodes[0].memory.external_id == "n0"
     assert not any(node.HasField("memory") for node in (await traverse(tenant, "n0")).nodes)
 
 
@@ -220,9 +220,9 @@ async def test_paths_come_shortest_first_then_by_strength(tenant: Tenant) -> Non
     await links(tenant, "a>c", weight=0.9)
     await links(tenant, "c>d", "e>d", "e>f")
 
-    found, cut = await paths(tenant, "a", "f")
+    result, cut = await paths(tenant, "a", "f")
 
-    assert (found, cut) == (["acf", "abf", "acdef"], False)
+    assert (result, cut) == (["acf", "abf", "acdef"], False)
     assert await paths(tenant, "a", "f", max_paths=1) == (["acf"], True)
     assert await paths(tenant, "a", "f", max_hops=2) == (["acf", "abf"], False)
     assert await paths(tenant, "a", "f", max_hops=1) == ([], False)

@@ -41,15 +41,15 @@ async def rename(tenant: Tenant, memory_id: str) -> None:
 
 async def listed(tenant: Tenant, *, page_size: int = 0, **asked: Any) -> list[pb.Change]:
     """Return what all pages hold."""
-    found: list[pb.Change] = []
+    results: list[pb.Change] = []
     token = ""
     while True:
         request = pb.ListChangesRequest(page_size=page_size, page_token=token, **asked)
         page = await tenant.history.ListChanges(request)
-        found += page.changes
+        results += page.changes
         token = page.next_page_token
         if not token:
-            return found
+            return results
 
 
 class TimedStream:
@@ -63,8 +63,8 @@ class TimedStream:
         answer: Any = await asyncio.wait_for(self.call.read(), SECONDS)
         assert answer is not grpc.aio.EOF
         self.position = answer.position
-        found: pb.WatchChangesResponse = answer
-        return found
+        result: pb.WatchChangesResponse = answer
+        return result
 
     async def change(self) -> pb.Change:
         """Return the next change, passing over heartbeats."""
@@ -227,12 +227,12 @@ async def test_changes_made_meanwhile_move_no_page_of_the_newest(cluster: Cluste
 
 
 async def test_an_event_that_never_comes_is_refused(tenant: Tenant) -> None:
-    wanted = pb.ChangeFilter(event_types=["memory_created", "memory_invented"])
+    change_filter = pb.ChangeFilter(event_types=["memory_created", "memory_invented"])
 
     with refused(grpc.StatusCode.INVALID_ARGUMENT, "INVALID_FIELD"):
-        await tenant.history.ListChanges(pb.ListChangesRequest(filter=wanted))
+        await tenant.history.ListChanges(pb.ListChangesRequest(filter=change_filter))
     with refused(grpc.StatusCode.INVALID_ARGUMENT, "INVALID_FIELD"):
-        await tenant.history.WatchChanges(pb.WatchChangesRequest(filter=wanted)).read()
+        await tenant.history.WatchChanges(pb.WatchChangesRequest(filter=change_filter)).read()
 
 
 @pytest.mark.parametrize("position", ["x", "é", "AAAA", "_" * 32, "A" * 31, "a+/=" * 8])

@@ -51,8 +51,8 @@ def with_token(token: str, provider: str = "home", **fields: Any) -> pb.SignInWi
 
 @asynccontextmanager
 async def settings(database: TestDatabase, issuer: Issuer, **changed: str) -> AsyncIterator[AuthServer]:
-    async with run_auth_server(database, **{**issuer.settings, **changed}) as found:
-        yield found
+    async with run_auth_server(database, **{**issuer.settings, **changed}) as auth_server:
+        yield auth_server
 
 
 async def person(auth_server: AuthServer, issuer: Issuer, subject: str = "ann") -> Person:
@@ -235,15 +235,15 @@ async def test_a_new_key_of_the_issuer_is_learned_and_unknown_ones_do_not_make_u
     auth_server: AuthServer, issuer: Issuer
 ) -> None:
     await auth_server.anonymous.SignInWithIdentity(with_token(issuer.id_token("ann")))
-    asked = len(issuer.requests)
+    request_count = len(issuer.requests)
     await auth_server.anonymous.SignInWithIdentity(with_token(issuer.id_token("ann")))
-    assert len(issuer.requests) == asked
+    assert len(issuer.requests) == request_count
 
     for _ in range(3):
         with refused(grpc.StatusCode.UNAUTHENTICATED, "SIGN_IN_REFUSED"):
             await auth_server.anonymous.SignInWithIdentity(with_token(issuer.id_token("ann", key=new_key("unknown"))))
 
-    assert len(issuer.requests) == asked
+    assert len(issuer.requests) == request_count
 
 
 async def test_a_key_that_the_issuer_added_signs_in(issuer: Issuer) -> None:

@@ -201,11 +201,11 @@ async def test_a_refusal_for_what_the_driver_raised_keeps_nothing_of_the_call(po
 
     async def call() -> weakref.ref[Held]:
         held = Held()
-        found = weakref.ref(held)
+        result = weakref.ref(held)
         try:
             await failing(held)
         except TransactionConflict:
-            return found
+            return result
         raise AssertionError
 
     async def failing(_held: Held) -> None:

@@ -32,11 +32,11 @@ async def test_a_transaction_has_the_settings_that_a_connection_of_ours_would_ha
     tenant_id = uuid.uuid4()
 
     async with pool.transaction(tenant_id) as tx:
-        found = [await tx.value(query) for query in (PLANS, PATH, TENANT)]
+        results = [await tx.value(query) for query in (PLANS, PATH, TENANT)]
     async with pool.transaction(tenant_id, TxOptions(plan_once=True)) as tx:
         once = await tx.value(PLANS)
 
-    assert found == ["force_custom_plan", '""', str(tenant_id)]
+    assert results == ["force_custom_plan", '""', str(tenant_id)]
     assert once == "force_generic_plan"
 
 
@@ -45,10 +45,10 @@ async def test_a_transaction_leaves_nothing_on_its_connection(pool: Database) ->
         await tx.value(PLANS)
 
     connection = await pool.connections.acquire()
-    left = [await connection.fetchval(query.text) for query in (PATH, TENANT, PREPARED)]
+    remaining = [await connection.fetchval(query.text) for query in (PATH, TENANT, PREPARED)]
     await pool.connections.release(connection)
 
-    assert left == ['"$user", public', "", 0]
+    assert remaining == ['"$user", public', "", 0]
 
 
 async def test_a_read_that_ended_keeps_none_of_the_pooler_s_servers_from_others(

@@ -148,7 +148,7 @@ async def test_a_service_without_a_schema_says_to_migrate(server: Server) -> Non
 async def test_who_watches_a_services_health_hears_the_end_and_does_not_hold_it_up(database: TestDatabase) -> None:
     watched = ProbedService()
     host = host_on(database.url, SKEIN_GRACE_SECONDS="100")
-    heard: list[int] = []
+    received: list[int] = []
 
     async def watch() -> grpc.StatusCode:
         async with aio.insecure_channel(host.addresses["memory"]) as channel:
@@ -156,7 +156,7 @@ async def test_who_watches_a_services_health_hears_the_end_and_does_not_hold_it_
             answers = stub.Watch(health_pb2.HealthCheckRequest())
             with contextlib.suppress(aio.AioRpcError):
                 async for answer in answers:
-                    heard.append(answer.status)  # noqa: PERF401 - each counts when it comes.
+                    received.append(answer.status)  # noqa: PERF401 - each counts when it comes.
             code: grpc.StatusCode = await answers.code()
             return code
 
@@ -164,10 +164,10 @@ async def test_who_watches_a_services_health_hears_the_end_and_does_not_hold_it_
         async with run_services([watched.service], host) as cluster:
             await cluster.wait_ready(60)
             watching = asyncio.create_task(watch())
-            await until(lambda: bool(heard))
+            await until(lambda: bool(received))
         code = await watching
 
-    assert heard == [health_pb2.HealthCheckResponse.SERVING, health_pb2.HealthCheckResponse.NOT_SERVING]
+    assert received == [health_pb2.HealthCheckResponse.SERVING, health_pb2.HealthCheckResponse.NOT_SERVING]
     assert code is grpc.StatusCode.UNAVAILABLE
 
 

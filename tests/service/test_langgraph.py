@@ -136,9 +136,9 @@ async def test_nothing_is_left_of_what_is_deleted(store: SkeinStore, skein: Clie
     await store.aput(ANNA, "drinks", {"likes": "tea"})
     await store.abatch([PutOp(ANNA, "drinks", None)])
 
-    left = [memory async for memory in skein.list_memories(show_deleted=True, show_archived=True)]
+    remaining = [memory async for memory in skein.list_memories(show_deleted=True, show_archived=True)]
 
-    assert left == []
+    assert remaining == []
 
 
 async def test_a_batch_reads_what_was_there_before_and_its_last_write_counts(store: SkeinStore) -> None:

@@ -86,15 +86,15 @@ def model_of(model: InMemoryStore, op: Op) -> tuple[bool, Any]:
 
 def examples() -> list[Batches]:
     """Return what to try, the same each time: drawn at once, because the cluster of the test draws chances as well."""
-    found: list[Batches] = []
+    results: list[Batches] = []
 
     @settings(max_examples=15, derandomize=True, database=None, deadline=None, phases=[Phase.generate])
     @given(BATCHES)
     def collect(batches: Batches) -> None:
-        found.append(batches)
+        results.append(batches)
 
     collect()
-    return found
+    return results
 
 
 async def test_it_answers_as_the_store_in_memory_does(cluster: Cluster, tenant: Tenant) -> None:

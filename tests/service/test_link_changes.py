@@ -61,12 +61,12 @@ async def update(tenant: Tenant, link_id: str, *paths: str, revision: int = 0, *
 
 async def listed(tenant: Tenant, memory_id: str, **fields: Any) -> list[pb.Link]:
     request = pb.ListLinksRequest(memory_id=memory_id, page_size=2, **fields)
-    found: list[pb.Link] = []
+    results: list[pb.Link] = []
     while True:
         page = await tenant.links.ListLinks(request)
-        found += page.links
+        results += page.links
         if not page.next_page_token:
-            return found
+            return results
         request.page_token = page.next_page_token
 
 
@@ -140,8 +140,8 @@ async def test_of_many_upserts_at_once_one_makes_the_link(tenant: Tenant) -> Non
 
     assert sum(answer.created for answer in answers) == 1
     assert len({answer.link.link_id for answer in answers}) == 1
-    (found,) = await listed(tenant, "a")
-    assert found.revision == 8
+    (result,) = await listed(tenant, "a")
+    assert result.revision == 8
     assert await used(tenant) == 1
 
 

@@ -28,11 +28,11 @@ class RandomGraph:
     def of(cls, seed: int) -> RandomGraph:
         chance = random.Random(seed)
         wanted = chance.randint(4, 26)
-        found: dict[tuple[int, int, str], float] = {}
-        while len(found) < wanted:
+        results: dict[tuple[int, int, str], float] = {}
+        while len(results) < wanted:
             start, end = chance.sample(range(NODES), 2)
-            found[start, end, chance.choice(RELATIONS)] = chance.choice([0.25, 0.5, 1.0])
-        return cls(links=frozenset((*pair, weight) for pair, weight in found.items()))
+            results[start, end, chance.choice(RELATIONS)] = chance.choice([0.25, 0.5, 1.0])
+        return cls(links=frozenset((*pair, weight) for pair, weight in results.items()))
 
     def steps(self, wanted: pb.LinkFilter) -> set[tuple[int, int]]:
         """Return from where to where a walk may step."""
@@ -49,26 +49,26 @@ class RandomGraph:
     def paths(self, start: int, goal: int, hops: int, wanted: pb.LinkFilter) -> set[tuple[int, ...]]:
         """Return every simple path."""
         steps = self.steps(wanted)
-        found: set[tuple[int, ...]] = set()
+        results: set[tuple[int, ...]] = set()
         waiting: list[tuple[int, ...]] = [(start,)]
         while waiting:
             path = waiting.pop()
             for node in set(range(NODES)) - set(path):
                 if (path[-1], node) in steps:
                     if node == goal:
-                        found.add((*path, node))
+                        results.add((*path, node))
                     elif len(path) < hops:
                         waiting.append((*path, node))
-        return found
+        return results
 
     def within(self, start: int, hops: int, wanted: pb.LinkFilter) -> dict[int, int]:
         """Return what is met within so many hops, and how far away it is."""
-        steps, found = self.steps(wanted), {start: 0}
+        steps, results = self.steps(wanted), {start: 0}
         for hop in range(1, hops + 1):
-            near = [node for node, away in found.items() if away == hop - 1]
+            near = [node for node, away in results.items() if away == hop - 1]
             for end in {end for node in near for start_, end in steps if start_ == node}:
-                found.setdefault(end, hop)
-        return found
+                results.setdefault(end, hop)
+        return results
 
 
 async def stored(tenant: Tenant, graph: RandomGraph) -> list[str]:
@@ -112,10 +112,10 @@ async def test_the_paths_found_are_the_shortest_simple_ones(tenant: Tenant, seed
         answer = await tenant.links.FindPaths(request)
 
         every = graph.paths(0, 1, hops, wanted)
-        found = [tuple(ids.index(memory_id) for memory_id in path.memory_ids) for path in answer.paths]
-        assert len(found) == len(set(found)) == min(count, len(every))
-        assert set(found) <= every
-        assert [len(path) for path in found] == sorted(map(len, every))[: len(found)]
+        results = [tuple(ids.index(memory_id) for memory_id in path.memory_ids) for path in answer.paths]
+        assert len(results) == len(set(results)) == min(count, len(every))
+        assert set(results) <= every
+        assert [len(path) for path in results] == sorted(map(len, every))[: len(results)]
         assert answer.truncated == (len(every) > count)
         assert await tenant.links.FindPaths(request) == answer
         for path in answer.paths:
@@ -132,13 +132,13 @@ async def test_a_walk_meets_everything_within_its_hops_and_nothing_else(tenant: 
 
         answer = await tenant.links.TraverseLinks(pb.TraverseLinksRequest(memory_id=ids[0], hops=hops_, filter=wanted))
 
-        found = {ids.index(node.memory_id): node.hop for node in answer.nodes}
-        assert found == graph.within(0, hops_, wanted)
+        results = {ids.index(node.memory_id): node.hop for node in answer.nodes}
+        assert results == graph.within(0, hops_, wanted)
         assert not answer.truncated
         among = {
             (start, end, relation)
             for start, end, relation, weight in graph.links
-            if {start, end} <= set(found)
+            if {start, end} <= set(results)
             and relation in (wanted.relations or RELATIONS)
             and weight >= wanted.min_weight
         }

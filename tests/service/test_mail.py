@@ -83,8 +83,8 @@ async def serving(
 
 @pytest.fixture
 async def smtp_server() -> AsyncIterator[SmtpServer]:
-    async with serving(SmtpServer()) as found:
-        yield found
+    async with serving(SmtpServer()) as result:
+        yield result
 
 
 def mailer(smtp_server: SmtpServer, url: str = "smtp://127.0.0.1:{port}?starttls=off", **keywords: Any) -> Mailer:

@@ -78,9 +78,9 @@ async def test_any_gateway_answers_any_message(cluster: Cluster, tenant: Tenant,
         Mcp.of(other.host.addresses["http"], tenant.api_key) as elsewhere,
     ):
         saved = await elsewhere.call("remember", content="tea")
-        found = await mcp.call("get_memory", memory_id=saved["memory"]["memory_id"])
+        result = await mcp.call("get_memory", memory_id=saved["memory"]["memory_id"])
 
-    assert found["memory"]["content"] == "tea"
+    assert result["memory"]["content"] == "tea"
 
 
 @pytest.mark.parametrize(
@@ -319,16 +319,16 @@ async def test_resources_are_memories_and_then_sessions_page_by_page(mcp: Mcp) -
         await more.call("remember_many", memories=many)
     await mcp.call("append_messages", session_id="a/b ?", messages=[{"role": "MESSAGE_ROLE_USER", "content": "hello"}])
 
-    found: list[str] = []
+    results: list[str] = []
     pages = [await mcp.ask("resources/list")]
     while "nextCursor" in pages[-1]:
         pages.append(await mcp.ask("resources/list", {"cursor": pages[-1]["nextCursor"]}))
-    found = [resource["uri"] for page in pages for resource in page["resources"]]
-    session = json.loads((await mcp.ask("resources/read", {"uri": found[-1]}))["contents"][0]["text"])
+    results = [resource["uri"] for page in pages for resource in page["resources"]]
+    session = json.loads((await mcp.ask("resources/read", {"uri": results[-1]}))["contents"][0]["text"])
 
     assert [len(page["resources"]) for page in pages] == [50, 1, 1]
-    assert len(set(found)) == 52
-    assert found[-1] == "skein://sessions/a%2Fb%20%3F"
+    assert len(set(results)) == 52
+    assert results[-1] == "skein://sessions/a%2Fb%20%3F"
     assert (session["session"]["session_id"], session["messages"][0]["content"]) == ("a/b ?", "hello")
 
 

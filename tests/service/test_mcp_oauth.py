@@ -146,10 +146,10 @@ async def test_the_sdks_client_signs_in_saves_and_recalls(web: Web, person: Pers
 
 
 async def test_a_client_that_needs_more_asks_its_person_for_more(web: Web, person: Person, tenant: Tenant) -> None:
-    got = await token_of(web, person, tenant, "memory.read", web.origin + "/mcp")
+    result = await token_of(web, person, tenant, "memory.read", web.origin + "/mcp")
     storage = Storage(
-        OAuthToken(access_token=got["access_token"], scope=got["scope"]),
-        OAuthClientInformationFull.model_validate({**got["client"], "issuer": web.origin}),
+        OAuthToken(access_token=result["access_token"], scope=result["scope"]),
+        OAuthClientInformationFull.model_validate({**result["client"], "issuer": web.origin}),
     )
 
     async with signing_in(web, person, tenant, storage) as (client, sent):
@@ -164,9 +164,9 @@ async def test_a_client_that_needs_more_asks_its_person_for_more(web: Web, perso
 
 
 async def test_too_little_scope_is_told_by_http(web: Web, person: Person, tenant: Tenant) -> None:
-    got = await token_of(web, person, tenant, "memory.read", web.origin + "/mcp")
+    result = await token_of(web, person, tenant, "memory.read", web.origin + "/mcp")
 
-    async with Mcp.of(urlsplit(web.origin).netloc, got["access_token"]) as mcp:
+    async with Mcp.of(urlsplit(web.origin).netloc, result["access_token"]) as mcp:
         answer = await mcp.send("tools/call", {"name": "remember", "arguments": {"content": "tea"}})
         listed = await mcp.call("list_memories")
 

@@ -48,8 +48,8 @@ async def mcp(cluster: Cluster, tenant: Tenant) -> AsyncIterator[Mcp]:
 async def arguments_of(tool: Tool, world: World) -> dict[str, Any]:
     """Return the arguments that make the request of the RPC's recipe, as far as the tool has them."""
     asked = to_json_value(await request_for(tool.path, world))
-    found = {argument.name: _at(asked, argument.field_path) for argument in tool.arguments}
-    return {name: value for name, value in found.items() if value is not None} | MORE.get(tool.name, {})
+    results = {argument.name: _at(asked, argument.field_path) for argument in tool.arguments}
+    return {name: value for name, value in results.items() if value is not None} | MORE.get(tool.name, {})
 
 
 def _at(value: Any, path: str) -> Any:
@@ -374,7 +374,7 @@ async def test_another_tenants_things_are_not_there(cluster: Cluster, mcp: Mcp, 
     await mcp.call("append_messages", session_id="ours", messages=[{"role": "MESSAGE_ROLE_USER", "content": "kettle"}])
 
     async with Mcp.of(cluster.addresses["http"], other_tenant.api_key, "?toolsets=all") as other:
-        got, _ = await other.refused("get_memory", memory_id=memory_id)
+        result, _ = await other.refused("get_memory", memory_id=memory_id)
         changed, _ = await other.refused("update_memory", memory_id=memory_id, content="x")
         linked, _ = await other.refused("link_memories", from_memory_id=memory_id, to_memory_id=memory_id)
         read, _ = await other.refused("read_session", session_id="ours")
@@ -382,7 +382,7 @@ async def test_another_tenants_things_are_not_there(cluster: Cluster, mcp: Mcp, 
         definition = await other.ask("resources/list")
         resource = await other.error("resources/read", {"uri": f"skein://memories/{memory_id}"})
 
-    assert (got, changed) == ("MEMORY_NOT_FOUND", "MEMORY_NOT_FOUND")
+    assert (result, changed) == ("MEMORY_NOT_FOUND", "MEMORY_NOT_FOUND")
     assert linked in {"MEMORY_NOT_FOUND", "LINK_TO_ITSELF"}
     assert read == "SESSION_NOT_FOUND"
     assert (found.get("hits", []), definition["resources"]) == ([], [])
@@ -398,8 +398,8 @@ async def test_who_may_only_read_is_told_so_when_writing(cluster: Cluster, tenan
 
     async with Mcp.of(cluster.addresses["http"], key.secret) as mcp:
         reason, text = await mcp.refused("remember", content="tea")
-        found = await mcp.call("recall", query="tea")
+        result = await mcp.call("recall", query="tea")
 
     assert reason == "PERMISSION_MISSING"
     assert "memory.write" in text
-    assert "hits" not in found
+    assert "hits" not in result

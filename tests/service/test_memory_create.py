@@ -347,19 +347,19 @@ async def test_one_request_sent_many_times_at_once_has_one_effect(tenant: Tenant
 
 
 async def test_a_batch_is_stored_in_order(tenant: Tenant) -> None:
-    given = [pb.Memory(content=f"n{n}", tags=[f"t{n}"], external_id=f"e{n}") for n in range(300)]
+    memories = [pb.Memory(content=f"n{n}", tags=[f"t{n}"], external_id=f"e{n}") for n in range(300)]
 
-    created = await tenant.memory.BatchCreateMemories(pb.BatchCreateMemoriesRequest(memories=given))
+    created = await tenant.memory.BatchCreateMemories(pb.BatchCreateMemoriesRequest(memories=memories))
 
-    assert [memory.content for memory in created.memories] == [memory.content for memory in given]
+    assert [memory.content for memory in created.memories] == [memory.content for memory in memories]
     assert await all_of(tenant) == list(reversed(created.memories))
 
 
 async def test_a_batch_may_hold_memories_of_many_months(tenant: Tenant) -> None:
     times = [datetime(2012 + n // 4, 1 + n % 4 * 3, 15, tzinfo=UTC) for n in range(40)]
-    given = [pb.Memory(content=f"{time:%Y-%m}", create_time=stamp(time)) for time in times]
+    memories = [pb.Memory(content=f"{time:%Y-%m}", create_time=stamp(time)) for time in times]
 
-    created = await tenant.memory.BatchCreateMemories(pb.BatchCreateMemoriesRequest(memories=given))
+    created = await tenant.memory.BatchCreateMemories(pb.BatchCreateMemoriesRequest(memories=memories))
 
     assert await all_of(tenant) == list(reversed(created.memories))
 

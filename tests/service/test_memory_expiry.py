@@ -210,12 +210,12 @@ async def test_no_call_that_names_an_expired_memory_finds_it(tenant: Tenant) -> 
 
     answers = {name: (await asyncio.gather(call(), return_exceptions=True))[0] for name, call in calls.items()}
 
-    found = {
+    results = {
         name: answer
         for name, answer in answers.items()
         if not (isinstance(answer, aio.AioRpcError) and answer.code() is NOT_FOUND)
     }
-    assert found == {}
+    assert results == {}
 
 
 async def test_an_expired_objective_is_no_objective(tenant: Tenant) -> None:

@@ -45,9 +45,9 @@ async def pages(tenant: Tenant, request: pb.ListMemoriesRequest) -> list[list[st
 async def passing(tenant: Tenant, **conditions: Any) -> set[str]:
     """Return the contents of what passes a filter, read in small pages."""
     request = pb.ListMemoriesRequest(page_size=2, filter=pb.MemoryFilter(**conditions))
-    found = [content for page in await pages(tenant, request) for content in page]
-    assert len(found) == len(set(found))
-    return set(found)
+    results = [content for page in await pages(tenant, request) for content in page]
+    assert len(results) == len(set(results))
+    return set(results)
 
 
 async def test_a_memory_is_read_by_its_id_and_by_its_external_id(tenant: Tenant) -> None:

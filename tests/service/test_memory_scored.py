@@ -195,11 +195,11 @@ async def test_a_memory_with_very_many_links_is_counted_by_relation(tenant: Tena
         relation = "supports" if number in {0, 39} else "contradicts" if number == 20 else "related"
         await link(tenant, other.memory_id, hub.memory_id, relation)
 
-    found = await explain(tenant, hub.memory_id)
+    result = await explain(tenant, hub.memory_id)
 
-    assert values(found.confidence_components)["supports"] == pytest.approx(0.1)
-    assert values(found.confidence_components)["contradicts"] == pytest.approx(-0.09)
-    assert values(found.importance_components)["link"] == pytest.approx(0.18)
+    assert values(result.confidence_components)["supports"] == pytest.approx(0.1)
+    assert values(result.confidence_components)["contradicts"] == pytest.approx(-0.09)
+    assert values(result.importance_components)["link"] == pytest.approx(0.18)
 
 
 async def test_a_tenant_may_choose_the_weighted_formula(cluster: Cluster) -> None:

@@ -55,9 +55,9 @@ async def dumped(memory_server: MemoryServer) -> str:
         "SELECT n.nspname || '.' || quote_ident(c.relname) AS name FROM pg_class c JOIN pg_namespace n"
         " ON n.oid = c.relnamespace WHERE c.relkind = 'r' AND n.nspname NOT IN ('pg_catalog', 'information_schema')"
     )
-    found = [str(dict(row)) for table in tables for row in await memory_server.rows(f"SELECT * FROM {table['name']}")]  # noqa: S608
+    results = [str(dict(row)) for table in tables for row in await memory_server.rows(f"SELECT * FROM {table['name']}")]  # noqa: S608
     assert len(tables) > 30
-    return "\n".join(found)
+    return "\n".join(results)
 
 
 async def test_a_secret_is_masked_everywhere_and_revealed_to_those_who_may(tenant: Tenant) -> None:
@@ -300,13 +300,13 @@ async def test_a_rotation_goes_on_where_it_was_and_ends_with_one_key(
         for _ in range(2):
             await internal.DeleteExpired(pb.DeleteExpiredRequest())
         shown = [await revealed(memory, kept.memory_id) for kept in made.memories]
-    left = await memory_server.rows("SELECT key_id FROM memory.tenant_keys")
+    remaining = await memory_server.rows("SELECT key_id FROM memory.tenant_keys")
     counted = await memory_server.rows("SELECT key_count FROM memory.master_keys")
 
     assert (first.reencrypted_count, first.more) == (2, True)
     assert again == first
     assert second.key_id == first.key_id
-    assert [str(row["key_id"]) for row in left] == [first.key_id]
+    assert [str(row["key_id"]) for row in remaining] == [first.key_id]
     assert str(keys[0]["key_id"]) != first.key_id
     assert [row["key_count"] for row in counted] == [1]
     assert shown == [f"secret {n}" for n in range(7)]

@@ -40,13 +40,13 @@ async def create(tenant: Tenant, content: str, type_name: str = "task", **fields
 async def tasks(tenant: Tenant, **fields: Any) -> list[str]:
     """Return the contents of all tasks that pass, in small pages."""
     request = pb.ListTasksRequest(page_size=2, **fields)
-    found: list[str] = []
+    results: list[str] = []
     while True:
         page = await tenant.memory.ListTasks(request)
         assert len(page.memories) <= 2
-        found += [memory.content for memory in page.memories]
+        results += [memory.content for memory in page.memories]
         if not page.next_page_token:
-            return found
+            return results
         request.page_token = page.next_page_token
 
 
@@ -185,10 +185,16 @@ async def test_next_actions_are_scored_by_importance_freshness_and_urgency(tenan
     await create(tenant, "overdue", importance=0.1, data={"due_time": soon(days=-5), "status": "in_progress"})
     await create(tenant, "done", importance=1.0, data={"status": "done"})
 
-    found = await next_actions(tenant)
+    actual_next_actions = await next_actions(tenant)
 
-    assert [content for content, _ in found] == ["major and due", "major", "overdue", "due this week", "minor"]
-    assert [score for _, score in found] == pytest.approx([0.932, 0.832, 0.388, 0.328, 0.288])
+    assert [content for content, _ in actual_next_actions] == [
+        "major and due",
+        "major",
+        "overdue",
+        "due this week",
+        "minor",
+    ]
+    assert [score for _, score in actual_next_actions] == pytest.approx([0.932, 0.832, 0.388, 0.328, 0.288])
     assert [content for content, _ in await next_actions(tenant, limit=2)] == ["major and due", "major"]
     assert [content for content, _ in await next_actions(tenant, objective_id=goal)] == ["due this week"]
     paged: list[str] = []
@@ -200,7 +206,7 @@ async def test_next_actions_are_scored_by_importance_freshness_and_urgency(tenan
             break
         assert len(page.next_actions) == 2
         request.page_token = page.next_page_token
-    assert paged == [content for content, _ in found]
+    assert paged == [content for content, _ in actual_next_actions]
     # A limit is the most of all pages.
     assert not (await tenant.memory.ListNextActions(pb.ListNextActionsRequest(limit=2))).next_page_token
 

@@ -231,15 +231,15 @@ async def test_types_are_listed_with_their_schemas_and_whether_they_are_accepted
     second = await tenant.memory.ListMemoryTypes(request)
     assert [*first.memory_types, *second.memory_types] == list(narrowed.memory_types)
     assert (len(first.memory_types), second.next_page_token) == (3, "")
-    types = {found.type: found for found in everything.memory_types}
+    types = {match.type: match for match in everything.memory_types}
     assert everything.others_accepted
-    assert all(found.built_in and found.accepted for found in types.values())
+    assert all(match.built_in and match.accepted for match in types.values())
     schema = json_format.MessageToDict(types["episodic"].json_schema)
     assert set(schema["properties"]) == {"occurred_at", "actor", "event_type", "summary", "details"}
     assert schema["required"] == ["event_type", "summary"]
     assert "secret_value" not in str(types["knowledge_vault"].json_schema)
-    assert {found.type for found in narrowed.memory_types if found.accepted} == {"episodic", "sighting"}
-    assert [found.type for found in narrowed.memory_types if not found.built_in] == ["sighting"]
+    assert {match.type for match in narrowed.memory_types if match.accepted} == {"episodic", "sighting"}
+    assert [match.type for match in narrowed.memory_types if not match.built_in] == ["sighting"]
 
 
 async def test_a_memory_can_be_given_a_time_to_live(tenant: Tenant) -> None:

@@ -44,12 +44,12 @@ async def update(tenant: Tenant, memory: pb.Memory, **fields: Any) -> pb.Memory:
 
 async def listed(tenant: Tenant, where: str = "", **rest: Any) -> list[str]:
     request = pb.ListMemoriesRequest(filter=pb.MemoryFilter(where=where), **rest)
-    found: list[str] = []
+    results: list[str] = []
     while True:
         response = await tenant.memory.ListMemories(request)
-        found += [memory.content for memory in response.memories]
+        results += [memory.content for memory in response.memories]
         if not response.next_page_token:
-            return found
+            return results
         request.page_token = response.next_page_token
 
 

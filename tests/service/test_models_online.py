@@ -43,8 +43,8 @@ async def remembered(recall_tenant: RecallTenant, *, index: bool = True) -> list
 
 
 async def answers(recall_tenant: RecallTenant) -> list[tuple[str, list[tuple[str, float]]]]:
-    found = [await recall_tenant.recall(question) for question in QUESTIONS]
-    return [(one.model, [(hit.item_id, round(hit.similarity, 3)) for hit in one.hits]) for one in found]
+    results = [await recall_tenant.recall(question) for question in QUESTIONS]
+    return [(one.model, [(hit.item_id, round(hit.similarity, 3)) for hit in one.hits]) for one in results]
 
 
 async def test_a_reindex_makes_the_vectors_of_everything_beside_the_model_in_force(deployment: Deployment) -> None:
@@ -245,9 +245,9 @@ async def test_what_was_interrupted_goes_on_where_it_stopped(deployment: Deploym
     ids = [await deployment.tenant.remember(f"note {number}") for number in range(100)]
     await deployment.register()
     await deployment.start()
-    asked = len(deployment.endpoint.asked)
+    request_count = len(deployment.endpoint.asked)
     working = asyncio.create_task(deployment.work())
-    while len(deployment.endpoint.asked) < asked + 2:
+    while len(deployment.endpoint.asked) < request_count + 2:
         await asyncio.sleep(0.005)
     working.cancel()
     await asyncio.gather(working, return_exceptions=True)

@@ -80,10 +80,10 @@ async def test_every_endpoint_that_is_named_exists(web: Web) -> None:
     document = (await web.get("/.well-known/oauth-authorization-server")).json()
     named = {name: url for name, url in document.items() if name.endswith("_endpoint") or name == "jwks_uri"}
 
-    found = {name: (await web.client.get(url)).status_code for name, url in named.items()}
+    results = {name: (await web.client.get(url)).status_code for name, url in named.items()}
 
     assert len(named) == 8
-    assert {name for name, status in found.items() if status == 404} == set()
+    assert {name for name, status in results.items() if status == 404} == set()
 
 
 @pytest.mark.parametrize("path", ["", "/mcp"])

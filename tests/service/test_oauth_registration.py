@@ -195,9 +195,9 @@ def tls(tmp_path: Path) -> tuple[ssl.SSLContext, ssl.SSLContext]:
 
 @pytest.fixture
 def site(tls: tuple[ssl.SSLContext, ssl.SSLContext]) -> Iterator[Site]:
-    found = Site()
-    with served(found, tls[0]):
-        yield found
+    result = Site()
+    with served(result, tls[0]):
+        yield result
 
 
 @pytest.fixture

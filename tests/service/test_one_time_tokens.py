@@ -298,9 +298,9 @@ async def test_mail_of_another_kind_uses_up_nothing_of_the_links_that_set_a_pass
         await auth_server.anonymous.RequestPasswordReset(pb.RequestPasswordResetRequest(email=email))
         await auth_server.anonymous.RequestPasswordReset(pb.RequestPasswordResetRequest(email=owner.email))
 
-        found = dict([await inbox.token("reset"), await inbox.token("reset")])
-        assert set(found) == {email, owner.email}
-        await auth_server.anonymous.ResetPassword(reset(found[owner.email]))
+        results = dict([await inbox.token("reset"), await inbox.token("reset")])
+        assert set(results) == {email, owner.email}
+        await auth_server.anonymous.ResetPassword(reset(results[owner.email]))
 
 
 async def test_a_known_device_asks_for_a_new_password_when_its_address_has_asked_too_often(

@@ -75,8 +75,8 @@ def errors_of(schema: dict[str, Any], value: Any) -> list[str]:
 
 def request_schema(path: str) -> dict[str, Any]:
     content: dict[str, Any] = document()["paths"][path]["post"]["requestBody"]["content"]
-    found: dict[str, Any] = content["application/json"]["schema"]
-    return found
+    result: dict[str, Any] = content["application/json"]["schema"]
+    return result
 
 
 def answer_schema(path: str, status: int) -> dict[str, Any]:
@@ -84,8 +84,8 @@ def answer_schema(path: str, status: int) -> dict[str, Any]:
     response = responses.get(str(status), responses["default"])
     if "$ref" in response:
         response = document()["components"]["responses"][response["$ref"].rpartition("/")[2]]
-    found: dict[str, Any] = response["content"]["application/json"]["schema"]
-    return found
+    result: dict[str, Any] = response["content"]["application/json"]["schema"]
+    return result
 
 
 async def headers_for(path: str, world: World) -> dict[str, str]:
@@ -216,8 +216,8 @@ async def test_who_has_it_already_is_told_so(origin: str) -> None:
 
 async def test_it_comes_packed_to_those_who_take_that(origin: str) -> None:
     async with httpx.AsyncClient(base_url=origin, trust_env=False, verify=TLS, timeout=60) as http:
-        asked = {"accept-encoding": "br, gzip;q=0.5"}
-        async with http.stream("GET", "/openapi.json", headers=asked) as packed:
+        fields = {"accept-encoding": "br, gzip;q=0.5"}
+        async with http.stream("GET", "/openapi.json", headers=fields) as packed:
             raw = b"".join([part async for part in packed.aiter_raw()])
     plain = await fetch(origin, accept_encoding="gzip;q=0")
 

@@ -89,8 +89,8 @@ def waiting() -> float:
 
 
 def shed(reason: str) -> float:
-    found = sample("skein_admission_shed_calls_total", service="gateway", reason=reason)
-    return found or 0.0
+    result = sample("skein_admission_shed_calls_total", service="gateway", reason=reason)
+    return result or 0.0
 
 
 async def filled(gateway: Any, held: BlockedHandler, *, also_waiting: bool = True) -> list[asyncio.Task[Any]]:

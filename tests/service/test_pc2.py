@@ -121,7 +121,7 @@ async def test_the_same_text_without_a_request_id_is_two_memories(assistant: Ass
 
 @pytest.mark.parametrize("search_type", ["semantic", "keyword", "hybrid"])
 async def test_search_finds_what_was_created(assistant: Assistant, search_type: str) -> None:
-    wanted = await assistant.create("Ana likes green tea in the morning")
+    expected = await assistant.create("Ana likes green tea in the morning")
     await assistant.create("The boiler was serviced in May")
 
     payload = {"query": "green tea in the morning", "search_type": search_type, "filters": {"min_similarity": 0.4}}
@@ -131,7 +131,7 @@ async def test_search_finds_what_was_created(assistant: Assistant, search_type: 
             await asyncio.sleep(0.05)
 
     data = answer["data"]
-    assert data["results"][0]["memory_id"] == wanted
+    assert data["results"][0]["memory_id"] == expected
     assert data["results"][0]["content"]["text"] == "Ana likes green tea in the morning"
     assert 0 < data["results"][0]["similarity_score"] <= 1
     assert data["total_count"] == len(data["results"])
@@ -152,7 +152,7 @@ async def test_search_by_meaning_leaves_out_what_is_not_alike(assistant: Assista
 
 
 async def test_search_filters(assistant: Assistant) -> None:
-    wanted = await assistant.create("tea at four", memory_type="user_preference", tags=["drink"])
+    expected = await assistant.create("tea at four", memory_type="user_preference", tags=["drink"])
     await assistant.create("tea at five", memory_type="context", tags=["drink"])
     await assistant.create("tea at six", memory_type="user_preference", tags=["time"])
 
@@ -160,7 +160,7 @@ async def test_search_filters(assistant: Assistant) -> None:
         answer = await assistant.ask("search", payload={"query": "tea", "filters": filters})
         return [result["memory_id"] for result in answer["data"]["results"]]
 
-    assert await found(memory_types=["user_preference"], tags=["drink"]) == [wanted]
+    assert await found(memory_types=["user_preference"], tags=["drink"]) == [expected]
     assert len(await found(limit=2)) == 2
     assert len(await found(time_range={"start": "2024-01-01T00:00:00Z"})) == 3
     assert await found(time_range={"end": "2024-01-01T00:00:00Z"}) == []

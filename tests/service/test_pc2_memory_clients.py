@@ -22,8 +22,8 @@ ACTIVE = "status:active OR status:pending OR status:planning"
 
 @pytest.fixture
 async def client(assistant: Assistant) -> AsyncIterator[Client]:
-    async with memory_client(assistant) as found:
-        yield found
+    async with memory_client(assistant) as result:
+        yield result
 
 
 # The goal manager.
@@ -130,8 +130,8 @@ async def test_a_fact_is_found_by_its_topic_listed_and_updated(client: Client) -
     paris = await fact(client, "Capital of France", {"answer": "Paris", "since": 987})
 
     assert (await fact_of(client, "Photosynthesis"))["memory_id"] == sugar
-    found = await fact_of(client, "Capital of France")
-    assert (found["memory_id"], found["content"]) == (paris, {"answer": "Paris", "since": 987})
+    result = await fact_of(client, "Capital of France")
+    assert (result["memory_id"], result["content"]) == (paris, {"answer": "Paris", "since": 987})
     await client.ask("update_memory", memory_id=paris, update_data={"content": "Paris, on the Seine"})
     assert (await fact_of(client, "capital of france"))["content"] == "Paris, on the Seine"
     listed = await client.ask("search_memory", query="", memory_type="knowledge_fact", limit=100)

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 async def client(assistant: Assistant) -> AsyncIterator[Client]:
-    async with memory_client(assistant) as found:
-        yield found
+    async with memory_client(assistant) as result:
+        yield result
 
 
 async def aged(tenant: Tenant, content: str, *, days: float, **fields: Any) -> str:

@@ -68,14 +68,14 @@ async def test_memories_are_read_by_name_in_the_order_asked(
 
 async def test_a_filter_holds_for_named_memories_too(assistant: Assistant, tenant: Tenant) -> None:
     await store(tenant, 5, type="context", tags=["even"])
-    wanted = await assistant.create("another", memory_type="user_preference")
-    named = ["m0", "m1", "m2", "m3", "m4", wanted]
+    expected = await assistant.create("another", memory_type="user_preference")
+    named = ["m0", "m1", "m2", "m3", "m4", expected]
 
     by_type = await batch(assistant, memory_ids=named, filter={"memory_type": "user_preference"})
     by_tag = await batch(assistant, memory_ids=named, filter={"tags": ["even"]})
     by_time = await batch(assistant, memory_ids=named, filter={"time_range": {"start": iso(1), "end": iso(3)}})
 
-    assert ids(by_type) == [wanted]
+    assert ids(by_type) == [expected]
     assert (ids(by_tag), by_tag["total_count"]) == (["m0", "m1", "m2", "m3", "m4"], 5)
     assert ids(by_time) == ["m1", "m2"]
 
@@ -370,15 +370,15 @@ async def test_a_summary_of_nothing_is_empty_and_of_a_word_is_the_word(assistant
 
 
 async def test_a_hybrid_search_leaves_out_what_is_neither_said_nor_meant_when_asked_to(assistant: Assistant) -> None:
-    wanted = await assistant.create("Ana drinks green tea")
+    expected = await assistant.create("Ana drinks green tea")
     await assistant.create("The boiler was serviced in May")
 
     async def found(**filters: Any) -> list[str]:
         answer = await assistant.ask("search", payload={"query": "green tea", "filters": filters})
         return [result["memory_id"] for result in answer["data"]["results"]]
 
-    assert await found(min_similarity=0.99) == [wanted]
-    assert (await found())[0] == wanted
+    assert await found(min_similarity=0.99) == [expected]
+    assert (await found())[0] == expected
 
 
 async def test_search_is_filtered_by_type_time_and_tags_together(assistant: Assistant, tenant: Tenant) -> None:

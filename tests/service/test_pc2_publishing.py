@@ -45,15 +45,15 @@ class Listener:
 
     async def next(self) -> tuple[str, dict[str, Any]]:
         (frame,) = await self.socket.recv_multipart()
-        found = FRAME.fullmatch(frame.decode())
-        assert found is not None, frame
-        return found[1], json.loads(found[2])
+        result = FRAME.fullmatch(frame.decode())
+        assert result is not None, frame
+        return result[1], json.loads(result[2])
 
     async def told(self, count: int) -> list[tuple[str, str]]:
         """Return the next events: what happened, and to what."""
         async with asyncio.timeout(SECONDS):
-            found = [await self.next() for _ in range(count)]
-        return [(topic, said["memory_id"]) for topic, said in found]
+            results = [await self.next() for _ in range(count)]
+        return [(topic, said["memory_id"]) for topic, said in results]
 
 
 async def store(tenant: Tenant, content: str = "tea", **fields: Any) -> memory_pb2.Memory:
@@ -240,14 +240,14 @@ async def pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> No
 
 @asynccontextmanager
 async def gate(endpoint: str) -> AsyncIterator[GatewayLink]:
-    found = GatewayLink(endpoint)
-    server = await asyncio.start_server(found.pass_on, "127.0.0.1", 0)
-    found.address = f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    result = GatewayLink(endpoint)
+    server = await asyncio.start_server(result.pass_on, "127.0.0.1", 0)
+    result.address = f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
     try:
-        yield found
+        yield result
     finally:
         server.close()
-        found.close()
+        result.close()
 
 
 @asynccontextmanager
@@ -258,9 +258,9 @@ async def publisher(kind: type[PortConfig] = PortConfig) -> AsyncIterator[tuple[
     context.rcvhwm = 5
     try:
         config = kind(number=1, host="127.0.0.1", port=0, networks=())
-        found = Publisher(context, config, queued=10)
-        async with ports.listen(config, publisher=found) as opened:
-            yield found, Assistant(context, {1: opened.address})
+        result = Publisher(context, config, queued=10)
+        async with ports.listen(config, publisher=result) as opened:
+            yield result, Assistant(context, {1: opened.address})
     finally:
         context.term()
 
@@ -279,17 +279,17 @@ async def arrived(found: Publisher, peer: zmq.asyncio.Socket, word: str) -> None
 async def test_a_subscriber_that_never_reads_costs_itself_alone_and_its_losses_are_counted() -> None:
     before = DROPPED.labels("1")._value.get()
     async with (
-        publisher() as (found, assistant),
+        publisher() as (result, assistant),
         assistant.socket(zmq.SUB, 1) as silent,
         assistant.socket(zmq.SUB, 1) as reader,
     ):
         for peer in (silent, reader):
             peer.subscribe(b"")
-            await arrived(found, peer, "probe")
-        heard = []
+            await arrived(result, peer, "probe")
+        received = []
         for number in range(1000):
-            found.publish(f"{number} " + "x" * 50_000)
-            heard.append(int((await reader.recv()).partition(b" ")[0]))
+            result.publish(f"{number} " + "x" * 50_000)
+            received.append(int((await reader.recv()).partition(b" ")[0]))
         dropped = DROPPED.labels("1")._value.get() - before
         kept: list[int] = []
         async with asyncio.timeout(SECONDS):
@@ -299,33 +299,33 @@ async def test_a_subscriber_that_never_reads_costs_itself_alone_and_its_losses_a
         more = await silent.poll(0)
 
     assert not more
-    assert heard == list(range(1000))
+    assert received == list(range(1000))
     assert dropped > 0
     # Up to where its queue was full it lost nothing.
     assert kept == list(range(len(kept)))
 
 
 async def test_a_subscriber_that_leaves_is_forgotten_and_another_may_come() -> None:
-    async with publisher() as (found, assistant):
+    async with publisher() as (result, assistant):
         for _ in range(3):
             async with assistant.socket(zmq.SUB, 1) as peer:
                 peer.subscribe(b"")
-                await arrived(found, peer, "here")
-                assert found.has_subscribers
+                await arrived(result, peer, "here")
+                assert result.has_subscribers
             async with asyncio.timeout(SECONDS):
-                while found.has_subscribers:
+                while result.has_subscribers:
                     await asyncio.sleep(0.01)
 
 
 async def test_what_does_not_speak_zeromq_is_sent_away_or_waits_alone() -> None:
-    async with publisher() as (found, assistant):
+    async with publisher() as (result, assistant):
         host, _, port = assistant.ports[1].rpartition(":")
         reader, writer = await asyncio.open_connection(host, int(port))
         writer.write(b"GET / HTTP/1.1\r\n\r\n" * 10)
         await writer.drain()
         async with assistant.socket(zmq.SUB, 1) as peer:
             peer.subscribe(b"")
-            await arrived(found, peer, "still here")
+            await arrived(result, peer, "still here")
         writer.close()
         del reader
 
@@ -338,13 +338,13 @@ class ClosedPort(PortConfig):
 
 
 async def test_who_may_not_come_in_hears_nothing() -> None:
-    async with publisher(ClosedPort) as (found, assistant), assistant.socket(zmq.SUB, 1) as peer:
+    async with publisher(ClosedPort) as (result, assistant), assistant.socket(zmq.SUB, 1) as peer:
         peer.subscribe(b"")
         for _ in range(10):
-            found.publish("not for you")
+            result.publish("not for you")
             assert not await peer.poll(20)
 
-        assert not found.has_subscribers
+        assert not result.has_subscribers
 
 
 async def test_a_secured_port_publishes_to_admitted_clients_alone(tmp_path: Path) -> None:
@@ -353,11 +353,11 @@ async def test_a_secured_port_publishes_to_admitted_clients_alone(tmp_path: Path
     stranger = create_certificate(elsewhere, "stranger")
     certificates = CurveCertificates.read(tmp_path)
     context = zmq.asyncio.Context()
-    heard = {}
+    received = {}
     try:
         config = PortConfig(number=1, host="127.0.0.1", port=0, networks=(), certificates=certificates)
-        found = Publisher(context, config)
-        async with run_zap_handler(context, certificates), ports.listen(config, publisher=found) as opened:
+        result = Publisher(context, config)
+        async with run_zap_handler(context, certificates), ports.listen(config, publisher=result) as opened:
             for secret in (kitchen, stranger, None):
                 with context.socket(zmq.SUB) as peer:
                     peer.linger = 0
@@ -368,14 +368,14 @@ async def test_a_secured_port_publishes_to_admitted_clients_alone(tmp_path: Path
                     peer.connect(f"tcp://{opened.address}")
                     waits = 1000 if secret == kitchen else 10
                     for _ in range(waits):
-                        found.publish("in secret")
+                        result.publish("in secret")
                         if await peer.poll(20):
                             break
-                    heard[secret] = bool(await peer.poll(0))
+                    received[secret] = bool(await peer.poll(0))
     finally:
         context.term()
 
-    assert heard == {kitchen: True, stranger: False, None: False}
+    assert received == {kitchen: True, stranger: False, None: False}
 
 
 async def test_a_published_port_in_use_leaves_the_others_open(log: io.StringIO) -> None:

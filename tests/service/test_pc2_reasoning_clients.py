@@ -383,11 +383,11 @@ async def test_the_handler_of_custom_commands_keeps_lists_and_deletes_them(assis
 
     listed = await act(assistant, "get_memories", user_id="ana")
     # It tells the commands apart by a type that each memory has.
-    found = [entry for entry in listed["memories"] if entry["memory"]["type"] == "custom_command"]
-    deleted = await act(assistant, "delete_memory", user_id="ana", memory_id=found[0]["id"])
+    results = [entry for entry in listed["memories"] if entry["memory"]["type"] == "custom_command"]
+    deleted = await act(assistant, "delete_memory", user_id="ana", memory_id=results[0]["id"])
     after = await act(assistant, "get_memories", user_id="ana")
 
     assert added["status"] == listed["status"] == deleted["status"] == "ok"
-    assert [entry["memory"] for entry in found] == [command]
+    assert [entry["memory"] for entry in results] == [command]
     assert "of ben" not in json.dumps(listed)
     assert [entry["memory"]["type"] for entry in after["memories"]] == ["reminder", "context"]

@@ -137,9 +137,9 @@ async def test_consolidated_memories_without_an_id_are_stored_once(assistant: As
     first = await act(assistant, "update_memories", memories=[consolidated])
     second = await act(assistant, "update_memories", memories=[{**consolidated, "freshness_score": 0.5}])
 
-    found = [item for item in await all_memories(assistant) if item["content"] == "The boiler was replaced"]
+    results = [item for item in await all_memories(assistant) if item["content"] == "The boiler was replaced"]
     assert (first["stored"], second["stored"], second["updated"]) == (1, 0, 1)
-    (item,) = found
+    (item,) = results
     assert item.items() >= {**consolidated, "freshness_score": 0.5}.items()
     assert item["id"]
 

@@ -186,8 +186,8 @@ async def test_words_and_vectors_together_know_the_vectors_that_are_there_now(
 ) -> None:
     """What is held compares whatever the words find as well, but for what was written or taken away since."""
     (question,) = vectors(1, seed=8)
-    asked = {"query": "Something or other?", "limit": MEMORIES}
-    await vector_tenant.ask_until_held(question, **asked)
+    fields = {"query": "Something or other?", "limit": MEMORIES}
+    await vector_tenant.ask_until_held(question, **fields)
     changed, gone, *_ = vector_tenant.nearest(question)
     await vector_tenant.put(changed, -question)
     item = [UUID(gone)]
@@ -197,14 +197,14 @@ async def test_words_and_vectors_together_know_the_vectors_that_are_there_now(
     await connection.execute("UPDATE recall.documents SET length = length WHERE item_id = ANY ($1)", item)
     await connection.close()
 
-    answer = await vector_tenant.ask(question, **asked)
+    answer = await vector_tenant.ask(question, **fields)
 
     assert answer.dense_path == "held"
-    found = {hit.item_id: hit for hit in answer.hits}
-    assert len(found) == MEMORIES
-    assert not found.pop(gone).HasField("similarity")
-    assert {item_id: hit.similarity for item_id, hit in found.items()} == pytest.approx(
-        {item_id: float(vector_tenant.known[item_id] @ question) for item_id in found}, abs=1e-3
+    results = {hit.item_id: hit for hit in answer.hits}
+    assert len(results) == MEMORIES
+    assert not results.pop(gone).HasField("similarity")
+    assert {item_id: hit.similarity for item_id, hit in results.items()} == pytest.approx(
+        {item_id: float(vector_tenant.known[item_id] @ question) for item_id in results}, abs=1e-3
     )
 
 

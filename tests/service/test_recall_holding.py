@@ -101,9 +101,9 @@ class CacheProcess:
         """Ask until so many items are held."""
         async with asyncio.timeout(30):
             while True:
-                found = await self.held.shortlist(tenant_id, MODEL, AXIS, MESSAGES_TOO, 1000)
-                if found is not None and len(found.item_ids) == items:
-                    return found
+                result = await self.held.shortlist(tenant_id, MODEL, AXIS, MESSAGES_TOO, 1000)
+                if result is not None and len(result.item_ids) == items:
+                    return result
                 await asyncio.sleep(0.01)
 
     async def settle(self, sentinel: UUID) -> None:
@@ -293,9 +293,9 @@ async def test_a_model_of_the_same_name_that_was_made_later_is_another(database:
         await process.settle(tenant_id)
         later = replace(MODEL, dimensions=16, create_time=MODEL.create_time + timedelta(seconds=1))
 
-        found = await process.held.shortlist(tenant_id, later, AXIS[:16], MESSAGES_TOO, 10)
+        result = await process.held.shortlist(tenant_id, later, AXIS[:16], MESSAGES_TOO, 10)
 
-        assert found is None
+        assert result is None
         assert await process.ask(tenant_id) is not None
 
 
@@ -334,12 +334,12 @@ async def test_a_model_of_many_dimensions_is_held_with_all_of_them(database: Tes
         wide = replace(MODEL, model="wide", dimensions=1536, table_name="embeddings_wide")
 
         async with asyncio.timeout(30):
-            while (found := await process.held.shortlist(tenant_id, wide, drawn[3], MESSAGES_TOO, 10)) is None:
+            while (result := await process.held.shortlist(tenant_id, wide, drawn[3], MESSAGES_TOO, 10)) is None:
                 await asyncio.sleep(0.01)
 
     nearest = sorted(range(60), key=lambda process: -float(drawn[process] @ drawn[3]))
-    assert found.item_ids == [item_ids[process] for process in nearest[:10]]
-    assert found.bound == pytest.approx(float(drawn[nearest[10]] @ drawn[3]), abs=1e-5)
+    assert result.item_ids == [item_ids[process] for process in nearest[:10]]
+    assert result.bound == pytest.approx(float(drawn[nearest[10]] @ drawn[3]), abs=1e-5)
 
 
 async def test_a_vector_is_never_changed(database: TestDatabase) -> None:

@@ -201,7 +201,7 @@ class FailingModel(MiniLM):
 async def failing_model(server: Server, template: str, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[RecallServer]:
     """A recall service whose model chokes."""
     monkeypatch.setattr(embedder, "MiniLM", FailingModel)
-    monkeypatch.setattr(FailingModel, "chokes", True)
+    monkeypatch.setattr(FailingModel, "fails", True)
     name = f"choking_{uuid4().hex}"
     await embedded.create_database(server, name, template)
     key = OKPKey.generate_key("Ed25519", parameters={"kid": "test"})
@@ -233,7 +233,7 @@ async def test_an_item_that_failed_is_embedded_when_it_is_offered_again(
     recall_tenant = await failing_model.new_tenant()
     item_id = await recall_tenant.remember("gristle", index=False)
     await recall_tenant.index.IndexBacklog(pb.IndexBacklogRequest())
-    monkeypatch.setattr(FailingModel, "chokes", False)
+    monkeypatch.setattr(FailingModel, "fails", False)
 
     assert await recall_tenant.embed(UUID(item_id), "gristle") == 1
     assert await vectors_of(failing_model, item_id) == 1

@@ -115,9 +115,9 @@ async def test_by_keyword_as_many_are_found_as_there_are_although_the_best_are_s
             recall_tenant.tenant_id,
         )
 
-    found = await recall_tenant.found("automobile", mode=KEYWORD, limit=3)
+    result = await recall_tenant.found("automobile", mode=KEYWORD, limit=3)
 
-    assert sorted(text[-1] for text in found) == ["0", "1", "2"]
+    assert sorted(text[-1] for text in result) == ["0", "1", "2"]
 
 
 async def test_by_keyword_a_frequent_word_is_looked_for_when_what_a_rare_one_finds_may_not_be_shown(

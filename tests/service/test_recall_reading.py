@@ -90,8 +90,8 @@ async def test_what_is_written_while_a_search_is_under_way_is_known_to_be_change
 
         async def changed(reading: QueryTransaction) -> dict[UUID, bool]:
             terms = await reading.terms("kettle", ["memory"], "english")
-            found = await reading.measure(model, None, terms, ["memory"], items, items, reach=2, horizon=horizon)
-            return dict(zip(found.item_ids, found.changed.tolist(), strict=True))
+            result = await reading.measure(model, None, terms, ["memory"], items, items, reach=2, horizon=horizon)
+            return dict(zip(result.item_ids, result.changed.tolist(), strict=True))
 
         async with QueryStore(database).transaction(recall_tenant.tenant_id, is_filtered=False) as reading:
             before = await changed(reading)

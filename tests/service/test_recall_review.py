@@ -95,9 +95,9 @@ async def test_the_items_of_a_deep_search_are_read_in_few_statements(
     await index_alone(recall_tenant, ["green tea"] * 700)
     await recall_tenant.remember("no more than a word about tea, among many others", index=False)
 
-    found = await recall_tenant.found("green tea", weights={"dense": 0.0, "context": 0.0, "length": 0.0})
+    result = await recall_tenant.found("green tea", weights={"dense": 0.0, "context": 0.0, "length": 0.0})
 
-    assert found == ["no more than a word about tea, among many others"]
+    assert result == ["no more than a word about tea, among many others"]
     assert called.count("items") <= 20
 
 

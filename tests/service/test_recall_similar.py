@@ -124,9 +124,9 @@ async def test_its_vectors_need_no_model(recall_server: RecallServer, recall_ten
     await recall_tenant.remember("Our kitten hunts rodents.")
 
     async with serving(recall_server.url, recall_server.key, SKEIN_RECALL_EMBED_TIMEOUT_SECONDS="0") as late:
-        found = await similar(RecallTenant(late, recall_tenant.tenant_id), cat, mode=SEMANTIC)
+        result = await similar(RecallTenant(late, recall_tenant.tenant_id), cat, mode=SEMANTIC)
 
-    assert contents(found) == ["Our kitten hunts rodents."]
+    assert contents(result) == ["Our kitten hunts rodents."]
 
 
 async def test_limit_kinds_and_similarity_hold(recall_tenant: RecallTenant) -> None:

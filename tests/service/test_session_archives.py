@@ -28,8 +28,8 @@ NO_SESSION = (grpc.StatusCode.NOT_FOUND, "SESSION_NOT_FOUND")
 
 @pytest.fixture
 async def deployment(database: TestDatabase, tmp_path: Path) -> AsyncIterator[Deployment]:
-    async with house_of(database, tmp_path) as found:
-        yield found
+    async with house_of(database, tmp_path) as result:
+        yield result
 
 
 async def test_an_archived_session_is_told_of_and_comes_back_as_it_was(deployment: Deployment) -> None:
@@ -107,10 +107,10 @@ async def test_messages_are_read_from_the_file_when_they_are_asked_for_so(deploy
                     break
                 request.page_token = page.next_page_token
 
-    left = [message for message in before if message != before[4]]
+    remaining = [message for message in before if message != before[4]]
     assert [len(page) for page in pages[False]] == [len(page) for page in pages[True]] == [4, 4, 1]
-    assert [*chain(*pages[False])] == left
-    assert [*chain(*pages[True])] == left[::-1]
+    assert [*chain(*pages[False])] == remaining
+    assert [*chain(*pages[True])] == remaining[::-1]
 
 
 async def test_deleted_messages_come_back_deleted(deployment: Deployment) -> None:

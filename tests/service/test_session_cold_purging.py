@@ -29,19 +29,19 @@ LATER = "UPDATE session.unreferenced_files SET due_time = now() - interval '1 se
 
 @pytest.fixture
 async def deployment(database: TestDatabase, tmp_path: Path) -> AsyncIterator[Deployment]:
-    async with house_of(database, tmp_path) as found:
-        yield found
+    async with house_of(database, tmp_path) as result:
+        yield result
 
 
 async def exported(sessions: Sessions, subject_id: str, page_size: int = 1000) -> list[pb.SubjectRecord]:
-    found: list[pb.SubjectRecord] = []
+    results: list[pb.SubjectRecord] = []
     request = pb.ExportSubjectRequest(subject_id=subject_id, page_size=page_size)
     while True:
         page = await sessions.stub.ExportSubject(request)
         assert len(page.records) <= page_size
-        found += page.records
+        results += page.records
         if not page.next_page_token:
-            return found
+            return results
         request.page_token = page.next_page_token
 
 
@@ -165,9 +165,9 @@ async def test_a_person_is_purged_from_own_sessions_and_from_those_of_others(dep
         receipts = [await sessions.purge_subject("ann")]
         while receipts[-1].more:
             receipts.append(await sessions.purge_subject("ann"))
-        left = {name: [message.content for message in await sessions.listed(name)] for name in ("x", "y")}
+        remaining = {name: [message.content for message in await sessions.listed(name)] for name in ("x", "y")}
 
-    assert left == {"x": ["of x"], "y": ["of y"]}
+    assert remaining == {"x": ["of x"], "y": ["of y"]}
     assert sum(len(receipt.message_ids) for receipt in receipts) == 3
     assert (deployment.files, await deployment.marked(), await deployment.usage()) == ([], [], 2)
 
@@ -185,9 +185,9 @@ async def test_purges_and_archives_at_once_leave_nothing_of_what_was_purged(depl
         for number in range(6):
             await sessions.purge_messages(f"x{number}")
         await sessions.unarchive()
-        left = await sessions.listed()
+        remaining = await sessions.listed()
 
-    assert [message.content for message in left] == ["what stays"]
+    assert [message.content for message in remaining] == ["what stays"]
     assert (deployment.files, await deployment.marked(), await deployment.usage()) == ([], [], 1)
 
 

@@ -48,12 +48,12 @@ async def holding(connection: Connection, marker: str) -> list[str]:
         GROUP BY 1 ORDER BY 1
         """
     )
-    found = []
+    results = []
     for column in columns:
         question = f"SELECT EXISTS (SELECT FROM {column['name']} WHERE concat_ws(' ', {column['texts']}) ILIKE $1)"  # noqa: S608
         if await connection.fetchval(question, f"%{marker}%"):
-            found.append(column["name"])
-    return found
+            results.append(column["name"])
+    return results
 
 
 def marked() -> str:
@@ -111,7 +111,7 @@ async def purge_messages(tenant: Tenant, *names: str, **fields: Any) -> pb.Purge
 
 async def sequences(tenant: Tenant, session_id: str) -> list[tuple[int, str]]:
     listed = await tenant.sessions.ListMessages(session_pb2.ListMessagesRequest(session_id=session_id))
-    return [(found.sequence, found.content) for found in listed.messages]
+    return [(message.sequence, message.content) for message in listed.messages]
 
 
 async def usage(connection: Connection, tenant: Tenant) -> dict[str, int]:
@@ -375,16 +375,16 @@ async def test_two_purges_of_a_person_at_once_leave_nothing(tenant: Tenant, conn
 
 
 async def exported(tenant: Tenant, subject_id: str, page_size: int) -> list[session_pb2.SubjectRecord]:
-    found: list[session_pb2.SubjectRecord] = []
+    results: list[session_pb2.SubjectRecord] = []
     token = ""
     while True:
         request = session_pb2.ExportSubjectRequest(subject_id=subject_id, page_size=page_size, page_token=token)
         page = await tenant.sessions.ExportSubject(request)
         assert len(page.records) <= page_size
-        found += page.records
+        results += page.records
         token = page.next_page_token
         if not token:
-            return found
+            return results
 
 
 async def test_an_export_holds_all_that_a_purge_removes_and_nothing_else(tenant: Tenant) -> None:
@@ -428,7 +428,7 @@ async def test_another_tenants_person_is_not_touched(tenant: Tenant, other_tenan
     name = uuid.uuid4().hex
     await fill(other_tenant, "kettle", name, subject_id="anna")
     listed = session_pb2.ListMessagesRequest(session_id=name)
-    ids = [found.message_id for found in (await other_tenant.sessions.ListMessages(listed)).messages]
+    ids = [message.message_id for message in (await other_tenant.sessions.ListMessages(listed)).messages]
 
     with refused(*NO_SESSION):
         await purge(tenant, name)

@@ -42,15 +42,15 @@ async def drop(tenant: Tenant, session_id: str, key: str, request_id: str = "") 
 
 async def keys(tenant: Tenant, session_id: str, **filters: Any) -> list[str]:
     """Page through the items of a session, two at a time."""
-    found: list[str] = []
+    results: list[str] = []
     token = ""
     while True:
         request = pb.ListItemsRequest(session_id=session_id, page_size=2, page_token=token, **filters)
         page = await tenant.sessions.ListItems(request)
-        found += [item.key for item in page.items]
+        results += [item.key for item in page.items]
         token = page.next_page_token
         if not token:
-            return found
+            return results
 
 
 @pytest.mark.parametrize("of", ["text", "", 1.5, True, None, [1, "two", None], {"deep": {"er": [{}]}}])
@@ -143,11 +143,11 @@ async def test_items_are_listed_by_key_and_by_how_keys_begin(tenant: Tenant) -> 
 
 async def test_long_keys_are_paged(tenant: Tenant) -> None:
     name = await session(tenant)
-    wanted = sorted(f"{number}{'𝄞' * 254}" for number in range(5))
-    for key in wanted:
+    expected = sorted(f"{number}{'𝄞' * 254}" for number in range(5))
+    for key in expected:
         await put(tenant, name, key, 1)
 
-    assert await keys(tenant, name) == wanted
+    assert await keys(tenant, name) == expected
 
 
 async def test_an_item_that_has_expired_is_not_there(cluster: Cluster, tenant: Tenant) -> None:

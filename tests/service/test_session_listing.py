@@ -35,14 +35,14 @@ async def updated(tenant: Tenant, session: pb.Session, *paths: str) -> None:
 
 
 async def walked(tenant: Tenant, *, size: int = 2, **filters: Any) -> list[str]:
-    found: list[str] = []
+    results: list[str] = []
     token = ""
     while True:
         page = await tenant.sessions.ListSessions(pb.ListSessionsRequest(page_size=size, page_token=token, **filters))
-        found += [session.session_id for session in page.sessions]
+        results += [session.session_id for session in page.sessions]
         token = page.next_page_token
         if not token:
-            return found
+            return results
 
 
 async def test_sessions_of_several_states_are_listed(tenant: Tenant) -> None:

@@ -150,8 +150,10 @@ async def test_messages_of_an_older_version_are_brought_up_some_at_a_time(sessio
 
         assert (second.changed_count, second.more, third.changed_count, third.more) == (2, False, 0, False)
         assert await sessions.of(agent_id="butler") == ["5", "4", "3", "2", "1", "0"]
-        left = await session_server.rows("SELECT FROM recall.documents WHERE agent_id IS NULL OR subject_id IS NULL")
-        assert left == []
+        remaining = await session_server.rows(
+            "SELECT FROM recall.documents WHERE agent_id IS NULL OR subject_id IS NULL"
+        )
+        assert remaining == []
 
 
 async def test_a_file_of_cold_storage_that_is_older_than_its_sessions_subject_has_it(

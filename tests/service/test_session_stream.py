@@ -41,16 +41,16 @@ class Stream:
         if answer is grpc.aio.EOF:
             return None
         self.sequence = answer.sequence
-        found: pb.StreamMessagesResponse = answer
-        return found
+        result: pb.StreamMessagesResponse = answer
+        return result
 
     async def texts(self, count: int) -> list[str]:
         """Return what the next messages say, passing over heartbeats; fewer when the stream ends."""
-        found: list[str] = []
-        while len(found) < count and (answer := await self.answer()) is not None:
+        results: list[str] = []
+        while len(results) < count and (answer := await self.answer()) is not None:
             if answer.HasField("message"):
-                found.append(answer.message.content)
-        return found
+                results.append(answer.message.content)
+        return results
 
 
 @asynccontextmanager
@@ -108,10 +108,10 @@ async def test_concurrent_appenders_are_heard_in_the_session_s_own_order(tenant:
 
     async with streaming(tenant, session_id) as stream:
         await asyncio.gather(*(say(tenant, session_id, f"{name} 1", f"{name} 2") for name in "abcdefgh"))
-        heard = await stream.texts(16)
+        received = await stream.texts(16)
 
     listed = await tenant.sessions.ListMessages(pb.ListMessagesRequest(session_id=session_id))
-    assert heard == [message.content for message in listed.messages]
+    assert received == [message.content for message in listed.messages]
 
 
 async def test_it_ends_well_when_the_session_has_ended_and_all_was_sent(tenant: Tenant) -> None:

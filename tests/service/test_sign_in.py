@@ -280,8 +280,8 @@ async def test_an_unknown_address_is_as_much_work_as_a_wrong_password(
     costs: list[tuple[int, int, int]] = []
 
     def weighed(hasher: PasswordHasher, stored: str, text: str) -> bool:
-        found = extract_parameters(stored)
-        costs.append((found.memory_cost, found.time_cost, found.parallelism))
+        result = extract_parameters(stored)
+        costs.append((result.memory_cost, result.time_cost, result.parallelism))
         return verify(hasher, stored, text)
 
     monkeypatch.setattr(PasswordHasher, "verify", weighed)

@@ -38,8 +38,8 @@ FOR_EVER = Query.parse("for_ever", "SELECT pg_sleep(60)")
 
 @asynccontextmanager
 async def opened(database: TestDatabase, slow_seconds: float) -> AsyncIterator[Database]:
-    async with Database.open(database.url, service="memory", size=1, timeout=30.0, slow_seconds=slow_seconds) as found:
-        yield found
+    async with Database.open(database.url, service="memory", size=1, timeout=30.0, slow_seconds=slow_seconds) as result:
+        yield result
 
 
 @pytest.fixture
@@ -152,8 +152,8 @@ async def test_a_span_ends_although_its_slow_query_cannot_be_logged(
         with pytest.raises(DatabaseUnavailable):
             async with pool.global_transaction() as tx:
                 await tx.rows(SLOW, said=SECRET)
-        left = trace.get_current_span()
+        remaining = trace.get_current_span()
 
     # A cluster of other tests may run in this process, and has spans of its own.
     assert [span.name for span in traced.get_finished_spans()].count(SLOW.name) == 1
-    assert not left.get_span_context().is_valid
+    assert not remaining.get_span_context().is_valid

@@ -52,15 +52,15 @@ async def differences(tenant: Tenant, one: pb.Snapshot, other: pb.Snapshot | Non
     request = pb.DiffSnapshotsRequest(
         snapshot_id=one.snapshot_id, other_snapshot_id=other.snapshot_id if other else "", page_size=3
     )
-    found: set[tuple[str, ...]] = set()
+    results: set[tuple[str, ...]] = set()
     while True:
         page = await tenant.snapshots.DiffSnapshots(request)
-        found |= {
+        results |= {
             (d.kind, d.item_id, pb.DifferenceType.Name(d.type).removeprefix("DIFFERENCE_TYPE_").lower(), *d.fields)
             for d in page.differences
         }
         if not page.next_page_token:
-            return found
+            return results
         request.page_token = page.next_page_token
 
 

@@ -44,8 +44,8 @@ PATH = "/skein.memory.v1.HistoryService/WatchChanges"
 async def short_cluster(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Cluster]:
     """A cluster that waits for nothing."""
     environment = {**test_environment(), **IMPATIENT}
-    async with running_cluster(tmp_path_factory.mktemp("short_cluster"), environment) as found:
-        yield found
+    async with running_cluster(tmp_path_factory.mktemp("short_cluster"), environment) as cluster:
+        yield cluster
 
 
 @pytest.fixture
@@ -71,10 +71,10 @@ async def read(call: Any) -> Any:
 
 async def drained(call: Any) -> list[pb.WatchChangesResponse]:
     """Read until the stream ends."""
-    found = []
+    results = []
     while (answer := await read(call)) is not aio.EOF:
-        found.append(answer)
-    return found
+        results.append(answer)
+    return results
 
 
 async def remember(tenant: Tenant, count: int = 1) -> list[str]:
@@ -176,7 +176,7 @@ async def test_who_hangs_up_is_gone_in_the_service_as_well(short_tenant: Tenant,
 
 async def happen(cluster: Cluster, tenant: Tenant, count: int, heard_by: Any) -> list[str]:
     """Let so many large things happen in a tenant, some at a time: the next ones once a listener has heard of these."""
-    heard: list[str] = []
+    received: list[str] = []
     connection = await asyncpg.connect(cluster.postgres.url(user="postgres", database="skein"))
     for start in range(0, count, BUFFER // 2):
         await connection.execute(
@@ -190,9 +190,9 @@ async def happen(cluster: Cluster, tenant: Tenant, count: int, heard_by: Any) ->
             start,
             start + BUFFER // 2 - 1,
         )
-        heard += await entities(heard_by, BUFFER // 2)
+        received += await entities(heard_by, BUFFER // 2)
     await connection.close()
-    return heard
+    return received
 
 
 async def test_who_does_not_read_is_sent_away_and_resumes(short_tenant: Tenant, short_cluster: Cluster) -> None:

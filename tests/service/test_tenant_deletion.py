@@ -212,14 +212,14 @@ async def counts(connection: Connection, tenant_id: uuid.UUID, *, behind: bool =
 
     Without `behind` those are left out that are written behind the calls, or counted anew.
     """
-    found: dict[str, int] = {}
+    results: dict[str, int] = {}
     for table in await tables(connection):
         if table in BEHIND | COUNTED and not behind:
             continue
         count = await connection.fetchval(f"SELECT count(*) FROM {table} WHERE tenant_id = $1", tenant_id)  # noqa: S608
         if count and table != "tenancy.deletions":
-            found[table] = count
-    return found
+            results[table] = count
+    return results
 
 
 def facts(**values: object) -> Struct:
@@ -401,7 +401,7 @@ async def test_a_deletion_that_was_interrupted_goes_on(
     async with asyncio.timeout(120):
         while (halfway := await deletion_of(cluster, tenant)).stage != "memory":
             await work(cluster, StopAfterChecks(3))
-    left = await counts(connection, tenant.tenant_id)
+    remaining = await counts(connection, tenant.tenant_id)
     with refused(grpc.StatusCode.FAILED_PRECONDITION, "DELETION_STARTED"):
         await cluster.operator.tenancy.UndeleteTenant(
             members_pb2.UndeleteTenantRequest(tenant_id=str(tenant.tenant_id))
@@ -412,7 +412,7 @@ async def test_a_deletion_that_was_interrupted_goes_on(
             await asyncio.gather(work(cluster), work(cluster))
 
     assert halfway.state == members_pb2.DELETION_STATE_PURGING
-    assert 0 < sum(left.values()) < sum(before.values())
+    assert 0 < sum(remaining.values()) < sum(before.values())
     assert await counts(connection, tenant.tenant_id) == {}
     report = await deletion_of(cluster, tenant)
     assert report.state == members_pb2.DELETION_STATE_DONE
@@ -501,8 +501,8 @@ async def test_a_tenant_within_its_grace_is_closed_and_comes_back_whole(
     assert deletion.purge_time.seconds - deletion.create_time.seconds == 7 * 24 * 3600
     assert again == undone
     assert undone.deletion.state == members_pb2.DELETION_STATE_UNDONE
-    found = await counts(connection, tenant.tenant_id, behind=False)
-    assert {**found, "auth.audit_events": 0} == {**before, "auth.audit_events": 0}
+    actual_counts = await counts(connection, tenant.tenant_id, behind=False)
+    assert {**actual_counts, "auth.audit_events": 0} == {**before, "auth.audit_events": 0}
     assert await answer(tenant, but=grpc.StatusCode.NOT_FOUND) is grpc.StatusCode.OK
     assert await tenant.tenancy.GetPolicy(subjects_pb2.GetPolicyRequest()) == policy
     with refused(grpc.StatusCode.NOT_FOUND, "TENANT_NOT_FOUND"):

@@ -47,14 +47,14 @@ def line(kind: str, **fields: Any) -> str:
 
 def items(lines: list[str]) -> list[Any]:
     """Return what lines say, without what is the importer's, in one order."""
-    found = [json.loads(text) for text in lines[1:]]
+    payloads = [json.loads(text) for text in lines[1:]]
 
     def bare(value: Any) -> Any:
         if isinstance(value, dict):
             return {name: bare(inner) for name, inner in value.items() if name not in RECORD}
         return value
 
-    return sorted((bare(item) for item in found), key=lambda item: json.dumps(item, sort_keys=True))
+    return sorted((bare(item) for item in payloads), key=lambda item: json.dumps(item, sort_keys=True))
 
 
 def errors(response: pb.ImportDataResponse) -> list[tuple[int, str, str]]:

@@ -86,11 +86,11 @@ async def test_of_links_blocks_and_trust_what_was_changed_later_wins(tenant: Ten
 
     async def said() -> set[tuple[str, str, str]]:
         lines = (await tenant.snapshots.ExportData(pb.ExportDataRequest(page_size=100))).lines.splitlines()
-        found = [json.loads(line) for line in lines[3:]]
+        payloads = [json.loads(line) for line in lines[3:]]
         return {
             (one.get("label") if "from_memory_id" in one else one.get("value") or one.get("notes") or one.get("note"),
              one["create_time"], one["update_time"])
-            for item in found for one in [item["block"]["block"] if "block" in item else next(iter(item.values()))]
+            for item in payloads for one in [item["block"]["block"] if "block" in item else next(iter(item.values()))]
         }  # fmt: skip
 
     await imported(tenant, {"memory": OF_2017}, {"memory": {**OF_2017, "content": "a cup", "external_id": "cup"}})

@@ -305,13 +305,13 @@ async def test_a_webhook_switched_on_again_goes_on_with_what_happens_from_then_o
 
 async def test_a_condition_lets_through_what_passes_it(deployment: Deployment, receiver: Receiver) -> None:
     await deployment.create_webhook(event_types=["memory_created"], where='type = "journal" AND importance > 0.8')
-    wanted = await deployment.remember(type="journal", importance=0.9)
+    expected = await deployment.remember(type="journal", importance=0.9)
     await deployment.remember(type="journal", importance=0.1)
     await deployment.remember(importance=0.9)
 
     await deployment.deliver()
 
-    assert [json.loads(body)["data"]["entity_id"] for _headers, body in receiver.told] == [wanted]
+    assert [json.loads(body)["data"]["entity_id"] for _headers, body in receiver.told] == [expected]
 
 
 async def test_a_delivery_that_was_cut_off_is_tried_again(deployment: Deployment, receiver: Receiver) -> None:

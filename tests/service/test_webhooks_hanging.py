@@ -51,11 +51,11 @@ async def test_others_are_told_while_receivers_hang(
     memory_server: MemoryServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sender, "TIMEOUT_SECONDS", 5.0)
-    asked: list[bytes] = []
+    requests: list[bytes] = []
     told: list[bytes] = []
     async with (
-        receiving(b"", asked) as silent,
-        receiving(b"HTTP/1.1 2", asked) as trickling,
+        receiving(b"", requests) as silent,
+        receiving(b"HTTP/1.1 2", requests) as trickling,
         receiving(NO_CONTENT, told) as good,
         memory_server.serving(SKEIN_MASTER_KEY="11" * 32, SKEIN_OUTBOUND_ALLOW=f"{silent} {trickling} {good}") as _,
         memory_server.channel() as channel,
@@ -76,8 +76,8 @@ async def test_others_are_told_while_receivers_hang(
 
     assert len(told) == EVENTS
     # Their destinations are left alone after a few attempts, and what is due there waits.
-    assert 0 < len(asked) < 2 * EVENTS
-    assert (answer.delivered_count, answer.failed_count, answer.due_count) == (EVENTS, len(asked), 0)
+    assert 0 < len(requests) < 2 * EVENTS
+    assert (answer.delivered_count, answer.failed_count, answer.due_count) == (EVENTS, len(requests), 0)
 
 
 async def test_a_destination_that_recovers_is_tried_although_others_fill_the_claim_at_its_retry_time(

@@ -38,8 +38,8 @@ async def busy_worker(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator
     """A cluster whose worker looks for work every two seconds, over few tenants."""
     environment = test_environment()
     del environment["SKEIN_WORKER_BACKLOG_SECONDS"]
-    async with running_cluster(tmp_path_factory.mktemp("busy_worker"), environment) as found:
-        yield found
+    async with running_cluster(tmp_path_factory.mktemp("busy_worker"), environment) as cluster:
+        yield cluster
     # The cluster of all tests is still ready; in one process they share the gauge.
     for name in registry.NAMES:
         READY.labels(name).set(1)

@@ -29,10 +29,10 @@ def name(timeline: int, segment: int) -> str:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> BackupRepository:
-    found = BackupRepository(tmp_path / "backups")
-    found.make()
-    found.wal.mkdir()
-    return found
+    result = BackupRepository(tmp_path / "backups")
+    result.make()
+    result.wal.mkdir()
+    return result
 
 
 def add_log(folder: BackupRepository, timeline: int, *segments: int) -> None:
@@ -190,7 +190,7 @@ def test_copies_of_cold_storage_are_their_owner_s_alone(folder: BackupRepository
     ],
 )
 async def test_a_password_is_not_seen_in_the_list_of_processes(tmp_path: Path, url: str) -> None:
-    async with open_source(tmp_path, {"SKEIN_DATABASE_URL": url}) as found:
-        assert list(found.arguments) == ["--dbname=postgresql://me@db:5433/skein?sslmode=require"]
-        assert found.environment == {"PGPASSWORD": "s@crt"}
-        assert "s@crt" not in repr(found)
+    async with open_source(tmp_path, {"SKEIN_DATABASE_URL": url}) as source:
+        assert list(source.arguments) == ["--dbname=postgresql://me@db:5433/skein?sslmode=require"]
+        assert source.environment == {"PGPASSWORD": "s@crt"}
+        assert "s@crt" not in repr(source)

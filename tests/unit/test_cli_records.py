@@ -19,12 +19,12 @@ def line(**values: Any) -> str:
 
 def test_every_record_of_the_sample_is_written_as_it_was_read() -> None:
     with as_file(files("skein_cluster") / "sample" / "household.jsonl") as path:
-        given = [json.loads(text) for text in path.read_text("utf-8").splitlines()]
+        payloads = [json.loads(text) for text in path.read_text("utf-8").splitlines()]
         records = list(read_jsonl(path))
 
     written = [json.loads(line_of(record.kind, record.item)) for record in records if isinstance(record, Record)]
 
-    assert written == given
+    assert written == payloads
 
 
 def test_every_field_that_a_record_can_have_survives_a_round_trip() -> None:

@@ -217,21 +217,21 @@ def test_show_says_where_each_value_is_from_and_shows_no_secret(tmp_path: Path) 
 
     assert "hidden" not in ended.output + table.output
     assert SYSTEM_KEY not in ended.output + table.output
-    found = {row["name"]: row for row in json.loads(ended.stdout)["settings"]}
-    assert found["SKEIN_POOL_SIZE"] == {
+    results = {row["name"]: row for row in json.loads(ended.stdout)["settings"]}
+    assert results["SKEIN_POOL_SIZE"] == {
         "name": "SKEIN_POOL_SIZE",
         "value": 7,
         "default": 10,
         "source": "environment",
         "secret": False,
     }
-    assert (found["SKEIN_SYSTEM_KEY"]["value"], found["SKEIN_SYSTEM_KEY"]["source"]) == (REDACTED, f"file {file}")
-    assert found["SKEIN_DATABASE_URL"]["value"] == REDACTED
-    assert found["SKEIN_PC2_API_KEY_5596"]["value"] == REDACTED
-    assert found["SKEIN_OTLP_ENDPOINT"]["value"] == f"http://{REDACTED}@collector:4317"
-    assert found["SKEIN_WORKER_PORT"]["value"] == 50056
-    assert found["SKEIN_LOG_LEVEL"]["source"] == ""
-    assert "SKEIN_HTTP_PORT" not in found
+    assert (results["SKEIN_SYSTEM_KEY"]["value"], results["SKEIN_SYSTEM_KEY"]["source"]) == (REDACTED, f"file {file}")
+    assert results["SKEIN_DATABASE_URL"]["value"] == REDACTED
+    assert results["SKEIN_PC2_API_KEY_5596"]["value"] == REDACTED
+    assert results["SKEIN_OTLP_ENDPOINT"]["value"] == f"http://{REDACTED}@collector:4317"
+    assert results["SKEIN_WORKER_PORT"]["value"] == 50056
+    assert results["SKEIN_LOG_LEVEL"]["source"] == ""
+    assert "SKEIN_HTTP_PORT" not in results
     assert re.search(r"SKEIN_POOL_SIZE +7 +10 +environment", table.stdout)
 
 

@@ -62,9 +62,9 @@ def waiting(**changes: object) -> tuple[DeviceAuthorization, BearerToken]:
 
 
 def asked(device: DeviceAuthorization, token: BearerToken, seconds: float, client_id: str = "tv") -> PollResult:
-    found = device_model.poll(device, token, DeviceTokenRequest(client_id=client_id), after(seconds))
-    assert isinstance(found, PollResult)
-    return found
+    result = device_model.poll(device, token, DeviceTokenRequest(client_id=client_id), after(seconds))
+    assert isinstance(result, PollResult)
+    return result
 
 
 def test_a_device_waits_for_its_answer_at_its_interval() -> None:

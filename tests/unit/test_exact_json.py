@@ -63,9 +63,9 @@ def test_json_goes_through_a_message_and_back(value: dict[str, Any]) -> None:
     memory = pb.Memory()
 
     fields.from_values({"content": "x", "data": value, "confidence": Decimal("0.5")}, memory)
-    found = fields.to_values(memory, with_texts=False)
+    result = fields.to_values(memory, with_texts=False)
 
-    assert found == {"content": "x", "data": value, "confidence": 0.5}
+    assert result == {"content": "x", "data": value, "confidence": 0.5}
 
 
 def test_true_is_not_one() -> None:

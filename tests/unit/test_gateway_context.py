@@ -245,8 +245,8 @@ def test_the_best_hit_is_in_if_it_fits(items: list[Item], budget: int, context_f
 
     context = pack(items, token_budget=budget, terms=frozenset(), context_format=context_format)
 
-    found = {one for citation in context.citations for one in (citation.item.item_id, *citation.duplicate_ids)}
-    assert not alone.citations or items[0].item_id in found or len(items) > 9
+    results = {one for citation in context.citations for one in (citation.item.item_id, *citation.duplicate_ids)}
+    assert not alone.citations or items[0].item_id in results or len(items) > 9
 
 
 @given(ITEMS, st.integers(1, 300), STYLES)

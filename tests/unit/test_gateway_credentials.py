@@ -237,17 +237,17 @@ def key_text(check_key: bytes = b"") -> str:
 
 async def refusals(known: IdentityCache, *coming: Call) -> list[str]:
     """Return what each call is refused with, in order; empty for one that is let in."""
-    found = []
+    results = []
     for one in coming:
         try:
             await known.identify(one)
         except RpcError as refusal:
-            found.append(refusal.reason)
+            results.append(refusal.reason)
         except aio.AioRpcError as error:
-            found.append(error.code().name)
+            results.append(error.code().name)
         else:
-            found.append("")
-    return found
+            results.append("")
+    return results
 
 
 @pytest.mark.parametrize(
@@ -266,10 +266,10 @@ async def test_of_forged_credentials_one_a_minute_reaches_auth_for_each_source(a
     known = auth.credentials
     auth.refuses = grpc.StatusCode.UNAUTHENTICATED
 
-    found = await refusals(known, *[entering(forged, "192.0.2.1") for _ in range(5)])
-    found += await refusals(known, entering(forged, "192.0.2.2"))
+    actual_refusals = await refusals(known, *[entering(forged, "192.0.2.1") for _ in range(5)])
+    actual_refusals += await refusals(known, entering(forged, "192.0.2.2"))
 
-    assert found == ["UNAUTHENTICATED", *["CREDENTIAL_INVALID"] * 4, "UNAUTHENTICATED"]
+    assert actual_refusals == ["UNAUTHENTICATED", *["CREDENTIAL_INVALID"] * 4, "UNAUTHENTICATED"]
     assert len(auth.asked) == 2
 
 
@@ -278,13 +278,13 @@ async def test_credentials_that_only_auth_can_tell_stop_reaching_it(auth: Auth) 
     auth.refuses = grpc.StatusCode.UNAUTHENTICATED
     invented = [entering(key_text(), "192.0.2.1") for _ in range(3 * int(SOURCE_BURST))]
 
-    found = await refusals(known, *invented)
+    actual_refusals = await refusals(known, *invented)
 
-    assert found.count("RATE_LIMITED") == 2 * SOURCE_BURST
+    assert actual_refusals.count("RATE_LIMITED") == 2 * SOURCE_BURST
     assert len(auth.asked) == SOURCE_BURST
     auth.now += 1.0
-    found = await refusals(known, *invented)
-    assert len(found) - found.count("RATE_LIMITED") == SOURCE_RATE
+    actual_refusals = await refusals(known, *invented)
+    assert len(actual_refusals) - actual_refusals.count("RATE_LIMITED") == SOURCE_RATE
 
 
 async def test_a_flood_keeps_neither_genuine_keys_nor_proven_ones_of_its_address_out(auth: Auth) -> None:
@@ -297,24 +297,24 @@ async def test_a_flood_keeps_neither_genuine_keys_nor_proven_ones_of_its_address
     assert (await refusals(known, *flood))[-1] == "RATE_LIMITED"
     auth.refuses = None
 
-    found = await refusals(
+    actual_refusals = await refusals(
         known,
         entering(proven, "192.0.2.1"),
         entering(genuine, "192.0.2.1"),
         entering(key_text(), "192.0.2.2"),
     )
 
-    assert found == ["", "", ""]
+    assert actual_refusals == ["", "", ""]
 
 
 async def test_a_key_that_was_refused_is_charged_to_its_source_from_then_on(auth: Auth) -> None:
     known, revoked = auth.credentials, key_text(CHECK_KEY)
     auth.refuses = grpc.StatusCode.UNAUTHENTICATED
 
-    found = await refusals(known, *[entering(revoked, "192.0.2.1") for _ in range(2 * int(SOURCE_BURST))])
+    actual_refusals = await refusals(known, *[entering(revoked, "192.0.2.1") for _ in range(2 * int(SOURCE_BURST))])
 
     assert len(auth.asked) == 1 + SOURCE_BURST
-    assert found[-1] == "RATE_LIMITED"
+    assert actual_refusals[-1] == "RATE_LIMITED"
 
 
 async def test_what_ends_well_or_stays_open_costs_its_source_nothing(auth: Auth) -> None:

@@ -79,10 +79,10 @@ def test_a_share_lies_between_0_and_1_and_grows_with_what_is_said(query: str, te
 def test_texts_are_ranked_by_their_share_and_then_by_their_id() -> None:
     texts = [("b", "tea"), ("d", "coffee"), ("a", "tea"), ("c", "green tea")]
 
-    found = rank_texts(texts, terms_of("green tea"), 3)
+    result = rank_texts(texts, terms_of("green tea"), 3)
 
-    assert [(text_id, count) for text_id, _, count in found] == [("c", 2), ("a", 1), ("b", 1)]
-    assert rank_texts(texts, terms_of("green tea"), 1) == found[:1]
+    assert [(text_id, count) for text_id, _, count in result] == [("c", 2), ("a", 1), ("b", 1)]
+    assert rank_texts(texts, terms_of("green tea"), 1) == result[:1]
 
 
 def test_a_text_that_fits_is_shown_as_it_is() -> None:

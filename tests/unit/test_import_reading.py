@@ -144,9 +144,9 @@ def row(**values: Any) -> tuple[Row, Notes]:
 
 
 def test_a_number_out_of_range_is_moved_and_what_is_none_is_left_out() -> None:
-    found, notes = row(high=7.5, low=-1, text="0.5", none="much", nan=float("nan"))
+    result, notes = row(high=7.5, low=-1, text="0.5", none="much", nan=float("nan"))
 
-    assert [found.share(name) for name in ("high", "low", "text", "none", "nan", "missing")] == [
+    assert [result.share(name) for name in ("high", "low", "text", "none", "nan", "missing")] == [
         1,
         0,
         0.5,
@@ -158,16 +158,16 @@ def test_a_number_out_of_range_is_moved_and_what_is_none_is_left_out() -> None:
 
 
 def test_tags_are_split_trimmed_and_kept_once() -> None:
-    found, _ = row(commas=" tea, ,coffee,tea ", json='["tea", 7, null, "tea"]', none=None)
+    result, _ = row(commas=" tea, ,coffee,tea ", json='["tea", 7, null, "tea"]', none=None)
 
-    assert [found.tags(name) for name in ("commas", "json", "none")] == [["tea", "coffee"], ["tea", "7"], []]
+    assert [result.tags(name) for name in ("commas", "json", "none")] == [["tea", "coffee"], ["tea", "7"], []]
 
 
 def test_a_number_beyond_all_bounds_makes_a_column_text() -> None:
-    found, notes = row(small='{"a": 1e-9999999999999999999999}')
+    result, notes = row(small='{"a": 1e-9999999999999999999999}')
     rest: dict[str, Any] = {}
 
-    found.document("small", rest)
+    result.document("small", rest)
 
     assert ("table", "small") in {(table, column) for table, column, _ in notes.conversions}
 

@@ -171,7 +171,7 @@ def test_what_is_recalled_and_read_by_id_counts_as_used_and_a_list_does_not() ->
     memory = pb.Memory(memory_id=IDS[0])
     hit = recall_pb2.Hit(memory=memory)
 
-    found = [
+    results = [
         list(recorded(pb.GetMemoryRequest(), response).used_memory_ids)
         for response in (
             pb.GetMemoryResponse(memory=memory),
@@ -181,4 +181,4 @@ def test_what_is_recalled_and_read_by_id_counts_as_used_and_a_list_does_not() ->
         )
     ]
 
-    assert found == [[IDS[0]], [IDS[0]], [], []]
+    assert results == [[IDS[0]], [IDS[0]], [], []]

@@ -64,9 +64,9 @@ async def test_pauses_between_failures_grow_up_to_a_limit(log: io.StringIO) -> N
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
 
-    said = [json.loads(line) for line in log.getvalue().splitlines()]
+    payloads = [json.loads(line) for line in log.getvalue().splitlines()]
     # Others in this process may have something to say too.
-    pauses = [line["pause_seconds"] for line in said if line.get("work") == "failing"]
+    pauses = [line["pause_seconds"] for line in payloads if line.get("work") == "failing"]
     assert pauses[:4] == [0.001, 0.002, 0.004, 0.004]
 
 

@@ -96,14 +96,14 @@ async def test_a_file_that_was_written_in_part_goes_with_it(tmp_path: Path) -> N
 @pytest.fixture
 def synced(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
     """Return what is brought to the disk, in order, files under the names that they have then."""
-    found: list[Path] = []
+    results: list[Path] = []
 
     def sync(descriptor: int) -> None:
-        found.append(Path(f"/proc/self/fd/{descriptor}").readlink())
+        results.append(Path(f"/proc/self/fd/{descriptor}").readlink())
         SYNC(descriptor)
 
     monkeypatch.setattr(os, "fsync", sync)
-    return found
+    return results
 
 
 async def test_a_new_file_is_on_the_disk_with_every_folder_that_was_made_for_it(

@@ -45,9 +45,9 @@ def test_only_what_is_recorded_is_an_example(tracing: tuple[float, Tracing]) -> 
     ratio, made = tracing
 
     with made.tracer.start_as_current_span("new") as span:
-        found = exemplar(span)
+        result = exemplar(span)
 
-    assert found == ({"trace_id": f"{span.get_span_context().trace_id:032x}"} if ratio else None)
+    assert result == ({"trace_id": f"{span.get_span_context().trace_id:032x}"} if ratio else None)
 
 
 def test_what_is_done_untraced_is_never_recorded_and_has_an_id_of_its_own_for_the_log(

@@ -148,18 +148,18 @@ async def test_who_calls_now_and_then_waits_for_the_first_lease_only(
     gap: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tenancy, loop = Tenancy(), asyncio.get_running_loop()
-    began, passed = loop.time(), 0.0
-    monkeypatch.setattr(loop, "time", lambda: began + passed, raising=False)
+    began, result = loop.time(), 0.0
+    monkeypatch.setattr(loop, "time", lambda: began + result, raising=False)
 
     async with RateLimiter(tenancy.ask) as limiter:
         for _ in range(round(40 / gap)):
             calling = asyncio.create_task(limiter.admit(call_of(CALLER)))
             await asyncio.sleep(0)
-            assert passed == 0.0 or calling.done()
+            assert result == 0.0 or calling.done()
             await calling
             for _ in range(5):
                 await asyncio.sleep(0)
-            passed += gap
+            result += gap
 
     # Forty seconds, and leases of five, the last second of which is left.
     assert len(tenancy.asked) <= 12
@@ -193,9 +193,9 @@ async def test_two_gateways_share_the_tenants_allowance(most: int) -> None:
     tenancy = Tenancy(tenant=50, most=most)
 
     async with RateLimiter(tenancy.ask) as one, RateLimiter(tenancy.ask) as other:
-        passed = await asyncio.gather(*(admitted(limiter, 60) for limiter in (one, other)))
+        result = await asyncio.gather(*(admitted(limiter, 60) for limiter in (one, other)))
 
-    assert sum(passed) <= 50
+    assert sum(result) <= 50
     assert tenancy.tenant == 0
 
 
@@ -256,8 +256,8 @@ async def test_every_decision_is_counted() -> None:
 
 def decisions() -> Counter[str]:
     name = "skein_gateway_rate_limit_decisions_total"
-    found = {each: sample(name, decision=each) for each in ("allowed", "refused", "unchecked")}
-    return Counter({each: int(count or 0) for each, count in found.items()})
+    results = {each: sample(name, decision=each) for each in ("allowed", "refused", "unchecked")}
+    return Counter({each: int(count or 0) for each, count in results.items()})
 
 
 @pytest.mark.parametrize("caller", [None, replace(CALLER, permissions=frozenset({OPERATOR}))])

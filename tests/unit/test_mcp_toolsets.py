@@ -123,10 +123,10 @@ def test_what_a_model_could_do_there_it_can_do_here(system: dict[str, list[str]]
 def test_every_public_rpc_has_a_tool_or_a_reason_to_have_none() -> None:
     called = {tool.path for tool in TOOLS.values()}
 
-    left = [path for path in PUBLIC_METHODS if path not in called]
+    remaining = [path for path in PUBLIC_METHODS if path not in called]
 
-    assert [path for path in left if not any(re.search(pattern, path) for pattern in WITHOUT)] == []
-    assert [pattern for pattern in WITHOUT if not any(re.search(pattern, path) for path in left)] == []
+    assert [path for path in remaining if not any(re.search(pattern, path) for pattern in WITHOUT)] == []
+    assert [pattern for pattern in WITHOUT if not any(re.search(pattern, path) for path in remaining)] == []
 
 
 @over("tool", TOOLS.values(), name=lambda tool: tool.name)
@@ -225,6 +225,6 @@ def test_an_unknown_toolset_says_which_there_are() -> None:
 
 def _references(schema: object) -> list[str]:
     if isinstance(schema, dict):
-        found = [schema["$ref"]] if isinstance(schema.get("$ref"), str) else []
-        return found + [one for each in schema.values() for one in _references(each)]
+        result = [schema["$ref"]] if isinstance(schema.get("$ref"), str) else []
+        return result + [one for each in schema.values() for one in _references(each)]
     return [one for each in schema for one in _references(each)] if isinstance(schema, list) else []

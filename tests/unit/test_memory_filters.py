@@ -47,10 +47,10 @@ def test_spans_cover_all_that_may_pass_once_and_newest_first(
     for upper, lower in pairwise(spans):
         assert upper[0] >= lower[1]
     for id_, time in ids.items():
-        wanted = (start is None or time >= start) and (end is None or time < end) and (last is None or id_ < last)
+        expected = (start is None or time >= start) and (end is None or time < end) and (last is None or id_ < last)
         holding = sum(from_id <= id_ < before_id for from_id, before_id in spans)
         assert holding <= 1
-        assert holding or not wanted
+        assert holding or not expected
 
 
 @given(times=st.lists(TIMES, max_size=20), start=st.none() | TIMES, end=st.none() | TIMES, after=st.none() | TIMES)
@@ -65,10 +65,10 @@ def test_spans_go_up_as_they_go_down(
     for lower, upper in pairwise(spans):
         assert upper[0] >= lower[1]
     for id_, time in ids.items():
-        wanted = (start is None or time >= start) and (end is None or time < end) and (last is None or id_ > last)
+        expected = (start is None or time >= start) and (end is None or time < end) and (last is None or id_ > last)
         holding = sum(from_id <= id_ < before_id for from_id, before_id in spans)
         assert holding <= 1
-        assert holding or not wanted
+        assert holding or not expected
         assert not holding or last is None or id_ > last
 
 
@@ -126,9 +126,9 @@ LEADS: list[tuple[dict[str, Any], AccessPath]] = [
 
 @pytest.mark.parametrize(("conditions", "lead"), LEADS)
 def test_a_list_is_read_from_the_index_that_leads_to_the_fewest(conditions: dict[str, Any], lead: AccessPath) -> None:
-    wanted = list_filter(pb.ListMemoriesRequest(filter=pb.MemoryFilter(**conditions)))
+    expected = list_filter(pb.ListMemoriesRequest(filter=pb.MemoryFilter(**conditions)))
 
-    assert wanted.access_path == lead
+    assert expected.access_path == lead
 
 
 def test_what_was_known_at_a_time_is_never_read_from_an_index_of_what_is_known_now() -> None:

@@ -164,9 +164,9 @@ def test_vectors_that_are_brought_have_the_model_s_length_and_a_direction() -> N
 
 
 def test_an_endpoint_gets_what_its_operator_did_not_say() -> None:
-    asked = pb.EmbeddingModel(model="m", provider="openai", dimensions=3, endpoint="https://models.example/v1/")
+    model = pb.EmbeddingModel(model="m", provider="openai", dimensions=3, endpoint="https://models.example/v1/")
 
-    remote = models_convert.draft(asked, SafeHttpClient()).endpoint
+    remote = models_convert.draft(model, SafeHttpClient()).endpoint
 
     assert remote is not None
     assert (remote.endpoint, remote.remote_model, remote.batch_size) == ("https://models.example/v1", "m", 32)

@@ -58,6 +58,6 @@ def test_what_is_no_document_is_refused_with_its_place(tmp_path: Path, text: str
 
 
 def test_a_whole_number_of_any_length_does_not_end_a_document(tmp_path: Path) -> None:
-    found = read(tmp_path / "document", '[{"id": 1, "n": ' + "9" * 5000 + '}, {"id": 2}]')
+    result = read(tmp_path / "document", '[{"id": 1, "n": ' + "9" * 5000 + '}, {"id": 2}]')
 
-    assert [value["id"] for _, value in found] == [1, 2]
+    assert [value["id"] for _, value in result] == [1, 2]

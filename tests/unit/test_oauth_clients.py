@@ -173,11 +173,11 @@ def test_where_a_redirect_leads_is_told_to_people_and_to_browsers() -> None:
 
 
 def test_a_client_that_says_little_gets_the_defaults_of_rfc_7591() -> None:
-    found = clients.from_metadata({"redirect_uris": [BACK]}, frozenset(), AT, client_id="c")
+    result = clients.from_metadata({"redirect_uris": [BACK]}, frozenset(), AT, client_id="c")
 
-    assert found.grant_types == ("authorization_code",)
-    assert found.response_types == ("code",)
-    assert found.token_endpoint_auth_method == "client_secret_basic"
+    assert result.grant_types == ("authorization_code",)
+    assert result.response_types == ("code",)
+    assert result.token_endpoint_auth_method == "client_secret_basic"
 
 
 @pytest.mark.parametrize(
@@ -215,14 +215,14 @@ def test_a_client_with_codes_needs_a_redirect_and_a_device_none() -> None:
 
 
 def test_a_client_asks_for_what_it_registered_and_no_more() -> None:
-    found = client(scope="memory.read openid unheard.of")
+    result = client(scope="memory.read openid unheard.of")
 
-    assert found.scope == "memory.read openid"
-    assert found.scopes("") == {"memory.read", "openid"}
-    assert found.scopes("memory.read offline_access") == {"memory.read"}
+    assert result.scope == "memory.read openid"
+    assert result.scopes("") == {"memory.read", "openid"}
+    assert result.scopes("memory.read offline_access") == {"memory.read"}
     for asked in ("memory.write", "unheard.of", "account", "operator"):
         with pytest.raises(InvalidScope):
-            found.scopes(asked)
+            result.scopes(asked)
 
 
 @pytest.mark.parametrize("scope", ["account", "operator", "system", "tenant.create"])
@@ -239,10 +239,10 @@ def test_a_grant_that_was_not_registered_is_refused() -> None:
 
 
 def test_a_client_proves_itself_in_the_way_that_it_registered() -> None:
-    found, secret, _ = clients.with_credentials(client(token_endpoint_auth_method="client_secret_post"), CLIENT_ID)
+    result, secret, _ = clients.with_credentials(client(token_endpoint_auth_method="client_secret_post"), CLIENT_ID)
     assert secret is not None
 
-    found.authenticate(secret.encode(), "client_secret_post", AT)
+    result.authenticate(secret.encode(), "client_secret_post", AT)
     other = BearerToken.generate(clients.SECRET_PREFIX, NO_TENANT, CLIENT_ID)
     for text, method in (
         (secret.encode(), "client_secret_basic"),
@@ -253,7 +253,7 @@ def test_a_client_proves_itself_in_the_way_that_it_registered() -> None:
         (secret.encode() + "x", "client_secret_post"),
     ):
         with pytest.raises(InvalidClient):
-            found.authenticate(text, method, AT)
+            result.authenticate(text, method, AT)
 
 
 def test_a_public_client_shows_no_secret() -> None:
@@ -264,19 +264,19 @@ def test_a_public_client_shows_no_secret() -> None:
 
 
 def test_the_secret_of_another_client_proves_nothing() -> None:
-    found, _, _ = clients.with_credentials(client(token_endpoint_auth_method="client_secret_post"), CLIENT_ID)
+    result, _, _ = clients.with_credentials(client(token_endpoint_auth_method="client_secret_post"), CLIENT_ID)
     _, theirs, _ = clients.with_credentials(client(token_endpoint_auth_method="client_secret_post"), UUID(int=6))
     assert theirs is not None
 
     with pytest.raises(InvalidClient):
-        found.authenticate(theirs.encode(), "client_secret_post", AT)
+        result.authenticate(theirs.encode(), "client_secret_post", AT)
 
 
 def test_a_registration_token_manages_its_own_client_alone() -> None:
-    found, _, verify_registration_token = clients.with_credentials(client(), CLIENT_ID)
+    result, _, verify_registration_token = clients.with_credentials(client(), CLIENT_ID)
     _, _, theirs = clients.with_credentials(client(), UUID(int=6))
 
-    found.verify_registration_token(verify_registration_token.encode())
+    result.verify_registration_token(verify_registration_token.encode())
     for text in (
         theirs.encode(),
         "",
@@ -284,7 +284,7 @@ def test_a_registration_token_manages_its_own_client_alone() -> None:
         BearerToken.generate(clients.REGISTRATION_PREFIX, NO_TENANT, CLIENT_ID).encode(),
     ):
         with pytest.raises(InvalidToken):
-            found.verify_registration_token(text)
+            result.verify_registration_token(text)
     with pytest.raises(InvalidToken):
         client().verify_registration_token(verify_registration_token.encode())
 
@@ -316,25 +316,25 @@ def test_any_other_text_names_none(client_id: str) -> None:
 
 def test_a_document_must_be_about_its_own_address_and_holds_no_secret() -> None:
     url = "https://app.example/client.json"
-    said = {"client_id": url, "redirect_uris": [BACK], "client_name": "App"}
+    fields = {"client_id": url, "redirect_uris": [BACK], "client_name": "App"}
 
-    found = clients.from_document(url, said, frozenset(), AT)
+    result = clients.from_document(url, fields, frozenset(), AT)
 
-    assert (found.client_id, found.source, found.token_endpoint_auth_method) == (url, "document", "none")
+    assert (result.client_id, result.source, result.token_endpoint_auth_method) == (url, "document", "none")
     for wrong in (
         {"client_id": "https://app.example/other.json"},
         {"token_endpoint_auth_method": "client_secret_post"},
     ):
         with pytest.raises(InvalidClientMetadata):
-            clients.from_document(url, {**said, **wrong}, frozenset(), AT)
+            clients.from_document(url, {**fields, **wrong}, frozenset(), AT)
     with pytest.raises(InvalidRedirectUri):
-        clients.from_document(url, {**said, "redirect_uris": ["http://app.example/back"]}, frozenset(), AT)
+        clients.from_document(url, {**fields, "redirect_uris": ["http://app.example/back"]}, frozenset(), AT)
 
 
 def test_hashes_are_not_shown() -> None:
-    found, secret, verify_registration_token = clients.with_credentials(
+    result, secret, verify_registration_token = clients.with_credentials(
         client(token_endpoint_auth_method="client_secret_post"), CLIENT_ID
     )
 
-    assert found.secret_hash is not None
-    assert repr(found.secret_hash) not in repr((found, secret, verify_registration_token))
+    assert result.secret_hash is not None
+    assert repr(result.secret_hash) not in repr((result, secret, verify_registration_token))

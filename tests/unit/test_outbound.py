@@ -69,8 +69,8 @@ async def serving(tls: ssl.SSLContext | None = None) -> AsyncIterator[Web]:
 
 @pytest.fixture
 async def web() -> AsyncIterator[Web]:
-    async with serving() as found:
-        yield found
+    async with serving() as result:
+        yield result
 
 
 def own(web: Web) -> SafeHttpClient:

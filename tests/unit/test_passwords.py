@@ -32,8 +32,8 @@ async def passwords(
         password_hash_threads=threads,
         password_hash_waiting=waiting,
     )
-    async with Passwords.open(settings) as found:
-        yield found
+    async with Passwords.open(settings) as result:
+        yield result
 
 
 def of_memory_vault(password: str, iterations: int = 1000) -> str:

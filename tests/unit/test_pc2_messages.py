@@ -27,17 +27,17 @@ from skein_pc2.protocol.frames import MAX_MESSAGE_BYTES, MAX_VALUES, Frames, Mal
 def test_the_way_back_and_the_message_are_told_apart(
     frames: list[bytes], route: tuple[bytes, ...], body: tuple[bytes, ...]
 ) -> None:
-    found = Frames.of(frames)
+    result = Frames.of(frames)
 
-    assert (found.route, found.body) == (route, body)
+    assert (result.route, result.body) == (route, body)
 
 
 @given(st.lists(st.binary(max_size=3), min_size=1, max_size=5))
 def test_no_frame_is_lost_and_an_answer_is_one_frame(frames: list[bytes]) -> None:
-    found = Frames.of(frames)
+    result = Frames.of(frames)
 
-    assert [*found.route, *found.body] == frames
-    assert found.reply_frames({"a": 1}) == [*found.route, b'{"a": 1}']
+    assert [*result.route, *result.body] == frames
+    assert result.reply_frames({"a": 1}) == [*result.route, b'{"a": 1}']
 
 
 @given(st.binary(max_size=200))

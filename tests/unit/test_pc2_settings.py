@@ -80,10 +80,10 @@ def test_a_key_is_looked_for_until_it_is_there_and_remembered_then() -> None:
 
     missing = key()
     environment["SKEIN_PC2_API_KEY"] = "sk_1"
-    found = key()
+    result = key()
     del environment["SKEIN_PC2_API_KEY"]
 
-    assert (missing, found, key()) == ("", "sk_1", "sk_1")
+    assert (missing, result, key()) == ("", "sk_1", "sk_1")
 
 
 def test_a_port_has_the_key_of_its_own_or_that_of_all() -> None:

@@ -130,10 +130,10 @@ def test_only_a_search_by_meaning_has_a_threshold() -> None:
 
 def test_search_times_are_read_in_any_usual_form() -> None:
     time_range = {"start": "2026-01-02T03:04:05", "end": 1767323045}
-    found = SearchRequest({"query": "q", "filters": {"time_range": time_range}}, session_id="s").request().filter
+    result = SearchRequest({"query": "q", "filters": {"time_range": time_range}}, session_id="s").request().filter
 
-    assert found.start_time.ToDatetime(tzinfo=UTC) == AT
-    assert found.end_time.ToDatetime(tzinfo=UTC) == AT
+    assert result.start_time.ToDatetime(tzinfo=UTC) == AT
+    assert result.end_time.ToDatetime(tzinfo=UTC) == AT
 
 
 def test_a_threshold_of_a_hybrid_search_lets_literal_hits_pass() -> None:

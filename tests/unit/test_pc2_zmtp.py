@@ -59,10 +59,10 @@ def test_a_ready_that_names_no_type_is_refused(body: bytes) -> None:
 @given(st.binary(max_size=300))
 def test_any_bytes_are_a_type_or_refused(body: bytes) -> None:
     try:
-        found = zmtp.socket_type(b"\x05READY" + body)
+        result = zmtp.socket_type(b"\x05READY" + body)
     except zmtp.NotZmtp:
         return
-    assert found.encode("ascii", "replace").decode() or not found
+    assert result.encode("ascii", "replace").decode() or not result
 
 
 async def test_a_greeting_of_version_three_without_security_is_taken() -> None:

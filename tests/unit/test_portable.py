@@ -30,9 +30,9 @@ def memory(content: str = "x", **fields: Any) -> Memory:
 
 
 def arrivals(*given: ImportLine | ImportProblem) -> list[ImportItem]:
-    found = parse_import(given, at=AT, by="test", max_content=100)
-    assert found.errors == []
-    return [item for items in found.items.values() for item in items]
+    result = parse_import(given, at=AT, by="test", max_content=100)
+    assert result.errors == []
+    return [item for items in result.items.values() for item in items]
 
 
 @given(content=TEXT, tags=st.lists(TEXT, max_size=3))
@@ -132,7 +132,7 @@ def test_what_is_none_of_memoryvault_s_documents_is_refused(text: str) -> None:
 def test_no_row_of_memoryvault_s_breaks_the_reading(row: dict[str, Any]) -> None:
     text = json.dumps({"data": {"memories": [row], "links": [row], "aliases": [None], "conflict_resolutions": [[]]}})
 
-    found = list(memoryvault.parse_document(text))
+    results = list(memoryvault.parse_document(text))
 
-    assert len(found) == 4
-    assert all(isinstance(one, ImportProblem) and one.reason == "LINE_INVALID" for one in found[1:])
+    assert len(results) == 4
+    assert all(isinstance(one, ImportProblem) and one.reason == "LINE_INVALID" for one in results[1:])

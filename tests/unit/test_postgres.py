@@ -105,14 +105,14 @@ def is_running(pid: int) -> bool:
 
 def processes_naming(path: Path) -> list[int]:
     """Return the processes that have the path in their argument list or are in that folder."""
-    found = []
+    results = []
     for process in Path("/proc").iterdir():
         with contextlib.suppress(OSError):
             if process.name.isdigit() and int(process.name) != os.getpid():
                 named = os.fsencode(path) in (process / "cmdline").read_bytes()
                 if (named or (process / "cwd").readlink() == path) and is_running(int(process.name)):
-                    found.append(int(process.name))
-    return found
+                    results.append(int(process.name))
+    return results
 
 
 @contextlib.contextmanager
@@ -222,10 +222,10 @@ async def test_a_url_with_reserved_characters_connects(folder: Path) -> None:
     async with running_server(folder / "data", durable=False) as server:
         await create_database(server, "a b/c?d&e=ü")
         connection = await asyncpg.connect(server.url(user="postgres", database="a b/c?d&e=ü"))
-        found = await connection.fetchval("SELECT current_database()")
+        result = await connection.fetchval("SELECT current_database()")
         await connection.close()
 
-    assert found == "a b/c?d&e=ü"
+    assert result == "a b/c?d&e=ü"
 
 
 @MADE
@@ -263,12 +263,12 @@ async def test_a_database_is_copied_from_its_template_and_dropped(folder: Path) 
 
         await create_database(server, "copy", "template")
         copied = await asyncpg.connect(**server.dsn(database="copy"))
-        found = await copied.fetchval("SELECT n FROM shape")
+        result = await copied.fetchval("SELECT n FROM shape")
         await drop_database(server, "copy")
         reply = await ask(server, "SELECT count(*) FROM pg_database WHERE datname = 'copy'")
         copied.terminate()
 
-    assert (found, reply) == (3, 0)
+    assert (result, reply) == (3, 0)
 
 
 @MADE
@@ -471,10 +471,10 @@ async def test_a_long_log_starts_anew(folder: Path) -> None:
 @MADE
 async def test_other_users_may_not_enter_the_socket_folder(folder: Path) -> None:
     async with running_server(folder / "data", durable=False) as server:
-        found = Path(server.host).stat()
+        result = Path(server.host).stat()
 
-    assert found.st_mode & 0o777 == 0o700
-    assert found.st_uid == Account.for_server().user
+    assert result.st_mode & 0o777 == 0o700
+    assert result.st_uid == Account.for_server().user
 
 
 @MADE

@@ -45,12 +45,12 @@ def test_a_repeated_hit_counts_once() -> None:
 
 def test_a_summary_is_the_mean_over_questions() -> None:
     # recall@5: 1, 0, 1; reciprocal ranks: 1, 1/6, 1/4.
-    found = summary([asked("a"), asked(*"vwxyz", "a"), asked(*"xyz", "a")], seed=1)
+    result = summary([asked("a"), asked(*"vwxyz", "a"), asked(*"xyz", "a")], seed=1)
 
-    assert tuple(found) == MEASURES
-    assert found["recall@5"].value == pytest.approx(2 / 3)
-    assert found["recall@10"].value == 1.0
-    assert found["mrr"].value == pytest.approx((1 + 1 / 6 + 1 / 4) / 3)
+    assert tuple(result) == MEASURES
+    assert result["recall@5"].value == pytest.approx(2 / 3)
+    assert result["recall@10"].value == 1.0
+    assert result["mrr"].value == pytest.approx((1 + 1 / 6 + 1 / 4) / 3)
 
 
 def test_an_interval_holds_the_mean_and_repeats_with_its_seed() -> None:

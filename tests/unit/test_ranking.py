@@ -434,34 +434,38 @@ def test_by_the_cosine_alone_the_order_is_that_of_all_signals_with_one(
 ) -> None:
     candidates = [Candidate(item_id=item_id, kind=kind, similarity=cosine) for item_id, (kind, cosine) in near.items()]
 
-    found = ranking.rank_by_similarity(near, limit=limit, min_similarity=least)
+    result = ranking.rank_by_similarity(near, limit=limit, min_similarity=least)
 
     expected = rank(candidates, dense=True, max_bm25=0.0, limit=limit, min_similarity=least)
-    assert found == expected
-    assert [one.components for one in found] == [one.components for one in expected]
+    assert result == expected
+    assert [one.components for one in result] == [one.components for one in expected]
 
 
 def test_what_points_away_from_the_query_scores_nothing_and_keeps_its_place_by_the_cosine_alone() -> None:
     near = {UUID(int=number): ("memory", -number / 10) for number in (3, 1, 2)}
 
-    found = ranking.rank_by_similarity(near, limit=3)
+    result = ranking.rank_by_similarity(near, limit=3)
 
-    assert [(one.item_id.int, one.score, one.similarity) for one in found] == [(1, 0, -0.1), (2, 0, -0.2), (3, 0, -0.3)]
+    assert [(one.item_id.int, one.score, one.similarity) for one in result] == [
+        (1, 0, -0.1),
+        (2, 0, -0.2),
+        (3, 0, -0.3),
+    ]
 
 
 def test_by_words_alone_the_score_is_the_share_of_the_bound_and_equal_ones_are_ordered_by_id() -> None:
     bm25s = {4: BOUND / 4, 2: BOUND / 2, 1: BOUND / 4, 3: 2 * BOUND}
     matches = {UUID(int=number): ("memory", bm25) for number, bm25 in bm25s.items()}
 
-    found = ranking.rank_by_terms(matches, max_bm25=BOUND, limit=3)
+    result = ranking.rank_by_terms(matches, max_bm25=BOUND, limit=3)
 
-    assert [(one.item_id.int, one.score) for one in found] == [(3, 1.0), (2, 0.5), (1, 0.25)]
-    assert [one.components for one in found] == [
+    assert [(one.item_id.int, one.score) for one in result] == [(3, 1.0), (2, 0.5), (1, 0.25)]
+    assert [one.components for one in result] == [
         (("lexical", 2 * BOUND, 1.0, 1.0, 1),),
         (("lexical", BOUND / 2, 0.5, 1.0, 2),),
         (("lexical", BOUND / 4, 0.25, 1.0, 3),),
     ]
-    assert {(one.has_words, one.similarity) for one in found} == {(True, None)}
+    assert {(one.has_words, one.similarity) for one in result} == {(True, None)}
 
 
 def test_a_hit_has_words_when_it_contains_a_term_itself_and_says_nothing_of_it_without_terms() -> None:

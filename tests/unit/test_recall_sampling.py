@@ -22,9 +22,9 @@ def test_what_is_missing_lowers_recall_and_is_a_shortfall() -> None:
 
 
 def test_what_is_farther_away_counts_as_missed_but_not_as_short() -> None:
-    found = (*IDS[:8], IDS[15], IDS[25])
+    result = (*IDS[:8], IDS[15], IDS[25])
 
-    assert SampleResult.of(found, NEAREST, 10) == SampleResult(recall=0.8, shortfall=0)
+    assert SampleResult.of(result, NEAREST, 10) == SampleResult(recall=0.8, shortfall=0)
 
 
 def test_an_equal_in_the_place_of_the_last_is_as_good() -> None:

@@ -214,14 +214,14 @@ def test_a_pattern_takes_every_sign_as_it_is() -> None:
 def test_spans_cover_a_range_without_gap_or_overlap(start: datetime | None, end: datetime | None) -> None:
     lowest, below = (None if time is None else min_id_at(time) for time in (start, end))
 
-    found = list(id_ranges(lowest, below, NOW))
+    results = list(id_ranges(lowest, below, NOW))
 
-    for newer, older in pairwise(found):
+    for newer, older in pairwise(results):
         assert older[1] == newer[0]
-    if found:
-        assert found[-1][0] == (lowest or NO_ID)
-        assert found[0][1] == min(below or LAST_ID, min_id_at(NOW + timedelta(minutes=10)))
-    assert all(from_id < before_id for from_id, before_id in found)
+    if results:
+        assert results[-1][0] == (lowest or NO_ID)
+        assert results[0][1] == min(below or LAST_ID, min_id_at(NOW + timedelta(minutes=10)))
+    assert all(from_id < before_id for from_id, before_id in results)
 
 
 def test_metadata_holds_so_many_values_and_no_more() -> None:

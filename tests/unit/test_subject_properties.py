@@ -31,9 +31,9 @@ def asked(path: str, value: Any) -> tuple[str, str]:
 
 
 def test_each_scalar_has_its_path() -> None:
-    found = properties_of({"profile": '{"a":{"b":1,"c":[true,"x",{"d":2.5}]},"n":null}', "preferences": '{"a":"y"}'})
+    result = properties_of({"profile": '{"a":{"b":1,"c":[true,"x",{"d":2.5}]},"n":null}', "preferences": '{"a":"y"}'})
 
-    assert found == {
+    assert result == {
         ("profile.a.b", "1"),
         ("profile.a.c", "true"),
         ("profile.a.c", '"x"'),

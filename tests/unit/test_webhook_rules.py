@@ -32,8 +32,8 @@ AT = datetime(2026, 3, 1, tzinfo=UTC)
 
 
 def draft(**values: object) -> WebhookDraft:
-    said: dict[str, object] = {"display_name": "w", "event_types": ["*"], "webhook_url": "https://example.com/"}
-    return webhooks_convert.draft(pb.Webhook(**(said | values)))  # type: ignore[arg-type]
+    fields: dict[str, object] = {"display_name": "w", "event_types": ["*"], "webhook_url": "https://example.com/"}
+    return webhooks_convert.draft(pb.Webhook(**(fields | values)))  # type: ignore[arg-type]
 
 
 def test_a_delivery_is_signed_as_the_standard_s_example_is() -> None:

@@ -39,9 +39,9 @@ class Store:
 
 
 def shown(service: str) -> float:
-    found = sample("skein_partition_horizon_seconds", service=service)
-    assert found is not None
-    return found
+    result = sample("skein_partition_horizon_seconds", service=service)
+    assert result is not None
+    return result
 
 
 async def test_the_horizon_comes_nearer_without_upkeep() -> None:

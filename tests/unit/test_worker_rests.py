@@ -8,12 +8,12 @@ from skein_worker.rounds.tenant_visits import IdleBackoff
 
 def asked_at(rests: IdleBackoff, until: int) -> list[int]:
     """Hold a round each two seconds in which one tenant has nothing to do; return when it was asked."""
-    asked = []
+    requests = []
     for at in range(0, until, 2):
         if rests.is_due("a", at):
-            asked.append(at)
+            requests.append(at)
             rests.record_visit("a", at, active=False)
-    return asked
+    return requests
 
 
 def test_a_tenant_without_work_is_asked_less_and_less_often_down_to_the_longest_rest() -> None:
