@@ -347,8 +347,8 @@ async def running_cluster(folder: Path, environment: dict[str, str], *, form: st
 @pytest.fixture(scope="session")
 async def cluster(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Cluster]:
     """Run one cluster for all tests of this worker."""
-    async with running_cluster(tmp_path_factory.mktemp("cluster"), test_environment()) as found:
-        yield found
+    async with running_cluster(tmp_path_factory.mktemp("cluster"), test_environment()) as cluster:
+        yield cluster
 
 
 @pytest.fixture

@@ -124,8 +124,8 @@ async def assistant_of(
 @pytest.fixture
 async def assistant(cluster: Cluster, tenant: Tenant) -> AsyncIterator[Assistant]:
     """Run a pc2 that acts as the test's own tenant."""
-    async with assistant_of({"SKEIN_PC2_API_KEY": tenant.api_key}, patient=True, gateway=cluster.endpoint) as found:
-        yield found
+    async with assistant_of({"SKEIN_PC2_API_KEY": tenant.api_key}, patient=True, gateway=cluster.endpoint) as assistant:
+        yield assistant
 
 
 def refusal(text: str, *, status: str = "error") -> dict[str, str]:

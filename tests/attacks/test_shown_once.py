@@ -84,8 +84,8 @@ def invitation(makers: SecretMakers, once: str) -> Awaitable[Message]:
 
 
 def webhook(makers: SecretMakers, once: str) -> Awaitable[Message]:
-    told = webhooks_pb2.Webhook(display_name="w", event_types=["*"], webhook_url=NOWHERE)
-    return makers.tenant.history.CreateWebhook(webhooks_pb2.CreateWebhookRequest(webhook=told, request_id=once))
+    webhook = webhooks_pb2.Webhook(display_name="w", event_types=["*"], webhook_url=NOWHERE)
+    return makers.tenant.history.CreateWebhook(webhooks_pb2.CreateWebhookRequest(webhook=webhook, request_id=once))
 
 
 def webhook_secret(makers: SecretMakers, once: str) -> Awaitable[Message]:

@@ -72,11 +72,11 @@ def restored(started: Cluster, counts: dict[str, int]) -> Cluster:
 
 @pytest.fixture
 async def connection(restored: Cluster) -> AsyncIterator[Connection]:
-    found = await asyncpg.connect(restored.postgres.url(user="postgres", database="skein"))
+    connection = await asyncpg.connect(restored.postgres.url(user="postgres", database="skein"))
     try:
-        yield found
+        yield connection
     finally:
-        await found.close()
+        await connection.close()
 
 
 async def test_everything_is_as_it_was_before_the_mistake(

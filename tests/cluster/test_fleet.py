@@ -162,9 +162,9 @@ class RollingRestart:
 @pytest.fixture(scope="module")
 async def fleet() -> AsyncIterator[Fleet]:
     """One replica of every service but pc2."""
-    async with running_fleet(test_environment()) as found:
-        await found.start(*((name, 0) for name in REPLICATED))
-        yield found
+    async with running_fleet(test_environment()) as fleet:
+        await fleet.start(*((name, 0) for name in REPLICATED))
+        yield fleet
 
 
 @pytest.fixture(scope="module")

@@ -129,9 +129,9 @@ def ran(program: str, *arguments: str, folder: Path = ROOT, **settings: str) -> 
 @pytest.fixture
 async def fleet(older: OlderVersion) -> AsyncIterator[Fleet]:
     """The older version's cluster on its own schema."""
-    async with running_fleet(ENVIRONMENT, python=older.python) as found:
-        await found.start(*((name, OLD) for name in REPLICATED), python=older.python)
-        yield found
+    async with running_fleet(ENVIRONMENT, python=older.python) as fleet:
+        await fleet.start(*((name, OLD) for name in REPLICATED), python=older.python)
+        yield fleet
 
 
 async def answered(fleet: Fleet, number: int) -> float:

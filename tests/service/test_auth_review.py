@@ -38,14 +38,14 @@ TOO_OLD = (grpc.StatusCode.FAILED_PRECONDITION, "SIGN_IN_TOO_OLD")
 
 @pytest.fixture
 def issuer() -> Iterator[Issuer]:
-    with issuing() as found:
-        yield found
+    with issuing() as issuer:
+        yield issuer
 
 
 @pytest.fixture
 async def auth_server(database: TestDatabase, issuer: Issuer) -> AsyncIterator[AuthServer]:
-    async with run_auth_server(database, **issuer.settings) as found:
-        yield found
+    async with run_auth_server(database, **issuer.settings) as auth_server:
+        yield auth_server
 
 
 def new_address(email: str) -> pb.UpdateMeRequest:

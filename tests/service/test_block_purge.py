@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 async def connection(cluster: Cluster) -> AsyncIterator[Connection]:
-    async with cluster.superuser() as found:
-        yield found
+    async with cluster.superuser() as connection:
+        yield connection
 
 
 async def create(tenant: Tenant, block_id: str, value: str) -> None:

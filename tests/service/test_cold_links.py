@@ -26,8 +26,8 @@ async def old(tenant: Tenant, content: str, session_id: str, **values: Any) -> s
 
 
 async def link(tenant: Tenant, first: str, second: str) -> memory_pb2.Link:
-    wanted = memory_pb2.Link(from_memory_id=first, to_memory_id=second, relation="supports", label="near", weight=0.7)
-    return (await tenant.links.CreateLink(memory_pb2.CreateLinkRequest(link=wanted))).link
+    link = memory_pb2.Link(from_memory_id=first, to_memory_id=second, relation="supports", label="near", weight=0.7)
+    return (await tenant.links.CreateLink(memory_pb2.CreateLinkRequest(link=link))).link
 
 
 async def archive(tenant: Tenant, session_id: str) -> str:

@@ -28,8 +28,8 @@ async def read(tenant: Tenant, memory_id: str) -> memory_pb2.Memory:
 
 
 async def link(tenant: Tenant, start: str, end: str, relation: str = "contradicts") -> str:
-    asked = memory_pb2.Link(from_memory_id=start, to_memory_id=end, relation=relation)
-    return (await tenant.links.CreateLink(memory_pb2.CreateLinkRequest(link=asked))).link.link_id
+    link = memory_pb2.Link(from_memory_id=start, to_memory_id=end, relation=relation)
+    return (await tenant.links.CreateLink(memory_pb2.CreateLinkRequest(link=link))).link.link_id
 
 
 async def conflicts(tenant: Tenant, **fields: Any) -> list[pb.Conflict]:

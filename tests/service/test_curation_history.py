@@ -22,8 +22,8 @@ SECRET = "nobody else's business"
 @pytest.fixture
 async def connection(cluster: Cluster) -> AsyncIterator[Connection]:
     """Look into the database as its superuser, who sees all tenants."""
-    async with cluster.superuser() as found:
-        yield found
+    async with cluster.superuser() as connection:
+        yield connection
 
 
 async def test_each_act_of_curation_is_one_event_without_content_and_keeps_what_was_before(

@@ -25,8 +25,8 @@ async def read(tenant: Tenant, memory_id: str) -> pb.Memory:
 
 
 async def link(tenant: Tenant, start: str, end: str, **fields: Any) -> None:
-    asked = pb.Link(from_memory_id=start, to_memory_id=end, **fields)
-    await tenant.links.CreateLink(pb.CreateLinkRequest(link=asked))
+    link = pb.Link(from_memory_id=start, to_memory_id=end, **fields)
+    await tenant.links.CreateLink(pb.CreateLinkRequest(link=link))
 
 
 async def links_of(tenant: Tenant, memory_id: str) -> set[tuple[str, str, str]]:

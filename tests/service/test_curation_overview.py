@@ -31,8 +31,8 @@ async def create(tenant: Tenant, *memories: dict[str, Any]) -> list[memory_pb2.M
 
 
 async def link(tenant: Tenant, start: str, end: str, relation: str) -> None:
-    asked = memory_pb2.Link(from_memory_id=start, to_memory_id=end, relation=relation)
-    await tenant.links.CreateLink(memory_pb2.CreateLinkRequest(link=asked))
+    link = memory_pb2.Link(from_memory_id=start, to_memory_id=end, relation=relation)
+    await tenant.links.CreateLink(memory_pb2.CreateLinkRequest(link=link))
 
 
 async def test_what_is_important_and_unsure_is_reviewed_first(tenant: Tenant) -> None:

@@ -62,8 +62,8 @@ class ClientSite:
 @pytest.fixture
 async def auth_server(database: TestDatabase) -> AsyncIterator[AuthServer]:
     """An auth service with the limits that it has by default."""
-    async with run_auth_server(database) as found:
-        yield found
+    async with run_auth_server(database) as auth_server:
+        yield auth_server
 
 
 @pytest.fixture

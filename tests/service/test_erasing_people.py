@@ -43,8 +43,8 @@ NOT_FOUND = grpc.StatusCode.NOT_FOUND
 @pytest.fixture
 async def connection(cluster: Cluster) -> AsyncIterator[Connection]:
     """Look into the database as its superuser, who sees all tenants."""
-    async with cluster.superuser() as found:
-        yield found
+    async with cluster.superuser() as connection:
+        yield connection
 
 
 def struct(**values: Any) -> Struct:
@@ -65,8 +65,8 @@ async def update(tenant: Tenant, memory_id: str, **fields: Any) -> None:
 
 
 async def block(tenant: Tenant, block_id: str, value: str, **fields: Any) -> None:
-    asked = blocks_pb2.Block(block_id=block_id, label="human", value=value, **fields)
-    request = blocks_pb2.CreateBlockRequest(block=asked, agent_id=f"agent {block_id}", request_id=f"b {block_id}")
+    block = blocks_pb2.Block(block_id=block_id, label="human", value=value, **fields)
+    request = blocks_pb2.CreateBlockRequest(block=block, agent_id=f"agent {block_id}", request_id=f"b {block_id}")
     await tenant.blocks.CreateBlock(request)
 
 

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 @pytest.fixture
 async def connection(cluster: Cluster) -> AsyncIterator[Connection]:
     """Look into the database as its superuser, who sees all tenants."""
-    async with cluster.superuser() as found:
-        yield found
+    async with cluster.superuser() as connection:
+        yield connection
 
 
 async def remember(tenant: Tenant, content: str, **fields: Any) -> str:

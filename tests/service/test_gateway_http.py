@@ -41,8 +41,8 @@ class Answer:
 
     @property
     def reason(self) -> str:
-        found: str = self.json["details"][0]["debug"]["reason"]
-        return found
+        reason: str = self.json["details"][0]["debug"]["reason"]
+        return reason
 
 
 async def ask(

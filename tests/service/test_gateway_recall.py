@@ -67,8 +67,8 @@ def refusing(refusal: errors.RpcError) -> Any:
 
 
 def blocks(*values: str, **fields: Any) -> Any:
-    held = [blocks_pb2.Block(block_id=value, label="human", value=value, **fields) for value in values]
-    return saying(blocks_pb2.ListAgentBlocksResponse(blocks=held))
+    blocks = [blocks_pb2.Block(block_id=value, label="human", value=value, **fields) for value in values]
+    return saying(blocks_pb2.ListAgentBlocksResponse(blocks=blocks))
 
 
 def profile(**fields: Any) -> Any:

@@ -31,14 +31,14 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def issuer() -> Iterator[Issuer]:
-    with issuing() as found:
-        yield found
+    with issuing() as issuer:
+        yield issuer
 
 
 @pytest.fixture
 async def auth_server(database: TestDatabase, issuer: Issuer) -> AsyncIterator[AuthServer]:
-    async with run_auth_server(database, **issuer.settings) as found:
-        yield found
+    async with run_auth_server(database, **issuer.settings) as auth_server:
+        yield auth_server
 
 
 def encoded(part: bytes) -> str:

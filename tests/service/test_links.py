@@ -20,8 +20,8 @@ async def memories(tenant: Tenant, *names: str) -> list[str]:
 
 
 async def link(tenant: Tenant, start: str, end: str, **fields: Any) -> pb.Link:
-    asked = pb.Link(from_memory_id=start, to_memory_id=end, **fields)
-    return (await tenant.links.CreateLink(pb.CreateLinkRequest(link=asked))).link
+    link = pb.Link(from_memory_id=start, to_memory_id=end, **fields)
+    return (await tenant.links.CreateLink(pb.CreateLinkRequest(link=link))).link
 
 
 async def links_of(tenant: Tenant, memory_id: str, **fields: Any) -> list[pb.Link]:

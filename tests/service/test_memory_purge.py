@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 @pytest.fixture
 async def connection(cluster: Cluster) -> AsyncIterator[Connection]:
     """Look into the database as its superuser, who sees all tenants."""
-    async with cluster.superuser() as found:
-        yield found
+    async with cluster.superuser() as connection:
+        yield connection
 
 
 def struct(**values: Any) -> Struct:

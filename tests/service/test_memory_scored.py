@@ -32,8 +32,8 @@ DAY = timedelta(days=1)
 @pytest.fixture
 async def connection(cluster: Cluster) -> AsyncIterator[Connection]:
     """Look into the database as its superuser, who can turn back time."""
-    async with cluster.superuser() as found:
-        yield found
+    async with cluster.superuser() as connection:
+        yield connection
 
 
 async def create(tenant: Tenant, **said: Any) -> pb.Memory:
@@ -58,8 +58,8 @@ async def stored(connection: Connection, tenant: Tenant, memory_id: str) -> asyn
 
 
 async def link(tenant: Tenant, start: str, end: str, relation: str) -> None:
-    asked = pb.Link(from_memory_id=start, to_memory_id=end, relation=relation)
-    await tenant.links.CreateLink(pb.CreateLinkRequest(link=asked))
+    link = pb.Link(from_memory_id=start, to_memory_id=end, relation=relation)
+    await tenant.links.CreateLink(pb.CreateLinkRequest(link=link))
 
 
 async def explain(tenant: Tenant, memory_id: str, **fields: Any) -> scores_pb2.ExplainScoreResponse:

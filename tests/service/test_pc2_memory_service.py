@@ -61,8 +61,8 @@ async def stored(tenant: Tenant, content: str, **fields: Any) -> pb.Memory:
 
 
 async def link(tenant: Tenant, source: str, target: str, relation: str) -> None:
-    given = pb.Link(from_memory_id=source, to_memory_id=target, relation=relation)
-    await tenant.links.CreateLink(pb.CreateLinkRequest(link=given))
+    link = pb.Link(from_memory_id=source, to_memory_id=target, relation=relation)
+    await tenant.links.CreateLink(pb.CreateLinkRequest(link=link))
 
 
 @pytest.mark.parametrize("holder", ["data", "payload"])

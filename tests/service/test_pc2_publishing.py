@@ -53,7 +53,7 @@ class Listener:
         """Return the next events: what happened, and to what."""
         async with asyncio.timeout(SECONDS):
             results = [await self.next() for _ in range(count)]
-        return [(topic, said["memory_id"]) for topic, said in results]
+        return [(topic, result["memory_id"]) for topic, result in results]
 
 
 async def store(tenant: Tenant, content: str = "tea", **fields: Any) -> memory_pb2.Memory:

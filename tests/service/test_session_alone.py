@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 async def session_server(database: TestDatabase) -> AsyncIterator[SessionServer]:
-    async with run_session_server(database, {}) as found:
-        yield found
+    async with run_session_server(database, {}) as session_server:
+        yield session_server
 
 
 def request(*contents: str, session_id: str = "s", **fields: object) -> pb.AppendMessagesRequest:

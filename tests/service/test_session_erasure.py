@@ -29,9 +29,9 @@ NO_SESSION = (grpc.StatusCode.NOT_FOUND, "SESSION_NOT_FOUND")
 
 @pytest.fixture
 async def connection(cluster: Cluster) -> AsyncIterator[Connection]:
-    found = await superuser(cluster)
-    yield found
-    await found.close()
+    connection = await superuser(cluster)
+    yield connection
+    await connection.close()
 
 
 async def holding(connection: Connection, marker: str) -> list[str]:

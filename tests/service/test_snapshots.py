@@ -29,8 +29,8 @@ async def remember(tenant: Tenant, *names: str, **fields: Any) -> list[str]:
 
 
 async def link(tenant: Tenant, start: str, end: str) -> str:
-    asked = memory_pb2.Link(from_memory_id=start, to_memory_id=end)
-    return (await tenant.links.CreateLink(memory_pb2.CreateLinkRequest(link=asked))).link.link_id
+    link = memory_pb2.Link(from_memory_id=start, to_memory_id=end)
+    return (await tenant.links.CreateLink(memory_pb2.CreateLinkRequest(link=link))).link.link_id
 
 
 async def change(tenant: Tenant, name: str, **fields: Any) -> None:

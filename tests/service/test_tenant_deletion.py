@@ -139,8 +139,8 @@ class StopAfterChecks(asyncio.Event):
 @pytest.fixture
 async def connection(cluster: Cluster) -> AsyncIterator[Connection]:
     """Look into the database as its superuser, who sees all tenants."""
-    async with cluster.superuser() as found:
-        yield found
+    async with cluster.superuser() as connection:
+        yield connection
 
 
 @asynccontextmanager

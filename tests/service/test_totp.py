@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 async def auth_server(database: TestDatabase) -> AsyncIterator[AuthServer]:
-    async with run_auth_server(database) as found:
-        yield found
+    async with run_auth_server(database) as auth_server:
+        yield auth_server
 
 
 class Authenticator:

@@ -48,11 +48,11 @@ async def busy_worker(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator
 @pytest.fixture
 async def connection(cluster: Cluster) -> AsyncIterator[asyncpg.Connection[asyncpg.Record]]:
     """Look into the database as its superuser, who sees all tenants."""
-    found = await asyncpg.connect(database_url(cluster))
+    connection = await asyncpg.connect(database_url(cluster))
     try:
-        yield found
+        yield connection
     finally:
-        await found.close()
+        await connection.close()
 
 
 async def test_a_large_batch_of_memories_is_found_by_meaning_soon(busy_worker: Cluster) -> None:
