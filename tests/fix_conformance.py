@@ -161,10 +161,10 @@ def _with_answer(context: Context) -> ServerMessageMetadata:
     return ServerMessageMetadata(related_request_id=context.request_id)
 
 
-async def _sampling(context: Context, given: dict[str, Any]) -> types.CallToolResult:
+async def _sampling(context: Context, arguments: dict[str, Any]) -> types.CallToolResult:
     request = types.CreateMessageRequest(
         params=types.CreateMessageRequestParams(
-            messages=[types.SamplingMessage(role="user", content=types.TextContent(text=given["prompt"]))],
+            messages=[types.SamplingMessage(role="user", content=types.TextContent(text=arguments["prompt"]))],
             max_tokens=100,
         )
     )
@@ -173,8 +173,8 @@ async def _sampling(context: Context, given: dict[str, Any]) -> types.CallToolRe
 
 
 def _eliciting(schema: dict[str, Any]) -> Work:
-    async def elicit(context: Context, given: dict[str, Any]) -> types.CallToolResult:
-        message = given.get("message", "Please choose")
+    async def elicit(context: Context, arguments: dict[str, Any]) -> types.CallToolResult:
+        message = arguments.get("message", "Please choose")
         request = types.ElicitRequest(params=types.ElicitRequestFormParams(message=message, requested_schema=schema))
         answer = await context.session.send_request(request, types.ElicitResult, metadata=_with_answer(context))
         return _said(f"Elicitation completed: action={answer.action}, content={json.dumps(answer.content)}")
@@ -310,14 +310,16 @@ async def get_prompt(
 ) -> types.GetPromptResult | types.InputRequiredResult:
     if params.name == PROMPT:
         return await asking_prompt(params)
-    given = params.arguments or {}
+    arguments = params.arguments or {}
     contents: dict[str, list[types.ContentBlock]] = {
         "test_simple_prompt": [types.TextContent(text="This is a simple prompt for testing.")],
         "test_prompt_with_arguments": [
-            types.TextContent(text=f"Prompt with arguments: arg1='{given.get('arg1')}', arg2='{given.get('arg2')}'")
+            types.TextContent(
+                text=f"Prompt with arguments: arg1='{arguments.get('arg1')}', arg2='{arguments.get('arg2')}'"
+            )
         ],
         "test_prompt_with_embedded_resource": [
-            _resource(given.get("resourceUri", ""), "text/plain", "Embedded resource content for testing."),
+            _resource(arguments.get("resourceUri", ""), "text/plain", "Embedded resource content for testing."),
             types.TextContent(text="Please process the embedded resource above."),
         ],
         "test_prompt_with_image": [

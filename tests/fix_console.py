@@ -183,9 +183,9 @@ class BrowserSession:
         ) as client:
             yield cls(client, origin)
 
-    async def page(self, name: str = "", **asked: str) -> httpx.Response:
+    async def page(self, name: str = "", **query: str) -> httpx.Response:
         """Ask for a page of the tenant."""
-        return await self.client.get(f"/console/{self.tenant_id}/{name}".rstrip("/"), params=asked or None)
+        return await self.client.get(f"/console/{self.tenant_id}/{name}".rstrip("/"), params=query or None)
 
     async def submit(self, page: httpx.Response, step: str, **changed: str) -> httpx.Response:
         """Send the first form of a step, as the page has filled it in but for what is changed."""
@@ -194,9 +194,9 @@ class BrowserSession:
 
     async def send(self, url: str, form: dict[str, str], **headers: str) -> httpx.Response:
         """Send a form from a page of our own, unless the headers say otherwise."""
-        given = {name.replace("_", "-"): value for name, value in headers.items()}
+        headers_ = {name.replace("_", "-"): value for name, value in headers.items()}
         return await self.client.post(
-            url, data=form, headers={"origin": self.origin, "sec-fetch-site": "same-origin", **given}
+            url, data=form, headers={"origin": self.origin, "sec-fetch-site": "same-origin", **headers_}
         )
 
     async def sign_in(self, email: str, password: str) -> httpx.Response:
@@ -227,21 +227,21 @@ class _Fields(HTMLParser):
         self._within = ""
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        given = {name: value or "" for name, value in attrs}
+        attributes = {name: value or "" for name, value in attrs}
         if tag == "form":
-            self.forms.append({"": given.get("action", "")})
+            self.forms.append({"": attributes.get("action", "")})
         elif not self.forms:
             return
-        elif tag == "input" and given.get("type") == "checkbox":
-            if "checked" in given:
-                self.forms[-1][given["name"]] = given.get("value", "on")
-        elif tag == "input" and "name" in given:
-            self.forms[-1][given["name"]] = given.get("value", "")
+        elif tag == "input" and attributes.get("type") == "checkbox":
+            if "checked" in attributes:
+                self.forms[-1][attributes["name"]] = attributes.get("value", "on")
+        elif tag == "input" and "name" in attributes:
+            self.forms[-1][attributes["name"]] = attributes.get("value", "")
         elif tag in {"select", "textarea"}:
-            self._within = given["name"]
+            self._within = attributes["name"]
             self.forms[-1][self._within] = ""
-        elif tag == "option" and "selected" in given:
-            self.forms[-1][self._within] = given.get("value", "")
+        elif tag == "option" and "selected" in attributes:
+            self.forms[-1][self._within] = attributes.get("value", "")
 
     def handle_data(self, data: str) -> None:
         if self._within and self.lasttag == "textarea":

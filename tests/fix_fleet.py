@@ -160,9 +160,9 @@ class Fleet:
     def operator(self) -> Stubs:
         return Stubs.of(self.channel, self.base.operator_key)
 
-    async def start(self, *wanted: tuple[str, int], python: str = sys.executable) -> None:
+    async def start(self, *replicas: tuple[str, int], python: str = sys.executable) -> None:
         """Start replicas, all at once, and wait until they are ready."""
-        started = [await self._start(service, number, python) for service, number in wanted]
+        started = [await self._start(service, number, python) for service, number in replicas]
         await asyncio.gather(*(each.wait_ready() for each in started))
 
     async def begin(self, service: str, number: int = 0) -> Replica:

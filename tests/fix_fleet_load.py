@@ -77,9 +77,9 @@ class Load:
 
     async def further(self, calls: int) -> None:
         """Wait until every caller has been answered so many times more, errors included."""
-        wanted = [count + calls for count in self.counts]
+        targets = [count + calls for count in self.counts]
         async with asyncio.timeout(200):
-            while any(count < least for count, least in zip(self.counts, wanted, strict=True)):
+            while any(count < least for count, least in zip(self.counts, targets, strict=True)):
                 await asyncio.sleep(0.005)
 
     async def _calling(self, caller: int) -> None:
@@ -163,13 +163,13 @@ class Load:
 
     async def transcripts(self) -> tuple[list[list[str]], list[list[str]]]:
         """Return what the callers' sessions hold, and what they were told, in order."""
-        held, told = [], []
+        stored, expected = [], []
         for caller in range(self.callers):
             name = self.session(caller)
-            held.append([message.content async for message in self.client.list_messages(name)])
+            stored.append([message.content async for message in self.client.list_messages(name)])
             ours = [write for write in self.acknowledged if getattr(write.request, "session_id", "") == name]
-            told.append([message.content for write in ours for message in write.request.messages])
-        return held, told
+            expected.append([message.content for write in ours for message in write.request.messages])
+        return stored, expected
 
     async def _absent(self, memory_ids: list[str]) -> list[str]:
         results: list[str] = []

@@ -45,9 +45,9 @@ def _has_room() -> bool:
 
 def _sweep() -> None:
     """Remove folders of killed runs: nothing else would before the machine restarts."""
-    for left in MEMORY.glob(f"{_PREFIX}*"):
-        if not Path("/proc", left.name.removeprefix(_PREFIX).partition("-")[0]).exists():
-            shutil.rmtree(left, ignore_errors=True)
+    for folder in MEMORY.glob(f"{_PREFIX}*"):
+        if not Path("/proc", folder.name.removeprefix(_PREFIX).partition("-")[0]).exists():
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def _leave(folder: Path, owner: int) -> None:

@@ -198,16 +198,16 @@ class Fuzzer:
         if path in ENDING:
             self.world = await World.new(self._cluster)
 
-    async def recorded(self, found: dict[str, Any]) -> Attempt:
+    async def recorded(self, entry: dict[str, Any]) -> Attempt:
         """Return a call of the corpus; "{memory_id}" in its request is one that the caller's tenant has."""
-        if "wire" in found:
-            wire = bytes.fromhex(found["wire"])
+        if "wire" in entry:
+            wire = bytes.fromhex(entry["wire"])
         else:
-            text = found["request"]
+            text = entry["request"]
             for name in re.findall(r"\{(\w+)\}", text):
                 text = text.replace(f"{{{name}}}", await self.world.thing(name))
-            wire = text_format.Parse(text, PUBLIC_METHODS[found["path"]].request()).SerializeToString()
-        return Attempt(path=found["path"], caller=found["caller"], wire=wire)
+            wire = text_format.Parse(text, PUBLIC_METHODS[entry["path"]].request()).SerializeToString()
+        return Attempt(path=entry["path"], caller=entry["caller"], wire=wire)
 
     async def victims_rows(self) -> dict[str, str]:
         """Return a digest of each table's rows of the victim."""

@@ -46,12 +46,12 @@ class Deployment:
         return self.service.operator
 
     async def register(self, model: str = WORDS, **values: Any) -> None:
-        given: dict[str, Any] = {
+        fields: dict[str, Any] = {
             "provider": "openai",
             "dimensions": DIMENSIONS,
             "endpoint": self.endpoint.endpoint,
         } | values
-        request = pb.RegisterEmbeddingModelRequest(embedding_model=pb.EmbeddingModel(model=model, **given))
+        request = pb.RegisterEmbeddingModelRequest(embedding_model=pb.EmbeddingModel(model=model, **fields))
         await self.operator.RegisterEmbeddingModel(request)
 
     async def start(self, model: str = WORDS, **values: Any) -> pb.Reindex:

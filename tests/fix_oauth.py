@@ -34,7 +34,7 @@ class App:
     registration: str
 
     @classmethod
-    async def registered(cls, channel: aio.Channel, **said: Any) -> App:
+    async def registered(cls, channel: aio.Channel, **fields: Any) -> App:
         """Register one that may do everything, unless it says otherwise."""
         metadata = {
             "client_name": "An app",
@@ -43,7 +43,7 @@ class App:
             "token_endpoint_auth_method": "client_secret_basic",
         }
         response = await oauth_pb2_grpc.OAuthServiceStub(channel).RegisterClient(
-            oauth_pb2.RegisterClientRequest(client=oauth_pb2.Client(**{**metadata, **said}))
+            oauth_pb2.RegisterClientRequest(client=oauth_pb2.Client(**{**metadata, **fields}))
         )
         return cls(channel, response.client, response.client_secret, response.registration_access_token)
 

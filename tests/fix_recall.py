@@ -166,9 +166,9 @@ class RecallTenant:
         response = await self.recall(query, **request)
         return [hit.memory.content or hit.message.content for hit in response.hits]
 
-    async def remember(self, content: str, *, index: bool = True, **given: Any) -> str:
+    async def remember(self, content: str, *, index: bool = True, **fields: Any) -> str:
         """Write a memory as the memory service does, and have its vectors made unless `index` is false."""
-        facts = Facts(**given)
+        facts = Facts(**fields)
         item_id = new_id(facts.create_time)
         text = "\n".join(part for part in (facts.title, facts.key, content) if part)
         columns = {name: value for name, value in vars(facts).items() if name not in {"tags", "create_time"}}

@@ -113,8 +113,8 @@ def operator_in(tenant_id: UUID) -> Caller:
 
 def key_of(tenant_id: UUID, *permissions: str) -> Caller:
     """Return a tenant's key with these permissions, or with all."""
-    held = frozenset(permissions) or access.TENANT_PERMISSIONS
-    return Caller(principal="api_key:1", tenant_id=tenant_id, permissions=held)
+    granted = frozenset(permissions) or access.TENANT_PERMISSIONS
+    return Caller(principal="api_key:1", tenant_id=tenant_id, permissions=granted)
 
 
 @asynccontextmanager

@@ -58,9 +58,9 @@ def panel_queries() -> list[Query]:
     ]
     for file in DASHBOARD_FILES:
         for variable in json.loads(file.read_text("utf-8"))["templating"]["list"]:
-            asked = re.fullmatch(r"label_values\((.+), \w+\)", variable["query"]["query"])
-            assert asked is not None, variable
-            results.append(Query(who=f"{file.stem}: ${variable['name']}", expr=asked[1]))
+            variable_match = re.fullmatch(r"label_values\((.+), \w+\)", variable["query"]["query"])
+            assert variable_match is not None, variable
+            results.append(Query(who=f"{file.stem}: ${variable['name']}", expr=variable_match[1]))
     return results
 
 

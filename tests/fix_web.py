@@ -70,13 +70,13 @@ class _Forms(HTMLParser):
         self.forms: list[Form] = []
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        given = {name: value or "" for name, value in attrs}
+        attributes = {name: value or "" for name, value in attrs}
         if tag == "form":
-            self.forms.append(Form(given["action"]))
-        elif tag == "input" and given.get("type") == "radio":
-            self.forms[-1].choices.setdefault(given["name"], []).append(given["value"])
+            self.forms.append(Form(attributes["action"]))
+        elif tag == "input" and attributes.get("type") == "radio":
+            self.forms[-1].choices.setdefault(attributes["name"], []).append(attributes["value"])
         elif tag == "input":
-            self.forms[-1].fields[given["name"]] = given.get("value", "")
+            self.forms[-1].fields[attributes["name"]] = attributes.get("value", "")
 
 
 @dataclass
@@ -118,14 +118,14 @@ class Web:
 
     async def register(self, **metadata: Any) -> dict[str, Any]:
         """Register a client, a public one unless the test says otherwise."""
-        asked = {
+        registration = {
             "client_name": "Tester",
             "redirect_uris": [REDIRECT],
             "token_endpoint_auth_method": "none",
             "grant_types": ["authorization_code", "refresh_token"],
             **metadata,
         }
-        answer = await self.client.post("/register", json=asked)
+        answer = await self.client.post("/register", json=registration)
         assert answer.status_code == 201, answer.text
         payload: dict[str, Any] = answer.json()
         return payload
@@ -164,7 +164,7 @@ class Pkce:
 
 def authorize_url(client_id: str, pkce: Pkce, **changed: str) -> str:
     """Return what a client sends a browser to."""
-    asked = {
+    parameters = {
         "response_type": "code",
         "client_id": client_id,
         "redirect_uri": REDIRECT,
@@ -174,7 +174,7 @@ def authorize_url(client_id: str, pkce: Pkce, **changed: str) -> str:
         "code_challenge_method": "S256",
         **changed,
     }
-    return "/authorize?" + urlencode({name: value for name, value in asked.items() if value})
+    return "/authorize?" + urlencode({name: value for name, value in parameters.items() if value})
 
 
 def forms_of(page: httpx.Response) -> list[Form]:

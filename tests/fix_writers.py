@@ -133,9 +133,9 @@ class Writers:
 
     async def more(self, count: int, *, seconds: float = 60.0) -> None:
         """Wait until every writer has written so many more."""
-        wanted = {name: len(self.done.get(name, ())) + count for name in self.kinds}
+        targets = {name: len(self.done.get(name, ())) + count for name in self.kinds}
         async with asyncio.timeout(seconds):
-            while any(len(self.done.get(name, ())) < most for name, most in wanted.items()):
+            while any(len(self.done.get(name, ())) < most for name, most in targets.items()):
                 await asyncio.sleep(0.01)
 
     async def refused(self, count: int, *, seconds: float = 60.0) -> None:

@@ -157,7 +157,7 @@ def test_the_collector_s_pipelines_are_made_of_what_it_defines() -> None:
 
 def test_traces_reach_the_collector_where_it_listens_and_jaeger_from_there() -> None:
     port = COLLECTOR["receivers"]["otlp"]["protocols"]["grpc"]["endpoint"].rpartition(":")[2]
-    told = {
+    endpoints = {
         service["environment"]["SKEIN_OTLP_ENDPOINT"]
         for service in COMPOSE["services"].values()
         if "SKEIN_OTLP_ENDPOINT" in service.get("environment", {})
@@ -165,7 +165,7 @@ def test_traces_reach_the_collector_where_it_listens_and_jaeger_from_there() -> 
     (own,) = (job for job in PROMETHEUS["scrape_configs"] if job["job_name"] == "otel-collector")
     (reader,) = COLLECTOR["service"]["telemetry"]["metrics"]["readers"]
 
-    assert told == {f"http://otel-collector:{port}"}
+    assert endpoints == {f"http://otel-collector:{port}"}
     assert COLLECTOR["exporters"]["otlp"]["endpoint"].partition(":")[0] in COMPOSE["services"]
     assert own["static_configs"][0]["targets"] == [f"otel-collector:{reader['pull']['exporter']['prometheus']['port']}"]
 

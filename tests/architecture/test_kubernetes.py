@@ -158,7 +158,7 @@ def test_the_doors_have_services_that_are_not_headless() -> None:
 
 def test_every_variable_is_a_setting() -> None:
     pods = [*DEPLOYMENTS.values(), *named("Job").values()]
-    told = {
+    variables = {
         each["name"]
         for pod in pods
         for each in pod["spec"]["template"]["spec"]["containers"][0]["env"]
@@ -166,14 +166,14 @@ def test_every_variable_is_a_setting() -> None:
     }
     text = (FOLDER / "components/pooler/kustomization.yaml").read_text("utf-8")
 
-    assert told | set(literals()) | set(re.findall(r"name: (SKEIN_\w+)", text)) <= VARIABLES
+    assert variables | set(literals()) | set(re.findall(r"name: (SKEIN_\w+)", text)) <= VARIABLES
 
 
 @over("name", LOADED)
 def test_a_service_is_told_the_address_of_each_that_it_calls_and_of_no_other(name: str) -> None:
-    told = {key: value for key, value in environment(name).items() if key.endswith("_ADDRESS")}
+    addresses = {key: value for key, value in environment(name).items() if key.endswith("_ADDRESS")}
 
-    assert told == {
+    assert addresses == {
         f"SKEIN_{other.upper()}_ADDRESS": (
             # A name that stands for every pod: gRPC takes turns among its addresses.
             f"dns:///{'gateway-pods' if other == 'gateway' else other}:{registry.PORTS[other]}"
@@ -184,10 +184,10 @@ def test_a_service_is_told_the_address_of_each_that_it_calls_and_of_no_other(nam
 
 @over("name", LOADED)
 def test_a_service_can_start_with_what_it_is_told(name: str) -> None:
-    told = {**literals(), **environment(name)}
+    variables = {**literals(), **environment(name)}
 
-    refuse_unknown_settings(told)
-    ProcessSettings.read(told)
+    refuse_unknown_settings(variables)
+    ProcessSettings.read(variables)
 
 
 def test_no_secret_stands_in_a_file() -> None:
@@ -247,7 +247,7 @@ def test_a_pod_can_do_no_more_than_it_needs() -> None:
 def test_a_pod_is_asked_on_the_admin_port_and_has_time_to_drain() -> None:
     pod = EVERY["template"]["spec"]
     probes = {name: pod["containers"][0][f"{name}Probe"]["httpGet"] for name in ("startup", "readiness", "liveness")}
-    told = literals()
+    variables = literals()
     stop = fix_settings.FIELDS["SKEIN_WORKER_STOP_SECONDS"]
 
     assert {name: (probe["path"], probe["port"]) for name, probe in probes.items()} == {
@@ -255,9 +255,9 @@ def test_a_pod_is_asked_on_the_admin_port_and_has_time_to_drain() -> None:
         "readiness": ("/readyz", "admin"),
         "liveness": ("/livez", "admin"),
     }
-    assert told["SKEIN_ADMIN_PORT"] == str(ADMIN)
+    assert variables["SKEIN_ADMIN_PORT"] == str(ADMIN)
     assert isinstance(stop, float)
-    drain, grace = float(told["SKEIN_DRAIN_SECONDS"]), float(told["SKEIN_GRACE_SECONDS"])
+    drain, grace = float(variables["SKEIN_DRAIN_SECONDS"]), float(variables["SKEIN_GRACE_SECONDS"])
     assert pod["terminationGracePeriodSeconds"] > drain + grace + stop
     # Who calls notices at the next look at the name, which readiness decides.
     readiness = pod["containers"][0]["readinessProbe"]
@@ -338,8 +338,8 @@ def test_the_overlay_for_assistants_opens_their_ports_to_the_addresses_that_it_n
     deployment, service = documents(folder / "addresses.yaml")
     (policy,) = documents(folder / "network.yaml")
     (patched,) = deployment["spec"]["template"]["spec"]["containers"]
-    told = {**environment("pc2"), **{each["name"]: each["value"] for each in patched["env"]}}
-    allowed = [str(network) for network in Pc2Settings.read(told).networks()]
+    variables = {**environment("pc2"), **{each["name"]: each["value"] for each in patched["env"]}}
+    allowed = [str(network) for network in Pc2Settings.read(variables).networks()]
     (rule,) = policy["spec"]["ingress"]
 
     assert service["spec"]["loadBalancerSourceRanges"] == allowed
@@ -416,8 +416,8 @@ def test_each_service_connects_as_its_own_role_with_the_password_that_the_operat
             assert url.startswith(
                 f"postgresql://{database_role(name)}:$({variable})@postgres-rw:5432/skein?sslmode=verify-full"
             )
-            (given,) = (each for each in container(name)["env"] if each["name"] == variable)
-            assert given["valueFrom"]["secretKeyRef"]["name"] == roles[database_role(name)]["passwordSecret"]["name"]
+            (entry,) = (each for each in container(name)["env"] if each["name"] == variable)
+            assert entry["valueFrom"]["secretKeyRef"]["name"] == roles[database_role(name)]["passwordSecret"]["name"]
             # A value may name variables that stand before it.
             names = list(environment(name))
             assert names.index(variable) < names.index("SKEIN_DATABASE_URL")

@@ -48,10 +48,10 @@ def test_the_bill_of_materials_is_what_the_image_s_lock_installs() -> None:
 
 @over("name", sorted(COMPONENTS))
 def test_a_distribution_has_a_licence_that_may_be_passed_on(name: str) -> None:
-    (said,) = COMPONENTS[name]["licenses"]
+    (license_,) = COMPONENTS[name]["licenses"]
 
-    choices = said["expression"].split(" OR ")
-    assert any(set(re.split(r" AND |[()]", choice)) - {""} <= ALLOWED for choice in choices), said
+    choices = license_["expression"].split(" OR ")
+    assert any(set(re.split(r" AND |[()]", choice)) - {""} <= ALLOWED for choice in choices), license_
 
 
 def test_the_table_of_licences_says_what_the_bill_says() -> None:

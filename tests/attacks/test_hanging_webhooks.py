@@ -201,7 +201,7 @@ async def test_a_destination_that_fails_is_left_alone_until_one_delivery_finds_i
         (webhook_id, _) = await create_webhooks(memory_server, failing.origin, failing.origin)
         await remember(memory_server, 10)
         first = await deliver(memory_server)
-        asked, held = failing.asked, await read(memory_server, webhook_id)
+        request_count, paused = failing.asked, await read(memory_server, webhook_id)
         again = await deliver(memory_server)
         asked_again = failing.asked
         await let_pause_pass(memory_server)
@@ -214,9 +214,9 @@ async def test_a_destination_that_fails_is_left_alone_until_one_delivery_finds_i
 
         # A few were under way when it failed for the third time.
         assert 3 <= first.failed_count <= 3 + SLOTS_OF_DESTINATION
-        assert first.failed_count == asked
-        assert held.HasField("retry_time")
-        assert (again.failed_count, again.due_count, asked_again) == (0, 0, asked)
+        assert first.failed_count == request_count
+        assert paused.HasField("retry_time")
+        assert (again.failed_count, again.due_count, asked_again) == (0, 0, request_count)
         assert (probe.failed_count, asked_by_probe) == (1, 1)
         # Another pause follows. Its length is random: it may end before the first would have.
         assert probed.retry_time.ToDatetime() > result.retry_time.ToDatetime()
@@ -249,7 +249,7 @@ async def test_another_address_and_a_retry_by_hand_end_the_pause(memory_server: 
         history = history_pb2_grpc.HistoryServiceStub(channel)
         (webhook_id,) = await create_webhooks(memory_server, failing.origin)
         await remember(memory_server, 5)
-        asked = (await deliver(memory_server)).failed_count
+        failed_count = (await deliver(memory_server)).failed_count
         deliveries = (
             await history.ListWebhookDeliveries(pb.ListWebhookDeliveriesRequest(webhook_id=webhook_id))
         ).deliveries
@@ -260,7 +260,7 @@ async def test_another_address_and_a_retry_by_hand_end_the_pause(memory_server: 
         await let_pause_pass(memory_server)
         last = await deliver(memory_server)
 
-        assert (probe.failed_count, failing.asked) == (1, asked + 1)
+        assert (probe.failed_count, failing.asked) == (1, failed_count + 1)
         assert (last.delivered_count, good.asked) == (5, 5)
 
 

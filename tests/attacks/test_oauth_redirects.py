@@ -132,10 +132,10 @@ async def web(cluster: Cluster) -> AsyncIterator[Web]:
 async def test_nothing_but_a_registered_address_is_redirected_to(direct: aio.Channel) -> None:
     app = await App.registered(direct, redirect_uris=REGISTERED)
 
-    for asked in CONFUSABLES:
+    for uri in CONFUSABLES:
         for error in ({}, {"code_challenge": ""}, {"scope": "nonsense"}):
             with refused(INVALID, "OAUTH_INVALID_REQUEST"):
-                await app.oauth.CreateAuthorization(app.asks(redirect_uri=asked, **error))
+                await app.oauth.CreateAuthorization(app.asks(redirect_uri=uri, **error))
     for registered in (*REGISTERED, "http://127.0.0.1:8080/callback", "http://127.0.0.1/callback"):
         assert (await app.oauth.CreateAuthorization(app.asks(redirect_uri=registered))).prompt.handle
 
@@ -143,9 +143,9 @@ async def test_nothing_but_a_registered_address_is_redirected_to(direct: aio.Cha
 async def test_a_browser_is_led_nowhere_by_a_confusable(web: Web) -> None:
     client_id = (await web.register(redirect_uris=REGISTERED))["client_id"]
 
-    for asked in CONFUSABLES[:: attack_size(4, 1)]:
-        page = await web.get(authorize_url(client_id, Pkce(), redirect_uri=asked))
-        assert (page.status_code, page.headers.get("location")) == (400, None), asked
+    for uri in CONFUSABLES[:: attack_size(4, 1)]:
+        page = await web.get(authorize_url(client_id, Pkce(), redirect_uri=uri))
+        assert (page.status_code, page.headers.get("location")) == (400, None), uri
 
 
 async def test_an_address_that_no_answer_should_go_to_is_not_registered(app: App) -> None:

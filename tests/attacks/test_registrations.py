@@ -42,9 +42,9 @@ async def auth(database: TestDatabase) -> AsyncIterator[AuthServer]:
         yield auth_server
 
 
-async def register(auth: AuthServer, address: str, **said: object) -> str:
+async def register(auth: AuthServer, address: str, **fields: object) -> str:
     """Register a client as the gateway does for a caller at an address; return its id, empty when there is no room."""
-    client = oauth_pb2.Client(**{"client_name": "An app", "redirect_uris": [REDIRECT], **said})  # type: ignore[arg-type]
+    client = oauth_pb2.Client(**{"client_name": "An app", "redirect_uris": [REDIRECT], **fields})  # type: ignore[arg-type]
     try:
         answer = await oauth_pb2_grpc.OAuthServiceStub(auth.channel).RegisterClient(
             oauth_pb2.RegisterClientRequest(client=client), metadata=(("skein-client-address", address),)
@@ -108,7 +108,7 @@ async def test_the_oldest_idle_client_of_a_network_makes_room_and_a_used_one_nev
 
 
 @pytest.mark.parametrize(
-    "said",
+    "fields",
     [
         {"contacts": ["c" * 1000] * 9},
         {"redirect_uris": [f"https://app.example/{place}/{'x' * 1000}" for place in range(9)]},
@@ -116,8 +116,8 @@ async def test_the_oldest_idle_client_of_a_network_makes_room_and_a_used_one_nev
     ],
     ids=["contacts", "redirects", "together"],
 )
-async def test_what_a_client_says_of_itself_is_small(app: App, said: dict[str, object]) -> None:
-    client = oauth_pb2.Client(**{"redirect_uris": [REDIRECT], **said})  # type: ignore[arg-type]
+async def test_what_a_client_says_of_itself_is_small(app: App, fields: dict[str, object]) -> None:
+    client = oauth_pb2.Client(**{"redirect_uris": [REDIRECT], **fields})  # type: ignore[arg-type]
     with refused(grpc.StatusCode.INVALID_ARGUMENT, "OAUTH_INVALID_CLIENT_METADATA"):
         await app.oauth.RegisterClient(oauth_pb2.RegisterClientRequest(client=client))
 

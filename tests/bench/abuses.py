@@ -290,9 +290,9 @@ def _zeromq_of_members(fleet: Fleet, stack: AsyncExitStack) -> dict[str, Call]:
                 peer.connect(f"tcp://{address}")
             message = {"action": action, "session_id": f"z-{number % 8}", "payload": payload()}
             await peer.send(json.dumps(message).encode())
-            said = json.loads((await peer.recv_multipart())[-1])
+            answer = json.loads((await peer.recv_multipart())[-1])
             idle.append(peer)
-            return bool(said["status"] != "error")
+            return bool(answer["status"] != "error")
 
         return call
 

@@ -214,7 +214,7 @@ async def _cost(fleet: Fleet, attack: Attack, seconds: float, idle: Mapping[str,
     await asyncio.gather(*(work() for _ in range(_WORKERS)))
     busy = time.monotonic() - started
     # Connections are held until here.
-    held = await _read(fleet)
+    reading = await _read(fleet)
     await asyncio.sleep(_SETTLE_SECONDS)
     if attack.writes:
         await _searchable(fleet, _BACKLOG_SECONDS)
@@ -227,8 +227,8 @@ async def _cost(fleet: Fleet, attack: Attack, seconds: float, idle: Mapping[str,
             name: (after.cpu_seconds[name] - spent - idle[name] * whole) / busy
             for name, spent in before.cpu_seconds.items()
         },
-        memory_bytes=held.memory_bytes - before.memory_bytes,
-        files=held.files - before.files,
+        memory_bytes=reading.memory_bytes - before.memory_bytes,
+        files=reading.files - before.files,
         rows=(after.rows - before.rows) / busy,
         disk_bytes=(after.disk_bytes - before.disk_bytes) / busy,
     )

@@ -126,10 +126,10 @@ class Watcher:
 def main(*, seconds: float, form: str) -> None:
     """Print what a cluster under moderate load over every door uses; exit with 1 when something of it grows."""
     try:
-        held = uvloop.run(_soak(seconds, form))
+        is_stable = uvloop.run(_soak(seconds, form))
     except DidNotStart as error:
         raise click.ClickException(str(error)) from None
-    sys.exit(0 if held else 1)
+    sys.exit(0 if is_stable else 1)
 
 
 async def _soak(seconds: float, form: str) -> bool:
@@ -171,20 +171,22 @@ async def _under_load(watcher: Watcher, seconds: float, stopping: asyncio.Event,
     started = time.monotonic()
     works = [asyncio.create_task(load.caller()) for _ in range(_CALLERS)]
     works.append(asyncio.create_task(load.listener()))
-    asked = asyncio.create_task(stopping.wait())
+    stop_requested = asyncio.create_task(stopping.wait())
     try:
-        while time.monotonic() - started < seconds and not asked.done():
-            await asyncio.wait([asked, *works], timeout=seconds / _SAMPLES, return_when=asyncio.FIRST_COMPLETED)
+        while time.monotonic() - started < seconds and not stop_requested.done():
+            await asyncio.wait(
+                [stop_requested, *works], timeout=seconds / _SAMPLES, return_when=asyncio.FIRST_COMPLETED
+            )
             for work in works:
                 if work.done():
                     work.result()
-            if not asked.done():
+            if not stop_requested.done():
                 samples.append(await watcher.sample(time.monotonic() - started))
                 out.print(_line(samples[-1]))
     finally:
-        for task in (asked, *works):
+        for task in (stop_requested, *works):
             task.cancel()
-        await asyncio.gather(asked, *works, return_exceptions=True)
+        await asyncio.gather(stop_requested, *works, return_exceptions=True)
     return samples
 
 

@@ -241,8 +241,8 @@ class Load:
     async def _heard_of(self, messages: Any) -> None:
         """Listen until something is said or the time is over, then hang up."""
         with suppress(SkeinError):
-            async with aclosing(messages) as said:
-                async for _ in said:
+            async with aclosing(messages) as stream:
+                async for _ in stream:
                     self.heard += 1
                     return
 

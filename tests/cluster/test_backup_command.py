@@ -278,7 +278,7 @@ def test_a_damaged_backup_leaves_nothing_that_could_be_started(folders: BackupFo
 
 
 @pytest.mark.parametrize(
-    ("arguments", "code", "said"),
+    ("arguments", "code", "message"),
     [
         (("verify",), ExitCode.USAGE, "Name a backup, or say --latest."),
         (("verify", "yesterday"), ExitCode.REFUSED, "There is no backup 'yesterday' in"),
@@ -292,14 +292,14 @@ def test_a_damaged_backup_leaves_nothing_that_could_be_started(folders: BackupFo
     ],
 )
 def test_wrong_input_is_answered_in_one_sentence(
-    folders: BackupFolders, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...], code: ExitCode, said: str
+    folders: BackupFolders, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...], code: ExitCode, message: str
 ) -> None:
     monkeypatch.chdir(folders.path)
 
     result = folders.run(*arguments)
 
     assert result.exit_code == code, result.output
-    assert said in result.output
+    assert message in result.output
 
 
 def test_an_empty_folder_says_how_to_make_a_backup(tmp_path: Path) -> None:

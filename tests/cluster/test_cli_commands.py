@@ -50,11 +50,11 @@ def seeded(path: Path, *, lines: int = 40) -> Path:
 
 async def test_status_lists_every_service_and_ends_with_0(environment: dict[str, str]) -> None:
     shown = await status(environment=environment)
-    told = await status("--json", environment=environment)
+    payload = await status("--json", environment=environment)
 
     assert shown.code == ExitCode.OK, shown.err
     assert all(name in shown.out for name in ("gateway", "auth", "memory", "serving"))
-    assert {service["state"] for service in told.json["services"]} == {"SERVICE_STATE_SERVING"}
+    assert {service["state"] for service in payload.json["services"]} == {"SERVICE_STATE_SERVING"}
 
 
 def test_the_registry_knows_the_assistants_ports(cluster: Cluster) -> None:
@@ -207,9 +207,9 @@ async def test_a_recall_shows_the_profile_of_the_person_who_is_named(
     anna.profile.update({"diet": "vegan"})
     await tenant.tenancy.CreateSubject(subjects_pb2.CreateSubjectRequest(subject=anna))
 
-    asked = ("recall", "what does she eat", "--arm", "profile", "--subject")
-    shown = await skein(*asked, "anna", environment=environment)
-    none = await skein(*asked, "nobody", environment=environment)
+    arguments = ("recall", "what does she eat", "--arm", "profile", "--subject")
+    shown = await skein(*arguments, "anna", environment=environment)
+    none = await skein(*arguments, "nobody", environment=environment)
 
     assert shown.out.strip() == 'anna: Anna Lind, Europe/Berlin, {"diet": "vegan"}'
     assert shown.err.strip() == "No hits."
@@ -287,7 +287,7 @@ async def test_an_import_that_was_cut_off_is_completed_by_repeating_it(
 async def test_an_export_imported_elsewhere_exports_the_same(
     cluster: Cluster, environment: dict[str, str], tmp_path: Path
 ) -> None:
-    given = seeded(tmp_path / "given.jsonl")
+    source = seeded(tmp_path / "given.jsonl")
     extra: list[dict[str, Any]] = [
         {"record": "session", "session_id": "over", "session_type": "task", "state": "ended", "end_reason": "all said"},
         {"record": "message", "external_id": "over-1", "session_id": "over", "role": "tool", "content": "42",
@@ -297,12 +297,12 @@ async def test_an_export_imported_elsewhere_exports_the_same(
          "valid_from_time": "2026-01-01T00:00:00Z", "expire_time": "2099-01-01T00:00:00Z", "source_agent": "old"},
         {"record": "link", "from": "rich", "to": "household-mem-wifi-pickle", "label": "why", "weight": 0.25},
     ]  # fmt: skip
-    with given.open("a", encoding="utf-8") as file:
+    with source.open("a", encoding="utf-8") as file:
         file.writelines(json.dumps(record) + "\n" for record in extra)
     elsewhere = {**environment, "SKEIN_API_KEY": (await cluster.new_tenant()).api_key}
     first, second = tmp_path / "first.jsonl", tmp_path / "second.jsonl"
 
-    read = await skein("import", "jsonl", str(given), environment=environment)
+    read = await skein("import", "jsonl", str(source), environment=environment)
     out = await skein("export", "-o", str(first), environment=environment)
     into = await skein("import", "jsonl", str(first), "--json", environment=elsewhere)
     await skein("export", "-o", str(second), environment=elsewhere)
@@ -310,7 +310,7 @@ async def test_an_export_imported_elsewhere_exports_the_same(
     assert (read.code, out.code, into.code) == (0, 0, 0), read.err + out.err + into.err
     lines = first.read_text("utf-8").splitlines()
     assert sorted(second.read_text("utf-8").splitlines()) == sorted(lines)
-    assert len(lines) == len([line for line in given.read_text("utf-8").splitlines() if line])
+    assert len(lines) == len([line for line in source.read_text("utf-8").splitlines() if line])
     exported = [json.loads(line) for line in lines]
     for record in extra:
         assert any(record.items() <= other.items() for other in exported), record

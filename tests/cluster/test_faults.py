@@ -144,6 +144,6 @@ async def test_the_text_of_a_fault_stays_inside(stoppable: StoppableCluster) -> 
     with refused(grpc.StatusCode.INTERNAL, "INTERNAL") as caught:
         await stubs.links.ListLinks(pb.ListLinksRequest(memory_id=created.memory.memory_id))
 
-    told = f"{caught.value.details()} {caught.value.trailing_metadata()}"
-    assert "links" not in told
-    assert "relation" not in told
+    error_text = f"{caught.value.details()} {caught.value.trailing_metadata()}"
+    assert "links" not in error_text
+    assert "relation" not in error_text

@@ -292,11 +292,11 @@ async def test_a_rolling_restart_of_every_service_fails_no_call(fleet: Fleet, re
 async def test_what_was_written_during_a_rolling_restart_is_there_once(restart: RollingRestart) -> None:
     load = restart.load
 
-    held_, told = await load.transcripts()
+    stored, expected = await load.transcripts()
 
     assert await load.missing() == []
     assert await load.differing() == []
-    assert held_ == told
+    assert stored == expected
 
 
 async def test_calls_in_flight_are_finished_while_the_admin_port_says_no(restart: RollingRestart) -> None:
@@ -360,8 +360,8 @@ async def test_a_killed_service_loses_nothing_that_was_acknowledged_and_heals_al
         assert await load.missing() == []
         assert await load.halves() == []
         assert await load.differing() == []
-        held_, told = await load.transcripts()
-        assert held_ == told
+        stored, expected = await load.transcripts()
+        assert stored == expected
         recalled = await client.recall(f"written as {load.writes[-1].request.request_id}")
         assert recalled.hits
         assert not recalled.incomplete

@@ -241,7 +241,7 @@ async def test_skills_of_the_only_user_keep_their_names(cluster: Cluster, tenant
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("plain words", "neither an SQLite database nor a JSON document"),
         ('{"users": {"ann": {"preferences": 1}', "cannot be read as JSON at character"),
@@ -249,7 +249,7 @@ async def test_skills_of_the_only_user_keep_their_names(cluster: Cluster, tenant
     ],
 )
 async def test_a_store_that_cannot_be_read_is_a_clear_error(
-    cluster: Cluster, tenant: Tenant, tmp_path: Path, text: str, said: str
+    cluster: Cluster, tenant: Tenant, tmp_path: Path, text: str, message: str
 ) -> None:
     path = tmp_path / "store.json"
     path.write_text(text, "utf-8")
@@ -257,7 +257,7 @@ async def test_a_store_that_cannot_be_read_is_a_clear_error(
     ended = await move_in(cluster, tenant, "jarvis-memory", str(path), "--dry-run")
 
     assert (ended.code, ended.out) == (1, "")
-    assert said in ended.err
+    assert message in ended.err
 
 
 async def test_a_database_without_such_a_table_is_a_clear_error(tmp_path: Path) -> None:

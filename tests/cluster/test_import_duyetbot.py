@@ -234,7 +234,7 @@ async def test_tables_that_are_empty_and_columns_that_are_missing_are_no_obstacl
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "said"),
+    ("name", "content", "message"),
     [
         ("note.txt", b"just a note", "neither an SQLite database nor an SQL export"),
         ("empty.sqlite", b"", "neither an SQLite database nor an SQL export"),
@@ -243,7 +243,7 @@ async def test_tables_that_are_empty_and_columns_that_are_missing_are_no_obstacl
     ],
 )
 async def test_a_source_of_another_kind_is_a_clear_error(
-    cluster: Cluster, tenant: Tenant, tmp_path: Path, name: str, content: bytes | None, said: str
+    cluster: Cluster, tenant: Tenant, tmp_path: Path, name: str, content: bytes | None, message: str
 ) -> None:
     path = tmp_path / name
     if content is not None:
@@ -252,7 +252,7 @@ async def test_a_source_of_another_kind_is_a_clear_error(
     ended = await move_in(cluster, tenant, "duyetbot-d1", str(path), "--dry-run")
 
     assert (ended.code, ended.out) == (1, "")
-    assert said in ended.err
+    assert message in ended.err
 
 
 async def test_a_database_of_another_system_is_named_by_what_it_lacks(tmp_path: Path) -> None:

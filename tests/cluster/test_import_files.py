@@ -70,7 +70,7 @@ async def test_a_whole_memory_is_compared_too(
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (("skein", "x", "--all"), "has no realms"),
         (("jsonl", "x", "--compare", "--dry-run"), "--compare writes nothing"),
@@ -82,12 +82,12 @@ async def test_a_whole_memory_is_compared_too(
     ],
 )
 async def test_options_that_do_not_go_together_are_refused(
-    cluster: Cluster, tenant: Tenant, arguments: tuple[str, ...], said: str
+    cluster: Cluster, tenant: Tenant, arguments: tuple[str, ...], message: str
 ) -> None:
     ended = await move_in(cluster, tenant, *arguments)
 
     assert ended.code == 2
-    assert said in ended.err
+    assert message in ended.err
 
 
 @pytest.mark.parametrize("form", ["jsonl", "locomo", "skein", "duyetbot-d1", "jarvis-memory"])

@@ -250,19 +250,19 @@ def _serial_of(path: Path) -> int:
 
 
 @pytest.mark.parametrize(
-    ("without", "said"),
+    ("without", "message"),
     [
         ("SKEIN_MTLS_KEY", "SKEIN_MTLS_KEY is missing."),
         ("SKEIN_MTLS_CA", "SKEIN_MTLS_CA is missing."),
     ],
 )
-def test_two_of_the_three_settings_are_refused(tmp_path: Path, without: str, said: str) -> None:
+def test_two_of_the_three_settings_are_refused(tmp_path: Path, without: str, message: str) -> None:
     settings = settings_of(made_in(tmp_path))
     del settings[without]
 
     (problem,) = find_problems(["gateway"], settings)
 
-    assert problem.endswith(said)
+    assert problem.endswith(message)
 
 
 def test_files_that_do_not_fit_are_refused_at_the_start(tmp_path: Path) -> None:

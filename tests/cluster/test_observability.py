@@ -266,7 +266,7 @@ async def test_no_metric_has_anybody_s_id(traced: TracedCluster) -> None:
 
 
 async def test_the_worker_measures_what_no_call_shows(traced: TracedCluster) -> None:
-    wanted = {
+    metrics = {
         "skein_database_bytes",
         "skein_database_table_bytes",
         "skein_database_oldest_transaction_seconds",
@@ -277,10 +277,10 @@ async def test_the_worker_measures_what_no_call_shows(traced: TracedCluster) -> 
         "skein_embedding_backlog_documents",
         "skein_measurement_last_success_timestamp_seconds",
     }
-    missing = wanted
+    missing = metrics
     # Each has a round of its own, and what is in the queue is shown from the first one after the worker filled it.
     for _ in range(600):
-        if not (missing := wanted - await shown(traced)):
+        if not (missing := metrics - await shown(traced)):
             break
         await asyncio.sleep(0.1)
 

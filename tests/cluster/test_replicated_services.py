@@ -93,9 +93,9 @@ async def test_every_gateway_answers_with_the_same_key(cluster: LocalCluster) ->
             assert len(answer.memories) == 1
 
 
-@pytest.mark.parametrize("said", ["memory", "memory=", "memory=0", "memory=9", "pc2=2", "nobody=2", "memory=-1"])
-def test_replicas_that_cannot_be_are_refused_before_anything_starts(said: str, tmp_path: Path) -> None:
-    result = CliRunner().invoke(skein, ["cluster", "--data-dir", str(tmp_path / "data"), "--replicas", said])
+@pytest.mark.parametrize("option", ["memory", "memory=", "memory=0", "memory=9", "pc2=2", "nobody=2", "memory=-1"])
+def test_replicas_that_cannot_be_are_refused_before_anything_starts(option: str, tmp_path: Path) -> None:
+    result = CliRunner().invoke(skein, ["cluster", "--data-dir", str(tmp_path / "data"), "--replicas", option])
 
     assert result.exit_code == 2
     assert "should be SERVICE=N" in result.output

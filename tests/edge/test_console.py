@@ -33,7 +33,7 @@ async def test_people_find_their_way_through_the_console(cluster: Cluster, tenan
         request = memory_pb2.CreateMemoryRequest(memory=memory_pb2.Memory(content=question["remember"]))
         return str((await tenant.memory.CreateMemory(request)).memory.memory_id)
 
-    said = await run(
+    report = await run(
         SCRIPT,
         {
             "CHROMIUM": tool("chromium"),
@@ -48,19 +48,19 @@ async def test_people_find_their_way_through_the_console(cluster: Cluster, tenan
     )
 
     assert version_of("playwright-core")
-    told = said["told"]
-    assert told["skip"] == "Skip to the content"
-    assert told["hit"] == "Anna drinks tea"
-    assert told["bar"].startswith("Score 0.")
-    assert (round(told["zoomed"], 1), round(told["back"], 1), round(told["plainZoom"], 1)) == (2.0, 1.0, 2.0)
-    assert set(told["relations"]) == {"related"}
-    assert (told["conflicts"], told["left"]) == (2, 1)
-    assert told["done"] == told["plainDone"] == "The conflict is settled."
-    assert told["saved"] == "The policy is saved."
-    assert told["secret"].startswith("skein_")
-    assert told["title"].startswith("<img src=x")
-    assert told["plainChanges"] > 10
-    assert told["left_for"] == "/"
-    assert {kind: said[kind] for kind in ("console", "elsewhere", "wide", "faint", "unnamed", "small")} == {
+    text = report["told"]
+    assert text["skip"] == "Skip to the content"
+    assert text["hit"] == "Anna drinks tea"
+    assert text["bar"].startswith("Score 0.")
+    assert (round(text["zoomed"], 1), round(text["back"], 1), round(text["plainZoom"], 1)) == (2.0, 1.0, 2.0)
+    assert set(text["relations"]) == {"related"}
+    assert (text["conflicts"], text["left"]) == (2, 1)
+    assert text["done"] == text["plainDone"] == "The conflict is settled."
+    assert text["saved"] == "The policy is saved."
+    assert text["secret"].startswith("skein_")
+    assert text["title"].startswith("<img src=x")
+    assert text["plainChanges"] > 10
+    assert text["left_for"] == "/"
+    assert {kind: report[kind] for kind in ("console", "elsewhere", "wide", "faint", "unnamed", "small")} == {
         kind: [] for kind in ("console", "elsewhere", "wide", "faint", "unnamed", "small")
     }

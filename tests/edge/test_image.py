@@ -60,7 +60,7 @@ class ComposeVariables:
 
     def environment(self, name: str) -> dict[str, str]:
         """Return what the container of that name would be given."""
-        given = {key: self._here(str(value)) for key, value in COMPOSE[name].get("environment", {}).items()}
+        variables = {key: self._here(str(value)) for key, value in COMPOSE[name].get("environment", {}).items()}
         if name in registry.NAMES:
             own = {
                 f"SKEIN_{name.upper()}_PORT": self.ports[f"grpc {name}"],
@@ -71,8 +71,8 @@ class ComposeVariables:
                 "SKEIN_OTLP_ENDPOINT": "",
                 "SKEIN_DRAIN_SECONDS": "0",
             }
-            given |= own
-        return {"PATH": "/usr/bin:/bin", **given}
+            variables |= own
+        return {"PATH": "/usr/bin:/bin", **variables}
 
     def _here(self, text: str) -> str:
         text = interpolate(text, self.secrets)

@@ -76,8 +76,8 @@ async def outcomes(package: str, url: str, *arguments: str) -> dict[str, tuple[i
     return {arguments[arguments.index("--scenario") + 1]: (int(one[1]), int(one[2]))}
 
 
-def failed(found: dict[str, tuple[int, int]]) -> set[str]:
-    return {name for name, (_passed, wrong) in found.items() if wrong}
+def failed(outcomes: dict[str, tuple[int, int]]) -> set[str]:
+    return {name for name, (_passed, wrong) in outcomes.items() if wrong}
 
 
 async def test_the_suite_finds_nothing_wrong_with_our_door() -> None:

@@ -189,11 +189,11 @@ async def test_a_deploy_and_its_way_back_under_load_fail_no_call_and_lose_nothin
             await load.further(10)
             codes |= await leave(fleet, NEW, load)
         lost_by_old = [await load.missing(), await load.differing()]
-        held, told = await load.transcripts()
+        stored, expected = await load.transcripts()
 
     assert load.errors == []
     assert codes == {0}
     assert (migrated["version"], len(migrated["applied"])) == (newest, newest - older.schema)
     assert all(first < second for first, second in zip(before, after, strict=True))
     assert lost_by_new == lost_by_old == [[], []]
-    assert held == told
+    assert stored == expected

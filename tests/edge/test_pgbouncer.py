@@ -42,11 +42,11 @@ BEHIND = 2
 @asynccontextmanager
 async def pooler(server: Server, database: str, folder: Path, port: str) -> AsyncIterator[None]:
     """Run PgBouncer over the server's socket on a port of 127.0.0.1 until the block ends."""
-    found = shutil.which("pgbouncer", path=f"{os.environ['PATH']}:/usr/sbin:{EDGE / 'sbin'}")
-    assert found, "pgbouncer is missing; deploy/edge-tools.sh fetches it"
+    pgbouncer = shutil.which("pgbouncer", path=f"{os.environ['PATH']}:/usr/sbin:{EDGE / 'sbin'}")
+    assert pgbouncer, "pgbouncer is missing; deploy/edge-tools.sh fetches it"
     account = Account.for_server()
     # To root's own folders the server's user has no access.
-    program = Path(shutil.copy(found, folder))
+    program = Path(shutil.copy(pgbouncer, folder))
     users, config = folder / "users.txt", folder / "pgbouncer.ini"
     users.write_text("".join(f'"{database_role(name)}" ""\n' for name in registry.WITH_DATABASE))
     config.write_text(
@@ -123,10 +123,10 @@ async def test_a_cluster_behind_a_pooler_remembers_with_a_few_connections(
     database: TestDatabase, open_folder: Path, tmp_path: Path
 ) -> None:
     names = [name for name in registry.NAMES if name != "pc2"]
-    wanted = [f"SKEIN_{name.upper()}_PORT" for name in registry.NAMES] + [f"admin {name}" for name in names]
+    port_names = [f"SKEIN_{name.upper()}_PORT" for name in registry.NAMES] + [f"admin {name}" for name in names]
     operator = await ensure_operator_key(database.url, display_name="test")
     async with AsyncExitStack() as stack:
-        ports = stack.enter_context(free_ports([*wanted, "SKEIN_HTTP_PORT", "port of the pooler"], "127.0.0.1"))
+        ports = stack.enter_context(free_ports([*port_names, "SKEIN_HTTP_PORT", "port of the pooler"], "127.0.0.1"))
         port = ports["port of the pooler"]
         await stack.enter_async_context(pooler(database.server, database.name, open_folder, port))
         children = [

@@ -79,10 +79,10 @@ def test_the_rules_are_valid_and_free_of_lint() -> None:
 
 async def test_each_alert_fires_when_it_should_and_is_quiet_when_not() -> None:
     # At once, because each takes some seconds of one core.
-    said = await asyncio.gather(*(asyncio.to_thread(promtool, "test", "rules", file) for file in SHOWN_FILES))
+    outputs = await asyncio.gather(*(asyncio.to_thread(promtool, "test", "rules", file) for file in SHOWN_FILES))
 
-    assert len(said) > 1
-    assert all("SUCCESS" in each for each in said)
+    assert len(outputs) > 1
+    assert all("SUCCESS" in each for each in outputs)
 
 
 # With one.

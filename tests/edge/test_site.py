@@ -59,14 +59,14 @@ async def test_a_reader_searches_without_any_other_host() -> None:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         origin = f"http://127.0.0.1:{server.server_port}"
 
-        said = await run(
+        report = await run(
             Path(__file__).with_name("site.mjs"),
             {"CHROMIUM": tool("chromium"), "ORIGIN": origin, "QUERY": "SKEIN_UNUSED_CLIENTS_MOST"},
         )
         server.shutdown()
 
-    assert "docs/reference/settings.html" in said["found"]
-    assert said["elsewhere"] == []
+    assert "docs/reference/settings.html" in report["found"]
+    assert report["elsewhere"] == []
 
 
 @pytest.mark.usefixtures("pages")

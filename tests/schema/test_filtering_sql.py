@@ -60,8 +60,8 @@ def some(strategy: Any, count: int) -> list[Any]:
 async def fill(database: TestDatabase, memories: dict[uuid.UUID, dict[str, Any]]) -> None:
     entries, versions, tags = [], [], []
     for id_, memory in memories.items():
-        said = {**memory, "data": _json(memory["data"]), "metadata": _json(memory["metadata"])}
-        values = [said[name] for name in COLUMNS]
+        row = {**memory, "data": _json(memory["data"]), "metadata": _json(memory["metadata"])}
+        values = [row[name] for name in COLUMNS]
         digest = hashlib.sha256(f"{memory['type']}\n{memory['content']}".encode()).digest()
         memory["content_hash"], memory["is_active"] = digest.hex(), memory["delete_time"] is None
         entries.append((TENANT, id_, digest, memory["is_active"], *values))

@@ -28,11 +28,11 @@ SECRET = "the dentist is on Tuesday"
 
 
 async def seen(
-    tenant: Tenant, enough: Callable[[Sequence[pb.AccessLogEntry]], bool], **asked: Any
+    tenant: Tenant, enough: Callable[[Sequence[pb.AccessLogEntry]], bool], **fields: Any
 ) -> list[pb.AccessLogEntry]:
     """Read the log until it has what the test waits for; the test's own time limit ends the wait."""
     while True:
-        answer = await tenant.history.ListAccessLog(pb.ListAccessLogRequest(page_size=1000, **asked))
+        answer = await tenant.history.ListAccessLog(pb.ListAccessLogRequest(page_size=1000, **fields))
         if enough(answer.accesses):
             return list(answer.accesses)
         await asyncio.sleep(0.05)
@@ -83,8 +83,8 @@ async def test_the_log_names_the_verified_agent_and_apart_from_it_what_the_calle
 
     entries = await seen(tenant, lambda found: len(found) >= 5, memory_id=memory_id)
 
-    told = {(entry.method, entry.agent_id, entry.claimed_agent_id, entry.claimed_session_id) for entry in entries}
-    assert told == {
+    logged = {(entry.method, entry.agent_id, entry.claimed_agent_id, entry.claimed_session_id) for entry in entries}
+    assert logged == {
         ("CreateMemory", "", "", ""),
         ("GetMemory", "butler", "", ""),
         ("GetMemory", "butler", "maid", "pantry"),

@@ -26,9 +26,9 @@ INVALID = (grpc.StatusCode.INVALID_ARGUMENT, "INVALID_FIELD")
 
 async def put(tenant: Tenant, agent_id: str = "planner", session_id: str = "", **fields: Any) -> pb.AgentState:
     """Put a state; what is no field of the request is one of the state."""
-    asked = {name: fields.pop(name) for name in ("mode", "must_not_exist", "ttl", "request_id") if name in fields}
+    options = {name: fields.pop(name) for name in ("mode", "must_not_exist", "ttl", "request_id") if name in fields}
     state = pb.AgentState(agent_id=agent_id, session_id=session_id, **fields)
-    return (await tenant.sessions.PutAgentState(pb.PutAgentStateRequest(state=state, **asked))).state
+    return (await tenant.sessions.PutAgentState(pb.PutAgentStateRequest(state=state, **options))).state
 
 
 async def get(tenant: Tenant, agent_id: str = "planner", session_id: str = "") -> pb.AgentState:
@@ -56,11 +56,11 @@ async def listed(tenant: Tenant, **filters: Any) -> list[tuple[str, str]]:
 
 
 async def test_a_state_comes_back_as_it_was_put(tenant: Tenant) -> None:
-    given = data(mood="calm", steps=[1, {"two": None}], deep={"er": {"still": True}}, größe="ü")
+    state_data = data(mood="calm", steps=[1, {"two": None}], deep={"er": {"still": True}}, größe="ü")
 
-    made = await put(tenant, state_data=given)
+    made = await put(tenant, state_data=state_data)
 
-    assert made.state_data == given
+    assert made.state_data == state_data
     assert made == await get(tenant)
     assert made.create_time == made.update_time
     assert made.created_by.startswith("api_key:")

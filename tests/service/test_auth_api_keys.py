@@ -150,18 +150,18 @@ async def test_a_repeated_request_is_answered_although_its_key_has_expired(tenan
     assert again == first
 
 
-@pytest.mark.parametrize("asked", [None, 2.0, 0.5], ids=["no end", "a later end", "an earlier end"])
-async def test_no_key_outlives_its_creator(cluster: Cluster, tenant: Tenant, asked: float | None) -> None:
+@pytest.mark.parametrize("lifetime", [None, 2.0, 0.5], ids=["no end", "a later end", "an earlier end"])
+async def test_no_key_outlives_its_creator(cluster: Cluster, tenant: Tenant, lifetime: float | None) -> None:
     request = key_for("keys.write")
     request.expire_time.CopyFrom(later(hours=1))
     creator = await tenant.auth.CreateApiKey(request)
     request = key_for()
-    if asked is not None:
-        request.expire_time.CopyFrom(later(hours=asked))
+    if lifetime is not None:
+        request.expire_time.CopyFrom(later(hours=lifetime))
 
     child = await cluster.with_key(creator.secret).auth.CreateApiKey(request)
 
-    ends = creator.api_key.expire_time if asked is None or asked > 1 else request.expire_time
+    ends = creator.api_key.expire_time if lifetime is None or lifetime > 1 else request.expire_time
     assert abs(child.api_key.expire_time.ToNanoseconds() - ends.ToNanoseconds()) < 1000
 
 

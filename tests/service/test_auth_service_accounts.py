@@ -174,10 +174,10 @@ async def test_a_caller_cannot_enable_or_widen_a_service_account_beyond_its_own_
     )
     narrowed = pb.ServiceAccount(service_account_id=account.service_account_id, permissions=["memory.write"])
 
-    for wanted, path in ((enabled, "disabled"), (widened, "permissions")):
+    for service_account, path in ((enabled, "disabled"), (widened, "permissions")):
         with refused(grpc.StatusCode.PERMISSION_DENIED, "PERMISSION_WIDENED"):
             await calls.auth.UpdateServiceAccount(
-                pb.UpdateServiceAccountRequest(service_account=wanted, update_mask=FieldMask(paths=[path]))
+                pb.UpdateServiceAccountRequest(service_account=service_account, update_mask=FieldMask(paths=[path]))
             )
     answer = await calls.auth.UpdateServiceAccount(
         pb.UpdateServiceAccountRequest(service_account=narrowed, update_mask=FieldMask(paths=["permissions"]))

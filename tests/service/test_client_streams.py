@@ -113,9 +113,9 @@ async def test_the_blocking_client_watches_and_follows_too(cluster: Cluster, ten
             assert changes == [stored.memory.memory_id]
             return changes, [message.content for message in skein.follow_session("s", after_sequence=0)]
 
-    _, said = await asyncio.to_thread(use)
+    _, content = await asyncio.to_thread(use)
 
-    assert said == ["hello"]
+    assert content == ["hello"]
 
 
 async def test_a_closed_client_streams_nothing(cluster: Cluster, tenant: Tenant) -> None:

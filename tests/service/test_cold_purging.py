@@ -46,8 +46,10 @@ def selecting(memory_ids: Sequence[str] = (), **conditions: Any) -> memory_pb2.M
     return memory_pb2.MemorySelection(memory_ids=memory_ids, filter=memory_pb2.MemoryFilter(**conditions))
 
 
-async def purge(tenant: Tenant, selection: memory_pb2.MemorySelection, **rest: Any) -> memory_pb2.PurgeMemoriesResponse:
-    return await tenant.memory.PurgeMemories(memory_pb2.PurgeMemoriesRequest(selection=selection, **rest))
+async def purge(
+    tenant: Tenant, selection: memory_pb2.MemorySelection, **options: Any
+) -> memory_pb2.PurgeMemoriesResponse:
+    return await tenant.memory.PurgeMemories(memory_pb2.PurgeMemoriesRequest(selection=selection, **options))
 
 
 def plan(name: str) -> Struct:
@@ -177,11 +179,11 @@ async def test_a_file_of_an_archive_has_a_size_that_fits_in_memory(
 
 
 async def pages(
-    tenant: Tenant, selection: memory_pb2.MemorySelection, **rest: Any
+    tenant: Tenant, selection: memory_pb2.MemorySelection, **options: Any
 ) -> list[memory_pb2.PurgeMemoriesResponse]:
-    results = [await purge(tenant, selection, page_size=1, **rest)]
+    results = [await purge(tenant, selection, page_size=1, **options)]
     while results[-1].next_page_token:
-        results.append(await purge(tenant, selection, page_size=1, page_token=results[-1].next_page_token, **rest))
+        results.append(await purge(tenant, selection, page_size=1, page_token=results[-1].next_page_token, **options))
     return results
 
 

@@ -35,10 +35,10 @@ def origin(cluster: Cluster) -> str:
 
 async def buf(origin: str, path: str, request: dict[str, Any], *headers: str) -> tuple[int, Any]:
     """Make a call as buf does, with messages as bytes; return its exit code and the answer, or the error, as JSON."""
-    given = [part for header in headers for part in ("-H", header)]
+    header_options = [part for header in headers for part in ("-H", header)]
     process = await asyncio.create_subprocess_exec(
         *(str(BUF), "curl", "--protocol", "connect", "--schema", "."),
-        *(*given, "-d", json.dumps(request), f"{origin}/{path}"),
+        *(*header_options, "-d", json.dumps(request), f"{origin}/{path}"),
         cwd=ROOT,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
@@ -89,14 +89,14 @@ async def test_a_stream_ends_with_the_refusal_before_it_begins(origin: str, form
 
 
 @pytest.mark.parametrize(
-    ("headers", "said"),
+    ("headers", "message"),
     [
         ({"content-type": "application/x-www-form-urlencoded"}, "content-type: application/json or application/proto"),
         ({"content-type": "application/json", "content-encoding": "gzip"}, "without a content-encoding"),
     ],
 )
 async def test_a_form_that_is_not_read_is_named(
-    origin: str, tenant: Tenant, headers: dict[str, str], said: str
+    origin: str, tenant: Tenant, headers: dict[str, str], message: str
 ) -> None:
     bearer = {"authorization": f"Bearer {tenant.api_key}"}
     async with httpx.AsyncClient(base_url=origin, trust_env=False, verify=TLS, timeout=60) as http:
@@ -106,7 +106,7 @@ async def test_a_form_that_is_not_read_is_named(
 
     assert answer.status_code == 415
     assert answer.json()["code"] == "unimplemented"
-    assert said in answer.json()["message"]
+    assert message in answer.json()["message"]
 
 
 REFUSED: list[tuple[str, Message, dict[str, str]]] = [

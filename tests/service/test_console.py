@@ -119,7 +119,7 @@ async def test_without_a_sign_in_every_page_asks_for_one_and_comes_back(
 
 
 @pytest.mark.parametrize(
-    "wanted",
+    "target",
     [
         "https://evil.example/",
         "//evil.example/console/",
@@ -131,12 +131,12 @@ async def test_without_a_sign_in_every_page_asks_for_one_and_comes_back(
     ],
 )
 async def test_a_sign_in_leads_to_our_own_pages_alone(
-    web: BrowserSession, person: Person, tenant: Tenant, wanted: str
+    web: BrowserSession, person: Person, tenant: Tenant, target: str
 ) -> None:
-    form = await web.client.get("/", params={"next": wanted})
+    form = await web.client.get("/", params={"next": target})
 
-    answer = await web.submit(form, "sign_in", email=person.email, password=PASSWORD, next=wanted)
-    entrance = await web.client.get("/", params={"next": wanted})
+    answer = await web.submit(form, "sign_in", email=person.email, password=PASSWORD, next=target)
+    entrance = await web.client.get("/", params={"next": target})
 
     assert answer.headers["location"] == "/"
     assert entrance.headers["location"] == f"/console/{tenant.tenant_id}"
@@ -284,10 +284,10 @@ async def test_another_tenants_ids_are_not_found(web: BrowserSession, tenant: Te
 async def test_an_id_that_is_none_is_told_in_words(web: BrowserSession, tenant: Tenant, page: str) -> None:
     await web.show_key(tenant.api_key)
 
-    for wanted in ("", "nonsense", "x" * 300, str(uuid.uuid4()), "'; DROP TABLE", "<b>"):
-        answer = await web.page(page, id=wanted)
+    for memory_id in ("", "nonsense", "x" * 300, str(uuid.uuid4()), "'; DROP TABLE", "<b>"):
+        answer = await web.page(page, id=memory_id)
 
-        assert answer.status_code in {400, 404}, wanted
+        assert answer.status_code in {400, 404}, memory_id
         assert 'role="alert"' in answer.text
         assert "<b>" not in answer.text
 

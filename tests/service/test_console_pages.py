@@ -177,10 +177,10 @@ async def test_a_graph_is_drawn_alike_each_time_and_told_as_a_list(web: BrowserS
 
     assert drawing(page.text) == drawing(again.text)
     assert page.text.count("<circle ") == page.text.count('class="node')
-    told = page.text[page.text.index("The same as a list") :]
+    list_text = page.text[page.text.index("The same as a list") :]
     for name in ("oat", "doctor", "cake", "tea", "birthday"):
         assert seeded.memory_ids[name] in drawing(page.text)
-        assert seeded.memory_ids[name] in told
+        assert seeded.memory_ids[name] in list_text
 
 
 async def test_a_graph_is_filtered_by_relation_and_radius(web: BrowserSession, seeded: SeededData) -> None:
@@ -256,9 +256,9 @@ async def test_changes_come_newest_first_and_then_live(
         made = await tenant.memory.CreateMemory(
             memory_pb2.CreateMemoryRequest(memory=memory_pb2.Memory(content="never in a change"))
         )
-        told: list[str] = []
+        received_events: list[str] = []
         async for line in stream.aiter_lines():
-            told.append(line)
+            received_events.append(line)
             if line.startswith("data: ") and "event" in json.loads(line[6:]):
                 break
 
@@ -266,10 +266,10 @@ async def test_changes_come_newest_first_and_then_live(
     assert "Ben&#39;s office" in page.text
     assert re.search(r"Last train from Milan</bdi></a> → <a [^>]+><bdi>Last train from Milan", links.text)
     assert set(first) == {"memory_updated", "memory_created"}
-    assert json.loads(told[-1][6:])["url"].endswith(made.memory.memory_id)
+    assert json.loads(received_events[-1][6:])["url"].endswith(made.memory.memory_id)
     assert stream.headers["content-type"].startswith("text/event-stream")
     assert stream.headers["cache-control"] == "no-store"
-    assert "never in a change" not in "".join(told)
+    assert "never in a change" not in "".join(received_events)
 
 
 async def test_a_browser_that_was_cut_off_resumes_where_it_was(web: BrowserSession, tenant: Tenant) -> None:

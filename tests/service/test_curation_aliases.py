@@ -44,12 +44,12 @@ async def aliases(tenant: Tenant, **fields: Any) -> list[pb.Alias]:
 async def test_an_alias_stands_for_its_canonical_memory(tenant: Tenant) -> None:
     a, b = await entities(tenant, "ab")
 
-    said = await resolve(tenant, "a", "b", note="same person")
+    resolution = await resolve(tenant, "a", "b", note="same person")
 
-    assert (said.alias.alias_memory_id, said.alias.canonical_memory_id) == (a, b)
-    assert (said.alias.confidence, said.alias.note, said.alias.revision) == (0.9, "same person", 1)
+    assert (resolution.alias.alias_memory_id, resolution.alias.canonical_memory_id) == (a, b)
+    assert (resolution.alias.confidence, resolution.alias.note, resolution.alias.revision) == (0.9, "same person", 1)
     read = await tenant.curation.GetCanonical(pb.GetCanonicalRequest(memory_id=a))
-    assert (read.canonical_memory_id, read.alias) == (b, said.alias)
+    assert (read.canonical_memory_id, read.alias) == (b, resolution.alias)
     itself = await tenant.curation.GetCanonical(pb.GetCanonicalRequest(memory_id="b"))
     assert itself == pb.GetCanonicalResponse(canonical_memory_id=b)
 

@@ -18,8 +18,8 @@ NEEDS_REVIEW, RESOLVED = pb.CONFLICT_STATUS_NEEDS_REVIEW, pb.CONFLICT_STATUS_RES
 SUPERSEDED, DISMISSED = pb.CONFLICT_STATUS_SUPERSEDED, pb.CONFLICT_STATUS_DISMISSED
 
 
-async def fact(tenant: Tenant, content: str, **said: Any) -> str:
-    memory = memory_pb2.Memory(**{"content": content, "type": "fact", "confidence": 0.9, **said})
+async def fact(tenant: Tenant, content: str, **fields: Any) -> str:
+    memory = memory_pb2.Memory(**{"content": content, "type": "fact", "confidence": 0.9, **fields})
     return (await tenant.memory.CreateMemory(memory_pb2.CreateMemoryRequest(memory=memory))).memory.memory_id
 
 
@@ -55,8 +55,8 @@ async def superseded(tenant: Tenant, memory_id: str) -> set[tuple[str, str]]:
     return {(one.from_memory_id, one.to_memory_id) for one in listed.links if one.relation == "supersedes"}
 
 
-def pairs(found: list[pb.Conflict]) -> list[tuple[str, str]]:
-    return [(one.a.memory_id, one.b.memory_id) for one in found]
+def pairs(listed: list[pb.Conflict]) -> list[tuple[str, str]]:
+    return [(one.a.memory_id, one.b.memory_id) for one in listed]
 
 
 async def test_facts_that_a_link_says_contradict_each_other_are_in_conflict_once(tenant: Tenant) -> None:
@@ -237,16 +237,21 @@ async def test_a_superseded_memory_is_linked_and_ends(tenant: Tenant) -> None:
     a, b = await fact(tenant, "red"), await fact(tenant, "blue")
     await link(tenant, a, b)
 
-    said = await resolve(tenant, b, a, SUPERSEDED, canonical_memory_id=b, note="newer")
+    resolution = await resolve(tenant, b, a, SUPERSEDED, canonical_memory_id=b, note="newer")
 
-    assert (said.pair_key, said.a_memory_id, said.b_memory_id) == (f"{a}|{b}", a, b)
-    assert (said.status, said.canonical_memory_id, said.note, said.revision) == (SUPERSEDED, b, "newer", 1)
+    assert (resolution.pair_key, resolution.a_memory_id, resolution.b_memory_id) == (f"{a}|{b}", a, b)
+    assert (resolution.status, resolution.canonical_memory_id, resolution.note, resolution.revision) == (
+        SUPERSEDED,
+        b,
+        "newer",
+        1,
+    )
     assert await superseded(tenant, a) == {(b, a)}
     assert (await read(tenant, a)).HasField("valid_to_time")
     assert not (await read(tenant, b)).HasField("valid_to_time")
     assert await conflicts(tenant) == []
     shown = await conflicts(tenant, show_settled=True)
-    assert [one.resolution for one in shown] == [said]
+    assert [one.resolution for one in shown] == [resolution]
 
 
 async def test_another_resolution_takes_back_what_the_first_one_did(tenant: Tenant) -> None:

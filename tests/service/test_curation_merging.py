@@ -16,8 +16,8 @@ from skein.memory.v1 import memory_pb2 as pb
 from skein.tenancy.v1 import limits_pb2
 
 
-async def create(tenant: Tenant, **said: Any) -> str:
-    return (await tenant.memory.CreateMemory(pb.CreateMemoryRequest(memory=pb.Memory(**said)))).memory.memory_id
+async def create(tenant: Tenant, **fields: Any) -> str:
+    return (await tenant.memory.CreateMemory(pb.CreateMemoryRequest(memory=pb.Memory(**fields)))).memory.memory_id
 
 
 async def read(tenant: Tenant, memory_id: str) -> pb.Memory:

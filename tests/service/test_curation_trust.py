@@ -20,16 +20,21 @@ async def trust(tenant: Tenant, source: str, **values: Any) -> pb.SourceTrust:
 
 
 async def test_a_source_is_known_by_its_words_whatever_their_case_and_spaces(tenant: Tenant) -> None:
-    said = await trust(tenant, "  Daily\t NEWS ", trust=0.9, notes="well kept")
+    source_trust = await trust(tenant, "  Daily\t NEWS ", trust=0.9, notes="well kept")
 
     read = await tenant.curation.GetSourceTrust(pb.GetSourceTrustRequest(source="daily news"))
 
-    assert read.source_trust == said
-    assert said.source == said.source_key
+    assert read.source_trust == source_trust
+    assert source_trust.source == source_trust.source_key
     # What the answer calls it, a request takes.
-    again = await tenant.curation.GetSourceTrust(pb.GetSourceTrustRequest(source=said.source))
-    assert again.source_trust == said
-    assert (said.source_key, said.trust, said.notes, said.revision) == ("daily news", 0.9, "well kept", 1)
+    again = await tenant.curation.GetSourceTrust(pb.GetSourceTrustRequest(source=source_trust.source))
+    assert again.source_trust == source_trust
+    assert (source_trust.source_key, source_trust.trust, source_trust.notes, source_trust.revision) == (
+        "daily news",
+        0.9,
+        "well kept",
+        1,
+    )
 
 
 async def test_an_unknown_source_is_not_found_and_spaces_are_none(tenant: Tenant) -> None:
@@ -128,7 +133,7 @@ async def test_a_repeated_request_says_it_once_and_crowds_lose_nothing(tenant: T
     )
 
     assert all(answer == answers[0] for answer in answers)
-    said = [one for one in crowd if isinstance(one, pb.SourceTrust)]
-    assert said
-    assert sorted(one.revision for one in said) == list(range(1, len(said) + 1))
+    successes = [one for one in crowd if isinstance(one, pb.SourceTrust)]
+    assert successes
+    assert sorted(one.revision for one in successes) == list(range(1, len(successes) + 1))
     assert all(one.code() is grpc.StatusCode.ABORTED for one in crowd if isinstance(one, aio.AioRpcError))

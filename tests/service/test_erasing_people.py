@@ -221,8 +221,8 @@ async def test_no_word_of_a_person_is_left_in_any_service(
     await append(tenant, "of ann", marker)
     in_cold = [await cold(tenant, f"{marker} {n}", subject_id="ann") for n in range(2)]
     await snapshot(tenant)
-    held = await places_of(connection, marker)
-    assert {"tenancy.requests.response", "tenancy.subjects.profile", "memory.blocks.value"} <= set(held)
+    columns = await places_of(connection, marker)
+    assert {"tenancy.requests.response", "tenancy.subjects.profile", "memory.blocks.value"} <= set(columns)
     assert len(files_with(cluster, marker)) == 2
 
     dry = await tenant.gateway.Forget(gateway_pb2.ForgetRequest(subject_id="ann", dry_run=True))
@@ -326,8 +326,8 @@ async def test_nothing_that_hangs_on_a_purged_memory_keeps_a_word(
         webhooks_pb2.ListWebhookDeliveriesRequest(webhook_id=webhook_id)
     )
     assert len(deliveries.deliveries) > 0
-    held = {place.rpartition(".")[0] for place in await places_of(connection, marker)}
-    assert held >= {
+    columns = {place.rpartition(".")[0] for place in await places_of(connection, marker)}
+    assert columns >= {
         "memory.versions", "memory.links", "memory.aliases", "memory.conflict_resolutions",
         "memory.revisions", "memory.snapshot_items", "memory.tags", "memory.requests",
     }  # fmt: skip

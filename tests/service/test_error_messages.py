@@ -149,12 +149,12 @@ async def test_an_unknown_name_of_an_enum_is_answered_with_the_names_in_json(clu
 async def test_a_model_is_told_the_names_of_an_enum_once(cluster: Cluster, tenant: Tenant) -> None:
     async with Mcp.of(cluster.addresses["http"], tenant.api_key) as mcp:
         reason, text = await mcp.refused("recall", query="c", mode="galactic")
-        long, told = await mcp.refused("remember", content="c", confidence=3)
+        long, error_text = await mcp.refused("remember", content="c", confidence=3)
 
     assert (reason, long) == ("INVALID_FIELD", "INVALID_FIELD")
     assert text.count("hybrid, keyword, semantic") == 1
-    assert told.count("must be greater than or equal to 0") == 1
-    assert "confidence" in told
+    assert error_text.count("must be greater than or equal to 0") == 1
+    assert "confidence" in error_text
 
 
 async def test_the_client_shows_each_violation_once(cluster: Cluster, tenant: Tenant) -> None:

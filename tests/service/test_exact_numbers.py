@@ -364,13 +364,13 @@ async def test_tools_take_and_tell_every_digit(cluster: Cluster, tenant: Tenant)
         return read((await http.post(body)).text)["result"]
 
     async with Mcp.of(cluster.addresses["http"], tenant.api_key, "?toolsets=all") as http:
-        told = await call(http, "remember", f'{{"content":"x","data":{EXACT}}}')
-        memory_id = told["structuredContent"]["memory"]["memory_id"]
+        tool_result = await call(http, "remember", f'{{"content":"x","data":{EXACT}}}')
+        memory_id = tool_result["structuredContent"]["memory"]["memory_id"]
         again = await call(http, "get_memory", json.dumps({"memory_id": memory_id}))
     memory = (await tenant.memory.GetMemory(pb.GetMemoryRequest(memory_id=memory_id))).memory
 
     assert read(memory.data_json) == read(EXACT)
-    for one in (told, again):
+    for one in (tool_result, again):
         assert one["structuredContent"]["memory"]["data"] == read(EXACT)
         assert "data_json" not in one["structuredContent"]["memory"]
     assert "9007199254740993" in again["content"][0]["text"]

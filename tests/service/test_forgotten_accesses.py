@@ -246,8 +246,10 @@ async def test_the_key_of_the_hashes_of_searches_is_secret_and_goes_with_a_perso
     secret = hashlib.blake2b(b"tea", digest_size=16, key=key).hexdigest()
     assert before == [secret, secret]
     assert public not in (before[0], after)
-    held = await connection.fetchval("SELECT secret FROM memory.access_keys WHERE tenant_id = $1", tenant.tenant_id)
-    assert held != key
+    access_key = await connection.fetchval(
+        "SELECT secret FROM memory.access_keys WHERE tenant_id = $1", tenant.tenant_id
+    )
+    assert access_key != key
 
 
 async def test_the_receipt_says_until_when_dead_copies_may_hold_the_person(tenant: Tenant) -> None:

@@ -74,10 +74,10 @@ async def test_discovery_is_for_everybody(web: Web, path: str) -> None:
 
 @pytest.mark.parametrize("path", ["/authorize", "/device", "/account/reset", "/"])
 async def test_pages_are_closed_to_other_origins(web: Web, path: str) -> None:
-    asked = await web.client.options(path, headers=preflight(OURS))
+    preflighted = await web.client.options(path, headers=preflight(OURS))
     answer = await web.client.get(path, headers={"origin": OURS})
 
-    assert ALLOWED not in asked.headers
+    assert ALLOWED not in preflighted.headers
     assert ALLOWED not in answer.headers
 
 

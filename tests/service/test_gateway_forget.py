@@ -28,8 +28,8 @@ async def a_person(tenant: Tenant, subject_id: str, words: str) -> None:
 
 def counts(response: pb.ForgetResponse) -> dict[str, int]:
     results = {(one.service, table): n for one in response.erasures for table, n in one.deleted_counts.items()}
-    wanted = ("session", "session.messages"), ("memory", "memory.memories"), ("tenancy", "tenancy.subjects")
-    return {table: results.get((service, table), 0) for service, table in wanted}
+    tables = ("session", "session.messages"), ("memory", "memory.memories"), ("tenancy", "tenancy.subjects")
+    return {table: results.get((service, table), 0) for service, table in tables}
 
 
 async def test_a_person_is_gone_from_every_service_and_the_others_stay(tenant: Tenant, cluster: Cluster) -> None:

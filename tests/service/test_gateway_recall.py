@@ -107,11 +107,11 @@ async def test_both_kinds_are_asked_for_with_one_call(cluster: Cluster, tenant: 
 
     async with gateway_before(cluster, tenant, {"Recall": found}, in_process=in_process) as gateway:
         response = await gateway.gateway.Recall(request)
-        (asked,) = gateway.played.requests["Recall"]
+        (recall_request,) = gateway.played.requests["Recall"]
 
     assert [found.item_id for found in response.hits] == ["c", "b", "d"]
     assert (response.model, response.dense_path, response.formula) == ("m", "exact", "scores-9")
-    assert asked == recall_pb2.RecallRequest(
+    assert recall_request == recall_pb2.RecallRequest(
         query="tea",
         limit=3,
         kinds=[MEMORIES, MESSAGES],
@@ -131,10 +131,10 @@ async def test_only_the_arms_wanted_are_asked(cluster: Cluster, tenant: Tenant) 
 
     async with gateway_before(cluster, tenant, {"Recall": finding()}) as gateway:
         response = await gateway.gateway.Recall(request)
-        asked = gateway.played.requests["Recall"]
+        requests = gateway.played.requests["Recall"]
 
     assert [arm.arm for arm in response.arms] == [pb.ARM_MESSAGES]
-    assert [list(part.kinds) for part in asked] == [[MESSAGES]]
+    assert [list(part.kinds) for part in requests] == [[MESSAGES]]
 
 
 async def test_the_best_of_all_arms_are_returned_with_the_profile(cluster: Cluster, tenant: Tenant) -> None:
@@ -325,9 +325,9 @@ async def test_by_keyword_an_arm_whose_hits_have_no_vector_is_ok(cluster: Cluste
         response = await gateway.gateway.Recall(
             pb.RecallRequest(query="tea", arms=[pb.ARM_MEMORIES], mode=recall_pb2.SEARCH_MODE_KEYWORD)
         )
-        asked = gateway.played.requests["Recall"]
+        requests = gateway.played.requests["Recall"]
 
-    assert [part.mode for part in asked] == [recall_pb2.SEARCH_MODE_KEYWORD]
+    assert [part.mode for part in requests] == [recall_pb2.SEARCH_MODE_KEYWORD]
     assert (response.arms[0].state, response.arms[0].unembedded_count) == (OK, 0)
     assert (response.model, response.formula) == ("", "keyword-9")
 

@@ -176,17 +176,17 @@ class Sequences(RuleBasedStateMachine):
         steps = self._at_once([one() for _ in range(burst)])
 
         is_right = (client, verifier, redirect) == (grant.session.client_id, VERIFIER, REDIRECT)
-        given = [step for step in steps if step.issue is not None]
+        issuing_steps = [step for step in steps if step.issue is not None]
         was_redeemed = grant.redeemed > 0
-        grant.redeemed += len(given)
+        grant.redeemed += len(issuing_steps)
         assert grant.redeemed <= 1, "a code was redeemed twice"
-        if given:
+        if issuing_steps:
             assert is_right
             assert not grant.revoked
             assert self.at < grant.code_ends
         if is_right and grant.redeemed and (was_redeemed or burst > 1):
             grant.revoked = True
-        return multiple(*(self._taken(grant, step) for step in given))
+        return multiple(*(self._taken(grant, step) for step in issuing_steps))
 
     @rule(
         target=refresh_tokens,
@@ -200,14 +200,14 @@ class Sequences(RuleBasedStateMachine):
         before = list(grant.tokens)
         steps = self._at_once([self._refreshed(token, client, scopes) for _ in range(burst)])
 
-        given = [step for step in steps if step.issue is not None]
-        if given:
+        issuing_steps = [step for step in steps if step.issue is not None]
+        if issuing_steps:
             assert client == grant.session.client_id
             assert not grant.revoked, "a revoked grant gave a token"
             assert scopes <= grant.session.scopes, "a scope was widened"
-            assert len({step.issue.refresh for step in given if step.issue is not None}) == 1
+            assert len({step.issue.refresh for step in issuing_steps if step.issue is not None}) == 1
         grant.revoked |= any(step.changes.revoked is not None for step in steps)
-        taken = [self._taken(grant, step) for step in given]
+        taken = [self._taken(grant, step) for step in issuing_steps]
         return multiple(*(one for one in taken if one[1] not in before))
 
     @rule(target=refresh_tokens, known=refresh_tokens, other=refresh_tokens)

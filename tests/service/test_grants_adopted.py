@@ -25,8 +25,8 @@ async def test_the_consent_page_says_that_what_an_application_makes_ends_with_it
         managing = await web.consent(authorize_url(client_id, Pkce(), scope="memory.read keys.write"), person)
         reading = await web.consent(authorize_url(client_id, Pkce(), scope="memory.read"), person)
 
-    said = "that it makes end with it, unless an admin adopts them"
-    assert (said in managing.text, said in reading.text) == (True, False)
+    sentence = "that it makes end with it, unless an admin adopts them"
+    assert (sentence in managing.text, sentence in reading.text) == (True, False)
 
 
 async def test_a_person_adopts_a_key_by_a_form_and_a_visitor_with_a_key_is_not_offered_it(

@@ -155,7 +155,7 @@ async def test_a_memory_with_thousands_of_links_gets_a_bounded_answer(tenant: Te
     default = await traverse(tenant, "hub")
     most = await traverse(tenant, "hub", hops=2, max_nodes=1000)
     drawn = await subgraph(tenant, "hub", max_nodes=500, infer_links=True)
-    told, cut = await paths(tenant, "hub", "beyond")
+    path_list, cut = await paths(tenant, "hub", "beyond")
     activated = await tenant.links.SpreadActivation(
         pb.SpreadActivationRequest(seeds=[pb.ActivationSeed(memory_id="hub")], hops=4)
     )
@@ -167,7 +167,7 @@ async def test_a_memory_with_thousands_of_links_gets_a_bounded_answer(tenant: Te
     assert (len(most.nodes), most.truncated) == (1000, True)
     assert (len(drawn.nodes), drawn.truncated) == (500, True)
     # From the other end the way is known, however many links there are here.
-    assert (told, cut) == (["hubn7beyond"], True)
+    assert (path_list, cut) == (["hubn7beyond"], True)
     assert (len(activated.memories), activated.truncated) == (80, True)
     assert (titles(rare.nodes), rare.truncated) == (["n7", "beyond"], False)
 
@@ -183,10 +183,10 @@ async def test_a_subgraph_has_the_policy_s_radius_and_links_that_tags_suggest(te
     assert titles(plain.nodes) == ["a", "b", "c"]
     assert list(plain.inferred_links) == []
     names = {node.memory_id: node.title for node in inferred.nodes}
-    told = [
+    suggested = [
         (names[one.from_memory_id] + names[one.to_memory_id], one.shared_tag_count) for one in inferred.inferred_links
     ]
-    assert sorted(told) == [("ac", 1), ("ad", 1), ("ae", 1), ("bd", 1), ("be", 1), ("ce", 1)]
+    assert sorted(suggested) == [("ac", 1), ("ad", 1), ("ae", 1), ("bd", 1), ("be", 1), ("ce", 1)]
     assert list(inferred.inferred_links[0].shared_tags) == ["red"]
     assert inferred.inferred_links[0].weight == pytest.approx(1 / 3)
 
@@ -324,11 +324,11 @@ async def test_a_new_memory_names_what_to_link_it_with_when_asked(tenant: Tenant
 
     silent = await tenant.memory.CreateMemory(pb.CreateMemoryRequest(memory=memory))
     request = pb.CreateMemoryRequest(memory=memory, suggest_links=True, request_id="r")
-    told = await tenant.memory.CreateMemory(request)
+    created = await tenant.memory.CreateMemory(request)
 
     assert list(silent.suggested_links) == []
-    assert len(told.suggested_links) == 5
-    assert told.suggested_links[0].memory_id == silent.memory.memory_id
-    assert (await tenant.memory.CreateMemory(request)).suggested_links == told.suggested_links
-    response = await tenant.links.SuggestLinks(pb.SuggestLinksRequest(memory_id=told.memory.memory_id))
-    assert response.suggestions == told.suggested_links
+    assert len(created.suggested_links) == 5
+    assert created.suggested_links[0].memory_id == silent.memory.memory_id
+    assert (await tenant.memory.CreateMemory(request)).suggested_links == created.suggested_links
+    response = await tenant.links.SuggestLinks(pb.SuggestLinksRequest(memory_id=created.memory.memory_id))
+    assert response.suggestions == created.suggested_links

@@ -39,12 +39,12 @@ async def rename(tenant: Tenant, memory_id: str) -> None:
     await tenant.memory.UpdateMemory(request)
 
 
-async def listed(tenant: Tenant, *, page_size: int = 0, **asked: Any) -> list[pb.Change]:
+async def listed(tenant: Tenant, *, page_size: int = 0, **fields: Any) -> list[pb.Change]:
     """Return what all pages hold."""
     results: list[pb.Change] = []
     token = ""
     while True:
-        request = pb.ListChangesRequest(page_size=page_size, page_token=token, **asked)
+        request = pb.ListChangesRequest(page_size=page_size, page_token=token, **fields)
         page = await tenant.history.ListChanges(request)
         results += page.changes
         token = page.next_page_token
@@ -78,9 +78,9 @@ class TimedStream:
 
 
 @asynccontextmanager
-async def watching(tenant: Tenant, **asked: Any) -> AsyncIterator[TimedStream]:
+async def watching(tenant: Tenant, **fields: Any) -> AsyncIterator[TimedStream]:
     """Watch until the block ends; the watch has begun when the block does."""
-    watch = TimedStream(tenant.history.WatchChanges(pb.WatchChangesRequest(**asked)))
+    watch = TimedStream(tenant.history.WatchChanges(pb.WatchChangesRequest(**fields)))
     try:
         await watch.answer()
         yield watch
@@ -165,8 +165,8 @@ async def test_filters_choose_by_type_kind_and_thing(cluster: Cluster, tenant: T
     await rename(tenant, first)
     await all_told(cluster.postgres)
 
-    async def chosen(**wanted: Any) -> list[tuple[str, str]]:
-        changes = await listed(tenant, page_size=1, filter=pb.ChangeFilter(**wanted))
+    async def chosen(**fields: Any) -> list[tuple[str, str]]:
+        changes = await listed(tenant, page_size=1, filter=pb.ChangeFilter(**fields))
         return [(change.entity_id, change.event_type) for change in changes]
 
     assert await chosen(event_types=["memory_updated"]) == [(first, "memory_updated")]

@@ -192,7 +192,7 @@ async def test_limits_and_offsets_page_through_everything_once(store: SkeinStore
 
 
 @pytest.mark.parametrize(
-    ("wanted", "found"),
+    ("condition", "expected"),
     [
         ({"color": "red"}, ["apple", "car"]),
         ({"color": {"$eq": "red"}}, ["apple", "car"]),
@@ -216,7 +216,7 @@ async def test_limits_and_offsets_page_through_everything_once(store: SkeinStore
     ],
 )
 async def test_filters_compare_as_the_base_class_says(
-    store: SkeinStore, wanted: dict[str, Any], found: list[str]
+    store: SkeinStore, condition: dict[str, Any], expected: list[str]
 ) -> None:
     await store.abatch(
         [
@@ -237,7 +237,7 @@ async def test_filters_compare_as_the_base_class_says(
         ]
     )
 
-    assert sorted(keys(await store.asearch(("things",), filter=wanted))) == found
+    assert sorted(keys(await store.asearch(("things",), filter=condition))) == expected
 
 
 async def test_an_operator_that_there_is_none_of_is_refused(store: SkeinStore) -> None:

@@ -177,8 +177,8 @@ async def test_a_failure_is_logged_without_address_and_content(smtp_server: Smtp
     failed, sent = (line for line in lines if line["event"].startswith("mail_"))
     assert (failed["event"], failed["error"], failed["status"]) == ("mail_not_sent", "SMTPRecipientRefused", 550)
     assert (sent["event"], sent["tries"]) == ("mail_sent", 1)
-    said = json.dumps([failed, sent])
-    assert not any(secret in said for secret in ("ann", "subject", "text", "moved"))
+    log_text = json.dumps([failed, sent])
+    assert not any(secret in log_text for secret in ("ann", "subject", "text", "moved"))
 
 
 async def test_mail_and_password_travel_under_tls(tmp_path: Path) -> None:

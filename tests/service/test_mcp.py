@@ -149,7 +149,7 @@ async def test_pages_that_the_operator_lists_may_call(cluster: Cluster, tenant: 
         gateway_before(cluster, tenant, {}, SKEIN_CORS_ORIGINS="https://app.example") as gateway,
         Mcp.of(gateway.host.addresses["http"], tenant.api_key) as mcp,
     ):
-        asked = await mcp.client.options(
+        preflight = await mcp.client.options(
             "/mcp",
             headers={
                 "origin": "https://app.example",
@@ -159,7 +159,7 @@ async def test_pages_that_the_operator_lists_may_call(cluster: Cluster, tenant: 
         )
         answer = await mcp.send("tools/list", origin="https://app.example")
 
-    assert (asked.status_code, asked.headers["access-control-allow-origin"]) == (200, "https://app.example")
+    assert (preflight.status_code, preflight.headers["access-control-allow-origin"]) == (200, "https://app.example")
     assert (answer.status_code, answer.headers["access-control-allow-origin"]) == (200, "https://app.example")
 
 

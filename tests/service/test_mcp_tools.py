@@ -47,8 +47,8 @@ async def mcp(cluster: Cluster, tenant: Tenant) -> AsyncIterator[Mcp]:
 
 async def arguments_of(tool: Tool, world: World) -> dict[str, Any]:
     """Return the arguments that make the request of the RPC's recipe, as far as the tool has them."""
-    asked = to_json_value(await request_for(tool.path, world))
-    results = {argument.name: _at(asked, argument.field_path) for argument in tool.arguments}
+    arguments = to_json_value(await request_for(tool.path, world))
+    results = {argument.name: _at(arguments, argument.field_path) for argument in tool.arguments}
     return {name: value for name, value in results.items() if value is not None} | MORE.get(tool.name, {})
 
 
@@ -162,7 +162,7 @@ async def test_what_lies_around_a_memory_is_told_with_its_words(mcp: Mcp) -> Non
 
 
 @pytest.mark.parametrize(
-    ("name", "arguments", "said"),
+    ("name", "arguments", "message"),
     [
         ("list_memories", {}, "There is nothing."),
         ("read_blocks", {"label": "human"}, "There is nothing."),
@@ -172,11 +172,11 @@ async def test_what_lies_around_a_memory_is_told_with_its_words(mcp: Mcp) -> Non
     ],
 )
 async def test_nothing_is_said_to_be_done_where_nothing_is(
-    mcp: Mcp, name: str, arguments: dict[str, Any], said: str
+    mcp: Mcp, name: str, arguments: dict[str, Any], message: str
 ) -> None:
     result = await mcp.ask("tools/call", {"name": name, "arguments": arguments})
 
-    assert result["content"][0]["text"] == said
+    assert result["content"][0]["text"] == message
 
 
 async def test_conditions_narrow_what_is_recalled(mcp: Mcp) -> None:

@@ -319,8 +319,8 @@ async def test_the_internal_service_is_for_the_system_alone(memory_server: Memor
 async def test_a_memory_lies_in_the_partition_of_its_month(memory_server: MemoryServer) -> None:
     times = [datetime(1999, 12, 31, tzinfo=UTC), datetime(2016, 2, 29, 23, 59, tzinfo=UTC), now()]
     batch = pb.BatchCreateMemoriesRequest(memories=[pb.Memory(content=str(time)) for time in times])
-    for given, at in zip(batch.memories, times, strict=True):
-        given.create_time.FromDatetime(at)
+    for memory, at in zip(batch.memories, times, strict=True):
+        memory.create_time.FromDatetime(at)
     async with memory_server.serving(), memory_server.channel() as channel:
         await rpc.MemoryServiceStub(channel).BatchCreateMemories(batch)
 

@@ -102,8 +102,8 @@ async def test_every_field_comes_back_as_it_was_given(tenant: Tenant) -> None:
         assert getattr(created, field) == getattr(memory, field), field
     assert (created.revision, created.created_by) == (1, created.updated_by)
     assert created.created_by.startswith("api_key:")
-    said = await create(tenant, type="fact", content="on the fridge 🧊", data=COMPLETE["data"])
-    assert created.content_hash == said.content_hash
+    stored = await create(tenant, type="fact", content="on the fridge 🧊", data=COMPLETE["data"])
+    assert created.content_hash == stored.content_hash
     assert id_time(uuid.UUID(created.memory_id)) == datetime(2024, 2, 29, 23, 59, 59, 999000, tzinfo=UTC)
 
 
@@ -380,7 +380,7 @@ async def test_a_batch_may_hold_memories_of_many_months(tenant: Tenant) -> None:
 async def test_a_batch_is_stored_whole_or_not_at_all(
     tenant: Tenant, fault: dict[str, Any], code: grpc.StatusCode, reason: str
 ) -> None:
-    held = await create(tenant, content="held", external_id="taken", type="fact", key="taken")
+    holder = await create(tenant, content="held", external_id="taken", type="fact", key="taken")
     batch = [pb.Memory(content="fine", external_id="first", type="fact", key="k"), pb.Memory(**fault)]
 
     with refused(code, reason) as caught:
@@ -389,7 +389,7 @@ async def test_a_batch_is_stored_whole_or_not_at_all(
         )
 
     assert facts_of(caught.value)["index"] == "1"
-    assert await all_of(tenant) == [held]
+    assert await all_of(tenant) == [holder]
 
 
 async def test_a_repeated_batch_gets_the_first_answer(tenant: Tenant) -> None:

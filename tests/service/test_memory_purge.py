@@ -46,8 +46,8 @@ async def ids(tenant: Tenant) -> list[str]:
     return [memory.memory_id for memory in (await tenant.memory.ListMemories(request)).memories]
 
 
-def by_ids(*memory_ids: str, **rest: Any) -> pb.PurgeMemoriesRequest:
-    return pb.PurgeMemoriesRequest(selection=pb.MemorySelection(memory_ids=memory_ids), **rest)
+def by_ids(*memory_ids: str, **fields: Any) -> pb.PurgeMemoriesRequest:
+    return pb.PurgeMemoriesRequest(selection=pb.MemorySelection(memory_ids=memory_ids), **fields)
 
 
 def by_filter(*, dry_run: bool = False, page_size: int = 0, page_token: str = "", **conditions: Any) -> Any:

@@ -36,8 +36,8 @@ async def connection(cluster: Cluster) -> AsyncIterator[Connection]:
         yield connection
 
 
-async def create(tenant: Tenant, **said: Any) -> pb.Memory:
-    request = pb.CreateMemoryRequest(memory=pb.Memory(**{"content": "tea", **said}))
+async def create(tenant: Tenant, **fields: Any) -> pb.Memory:
+    request = pb.CreateMemoryRequest(memory=pb.Memory(**{"content": "tea", **fields}))
     return (await tenant.memory.CreateMemory(request)).memory
 
 

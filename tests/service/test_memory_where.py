@@ -42,8 +42,8 @@ async def update(tenant: Tenant, memory: pb.Memory, **fields: Any) -> pb.Memory:
     return (await tenant.memory.UpdateMemory(request)).memory
 
 
-async def listed(tenant: Tenant, where: str = "", **rest: Any) -> list[str]:
-    request = pb.ListMemoriesRequest(filter=pb.MemoryFilter(where=where), **rest)
+async def listed(tenant: Tenant, where: str = "", **fields: Any) -> list[str]:
+    request = pb.ListMemoriesRequest(filter=pb.MemoryFilter(where=where), **fields)
     results: list[str] = []
     while True:
         response = await tenant.memory.ListMemories(request)

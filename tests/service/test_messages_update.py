@@ -65,7 +65,7 @@ async def found(tenant: Tenant, query: str, mode: pb.SearchMode = pb.SEARCH_MODE
 
 
 async def test_everything_about_a_message_comes_back(tenant: Tenant) -> None:
-    given = said(
+    message = said(
         "Switch on the light",
         parts=listed({"type": "text", "text": "Switch on"}, {"type": "image", "url": "file:1"}, "plain", 3.5, None),
         tool_calls=listed({"id": "call-1", "name": "lights.on", "arguments": {"room": "kitchen", "levels": [1, 2]}}),
@@ -74,10 +74,10 @@ async def test_everything_about_a_message_comes_back(tenant: Tenant) -> None:
         **{name: f"{name} of it" for name in TEXTS},
     )
 
-    (stored,) = await append(tenant, given)
+    (stored,) = await append(tenant, message)
 
     for field in ("role", "content", *TEXTS, *LISTS, "metadata"):
-        assert getattr(stored, field) == getattr(given, field), field
+        assert getattr(stored, field) == getattr(message, field), field
     assert (stored.sequence, stored.revision, stored.session_id) == (1, 1, "s")
     assert (stored.update_time, stored.updated_by) == (stored.create_time, stored.created_by)
     assert await get(tenant, stored.message_id) == stored

@@ -71,9 +71,9 @@ async def test_the_key_goes_to_the_endpoint_and_nowhere_else(
             rows = await connection.fetch("SELECT m::text FROM recall.embedding_models AS m")
 
     assert endpoint.keys[:2] == ["Bearer its-own", "Bearer everybody-s"]
-    told = log.getvalue() + str(caught.value) + str(rows)
-    assert "its-own" not in told
-    assert "everybody-s" not in told
+    visible_text = log.getvalue() + str(caught.value) + str(rows)
+    assert "its-own" not in visible_text
+    assert "everybody-s" not in visible_text
 
 
 async def test_while_the_endpoint_is_down_words_still_find_and_say_so_at_once(

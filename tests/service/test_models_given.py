@@ -85,8 +85,8 @@ async def test_what_cannot_be_stored_is_refused(recall_tenant: RecallTenant) -> 
     item_id = await recall_tenant.remember("Owls hunt at night.")
 
     async def put(**values: Any) -> None:
-        given: dict[str, Any] = {"item_id": item_id, "embeddings": embeddings(1)} | values
-        await recall_tenant.stub.PutEmbedding(pb.PutEmbeddingRequest(**given))
+        fields: dict[str, Any] = {"item_id": item_id, "embeddings": embeddings(1)} | values
+        await recall_tenant.stub.PutEmbedding(pb.PutEmbeddingRequest(**fields))
 
     with refused(grpc.StatusCode.INVALID_ARGUMENT, "DIMENSIONS_MISMATCH"):
         await put(embeddings=[*embeddings(1), pb.Embedding(values=[1.0, 2.0])])

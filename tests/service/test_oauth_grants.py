@@ -71,11 +71,11 @@ async def test_a_person_may_grant_less_than_is_asked(app: App, account: Account,
 async def test_a_no_is_told_to_the_application(app: App, account: Account, tenant: Tenant) -> None:
     handle = (await app.oauth.CreateAuthorization(app.asks())).prompt.handle
 
-    told = answer(await app.approve(account, tenant, handle=handle, approved=False))
+    parameters = answer(await app.approve(account, tenant, handle=handle, approved=False))
 
-    assert told["error"] == "access_denied"
-    assert told["state"] == "the state"
-    assert "code" not in told
+    assert parameters["error"] == "access_denied"
+    assert parameters["state"] == "the state"
+    assert "code" not in parameters
 
 
 async def test_a_person_cannot_let_an_application_into_a_tenant_of_others(
@@ -132,9 +132,9 @@ async def test_what_cannot_be_trusted_is_never_redirected(app: App, wrong: dict[
 async def test_any_other_fault_is_told_to_the_application(app: App, wrong: dict[str, Any], error: str) -> None:
     created = await app.oauth.CreateAuthorization(app.asks(**wrong))
 
-    told = answer(created.redirect_url)
-    assert (told["error"], told["state"]) == (error, "the state")
-    assert told["iss"]
+    parameters = answer(created.redirect_url)
+    assert (parameters["error"], parameters["state"]) == (error, "the state")
+    assert parameters["iss"]
 
 
 async def test_a_replayed_code_revokes_what_it_gave(

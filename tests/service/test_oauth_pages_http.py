@@ -280,14 +280,14 @@ async def test_a_second_factor_is_asked_for(cluster: Cluster, web: Web, client_i
     confirmed = await own.auth.ConfirmTotp(accounts_pb2.ConfirmTotpRequest(code=totp(started.secret)))
     page = await web.get(authorize_url(client_id, Pkce()))
 
-    asked = await web.submit(page, "sign_in", email=person.email, password=PASSWORD)
+    prompt = await web.submit(page, "sign_in", email=person.email, password=PASSWORD)
     answer = await web.submit(
-        asked, "sign_in", email=person.email, password=PASSWORD, second_factor=confirmed.recovery_codes[0]
+        prompt, "sign_in", email=person.email, password=PASSWORD, second_factor=confirmed.recovery_codes[0]
     )
 
-    assert "has a second factor" in asked.text
-    assert "<details open>" in asked.text
-    assert PASSWORD not in asked.text
+    assert "has a second factor" in prompt.text
+    assert "<details open>" in prompt.text
+    assert PASSWORD not in prompt.text
     assert answer.status_code == 303
 
 

@@ -42,8 +42,8 @@ INITIAL = "an initial access token of many characters"
 BACK = "https://app.test/back"
 
 
-def request(token: str = "", **said: Any) -> oauth_pb2.RegisterClientRequest:
-    client = oauth_pb2.Client(**{"redirect_uris": [BACK], "client_name": "An app", **said})
+def request(token: str = "", **fields: Any) -> oauth_pb2.RegisterClientRequest:
+    client = oauth_pb2.Client(**{"redirect_uris": [BACK], "client_name": "An app", **fields})
     return oauth_pb2.RegisterClientRequest(client=client, initial_access_token=token)
 
 

@@ -428,7 +428,7 @@ class LargeAnswers:
 
 
 async def test_answers_that_a_peer_does_not_read_are_dropped_beyond_a_bound() -> None:
-    asked = 200
+    message_count = 200
     config = PortConfig(number=1, host="127.0.0.1", port=0, networks=())
     made, context = ANSWERED.labels("1", "ok"), zmq.asyncio.Context()
     context.rcvhwm = 1
@@ -438,10 +438,10 @@ async def test_answers_that_a_peer_does_not_read_are_dropped_beyond_a_bound() ->
             listen(config, router=Router(context, config, LargeAnswers(), waiting=1000)) as listener,
             Assistant(context, {1: listener.address}).socket(zmq.DEALER, 1) as peer,
         ):
-            for _ in range(asked):
+            for _ in range(message_count):
                 await peer.send(b"{}")
             async with asyncio.timeout(60):
-                while made._value.get() - before < asked:
+                while made._value.get() - before < message_count:
                     await asyncio.sleep(0.01)
             read = 0
             while await peer.poll(2000):

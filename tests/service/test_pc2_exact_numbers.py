@@ -41,8 +41,8 @@ async def test_digits_that_a_typed_client_stored_survive_an_update(assistant: As
     request = memory_pb2.GetMemoryRequest(memory_id=stored.memory_id)
     now = (await tenant.memory.GetMemory(request)).memory
 
-    def read(said: str) -> Any:
-        return json.loads(said, parse_float=Decimal)
+    def read(text: str) -> Any:
+        return json.loads(text, parse_float=Decimal)
 
     assert list(now.tags) == ["changed"]
     assert read(now.data_json) == read(now.metadata_json) == read(text)

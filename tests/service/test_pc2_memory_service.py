@@ -439,9 +439,9 @@ async def test_a_batch_gets_what_there_is_in_the_order_asked_and_tells_the_rest(
     gone = pb.Memory(content="gone", external_id="mem-gone")
     gone.create_time.FromJsonString("2023-01-01T00:00:00Z")
     await expire(tenant.snapshots, gone)
-    wanted: list[Any] = [two, "mem-none", one, two, 7, "", "x" * 300, "\0", "\ud800", "mem-gone"]
+    memory_ids: list[Any] = [two, "mem-none", one, two, 7, "", "x" * 300, "\0", "\ud800", "mem-gone"]
 
-    answer = await done(assistant, "batch_get_memories", memory_ids=wanted)
+    answer = await done(assistant, "batch_get_memories", memory_ids=memory_ids)
 
     assert ids(answer) == [two, one]
     assert set(answer["memories"][0]) >= FIELDS

@@ -98,9 +98,9 @@ async def test_what_is_done_by_any_door_is_told_in_order(assistant: Assistant, t
         await tenant.memory.ForgetMemories(memory_pb2.ForgetMemoriesRequest(selection=ids))
         await tenant.memory.PurgeMemories(memory_pb2.PurgeMemoriesRequest(selection=ids))
 
-        told = await listener.told(9)
+        received_events = await listener.told(9)
 
-    assert told == [
+    assert received_events == [
         ("memory_added", here),
         ("memory_added", there),
         ("memory_added", typed.memory_id),
@@ -186,7 +186,7 @@ async def test_events_go_on_where_they_were_when_the_stream_is_cut(cluster: Clus
         assistant_of({"SKEIN_PC2_API_KEY": tenant.api_key}, gateway=shut.address) as assistant,
         listening(assistant, tenant, 7240) as listener,
     ):
-        told = []
+        received_events = []
         for number in range(3):
             shut.close()
             names = [f"m-{number}-{n}" for n in range(5)]
@@ -194,9 +194,9 @@ async def test_events_go_on_where_they_were_when_the_stream_is_cut(cluster: Clus
                 await store(tenant, external_id=name)
             shut.open()
             await store(tenant, external_id=f"after-{number}")
-            told += [(name, await listener.told(1)) for name in [*names, f"after-{number}"]]
+            received_events += [(name, await listener.told(1)) for name in [*names, f"after-{number}"]]
 
-    assert all(heard == [("memory_added", name)] for name, heard in told)
+    assert all(heard == [("memory_added", name)] for name, heard in received_events)
 
 
 class GatewayLink:
@@ -265,13 +265,13 @@ async def publisher(kind: type[PortConfig] = PortConfig) -> AsyncIterator[tuple[
         context.term()
 
 
-async def arrived(found: Publisher, peer: zmq.asyncio.Socket, word: str) -> None:
+async def arrived(publisher_: Publisher, peer: zmq.asyncio.Socket, word: str) -> None:
     """Wait until a subscriber hears, and has heard all of it."""
     last = f"{word} {uuid.uuid4()}"
     async with asyncio.timeout(SECONDS):
         while not await peer.poll(20):
-            found.publish(word)
-        found.publish(last)
+            publisher_.publish(word)
+        publisher_.publish(last)
         while (await peer.recv()).decode() != last:
             pass
 
@@ -433,8 +433,8 @@ async def test_port_5598_is_the_jarvis_agents_when_it_is_told_so(cluster: Cluste
         answer = await assistant.ask("get_memories", port=5598, user_id="ana")
         async with listening(assistant, tenant, 7240) as listener:
             await store(tenant, external_id="m")
-            told = await listener.told(1)
+            received_events = await listener.told(1)
 
     assert added["status"] == "ok"
     assert [memory["memory"] for memory in answer["memories"]] == [{"type": "note", "text": "likes tea"}]
-    assert told == [("memory_added", "m")]
+    assert received_events == [("memory_added", "m")]

@@ -245,12 +245,12 @@ async def test_a_session_that_has_ended_is_told_and_takes_nothing(assistant: Ass
     await tenant.sessions.EndSession(session_pb2.EndSessionRequest(session_id="s1"))
 
     added = await act(assistant, "add_interaction", **INTERACTION)
-    told = await summary(assistant, "s1")
+    summary_answer = await summary(assistant, "s1")
     await tenant.sessions.HideSession(session_pb2.HideSessionRequest(session_id="s1"))
     hidden = await act(assistant, "record_decision", session_id="s1", decision="d")
 
     assert (added["status"], "ended" in added["reason"]) == ("error", True)
-    assert told == "User: Where is my tea?"
+    assert summary_answer == "User: Where is my tea?"
     assert (hidden["status"], "hidden" in hidden["reason"]) == ("error", True)
 
 

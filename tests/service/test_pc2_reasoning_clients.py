@@ -197,7 +197,7 @@ async def test_the_simple_test_reads_a_summary_of_nothing(assistant: Assistant) 
 async def test_the_test_of_contextual_memory_passes(assistant: Assistant) -> None:
     user = {"user_id": "test_user", "project": "test_project"}
     code = "import sqlite3\ndef open_database(path):\n    return sqlite3.connect(path)"
-    said = [
+    interactions = [
         ("user_query", "Make me a web application"),
         ("system_response", "With Flask, then"),
         ("code", code),
@@ -205,7 +205,7 @@ async def test_the_test_of_contextual_memory_passes(assistant: Assistant) -> Non
         ("decision", "keep everything in a database"),
     ]
     cleared = await act(assistant, "clear_session", **user)
-    for interaction_type, content in said:
+    for interaction_type, content in interactions:
         added = await act(assistant, "add_interaction", **user, type=interaction_type, content=content, metadata={})
         assert added["status"] == "ok"
 

@@ -148,16 +148,17 @@ async def test_memories_that_come_back_without_their_id_are_found_by_what_they_s
     assistant: Assistant, tenant: Tenant
 ) -> None:
     await filled(assistant, tenant)
-    told = await all_memories(assistant)
+    memories = await all_memories(assistant)
     nameless = [
-        {name: item[name] for name in ("session_id", "timestamp", "content")} | {"type": "medium_term"} for item in told
+        {name: item[name] for name in ("session_id", "timestamp", "content")} | {"type": "medium_term"}
+        for item in memories
     ]
 
     answer = await act(assistant, "update_memories", memories=nameless)
 
     after = await all_memories(assistant)
     assert answer == {"status": "success", "updated": 5, "stored": 0, "unchanged": 0}
-    assert after == [{**item, "type": "medium_term"} for item in told]
+    assert after == [{**item, "type": "medium_term"} for item in memories]
 
 
 async def test_a_message_that_newer_ones_have_pushed_out_of_the_list_is_still_changed(
@@ -179,10 +180,10 @@ async def test_a_message_that_newer_ones_have_pushed_out_of_the_list_is_still_ch
 
 async def test_an_update_brings_back_no_message_that_was_cleared(assistant: Assistant) -> None:
     await act(assistant, "add_interaction", session_id="s1", type="user_query", content="said")
-    told = await all_memories(assistant)
+    memories = await all_memories(assistant)
     await act(assistant, "clear_session", session_id="s1")
 
-    answer = await act(assistant, "update_memories", memories=[{**told[0], "type": "long_term"}])
+    answer = await act(assistant, "update_memories", memories=[{**memories[0], "type": "long_term"}])
 
     assert answer == {"status": "success", "updated": 0, "stored": 0, "unchanged": 1}
     assert await all_memories(assistant) == []

@@ -122,10 +122,14 @@ async def test_all_memories_are_told_newest_first_with_what_was_said_lately(
 
     answer = await act(assistant, "get_all_memories")
 
-    said, fact, old = answer["memories"]
+    content, fact, old = answer["memories"]
     assert answer["status"] == "success"
-    assert (said["type"], said["session_id"], said["content"]) == ("short_term", "s1", "How old is the boiler?")
-    assert (said["freshness_score"], fact["freshness_score"]) == (1.0, 1.0)
+    assert (content["type"], content["session_id"], content["content"]) == (
+        "short_term",
+        "s1",
+        "How old is the boiler?",
+    )
+    assert (content["freshness_score"], fact["freshness_score"]) == (1.0, 1.0)
     assert (fact["memory_type"], fact["id"], fact["session_id"]) == ("fact", added["memory_id"], "s1")
     # Which is how long it is remembered, of whatever type it is.
     assert {item["type"] for item in answer["memories"]} == {"short_term"}

@@ -49,11 +49,11 @@ class VectorTenant:
         await self.tenant.memory.DeleteMemory(memory_pb2.DeleteMemoryRequest(memory_id=memory_id))
         del self.known[memory_id]
 
-    async def put(self, memory_id: str, *given: Vector) -> None:
+    async def put(self, memory_id: str, *vectors: Vector) -> None:
         """Give a memory other vectors, of which the last is known."""
-        embeddings = [pb.Embedding(values=vector.tolist()) for vector in given]
+        embeddings = [pb.Embedding(values=vector.tolist()) for vector in vectors]
         await self.tenant.recall.PutEmbedding(pb.PutEmbeddingRequest(item_id=memory_id, embeddings=embeddings))
-        self.known[memory_id] = given[-1]
+        self.known[memory_id] = vectors[-1]
 
     def nearest(self, vector: Vector, limit: int = 10) -> list[str]:
         return sorted(self.known, key=lambda memory_id: -float(self.known[memory_id] @ vector))[:limit]
@@ -273,14 +273,14 @@ async def test_kinds_are_told_apart(vector_tenant: VectorTenant) -> None:
     both = await vector_tenant.ask_until_held(question, limit=MEMORIES + 12)
 
     memories = await vector_tenant.ask_until_held(question, kinds=[pb.ITEM_KIND_MEMORY])
-    said = await vector_tenant.ask_until_held(question, kinds=[pb.ITEM_KIND_MESSAGE])
+    answer = await vector_tenant.ask_until_held(question, kinds=[pb.ITEM_KIND_MESSAGE])
 
     assert appended.pending_embedding_count == 0
     assert len(both.hits) == MEMORIES + 12
     assert ids(memories) == vector_tenant.nearest(question)
-    assert [hit.item_id for hit in said.hits] == [hit.item_id for hit in both.hits if hit.kind == pb.ITEM_KIND_MESSAGE][
-        :10
-    ]
+    assert [hit.item_id for hit in answer.hits] == [
+        hit.item_id for hit in both.hits if hit.kind == pb.ITEM_KIND_MESSAGE
+    ][:10]
 
 
 async def test_a_tenant_finds_its_own_alone_though_another_has_the_same_vectors(

@@ -103,7 +103,7 @@ async def test_callers_with_the_same_items_in_another_order_do_not_disturb_one_a
     items = [pb.IndexItem(item_id=item_id, revision=1, text="tea") for item_id in ids]
 
     answers = await asyncio.gather(
-        *(recall_tenant.index.IndexItems(pb.IndexItemsRequest(items=given)) for given in [items, items[::-1]] * 4)
+        *(recall_tenant.index.IndexItems(pb.IndexItemsRequest(items=batch)) for batch in [items, items[::-1]] * 4)
     )
 
     assert {answer.indexed_count for answer in answers} == {30}
@@ -258,7 +258,7 @@ def failures() -> float:
 
 
 @pytest.mark.parametrize(
-    ("sizes", "wanted"),
+    ("sizes", "expected"),
     [
         ([], []),
         ([1] * (2 * BATCH_ITEMS + 1), [BATCH_ITEMS, BATCH_ITEMS, 1]),
@@ -266,10 +266,10 @@ def failures() -> float:
         ([1, BATCH_CHARACTERS, 1], [1, 1, 1]),
     ],
 )
-def test_items_are_worked_on_in_portions_of_bounded_size(sizes: list[int], wanted: list[int]) -> None:
+def test_items_are_worked_on_in_portions_of_bounded_size(sizes: list[int], expected: list[int]) -> None:
     items = [IndexItem(uuid4(), 1, "x" * size) for size in sizes]
 
     cut = list(batches(items))
 
-    assert [len(portion) for portion in cut] == wanted
+    assert [len(portion) for portion in cut] == expected
     assert [item for portion in cut for item in portion] == items

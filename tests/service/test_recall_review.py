@@ -68,10 +68,10 @@ def called(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         method = getattr(QueryTransaction, name)
 
         async def counting(
-            self: QueryTransaction, *given: Any, _name: str = name, _method: Any = method, **named: Any
+            self: QueryTransaction, *arguments: Any, _name: str = name, _method: Any = method, **named: Any
         ) -> Any:
             names.append(_name)
-            return await _method(self, *given, **named)
+            return await _method(self, *arguments, **named)
 
         monkeypatch.setattr(QueryTransaction, name, counting)
     return names

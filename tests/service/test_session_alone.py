@@ -74,13 +74,13 @@ async def test_a_purge_leaves_nothing_of_messages_whose_vectors_are_being_made(d
         purged = await sessions.PurgeSession(states_pb2.PurgeSessionRequest(session_id="s"))
         assert not saying.done()
         over.set()
-        said = await saying
+        appended = await saying
         again = await sessions.AppendMessages(request("the kettle", request_id="r-1"))
         kept = await session_server.rows(
             "SELECT response FROM session.requests WHERE position('kettle'::bytea IN response) > 0"
         )
 
-    assert [message.message_id for message in said.messages] == list(purged.receipt.message_ids)
+    assert [message.message_id for message in appended.messages] == list(purged.receipt.message_ids)
     assert again == pb.AppendMessagesResponse()
     assert kept == []
 

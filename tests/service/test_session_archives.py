@@ -36,18 +36,18 @@ async def test_an_archived_session_is_told_of_and_comes_back_as_it_was(deploymen
     async with deployment.sessions() as sessions:
         before = await sessions.hide(title="t")
         await sessions.archive()
-        session, (told,) = await sessions.session(), await sessions.archived()
-        held, hidden = deployment.texts(), await deployment.marked()
+        session, (archived,) = await sessions.session(), await sessions.archived()
+        texts, hidden = deployment.texts(), await deployment.marked()
         again = await sessions.archive()
         usage = await deployment.usage()
         await sessions.unarchive()
         after, back = await sessions.listed(), await sessions.session()
         response = await sessions.stub.SearchMessages(pb.SearchMessagesRequest(query="heron"))
 
-    assert session.message_count == told.message_count == usage == 3
-    assert session.archive_time == told.archive_time == again.archive_time
-    assert (told.session_id, told.title, told.archived_by) == ("s", "t", "api_key:1")
-    assert [MARKER in text for text in held] == [True]
+    assert session.message_count == archived.message_count == usage == 3
+    assert session.archive_time == archived.archive_time == again.archive_time
+    assert (archived.session_id, archived.title, archived.archived_by) == ("s", "t", "api_key:1")
+    assert [MARKER in text for text in texts] == [True]
     assert hidden == []
     assert after == before
     assert [hit.message for hit in response.hits] == [before[0]]
@@ -91,9 +91,9 @@ async def test_who_asks_for_what_is_archived_is_told_so(deployment: Deployment) 
 
 
 async def test_messages_are_read_from_the_file_when_they_are_asked_for_so(deployment: Deployment) -> None:
-    said = [{"role": 1, "content": f"turn {number}"} for number in range(10)]
+    turns = [{"role": 1, "content": f"turn {number}"} for number in range(10)]
     async with deployment.sessions() as sessions:
-        before = await sessions.hide("s", *said)
+        before = await sessions.hide("s", *turns)
         await sessions.stub.DeleteMessage(pb.DeleteMessageRequest(message_id=before[4].message_id))
         await sessions.archive()
         pages: dict[bool, list[list[pb.Message]]] = {}
@@ -119,13 +119,13 @@ async def test_deleted_messages_come_back_deleted(deployment: Deployment) -> Non
         await sessions.stub.DeleteMessage(pb.DeleteMessageRequest(message_id="e1"))
         before = await sessions.listed()
         await sessions.archive()
-        (told,) = await sessions.archived()
+        (archived,) = await sessions.archived()
         await sessions.unarchive()
         after = await sessions.listed()
         with refused(grpc.StatusCode.NOT_FOUND, "MESSAGE_NOT_FOUND"):
             await sessions.stub.GetMessage(pb.GetMessageRequest(message_id="e1"))
 
-    assert (told.message_count, len(before)) == (2, 2)
+    assert (archived.message_count, len(before)) == (2, 2)
     assert after == before
     assert await deployment.usage() == 2
 

@@ -123,9 +123,9 @@ async def test_a_dry_run_counts_what_lies_in_cold_storage(deployment: Deployment
 
 
 async def test_a_purge_with_a_limit_takes_several_calls_and_nothing_purged_comes_back(deployment: Deployment) -> None:
-    said = [{"role": 1, "content": f"turn {number}", "subjectId": "ann"} for number in range(10)]
+    turns = [{"role": 1, "content": f"turn {number}", "subjectId": "ann"} for number in range(10)]
     async with deployment.sessions() as sessions:
-        await sessions.hide("s", *said, subject_id="bob")
+        await sessions.hide("s", *turns, subject_id="bob")
         await sessions.archive()
         first = await sessions.purge(limit=4)
         with refused(*NO_SESSION):
@@ -173,9 +173,9 @@ async def test_a_person_is_purged_from_own_sessions_and_from_those_of_others(dep
 
 
 async def test_purges_and_archives_at_once_leave_nothing_of_what_was_purged(deployment: Deployment) -> None:
-    said = [{"role": 1, "content": f"{MARKER} {n}", "externalId": f"x{n}"} for n in range(6)]
+    turns = [{"role": 1, "content": f"{MARKER} {n}", "externalId": f"x{n}"} for n in range(6)]
     async with deployment.sessions() as sessions:
-        await sessions.hide("s", *said, {"role": 1, "content": "what stays"})
+        await sessions.hide("s", *turns, {"role": 1, "content": "what stays"})
         calls = chain(*((sessions.purge_messages(f"x{n}"), sessions.archive(), sessions.unarchive()) for n in range(6)))
         answers = await asyncio.gather(*calls, return_exceptions=True)
         for answer in answers:
@@ -230,9 +230,9 @@ async def test_an_export_reads_what_lies_in_cold_storage_and_leaves_it_there(
 
 
 async def test_an_export_of_a_large_archived_session_fits_its_answers(deployment: Deployment) -> None:
-    said = [{"role": 1, "content": "x" * 100_000} for _ in range(30)]
+    turns = [{"role": 1, "content": "x" * 100_000} for _ in range(30)]
     async with deployment.sessions() as sessions:
-        await sessions.hide("s", *said, subject_id="ann")
+        await sessions.hide("s", *turns, subject_id="ann")
         message = pb.Message(role=pb.MESSAGE_ROLE_USER, content="y" * 100_000)
         append = pb.AppendMessagesRequest(session_id="s", messages=[message] * 30)
         await sessions.stub.UnhideSession(pb.UnhideSessionRequest(session_id="s"))
@@ -383,10 +383,10 @@ async def test_what_a_process_left_that_was_killed_after_it_brought_them_back_go
     async with deployment.sessions() as sessions:
         before = await sessions.hide()
         await left_behind(deployment, sessions, "NULL", "'epoch'")
-        held = len(deployment.files)
+        file_count = len(deployment.files)
         await deployment.work()
 
-        assert (held, deployment.files) == (1, [])
+        assert (file_count, deployment.files) == (1, [])
         assert await sessions.listed() == before
 
 
@@ -461,8 +461,8 @@ async def test_a_process_that_is_killed_at_any_moment_loses_nothing(deployment: 
     names = [f"s{number}" for number in range(4)]
     url, tenant_id = deployment.server.database.url, str(deployment.server.tenant_id)
     async with deployment.sessions() as sessions:
-        said = [{"role": 1, "content": f"turn {number}"} for number in range(20)]
-        before = {name: await sessions.hide(name, *said) for name in names}
+        turns = [{"role": 1, "content": f"turn {number}"} for number in range(20)]
+        before = {name: await sessions.hide(name, *turns) for name in names}
         for milliseconds in (0, 7, 16, 31, 54, 83, 120, 161):
             process = await asyncio.create_subprocess_exec(
                 sys.executable, "-m", "fix_storing", url, str(deployment.folder), tenant_id, *names,

@@ -129,15 +129,15 @@ async def test_a_purged_session_leaves_its_marker_in_no_table(
     marker, name = marked(), uuid.uuid4().hex
     await fill(tenant, marker, name)
     await fill(tenant, "nothing much", f"{name} neighbour")
-    held = await holding(connection, marker)
+    tables = await holding(connection, marker)
     if deleted_before:
         await tenant.sessions.DeleteSession(session_pb2.DeleteSessionRequest(session_id=name))
 
     receipt = await purge(tenant, name)
 
-    assert {"session.sessions", "session.agent_states", "session.items", "session.requests"} < set(held)
-    assert {"recall.postings", "session.message_external_ids", "session.session_properties"} < set(held)
-    assert any(table.startswith("session.messages_") for table in held)
+    assert {"session.sessions", "session.agent_states", "session.items", "session.requests"} < set(tables)
+    assert {"recall.postings", "session.message_external_ids", "session.session_properties"} < set(tables)
+    assert any(table.startswith("session.messages_") for table in tables)
     assert await holding(connection, marker) == []
     assert list(receipt.session_ids) == [name]
     assert len(receipt.message_ids) == receipt.counts["session.messages"] == 2
@@ -334,7 +334,7 @@ async def test_nothing_takes_the_place_of_what_is_being_purged(
             ]
             await waiting(connection, 2)
             created = asyncio.ensure_future(session(tenant, name))
-            said = asyncio.ensure_future(say(tenant, third, message("coffee", external_id=external_id)))
+            append = asyncio.ensure_future(say(tenant, third, message("coffee", external_id=external_id)))
             await waiting(connection, 4)
         await asyncio.gather(*purges)
     finally:
@@ -343,7 +343,7 @@ async def test_nothing_takes_the_place_of_what_is_being_purged(
     with refused(grpc.StatusCode.ALREADY_EXISTS, "SESSION_EXISTS"):
         await created
     with refused(grpc.StatusCode.ALREADY_EXISTS, "EXTERNAL_ID_TAKEN"):
-        await said
+        await append
 
 
 async def test_appends_and_a_purge_at_once_leave_nothing(tenant: Tenant, connection: Connection) -> None:

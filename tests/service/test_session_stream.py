@@ -167,11 +167,11 @@ async def test_a_session_that_is_not_the_tenant_s_own_is_not_found(
 
 
 @pytest.mark.parametrize(
-    "asked", [{"session_id": ""}, {"session_id": "x" * 256}, {"session_id": "x", "after_sequence": -1}]
+    "fields", [{"session_id": ""}, {"session_id": "x" * 256}, {"session_id": "x", "after_sequence": -1}]
 )
-async def test_what_breaks_a_rule_is_refused(tenant: Tenant, asked: dict[str, Any]) -> None:
+async def test_what_breaks_a_rule_is_refused(tenant: Tenant, fields: dict[str, Any]) -> None:
     with refused(grpc.StatusCode.INVALID_ARGUMENT, "INVALID_FIELD"):
-        await tenant.sessions.StreamMessages(pb.StreamMessagesRequest(**asked)).read()
+        await tenant.sessions.StreamMessages(pb.StreamMessagesRequest(**fields)).read()
 
 
 async def test_several_may_follow_one_session_and_one_several(tenant: Tenant) -> None:

@@ -52,8 +52,8 @@ def traced() -> Iterator[InMemorySpanExporter]:
 
 def lines(log: StringIO) -> list[dict[str, Any]]:
     """Return what is said of the queries of these tests: on a slow machine, others of this process are slow as well."""
-    told = [line for line in map(json.loads, log.getvalue().splitlines()) if line["event"] == "slow_query"]
-    return [line for line in told if line["query_name"] in {SLOW.name, FOR_EVER.name}]
+    slow_lines = [line for line in map(json.loads, log.getvalue().splitlines()) if line["event"] == "slow_query"]
+    return [line for line in slow_lines if line["query_name"] in {SLOW.name, FOR_EVER.name}]
 
 
 def counted(query: str) -> float:

@@ -54,13 +54,13 @@ async def short_tenant(short_cluster: Cluster) -> Tenant:
     return await short_cluster.new_tenant()
 
 
-def watch(tenant: Any, **asked: Any) -> Any:
-    return tenant.history.WatchChanges(pb.WatchChangesRequest(**asked))
+def watch(tenant: Any, **fields: Any) -> Any:
+    return tenant.history.WatchChanges(pb.WatchChangesRequest(**fields))
 
 
-async def begun(tenant: Any, **asked: Any) -> Any:
+async def begun(tenant: Any, **fields: Any) -> Any:
     """Return a watch that has begun."""
-    call = watch(tenant, **asked)
+    call = watch(tenant, **fields)
     assert await read(call) is not aio.EOF
     return call
 
@@ -211,13 +211,13 @@ async def test_who_does_not_read_is_sent_away_and_resumes(short_tenant: Tenant, 
     resumed.cancel()
 
 
-async def entities(call: Any, count: int, found: list[str] | None = None) -> list[str]:
+async def entities(call: Any, count: int, seen_ids: list[str] | None = None) -> list[str]:
     """Return what the next changes are about, passing over heartbeats."""
-    found = [] if found is None else found
-    while len(found) < count:
+    seen_ids = [] if seen_ids is None else seen_ids
+    while len(seen_ids) < count:
         answer = await read(call)
-        found += [answer.change.entity_id] if answer.HasField("change") else []
-    return found
+        seen_ids += [answer.change.entity_id] if answer.HasField("change") else []
+    return seen_ids
 
 
 def _fact(error: aio.AioRpcError, name: str) -> str:

@@ -40,17 +40,17 @@ def whole_agent() -> pb.Agent:
 
 
 async def test_an_agent_comes_back_as_it_was_made(tenant: Tenant) -> None:
-    given = whole_agent()
+    agent = whole_agent()
 
-    made = await tenant.tenancy.CreateAgent(pb.CreateAgentRequest(agent=given))
+    made = await tenant.tenancy.CreateAgent(pb.CreateAgentRequest(agent=agent))
     read = await tenant.tenancy.GetAgent(pb.GetAgentRequest(agent_id="kitchen-voice"))
 
     assert read.agent == made.agent
-    given.revision, given.created_by, given.updated_by = 1, read.agent.created_by, read.agent.created_by
-    given.create_time.CopyFrom(read.agent.create_time)
-    given.update_time.CopyFrom(read.agent.create_time)
-    with_texts(given)
-    assert read.agent == given
+    agent.revision, agent.created_by, agent.updated_by = 1, read.agent.created_by, read.agent.created_by
+    agent.create_time.CopyFrom(read.agent.create_time)
+    agent.update_time.CopyFrom(read.agent.create_time)
+    with_texts(agent)
+    assert read.agent == agent
     assert read.agent.created_by.startswith("api_key:")
 
 

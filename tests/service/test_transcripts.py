@@ -139,15 +139,15 @@ async def test_the_summary_stands_for_what_is_left_out(tenant: Tenant) -> None:
     await tenant.sessions.UpdateSession(
         pb.UpdateSessionRequest(session=pb.Session(session_id="s", summary=summary), update_mask={"paths": ["summary"]})
     )
-    each, said = TOKENS, estimate_tokens(summary)
+    each, token_count = TOKENS, estimate_tokens(summary)
 
     whole = await window(tenant, 10 * each)
     cut = await window(tenant, 4 * each)
-    tight = await window(tenant, 2 * said - 1)
+    tight = await window(tenant, 2 * token_count - 1)
 
     assert whole.summary == ""
     assert (cut.summary, list(cut.messages)) == (summary, stored[-3:])
-    assert cut.token_count == 3 * each + said <= 4 * each
+    assert cut.token_count == 3 * each + token_count <= 4 * each
     # It may take half of the budget at most.
     assert (tight.summary, tight.truncated) == ("", True)
 

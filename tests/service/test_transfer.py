@@ -202,8 +202,8 @@ async def test_an_imported_fact_takes_the_place_of_one_with_its_very_key_and_sub
 
     assert errors(done) == [(2, "memory", "FACT_KEY_TAKEN")]
     assert (dict(done.counts.updated), dict(done.counts.created)) == ({"memory": 1}, {"memory": 1})
-    said = {(one.subject_id, one.key, one.content) for one in await listed(tenant)}
-    assert said == {("ann", "Phone", "new"), ("bob", "Phone", "old"), ("", "phone", "new")}
+    facts = {(one.subject_id, one.key, one.content) for one in await listed(tenant)}
+    assert facts == {("ann", "Phone", "new"), ("bob", "Phone", "old"), ("", "phone", "new")}
 
 
 async def test_modes_say_what_becomes_of_what_is_there(tenant: Tenant) -> None:

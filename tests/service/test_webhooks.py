@@ -75,10 +75,10 @@ class Deployment:
     receiver: Receiver
 
     async def create_webhook(self, **values: object) -> pb.CreateWebhookResponse:
-        said = {"display_name": "w", "event_types": ["*"], "webhook_url": self.receiver.url} | values
+        fields = {"display_name": "w", "event_types": ["*"], "webhook_url": self.receiver.url} | values
         async with self.server.channel() as channel:
             stub = history_pb2_grpc.HistoryServiceStub(channel)
-            return await stub.CreateWebhook(pb.CreateWebhookRequest(webhook=pb.Webhook(**said)))  # type: ignore[arg-type]
+            return await stub.CreateWebhook(pb.CreateWebhookRequest(webhook=pb.Webhook(**fields)))  # type: ignore[arg-type]
 
     async def remember(self, **values: object) -> str:
         async with self.server.channel() as channel:

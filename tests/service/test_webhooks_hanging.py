@@ -25,13 +25,13 @@ UNAVAILABLE = b"HTTP/1.1 503 Service Unavailable\r\ncontent-length: 0\r\nconnect
 
 
 @asynccontextmanager
-async def receiving(says: bytes | bytearray, told: list[bytes]) -> AsyncIterator[str]:
+async def receiving(says: bytes | bytearray, bodies: list[bytes]) -> AsyncIterator[str]:
     """Listen, and answer byte by byte; what ends without a line's end is never finished."""
     over = asyncio.Event()
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with contextlib.suppress(OSError, asyncio.IncompleteReadError):
-            told.append(await reader.readuntil(b"\r\n\r\n"))
+            bodies.append(await reader.readuntil(b"\r\n\r\n"))
             for number in range(len(says)):
                 writer.write(says[number : number + 1])
                 await writer.drain()
@@ -52,11 +52,11 @@ async def test_others_are_told_while_receivers_hang(
 ) -> None:
     monkeypatch.setattr(sender, "TIMEOUT_SECONDS", 5.0)
     requests: list[bytes] = []
-    told: list[bytes] = []
+    good_calls: list[bytes] = []
     async with (
         receiving(b"", requests) as silent,
         receiving(b"HTTP/1.1 2", requests) as trickling,
-        receiving(NO_CONTENT, told) as good,
+        receiving(NO_CONTENT, good_calls) as good,
         memory_server.serving(SKEIN_MASTER_KEY="11" * 32, SKEIN_OUTBOUND_ALLOW=f"{silent} {trickling} {good}") as _,
         memory_server.channel() as channel,
         memory_server.channel(system=True) as worker,
@@ -74,7 +74,7 @@ async def test_others_are_told_while_receivers_hang(
         deliver = memory_pb2.DeliverWebhooksRequest(limit=3 * EVENTS)
         answer = await memory_pb2_grpc.MemoryInternalServiceStub(worker).DeliverWebhooks(deliver)
 
-    assert len(told) == EVENTS
+    assert len(good_calls) == EVENTS
     # Their destinations are left alone after a few attempts, and what is due there waits.
     assert 0 < len(requests) < 2 * EVENTS
     assert (answer.delivered_count, answer.failed_count, answer.due_count) == (EVENTS, len(requests), 0)
@@ -114,7 +114,7 @@ async def test_a_destination_that_recovers_is_tried_although_others_fill_the_cla
         await all_told(memory_server.database.server)
         # Three of each are tried: the good one has an older one left, and the failing one is left alone.
         await deliver(6)
-        asked = len(good_calls), len(failing_calls)
+        call_counts = len(good_calls), len(failing_calls)
         answer[:] = NO_CONTENT
         failed = (
             await history.ListWebhookDeliveries(pb.ListWebhookDeliveriesRequest(webhook_id=webhook_id))
@@ -125,6 +125,6 @@ async def test_a_destination_that_recovers_is_tried_although_others_fill_the_cla
         asked_next = len(good_calls), len(failing_calls)
         await deliver(1)
 
-    assert asked == (3, 3)
+    assert call_counts == (3, 3)
     assert asked_next == (4, 3)
     assert len(failing_calls) == 4

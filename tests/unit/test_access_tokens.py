@@ -267,8 +267,8 @@ async def test_what_is_no_token_is_refused(text: str) -> None:
 
 async def test_a_changed_token_is_refused() -> None:
     header, claims, signature = (await signed()).split(".")
-    _, said = parts_of(f"{header}.{claims}.")
-    more = part({**said, "scope": "keys.write"})
+    _, changed_claims = parts_of(f"{header}.{claims}.")
+    more = part({**changed_claims, "scope": "keys.write"})
 
     for text in (f"{header}.{more}.{signature}", f"{header}.{claims}.{signature[:-4]}AAAA", f"{header}.{claims}."):
         with pytest.raises(CredentialInvalid):

@@ -41,12 +41,12 @@ def test_a_key_for_nothing_in_particular_may_what_its_creator_may_inside_a_tenan
     st.sets(st.sampled_from(sorted(TENANT_PERMISSIONS)), min_size=1),
     st.sets(st.sampled_from(sorted(OPERATOR_PERMISSIONS))),
 )
-def test_no_key_carries_more_than_its_creator_has(asked: set[str], allowed: set[str]) -> None:
-    if asked <= allowed:
-        assert permissions.permissions_to_grant(sorted(asked), creator(*allowed)) == sorted(asked)
+def test_no_key_carries_more_than_its_creator_has(requested: set[str], allowed: set[str]) -> None:
+    if requested <= allowed:
+        assert permissions.permissions_to_grant(sorted(requested), creator(*allowed)) == sorted(requested)
     else:
         with pytest.raises(PermissionEscalation):
-            permissions.permissions_to_grant(sorted(asked), creator(*allowed))
+            permissions.permissions_to_grant(sorted(requested), creator(*allowed))
 
 
 @pytest.mark.parametrize("permission", ["operator", "system", "memory.*", "Memory.read", ""])

@@ -71,11 +71,11 @@ def test_growth_is_what_most_samples_agree_on(values: list[float], expected: flo
 def test_sentences_repeat_with_their_seed_and_never_within_it() -> None:
     one, same, other = Sentences(1), Sentences(1), Sentences(2)
 
-    said = [one.statement() for _ in range(500)] + [one.question() for _ in range(500)]
+    sentences = [one.statement() for _ in range(500)] + [one.question() for _ in range(500)]
 
-    assert said == [same.statement() for _ in range(500)] + [same.question() for _ in range(500)]
-    assert len(set(said)) == len(said)
-    assert other.statement() not in said
+    assert sentences == [same.statement() for _ in range(500)] + [same.question() for _ in range(500)]
+    assert len(set(sentences)) == len(sentences)
+    assert other.statement() not in sentences
 
 
 async def test_as_many_calls_are_made_as_were_asked_for() -> None:

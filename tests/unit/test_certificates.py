@@ -69,9 +69,9 @@ def test_while_one_authority_takes_another_s_place_the_one_in_use_counts(tmp_pat
     both = tmp_path / "both.pem"
     both.write_bytes(old.authority.read_bytes() + new.authority.read_bytes())
 
-    told = []
+    readings = []
     for files in (old, new):
         MutualTlsFiles(files.certificate, files.key, both)
-        told.append(shown("mtls_authority"))
+        readings.append(shown("mtls_authority"))
 
-    assert told == [end(old.authority), end(new.authority)]
+    assert readings == [end(old.authority), end(new.authority)]

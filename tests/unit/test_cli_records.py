@@ -45,8 +45,8 @@ def test_every_field_that_a_record_can_have_survives_a_round_trip() -> None:
     }
 
     for kind, fields in FIELDS.items():
-        given = {"record": str(kind)} | {name: examples.get(name, f"some {name}") for name in fields}
-        assert json.loads(line_of(kind, parse("line 1", json.dumps(given)).item)) == given
+        record = {"record": str(kind)} | {name: examples.get(name, f"some {name}") for name in fields}
+        assert json.loads(line_of(kind, parse("line 1", json.dumps(record)).item)) == record
 
 
 def test_zero_is_a_value_and_not_an_absence() -> None:

@@ -92,9 +92,9 @@ def test_service_links_of_kubernetes_are_named_as_what_they_are() -> None:
         "SKEIN_MEMORY_PORT_50054_TCP_ADDR": "10.0.0.7",
     }
 
-    (said,) = unknown_settings(links)
+    (problem,) = unknown_settings(links)
 
-    assert said == (
+    assert problem == (
         "SKEIN_MEMORY_PORT and 4 more come from Kubernetes' service links: set enableServiceLinks: false in the"
         " pod's spec."
     )
@@ -113,7 +113,7 @@ def test_every_command_that_serves_refuses_a_name_that_is_no_setting(command: li
 
 
 @pytest.mark.parametrize(
-    ("services", "settings", "said"),
+    ("services", "settings", "message"),
     [
         ("memory", {"SKEIN_POOL_SIZE": "0"}, "SKEIN_POOL_SIZE should be at least 1."),
         ("memory", {"SKEIN_POOL_TIMEOUT_SECONDS": "nan"}, "SKEIN_POOL_TIMEOUT_SECONDS should be a number, not 'nan'."),
@@ -142,10 +142,10 @@ def test_every_command_that_serves_refuses_a_name_that_is_no_setting(command: li
         ("pc2", {"SKEIN_PC2_BASE_PORT": "65530"}, "should be a port from 0 to 65535, not 65536."),
     ],
 )
-def test_what_is_wrong_is_said_in_one_sentence(services: str, settings: dict[str, str], said: str) -> None:
+def test_what_is_wrong_is_said_in_one_sentence(services: str, settings: dict[str, str], message: str) -> None:
     (problem,) = find_problems([services], served(**settings))
 
-    assert said in problem
+    assert message in problem
 
 
 @pytest.mark.parametrize("target", ["dns:///recall:50055", "ipv4:10.0.0.1:50055,10.0.0.2:50055", "ipv6:[::1]:50055"])

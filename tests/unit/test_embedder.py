@@ -132,11 +132,11 @@ def test_a_processor_without_a_faster_form_of_the_weights_gives_the_same_vectors
     monkeypatch.setattr(onnxruntime, "SessionOptions", Unpacked)
     model = MiniLM.load(threads=1)
 
-    result, wanted = (
+    result, expected = (
         np.concatenate([each.vectors(each.tokens([text])) for text in TEXTS[:4]]) for each in (model, MODEL)
     )
 
-    assert float((result * wanted).sum(axis=1).min()) > 0.998
+    assert float((result * expected).sum(axis=1).min()) > 0.998
 
 
 async def test_no_texts_give_no_vectors(embedder: LocalEmbedder) -> None:
@@ -148,8 +148,8 @@ async def test_each_of_many_concurrent_callers_gets_its_own_vectors(embedder: Lo
 
     answers = await asyncio.gather(*map(embedder.embed, texts))
 
-    for asked, answer in zip(texts, answers, strict=True):
-        for text, vector in zip(asked, answer, strict=True):
+    for query_text, answer in zip(texts, answers, strict=True):
+        for text, vector in zip(query_text, answer, strict=True):
             assert float(vector @ (await embedder.embed([text]))[0]) > 0.9999
 
 

@@ -52,8 +52,8 @@ def taken(folder: Path, *pythons: Python, **environment: str) -> str:
     for name in ("rm", "cat"):
         (tools / name).symlink_to(str(shutil.which(name)))
     shutil.copy(SCRIPT, folder)
-    given = {"PATH": f"{home}/bin:{tools}", "HOME": str(home), "TMPDIR": str(folder), **environment}
-    subprocess.run(["/bin/sh", SCRIPT.name], cwd=folder, env=given, capture_output=True, timeout=60, check=False)
+    variables = {"PATH": f"{home}/bin:{tools}", "HOME": str(home), "TMPDIR": str(folder), **environment}
+    subprocess.run(["/bin/sh", SCRIPT.name], cwd=folder, env=variables, capture_output=True, timeout=60, check=False)
     return (folder / "taken").read_text().strip()
 
 

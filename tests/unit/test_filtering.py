@@ -90,9 +90,9 @@ def test_what_it_cannot_read_is_refused_by_its_place(text: str, refusal: type[Ex
     with pytest.raises(refusal) as caught:
         parse(text, "filter.where")
 
-    ((place, said),) = caught.value.violations  # type: ignore[attr-defined]  # Both are refusals.
+    ((place, message),) = caught.value.violations  # type: ignore[attr-defined]  # Both are refusals.
     assert place == "filter.where"
-    assert what in said
+    assert what in message
 
 
 @given(EXPRESSIONS)

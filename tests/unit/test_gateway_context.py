@@ -23,8 +23,8 @@ def memory(item_id: str, text: str, **fields: Any) -> Item:
 
 
 def message(item_id: str, text: str, **fields: Any) -> Item:
-    said = {"kind": ItemKind.MESSAGE, "item_id": item_id, "text": text, "session_id": "s", "by": "user", "at": AT}
-    return Item(**{**said, **fields})
+    values = {"kind": ItemKind.MESSAGE, "item_id": item_id, "text": text, "session_id": "s", "by": "user", "at": AT}
+    return Item(**{**values, **fields})
 
 
 def packed(*items: Item, budget: int = 500, query: str = "", **context_format: Any) -> PackedContext:
@@ -152,9 +152,9 @@ def test_a_longer_text_that_does_not_fit_does_not_take_the_place_of_what_fits() 
 
 
 def test_the_end_of_a_conversation_is_shown_in_whole_although_it_repeats_itself() -> None:
-    said = [message(f"{number}", "Yes, go on.", sequence=number, is_part=True) for number in range(3)]
+    messages = [message(f"{number}", "Yes, go on.", sequence=number, is_part=True) for number in range(3)]
 
-    assert ids(packed(*said)) == ["0", "1", "2"]
+    assert ids(packed(*messages)) == ["0", "1", "2"]
 
 
 def test_what_the_end_of_a_conversation_says_is_not_said_by_a_hit_as_well() -> None:
@@ -228,9 +228,9 @@ def test_a_context_keeps_its_promises(
     assert len(re.findall(r"\[\d+\]", context.text)) == len(numbers)
     # Everything that says something is shown, said by something that is shown, or counted as left out.
     shown = [citation.item.item_id for citation in context.citations]
-    said = [item_id for citation in context.citations for item_id in citation.duplicate_ids]
-    assert len(set(shown + said)) == len(shown + said)
-    assert len(shown) + len(said) + context.omitted_count == sum(bool(item.text.strip()) for item in items)
+    duplicate_ids = [item_id for citation in context.citations for item_id in citation.duplicate_ids]
+    assert len(set(shown + duplicate_ids)) == len(shown + duplicate_ids)
+    assert len(shown) + len(duplicate_ids) + context.omitted_count == sum(bool(item.text.strip()) for item in items)
     # The same again.
     assert pack(items, token_budget=budget, terms=terms_of(query), context_format=context_format) == context
 

@@ -11,14 +11,14 @@ def limit(least: int = 8, most: int = 100) -> AdaptiveLimit:
     return AdaptiveLimit(minimum=least, maximum=most, target_seconds=TARGET)
 
 
-def windows(found: AdaptiveLimit, *delays: float, is_short: bool = True, start: float = 0.0, count: int = 1) -> float:
+def windows(limit: AdaptiveLimit, *delays: float, is_short: bool = True, start: float = 0.0, count: int = 1) -> float:
     """Let windows pass in each of which these delays were seen; return the time after them."""
     at = start
     for _ in range(count):
         at += WINDOW_SECONDS * 1.01
         for delay in delays:
-            found.observe_delay("event loop", delay)
-        found.update(at, is_short=is_short)
+            limit.observe_delay("event loop", delay)
+        limit.update(at, is_short=is_short)
     return at
 
 

@@ -324,8 +324,8 @@ async def test_the_admin_port_has_the_same_limits() -> None:
     async with serve_admin("127.0.0.1", 0, {}, limits(most=2, http_header_seconds=1)) as address:
         flood = [await Client.connect(address, HALF) for _ in range(10)]
 
-        asked = await Client.connect(address)
-        assert await asked.ask(WHOLE.replace(b"/healthz", b"/livez")) == 200
+        admin_client = await Client.connect(address)
+        assert await admin_client.ask(WHOLE.replace(b"/healthz", b"/livez")) == 200
         ends = [await client.end() for client in flood]
 
     assert sum(b" 408 " in end for end in ends) == 1

@@ -40,10 +40,10 @@ def result_of(plan: Any, *answers: list[Any]) -> Any:
 def test_many_new_items_take_one_question_and_one_step_of_writes() -> None:
     plan = PLANNER.put([draft(str(n)) for n in range(600)], NOW)
 
-    asked = next(plan)
+    step = next(plan)
     written = plan.send(nothing_there())
 
-    assert [call.method for call in asked] == ["memories.BatchGetMemories"]
+    assert [call.method for call in step] == ["memories.BatchGetMemories"]
     assert [len(call.request.memories) for call in written] == [500, 101]  # type: ignore[attr-defined]
     with pytest.raises(StopIteration):
         plan.send([memory_pb2.BatchCreateMemoriesResponse()] * 2)
@@ -90,9 +90,9 @@ def result_of_sent(plan: Any, answer: list[Any]) -> Any:
 def test_plans_side_by_side_ask_at_once() -> None:
     plan = run_together([PLANNER.get([((name,), "k", False)], NOW) for name in ("a", "b", "c")])
 
-    asked = next(plan)
+    step = next(plan)
 
-    assert len(asked) == 3
+    assert len(step) == 3
     assert result_of_sent(plan, nothing_there() * 3) == [[None], [None], [None]]
 
 

@@ -84,8 +84,10 @@ async def test_a_busy_caller_costs_few_questions() -> None:
     assert set(tenancy.tokens) == {"signed"}
 
 
-@pytest.mark.parametrize(("rate", "asked"), [(500.0, 60), (100.0, 12), (60.0, 5), (40.0, 4), (1.0, 1), (math.inf, 60)])
-def test_a_slow_caller_fills_up_to_more_where_that_is_little_of_the_allowance(rate: float, asked: int) -> None:
+@pytest.mark.parametrize(
+    ("rate", "requested"), [(500.0, 60), (100.0, 12), (60.0, 5), (40.0, 4), (1.0, 1), (math.inf, 60)]
+)
+def test_a_slow_caller_fills_up_to_more_where_that_is_little_of_the_allowance(rate: float, requested: int) -> None:
     bucket = LeasedBucket()
     assert bucket.lease_size(0.0, 1) == 8
 
@@ -93,18 +95,18 @@ def test_a_slow_caller_fills_up_to_more_where_that_is_little_of_the_allowance(ra
     for _ in range(4):
         bucket.spend()
 
-    assert bucket.lease_size(1.0, 0) == asked
+    assert bucket.lease_size(1.0, 0) == requested
 
 
-@pytest.mark.parametrize(("spent", "now", "asked"), [(3, 1.0, 3), (0, 4.5, 1), (8, 5.0, 8), (3, 5.0, 8)])
-def test_what_lapsed_or_was_not_spent_is_no_reason_to_fill_up_to_more(spent: int, now: float, asked: int) -> None:
+@pytest.mark.parametrize(("spent", "now", "requested"), [(3, 1.0, 3), (0, 4.5, 1), (8, 5.0, 8), (3, 5.0, 8)])
+def test_what_lapsed_or_was_not_spent_is_no_reason_to_fill_up_to_more(spent: int, now: float, requested: int) -> None:
     bucket = LeasedBucket()
     bucket.add_lease(8, rate=500.0, expire_time=5.0, now=0.0)
 
     for _ in range(spent):
         bucket.spend()
 
-    assert bucket.lease_size(now, 1) == asked
+    assert bucket.lease_size(now, 1) == requested
 
 
 @pytest.mark.parametrize(
@@ -284,11 +286,11 @@ async def test_a_small_allowance_is_not_leased_ahead() -> None:
 
 
 async def test_a_cancelled_call_does_not_delay_others() -> None:
-    held: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    answer_allowed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
     tenancy = Tenancy()
 
     async def ask(request: pb.AcquireRateLimitRequest) -> pb.AcquireRateLimitResponse:
-        await held
+        await answer_allowed
         return await tenancy.ask(request)
 
     async with RateLimiter(ask) as limiter:
@@ -296,7 +298,7 @@ async def test_a_cancelled_call_does_not_delay_others() -> None:
         await asyncio.sleep(0)
         first.cancel()
         await asyncio.sleep(0)
-        held.set_result(None)
+        answer_allowed.set_result(None)
         await second
 
     assert first.cancelled()

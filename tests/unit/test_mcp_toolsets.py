@@ -206,10 +206,10 @@ def test_limits_of_the_contract_are_limits_of_the_schema() -> None:
 
 
 def test_the_default_tools_fit_into_a_small_part_of_a_models_context() -> None:
-    told = sum(len(json.dumps(tool.input_schema)) + len(tool.text) for tool in TOOLSETS[DEFAULT])
+    character_count = sum(len(json.dumps(tool.input_schema)) + len(tool.text) for tool in TOOLSETS[DEFAULT])
 
     # Some 5,000 tokens.
-    assert told < 20_000
+    assert character_count < 20_000
 
 
 def test_toolsets_are_named_in_any_order_and_more_than_once() -> None:

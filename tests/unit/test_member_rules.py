@@ -19,8 +19,8 @@ NOW = datetime(2026, 1, 2, tzinfo=UTC)
 
 
 def account(role: str, *permissions: str) -> Caller:
-    held = frozenset(permissions) or ROLE_PERMISSIONS[role]
-    return Caller(principal=f"account:{ANN}", tenant_id=TENANT, permissions=held, account_id=ANN, role=role)
+    granted = frozenset(permissions) or ROLE_PERMISSIONS[role]
+    return Caller(principal=f"account:{ANN}", tenant_id=TENANT, permissions=granted, account_id=ANN, role=role)
 
 
 def key(*permissions: str) -> Caller:

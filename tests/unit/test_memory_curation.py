@@ -23,10 +23,10 @@ AT = datetime(2026, 3, 5, 14, 30, tzinfo=UTC)
 DAY = timedelta(days=1)
 
 
-def memory(number: int = 1, **said: Any) -> Memory:
+def memory(number: int = 1, **fields: Any) -> Memory:
     return Memory(
         memory_id=UUID(int=number),
-        draft=memories_convert.draft(pb.Memory(**{"content": "x", **said}), at=AT, max_content=100_000),
+        draft=memories_convert.draft(pb.Memory(**{"content": "x", **fields}), at=AT, max_content=100_000),
         revision=1,
         update_time=AT,
         record_time=AT,

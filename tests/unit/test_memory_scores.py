@@ -38,9 +38,9 @@ WORDS = st.lists(
 )
 
 
-def memory(**said: Any) -> Memory:
-    days = said.pop("days", 0.0)
-    draft = memories_convert.draft(pb.Memory(**{"content": "x", **said}), at=AT, max_content=100_000)
+def memory(**fields: Any) -> Memory:
+    days = fields.pop("days", 0.0)
+    draft = memories_convert.draft(pb.Memory(**{"content": "x", **fields}), at=AT, max_content=100_000)
     changed = AT - timedelta(days=days)
     return Memory(
         memory_id=UUID(int=1),
@@ -267,11 +267,13 @@ def test_the_weighted_formula_reads_metadata_and_is_neutral_without() -> None:
     one = memory(importance=1.0)
 
     plain = {term.name: term.value for term in explain(one, ScoreInputs(), formula="weighted", at=AT).importance}
-    told = replace(
+    with_metadata = replace(
         one,
         draft=replace(one.draft, metadata='{"relevance": 0.2, "emotional": 1, "context": 7, "interaction": true}'),
     )
-    given_ = {term.name: term.value for term in explain(told, ScoreInputs(), formula="weighted", at=AT).importance}
+    given_ = {
+        term.name: term.value for term in explain(with_metadata, ScoreInputs(), formula="weighted", at=AT).importance
+    }
 
     assert plain == pytest.approx(
         {"recency": 0.25, "frequency": 0, "relevance": 0.25, "emotional": 0.075, "context": 0.05, "interaction": 0.025}

@@ -124,9 +124,9 @@ async def test_an_endpoint_may_name_a_time_instead(endpoint: EmbeddingServer) ->
     assert 0.4 < pauses.seconds[0] <= 5.0
 
 
-@pytest.mark.parametrize("said", [b"soon", b"-1", b"", b"1e9", b"Mon, 99 Foo"])
-async def test_a_time_that_is_none_is_passed_over(endpoint: EmbeddingServer, said: bytes) -> None:
-    endpoint.answers = [Answer(b"503 Busy", b"retry-after: %s\r\n" % said)]
+@pytest.mark.parametrize("header", [b"soon", b"-1", b"", b"1e9", b"Mon, 99 Foo"])
+async def test_a_time_that_is_none_is_passed_over(endpoint: EmbeddingServer, header: bytes) -> None:
+    endpoint.answers = [Answer(b"503 Busy", b"retry-after: %s\r\n" % header)]
 
     assert len(await made(endpoint).embed(["tea"])) == 1
 

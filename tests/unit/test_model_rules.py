@@ -117,12 +117,12 @@ async def test_the_registry_is_believed_for_some_time_and_read_anew_when_it_was_
 
 
 @given(st.lists(st.tuples(st.integers(0, 4), st.text(max_size=3)), max_size=60))
-def test_of_what_was_asked_lately_a_bounded_number_is_kept_once_each(asked: list[tuple[int, str]]) -> None:
+def test_of_what_was_asked_lately_a_bounded_number_is_kept_once_each(queries: list[tuple[int, str]]) -> None:
     recent = RecentQueries(max_tenants=2, max_queries=3)
-    for tenant, text in asked:
+    for tenant, text in queries:
         recent.add(UUID(int=tenant), text)
 
-    last = list(dict.fromkeys(UUID(int=tenant) for tenant, text in reversed(asked) if text))[:2]
+    last = list(dict.fromkeys(UUID(int=tenant) for tenant, text in reversed(queries) if text))[:2]
     assert recent.tenants() == last
     for tenant_id in last:
         kept = recent.queries(tenant_id, 3)

@@ -20,7 +20,7 @@ def read(path: Path, text: str) -> list[tuple[str, Any]]:
 
 
 @pytest.mark.parametrize(
-    ("text", "found"),
+    ("text", "expected"),
     [
         ("[]", []),
         ("{}", []),
@@ -33,8 +33,8 @@ def read(path: Path, text: str) -> list[tuple[str, Any]]:
         ('\ufeff[{"id": 1}]', [("", {"id": 1})]),
     ],
 )
-def test_a_document_is_read_entry_by_entry(tmp_path: Path, text: str, found: list[tuple[str, Any]]) -> None:
-    assert read(tmp_path / "document", text) == found
+def test_a_document_is_read_entry_by_entry(tmp_path: Path, text: str, expected: list[tuple[str, Any]]) -> None:
+    assert read(tmp_path / "document", text) == expected
 
 
 def test_entries_may_be_longer_than_what_is_read_at_once(tmp_path: Path) -> None:

@@ -25,13 +25,13 @@ LOOPBACK = "http://127.0.0.1/back"
 CLIENT_ID = UUID(int=5)
 
 
-def client(**said: Any) -> Client:
-    metadata = {"redirect_uris": [BACK], "token_endpoint_auth_method": "none", **said}
+def client(**fields: Any) -> Client:
+    metadata = {"redirect_uris": [BACK], "token_endpoint_auth_method": "none", **fields}
     return clients.from_metadata(metadata, frozenset({"cursor"}), AT, client_id=str(CLIENT_ID))
 
 
 @pytest.mark.parametrize(
-    "asked",
+    "uri",
     [
         "https://app.example/Back?for=skein",
         "https://APP.example/back?for=skein",
@@ -56,19 +56,19 @@ def client(**said: Any) -> Client:
         "https://app.example\\back?for=skein",
     ],
 )
-def test_a_redirect_that_is_nearly_the_registered_one_is_another(asked: str) -> None:
-    assert not matches(BACK, asked)
-    assert client().redirect(asked) is None
+def test_a_redirect_that_is_nearly_the_registered_one_is_another(uri: str) -> None:
+    assert not matches(BACK, uri)
+    assert client().redirect(uri) is None
 
 
-@pytest.mark.parametrize("asked", [LOOPBACK, "http://127.0.0.1:1/back", "http://127.0.0.1:65535/back"])
-def test_a_loopback_redirect_may_have_any_port(asked: str) -> None:
-    assert client(redirect_uris=[LOOPBACK]).redirect(asked) == asked
-    assert matches("http://127.0.0.1:8000/back", asked)
+@pytest.mark.parametrize("uri", [LOOPBACK, "http://127.0.0.1:1/back", "http://127.0.0.1:65535/back"])
+def test_a_loopback_redirect_may_have_any_port(uri: str) -> None:
+    assert client(redirect_uris=[LOOPBACK]).redirect(uri) == uri
+    assert matches("http://127.0.0.1:8000/back", uri)
 
 
 @pytest.mark.parametrize(
-    "asked",
+    "uri",
     [
         "http://localhost/back",
         "http://[::1]/back",
@@ -90,8 +90,8 @@ def test_a_loopback_redirect_may_have_any_port(asked: str) -> None:
         "http://127.1/back",
     ],
 )
-def test_only_the_port_of_a_loopback_redirect_may_differ(asked: str) -> None:
-    assert not matches(LOOPBACK, asked)
+def test_only_the_port_of_a_loopback_redirect_may_differ(uri: str) -> None:
+    assert not matches(LOOPBACK, uri)
 
 
 def test_an_https_redirect_to_this_device_keeps_its_port() -> None:
@@ -181,7 +181,7 @@ def test_a_client_that_says_little_gets_the_defaults_of_rfc_7591() -> None:
 
 
 @pytest.mark.parametrize(
-    "said",
+    "fields",
     [
         {"grant_types": ["implicit"]},
         {"grant_types": ["refresh_token"]},
@@ -202,9 +202,9 @@ def test_a_client_that_says_little_gets_the_defaults_of_rfc_7591() -> None:
         {"software_id": "a\x00b"},
     ],
 )
-def test_what_a_client_says_of_itself_must_make_sense(said: dict[str, Any]) -> None:
+def test_what_a_client_says_of_itself_must_make_sense(fields: dict[str, Any]) -> None:
     with pytest.raises(InvalidClientMetadata):
-        client(**said)
+        client(**fields)
 
 
 def test_a_client_with_codes_needs_a_redirect_and_a_device_none() -> None:
@@ -220,9 +220,9 @@ def test_a_client_asks_for_what_it_registered_and_no_more() -> None:
     assert result.scope == "memory.read openid"
     assert result.scopes("") == {"memory.read", "openid"}
     assert result.scopes("memory.read offline_access") == {"memory.read"}
-    for asked in ("memory.write", "unheard.of", "account", "operator"):
+    for scope in ("memory.write", "unheard.of", "account", "operator"):
         with pytest.raises(InvalidScope):
-            result.scopes(asked)
+            result.scopes(scope)
 
 
 @pytest.mark.parametrize("scope", ["account", "operator", "system", "tenant.create"])

@@ -36,8 +36,8 @@ def texts(document: dict[str, Any]) -> int:
     st.integers(min_value=0, max_value=200),
     st.text(max_size=100),
 )
-def test_the_budget_is_honoured_exactly(said: list[tuple[str, str]], max_tokens: int, earlier: str) -> None:
-    newest_first = [message(content, kind) for content, kind in said]
+def test_the_budget_is_honoured_exactly(turns: list[tuple[str, str]], max_tokens: int, earlier: str) -> None:
+    newest_first = [message(content, kind) for content, kind in turns]
 
     context = context_of(newest_first, max_tokens=max_tokens, earlier=earlier)
 
@@ -46,12 +46,12 @@ def test_the_budget_is_honoured_exactly(said: list[tuple[str, str]], max_tokens:
 
 
 @given(st.lists(st.tuples(st.text(min_size=1, max_size=60), st.sampled_from(TYPES)), max_size=30))
-def test_what_has_room_is_told_whole_in_order(said: list[tuple[str, str]]) -> None:
-    newest_first = [message(content, kind) for content, kind in said]
+def test_what_has_room_is_told_whole_in_order(turns: list[tuple[str, str]]) -> None:
+    newest_first = [message(content, kind) for content, kind in turns]
 
     context = context_of(newest_first, max_tokens=10_000, earlier="not told")
 
-    assert [line.content for line in context.lines] == [content for content, _ in reversed(said)]
+    assert [line.content for line in context.lines] == [content for content, _ in reversed(turns)]
     assert context.earlier == ""
 
 
@@ -91,7 +91,7 @@ def test_a_message_without_words_takes_no_room() -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "session_id"),
+    ("fields", "session_id"),
     [
         ({"session_id": "s"}, "s"),
         ({"session_id": "s", "user_id": "ana", "project": "boat"}, "s"),
@@ -101,8 +101,10 @@ def test_a_message_without_words_takes_no_room() -> None:
         ({"session_id": None, "user_id": "ana", "project": None}, "ana_2026-01-02"),
     ],
 )
-def test_a_session_is_named_by_itself_or_by_person_and_project_or_day(said: dict[str, object], session_id: str) -> None:
-    assert session_of(said, AT) == session_id
+def test_a_session_is_named_by_itself_or_by_person_and_project_or_day(
+    fields: dict[str, object], session_id: str
+) -> None:
+    assert session_of(fields, AT) == session_id
 
 
 def test_days_are_those_of_utc() -> None:
@@ -112,7 +114,7 @@ def test_days_are_those_of_utc() -> None:
     assert session_of({"user_id": "ana"}, there) == "ana_2026-01-02"
 
 
-@pytest.mark.parametrize("said", [{}, {"project": "boat"}, {"user_id": " "}, {"user_id": 5}, {"session_id": ["s"]}])
-def test_a_session_without_a_name_is_refused(said: dict[str, object]) -> None:
+@pytest.mark.parametrize("fields", [{}, {"project": "boat"}, {"user_id": " "}, {"user_id": 5}, {"session_id": ["s"]}])
+def test_a_session_without_a_name_is_refused(fields: dict[str, object]) -> None:
     with pytest.raises(RequestError):
-        session_of(said, AT)
+        session_of(fields, AT)

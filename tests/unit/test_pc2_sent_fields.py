@@ -69,14 +69,14 @@ def test_whatever_the_decay_manager_changes_is_told_so(more: dict[str, Any], fre
     changed = {"freshness_score": freshness, "type": "long_term", **more}
 
     item = {**decay.memory_item(memory, AT), **changed}
-    said = {**decay.message_item(message, AT), **changed, "content": "in short"}
+    changed_item = {**decay.message_item(message, AT), **changed, "content": "in short"}
     decay.change_memory(memory, item, AT)
-    decay.change_message(message, said, AT)
+    decay.change_message(message, changed_item, AT)
 
     assert decay.memory_item(memory, AT) == item
-    assert decay.message_item(message, AT) == said
+    assert decay.message_item(message, AT) == changed_item
     assert not decay.change_memory(memory, item, AT)
-    assert not decay.change_message(message, said, AT)
+    assert not decay.change_message(message, changed_item, AT)
     assert (memory.type, message.content) == ("note", "said")
 
 

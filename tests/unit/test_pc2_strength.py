@@ -128,9 +128,9 @@ def test_what_has_no_strength_is_as_good_as_new() -> None:
 
 
 def test_no_other_system_knows_the_future() -> None:
-    told = records.given_strength({"strength": 1e300, "last_accessed": "2099-01-01T00:00:00Z"}, AT)
+    strength = records.given_strength({"strength": 1e300, "last_accessed": "2099-01-01T00:00:00Z"}, AT)
 
-    assert (told.value, told.last_accessed) == (MOST, AT)
+    assert (strength.value, strength.last_accessed) == (MOST, AT)
     assert records.given_strength({"strength": -1}, AT).value == 0
     assert records.given_strength({"strength": 10**400}, AT).value == MOST
     assert records.given_strength({}, AT) == Strength(last_accessed=AT)

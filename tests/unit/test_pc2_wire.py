@@ -87,10 +87,11 @@ def test_content_without_a_text_is_kept_when_it_says_something() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "type_"), [("user_preference", "user_preference"), ("User-Preference", "user_preference"), ("a b", "a_b")]
+    ("type_name", "type_"),
+    [("user_preference", "user_preference"), ("User-Preference", "user_preference"), ("a b", "a_b")],
 )
-def test_a_type_is_written_as_skein_writes_types(given: str, type_: str) -> None:
-    assert memory(memory_type=given).type == type_
+def test_a_type_is_written_as_skein_writes_types(type_name: str, type_: str) -> None:
+    assert memory(memory_type=type_name).type == type_
 
 
 def test_tags_are_kept_once_each_in_order() -> None:
@@ -223,10 +224,10 @@ def test_a_refusal_is_said_in_the_protocols_codes(refusal: refusals.RpcError, co
         refusal.code, aio.Metadata(), aio.Metadata(*status_metadata(status)), details=status.message
     )
 
-    said = to_request_error(error, transient="search_error")
+    request_error = to_request_error(error, transient="search_error")
 
-    assert (said.code, said.message) == (code, refusal.message)
-    assert said.details["reason"] == refusal.reason
+    assert (request_error.code, request_error.message) == (code, refusal.message)
+    assert request_error.details["reason"] == refusal.reason
 
 
 def test_a_transports_own_words_are_not_passed_on() -> None:
@@ -234,10 +235,10 @@ def test_a_transports_own_words_are_not_passed_on() -> None:
         grpc.StatusCode.UNAVAILABLE, aio.Metadata(), aio.Metadata(), details="failed to connect to 10.1.2.3:50050"
     )
 
-    said = to_request_error(error, transient="storage_error")
+    request_error = to_request_error(error, transient="storage_error")
 
-    assert said.code == "storage_error"
-    assert "10.1.2.3" not in said.message
+    assert request_error.code == "storage_error"
+    assert "10.1.2.3" not in request_error.message
 
 
 @pytest.mark.parametrize(

@@ -59,7 +59,7 @@ def test_an_object_that_is_stored_survives_what_wraps_it() -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "name"),
+    ("value", "name"),
     [
         ("fact", "fact"),
         (" User-Preference ", "user_preference"),
@@ -68,22 +68,22 @@ def test_an_object_that_is_stored_survives_what_wraps_it() -> None:
         ("", "note"),
     ],
 )
-def test_a_type_is_a_name(said: object, name: str) -> None:
-    assert record_values.type_name(said) == name
+def test_a_type_is_a_name(value: object, name: str) -> None:
+    assert record_values.type_name(value) == name
 
 
-@pytest.mark.parametrize("said", ["!", "1st", "x" * 65, 5, [], "お茶"])
-def test_what_is_no_name_is_no_type(said: object) -> None:
+@pytest.mark.parametrize("value", ["!", "1st", "x" * 65, 5, [], "お茶"])
+def test_what_is_no_name_is_no_type(value: object) -> None:
     with pytest.raises(RequestError):
-        record_values.type_name(said)
+        record_values.type_name(value)
 
 
-@pytest.mark.parametrize("said", ["HIGH", "MEDIUM", "LOW"])
-def test_a_priority_comes_back_as_it_was(said: str) -> None:
+@pytest.mark.parametrize("value", ["HIGH", "MEDIUM", "LOW"])
+def test_a_priority_comes_back_as_it_was(value: str) -> None:
     assert (
-        record_values.priority(record_values.importance(said))
-        == record_values.priority(record_values.importance(said.lower()))
-        == said
+        record_values.priority(record_values.importance(value))
+        == record_values.priority(record_values.importance(value.lower()))
+        == value
     )
 
 

@@ -29,8 +29,8 @@ def memory(content: str = "x", **fields: Any) -> Memory:
     return arriving.draft
 
 
-def arrivals(*given: ImportLine | ImportProblem) -> list[ImportItem]:
-    result = parse_import(given, at=AT, by="test", max_content=100)
+def arrivals(*lines: ImportLine | ImportProblem) -> list[ImportItem]:
+    result = parse_import(lines, at=AT, by="test", max_content=100)
     assert result.errors == []
     return [item for items in result.items.values() for item in items]
 

@@ -519,17 +519,17 @@ async def test_a_wheel_that_the_servers_user_cannot_reach_is_copied(
 
 @NEEDS_ROOT
 async def test_below_a_closed_folder_roots_data_lies_elsewhere_and_is_found_again(closed_folder: Path) -> None:
-    asked = closed_folder / "clone" / "data"
+    requested = closed_folder / "clone" / "data"
     try:
-        async with running_server(asked) as server:
+        async with running_server(requested) as server:
             await ask(server, "CREATE TABLE kept AS SELECT 7 AS n")
-            assert asked.is_symlink()
-            assert server.data_dir == asked.resolve()
+            assert requested.is_symlink()
+            assert server.data_dir == requested.resolve()
 
-        async with running_server(asked) as server:
+        async with running_server(requested) as server:
             assert await ask(server, "SELECT n FROM kept") == 7
     finally:
-        delete_data_dir(asked)
+        delete_data_dir(requested)
 
     assert not server.data_dir.exists()
 
@@ -552,16 +552,16 @@ async def test_a_renamed_clone_keeps_its_data_and_a_new_one_at_the_old_path_star
 
 @NEEDS_ROOT
 async def test_a_link_to_data_that_is_gone_does_not_start_empty(closed_folder: Path) -> None:
-    asked = closed_folder / "data"
-    async with running_server(asked) as server:
+    requested = closed_folder / "data"
+    async with running_server(requested) as server:
         pass
     shutil.rmtree(server.data_dir)
 
     with pytest.raises(DataDirUnusable, match="which is gone"):
-        async with running_server(asked):
+        async with running_server(requested):
             pass
 
-    delete_data_dir(asked)
+    delete_data_dir(requested)
 
 
 @NEEDS_ROOT

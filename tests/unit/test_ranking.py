@@ -23,15 +23,15 @@ NOON = datetime(2023, 5, 7, 12, tzinfo=UTC)
 IN_MAY = QueryCues(dates=(DateRange(first=date(2023, 5, 1), last=date(2023, 5, 31)),))
 
 
-def rank(candidates: Iterable[Candidate], **asked: Any) -> list[RankedItem]:
-    return ranking.rank(Candidates.of(candidates), **asked)
+def rank(candidates: Iterable[Candidate], **options: Any) -> list[RankedItem]:
+    return ranking.rank(Candidates.of(candidates), **options)
 
 
 def candidate(number: int, similarity: float | None = None, bm25: float = 0.0) -> Candidate:
     return Candidate(item_id=UUID(int=number), kind="memory", similarity=similarity, bm25=bm25)
 
 
-def turn(number: int, *, after: int | None = None, **said: object) -> Candidate:
+def turn(number: int, *, after: int | None = None, **fields: object) -> Candidate:
     """One of a conversation, with every measure there can be."""
     plain = Candidate(
         item_id=UUID(int=number),
@@ -43,7 +43,7 @@ def turn(number: int, *, after: int | None = None, **said: object) -> Candidate:
         previous=None if after is None else UUID(int=after),
         create_time=NOON,
     )
-    return plain._replace(**said)  # type: ignore[arg-type]  # the fields of a candidate
+    return plain._replace(**fields)  # type: ignore[arg-type]  # the fields of a candidate
 
 
 def parts(ranked: RankedItem) -> dict[str, float]:
@@ -224,8 +224,8 @@ def test_a_score_does_not_depend_on_candidates_that_are_no_neighbours() -> None:
 
 
 def test_only_signals_that_the_query_asks_have_a_part_and_the_others_make_room() -> None:
-    def shares(**asked: object) -> dict[str, float]:
-        arguments = {"dense": True, "max_bm25": BOUND, "limit": 1, "terms": TERMS} | asked
+    def shares(**options: object) -> dict[str, float]:
+        arguments = {"dense": True, "max_bm25": BOUND, "limit": 1, "terms": TERMS} | options
         (best,) = rank([turn(1)], **arguments)
         return {part.signal: part.weight for part in best.components}
 
@@ -287,16 +287,16 @@ def test_words_that_neighbours_say_count_less_the_farther_they_stand() -> None:
 
 
 def test_words_before_and_after_count_together_with_an_items_own() -> None:
-    asked = turn(1, frequencies=(1.0, 0.0, 0.0))
-    told = turn(2, after=1, frequencies=(0.0, 1.0, 0.0), bm25=2.0)
+    question = turn(1, frequencies=(1.0, 0.0, 0.0))
+    reply = turn(2, after=1, frequencies=(0.0, 1.0, 0.0), bm25=2.0)
     added = turn(3, after=2, frequencies=(0.0, 0.0, 1.0))
 
-    best = rank([asked, told, added], dense=True, max_bm25=BOUND, limit=3, terms=TERMS)
+    best = rank([question, reply, added], dense=True, max_bm25=BOUND, limit=3, terms=TERMS)
 
     # BM25 of half an occurrence of the first and the third, one of the second, in 20 of 25 words.
     free = 1.2 * (0.25 + 0.75 * 20 / 25)
     expected = 2.2 * ((3 + 1) * 0.5 / (0.5 + free) + 2 * 1 / (1 + free))
-    (middle,) = [ranked for ranked in best if ranked.item_id == told.item_id]
+    (middle,) = [ranked for ranked in best if ranked.item_id == reply.item_id]
     assert {part.signal: part.raw for part in middle.components}["lexical"] == pytest.approx(expected)
 
 
@@ -337,12 +337,12 @@ def test_a_question_and_a_phrase_count_less_than_what_says_something() -> None:
 
 
 def test_who_asks_when_prefers_what_tells_of_a_time() -> None:
-    told = [turn(1), turn(2, mentions_time=True)]
+    turns = [turn(1), turn(2, mentions_time=True)]
 
-    asked = rank(told, dense=True, max_bm25=BOUND, limit=2, terms=TERMS, cues=QueryCues(asks_for_time=True))
-    otherwise = rank(told, dense=True, max_bm25=BOUND, limit=2, terms=TERMS)
+    ranked = rank(turns, dense=True, max_bm25=BOUND, limit=2, terms=TERMS, cues=QueryCues(asks_for_time=True))
+    otherwise = rank(turns, dense=True, max_bm25=BOUND, limit=2, terms=TERMS)
 
-    assert in_order(asked) == [2, 1]
+    assert in_order(ranked) == [2, 1]
     assert in_order(otherwise) == [1, 2]
 
 
@@ -469,10 +469,10 @@ def test_by_words_alone_the_score_is_the_share_of_the_bound_and_equal_ones_are_o
 
 
 def test_a_hit_has_words_when_it_contains_a_term_itself_and_says_nothing_of_it_without_terms() -> None:
-    said = [turn(1), turn(2, after=1, bm25=2.0, frequencies=(1.0, 0.0, 0.0))]
+    turns = [turn(1), turn(2, after=1, bm25=2.0, frequencies=(1.0, 0.0, 0.0))]
 
-    with_terms = rank(said, dense=True, max_bm25=BOUND, limit=5, terms=TERMS)
-    without = rank(said, dense=True, max_bm25=0.0, limit=5)
+    with_terms = rank(turns, dense=True, max_bm25=BOUND, limit=5, terms=TERMS)
+    without = rank(turns, dense=True, max_bm25=0.0, limit=5)
 
     assert {one.item_id.int: one.has_words for one in with_terms} == {1: False, 2: True}
     assert {one.has_words for one in without} == {None}

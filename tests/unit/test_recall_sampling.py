@@ -38,8 +38,8 @@ def test_of_nothing_nothing_is_missing() -> None:
 
 
 @given(st.permutations(IDS), st.integers(0, 29), st.integers(1, 20))
-def test_a_verdict_is_bounded(order: list[UUID], found: int, limit: int) -> None:
-    verdict = SampleResult.of(tuple(order[:found]), NEAREST, limit)
+def test_a_verdict_is_bounded(order: list[UUID], true_count: int, limit: int) -> None:
+    verdict = SampleResult.of(tuple(order[:true_count]), NEAREST, limit)
 
     assert 0 <= verdict.recall <= 1
     assert 0 <= verdict.shortfall <= limit

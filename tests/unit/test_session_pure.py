@@ -176,9 +176,9 @@ def test_a_summary_is_short_the_same_each_time_and_made_of_what_was_said(turns: 
 
     assert len(summary) <= most
     assert summary == summarize(turns, max_characters=most)
-    said = " ".join(f"{turn.speaker}: {' '.join(turn.text.split())}" for turn in turns)
+    transcript = " ".join(f"{turn.speaker}: {' '.join(turn.text.split())}" for turn in turns)
     for word in summary.split():
-        assert word in said
+        assert word in transcript
 
 
 @given(turns=TURNS)

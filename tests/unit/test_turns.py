@@ -195,11 +195,11 @@ def test_who_was_away_saved_nothing_up_and_owes_nothing() -> None:
 
 def test_the_operator_goes_first_and_still_leaves_room() -> None:
     server = turns(calls=8)
-    held = [server.enqueue("one", at=0.0) for _ in range(8)]
+    running = [server.enqueue("one", at=0.0) for _ in range(8)]
     theirs = [server.enqueue("two", at=0.0) for _ in range(8)]
     ours = [server.enqueue("operators", at=0.1, first=True) for _ in range(8)]
 
-    for turn in held:
+    for turn in running:
         server.finish(turn, 0.2)
 
     assert [turn.state for turn in ours].count(CallState.RUNNING) == 6

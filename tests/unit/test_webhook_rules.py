@@ -97,12 +97,12 @@ def test_a_webhook_for_what_never_happens_is_refused() -> None:
     with pytest.raises(EventTypeUnknown) as caught:
         draft(event_types=["memory_created", "memory_crated"])
 
-    ((field, said),) = caught.value.violations
+    ((field, error_text),) = caught.value.violations
     assert field == "event_types"
-    assert said.startswith("'memory_crated' never happens")
+    assert error_text.startswith("'memory_crated' never happens")
     # The message names the events that do happen.
-    assert all(name in said for name in EVENT_TYPES)
-    assert len(said) < 1000
+    assert all(name in error_text for name in EVENT_TYPES)
+    assert len(error_text) < 1000
 
 
 def test_a_webhook_with_a_condition_that_cannot_be_read_is_refused() -> None:

@@ -61,21 +61,23 @@ async def test_a_round_without_rests_asks_every_tenant_every_time() -> None:
 
 
 async def test_one_job_does_rounds_until_its_turn_is_over() -> None:
-    asked = await ScriptedCluster().rounds(1, max_backoff_seconds=0.0, seconds=0.01, pause_factor=0.0, turn_seconds=0.2)
+    rounds = await ScriptedCluster().rounds(
+        1, max_backoff_seconds=0.0, seconds=0.01, pause_factor=0.0, turn_seconds=0.2
+    )
 
-    assert len(asked) > 2 * len(TENANTS)
+    assert len(rounds) > 2 * len(TENANTS)
 
 
 async def test_a_job_whose_pause_is_longer_than_its_turn_does_one_round() -> None:
-    asked = await ScriptedCluster().rounds(1, max_backoff_seconds=0.0, seconds=60.0, turn_seconds=30.0)
+    rounds = await ScriptedCluster().rounds(1, max_backoff_seconds=0.0, seconds=60.0, turn_seconds=30.0)
 
-    assert asked == [*TENANTS]
+    assert rounds == [*TENANTS]
 
 
 async def test_a_job_that_is_to_leave_off_leaves_its_pause() -> None:
     played, stop = ScriptedCluster(), asyncio.Event()
 
-    asked = await played.rounds(
+    rounds = await played.rounds(
         1,
         max_backoff_seconds=0.0,
         seconds=600.0,
@@ -84,7 +86,7 @@ async def test_a_job_that_is_to_leave_off_leaves_its_pause() -> None:
         on_end=lambda *_: asyncio.get_running_loop().call_soon(stop.set),
     )
 
-    assert asked == [*TENANTS]
+    assert rounds == [*TENANTS]
 
 
 async def test_what_tenants_answer_is_noted_and_told_at_the_end_of_a_round() -> None:
