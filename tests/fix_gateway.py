@@ -80,7 +80,7 @@ _PLAYABLE: dict[str, tuple[str, Callable[[Any, Any], None], type]] = {
 class Gateway(Stubs):
     """A gateway of the test's own, called with a tenant's key."""
 
-    played: ScriptedServices
+    scripted: ScriptedServices
     host: Host
     tenant: Tenant
 
@@ -96,8 +96,8 @@ async def gateway_before(
 ) -> AsyncIterator[Gateway]:
     """Run a gateway whose services follow `scripts` (method name to what it does)."""
     environment = {**cluster.environment, **settings}
-    played = ScriptedServices(scripts)
-    services = [played.service(_PLAYABLE[name][0], name, *_PLAYABLE[name][1:]) for name in scripts]
+    scripted = ScriptedServices(scripts)
+    services = [scripted.service(_PLAYABLE[name][0], name, *_PLAYABLE[name][1:]) for name in scripts]
     own = {service.name: "127.0.0.1:0" for service in services}
     host = Host(
         settings=ProcessSettings.read(environment),
@@ -115,7 +115,7 @@ async def gateway_before(
             await running_services.wait_ready(60)
             async with aio.insecure_channel(host.addresses["gateway"]) as channel:
                 stubs = Stubs.of(channel, tenant.api_key)
-                yield Gateway(channel=stubs.channel, played=played, host=host, tenant=tenant)
+                yield Gateway(channel=stubs.channel, scripted=scripted, host=host, tenant=tenant)
     finally:
         # The cluster's own services of these names are still ready; in one process they share the gauge.
         for service in (*services, SERVICE):

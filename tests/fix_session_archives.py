@@ -35,11 +35,11 @@ class Sessions:
 
     stub: rpc.SessionServiceAsyncStub
 
-    async def hide(self, session_id: str = "s", *said: dict[str, Any], **session: Any) -> list[pb.Message]:
+    async def hide(self, session_id: str = "s", *turns: dict[str, Any], **session: Any) -> list[pb.Message]:
         """Open a session, let something be said in it, and hide it; return its messages."""
         opened = pb.Session(session_id=session_id, **session)
         await self.stub.CreateSession(pb.CreateSessionRequest(session=opened))
-        messages = [json_format.ParseDict(message, pb.Message()) for message in said or SAID]
+        messages = [json_format.ParseDict(message, pb.Message()) for message in turns or SAID]
         await self.stub.AppendMessages(pb.AppendMessagesRequest(session_id=session_id, messages=messages))
         await self.stub.HideSession(pb.HideSessionRequest(session_id=session_id))
         return await self.listed(session_id)

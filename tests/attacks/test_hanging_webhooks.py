@@ -51,13 +51,13 @@ class Receiver:
     answer: bytes = b"204 No Content"
     origin: str = ""
     open: int = 0
-    asked: int = 0
+    request_count: int = 0
     changed: asyncio.Condition = field(default_factory=asyncio.Condition)
 
     async def take(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         async with self.changed:
             self.open += 1
-            self.asked += 1
+            self.request_count += 1
             self.changed.notify_all()
         try:
             if self.hangs:
@@ -76,7 +76,7 @@ class Receiver:
 
     async def wait_asked(self, count: int) -> None:
         async with self.changed:
-            await self.changed.wait_for(lambda: self.asked >= count)
+            await self.changed.wait_for(lambda: self.request_count >= count)
 
 
 @asynccontextmanager
@@ -164,9 +164,9 @@ async def test_others_are_told_while_every_webhook_of_other_tenants_hangs(memory
             history = history_pb2_grpc.HistoryServiceStub(channel)
             busy = await history.TestWebhook(pb.TestWebhookRequest(webhook_id=webhook_ids[0]))
 
-        assert (answer.delivered_count, good.asked) == (1, 1)
-        assert one.open == one.asked
-        assert another.open == another.asked
+        assert (answer.delivered_count, good.request_count) == (1, 1)
+        assert one.open == one.request_count
+        assert another.open == another.request_count
         assert one.open + another.open <= SLOTS_OF_TENANT * TENANTS
         assert max(one.open, another.open) <= SLOTS_OF_DESTINATION * TENANTS
         assert busy == pb.TestWebhookResponse(error="busy")
@@ -201,13 +201,13 @@ async def test_a_destination_that_fails_is_left_alone_until_one_delivery_finds_i
         (webhook_id, _) = await create_webhooks(memory_server, failing.origin, failing.origin)
         await remember(memory_server, 10)
         first = await deliver(memory_server)
-        request_count, paused = failing.asked, await read(memory_server, webhook_id)
+        request_count, paused = failing.request_count, await read(memory_server, webhook_id)
         again = await deliver(memory_server)
-        asked_again = failing.asked
+        asked_again = failing.request_count
         await let_pause_pass(memory_server)
         result = await read(memory_server, webhook_id)
         probe = await deliver(memory_server)
-        asked_by_probe, probed = failing.asked - asked_again, await read(memory_server, webhook_id)
+        asked_by_probe, probed = failing.request_count - asked_again, await read(memory_server, webhook_id)
         failing.answer = b"204 No Content"
         await let_pause_pass(memory_server)
         last = await deliver(memory_server)
@@ -260,8 +260,8 @@ async def test_another_address_and_a_retry_by_hand_end_the_pause(memory_server: 
         await let_pause_pass(memory_server)
         last = await deliver(memory_server)
 
-        assert (probe.failed_count, failing.asked) == (1, failed_count + 1)
-        assert (last.delivered_count, good.asked) == (5, 5)
+        assert (probe.failed_count, failing.request_count) == (1, failed_count + 1)
+        assert (last.delivered_count, good.request_count) == (5, 5)
 
 
 async def test_a_process_that_stops_gives_back_what_hangs(memory_server: MemoryServer) -> None:

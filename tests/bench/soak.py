@@ -213,13 +213,15 @@ def _judged(samples: Sequence[Sample], load: Load, out: Console) -> bool:
     out.print(made)
     calls, errors = load.calls.total(), load.errors.total()
     out.print("Calls: " + ", ".join(f"{count:,} {name}" for name, count in load.calls.most_common()) + ".")
-    out.print(f"Heard on streams: {load.heard:,}; told to the webhook: {load.receiver.told:,}.")
+    out.print(f"Heard on streams: {load.event_count:,}; told to the webhook: {load.receiver.delivery_count:,}.")
     kinds = ", ".join(f"{count} {name}" for name, count in load.errors.most_common())
     out.print(f"Errors: {kinds or 'none'}.")
     if errors > max(2.0, _ERROR_SHARE * calls):
         failures.append("errors")
     failures += [f"no {name}" for name in load.kinds if not load.calls[name]]
-    failures += [name for name, count in (("streams", load.heard), ("webhooks", load.receiver.told)) if not count]
+    failures += [
+        name for name, count in (("streams", load.event_count), ("webhooks", load.receiver.delivery_count)) if not count
+    ]
     out.print(
         f"FAIL: {', '.join(failures)}." if failures else f"PASS: {calls:,} calls, and nothing grew beyond its bound."
     )

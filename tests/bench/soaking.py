@@ -43,7 +43,7 @@ class Receiver:
     """A receiver of webhooks."""
 
     def __init__(self) -> None:
-        self.told = 0
+        self.delivery_count = 0
         self.url = ""
 
     @classmethod
@@ -61,7 +61,7 @@ class Receiver:
         with suppress(OSError, asyncio.IncompleteReadError):
             head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").lower()
             await reader.readexactly(int(head.partition("content-length:")[2].split("\r\n")[0]))
-            self.told += 1
+            self.delivery_count += 1
             writer.write(b"HTTP/1.1 204 No Content\r\ncontent-length: 0\r\nconnection: close\r\n\r\n")
             await writer.drain()
         writer.close()
@@ -86,7 +86,7 @@ class Load:
     calls: Counter[str] = field(default_factory=Counter)
     errors: Counter[str] = field(default_factory=Counter)
     # What the listeners heard, and what the receiver was told.
-    heard: int = 0
+    event_count: int = 0
     numbers: itertools.count[int] = field(default_factory=itertools.count)
 
     @classmethod
@@ -152,7 +152,7 @@ class Load:
     async def listener(self) -> None:
         """Hear of everything, on a stream that lasts."""
         async for _ in self.skein.watch_changes():
-            self.heard += 1
+            self.event_count += 1
 
     async def _remember(self, number: int) -> None:
         response = await self.skein.remember(
@@ -243,7 +243,7 @@ class Load:
         with suppress(SkeinError):
             async with aclosing(messages) as stream:
                 async for _ in stream:
-                    self.heard += 1
+                    self.event_count += 1
                     return
 
 

@@ -149,7 +149,7 @@ class RollingRestart:
     after: dict[tuple[str, int], int]
     codes: dict[str, int] = field(default_factory=dict)
     # What the admin ports of gateway and memory said while calls were in flight.
-    said: list[int] = field(default_factory=list)
+    statuses: list[int] = field(default_factory=list)
     # How the calls ended that were in flight there, and the connection of the one over HTTP.
     updated: list[str] = field(default_factory=list)
     connection: str = ""
@@ -268,7 +268,7 @@ async def _roll(fleet: Fleet, tenant: Tenant, name: str, restart: RollingRestart
         replica.signal(signal.SIGTERM)
         while (status := await replica.readiness()) == 200:
             await asyncio.sleep(0.01)
-        restart.said.append(status)
+        restart.statuses.append(status)
 
     if name == "memory":
         await in_flight(fleet, tenant, restart, drain)
@@ -300,7 +300,7 @@ async def test_what_was_written_during_a_rolling_restart_is_there_once(restart: 
 
 
 async def test_calls_in_flight_are_finished_while_the_admin_port_says_no(restart: RollingRestart) -> None:
-    assert restart.said == [503, 503]
+    assert restart.statuses == [503, 503]
     assert len(restart.updated) > 2
     assert all(content.endswith(", updated") for content in restart.updated)
 
@@ -384,8 +384,8 @@ async def test_a_write_whose_answer_was_lost_after_its_commit_has_one_effect_whe
         memories=[pb.Memory(external_id=f"{key}-{number}", content=f"part {number}") for number in range(3)],
         request_id=key,
     )
-    said = session_pb2.Message(role=session_pb2.MESSAGE_ROLE_USER, content="once")
-    append = session_pb2.AppendMessagesRequest(session_id=session_id, messages=[said], request_id=key)
+    sent_message = session_pb2.Message(role=session_pb2.MESSAGE_ROLE_USER, content="once")
+    append = session_pb2.AppendMessagesRequest(session_id=session_id, messages=[sent_message], request_id=key)
     update = pb.UpdateMemoryRequest(memory=pb.Memory(memory_id=memory_id, content="after"), request_id=key)
     update.update_mask.paths.append("content")
 

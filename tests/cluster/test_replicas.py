@@ -65,7 +65,7 @@ class ReplicaPair:
     stop_replica: Callable[[], Any]
 
     @asynccontextmanager
-    async def held(self) -> AsyncIterator[None]:
+    async def replay_paused(self) -> AsyncIterator[None]:
         """Let the replica stay where it is; afterwards it has all."""
         replica = await asyncpg.connect(url_of(self.replica))
         primary = await asyncpg.connect(url_of(self.primary))
@@ -166,7 +166,7 @@ async def seen(pair: ReplicaPair, memory_id: str, least: str | None) -> bool:
 
 
 async def test_a_read_of_any_age_may_be_old_and_one_with_a_revision_never_is(pair: ReplicaPair) -> None:
-    async with pair.held():
+    async with pair.replay_paused():
         memory_id, revision = await stored(pair, "written while the replica stood still")
 
         async with asyncio.timeout(60):
@@ -181,7 +181,7 @@ async def test_a_read_of_any_age_may_be_old_and_one_with_a_revision_never_is(pai
 
 
 async def test_a_replica_that_has_come_so_far_answers_itself(pair: ReplicaPair) -> None:
-    async with pair.held():
+    async with pair.replay_paused():
         memory_id, revision = await stored(pair, "written and replayed")
     before = reads("served"), reads("behind")
 
@@ -194,7 +194,7 @@ async def test_a_replica_that_has_come_so_far_answers_itself(pair: ReplicaPair) 
 
 
 async def test_a_client_s_reads_never_go_backwards(pair: ReplicaPair) -> None:
-    async with Client(endpoint=pair.endpoint, api_key=pair.tenant.api_key) as writer, pair.held():
+    async with Client(endpoint=pair.endpoint, api_key=pair.tenant.api_key) as writer, pair.replay_paused():
         counts = []
         for number in range(5):
             await writer.memories.CreateMemory(
@@ -207,7 +207,7 @@ async def test_a_client_s_reads_never_go_backwards(pair: ReplicaPair) -> None:
 
 
 async def test_a_reader_of_the_primary_is_not_shown_an_older_replica(pair: ReplicaPair) -> None:
-    async with pair.held():
+    async with pair.replay_paused():
         _, first = await stored(pair, "one")
         memory_id, _ = await stored(pair, "two")
         call = pair.tenant.memory.GetMemory(
@@ -222,7 +222,7 @@ async def test_a_reader_of_the_primary_is_not_shown_an_older_replica(pair: Repli
 
 @pytest.mark.parametrize("least", ["nonsense", "-1", "f" * 16, "f" * 300, "0x10", ""])
 async def test_a_revision_that_is_none_is_answered_by_the_primary(pair: ReplicaPair, least: str) -> None:
-    async with pair.held():
+    async with pair.replay_paused():
         memory_id, _ = await stored(pair, "asked for with nonsense")
 
         result = await seen(pair, memory_id, least)
@@ -233,7 +233,7 @@ async def test_a_revision_that_is_none_is_answered_by_the_primary(pair: ReplicaP
 async def test_over_http_the_revision_is_a_header(pair: ReplicaPair) -> None:
     headers = {"authorization": f"Bearer {pair.tenant.api_key}", "content-type": "application/json"}
     service = f"{pair.http}/skein.memory.v1.MemoryService"
-    async with httpx.AsyncClient(headers=headers, timeout=60) as http, pair.held():
+    async with httpx.AsyncClient(headers=headers, timeout=60) as http, pair.replay_paused():
         created = await http.post(f"{service}/CreateMemory", json={"memory": {"content": "over HTTP"}})
         fields = {"memoryId": created.json()["memory"]["memoryId"]}
 
@@ -249,7 +249,7 @@ async def test_over_http_the_revision_is_a_header(pair: ReplicaPair) -> None:
 
 
 async def test_a_refused_writer_is_not_shown_an_older_replica(pair: ReplicaPair) -> None:
-    async with Client(endpoint=pair.endpoint, api_key=pair.tenant.api_key) as reader, pair.held():
+    async with Client(endpoint=pair.endpoint, api_key=pair.tenant.api_key) as reader, pair.replay_paused():
         memory_id, _ = await stored(pair, "changed by somebody else meanwhile")
         with pytest.raises(Aborted):
             await reader.memories.UpdateMemory(
@@ -308,7 +308,11 @@ async def test_a_tenant_that_has_every_access_recorded_may_read_from_a_replica(p
             answers.append(await tx.value(IN_RECOVERY))
         return pb.GetMemoryResponse()
 
-    async with followed_by(pair, url_of(pair.replica)) as database, pair.held(), pair.with_policy(audit_strict=True):
+    async with (
+        followed_by(pair, url_of(pair.replica)) as database,
+        pair.replay_paused(),
+        pair.with_policy(audit_strict=True),
+    ):
         access_log = AccessLog(database, PolicyCache(), counts_uses=False)
         with as_current_call(call):
             await access_log.call_and_record(answer, pb.GetMemoryRequest(memory_id=str(uuid.uuid4())), call)
@@ -325,7 +329,11 @@ async def test_a_tenant_that_has_every_access_recorded_may_read_from_a_replica(p
 async def test_what_a_replica_says_of_a_policy_counts_for_no_other_answer(pair: ReplicaPair) -> None:
     policies, tenant_id = PolicyCache(), pair.tenant.tenant_id
     call = Call(path=GET, metadata=ANY_AGE, deadline=None, peer="test")
-    async with followed_by(pair, url_of(pair.replica)) as database, pair.held(), pair.with_policy(path_max_hops=3):
+    async with (
+        followed_by(pair, url_of(pair.replica)) as database,
+        pair.replay_paused(),
+        pair.with_policy(path_max_hops=3),
+    ):
         with as_current_call(call):
             async with database.transaction(tenant_id) as tx:
                 before = await policies.get(tx, tenant_id)
@@ -337,7 +345,7 @@ async def test_what_a_replica_says_of_a_policy_counts_for_no_other_answer(pair: 
 
 async def test_each_of_several_servers_behind_one_address_is_asked_how_far_it_is(pair: ReplicaPair) -> None:
     primary, replica = (socket_of(server) for server in (pair.primary, pair.replica))
-    async with Proxy.to(primary) as proxy, followed_by(pair, through(proxy)) as database, pair.held():
+    async with Proxy.to(primary) as proxy, followed_by(pair, through(proxy)) as database, pair.replay_paused():
         _, revision = await stored(pair, "the held one does not have it")
         served = reads("served")
         assert not await is_from_replica(database, int(revision, 16))
@@ -353,7 +361,7 @@ async def test_each_of_several_servers_behind_one_address_is_asked_how_far_it_is
 
 
 async def test_within_a_call_nothing_goes_backwards_either(pair: ReplicaPair) -> None:
-    async with followed_by(pair, url_of(pair.replica)) as database, pair.held():
+    async with followed_by(pair, url_of(pair.replica)) as database, pair.replay_paused():
         _, revision = await stored(pair, "seen by the call's first transaction")
 
         answered = [await is_from_replica(database, seen=seen) for seen in (0, int(revision, 16))]
@@ -427,7 +435,7 @@ async def test_every_read_that_a_replica_may_serve_is_served_by_it(pair: Replica
             messages=[session_pb2.Message(role=session_pb2.MESSAGE_ROLE_USER, content="Is there tea?")],
         )
     )
-    async with pair.held():
+    async with pair.replay_paused():
         pass
     tenant = pair.tenant
     calls: dict[str, tuple[Any, Any]] = {

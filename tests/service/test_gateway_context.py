@@ -259,8 +259,8 @@ async def test_half_of_the_budget_is_the_conversations(cluster: Cluster, tenant:
     async with gateway_before(cluster, tenant, {"Recall": found, "GetRecentWindow": window}) as gateway:
         await gateway.gateway.BuildContext(HERE)
         await gateway.gateway.BuildContext(pb.BuildContextRequest(recall=TEA, session_id="kitchen", token_budget=1))
-        requests = gateway.played.requests["GetRecentWindow"]
-        recalled = gateway.played.requests["Recall"]
+        requests = gateway.scripted.requests["GetRecentWindow"]
+        recalled = gateway.scripted.requests["Recall"]
 
     assert [(one.session_id, one.token_budget) for one in requests] == [("kitchen", 1000), ("kitchen", 1)]
     assert recalled[0].limit == 30

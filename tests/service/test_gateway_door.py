@@ -90,7 +90,7 @@ async def test_the_credential_itself_travels_no_further(cluster: Cluster, tenant
             session_pb2.AppendMessagesRequest(session_id="s", messages=[session_pb2.Message(content="tea")]),
             metadata=(("skein-request-id", "mine"), ("x-other", "theirs")),
         )
-        (seen,) = gateway.played.calls
+        (seen,) = gateway.scripted.calls
 
     assert all(tenant.api_key not in value for value in seen.metadata.values())
     assert seen.caller is not None

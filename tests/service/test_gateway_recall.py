@@ -107,7 +107,7 @@ async def test_both_kinds_are_asked_for_with_one_call(cluster: Cluster, tenant: 
 
     async with gateway_before(cluster, tenant, {"Recall": found}, in_process=in_process) as gateway:
         response = await gateway.gateway.Recall(request)
-        (recall_request,) = gateway.played.requests["Recall"]
+        (recall_request,) = gateway.scripted.requests["Recall"]
 
     assert [found.item_id for found in response.hits] == ["c", "b", "d"]
     assert (response.model, response.dense_path, response.formula) == ("m", "exact", "scores-9")
@@ -131,7 +131,7 @@ async def test_only_the_arms_wanted_are_asked(cluster: Cluster, tenant: Tenant) 
 
     async with gateway_before(cluster, tenant, {"Recall": finding()}) as gateway:
         response = await gateway.gateway.Recall(request)
-        requests = gateway.played.requests["Recall"]
+        requests = gateway.scripted.requests["Recall"]
 
     assert [arm.arm for arm in response.arms] == [pb.ARM_MESSAGES]
     assert [list(part.kinds) for part in requests] == [[MESSAGES]]
@@ -146,7 +146,7 @@ async def test_the_best_of_all_arms_are_returned_with_the_profile(cluster: Clust
 
     async with gateway_before(cluster, tenant, script) as gateway:
         response = await gateway.gateway.Recall(ANNA)
-        requests = gateway.played.requests
+        requests = gateway.scripted.requests
 
     assert [found.item_id for found in response.hits] == ["a", "Anna drinks tea", "b"]
     assert response.hits[1].block.value == "Anna drinks tea"
@@ -325,7 +325,7 @@ async def test_by_keyword_an_arm_whose_hits_have_no_vector_is_ok(cluster: Cluste
         response = await gateway.gateway.Recall(
             pb.RecallRequest(query="tea", arms=[pb.ARM_MEMORIES], mode=recall_pb2.SEARCH_MODE_KEYWORD)
         )
-        requests = gateway.played.requests["Recall"]
+        requests = gateway.scripted.requests["Recall"]
 
     assert [part.mode for part in requests] == [recall_pb2.SEARCH_MODE_KEYWORD]
     assert (response.arms[0].state, response.arms[0].unembedded_count) == (OK, 0)
@@ -460,7 +460,7 @@ async def test_a_request_that_breaks_a_rule_asks_no_arm(
         with refused(grpc.StatusCode.INVALID_ARGUMENT, "INVALID_FIELD"):
             await gateway.gateway.Recall(request_)
 
-        assert gateway.played.requests["Recall"] == []
+        assert gateway.scripted.requests["Recall"] == []
 
 
 async def test_a_key_that_may_only_search_is_refused_the_arms_that_it_names_and_spared_those_that_it_does_not(

@@ -86,14 +86,14 @@ async def test_while_the_endpoint_is_down_words_still_find_and_say_so_at_once(
     deployment.endpoint.breaks(Answer(hangs=True))
     for number in range(MAX_FAILURES):
         assert (await deployment.tenant.recall(f"owls {number}")).dense_unavailable
-    request_count = len(deployment.endpoint.asked)
+    request_count = len(deployment.endpoint.batches)
 
     answer = await deployment.tenant.recall("owls at night")
 
     assert (answer.dense_unavailable, answer.model) == (True, WORDS)
     assert [hit.memory.content for hit in answer.hits] == ["Owls hunt at night."]
     # The endpoint was not called, so there was nothing to wait for.
-    assert len(deployment.endpoint.asked) == request_count
+    assert len(deployment.endpoint.batches) == request_count
 
 
 async def test_while_the_endpoint_is_down_writers_leave_items_to_the_backlog(deployment: Deployment) -> None:
@@ -116,7 +116,7 @@ async def test_an_endpoint_that_hangs_holds_no_connection_to_the_database(deploy
     await deployment.change()
     item_id = await deployment.tenant.remember("Owls hunt at night.", index=False)
     item = pb.IndexItem(item_id=item_id, revision=1, text="Owls hunt at night.")
-    request_count = len(deployment.endpoint.asked)
+    request_count = len(deployment.endpoint.batches)
     deployment.endpoint.breaks(Answer(hangs=True))
 
     async def index() -> None:
@@ -124,7 +124,7 @@ async def test_an_endpoint_that_hangs_holds_no_connection_to_the_database(deploy
 
     writing = asyncio.create_task(index())
     async with asyncio.timeout(30):
-        while len(deployment.endpoint.asked) == request_count:
+        while len(deployment.endpoint.batches) == request_count:
             await asyncio.sleep(0.01)
     async with deployment.service.superuser() as connection:
         count = await connection.fetchval(
@@ -150,7 +150,7 @@ async def test_a_long_text_is_cut_to_the_model_s_window_and_its_last_words_are_f
 
     await deployment.backlog()
 
-    sent = [text for batch in deployment.endpoint.asked for text in batch]
+    sent = [text for batch in deployment.endpoint.batches for text in batch]
     assert max(map(len, sent)) <= 500
     question = "which kiosk sells liquorice"
     (hit,) = (await deployment.tenant.recall(question)).hits

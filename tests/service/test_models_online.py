@@ -245,9 +245,9 @@ async def test_what_was_interrupted_goes_on_where_it_stopped(deployment: Deploym
     ids = [await deployment.tenant.remember(f"note {number}") for number in range(100)]
     await deployment.register()
     await deployment.start()
-    request_count = len(deployment.endpoint.asked)
+    request_count = len(deployment.endpoint.batches)
     working = asyncio.create_task(deployment.work())
-    while len(deployment.endpoint.asked) < request_count + 2:
+    while len(deployment.endpoint.batches) < request_count + 2:
         await asyncio.sleep(0.005)
     working.cancel()
     await asyncio.gather(working, return_exceptions=True)

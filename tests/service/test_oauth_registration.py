@@ -155,14 +155,14 @@ class Site:
     url: str = ""
     document: dict[str, Any] = field(default_factory=dict)
     cache_control: str = ""
-    asked: int = 0
+    request_count: int = 0
 
 
 @contextmanager
 def served(site: Site, tls: ssl.SSLContext) -> Iterator[None]:
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            site.asked += 1
+            site.request_count += 1
             body = json.dumps(site.document).encode()
             self.send_response(200)
             self.send_header("content-type", "application/json")
@@ -239,7 +239,7 @@ async def test_a_document_describes_its_client(applications: ClientRegistry, sit
 
     assert (client.client_id, client.name, client.source) == (site.url, "An app", "document")
     assert client.redirect(BACK) == BACK
-    assert site.asked == 1
+    assert site.request_count == 1
 
 
 async def test_a_document_is_fetched_again_when_it_is_old(
@@ -252,7 +252,7 @@ async def test_a_document_is_fetched_again_when_it_is_old(
 
     client = await applications.get_fresh(site.url)
 
-    assert (client.name, site.asked) == ("Another name", 2)
+    assert (client.name, site.request_count) == ("Another name", 2)
 
 
 @pytest.mark.parametrize(
@@ -311,4 +311,4 @@ async def test_a_site_inside_the_network_is_not_asked(
     with pytest.raises(ClientUnknown):
         await applications.get_fresh(site.url)
 
-    assert site.asked == 0
+    assert site.request_count == 0

@@ -49,7 +49,7 @@ class Listener:
         assert result is not None, frame
         return result[1], json.loads(result[2])
 
-    async def told(self, count: int) -> list[tuple[str, str]]:
+    async def next_events(self, count: int) -> list[tuple[str, str]]:
         """Return the next events: what happened, and to what."""
         async with asyncio.timeout(SECONDS):
             results = [await self.next() for _ in range(count)]
@@ -98,7 +98,7 @@ async def test_what_is_done_by_any_door_is_told_in_order(assistant: Assistant, t
         await tenant.memory.ForgetMemories(memory_pb2.ForgetMemoriesRequest(selection=ids))
         await tenant.memory.PurgeMemories(memory_pb2.PurgeMemoriesRequest(selection=ids))
 
-        received_events = await listener.told(9)
+        received_events = await listener.next_events(9)
 
     assert received_events == [
         ("memory_added", here),
@@ -147,7 +147,7 @@ async def test_another_tenants_memory_is_not_told_of(
         await store(other_tenant, external_id="theirs")
         await store(tenant, external_id="mine")
 
-        assert await listener.told(1) == [("memory_added", "mine")]
+        assert await listener.next_events(1) == [("memory_added", "mine")]
 
 
 async def test_five_hundred_events_arrive_each_once_and_in_order_at_every_subscriber(
@@ -168,7 +168,7 @@ async def test_five_hundred_events_arrive_each_once_and_in_order_at_every_subscr
                 await tenant.memory.BatchCreateMemories(memory_pb2.BatchCreateMemoriesRequest(memories=memories))
 
         _, *heard = await asyncio.gather(
-            asyncio.gather(*(write(writer) for writer in range(4))), *(one.told(500) for one in listeners)
+            asyncio.gather(*(write(writer) for writer in range(4))), *(one.next_events(500) for one in listeners)
         )
 
     page = history_pb2.ListChangesRequest(position=position, page_size=1000)
@@ -194,7 +194,7 @@ async def test_events_go_on_where_they_were_when_the_stream_is_cut(cluster: Clus
                 await store(tenant, external_id=name)
             shut.open()
             await store(tenant, external_id=f"after-{number}")
-            received_events += [(name, await listener.told(1)) for name in [*names, f"after-{number}"]]
+            received_events += [(name, await listener.next_events(1)) for name in [*names, f"after-{number}"]]
 
     assert all(heard == [("memory_added", name)] for name, heard in received_events)
 
@@ -433,7 +433,7 @@ async def test_port_5598_is_the_jarvis_agents_when_it_is_told_so(cluster: Cluste
         answer = await assistant.ask("get_memories", port=5598, user_id="ana")
         async with listening(assistant, tenant, 7240) as listener:
             await store(tenant, external_id="m")
-            received_events = await listener.told(1)
+            received_events = await listener.next_events(1)
 
     assert added["status"] == "ok"
     assert [memory["memory"] for memory in answer["memories"]] == [{"type": "note", "text": "likes tea"}]

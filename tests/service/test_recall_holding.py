@@ -59,7 +59,7 @@ class CacheProcess:
     def __init__(self, database: TestDatabase, pool: Database, clock: Clock, **settings: Any) -> None:
         self.database = database
         self.clock = clock
-        self.held = VectorCache(VectorCacheStore(pool), clock=clock, **settings)
+        self.cache = VectorCache(VectorCacheStore(pool), clock=clock, **settings)
 
     async def tenant(self, chunks: int) -> UUID:
         """Make a tenant with so many chunks, of an item each."""
@@ -91,7 +91,7 @@ class CacheProcess:
             yield connection
 
     async def ask(self, tenant_id: UUID) -> Shortlist | None:
-        return await self.held.shortlist(tenant_id, MODEL, AXIS, MESSAGES_TOO, 10)
+        return await self.cache.shortlist(tenant_id, MODEL, AXIS, MESSAGES_TOO, 10)
 
     async def ask_twice(self, tenant_id: UUID) -> None:
         for _ in range(2):
@@ -101,7 +101,7 @@ class CacheProcess:
         """Ask until so many items are held."""
         async with asyncio.timeout(30):
             while True:
-                result = await self.held.shortlist(tenant_id, MODEL, AXIS, MESSAGES_TOO, 1000)
+                result = await self.cache.shortlist(tenant_id, MODEL, AXIS, MESSAGES_TOO, 1000)
                 if result is not None and len(result.item_ids) == items:
                     return result
                 await asyncio.sleep(0.01)
@@ -123,7 +123,7 @@ async def run_cache_process(database: TestDatabase, **settings: Any) -> AsyncIte
     """Hold what is read while the block runs."""
     async with Database.open(database.url, service="recall", size=2, timeout=30.0, init=prepare_connection) as pool:
         made = CacheProcess(database, pool, Clock(), **{"max_bytes": 10**9, "min_chunks": 20, **settings})
-        running = asyncio.create_task(made.held.run())
+        running = asyncio.create_task(made.cache.run())
         try:
             yield made
         finally:
@@ -145,7 +145,7 @@ async def test_a_tenant_is_held_that_searched_twice_within_a_minute_and_has_enou
 
         assert await process.ask(often) is not None
         assert [await process.ask(tenant_id) for tenant_id in (once, small)] == [None, None]
-        assert process.held.byte_size == size(20)
+        assert process.cache.byte_size == size(20)
 
 
 async def test_nothing_is_held_where_there_is_no_memory_for_it(database: TestDatabase) -> None:
@@ -166,7 +166,7 @@ async def test_nothing_is_held_where_there_is_no_memory_for_it(database: TestDat
 
         assert await none.ask(first) is None
         assert await some.ask(large) is None
-        assert some.held.byte_size == FORTY
+        assert some.cache.byte_size == FORTY
 
 
 async def test_tenants_without_a_search_for_a_minute_make_room(database: TestDatabase) -> None:
@@ -180,7 +180,7 @@ async def test_tenants_without_a_search_for_a_minute_make_room(database: TestDat
         await process.settle(second)
 
         assert await process.ask(first) is None
-        assert process.held.byte_size == FORTY
+        assert process.cache.byte_size == FORTY
 
 
 async def test_vectors_that_are_not_searched_are_evicted(database: TestDatabase) -> None:
@@ -193,7 +193,7 @@ async def test_vectors_that_are_not_searched_are_evicted(database: TestDatabase)
         await process.ask_twice(second)
         await process.settle(second)
 
-        assert process.held.byte_size == size(20)
+        assert process.cache.byte_size == size(20)
 
 
 async def test_it_is_read_anew_after_half_an_hour(database: TestDatabase) -> None:
@@ -210,7 +210,7 @@ async def test_it_is_read_anew_after_half_an_hour(database: TestDatabase) -> Non
         process.clock.now += 1801
         await process.ask(tenant_id)
         async with asyncio.timeout(30):
-            while process.held.byte_size != size(25):
+            while process.cache.byte_size != size(25):
                 await asyncio.sleep(0.01)
                 # What is old serves until it is replaced.
                 assert await process.ask(tenant_id) is not None
@@ -226,13 +226,13 @@ async def test_what_came_since_is_read_when_there_is_much_of_it(database: TestDa
         added = set(await process.add(tenant_id, 300))
 
         process.clock.now += 6
-        is_enough = process.held.accept_rows(shortlist, came(shortlist, 300))
+        is_enough = process.cache.accept_rows(shortlist, came(shortlist, 300))
         later = await process.ask_until(tenant_id, 340)
 
         assert is_enough
         assert later.has_every_item
         assert added < set(later.item_ids)
-        assert process.held.byte_size == FORTY
+        assert process.cache.byte_size == FORTY
 
 
 async def test_more_than_there_is_room_for_is_read_with_the_rest_and_not_again_soon(database: TestDatabase) -> None:
@@ -245,7 +245,7 @@ async def test_more_than_there_is_room_for_is_read_with_the_rest_and_not_again_s
         await process.add(tenant_id, 600)
 
         process.clock.now += 6
-        process.held.accept_rows(shortlist, came(shortlist, 600))
+        process.cache.accept_rows(shortlist, came(shortlist, 600))
         await process.ask_twice(other)
         await process.settle(other)
         # All of it was read a moment ago.
@@ -255,7 +255,7 @@ async def test_more_than_there_is_room_for_is_read_with_the_rest_and_not_again_s
         later = await process.ask_until(tenant_id, 640)
 
         assert later.has_every_item
-        assert process.held.byte_size == size(640) + size(20)
+        assert process.cache.byte_size == size(640) + size(20)
 
 
 async def test_a_search_that_finds_too_much_that_is_new_takes_the_index(database: TestDatabase) -> None:
@@ -266,8 +266,8 @@ async def test_a_search_that_finds_too_much_that_is_new_takes_the_index(database
         shortlist = await process.ask(tenant_id)
         assert shortlist is not None
 
-        assert process.held.accept_rows(shortlist, came(shortlist, MAX_NEW - 1))
-        assert not process.held.accept_rows(shortlist, came(shortlist, MAX_NEW))
+        assert process.cache.accept_rows(shortlist, came(shortlist, MAX_NEW - 1))
+        assert not process.cache.accept_rows(shortlist, came(shortlist, MAX_NEW))
 
 
 async def test_one_search_a_minute_keeps_nothing_for_ever(database: TestDatabase) -> None:
@@ -282,7 +282,7 @@ async def test_one_search_a_minute_keeps_nothing_for_ever(database: TestDatabase
             process.clock.now += 61
             await process.ask(tenant_id)
         async with asyncio.timeout(30):
-            while process.held.byte_size:
+            while process.cache.byte_size:
                 await asyncio.sleep(0.01)
 
 
@@ -293,7 +293,7 @@ async def test_a_model_of_the_same_name_that_was_made_later_is_another(database:
         await process.settle(tenant_id)
         later = replace(MODEL, dimensions=16, create_time=MODEL.create_time + timedelta(seconds=1))
 
-        result = await process.held.shortlist(tenant_id, later, AXIS[:16], MESSAGES_TOO, 10)
+        result = await process.cache.shortlist(tenant_id, later, AXIS[:16], MESSAGES_TOO, 10)
 
         assert result is None
         assert await process.ask(tenant_id) is not None
@@ -305,11 +305,11 @@ async def test_unreadable_vectors_do_not_delay_other_tenants(database: TestDatab
         tenant_id, other = await process.tenant(40), await process.tenant(20)
 
         for _ in range(2):
-            await process.held.shortlist(tenant_id, unreadable, AXIS, MESSAGES_TOO, 10)
+            await process.cache.shortlist(tenant_id, unreadable, AXIS, MESSAGES_TOO, 10)
         await process.ask_twice(other)
         await process.settle(other)
 
-        assert process.held.byte_size == size(20)
+        assert process.cache.byte_size == size(20)
 
 
 async def test_a_model_of_many_dimensions_is_held_with_all_of_them(database: TestDatabase) -> None:
@@ -334,7 +334,7 @@ async def test_a_model_of_many_dimensions_is_held_with_all_of_them(database: Tes
         wide = replace(MODEL, model="wide", dimensions=1536, table_name="embeddings_wide")
 
         async with asyncio.timeout(30):
-            while (result := await process.held.shortlist(tenant_id, wide, drawn[3], MESSAGES_TOO, 10)) is None:
+            while (result := await process.cache.shortlist(tenant_id, wide, drawn[3], MESSAGES_TOO, 10)) is None:
                 await asyncio.sleep(0.01)
 
     nearest = sorted(range(60), key=lambda process: -float(drawn[process] @ drawn[3]))
@@ -362,9 +362,9 @@ async def test_another_server_is_told_apart(database: TestDatabase) -> None:
         assert shortlist is not None
         other: Any = {"server": datetime.now(UTC), "is_new": None}
 
-        assert not process.held.accept_rows(shortlist, [other])
+        assert not process.cache.accept_rows(shortlist, [other])
         assert await process.ask(tenant_id) is None
-        assert process.held.byte_size == 0
+        assert process.cache.byte_size == 0
 
 
 @pytest.mark.parametrize("limit", ["_MAX_EXACT_ON_LOOP", "_MAX_QUANTIZED_ON_LOOP"])

@@ -142,13 +142,13 @@ class Endpoint:
     """An HTTP server that answers as `reply` says: a status and a body."""
 
     def __init__(self, reply: Callable[[], tuple[int, object]]) -> None:
-        self.asked: list[tuple[str, dict[str, str], Any]] = []
+        self.requests: list[tuple[str, dict[str, str], Any]] = []
         endpoint = self
 
         class Handler(BaseHTTPRequestHandler):
             def do_POST(self) -> None:
                 body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-                endpoint.asked.append((self.path, dict(self.headers), body))
+                endpoint.requests.append((self.path, dict(self.headers), body))
                 status, answer = reply()
                 content = answer if isinstance(answer, bytes) else json.dumps(answer).encode()
                 self.send_response(status)
@@ -208,7 +208,7 @@ async def test_a_model_is_asked_as_openai_s_would_be(
     assert (made.summary, made.method, made.fallback_reason) == ("A flight to Lisbon was booked.", MODEL, "")
     assert made.session.summary == made.summary
     assert plain.method == EXTRACTIVE
-    ((path, headers, body),) = endpoint.asked
+    ((path, headers, body),) = endpoint.requests
     assert path == "/v1/chat/completions"
     assert headers["Authorization"] == f"Bearer {KEY}"
     assert (body["model"], body["temperature"]) == ("small", 0)
@@ -225,7 +225,7 @@ async def test_what_is_purged_while_a_model_thinks_is_in_no_summary(database: Te
     def reply() -> tuple[int, object]:
         event.set()
         thought.wait(10)
-        return 200, said(endpoint.asked[-1][2]["messages"][1]["content"])
+        return 200, said(endpoint.requests[-1][2]["messages"][1]["content"])
 
     async with modelled(database, reply) as (sessions, endpoint):
         listed = await sessions.ListMessages(pb.ListMessagesRequest(session_id="s"))
@@ -244,7 +244,7 @@ async def test_what_is_purged_while_a_model_thinks_is_in_no_summary(database: Te
         == "user: I want to plan a trip to Lisbon in May. My budget is 1,200 euros."
     )
     assert again == made
-    assert len(endpoint.asked) == 3
+    assert len(endpoint.requests) == 3
 
 
 async def test_what_a_model_says_too_much_is_cut(database: TestDatabase) -> None:

@@ -24,10 +24,10 @@ class Memberships:
     """Knows one invitation, and counts."""
 
     def __init__(self) -> None:
-        self.asked = 0
+        self.call_count = 0
 
     async def find_invitation(self, token: str, _email: str) -> Invitation | None:
-        self.asked += 1
+        self.call_count += 1
         return Invitation(mailed=True) if token == "right" else None
 
 
@@ -66,4 +66,4 @@ async def test_a_source_of_wrong_invitations_is_looked_up_for_no_more(
         with pytest.raises(TooManyAttempts):
             await sign_up("wrong")
 
-    assert known.asked == 6
+    assert known.call_count == 6

@@ -32,7 +32,7 @@ class Receiver:
 
     url: str = ""
     answers: list[bytes] = field(default_factory=list)
-    told: list[tuple[dict[str, str], bytes]] = field(default_factory=list)
+    received: list[tuple[dict[str, str], bytes]] = field(default_factory=list)
     # What happens once while a sender waits.
     meanwhile: Callable[[], Awaitable[None]] | None = None
 
@@ -42,12 +42,12 @@ class Receiver:
 
     @property
     def events(self) -> list[str]:
-        return [json.loads(body)["type"] for _headers, body in self.told]
+        return [json.loads(body)["type"] for _headers, body in self.received]
 
     async def answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")[1:]
         headers = {name.lower(): value for name, _, value in (line.partition(": ") for line in head if line)}
-        self.told.append((headers, await reader.readexactly(int(headers["content-length"]))))
+        self.received.append((headers, await reader.readexactly(int(headers["content-length"]))))
         status = self.answers.pop(0) if self.answers else b"204 No Content"
         meanwhile, self.meanwhile = self.meanwhile, None
         if meanwhile is not None:
@@ -125,7 +125,7 @@ async def test_a_webhook_is_told_once_of_what_it_waits_for(deployment: Deploymen
     first, again = await deployment.deliver(), await deployment.deliver()
 
     assert (first.delivered_count, again.delivered_count) == (1, 0)
-    ((headers, body),) = receiver.told
+    ((headers, body),) = receiver.received
     payload = json.loads(body)
     assert payload["data"]["entity_id"] == memory_id
     assert payload["data"]["webhook_id"] == created.webhook.webhook_id
@@ -180,7 +180,7 @@ async def test_a_receiver_can_tell_that_it_comes_from_here(deployment: Deploymen
     await deployment.deliver()
 
     key = base64.b64decode(created.secret.removeprefix("whsec_"))
-    ((headers, body),) = receiver.told
+    ((headers, body),) = receiver.received
     expected = signature_of(key, headers["webhook-id"], int(headers["webhook-timestamp"]), body)
     assert headers["webhook-signature"] == expected
 
@@ -211,7 +211,7 @@ async def test_what_failed_is_tried_again_later_under_the_same_id(deployment: De
 
     assert (failed.failed_count, at_once.failed_count + at_once.delivered_count, later.delivered_count) == (1, 0, 1)
     assert (waiting[0].state, waiting[0].last_error) == (pb.DELIVERY_STATE_PENDING, "status 503")
-    first, second = (headers["webhook-id"] for headers, _body in receiver.told)
+    first, second = (headers["webhook-id"] for headers, _body in receiver.received)
     assert first == second == waiting[0].delivery_id
 
 
@@ -241,7 +241,7 @@ async def test_a_redirect_is_a_failure_and_is_not_followed(deployment: Deploymen
     await deployment.deliver()
 
     assert (await deployment.deliveries(created.webhook.webhook_id))[0].last_error == "redirect 302"
-    assert len(receiver.told) == 1
+    assert len(receiver.received) == 1
 
 
 @pytest.mark.parametrize(
@@ -282,7 +282,7 @@ async def test_a_webhook_that_fails_too_often_is_switched_off_and_says_why(
     webhook = await deployment.get_webhook(created.webhook.webhook_id)
     assert (webhook.active, webhook.consecutive_failures, webhook.last_error) == (False, 2, "status 500")
     assert webhook.HasField("disable_time")
-    assert len(receiver.told) == 2
+    assert len(receiver.received) == 2
 
 
 async def test_a_webhook_switched_on_again_goes_on_with_what_happens_from_then_on(
@@ -300,7 +300,7 @@ async def test_a_webhook_switched_on_again_goes_on_with_what_happens_from_then_o
     seen = await deployment.remember(content="seen")
     await deployment.deliver()
 
-    assert [json.loads(body)["data"]["entity_id"] for _headers, body in receiver.told] == [seen]
+    assert [json.loads(body)["data"]["entity_id"] for _headers, body in receiver.received] == [seen]
 
 
 async def test_a_condition_lets_through_what_passes_it(deployment: Deployment, receiver: Receiver) -> None:
@@ -311,7 +311,7 @@ async def test_a_condition_lets_through_what_passes_it(deployment: Deployment, r
 
     await deployment.deliver()
 
-    assert [json.loads(body)["data"]["entity_id"] for _headers, body in receiver.told] == [expected]
+    assert [json.loads(body)["data"]["entity_id"] for _headers, body in receiver.received] == [expected]
 
 
 async def test_a_delivery_that_was_cut_off_is_tried_again(deployment: Deployment, receiver: Receiver) -> None:
@@ -343,7 +343,7 @@ async def test_a_worker_that_comes_too_late_takes_nothing_back(deployment: Deplo
 
     (delivery,) = await deployment.deliveries(created.webhook.webhook_id)
     assert delivery.state == pb.DELIVERY_STATE_DELIVERED
-    assert len(receiver.told) == 2
+    assert len(receiver.received) == 2
 
 
 async def test_a_receiver_that_hangs_takes_nothing_back(
@@ -357,7 +357,7 @@ async def test_a_receiver_that_hangs_takes_nothing_back(
 
     async def hang() -> None:
         receiver.meanwhile = hang
-        if len(receiver.told) > 8:
+        if len(receiver.received) > 8:
             await released.wait()
 
     receiver.meanwhile = hang
@@ -372,7 +372,7 @@ async def test_a_receiver_that_hangs_takes_nothing_back(
 
     # What hung has its answer, although the call that began it is gone.
     assert states.count(pb.DELIVERY_STATE_DELIVERED) == 8
-    assert (later.more, len(receiver.told)) == (False, 12)
+    assert (later.more, len(receiver.received)) == (False, 12)
     states = [delivery.state for delivery in await deployment.deliveries(created.webhook.webhook_id)]
     assert states.count(pb.DELIVERY_STATE_DELIVERED) == 12
 
@@ -384,7 +384,7 @@ async def test_several_workers_deliver_everything_once(deployment: Deployment, r
     while any(answer.more for answer in await asyncio.gather(*(deployment.deliver() for _ in range(4)))):
         pass
 
-    entity_ids = [json.loads(body)["data"]["entity_id"] for _headers, body in receiver.told]
+    entity_ids = [json.loads(body)["data"]["entity_id"] for _headers, body in receiver.received]
     assert (len(entity_ids), set(entity_ids)) == (12, ids)
 
 
@@ -431,7 +431,7 @@ async def test_another_key_signs_from_then_on(deployment: Deployment, receiver: 
     await deployment.deliver()
 
     key = base64.b64decode(rotated.secret.removeprefix("whsec_"))
-    ((headers, body),) = receiver.told
+    ((headers, body),) = receiver.received
     assert rotated.secret != created.secret
     assert headers["webhook-signature"] == signature_of(
         key, headers["webhook-id"], int(headers["webhook-timestamp"]), body
@@ -448,7 +448,7 @@ async def test_a_deleted_webhook_is_told_nothing_more(deployment: Deployment, re
 
     await deployment.deliver()
 
-    assert receiver.told == []
+    assert receiver.received == []
 
 
 async def test_a_stale_revision_and_unknown_ids_are_refused(deployment: Deployment) -> None:

@@ -25,11 +25,11 @@ class Auth:
 
     def __init__(self, *keys: OKPKey) -> None:
         self.keys = list(keys)
-        self.asked = 0
+        self.call_count = 0
         self.answers = True
 
     async def fetch(self) -> dict[str, str]:
-        self.asked += 1
+        self.call_count += 1
         await asyncio.sleep(0)
         if not self.answers:
             raise DatabaseUnavailable
@@ -55,7 +55,7 @@ async def test_calls_that_come_together_share_one_fetch_of_the_keys() -> None:
     callers = await asyncio.gather(*(verifier.verify(token) for token in tokens))
 
     assert [caller.agent_id for caller in callers] == [str(n) for n in range(10)]
-    assert auth.asked == 1
+    assert auth.call_count == 1
 
 
 async def test_a_key_that_was_made_a_moment_ago_is_fetched_not_refused() -> None:

@@ -93,7 +93,7 @@ def test_what_is_no_time_is_none(value: object) -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "name"),
+    ("source_name", "name"),
     [
         ("reply_to", "reply_to"),
         ("Reply-To", "reply_to"),
@@ -105,8 +105,8 @@ def test_what_is_no_time_is_none(value: object) -> None:
         ("a" * 99, "a" * 64),
     ],
 )
-def test_a_name_is_written_as_names_are_here(given: str, name: str) -> None:
-    assert Row("table", "1", {"type": given}, Notes()).name("type", "note") == name
+def test_a_name_is_written_as_names_are_here(source_name: str, name: str) -> None:
+    assert Row("table", "1", {"type": source_name}, Notes()).name("type", "note") == name
 
 
 def test_slugs_tell_realms_of_one_name_apart_and_keep_those_that_they_have() -> None:

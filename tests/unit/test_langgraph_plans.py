@@ -199,7 +199,7 @@ def test_a_search_asks_for_no_more_than_it_needs() -> None:
 
 
 @pytest.mark.parametrize(
-    ("wanted", "condition"),
+    ("filter_", "condition"),
     [
         (None, ""),
         ({"color": "red"}, 'data.color = "red"'),
@@ -220,8 +220,8 @@ def test_a_search_asks_for_no_more_than_it_needs() -> None:
         ({"line": "a\nb"}, ""),
     ],
 )
-def test_what_indexes_can_answer_is_asked_of_them(wanted: dict[str, Any] | None, condition: str) -> None:
-    assert search_filters.to_filter(wanted) == condition
+def test_what_indexes_can_answer_is_asked_of_them(filter_: dict[str, Any] | None, condition: str) -> None:
+    assert search_filters.to_filter(filter_) == condition
 
 
 def test_conditions_end_where_there_is_no_more_room_for_them() -> None:

@@ -31,11 +31,11 @@ class Tenancy:
     most: int = 10**9
     retry_seconds: int = 30
     away: bool = False
-    asked: list[pb.AcquireRateLimitRequest] = field(default_factory=list)
+    requests: list[pb.AcquireRateLimitRequest] = field(default_factory=list)
     tokens: list[str] = field(default_factory=list)
 
     async def ask(self, request: pb.AcquireRateLimitRequest) -> pb.AcquireRateLimitResponse:
-        self.asked.append(request)
+        self.requests.append(request)
         call = current_call()
         self.tokens.append("" if call is None else call.identity_token)
         await asyncio.sleep(0)
@@ -80,7 +80,7 @@ async def test_a_busy_caller_costs_few_questions() -> None:
             await limiter.admit(call_of(CALLER))
             await asyncio.sleep(0)
 
-    assert len(tenancy.asked) <= 10
+    assert len(tenancy.requests) <= 10
     assert set(tenancy.tokens) == {"signed"}
 
 
@@ -164,7 +164,7 @@ async def test_who_calls_now_and_then_waits_for_the_first_lease_only(
             result += gap
 
     # Forty seconds, and leases of five, the last second of which is left.
-    assert len(tenancy.asked) <= 12
+    assert len(tenancy.requests) <= 12
 
 
 async def test_an_allowance_so_small_is_not_leased_because_another_is_low() -> None:
@@ -180,7 +180,7 @@ async def test_an_allowance_so_small_is_not_leased_because_another_is_low() -> N
             await asyncio.sleep(0)
 
     # Of the caller's, which lapses soon, there is more; of the tenant's two none was taken without a caller.
-    assert [(asked.tenant_count, asked.caller_count > 0) for asked in tenancy.asked] == [(0, True)]
+    assert [(requests.tenant_count, requests.caller_count > 0) for requests in tenancy.requests] == [(0, True)]
 
 
 async def test_of_a_crowd_exactly_as_many_pass_as_the_callers_allowance_has() -> None:
@@ -214,7 +214,7 @@ async def test_a_refusal_says_which_limit_it_was_and_when_to_come_back() -> None
     assert refused.value.metadata["kind"] == "caller_requests_per_minute"
     assert refused.value.retry_after == pytest.approx(30, abs=1)
     # Who is known to have nothing left costs no further questions.
-    assert len(tenancy.asked) == 1
+    assert len(tenancy.requests) == 1
 
 
 async def test_one_caller_does_not_use_up_what_is_anothers() -> None:
@@ -233,7 +233,7 @@ async def test_an_account_without_a_tenant_has_an_allowance_of_its_own() -> None
     async with RateLimiter(tenancy.ask) as limiter:
         await limiter.admit(call_of(replace(CALLER, tenant_id=None)))
 
-    assert [(asked.tenant_count, asked.caller_count > 0) for asked in tenancy.asked] == [(0, True)]
+    assert [(requests.tenant_count, requests.caller_count > 0) for requests in tenancy.requests] == [(0, True)]
 
 
 async def test_everybody_passes_while_tenancy_does_not_answer() -> None:
@@ -243,7 +243,7 @@ async def test_everybody_passes_while_tenancy_does_not_answer() -> None:
         assert await admitted(limiter, 100) == 100
         assert await admitted(limiter, 100) == 100
 
-    assert len(tenancy.asked) == 1
+    assert len(tenancy.requests) == 1
 
 
 async def test_every_decision_is_counted() -> None:
@@ -269,7 +269,7 @@ async def test_operators_and_calls_without_identity_need_no_lease(caller: Caller
     async with RateLimiter(tenancy.ask) as limiter:
         await limiter.admit(call_of(caller))
 
-    assert tenancy.asked == []
+    assert tenancy.requests == []
 
 
 async def test_a_small_allowance_is_not_leased_ahead() -> None:
@@ -282,7 +282,7 @@ async def test_a_small_allowance_is_not_leased_ahead() -> None:
             for _ in range(5):
                 await asyncio.sleep(0)
 
-    assert len(tenancy.asked) == 5
+    assert len(tenancy.requests) == 5
 
 
 async def test_a_cancelled_call_does_not_delay_others() -> None:

@@ -77,14 +77,14 @@ async def test_texts_go_in_batches_and_their_vectors_come_back_in_order(endpoint
 
     vectors = await made(endpoint).embed(texts)
 
-    assert [len(batch) for batch in endpoint.asked] == [4, 4, 2]
+    assert [len(batch) for batch in endpoint.batches] == [4, 4, 2]
     assert np.allclose(vectors, [unit(text) for text in texts], atol=1e-6)
     assert set(endpoint.keys) == {f"Bearer {SECRET}"}
 
 
 async def test_nothing_to_embed_makes_no_request(endpoint: EmbeddingServer) -> None:
     assert (await made(endpoint).embed([])).shape == (0, DIMENSIONS)
-    assert endpoint.asked == []
+    assert endpoint.batches == []
 
 
 @pytest.mark.parametrize("status", [b"500 Oops", b"503 Busy", b"429 Too Many", b"408 Late"])
@@ -95,7 +95,7 @@ async def test_what_may_pass_is_tried_again_after_a_growing_pause(endpoint: Embe
     vectors = await made(endpoint, pauses).embed(["tea"])
 
     assert np.allclose(vectors[0], unit("tea"), atol=1e-6)
-    assert len(endpoint.asked) == 3
+    assert len(endpoint.batches) == 3
     first, second = pauses.seconds
     assert 0.2 <= first <= 0.4 <= second <= 0.8
 
@@ -109,7 +109,7 @@ async def test_an_endpoint_that_says_when_is_asked_then(endpoint: EmbeddingServe
 
     # The pause was not really waited for, so the next attempt found that the endpoint still rests.
     assert pauses.seconds[0] == 5.0
-    assert len(endpoint.asked) == 1
+    assert len(endpoint.batches) == 1
 
 
 async def test_an_endpoint_may_name_a_time_instead(endpoint: EmbeddingServer) -> None:
@@ -138,7 +138,7 @@ async def test_a_rest_that_is_too_long_is_not_waited_for(endpoint: EmbeddingServ
     with pytest.raises(ModelUnavailable):
         await made(endpoint, pauses).embed(["tea"])
 
-    assert (pauses.seconds, len(endpoint.asked)) == ([], 1)
+    assert (pauses.seconds, len(endpoint.batches)) == ([], 1)
 
 
 async def test_a_failing_endpoint_is_left_alone_and_callers_learn_so_at_once(
@@ -153,7 +153,7 @@ async def test_a_failing_endpoint_is_left_alone_and_callers_learn_so_at_once(
         with pytest.raises(ModelUnavailable):
             await provider.embed_query("tea", seconds=5.0)
 
-    assert len(endpoint.asked) == MAX_FAILURES
+    assert len(endpoint.batches) == MAX_FAILURES
     assert sample("skein_embedding_circuit_breaker_state", model="words") == 2
     log_text = log.getvalue()
     assert log_text.count("model_circuit") == 1
@@ -175,7 +175,7 @@ async def test_an_attempt_has_no_end_of_attempts(endpoint: EmbeddingServer) -> N
     with pytest.raises(ModelUnavailable):
         await made(endpoint).embed(["tea"])
 
-    assert len(endpoint.asked) == ATTEMPTS
+    assert len(endpoint.batches) == ATTEMPTS
 
 
 @pytest.mark.parametrize("status", [b"401 Who", b"403 No", b"404 Where", b"302 There"])
@@ -185,7 +185,7 @@ async def test_what_will_not_pass_is_not_tried_again(endpoint: EmbeddingServer, 
     with pytest.raises(ModelUnavailable):
         await made(endpoint).embed(["tea"])
 
-    assert len(endpoint.asked) == 1
+    assert len(endpoint.batches) == 1
 
 
 async def test_a_text_that_is_not_taken_is_the_text_s_fault(endpoint: EmbeddingServer) -> None:
@@ -256,7 +256,7 @@ async def test_a_private_address_is_asked_only_where_the_operator_allows_it(endp
     with pytest.raises(ModelUnavailable):
         await made(endpoint, allow=False).embed(["tea"])
 
-    assert endpoint.asked == []
+    assert endpoint.batches == []
 
 
 @given(st.text(alphabet="ab. \n", max_size=3000))

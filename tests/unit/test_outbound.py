@@ -83,10 +83,10 @@ class ScriptedResolver:
 
     def __init__(self, *answers: Sequence[str]) -> None:
         self._answers = list(answers)
-        self.asked: list[tuple[str, int]] = []
+        self.lookups: list[tuple[str, int]] = []
 
     async def __call__(self, host: str, port: int) -> Sequence[str]:
-        self.asked.append((host, port))
+        self.lookups.append((host, port))
         return self._answers.pop(0) if len(self._answers) > 1 else self._answers[0]
 
 
@@ -168,7 +168,7 @@ async def test_only_https_addresses_without_userinfo_or_fragment_are_fetched(url
     with pytest.raises(OutboundError, match=r"^url$"):
         await SafeHttpClient(resolve=names).fetch_json(url)
 
-    assert names.asked == []
+    assert names.lookups == []
 
 
 @pytest.mark.parametrize(
@@ -204,7 +204,7 @@ async def test_the_connection_goes_to_the_address_that_was_judged_and_speaks_of_
         fetched = await outbound.fetch_json(f"https://{NAME}:{web.port}/x?y=1", headers={"Host": "other", "X-A": "b"})
 
     assert fetched.document == {"a": 1}
-    assert names.asked == [(NAME, web.port)]
+    assert names.lookups == [(NAME, web.port)]
     head = web.requests[0].split("\r\n")
     assert head[0] == "GET /x?y=1 HTTP/1.1"
     assert [line for line in head if line.lower().startswith("host:")] == [f"Host: {NAME}:{web.port}"]

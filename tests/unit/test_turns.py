@@ -34,7 +34,7 @@ class Job:
 
     turn: QueuedCall
     tenant: str
-    left: float
+    remaining_seconds: float
 
 
 @dataclass(slots=True)
@@ -97,8 +97,8 @@ class Server:
         if not self._running:
             return
         job = self._running.popleft()
-        job.left -= TICK
-        if job.left > TICK / 2:
+        job.remaining_seconds -= TICK
+        if job.remaining_seconds > TICK / 2:
             self._running.append(job)
         else:
             self.done[job.tenant] += 1

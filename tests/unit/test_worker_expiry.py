@@ -32,7 +32,7 @@ class FailingServices:
         self.failing = failing
         self.code = code
         self.tenant = ""
-        self.asked: dict[str, list[str]] = defaultdict(list)
+        self.visited: dict[str, list[str]] = defaultdict(list)
 
     @asynccontextmanager
     async def as_system(self, *, tenant_id: str = "", seconds: float) -> AsyncIterator[None]:
@@ -45,15 +45,15 @@ class FailingServices:
     def service(self, name: str) -> Any:
         class Service:
             async def DeleteExpired(_self, _request: Any) -> memory_pb2.DeleteExpiredResponse:  # noqa: N805 - self is ours.
-                self.asked[name].append(self.tenant)
+                self.visited[name].append(self.tenant)
                 if name == "session" and self.tenant == self.failing:
                     raise aio.AioRpcError(self.code, aio.Metadata(), aio.Metadata())
                 return memory_pb2.DeleteExpiredResponse(deleted_count=1)
 
             async def EndIdleSessions(_self, _request: Any) -> session_pb2.EndIdleSessionsResponse:  # noqa: N805
-                self.asked["idle"].append(self.tenant)
+                self.visited["idle"].append(self.tenant)
                 # The first tenant has more than one call ends.
-                more = self.asked["idle"].count(self.tenant) < 2 and self.tenant == TENANTS[0]
+                more = self.visited["idle"].count(self.tenant) < 2 and self.tenant == TENANTS[0]
                 return session_pb2.EndIdleSessionsResponse(ended_count=1, more=more)
 
         return Service()
@@ -76,19 +76,19 @@ async def test_it_runs_every_five_minutes() -> None:
 
 
 async def test_a_tenant_that_fails_keeps_no_other_waiting_and_makes_none_repeat() -> None:
-    played = FailingServices("a", grpc.StatusCode.INTERNAL)
+    services = FailingServices("a", grpc.StatusCode.INTERNAL)
 
-    assert await played.expiry() == CADENCE
-    assert played.asked == {name: list(TENANTS) for name in ("auth", "tenancy", "session", "memory")} | {
+    assert await services.expiry() == CADENCE
+    assert services.visited == {name: list(TENANTS) for name in ("auth", "tenancy", "session", "memory")} | {
         "idle": [TENANTS[0], *TENANTS]
     }
 
 
 async def test_a_service_that_is_away_ends_the_round_and_is_asked_again_soon() -> None:
-    played = FailingServices("b", grpc.StatusCode.UNAVAILABLE)
+    services = FailingServices("b", grpc.StatusCode.UNAVAILABLE)
 
-    again = await played.expiry()
+    again = await services.expiry()
 
     assert again is not None
     assert again < CADENCE
-    assert played.asked["memory"] == ["a"]
+    assert services.visited["memory"] == ["a"]

@@ -24,7 +24,7 @@ class ScriptedCluster:
     def __init__(self) -> None:
         self.tenant = ""
         self.fault = grpc.StatusCode.INTERNAL
-        self.asked: list[str] = []
+        self.visited: list[str] = []
 
     @asynccontextmanager
     async def as_system(self, *, tenant_id: str = "", seconds: float) -> AsyncIterator[None]:
@@ -35,7 +35,7 @@ class ScriptedCluster:
         return tenancy_pb2.ListTenantsResponse(tenants=[tenancy_pb2.Tenant(tenant_id=name) for name in TENANTS])
 
     async def deliver(self) -> memory_pb2.DeliverWebhooksResponse:
-        self.asked.append(self.tenant)
+        self.visited.append(self.tenant)
         if self.tenant == "failing":
             raise aio.AioRpcError(self.fault, aio.Metadata(), aio.Metadata())
         return memory_pb2.DeliverWebhooksResponse(active=self.tenant == "watched")
@@ -49,7 +49,7 @@ class ScriptedCluster:
         handler = TenantRounds(visitor, cast("Any", self), [webhooks]).handlers()["webhooks"]
         for _ in range(count):
             await handler(b"", stop or asyncio.Event())
-        return self.asked
+        return self.visited
 
 
 async def test_a_tenant_with_nothing_to_do_is_passed_over_and_watched_or_failing_ones_are_not() -> None:
@@ -75,9 +75,9 @@ async def test_a_job_whose_pause_is_longer_than_its_turn_does_one_round() -> Non
 
 
 async def test_a_job_that_is_to_leave_off_leaves_its_pause() -> None:
-    played, stop = ScriptedCluster(), asyncio.Event()
+    cluster, stop = ScriptedCluster(), asyncio.Event()
 
-    rounds = await played.rounds(
+    rounds = await cluster.rounds(
         1,
         max_backoff_seconds=0.0,
         seconds=600.0,
@@ -106,9 +106,9 @@ async def test_what_tenants_answer_is_noted_and_told_at_the_end_of_a_round() -> 
 
 async def test_of_a_round_that_was_broken_off_nothing_is_told() -> None:
     ended: list[Any] = []
-    played = ScriptedCluster()
-    played.fault = grpc.StatusCode.UNAVAILABLE
+    cluster = ScriptedCluster()
+    cluster.fault = grpc.StatusCode.UNAVAILABLE
 
-    await played.rounds(1, max_backoff_seconds=60.0, on_end=lambda *given: ended.append(given))
+    await cluster.rounds(1, max_backoff_seconds=60.0, on_end=lambda *arguments: ended.append(arguments))
 
     assert ended == []
