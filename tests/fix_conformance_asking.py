@@ -64,7 +64,7 @@ def asking(
                 input_requests={name: request for name, request in requests.items() if name not in answers},
                 request_state=sealed(state) if state else None,
             )
-        return said(text_of(answers))
+        return text_result(text_of(answers))
 
     return work
 
@@ -79,7 +79,7 @@ def responses(params: types.CallToolRequestParams | types.GetPromptRequestParams
     return results
 
 
-def said(text: str) -> types.CallToolResult:
+def text_result(text: str) -> types.CallToolResult:
     return types.CallToolResult(content=[types.TextContent(text=text)])
 
 
@@ -87,7 +87,7 @@ async def in_rounds(_context: Context, params: types.CallToolRequestParams) -> A
     state = opened(params.request_state) if params.request_state is not None else ""
     answers = responses(params)
     if state == "second" and "step2" in answers:
-        return said("That was the last step.")
+        return text_result("That was the last step.")
     if state == "first" and "step1" in answers:
         step: dict[str, Any] = {"step2": elicitation("Step 2: What is your favorite color?", "color")}
         return types.InputRequiredResult(input_requests=step, request_state=sealed("second"))
@@ -103,7 +103,7 @@ async def by_capability(context: Context, params: types.CallToolRequestParams) -
     if has is not None and has.sampling is not None:
         requests["greeting"] = sampling("Generate a greeting", 50)
     if not requests or requests.keys() <= responses(params).keys():
-        return said("There is nothing to ask.")
+        return text_result("There is nothing to ask.")
     return types.InputRequiredResult(input_requests=requests)
 
 

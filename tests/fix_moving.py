@@ -84,7 +84,7 @@ def changed(report: Any, table: str, column: str) -> dict[str, int]:
     return {entry["how"]: entry["count"] for entry in results}
 
 
-def left(report: Any) -> dict[str, int]:
+def remaining_counts(report: Any) -> dict[str, int]:
     """Return how many rows of each table stayed behind."""
     counts: dict[str, int] = {}
     for entry in report["left"]:

@@ -161,7 +161,7 @@ class RecallTenant:
     async def recall(self, query: str = "", **request: Any) -> pb.RecallResponse:
         return await self.stub.Recall(pb.RecallRequest(query=query, **request))
 
-    async def found(self, query: str = "", **request: Any) -> list[str]:
+    async def contents(self, query: str = "", **request: Any) -> list[str]:
         """The contents of the hits, best first."""
         response = await self.recall(query, **request)
         return [hit.memory.content or hit.message.content for hit in response.hits]

@@ -61,16 +61,16 @@ class Receiver(trace_service_pb2_grpc.TraceServiceServicer):
     ) -> list[ReceivedSpan]:
         """Wait until the spans of a trace are complete; fail with what there is when they never are."""
 
-        def found() -> list[ReceivedSpan]:
+        def spans_of_trace() -> list[ReceivedSpan]:
             return [each for each in self.spans if each.span.trace_id == trace_id]
 
         try:
             async with asyncio.timeout(seconds), self._more:
-                await self._more.wait_for(lambda: complete(found()))
+                await self._more.wait_for(lambda: complete(spans_of_trace()))
         except TimeoutError:
-            message = f"the trace stays incomplete: {[str(each) for each in found()]}"
+            message = f"the trace stays incomplete: {[str(each) for each in spans_of_trace()]}"
             raise AssertionError(message) from None
-        return found()
+        return spans_of_trace()
 
 
 @asynccontextmanager

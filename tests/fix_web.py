@@ -147,7 +147,7 @@ class Web:
         page = await self.consent(url, person)
         answer = await self.submit(page, "answer", decision="allow", tenant_id=str(tenant.tenant_id))
         assert answer.status_code == 303, answer.text
-        return told(answer)
+        return redirect_parameters(answer)
 
 
 @dataclass(frozen=True)
@@ -196,7 +196,7 @@ def step_of(page: httpx.Response) -> str:
     return forms_of(page)[-1].fields["step"]
 
 
-def told(answer: httpx.Response) -> dict[str, str]:
+def redirect_parameters(answer: httpx.Response) -> dict[str, str]:
     """Return the parameters of a redirect to REDIRECT."""
     location = answer.headers["location"]
     assert location.startswith(REDIRECT), location

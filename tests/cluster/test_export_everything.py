@@ -83,7 +83,7 @@ async def first_message(tenant: Tenant) -> session_pb2.Message:
     return (await tenant.sessions.ListMessages(session_pb2.ListMessagesRequest(session_id="s"))).messages[0]
 
 
-def told(path: Path) -> list[str]:
+def record_lines(path: Path) -> list[str]:
     """Return the records of a file, in no order, without what a service says of each."""
     lines = []
     for line in path.read_text("utf-8").splitlines():
@@ -118,7 +118,7 @@ async def test_a_whole_tenant_is_the_same_elsewhere(
     assert (out.code, into.code, again.code) == (0, 0, 0), out.err + into.err + again.err
     kinds = Counter(json.loads(line)["record"] for line in first.read_text("utf-8").splitlines())
     assert kinds.keys() == {*ITEMS, Kind.SESSION, Kind.MESSAGE, Kind.MEMORY, Kind.LINK}
-    assert told(second) == told(first)
+    assert record_lines(second) == record_lines(first)
     assert (await first_message(other_tenant)).update_time == (await first_message(tenant)).update_time
     request = recall_pb2.BatchGetIndexStatesRequest(item_ids=["m2"], show_embeddings=True)
     (here_state,), (there_state,) = [

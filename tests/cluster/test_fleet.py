@@ -127,7 +127,7 @@ class LockedMemories:
 
 
 @asynccontextmanager
-async def held(fleet: Fleet, tenant: Tenant, count: int) -> AsyncIterator[LockedMemories]:
+async def lock_memories(fleet: Fleet, tenant: Tenant, count: int) -> AsyncIterator[LockedMemories]:
     """Hold memories until the block ends."""
     made = await tenant.memory.BatchCreateMemories(
         pb.BatchCreateMemoriesRequest(memories=[pb.Memory(content=f"held {number}") for number in range(count)])
@@ -177,7 +177,7 @@ async def in_flight(
 ) -> None:
     """Have calls in flight in the memory service's first replica while it leaves off, then let them go on."""
     memory = fleet.replicas["memory", 0]
-    async with held(fleet, tenant, 16) as waiting:
+    async with lock_memories(fleet, tenant, 16) as waiting:
         while not await memory.metric("skein_rpc_in_flight{", 'method="UpdateMemory"'):
             await waiting.waits(tenant.memory.UpdateMemory(waiting.request()))
         await drain()
@@ -196,7 +196,7 @@ async def at_the_gateway(
     ):
         there = fleet.as_tenant(tenant.tenant_id, tenant.api_key, channel)
         watching = there.history.WatchChanges(history_pb2.WatchChangesRequest())
-        async with held(fleet, tenant, 2) as waiting:
+        async with lock_memories(fleet, tenant, 2) as waiting:
             await waiting.waits(there.memory.UpdateMemory(waiting.request()))
             name = waiting.request().memory.memory_id
             update = {"memory": {"memoryId": name, "content": f"{name}, updated"}, "updateMask": "content"}

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import grpc
 import pytest
 from fix_cluster import Cluster, Tenant, refused
-from fix_moving import a_database, changed, fill, left, move_all_in, move_in, refusal_of, refusals
+from fix_moving import a_database, changed, fill, move_all_in, move_in, refusal_of, refusals, remaining_counts
 from google.protobuf.json_format import MessageToDict
 
 from skein.memory.v1 import blocks_pb2, memory_pb2
@@ -267,7 +267,7 @@ async def test_the_report_counts_everything_and_a_repeat_writes_nothing(
         "message": 3,
         "memory": 3,
     }
-    assert left(report) == {"users": 1, "tools": 1, "tools_agents": 1, "messages": 1, "memories": 1}
+    assert remaining_counts(report) == {"users": 1, "tools": 1, "tools_agents": 1, "messages": 1, "memories": 1}
     assert set(refusals(report)) == {"messages x4", "messages x5", "memories m3"}
     assert changed(report, "messages", "role") == {"by its usual name": 1}
     assert (dry.json["read"], dry.json["left"], dry.json["coerced"]) == (
@@ -301,7 +301,7 @@ async def test_all_organizations_become_tenants_that_see_nothing_of_each_other(
         await bolt.memory.GetMemory(memory_pb2.GetMemoryRequest(memory_id="m1"))
     sessions = await bolt.sessions.ListSessions(session_pb2.ListSessionsRequest())
     assert [session.session_id for session in sessions.sessions] == ["b1:bo"]
-    assert left(done.json)["organizations"] == 1
+    assert remaining_counts(done.json)["organizations"] == 1
 
 
 async def test_a_comparison_finds_a_memory_that_was_changed_there(

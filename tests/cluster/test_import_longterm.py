@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from fix_cluster import Cluster, Tenant
-from fix_moving import left, move_all_in, move_in
+from fix_moving import move_all_in, move_in, remaining_counts
 from fix_stores import LONGTERM, InvalidText, database, longterm, vectors
 from google.protobuf import json_format
 
@@ -149,7 +149,7 @@ async def test_rows_of_no_tenant_are_counted_as_left_behind(cluster: Cluster, te
 
     assert (done.code, done.json["written"]["memory"]) == (0, 1), done.err
     assert done.json["rows"] == {"long_term_memory": 4}
-    assert left(done.json) == {"long_term_memory": 3}
+    assert remaining_counts(done.json) == {"long_term_memory": 3}
 
 
 async def test_vectors_of_the_model_in_force_are_searched(cluster: Cluster, tenant: Tenant, tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import grpc
 import pytest
 from fix_cluster import Cluster, Tenant, refused
-from fix_moving import a_file, changed, left, move_all_in, move_in, outcome, refusal_of, refusals
+from fix_moving import a_file, changed, move_all_in, move_in, outcome, refusal_of, refusals, remaining_counts
 from fix_oauth import REDIRECT, App
 from google.protobuf.json_format import MessageToDict
 
@@ -226,7 +226,7 @@ async def test_the_report_says_what_was_changed_left_and_refused_and_a_repeat_wr
     assert changed(report, "memories", "created_at") == {"milliseconds": 1}
     assert changed(report, "memories", "key") == {"a newer fact has the key: kept as metadata.memoryvault.key": 1}
     assert sum(changed(report, "brain_policies", "policy_json").values()) == 3
-    assert left(report) == {"memory_changelog": 4, "brain_snapshots": 1}
+    assert remaining_counts(report) == {"memory_changelog": 4, "brain_snapshots": 1}
     assert set(refusals(report)) == {
         "memories empty",
         "memory_links l2",
@@ -444,7 +444,7 @@ async def test_a_schema_without_brains_is_one_brain(
 
     assert done.code == 1, done.err
     assert set(refusals(done.json)) == {"memory_links l2"}
-    assert left(done.json) == {"memory_changelog": 1}
+    assert remaining_counts(done.json) == {"memory_changelog": 1}
     tea = await memory_of(tenant, "tea")
     assert (tea.key, sorted(tea.tags), tea.create_time.seconds) == ("drink", ["hot", "leaf"], T0)
     links = (await tenant.links.ListLinks(memory_pb2.ListLinksRequest(memory_id="tea"))).links
@@ -568,6 +568,6 @@ async def test_an_export_comes_with_the_same_report_and_comparison(
         "memory_links l2": "to_id names no memory of its brain",
         "memory_links 3": "is no JSON object",
     }
-    assert left(done.json) == {"changelog": 2}
+    assert remaining_counts(done.json) == {"changelog": 2}
     assert not any(again.json["written"].values())
     assert (same.json["missing"], same.json["different"]) == ({}, [])

@@ -248,7 +248,7 @@ async def test_the_tenants_own_caller_gets_in(
 
 
 @pytest.fixture
-def seen() -> dict[str, str]:
+def last_rows() -> dict[str, str]:
     """What our tenant's rows were when they were looked at last."""
     return {}
 
@@ -266,7 +266,7 @@ async def test_another_tenants_ids_show_nothing_and_change_nothing(
     ours: World,
     theirs: World,
     catalog_of: asyncpg.Connection[asyncpg.Record],
-    seen: dict[str, str],
+    last_rows: dict[str, str],
     path: str,
 ) -> None:
     request: Any = await request_for(path, ours.seen_by(theirs)) if not _closes(path) else _naming(path, ours)
@@ -284,8 +284,8 @@ async def test_another_tenants_ids_show_nothing_and_change_nothing(
         credential = theirs.tenant.api_key
     if path in INTERNAL and credential and rule.permission != ACCOUNT:
         credential, metadata = await identity(cluster, credential), {}
-    if not seen:
-        seen.update(await rows_of(catalog_of, ours.tenant.tenant_id))
+    if not last_rows:
+        last_rows.update(await rows_of(catalog_of, ours.tenant.tenant_id))
 
     code, reason, answer = await outcome(call(channels.of(path), path, request, credential, **metadata))
 
@@ -296,9 +296,9 @@ async def test_another_tenants_ids_show_nothing_and_change_nothing(
     else:
         assert code in {OK, grpc.StatusCode.NOT_FOUND} or reason == RECIPES[path].own, (code, reason)
     assert rule.is_public or not shows(answer, ours)
-    before = dict(seen)
-    seen.update(await rows_of(catalog_of, ours.tenant.tenant_id))
-    assert seen == before
+    before = dict(last_rows)
+    last_rows.update(await rows_of(catalog_of, ours.tenant.tenant_id))
+    assert last_rows == before
 
 
 @over("path", GUARDED, at_once=4)

@@ -114,14 +114,14 @@ async def test_a_recall_by_keyword_finds_what_contains_the_word_and_nothing_else
         )
     )
 
-    async def found(query: str, mode: recall_pb2.SearchMode) -> list[str]:
+    async def recall_contents(query: str, mode: recall_pb2.SearchMode) -> list[str]:
         response = await tenant.gateway.Recall(pb.RecallRequest(query=query, mode=mode))
         return [hit.message.content for hit in response.hits]
 
-    assert await found("automobiles", recall_pb2.SEARCH_MODE_KEYWORD) == ["We took the automobile."]
-    assert await found("zeppelin", recall_pb2.SEARCH_MODE_KEYWORD) == []
-    assert len(await found("automobiles", recall_pb2.SEARCH_MODE_SEMANTIC)) == 3
-    assert len(await found("automobiles", recall_pb2.SEARCH_MODE_UNSPECIFIED)) == 3
+    assert await recall_contents("automobiles", recall_pb2.SEARCH_MODE_KEYWORD) == ["We took the automobile."]
+    assert await recall_contents("zeppelin", recall_pb2.SEARCH_MODE_KEYWORD) == []
+    assert len(await recall_contents("automobiles", recall_pb2.SEARCH_MODE_SEMANTIC)) == 3
+    assert len(await recall_contents("automobiles", recall_pb2.SEARCH_MODE_UNSPECIFIED)) == 3
 
 
 async def test_a_context_is_made_of_what_its_recalls_mode_finds(tenant: Tenant) -> None:

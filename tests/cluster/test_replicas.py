@@ -153,7 +153,7 @@ def revision_of(metadata: Any) -> str:
     return next(str(value) for key, value in metadata or () if key == REVISION_KEY)
 
 
-async def seen(pair: ReplicaPair, memory_id: str, least: str | None) -> bool:
+async def is_visible(pair: ReplicaPair, memory_id: str, least: str | None) -> bool:
     """Say whether a read that must show so much shows a memory."""
     metadata = () if least is None else ((MIN_REVISION_KEY, least),)
     try:
@@ -171,13 +171,13 @@ async def test_a_read_of_any_age_may_be_old_and_one_with_a_revision_never_is(pai
 
         async with asyncio.timeout(60):
             # A replica that a slow machine did not get to in time rests for some seconds.
-            while await seen(pair, memory_id, "0"):
+            while await is_visible(pair, memory_id, "0"):
                 await asyncio.sleep(0.05)
-        since_the_write = await seen(pair, memory_id, revision)
-        without_a_word = await seen(pair, memory_id, None)
+        since_the_write = await is_visible(pair, memory_id, revision)
+        without_a_word = await is_visible(pair, memory_id, None)
 
     assert (since_the_write, without_a_word) == (True, True)
-    assert await seen(pair, memory_id, "0")
+    assert await is_visible(pair, memory_id, "0")
 
 
 async def test_a_replica_that_has_come_so_far_answers_itself(pair: ReplicaPair) -> None:
@@ -188,7 +188,7 @@ async def test_a_replica_that_has_come_so_far_answers_itself(pair: ReplicaPair) 
     async with asyncio.timeout(60):
         # One that a slow machine did not get to in time rests for some seconds.
         while reads("served") == before[0]:
-            assert await seen(pair, memory_id, revision)
+            assert await is_visible(pair, memory_id, revision)
 
     assert reads("behind") == before[1]
 
@@ -215,7 +215,7 @@ async def test_a_reader_of_the_primary_is_not_shown_an_older_replica(pair: Repli
         )
         await call
 
-        again = await seen(pair, memory_id, revision_of(await call.trailing_metadata()))
+        again = await is_visible(pair, memory_id, revision_of(await call.trailing_metadata()))
 
     assert again
 
@@ -225,7 +225,7 @@ async def test_a_revision_that_is_none_is_answered_by_the_primary(pair: ReplicaP
     async with pair.replay_paused():
         memory_id, _ = await stored(pair, "asked for with nonsense")
 
-        result = await seen(pair, memory_id, least)
+        result = await is_visible(pair, memory_id, least)
 
     assert result
 
@@ -287,11 +287,11 @@ async def followed_by(pair: ReplicaPair, url: str) -> AsyncIterator[Database]:
         yield database
 
 
-async def is_from_replica(database: Database, least: int = 0, *, seen: int = 0) -> bool:
+async def is_from_replica(database: Database, least: int = 0, *, seen_revision: int = 0) -> bool:
     """Say who answers a read of a call that must show so much, and that has seen so much already."""
     deadline = asyncio.get_running_loop().time() + 30
     call = Call(path=GET, metadata={MIN_REVISION_KEY: format_revision(least)}, deadline=deadline, peer="test")
-    call.observe_revision(seen)
+    call.observe_revision(seen_revision)
     with as_current_call(call):
         async with database.transaction(uuid.uuid4()) as tx:
             return bool(await tx.value(IN_RECOVERY))
@@ -364,7 +364,7 @@ async def test_within_a_call_nothing_goes_backwards_either(pair: ReplicaPair) ->
     async with followed_by(pair, url_of(pair.replica)) as database, pair.replay_paused():
         _, revision = await stored(pair, "seen by the call's first transaction")
 
-        answered = [await is_from_replica(database, seen=seen) for seen in (0, int(revision, 16))]
+        answered = [await is_from_replica(database, seen_revision=least) for least in (0, int(revision, 16))]
 
     assert answered == [True, False]
 
@@ -486,6 +486,6 @@ async def test_without_its_replica_everything_is_the_primary_s() -> None:
         await pair.stop_replica()
         before = reads("unavailable")
 
-        assert await seen(pair, memory_id, "0")
+        assert await is_visible(pair, memory_id, "0")
 
     assert reads("unavailable") >= before + 1

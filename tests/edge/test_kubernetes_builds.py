@@ -56,16 +56,16 @@ def problems(objects: list[dict[str, Any]]) -> list[str]:
     plain = [each for each in objects if each["apiVersion"] not in OPERATORS and each["kind"] not in UNKNOWN]
     operators = [each for each in objects if each["apiVersion"] in OPERATORS]
     here = Path(__file__).parent
-    return said(
+    return complaints(
         plain,
         [sys.executable, here / "kinds.py", *VERSIONS],
         env={**os.environ, "PYTHONPATH": str(ROOT / ".edge/python")},
-    ) + said(
+    ) + complaints(
         operators, [newer_node(), "--input-type=module", "--eval", (here / "crds.mjs").read_text("utf-8")], cwd=PACKAGES
     )
 
 
-def said(objects: list[dict[str, Any]], command: list[Any], **options: Any) -> list[str]:
+def complaints(objects: list[dict[str, Any]], command: list[Any], **options: Any) -> list[str]:
     """Give a program objects, and return the problems that it prints."""
     ran = subprocess.run(command, input=json.dumps(objects), check=False, capture_output=True, text=True, **options)
     assert ran.returncode == 0, ran.stderr

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 SECRET = "the dentist is on Tuesday"
 
 
-async def seen(
+async def logged_accesses(
     tenant: Tenant, enough: Callable[[Sequence[pb.AccessLogEntry]], bool], **fields: Any
 ) -> list[pb.AccessLogEntry]:
     """Read the log until it has what the test waits for; the test's own time limit ends the wait."""
@@ -53,7 +53,7 @@ async def test_reads_writes_and_searches_of_a_memory_are_recorded_without_its_wo
     await tenant.recall.Recall(recall_pb2.RecallRequest(query=SECRET))
     await tenant.memory.DeleteMemory(memory_pb2.DeleteMemoryRequest(memory_id=memory_id))
 
-    entries = await seen(tenant, lambda found: len(found) >= 4, memory_id=memory_id)
+    entries = await logged_accesses(tenant, lambda found: len(found) >= 4, memory_id=memory_id)
 
     assert [(entry.method, entry.operation) for entry in entries] == [
         ("DeleteMemory", pb.ACCESS_OPERATION_DELETE),
@@ -81,7 +81,7 @@ async def test_the_log_names_the_verified_agent_and_apart_from_it_what_the_calle
         await caller.memory.GetMemory(memory_pb2.GetMemoryRequest(memory_id=memory_id))
         await caller.recall.Recall(recall_pb2.RecallRequest(query=SECRET))
 
-    entries = await seen(tenant, lambda found: len(found) >= 5, memory_id=memory_id)
+    entries = await logged_accesses(tenant, lambda found: len(found) >= 5, memory_id=memory_id)
 
     logged = {(entry.method, entry.agent_id, entry.claimed_agent_id, entry.claimed_session_id) for entry in entries}
     assert logged == {
@@ -99,7 +99,7 @@ async def test_the_log_is_filtered_by_agent_and_by_each_claim(cluster: Cluster, 
     for claims in ({"skein-agent-id": "maid"}, {"skein-session-id": "pantry"}):
         claiming = cluster.with_key(tenant.api_key, **claims)
         await claiming.memory.GetMemory(memory_pb2.GetMemoryRequest(memory_id=memory_id))
-    await seen(tenant, lambda found: len(found) >= 3)
+    await logged_accesses(tenant, lambda found: len(found) >= 3)
 
     def methods(entries: Sequence[pb.AccessLogEntry]) -> list[str]:
         return [entry.method for entry in entries]
@@ -118,7 +118,7 @@ async def test_a_claim_that_is_too_long_is_not_recorded_and_costs_no_record(clus
     claiming = cluster.with_key(tenant.api_key, **{"skein-agent-id": "x" * 256, "skein-session-id": "pantry"})
     await claiming.memory.GetMemory(memory_pb2.GetMemoryRequest(memory_id=memory_id))
 
-    entries = await seen(tenant, lambda found: len(found) >= 2, memory_id=memory_id)
+    entries = await logged_accesses(tenant, lambda found: len(found) >= 2, memory_id=memory_id)
 
     assert (entries[0].claimed_agent_id, entries[0].claimed_session_id) == ("", "pantry")
 
@@ -132,7 +132,7 @@ async def test_a_memory_that_is_purged_before_its_use_is_counted_costs_no_record
     selection = memory_pb2.MemorySelection(memory_ids=[gone])
     await tenant.memory.PurgeMemories(memory_pb2.PurgeMemoriesRequest(selection=selection))
 
-    await seen(tenant, lambda found: "GetMemory" in {entry.method for entry in found}, memory_id=gone)
+    await logged_accesses(tenant, lambda found: "GetMemory" in {entry.method for entry in found}, memory_id=gone)
     while not (await read(tenant, stays)).access_count:
         await asyncio.sleep(0.05)
 
@@ -141,7 +141,7 @@ async def test_a_refused_access_is_recorded_with_its_reason(tenant: Tenant) -> N
     with refused(grpc.StatusCode.NOT_FOUND, "MEMORY_NOT_FOUND"):
         await read(tenant, str(uuid.uuid4()))
 
-    (entry,) = await seen(tenant, lambda found: len(found) == 1, failed_only=True)
+    (entry,) = await logged_accesses(tenant, lambda found: len(found) == 1, failed_only=True)
 
     assert (entry.method, entry.success, entry.error_reason) == ("GetMemory", False, "MEMORY_NOT_FOUND")
 
@@ -156,7 +156,7 @@ async def test_a_name_that_cannot_be_stored_costs_no_record(tenant: Tenant) -> N
         )
     await read(tenant, memory_id)
 
-    entries = await seen(tenant, lambda found: len(found) >= 2)
+    entries = await logged_accesses(tenant, lambda found: len(found) >= 2)
 
     assert entries[0].method == "GetMemory"
     assert {"CreateMemory", "GetMemory"} <= {entry.method for entry in entries}
@@ -167,8 +167,8 @@ async def test_another_tenant_s_attempt_is_in_its_own_log_alone(tenant: Tenant, 
     with refused(grpc.StatusCode.NOT_FOUND, "MEMORY_NOT_FOUND"):
         await read(other_tenant, memory_id)
 
-    theirs = await seen(other_tenant, lambda found: len(found) == 1, failed_only=True)
-    ours = await seen(tenant, lambda found: len(found) >= 1, memory_id=memory_id)
+    theirs = await logged_accesses(other_tenant, lambda found: len(found) == 1, failed_only=True)
+    ours = await logged_accesses(tenant, lambda found: len(found) >= 1, memory_id=memory_id)
 
     assert [entry.memory_id for entry in theirs] == [memory_id]
     assert [entry.method for entry in ours] == ["CreateMemory"]
@@ -181,7 +181,7 @@ async def test_conversations_are_recorded_by_their_session(tenant: Tenant) -> No
     )
     await tenant.sessions.ListMessages(session_pb2.ListMessagesRequest(session_id="s2"))
 
-    entries = await seen(tenant, lambda found: len(found) >= 2, session_id="s2")
+    entries = await logged_accesses(tenant, lambda found: len(found) >= 2, session_id="s2")
 
     assert {entry.method for entry in entries} == {"AppendMessages", "ListMessages"}
     assert SECRET not in str(entries)
@@ -190,7 +190,7 @@ async def test_conversations_are_recorded_by_their_session(tenant: Tenant) -> No
 async def test_the_log_is_paged_and_filtered(tenant: Tenant) -> None:
     ids = [await remember(tenant) for _ in range(3)]
     await read(tenant, ids[0])
-    await seen(tenant, lambda memory_ids: len(memory_ids) >= 4)
+    await logged_accesses(tenant, lambda memory_ids: len(memory_ids) >= 4)
 
     request = pb.ListAccessLogRequest(page_size=2, operation=pb.ACCESS_OPERATION_CREATE)
     first = await tenant.history.ListAccessLog(request)
@@ -247,7 +247,7 @@ async def test_a_tenant_may_keep_the_words_of_its_searches(tenant: Tenant) -> No
     await set_policy(tenant, audit_query_text=True)
 
     await tenant.recall.Recall(recall_pb2.RecallRequest(query=SECRET))
-    (entry,) = await seen(tenant, lambda found: len(found) == 1, operation=pb.ACCESS_OPERATION_SEARCH)
+    (entry,) = await logged_accesses(tenant, lambda found: len(found) == 1, operation=pb.ACCESS_OPERATION_SEARCH)
 
     assert json_format.MessageToDict(entry.request_data)["query"] == SECRET
 
@@ -328,7 +328,7 @@ async def test_following_a_session_and_watching_the_log_are_recorded_as_reads(te
 
 async def test_a_stream_is_recorded_soon_where_it_need_not_be_at_once(tenant: Tenant) -> None:
     async with _first(tenant.history.WatchChanges(history_pb2.WatchChangesRequest())):
-        (entry,) = await seen(tenant, lambda found: len(found) == 1)
+        (entry,) = await logged_accesses(tenant, lambda found: len(found) == 1)
 
     assert (entry.method, entry.success) == ("WatchChanges", True)
 

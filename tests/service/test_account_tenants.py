@@ -36,7 +36,7 @@ def application(person: Person, tenant_id: uuid.UUID, role: str) -> Caller:
     )
 
 
-async def seen(tenancy: Tenancy, who: Caller) -> dict[str, members_pb2.Role]:
+async def visible_tenants(tenancy: Tenancy, who: Caller) -> dict[str, members_pb2.Role]:
     listed = await tenancy.calls(who).ListTenants(pb.ListTenantsRequest(page_size=1000))
     return {tenant.tenant_id: tenant.role for tenant in listed.tenants}
 
@@ -56,8 +56,11 @@ async def test_an_account_sees_the_tenants_that_it_is_a_member_of_and_its_roles(
         await tenancy.calls(person.caller()).GetTenant(pb.GetTenantRequest(tenant_id=str(not_mine)))
 
     assert (read.tenant.tenant_id, read.tenant.role) == (str(mine), ROLES["owner"])
-    assert await seen(tenancy, person.caller()) == {str(mine): ROLES["owner"], str(also_mine): ROLES["viewer"]}
-    assert await seen(tenancy, Person.new().caller()) == {}
+    assert await visible_tenants(tenancy, person.caller()) == {
+        str(mine): ROLES["owner"],
+        str(also_mine): ROLES["viewer"],
+    }
+    assert await visible_tenants(tenancy, Person.new().caller()) == {}
 
 
 async def test_an_account_that_acts_in_a_tenant_sees_that_one(tenancy: Tenancy) -> None:
@@ -72,7 +75,7 @@ async def test_an_account_that_acts_in_a_tenant_sees_that_one(tenancy: Tenancy) 
         await tenancy.calls(acting).GetTenant(pb.GetTenantRequest(tenant_id=str(elsewhere)))
 
     assert (read.tenant.tenant_id, read.tenant.role) == (str(here), ROLES["admin"])
-    assert await seen(tenancy, acting) == {str(here): ROLES["admin"]}
+    assert await visible_tenants(tenancy, acting) == {str(here): ROLES["admin"]}
 
 
 async def test_an_application_sees_the_tenant_that_it_was_let_into(tenancy: Tenancy) -> None:
@@ -81,7 +84,7 @@ async def test_an_application_sees_the_tenant_that_it_was_let_into(tenancy: Tena
     await tenancy.joined(here, "member", person)
     await tenancy.joined(elsewhere, "member", person)
 
-    assert await seen(tenancy, application(person, here, "member")) == {str(here): ROLES["member"]}
+    assert await visible_tenants(tenancy, application(person, here, "member")) == {str(here): ROLES["member"]}
     with refused(grpc.StatusCode.NOT_FOUND, "TENANT_NOT_FOUND"):
         await tenancy.calls(application(person, here, "member")).GetTenant(
             pb.GetTenantRequest(tenant_id=str(elsewhere))
@@ -92,8 +95,8 @@ async def test_keys_and_operators_have_no_role(tenancy: Tenancy) -> None:
     tenant_id = await tenancy.new_tenant()
     await tenancy.joined(tenant_id, "owner")
 
-    assert await seen(tenancy, key_of(tenant_id)) == {str(tenant_id): members_pb2.ROLE_UNSPECIFIED}
-    assert set((await seen(tenancy, OPERATOR)).values()) == {members_pb2.ROLE_UNSPECIFIED}
+    assert await visible_tenants(tenancy, key_of(tenant_id)) == {str(tenant_id): members_pb2.ROLE_UNSPECIFIED}
+    assert set((await visible_tenants(tenancy, OPERATOR)).values()) == {members_pb2.ROLE_UNSPECIFIED}
 
 
 async def test_deleted_tenants_are_gone_from_an_account_s_list(tenancy: Tenancy) -> None:
@@ -102,7 +105,7 @@ async def test_deleted_tenants_are_gone_from_an_account_s_list(tenancy: Tenancy)
 
     await tenancy.calls(OPERATOR).DeleteTenant(pb.DeleteTenantRequest(tenant_id=str(tenant_id)))
 
-    assert await seen(tenancy, person.caller()) == {}
+    assert await visible_tenants(tenancy, person.caller()) == {}
     with refused(grpc.StatusCode.NOT_FOUND, "TENANT_NOT_FOUND"):
         await tenancy.calls(person.caller()).GetTenant(pb.GetTenantRequest(tenant_id=str(tenant_id)))
 
@@ -177,7 +180,7 @@ async def test_an_account_owns_the_tenant_that_it_makes(tenancy: Tenancy) -> Non
     tenant_id = uuid.UUID(made.tenant.tenant_id)
     assert made.tenant.role == ROLES["owner"]
     assert await tenancy.roles(tenant_id) == {person.account_id: "owner"}
-    assert await seen(tenancy, person.caller()) == {made.tenant.tenant_id: ROLES["owner"]}
+    assert await visible_tenants(tenancy, person.caller()) == {made.tenant.tenant_id: ROLES["owner"]}
     response = await tenancy.internal().GetMembership(
         members_pb2.GetMembershipRequest(tenant_id=str(tenant_id), account_id=str(person.account_id))
     )
@@ -227,7 +230,7 @@ async def test_an_account_makes_no_more_tenants_than_the_settings_say(database: 
             await tenancy.calls(person.caller()).CreateTenant(create())
 
         assert await tenancy.calls(person.caller()).CreateTenant(create(request_id="1")) == first
-        assert len(await seen(tenancy, person.caller())) == 2
+        assert len(await visible_tenants(tenancy, person.caller())) == 2
         await tenancy.calls(other.caller()).CreateTenant(create())
 
 

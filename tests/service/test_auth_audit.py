@@ -24,7 +24,7 @@ async def events(cluster: Cluster) -> AsyncIterator[AuditStore]:
         yield AuditStore(database)
 
 
-async def told(tenant: Tenant, **question: object) -> list[accounts_pb2.AuditEvent]:
+async def list_events(tenant: Tenant, **question: object) -> list[accounts_pb2.AuditEvent]:
     request = accounts_pb2.ListAuditEventsRequest(**question)  # type: ignore[arg-type]  # Fields of the request.
     return list((await tenant.auth.ListAuditEvents(request)).audit_events)
 
@@ -35,7 +35,7 @@ async def test_an_event_says_who_did_what_to_whom_and_from_where(tenant: Tenant)
         auth_pb2.CreateApiKeyRequest(display_name="x"), metadata=(("skein-request-id", "from-the-test"),)
     )
 
-    event = (await told(tenant))[0]
+    event = (await list_events(tenant))[0]
 
     assert (event.event, event.outcome, event.reason) == (
         "api_key_created",
@@ -64,7 +64,7 @@ async def test_events_are_paged_newest_first_and_hidden_from_other_tenants(
     targets = [event.target for event in (*first.audit_events, *second.audit_events)]
     assert targets[:3] == [f"api_key:{key}" for key in reversed(made)]
     assert not second.next_page_token
-    assert not {event.target for event in await told(other_tenant)} & set(targets)
+    assert not {event.target for event in await list_events(other_tenant)} & set(targets)
     with refused(grpc.StatusCode.INVALID_ARGUMENT, "PAGE_TOKEN_INVALID"):
         await other_tenant.auth.ListAuditEvents(request)
 
@@ -117,7 +117,7 @@ async def test_a_refused_key_is_an_event_of_its_tenant_without_its_secret(cluste
         with refused(grpc.StatusCode.UNAUTHENTICATED, "CREDENTIAL_INVALID"):
             await cluster.with_key(made.secret).auth.GetMe(auth_pb2.GetMeRequest())
 
-    results = [event for event in await told(tenant) if event.event == "credential_refused"]
+    results = [event for event in await list_events(tenant) if event.event == "credential_refused"]
     assert [(event.reason, event.target, event.address) for event in results] == [
         ("CREDENTIAL_INVALID", f"api_key:{made.api_key.api_key_id}", "127.0.0.1")
     ]
@@ -125,14 +125,14 @@ async def test_a_refused_key_is_an_event_of_its_tenant_without_its_secret(cluste
 
 
 async def test_a_credential_that_merely_names_a_tenant_is_no_event_of_it(cluster: Cluster, tenant: Tenant) -> None:
-    before = len(await told(tenant))
+    before = len(await list_events(tenant))
 
     with refused(grpc.StatusCode.UNAUTHENTICATED, "CREDENTIAL_INVALID"):
         await cluster.with_key(ApiKeyToken.new(tenant.tenant_id, new_id(now())).encode()).auth.GetMe(
             auth_pb2.GetMeRequest()
         )
 
-    assert len(await told(tenant)) == before
+    assert len(await list_events(tenant)) == before
     # Recorded once a minute for all that is refused to one address, by whichever test.
     nowhere = await cluster.operator.auth.ListAuditEvents(accounts_pb2.ListAuditEventsRequest(page_size=500))
     assert "credential_refused" in {event.event for event in nowhere.audit_events}

@@ -32,12 +32,14 @@ async def skein(cluster: Cluster, tenant: Tenant) -> AsyncIterator[Client]:
         yield client
 
 
-def said(content: str) -> Message:
+def user_message(content: str) -> Message:
     return Message(role=skein_client.MESSAGE_ROLE_USER, content=content)
 
 
 async def test_what_is_remembered_is_recalled(skein: Client) -> None:
-    await skein.remember(["Anna prefers green tea"], messages=[said("The kettle is broken")], session_id="kitchen")
+    await skein.remember(
+        ["Anna prefers green tea"], messages=[user_message("The kettle is broken")], session_id="kitchen"
+    )
 
     response = await skein.recall("tea")
 
@@ -181,7 +183,7 @@ async def test_a_list_is_gone_through_page_by_page(skein: Client) -> None:
 
 
 async def test_a_session_is_read_in_both_directions(skein: Client) -> None:
-    await skein.remember(messages=[said(str(number)) for number in range(5)], session_id="s")
+    await skein.remember(messages=[user_message(str(number)) for number in range(5)], session_id="s")
 
     forth = [message.content async for message in skein.list_messages("s", page_size=2)]
     back = [message.content async for message in skein.list_messages("s", newest_first=True, page_size=2)]
@@ -237,8 +239,8 @@ async def test_a_missing_permission_is_denied(skein: Client, cluster: Cluster) -
 
 
 async def test_a_repeated_request_id_stores_nothing_twice(skein: Client) -> None:
-    first = await skein.remember(["tea"], messages=[said("tea")], session_id="s", request_id="r")
-    again = await skein.remember(["tea"], messages=[said("tea")], session_id="s", request_id="r")
+    first = await skein.remember(["tea"], messages=[user_message("tea")], session_id="s", request_id="r")
+    again = await skein.remember(["tea"], messages=[user_message("tea")], session_id="s", request_id="r")
 
     assert again == first
     assert len([memory async for memory in skein.list_memories()]) == 1

@@ -33,7 +33,7 @@ async def archive(tenant: Tenant, session_id: str = "") -> str:
     return (await tenant.history.ArchiveMemories(request)).archive.archive_id
 
 
-async def left(tenant: Tenant) -> list[str]:
+async def remaining_contents(tenant: Tenant) -> list[str]:
     """Bring everything back and say what there is."""
     listed = await tenant.history.ListArchives(pb.ListArchivesRequest())
     for one in listed.archives:
@@ -84,7 +84,7 @@ async def test_a_purge_by_filter_takes_what_passes_from_cold_storage(tenant: Ten
 
     assert list(dry.archived_memory_ids) == list(done.archived_memory_ids) == [gone]
     assert done.next_page_token == ""
-    assert await left(tenant) == ["it stays"]
+    assert await remaining_contents(tenant) == ["it stays"]
 
 
 async def test_ids_and_a_filter_must_both_hold_in_cold_storage_too(tenant: Tenant) -> None:
@@ -96,7 +96,7 @@ async def test_ids_and_a_filter_must_both_hold_in_cold_storage_too(tenant: Tenan
 
     assert list(done.archived_memory_ids) == [gone]
     assert list(done.not_found) == ["nobody"]
-    assert await left(tenant) == ["a note"]
+    assert await remaining_contents(tenant) == ["a note"]
 
 
 async def test_a_purge_goes_on_page_by_page_until_every_archive_was_looked_through(tenant: Tenant) -> None:
@@ -117,7 +117,7 @@ async def test_a_purge_goes_on_page_by_page_until_every_archive_was_looked_throu
 
     assert (sorted(results), purged) == (sorted(gone), [warm])
     assert calls == 2
-    assert await left(tenant) == ["of another kind"]
+    assert await remaining_contents(tenant) == ["of another kind"]
 
 
 async def test_forgetting_for_good_reaches_cold_storage_and_says_so(tenant: Tenant) -> None:
@@ -138,7 +138,7 @@ async def test_forgetting_for_good_reaches_cold_storage_and_says_so(tenant: Tena
     assert list(first.archived_memory_ids) == [by_id]
     assert again == first
     assert list(second.archived_memory_ids) == [by_tag]
-    assert await left(tenant) == ["stays"]
+    assert await remaining_contents(tenant) == ["stays"]
 
 
 async def test_a_soft_forgetting_leaves_cold_storage_alone(tenant: Tenant) -> None:
@@ -148,7 +148,7 @@ async def test_a_soft_forgetting_leaves_cold_storage_alone(tenant: Tenant) -> No
     done = await tenant.memory.ForgetMemories(memory_pb2.ForgetMemoriesRequest(selection=selecting([kept])))
 
     assert (list(done.archived_memory_ids), list(done.not_found)) == ([], [kept])
-    assert await left(tenant) == ["kept"]
+    assert await remaining_contents(tenant) == ["kept"]
 
 
 async def test_a_request_id_that_was_used_for_something_else_removes_nothing(tenant: Tenant) -> None:
@@ -159,7 +159,7 @@ async def test_a_request_id_that_was_used_for_something_else_removes_nothing(ten
     with refused(grpc.StatusCode.INVALID_ARGUMENT, "REQUEST_ID_REUSED"):
         await purge(tenant, selecting([kept]), request_id="p")
 
-    assert await left(tenant) == ["kept"]
+    assert await remaining_contents(tenant) == ["kept"]
 
 
 async def test_a_file_of_an_archive_has_a_size_that_fits_in_memory(
@@ -175,7 +175,7 @@ async def test_a_file_of_an_archive_has_a_size_that_fits_in_memory(
     )
 
     assert (first.archive.memory_count, second.archive.memory_count) == (2, 2)
-    assert len(await left(tenant)) == 4
+    assert len(await remaining_contents(tenant)) == 4
 
 
 async def pages(

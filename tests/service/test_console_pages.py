@@ -281,7 +281,7 @@ async def test_a_browser_that_was_cut_off_resumes_where_it_was(web: BrowserSessi
         for text in ("one", "two")
     ]
 
-    async def heard(headers: dict[str, str], count: int) -> list[tuple[str, str]]:
+    async def next_events(headers: dict[str, str], count: int) -> list[tuple[str, str]]:
         results, last = [], ""
         async with asyncio.timeout(60), web.client.stream("GET", live, headers=headers) as stream:
             async for line in stream.aiter_lines():
@@ -293,8 +293,8 @@ async def test_a_browser_that_was_cut_off_resumes_where_it_was(web: BrowserSessi
                         break
         return results
 
-    both = await heard({}, 2)
-    rest = await heard({"last-event-id": both[0][0]}, 1)
+    both = await next_events({}, 2)
+    rest = await next_events({"last-event-id": both[0][0]}, 1)
 
     assert [entity for _, entity in both] == made
     assert rest == both[1:]

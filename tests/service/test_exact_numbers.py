@@ -262,16 +262,16 @@ async def test_a_repeated_request_is_told_apart_by_digits_that_no_double_has(ten
 async def test_conditions_compare_every_digit(tenant: Tenant) -> None:
     memory = await created(tenant, data_json='{"exact_n":9007199254740993,"exact_d":0.1000000000000000055}')
 
-    async def found(where: str) -> bool:
+    async def matching_memory(where: str) -> bool:
         request = pb.ListMemoriesRequest(filter=pb.MemoryFilter(where=where))
         listed = await tenant.memory.ListMemories(request)
         return memory.memory_id in {one.memory_id for one in listed.memories}
 
-    assert await found("data.exact_n = 9007199254740993")
-    assert await found("data.exact_n > 9007199254740992")
-    assert await found("data.exact_d = 0.1000000000000000055")
-    assert not await found("data.exact_n = 9007199254740992")
-    assert not await found("data.exact_d = 0.1")
+    assert await matching_memory("data.exact_n = 9007199254740993")
+    assert await matching_memory("data.exact_n > 9007199254740992")
+    assert await matching_memory("data.exact_d = 0.1000000000000000055")
+    assert not await matching_memory("data.exact_n = 9007199254740992")
+    assert not await matching_memory("data.exact_d = 0.1")
 
 
 async def test_sessions_messages_states_and_items_keep_numbers(cluster: Cluster, tenant: Tenant) -> None:
@@ -318,13 +318,13 @@ async def test_sessions_and_subjects_are_found_by_every_digit(tenant: Tenant) ->
     session = session_pb2.Session(session_id=name, metadata_json='{"exact":9007199254740993}')
     await tenant.sessions.CreateSession(session_pb2.CreateSessionRequest(session=session))
 
-    async def found(text: str) -> list[str]:
+    async def matching_memory(text: str) -> list[str]:
         match = session_pb2.SessionProperty(path="metadata.exact", value_json=text)
         listed = await tenant.sessions.ListSessions(session_pb2.ListSessionsRequest(properties=[match]))
         return [one.session_id for one in listed.sessions]
 
-    assert await found("9007199254740993") == [name]
-    assert await found("9007199254740992") == []
+    assert await matching_memory("9007199254740993") == [name]
+    assert await matching_memory("9007199254740992") == []
 
 
 async def test_links_blocks_agents_subjects_and_tools_keep_numbers(tenant: Tenant) -> None:
@@ -387,14 +387,14 @@ async def test_the_python_client_takes_and_gives_python_s_values(cluster: Cluste
         stored = await skein.remember(
             memory, messages=[{"role": "user", "content": "x", "metadata": value, "parts": [value]}], session_id=name
         )
-        found = (await skein.memories.GetMemory(pb.GetMemoryRequest(memory_id=name))).memory
-        first = get_json(found, "data")
-        changed = with_json(found, data={**value, "n": -big})
+        matching_memory = (await skein.memories.GetMemory(pb.GetMemoryRequest(memory_id=name))).memory
+        first = get_json(matching_memory, "data")
+        changed = with_json(matching_memory, data={**value, "n": -big})
         request = pb.UpdateMemoryRequest(memory=changed, update_mask=FieldMask(paths=["data"]))
         updated = (await skein.memories.UpdateMemory(request)).memory
 
     assert first == get_json(stored.memories[0], "data") == value
-    assert get_json(found, "metadata") == {}
+    assert get_json(matching_memory, "metadata") == {}
     assert get_json(updated, "data") == {**value, "n": -big}
     assert get_json(stored.messages[0], "metadata") == value
     assert get_json(stored.messages[0], "parts") == [value]

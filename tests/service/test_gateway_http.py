@@ -360,7 +360,7 @@ async def healthy(address: str) -> None:
 
 
 async def test_while_it_drains_it_says_that_it_takes_no_more(cluster: Cluster, tenant: Tenant) -> None:
-    async def told(address: str) -> None:
+    async def wait_for_drain(address: str) -> None:
         while (await ask(address, "/healthz", method="GET")).status != 503:
             await asyncio.sleep(0.05)
 
@@ -368,7 +368,7 @@ async def test_while_it_drains_it_says_that_it_takes_no_more(cluster: Cluster, t
     async with gateway_before(cluster, tenant, {}, SKEIN_DRAIN_SECONDS="5") as gateway:
         address = gateway.host.addresses["http"]
         await healthy(address)
-        listening = asyncio.create_task(told(address))
+        listening = asyncio.create_task(wait_for_drain(address))
     await asyncio.wait_for(listening, 30)
 
 

@@ -217,12 +217,12 @@ async def test_without_an_agent_the_tenants_blocks_are_looked_through(cluster: C
 async def test_blocks_pass_the_time_that_is_asked_for(cluster: Cluster, tenant: Tenant) -> None:
     script = {"ListBlocks": blocks("tea", create_time={"seconds": 100})}
 
-    async def found(**fields: Any) -> pb.RecallResponse:
+    async def recall(**fields: Any) -> pb.RecallResponse:
         return await gateway.gateway.Recall(pb.RecallRequest(query="tea", arms=[pb.ARM_BLOCKS], filter=fields))
 
     async with gateway_before(cluster, tenant, script) as gateway:
-        passing = await found(start_time={"seconds": 100}, end_time={"seconds": 101})
-        early, late = await found(start_time={"seconds": 101}), await found(end_time={"seconds": 100})
+        passing = await recall(start_time={"seconds": 100}, end_time={"seconds": 101})
+        early, late = await recall(start_time={"seconds": 101}), await recall(end_time={"seconds": 100})
 
     assert len(passing.hits) == 1
     assert [(len(one.hits), one.arms[0].filter_emptied) for one in (early, late)] == [(0, True), (0, True)]

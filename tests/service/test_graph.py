@@ -95,16 +95,16 @@ async def test_a_walk_follows_the_links_that_it_is_told_to(tenant: Tenant) -> No
     await links(tenant, "c>a", relation="supports", weight=0.5)
     await links(tenant, "a>d", relation="mentors", weight=0.1)
 
-    async def met(**conditions: Any) -> set[str]:
+    async def traversed_titles(**conditions: Any) -> set[str]:
         return set(titles((await traverse(tenant, "a", filter=pb.LinkFilter(**conditions))).nodes)) - {"a"}
 
-    assert await met() == {"b", "c", "d"}
-    assert await met(direction=pb.LINK_DIRECTION_OUTGOING) == {"b", "d"}
-    assert await met(direction=pb.LINK_DIRECTION_INCOMING) == {"c"}
-    assert await met(relations=["causes", "mentors"]) == {"b", "d"}
-    assert await met(min_weight=0.5) == {"b", "c"}
-    assert await met(relations=["causes", "mentors"], min_weight=0.5) == {"b"}
-    assert await met(relations=["nobody uses this"]) == set()
+    assert await traversed_titles() == {"b", "c", "d"}
+    assert await traversed_titles(direction=pb.LINK_DIRECTION_OUTGOING) == {"b", "d"}
+    assert await traversed_titles(direction=pb.LINK_DIRECTION_INCOMING) == {"c"}
+    assert await traversed_titles(relations=["causes", "mentors"]) == {"b", "d"}
+    assert await traversed_titles(min_weight=0.5) == {"b", "c"}
+    assert await traversed_titles(relations=["causes", "mentors"], min_weight=0.5) == {"b"}
+    assert await traversed_titles(relations=["nobody uses this"]) == set()
 
 
 async def test_memories_that_are_deleted_archived_or_expired_are_not_met(tenant: Tenant) -> None:

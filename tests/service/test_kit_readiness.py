@@ -51,7 +51,7 @@ def host_on(url: str, **settings: str) -> Host:
     return registry.host_of(ProcessSettings.read(environment), environment)
 
 
-async def said(host: Host) -> int:
+async def readyz_status(host: Host) -> int:
     """Ask health on the service's port."""
     async with aio.insecure_channel(host.addresses["memory"]) as channel:
         stub: Any = health_pb2_grpc.HealthStub(channel)
@@ -62,7 +62,7 @@ async def said(host: Host) -> int:
 async def serves(host: Host) -> None:
     """Wait until health says that the service serves."""
     async with asyncio.timeout(30):
-        while await said(host) != health_pb2.HealthCheckResponse.SERVING:
+        while await readyz_status(host) != health_pb2.HealthCheckResponse.SERVING:
             await asyncio.sleep(0.05)
 
 
@@ -123,7 +123,7 @@ async def test_a_service_on_another_schema_does_not_serve_and_says_which(
         async with asyncio.timeout(30):
             while "took more than" in (why := await unready_reason(watched.servicers)):
                 await asyncio.sleep(0.05)
-        status = await said(host)
+        status = await readyz_status(host)
         await until(lambda: cluster._ready["memory"].why == why)
         answer = await get(cluster.admin, "/readyz")
 
@@ -196,7 +196,7 @@ async def test_a_service_that_drains_does_not_say_ready_again(database: TestData
     stop.set()
     await until(lambda: not states[0].is_set())
     before = checks
-    status = await said(host)
+    status = await readyz_status(host)
     await serving
 
     assert status == health_pb2.HealthCheckResponse.NOT_SERVING

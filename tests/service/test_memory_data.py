@@ -39,7 +39,7 @@ async def create(tenant: Tenant, **fields: Any) -> pb.Memory:
     return (await tenant.memory.CreateMemory(pb.CreateMemoryRequest(memory=pb.Memory(**fields)))).memory
 
 
-async def found(tenant: Tenant, query: str) -> set[str]:
+async def ids_by_words(tenant: Tenant, query: str) -> set[str]:
     """Return the memories that contain a word of the query."""
     request = recall_pb2.RecallRequest(query=query, limit=100, mode=recall_pb2.SEARCH_MODE_KEYWORD)
     return {hit.memory.memory_id for hit in (await tenant.recall.Recall(request)).hits}
@@ -64,7 +64,7 @@ async def test_words_in_data_alone_are_found_at_every_depth(tenant: Tenant, type
     await create(tenant, type=type_name, content="a heron", data=struct(text="a stork"))
 
     for word in ("pangolin", "aardvark", "okapi"):
-        assert await found(tenant, word) == {made.memory_id}, word
+        assert await ids_by_words(tenant, word) == {made.memory_id}, word
 
 
 async def test_meaning_in_data_alone_is_found(tenant: Tenant) -> None:
@@ -81,13 +81,13 @@ async def test_changed_free_data_is_searched_anew(tenant: Tenant) -> None:
     made = await create(tenant, content="seen", data=struct(text="a pangolin"))
 
     await update(tenant, made.memory_id, data=struct(text="an aardvark"))
-    assert (await found(tenant, "pangolin"), await found(tenant, "aardvark")) == (set(), {made.memory_id})
+    assert (await ids_by_words(tenant, "pangolin"), await ids_by_words(tenant, "aardvark")) == (set(), {made.memory_id})
 
     await update(tenant, made.memory_id, content="seen twice")
-    assert await found(tenant, "aardvark") == {made.memory_id}
+    assert await ids_by_words(tenant, "aardvark") == {made.memory_id}
 
     await update(tenant, made.memory_id, type="task", data=struct())
-    assert await found(tenant, "aardvark") == set()
+    assert await ids_by_words(tenant, "aardvark") == set()
 
 
 async def test_credentials_timestamps_and_encoded_files_in_data_are_not_searched(tenant: Tenant) -> None:
@@ -101,15 +101,15 @@ async def test_credentials_timestamps_and_encoded_files_in_data_are_not_searched
     )  # fmt: skip
 
     for word in ("pangolin", "aardvark", "okapi", "2031", "wombat" * 100):
-        assert await found(tenant, word) == set(), word
-    assert len(await found(tenant, "door")) == 1
+        assert await ids_by_words(tenant, word) == set(), word
+    assert len(await ids_by_words(tenant, "door")) == 1
 
 
 async def test_data_as_large_as_may_be_is_stored_and_searched(tenant: Tenant) -> None:
     words = " ".join(f"w{number:x}" for number in range(40_000))
     made = await create(tenant, content=words[:100_000], data=struct(text="pangolin", zoo=words[:250_000]))
 
-    assert await found(tenant, "pangolin") == {made.memory_id}
+    assert await ids_by_words(tenant, "pangolin") == {made.memory_id}
 
 
 async def test_every_type_says_which_of_its_fields_are_searched(tenant: Tenant) -> None:

@@ -7,7 +7,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from fix_web import PASSWORD, REDIRECT, SCOPE, Person, Pkce, Web, authorize_url, new_person, told
+from fix_web import PASSWORD, REDIRECT, SCOPE, Person, Pkce, Web, authorize_url, new_person, redirect_parameters
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -395,8 +395,10 @@ async def test_a_person_who_says_no_is_believed(web: Web, person: Person) -> Non
     answer = await web.submit(page, "answer", decision="deny")
 
     assert answer.status_code == 303
-    assert told(answer) == {"error": "access_denied", "state": "the state", "iss": web.origin} | (
-        {"error_description": told(answer)["error_description"]} if "error_description" in told(answer) else {}
+    assert redirect_parameters(answer) == {"error": "access_denied", "state": "the state", "iss": web.origin} | (
+        {"error_description": redirect_parameters(answer)["error_description"]}
+        if "error_description" in redirect_parameters(answer)
+        else {}
     )
 
 

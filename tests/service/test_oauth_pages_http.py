@@ -17,8 +17,8 @@ from fix_web import (
     authorize_url,
     form_of,
     new_person,
+    redirect_parameters,
     step_of,
-    told,
 )
 
 from skein.auth.v1 import accounts_pb2
@@ -163,7 +163,7 @@ async def test_any_other_fault_is_the_clients_to_hear(
     answer = await web.get(authorize_url(client_id, Pkce(), **changed))
 
     assert answer.status_code == 302
-    back = told(answer)
+    back = redirect_parameters(answer)
     assert (back["error"], back["state"], back["iss"]) == (error, "the state", web.origin)
 
 
@@ -172,7 +172,7 @@ async def test_consent_is_asked_for_even_if_nothing_may_be_asked(web: Web, clien
 
     answer = await web.get(authorize_url(client_id, Pkce(), prompt="none"))
 
-    assert told(answer)["error"] == "interaction_required"
+    assert redirect_parameters(answer)["error"] == "interaction_required"
 
 
 async def test_a_client_may_want_a_fresh_sign_in(web: Web, client_id: str, person: Person) -> None:

@@ -156,14 +156,14 @@ async def test_search_filters(assistant: Assistant) -> None:
     await assistant.create("tea at five", memory_type="context", tags=["drink"])
     await assistant.create("tea at six", memory_type="user_preference", tags=["time"])
 
-    async def found(**filters: Any) -> list[str]:
+    async def search_contents(**filters: Any) -> list[str]:
         answer = await assistant.ask("search", payload={"query": "tea", "filters": filters})
         return [result["memory_id"] for result in answer["data"]["results"]]
 
-    assert await found(memory_types=["user_preference"], tags=["drink"]) == [expected]
-    assert len(await found(limit=2)) == 2
-    assert len(await found(time_range={"start": "2024-01-01T00:00:00Z"})) == 3
-    assert await found(time_range={"end": "2024-01-01T00:00:00Z"}) == []
+    assert await search_contents(memory_types=["user_preference"], tags=["drink"]) == [expected]
+    assert len(await search_contents(limit=2)) == 2
+    assert len(await search_contents(time_range={"start": "2024-01-01T00:00:00Z"})) == 3
+    assert await search_contents(time_range={"end": "2024-01-01T00:00:00Z"}) == []
 
 
 async def test_an_expired_memory_is_not_found(assistant: Assistant, tenant: Tenant) -> None:

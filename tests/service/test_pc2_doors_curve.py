@@ -67,7 +67,7 @@ async def client(
         yield peer
 
 
-async def said(assistant: OwnAssistant, port: int, folder: Path, secret: Path | None, **message: Any) -> Any:
+async def send(assistant: OwnAssistant, port: int, folder: Path, secret: Path | None, **message: Any) -> Any:
     """Say something; None when no answer comes."""
     async with client(assistant, port, folder, secret) as peer:
         await peer.send(json.dumps(message).encode())
@@ -77,26 +77,26 @@ async def said(assistant: OwnAssistant, port: int, folder: Path, secret: Path | 
 
 @pytest.mark.parametrize("port", [5570, 5596, 5574, 7140, 5617])
 async def test_an_admitted_client_is_answered(secured: OwnAssistant, folder: Path, port: int) -> None:
-    assert_healthy(await said(secured, port, folder, folder / "kitchen.key_secret", action="ping"))
+    assert_healthy(await send(secured, port, folder, folder / "kitchen.key_secret", action="ping"))
 
 
 async def test_an_admitted_client_stores_and_reads(secured: OwnAssistant, folder: Path) -> None:
     secret = folder / "kitchen.key_secret"
     payload = {"memory_type": "context", "content": {"text": "in secret"}}
 
-    created = await said(secured, 5570, folder, secret, action="create", payload=payload)
-    read = await said(secured, 5570, folder, secret, action="read", payload={"memory_id": created["data"]["memory_id"]})
+    created = await send(secured, 5570, folder, secret, action="create", payload=payload)
+    read = await send(secured, 5570, folder, secret, action="read", payload={"memory_id": created["data"]["memory_id"]})
 
     assert read["data"]["content"]["text"] == "in secret"
 
 
 async def test_a_health_port_that_publishes_answers_alone_with_curve(secured: OwnAssistant, folder: Path) -> None:
-    assert_healthy(await said(secured, 5599, folder, folder / "kitchen.key_secret", action="ping"))
+    assert_healthy(await send(secured, 5599, folder, folder / "kitchen.key_secret", action="ping"))
 
 
 @pytest.mark.parametrize("port", [5570, 5596, 5617])
 async def test_without_a_certificate_there_is_no_answer(secured: OwnAssistant, folder: Path, port: int) -> None:
-    assert await said(secured, port, folder, None, action="ping") is None
+    assert await send(secured, port, folder, None, action="ping") is None
 
 
 async def test_a_client_is_admitted_by_its_file_and_barred_without_it(
@@ -108,12 +108,12 @@ async def test_a_client_is_admitted_by_its_file_and_barred_without_it(
     zmq.auth.create_certificates(elsewhere, "kitchen")
     stranger = elsewhere / "stranger.key_secret"
 
-    unknown = await said(secured, 5570, folder, stranger, action="ping")
+    unknown = await send(secured, 5570, folder, stranger, action="ping")
     shutil.copy(elsewhere / "kitchen.key", folder / "late.key")
-    admitted = await said(secured, 5570, folder, elsewhere / "kitchen.key_secret", action="ping")
+    admitted = await send(secured, 5570, folder, elsewhere / "kitchen.key_secret", action="ping")
     (folder / "late.key").unlink()
     shutil.move(elsewhere / "kitchen.key_secret", elsewhere / "late.key_secret")
-    barred = await said(secured, 5570, folder, elsewhere / "late.key_secret", action="ping")
+    barred = await send(secured, 5570, folder, elsewhere / "late.key_secret", action="ping")
 
     assert unknown is None
     assert admitted["status"] == "ok"
@@ -122,7 +122,7 @@ async def test_a_client_is_admitted_by_its_file_and_barred_without_it(
 
 
 async def test_the_ports_own_certificate_does_not_admit_a_client(secured: OwnAssistant, folder: Path) -> None:
-    assert await said(secured, 5570, folder, folder / "server.key_secret", action="ping") is None
+    assert await send(secured, 5570, folder, folder / "server.key_secret", action="ping") is None
 
 
 @pytest.mark.parametrize(

@@ -215,15 +215,15 @@ async def test_interactions_are_searched_in_the_session_that_is_named(client: Cl
     his = await client.add("I forgot my password", memory_type="interaction", parent_id=ben)
     reply = await client.add("Tulip is a nice password", memory_type="interaction", parent_id=hers)
 
-    async def found(action: str, **data: Any) -> list[str]:
+    async def search_contents(action: str, **data: Any) -> list[str]:
         return ids((await client.ask(action, query="password", **data))["results"])
 
     for action in ("semantic_search", "search_memory"):
-        assert await found(action, filters={"parent_id": ana}) == [hers], action
-        assert await found(action, parent_id=ben) == [his], action
-        assert await found(action, filters={"parent_id": hers}) == [reply], action
-        assert set(await found(action)) == {hers, his, reply}, action
-    assert await found("search_memory", filters={"session_id": ben}) == [his]
+        assert await search_contents(action, filters={"parent_id": ana}) == [hers], action
+        assert await search_contents(action, parent_id=ben) == [his], action
+        assert await search_contents(action, filters={"parent_id": hers}) == [reply], action
+        assert set(await search_contents(action)) == {hers, his, reply}, action
+    assert await search_contents("search_memory", filters={"session_id": ben}) == [his]
     refused = await client.send(
         action="semantic_search", data={"query": "password", "parent_id": ana, "filters": {"parent_id": ben}}
     )
@@ -234,31 +234,31 @@ async def test_two_people_of_one_tenant_find_their_own(client: Client) -> None:
     own = {user: await client.add("tea is liked", metadata={"user_id": user, "mood": user}) for user in ("ana", "ben")}
     named = await client.add("tea was bought", user_id="ana", memory_type="note")
 
-    async def found(action: str, **data: Any) -> set[str]:
+    async def search_contents(action: str, **data: Any) -> set[str]:
         return set(ids((await client.ask(action, query="tea", **data))["results"]))
 
     for action in ("search_memory", "semantic_search"):
-        assert await found(action, filters={"user_id": "ana"}) == {own["ana"], named}, action
-        assert await found(action, user_id="ben") == {own["ben"]}, action
-        assert await found(action, filters={"user_id": "eve"}) == set(), action
-        assert await found(action, filters={"mood": "ben"}) == {own["ben"]}, action
-        assert await found(action, filters={"metadata": {"mood": ["ana", "x"]}}) == {own["ana"]}, action
-        assert await found(action, filters={"memory_type": "note"}) == {named}, action
+        assert await search_contents(action, filters={"user_id": "ana"}) == {own["ana"], named}, action
+        assert await search_contents(action, user_id="ben") == {own["ben"]}, action
+        assert await search_contents(action, filters={"user_id": "eve"}) == set(), action
+        assert await search_contents(action, filters={"mood": "ben"}) == {own["ben"]}, action
+        assert await search_contents(action, filters={"metadata": {"mood": ["ana", "x"]}}) == {own["ana"]}, action
+        assert await search_contents(action, filters={"memory_type": "note"}) == {named}, action
 
 
 async def test_filters_keep_to_tiers_tags_and_importance(client: Client) -> None:
     short = await client.add("tea one", tags=["a"], importance=0.2)
     medium = await client.add("tea two", memory_tier="medium", tags=["b"], importance=0.6)
 
-    async def found(**filters: Any) -> list[str]:
+    async def search_contents(**filters: Any) -> list[str]:
         return ids((await client.ask("search_memory", query="tea", filters=filters))["results"])
 
-    assert await found(memory_tier="short") == [short]
-    assert await found(tier="medium") == [medium]
-    assert await found(tags=["b", "c"]) == [medium]
-    assert await found(min_importance=0.5) == [medium]
-    assert await found(max_importance=0.5) == [short]
-    assert await found(parent_id=None) == [medium, short]
+    assert await search_contents(memory_tier="short") == [short]
+    assert await search_contents(tier="medium") == [medium]
+    assert await search_contents(tags=["b", "c"]) == [medium]
+    assert await search_contents(min_importance=0.5) == [medium]
+    assert await search_contents(max_importance=0.5) == [short]
+    assert await search_contents(parent_id=None) == [medium, short]
 
 
 @pytest.mark.parametrize(

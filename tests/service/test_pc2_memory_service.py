@@ -26,14 +26,14 @@ FIELDS = {
 }  # fmt: skip
 
 
-async def said(assistant: Assistant, action: str, **data: Any) -> Any:
+async def act(assistant: Assistant, action: str, **data: Any) -> Any:
     """Ask the memory service."""
     return await assistant.ask(action, port=PORT, data=data)
 
 
 async def done(assistant: Assistant, action: str, **data: Any) -> Any:
     """Ask what must work."""
-    answer = await said(assistant, action, **data)
+    answer = await act(assistant, action, **data)
     assert answer["status"] == "success", answer
     return answer
 
@@ -140,7 +140,7 @@ async def test_a_request_sent_again_adds_one_memory(assistant: Assistant) -> Non
 async def test_an_id_may_be_chosen_and_is_then_taken(assistant: Assistant) -> None:
     assert await add(assistant, "mine", memory_id="mem-of-mine") == "mem-of-mine"
 
-    answer = await said(assistant, "add_memory", content="mine too", memory_id="mem-of-mine")
+    answer = await act(assistant, "add_memory", content="mine too", memory_id="mem-of-mine")
 
     assert answer["status"] == "error"
 
@@ -308,9 +308,9 @@ async def test_a_deleted_memory_is_gone_and_its_children_stay(assistant: Assista
     answer = await done(assistant, "delete_memory", memory_id=parent)
 
     assert (answer["memory_id"], answer["deleted_count"]) == (parent, 1)
-    assert (await said(assistant, "get_memory", memory_id=parent))["status"] == "error"
+    assert (await act(assistant, "get_memory", memory_id=parent))["status"] == "error"
     assert (await get(assistant, child))["parent_id"] is None
-    assert (await said(assistant, "delete_memory", memory_id=parent))["status"] == "error"
+    assert (await act(assistant, "delete_memory", memory_id=parent))["status"] == "error"
 
 
 async def test_a_cascade_deletes_all_that_is_under_a_memory_and_nothing_else(
@@ -425,7 +425,7 @@ async def test_a_batch_sent_again_adds_nothing_twice(assistant: Assistant, tenan
 
 
 async def test_a_batch_of_which_nothing_can_be_added_is_an_error(assistant: Assistant) -> None:
-    answer = await said(assistant, "batch_add_memories", memories=[{"content": ""}])
+    answer = await act(assistant, "batch_add_memories", memories=[{"content": ""}])
 
     assert answer["status"] == "error"
     assert (answer["memory_ids"], answer["failures"][0]["index"]) == ([None], 0)

@@ -40,7 +40,7 @@ ABOUT_A_MEMORY: list[tuple[str, dict[str, Any]]] = [
 UNDER_A_PARENT = [("search_memory", {"query": "child"}), ("semantic_search", {"query": "child"})]
 
 
-async def said(assistant: Assistant, action: str, **data: Any) -> Any:
+async def act(assistant: Assistant, action: str, **data: Any) -> Any:
     return await assistant.ask(action, port=PORT, data=data)
 
 
@@ -72,7 +72,7 @@ async def test_another_tenants_memory_is_simply_not_found(
         if action == "add_memory":
             # Its own id is its own affair.
             del names["memory_id"]
-        answer = await said(assistant, action, **{**names, **data})
+        answer = await act(assistant, action, **{**names, **data})
 
         assert answer["status"] == "error", answer
         assert "secret" not in json.dumps(answer)
@@ -86,10 +86,10 @@ async def test_another_tenants_memories_are_in_no_list(assistant: Assistant, oth
     await other_tenant.memory.CreateMemory(pb.CreateMemoryRequest(memory=theirs))
 
     answers = [
-        await said(assistant, "search_memory", query="tea"),
-        await said(assistant, "search_memory", memory_type="note"),
-        await said(assistant, "semantic_search", query="tea"),
-        await said(assistant, "batch_get_memories", memory_ids=["mem-theirs"]),
+        await act(assistant, "search_memory", query="tea"),
+        await act(assistant, "search_memory", memory_type="note"),
+        await act(assistant, "semantic_search", query="tea"),
+        await act(assistant, "batch_get_memories", memory_ids=["mem-theirs"]),
     ]
 
     assert [answer["memories"] for answer in answers] == [[]] * 4
@@ -99,7 +99,7 @@ async def test_another_tenants_memories_are_in_no_list(assistant: Assistant, oth
 @pytest.mark.parametrize("memory_id", [None, "", 5, [], {}, "x" * 300, "a\0b", "\ud800", "mem-none"])
 async def test_an_id_of_nothing_is_answered(shared: Assistant, memory_id: Any) -> None:
     for action, data in ABOUT_A_MEMORY[:-1]:
-        answer = await said(shared, action, **{**naming(memory_id), **data})
+        answer = await act(shared, action, **{**naming(memory_id), **data})
 
         assert set(answer) == {"status", "message"}, action
         assert answer["status"] == "error", action
@@ -175,7 +175,7 @@ async def test_an_id_of_nothing_is_answered(shared: Assistant, memory_id: Any) -
     ],
 )
 async def test_what_cannot_be_done_is_said(shared: Assistant, action: str, data: dict[str, Any], word: str) -> None:
-    answer = await said(shared, action, **data)
+    answer = await act(shared, action, **data)
 
     assert set(answer) == {"status", "message"}
     assert answer["status"] == "error"
@@ -183,13 +183,11 @@ async def test_what_cannot_be_done_is_said(shared: Assistant, action: str, data:
 
 
 async def test_a_memory_related_to_itself_is_refused(assistant: Assistant) -> None:
-    memory_id = (await said(assistant, "add_memory", content="a"))["memory_id"]
+    memory_id = (await act(assistant, "add_memory", content="a"))["memory_id"]
 
     answers = [
-        await said(
-            assistant, "add_relationship", source_id=memory_id, target_id=memory_id, relationship_type="related"
-        ),
-        await said(assistant, "update_memory", memory_id=memory_id, update_data={"parent_id": memory_id}),
+        await act(assistant, "add_relationship", source_id=memory_id, target_id=memory_id, relationship_type="related"),
+        await act(assistant, "update_memory", memory_id=memory_id, update_data={"parent_id": memory_id}),
     ]
 
     assert [answer["status"] for answer in answers] == ["error", "error"]
@@ -200,15 +198,15 @@ async def test_an_expired_memory_is_not_found(assistant: Assistant, tenant: Tena
     memory.create_time.FromJsonString("2023-01-01T00:00:00Z")
     await expire(tenant.snapshots, memory)
 
-    answer = await said(assistant, "get_memory", memory_id="mem-gone")
+    answer = await act(assistant, "get_memory", memory_id="mem-gone")
 
     assert answer == {"status": "error", "message": "No such memory is visible to the caller."}
 
 
 async def test_a_group_is_no_other_memory(assistant: Assistant) -> None:
-    memory_id = (await said(assistant, "add_memory", content="a"))["memory_id"]
+    memory_id = (await act(assistant, "add_memory", content="a"))["memory_id"]
 
-    answer = await said(assistant, "get_memories_by_group", group_id=memory_id)
+    answer = await act(assistant, "get_memories_by_group", group_id=memory_id)
 
     assert "no context group" in answer["message"]
 
@@ -225,7 +223,7 @@ async def test_deep_nesting_is_answered(shared: Assistant, where: str, depth: in
 
     assert answer["status"] in {"success", "error"}
     if answer["status"] == "success":
-        read = await said(shared, "get_memory", memory_id=answer["memory_id"])
+        read = await act(shared, "get_memory", memory_id=answer["memory_id"])
         assert read["status"] == "success"
 
 
@@ -258,7 +256,7 @@ async def test_every_action_is_an_error_within_the_clients_time_when_services_ar
         ("get_memory_system_status", {}),
     ]
     async with assistant_of({"SKEIN_PC2_API_KEY": "sk"}, gateway="127.0.0.1:1") as assistant:
-        answers = [await said(assistant, action, **{**naming("m"), **data}) for action, data in requests]
+        answers = [await act(assistant, action, **{**naming("m"), **data}) for action, data in requests]
         health = await assistant.ask("ping", port=PORT)
 
     assert {answer["status"] for answer in answers} == {"error"}
@@ -272,6 +270,6 @@ async def test_a_gateway_that_never_answers_is_an_error() -> None:
         address = f"127.0.0.1:{silent.getsockname()[1]}"
         async with assistant_of({"SKEIN_PC2_API_KEY": "sk"}, gateway=address) as assistant:
             # It would not wait any longer.
-            answer = await said(assistant, "delete_memory", memory_id="m", cascade=True)
+            answer = await act(assistant, "delete_memory", memory_id="m", cascade=True)
 
     assert answer["status"] == "error"

@@ -373,25 +373,25 @@ async def test_a_hybrid_search_leaves_out_what_is_neither_said_nor_meant_when_as
     expected = await assistant.create("Ana drinks green tea")
     await assistant.create("The boiler was serviced in May")
 
-    async def found(**filters: Any) -> list[str]:
+    async def search_contents(**filters: Any) -> list[str]:
         answer = await assistant.ask("search", payload={"query": "green tea", "filters": filters})
         return [result["memory_id"] for result in answer["data"]["results"]]
 
-    assert await found(min_similarity=0.99) == [expected]
-    assert (await found())[0] == expected
+    assert await search_contents(min_similarity=0.99) == [expected]
+    assert (await search_contents())[0] == expected
 
 
 async def test_search_is_filtered_by_type_time_and_tags_together(assistant: Assistant, tenant: Tenant) -> None:
     await store(tenant, 4, type="context", tags=["a"])
 
-    async def found(**filters: Any) -> list[str]:
+    async def search_contents(**filters: Any) -> list[str]:
         payload = {"query": "memory number", "search_type": "keyword", "filters": filters}
         answer = await assistant.ask("search", payload=payload)
         assert answer["data"]["total_count"] == len(answer["data"]["results"])
         return sorted(result["memory_id"] for result in answer["data"]["results"])
 
     span = {"start": iso(1), "end": iso(3)}
-    assert await found(memory_types=["context", "fact"], tags=["a", "b"], time_range=span) == ["m1", "m2"]
-    assert await found(memory_types=["fact"], tags=["a"], time_range=span) == []
-    assert len(await found(limit=3)) == 3
-    assert len(await found(limit=1000)) == 4
+    assert await search_contents(memory_types=["context", "fact"], tags=["a", "b"], time_range=span) == ["m1", "m2"]
+    assert await search_contents(memory_types=["fact"], tags=["a"], time_range=span) == []
+    assert len(await search_contents(limit=3)) == 3
+    assert len(await search_contents(limit=1000)) == 4

@@ -23,7 +23,7 @@ def code(answer: Any) -> str:
     return str(answer["error"]["code"])
 
 
-async def found(tenant: Tenant, session_id: str) -> session_pb2.Session:
+async def get_session(tenant: Tenant, session_id: str) -> session_pb2.Session:
     return (await tenant.sessions.GetSession(session_pb2.GetSessionRequest(session_id=session_id))).session
 
 
@@ -35,7 +35,7 @@ async def test_a_session_is_opened_with_what_is_known_of_it(assistant: Assistant
     assert set(answer["data"]) == {"session_id", "created_at"}
     assert answer["data"]["session_id"].startswith("session-")
     assert len(answer["data"]["session_id"]) == len("session-") + 16
-    session = await found(tenant, answer["data"]["session_id"])
+    session = await get_session(tenant, answer["data"]["session_id"])
     assert (session.subject_id, session.session_type) == ("ana", "voice")
     assert json_format.MessageToDict(session.metadata) == metadata
 
@@ -50,7 +50,7 @@ async def test_a_caller_chooses_the_id(assistant: Assistant, tenant: Tenant, pla
         answer = await assistant.ask("create_session", session_id=session_id, payload=payload)
 
     assert answer["data"]["session_id"] == session_id
-    assert (await found(tenant, session_id)).session_type == "dictation"
+    assert (await get_session(tenant, session_id)).session_type == "dictation"
 
 
 async def test_a_session_is_there_from_its_first_use(assistant: Assistant, tenant: Tenant) -> None:
@@ -63,7 +63,7 @@ async def test_a_session_is_there_from_its_first_use(assistant: Assistant, tenan
     ended = await assistant.ask("end_session", session_id=session_id, payload={"summary": "a greeting"})
 
     assert created["status"] == opened["status"] == ended["status"] == "success"
-    session = await found(tenant, session_id)
+    session = await get_session(tenant, session_id)
     assert (session.subject_id, session.metadata["location"], session.summary) == ("ana", "hall", "a greeting")
 
 
@@ -80,7 +80,7 @@ async def test_a_session_that_many_use_first_is_opened_once(assistant: Assistant
     )
 
     assert {answer["status"] for answer in answers} == {"success"}, answers
-    assert (await found(tenant, session_id)).subject_id == "ana"
+    assert (await get_session(tenant, session_id)).subject_id == "ana"
 
 
 async def test_a_session_opened_again_with_its_request_id_is_the_same(assistant: Assistant) -> None:
@@ -108,7 +108,7 @@ async def test_an_ended_session_says_when_it_ended_and_stays_so(assistant: Assis
     assert again["data"] == ended["data"]
     assert code(opened) == "validation_error"
     assert remembered["status"] == "success"
-    assert (await found(tenant, "s-1")).summary == "tea was discussed"
+    assert (await get_session(tenant, "s-1")).summary == "tea was discussed"
 
 
 async def test_a_session_is_put_away_when_that_is_wished(assistant: Assistant, tenant: Tenant) -> None:
@@ -119,7 +119,7 @@ async def test_a_session_is_put_away_when_that_is_wished(assistant: Assistant, t
 
     assert ended["data"]["is_archived"] is True
     assert again["data"] == ended["data"]
-    assert (await found(tenant, "s-2")).state == session_pb2.SESSION_STATE_HIDDEN
+    assert (await get_session(tenant, "s-2")).state == session_pb2.SESSION_STATE_HIDDEN
 
 
 async def test_a_session_that_was_deleted_cannot_be_opened_again(assistant: Assistant, tenant: Tenant) -> None:
@@ -166,5 +166,5 @@ async def test_sessions_of_two_tenants_may_have_one_name(
 
     assert code(missing) == "session_not_found"
     assert theirs["data"]["session_id"] == "s-4"
-    assert (await found(tenant, "s-4")).subject_id == "ana"
-    assert (await found(other_tenant, "s-4")).subject_id == "bo"
+    assert (await get_session(tenant, "s-4")).subject_id == "ana"
+    assert (await get_session(other_tenant, "s-4")).subject_id == "bo"

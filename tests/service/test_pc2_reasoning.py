@@ -41,7 +41,7 @@ async def summary(assistant: Assistant, session_id: str, **fields: Any) -> str:
     return str(answer["summary"])
 
 
-async def said(tenant: Tenant, session_id: str) -> list[session_pb2.Message]:
+async def list_messages(tenant: Tenant, session_id: str) -> list[session_pb2.Message]:
     """Read a session as a typed client does."""
     request = session_pb2.ListMessagesRequest(session_id=session_id)
     return list((await tenant.sessions.ListMessages(request)).messages)
@@ -50,7 +50,7 @@ async def said(tenant: Tenant, session_id: str) -> list[session_pb2.Message]:
 async def test_an_interaction_is_a_message_of_its_session(assistant: Assistant, tenant: Tenant) -> None:
     answer = await act(assistant, "add_interaction", **INTERACTION, metadata={"room": "kitchen"}, unknown=1)
 
-    messages = await said(tenant, "s1")
+    messages = await list_messages(tenant, "s1")
     assert answer == {"status": "ok"}
     assert [(message.role, message.content) for message in messages] == [
         (session_pb2.MESSAGE_ROLE_USER, "Where is my tea?")
@@ -77,7 +77,7 @@ async def test_each_type_of_interaction_has_its_role(
     answer = await act(assistant, "add_interaction", session_id="s", type=interaction_type, content="a")
 
     assert answer == {"status": "ok"}
-    assert [message.role for message in await said(tenant, "s")] == [role]
+    assert [message.role for message in await list_messages(tenant, "s")] == [role]
 
 
 @pytest.mark.parametrize("field", ["session_id", "interaction_type", "content"])
@@ -98,7 +98,7 @@ async def test_two_first_messages_at_once_are_both_in_the_session(assistant: Ass
     )
 
     assert answers == [{"status": "ok"}] * 10
-    assert {message.content for message in await said(tenant, "race")} == {str(number) for number in range(10)}
+    assert {message.content for message in await list_messages(tenant, "race")} == {str(number) for number in range(10)}
 
 
 async def test_a_context_tells_the_conversation_errors_code_and_decisions(assistant: Assistant) -> None:
@@ -224,7 +224,7 @@ async def test_a_session_is_named_by_person_and_project_or_day(assistant: Assist
     added = await act(assistant, "add_interaction", user_id="ana", project="boat", type="user_query", content="paint")
     summary = await act(assistant, "get_summary", user_id="ana", project="boat")
 
-    messages = await said(tenant, "ana_boat")
+    messages = await list_messages(tenant, "ana_boat")
     assert added == {"status": "ok"}
     assert [(message.content, message.subject_id) for message in messages] == [("paint", "ana")]
     assert summary == {"status": "ok", "summary": "User: paint"}
@@ -267,7 +267,7 @@ async def test_a_message_sent_again_with_its_request_id_is_said_once(assistant: 
     for _ in range(2):
         assert (await act(assistant, "add_interaction", **INTERACTION, request_id="r1"))["status"] == "ok"
 
-    assert len(await said(tenant, "s1")) == 1
+    assert len(await list_messages(tenant, "s1")) == 1
 
 
 UNKNOWN_ACTIONS: list[Any] = ["dance", "", 7, [], {}, True]
@@ -409,7 +409,7 @@ async def test_fire_and_forget_clients_fill_a_session(assistant: Assistant, tena
             await peer.send_json({"action": "add_interaction", "session_id": "f", "type": "code", "content": content})
             await peer.recv_json()
 
-    assert [message.content for message in await said(tenant, "f")] == contents
+    assert [message.content for message in await list_messages(tenant, "f")] == contents
 
 
 async def test_messages_sent_without_waiting_stand_in_their_order(assistant: Assistant, tenant: Tenant) -> None:
@@ -420,7 +420,7 @@ async def test_messages_sent_without_waiting_stand_in_their_order(assistant: Ass
         answers = [json.loads((await peer.recv_multipart())[0]) for _ in contents]
 
     assert answers == [{"status": "ok"}] * len(contents)
-    assert [message.content for message in await said(tenant, "d")] == contents
+    assert [message.content for message in await list_messages(tenant, "d")] == contents
 
 
 async def test_a_dual_writer_names_sessions_by_its_own_uuids(assistant: Assistant, tenant: Tenant) -> None:
@@ -434,7 +434,7 @@ async def test_a_dual_writer_names_sessions_by_its_own_uuids(assistant: Assistan
             assert answer == {"status": "ok"}
 
     for session_id, contents in kept.items():
-        assert [message.content for message in await said(tenant, session_id)] == contents
+        assert [message.content for message in await list_messages(tenant, session_id)] == contents
 
 
 async def test_a_deleted_session_is_told_to_be_so(assistant: Assistant, tenant: Tenant) -> None:

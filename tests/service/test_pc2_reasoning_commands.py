@@ -32,7 +32,7 @@ async def store(assistant: Assistant, content: str, **data: Any) -> str:
     return str(answer["data"]["memory_id"])
 
 
-async def found(assistant: Assistant, **query: Any) -> list[dict[str, Any]]:
+async def query_actions(assistant: Assistant, **query: Any) -> list[dict[str, Any]]:
     """Return what a query finds."""
     answer = await command(assistant, "QUERY_MEMORY", query=query)
     assert answer["status"] == "SUCCESS", answer
@@ -42,7 +42,7 @@ async def found(assistant: Assistant, **query: Any) -> list[dict[str, Any]]:
 
 async def contents(assistant: Assistant, **query: Any) -> set[str]:
     """Return what the memories say that a query finds."""
-    return {memory["content"] for memory in await found(assistant, **query)}
+    return {memory["content"] for memory in await query_actions(assistant, **query)}
 
 
 async def memory(tenant: Tenant, memory_id: str) -> memory_pb2.Memory:
@@ -127,7 +127,7 @@ async def test_a_stored_memory_is_one_of_skeins(assistant: Assistant, tenant: Te
     # A typed client reads what the port knows of it.
     assert own(stored)["url"] == "https://sky.example"
     assert own(stored)["strength"] == 1
-    (record,) = await found(assistant, id=memory_id)
+    (record,) = await query_actions(assistant, id=memory_id)
     assert (
         record.items()
         >= {
@@ -196,9 +196,9 @@ async def test_a_query_finds_what_a_typed_client_stored(assistant: Assistant, te
     typed.create_time.FromJsonString("2024-01-01T00:00:00Z")
     stored = (await tenant.memory.CreateMemory(memory_pb2.CreateMemoryRequest(memory=typed))).memory
 
-    by_words = await found(assistant, keywords=["volcano"])
-    by_agent = await found(assistant, source="Geologist")
-    (by_id,) = await found(assistant, id=stored.memory_id)
+    by_words = await query_actions(assistant, keywords=["volcano"])
+    by_agent = await query_actions(assistant, source="Geologist")
+    (by_id,) = await query_actions(assistant, id=stored.memory_id)
 
     assert [record["id"] for record in by_words] == [record["id"] for record in by_agent] == [stored.memory_id]
     # Strength is this dialect's: what comes through other doors is not forgotten here.
@@ -262,7 +262,7 @@ async def test_reinforcing_makes_stronger_up_to_five(assistant: Assistant, tenan
         "data": {"memory_id": memory_id, "strength": 1.2},
     }
     assert last["data"]["strength"] == 5
-    assert (await found(assistant, id=memory_id))[0]["strength"] == 5
+    assert (await query_actions(assistant, id=memory_id))[0]["strength"] == 5
     kept = own(await memory(tenant, memory_id))
     assert (kept["strength"], kept["reinforcements"]) == (5, 10)
 
@@ -284,7 +284,7 @@ async def test_reinforcements_at_once_all_count(assistant: Assistant) -> None:
     answers = await asyncio.gather(*(command(assistant, "REINFORCE_MEMORY", memory_id=memory_id) for _ in range(6)))
 
     assert {answer["status"] for answer in answers} == {"SUCCESS"}
-    assert (await found(assistant, id=memory_id))[0]["strength"] == round(1.2**6, 6)
+    assert (await query_actions(assistant, id=memory_id))[0]["strength"] == round(1.2**6, 6)
 
 
 async def test_a_typed_clients_memory_is_reinforced_too(assistant: Assistant, tenant: Tenant) -> None:
@@ -329,9 +329,9 @@ async def test_idle_memories_fade_are_forgotten_and_come_back(assistant: Assista
 
     by_words = await contents(assistant, keywords=["idle"])
     strong = await contents(assistant, keywords=["idle"], min_strength=0.9)
-    everything = await found(assistant, keywords=["idle"], include_forgotten=True, min_strength=0.1)
+    everything = await query_actions(assistant, keywords=["idle"], include_forgotten=True, min_strength=0.1)
     by_id = await command(assistant, "QUERY_MEMORY", query={"id": "gone"})
-    nevertheless = await found(assistant, id="gone", include_forgotten=True)
+    nevertheless = await query_actions(assistant, id="gone", include_forgotten=True)
     for _ in range(5):
         answer = await command(assistant, "REINFORCE_MEMORY", memory_id="gone")
 
@@ -426,7 +426,7 @@ async def test_many_changes_are_synchronized_at_once_or_in_parts(assistant: Assi
     while "remaining_count" in answer["data"]:
         answer = await command(assistant, "SYNC_MEMORIES", memories=after)
 
-    records = await found(assistant, ids=[memory["id"] for memory in before])
+    records = await query_actions(assistant, ids=[memory["id"] for memory in before])
     assert answer["data"]["synced_count"] == 20
     assert {record["content"] for record in records} == {"after"}
 
@@ -495,7 +495,7 @@ async def test_a_dual_writer_finds_its_memories_under_its_own_uuids(assistant: A
             answer = await command(assistant, "SYNC_MEMORIES", memories=[{"id": memory_id, **values}])
             assert answer["data"]["synced_count"] == 1
 
-    records = await found(assistant, ids=list(written))
+    records = await query_actions(assistant, ids=list(written))
 
     assert {record["id"]: record["content"] for record in records} == {
         memory_id: values["content"] for memory_id, values in written.items()

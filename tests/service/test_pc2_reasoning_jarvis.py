@@ -33,7 +33,7 @@ async def add(assistant: Assistant, value: Any, user_id: str = "ana") -> str:
     return str(answer["memory_id"])
 
 
-async def told(assistant: Assistant, user_id: str = "ana") -> list[Any]:
+async def memory_texts(assistant: Assistant, user_id: str = "ana") -> list[Any]:
     """Return the values of a person's memories, oldest first."""
     answer = await act(assistant, "get_memories", user_id=user_id)
     assert answer["status"] == "ok"
@@ -91,7 +91,7 @@ async def test_any_json_value_comes_back_as_it_was(assistant: Assistant) -> None
     for number, value in enumerate(ANY_VALUES):
         await add(assistant, value, f"person {number}")
 
-        assert await told(assistant, f"person {number}") == [value]
+        assert await memory_texts(assistant, f"person {number}") == [value]
 
 
 async def test_what_a_typed_client_knows_of_a_person_is_told(assistant: Assistant, tenant: Tenant) -> None:
@@ -99,7 +99,7 @@ async def test_what_a_typed_client_knows_of_a_person_is_told(assistant: Assistan
     typed.data["cups"] = 3
     await tenant.memory.CreateMemory(memory_pb2.CreateMemoryRequest(memory=typed))
 
-    assert await told(assistant) == [
+    assert await memory_texts(assistant) == [
         {"type": "preference", "text": "drinks tea", "title": "Tea", "tags": ["tea"], "data": {"cups": 3}}
     ]
 
@@ -111,7 +111,7 @@ async def test_what_a_typed_client_corrects_is_told_corrected(assistant: Assista
         update.update_mask.paths.append("content")
         await tenant.memory.UpdateMemory(update)
 
-    assert await told(assistant) == [{"text": "likes coffee", "sure": True}, "likes coffee"]
+    assert await memory_texts(assistant) == [{"text": "likes coffee", "sure": True}, "likes coffee"]
 
 
 async def test_people_are_kept_apart_and_a_missing_one_is_the_default(assistant: Assistant) -> None:
@@ -120,11 +120,11 @@ async def test_people_are_kept_apart_and_a_missing_one_is_the_default(assistant:
     ben = await add(assistant, "of ben", "ben")
 
     assert answer["status"] == "ok"
-    assert await told(assistant, "default") == ["of nobody"]
-    assert await told(assistant) == ["of ana"]
+    assert await memory_texts(assistant, "default") == ["of nobody"]
+    assert await memory_texts(assistant) == ["of ana"]
     # Not even by its id.
     assert await act(assistant, "delete_memory", user_id="ana", memory_id=ben) == refusal("Memory not found")
-    assert await told(assistant, "ben") == ["of ben"]
+    assert await memory_texts(assistant, "ben") == ["of ben"]
 
 
 async def test_a_memory_is_deleted_once(assistant: Assistant) -> None:
@@ -138,7 +138,7 @@ async def test_a_memory_is_deleted_once(assistant: Assistant) -> None:
     assert deleted == {"status": "ok"}
     assert again == refusal("Memory not found")
     assert nameless == refusal(MISSING)
-    assert await told(assistant) == ["two"]
+    assert await memory_texts(assistant) == ["two"]
 
 
 async def test_clearing_forgets_one_person_alone(assistant: Assistant, tenant: Tenant) -> None:
@@ -151,8 +151,8 @@ async def test_clearing_forgets_one_person_alone(assistant: Assistant, tenant: T
 
     assert cleared == {"status": "ok", "cleared": 60}
     assert again == {"status": "ok", "cleared": 0}
-    assert await told(assistant) == []
-    assert await told(assistant, "ben") == ["of ben"]
+    assert await memory_texts(assistant) == []
+    assert await memory_texts(assistant, "ben") == ["of ben"]
 
 
 async def test_memories_come_in_pages_the_newest_first(assistant: Assistant) -> None:
@@ -194,7 +194,7 @@ async def test_a_memory_sent_again_with_its_request_id_is_stored_once(assistant:
     ]
 
     assert answers[0] == answers[1]
-    assert await told(assistant) == [{"text": "once"}]
+    assert await memory_texts(assistant) == [{"text": "once"}]
 
 
 async def test_alone_on_its_port_the_dialect_answers_everything(cluster: Cluster, tenant: Tenant) -> None:
@@ -206,7 +206,7 @@ async def test_alone_on_its_port_the_dialect_answers_everything(cluster: Cluster
         unknown = await act(assistant, "get_context", port=ALONE, session_id="s")
         broken = [await assistant.say(ALONE, body) for body in (b"{", b"\xff", b"", b"[]", b'{"action": 5}')]
         health = await act(assistant, "health_check", port=ALONE)
-        on_the_main_port = await told(assistant)
+        on_the_main_port = await memory_texts(assistant)
 
     assert added["status"] == "ok"
     assert content == refusal(MISSING)
@@ -220,4 +220,4 @@ async def test_alone_on_its_port_the_dialect_answers_everything(cluster: Cluster
 async def test_many_at_once_are_each_answered(assistant: Assistant) -> None:
     await asyncio.gather(*(add(assistant, number) for number in range(40)))
 
-    assert sorted(await told(assistant)) == list(range(40))
+    assert sorted(await memory_texts(assistant)) == list(range(40))

@@ -31,14 +31,14 @@ async def shared(cluster: Cluster) -> AsyncIterator[Assistant]:
         yield assistant
 
 
-async def said(assistant: Assistant, action: str, **fields: Any) -> Any:
+async def act(assistant: Assistant, action: str, **fields: Any) -> Any:
     """Ask the session agent."""
     return await assistant.ask(action, port=PORT, **fields)
 
 
 async def done(assistant: Assistant, action: str, **fields: Any) -> Any:
     """Ask what must work."""
-    answer = await said(assistant, action, **fields)
+    answer = await act(assistant, action, **fields)
     assert answer["status"] == "success", answer
     return answer
 
@@ -186,10 +186,10 @@ async def test_a_deleted_session_is_gone_and_its_id_stays_taken(assistant: Assis
 
     await done(assistant, "delete_session", session_id="s")
     answers = [
-        await said(assistant, "delete_session", session_id="s"),
-        await said(assistant, "get_context", session_id="s"),
-        await said(assistant, "add_interaction", session_id="s", role="user", content="two"),
-        await said(assistant, "create_session", session_id="s"),
+        await act(assistant, "delete_session", session_id="s"),
+        await act(assistant, "get_context", session_id="s"),
+        await act(assistant, "add_interaction", session_id="s", role="user", content="two"),
+        await act(assistant, "create_session", session_id="s"),
     ]
 
     assert [answer["status"] for answer in answers] == ["error"] * 4
@@ -205,9 +205,9 @@ async def test_another_tenants_session_is_not_there(assistant: Assistant, other_
     )
 
     answers = [
-        await said(assistant, "get_context", session_id="theirs"),
-        await said(assistant, "clear_session", session_id="theirs"),
-        await said(assistant, "delete_session", session_id="theirs"),
+        await act(assistant, "get_context", session_id="theirs"),
+        await act(assistant, "clear_session", session_id="theirs"),
+        await act(assistant, "delete_session", session_id="theirs"),
     ]
 
     assert [answer["status"] for answer in answers] == ["error"] * 3
@@ -219,7 +219,7 @@ async def test_an_ended_session_takes_no_more_turns_and_says_so(assistant: Assis
     await talk(assistant, "s", "one")
     await tenant.sessions.EndSession(session_pb2.EndSessionRequest(session_id="s"))
 
-    answer = await said(assistant, "add_interaction", session_id="s", role="user", content="two", request_id="r")
+    answer = await act(assistant, "add_interaction", session_id="s", role="user", content="two", request_id="r")
 
     assert (answer["status"], answer["request_id"]) == ("error", "r")
     assert "ended" in answer["message"]
@@ -258,7 +258,7 @@ async def test_an_ended_session_takes_no_more_turns_and_says_so(assistant: Assis
     ],
 )
 async def test_what_cannot_be_done_is_said(shared: Assistant, action: Any, fields: dict[str, Any], word: str) -> None:
-    answer = await said(shared, action, request_id="r", **fields)
+    answer = await act(shared, action, request_id="r", **fields)
 
     assert (answer["status"], answer["request_id"]) == ("error", "r")
     assert word in answer["message"]
@@ -299,8 +299,8 @@ async def test_a_dealer_is_answered_in_its_own_framing(assistant: Assistant) -> 
 
 async def test_services_that_are_down_are_an_error_within_the_clients_time() -> None:
     async with assistant_of({"SKEIN_PC2_API_KEY": "sk"}, gateway="127.0.0.1:1") as assistant:
-        answer = await said(assistant, "get_context", session_id="s", request_id="r")
-        health = await said(assistant, "health_check")
+        answer = await act(assistant, "get_context", session_id="s", request_id="r")
+        health = await act(assistant, "health_check")
 
     assert (answer["status"], answer["request_id"]) == ("error", "r")
     assert "try again" in answer["message"]

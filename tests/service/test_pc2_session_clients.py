@@ -105,16 +105,16 @@ async def test_a_search_keeps_to_the_session_and_the_person_that_it_names(client
         await client.ask("create_session", session_id=session_id, user_id=user_id)
         await client.talk(session_id, f"the password of {session_id}")
 
-    async def found(**scope: Any) -> set[str]:
+    async def search_contents(**scope: Any) -> set[str]:
         answer = await client.ask("search_interactions", query="password", **scope)
         return {result["metadata"]["session_id"] for result in answer["results"]}
 
-    assert await found(session_id="a1") == {"a1"}
-    assert await found(user_id="ana") == {"a1", "a2"}
-    assert await found(user_id="ben") == {"b1"}
-    assert await found(user_id="eve") == set()
-    assert await found(user_id="ben", session_id="a1") == set()
-    assert await found() == {"a1", "a2", "b1"}
+    assert await search_contents(session_id="a1") == {"a1"}
+    assert await search_contents(user_id="ana") == {"a1", "a2"}
+    assert await search_contents(user_id="ben") == {"b1"}
+    assert await search_contents(user_id="eve") == set()
+    assert await search_contents(user_id="ben", session_id="a1") == set()
+    assert await search_contents() == {"a1", "a2", "b1"}
 
 
 async def test_a_search_returns_ten_unless_it_says_otherwise(client: Client) -> None:

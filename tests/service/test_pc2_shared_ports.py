@@ -24,7 +24,7 @@ SHARED_PORTS = (5598, 5599, 6583, 7240)
 EVENT_PORTS = (5598, 5599, 7240)
 
 
-async def heard(assistant: Assistant, tenant: Tenant, port: int) -> str:
+async def received_text(assistant: Assistant, tenant: Tenant, port: int) -> str:
     """Subscribe, and store memories until one is heard of."""
     async with assistant.socket(zmq.SUB, port) as peer:
         peer.subscribe(b"")
@@ -58,7 +58,7 @@ async def test_a_subscriber_hears_events_while_requests_are_answered(
     async with assistant.socket(zmq.REQ, port) as peer:
         await peer.send(b'{"action": "ping"}')
         before = json.loads(await peer.recv())
-        frame = await heard(assistant, tenant, port)
+        frame = await received_text(assistant, tenant, port)
         await peer.send(b'{"action": "ping"}')
         after = json.loads(await peer.recv())
 
@@ -75,7 +75,7 @@ async def test_shared_ports_open_where_temporary_files_have_a_long_path(
     environment = {"SKEIN_PC2_API_KEY": tenant.api_key}
 
     async with assistant_of(environment, patient=True, gateway=cluster.endpoint) as assistant:
-        frame = await heard(assistant, tenant, 5598)
+        frame = await received_text(assistant, tenant, 5598)
         answer = await assistant.say(5598, b'{"action": "ping"}')
 
     assert frame.startswith("memory_added {")

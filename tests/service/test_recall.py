@@ -39,8 +39,8 @@ async def test_a_rare_word_is_found_by_itself_in_any_form(recall_tenant: RecallT
         await recall_tenant.remember(f"The heating engineer came for the {number}th time.")
     await recall_tenant.remember("She repaired two bicycles.")
 
-    assert (await recall_tenant.found("XK4417-B"))[0] == "The boiler's part number is XK4417-B."
-    assert (await recall_tenant.found("repairing a bicycle"))[0] == "She repaired two bicycles."
+    assert (await recall_tenant.contents("XK4417-B"))[0] == "The boiler's part number is XK4417-B."
+    assert (await recall_tenant.contents("repairing a bicycle"))[0] == "She repaired two bicycles."
 
 
 async def test_memories_and_messages_are_found_alike_and_complete(recall_tenant: RecallTenant) -> None:
@@ -63,8 +63,8 @@ async def test_only_the_kinds_asked_for_are_found(recall_tenant: RecallTenant) -
     await recall_tenant.remember("green tea in a memory")
     await recall_tenant.say("green tea in a message")
 
-    assert await recall_tenant.found("green tea", kinds=[pb.ITEM_KIND_MEMORY]) == ["green tea in a memory"]
-    assert await recall_tenant.found("green tea", kinds=[pb.ITEM_KIND_MESSAGE]) == ["green tea in a message"]
+    assert await recall_tenant.contents("green tea", kinds=[pb.ITEM_KIND_MEMORY]) == ["green tea in a memory"]
+    assert await recall_tenant.contents("green tea", kinds=[pb.ITEM_KIND_MESSAGE]) == ["green tea in a message"]
 
 
 FILTERED = [
@@ -99,16 +99,18 @@ async def test_a_filter_restricts_before_ranking(recall_tenant: RecallTenant, co
         importance=0.9,
     )
 
-    assert await recall_tenant.found("green tea", filter=condition, limit=3) == ["Something about infusions of leaves."]
+    assert await recall_tenant.contents("green tea", filter=condition, limit=3) == [
+        "Something about infusions of leaves."
+    ]
 
 
 async def test_every_tag_asked_for_must_be_there(recall_tenant: RecallTenant) -> None:
     await recall_tenant.remember("one", tags=("a", "b"))
     await recall_tenant.remember("two", tags=("a",))
 
-    assert await recall_tenant.found("one two", filter=Filter(tags_all=["a", "b", "a"])) == ["one"]
-    assert sorted(await recall_tenant.found("one two", filter=Filter(tags_any=["a"]))) == ["one", "two"]
-    assert await recall_tenant.found("one two", filter=Filter(tags_all=["a", "c"])) == []
+    assert await recall_tenant.contents("one two", filter=Filter(tags_all=["a", "b", "a"])) == ["one"]
+    assert sorted(await recall_tenant.contents("one two", filter=Filter(tags_any=["a"]))) == ["one", "two"]
+    assert await recall_tenant.contents("one two", filter=Filter(tags_all=["a", "c"])) == []
 
 
 async def test_conditions_on_memories_leave_messages_out_and_those_on_both_do_not(recall_tenant: RecallTenant) -> None:
@@ -133,13 +135,13 @@ async def test_a_span_of_time_includes_its_start_and_excludes_its_end(recall_ten
     filter_.start_time.FromDatetime(noon)
     filter_.end_time.FromDatetime(noon + timedelta(hours=1))
 
-    assert await recall_tenant.found("tea", filter=filter_) == ["tea at 0"]
+    assert await recall_tenant.contents("tea", filter=filter_) == ["tea at 0"]
 
 
 async def test_a_filter_that_nothing_passes_finds_nothing(recall_tenant: RecallTenant) -> None:
     await recall_tenant.remember("green tea")
 
-    assert await recall_tenant.found("green tea", filter=Filter(types=["journal"])) == []
+    assert await recall_tenant.contents("green tea", filter=Filter(types=["journal"])) == []
 
 
 async def test_hits_below_the_similarity_asked_for_are_left_out(recall_tenant: RecallTenant) -> None:
@@ -204,7 +206,7 @@ async def test_an_item_that_may_not_be_recalled_is_not_read_even_while_the_index
     async with recall_server.superuser() as connection:
         await connection.execute(f"UPDATE memory.memories SET {change} WHERE memory_id = $1", UUID(gone))  # noqa: S608
 
-    assert await recall_tenant.found("green tea") == ["green tea too"]
+    assert await recall_tenant.contents("green tea") == ["green tea too"]
 
 
 async def test_another_tenant_s_items_are_never_found_nor_counted(
@@ -341,7 +343,7 @@ async def test_without_an_answer_of_the_embedder_in_time_words_alone_are_searche
 async def test_the_longest_query_is_answered(recall_tenant: RecallTenant) -> None:
     await recall_tenant.remember("green tea")
 
-    assert await recall_tenant.found(("green tea " + "".join(f"word{n} " for n in range(1200)))[:10_000]) == [
+    assert await recall_tenant.contents(("green tea " + "".join(f"word{n} " for n in range(1200)))[:10_000]) == [
         "green tea"
     ]
 
@@ -352,14 +354,14 @@ async def test_words_that_are_syntax_elsewhere_are_only_words(recall_tenant: Rec
     for query in ("O'Brien's", "tea & !milk", "a:* | b", "'; DROP TABLE x; --", "%", "(scones", "\\"):
         await recall_tenant.recall(query)
 
-    assert await recall_tenant.found("scones") == ["O'Brien's 50% <tea> & !milk :* | (scones)"]
+    assert await recall_tenant.contents("scones") == ["O'Brien's 50% <tea> & !milk :* | (scones)"]
 
 
 async def test_many_recalls_at_once_agree(recall_tenant: RecallTenant) -> None:
     for number in range(20):
         await recall_tenant.remember(f"tea number {number}")
 
-    answers = await asyncio.gather(*(recall_tenant.found("tea number 7") for _ in range(20)))
+    answers = await asyncio.gather(*(recall_tenant.contents("tea number 7") for _ in range(20)))
 
     assert {answer[0] for answer in answers} == {"tea number 7"}
     assert len({tuple(answer) for answer in answers}) == 1

@@ -162,7 +162,7 @@ async def test_vectors_and_postings_go_with_the_document(
         await postings.remove_documents(tx, recall_tenant.tenant_id, [UUID(item_id)])
 
     assert await vectors_of(recall_server, item_id) == 0
-    assert await recall_tenant.found("green tea") == []
+    assert await recall_tenant.contents("green tea") == []
 
 
 async def test_a_blank_text_has_no_vectors_and_is_not_pending(

@@ -30,7 +30,7 @@ async def test_by_keyword_nothing_is_found_where_no_item_contains_a_word(recall_
     await recall_tenant.remember("My car broke down on the motorway.")
     await recall_tenant.remember("The vehicle is at the garage until Friday.")
 
-    assert await recall_tenant.found("automobile", mode=KEYWORD) == []
+    assert await recall_tenant.contents("automobile", mode=KEYWORD) == []
 
 
 async def test_by_keyword_a_neighbour_that_contains_the_word_brings_only_itself(recall_tenant: RecallTenant) -> None:
@@ -38,8 +38,8 @@ async def test_by_keyword_a_neighbour_that_contains_the_word_brings_only_itself(
     await recall_tenant.say("We took the automobile.")
     await recall_tenant.say("That sounds like a long and tiring way to go.")
 
-    assert await recall_tenant.found("automobile", mode=KEYWORD) == ["We took the automobile."]
-    assert len(await recall_tenant.found("automobile")) == 3
+    assert await recall_tenant.contents("automobile", mode=KEYWORD) == ["We took the automobile."]
+    assert len(await recall_tenant.contents("automobile")) == 3
 
 
 async def test_by_keyword_the_best_match_comes_first_and_its_score_is_its_share_of_the_bound(
@@ -78,7 +78,7 @@ async def test_by_keyword_the_score_of_an_item_is_that_of_its_own_words_whatever
 async def test_by_keyword_an_item_without_a_vector_is_found(recall_tenant: RecallTenant) -> None:
     await recall_tenant.remember("We took the automobile.", index=False)
 
-    assert await recall_tenant.found("automobiles", mode=KEYWORD) == ["We took the automobile."]
+    assert await recall_tenant.contents("automobiles", mode=KEYWORD) == ["We took the automobile."]
 
 
 async def test_by_keyword_no_model_is_called(recall_server: RecallServer, recall_tenant: RecallTenant) -> None:
@@ -115,7 +115,7 @@ async def test_by_keyword_as_many_are_found_as_there_are_although_the_best_are_s
             recall_tenant.tenant_id,
         )
 
-    result = await recall_tenant.found("automobile", mode=KEYWORD, limit=3)
+    result = await recall_tenant.contents("automobile", mode=KEYWORD, limit=3)
 
     assert sorted(text[-1] for text in result) == ["0", "1", "2"]
 
@@ -135,7 +135,7 @@ async def test_by_keyword_a_frequent_word_is_looked_for_when_what_a_rare_one_fin
             recall_tenant.tenant_id,
         )
 
-    assert len(await recall_tenant.found("samovar tea", mode=KEYWORD, limit=2)) == 2
+    assert len(await recall_tenant.contents("samovar tea", mode=KEYWORD, limit=2)) == 2
 
 
 async def test_by_keyword_a_filter_restricts_and_is_named_when_it_leaves_nothing(recall_tenant: RecallTenant) -> None:
@@ -143,8 +143,8 @@ async def test_by_keyword_a_filter_restricts_and_is_named_when_it_leaves_nothing
     await recall_tenant.remember("The automobile is red.", type="fact")
 
     facts = memory_pb2.MemoryFilter(types=["fact"])
-    assert await recall_tenant.found("automobile", mode=KEYWORD, filter=facts) == ["The automobile is red."]
-    assert await recall_tenant.found(
+    assert await recall_tenant.contents("automobile", mode=KEYWORD, filter=facts) == ["The automobile is red."]
+    assert await recall_tenant.contents(
         "automobile", mode=KEYWORD, filter=memory_pb2.MemoryFilter(where='type = "journal"')
     ) == ["We took the automobile."]
     emptied = await recall_tenant.recall("automobile", mode=KEYWORD, filter=memory_pb2.MemoryFilter(types=["decision"]))
@@ -172,17 +172,17 @@ async def test_by_meaning_a_paraphrase_is_found_and_scored_by_its_cosine_alone(r
 async def test_by_meaning_a_word_without_a_vector_finds_nothing(recall_tenant: RecallTenant) -> None:
     await recall_tenant.remember("We took the automobile.", index=False)
 
-    assert await recall_tenant.found("automobile", mode=SEMANTIC) == []
+    assert await recall_tenant.contents("automobile", mode=SEMANTIC) == []
 
 
 async def test_by_meaning_the_least_similarity_holds(recall_tenant: RecallTenant) -> None:
     await recall_tenant.remember("My car broke down on the motorway.")
     await recall_tenant.remember("Gravel arrived.")
 
-    assert await recall_tenant.found("automobile trouble on the road", mode=SEMANTIC, min_similarity=0.4) == [
+    assert await recall_tenant.contents("automobile trouble on the road", mode=SEMANTIC, min_similarity=0.4) == [
         "My car broke down on the motorway."
     ]
-    assert await recall_tenant.found("automobile trouble on the road", mode=SEMANTIC, min_similarity=0.99) == []
+    assert await recall_tenant.contents("automobile trouble on the road", mode=SEMANTIC, min_similarity=0.99) == []
 
 
 async def test_by_meaning_a_vector_is_enough_and_serves_instead_of_the_text(recall_tenant: RecallTenant) -> None:
@@ -206,7 +206,7 @@ async def test_by_meaning_a_search_without_the_model_fails_instead_of_finding_no
     async with serving(recall_server.url, recall_server.key, SKEIN_RECALL_EMBED_TIMEOUT_SECONDS="0") as late:
         with refused(grpc.StatusCode.UNAVAILABLE, "MODEL_UNAVAILABLE"):
             await RecallTenant(late, recall_tenant.tenant_id).recall("automobile", mode=SEMANTIC)
-        by_vector = await RecallTenant(late, recall_tenant.tenant_id).found(embedding=vector, mode=SEMANTIC)
+        by_vector = await RecallTenant(late, recall_tenant.tenant_id).contents(embedding=vector, mode=SEMANTIC)
 
     assert by_vector == ["We took the automobile."]
 
@@ -251,9 +251,9 @@ async def test_the_same_query_is_answered_by_the_mode_of_each_call(recall_tenant
     await recall_tenant.remember("My car broke down on the motorway.")
 
     for _ in range(2):
-        assert len(await recall_tenant.found("automobile")) == 1
-        assert await recall_tenant.found("automobile", mode=KEYWORD) == []
-        assert len(await recall_tenant.found("automobile", mode=SEMANTIC)) == 1
+        assert len(await recall_tenant.contents("automobile")) == 1
+        assert await recall_tenant.contents("automobile", mode=KEYWORD) == []
+        assert len(await recall_tenant.contents("automobile", mode=SEMANTIC)) == 1
 
 
 @pytest.mark.parametrize("mode", [KEYWORD, SEMANTIC], ids=["keyword", "semantic"])

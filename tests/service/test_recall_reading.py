@@ -44,7 +44,7 @@ async def test_the_few_that_pass_are_all_found_whether_or_not_it_is_known_how_ma
     while (await recall_tenant.index.IndexBacklog(pb.IndexBacklogRequest())).more:
         pass
     after = await recall_tenant.recall(embedding=VECTOR, filter=FEW)
-    by_words = await recall_tenant.found("Where is grandmother's ring?", filter=FEW, limit=1)
+    by_words = await recall_tenant.contents("Where is grandmother's ring?", filter=FEW, limit=1)
 
     assert {hit.memory.content for hit in before.hits} == {"A green bicycle.", long}
     assert [(hit.item_id, hit.similarity) for hit in after.hits] == [

@@ -95,7 +95,7 @@ async def test_the_items_of_a_deep_search_are_read_in_few_statements(
     await index_alone(recall_tenant, ["green tea"] * 700)
     await recall_tenant.remember("no more than a word about tea, among many others", index=False)
 
-    result = await recall_tenant.found("green tea", weights={"dense": 0.0, "context": 0.0, "length": 0.0})
+    result = await recall_tenant.contents("green tea", weights={"dense": 0.0, "context": 0.0, "length": 0.0})
 
     assert result == ["no more than a word about tea, among many others"]
     assert called.count("items") <= 20
@@ -139,15 +139,15 @@ async def test_what_has_expired_supersedes_nothing(recall_tenant: RecallTenant) 
             UUID(older),
         )
 
-    assert await recall_tenant.found("Where does Marta live?") == ["Marta lives in Graz"]
+    assert await recall_tenant.contents("Where does Marta live?") == ["Marta lives in Graz"]
 
 
 async def test_a_question_as_long_as_allowed_is_answered(recall_tenant: RecallTenant) -> None:
     await recall_tenant.remember("the kettle is on the stove")
     words = " ".join(f"word{number} in 1999 on monday" for number in range(1000))
 
-    assert await recall_tenant.found(f"kettle {words}"[:10_000], limit=100) == ["the kettle is on the stove"]
-    assert await recall_tenant.found("the of and ? !", limit=100) == ["the kettle is on the stove"]
+    assert await recall_tenant.contents(f"kettle {words}"[:10_000], limit=100) == ["the kettle is on the stove"]
+    assert await recall_tenant.contents("the of and ? !", limit=100) == ["the kettle is on the stove"]
 
 
 async def test_what_is_counted_while_it_goes_away_is_taken_off_again(recall_tenant: RecallTenant) -> None:

@@ -309,20 +309,20 @@ async def test_what_came_back_is_recalled_again(tenant: Tenant) -> None:
     )
     await tenant.sessions.HideSession(pb.HideSessionRequest(session_id=session.session_id))
 
-    async def found() -> tuple[list[str], list[str]]:
+    async def search_results() -> tuple[list[str], list[str]]:
         recalled = await tenant.recall.Recall(recall_pb2.RecallRequest(query="bittern in the reeds"))
         by_meaning = pb.SearchMessagesRequest(query="a bird at the water", mode=pb.SEARCH_MODE_MEANING)
         searched = await tenant.sessions.SearchMessages(by_meaning)
         return [hit.item_id for hit in recalled.hits], [hit.message.message_id for hit in searched.hits]
 
-    before = await found()
+    before = await search_results()
     await tenant.sessions.ArchiveSession(archives_pb2.ArchiveSessionRequest(session_id=session.session_id))
-    meanwhile = await found()
+    meanwhile = await search_results()
     await tenant.sessions.UnarchiveSession(archives_pb2.UnarchiveSessionRequest(session_id=session.session_id))
 
     assert before == ([appended.messages[0].message_id],) * 2
     assert meanwhile == ([], [])
-    assert await found() == before
+    assert await search_results() == before
 
 
 async def test_nothing_else_hangs_on_a_message(database: TestDatabase) -> None:

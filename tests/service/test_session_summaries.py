@@ -170,7 +170,7 @@ class Endpoint:
         self._server.server_close()
 
 
-def said(text: object) -> dict[str, object]:
+def chat_completion(text: object) -> dict[str, object]:
     return {"choices": [{"message": {"role": "assistant", "content": text}}]}
 
 
@@ -200,7 +200,9 @@ async def test_a_model_is_asked_as_openai_s_would_be(
     secret = tmp_path / "key"
     secret.write_text(f"{KEY}\n")
     async with modelled(
-        database, lambda: (200, said(" A flight to Lisbon was booked. ")), SKEIN_SESSION_SUMMARY_KEY_FILE=str(secret)
+        database,
+        lambda: (200, chat_completion(" A flight to Lisbon was booked. ")),
+        SKEIN_SESSION_SUMMARY_KEY_FILE=str(secret),
     ) as (sessions, endpoint):
         made = await summarize(sessions, store=True, max_characters=300)
         plain = await summarize(sessions, method=EXTRACTIVE)
@@ -225,7 +227,7 @@ async def test_what_is_purged_while_a_model_thinks_is_in_no_summary(database: Te
     def reply() -> tuple[int, object]:
         event.set()
         thought.wait(10)
-        return 200, said(endpoint.requests[-1][2]["messages"][1]["content"])
+        return 200, chat_completion(endpoint.requests[-1][2]["messages"][1]["content"])
 
     async with modelled(database, reply) as (sessions, endpoint):
         listed = await sessions.ListMessages(pb.ListMessagesRequest(session_id="s"))
@@ -248,7 +250,7 @@ async def test_what_is_purged_while_a_model_thinks_is_in_no_summary(database: Te
 
 
 async def test_what_a_model_says_too_much_is_cut(database: TestDatabase) -> None:
-    async with modelled(database, lambda: (200, said("word " * 100))) as (sessions, _):
+    async with modelled(database, lambda: (200, chat_completion("word " * 100))) as (sessions, _):
         made = await summarize(sessions, max_characters=50)
 
     assert made.method == MODEL
@@ -263,11 +265,11 @@ async def test_what_a_model_says_too_much_is_cut(database: TestDatabase) -> None
         ((401, {"error": KEY}), "status 401"),
         ((302, {}), "redirect 302"),
         ((200, {"choices": []}), "content"),
-        ((200, said(None)), "content"),
-        ((200, said("  ")), "empty"),
+        ((200, chat_completion(None)), "content"),
+        ((200, chat_completion("  ")), "empty"),
         ((200, b"no json"), "content"),
         ((200, [1]), "content"),
-        ((200, said("x" * 2_000_000)), "size"),
+        ((200, chat_completion("x" * 2_000_000)), "size"),
     ],
 )
 async def test_a_model_that_fails_is_replaced_and_the_reason_named(
@@ -286,7 +288,7 @@ async def test_a_model_that_thinks_too_long_is_replaced(database: TestDatabase) 
 
     def reply() -> tuple[int, object]:
         thinking.wait(30)
-        return 200, said("late")
+        return 200, chat_completion("late")
 
     try:
         async with modelled(database, reply, SKEIN_SESSION_SUMMARY_TIMEOUT_SECONDS="0.3") as (sessions, _):

@@ -84,7 +84,7 @@ async def test_of_links_blocks_and_trust_what_was_changed_later_wins(tenant: Ten
             {"block": {"block": block}},
         ]  # fmt: skip
 
-    async def said() -> set[tuple[str, str, str]]:
+    async def stored_times() -> set[tuple[str, str, str]]:
         lines = (await tenant.snapshots.ExportData(pb.ExportDataRequest(page_size=100))).lines.splitlines()
         payloads = [json.loads(line) for line in lines[3:]]
         return {
@@ -95,11 +95,11 @@ async def test_of_links_blocks_and_trust_what_was_changed_later_wins(tenant: Ten
 
     await imported(tenant, {"memory": OF_2017}, {"memory": {**OF_2017, "content": "a cup", "external_id": "cup"}})
     await imported(tenant, *items(OLD, "first"))
-    assert await said() == {("first", OLD, OLD)}
+    assert await stored_times() == {("first", OLD, OLD)}
     assert not (await imported(tenant, *items(OLD, "other"))).counts.updated
     assert sum((await imported(tenant, *items(NEWEST, "third"))).counts.updated.values()) == 5
     assert not (await imported(tenant, *items(NEWER, "second"))).counts.updated
-    assert await said() == {("third", OLD, NEWEST)}
+    assert await stored_times() == {("third", OLD, NEWEST)}
 
 
 async def test_a_fact_of_2017_is_no_newer_for_being_imported_today(tenant: Tenant) -> None:

@@ -39,7 +39,7 @@ class Method:
         return answer
 
 
-async def asked(method: Method, *, seconds: float) -> str:
+async def call(method: Method, *, seconds: float) -> str:
     context = RequestContext(request_id="r", deadline=asyncio.get_running_loop().time() + seconds)
     async with aio.insecure_channel("127.0.0.1:9") as channel:
         return await GatewayApi(channel, lambda: "key").call(method, "", context)
@@ -48,7 +48,7 @@ async def asked(method: Method, *, seconds: float) -> str:
 async def test_what_there_was_no_room_for_is_repeated() -> None:
     method = Method(refusal(errors.Overloaded()), refusal(errors.Overloaded()), "done")
 
-    answer = await asked(method, seconds=60)
+    answer = await call(method, seconds=60)
 
     assert (answer, method.calls) == ("done", 3)
 
@@ -57,7 +57,7 @@ async def test_it_is_told_in_time_that_there_is_still_no_room() -> None:
     method = Method(refusal(errors.Overloaded()))
 
     with pytest.raises(aio.AioRpcError) as raised:
-        await asked(method, seconds=3)
+        await call(method, seconds=3)
 
     assert raised.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
     assert method.calls > 1
@@ -66,7 +66,7 @@ async def test_it_is_told_in_time_that_there_is_still_no_room() -> None:
 async def test_the_gateway_is_left_alone_for_as_long_as_it_asks() -> None:
     method = Method(refusal(errors.Overloaded(retry_after=0.4)), "done")
 
-    await asked(method, seconds=60)
+    await call(method, seconds=60)
 
     assert method.times[1] - method.times[0] >= 0.4
 
@@ -74,7 +74,7 @@ async def test_the_gateway_is_left_alone_for_as_long_as_it_asks() -> None:
 async def test_a_pause_leaves_time_for_another_try() -> None:
     method = Method(refusal(errors.Overloaded(retry_after=30)), "done")
 
-    assert await asked(method, seconds=4) == "done"
+    assert await call(method, seconds=4) == "done"
 
 
 @pytest.mark.parametrize("refused", [errors.RateLimited(), errors.DatabaseUnavailable()], ids=lambda one: one.reason)
@@ -82,6 +82,6 @@ async def test_another_refusal_is_told_at_once(refused: errors.RpcError) -> None
     method = Method(refusal(refused))
 
     with pytest.raises(aio.AioRpcError):
-        await asked(method, seconds=60)
+        await call(method, seconds=60)
 
     assert method.calls == 1

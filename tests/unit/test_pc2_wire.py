@@ -150,12 +150,12 @@ def test_a_threshold_of_a_hybrid_search_lets_literal_hits_pass() -> None:
         ]
     )
 
-    def found(**filters: Any) -> list[str]:
+    def result_ids(**filters: Any) -> list[str]:
         results = SearchRequest({"query": "q", "filters": filters}, session_id="s").results(response)
         return [result["memory_id"] for result in results]
 
-    assert found(min_similarity=0.7) == ["alike", "literal"]
-    assert found() == ["alike", "neither", "literal"]
+    assert result_ids(min_similarity=0.7) == ["alike", "literal"]
+    assert result_ids() == ["alike", "neither", "literal"]
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,9 @@ FOUND = tuple(f"hit {place}" for place in range(1, 13))
 EVIDENCE = frozenset({"hit 2", "hit 7", "hit 12", "elsewhere"})
 
 
-def asked(*hit_ids: str, category: str = "temporal", evidence: frozenset[str] = frozenset({"a"})) -> ScoredQuestion:
+def scored_question(
+    *hit_ids: str, category: str = "temporal", evidence: frozenset[str] = frozenset({"a"})
+) -> ScoredQuestion:
     return ScoredQuestion(category=category, evidence=evidence, hit_ids=hit_ids)
 
 
@@ -28,15 +30,15 @@ def test_recall_is_the_share_of_the_evidence_among_the_first_hits(depth: int, ex
 
 
 def test_the_reciprocal_rank_is_that_of_the_first_evidence() -> None:
-    assert reciprocal_rank(asked(*FOUND, evidence=EVIDENCE)) == 0.5
-    assert reciprocal_rank(asked("x", "y", "a")) == pytest.approx(1 / 3)
-    assert reciprocal_rank(asked("x", "y")) == 0.0
-    assert reciprocal_rank(asked()) == 0.0
+    assert reciprocal_rank(scored_question(*FOUND, evidence=EVIDENCE)) == 0.5
+    assert reciprocal_rank(scored_question("x", "y", "a")) == pytest.approx(1 / 3)
+    assert reciprocal_rank(scored_question("x", "y")) == 0.0
+    assert reciprocal_rank(scored_question()) == 0.0
 
 
 def test_a_question_without_evidence_is_answered_by_anything() -> None:
-    assert asked("x", evidence=frozenset()).scores() == (1.0, 1.0, 1.0, 1.0)
-    assert asked(evidence=frozenset()).scores() == (1.0, 1.0, 1.0, 1.0)
+    assert scored_question("x", evidence=frozenset()).scores() == (1.0, 1.0, 1.0, 1.0)
+    assert scored_question(evidence=frozenset()).scores() == (1.0, 1.0, 1.0, 1.0)
 
 
 def test_a_repeated_hit_counts_once() -> None:
@@ -45,7 +47,7 @@ def test_a_repeated_hit_counts_once() -> None:
 
 def test_a_summary_is_the_mean_over_questions() -> None:
     # recall@5: 1, 0, 1; reciprocal ranks: 1, 1/6, 1/4.
-    result = summary([asked("a"), asked(*"vwxyz", "a"), asked(*"xyz", "a")], seed=1)
+    result = summary([scored_question("a"), scored_question(*"vwxyz", "a"), scored_question(*"xyz", "a")], seed=1)
 
     assert tuple(result) == MEASURES
     assert result["recall@5"].value == pytest.approx(2 / 3)
@@ -75,7 +77,7 @@ def test_what_never_varies_has_no_width_and_nothing_has_no_mean() -> None:
 
 
 def test_questions_are_sorted_into_their_categories() -> None:
-    first, second, third = asked("x"), asked("y", category="adversarial"), asked("z")
+    first, second, third = scored_question("x"), scored_question("y", category="adversarial"), scored_question("z")
 
     assert list(by_category([first, second, third]).items()) == [
         ("adversarial", [second]),
@@ -85,7 +87,11 @@ def test_questions_are_sorted_into_their_categories() -> None:
 
 def test_worth_is_the_loss_question_by_question() -> None:
     # Of two questions one loses its evidence and the other finds it two places later: at 5, recall falls by 1 and 0.
-    lost = ablation_loss([asked("a"), asked("x", "a")], [asked("x"), asked("x", "y", "z", "a")], seed=1)
+    lost = ablation_loss(
+        [scored_question("a"), scored_question("x", "a")],
+        [scored_question("x"), scored_question("x", "y", "z", "a")],
+        seed=1,
+    )
 
     assert lost["recall@5"].value == 0.5
     assert lost["mrr"].value == pytest.approx(((1 - 0) + (1 / 2 - 1 / 4)) / 2)

@@ -26,7 +26,7 @@ def stored(value: Any) -> frozenset[tuple[str, str]]:
     return properties_of({"profile": well_known_types.json_text(subject, "profile")})
 
 
-def asked(path: str, value: Any) -> tuple[str, str]:
+def property_key(path: str, value: Any) -> tuple[str, str]:
     return parse_matches([pb.PropertyMatch(path=path, value=json_format.ParseDict(value, Value()))])[0]
 
 
@@ -81,4 +81,4 @@ def test_whatever_is_stored_is_found(value: Any) -> None:
     if isinstance(value, int) and not isinstance(value, bool):
         value = float(value) if abs(value) < 2**1000 else 0.0
 
-    assert asked("profile.a", value) in stored({"a": [value, "other"]})
+    assert property_key("profile.a", value) in stored({"a": [value, "other"]})
