@@ -100,7 +100,7 @@ async def run_auth_server(
 
 
 async def let_in_again(cluster: Cluster, tenant: Tenant) -> None:
-    """Wait until everybody is signed anew after a key has ended: the gateway remembers identities for seconds."""
+    """Wait until callers get tokens of the new key after one has ended: the gateway caches identities for seconds."""
     async with asyncio.timeout(30):
         while True:
             await asyncio.sleep(0.05)

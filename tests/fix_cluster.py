@@ -98,7 +98,7 @@ class AdmissionSettings(TypedDict):
 
 
 PATIENT: AdmissionSettings = {"admission_wait_seconds": 60.0, "admission_waiting": 1_000_000}
-# Everybody may sign up, and passwords cost next to nothing.
+# Sign-up is open, and passwords cost next to nothing.
 PEOPLE = {
     # Tests that have expired rows removed check at once whether they are.
     "SKEIN_AUTH_UPKEEP_SECONDS": "0",
@@ -119,7 +119,7 @@ WORKER = {
     "SKEIN_WORKER_USAGE_SECONDS": "86400",
     # What it shows would be taken for what a test measures of another server in the same process.
     "SKEIN_WORKER_MEASURE_SECONDS": "86400",
-    # Its two tenants would be in everybody's way.
+    # Its two tenants would disturb every test.
     "SKEIN_CANARY_SECONDS": "0",
 }
 # What the services of a test's cluster share with auth.

@@ -1,7 +1,7 @@
-"""What the conformance suite expects of any server (its tools, resources and prompts), behind our own door.
+"""What the conformance suite expects of any server (its tools, resources and prompts), behind our own handler.
 
 The suite's fixtures say what they do in the protocol's own terms: a tool that returns a picture, one that asks its
-client for a text. Skein has none of them, so they are here; the transport, the door and its guard are Skein's.
+client for a text. Skein has none of them, so they are here; the transport, the handler and its guard are Skein's.
 """
 
 from __future__ import annotations
@@ -363,23 +363,23 @@ class Issuer:
         return oauth_pb2.GetServerMetadataResponse(issuer="http://127.0.0.1")
 
 
-async def anybody(_call: Call) -> Caller:
+async def identify_anyone(_call: Call) -> Caller:
     return Caller(principal="anybody", tenant_id=None, permissions=frozenset())
 
 
 @asynccontextmanager
-async def conformance_door(**different: Any) -> AsyncIterator[str]:
-    """Serve the fixtures behind our door, everybody being let in; yield the address of /mcp."""
+async def serve_conformance(**different: Any) -> AsyncIterator[str]:
+    """Serve the fixtures behind our handler, open to every caller; yield the address of /mcp."""
     issuer: Any = Issuer()
     manager = manager_of(conformance_server(), **different)
-    door = McpHttpHandler(
+    handler = McpHttpHandler(
         manager,
         call_of_request=lambda request: call_of_request(request, TrustedProxies()),
-        identify=anybody,
+        identify=identify_anyone,
         metadata=ServerMetadata(issuer),
         origin_check=OriginCheck(loopback=True),
         timeout_seconds=10,
     )
-    app = Starlette(routes=[Route(MCP_PATH, door)])
+    app = Starlette(routes=[Route(MCP_PATH, handler)])
     async with running_manager(manager), serve_http(app, "127.0.0.1", 0, limits()) as address:
         yield f"http://{address}{MCP_PATH}"

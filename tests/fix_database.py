@@ -102,7 +102,7 @@ async def vacuum(connection: asyncpg.Connection[asyncpg.Record]) -> None:
 async def all_told(server: Server) -> None:
     """Wait until the event logs tell all that is written by now.
 
-    They tell nothing that is younger than what anybody is still at, in any database of the server.
+    They tell nothing that is younger than the oldest open transaction, in any database of the server.
     """
     connection = await asyncpg.connect(server.url(user="postgres", database="postgres"))
     try:

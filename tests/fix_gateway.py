@@ -108,7 +108,7 @@ async def gateway_before(
     )
     try:
         async with AsyncExitStack() as stack:
-            # While limits are not told in time everybody passes, which a machine that stands still is no reason for.
+            # Calls pass while limits do not arrive in time; a paused machine should not cause that.
             patched = stack.enter_context(pytest.MonkeyPatch.context())
             patched.setattr(limiter, "ANSWER_SECONDS", 30.0)
             running_services = await stack.enter_async_context(run_services([*services, SERVICE], host))

@@ -78,7 +78,7 @@ KEPT: dict[str, tuple[str, str]] = {
     "auth.usage": ("Counts.", "kind"),
     "memory.access_keys": ("The key is destroyed.", "secret"),
     "memory.access_log": (
-        "Rows stay without the person: the columns that name someone, and what was asked, are emptied.",
+        "Rows stay without the person: the columns that name a person or hold a query are emptied.",
         (
             "operation method principal session_id agent_id subject_id request_data error_reason client_address "
             "request_id claimed_agent_id claimed_session_id"

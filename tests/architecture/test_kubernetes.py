@@ -147,10 +147,10 @@ def test_calls_are_balanced_over_the_addresses_of_all_pods(name: str) -> None:
     }
 
 
-def test_the_doors_have_services_that_are_not_headless() -> None:
-    doors = {name: each["spec"] for name, each in SERVICES.items() if each["spec"].get("clusterIP") != "None"}
+def test_public_ports_have_services_that_are_not_headless() -> None:
+    public = {name: each["spec"] for name, each in SERVICES.items() if each["spec"].get("clusterIP") != "None"}
 
-    assert {name: {port["port"] for port in each["ports"]} for name, each in doors.items()} == {
+    assert {name: {port["port"] for port in each["ports"]} for name, each in public.items()} == {
         "gateway": {registry.PORTS["gateway"], fix_settings.FIELDS["SKEIN_HTTP_PORT"]},
         "pc2-door": set(registry.PC2_PORTS),
     }

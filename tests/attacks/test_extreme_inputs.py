@@ -53,7 +53,7 @@ async def posted(cluster: Cluster, path: str, body: str, *headers: str) -> tuple
         async with asyncio.timeout(60):
             answer = (await reader.read()).decode(errors="replace")
     except ConnectionResetError:
-        # A body beyond the limit is not read to its end, and the rest of it meets a closed door.
+        # A body beyond the limit is not read to its end, and the rest of it meets a closed connection.
         return 413, ""
     writer.close()
     return int(answer.split(" ")[1]), answer

@@ -145,8 +145,10 @@ async def test_the_system_key_does_not_stand_for_an_unknown_service(direct: aio.
     }
 
 
-async def test_an_identity_is_no_credential_at_any_door(cluster: Cluster, keyring: Keyring, tenant: Tenant) -> None:
-    """Identities of a caller and of services travel between services; the doors want what they are exchanged for."""
+async def test_an_identity_token_is_no_credential_at_any_public_port(
+    cluster: Cluster, keyring: Keyring, tenant: Tenant
+) -> None:
+    """Identity tokens travel between services; public ports want the credentials that are exchanged for them."""
     stolen = [
         await identity(cluster, tenant.api_key),
         await system_identity(cluster),
@@ -185,7 +187,7 @@ async def test_an_identity_acts_in_its_own_tenant_whatever_its_bearer_names(
     assert not response.memories
 
 
-async def test_what_opens_the_doors_opens_no_service_behind_them(
+async def test_public_credentials_open_no_service_behind_the_gateway(
     cluster: Cluster, tenant: Tenant, account: Account
 ) -> None:
     for credential in (tenant.api_key, cluster.operator_key, account.access_token, SYSTEM_KEY):

@@ -62,15 +62,15 @@ class Process:
 
 def family(pid: int) -> list[Process]:
     """Return a process and everything that it started, directly or not."""
-    everybody = [
+    processes = [
         process
         for entry in Path("/proc").iterdir()
         if entry.name.isdigit() and (process := Process.of(int(entry.name))) is not None
     ]
     results = {pid}
-    while grown := {process.pid for process in everybody if process.parent in results} - results:
+    while grown := {process.pid for process in processes if process.parent in results} - results:
         results |= grown
-    return [process for process in everybody if process.pid in results]
+    return [process for process in processes if process.pid in results]
 
 
 def cpu_seconds(pid: int) -> float:

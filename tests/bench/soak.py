@@ -1,4 +1,4 @@
-"""`make soak`: whether a cluster under moderate load over every door keeps to what it uses.
+"""`make soak`: the resource use of a cluster under moderate load over every port does not grow.
 
 The cluster is a `skein cluster` of its own, a process for each service, on free ports and a new data folder. After a
 warm-up everything that a process may leak is looked at again and again; what grows by more than its bound fails the
@@ -124,7 +124,7 @@ class Watcher:
     "--form", type=click.Choice(list(FORMS)), default=PROCESSES, show_default=True, help="How many processes."
 )
 def main(*, seconds: float, form: str) -> None:
-    """Print what a cluster under moderate load over every door uses; exit with 1 when something of it grows."""
+    """Print what a cluster under moderate load over every port uses; exit with 1 when a part of it grows."""
     try:
         is_stable = uvloop.run(_soak(seconds, form))
     except DidNotStart as error:

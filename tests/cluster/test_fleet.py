@@ -187,7 +187,7 @@ async def in_flight(
 async def at_the_gateway(
     fleet: Fleet, tenant: Tenant, restart: RollingRestart, drain: Callable[[], Awaitable[None]]
 ) -> None:
-    """The same at the gateway's first replica, through both of its doors, with a stream open."""
+    """The same at the gateway's first replica, through both of its ports, with a stream open."""
     gateway = fleet.replicas["gateway", 0]
     headers = {"authorization": f"Bearer {tenant.api_key}"}
     async with (

@@ -1,4 +1,4 @@
-"""Every RPC of every service against everybody who should not get in, and every tenant against its neighbour.
+"""Every RPC of every service against callers without a right to it, and every tenant against its neighbour.
 
 One matrix: each RPC times {its own tenant, another tenant's ids, a forged tenant, no credential, an expired one, one
 made for something else, one with too little, a viewer}. The RPCs come from the contract and the rules from the access

@@ -181,7 +181,7 @@ async def test_certificates_change_without_a_restart_and_no_call_fails(secured: 
             answered += 1
 
     asking = asyncio.create_task(ask_again_and_again())
-    # First everybody trusts both authorities, then everybody shows the new certificate.
+    # First every process trusts both authorities, then every process shows the new certificate.
     old_authority = files.authority.read_bytes()
     _write(files.authority, old_authority + new.authority.read_bytes())
     both = Certificates(files.authority, new.certificate, new.key)

@@ -149,10 +149,10 @@ async def trace_of_a_recall(traced: TracedCluster) -> tuple[bytes, list[Received
 async def test_a_recall_is_one_trace_from_the_caller_through_the_services_to_the_sql(traced: TracedCluster) -> None:
     parent, spans = await trace_of_a_recall(traced)
 
-    (door,) = children(spans, parent, GATEWAY_RECALL, Span.SPAN_KIND_SERVER)
+    (gateway_span,) = children(spans, parent, GATEWAY_RECALL, Span.SPAN_KIND_SERVER)
     # One for memories and messages together.
-    outs = children(spans, door, RECALL, Span.SPAN_KIND_CLIENT)
-    assert door.service == "skein-gateway"
+    outs = children(spans, gateway_span, RECALL, Span.SPAN_KIND_CLIENT)
+    assert gateway_span.service == "skein-gateway"
     assert [out.service for out in outs] == ["skein-gateway"]
     for out in outs:
         (inside,) = children(spans, out, RECALL, Span.SPAN_KIND_SERVER)
@@ -171,12 +171,12 @@ async def test_a_recall_is_one_trace_from_the_caller_through_the_services_to_the
 async def test_spans_speak_the_current_conventions(traced: TracedCluster) -> None:
     parent, spans = await trace_of_a_recall(traced)
 
-    (door,) = children(spans, parent, GATEWAY_RECALL, Span.SPAN_KIND_SERVER)
-    out = children(spans, door, RECALL, Span.SPAN_KIND_CLIENT)[0]
+    (gateway_span,) = children(spans, parent, GATEWAY_RECALL, Span.SPAN_KIND_SERVER)
+    out = children(spans, gateway_span, RECALL, Span.SPAN_KIND_CLIENT)[0]
     sql = [each for each in spans if "db.system.name" in each.attributes]
     rpc = {"rpc.system.name": "grpc", "rpc.method": GATEWAY_RECALL, "rpc.response.status_code": "OK"}
     host, _, port = traced.cluster.addresses["recall"].rpartition(":")
-    assert door.attributes == rpc
+    assert gateway_span.attributes == rpc
     assert out.attributes == rpc | {"rpc.method": RECALL, "server.address": host, "server.port": int(port)}
     for each in sql:
         assert each.span.kind == Span.SPAN_KIND_CLIENT
@@ -309,9 +309,9 @@ async def test_a_refusal_is_no_error_of_the_server_and_one_of_the_caller(traced:
     name = "skein.memory.v1.MemoryService/GetMemory"
     spans = await traced.receiver.trace(trace_id, lambda spans: sum(each.span.name == name for each in spans) == 3)
 
-    (door,) = children(spans, span_id, name, Span.SPAN_KIND_SERVER)
-    (out,) = children(spans, door, name, Span.SPAN_KIND_CLIENT)
-    assert door.span.status.code == Status.STATUS_CODE_UNSET
+    (gateway_span,) = children(spans, span_id, name, Span.SPAN_KIND_SERVER)
+    (out,) = children(spans, gateway_span, name, Span.SPAN_KIND_CLIENT)
+    assert gateway_span.span.status.code == Status.STATUS_CODE_UNSET
     assert out.span.status == Status(code=Status.STATUS_CODE_ERROR)
     assert (out.attributes["rpc.response.status_code"], out.attributes["error.type"]) == ("NOT_FOUND", "NOT_FOUND")
 

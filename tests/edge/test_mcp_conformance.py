@@ -1,7 +1,7 @@
-"""The conformance suite of MCP against our door: with the suite's own fixtures behind it, and with Skein behind it.
+"""The conformance suite of MCP against our server: with the suite's own fixtures behind it, and with Skein behind it.
 
 The suite's fixtures (a tool that returns a picture, one that asks its client for a text) are those of no real server,
-so most scenarios need them; they stand behind the same door, guard and transport as Skein's own tools. The suite cannot
+so most scenarios need them; they use the same handler, guard and transport as Skein's own tools. The suite cannot
 send a credential: before Skein stands a proxy that adds one.
 """
 
@@ -12,7 +12,7 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 import httpx
-from fix_conformance import conformance_door
+from fix_conformance import serve_conformance
 from fix_connections import limits
 from fix_node import command, version_of
 from starlette.applications import Starlette
@@ -80,8 +80,8 @@ def failed(outcomes: dict[str, tuple[int, int]]) -> set[str]:
     return {name for name, (_passed, wrong) in outcomes.items() if wrong}
 
 
-async def test_the_suite_finds_nothing_wrong_with_our_door() -> None:
-    async with conformance_door(stateless=False, json_response=False) as url:
+async def test_the_suite_finds_nothing_wrong_with_our_handler() -> None:
+    async with serve_conformance(stateless=False, json_response=False) as url:
         actual_outcomes = await outcomes(RELEASED, url, "--suite", "all")
 
     assert failed(actual_outcomes) == set()
@@ -90,7 +90,7 @@ async def test_the_suite_finds_nothing_wrong_with_our_door() -> None:
 
 
 async def test_nor_with_requests_that_stand_by_themselves() -> None:
-    async with conformance_door() as url:
+    async with serve_conformance() as url:
         actual_outcomes = await outcomes(RELEASED, url, "--suite", "all")
 
     assert failed(actual_outcomes) == BEYOND_ONE_ANSWER
@@ -98,7 +98,7 @@ async def test_nor_with_requests_that_stand_by_themselves() -> None:
 
 
 async def test_nor_in_the_version_without_handshakes() -> None:
-    async with conformance_door(json_response=False) as url:
+    async with serve_conformance(json_response=False) as url:
         actual_outcomes = await outcomes(NEXT, url, "--requirements", "2026-07-28")
 
     core = {name: counts for name, counts in actual_outcomes.items() if not name.startswith(EXTENSION)}

@@ -35,7 +35,7 @@ async def superuser(cluster: Cluster) -> AsyncIterator[asyncpg.Connection[asyncp
 
 @asynccontextmanager
 async def lock_memory(cluster: Cluster, memory_id: str) -> AsyncIterator[asyncpg.Connection[asyncpg.Record]]:
-    """Keep everybody from changing a memory until the block ends, and let them go on in the order in which they came.
+    """Block changes of a memory until the block ends; waiting transactions then go on in the order in which they came.
 
     What is yielded can see who waits.
     """

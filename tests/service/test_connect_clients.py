@@ -123,7 +123,7 @@ REFUSED: list[tuple[str, Message, dict[str, str]]] = [
 
 @pytest.mark.parametrize("form", ["application/json", "application/proto"])
 @pytest.mark.parametrize(("method", "request_", "headers"), REFUSED, ids=range(len(REFUSED)))
-async def test_both_doors_refuse_in_the_same_words(
+async def test_both_ports_refuse_in_the_same_words(
     cluster: Cluster, origin: str, tenant: Tenant, method: str, request_: Message, headers: dict[str, str], form: str
 ) -> None:
     path = f"/{MEMORIES}/{method}"

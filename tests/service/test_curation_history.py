@@ -1,4 +1,4 @@
-"""What curation leaves in the log: each thing that happened once, and nothing of what anybody wrote."""
+"""Curation logs each event once, and no content that a person wrote."""
 
 from __future__ import annotations
 

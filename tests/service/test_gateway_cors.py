@@ -1,4 +1,4 @@
-"""Who may read the HTTP door's answers from another site's page, and where a call is said to come from."""
+"""Which pages may read the HTTP API's answers, and which address a call comes from."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The gateway's HTTP door: RPCs as JSON and bytes in the Connect protocol."""
+"""The gateway's HTTP API: RPCs as JSON and bytes in the Connect protocol."""
 
 from __future__ import annotations
 

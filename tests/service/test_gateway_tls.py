@@ -1,4 +1,4 @@
-"""Both doors of the gateway behind TLS, and the client, the command and pages that come through them."""
+"""Both ports of the gateway behind TLS, and the client, the command and pages that use them."""
 
 from __future__ import annotations
 

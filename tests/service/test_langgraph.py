@@ -253,14 +253,14 @@ async def test_a_search_by_meaning_finds_the_best_first_with_scores(store: Skein
     await store.aput(BOB, "drinks", {"text": "He prefers coffee"})
 
     items = await store.asearch(ANNA, query="which tea does she like?", limit=2)
-    everybody = await store.asearch(("users",), query="hot drinks", limit=2, offset=1)
+    all_items = await store.asearch(("users",), query="hot drinks", limit=2, offset=1)
     filtered = await store.asearch(("users",), query="drinks", filter={"text": "He prefers coffee"})
 
     assert keys(items) == ["drinks", "sport"]
     scores = [item.score for item in items]
     assert all(score is not None and 0 <= score <= 1 for score in scores)
     assert scores == sorted(scores, reverse=True, key=lambda score: score or 0)
-    assert len(everybody) == 2
+    assert len(all_items) == 2
     assert [(item.namespace, item.key) for item in filtered] == [(BOB, "drinks")]
 
 

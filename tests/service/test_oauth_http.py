@@ -1,4 +1,4 @@
-"""OAuth at the gateway's HTTP door: discovery, registration, codes, tokens, devices, as raw HTTP."""
+"""OAuth at the gateway's HTTP port: discovery, registration, codes, tokens, devices, as raw HTTP."""
 
 from __future__ import annotations
 

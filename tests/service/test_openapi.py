@@ -1,4 +1,4 @@
-"""The OpenAPI document of the HTTP door, and what every public unary RPC really takes and answers there."""
+"""The OpenAPI document of the HTTP API, and what every public unary RPC really takes and answers there."""
 
 from __future__ import annotations
 

@@ -84,7 +84,7 @@ async def listening(assistant: Assistant, tenant: Tenant, port: int, topic: byte
 
 
 @pytest.mark.parametrize("port", EVENT_PORTS)
-async def test_what_is_done_by_any_door_is_told_in_order(assistant: Assistant, tenant: Tenant, port: int) -> None:
+async def test_changes_through_any_port_are_published_in_order(assistant: Assistant, tenant: Tenant, port: int) -> None:
     async with listening(assistant, tenant, port) as listener:
         here = (await assistant.ask("add_memory", port=7140, data={"content": "tea"}))["memory_id"]
         there = await assistant.create("coffee")

@@ -201,7 +201,7 @@ async def test_a_query_finds_what_a_typed_client_stored(assistant: Assistant, te
     (by_id,) = await query_actions(assistant, id=stored.memory_id)
 
     assert [record["id"] for record in by_words] == [record["id"] for record in by_agent] == [stored.memory_id]
-    # Strength is this dialect's: what comes through other doors is not forgotten here.
+    # Strength is this dialect's: memories written through other ports are not forgotten here.
     assert (by_id["strength"], by_id["forgotten"], by_id["source"]) == (1, False, "Geologist")
     assert by_id["created_at"] == datetime(2024, 1, 1, tzinfo=UTC).timestamp()
 

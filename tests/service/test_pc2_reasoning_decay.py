@@ -242,7 +242,7 @@ async def test_an_update_that_its_client_cannot_wait_for_is_written_all_the_same
 
 @asynccontextmanager
 async def unchangeable_sessions(cluster: Cluster, tenant: Tenant) -> AsyncIterator[None]:
-    """Keep everybody from changing what was said to a tenant until the block ends."""
+    """Block changes of a tenant's messages until the block ends."""
     connection = await superuser(cluster)
     try:
         async with connection.transaction():

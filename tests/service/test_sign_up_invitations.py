@@ -1,4 +1,4 @@
-"""Invitations at sign-up, which anybody may try."""
+"""Invitations at sign-up, which any caller may try."""
 
 from __future__ import annotations
 

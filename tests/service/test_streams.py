@@ -168,7 +168,7 @@ async def test_who_hangs_up_is_gone_in_the_service_as_well(short_tenant: Tenant,
     for call in calls:
         call.cancel()
 
-    # The voice assistants' door watches its own tenant, and may begin with that meanwhile.
+    # The port of the voice assistants watches its own tenant, and may begin with that meanwhile.
     async with asyncio.timeout(SECONDS):
         while await in_flight(short_cluster) > at_work - len(calls) + 1:
             pass
@@ -244,7 +244,7 @@ async def test_a_service_s_own_port_carries_streams_too(short_tenant: Tenant, sh
         call.cancel()
 
 
-async def test_the_http_door_says_that_it_carries_no_streams(short_tenant: Tenant, short_cluster: Cluster) -> None:
+async def test_the_http_api_says_that_it_carries_no_streams(short_tenant: Tenant, short_cluster: Cluster) -> None:
     request = urllib.request.Request(
         f"http://{short_cluster.addresses['http']}{PATH}",
         data=b"{}",

@@ -1,4 +1,4 @@
-"""Secrets without check digits at the token endpoint, which anybody may call."""
+"""Secrets without check digits at the token endpoint, which any client may call."""
 
 from __future__ import annotations
 

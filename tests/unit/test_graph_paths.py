@@ -66,10 +66,12 @@ def test_of_several_links_the_strongest_is_taken_and_stronger_ways_come_first() 
 
 
 def test_a_search_ends_with_its_budget() -> None:
-    everybody = [(a, b, 1.0) for a in range(8) for b in range(8) if a != b]
+    complete_links = [(a, b, 1.0) for a in range(8) for b in range(8) if a != b]
     budget = SearchBudget(left=50)
 
-    actual_shortest_paths = shortest_paths(roads_of(everybody), NAMES[0], NAMES[1], hops=7, count=1000, budget=budget)
+    actual_shortest_paths = shortest_paths(
+        roads_of(complete_links), NAMES[0], NAMES[1], hops=7, count=1000, budget=budget
+    )
 
     assert budget.is_spent
     assert 0 < len(actual_shortest_paths) < 50

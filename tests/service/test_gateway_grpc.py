@@ -1,4 +1,4 @@
-"""The public gRPC door: who comes in, what is behind it, and what travels on."""
+"""The public gRPC port: its callers, the RPCs behind it, and the metadata that it forwards."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ async def internal_token(cluster: Cluster, tenant: Tenant) -> str:
     return token
 
 
-def test_everything_public_is_behind_the_door_and_nothing_else() -> None:
+def test_every_public_rpc_is_forwarded_and_no_other() -> None:
     public = {path for path in ACCESS_RULES if path.split("/")[1] in PUBLIC_SERVICES}
     own = {path for path in ACCESS_RULES if path.startswith("/skein.gateway.")}
 
