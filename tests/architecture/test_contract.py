@@ -168,7 +168,7 @@ def test_only_calls_without_a_credential_of_their_own_are_open_to_all() -> None:
     }
 
 
-def test_what_is_left_of_a_deleted_tenant_is_removed_and_nothing_else() -> None:
+def test_the_rest_of_a_deleted_tenant_is_removed_and_nothing_else() -> None:
     assert {path.rpartition("/")[2] for path, rule in ACCESS_RULES.items() if rule.allows_deleted_tenant} == {
         "PurgeTenant"
     }

@@ -62,7 +62,7 @@ def test_the_image_exposes_the_ports_of_the_code() -> None:
     assert exposed == {*registry.PORTS.values(), 8080, 9450}
 
 
-def test_what_the_image_copies_exists_and_is_not_ignored() -> None:
+def test_files_that_the_image_copies_exist_and_are_not_ignored() -> None:
     rules = [line for line in (ROOT / ".dockerignore").read_text("utf-8").splitlines() if line and line[0] != "#"]
     copied = [source for line in instructions("COPY") if "--from" not in line for source in line.split()[:-1]]
 

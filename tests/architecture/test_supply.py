@@ -77,7 +77,7 @@ def test_a_lock_names_no_place_that_packages_come_from(lock: Path) -> None:
     assert "://" not in lock.read_text("utf-8")
 
 
-def test_what_looks_for_vulnerabilities_looks_at_every_lock() -> None:
+def test_the_vulnerability_scan_covers_every_lock() -> None:
     recipe = (ROOT / "Makefile").read_text("utf-8").split("\naudit:")[1].split("\n\n")[0]
 
     assert set(re.findall(r"-r (\S+)", recipe)) == {str(lock.relative_to(ROOT)) for lock in LOCKS}

@@ -254,7 +254,7 @@ async def test_a_key_that_the_application_rotates_ends_with_the_grant_although_a
     assert await live(tenant, {"old": own.secret, "new": rotated.secret}) == {"old"}
 
 
-async def test_what_an_admin_adopts_lives_on_and_gives_nothing_of_the_grant_away(
+async def test_a_service_account_that_an_admin_adopts_lives_on_without_the_grant(
     cluster: Cluster, tenant: Tenant, app: App
 ) -> None:
     grant, admin = await Grant.of(cluster, tenant, app), await member(cluster, tenant, "admin")

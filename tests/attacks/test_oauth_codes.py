@@ -111,7 +111,7 @@ async def test_a_code_is_of_no_use_in_another_session_client_or_place(
     assert (await app.redeem(own, code_verifier=OTHER_VERIFIER)).access_token
 
 
-async def test_of_a_burst_with_one_code_one_wins_and_the_rest_end_what_it_got(
+async def test_one_of_a_burst_with_one_code_wins_and_the_others_revoke_its_tokens(
     app: App, account: Account, tenant: Tenant
 ) -> None:
     code = await app.code(account, tenant)

@@ -116,7 +116,7 @@ async def test_the_oldest_idle_client_of_a_network_makes_room_and_a_used_one_nev
     ],
     ids=["contacts", "redirects", "together"],
 )
-async def test_what_a_client_says_of_itself_is_small(app: App, fields: dict[str, object]) -> None:
+async def test_a_client_s_registration_is_small(app: App, fields: dict[str, object]) -> None:
     client = oauth_pb2.Client(**{"redirect_uris": [REDIRECT], **fields})  # type: ignore[arg-type]
     with refused(grpc.StatusCode.INVALID_ARGUMENT, "OAUTH_INVALID_CLIENT_METADATA"):
         await app.oauth.RegisterClient(oauth_pb2.RegisterClientRequest(client=client))

@@ -145,7 +145,7 @@ async def test_no_way_leads_to_more_than_a_key_has(victim: PrivilegedTenant) -> 
     assert await victim.snapshot() == before
 
 
-async def test_what_is_asked_for_without_a_list_is_cut_to_what_the_maker_has(victim: PrivilegedTenant) -> None:
+async def test_a_request_without_a_list_is_cut_to_the_maker_s_permissions(victim: PrivilegedTenant) -> None:
     key = await new_key(victim.attacker)
     of_bot = await new_key(victim.attacker, bot_id=victim.bot_id)
     bot = await new_bot(victim.attacker)

@@ -115,7 +115,7 @@ async def test_cold_storage_is_back_with_the_database(drill: Drill, restored: Cl
 
 
 @pytest.mark.parametrize("kind", KINDS)
-async def test_what_was_purged_after_the_moment_is_nowhere(
+async def test_rows_purged_after_the_moment_are_nowhere(
     drill: Drill, restored: Cluster, connection: Connection, kind: str
 ) -> None:
     assert await places_of(connection, drill.markers[kind]) == []
@@ -166,7 +166,7 @@ async def test_an_export_made_before_a_purge_brings_nothing_of_it_back(
         assert await places_of(connection, drill.markers[kind]) == []
 
 
-async def test_what_was_removed_again_is_counted(on_progress: RestoreResult) -> None:
+async def test_rows_that_were_removed_again_are_counted(on_progress: RestoreResult) -> None:
     assert on_progress.erased == {
         "tenants": 1,
         "accounts": 1,
@@ -185,7 +185,7 @@ async def test_what_was_removed_again_is_counted(on_progress: RestoreResult) -> 
     assert on_progress.missing == []
 
 
-async def test_what_is_written_after_a_restore_is_brought_back_whatever_became_of_newer_backups(
+async def test_writes_after_a_restore_can_be_restored_whatever_became_of_newer_backups(
     drill: Drill, restored: Cluster
 ) -> None:
     home = in_cluster(restored, drill.home)

@@ -167,7 +167,7 @@ def test_a_whole_backup_is_said_to_be_whole(made: BackupFolders) -> None:
         ("base.tar.gz", Path.unlink),
     ],
 )
-def test_what_is_wrong_with_a_file_is_said_with_its_name(
+def test_a_problem_of_a_file_is_reported_with_its_name(
     folders: BackupFolders, name: str, damage: Callable[[Path], None]
 ) -> None:
     backup = folders.folder.backups()[0]

@@ -164,7 +164,7 @@ async def test_the_canary_is_in_no_other_organization_s_usage(watched: CanaryClu
         assert {kind.kind: kind.used for kind in usage.usage if kind.used > own[kind.kind]} == {}
 
 
-async def test_what_the_canary_reads_is_not_in_the_access_log(watched: CanaryCluster) -> None:
+async def test_reads_of_the_canary_are_not_in_the_access_log(watched: CanaryCluster) -> None:
     stubs = Stubs.of(watched.channel, await watched.key_of(str(CANARY_A.tenant_id)))
 
     listed = await stubs.history.ListAccessLog(access_log_pb2.ListAccessLogRequest(page_size=1000))

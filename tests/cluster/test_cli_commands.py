@@ -232,7 +232,7 @@ async def test_an_export_says_what_it_leaves_in_cold_storage(
     assert "Without 1 memories that lie in cold storage" in " ".join(exported.err.split())
 
 
-async def test_who_meets_a_session_in_cold_storage_is_told_how_it_comes_back(
+async def test_an_error_about_a_session_in_cold_storage_says_how_to_unarchive_it(
     tenant: Tenant, environment: dict[str, str]
 ) -> None:
     message = session_pb2.Message(role=session_pb2.MESSAGE_ROLE_USER, content="Two spoons in the pot")
@@ -247,7 +247,7 @@ async def test_who_meets_a_session_in_cold_storage_is_told_how_it_comes_back(
     assert "skein archive restore --session" in " ".join(refused.err.split())
 
 
-async def test_what_a_stream_cannot_say_does_not_end_a_command(environment: dict[str, str]) -> None:
+async def test_an_unencodable_character_does_not_end_a_command(environment: dict[str, str]) -> None:
     added = await skein("memories", "add", "Grüße an Zoë: 茶", "--external-id", "z", environment=environment)
     shown = await skein("memories", "show", "z", environment=environment, PYTHONIOENCODING="ascii")
     result = await skein("memories", "show", "z", "--json", environment=environment, PYTHONIOENCODING="ascii")
@@ -316,7 +316,7 @@ async def test_an_export_imported_elsewhere_exports_the_same(
         assert any(record.items() <= other.items() for other in exported), record
 
 
-async def test_what_is_refused_is_named_with_its_reason_and_the_rest_is_written(
+async def test_refused_records_are_named_with_their_reason_and_the_others_are_written(
     environment: dict[str, str], tmp_path: Path
 ) -> None:
     path = tmp_path / "mixed.jsonl"

@@ -105,9 +105,7 @@ _TAKE = """
 """
 
 
-async def test_of_two_changes_that_wait_for_one_another_one_is_to_be_tried_again(
-    running: RunningCluster, home: Tenant
-) -> None:
+async def test_one_of_two_deadlocked_changes_is_to_be_tried_again(running: RunningCluster, home: Tenant) -> None:
     """The change has taken its request_id and waits for the memory, whose holder then waits for that id."""
     memory = (await home.memory.CreateMemory(pb.CreateMemoryRequest(memory=pb.Memory(content="torn")))).memory
     await home.memory.UpdateMemory(_importance(memory.memory_id, 0.1, "first"))

@@ -289,7 +289,7 @@ async def test_a_rolling_restart_of_every_service_fails_no_call(fleet: Fleet, re
     assert not {*restart.before.values()} & {*restart.after.values()}
 
 
-async def test_what_was_written_during_a_rolling_restart_is_there_once(restart: RollingRestart) -> None:
+async def test_writes_during_a_rolling_restart_are_there_once(restart: RollingRestart) -> None:
     load = restart.load
 
     stored, expected = await load.transcripts()
@@ -577,7 +577,9 @@ async def test_a_frozen_pc2_keeps_assistants_waiting_and_then_answers(fleet: Fle
     assert read["status"] == "success"
 
 
-async def test_what_assistants_repeat_after_pc2_was_killed_is_there_once(fleet: Fleet, assistant: Assistant) -> None:
+async def test_messages_that_assistants_repeat_after_pc2_was_killed_are_there_once(
+    fleet: Fleet, assistant: Assistant
+) -> None:
     pc2 = fleet[PC2]
     stored: dict[str, str] = {}
 

@@ -328,6 +328,6 @@ async def test_several_organizations_never_come_into_one_tenant_unless_one_is_na
     assert not listed.memories
 
 
-async def test_what_is_another_system_s_database_is_said_in_one_sentence(cluster: Cluster) -> None:
+async def test_a_database_of_another_system_is_refused_in_one_sentence(cluster: Cluster) -> None:
     async with a_database(cluster, "CREATE TABLE organizations (id TEXT, name TEXT)") as (url, _):
         assert "it has no table users" in await refusal_of("agentmem-pg", url)

@@ -308,7 +308,7 @@ async def test_a_prefix_keeps_the_ids_of_two_sources_apart(cluster: Cluster, ten
     ]
 
 
-async def test_what_has_an_id_that_no_call_takes_is_refused_alone(
+async def test_a_record_with_an_id_that_no_call_takes_is_refused_alone(
     cluster: Cluster, tenant: Tenant, tmp_path: Path
 ) -> None:
     long = "s" * 400

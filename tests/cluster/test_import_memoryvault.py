@@ -168,7 +168,7 @@ async def memory_of(tenant: Tenant, external_id: str) -> memory_pb2.Memory:
     return (await tenant.memory.GetMemory(memory_pb2.GetMemoryRequest(memory_id=external_id))).memory
 
 
-async def test_what_a_brain_remembers_is_read_through_typed_calls_with_its_own_ids_and_times(
+async def test_memories_of_a_brain_are_read_through_typed_calls_with_their_ids_and_times(
     cluster: Cluster, tenant: Tenant, tmp_path: Path
 ) -> None:
     done = await move_in(cluster, tenant, "memoryvault-d1", one_brain(tmp_path))
@@ -533,7 +533,7 @@ async def test_a_slug_that_two_realms_have_asks_for_the_id(cluster: Cluster, ten
         ('{"memories": {}}', "is no memoryvault_export_v1"),
     ],
 )
-async def test_what_is_no_export_is_said_in_one_sentence(tmp_path: Path, text: str, words: str) -> None:
+async def test_a_file_that_is_no_export_is_refused_in_one_sentence(tmp_path: Path, text: str, words: str) -> None:
     file = tmp_path / "export.json"
     file.write_text(text, "utf-8")
 

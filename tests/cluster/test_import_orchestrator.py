@@ -197,7 +197,7 @@ async def memory_of(tenant: Tenant, external_id: str) -> memory_pb2.Memory:
     return (await tenant.memory.GetMemory(memory_pb2.GetMemoryRequest(memory_id=external_id))).memory
 
 
-async def test_what_an_orchestrator_kept_is_read_through_typed_calls_with_its_own_ids_and_times(
+async def test_memories_of_an_orchestrator_are_read_through_typed_calls_with_their_ids_and_times(
     cluster: Cluster, tenant: Tenant, source: tuple[str, Any]
 ) -> None:
     done = await skein("import", "orchestrator-pg", source[0], environment=holding(cluster, tenant))
@@ -334,7 +334,7 @@ async def test_an_import_changes_nothing_in_its_source_and_waits_for_no_lock(
         ("CREATE ROLE {role} LOGIN PASSWORD 'open sesame'", "may not read"),
     ],
 )
-async def test_what_is_no_such_database_or_may_not_be_read_is_said_in_one_sentence(
+async def test_an_unknown_or_unreadable_database_is_refused_in_one_sentence(
     cluster: Cluster, change: str, words: str
 ) -> None:
     role = f"reader_{uuid.uuid4().hex}"

@@ -27,7 +27,7 @@ async def invited(tenant: Tenant, email: str) -> str:
     return (await tenant.tenancy.CreateInvitation(request)).token
 
 
-async def test_who_is_invited_signs_up_joins_remembers_and_leaves(cluster: Cluster, tenant: Tenant) -> None:
+async def test_an_invited_person_signs_up_joins_remembers_and_leaves(cluster: Cluster, tenant: Tenant) -> None:
     email = new_email()
     token = await invited(tenant, email)
     await cluster.anonymous.auth.SignUp(
@@ -70,7 +70,7 @@ async def test_a_tenant_is_closed_to_who_is_no_member(cluster: Cluster, tenant: 
 
 
 @pytest.mark.parametrize("how", ["demoted", "removed", "deactivated"])
-async def test_what_is_taken_from_a_member_is_gone_soon(cluster: Cluster, tenant: Tenant, how: str) -> None:
+async def test_permissions_taken_from_a_member_are_gone_soon(cluster: Cluster, tenant: Tenant, how: str) -> None:
     person = await member(cluster, tenant, "member")
     await person.stubs.memory.CreateMemory(
         memory_pb2.CreateMemoryRequest(memory=memory_pb2.Memory(content="still here"))

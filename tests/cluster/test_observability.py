@@ -197,7 +197,7 @@ async def test_a_span_says_which_process_of_which_version_it_is_of(traced: Trace
         assert str(each.resource["service.instance.id"]).endswith(f":{traced.cluster.processes[name]}")
 
 
-async def test_what_a_trusted_caller_does_not_sample_is_recorded_nowhere(traced: TracedCluster) -> None:
+async def test_a_trace_that_a_trusted_caller_does_not_sample_is_recorded_nowhere(traced: TracedCluster) -> None:
     trace_id, _, metadata = new_trace()
     metadata["traceparent"] = metadata["traceparent"].removesuffix("01") + "00"
 

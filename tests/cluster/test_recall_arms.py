@@ -77,7 +77,7 @@ async def test_a_deleted_block_is_gone_from_recall(tenant: Tenant) -> None:
     assert [len(values(response)) for response in (before, after)] == [1, 0]
 
 
-async def test_who_is_spoken_with_comes_with_the_hits(tenant: Tenant, other_tenant: Tenant) -> None:
+async def test_the_profile_of_the_subject_comes_with_the_hits(tenant: Tenant, other_tenant: Tenant) -> None:
     await subject(tenant, "anna", "Anna Berg")
     await subject(other_tenant, "ben", "Ben of another tenant")
 
@@ -90,7 +90,7 @@ async def test_who_is_spoken_with_comes_with_the_hits(tenant: Tenant, other_tena
     assert [arm.state for arm in ben.arms] == [pb.ARM_STATE_OK] * 3
 
 
-async def test_what_emptied_an_answer_is_named(tenant: Tenant) -> None:
+async def test_the_condition_that_emptied_an_answer_is_named(tenant: Tenant) -> None:
     await tenant.gateway.Remember(pb.RememberRequest(memories=[memory_pb2.Memory(content="Anna drinks tea")]))
 
     response = await recalled(tenant, "tea", types=["fact"])

@@ -198,7 +198,7 @@ async def test_nothing_of_another_tenant_is_recalled(tenant: Tenant, other_tenan
     ],
     ids=["message", "memory"],
 )
-async def test_what_holds_nothing_is_refused_and_not_stored(
+async def test_an_empty_request_is_refused_and_not_stored(
     tenant: Tenant, request_of_nothing: pb.RememberRequest
 ) -> None:
     with refused(grpc.StatusCode.INVALID_ARGUMENT, "CONTENT_EMPTY"):

@@ -326,7 +326,7 @@ async def test_a_tenant_that_has_every_access_recorded_may_read_from_a_replica(p
     assert (answers, recorded) == ([True], True)
 
 
-async def test_what_a_replica_says_of_a_policy_counts_for_no_other_answer(pair: ReplicaPair) -> None:
+async def test_a_policy_read_from_a_replica_counts_for_no_other_answer(pair: ReplicaPair) -> None:
     policies, tenant_id = PolicyCache(), pair.tenant.tenant_id
     call = Call(path=GET, metadata=ANY_AGE, deadline=None, peer="test")
     async with (

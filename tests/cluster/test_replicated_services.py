@@ -69,7 +69,7 @@ async def test_the_calls_of_one_connection_go_to_all_replicas_alike(cluster: Loc
     assert min(counts) >= CALLS * 0.4, counts
 
 
-async def test_what_one_replica_stores_the_other_has(cluster: LocalCluster) -> None:
+async def test_a_memory_that_one_replica_stores_is_read_from_the_other(cluster: LocalCluster) -> None:
     async with Client(endpoint=cluster.credentials.endpoint, api_key=cluster.credentials.api_key) as skein:
         stored = await skein.memories.CreateMemory(pb.CreateMemoryRequest(memory=pb.Memory(content="shared by all")))
         request = pb.GetMemoryRequest(memory_id=stored.memory.memory_id)

@@ -92,7 +92,7 @@ def test_every_object_is_accepted_as_it_is_and_a_misspelt_field_would_be_noticed
 
 
 @pytest.mark.parametrize("overlay", OVERLAYS)
-def test_what_an_overlay_names_is_in_it(overlays: dict[str, list[dict[str, Any]]], overlay: str) -> None:
+def test_objects_that_an_overlay_names_are_in_it(overlays: dict[str, list[dict[str, Any]]], overlay: str) -> None:
     objects = overlays[overlay]
     names = {(each["kind"], each["metadata"]["name"]) for each in objects}
     made_elsewhere = {"postgres-ca", "skein-mtls"}

@@ -155,7 +155,7 @@ def test_a_commit_that_is_not_here_is_said_with_how_to_get_it() -> None:
 
 # 32 is the schema of commits long before HEAD, None that of HEAD itself, when the next migration is not committed.
 @pytest.mark.parametrize("committed", [32, None])
-def test_of_a_commit_that_is_too_old_it_is_said_which_one_to_name(committed: int | None) -> None:
+def test_an_error_about_a_commit_that_is_too_old_says_which_one_to_name(committed: int | None) -> None:
     schema = committed or schema_of("HEAD")
     newest = replace(registry.migrations()[-1], number=schema + 1)
 

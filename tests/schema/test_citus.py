@@ -77,7 +77,7 @@ def test_all_rows_of_a_tenant_lie_on_one_machine() -> None:
     assert distributed[first] == ", 'tenant_id'"
 
 
-async def test_what_citus_would_refuse_is_noticed(distribute: Any, database: TestDatabase) -> None:
+async def test_obstacles_to_citus_are_noticed(distribute: Any, database: TestDatabase) -> None:
     async with database.superuser() as connection:
         await connection.execute(
             """

@@ -187,7 +187,7 @@ async def test_an_account_owns_the_tenant_that_it_makes(tenancy: Tenancy) -> Non
     assert response.role == ROLES["owner"]
 
 
-async def test_who_makes_a_tenant_is_counted_among_its_members(tenancy: Tenancy) -> None:
+async def test_the_maker_of_a_tenant_is_counted_among_its_members(tenancy: Tenancy) -> None:
     made = await tenancy.calls(Person.new().caller()).CreateTenant(create())
 
     async with tenancy.database.superuser() as connection:
@@ -245,7 +245,7 @@ async def test_an_account_chooses_neither_the_organization_nor_another_owner(ten
         )
 
 
-async def test_who_may_make_no_tenant_makes_none(tenancy: Tenancy) -> None:
+async def test_an_account_without_the_right_makes_no_tenant(tenancy: Tenancy) -> None:
     person = Person.new()
     tenant_id = await tenancy.new_tenant()
     may_not = Caller(

@@ -222,7 +222,7 @@ async def test_an_operator_deletes_an_account_once(cluster: Cluster, account: Ac
         await cluster.operator.auth.DeleteAccount(request)
 
 
-async def test_who_moves_in_with_a_hash_of_memory_vault_is_hashed_anew(cluster: Cluster) -> None:
+async def test_a_password_hash_of_memory_vault_is_replaced_at_sign_in(cluster: Cluster) -> None:
     email = new_email()
     made = await cluster.operator.auth.CreateAccount(
         pb.CreateAccountRequest(email=email, password_hash=of_memory_vault("short"), email_verified=True)

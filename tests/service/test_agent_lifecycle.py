@@ -401,9 +401,7 @@ async def test_a_deleted_tool_keeps_its_name_and_its_agents(tenant: Tenant) -> N
     assert await tools_of(tenant) == ["kettle"]
 
 
-async def test_what_is_deleted_does_not_count_and_counts_again_when_it_is_back(
-    cluster: Cluster, tenant: Tenant
-) -> None:
+async def test_deleted_rows_do_not_count_until_they_are_back(cluster: Cluster, tenant: Tenant) -> None:
     await make_agent(tenant)
 
     async def used() -> dict[str, int]:

@@ -94,7 +94,7 @@ async def test_a_state_needs_an_agent_a_document_and_a_session_that_exists(
     assert (await put(tenant, state_data=Struct())).state_data == Struct()
 
 
-async def test_what_cannot_be_stored_is_refused(tenant: Tenant) -> None:
+async def test_an_invalid_value_is_refused(tenant: Tenant) -> None:
     with refused(*INVALID):
         await put(tenant, state_data=data(text="x" * (256 * 1024)))
     with refused(*INVALID):
@@ -173,7 +173,7 @@ async def test_a_revision_of_a_deleted_state_is_never_current_again(tenant: Tena
         await put(tenant, state_data=data(n=3), revision=old.revision)
 
 
-async def test_of_concurrent_compare_and_sets_one_wins_and_merges_are_all_kept(tenant: Tenant) -> None:
+async def test_one_of_concurrent_compare_and_sets_wins_and_merges_are_all_kept(tenant: Tenant) -> None:
     current = await put(tenant, state_data=data(count=0))
 
     async def attempt(number: int) -> str:

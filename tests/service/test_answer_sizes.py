@@ -104,7 +104,7 @@ async def test_the_last_hits_are_left_out_of_an_answer_that_would_be_too_large(t
     assert len(answer.hits) == 6
 
 
-async def test_what_could_not_be_answered_is_not_appended(tenant: Tenant) -> None:
+async def test_a_message_too_large_for_an_answer_is_not_appended(tenant: Tenant) -> None:
     messages = [session_pb2.Message(role=session_pb2.MESSAGE_ROLE_USER, content="ab " * 1380)] * 1000
     request = session_pb2.AppendMessagesRequest(session_id="s", create_session=True, messages=messages)
 
@@ -149,7 +149,7 @@ async def test_memories_that_could_not_be_answered_are_not_stored(tenant: Tenant
     assert len((await tenant.memory.BatchCreateMemories(fewer)).memories) == 1
 
 
-async def test_what_is_stored_at_once_is_answered_as_text_alone_where_both_forms_have_no_room(tenant: Tenant) -> None:
+async def test_a_large_write_is_answered_as_text_alone_when_both_forms_have_no_room(tenant: Tenant) -> None:
     memories = [memory_pb2.Memory(content="x", data=large()) for _ in range(12)]
 
     answer = await tenant.memory.BatchCreateMemories(memory_pb2.BatchCreateMemoriesRequest(memories=memories))

@@ -88,7 +88,7 @@ async def test_an_archived_memory_is_gone_and_comes_back_as_it_was(tenant: Tenan
     assert len(versions.versions) >= 1
 
 
-async def test_what_was_changed_lately_stays(tenant: Tenant) -> None:
+async def test_recently_changed_memories_stay(tenant: Tenant) -> None:
     idle_since = datetime.now(UTC)
     fresh = await old(tenant.memory, "changed after that")
 
@@ -327,7 +327,7 @@ async def test_the_worker_archives_what_the_tenant_s_rule_says(deployment: Deplo
     assert [one.content for one in response.memories] == ["of today"]
 
 
-async def test_what_expires_is_not_archived(deployment: Deployment) -> None:
+async def test_expiring_memories_are_not_archived(deployment: Deployment) -> None:
     await deployment.rule(archive_days=30)
     async with deployment.memory() as memory, deployment.internal() as internal:
         await old(memory, "idle for long", expire_time=datetime.now(UTC) + timedelta(days=1))
@@ -350,7 +350,7 @@ async def test_without_a_rule_nothing_is_archived(deployment: Deployment) -> Non
     assert answer.archived_count == 0
 
 
-async def test_what_is_older_than_the_tenant_keeps_is_purged(deployment: Deployment) -> None:
+async def test_archives_older_than_the_tenant_s_retention_are_purged(deployment: Deployment) -> None:
     await deployment.rule(retention_days=365)
     async with deployment.memory() as memory, deployment.internal() as internal:
         gone = await old(memory, "of another age")

@@ -117,7 +117,7 @@ async def test_a_subject_that_has_failed_too_often_does_not_charge_the_others(at
     assert await succeeds(attempts, ("second_factor", "b@example.org"), ("identity", "192.0.2.2")) == "right"
 
 
-async def test_of_a_burst_of_wrong_tries_no_more_than_ten_are_let_through(pool: Database) -> None:
+async def test_a_burst_of_wrong_tries_is_limited_to_ten(pool: Database) -> None:
     """By two replicas at once, in the two orders that could make them wait for each other."""
     replicas = [AttemptLimiter(AttemptStore(pool), limits(AuthSettings())) for _ in range(2)]
     pair = (("second_factor", "c@example.org"), ("identity", "192.0.2.3"))
@@ -233,7 +233,7 @@ async def test_sign_ups_count_whether_they_succeed_or_not(attempts: AttemptLimit
     await attempts.charge("sign_up", "192.0.2.8")
 
 
-async def test_of_concurrent_sign_ups_no_more_than_the_limit_pass(attempts: AttemptLimiter) -> None:
+async def test_concurrent_sign_ups_pass_up_to_the_limit(attempts: AttemptLimiter) -> None:
     answers = await asyncio.gather(
         *(attempts.charge("sign_up", "192.0.2.10") for _ in range(50)), return_exceptions=True
     )

@@ -115,7 +115,7 @@ async def test_no_key_carries_more_than_its_creator_has(cluster: Cluster, tenant
         await cluster.with_key(creator.secret).auth.CreateApiKey(key_for("memory.read", "memory.write"))
 
 
-async def test_who_acts_as_an_agent_makes_no_key_for_another(cluster: Cluster, tenant: Tenant) -> None:
+async def test_a_caller_bound_to_an_agent_makes_no_key_for_another(cluster: Cluster, tenant: Tenant) -> None:
     creator = await tenant.auth.CreateApiKey(key_for("keys.write", agent_id="voice"))
 
     with refused(grpc.StatusCode.PERMISSION_DENIED, "PERMISSION_WIDENED"):

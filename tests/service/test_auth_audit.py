@@ -97,7 +97,7 @@ async def test_an_undocumented_event_is_not_recorded(events: AuditStore) -> None
         await AuditRecorder(events).record("something_else")
 
 
-async def test_what_a_browser_says_of_itself_cannot_break_a_line(events: AuditStore) -> None:
+async def test_a_browser_s_user_agent_cannot_break_a_line(events: AuditStore) -> None:
     tenant_id = uuid.uuid4()
 
     await AuditRecorder(events).record("sign_in", tenant_id=tenant_id, target="a\x00b\nc" + 300 * "x")
@@ -150,7 +150,7 @@ async def test_the_same_refused_credential_is_recorded_once_a_minute(events: Aud
     assert len(audit_events) == 3
 
 
-async def test_who_has_no_credential_cannot_fill_the_table(events: AuditStore) -> None:
+async def test_callers_without_a_credential_cannot_fill_the_table(events: AuditStore) -> None:
     marker = uuid.uuid4()
     audit = AuditRecorder(events, lambda: 0.0)
 

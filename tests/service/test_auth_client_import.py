@@ -135,7 +135,7 @@ async def test_a_repeated_request_gets_the_first_answer(cluster: Cluster) -> Non
         ({"redirect_uris": []}, "", "OAUTH_INVALID_REDIRECT_URI"),
     ],
 )
-async def test_what_no_application_can_be_is_refused(
+async def test_an_impossible_application_is_refused(
     cluster: Cluster, fields: dict[str, Any], secret: str, reason: str
 ) -> None:
     with refused(grpc.StatusCode.INVALID_ARGUMENT, reason):

@@ -96,7 +96,7 @@ async def test_a_tenants_key_may_repeat_its_tenant_and_name_no_other(
     ],
     ids=["nonsense", "prefix", "token", "unknown operator", "unknown tenant"],
 )
-async def test_what_is_no_key_is_refused(identity: rpc.AuthInternalServiceAsyncStub, credential: str) -> None:
+async def test_a_malformed_key_is_refused(identity: rpc.AuthInternalServiceAsyncStub, credential: str) -> None:
     with refused(grpc.StatusCode.UNAUTHENTICATED, "CREDENTIAL_INVALID"):
         await identity.Exchange(pb.ExchangeRequest(bearer=credential))
 
@@ -258,7 +258,7 @@ async def test_the_system_lists_every_tenant_and_changes_none(
     assert {str(tenant.tenant_id), str(other_tenant.tenant_id)} <= {found.tenant_id for found in listed.tenants}
 
 
-async def test_what_is_past_its_time_is_deleted_for_one_tenant(
+async def test_expired_rows_are_deleted_for_one_tenant(
     channel: aio.Channel,
     identity: rpc.AuthInternalServiceAsyncStub,
     tenant: Tenant,

@@ -172,7 +172,7 @@ async def test_a_person_belongs_to_no_tenant_until_they_choose_one(
 
 
 @pytest.mark.parametrize("role", list(ROLE_PERMISSIONS))
-async def test_what_a_person_may_do_follows_from_their_role(
+async def test_a_person_s_permissions_follow_from_their_role(
     cluster: Cluster, people: People, tenant: Tenant, role: str
 ) -> None:
     account_id = await people.new()
@@ -193,7 +193,7 @@ async def test_a_tenant_that_one_is_no_member_of_does_not_exist(
         await me(cluster, token, tenant)
 
 
-async def test_who_was_just_made_a_member_is_one_at_once(cluster: Cluster, people: People, tenant: Tenant) -> None:
+async def test_a_new_member_is_recognized_at_once(cluster: Cluster, people: People, tenant: Tenant) -> None:
     account_id = await people.new()
     token = (await people.signed_in(account_id)).access_token
     with refused(grpc.StatusCode.NOT_FOUND, "TENANT_NOT_FOUND"):
@@ -326,7 +326,7 @@ async def test_an_application_of_a_former_member_is_refused_soon(
 
 
 @pytest.mark.parametrize("what", ["client_id", "tenant_id"])
-async def test_what_the_operator_takes_from_applications_is_refused_soon(
+async def test_permissions_that_the_operator_takes_from_applications_end_soon(
     cluster: Cluster, people: People, tenant: Tenant, what: str
 ) -> None:
     account_id = await people.new()

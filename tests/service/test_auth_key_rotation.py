@@ -233,7 +233,7 @@ async def test_rotating_one_purpose_leaves_the_other(cluster: Cluster) -> None:
     assert next(iter(await listed(cluster))) == next(iter(before))
 
 
-async def test_what_a_stolen_key_signed_is_refused_soon_everywhere(cluster: Cluster, tenant: Tenant) -> None:
+async def test_tokens_signed_by_a_stolen_key_are_refused_soon_everywhere(cluster: Cluster, tenant: Tenant) -> None:
     async with cluster.direct("auth") as channel, cluster.direct("memory") as elsewhere:
         token = (await rpc.AuthInternalServiceStub(channel).Exchange(pb.ExchangeRequest(bearer=tenant.api_key))).token
         memory = Stubs.of(elsewhere, token).memory

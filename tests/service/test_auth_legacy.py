@@ -40,7 +40,7 @@ async def until_refused(cluster: Cluster, token: str) -> None:
                 return
 
 
-async def test_who_shares_the_token_acts_as_a_member_of_its_tenant(cluster: Cluster, tenant: Tenant) -> None:
+async def test_a_bearer_of_the_legacy_token_acts_as_a_member_of_its_tenant(cluster: Cluster, tenant: Tenant) -> None:
     calls = cluster.with_key(await set_legacy_token(cluster, tenant))
 
     me = await calls.auth.GetMe(auth_pb2.GetMeRequest())
@@ -151,7 +151,7 @@ async def test_setting_it_is_an_event_without_the_token(cluster: Cluster, tenant
     assert token not in str(listed)
 
 
-async def test_of_tokens_that_are_set_at_once_one_remains(cluster: Cluster, tenant: Tenant) -> None:
+async def test_one_of_tokens_that_are_set_at_once_remains(cluster: Cluster, tenant: Tenant) -> None:
     tokens = [secrets.token_urlsafe(32) for _ in range(8)]
     operator = acting(cluster, tenant).auth
 

@@ -90,7 +90,7 @@ async def test_a_new_password_forgets_an_address_that_a_thief_asked_for(cluster:
     assert (await sign_in(cluster, account.email, NEW_PASSWORD)).account_id == account.account_id
 
 
-async def test_who_takes_over_an_unverified_address_leaves_no_way_in_behind(
+async def test_taking_over_an_unverified_address_closes_every_other_way_in(
     auth_server: AuthServer, issuer: Issuer
 ) -> None:
     squatter = await auth_server.sign_up()

@@ -103,7 +103,7 @@ async def test_only_the_operator_revokes_for_others(tenant: Tenant) -> None:
         await tenant.auth.RevokeCredentials(pb.RevokeCredentialsRequest(tenant_id=str(tenant.tenant_id)))
 
 
-async def test_of_an_unknown_client_there_is_nothing_to_end(cluster: Cluster) -> None:
+async def test_revoking_an_unknown_client_ends_nothing(cluster: Cluster) -> None:
     ended = await cluster.operator.auth.RevokeCredentials(pb.RevokeCredentialsRequest(client_id=uuid.uuid4().hex))
 
     assert ended.revoked_count == 0

@@ -253,7 +253,7 @@ async def test_a_kept_operator_key_gets_the_check_digits_of_this_database(url: s
     assert key.mac not in (b"", kept.mac)
 
 
-async def test_what_is_no_operator_key_is_not_taken_for_one(url: str, tenant: Tenant) -> None:
+async def test_other_keys_are_not_taken_for_an_operator_key(url: str, tenant: Tenant) -> None:
     taken = ApiKeyToken.parse(await ensure_operator_key(url, display_name="first"))
     assert taken is not None
 

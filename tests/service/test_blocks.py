@@ -133,7 +133,7 @@ async def test_appended_text_is_joined_by_a_newline(tenant: Tenant) -> None:
     assert await get(tenant, made.block_id) == changed
 
 
-async def test_of_many_appends_at_once_all_arrive(tenant: Tenant) -> None:
+async def test_all_of_many_appends_at_once_arrive(tenant: Tenant) -> None:
     made = await create(tenant)
 
     await asyncio.gather(*(append(tenant, made.block_id, f"line {n}") for n in range(12)))
@@ -457,7 +457,7 @@ async def test_repeated_requests_have_one_effect(tenant: Tenant) -> None:
         await tenant.blocks.AppendToBlock(pb.AppendToBlockRequest(request_id="r", block_id=block_id, text="c"))
 
 
-async def test_of_many_equal_ids_at_once_one_is_made(tenant: Tenant) -> None:
+async def test_one_block_of_many_with_equal_ids_at_once_is_made(tenant: Tenant) -> None:
     outcomes = await asyncio.gather(*(create(tenant, block_id="b") for _ in range(5)), return_exceptions=True)
 
     codes = [outcome.code() for outcome in outcomes if isinstance(outcome, aio.AioRpcError)]

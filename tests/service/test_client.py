@@ -36,7 +36,7 @@ def user_message(content: str) -> Message:
     return Message(role=skein_client.MESSAGE_ROLE_USER, content=content)
 
 
-async def test_what_is_remembered_is_recalled(skein: Client) -> None:
+async def test_a_stored_memory_is_recalled(skein: Client) -> None:
     await skein.remember(
         ["Anna prefers green tea"], messages=[user_message("The kettle is broken")], session_id="kitchen"
     )
@@ -134,7 +134,7 @@ async def test_a_search_is_by_words_by_meaning_or_by_both(cluster: Cluster, tena
     assert again == ["We took the automobile", by_words[0].item_id]
 
 
-async def test_what_is_like_a_memory_is_found_by_words_by_meaning_or_by_both(
+async def test_similar_memories_are_found_by_words_by_meaning_or_by_both(
     cluster: Cluster, tenant: Tenant, skein: Client
 ) -> None:
     stored = (await skein.remember(["We took the automobile", "My car is red", "Automobiles rust"])).memories
@@ -158,7 +158,7 @@ async def test_a_mode_that_there_is_not_is_refused_before_the_call(skein: Client
         await skein.recall("tea", mode="lexical")  # type: ignore[arg-type]  # There is no such mode.
 
 
-async def test_what_is_known_is_packed_for_a_prompt(cluster: Cluster, tenant: Tenant, skein: Client) -> None:
+async def test_memories_are_packed_for_a_prompt(cluster: Cluster, tenant: Tenant, skein: Client) -> None:
     await skein.remember("Anna drinks tea", messages=[{"role": "user", "content": "Hello"}], session_id="kitchen")
 
     packed = await skein.build_context("What does Anna drink?", token_budget=100, session_id="kitchen")

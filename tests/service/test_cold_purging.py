@@ -189,7 +189,7 @@ async def pages(
 
 @pytest.mark.parametrize("dry_run", [True, False])
 @pytest.mark.parametrize("of_person", [True, False], ids=["person", "names"])
-async def test_what_lies_in_cold_storage_is_told_of_once_however_many_pages_there_are(
+async def test_archived_memories_are_reported_once_however_many_pages_there_are(
     tenant: Tenant, *, of_person: bool, dry_run: bool
 ) -> None:
     stored = await old(tenant, "stored", subject_id="ann")

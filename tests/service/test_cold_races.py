@@ -58,7 +58,7 @@ SELECTIONS: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("selected", SELECTIONS.values(), ids=SELECTIONS.keys())
-async def test_what_goes_to_cold_storage_during_a_purge_is_purged(
+async def test_memories_archived_during_a_purge_are_purged(
     cluster: Cluster, tenant: Tenant, selected: dict[str, Any]
 ) -> None:
     memory = memory_pb2.Memory(content="it must go", tags=["go"], subject_id="ann", external_id="e1")

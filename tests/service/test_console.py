@@ -96,7 +96,7 @@ async def test_a_member_of_several_tenants_chooses(
     assert str(third.tenant_id) not in page.text
 
 
-async def test_who_is_a_member_of_nothing_is_told_so(cluster: Cluster, web: BrowserSession) -> None:
+async def test_a_person_without_a_membership_is_told_so(cluster: Cluster, web: BrowserSession) -> None:
     person = await new_person(cluster)
 
     page = await web.sign_in(person.email, PASSWORD)

@@ -114,9 +114,7 @@ async def test_the_console_refuses_logins_without_auth_and_names_it(cluster: Clu
     assert all("“auth” is unavailable" in answer.text for answer in (entered, gone))
 
 
-async def test_who_leaves_while_auth_is_away_is_forgotten_by_the_browser_and_told(
-    cluster: Cluster, tenant: Tenant
-) -> None:
+async def test_logging_out_while_auth_is_away_clears_the_cookie_and_says_so(cluster: Cluster, tenant: Tenant) -> None:
     person = await new_person(cluster, tenant)
     async with through(cluster.addresses["auth"]) as (address, cut):
         apart = dataclasses.replace(cluster, addresses={**cluster.addresses, "auth": address})

@@ -38,7 +38,7 @@ async def test_signing_out_ends_the_change_log_of_the_same_key(web: BrowserSessi
     assert (await web.client.get(live)).status_code == 204
 
 
-async def test_what_is_no_page_is_told_in_words(web: BrowserSession) -> None:
+async def test_an_unknown_page_is_explained_in_words(web: BrowserSession) -> None:
     answer = await web.page("nonsense")
 
     assert answer.status_code == 404

@@ -224,7 +224,7 @@ async def test_a_conflict_is_settled_by_a_form(web: BrowserSession, tenant: Tena
     assert [one.canonical_memory_id for one in response.resolutions] == [seeded.b_id]
 
 
-async def test_what_cannot_be_settled_changes_nothing(web: BrowserSession, seeded: SeededData) -> None:
+async def test_an_impossible_resolution_changes_nothing(web: BrowserSession, seeded: SeededData) -> None:
     assert seeded
     page = await web.page("conflicts")
 
@@ -300,7 +300,7 @@ async def test_a_browser_that_was_cut_off_resumes_where_it_was(web: BrowserSessi
     assert rest == both[1:]
 
 
-async def test_who_is_not_signed_in_hears_nothing_and_is_told_not_to_come_back(web: BrowserSession) -> None:
+async def test_an_anonymous_browser_gets_no_events_and_is_told_not_to_reconnect(web: BrowserSession) -> None:
     web.client.cookies.clear()
 
     assert (await web.page("changes/live")).status_code == 204
@@ -429,7 +429,7 @@ async def test_a_viewer_is_offered_nothing_that_changes_anything(
     assert tokens["policy"]["form_token"] not in policy.text
 
 
-async def test_what_a_role_may_not_do_is_refused_when_it_is_sent_anyway(
+async def test_a_form_that_a_role_may_not_send_is_refused(
     cluster: Cluster, web: BrowserSession, tenant: Tenant, seeded: SeededData
 ) -> None:
     await browsing_as(cluster, tenant, members_pb2.ROLE_VIEWER, web)

@@ -128,7 +128,7 @@ async def test_an_alias_whose_memory_was_deleted_can_be_removed(tenant: Tenant) 
     assert await aliases(tenant) == []
 
 
-async def test_what_is_not_there_has_no_alias(tenant: Tenant, other_tenant: Tenant) -> None:
+async def test_a_missing_memory_has_no_alias(tenant: Tenant, other_tenant: Tenant) -> None:
     a, _ = await entities(tenant, "ab")
     (theirs,) = await entities(other_tenant, "t")
 

@@ -81,7 +81,7 @@ async def test_consolidating_what_very_many_people_say_comes_to_an_end(tenant: T
     assert sum(len(others) for kept, others in done if kept in many) == 44
 
 
-async def test_what_has_expired_takes_the_place_of_nothing(tenant: Tenant) -> None:
+async def test_an_expired_memory_replaces_nothing(tenant: Tenant) -> None:
     expired = {"content": "same", "importance": 1.0, "expire_time": long_ago()}
     await create(tenant, *(expired for _ in range(25)))
     (living,) = await create(tenant, {"content": "same", "importance": 0.1})

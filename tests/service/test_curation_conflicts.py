@@ -291,7 +291,7 @@ async def test_a_link_and_an_end_that_were_there_before_stay(tenant: Tenant) -> 
     assert (await read(tenant, b)).valid_to_time.seconds == 1_000_000_000
 
 
-async def test_what_makes_no_sense_of_a_conflict_is_refused(tenant: Tenant, other_tenant: Tenant) -> None:
+async def test_a_meaningless_resolution_is_refused(tenant: Tenant, other_tenant: Tenant) -> None:
     a, b, c = await fact(tenant, "red"), await fact(tenant, "blue"), await fact(tenant, "green")
     theirs = await fact(other_tenant, "theirs")
     refusals: list[tuple[grpc.StatusCode, str, dict[str, Any]]] = [

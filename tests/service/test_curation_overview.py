@@ -35,7 +35,7 @@ async def link(tenant: Tenant, start: str, end: str, relation: str) -> None:
     await tenant.links.CreateLink(memory_pb2.CreateLinkRequest(link=link))
 
 
-async def test_what_is_important_and_unsure_is_reviewed_first(tenant: Tenant) -> None:
+async def test_important_and_uncertain_memories_are_reviewed_first(tenant: Tenant) -> None:
     calm, urgent, linked, gone = await create(
         tenant,
         {"importance": 0.1, "confidence": 0.9},

@@ -145,7 +145,7 @@ async def test_a_purged_block_does_not_come_back_by_an_import_but_may_be_made_an
     assert await blocks(tenant) == ["of ann"]
 
 
-async def test_what_a_block_said_while_it_was_about_a_person_goes_and_the_block_stays(
+async def test_a_block_s_revisions_about_a_person_go_and_the_block_stays(
     tenant: Tenant, connection: Connection
 ) -> None:
     marker = f"marker{uuid.uuid4().hex}"

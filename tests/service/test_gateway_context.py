@@ -112,7 +112,7 @@ async def test_the_limit_says_how_many_hits_there_are_to_choose_from(tenant: Ten
     assert len(few.citations) == 3
 
 
-async def test_what_is_remembered_twice_is_said_once(tenant: Tenant) -> None:
+async def test_a_memory_stored_twice_is_in_the_context_once(tenant: Tenant) -> None:
     first, second = await remembered(tenant, "Anna drinks green tea.", "I have heard that Anna drinks green tea.")
 
     response = await tenant.gateway.BuildContext(pb.BuildContextRequest(recall=TEA))
@@ -121,7 +121,7 @@ async def test_what_is_remembered_twice_is_said_once(tenant: Tenant) -> None:
     assert (citation.item_id, list(citation.duplicate_ids)) == (second.memory_id, [first.memory_id])
 
 
-async def test_what_was_superseded_is_left_out_even_if_it_is_asked_for(tenant: Tenant) -> None:
+async def test_a_superseded_memory_is_left_out_even_if_it_is_asked_for(tenant: Tenant) -> None:
     old, new = await remembered(tenant, "Anna drinks coffee.", "By now Anna drinks tea.")
     link = memory_pb2.Link(from_memory_id=new.memory_id, to_memory_id=old.memory_id, relation="supersedes")
     await tenant.links.CreateLink(memory_pb2.CreateLinkRequest(link=link))
@@ -143,7 +143,7 @@ async def test_a_fact_at_the_end_of_a_long_memory_is_shown(tenant: Tenant) -> No
     assert response.citations[0].truncated
 
 
-async def test_of_a_long_conversation_its_end_is_shown(tenant: Tenant) -> None:
+async def test_the_end_of_a_long_conversation_is_shown(tenant: Tenant) -> None:
     await append(tenant, "long", *(f"Sentence {number} of our talk goes here." for number in range(100)))
 
     response = await tenant.gateway.BuildContext(

@@ -142,7 +142,7 @@ async def test_broken_rules_are_named(address: str, bearer: dict[str, str]) -> N
     ],
     ids=["cut", "unknown field", "wrong type", "no message"],
 )
-async def test_what_is_no_message_is_refused(
+async def test_a_malformed_message_is_refused(
     address: str, bearer: dict[str, str], body: bytes, content_type: str
 ) -> None:
     answer = await ask(address, f"{MEMORIES}/CreateMemory", body, content_type=content_type, **bearer)
@@ -171,7 +171,7 @@ async def test_public_methods_need_no_credential(address: str) -> None:
 @pytest.mark.parametrize(
     "path", ["/skein.auth.v1.AuthInternalService/Exchange", "/skein.memory.v1.MemoryService/Invent"]
 )
-async def test_what_is_not_public_does_not_exist(address: str, bearer: dict[str, str], path: str) -> None:
+async def test_internal_rpcs_do_not_exist(address: str, bearer: dict[str, str], path: str) -> None:
     answer = await ask(address, path, {}, **bearer)
 
     assert (answer.status, answer.reason) == (501, "METHOD_UNKNOWN")

@@ -185,7 +185,7 @@ async def test_a_subject_may_lack_a_profile(cluster: Cluster, tenant: Tenant) ->
     assert response.arms[3].state == OK
 
 
-async def test_what_there_is_nothing_to_ask_of_is_skipped(cluster: Cluster, tenant: Tenant) -> None:
+async def test_an_arm_without_a_question_is_skipped(cluster: Cluster, tenant: Tenant) -> None:
     request = pb.RecallRequest(
         query="tea", arms=[pb.ARM_PROFILE, pb.ARM_BLOCKS, pb.ARM_MEMORIES], filter={"types": ["fact"]}
     )

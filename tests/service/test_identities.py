@@ -84,7 +84,7 @@ async def test_an_id_token_makes_an_account_once_and_signs_in_from_then_on(
     assert (identity.provider, identity.subject) == (issuer.oidc, "a-1")
 
 
-async def test_of_many_first_sign_ins_at_once_one_makes_the_account(auth_server: AuthServer, issuer: Issuer) -> None:
+async def test_one_of_many_first_sign_ins_at_once_makes_the_account(auth_server: AuthServer, issuer: Issuer) -> None:
     request = with_token(issuer.id_token("ann", email="ann@example.com", email_verified=True))
 
     answers = await asyncio.gather(*(auth_server.anonymous.SignInWithIdentity(request) for _ in range(8)))
@@ -541,7 +541,7 @@ async def test_identities_of_others_are_not_there(auth_server: AuthServer, issue
             await ben.auth.UnlinkIdentity(pb.UnlinkIdentityRequest(identity_id=identity_id))
 
 
-async def test_what_happens_to_identities_is_recorded_without_tokens(auth_server: AuthServer, issuer: Issuer) -> None:
+async def test_identity_events_are_recorded_without_tokens(auth_server: AuthServer, issuer: Issuer) -> None:
     ann = await person(auth_server, issuer)
     linked = await ann.auth.LinkIdentity(pb.LinkIdentityRequest(provider="home", token=issuer.id_token("two")))
     await ann.auth.UnlinkIdentity(pb.UnlinkIdentityRequest(identity_id=linked.identity.identity_id))

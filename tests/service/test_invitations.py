@@ -138,7 +138,7 @@ async def test_no_invitation_outlives_the_right_to_invite(
         await tenancy.calls(guest.caller()).AcceptInvitation(accept(made[0].token))
 
 
-async def test_who_is_a_member_is_not_invited(tenancy: Tenancy, tenant_id: uuid.UUID) -> None:
+async def test_a_member_is_not_invited(tenancy: Tenancy, tenant_id: uuid.UUID) -> None:
     person = await tenancy.joined(tenant_id, "viewer")
 
     with refused(grpc.StatusCode.ALREADY_EXISTS, "MEMBER_EXISTS"):
@@ -168,7 +168,7 @@ async def test_a_repeated_acceptance_returns_the_first_answer(tenancy: Tenancy, 
     assert first == again
 
 
-async def test_of_simultaneous_acceptances_one_wins(tenancy: Tenancy, tenant_id: uuid.UUID) -> None:
+async def test_one_of_simultaneous_acceptances_wins(tenancy: Tenancy, tenant_id: uuid.UUID) -> None:
     person = Person.new()
     # Two accounts never have one address; even so an invitation would let in only one.
     twins = [person, *(Person(uuid.uuid4(), person.email) for _ in range(3))]
@@ -227,7 +227,7 @@ async def test_the_secret_of_another_tenant_s_invitation_proves_nothing_here(
             await tenancy.calls(person.caller()).AcceptInvitation(accept(forged.encode()))
 
 
-async def test_who_is_a_member_already_stays_what_it_is_and_the_invitation_is_spent(
+async def test_a_member_who_accepts_an_invitation_keeps_their_role_and_spends_it(
     tenancy: Tenancy, tenant_id: uuid.UUID
 ) -> None:
     person = Person.new()
@@ -345,7 +345,7 @@ async def test_no_secret_of_an_invitation_is_stored(tenancy: Tenancy, tenant_id:
     assert not any(made.token.encode() in row["response"] for row in answers)
 
 
-async def test_what_is_past_its_time_is_deleted_for_one_tenant(tenancy: Tenancy, tenant_id: uuid.UUID) -> None:
+async def test_expired_rows_are_deleted_for_one_tenant(tenancy: Tenancy, tenant_id: uuid.UUID) -> None:
     elsewhere = await tenancy.new_tenant()
     for place in (tenant_id, elsewhere):
         for number in range(2):

@@ -158,7 +158,7 @@ async def test_a_database_that_takes_no_writes_is_unavailable(pool: Database) ->
             await tx.execute(Query.parse("write", "DELETE FROM memory.memories"))
 
 
-async def test_what_only_reads_goes_on_while_its_transaction_ends_and_writes_nothing(pool: Database) -> None:
+async def test_a_read_goes_on_while_its_transaction_ends_and_writes_nothing(pool: Database) -> None:
     tenant_id = UUID(int=7)
     read = Query.parse("read", "SELECT current_setting('skein.tenant_id')")
 

@@ -145,7 +145,7 @@ async def test_a_service_without_a_schema_says_to_migrate(server: Server) -> Non
     assert why.endswith("run `skein migrate`.")
 
 
-async def test_who_watches_a_services_health_hears_the_end_and_does_not_hold_it_up(database: TestDatabase) -> None:
+async def test_a_health_watcher_learns_of_the_end_and_does_not_delay_it(database: TestDatabase) -> None:
     watched = ProbedService()
     host = host_on(database.url, SKEIN_GRACE_SECONDS="100")
     received: list[int] = []

@@ -72,7 +72,7 @@ async def test_every_trouble_has_a_refusal_that_tells_the_caller_what_to_do(pool
     assert all(kind.retry_after for kind in {TransactionConflict, DatabaseFull, DatabaseUnavailable})
 
 
-async def test_of_two_transactions_that_cannot_be_ordered_one_is_refused_and_leaves_nothing(
+async def test_one_of_two_unserializable_transactions_is_refused_and_leaves_nothing(
     database: TestDatabase, pool: Database
 ) -> None:
     async with database.superuser() as connection:

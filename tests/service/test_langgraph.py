@@ -50,7 +50,7 @@ def keys(items: list[SearchItem]) -> list[str]:
     return [item.key for item in items]
 
 
-async def test_what_is_put_is_got(store: SkeinStore) -> None:
+async def test_an_item_that_is_put_is_got(store: SkeinStore) -> None:
     value = {"likes": "green tea", "cups": 3, "ratio": 0.5, "often": True, "not": None, "in": ["a", {"b": []}]}
 
     await store.aput(ANNA, "drinks", value)
@@ -89,7 +89,9 @@ async def test_any_json_comes_back_as_it_was(store: SkeinStore, value: dict[str,
 
 
 @pytest.mark.parametrize("value", [{"at": object()}, {"n": float("nan")}, {"n": float("inf")}])
-async def test_what_is_no_json_is_refused_before_anything_is_stored(store: SkeinStore, value: dict[str, Any]) -> None:
+async def test_a_value_that_is_no_json_is_refused_before_anything_is_stored(
+    store: SkeinStore, value: dict[str, Any]
+) -> None:
     with pytest.raises((TypeError, ValueError)):
         await store.aput(ANNA, "value", value)
 
@@ -116,7 +118,7 @@ async def test_putting_again_changes_the_item_and_keeps_when_it_was_made(store: 
     assert second.updated_at > first.updated_at
 
 
-async def test_what_is_deleted_is_gone_and_can_be_put_anew(store: SkeinStore) -> None:
+async def test_a_deleted_item_is_gone_and_can_be_put_anew(store: SkeinStore) -> None:
     await store.aput(ANNA, "drinks", {"likes": "tea"})
     first = await store.aget(ANNA, "drinks")
     await store.adelete(ANNA, "drinks")
@@ -288,9 +290,7 @@ async def test_index_says_what_is_searched(cluster: Cluster, tenant: Tenant) -> 
     assert sorted(keys(listed)) == ["by default", "by path", "not at all"]
 
 
-async def test_what_would_be_too_much_is_refused_and_not_cut(
-    store: SkeinStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_an_oversized_request_is_refused_and_not_cut(store: SkeinStore, monkeypatch: pytest.MonkeyPatch) -> None:
     await store.abatch([PutOp((f"n{n}",), "k", {"n": n}, index=False) for n in range(12)])
     monkeypatch.setattr("skein_langgraph.batch_plan.MAX_LOOKED_AT", 10)
 
@@ -404,7 +404,7 @@ async def test_any_other_client_reads_an_item(store: SkeinStore, skein: Client) 
     assert sorted(memory.tags) == ["langgraph", "langgraph:users", "langgraph:users.anna", "langgraph_in:users.anna"]
 
 
-async def test_what_another_client_deleted_softly_can_be_put_anew(store: SkeinStore, skein: Client) -> None:
+async def test_an_item_that_another_client_deleted_can_be_put_anew(store: SkeinStore, skein: Client) -> None:
     await store.aput(ANNA, "drinks", {"likes": "tea"})
     await skein.memories.DeleteMemory(memory_pb2.DeleteMemoryRequest(memory_id="langgraph:users.anna..drinks"))
     gone = await store.aget(ANNA, "drinks")
@@ -430,7 +430,7 @@ async def test_two_who_put_at_once_leave_one_of_both(cluster: Cluster, tenant: T
     assert await store.alist_namespaces() == [ANNA]
 
 
-async def test_what_another_client_tagged_alike_is_no_item(store: SkeinStore, skein: Client) -> None:
+async def test_a_memory_that_another_client_tagged_alike_is_no_item(store: SkeinStore, skein: Client) -> None:
     await store.aput(ANNA, "drinks", {"likes": "green tea"})
     for tag, external_id in (
         ("langgraph", "langgraph:users.anna..food"),

@@ -131,7 +131,7 @@ async def test_a_link_of_the_other_direction_is_another_unless_direction_does_no
     assert other.created
 
 
-async def test_of_many_upserts_at_once_one_makes_the_link(tenant: Tenant) -> None:
+async def test_one_of_many_upserts_at_once_makes_the_link(tenant: Tenant) -> None:
     await memories(tenant, "a", "b")
 
     answers = await asyncio.gather(
@@ -296,7 +296,7 @@ async def test_links_are_listed_as_they_were_at_a_time(tenant: Tenant) -> None:
     assert await listed(tenant, "hub", as_of_time=first, min_weight=0.5) == [two]
 
 
-async def test_what_a_link_was_is_paged_through(tenant: Tenant) -> None:
+async def test_a_link_s_history_is_paged_through(tenant: Tenant) -> None:
     names = [f"n{n}" for n in range(7)]
     await memories(tenant, "hub", *names)
     made = [await create(tenant, "hub", name) for name in names]

@@ -190,7 +190,7 @@ async def test_a_repeated_link_request_gets_the_first_answer(tenant: Tenant) -> 
         await tenant.links.CreateLink(pb.CreateLinkRequest(request_id="r", link=link))
 
 
-async def test_of_many_equal_links_at_once_one_is_made(tenant: Tenant) -> None:
+async def test_one_of_many_equal_links_at_once_is_made(tenant: Tenant) -> None:
     a, b = await memories(tenant, "a", "b")
 
     outcomes = await asyncio.gather(*(link(tenant, a, b) for _ in range(6)), return_exceptions=True)

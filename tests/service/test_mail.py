@@ -132,7 +132,7 @@ async def test_a_subject_cannot_end_its_header(smtp_server: SmtpServer) -> None:
         "änn@example.com",
     ],
 )
-async def test_what_is_no_address_gets_no_mail(smtp_server: SmtpServer, address: str) -> None:
+async def test_a_malformed_address_gets_no_mail(smtp_server: SmtpServer, address: str) -> None:
     assert not await mailer(smtp_server).send(address, "x", "x")
 
     assert smtp_server.tries == 0
@@ -154,7 +154,7 @@ async def test_after_three_tries_nothing_is_tried_any_more(smtp_server: SmtpServ
     assert (smtp_server.tries, smtp_server.envelopes) == (3, [])
 
 
-async def test_what_a_server_refuses_for_good_is_not_tried_again(smtp_server: SmtpServer) -> None:
+async def test_a_mail_that_a_server_refuses_for_good_is_not_tried_again(smtp_server: SmtpServer) -> None:
     smtp_server.says[:] = ["550 no such person"]
 
     assert not await mailer(smtp_server).send("ann@example.com", "x", "x")

@@ -85,7 +85,7 @@ async def test_a_tool_does_what_its_rpc_does(cluster: Cluster, read_only: World,
     jsonschema.Draft202012Validator({**schema, "additionalProperties": False}).validate(result["structuredContent"])
 
 
-async def test_what_a_tool_saves_an_rpc_reads(mcp: Mcp, tenant: Tenant) -> None:
+async def test_a_memory_that_a_tool_saves_is_read_by_an_rpc(mcp: Mcp, tenant: Tenant) -> None:
     saved = await mcp.call(
         "remember", content="Ada prefers tea", type="fact", key="ada.drink", tags=["tea"], importance=0.9
     )
@@ -146,7 +146,7 @@ async def test_names_are_short_and_the_contracts_own_are_read_too(mcp: Mcp, role
     assert [session["state"] for session in sessions["sessions"]] == ["active"]
 
 
-async def test_what_lies_around_a_memory_is_told_with_its_words(mcp: Mcp) -> None:
+async def test_neighbours_of_a_memory_come_with_their_words(mcp: Mcp) -> None:
     one = (await mcp.call("remember", content="Ada drinks tea"))["memory"]["memory_id"]
     other = (await mcp.call("remember", content="Tea helps her sleep. " + "z" * 2000))["memory"]["memory_id"]
     await mcp.call("link_memories", from_memory_id=one, to_memory_id=other, relation="causes")
@@ -218,7 +218,7 @@ async def test_an_update_changes_what_is_given_and_clears_what_is_null(mcp: Mcp)
     assert "title" not in changed
 
 
-async def test_what_is_archived_is_kept_and_comes_back(mcp: Mcp) -> None:
+async def test_an_archived_memory_is_kept_and_comes_back(mcp: Mcp) -> None:
     memory_id = (await mcp.call("remember", content="tea"))["memory"]["memory_id"]
 
     await mcp.call("update_memory", memory_id=memory_id, archive_time="2026-01-01T00:00:00Z")
@@ -389,7 +389,7 @@ async def test_another_tenants_things_are_not_there(cluster: Cluster, mcp: Mcp, 
     assert resource["data"]["skein/error"]["reason"] == "MEMORY_NOT_FOUND"
 
 
-async def test_who_may_only_read_is_told_so_when_writing(cluster: Cluster, tenant: Tenant) -> None:
+async def test_a_reader_is_told_so_when_writing(cluster: Cluster, tenant: Tenant) -> None:
     account = accounts_pb2.ServiceAccount(display_name="reader", permissions=sorted(ROLE_PERMISSIONS["viewer"]))
     made = await tenant.auth.CreateServiceAccount(accounts_pb2.CreateServiceAccountRequest(service_account=account))
     key = await tenant.auth.CreateApiKey(

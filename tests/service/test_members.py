@@ -205,7 +205,7 @@ async def test_the_last_owner_cannot_leave_be_demoted_or_removed(tenancy: Tenanc
 
 
 @pytest.mark.parametrize("way", ["leave", "demote", "remove", "delete account"])
-async def test_of_owners_who_go_at_once_one_stays(tenancy: Tenancy, tenant_id: uuid.UUID, way: str) -> None:
+async def test_one_of_owners_who_leave_at_once_stays(tenancy: Tenancy, tenant_id: uuid.UUID, way: str) -> None:
     owners = [await tenancy.joined(tenant_id, "owner") for _ in range(4)]
 
     async def go(person: Person) -> grpc.StatusCode:
@@ -229,7 +229,7 @@ async def test_of_owners_who_go_at_once_one_stays(tenancy: Tenancy, tenant_id: u
     assert list((await tenancy.roles(tenant_id)).values()).count("owner") == 1
 
 
-async def test_of_owners_who_push_each_other_out_one_stays(tenancy: Tenancy, tenant_id: uuid.UUID) -> None:
+async def test_one_of_owners_who_remove_each_other_stays(tenancy: Tenancy, tenant_id: uuid.UUID) -> None:
     ann, ben = await tenancy.joined(tenant_id, "owner"), await tenancy.joined(tenant_id, "owner")
 
     await asyncio.gather(
@@ -251,7 +251,7 @@ async def test_a_tenant_without_an_owner_may_stay_so(tenancy: Tenancy, tenant_id
     assert await tenancy.roles(tenant_id) == {admin.account_id: "viewer"}
 
 
-async def test_who_is_no_member_has_nothing_to_leave(tenancy: Tenancy, tenant_id: uuid.UUID) -> None:
+async def test_a_stranger_cannot_leave_a_tenant(tenancy: Tenancy, tenant_id: uuid.UUID) -> None:
     with refused(grpc.StatusCode.NOT_FOUND, "MEMBER_NOT_FOUND"):
         await tenancy.calls(Person.new().caller(tenant_id, "member")).LeaveTenant(pb.LeaveTenantRequest())
 

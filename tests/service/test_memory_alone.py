@@ -247,7 +247,7 @@ async def test_the_policy_says_how_long_expired_memories_are_kept(memory_server:
     ]
 
 
-async def test_what_was_erased_for_its_expiry_may_be_imported_again(memory_server: MemoryServer) -> None:
+async def test_a_memory_purged_for_its_expiry_may_be_imported_again(memory_server: MemoryServer) -> None:
     async with (
         memory_server.serving(),
         memory_server.channel() as channel,
@@ -286,7 +286,7 @@ async def test_one_that_an_import_brings_back_after_it_left_the_index_is_in_it_a
     assert (was_indexed, await indexed(memory_server)) == (set(), {created.memory.memory_id})
 
 
-async def test_what_only_filters_ask_for_changes_without_losing_vectors(memory_server: MemoryServer) -> None:
+async def test_fields_that_only_filters_use_change_without_losing_vectors(memory_server: MemoryServer) -> None:
     async with memory_server.serving(), memory_server.channel() as channel:
         memory = rpc.MemoryServiceStub(channel)
         stored = (await memory.CreateMemory(request("the lighthouse"))).memory

@@ -107,7 +107,7 @@ async def test_every_field_comes_back_as_it_was_given(tenant: Tenant) -> None:
     assert id_time(uuid.UUID(created.memory_id)) == datetime(2024, 2, 29, 23, 59, 59, 999000, tzinfo=UTC)
 
 
-async def test_what_is_not_said_is_filled_in(tenant: Tenant) -> None:
+async def test_missing_fields_get_defaults(tenant: Tenant) -> None:
     before = datetime.now(UTC)
 
     created = await create(tenant, content="  prefers tea \n")
@@ -191,7 +191,7 @@ async def test_a_memory_of_the_future_is_refused(tenant: Tenant) -> None:
         ),
     ],
 )
-async def test_what_breaks_a_rule_is_refused_and_leaves_nothing(
+async def test_an_invalid_memory_is_refused_and_leaves_nothing(
     tenant: Tenant, fields: dict[str, Any], reason: str
 ) -> None:
     with refused(grpc.StatusCode.INVALID_ARGUMENT, reason):
@@ -276,7 +276,7 @@ async def test_a_key_names_one_fact_of_each_subject_whatever_its_case(tenant: Te
     }
 
 
-async def test_of_many_facts_at_once_one_takes_the_key(tenant: Tenant) -> None:
+async def test_one_of_many_facts_at_once_takes_the_key(tenant: Tenant) -> None:
     attempts = (create(tenant, type="fact", key="race", content=f"n{n}") for n in range(8))
 
     outcomes = await asyncio.gather(*attempts, return_exceptions=True)

@@ -182,7 +182,7 @@ async def test_a_fact_never_gives_way_to_that_of_another_subject(tenant: Tenant)
     assert list(done.groups) == []
 
 
-async def test_what_was_purged_is_known_again_by_its_data_as_well(tenant: Tenant) -> None:
+async def test_a_purged_memory_is_recognized_by_its_data_as_well(tenant: Tenant) -> None:
     for content in ("", "seen"):
         purged = await create(tenant, content=content, data=struct(text="a pangolin", n=1))
         selection = pb.MemorySelection(memory_ids=[purged.memory_id])
@@ -254,7 +254,9 @@ async def test_a_change_of_what_an_older_version_stored_brings_it_up_to_date(mem
         assert (response.reindexed_count, response.more) == (0, False)
 
 
-async def test_what_an_older_version_purged_is_not_imported_whatever_its_data(memory_server: MemoryServer) -> None:
+async def test_a_memory_that_an_older_version_purged_is_not_imported_whatever_its_data(
+    memory_server: MemoryServer,
+) -> None:
     async with memory_server.serving(), memory_server.channel() as channel:
         async with memory_server.database.superuser() as connection:
             salt = b"s" * 32

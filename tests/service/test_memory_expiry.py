@@ -247,7 +247,7 @@ async def test_a_memory_takes_the_names_of_one_that_has_expired(tenant: Tenant) 
         await create(tenant, "a third", external_id="x")
 
 
-async def test_of_many_that_want_an_expired_name_one_gets_it(tenant: Tenant) -> None:
+async def test_one_of_many_takers_of_an_expired_name_gets_it(tenant: Tenant) -> None:
     await expire(tenant.snapshots, pb.Memory(content="old", type="fact", key="phone"))
 
     made = await asyncio.gather(
@@ -537,7 +537,7 @@ async def test_a_read_as_of_a_time_before_the_expiry_shows_it(tenant: Tenant) ->
         await tenant.memory.GetMemory(pb.GetMemoryRequest(memory_id="x", as_of_time=after))
 
 
-async def test_of_an_external_id_that_changed_hands_the_former_memory_is_read_by_its_own_id(tenant: Tenant) -> None:
+async def test_the_former_memory_of_a_reused_external_id_is_read_by_its_own_id(tenant: Tenant) -> None:
     expire_time = stamp(datetime.now(UTC) + _MOMENT)
     old = await create(tenant, "the old number", external_id="x", expire_time=expire_time)
     before = stamp(datetime.now(UTC))

@@ -116,7 +116,7 @@ async def test_an_order_that_there_is_none_of_is_refused_with_those_that_there_a
     assert f"order_by: must be one of {known}" in (caught.value.details() or "")
 
 
-async def test_what_was_known_then_comes_in_the_order_of_creation_alone(tenant: Tenant) -> None:
+async def test_memories_as_of_a_time_come_in_the_order_of_creation_alone(tenant: Tenant) -> None:
     await fill(tenant)
     request = pb.ListMemoriesRequest(order_by="importance desc")
     request.as_of_time.GetCurrentTime()

@@ -234,7 +234,7 @@ def forgetting(*, hard: bool = False, **conditions: Any) -> pb.ForgetMemoriesReq
     return pb.ForgetMemoriesRequest(selection=selection, hard=hard)
 
 
-async def test_what_is_forgotten_softly_can_be_restored(tenant: Tenant) -> None:
+async def test_softly_forgotten_memories_can_be_undeleted(tenant: Tenant) -> None:
     memory = await create(tenant, content="unimportant", importance=0.1, tags=["a"])
     kept = await create(tenant, content="important", importance=0.9, tags=["a"])
 
@@ -250,7 +250,7 @@ async def test_what_is_forgotten_softly_can_be_restored(tenant: Tenant) -> None:
     assert restored.memory.content == "unimportant"
 
 
-async def test_what_is_forgotten_hard_is_purged_deleted_or_not(tenant: Tenant) -> None:
+async def test_hard_forgetting_purges_memories_deleted_or_not(tenant: Tenant) -> None:
     memory = await create(tenant, content="unimportant", tags=["a"])
     await tenant.memory.DeleteMemory(pb.DeleteMemoryRequest(memory_id=memory.memory_id))
 

@@ -122,7 +122,7 @@ async def test_a_list_reaches_through_all_times(tenant: Tenant) -> None:
         assert [content for page in listed for content in page] == expected
 
 
-async def test_what_is_created_meanwhile_moves_no_page(tenant: Tenant) -> None:
+async def test_memories_created_meanwhile_move_no_page(tenant: Tenant) -> None:
     await create(tenant, *({"content": str(n)} for n in range(4)))
     first = await tenant.memory.ListMemories(pb.ListMemoriesRequest(page_size=2))
 

@@ -98,9 +98,7 @@ async def test_new_words_are_found_and_old_ones_are_not(tenant: Tenant) -> None:
         ({"tags_any": ["old"]}, {"tags_any": ["new"]}),
     ],
 )
-async def test_what_filters_ask_for_follows_a_change(
-    tenant: Tenant, before: dict[str, Any], after: dict[str, Any]
-) -> None:
+async def test_filters_follow_a_change(tenant: Tenant, before: dict[str, Any], after: dict[str, Any]) -> None:
     old = dict.fromkeys(("source", "agent_id", "subject_id", "session_id", "key"), "old")
     new = dict.fromkeys(old, "new")
     created = await create(tenant, content="lighthouse", importance=0.1, tags=["old"], **old)
@@ -116,7 +114,7 @@ async def test_what_filters_ask_for_follows_a_change(
         assert await search_hits(tenant, "lighthouse", **before) == {}
 
 
-async def test_what_recall_does_not_ask_for_leaves_the_vectors_alone(tenant: Tenant) -> None:
+async def test_changes_that_recall_does_not_need_leave_the_vectors_alone(tenant: Tenant) -> None:
     created = await create(tenant, content="lighthouse")
     before = await found_by_meaning(tenant, "lighthouse")
 

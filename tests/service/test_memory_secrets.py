@@ -86,7 +86,7 @@ async def test_a_secret_is_masked_everywhere_and_revealed_to_those_who_may(tenan
     assert await revealed(tenant.memory, name) == "correct-horse-battery"
 
 
-async def test_who_may_not_see_secrets_sees_none(cluster: Cluster, tenant: Tenant) -> None:
+async def test_a_caller_without_the_permission_sees_no_secret(cluster: Cluster, tenant: Tenant) -> None:
     created = await tenant.memory.CreateMemory(creating(vault()))
     key = await tenant.auth.CreateApiKey(
         auth_pb2.CreateApiKeyRequest(display_name="less", permissions=["memory.read", "memory.write"])
@@ -107,7 +107,7 @@ async def test_a_secret_of_another_tenant_is_not_found(tenant: Tenant, other_ten
             await revealed(other_tenant.memory, name)
 
 
-async def test_what_holds_no_secret_reveals_none(tenant: Tenant) -> None:
+async def test_a_memory_without_a_secret_reveals_none(tenant: Tenant) -> None:
     note = await tenant.memory.CreateMemory(creating(pb.Memory(content="plain")))
     deleted = await tenant.memory.CreateMemory(creating(vault()))
     await tenant.memory.DeleteMemory(pb.DeleteMemoryRequest(memory_id=deleted.memory.memory_id))

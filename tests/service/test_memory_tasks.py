@@ -75,7 +75,7 @@ async def test_tasks_are_listed_by_status_objective_and_due_time(tenant: Tenant)
     assert not (await tenant.memory.ListObjectives(done)).memories
 
 
-async def test_what_is_deleted_archived_expired_or_no_task_any_more_is_not_listed(tenant: Tenant) -> None:
+async def test_tasks_that_are_deleted_archived_expired_or_retyped_are_not_listed(tenant: Tenant) -> None:
     names = [await create(tenant, f"task {number}") for number in range(4)]
     await expire(tenant.snapshots, pb.Memory(type="task", content="expired"))
     await tenant.memory.DeleteMemory(pb.DeleteMemoryRequest(memory_id=names[0]))
@@ -211,7 +211,7 @@ async def test_next_actions_are_scored_by_importance_freshness_and_urgency(tenan
     assert not (await tenant.memory.ListNextActions(pb.ListNextActionsRequest(limit=2))).next_page_token
 
 
-async def test_of_two_who_complete_a_task_at_once_both_leave_it_done(tenant: Tenant) -> None:
+async def test_two_callers_who_complete_a_task_at_once_leave_it_done(tenant: Tenant) -> None:
     name = await create(tenant, "t")
 
     answers = await asyncio.gather(

@@ -95,7 +95,7 @@ async def test_a_literal_stays_in_its_session_and_its_times(tenant: Tenant, othe
             await search_contents(tenant, "kettle", mode=mode, session_id="unknown")
 
 
-async def test_what_is_deleted_is_found_in_no_way(tenant: Tenant) -> None:
+async def test_a_deleted_message_is_found_in_no_mode(tenant: Tenant) -> None:
     (kettle, _) = await append(tenant, "the red kettle", "a blue cup")
     await append(tenant, "another kettle", session_id="gone")
 
@@ -162,7 +162,7 @@ async def test_a_search_as_written_is_bounded_and_says_how_far_it_came(cluster: 
     assert not further.truncated
 
 
-async def test_what_a_long_session_began_with_is_found_as_it_is_written(cluster: Cluster, tenant: Tenant) -> None:
+async def test_the_beginning_of_a_long_session_is_found_as_it_is_written(cluster: Cluster, tenant: Tenant) -> None:
     began = now() - timedelta(days=200)
     await append(tenant, "the old red kettle boils", time=began)
     await fill_up(cluster, tenant, "s")

@@ -260,7 +260,9 @@ async def test_a_text_may_go_when_a_tool_call_stays(tenant: Tenant) -> None:
     assert await search_contents(tenant, "windmill") == ["the windmill"]
 
 
-async def test_what_is_gone_or_another_tenant_s_is_not_corrected(tenant: Tenant, other_tenant: Tenant) -> None:
+async def test_missing_messages_and_those_of_another_tenant_are_not_corrected(
+    tenant: Tenant, other_tenant: Tenant
+) -> None:
     (mine,) = await append(tenant, user_message())
     (theirs,) = await append(other_tenant, user_message())
     await tenant.sessions.DeleteMessage(pb.DeleteMessageRequest(message_id=mine.message_id))

@@ -55,7 +55,7 @@ async def test_an_item_without_vectors_is_no_longer_the_backlog_s(recall_tenant:
     assert await similarity(recall_tenant, 7, item_id) == pytest.approx(1.0)
 
 
-async def test_what_is_made_late_does_not_replace_what_was_brought(recall_tenant: RecallTenant) -> None:
+async def test_late_embeddings_do_not_replace_caller_vectors(recall_tenant: RecallTenant) -> None:
     item_id = await recall_tenant.remember("Owls hunt at night.", index=False)
     await recall_tenant.stub.PutEmbedding(pb.PutEmbeddingRequest(item_id=item_id, embeddings=embeddings(7)))
 
@@ -81,7 +81,7 @@ async def test_vectors_of_a_following_model_leave_the_other_s_to_be_made(deploym
     assert item_id in await deployment.vectors(EMBEDDED)
 
 
-async def test_what_cannot_be_stored_is_refused(recall_tenant: RecallTenant) -> None:
+async def test_an_invalid_value_is_refused(recall_tenant: RecallTenant) -> None:
     item_id = await recall_tenant.remember("Owls hunt at night.")
 
     async def put(**values: Any) -> None:

@@ -128,7 +128,7 @@ async def test_everything_is_found_throughout_in_full_agreement_with_the_model_i
     assert set(seen) == {EMBEDDED, WORDS}
 
 
-async def test_what_is_written_meanwhile_gets_the_vectors_of_both(deployment: Deployment) -> None:
+async def test_items_written_meanwhile_get_the_vectors_of_both(deployment: Deployment) -> None:
     await remembered(deployment.tenant)
     await deployment.register()
     reindex = await deployment.start()
@@ -241,7 +241,7 @@ async def test_several_workers_make_each_vector_once(deployment: Deployment) -> 
     assert (await deployment.progress(reindex.reindex_id)).state == pb.REINDEX_STATE_COMPLETE
 
 
-async def test_what_was_interrupted_goes_on_where_it_stopped(deployment: Deployment) -> None:
+async def test_an_interrupted_reindex_goes_on_where_it_stopped(deployment: Deployment) -> None:
     ids = [await deployment.tenant.remember(f"note {number}") for number in range(100)]
     await deployment.register()
     await deployment.start()
@@ -365,7 +365,7 @@ async def test_an_item_that_the_model_does_not_take_is_counted_and_bars_the_cut_
     assert hit.memory.content == "gristle" or not hit.HasField("similarity")
 
 
-async def test_of_a_caller_s_model_a_reindex_counts_what_is_missing(deployment: Deployment) -> None:
+async def test_a_reindex_of_a_caller_s_model_counts_missing_vectors(deployment: Deployment) -> None:
     ids = await remembered(deployment.tenant)
     await deployment.register("ours", provider="caller", endpoint="", dimensions=4)
     with refused(grpc.StatusCode.FAILED_PRECONDITION, "VECTORS_MISSING"):

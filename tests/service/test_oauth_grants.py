@@ -106,7 +106,7 @@ async def test_a_handle_cannot_be_forged(app: App, account: Account, tenant: Ten
         {"redirect_uri": "https://evil.example/back"},
     ],
 )
-async def test_what_cannot_be_trusted_is_never_redirected(app: App, wrong: dict[str, str]) -> None:
+async def test_an_untrusted_request_is_never_redirected(app: App, wrong: dict[str, str]) -> None:
     with pytest.raises(aio.AioRpcError) as caught:
         await app.oauth.CreateAuthorization(app.asks(**wrong))
 

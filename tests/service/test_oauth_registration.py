@@ -119,7 +119,9 @@ async def test_wrong_secrets_of_a_client_end_in_a_wait_that_its_right_secret_doe
         await revoke(made.client_secret)
 
 
-async def test_who_has_the_initial_access_token_does_not_wait_for_others_of_the_address(database: TestDatabase) -> None:
+async def test_a_bearer_of_the_initial_access_token_does_not_wait_for_others_of_the_address(
+    database: TestDatabase,
+) -> None:
     address = (("skein-client-address", "192.0.2.1"),)
     limits = {"SKEIN_REGISTRATIONS_MOST": "1", "SKEIN_UNUSED_CLIENTS_PER_ADDRESS_MOST": "1"}
     async with run_auth_server(

@@ -134,7 +134,7 @@ async def test_a_token_sets_a_password_and_ends_every_sign_in(cluster: Cluster, 
         await cluster.anonymous.auth.RefreshSession(pb.RefreshSessionRequest(refresh_token=account.refresh_token))
 
 
-async def test_of_those_who_reset_at_once_one_does(cluster: Cluster, account: Account) -> None:
+async def test_one_of_simultaneous_resets_wins(cluster: Cluster, account: Account) -> None:
     token = await made(cluster, account, pb.TOKEN_PURPOSE_PASSWORD_RESET)
 
     outcomes = await asyncio.gather(

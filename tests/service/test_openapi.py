@@ -151,7 +151,7 @@ def test_an_example_is_what_the_method_takes(path: str) -> None:
 
 @pytest.mark.timeout(300)
 @over("path", UNARY, at_once=4)
-async def test_what_is_taken_and_answered_is_what_the_document_says(
+async def test_requests_and_answers_match_the_document(
     cluster: Cluster, origin: str, read_from: World, path: str
 ) -> None:
     name = path.rpartition("/")[2]
@@ -204,7 +204,7 @@ async def discovery(origin: str) -> dict[str, Any]:
         return payload
 
 
-async def test_who_has_it_already_is_told_so(origin: str) -> None:
+async def test_a_client_with_a_fresh_copy_gets_not_modified(origin: str) -> None:
     first = await fetch(origin)
 
     again = await fetch(origin, if_none_match=first.headers["etag"])

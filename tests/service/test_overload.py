@@ -295,7 +295,7 @@ async def test_hundreds_of_calls_at_once_are_taken_in_and_answered(cluster: Clus
     assert len(answers) == 400
 
 
-async def test_what_waits_and_what_is_refused_is_on_the_metrics_page(cluster: Cluster, tenant: Tenant) -> None:
+async def test_waiting_and_refused_calls_are_on_the_metrics_page(cluster: Cluster, tenant: Tenant) -> None:
     await tenant.tenancy.ListAgents(tenancy_pb2.ListAgentsRequest())
 
     def read() -> str:

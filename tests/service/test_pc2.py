@@ -61,7 +61,7 @@ async def test_a_created_memory_is_read_back_as_it_was_sent(assistant: Assistant
     assert data["session_id"] == "session-123456"
 
 
-async def test_what_an_assistant_stores_a_typed_client_reads(assistant: Assistant, tenant: Tenant) -> None:
+async def test_a_typed_client_reads_memories_of_an_assistant(assistant: Assistant, tenant: Tenant) -> None:
     content = {"text": "The boiler was serviced", "source_agent": "Maintenance", "metadata": {"room": "cellar"}}
     created = await assistant.ask(
         "create",
@@ -79,7 +79,7 @@ async def test_what_an_assistant_stores_a_typed_client_reads(assistant: Assistan
     assert not memory.HasField("data")
 
 
-async def test_what_a_typed_client_stores_an_assistant_reads(assistant: Assistant, tenant: Tenant) -> None:
+async def test_an_assistant_reads_memories_of_a_typed_client(assistant: Assistant, tenant: Tenant) -> None:
     memory = memory_pb2.Memory(content="Stored by RPC", type="fact", importance=0.5)
     stored = (await tenant.memory.CreateMemory(memory_pb2.CreateMemoryRequest(memory=memory))).memory
 
@@ -394,7 +394,7 @@ async def test_an_answer_that_cannot_be_sent_is_a_fault_that_is_told() -> None:
     assert answer == {"status": "internal_error"}
 
 
-async def test_what_waits_has_a_bounded_weight_of_which_one_peer_has_a_part() -> None:
+async def test_waiting_messages_have_a_bounded_weight_of_which_one_peer_has_a_part() -> None:
     # Long enough for any machine: nothing here ends by time.
     config = PortConfig(number=1, host="127.0.0.1", port=0, networks=(), answer_seconds=60)
     context = zmq.asyncio.Context()

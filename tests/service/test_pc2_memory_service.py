@@ -115,7 +115,7 @@ async def test_a_content_that_is_an_object_comes_back_as_one(assistant: Assistan
         (pb.LEVEL_STRATEGIC, "long"),
     ],
 )
-async def test_what_a_typed_client_stores_is_got_by_either_id(
+async def test_a_memory_of_a_typed_client_is_got_by_either_id(
     assistant: Assistant, tenant: Tenant, level: pb.Level, tier: str
 ) -> None:
     memory = await stored(tenant, "Stored by RPC", type="fact", level=level, external_id="ext-1", tags=["a"])

@@ -174,7 +174,9 @@ async def test_an_id_of_nothing_is_answered(shared: Assistant, memory_id: Any) -
         ("create_context_group", {"name": "g", "group_id": []}, "group_id"),
     ],
 )
-async def test_what_cannot_be_done_is_said(shared: Assistant, action: str, data: dict[str, Any], word: str) -> None:
+async def test_an_impossible_request_is_an_error(
+    shared: Assistant, action: str, data: dict[str, Any], word: str
+) -> None:
     answer = await act(shared, action, **data)
 
     assert set(answer) == {"status", "message"}
@@ -228,7 +230,7 @@ async def test_deep_nesting_is_answered(shared: Assistant, where: str, depth: in
 
 
 @pytest.mark.parametrize("body", [b"{", b"\xff\xfe", b"", b"[]", b"null", b'{"action": {}}', b'{"data": {}}'])
-async def test_what_is_no_request_is_answered_in_either_framing(shared: Assistant, body: bytes) -> None:
+async def test_a_malformed_request_is_answered_in_either_framing(shared: Assistant, body: bytes) -> None:
     async with shared.socket(zmq.DEALER, PORT) as peer:
         await peer.send(body)
         plain = await peer.recv_multipart()

@@ -275,7 +275,7 @@ async def test_upserts_of_one_id_at_once_leave_one_memory(assistant: Assistant, 
 
 
 @pytest.mark.parametrize("data", [{"user": "ana", "last_intent": {"name": "lights", "on": True}}, "lights on", [1, 2]])
-async def test_what_a_coordinator_saves_is_stored(assistant: Assistant, data: Any) -> None:
+async def test_a_coordinator_s_memory_is_stored(assistant: Assistant, data: Any) -> None:
     answer = await assistant.ask("save", port=5576, session_id=None, data=data)
 
     record = await read(assistant, answer["data"]["memory_id"])

@@ -223,7 +223,7 @@ async def test_a_bulk_delete_sent_again_deletes_nothing_more(assistant: Assistan
     assert (await batch(assistant))["total_count"] == 1
 
 
-async def test_what_a_bulk_delete_has_no_time_for_is_deleted_in_the_background(
+async def test_the_rest_of_a_long_bulk_delete_is_deleted_in_the_background(
     assistant: Assistant, tenant: Tenant, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(memory_lists, "PORTION", 10)

@@ -173,7 +173,7 @@ async def test_peers_that_leave_before_their_answer_do_not_disturb_others(assist
 
 
 @pytest.mark.parametrize("port", [5574, 7240])
-async def test_what_a_peer_sends_before_it_leaves_is_done(assistant: Assistant, port: int) -> None:
+async def test_messages_of_a_peer_that_leaves_are_handled(assistant: Assistant, port: int) -> None:
     ids = [f"left-{port}-{number}" for number in range(20)]
     async with assistant.socket(zmq.DEALER, port) as peer:
         peer.setsockopt(zmq.LINGER, 10_000)

@@ -317,7 +317,7 @@ async def test_a_subscriber_that_leaves_is_forgotten_and_another_may_come() -> N
                     await asyncio.sleep(0.01)
 
 
-async def test_what_does_not_speak_zeromq_is_sent_away_or_waits_alone() -> None:
+async def test_a_peer_that_does_not_speak_zeromq_is_disconnected_or_waits_alone() -> None:
     async with publisher() as (result, assistant):
         host, _, port = assistant.ports[1].rpartition(":")
         reader, writer = await asyncio.open_connection(host, int(port))
@@ -337,7 +337,7 @@ class ClosedPort(PortConfig):
         return not address
 
 
-async def test_who_may_not_come_in_hears_nothing() -> None:
+async def test_a_peer_that_is_not_admitted_gets_nothing() -> None:
     async with publisher(ClosedPort) as (result, assistant), assistant.socket(zmq.SUB, 1) as peer:
         peer.subscribe(b"")
         for _ in range(10):

@@ -185,7 +185,7 @@ async def test_a_context_keeps_the_newest_and_its_budget(assistant: Assistant, t
         assert len(text) + len("\nUser: number 90 of them") > 4 * max_tokens
 
 
-async def test_what_a_typed_client_said_is_told_as_well(assistant: Assistant, tenant: Tenant) -> None:
+async def test_messages_of_a_typed_client_are_returned_as_well(assistant: Assistant, tenant: Tenant) -> None:
     messages = [
         session_pb2.Message(role=session_pb2.MESSAGE_ROLE_USER, content="typed"),
         session_pb2.Message(role=session_pb2.MESSAGE_ROLE_ASSISTANT, name="Jarvis", content="answered"),
@@ -353,7 +353,7 @@ async def test_every_script_is_kept_as_it_is(assistant: Assistant) -> None:
         ),
     ],
 )
-async def test_what_is_not_json_is_refused_in_the_dialect_that_shows(
+async def test_a_request_that_is_not_json_is_refused_in_its_own_dialect(
     assistant: Assistant, body: bytes, answer: dict[str, Any]
 ) -> None:
     assert await assistant.say(PORT, body) == answer

@@ -289,7 +289,7 @@ async def test_the_older_web_agent_reads_the_newest_interactions_as_one_text(ass
     assert (await act(assistant, "get_recent_context", limit=0))["status"] == "error"
 
 
-async def test_what_is_recent_for_a_person_is_the_persons_own(assistant: Assistant) -> None:
+async def test_a_person_s_recent_context_is_the_person_s_own(assistant: Assistant) -> None:
     for person in ("ana", "ben"):
         await act(assistant, "add_interaction", user_id=person, project="p", type="user_query", content=f"of {person}")
 

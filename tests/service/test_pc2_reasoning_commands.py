@@ -431,7 +431,7 @@ async def test_many_changes_are_synchronized_at_once_or_in_parts(assistant: Assi
     assert {record["content"] for record in records} == {"after"}
 
 
-async def test_what_was_deleted_is_not_brought_back_by_a_peer(assistant: Assistant) -> None:
+async def test_a_deleted_memory_is_not_brought_back_by_a_peer(assistant: Assistant) -> None:
     memories = [{"id": "a", "content": "deleted"}, {"content": "without an id"}]
     await command(assistant, "SYNC_MEMORIES", memories=memories[:1])
     await command(assistant, "DELETE_MEMORY", memory_id="a")
@@ -442,7 +442,7 @@ async def test_what_was_deleted_is_not_brought_back_by_a_peer(assistant: Assista
     assert await command(assistant, "QUERY_MEMORY", query={"id": "a"}) == refusal("Memory a not found", status="ERROR")
 
 
-async def test_of_two_words_of_one_memory_the_newer_counts(assistant: Assistant) -> None:
+async def test_the_newer_of_two_versions_of_a_memory_counts(assistant: Assistant) -> None:
     memories = [
         {"id": "a", "content": "newer", "last_accessed": ago(hours=1)},
         {"id": "a", "content": "older", "last_accessed": ago(hours=3)},
@@ -475,7 +475,7 @@ UNSYNCHRONIZABLE: list[Any] = [
 ]
 
 
-async def test_what_cannot_be_synchronized_is_refused_whole(assistant: Assistant, tenant: Tenant) -> None:
+async def test_an_invalid_synchronization_is_refused_whole(assistant: Assistant, tenant: Tenant) -> None:
     for memories in UNSYNCHRONIZABLE:
         answer = await command(assistant, "SYNC_MEMORIES", memories=memories)
 

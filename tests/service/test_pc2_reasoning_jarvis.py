@@ -94,7 +94,7 @@ async def test_any_json_value_comes_back_as_it_was(assistant: Assistant) -> None
         assert await memory_texts(assistant, f"person {number}") == [value]
 
 
-async def test_what_a_typed_client_knows_of_a_person_is_told(assistant: Assistant, tenant: Tenant) -> None:
+async def test_memories_of_a_typed_client_about_a_person_are_returned(assistant: Assistant, tenant: Tenant) -> None:
     typed = memory_pb2.Memory(content="drinks tea", type="preference", subject_id="ana", tags=["tea"], title="Tea")
     typed.data["cups"] = 3
     await tenant.memory.CreateMemory(memory_pb2.CreateMemoryRequest(memory=typed))
@@ -104,7 +104,7 @@ async def test_what_a_typed_client_knows_of_a_person_is_told(assistant: Assistan
     ]
 
 
-async def test_what_a_typed_client_corrects_is_told_corrected(assistant: Assistant, tenant: Tenant) -> None:
+async def test_a_correction_of_a_typed_client_is_returned(assistant: Assistant, tenant: Tenant) -> None:
     for value in ({"text": "likes tea", "sure": True}, "likes tea"):
         memory_id = await add(assistant, value)
         update = memory_pb2.UpdateMemoryRequest(memory=memory_pb2.Memory(memory_id=memory_id, content="likes coffee"))

@@ -95,7 +95,7 @@ async def test_a_request_sent_again_makes_one_session_and_one_turn(assistant: As
     assert await context_of(assistant, first["session_id"]) == [("user", "once")]
 
 
-async def test_what_is_said_is_read_by_a_typed_client_and_the_reverse(assistant: Assistant, tenant: Tenant) -> None:
+async def test_messages_are_read_by_a_typed_client_and_the_reverse(assistant: Assistant, tenant: Tenant) -> None:
     await done(
         assistant, "add_interaction", session_id="s", role="user", content="Is there tea?", metadata={"mood": "calm"}
     )
@@ -257,7 +257,9 @@ async def test_an_ended_session_takes_no_more_turns_and_says_so(assistant: Assis
         ("create_session", {"data": 7}, "data"),
     ],
 )
-async def test_what_cannot_be_done_is_said(shared: Assistant, action: Any, fields: dict[str, Any], word: str) -> None:
+async def test_an_impossible_request_is_an_error(
+    shared: Assistant, action: Any, fields: dict[str, Any], word: str
+) -> None:
     answer = await act(shared, action, request_id="r", **fields)
 
     assert (answer["status"], answer["request_id"]) == ("error", "r")

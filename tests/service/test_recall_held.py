@@ -208,7 +208,7 @@ async def test_words_and_vectors_together_know_the_vectors_that_are_there_now(
     )
 
 
-async def test_what_may_not_be_shown_is_passed_over_and_whatever_is_next_is_shown_whole(
+async def test_a_hidden_hit_is_passed_over_and_the_next_one_is_shown_whole(
     vector_tenant: VectorTenant,
 ) -> None:
     (question,) = vectors(1, seed=12)
@@ -242,7 +242,7 @@ async def test_what_may_not_be_shown_is_passed_over_and_whatever_is_next_is_show
         assert hit.memory == response.memory
 
 
-async def test_what_was_read_on_the_way_is_shown_only_where_it_passes_a_condition(vector_tenant: VectorTenant) -> None:
+async def test_items_read_on_the_way_are_shown_only_where_they_pass_a_condition(vector_tenant: VectorTenant) -> None:
     (question,) = vectors(1, seed=13)
     nearest = vector_tenant.nearest(question, MEMORIES)
     passing = [nearest[3], nearest[40]]

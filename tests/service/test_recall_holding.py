@@ -216,7 +216,7 @@ async def test_it_is_read_anew_after_half_an_hour(database: TestDatabase) -> Non
                 assert await process.ask(tenant_id) is not None
 
 
-async def test_what_came_since_is_read_when_there_is_much_of_it(database: TestDatabase) -> None:
+async def test_newer_vectors_are_read_when_there_are_many(database: TestDatabase) -> None:
     async with run_cache_process(database) as process:
         tenant_id = await process.tenant(40)
         await process.ask_twice(tenant_id)
@@ -368,7 +368,7 @@ async def test_another_server_is_told_apart(database: TestDatabase) -> None:
 
 
 @pytest.mark.parametrize("limit", ["_MAX_EXACT_ON_LOOP", "_MAX_QUANTIZED_ON_LOOP"])
-async def test_what_is_too_much_for_the_loop_is_compared_beside_it(
+async def test_a_large_comparison_runs_beside_the_event_loop(
     database: TestDatabase, monkeypatch: pytest.MonkeyPatch, limit: str
 ) -> None:
     async with run_cache_process(database) as process:

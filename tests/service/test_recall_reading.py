@@ -78,7 +78,7 @@ async def test_a_memory_of_many_chunks_is_read_once(recall_tenant: RecallTenant)
     assert [row["distance"] for row in rows] == sorted(row["distance"] for row in rows)
 
 
-async def test_what_is_written_while_a_search_is_under_way_is_known_to_be_changed(recall_tenant: RecallTenant) -> None:
+async def test_a_write_during_a_search_is_known_as_a_change(recall_tenant: RecallTenant) -> None:
     edited, other = [await recall_tenant.remember(text) for text in ("The kettle is red.", "The kettle is blue.")]
     items = [UUID(item_id) for item_id in (edited, other)]
 

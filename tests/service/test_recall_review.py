@@ -126,7 +126,7 @@ async def test_words_alone_find_as_many_as_there_are_although_a_rare_one_has_few
     assert len(answer.hits) == 7
 
 
-async def test_what_has_expired_supersedes_nothing(recall_tenant: RecallTenant) -> None:
+async def test_an_expired_memory_supersedes_nothing(recall_tenant: RecallTenant) -> None:
     older = await recall_tenant.remember("Marta lives in Graz")
     newer = await recall_tenant.remember("Marta lives in Linz", expire_time=now() - timedelta(minutes=1))
     async with recall_tenant.service.superuser() as connection:
@@ -150,7 +150,7 @@ async def test_a_question_as_long_as_allowed_is_answered(recall_tenant: RecallTe
     assert await recall_tenant.contents("the of and ? !", limit=100) == ["the kettle is on the stove"]
 
 
-async def test_what_is_counted_while_it_goes_away_is_taken_off_again(recall_tenant: RecallTenant) -> None:
+async def test_a_document_counted_while_it_is_removed_is_subtracted_again(recall_tenant: RecallTenant) -> None:
     (item_id,) = await index_alone(recall_tenant, ["green tea"])
 
     async with recall_tenant.service.memory.transaction(recall_tenant.tenant_id) as tx:

@@ -197,6 +197,6 @@ async def test_an_item_that_is_not_there_or_is_gone_or_of_another_tenant_is_not_
     ],
     ids=str,
 )
-async def test_what_is_no_request_is_refused(recall_tenant: RecallTenant, request_: dict[str, Any]) -> None:
+async def test_a_malformed_request_is_refused(recall_tenant: RecallTenant, request_: dict[str, Any]) -> None:
     with refused(grpc.StatusCode.INVALID_ARGUMENT, "INVALID_FIELD"):
         await similar(recall_tenant, **{"item_id": str(uuid.uuid4()), **request_})

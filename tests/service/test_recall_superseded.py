@@ -39,7 +39,7 @@ async def recall_contents(tenant: Tenant, **request: Any) -> list[str]:
     return sorted(hit.memory.content for hit in (await tenant.recall.Recall(asked)).hits)
 
 
-async def test_what_another_memory_supersedes_comes_back_only_when_asked_for(tenant: Tenant) -> None:
+async def test_a_superseded_memory_comes_back_only_when_asked_for(tenant: Tenant) -> None:
     older, newer = await remember(tenant, "Marta lives in Graz."), await remember(tenant, "Marta lives in Linz.")
     await supersede(tenant, newer, older)
 
@@ -77,7 +77,7 @@ async def test_it_comes_back_when_the_link_is_gone(tenant: Tenant) -> None:
     assert len(await recall_contents(tenant)) == 2
 
 
-async def test_what_is_no_longer_true_is_found_by_who_asks_about_then(tenant: Tenant) -> None:
+async def test_a_former_fact_is_found_by_a_query_about_its_time(tenant: Tenant) -> None:
     await remember(tenant, "Marta lives in Graz.", valid_to_time=PAST)
     await remember(tenant, "Marta lives in Linz.", valid_from_time=PAST)
     await remember(tenant, "Marta lives in Wels.", valid_from_time=PAST, valid_to_time=LATER)

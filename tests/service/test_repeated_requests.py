@@ -199,7 +199,7 @@ async def test_a_refused_request_leaves_its_id_free(tenant: Tenant, case: Case) 
     assert await call(once(case.request(one))) is not None
 
 
-async def test_what_is_done_once_for_one_tenant_is_done_for_another_as_well(
+async def test_a_request_id_of_one_tenant_does_not_count_for_another(
     tenant: Tenant, other_tenant: Tenant, case: Case
 ) -> None:
     for owner in (tenant, other_tenant):

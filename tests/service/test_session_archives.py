@@ -55,7 +55,7 @@ async def test_an_archived_session_is_told_of_and_comes_back_as_it_was(deploymen
     assert await deployment.usage() == 3
 
 
-async def test_who_asks_for_what_is_archived_is_told_so(deployment: Deployment) -> None:
+async def test_a_request_for_an_archived_session_says_so(deployment: Deployment) -> None:
     async with deployment.sessions() as sessions:
         first = (await sessions.hide())[0]
         await sessions.archive()
@@ -300,7 +300,7 @@ async def test_another_tenant_s_session_is_neither_archived_nor_unarchived(deplo
         assert await others.listed() == same_name
 
 
-async def test_what_came_back_is_recalled_again(tenant: Tenant) -> None:
+async def test_an_unarchived_session_is_recalled_again(tenant: Tenant) -> None:
     session = pb.Session(session_id="the session of the bittern")
     await tenant.sessions.CreateSession(pb.CreateSessionRequest(session=session))
     message = pb.Message(role=pb.MESSAGE_ROLE_USER, content="the bittern stood in the reeds")

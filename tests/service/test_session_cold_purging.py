@@ -71,7 +71,7 @@ async def test_a_purge_reaches_the_file(deployment: Deployment, way: str) -> Non
     assert await deployment.usage() == (2 if way in ("elsewhere", "message") else 0)
 
 
-async def test_what_a_purge_leaves_of_an_archived_session_is_whole(deployment: Deployment) -> None:
+async def test_the_rest_of_a_purged_archived_session_is_whole(deployment: Deployment) -> None:
     async with deployment.sessions() as sessions:
         before = await sessions.hide()
         await sessions.archive()
@@ -357,7 +357,7 @@ async def test_calls_that_are_cut_off_at_any_moment_lose_nothing(deployment: Dep
     assert (deployment.files, await deployment.usage()) == ([], 3)
 
 
-async def test_what_a_process_left_that_was_killed_before_it_took_the_messages_goes_when_it_is_due(
+async def test_files_of_a_process_killed_before_it_took_the_messages_go_when_they_are_due(
     deployment: Deployment,
 ) -> None:
     async with deployment.sessions() as sessions:
@@ -377,7 +377,7 @@ async def test_what_a_process_left_that_was_killed_before_it_took_the_messages_g
         assert await sessions.listed() == before
 
 
-async def test_what_a_process_left_that_was_killed_after_it_brought_them_back_goes_at_once(
+async def test_files_of_a_process_killed_after_it_brought_them_back_go_at_once(
     deployment: Deployment,
 ) -> None:
     async with deployment.sessions() as sessions:

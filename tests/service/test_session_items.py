@@ -100,7 +100,7 @@ async def test_a_second_value_takes_the_place_of_the_first(tenant: Tenant) -> No
     assert await keys(tenant, name) == ["crowded", "key"]
 
 
-async def test_what_cannot_be_stored_is_refused(tenant: Tenant) -> None:
+async def test_an_invalid_value_is_refused(tenant: Tenant) -> None:
     name = await session(tenant)
 
     with refused(*INVALID):

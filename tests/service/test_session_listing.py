@@ -85,7 +85,7 @@ async def test_sessions_are_found_by_their_metadata(tenant: Tenant, other_tenant
     assert await listed_ids(("metadata.device.room", "kitch%")) == []
 
 
-async def test_what_a_session_is_found_by_follows_its_metadata(tenant: Tenant) -> None:
+async def test_a_session_s_search_properties_follow_its_metadata(tenant: Tenant) -> None:
     kitchen, cellar = ([property_of("metadata.room", room)] for room in ("kitchen", "cellar"))
     await opened(tenant, "s", metadata=facts(room="kitchen"))
 

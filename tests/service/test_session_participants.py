@@ -76,7 +76,7 @@ async def test_a_message_without_participants_is_found_by_its_sessions_agent_and
     assert await recalled(tenant, "lighthouse", subject_id="bob") == set()
 
 
-async def test_what_a_message_names_itself_leads(tenant: Tenant, sessions: Sessions) -> None:
+async def test_a_message_s_own_participants_take_precedence(tenant: Tenant, sessions: Sessions) -> None:
     await sessions.opened(agent_id="butler", subject_id="ada")
 
     stored = await sessions.append("the lighthouse is blue", agent_id="cook")

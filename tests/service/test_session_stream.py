@@ -67,7 +67,7 @@ async def streaming(tenant: Tenant, session_id: str, after: int | None = None) -
         stream.call.cancel()
 
 
-async def test_what_is_said_from_now_on_is_sent_in_order(tenant: Tenant) -> None:
+async def test_new_messages_are_sent_in_order(tenant: Tenant) -> None:
     session_id = await opened(tenant)
     await say(tenant, session_id, "before")
 
@@ -169,7 +169,7 @@ async def test_a_session_that_is_not_the_tenant_s_own_is_not_found(
 @pytest.mark.parametrize(
     "fields", [{"session_id": ""}, {"session_id": "x" * 256}, {"session_id": "x", "after_sequence": -1}]
 )
-async def test_what_breaks_a_rule_is_refused(tenant: Tenant, fields: dict[str, Any]) -> None:
+async def test_an_invalid_request_is_refused(tenant: Tenant, fields: dict[str, Any]) -> None:
     with refused(grpc.StatusCode.INVALID_ARGUMENT, "INVALID_FIELD"):
         await tenant.sessions.StreamMessages(pb.StreamMessagesRequest(**fields)).read()
 

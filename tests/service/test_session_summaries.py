@@ -221,7 +221,7 @@ async def test_a_model_is_asked_as_openai_s_would_be(
     assert KEY not in "".join(capfd.readouterr())
 
 
-async def test_what_is_purged_while_a_model_thinks_is_in_no_summary(database: TestDatabase) -> None:
+async def test_messages_purged_while_a_model_works_are_in_no_summary(database: TestDatabase) -> None:
     event, thought = Event(), Event()
 
     def reply() -> tuple[int, object]:
@@ -249,7 +249,7 @@ async def test_what_is_purged_while_a_model_thinks_is_in_no_summary(database: Te
     assert len(endpoint.requests) == 3
 
 
-async def test_what_a_model_says_too_much_is_cut(database: TestDatabase) -> None:
+async def test_a_model_s_long_summary_is_cut(database: TestDatabase) -> None:
     async with modelled(database, lambda: (200, chat_completion("word " * 100))) as (sessions, _):
         made = await summarize(sessions, max_characters=50)
 

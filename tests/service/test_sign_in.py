@@ -48,7 +48,7 @@ async def until_refused(account: Account) -> None:
                 return
 
 
-async def test_who_signed_in_is_told_who_they_are(cluster: Cluster, account: Account) -> None:
+async def test_a_sign_in_returns_the_account(cluster: Cluster, account: Account) -> None:
     me = await account.stubs.auth.GetMe(auth_pb2.GetMeRequest())
 
     assert me.principal == f"account:{account.account_id}"
@@ -178,7 +178,7 @@ async def test_a_refresh_token_that_is_none_is_refused(cluster: Cluster) -> None
         await cluster.anonymous.auth.RefreshSession(pb.RefreshSessionRequest(refresh_token="skein_rt_nonsense"))
 
 
-async def test_who_signed_out_is_refused_soon(cluster: Cluster, account: Account) -> None:
+async def test_a_signed_out_token_is_refused_soon(cluster: Cluster, account: Account) -> None:
     await account.stubs.auth.SignOut(pb.SignOutRequest())
 
     await until_refused(account)
@@ -186,7 +186,7 @@ async def test_who_signed_out_is_refused_soon(cluster: Cluster, account: Account
         await cluster.anonymous.auth.RefreshSession(pb.RefreshSessionRequest(refresh_token=account.refresh_token))
 
 
-async def test_who_is_deactivated_is_refused_soon(cluster: Cluster, account: Account) -> None:
+async def test_a_deactivated_account_is_refused_soon(cluster: Cluster, account: Account) -> None:
     await account.stubs.auth.GetMe(auth_pb2.GetMeRequest())
     change = pb.Account(account_id=account.account_id, status=pb.ACCOUNT_STATUS_DEACTIVATED)
     request = pb.UpdateAccountRequest(account=change)

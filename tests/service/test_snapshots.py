@@ -198,7 +198,7 @@ async def test_a_key_that_another_fact_took_is_named_and_given_back_by_replacing
     assert await contents(tenant) == ["old"]
 
 
-async def test_what_was_purged_is_in_no_snapshot_and_does_not_come_back(tenant: Tenant) -> None:
+async def test_purged_memories_are_in_no_snapshot_and_do_not_come_back(tenant: Tenant) -> None:
     ids = await everything(tenant)
     made = await snapshot(tenant)
     await tenant.memory.PurgeMemories(
@@ -211,7 +211,7 @@ async def test_what_was_purged_is_in_no_snapshot_and_does_not_come_back(tenant: 
     assert await differences(tenant, made) == set()
 
 
-async def test_of_snapshots_the_newest_are_kept(tenant: Tenant) -> None:
+async def test_the_newest_snapshots_are_kept(tenant: Tenant) -> None:
     policy = subjects_pb2.UpdatePolicyRequest(policy=subjects_pb2.Policy(snapshot_retention=2))
     policy.update_mask.paths.append("snapshot_retention")
     await tenant.tenancy.UpdatePolicy(policy)

@@ -160,7 +160,7 @@ async def begun_or_refused(tenant: Tenant) -> Any:
         return None
 
 
-async def test_who_hangs_up_is_gone_in_the_service_as_well(short_tenant: Tenant, short_cluster: Cluster) -> None:
+async def test_a_cancelled_stream_ends_in_the_service_as_well(short_tenant: Tenant, short_cluster: Cluster) -> None:
     calls = [await begun(short_tenant), await begun(short_tenant)]
     at_work = await in_flight(short_cluster)
     assert at_work >= len(calls)
@@ -195,7 +195,9 @@ async def happen(cluster: Cluster, tenant: Tenant, count: int, heard_by: Any) ->
     return received
 
 
-async def test_who_does_not_read_is_sent_away_and_resumes(short_tenant: Tenant, short_cluster: Cluster) -> None:
+async def test_a_subscriber_that_does_not_read_is_disconnected_and_resumes(
+    short_tenant: Tenant, short_cluster: Cluster
+) -> None:
     slow, quick = await begun(short_tenant), await begun(short_tenant)
     made = await happen(short_cluster, short_tenant, MANY, heard_by=quick)
     assert made == [f"e{number}" for number in range(MANY)]

@@ -159,7 +159,7 @@ async def test_long_values_are_found_whole(tenant: Tenant) -> None:
     assert await matching_ids(tenant, match("profile." + "ü" * 490, "漢" * 3999)) == []
 
 
-async def test_what_is_no_scalar_cannot_be_asked_for(tenant: Tenant) -> None:
+async def test_a_property_that_is_no_scalar_cannot_be_searched(tenant: Tenant) -> None:
     for value in ({"a": 1}, [1], None):
         with refused(grpc.StatusCode.INVALID_ARGUMENT, "INVALID_FIELD"):
             await matching_ids(tenant, match("profile.a", value))

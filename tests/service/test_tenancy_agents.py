@@ -189,7 +189,7 @@ async def test_a_deleted_agent_is_gone_and_its_id_stays_taken(tenant: Tenant) ->
         await tenant.tenancy.CreateAgent(create)
 
 
-async def test_of_concurrent_deletes_one_finds_the_agent(tenant: Tenant) -> None:
+async def test_one_of_concurrent_deletes_finds_the_agent(tenant: Tenant) -> None:
     await tenant.tenancy.CreateAgent(pb.CreateAgentRequest(agent=pb.Agent(agent_id="a")))
 
     results = await asyncio.gather(

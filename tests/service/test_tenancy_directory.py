@@ -156,7 +156,7 @@ async def test_an_organization_cannot_take_the_slug_of_another(cluster: Cluster,
         )
 
 
-async def test_what_the_service_sets_cannot_be_updated(cluster: Cluster, organization: pb.Organization) -> None:
+async def test_fields_that_the_service_sets_cannot_be_updated(cluster: Cluster, organization: pb.Organization) -> None:
     message = pb.Organization(organization_id=organization.organization_id)
 
     with refused(grpc.StatusCode.INVALID_ARGUMENT, "UPDATE_MASK_INVALID"):
@@ -386,7 +386,7 @@ async def test_a_tenant_renames_itself_once_for_each_request(tenant: Tenant) -> 
     assert first.tenant.metadata == message.metadata
 
 
-async def test_of_concurrent_updates_of_one_revision_one_wins(tenant: Tenant) -> None:
+async def test_one_of_concurrent_updates_of_one_revision_wins(tenant: Tenant) -> None:
     def update(number: int) -> pb.UpdateTenantRequest:
         message = pb.Tenant(tenant_id=str(tenant.tenant_id), display_name=f"N{number}", revision=1)
         return pb.UpdateTenantRequest(tenant=message, update_mask=FieldMask(paths=["display_name"]))

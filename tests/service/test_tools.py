@@ -100,7 +100,7 @@ async def test_a_json_schema_is_taken(tenant: Tenant, document: dict[str, object
         {"properties": {f"property {number}": {"type": "text"} for number in range(2000)}},
     ],
 )
-async def test_what_is_no_json_schema_is_refused(tenant: Tenant, document: dict[str, object]) -> None:
+async def test_an_invalid_json_schema_is_refused(tenant: Tenant, document: dict[str, object]) -> None:
     with refused(grpc.StatusCode.INVALID_ARGUMENT, "JSON_SCHEMA_INVALID"):
         await make(tenant, "t", json_schema=json_format.ParseDict(document, Struct()))
     assert await tools_of(tenant) == []

@@ -366,7 +366,7 @@ async def test_a_secret_is_sealed_anew_after_a_change_of_the_system_key(database
     assert SecretCipher(SystemKeys.of(newer)).decrypt(row["sealed"], name=f"totp:{ann.account_id}")
 
 
-async def test_what_happens_to_second_factors_is_recorded(auth_server: AuthServer) -> None:
+async def test_second_factor_events_are_recorded(auth_server: AuthServer) -> None:
     ann = await auth_server.sign_up()
     authenticator, _ = await confirmed(ann)
     with refused(grpc.StatusCode.PERMISSION_DENIED, "CODE_WRONG"):

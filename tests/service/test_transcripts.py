@@ -59,7 +59,7 @@ async def test_messages_of_a_person_and_of_a_person_with_an_agent(tenant: Tenant
         await of(tenant)
 
 
-async def test_what_an_agent_said_about_no_person_is_not_listed_for_one(tenant: Tenant) -> None:
+async def test_an_agent_s_messages_without_a_subject_are_not_listed_for_one(tenant: Tenant) -> None:
     await append(tenant, "butler to all", agent_id="butler")
     await append(tenant, "butler to ada", agent_id="butler", subject_id="ada")
 

@@ -314,7 +314,7 @@ async def test_memoryvault_s_export_is_read(tenant: Tenant) -> None:
     assert not again.counts.updated
 
 
-async def test_what_was_purged_is_not_imported(tenant: Tenant) -> None:
+async def test_a_purged_memory_is_not_imported(tenant: Tenant) -> None:
     made = await tenant.memory.CreateMemory(memory_pb2.CreateMemoryRequest(memory=memory_pb2.Memory(content="secret")))
     lines = await exported(tenant)
     await tenant.memory.PurgeMemories(

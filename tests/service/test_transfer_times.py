@@ -46,7 +46,7 @@ async def test_an_import_keeps_when_a_memory_was_made_and_changed(tenant: Tenant
     assert memory.record_time.ToDatetime(tzinfo=UTC) >= before
 
 
-async def test_what_was_changed_later_wins_whatever_was_imported_first(tenant: Tenant) -> None:
+async def test_the_later_change_wins_whatever_was_imported_first(tenant: Tenant) -> None:
     second = {"memory": {**OF_2017, "content": "the kettle is green", "update_time": NEWER}}
     third = {"memory": {**OF_2017, "content": "the kettle is blue", "update_time": NEWEST}}
 
@@ -71,7 +71,7 @@ async def test_a_change_made_here_is_later_than_what_was_changed_elsewhere_befor
     assert (await read(tenant, "kettle")).content == "the kettle is black"
 
 
-async def test_of_links_blocks_and_trust_what_was_changed_later_wins(tenant: Tenant) -> None:
+async def test_the_later_change_of_links_blocks_and_trust_wins(tenant: Tenant) -> None:
     def items(update_time: str, text: str) -> list[dict[str, Any]]:
         times = {"create_time": OLD, "update_time": update_time}
         block = {"block_id": "b", "label": "human", "value": text, **times}
@@ -147,7 +147,7 @@ async def test_the_event_log_says_when_an_import_happened_here(tenant: Tenant) -
     assert all(change.create_time.ToDatetime(tzinfo=UTC) >= before for change in changes)
 
 
-async def test_what_has_expired_is_stored_as_expired_and_counted(tenant: Tenant) -> None:
+async def test_an_expired_memory_is_stored_as_expired_and_counted(tenant: Tenant) -> None:
     over = {"memory": {**OF_2017, "expire_time": NEWER}}
 
     dry = await imported(tenant, over, dry_run=True)

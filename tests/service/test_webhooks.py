@@ -199,7 +199,9 @@ async def test_the_key_is_shown_once_and_lies_nowhere_in_the_clear(deployment: D
     assert not any(key.hex() in row["text"] or first.secret in row["text"] for row in rows)
 
 
-async def test_what_failed_is_tried_again_later_under_the_same_id(deployment: Deployment, receiver: Receiver) -> None:
+async def test_a_failed_delivery_is_tried_again_later_under_the_same_id(
+    deployment: Deployment, receiver: Receiver
+) -> None:
     created = await deployment.create_webhook(event_types=["memory_created"])
     await deployment.remember()
     receiver.answers[:] = [b"503 Service Unavailable"]

@@ -150,7 +150,7 @@ async def test_the_worker_itself_cannot_read_the_statements_of_others(measured_d
     assert {row["query"] for row in rows} == {"<insufficient privilege>"}
 
 
-async def test_what_may_not_be_seen_is_shown_as_unknown_and_said_once(
+async def test_a_hidden_measurement_is_shown_as_unknown_and_logged_once(
     measured_database: MeasuredDatabase, log: StringIO
 ) -> None:
     await measured_database.measuring.measure()

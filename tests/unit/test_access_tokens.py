@@ -260,7 +260,7 @@ async def test_claims_must_be_whole_and_ours(changes: dict[str, object]) -> None
         "a" * 8192,
     ],
 )
-async def test_what_is_no_token_is_refused(text: str) -> None:
+async def test_a_malformed_token_is_refused(text: str) -> None:
     with pytest.raises(CredentialInvalid):
         await TOKENS.verify(text, "", AT)
 

@@ -42,7 +42,7 @@ def test_a_relation_of_the_tenant_s_own_carries_what_related_does() -> None:
     )
 
 
-def test_what_is_contradicted_is_inhibited_and_passes_nothing_on() -> None:
+def test_a_contradicted_memory_is_inhibited_and_passes_nothing_on() -> None:
     result = spread_activation({1: 1.0}, [(1, 2, "contradicts", 1.0), (2, 3, "supports", 1.0)], hops=2)
 
     assert result == {1: 1.0, 2: round(-0.75 * 0.74, 6)}
@@ -54,7 +54,7 @@ def test_nothing_flows_straight_back() -> None:
     assert spread_activation({1: 0.5}, both_ways, hops=4)[1] == 0.5
 
 
-def test_what_several_say_adds_up() -> None:
+def test_activation_from_several_links_adds_up() -> None:
     one = spread_activation({1: 0.4}, [(1, 3, "related", 1.0)], hops=1)[3]
 
     both = spread_activation({1: 0.4, 2: 0.4}, [(1, 3, "related", 1.0), (2, 3, "related", 1.0)], hops=1)[3]

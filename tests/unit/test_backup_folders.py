@@ -78,7 +78,7 @@ def numbers(folder: BackupRepository, backup: Backup, timeline: int) -> list[tup
     return sorted((segment.timeline, segment.number) for segment in wal_range.files)
 
 
-def test_what_a_timeline_did_after_another_left_it_is_none_of_the_other_s(folder: BackupRepository) -> None:
+def test_a_timeline_does_not_include_writes_after_its_branch(folder: BackupRepository) -> None:
     backup = add_backup(folder, "first", hours=0, segment=2)
     add_log(folder, 1, 2, 3, 4, 5, 6, 7, 8)
     add_log(folder, 2, 4, 5)
@@ -134,7 +134,7 @@ def test_pruning_takes_what_postgres_noted_of_segments_with_them(folder: BackupR
     assert [note.exists() for note in notes] == [False, False, True, True]
 
 
-async def test_of_all_backups_the_newest_that_leads_along_the_timeline_is_taken(folder: BackupRepository) -> None:
+async def test_the_newest_backup_along_the_timeline_is_taken(folder: BackupRepository) -> None:
     early = add_backup(folder, "early", hours=0, segment=2)
     late = add_backup(folder, "late", hours=2, segment=9)
     again = add_backup(folder, "again", hours=4, segment=5, timeline=2)

@@ -36,14 +36,14 @@ def test_appended_text_is_on_a_line_of_its_own() -> None:
 
 
 @pytest.mark.parametrize(("value", "old", "count"), [("", "a", 0), ("a a", "a", 2), ("aaa", "aa", 2), ("b", "a", 0)])
-def test_what_does_not_occur_exactly_once_is_not_replaced(value: str, old: str, count: int) -> None:
+def test_text_that_does_not_occur_exactly_once_is_not_replaced(value: str, old: str, count: int) -> None:
     with pytest.raises(BlockTextNotUnique) as refusal:
         block_text.replace(value, old, "x")
 
     assert refusal.value.metadata == {"count": str(count)}
 
 
-def test_what_occurs_once_is_replaced() -> None:
+def test_text_that_occurs_once_is_replaced() -> None:
     assert block_text.replace("likes (tea)", "(tea)", "\\1") == "likes \\1"
 
 

@@ -29,7 +29,7 @@ def test_the_environment_names_the_cluster_and_the_key(tmp_path: Path) -> None:
     assert (result.endpoint, result.api_key, result.tenant_id) == ("there:1", "mine", "t")
 
 
-def test_what_skein_up_wrote_is_used_when_nothing_is_set(saved: dict[str, str]) -> None:
+def test_the_connection_file_of_skein_up_is_the_default(saved: dict[str, str]) -> None:
     result = Connection.from_environment(saved)
 
     assert (result.endpoint, result.api_key) == ("127.0.0.1:6", "kept")

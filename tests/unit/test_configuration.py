@@ -142,7 +142,7 @@ def test_every_command_that_serves_refuses_a_name_that_is_no_setting(command: li
         ("pc2", {"SKEIN_PC2_BASE_PORT": "65530"}, "should be a port from 0 to 65535, not 65536."),
     ],
 )
-def test_what_is_wrong_is_said_in_one_sentence(services: str, settings: dict[str, str], message: str) -> None:
+def test_a_wrong_setting_is_reported_in_one_sentence(services: str, settings: dict[str, str], message: str) -> None:
     (problem,) = find_problems([services], served(**settings))
 
     assert message in problem

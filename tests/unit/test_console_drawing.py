@@ -113,7 +113,7 @@ def test_a_ticket_is_good_for_its_key_until_its_time_is_over() -> None:
     assert (results, late) == (["the key", "", ""], "")
 
 
-def test_of_too_many_keys_the_oldest_is_forgotten() -> None:
+def test_the_oldest_of_too_many_keys_is_forgotten() -> None:
     keys = KeyTickets()
     tickets = [keys.issue(str(number), str(number)) for number in range(1001)]
 

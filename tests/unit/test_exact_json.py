@@ -29,7 +29,7 @@ OBJECTS = st.dictionaries(st.sampled_from("abc"), VALUES, max_size=3)
 
 
 @given(OBJECTS)
-def test_what_is_written_is_read_equal(value: dict[str, Any]) -> None:
+def test_a_written_value_is_read_equal(value: dict[str, Any]) -> None:
     assert exact.parse(exact.serialize(value)) == value
     assert exact.loads(exact.canonical(value)) == value
 

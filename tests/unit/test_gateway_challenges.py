@@ -14,13 +14,13 @@ def challenge(refusal: errors.RpcError, path: str = LIST, *, has_credential: boo
     return error_headers(refusal.status(), path, "https://a", has_credential=has_credential).get("www-authenticate", "")
 
 
-def test_who_shows_nothing_is_told_what_to_show() -> None:
+def test_a_caller_without_a_credential_is_told_what_to_show() -> None:
     result = challenge(errors.CredentialMissing(), has_credential=False)
 
     assert result == f'Bearer scope="memory.read", {METADATA}'
 
 
-def test_who_shows_something_wrong_is_told_that_too() -> None:
+def test_a_caller_with_a_wrong_credential_is_told_so() -> None:
     assert challenge(errors.CredentialExpired()) == f'Bearer error="invalid_token", scope="memory.read", {METADATA}'
 
 
@@ -30,7 +30,7 @@ def test_too_little_scope_is_named() -> None:
     assert result == f'Bearer error="insufficient_scope", scope="memory.write", {METADATA}'
 
 
-def test_what_no_scope_gives_is_not_asked_for() -> None:
+def test_a_permission_without_a_scope_is_not_asked_for() -> None:
     assert challenge(errors.AccountRequired()) == ""
     assert "scope=" not in challenge(errors.CredentialMissing(), "/skein.auth.v1.AuthService/SignOut")
 
@@ -42,7 +42,7 @@ def test_a_server_that_does_not_know_its_issuer_says_less() -> None:
 
 
 @pytest.mark.parametrize(("after", "seconds"), [(0.05, "1"), (3.0, "3"), (3.2, "4")])
-def test_who_calls_too_often_is_told_when_to_come_back(after: float, seconds: str) -> None:
+def test_a_rate_limited_caller_is_told_when_to_come_back(after: float, seconds: str) -> None:
     actual_error_headers = error_headers(
         errors.RateLimited(retry_after=after).status(), LIST, "https://a", has_credential=True
     )
@@ -61,7 +61,7 @@ def test_oauth_words_are_those_of_the_reason() -> None:
     assert (result.status, result.error, result.description) == (400, "invalid_grant", "The code is spent.")
 
 
-def test_what_is_wrong_is_named() -> None:
+def test_a_challenge_names_its_error() -> None:
     result = oauth_error(errors.FieldInvalid(violations=[("scope", "is too long")]).status())
 
     assert (result.status, result.error) == (400, "invalid_request")

@@ -38,7 +38,7 @@ def test_an_empty_body_is_an_empty_message() -> None:
     ],
     ids=["cut", "array", "null", "unknown field", "wrong type", "no number", "no utf-8", "very deep", "deep"],
 )
-def test_what_is_not_the_message_is_refused(body: bytes) -> None:
+def test_json_that_is_not_the_message_is_refused(body: bytes) -> None:
     with pytest.raises(errors.FieldInvalid):
         codec.read_json(body, pb.CreateMemoryRequest)
 
@@ -73,7 +73,7 @@ def test_a_refusal_names_the_field_that_cannot_be_read(body: str, field: str) ->
 
 
 @pytest.mark.parametrize("value", ["[]", '""', "[1]", '["subjectId"]', "0", "false", '"tea"', "[{}]"])
-def test_what_is_no_object_is_no_message(value: str) -> None:
+def test_json_that_is_no_object_is_no_message(value: str) -> None:
     with pytest.raises(errors.FieldInvalid) as caught:
         codec.read_json(f'{{"filter": {value}}}'.encode(), pb.ListMemoriesRequest)
 

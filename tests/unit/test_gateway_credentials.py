@@ -207,7 +207,7 @@ async def test_a_token_of_an_unknown_signing_key_is_refused(auth: Auth) -> None:
     ],
     ids=["none", "another scheme", "empty", "oversized", "no tenant id"],
 )
-async def test_what_is_no_credential_never_reaches_auth(
+async def test_a_malformed_credential_never_reaches_auth(
     auth: Auth, metadata: dict[str, str], refusal: type[Exception]
 ) -> None:
     coming = Call(path="/p.S/M", metadata=metadata, deadline=None, peer="test")
@@ -262,7 +262,7 @@ async def refusals(known: IdentityCache, *coming: Call) -> list[str]:
         "not.base64!.at-all",
     ],
 )
-async def test_of_forged_credentials_one_a_minute_reaches_auth_for_each_source(auth: Auth, forged: str) -> None:
+async def test_one_forged_credential_a_minute_of_each_source_reaches_auth(auth: Auth, forged: str) -> None:
     known = auth.credentials
     auth.refuses = grpc.StatusCode.UNAUTHENTICATED
 
@@ -317,7 +317,7 @@ async def test_a_key_that_was_refused_is_charged_to_its_source_from_then_on(auth
     assert actual_refusals[-1] == "RATE_LIMITED"
 
 
-async def test_what_ends_well_or_stays_open_costs_its_source_nothing(auth: Auth) -> None:
+async def test_successful_and_open_calls_cost_their_source_nothing(auth: Auth) -> None:
     known = auth.credentials
     calls = 2 * int(SOURCE_BURST)
 

@@ -140,7 +140,7 @@ def test_any_other_fault_is_an_arm_that_is_unavailable(code: grpc.StatusCode) ->
     assert failed(pb.ARM_MEMORIES, code).state == pb.ARM_STATE_UNAVAILABLE
 
 
-def test_what_the_recall_service_says_of_its_search_is_passed_on() -> None:
+def test_the_recall_service_s_search_details_are_passed_on() -> None:
     answer = RecallResult(
         results=[indexed(model="m", dense_path="exact", emptied_by=["types"], formula="scores-2", filter_emptied=True)]
     ).response(10)
@@ -163,7 +163,7 @@ UNAVAILABLE, LATE = grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEED
 FINE = ArmOutcome(arm=pb.ARM_MEMORIES, state=pb.ARM_STATE_OK)
 
 
-def test_what_is_there_is_enough_unless_the_caller_says_otherwise() -> None:
+def test_partial_hits_are_enough_unless_the_caller_says_otherwise() -> None:
     enforce_partial_policy([FINE, failed(pb.ARM_BLOCKS, UNAVAILABLE)], pb.ON_PARTIAL_UNSPECIFIED)
     enforce_partial_policy([FINE, failed(pb.ARM_BLOCKS, UNAVAILABLE)], pb.ON_PARTIAL_RETURN)
     enforce_partial_policy([FINE, ArmOutcome.skipped(pb.ARM_BLOCKS)], pb.ON_PARTIAL_FAIL)

@@ -52,7 +52,7 @@ def test_words_that_say_nothing_are_not_looked_for_unless_there_are_no_others() 
     assert terms_of("... !") == frozenset()
 
 
-def test_of_a_long_query_the_beginning_is_looked_for() -> None:
+def test_the_beginning_of_a_long_query_is_searched() -> None:
     assert terms_of(" ".join(f"w{number}" for number in range(1000))) == {f"w{number}" for number in range(MAX_TERMS)}
 
 

@@ -56,7 +56,7 @@ def test_the_paths_are_the_shortest_of_all_simple_ones(
     assert all(a.far_id == b.near_id for path in paths for a, b in pairwise(path))
 
 
-def test_of_several_links_the_strongest_is_taken_and_stronger_ways_come_first() -> None:
+def test_the_strongest_of_several_links_is_taken_and_stronger_paths_come_first() -> None:
     roads = roads_of([(0, 2, 0.5), (0, 2, 1.0), (2, 1, 1.0), (0, 3, 0.9), (3, 1, 1.0)])
 
     first, second = shortest_paths(roads, NAMES[0], NAMES[1], hops=2, count=5, budget=SearchBudget(left=100))

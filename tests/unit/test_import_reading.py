@@ -43,7 +43,7 @@ def url_safe(value: bytes) -> str:
         f" {url_safe(SALT)}:{url_safe(DIGEST)} ",
     ],
 )
-def test_what_is_kept_of_a_password_is_read_in_every_form_that_it_may_have(stored: str) -> None:
+def test_a_password_hash_is_read_in_each_of_its_forms(stored: str) -> None:
     assert password_hash_of(stored) == WANTED
 
 
@@ -54,7 +54,7 @@ def test_what_is_kept_of_a_password_is_read_in_every_form_that_it_may_have(store
      f"pbkdf2_sha512$100000${url_safe(SALT)}${url_safe(DIGEST)}",
      f"pbkdf2_sha256$1${SALT.hex()}${DIGEST.hex()[:-2]}"],
 )  # fmt: skip
-def test_what_is_kept_in_another_form_is_no_password(stored: str) -> None:
+def test_a_hash_in_another_form_is_no_password(stored: str) -> None:
     assert password_hash_of(stored) == ""
 
 
@@ -87,7 +87,7 @@ def test_a_time_is_read_whatever_its_form_and_its_unit(value: object, how: str) 
     ["soon", True, float("nan"), float("inf"), -1, 10**18, 10**400, [], {"$date": "2024-03-01"}, "2024-13-01",
      "9999-12-31T23:59:59-05:00", datetime.max.replace(tzinfo=UTC)],
 )  # fmt: skip
-def test_what_is_no_time_is_none(value: object) -> None:
+def test_an_invalid_time_is_none(value: object) -> None:
     with pytest.raises(ValueError, match="is "):
         parse_time(value)
 

@@ -113,7 +113,7 @@ def test_requests_with_words_that_are_looked_for_are_told_from_others() -> None:
 @pytest.mark.parametrize(
     ("name", "kept"), [(IDS[0], IDS[0]), ("ann@example.org", {"length": 15})], ids=["a UUID", "another name"]
 )
-def test_of_ids_only_uuids_are_kept_because_callers_choose_the_others(name: str, kept: object) -> None:
+def test_only_uuids_are_kept_of_ids_because_callers_choose_the_others(name: str, kept: object) -> None:
     assert parameters_of(recorded(pb.GetMemoryRequest(memory_id=name)))["memory_id"] == kept
 
 
@@ -167,7 +167,7 @@ def test_a_refusal_has_its_reason_and_one_row_though_it_touched_nothing() -> Non
     assert access.rows(new_ids(AT, 1))[0]["memory_id"] is None
 
 
-def test_what_is_recalled_and_read_by_id_counts_as_used_and_a_list_does_not() -> None:
+def test_recalled_and_read_memories_count_as_used_and_listed_ones_do_not() -> None:
     memory = pb.Memory(memory_id=IDS[0])
     hit = recall_pb2.Hit(memory=memory)
 

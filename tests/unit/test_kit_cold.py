@@ -35,7 +35,7 @@ async def test_an_archive_without_lines_is_read_without_lines(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("damage", ["changed", "cut", "missing"])
-async def test_what_is_not_what_was_written_is_refused(tmp_path: Path, damage: str) -> None:
+async def test_a_changed_archive_file_is_refused(tmp_path: Path, damage: str) -> None:
     cold, tenant_id, archive_id = ColdFiles(tmp_path), uuid4(), uuid4()
     written = await cold.write(tenant_id, archive_id, LINES)
     (file,) = tmp_path.rglob("*.gz")

@@ -65,7 +65,7 @@ async def test_a_call_gets_the_time_it_asks_for_up_to_a_limit(requested: float |
         (grpc.StatusCode.INTERNAL, "a stack trace", errors.ServiceUnavailable),
     ],
 )
-def test_what_another_service_ends_with_is_told_as_what_it_is(
+def test_an_error_of_another_service_keeps_its_meaning(
     code: grpc.StatusCode, details: str | None, refusal: type[errors.RpcError]
 ) -> None:
     error = aio.AioRpcError(code, aio.Metadata(), aio.Metadata(), details=details)
@@ -88,7 +88,7 @@ def test_faults_are_counted_from_0_on_so_that_the_first_is_seen_to_be_one_more()
 
 
 @pytest.mark.parametrize(("remaining", "code"), [(0.1, "DEADLINE_EXCEEDED"), (300.0, "CANCELLED")])
-async def test_who_hangs_up_when_the_time_is_over_was_not_answered_in_time(remaining: float, code: str) -> None:
+async def test_a_call_cancelled_at_its_deadline_counts_as_late(remaining: float, code: str) -> None:
     async def hang(_request: object, _call: Call) -> None:
         await asyncio.Event().wait()
 

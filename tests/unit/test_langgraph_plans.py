@@ -68,7 +68,7 @@ def test_many_reads_are_one_call() -> None:
     assert len(call.request.memory_ids) == 300  # type: ignore[attr-defined]
 
 
-def test_what_an_answer_had_no_room_for_is_asked_again() -> None:
+def test_items_without_room_in_an_answer_are_requested_again() -> None:
     plan = PLANNER.get([(("a",), "k", False), (("a",), "l", False)], NOW)
     next(plan)
     first = memory_pb2.BatchGetMemoriesResponse(
@@ -149,7 +149,7 @@ def test_a_time_to_live_that_is_none_is_refused(ttl: float) -> None:
         draft("k", ttl=ttl)
 
 
-def test_what_fails_otherwise_is_raised() -> None:
+def test_other_errors_are_raised() -> None:
     plan = PLANNER.put([draft("k")], NOW)
     next(plan)
     plan.send(nothing_there())
@@ -220,7 +220,7 @@ def test_a_search_asks_for_no_more_than_it_needs() -> None:
         ({"line": "a\nb"}, ""),
     ],
 )
-def test_what_indexes_can_answer_is_asked_of_them(filter_: dict[str, Any] | None, condition: str) -> None:
+def test_conditions_that_indexes_can_answer_are_sent_to_them(filter_: dict[str, Any] | None, condition: str) -> None:
     assert search_filters.to_filter(filter_) == condition
 
 

@@ -99,7 +99,7 @@ def test_a_slow_caller_fills_up_to_more_where_that_is_little_of_the_allowance(ra
 
 
 @pytest.mark.parametrize(("spent", "now", "requested"), [(3, 1.0, 3), (0, 4.5, 1), (8, 5.0, 8), (3, 5.0, 8)])
-def test_what_lapsed_or_was_not_spent_is_no_reason_to_fill_up_to_more(spent: int, now: float, requested: int) -> None:
+def test_lapsed_or_unspent_tokens_do_not_enlarge_the_lease(spent: int, now: float, requested: int) -> None:
     bucket = LeasedBucket()
     bucket.add_lease(8, rate=500.0, expire_time=5.0, now=0.0)
 
@@ -146,9 +146,7 @@ def test_much_that_is_not_spent_lapses() -> None:
 
 
 @pytest.mark.parametrize("gap", [0.1, 0.4, 0.9])
-async def test_who_calls_now_and_then_waits_for_the_first_lease_only(
-    gap: float, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_an_occasional_caller_waits_for_the_first_lease_only(gap: float, monkeypatch: pytest.MonkeyPatch) -> None:
     tenancy, loop = Tenancy(), asyncio.get_running_loop()
     began, result = loop.time(), 0.0
     monkeypatch.setattr(loop, "time", lambda: began + result, raising=False)
@@ -183,7 +181,7 @@ async def test_an_allowance_so_small_is_not_leased_because_another_is_low() -> N
     assert [(requests.tenant_count, requests.caller_count > 0) for requests in tenancy.requests] == [(0, True)]
 
 
-async def test_of_a_crowd_exactly_as_many_pass_as_the_callers_allowance_has() -> None:
+async def test_a_crowd_of_calls_passes_up_to_the_caller_s_allowance() -> None:
     tenancy = Tenancy(caller=40)
 
     async with RateLimiter(tenancy.ask) as limiter:

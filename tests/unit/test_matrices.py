@@ -100,7 +100,7 @@ def test_rounding_leaves_out_nothing_that_is_among_the_nearest(
     assert not (shortlist.has_every_item and remaining)
 
 
-def test_what_rounding_puts_last_is_found_where_it_is_the_nearest() -> None:
+def test_a_vector_that_rounding_puts_last_is_found_where_it_is_the_nearest() -> None:
     """Everything is rounded the wrong way: down in the nearest one, up in the forty others."""
     vector = np.ones(64, dtype=np.float32)
     nearest, other = (np.full(64, 20 + part, dtype=np.float32) for part in (0.49, 0.51))
@@ -116,7 +116,7 @@ def test_what_rounding_puts_last_is_found_where_it_is_the_nearest() -> None:
     assert result[0] == [UUID(int=40)]
 
 
-def test_what_rounding_the_vector_puts_last_is_found_where_it_is_the_nearest() -> None:
+def test_a_vector_that_rounding_the_query_puts_last_is_found_where_it_is_the_nearest() -> None:
     """The vector's numbers are rounded down where the nearest one has something, and up where the forty others have."""
     vector = np.array([127, *[20.49] * 31, *[20.51] * 31, 1], dtype=np.float32)
     nearest, other = np.zeros((2, 64), dtype=np.float32)
@@ -132,7 +132,7 @@ def test_what_rounding_the_vector_puts_last_is_found_where_it_is_the_nearest() -
     assert result[0] == [UUID(int=40)]
 
 
-def test_what_was_replaced_or_is_of_another_kind_does_not_count() -> None:
+def test_replaced_vectors_and_those_of_another_kind_do_not_count() -> None:
     vectors = unit(np.array([[1.0, 0.0], [0.9, 0.1], [0.8, 0.2], [0.7, 0.3]]))
     old = matrix_of(chunks(vectors[:2]), rows=10)
     with_messages = grown(old, chunks(vectors[2:3], first=2, are_messages=True))
@@ -201,7 +201,7 @@ def test_a_rough_vector_is_found_among_smooth_ones_that_came_after_it() -> None:
     assert found_before[1] == -2.0
 
 
-def test_of_items_that_are_not_there_or_do_not_count_there_is_no_cosine() -> None:
+def test_missing_items_have_no_cosine() -> None:
     vectors = unit(np.array([[1.0, 0.0], [0.0, 1.0]]))
     matrix = grown(matrix_of(chunks(vectors[:1]), rows=2), chunks(vectors[1:], first=1, are_messages=True))
     shortlist = Shortlist.of_matrix(KEY, matrix, np.array([1, 0], dtype=np.float32), ("memory",), 1)

@@ -114,7 +114,7 @@ def test_a_client_that_names_nothing_gets_at_most_fifteen_tools() -> None:
 
 
 @pytest.mark.parametrize("system", [DUYETBOT, MEMORYVAULT, AGENTMEM, LONGTERM, ORCHESTRATOR])
-def test_what_a_model_could_do_there_it_can_do_here(system: dict[str, list[str]]) -> None:
+def test_every_action_of_the_other_toolset_exists_here(system: dict[str, list[str]]) -> None:
     missing = {what: [name for name in names if name not in TOOLS] for what, names in system.items()}
 
     assert {what: names for what, names in missing.items() if names} == {}
@@ -156,14 +156,14 @@ def test_a_tool_that_reads_needs_no_permission_to_write(tool: Tool) -> None:
     assert changes == (tool.effect is not Effect.READS) == (not tool.definition.annotations.read_only_hint), permission
 
 
-def test_what_removes_or_replaces_says_so() -> None:
+def test_tools_that_remove_or_replace_say_so() -> None:
     destructive = {name for name, tool in TOOLS.items() if (tool.definition.annotations or 0).destructive_hint}  # type: ignore[union-attr]
 
     assert {"forget", "purge_memories", "update_memory", "restore_snapshot", "forget_person"} <= destructive
     assert not {"remember", "append_messages", "recall"} & destructive
 
 
-def test_what_changes_something_can_be_repeated_safely() -> None:
+def test_tools_that_change_something_can_be_repeated_safely() -> None:
     changes = {name: tool for name, tool in TOOLS.items() if tool.effect is not Effect.READS}
 
     without = [name for name, tool in changes.items() if "request_id" not in tool.input_schema["properties"]]
@@ -175,7 +175,7 @@ def test_what_changes_something_can_be_repeated_safely() -> None:
     )
 
 
-def test_what_reaches_addresses_that_a_caller_names_says_so() -> None:
+def test_tools_that_reach_addresses_of_a_caller_say_so() -> None:
     outside = {name for name, tool in TOOLS.items() if (tool.definition.annotations or 0).open_world_hint}  # type: ignore[union-attr]
 
     assert outside == {"create_webhook", "update_webhook", "test_webhook"}

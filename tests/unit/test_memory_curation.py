@@ -49,7 +49,7 @@ def test_memories_are_the_same_by_key_else_title_else_their_beginning() -> None:
     assert not same({"content": "a", "type": "fact"}, {"content": "a", "type": "note"})
 
 
-def test_what_has_a_key_lies_apart_from_what_has_none() -> None:
+def test_memories_with_a_key_lie_apart_from_those_without() -> None:
     keyed, other = memory(key="a").draft.fingerprint, memory(title="a").draft.fingerprint
 
     assert keyed < FIRST_WITHOUT_KEY <= other

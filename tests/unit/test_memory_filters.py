@@ -131,7 +131,7 @@ def test_a_list_is_read_from_the_index_that_leads_to_the_fewest(conditions: dict
     assert expected.access_path == lead
 
 
-def test_what_was_known_at_a_time_is_never_read_from_an_index_of_what_is_known_now() -> None:
+def test_reads_as_of_a_time_never_use_an_index_of_current_rows() -> None:
     request = pb.ListMemoriesRequest(filter=pb.MemoryFilter(where='key = "a"'), as_of_time=stamp(NOW))
 
     assert list_filter(request).access_path == AccessPath(kind="all")

@@ -284,7 +284,7 @@ def test_the_weighted_formula_reads_metadata_and_is_neutral_without() -> None:
 
 
 @pytest.mark.parametrize(("importance", "rate"), [(1.0, 0.01), (0.7, 0.02), (0.4, 0.05), (0.1, 0.1)])
-def test_what_matters_more_fades_more_slowly(importance: float, rate: float) -> None:
+def test_important_memories_decay_more_slowly(importance: float, rate: float) -> None:
     one = memory(importance=importance, days=1)
 
     terms = {term.name: term.value for term in explain(one, ScoreInputs(), formula="weighted", at=AT).importance}

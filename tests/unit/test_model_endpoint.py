@@ -88,7 +88,7 @@ async def test_nothing_to_embed_makes_no_request(endpoint: EmbeddingServer) -> N
 
 
 @pytest.mark.parametrize("status", [b"500 Oops", b"503 Busy", b"429 Too Many", b"408 Late"])
-async def test_what_may_pass_is_tried_again_after_a_growing_pause(endpoint: EmbeddingServer, status: bytes) -> None:
+async def test_a_transient_error_is_tried_again_after_a_growing_pause(endpoint: EmbeddingServer, status: bytes) -> None:
     endpoint.answers = [Answer(status), Answer(status)]
     pauses = RecordedPauses()
 
@@ -179,7 +179,7 @@ async def test_an_attempt_has_no_end_of_attempts(endpoint: EmbeddingServer) -> N
 
 
 @pytest.mark.parametrize("status", [b"401 Who", b"403 No", b"404 Where", b"302 There"])
-async def test_what_will_not_pass_is_not_tried_again(endpoint: EmbeddingServer, status: bytes) -> None:
+async def test_a_permanent_error_is_not_tried_again(endpoint: EmbeddingServer, status: bytes) -> None:
     endpoint.breaks(Answer(status))
 
     with pytest.raises(ModelUnavailable):

@@ -117,7 +117,7 @@ async def test_the_registry_is_believed_for_some_time_and_read_anew_when_it_was_
 
 
 @given(st.lists(st.tuples(st.integers(0, 4), st.text(max_size=3)), max_size=60))
-def test_of_what_was_asked_lately_a_bounded_number_is_kept_once_each(queries: list[tuple[int, str]]) -> None:
+def test_a_bounded_number_of_recent_queries_is_kept_once_each(queries: list[tuple[int, str]]) -> None:
     recent = RecentQueries(max_tenants=2, max_queries=3)
     for tenant, text in queries:
         recent.add(UUID(int=tenant), text)
@@ -173,6 +173,6 @@ def test_an_endpoint_gets_what_its_operator_did_not_say() -> None:
     assert (remote.timeout_seconds, remote.window_characters) == (10.0, 2000)
 
 
-def test_what_some_process_may_not_know_yet_is_not_taken_for_known() -> None:
+def test_a_change_that_another_process_may_not_know_is_not_taken_for_known() -> None:
     with pytest.raises(SettingInvalid, match="SKEIN_RECALL_SETTLE_SECONDS"):
         RecallSettings.read({"SKEIN_RECALL_SETTLE_SECONDS": "1", "SKEIN_RECALL_MODELS_SECONDS": "2"})

@@ -8,11 +8,11 @@ def memory(**fields: object) -> memory_pb2.Memory:
     return memory_pb2.Memory(**fields)  # type: ignore[arg-type]  # As the tests give them.
 
 
-def test_what_the_source_leaves_open_may_be_anything() -> None:
+def test_fields_that_the_source_leaves_open_may_have_any_value() -> None:
     assert differing_fields(memory(content="tea"), memory(content="tea", type="note", importance=0.5), ()) == []
 
 
-def test_what_is_stored_in_another_form_is_the_same() -> None:
+def test_a_value_stored_in_another_form_is_the_same() -> None:
     expected = memory(content=" tea ", tags=["b", "a"], importance=0.1)
     expected.create_time.FromNanoseconds(1_772_435_520_123_456_789)
     expected.data.update({"a": [1, {"b": None}], "c": 2})

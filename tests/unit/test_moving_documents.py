@@ -50,7 +50,7 @@ def test_a_number_is_not_cut_where_a_piece_ends(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "7", '"text"', "[1", "[1 2]", '{"a" 1}', "{1: 2}", '{"a": 1} x', '{"id": 1} x'])
-def test_what_is_no_document_is_refused_with_its_place(tmp_path: Path, text: str) -> None:
+def test_an_invalid_document_is_refused_with_its_position(tmp_path: Path, text: str) -> None:
     with pytest.raises(SourceInvalid) as refused:
         read(tmp_path / "document", text)
 

@@ -202,7 +202,7 @@ def test_a_client_that_says_little_gets_the_defaults_of_rfc_7591() -> None:
         {"software_id": "a\x00b"},
     ],
 )
-def test_what_a_client_says_of_itself_must_make_sense(fields: dict[str, Any]) -> None:
+def test_a_client_s_registration_must_make_sense(fields: dict[str, Any]) -> None:
     with pytest.raises(InvalidClientMetadata):
         client(**fields)
 

@@ -39,7 +39,7 @@ def test_resources_may_be_several() -> None:
 @pytest.mark.parametrize(
     "text", ["a=%zz", "a=%", "a=%C3", "a=%00", "a=" + "x" * 40_000, "&".join(f"p{n}=" for n in range(90))]
 )
-def test_what_is_no_form_is_refused(text: str) -> None:
+def test_an_invalid_form_is_refused(text: str) -> None:
     with pytest.raises(FormInvalid):
         Parameters.of(text)
 

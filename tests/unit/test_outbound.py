@@ -311,7 +311,7 @@ async def test_only_a_plain_json_object_is_taken(web: Web, refused: bytes) -> No
         await own(web).fetch_json(f"http://127.0.0.1:{web.port}/")
 
 
-async def test_what_is_no_http_is_refused(web: Web) -> None:
+async def test_a_reply_that_is_no_http_is_refused(web: Web) -> None:
     web.answer = b"220 mail ESMTP\r\n"
 
     with pytest.raises(OutboundError, match=r"^connection$"):

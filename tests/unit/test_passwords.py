@@ -51,7 +51,7 @@ async def test_a_password_proves_itself_and_another_does_not() -> None:
         assert not (await made.verify(stored, "correct horse batter", HERE)).ok
 
 
-async def test_what_was_hashed_with_other_parameters_is_hashed_anew() -> None:
+async def test_a_password_hashed_with_other_parameters_is_hashed_anew() -> None:
     async with passwords(memory=32) as before, passwords() as now:
         old = await before.hash(PASSWORD, HERE)
 

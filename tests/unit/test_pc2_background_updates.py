@@ -42,7 +42,7 @@ async def drained(updates: BackgroundUpdates) -> None:
         await updates.wait_drained()
 
 
-async def test_of_two_updates_of_one_target_the_later_counts() -> None:
+async def test_the_later_of_two_updates_of_one_target_counts() -> None:
     updates, done = BackgroundUpdates(), list[str]()
     updates.submit("a", writing(done, "older"))
     updates.submit("a", writing(done, "newer"))

@@ -46,7 +46,7 @@ def test_the_budget_is_honoured_exactly(turns: list[tuple[str, str]], max_tokens
 
 
 @given(st.lists(st.tuples(st.text(min_size=1, max_size=60), st.sampled_from(TYPES)), max_size=30))
-def test_what_has_room_is_told_whole_in_order(turns: list[tuple[str, str]]) -> None:
+def test_turns_that_have_room_are_shown_whole_in_order(turns: list[tuple[str, str]]) -> None:
     newest_first = [message(content, kind) for content, kind in turns]
 
     context = context_of(newest_first, max_tokens=10_000, earlier="not told")

@@ -53,7 +53,7 @@ async def done(service: Service, numbers: Sequence[int], **options: int) -> list
     return await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def test_what_comes_while_calls_are_under_way_goes_together(service: Service) -> None:
+async def test_messages_that_arrive_during_calls_go_together(service: Service) -> None:
     assert await done(service, range(1, 8)) == [2, 4, 6, 8, 10, 12, 14]
     assert service.calls == [[1], [2], [3, 4, 5, 6, 7]]
 
@@ -71,7 +71,7 @@ async def test_one_at_fault_is_told_alone_and_the_others_are_done(service: Servi
     assert service.calls[2:] == [[3, -4, 5], [3], [-4], [5]]
 
 
-async def test_what_a_batch_does_not_answer_is_asked_for_alone(service: Service) -> None:
+async def test_items_that_a_batch_does_not_answer_are_requested_alone(service: Service) -> None:
     assert await done(service, [1, 2, 0, 4]) == [2, 4, 0, 8]
     assert service.calls[2:] == [[0, 4], [0]]
 

@@ -45,7 +45,7 @@ async def call(method: Method, *, seconds: float) -> str:
         return await GatewayApi(channel, lambda: "key").call(method, "", context)
 
 
-async def test_what_there_was_no_room_for_is_repeated() -> None:
+async def test_a_shed_call_is_repeated() -> None:
     method = Method(refusal(errors.Overloaded()), refusal(errors.Overloaded()), "done")
 
     answer = await call(method, seconds=60)

@@ -42,7 +42,7 @@ def test_whatever_is_sent_comes_back(more: dict[str, Any]) -> None:
     assert {name: record[name] for name in values} == values
 
 
-def test_what_a_typed_client_changes_is_told_changed() -> None:
+def test_a_change_of_a_typed_client_is_returned() -> None:
     memory = stored({"content": " text ", "type": "Web-Data", "title": None, "tags": ["b", "a"], "mine": 1})
     memory.content, memory.type, memory.title = "other", "fact", "Title"
     memory.tags[:] = ["c"]

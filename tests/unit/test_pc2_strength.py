@@ -119,7 +119,7 @@ def test_whatever_stands_in_metadata_is_read_somehow(own: dict[str, Any]) -> Non
     assert records.strength_of(memory, AT).current(AT) >= 0
 
 
-def test_what_has_no_strength_is_as_good_as_new() -> None:
+def test_a_memory_without_a_strength_has_full_strength() -> None:
     memory = memory_pb2.Memory()
     memory.metadata["pc2"] = "a text"
 

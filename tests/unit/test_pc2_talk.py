@@ -49,7 +49,7 @@ async def test_a_cancelled_waiter_does_not_delay_others() -> None:
     assert not lines._locks
 
 
-async def test_what_there_is_no_time_for_is_not_begun() -> None:
+async def test_a_call_without_time_left_is_not_begun() -> None:
     begun = list[int]()
 
     async def call() -> bool:

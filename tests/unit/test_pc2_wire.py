@@ -179,7 +179,7 @@ def test_a_threshold_of_a_hybrid_search_lets_literal_hits_pass() -> None:
         {"memory_type": "x" * 65},
     ],
 )
-def test_what_cannot_be_stored_is_a_validation_error(payload: dict[str, Any]) -> None:
+def test_an_invalid_value_is_a_validation_error(payload: dict[str, Any]) -> None:
     with pytest.raises(RequestError) as caught:
         memory(**payload)
 

@@ -33,7 +33,7 @@ def test_any_json_value_is_kept_in_a_memory(value: Any) -> None:
 
 
 @given(st.text())
-def test_what_is_looked_for_can_be_stored(text: str) -> None:
+def test_a_searched_text_can_be_stored(text: str) -> None:
     clean = record_values.replace_unstorable(text + "\0\ud800")
 
     assert "\0" not in clean
@@ -73,7 +73,7 @@ def test_a_type_is_a_name(value: object, name: str) -> None:
 
 
 @pytest.mark.parametrize("value", ["!", "1st", "x" * 65, 5, [], "お茶"])
-def test_what_is_no_name_is_no_type(value: object) -> None:
+def test_an_invalid_name_is_no_type(value: object) -> None:
     with pytest.raises(RequestError):
         record_values.type_name(value)
 

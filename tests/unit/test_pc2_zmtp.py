@@ -86,6 +86,6 @@ async def test_any_other_greeting_is_refused(greeting: bytes) -> None:
 
 
 @pytest.mark.parametrize("head", [b"\x00\x05READY", b"\x04\xff", b"\x06" + (1 << 40).to_bytes(8, "big")])
-async def test_what_is_no_ready_is_refused_or_ends(head: bytes) -> None:
+async def test_an_invalid_ready_command_is_refused_or_ends(head: bytes) -> None:
     with pytest.raises((zmtp.NotZmtp, asyncio.IncompleteReadError)):
         await zmtp.read_ready(reader(head))

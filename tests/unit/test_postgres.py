@@ -450,7 +450,7 @@ async def test_a_start_that_takes_too_long_is_ended(folder: Path) -> None:
 
 
 @MADE
-async def test_what_users_wrote_stays_out_of_the_log(folder: Path) -> None:
+async def test_users_texts_stay_out_of_the_log(folder: Path) -> None:
     async with running_server(folder / "data", durable=False) as server:
         with pytest.raises(asyncpg.PostgresError):
             await ask(server, "SELECT 'a secret'::text::int")

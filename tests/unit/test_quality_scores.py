@@ -68,7 +68,7 @@ def test_an_interval_holds_the_mean_and_repeats_with_its_seed() -> None:
     assert means(rows, seed=8) != [mean, finer]
 
 
-def test_what_never_varies_has_no_width_and_nothing_has_no_mean() -> None:
+def test_constant_values_have_no_width_and_no_values_have_no_mean() -> None:
     (mean,) = means([[0.25]] * 3, seed=1)
 
     assert (mean.value, mean.low, mean.high) == (0.25, 0.25, 0.25)

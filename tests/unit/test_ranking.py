@@ -264,7 +264,7 @@ def test_a_weight_is_a_number_that_is_not_negative(weight: float) -> None:
         Weights(reply=weight)
 
 
-def test_what_stands_alone_is_measured_alone() -> None:
+def test_a_turn_without_neighbours_is_scored_alone() -> None:
     (best,) = rank(
         [turn(1, similarity=0.4, bm25=3.3, frequencies=(1.0, 1.0, 0.0))],
         dense=True,
@@ -308,7 +308,7 @@ def test_context_is_the_mean_cosine_of_those_around_that_have_one() -> None:
     assert [parts(ranked)["context"] for ranked in best] == pytest.approx([0.4] * 3)
 
 
-def test_what_follows_a_question_that_matches_is_likely_its_answer() -> None:
+def test_a_turn_after_a_matching_question_is_likely_its_answer() -> None:
     conversation = [
         turn(1, is_question=True, similarity=0.9, bm25=6.6),
         turn(2, after=1),
@@ -336,7 +336,7 @@ def test_a_question_and_a_phrase_count_less_than_what_says_something() -> None:
     assert {ranked.item_id.int: parts(ranked)["statement"] for ranked in best} == {1: 0, 2: 1, 3: 1}
 
 
-def test_who_asks_when_prefers_what_tells_of_a_time() -> None:
+def test_a_question_about_a_time_prefers_turns_that_mention_one() -> None:
     turns = [turn(1), turn(2, mentions_time=True)]
 
     ranked = rank(turns, dense=True, max_bm25=BOUND, limit=2, terms=TERMS, cues=QueryCues(asks_for_time=True))
@@ -346,7 +346,7 @@ def test_who_asks_when_prefers_what_tells_of_a_time() -> None:
     assert in_order(otherwise) == [1, 2]
 
 
-def test_who_names_a_date_prefers_what_was_created_near_it() -> None:
+def test_a_query_with_a_date_prefers_items_created_near_it() -> None:
     days = {1: datetime(2023, 6, 14, 9, tzinfo=UTC), 2: NOON, 3: datetime(2023, 6, 7, 9, tzinfo=UTC), 4: None}
 
     best = rank(
@@ -362,7 +362,7 @@ def test_who_names_a_date_prefers_what_was_created_near_it() -> None:
     assert [parts(ranked)["date"] for ranked in best] == pytest.approx([1, 1 / 2, 1 / 3, 0])
 
 
-def test_what_is_not_eligible_lends_context_and_is_no_hit() -> None:
+def test_an_ineligible_turn_lends_context_and_is_no_hit() -> None:
     conversation = [turn(1, frequencies=(1.0, 1.0, 1.0), eligible=False), turn(2, after=1), turn(3)]
 
     best = rank(conversation, dense=True, max_bm25=BOUND, limit=3, terms=TERMS)
@@ -413,7 +413,7 @@ def test_an_item_without_a_vector_never_comes_first_for_that() -> None:
     assert in_order(best) == [2, 1]
 
 
-def test_what_points_away_from_the_query_is_still_ordered_by_how_far() -> None:
+def test_vectors_that_point_away_from_the_query_are_ordered_by_distance() -> None:
     away = [Candidate(item_id=UUID(int=n), kind="memory", similarity=-n / 10, bm25=0.0) for n in (3, 1, 2)]
 
     ranked = rank(away, dense=True, max_bm25=0.0, limit=3)
@@ -441,7 +441,7 @@ def test_by_the_cosine_alone_the_order_is_that_of_all_signals_with_one(
     assert [one.components for one in result] == [one.components for one in expected]
 
 
-def test_what_points_away_from_the_query_scores_nothing_and_keeps_its_place_by_the_cosine_alone() -> None:
+def test_a_vector_that_points_away_from_the_query_scores_nothing_and_is_ordered_by_its_cosine() -> None:
     near = {UUID(int=number): ("memory", -number / 10) for number in (3, 1, 2)}
 
     result = ranking.rank_by_similarity(near, limit=3)

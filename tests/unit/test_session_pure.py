@@ -62,7 +62,7 @@ def test_an_open_session_takes_messages_and_an_end(state: str) -> None:
     ("closed", "refusal"),
     [(SessionState("ended"), SessionEnded), (SessionState("hidden", "active"), SessionHidden)],
 )
-def test_what_is_closed_takes_nothing(closed: SessionState, refusal: type[FailedPrecondition]) -> None:
+def test_an_ended_session_takes_no_message(closed: SessionState, refusal: type[FailedPrecondition]) -> None:
     with pytest.raises(refusal):
         closed.require_open()
 
@@ -157,7 +157,7 @@ def test_a_summary_says_what_the_conversation_is_about_in_its_order() -> None:
     assert "Yes please" not in summary
 
 
-def test_what_is_said_twice_is_told_once() -> None:
+def test_a_repeated_turn_is_summarized_once() -> None:
     summary = summarize([SpeakerTurn("user", "The kettle is red.", is_user=True)] * 5, max_characters=1000)
 
     assert summary == "user: The kettle is red."

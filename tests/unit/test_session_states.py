@@ -116,7 +116,7 @@ def test_an_expired_state_counts_as_none_but_for_its_revision() -> None:
         put(revision=7).apply_to(over)
 
 
-def test_what_is_expected_must_be_there() -> None:
+def test_an_expected_state_must_exist() -> None:
     assert put(revision=7).apply_to(current())["revision"] == 8
     with pytest.raises(RevisionStale):
         put(revision=6).apply_to(current())

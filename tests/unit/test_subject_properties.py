@@ -47,7 +47,7 @@ def test_equal_numbers_have_one_text(one: str, another: str) -> None:
     assert properties_of({"profile": f'{{"a":{one}}}'}) == properties_of({"profile": f'{{"a":{another}}}'})
 
 
-def test_what_differs_in_kind_differs() -> None:
+def test_values_of_different_types_differ() -> None:
     texts = [properties_of({"profile": json.dumps({"a": value})}) for value in (1, "1", True, "true", 0, False, "")]
 
     assert len(set(texts)) == len(texts)
@@ -61,7 +61,7 @@ def test_long_values_and_paths_are_hashed() -> None:
     assert len(value) == len("sha256:") + 64
 
 
-def test_what_cannot_be_named_is_left_out() -> None:
+def test_properties_that_cannot_be_named_are_left_out() -> None:
     assert properties_of({"profile": json.dumps({"a.b": 1, "": 2, "x" * 600: 3, "c": {}, "d": []})}) == frozenset()
 
 

@@ -181,7 +181,7 @@ def test_expensive_calls_count_for_what_they_cost() -> None:
     assert server.done["cheap"] / server.done["dear"] == pytest.approx(4, rel=0.15)
 
 
-def test_who_was_away_saved_nothing_up_and_owes_nothing() -> None:
+def test_an_idle_tenant_saves_nothing_up_and_owes_nothing() -> None:
     server = Server({"one": 2 * CAPACITY, "two": 0.0})
     server.run(10)
     server.rates["two"] = 2 * CAPACITY

@@ -55,7 +55,7 @@ def test_a_delivery_tried_again_has_the_same_id_and_a_signature_of_its_time() ->
     assert first["webhook-signature"] != again["webhook-signature"]
 
 
-def test_what_is_sent_says_what_happened_to_what() -> None:
+def test_a_delivery_names_its_event_and_its_entity() -> None:
     webhook_id = uuid4()
     event = {"event_type": "memory_created", "entity_type": "memory", "entity_id": "m", "summary": "s", "payload": {}}
 

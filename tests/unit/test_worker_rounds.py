@@ -89,7 +89,7 @@ async def test_a_job_that_is_to_leave_off_leaves_its_pause() -> None:
     assert rounds == [*TENANTS]
 
 
-async def test_what_tenants_answer_is_noted_and_told_at_the_end_of_a_round() -> None:
+async def test_results_of_tenants_are_collected_and_reported_at_the_end_of_a_round() -> None:
     noted: list[str] = []
     ended: list[set[str]] = []
 
@@ -104,7 +104,7 @@ async def test_what_tenants_answer_is_noted_and_told_at_the_end_of_a_round() -> 
     assert ended == [set(TENANTS)]
 
 
-async def test_of_a_round_that_was_broken_off_nothing_is_told() -> None:
+async def test_an_aborted_round_reports_nothing() -> None:
     ended: list[Any] = []
     cluster = ScriptedCluster()
     cluster.fault = grpc.StatusCode.UNAVAILABLE
