@@ -350,7 +350,7 @@ async def test_without_a_rule_nothing_is_archived(deployment: Deployment) -> Non
     assert answer.archived_count == 0
 
 
-async def test_archives_older_than_the_tenant_s_retention_are_purged(deployment: Deployment) -> None:
+async def test_memories_past_the_tenant_s_retention_are_purged(deployment: Deployment) -> None:
     await deployment.rule(retention_days=365)
     async with deployment.memory() as memory, deployment.internal() as internal:
         gone = await old(memory, "of another age")

@@ -68,7 +68,7 @@ def taken(folder: Path, *pythons: Python, **environment: str) -> str:
         pytest.param((NEW, Python(version="3.30.2", place=PYENV)), NEW, id="of the search path first"),
     ],
 )
-def test_one_of_several_is_taken(tmp_path: Path, pythons: tuple[Python, ...], expected: Python) -> None:
+def test_one_of_several_pythons_is_taken(tmp_path: Path, pythons: tuple[Python, ...], expected: Python) -> None:
     assert taken(tmp_path, *pythons) == expected.version
 
 

@@ -117,7 +117,7 @@ def test_json_that_is_written_otherwise_is_no_change() -> None:
         '{"memories": [{"id": NaN}]}',
     ],
 )
-def test_a_document_of_another_system_is_refused(text: str) -> None:
+def test_an_unknown_document_is_refused(text: str) -> None:
     with pytest.raises(ImportFormatUnknown):
         list(memoryvault.parse_document(text))
 

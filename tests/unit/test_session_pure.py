@@ -62,7 +62,7 @@ def test_an_open_session_takes_messages_and_an_end(state: str) -> None:
     ("closed", "refusal"),
     [(SessionState("ended"), SessionEnded), (SessionState("hidden", "active"), SessionHidden)],
 )
-def test_an_ended_session_takes_no_message(closed: SessionState, refusal: type[FailedPrecondition]) -> None:
+def test_a_closed_session_takes_no_message(closed: SessionState, refusal: type[FailedPrecondition]) -> None:
     with pytest.raises(refusal):
         closed.require_open()
 

@@ -116,7 +116,7 @@ def test_an_expired_state_counts_as_none_but_for_its_revision() -> None:
         put(revision=7).apply_to(over)
 
 
-def test_an_expected_state_must_exist() -> None:
+def test_a_put_checks_the_expected_state() -> None:
     assert put(revision=7).apply_to(current())["revision"] == 8
     with pytest.raises(RevisionStale):
         put(revision=6).apply_to(current())
