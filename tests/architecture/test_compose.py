@@ -93,7 +93,7 @@ def test_every_circle_that_is_excepted_is_one() -> None:
 
 
 @over("name", LOADED)
-def test_a_service_is_told_the_address_of_each_that_it_calls_and_of_no_other(name: str) -> None:
+def test_a_service_gets_the_address_of_each_that_it_calls_and_of_no_other(name: str) -> None:
     addresses = {key: value for key, value in environment(name).items() if key.endswith("_ADDRESS")}
 
     assert addresses == {

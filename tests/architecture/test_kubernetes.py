@@ -170,7 +170,7 @@ def test_every_variable_is_a_setting() -> None:
 
 
 @over("name", LOADED)
-def test_a_service_is_told_the_address_of_each_that_it_calls_and_of_no_other(name: str) -> None:
+def test_a_service_gets_the_address_of_each_that_it_calls_and_of_no_other(name: str) -> None:
     addresses = {key: value for key, value in environment(name).items() if key.endswith("_ADDRESS")}
 
     assert addresses == {
@@ -183,7 +183,7 @@ def test_a_service_is_told_the_address_of_each_that_it_calls_and_of_no_other(nam
 
 
 @over("name", LOADED)
-def test_a_service_can_start_with_what_it_is_told(name: str) -> None:
+def test_a_service_can_start_with_its_variables(name: str) -> None:
     variables = {**literals(), **environment(name)}
 
     refuse_unknown_settings(variables)
@@ -448,7 +448,7 @@ def test_a_pooler_is_before_every_pool_and_what_listens_goes_past_it() -> None:
     assert int(parameters["max_prepared_statements"]) >= int(str(fix_settings.FIELDS["SKEIN_STATEMENT_CACHE_SIZE"]))
 
 
-def test_postgres_is_told_what_it_is_told_elsewhere() -> None:
+def test_postgres_has_the_same_settings_as_elsewhere() -> None:
     text = (DEPLOY / "postgres/postgresql.conf").read_text("utf-8")
     elsewhere = dict(re.findall(r"^(\w+) = '?([^'\n]*)'?$", text, re.MULTILINE))
     (larger,) = documents(FOLDER / "overlays/production/postgres.yaml")

@@ -90,7 +90,7 @@ async def test_json_text_beside_a_struct_is_bounded_in_depth_and_digits(tenant: 
         assert await refusal_of(tenant.memory.CreateMemory(memory_pb2.CreateMemoryRequest(memory=memory))) is INVALID
 
 
-async def test_an_import_of_hostile_lines_is_told_line_by_line_or_refused(tenant: Tenant) -> None:
+async def test_an_import_of_hostile_lines_is_reported_line_by_line_or_refused(tenant: Tenant) -> None:
     lines = [*DEEP[:2], *(f'{{"type":"memory","importance":{number}}}' for number in NUMBERS)]
 
     for line in lines:

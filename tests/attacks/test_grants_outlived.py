@@ -348,7 +348,7 @@ async def test_invitations_of_a_grant_are_over_with_it(cluster: Cluster, tenant:
     assert not listed.invitations
 
 
-async def test_webhooks_of_a_grant_are_told_nothing_after_it(cluster: Cluster, tenant: Tenant, app: App) -> None:
+async def test_webhooks_of_a_grant_get_nothing_after_it(cluster: Cluster, tenant: Tenant, app: App) -> None:
     grant = await Grant.of(cluster, tenant, app)
     own = await create_webhook(tenant)
     webhooks = {

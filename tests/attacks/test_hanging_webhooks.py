@@ -141,7 +141,7 @@ async def let_pause_pass(tenant: MemoryServer) -> None:
         await connection.execute("UPDATE memory.deliveries SET next_time = now() WHERE state = 'pending'")
 
 
-async def test_others_are_told_while_every_webhook_of_other_tenants_hangs(memory_server: MemoryServer) -> None:
+async def test_webhooks_are_delivered_while_every_webhook_of_other_tenants_hangs(memory_server: MemoryServer) -> None:
     async with (
         listening(hangs=True) as one,
         listening(hangs=True) as another,

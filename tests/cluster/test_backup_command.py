@@ -145,7 +145,7 @@ def flip_record(path: Path) -> None:
     path.write_bytes(gzip.compress(bytes(content), 1))
 
 
-def test_a_whole_backup_is_said_to_be_whole(made: BackupFolders) -> None:
+def test_a_whole_backup_is_reported_as_whole(made: BackupFolders) -> None:
     backups = made.folder.backups()
 
     results = [made.run("verify", backup.backup_id) for backup in backups]
@@ -195,7 +195,7 @@ def test_a_segment_that_is_missing_is_named_and_ends_the_range(folders: BackupFo
 
 
 @pytest.mark.parametrize("damage", [cut, flip_record])
-def test_a_segment_that_cannot_be_read_is_told(folders: BackupFolders, damage: Callable[[Path], None]) -> None:
+def test_an_unreadable_segment_is_reported(folders: BackupFolders, damage: Callable[[Path], None]) -> None:
     damage(folders.segment(-5))
 
     result = folders.run("verify", folders.folder.backups()[0].backup_id)
@@ -399,7 +399,7 @@ def test_being_told_to_end_ends_a_command_in_order() -> None:
     assert caught.value.exit_code == ExitCode.INTERRUPTED
 
 
-def test_a_database_that_does_not_answer_is_said_in_one_sentence(folders: BackupFolders) -> None:
+def test_a_database_that_does_not_answer_is_reported_in_one_sentence(folders: BackupFolders) -> None:
     url = f"postgresql://postgres@/skein?host={folders.path}"
 
     result = CliRunner().invoke(skein, ["backup", "create"], env={**test_environment(), "SKEIN_DATABASE_URL": url})

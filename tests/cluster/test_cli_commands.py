@@ -119,7 +119,7 @@ async def test_a_recall_that_finds_nothing_among_what_is_stored_says_no_more_tha
     assert "Two spoons in the pot" in both.out
 
 
-async def test_a_key_that_may_only_recall_is_told_nothing_of_what_is_stored(environment: dict[str, str]) -> None:
+async def test_a_key_that_may_only_recall_learns_nothing_of_stored_rows(environment: dict[str, str]) -> None:
     made = await skein("keys", "create", "asker", "--permission", "recall.read", "--json", environment=environment)
 
     result = await skein("recall", "tea", environment={**environment, "SKEIN_API_KEY": made.json["api_key"]})
@@ -161,7 +161,7 @@ async def test_remember_reads_stdin(environment: dict[str, str]) -> None:
     assert "no text in UTF-8" in bytes_only.err
 
 
-async def test_a_context_is_printed_as_it_is_and_what_it_took_is_said_beside_it(environment: dict[str, str]) -> None:
+async def test_a_context_is_printed_as_it_is_and_its_cost_on_stderr(environment: dict[str, str]) -> None:
     await skein(
         "memories", "add", "The spare key hangs behind the [bold] clock", "--type", "fact", environment=environment
     )

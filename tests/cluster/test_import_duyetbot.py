@@ -37,7 +37,7 @@ async def messages(tenant: Tenant, session_id: str) -> list[session_pb2.Message]
     return list((await tenant.sessions.ListMessages(request)).messages)
 
 
-async def test_everything_of_duyetbot_comes_over_and_what_changed_is_told(
+async def test_everything_of_duyetbot_is_imported_and_changes_are_reported(
     cluster: Cluster, tenant: Tenant, tmp_path: Path
 ) -> None:
     source = duyetbot(tmp_path / "duyetbot.sqlite")

@@ -350,7 +350,7 @@ async def test_an_unknown_or_unreadable_database_is_refused_in_one_sentence(
     assert "sesame" not in refusal
 
 
-async def test_a_connection_that_ends_meanwhile_is_said_in_one_sentence(
+async def test_a_connection_that_ends_meanwhile_is_reported_in_one_sentence(
     source: tuple[str, asyncpg.Connection[asyncpg.Record]],
 ) -> None:
     opened = FORMATS["orchestrator-pg"].open(source[0])

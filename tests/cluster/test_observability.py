@@ -360,7 +360,7 @@ async def test_every_log_line_is_json_with_a_time_and_a_level(traced: TracedClus
             assert {"event", "level", "timestamp"} <= json.loads(line).keys()
 
 
-async def test_neither_spans_nor_logs_hold_what_was_said_or_a_key(traced: TracedCluster) -> None:
+async def test_spans_and_logs_hold_neither_content_nor_keys(traced: TracedCluster) -> None:
     await trace_of_a_recall(traced)
     with refused(grpc.StatusCode.UNAUTHENTICATED, "CREDENTIAL_INVALID"):
         await traced.tenant.gateway.Recall(

@@ -89,7 +89,7 @@ async def test_the_suite_finds_nothing_wrong_with_our_handler() -> None:
     assert sum(passed for passed, _ in actual_outcomes.values()) >= 44
 
 
-async def test_nor_with_requests_that_stand_by_themselves() -> None:
+async def test_the_suite_finds_nothing_wrong_with_independent_requests() -> None:
     async with serve_conformance() as url:
         actual_outcomes = await outcomes(RELEASED, url, "--suite", "all")
 
@@ -97,7 +97,7 @@ async def test_nor_with_requests_that_stand_by_themselves() -> None:
     assert sum(passed for passed, _ in actual_outcomes.values()) >= 28
 
 
-async def test_nor_in_the_version_without_handshakes() -> None:
+async def test_the_suite_finds_nothing_wrong_in_the_version_without_handshakes() -> None:
     async with serve_conformance(json_response=False) as url:
         actual_outcomes = await outcomes(NEXT, url, "--requirements", "2026-07-28")
 
@@ -127,7 +127,7 @@ async def with_credential(address: str, credential: str) -> AsyncIterator[str]:
             yield f"http://{here}/mcp"
 
 
-async def test_nor_with_skeins_own_tools(cluster: Cluster, tenant: Tenant) -> None:
+async def test_the_suite_finds_nothing_wrong_with_skeins_own_tools(cluster: Cluster, tenant: Tenant) -> None:
     results: dict[str, tuple[int, int]] = {}
     async with with_credential(cluster.addresses["http"], tenant.api_key) as url:
         for scenario in OF_ANY_SERVER:
@@ -137,7 +137,9 @@ async def test_nor_with_skeins_own_tools(cluster: Cluster, tenant: Tenant) -> No
     assert sum(passed for passed, _ in results.values()) >= len(OF_ANY_SERVER)
 
 
-async def test_nor_with_skeins_own_tools_without_handshakes(cluster: Cluster, tenant: Tenant) -> None:
+async def test_the_suite_finds_nothing_wrong_with_skeins_own_tools_without_handshakes(
+    cluster: Cluster, tenant: Tenant
+) -> None:
     results: dict[str, tuple[int, int]] = {}
     async with with_credential(cluster.addresses["http"], tenant.api_key) as url:
         for scenario in OF_ANY_SERVER_2026:

@@ -148,7 +148,7 @@ async def leave(fleet: Fleet, number: int, load: Load) -> set[int]:
     return codes
 
 
-def test_a_commit_that_is_not_here_is_said_with_how_to_get_it() -> None:
+def test_a_missing_commit_is_reported_with_how_to_get_it() -> None:
     with pytest.raises(pytest.fail.Exception, match="git fetch --unshallow"):
         source_of("0" * 40)
 

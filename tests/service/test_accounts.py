@@ -76,7 +76,7 @@ async def test_closed_sign_up_refuses_new_accounts(database: TestDatabase) -> No
             await auth_server.anonymous.SignUp(pb.SignUpRequest(email=new_email(), password=PASSWORD))
 
 
-async def test_where_only_invited_people_sign_up_one_needs_an_invitation(database: TestDatabase) -> None:
+async def test_invited_sign_up_needs_an_invitation(database: TestDatabase) -> None:
     async with run_auth_server(database, SKEIN_SIGN_UP="invited") as auth_server:
         with refused(grpc.StatusCode.PERMISSION_DENIED, "SIGN_UP_CLOSED"):
             await auth_server.anonymous.SignUp(pb.SignUpRequest(email=new_email(), password=PASSWORD))

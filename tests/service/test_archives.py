@@ -247,7 +247,7 @@ async def test_purges_at_the_same_time_from_one_archive_all_reach_it(deployment:
     assert deployment.files == []
 
 
-async def test_a_purge_from_cold_storage_leaves_no_answer_and_is_told_in_the_log(deployment: Deployment) -> None:
+async def test_a_purge_from_cold_storage_leaves_no_answer_and_is_in_the_change_log(deployment: Deployment) -> None:
     async with deployment.memory() as memory, deployment.history() as history:
         gone = await old(memory, "a word that must go", external_id="x-9")
         await history.ArchiveMemories(going())
@@ -277,7 +277,7 @@ def purge(*, dry_run: bool = False, **selection: Any) -> memory_pb2.PurgeMemorie
     return memory_pb2.PurgeMemoriesRequest(selection=memory_pb2.MemorySelection(**selection), dry_run=dry_run)
 
 
-async def test_a_damaged_file_is_said_to_be_damaged_and_the_archive_stays(deployment: Deployment) -> None:
+async def test_a_damaged_file_is_reported_and_the_archive_stays(deployment: Deployment) -> None:
     async with deployment.memory() as memory, deployment.history() as history:
         await old(memory, "soon damaged")
         created = await history.ArchiveMemories(going())

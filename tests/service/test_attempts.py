@@ -211,7 +211,7 @@ async def test_an_ipv6_customer_is_one_address(
     assert await succeeds(attempts, ("sign_in", subject_at_network("b@example.org", one))) == "right"
 
 
-async def test_names_of_refused_clients_are_told_apart_by_letter_case(attempts: AttemptLimiter) -> None:
+async def test_names_of_refused_clients_differ_by_letter_case(attempts: AttemptLimiter) -> None:
     for _ in range(MOST):
         await attempts.charge("refused_client", "App")
 

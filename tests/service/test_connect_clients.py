@@ -57,7 +57,7 @@ async def test_buf_stores_and_reads(origin: str, tenant: Tenant) -> None:
     assert result["memory"]["content"] == "Grüße"
 
 
-async def test_buf_is_told_what_grpc_would_be_told(origin: str, tenant: Tenant) -> None:
+async def test_buf_gets_the_same_errors_as_grpc(origin: str, tenant: Tenant) -> None:
     request = memory_pb2.GetMemoryRequest(memory_id="nobody")
     bearer = f"authorization: Bearer {tenant.api_key}"
 
@@ -69,7 +69,7 @@ async def test_buf_is_told_what_grpc_would_be_told(origin: str, tenant: Tenant) 
     assert (stranger["code"], stranger["details"][0]["debug"]["reason"]) == ("unauthenticated", "CREDENTIAL_MISSING")
 
 
-async def test_buf_is_told_that_a_stream_is_grpcs_alone(origin: str, tenant: Tenant) -> None:
+async def test_buf_learns_that_a_stream_needs_grpc(origin: str, tenant: Tenant) -> None:
     _, refused = await buf(origin, WATCH.strip("/"), {}, f"authorization: Bearer {tenant.api_key}")
 
     assert refused["code"] == "unimplemented"

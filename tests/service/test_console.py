@@ -39,7 +39,7 @@ async def seeded(tenant: Tenant) -> SeededData:
     return await furnished(tenant)
 
 
-async def test_a_browser_is_asked_to_sign_in_and_software_is_told_what_this_is(web: BrowserSession) -> None:
+async def test_a_browser_is_asked_to_sign_in_and_software_gets_a_description(web: BrowserSession) -> None:
     page = await web.client.get("/")
     text = await web.client.get("/", headers={"accept": "*/*"})
     listed = await web.client.get("/", headers={"accept": "application/json"})
@@ -74,7 +74,7 @@ async def test_a_person_signs_in_and_sees_the_only_tenant(web: BrowserSession, p
     assert "owner" in page.text
 
 
-async def test_a_wrong_password_is_told_and_keeps_the_address(web: BrowserSession, person: Person) -> None:
+async def test_a_wrong_password_is_shown_and_keeps_the_address(web: BrowserSession, person: Person) -> None:
     answer = await web.submit(await web.client.get("/"), "sign_in", email=person.email, password="not this one")
 
     assert answer.status_code == 403
@@ -281,7 +281,7 @@ async def test_another_tenants_ids_are_not_found(web: BrowserSession, tenant: Te
 
 
 @pytest.mark.parametrize("page", ["memory", "graph", "session"])
-async def test_an_id_that_is_none_is_told_in_words(web: BrowserSession, tenant: Tenant, page: str) -> None:
+async def test_an_invalid_id_is_explained_in_words(web: BrowserSession, tenant: Tenant, page: str) -> None:
     await web.show_key(tenant.api_key)
 
     for memory_id in ("", "nonsense", "x" * 300, str(uuid.uuid4()), "'; DROP TABLE", "<b>"):
@@ -315,7 +315,7 @@ async def test_hostile_content_is_shown_as_what_it_is(web: BrowserSession, tenan
     assert "<bdi>" in pages[1].text
 
 
-async def test_a_question_that_cannot_be_asked_is_told_beside_the_form(web: BrowserSession, tenant: Tenant) -> None:
+async def test_an_invalid_query_is_explained_beside_the_form(web: BrowserSession, tenant: Tenant) -> None:
     await web.show_key(tenant.api_key)
 
     for page, asked in (

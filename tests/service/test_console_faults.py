@@ -147,7 +147,7 @@ async def test_search_names_the_arm_that_is_missing(cluster: Cluster, tenant: Te
     assert "Not everything was searched: memories did not answer" in page.text
 
 
-async def test_a_fault_of_ours_is_told_without_its_text(
+async def test_an_internal_error_is_shown_without_its_text(
     cluster: Cluster, tenant: Tenant, capfd: pytest.CaptureFixture[str]
 ) -> None:
     async def breaks(_request: Any, _call: Call) -> Any:

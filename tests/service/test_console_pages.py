@@ -53,7 +53,7 @@ async def test_the_overview_counts_and_says_what_is_new(web: BrowserSession, see
     assert page.text.count("serving") == 8
 
 
-async def test_an_empty_tenant_is_told_how_to_begin(web: BrowserSession) -> None:
+async def test_an_empty_tenant_shows_how_to_begin(web: BrowserSession) -> None:
     page = await web.page()
 
     assert "Nothing is remembered yet" in page.text

@@ -54,7 +54,7 @@ async def test_an_alias_stands_for_its_canonical_memory(tenant: Tenant) -> None:
     assert itself == pb.GetCanonicalResponse(canonical_memory_id=b)
 
 
-async def test_aliases_of_aliases_stand_for_the_last_one_in_whatever_order_they_are_said(tenant: Tenant) -> None:
+async def test_aliases_of_aliases_stand_for_the_last_one_in_whatever_order_they_are_made(tenant: Tenant) -> None:
     *_, d = await entities(tenant, "abcd")
 
     await resolve(tenant, "a", "b")

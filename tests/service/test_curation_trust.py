@@ -93,7 +93,7 @@ async def test_a_stale_revision_of_trust_is_refused(tenant: Tenant) -> None:
         await trust(tenant, "a", trust=0.3, revision=1)
 
 
-async def test_trust_that_was_deleted_counts_on_when_it_is_said_again(tenant: Tenant) -> None:
+async def test_deleted_trust_counts_its_revisions_on_when_it_is_set_again(tenant: Tenant) -> None:
     await trust(tenant, "a", trust=0.1)
     request = pb.DeleteSourceTrustRequest(source=" A ", request_id="r")
 

@@ -192,7 +192,7 @@ async def test_a_purge_that_names_more_than_a_person_leaves_blocks(tenant: Tenan
     assert await blocks(tenant) == ["of ann"]
 
 
-async def test_a_purge_of_blocks_is_told_in_the_log(tenant: Tenant, connection: Connection) -> None:
+async def test_a_purge_of_blocks_is_in_the_change_log(tenant: Tenant, connection: Connection) -> None:
     await block(tenant, "of ann", "x", subject_id="ann")
 
     receipt = (await tenant.memory.PurgeMemories(of_subject("ann"))).receipt

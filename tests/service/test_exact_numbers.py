@@ -245,7 +245,7 @@ async def test_a_number_beyond_a_double_in_a_condition_is_a_word_like_any_other(
     assert not response.memories
 
 
-async def test_a_repeated_request_is_told_apart_by_digits_that_no_double_has(tenant: Tenant) -> None:
+async def test_requests_differ_by_digits_that_no_double_has(tenant: Tenant) -> None:
     def request(text: str) -> pb.CreateMemoryRequest:
         return pb.CreateMemoryRequest(request_id=name, memory=pb.Memory(content="x", data_json=text))
 

@@ -249,7 +249,7 @@ async def test_a_search_that_is_away_leaves_the_conversation(cluster: Cluster, t
     assert response.text == "## Conversation kitchen\n\n- [1] user: Hello"
 
 
-async def test_when_everything_is_away_so_is_the_context(cluster: Cluster, tenant: Tenant) -> None:
+async def test_a_context_fails_when_every_service_is_away(cluster: Cluster, tenant: Tenant) -> None:
     async with gateway_before(cluster, tenant, {"Recall": away, "GetRecentWindow": away}) as gateway:
         with refused(grpc.StatusCode.UNAVAILABLE, "DATABASE_UNAVAILABLE"):
             await gateway.gateway.BuildContext(HERE)

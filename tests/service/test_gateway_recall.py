@@ -318,7 +318,7 @@ async def test_an_arm_without_vectors_says_so(cluster: Cluster, tenant: Tenant) 
     assert not response.incomplete
 
 
-async def test_by_keyword_an_arm_whose_hits_have_no_vector_is_ok(cluster: Cluster, tenant: Tenant) -> None:
+async def test_an_arm_whose_hits_have_no_vector_is_ok_by_keyword(cluster: Cluster, tenant: Tenant) -> None:
     recall_response = recall_pb2.RecallResponse(hits=[hit("a", 0.5)], dense_path="none", formula="keyword-9")
 
     async with gateway_before(cluster, tenant, {"Recall": saying(recall_response)}) as gateway:
@@ -375,7 +375,7 @@ async def test_the_callers_own_mistake_fails_the_call_and_ends_the_other_arm(clu
         await asyncio.wait_for(ended.acquire(), 30)
 
 
-async def test_when_every_arm_fails_the_call_fails_with_the_first_ones_fault(cluster: Cluster, tenant: Tenant) -> None:
+async def test_a_recall_whose_arms_all_fail_ends_with_the_first_error(cluster: Cluster, tenant: Tenant) -> None:
     script = {"Recall": refusing(errors.DatabaseUnavailable()), "ListAgentBlocks": never, "GetSubject": never}
 
     async with gateway_before(cluster, tenant, script, SKEIN_GATEWAY_RECALL_ARM_SECONDS="0.1") as gateway:
@@ -387,7 +387,7 @@ async def test_when_every_arm_fails_the_call_fails_with_the_first_ones_fault(clu
             raise fault
 
 
-async def test_when_every_arm_is_late_the_call_is_late(cluster: Cluster, tenant: Tenant) -> None:
+async def test_a_recall_whose_arms_are_all_late_is_late(cluster: Cluster, tenant: Tenant) -> None:
     async with gateway_before(cluster, tenant, {"Recall": never}, SKEIN_GATEWAY_RECALL_ARM_SECONDS="0.1") as gateway:
         with refused(grpc.StatusCode.DEADLINE_EXCEEDED, "DEADLINE_EXCEEDED"):
             await gateway.gateway.Recall(pb.RecallRequest(query="tea"))

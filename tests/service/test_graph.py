@@ -89,7 +89,7 @@ async def test_all_links_among_the_memories_met_are_there(tenant: Tenant) -> Non
     assert {link.label for link in result.links} == {"", "why"}
 
 
-async def test_a_walk_follows_the_links_that_it_is_told_to(tenant: Tenant) -> None:
+async def test_a_traversal_follows_the_links_of_its_filter(tenant: Tenant) -> None:
     await memories(tenant, *"abcd")
     await links(tenant, "a>b", relation="causes", weight=0.9)
     await links(tenant, "c>a", relation="supports", weight=0.5)

@@ -401,7 +401,7 @@ async def test_an_unconfigured_provider_is_not_found(auth_server: AuthServer, is
 
 
 @pytest.mark.parametrize("sign_up", ["invited", "closed"])
-async def test_where_sign_up_is_not_open_an_identity_makes_no_account(
+async def test_an_identity_makes_no_account_unless_sign_up_is_open(
     database: TestDatabase, issuer: Issuer, sign_up: str
 ) -> None:
     async with settings(database, issuer, SKEIN_SIGN_UP=sign_up) as auth_server:

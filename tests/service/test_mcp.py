@@ -424,7 +424,7 @@ async def test_a_call_refused_before_its_rpc_is_paid_for(
     assert answers[-1].json()["error"]["data"]["skein/error"]["reason"] == "RATE_LIMITED"
 
 
-async def test_nothing_that_is_said_gets_into_the_log(cluster: Cluster, tenant: Tenant, log: io.StringIO) -> None:
+async def test_contents_do_not_get_into_the_log(cluster: Cluster, tenant: Tenant, log: io.StringIO) -> None:
     async with (
         gateway_before(cluster, tenant, {}) as gateway,
         Mcp.of(gateway.host.addresses["http"], tenant.api_key) as mcp,
@@ -463,7 +463,7 @@ async def test_hanging_up_cancels_the_work(cluster: Cluster, tenant: Tenant) -> 
         await asyncio.wait_for(ended.wait(), 30)
 
 
-async def test_a_service_that_is_down_is_told_to_the_model(cluster: Cluster, tenant: Tenant) -> None:
+async def test_an_unavailable_service_is_reported_to_the_model(cluster: Cluster, tenant: Tenant) -> None:
     async def down(_request: Any, _call: Call) -> Any:
         raise AssertionError
 

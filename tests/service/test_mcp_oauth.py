@@ -163,7 +163,7 @@ async def test_a_client_that_needs_more_asks_its_person_for_more(web: Web, perso
     assert set(parse_qs(urlsplit(sent[0]).query)["scope"][0].split()) >= {"memory.read", "memory.write"}
 
 
-async def test_too_little_scope_is_told_by_http(web: Web, person: Person, tenant: Tenant) -> None:
+async def test_an_insufficient_scope_is_an_http_error(web: Web, person: Person, tenant: Tenant) -> None:
     result = await token_of(web, person, tenant, "memory.read", web.origin + "/mcp")
 
     async with Mcp.of(urlsplit(web.origin).netloc, result["access_token"]) as mcp:
@@ -191,7 +191,9 @@ async def test_a_token_is_good_for_what_it_was_made_for(web: Web, person: Person
     assert (here, there) == ([401, 200], [200, 401])
 
 
-async def test_an_expired_token_is_told_to_be_one(cluster: Cluster, web: Web, person: Person, tenant: Tenant) -> None:
+async def test_an_expired_token_is_reported_as_expired(
+    cluster: Cluster, web: Web, person: Person, tenant: Tenant
+) -> None:
     token = (await token_of(web, person, tenant, "memory.read", web.origin + "/mcp"))["access_token"]
     expired = _signed(token, await _signing_key(cluster), exp=int(time.time()) - 60, jti=str(uuid.uuid4()))
 

@@ -171,7 +171,7 @@ async def test_neighbours_of_a_memory_come_with_their_words(mcp: Mcp) -> None:
         ("forget", {"tags": ["nowhere"]}, "No memory matches."),
     ],
 )
-async def test_nothing_is_said_to_be_done_where_nothing_is(
+async def test_a_tool_does_not_claim_work_that_was_not_done(
     mcp: Mcp, name: str, arguments: dict[str, Any], message: str
 ) -> None:
     result = await mcp.ask("tools/call", {"name": name, "arguments": arguments})
@@ -339,7 +339,7 @@ async def test_a_context_is_one_text_with_citations(mcp: Mcp) -> None:
         ("get_memory", {"memory_id": {"$ne": ""}}, "memory_id does not match the schema"),
     ],
 )
-async def test_wrong_arguments_are_told_to_the_model_in_its_own_words(
+async def test_wrong_arguments_are_reported_to_the_model_by_their_names(
     mcp: Mcp, name: str, arguments: dict[str, Any], word: str
 ) -> None:
     body = json.dumps(

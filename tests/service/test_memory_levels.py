@@ -173,7 +173,7 @@ async def limit_memories(cluster: Cluster, tenant: Tenant, most: int) -> None:
     await acting.tenancy.UpdateQuota(request)
 
 
-async def test_when_a_plan_is_full_importance_decides_what_is_kept(cluster: Cluster, tenant: Tenant) -> None:
+async def test_importance_decides_which_memories_a_full_plan_keeps(cluster: Cluster, tenant: Tenant) -> None:
     await limit_memories(cluster, tenant, 3)
     await capped(tenant, 10, 10, 10, 10)
     for content, importance in (("a", 0.3), ("b", 0.6), ("c", 0.9)):

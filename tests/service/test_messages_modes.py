@@ -197,7 +197,7 @@ async def test_a_hybrid_search_weighs_words_and_meaning(tenant: Tenant) -> None:
     assert not (await ask(tenant, "pet", mode=HYBRID)).meaning_unavailable
 
 
-async def test_by_meaning_a_search_stays_in_its_session_its_times_and_its_tenant(
+async def test_a_search_by_meaning_stays_in_its_session_its_times_and_its_tenant(
     tenant: Tenant, other_tenant: Tenant
 ) -> None:
     await append(tenant, "the cat sleeps", session_id="one", time=datetime(2016, 6, 1, tzinfo=UTC))
@@ -225,7 +225,7 @@ async def test_meaning_is_recall_s_to_allow(cluster: Cluster, tenant: Tenant) ->
 
 
 @pytest.mark.parametrize("mode", [pb.SEARCH_MODE_WORDS, LITERAL, HYBRID])
-async def test_each_message_is_told_once_when_hits_are_neighbours(tenant: Tenant, mode: pb.SearchMode) -> None:
+async def test_each_message_is_returned_once_when_hits_are_neighbours(tenant: Tenant, mode: pb.SearchMode) -> None:
     await append(tenant, "zero", "one", "the kettle", "the red kettle", "four", "five", "kettle again", "seven")
 
     response = await ask(tenant, "kettle", mode=mode, context_size=2, limit=3)
@@ -243,7 +243,7 @@ async def test_each_message_is_told_once_when_hits_are_neighbours(tenant: Tenant
         assert all(abs(sequence - hit.message.sequence) <= 2 for sequence in around)
 
 
-async def test_a_neighbour_of_two_hits_is_told_with_the_better_one(tenant: Tenant) -> None:
+async def test_a_neighbour_of_two_hits_is_returned_with_the_better_one(tenant: Tenant) -> None:
     await append(tenant, "a kettle", "between", "kettle, kettle")
 
     better, worse = (await ask(tenant, "kettle", context_size=1)).hits

@@ -24,7 +24,7 @@ async def listed(stub: rpc.RecallServiceAsyncStub, model: str = WORDS) -> pb.Emb
     return next(one for one in response.embedding_models if one.model == model)
 
 
-async def test_where_an_endpoint_is_is_shown_to_operators_only(deployment: Deployment) -> None:
+async def test_an_endpoint_s_url_is_shown_to_operators_only(deployment: Deployment) -> None:
     await deployment.register(remote_model="w-64", batch_size=8, timeout_seconds=3.5, window_characters=900)
 
     whole, shown = await listed(deployment.operator), await listed(deployment.tenant.stub)

@@ -68,7 +68,7 @@ async def test_a_person_may_grant_less_than_is_asked(app: App, account: Account,
     assert answer(nothing)["error"] == "access_denied"
 
 
-async def test_a_no_is_told_to_the_application(app: App, account: Account, tenant: Tenant) -> None:
+async def test_a_denial_is_reported_to_the_application(app: App, account: Account, tenant: Tenant) -> None:
     handle = (await app.oauth.CreateAuthorization(app.asks())).prompt.handle
 
     parameters = answer(await app.approve(account, tenant, handle=handle, approved=False))
@@ -129,7 +129,7 @@ async def test_an_untrusted_request_is_never_redirected(app: App, wrong: dict[st
         ({"prompt": "none"}, "interaction_required"),
     ],
 )
-async def test_any_other_fault_is_told_to_the_application(app: App, wrong: dict[str, Any], error: str) -> None:
+async def test_any_other_error_is_reported_to_the_application(app: App, wrong: dict[str, Any], error: str) -> None:
     created = await app.oauth.CreateAuthorization(app.asks(**wrong))
 
     parameters = answer(created.redirect_url)
@@ -316,7 +316,7 @@ async def test_the_scope_email_tells_the_address_and_whether_it_is_verified(
     assert (known.email, known.email_verified) == (account.email, verified)
 
 
-async def test_without_the_scope_email_no_address_is_told(app: App, account: Account) -> None:
+async def test_userinfo_has_no_address_without_the_scope_email(app: App, account: Account) -> None:
     tokens = await app.tokens(account, None, "openid profile")
 
     claims = await claims_of(app, tokens.id_token)

@@ -344,7 +344,7 @@ async def test_a_client_that_shows_two_secrets_is_refused(web: Web) -> None:
     assert (answer.status_code, answer.json()["error"]) == (400, "invalid_request")
 
 
-async def test_an_unknown_client_is_told_how_to_say_who_it_is(web: Web) -> None:
+async def test_an_unknown_client_is_told_how_to_authenticate(web: Web) -> None:
     answer = await web.post(
         "/token",
         {"grant_type": "refresh_token", "refresh_token": "x"},

@@ -237,7 +237,7 @@ def _posted(address: str, key: str) -> tuple[int, str, Any]:
         connection.close()
 
 
-async def test_the_client_comes_back_when_it_is_told_to_and_is_served(cluster: Cluster, tenant: Tenant) -> None:
+async def test_the_client_retries_at_the_given_time_and_is_served(cluster: Cluster, tenant: Tenant) -> None:
     async with holding(cluster, tenant, TIGHT) as (gateway, handler):
         before = shed("queue_full")
         calls = await filled(gateway, handler)

@@ -382,7 +382,7 @@ class BlockedAnswers:
         return {"status": code}
 
 
-async def test_an_answer_that_cannot_be_sent_is_a_fault_that_is_told() -> None:
+async def test_an_answer_that_cannot_be_sent_is_an_error_reply() -> None:
     config = PortConfig(number=1, host="127.0.0.1", port=0, networks=())
     context = zmq.asyncio.Context()
     try:

@@ -109,7 +109,7 @@ async def test_the_status_of_the_system_has_numbers_and_no_issues(client: Client
 
 
 @pytest.mark.parametrize("action", ["apply_decay", "consolidate_memory", "archive_memory"])
-async def test_the_scheduler_is_told_of_a_memory_that_is_not_there(client: Client, action: str) -> None:
+async def test_the_scheduler_gets_an_error_for_a_missing_memory(client: Client, action: str) -> None:
     answer = await client.send(action=action, data={"memory_id": "mem-none"})
 
     assert answer == {"status": "error", "message": "There is no memory of this id"}

@@ -195,7 +195,7 @@ async def test_a_relationship_is_a_link_and_the_reverse(assistant: Assistant, te
     assert [memory["relationship_type"] for memory in only["memories"]] == ["causes"]
 
 
-async def test_a_relationship_that_is_added_again_is_as_strong_as_is_said_last(assistant: Assistant) -> None:
+async def test_a_relationship_that_is_added_again_has_its_last_strength(assistant: Assistant) -> None:
     one, two = await add(assistant, "one"), await add(assistant, "two")
     for strength in (0.9, 0.2):
         await done(

@@ -109,7 +109,7 @@ def test_ports_answer_before_their_clients_give_up() -> None:
 
 
 @pytest.mark.parametrize("port", MAIN_PORTS)
-async def test_services_that_are_down_are_said_to_be_by_every_action(port: int) -> None:
+async def test_every_action_reports_services_that_are_down(port: int) -> None:
     payload = {"memory_id": "m", "session_id": "s", "content": "a", "query": "a"}
     messages = [json.dumps({"action": action, "payload": payload, **payload}).encode() for action in ACTIONS]
 

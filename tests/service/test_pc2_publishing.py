@@ -424,7 +424,7 @@ def test_a_role_that_a_port_does_not_have_is_refused(number: int, roles: str) ->
         is_reply_only({f"SKEIN_PC2_{number}": "x"}, number)
 
 
-async def test_port_5598_is_the_jarvis_agents_when_it_is_told_so(cluster: Cluster, tenant: Tenant) -> None:
+async def test_port_5598_is_the_jarvis_agents_when_configured_so(cluster: Cluster, tenant: Tenant) -> None:
     environment = {"SKEIN_PC2_API_KEY": tenant.api_key, "SKEIN_PC2_5598": "jarvis"}
     async with assistant_of(environment, patient=True, gateway=cluster.endpoint) as assistant:
         added = await assistant.ask(

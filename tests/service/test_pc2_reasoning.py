@@ -240,7 +240,7 @@ async def test_a_decision_needs_both_fields(assistant: Assistant) -> None:
     assert await act(assistant, "record_decision", decision="d") == refusal(MISSING)
 
 
-async def test_a_session_that_has_ended_is_told_and_takes_nothing(assistant: Assistant, tenant: Tenant) -> None:
+async def test_an_ended_session_is_reported_and_takes_nothing(assistant: Assistant, tenant: Tenant) -> None:
     await act(assistant, "add_interaction", **INTERACTION)
     await tenant.sessions.EndSession(session_pb2.EndSessionRequest(session_id="s1"))
 
@@ -254,7 +254,7 @@ async def test_a_session_that_has_ended_is_told_and_takes_nothing(assistant: Ass
     assert (hidden["status"], "hidden" in hidden["reason"]) == ("error", True)
 
 
-async def test_a_session_in_cold_storage_is_told(assistant: Assistant, tenant: Tenant) -> None:
+async def test_a_session_in_cold_storage_is_reported(assistant: Assistant, tenant: Tenant) -> None:
     await act(assistant, "add_interaction", **INTERACTION)
     await tenant.sessions.HideSession(session_pb2.HideSessionRequest(session_id="s1"))
     await tenant.sessions.ArchiveSession(archives_pb2.ArchiveSessionRequest(session_id="s1"))
@@ -263,7 +263,7 @@ async def test_a_session_in_cold_storage_is_told(assistant: Assistant, tenant: T
     assert (await act(assistant, "get_all_memories"))["status"] == "success"
 
 
-async def test_a_message_sent_again_with_its_request_id_is_said_once(assistant: Assistant, tenant: Tenant) -> None:
+async def test_a_message_sent_again_with_its_request_id_is_stored_once(assistant: Assistant, tenant: Tenant) -> None:
     for _ in range(2):
         assert (await act(assistant, "add_interaction", **INTERACTION, request_id="r1"))["status"] == "ok"
 
@@ -437,7 +437,7 @@ async def test_a_dual_writer_names_sessions_by_its_own_uuids(assistant: Assistan
         assert [message.content for message in await list_messages(tenant, session_id)] == contents
 
 
-async def test_a_deleted_session_is_told_to_be_so(assistant: Assistant, tenant: Tenant) -> None:
+async def test_a_deleted_session_is_reported_as_deleted(assistant: Assistant, tenant: Tenant) -> None:
     await act(assistant, "add_interaction", **INTERACTION)
     await tenant.sessions.DeleteSession(session_pb2.DeleteSessionRequest(session_id="s1"))
 

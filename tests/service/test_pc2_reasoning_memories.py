@@ -111,7 +111,7 @@ async def test_a_memory_sent_again_with_its_request_id_is_stored_once(assistant:
     assert len(await memories(tenant)) == 2
 
 
-async def test_all_memories_are_told_newest_first_with_what_was_said_lately(
+async def test_all_memories_are_returned_newest_first_with_recent_messages(
     assistant: Assistant, tenant: Tenant
 ) -> None:
     added = await act(assistant, "add_memory", content="the boiler is new", type="fact", session_id="s1")

@@ -261,7 +261,7 @@ async def test_items_read_on_the_way_are_shown_only_where_they_pass_a_condition(
     assert list(none.emptied_by) == ["where"]
 
 
-async def test_kinds_are_told_apart(vector_tenant: VectorTenant) -> None:
+async def test_kinds_are_searched_separately(vector_tenant: VectorTenant) -> None:
     (question,) = vectors(1, seed=7)
     messages = [
         session_pb2.Message(role=session_pb2.MESSAGE_ROLE_USER, content=f"Number {number} was said.")

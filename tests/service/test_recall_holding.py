@@ -353,7 +353,7 @@ async def test_a_vector_is_never_changed(database: TestDatabase) -> None:
     assert may == [False]
 
 
-async def test_another_server_is_told_apart(database: TestDatabase) -> None:
+async def test_another_server_is_detected(database: TestDatabase) -> None:
     async with run_cache_process(database) as process:
         tenant_id = await process.tenant(40)
         await process.ask_twice(tenant_id)

@@ -26,7 +26,7 @@ async def vector_of(recall_tenant: RecallTenant, text: str) -> list[float]:
     return list(response.embeddings[0].values)
 
 
-async def test_by_keyword_nothing_is_found_where_no_item_contains_a_word(recall_tenant: RecallTenant) -> None:
+async def test_a_keyword_search_finds_nothing_when_no_item_contains_a_word(recall_tenant: RecallTenant) -> None:
     await recall_tenant.remember("My car broke down on the motorway.")
     await recall_tenant.remember("The vehicle is at the garage until Friday.")
 
@@ -75,13 +75,13 @@ async def test_by_keyword_the_score_of_an_item_is_that_of_its_own_words_whatever
     assert scores[amid] == pytest.approx(scores[alone])
 
 
-async def test_by_keyword_an_item_without_a_vector_is_found(recall_tenant: RecallTenant) -> None:
+async def test_an_item_without_a_vector_is_found_by_keyword(recall_tenant: RecallTenant) -> None:
     await recall_tenant.remember("We took the automobile.", index=False)
 
     assert await recall_tenant.contents("automobiles", mode=KEYWORD) == ["We took the automobile."]
 
 
-async def test_by_keyword_no_model_is_called(recall_server: RecallServer, recall_tenant: RecallTenant) -> None:
+async def test_a_keyword_search_calls_no_model(recall_server: RecallServer, recall_tenant: RecallTenant) -> None:
     await recall_tenant.remember("We took the automobile.")
 
     async with serving(recall_server.url, recall_server.key, SKEIN_RECALL_EMBED_TIMEOUT_SECONDS="0") as late:
@@ -91,7 +91,7 @@ async def test_by_keyword_no_model_is_called(recall_server: RecallServer, recall
     assert (response.dense_unavailable, response.dense_path, response.model) == (False, "none", "")
 
 
-async def test_by_keyword_a_query_of_stop_words_finds_nothing(recall_tenant: RecallTenant) -> None:
+async def test_a_keyword_query_of_stop_words_finds_nothing(recall_tenant: RecallTenant) -> None:
     await recall_tenant.remember("It is what it is.")
 
     response = await recall_tenant.recall("what is it", mode=KEYWORD)
@@ -153,7 +153,7 @@ async def test_by_keyword_a_filter_restricts_and_is_named_when_it_leaves_nothing
     assert (list(unrelated.hits), list(unrelated.emptied_by)) == ([], [])
 
 
-async def test_by_meaning_a_paraphrase_is_found_and_scored_by_its_cosine_alone(recall_tenant: RecallTenant) -> None:
+async def test_a_paraphrase_is_found_by_meaning_and_scored_by_its_cosine_alone(recall_tenant: RecallTenant) -> None:
     await recall_tenant.say("The boiler was serviced on Monday.")
     await recall_tenant.say("My car broke down on the motorway.")
     await recall_tenant.say("Fine.")
@@ -169,13 +169,13 @@ async def test_by_meaning_a_paraphrase_is_found_and_scored_by_its_cosine_alone(r
     assert (response.formula, response.model) == (f"semantic-{VERSION}", "all-minilm-l6-v2")
 
 
-async def test_by_meaning_a_word_without_a_vector_finds_nothing(recall_tenant: RecallTenant) -> None:
+async def test_a_word_without_a_vector_finds_nothing_by_meaning(recall_tenant: RecallTenant) -> None:
     await recall_tenant.remember("We took the automobile.", index=False)
 
     assert await recall_tenant.contents("automobile", mode=SEMANTIC) == []
 
 
-async def test_by_meaning_the_least_similarity_holds(recall_tenant: RecallTenant) -> None:
+async def test_the_least_similarity_holds_by_meaning(recall_tenant: RecallTenant) -> None:
     await recall_tenant.remember("My car broke down on the motorway.")
     await recall_tenant.remember("Gravel arrived.")
 
@@ -185,7 +185,7 @@ async def test_by_meaning_the_least_similarity_holds(recall_tenant: RecallTenant
     assert await recall_tenant.contents("automobile trouble on the road", mode=SEMANTIC, min_similarity=0.99) == []
 
 
-async def test_by_meaning_a_vector_is_enough_and_serves_instead_of_the_text(recall_tenant: RecallTenant) -> None:
+async def test_a_vector_is_enough_by_meaning_and_replaces_the_text(recall_tenant: RecallTenant) -> None:
     await recall_tenant.remember("The cat caught a mouse.")
     await recall_tenant.remember("Gravel arrived.")
     vector = await vector_of(recall_tenant, "feline hunting")
@@ -197,7 +197,7 @@ async def test_by_meaning_a_vector_is_enough_and_serves_instead_of_the_text(reca
     assert [hit.score for hit in beside_a_text.hits] == [hit.score for hit in by_vector.hits]
 
 
-async def test_by_meaning_a_search_without_the_model_fails_instead_of_finding_nothing(
+async def test_a_search_by_meaning_without_the_model_fails_instead_of_finding_nothing(
     recall_server: RecallServer, recall_tenant: RecallTenant
 ) -> None:
     await recall_tenant.remember("We took the automobile.")
@@ -266,7 +266,9 @@ async def test_weights_and_fusion_belong_to_the_hybrid_mode(
 
 
 @pytest.mark.parametrize("field", [{"min_similarity": 0.5}, {"embedding": [1.0] * 384}], ids=["similarity", "vector"])
-async def test_by_keyword_what_needs_a_vector_is_refused(recall_tenant: RecallTenant, field: dict[str, Any]) -> None:
+async def test_a_keyword_search_refuses_options_that_need_a_vector(
+    recall_tenant: RecallTenant, field: dict[str, Any]
+) -> None:
     with refused(grpc.StatusCode.INVALID_ARGUMENT, "INVALID_FIELD"):
         await recall_tenant.recall("automobile", mode=KEYWORD, **field)
 

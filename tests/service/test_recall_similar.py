@@ -25,7 +25,7 @@ def contents(response: pb.FindSimilarResponse) -> list[str]:
     return [hit.memory.content or hit.message.content for hit in response.hits]
 
 
-async def test_by_meaning_the_nearest_come_first_and_never_the_item_itself(recall_tenant: RecallTenant) -> None:
+async def test_the_nearest_items_come_first_by_meaning_and_never_the_item_itself(recall_tenant: RecallTenant) -> None:
     cat = await recall_tenant.remember("The cat caught a mouse.")
     await recall_tenant.remember("Gravel arrived on Monday.")
     await recall_tenant.say("Our kitten hunts rodents.")
@@ -50,7 +50,7 @@ async def test_the_text_as_a_query_finds_by_meaning_what_its_item_finds(recall_t
     assert [hit.score for hit in by_item.hits] == pytest.approx([hit.score for hit in by_text.hits[1:]], abs=0.01)
 
 
-async def test_by_keyword_only_what_shares_a_word_is_found(recall_tenant: RecallTenant) -> None:
+async def test_similar_items_by_keyword_share_a_word(recall_tenant: RecallTenant) -> None:
     cat = await recall_tenant.remember("The cat caught a mouse.")
     await recall_tenant.remember("Our kitten hunts rodents.")
     shared = await recall_tenant.say("Two mouse traps are in the cellar.")

@@ -32,7 +32,7 @@ async def deployment(database: TestDatabase, tmp_path: Path) -> AsyncIterator[De
         yield result
 
 
-async def test_an_archived_session_is_told_of_and_comes_back_as_it_was(deployment: Deployment) -> None:
+async def test_an_archived_session_is_listed_and_comes_back_as_it_was(deployment: Deployment) -> None:
     async with deployment.sessions() as sessions:
         before = await sessions.hide(title="t")
         await sessions.archive()
@@ -223,7 +223,7 @@ async def test_archiving_and_unarchiving_at_once_ends_in_one_of_both(deployment:
             assert await sessions.listed() == before
 
 
-async def test_a_damaged_file_is_said_to_be_damaged_and_nothing_is_lost(deployment: Deployment) -> None:
+async def test_a_damaged_file_is_reported_and_nothing_is_lost(deployment: Deployment) -> None:
     async with deployment.sessions() as sessions:
         before = await sessions.hide(subject_id="bob")
         await sessions.archive()

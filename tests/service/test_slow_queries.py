@@ -83,7 +83,7 @@ async def test_it_is_one_line_that_leads_to_the_call_and_its_trace_and_holds_no_
     assert counted("slow_read") == before + 1
 
 
-async def test_one_that_the_server_ended_is_told_as_well(untouched: TestDatabase, log: StringIO) -> None:
+async def test_a_query_that_the_server_ended_is_logged_as_well(untouched: TestDatabase, log: StringIO) -> None:
     loop = asyncio.get_running_loop()
     # On a slow machine the time may be over before the statement is sent: then it is sent again.
     async with opened(untouched, 0.01) as pool, asyncio.timeout(30):
@@ -98,7 +98,9 @@ async def test_one_that_the_server_ended_is_told_as_well(untouched: TestDatabase
 
 
 @pytest.mark.parametrize("slow_seconds", [0.0, 3600.0], ids=["switched off", "below the limit"])
-async def test_none_is_told_that_need_not_be(untouched: TestDatabase, log: StringIO, slow_seconds: float) -> None:
+async def test_queries_below_the_threshold_are_not_logged(
+    untouched: TestDatabase, log: StringIO, slow_seconds: float
+) -> None:
     async with opened(untouched, slow_seconds) as pool, pool.global_transaction() as tx:
         await tx.rows(SLOW, said=SECRET)
 

@@ -118,7 +118,7 @@ async def deployment(memory_server: MemoryServer, receiver: Receiver) -> AsyncIt
         yield Deployment(memory_server, receiver)
 
 
-async def test_a_webhook_is_told_once_of_what_it_waits_for(deployment: Deployment, receiver: Receiver) -> None:
+async def test_a_webhook_gets_each_chosen_event_once(deployment: Deployment, receiver: Receiver) -> None:
     created = await deployment.create_webhook(event_types=["memory_created"])
     memory_id = await deployment.remember()
 
@@ -440,7 +440,7 @@ async def test_another_key_signs_from_then_on(deployment: Deployment, receiver: 
     )
 
 
-async def test_a_deleted_webhook_is_told_nothing_more(deployment: Deployment, receiver: Receiver) -> None:
+async def test_a_deleted_webhook_gets_nothing_more(deployment: Deployment, receiver: Receiver) -> None:
     created = await deployment.create_webhook(event_types=["memory_created"])
     await deployment.remember()
     async with deployment.history() as history:

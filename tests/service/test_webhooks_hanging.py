@@ -47,7 +47,7 @@ async def receiving(says: bytes | bytearray, bodies: list[bytes]) -> AsyncIterat
         server.close()
 
 
-async def test_others_are_told_while_receivers_hang(
+async def test_deliveries_go_on_while_other_receivers_hang(
     memory_server: MemoryServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sender, "TIMEOUT_SECONDS", 5.0)

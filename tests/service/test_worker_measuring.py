@@ -170,7 +170,7 @@ async def test_a_hidden_measurement_is_shown_as_unknown_and_logged_once(
     assert log.getvalue().count('"measurement": "transactions"') == 1
 
 
-async def test_jobs_are_counted_by_kind_and_status_and_the_oldest_that_is_due_is_told(
+async def test_jobs_are_counted_by_kind_and_status_and_the_oldest_due_one_is_measured(
     measured_database: MeasuredDatabase,
 ) -> None:
     await measured_database.superuser.execute(
@@ -219,7 +219,7 @@ async def receiving(measured_database: MeasuredDatabase, slot: str, folder: Path
         await process.wait()
 
 
-async def test_a_replica_is_told_by_its_slot_and_one_that_is_away_falls_behind(
+async def test_a_replica_is_known_by_its_slot_and_an_absent_one_falls_behind(
     measured_database: MeasuredDatabase, tmp_path: Path
 ) -> None:
     slot = {"replica": "elsewhere"}

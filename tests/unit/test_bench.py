@@ -37,7 +37,7 @@ def test_figures_are_given_per_call_and_per_second() -> None:
     assert measured_figures.server_cpu_per_thousand == pytest.approx(5.0)
 
 
-def test_it_is_told_how_many_calls_ended_in_each_whole_second() -> None:
+def test_calls_are_counted_by_the_second_in_which_they_ended() -> None:
     assert whole_seconds([0.1, 0.9, 1.0, 3.5, 4.2], 4.3) == (2, 1, 0, 1)
     assert whole_seconds([0.1], 0.2) == ()
 
@@ -78,7 +78,7 @@ def test_sentences_repeat_with_their_seed_and_never_within_it() -> None:
     assert other.statement() not in sentences
 
 
-async def test_as_many_calls_are_made_as_were_asked_for() -> None:
+async def test_the_requested_number_of_calls_is_made() -> None:
     numbers: list[int] = []
 
     async def call(number: int) -> None:

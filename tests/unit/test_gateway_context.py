@@ -63,7 +63,7 @@ def test_a_context_is_grouped_by_kind_and_each_group_is_in_order_of_time() -> No
     assert context.omitted_count == 0
 
 
-def test_as_plain_text_and_newest_first() -> None:
+def test_a_context_can_be_plain_text_and_newest_first() -> None:
     context = packed(
         memory("a", "Older."),
         memory("b", "Newer.", at=AT + timedelta(days=1)),

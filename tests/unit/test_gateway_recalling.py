@@ -129,7 +129,7 @@ def test_an_arm_of_whose_hits_none_has_a_vector_yet_answered_by_words_alone() ->
     ]
 
 
-def test_where_nothing_was_compared_with_no_hit_lacks_a_vector() -> None:
+def test_no_hit_lacks_a_vector_without_a_comparison() -> None:
     result = indexed(hit("a", 0.5), dense_path="none")
 
     assert [(outcome.state, outcome.unembedded_count) for outcome in result.outcomes] == [(pb.ARM_STATE_OK, 0)] * 2
@@ -190,7 +190,7 @@ def test_a_missing_arm_is_an_error_when_the_caller_wants_all_of_them(
     assert raised.value.metadata == {"arms": arms}
 
 
-def test_when_nothing_answers_the_first_fault_is_the_calls() -> None:
+def test_a_recall_without_any_answer_ends_with_the_first_error() -> None:
     with pytest.raises(RpcError) as raised:
         enforce_partial_policy(
             [failed(pb.ARM_MEMORIES, LATE), failed(pb.ARM_BLOCKS, UNAVAILABLE), ArmOutcome.skipped(pb.ARM_PROFILE)],

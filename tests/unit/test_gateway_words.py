@@ -66,7 +66,7 @@ def test_a_text_that_says_every_word_once_has_the_share_of_one_mention() -> None
 
 
 @given(TEXT, TEXT)
-def test_a_share_lies_between_0_and_1_and_grows_with_what_is_said(query: str, text: str) -> None:
+def test_a_share_lies_between_0_and_1_and_grows_with_the_common_words(query: str, text: str) -> None:
     terms = terms_of(query)
     value, more = (
         term_coverage(terms, counts_of(text, terms)),
@@ -116,7 +116,7 @@ def test_a_sentence_that_is_too_long_is_cut_between_words() -> None:
     assert "Anna drinks tea" in excerpt("word " * 100 + "Anna drinks tea " + "word " * 100, 84, terms_of("tea"))
 
 
-def test_where_there_is_hardly_room_nothing_is_shown() -> None:
+def test_a_tiny_budget_shows_nothing() -> None:
     assert excerpt("word " * 100, 79, frozenset()) == ""
     assert excerpt("word " * 100, -5, frozenset()) == ""
 

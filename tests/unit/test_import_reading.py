@@ -130,7 +130,7 @@ def test_slugs_tell_realms_of_one_name_apart_and_keep_those_that_they_have() -> 
         ("postgresql://somebody:hushhush@127.0.0.1:1/x?sslmode=hushhush", "has a part that Postgres does not know"),
     ],
 )
-def test_a_wrong_url_is_said_without_its_password(url: str, words: str) -> None:
+def test_a_wrong_url_is_reported_without_its_password(url: str, words: str) -> None:
     with pytest.raises(SourceInvalid) as caught, open_source(url):
         pass
 

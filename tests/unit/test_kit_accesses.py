@@ -104,7 +104,7 @@ def test_without_a_key_a_search_leaves_only_the_length_of_its_words() -> None:
     assert parameters_of(access)["query"] == {"length": len(SECRET)}
 
 
-def test_requests_with_words_that_are_looked_for_are_told_from_others() -> None:
+def test_requests_with_a_query_are_recognized() -> None:
     kinds = recall_pb2.RecallRequest, session_pb2.SearchMessagesRequest, pb.GetMemoryRequest, pb.CreateMemoryRequest
 
     assert [has_query_field(kind.DESCRIPTOR) for kind in kinds] == [True, True, False, False]

@@ -130,7 +130,7 @@ def test_every_public_rpc_has_a_tool_or_a_reason_to_have_none() -> None:
 
 
 @over("tool", TOOLS.values(), name=lambda tool: tool.name)
-def test_a_tool_is_told_in_full(tool: Tool) -> None:
+def test_a_tool_is_described_in_full(tool: Tool) -> None:
     definition = tool.definition
 
     jsonschema.Draft202012Validator.check_schema(definition.input_schema)

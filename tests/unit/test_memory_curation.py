@@ -105,7 +105,7 @@ def test_the_most_important_is_kept_then_the_surest_then_the_oldest() -> None:
     assert curation.choose_kept([memory(2), memory(1)]).memory_id == UUID(int=1)
 
 
-def test_a_merge_joins_what_is_said_and_repeats_nothing() -> None:
+def test_a_merge_joins_contents_and_repeats_nothing() -> None:
     first = memory(1, content="tea at five", tags=["a"], confidence=0.2, importance=0.9)
     second = memory(2, content="tea", title="Tea", tags=["b"], confidence=0.8)
     third = memory(3, content="no sugar", tags=["a", "c"])

@@ -166,7 +166,7 @@ def test_a_redirect_may_be_left_out_when_there_is_one() -> None:
     assert client(redirect_uris=[BACK, LOOPBACK]).redirect("") is None
 
 
-def test_where_a_redirect_leads_is_told_to_people_and_to_browsers() -> None:
+def test_the_target_of_a_redirect_is_shown_to_people_and_browsers() -> None:
     assert clients.redirect_place(BACK) == ("app.example", "https://app.example")
     assert clients.redirect_place("http://127.0.0.1:9/x") == ("127.0.0.1:9", "http://127.0.0.1:9")
     assert clients.redirect_place("com.example.app:/x") == ("com.example.app:", "com.example.app:")

@@ -63,7 +63,7 @@ async def test_no_call_takes_more_than_it_may(service: Service) -> None:
     assert service.calls == [[1], [2, 3, 4], [5, 6, 7], [8]]
 
 
-async def test_one_at_fault_is_told_alone_and_the_others_are_done(service: Service) -> None:
+async def test_an_error_reaches_its_item_alone_and_the_others_are_done(service: Service) -> None:
     results = await done(service, [1, 2, 3, -4, 5])
 
     assert [result for result in results if isinstance(result, int)] == [2, 4, 6, 10]

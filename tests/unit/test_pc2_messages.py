@@ -24,7 +24,7 @@ from skein_pc2.protocol.frames import MAX_MESSAGE_BYTES, MAX_VALUES, Frames, Mal
         ([b"id"], (b"id",), ()),
     ],
 )
-def test_the_way_back_and_the_message_are_told_apart(
+def test_the_route_and_the_message_are_separated(
     frames: list[bytes], route: tuple[bytes, ...], body: tuple[bytes, ...]
 ) -> None:
     result = Frames.of(frames)

@@ -53,7 +53,7 @@ async def test_a_shed_call_is_repeated() -> None:
     assert (answer, method.calls) == ("done", 3)
 
 
-async def test_it_is_told_in_time_that_there_is_still_no_room() -> None:
+async def test_an_overload_is_reported_in_time() -> None:
     method = Method(refusal(errors.Overloaded()))
 
     with pytest.raises(aio.AioRpcError) as raised:
@@ -78,7 +78,7 @@ async def test_a_pause_leaves_time_for_another_try() -> None:
 
 
 @pytest.mark.parametrize("refused", [errors.RateLimited(), errors.DatabaseUnavailable()], ids=lambda one: one.reason)
-async def test_another_refusal_is_told_at_once(refused: errors.RpcError) -> None:
+async def test_another_error_is_raised_at_once(refused: errors.RpcError) -> None:
     method = Method(refusal(refused))
 
     with pytest.raises(aio.AioRpcError):

@@ -61,7 +61,7 @@ def test_times_are_epoch_floats() -> None:
 
 
 @given(st.dictionaries(names, json_values, max_size=5), st.floats(0, 1))
-def test_whatever_the_decay_manager_changes_is_told_so(more: dict[str, Any], freshness: float) -> None:
+def test_every_change_of_the_decay_manager_is_sent(more: dict[str, Any], freshness: float) -> None:
     memory = stored({"content": "text"})
     message = session_pb2.Message(message_id="m1", session_id="s", content="said")
     message.create_time.FromDatetime(AT)

@@ -218,7 +218,7 @@ def test_a_filter_that_makes_no_sense_is_a_validation_error(filters: dict[str, A
         (refusals.InternalError(), "internal_error"),
     ],
 )
-def test_a_refusal_is_said_in_the_protocols_codes(refusal: refusals.RpcError, code: str) -> None:
+def test_an_error_has_the_protocols_codes(refusal: refusals.RpcError, code: str) -> None:
     status = refusal.status()
     error = aio.AioRpcError(
         refusal.code, aio.Metadata(), aio.Metadata(*status_metadata(status)), details=status.message

@@ -88,7 +88,7 @@ def test_a_port_of_another_host_is_not_checked(host: str, port: int) -> None:
         assert int(ports["SKEIN_HTTP_PORT"]) in ({port} if port else PORTS)
 
 
-def test_two_settings_with_one_port_are_told() -> None:
+def test_two_settings_with_one_port_are_refused() -> None:
     with (
         pytest.raises(SettingInvalid, match=r"^SKEIN_HTTP_PORT and SKEIN_PC2_PORT_5570 are both port 20000\.$"),
         reserved_ports({"SKEIN_HTTP_PORT": (HOST, 20_000), "SKEIN_PC2_PORT_5570": ("127.0.0.2", 20_000)}),
@@ -97,7 +97,7 @@ def test_two_settings_with_one_port_are_told() -> None:
 
 
 @pytest.mark.parametrize("port", [65_536, -1])
-def test_a_port_that_is_none_is_told(port: int) -> None:
+def test_an_invalid_port_is_refused(port: int) -> None:
     with (
         pytest.raises(SettingInvalid, match=rf"^SKEIN_ADMIN_PORT should be a port from 0 to 65535, not {port}\.$"),
         reserved_ports({"SKEIN_ADMIN_PORT worker": (HOST, port)}),

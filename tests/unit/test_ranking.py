@@ -250,7 +250,7 @@ def test_a_weight_of_0_switches_a_signal_off() -> None:
     assert parts(best[0]).keys() == {"lexical"}
 
 
-def test_where_every_signal_there_is_is_switched_off_all_count_the_same() -> None:
+def test_all_signals_count_the_same_when_every_one_is_switched_off() -> None:
     nothing = Weights(**{field.name: 0.0 for field in fields(Weights)})
 
     (best,) = rank([candidate(1, 0.5, 1.0)], dense=True, max_bm25=BOUND, limit=1, weights=nothing)

@@ -271,7 +271,7 @@ def test_calls_wait_longer_for_a_burst_than_in_a_standing_line() -> None:
     assert later.wait_until - later.arrived == pytest.approx(WAIT)
 
 
-def test_when_there_is_no_room_the_longest_line_gives_way() -> None:
+def test_a_full_queue_drops_calls_of_the_longest_line() -> None:
     server = turns(waiting=10)
     server.enqueue("running", at=0.0)
     noisy = [server.enqueue("noisy", at=0.0) for _ in range(10)]
