@@ -227,7 +227,7 @@ async def _say(tenant: Tenant, session_id: str, *texts: str, **of_session: Any) 
 async def _mistakes(cluster: Cluster, home: Tenant, closed: Tenant, connection: asyncpg.Connection[Any]) -> None:
     """Do what is to be undone: one caller forgets everything, one statement has no WHERE."""
     everything = memory_pb2.MemorySelection(filter=memory_pb2.MemoryFilter(types=["note", "knowledge_vault"]))
-    await home.memory.ForgetMemories(memory_pb2.ForgetMemoriesRequest(selection=everything))
+    await home.memory.DeleteMemories(memory_pb2.DeleteMemoriesRequest(selection=everything))
     await connection.execute("DELETE FROM session.messages WHERE content = ANY ($1::text[])", list(SAID))
     await cluster.operator.tenancy.DeleteTenant(tenancy_pb2.DeleteTenantRequest(tenant_id=str(closed.tenant_id)))
 

@@ -77,9 +77,9 @@ class Load:
 
     async def further(self, calls: int) -> None:
         """Wait until every caller has been answered so many times more, errors included."""
-        targets = [count + calls for count in self.counts]
+        wanted = [count + calls for count in self.counts]
         async with asyncio.timeout(200):
-            while any(count < least for count, least in zip(self.counts, targets, strict=True)):
+            while any(count < least for count, least in zip(self.counts, wanted, strict=True)):
                 await asyncio.sleep(0.005)
 
     async def _calling(self, caller: int) -> None:
@@ -126,7 +126,7 @@ class Load:
         await self._written("AppendMessages", request)
 
     async def _get(self, caller: int, _key: str) -> None:
-        """Read the caller's newest write: acknowledged rows are there, whichever process answers."""
+        """Read the newest that this caller wrote: what was acknowledged is there, whoever answers."""
         own = f"{self.name}-{caller}-"
         newest = next((w for w in reversed(self.acknowledged) if w.request.request_id.startswith(own)), None)
         if newest is not None and newest.memory_ids:
@@ -155,29 +155,29 @@ class Load:
 
     async def differing(self, *, newest: int = 12) -> list[str]:
         """Repeat each caller's newest writes; return those that are answered otherwise than the first time."""
-        results: list[str] = []
+        found: list[str] = []
         for caller in range(self.callers):
             own = [w for w in self.acknowledged if w.request.request_id.startswith(f"{self.name}-{caller}-")]
-            results += [w.request.request_id for w in own[-newest:] if _effect(await self.do(w)) != _effect(w.answer)]
-        return results
+            found += [w.request.request_id for w in own[-newest:] if _effect(await self.do(w)) != _effect(w.answer)]
+        return found
 
     async def transcripts(self) -> tuple[list[list[str]], list[list[str]]]:
         """Return what the callers' sessions hold, and what they were told, in order."""
-        stored, expected = [], []
+        held, told = [], []
         for caller in range(self.callers):
             name = self.session(caller)
-            stored.append([message.content async for message in self.client.list_messages(name)])
+            held.append([message.content async for message in self.client.list_messages(name)])
             ours = [write for write in self.acknowledged if getattr(write.request, "session_id", "") == name]
-            expected.append([message.content for write in ours for message in write.request.messages])
-        return stored, expected
+            told.append([message.content for write in ours for message in write.request.messages])
+        return held, told
 
     async def _absent(self, memory_ids: list[str]) -> list[str]:
-        results: list[str] = []
+        found: list[str] = []
         for start in range(0, len(memory_ids), _AT_ONCE):
             part = memory_ids[start : start + _AT_ONCE]
             answer = await self.client.memories.BatchGetMemories(memory_pb2.BatchGetMemoriesRequest(memory_ids=part))
-            results += answer.not_found
-        return results
+            found += answer.not_found_ids
+        return found
 
 
 def _memories(key: str, count: int) -> list[memory_pb2.Memory]:

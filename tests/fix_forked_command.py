@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 _FDS = 3
-_MOST_BYTES = 1 << 20
+_MAX_MESSAGE_BYTES = 1 << 20
 _servers: dict[int, socket.socket] = {}
 
 
@@ -110,7 +110,7 @@ def serve(requests: socket.socket) -> None:
     gc.freeze()
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     while True:
-        message, ancillary, _, _ = requests.recvmsg(_MOST_BYTES, socket.CMSG_LEN(4 * (_FDS + 1)))
+        message, ancillary, _, _ = requests.recvmsg(_MAX_MESSAGE_BYTES, socket.CMSG_LEN(4 * (_FDS + 1)))
         if not message:
             return
         fds = array.array("i")

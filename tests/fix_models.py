@@ -77,11 +77,11 @@ class Deployment:
     async def backlog(self) -> int:
         return (await self.tenant.index.IndexBacklog(pb.IndexBacklogRequest())).indexed_count
 
-    async def use(self, model: str, **values: Any) -> pb.SetActiveModelResponse:
-        return await self.operator.SetActiveModel(pb.SetActiveModelRequest(model=model, **values))
+    async def use(self, model: str, **values: Any) -> pb.ActivateEmbeddingModelResponse:
+        return await self.operator.ActivateEmbeddingModel(pb.ActivateEmbeddingModelRequest(model=model, **values))
 
     async def drop(self, model: str) -> None:
-        await self.operator.DropModel(pb.DropModelRequest(model=model))
+        await self.operator.DeleteEmbeddingModel(pb.DeleteEmbeddingModelRequest(model=model))
 
     async def change(self, model: str = WORDS, **values: Any) -> str:
         """Register a model, make its vectors of everything, and put it in force; return the reindex."""

@@ -1,4 +1,4 @@
-"""An end of the wire as the voice assistants have it, and a pc2 of the test's own to speak to."""
+"""Clients of pc2's ports as the voice assistants have them, and a pc2 for one test."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ from skein_pc2.service import SERVICE
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
 
-# Deployed agents wait for three and five seconds; a machine that runs tests may stand still for one of them.
+# Deployed agents wait for three and five seconds; a machine that runs tests may be slower.
 CLIENT_MILLISECONDS = 30_000
-# What a port then gives the services that it asks.
-PATIENT_SECONDS = 25.0
+# The deadline of replies that ports then have.
+LONG_REPLY_SECONDS = 25.0
 ORCHESTRATOR_PORTS = (5570, 5576)
 MAIN_PORTS = (5570, 5576, 5596, 5574, 7140)
 HEALTH_PORTS = (5617, 5597, 5599, 5575, 7141, 8140)
-# What a message to the orchestrator's ports belongs to that names no other.
+# The session of messages to the orchestrator's ports without a session_id.
 SESSION = "session-kitchen"
 
 
 class OpenPorts(Mapping[int, str]):
-    """The ports that are open now, which may be more later: "127.0.0.1:41234" by the protocol's port."""
+    """The addresses of the open ports, such as "127.0.0.1:41234", by the protocol's port. More may open later."""
 
     def __init__(self, addresses: Mapping[str, str]) -> None:
         self._addresses = addresses
@@ -51,7 +51,7 @@ class OpenPorts(Mapping[int, str]):
 
 @dataclass(frozen=True)
 class Assistant:
-    """A voice assistant's end of the wire."""
+    """A client of pc2's ports, as the voice assistants have it."""
 
     context: zmq.asyncio.Context
     # "127.0.0.1:41234" by the protocol's port.
@@ -69,32 +69,32 @@ class Assistant:
         finally:
             peer.close()
 
-    async def say(self, port: int, body: bytes) -> Any:
-        """Send one frame over REQ and return the answer."""
+    async def send(self, port: int, body: bytes) -> Any:
+        """Send one frame over REQ and return the reply."""
         async with self.socket(zmq.REQ, port) as peer:
             await peer.send(body)
             return json.loads(await peer.recv())
 
-    async def ask(self, action: str, *, port: int = 5570, **envelope: Any) -> Any:
-        """Send an orchestrator's request and return its whole answer; as its client does, in a session."""
+    async def request(self, action: str, *, port: int = 5570, **envelope: Any) -> Any:
+        """Send an orchestrator's request, in a session as its client does; return the whole reply."""
         message: dict[str, Any] = {"action": action, **envelope}
         if port in ORCHESTRATOR_PORTS:
             if action != "create_session":
                 message.setdefault("session_id", SESSION)
             if action == "create":
                 message["payload"] = {"memory_type": "conversation", **message.get("payload", {})}
-        return await self.say(port, json.dumps(message).encode())
+        return await self.send(port, json.dumps(message).encode())
 
     async def create(self, text: str, **payload: Any) -> str:
         """Store a memory and return its id."""
-        answer = await self.ask("create", payload={"content": {"text": text}, **payload})
-        assert answer["status"] == "success", answer
-        return str(answer["data"]["memory_id"])
+        reply = await self.request("create", payload={"content": {"text": text}, **payload})
+        assert reply["status"] == "success", reply
+        return str(reply["data"]["memory_id"])
 
 
 @dataclass(frozen=True)
-class OwnAssistant(Assistant):
-    """An assistant with a pc2 of its own."""
+class DedicatedAssistant(Assistant):
+    """An assistant with its own pc2."""
 
     environment: dict[str, str]
     running: RunningServices
@@ -103,38 +103,38 @@ class OwnAssistant(Assistant):
 @asynccontextmanager
 async def assistant_of(
     environment: Mapping[str, str], *, patient: bool = False, **addresses: str
-) -> AsyncIterator[OwnAssistant]:
-    """Run a pc2 of the test's own in front of a gateway; a patient one where the gateway answers."""
+) -> AsyncIterator[DedicatedAssistant]:
+    """Run a pc2 for one test in front of a gateway; `patient` gives its replies a long deadline."""
     values = {**test_environment(), **environment}
     host = registry.host_of(ProcessSettings.read(values), values)
     host.addresses.update(addresses)
     context = zmq.asyncio.Context()
     try:
         async with AsyncExitStack() as stack:
-            # They are read at the start: others of the same process keep theirs.
+            # The constants are read at the start: other pc2 services of the process keep theirs.
             with pytest.MonkeyPatch.context() as patched:
-                for name in ("ANSWER_SECONDS", "PATIENT_SECONDS") if patient else ():
-                    patched.setattr(service, name, PATIENT_SECONDS)
+                for name in ("REPLY_SECONDS", "LONG_REPLY_SECONDS") if patient else ():
+                    patched.setattr(service, name, LONG_REPLY_SECONDS)
                 pc2 = await stack.enter_async_context(run_services([SERVICE], host))
-            yield OwnAssistant(context, OpenPorts(host.addresses), values, pc2)
+            yield DedicatedAssistant(context, OpenPorts(host.addresses), values, pc2)
     finally:
         context.term()
 
 
 @pytest.fixture
 async def assistant(cluster: Cluster, tenant: Tenant) -> AsyncIterator[Assistant]:
-    """Run a pc2 that acts as the test's own tenant."""
-    async with assistant_of({"SKEIN_PC2_API_KEY": tenant.api_key}, patient=True, gateway=cluster.endpoint) as assistant:
-        yield assistant
+    """Run a pc2 that acts as the test's tenant."""
+    async with assistant_of({"SKEIN_PC2_API_KEY": tenant.api_key}, patient=True, gateway=cluster.endpoint) as result:
+        yield result
 
 
-def refusal(text: str, *, status: str = "error") -> dict[str, str]:
-    """Return how port 5596 refuses: under each name that one of its clients reads."""
+def error_reply(text: str, *, status: str = "error") -> dict[str, str]:
+    """Return an error of port 5596, which has each name that one of its clients reads."""
     return {"status": status, "reason": text, "message": text, "error": text}
 
 
 def assert_healthy(document: Mapping[str, Any], *, status: str = "ok") -> None:
-    """Hold a health document against the protocol's; port 5574 has "success", but for a ping."""
+    """Assert that a health document is complete; port 5574 has the status "success", except for a ping."""
     assert (document["status"], document["ready"], document["initialized"]) == (status, True, True)
     assert document["message"].endswith("is healthy")
     assert document["timestamp"].endswith("Z")

@@ -1,4 +1,4 @@
-"""What a fuzzer of the assistants' ports sends, and how an answer to it must be."""
+"""Messages of a fuzzer of the assistants' ports, and checks of the replies."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ CORPUS = Path(__file__).parent / "attacks" / "corpus_pc2"
 # A valid request of every action and command, as the tests of the ports send them; "{memory_id}" is one that exists.
 REQUESTS: dict[str, list[dict[str, Any]]] = json.loads((CORPUS / "requests.json").read_text("utf-8"))
 # Ports that share the dialect of another.
-SAME = {5576: 5570, 7240: 7140}
+SAME_DIALECT = {5576: 5570, 7240: 7140}
 CODES = {value for name, value in vars(errors).items() if name.isupper() and isinstance(value, str)}
-# What no text of an answer says: a defect, and what is inside.
+# Texts that no reply may contain: signs of a defect, and internal names.
 INTERNAL = re.compile(
     r"Skein failed|Traceback|asyncpg|grpc\.|site-packages|File \"|skein_\w+\.|object at 0x|psycopg|SELECT .* FROM"
 )
@@ -78,12 +78,12 @@ _VALUES = st.one_of(
     st.sampled_from((100, 5000, 25_000)).map(lambda count: [0] * count),
     st.dictionaries(st.sampled_from(TEXTS) | st.text(max_size=4), _SCALARS, max_size=4),
 )
-# The frames before the one that says something: an empty one, none, or those of proxies.
+# The frames before the body: an empty one, none, or those of proxies.
 _ROUTES = st.sampled_from(((b"",), (b"",), (b"",), (), (b"p", b""), (b"\0" * 300, b"q", b"")))
 
 
 @dataclass(frozen=True, slots=True)
-class SentMessage:
+class FuzzedMessage:
     """One message of the fuzzer."""
 
     port: int
@@ -96,28 +96,30 @@ class SentMessage:
 
 
 @st.composite
-def changed(draw: st.DrawFn, origin: dict[str, Any], names: list[str]) -> bytes:
+def mutated_body(draw: st.DrawFn, origin: dict[str, Any], names: list[str]) -> bytes:
     """Make a message in which one to four places have other values, as bytes that may be damaged as well."""
     message: Any = json.loads(json.dumps(origin))
     for _ in range(draw(st.sampled_from((1, 1, 2, 3, 4)))):
-        message = draw(_altered(message, names))
+        message = draw(_mutated_value(message, names))
     # Twice: a raw value may be within a text that is not read as JSON.
-    text = _RAW.sub(lambda found: json.loads(f'"{found[1]}"'), json.dumps(message))
+    text = _RAW.sub(lambda result: json.loads(f'"{result[1]}"'), json.dumps(message))
     body = text.encode(draw(st.sampled_from(_ENCODINGS)) if draw(st.integers(0, 9)) == 0 else "utf-8", "replace")
     if draw(st.integers(0, 11)) == 0:
-        place = draw(st.integers(0, len(body)))
+        position = draw(st.integers(0, len(body)))
         body = draw(
-            st.sampled_from((body[:place], body[:place] + b"\xff\0" + body[place:], body + body, body[place:], b""))
+            st.sampled_from(
+                (body[:position], body[:position] + b"\xff\0" + body[position:], body + body, body[position:], b"")
+            )
         )
     return body
 
 
 @st.composite
-def _altered(draw: st.DrawFn, value: Any, names: list[str], depth: int = 0) -> Any:
+def _mutated_value(draw: st.DrawFn, value: Any, names: list[str], depth: int = 0) -> Any:
     """Change one place of a JSON value, at any depth."""
     if isinstance(value, dict | list) and value and (depth == 0 or draw(st.integers(0, 3)) > 0):
         keys = list(value) if isinstance(value, dict) else list(range(len(value)))
-        # The action itself is changed seldom: most messages are to get behind it.
+        # The action itself seldom changes, so that most messages reach a handler.
         key = draw(st.sampled_from([one for one in keys if one not in {"action", "command"}] or keys))
         match draw(st.integers(0, 9)):
             case 0:
@@ -130,7 +132,7 @@ def _altered(draw: st.DrawFn, value: Any, names: list[str], depth: int = 0) -> A
                 return {**value, "action" if "action" in value else "command": draw(_VALUES)} if depth == 0 else value
             case _:
                 copied = value.copy()
-                copied[key] = draw(_altered(value[key], names, depth + 1))
+                copied[key] = draw(_mutated_value(value[key], names, depth + 1))
                 return copied
     return draw(st.one_of(_VALUES, st.sampled_from(names), st.just([value]), st.just({"a": value})))
 
@@ -144,99 +146,101 @@ def _keys_of(value: Any) -> set[str]:
 _NAMES = sorted(_keys_of(list(REQUESTS.values())))
 
 
-def requests_of(port: int, things: dict[str, str]) -> list[dict[str, Any]]:
-    """Return the valid requests of a port, naming what exists."""
-    text = json.dumps(REQUESTS.get(str(SAME.get(port, port)), [{"action": "ping"}]))
-    for name, value in things.items():
+def requests_of(port: int, existing_ids: dict[str, str]) -> list[dict[str, Any]]:
+    """Return the valid requests of a port, with existing ids."""
+    text = json.dumps(REQUESTS.get(str(SAME_DIALECT.get(port, port)), [{"action": "ping"}]))
+    for name, value in existing_ids.items():
         text = text.replace(f"{{{name}}}", value)
-    payload: list[dict[str, Any]] = json.loads(text)
-    return payload
+    result: list[dict[str, Any]] = json.loads(text)
+    return result
 
 
-def messages(port: int, things: dict[str, str], others: list[str], count: int, number: int) -> list[SentMessage]:
+def messages(
+    port: int, existing_ids: dict[str, str], others: list[str], count: int, number: int
+) -> list[FuzzedMessage]:
     """Make so many messages for each valid request of a port: the same ones for the same `number`, but for the ids."""
-    results = []
-    for place, origin in enumerate(requests_of(port, things)):
-        names = [*things.values(), *others]
+    result = []
+    for position, origin in enumerate(requests_of(port, existing_ids)):
+        names = [*existing_ids.values(), *others]
 
         @st.composite
-        def sent(draw: st.DrawFn, origin: dict[str, Any] = origin, names: list[str] = names) -> SentMessage:
-            body, route = draw(changed(origin, names)), draw(_ROUTES)
+        def draw_message(draw: st.DrawFn, origin: dict[str, Any] = origin, names: list[str] = names) -> FuzzedMessage:
+            body, route = draw(mutated_body(origin, names)), draw(_ROUTES)
             match draw(st.integers(0, 19)):
                 case 0:
-                    return SentMessage(port, tuple(draw(st.lists(st.binary(max_size=9), min_size=1, max_size=20))))
+                    return FuzzedMessage(port, tuple(draw(st.lists(st.binary(max_size=9), min_size=1, max_size=20))))
                 case 1:
-                    return SentMessage(port, (*route, body, *[b"x"] * draw(st.integers(1, 30))))
+                    return FuzzedMessage(port, (*route, body, *[b"x"] * draw(st.integers(1, 30))))
                 case _:
-                    return SentMessage(port, (*route, body))
+                    return FuzzedMessage(port, (*route, body))
 
-        results += examples(sent(), count, number + place)
-    return results
+        result += examples(draw_message(), count, number + position)
+    return result
 
 
-def fault(sent: SentMessage, frames: list[bytes], foreign: str) -> str:
-    """Return what is wrong with an answer; "" for nothing. `foreign` is in no answer to this sender."""
+def find_error(message: FuzzedMessage, frames: list[bytes], foreign: str) -> str:
+    """Return the error of a reply; "" for none. `foreign` is a text that no reply to this sender contains."""
     try:
-        answer = json.loads(frames[-1])
+        reply = json.loads(frames[-1])
     except ValueError:
         return f"no JSON: {frames[-1][:200]!r}"
-    text = json.dumps(answer, ensure_ascii=False)
+    text = json.dumps(reply, ensure_ascii=False)
     if foreign in text:
         return "shows what another tenant has"
-    if (items := INTERNAL.search(text)) is not None and items[0].encode() not in sent.frames[-1]:
-        return f"tells of the inside: {items[0]}: {text[:500]}"
-    return _misfit(sent.port, answer)
+    if (result := INTERNAL.search(text)) is not None and result[0].encode() not in message.frames[-1]:
+        return f"tells of the inside: {result[0]}: {text[:500]}"
+    return _format_error(message.port, reply)
 
 
-def _misfit(port: int, answer: Any) -> str:
-    """Return how an answer differs from the form of its port's dialect."""
-    if not isinstance(answer, dict) or not isinstance(answer.get("status"), str):
-        return f"no object with a status: {str(answer)[:200]}"
+def _format_error(port: int, reply: Any) -> str:
+    """Return how a reply differs from the form of its port's dialect; "" for not at all."""
+    if not isinstance(reply, dict) or not isinstance(reply.get("status"), str):
+        return f"no object with a status: {str(reply)[:200]}"
     if port in HEALTH_PORTS:
-        return "" if answer.get("agent") else f"no health document: {str(answer)[:200]}"
-    if answer["status"].lower() != "error":
+        return "" if reply.get("agent") else f"no health document: {str(reply)[:200]}"
+    if reply["status"].lower() != "error":
         return ""
-    if SAME.get(port, port) == 5570:
-        error: Any = answer.get("error")
-        is_right = (
-            isinstance(error, dict) and error.get("code") in CODES and error["message"] and "request_id" in answer
-        )
-        is_right = is_right and error["code"] != errors.INTERNAL_ERROR
+    if SAME_DIALECT.get(port, port) == 5570:
+        error: Any = reply.get("error")
+        is_valid = isinstance(error, dict) and error.get("code") in CODES and error["message"] and "request_id" in reply
+        is_valid = is_valid and error["code"] != errors.INTERNAL_ERROR
     elif port in {5596, 5598}:
-        is_right = bool(answer.get("message")) and answer.get("reason") == answer.get("error") == answer["message"]
+        is_valid = bool(reply.get("message")) and reply.get("reason") == reply.get("error") == reply["message"]
     else:
-        is_right = isinstance(answer.get("message"), str) and bool(answer["message"])
-    return "" if is_right else f"a refusal of another form: {str(answer)[:300]}"
+        is_valid = isinstance(reply.get("message"), str) and bool(reply["message"])
+    return "" if is_valid else f"a refusal of another form: {str(reply)[:300]}"
 
 
-async def faults_of(assistant: Assistant, sent: list[SentMessage], foreign: str, *, peers: int = 8) -> list[str]:
-    """Send messages of one port, several at once, each of which must be answered; return what is wrong."""
-    waiting = sent[::-1]
-    results: list[str] = []
+async def collect_errors(
+    assistant: Assistant, sent_messages: list[FuzzedMessage], foreign: str, *, peers: int = 8
+) -> list[str]:
+    """Send messages to one port, several at once; return the errors of their replies."""
+    queue = sent_messages[::-1]
+    result: list[str] = []
 
-    async def ask_by_turns() -> None:
-        async with assistant.socket(zmq.DEALER, sent[0].port) as peer:
-            while waiting:
-                one = waiting.pop()
+    async def run_peer() -> None:
+        async with assistant.socket(zmq.DEALER, sent_messages[0].port) as peer:
+            while queue:
+                one = queue.pop()
                 await peer.send_multipart(one.frames)
-                if wrong := await _wrong(peer, one, foreign):
-                    results.append(f"{wrong}\n    {one}")
-                    if wrong == "silence":
+                if error_text := await _receive_error(peer, one, foreign):
+                    result.append(f"{error_text}\n    {one}")
+                    if error_text == "silence":
                         return
 
-    await asyncio.gather(*(ask_by_turns() for _ in range(peers)))
-    return results
+    await asyncio.gather(*(run_peer() for _ in range(peers)))
+    return result
 
 
-async def _wrong(peer: zmq.asyncio.Socket, sent: SentMessage, foreign: str) -> str:
+async def _receive_error(peer: zmq.asyncio.Socket, message: FuzzedMessage, foreign: str) -> str:
     try:
         frames = await peer.recv_multipart()
     except zmq.Again:
         return "silence"
-    return fault(sent, frames, foreign)
+    return find_error(message, frames, foreign)
 
 
-async def is_answered(assistant: Assistant, port: int) -> None:
-    """Hold that an honest peer is answered."""
-    answer = await assistant.say(port, b'{"action": "ping"}')
-    assert_healthy(answer, status=answer["status"])
+async def assert_answered(assistant: Assistant, port: int) -> None:
+    """Assert that an honest peer gets a reply."""
+    reply = await assistant.send(port, b'{"action": "ping"}')
+    assert_healthy(reply, status=reply["status"])

@@ -1,4 +1,4 @@
-"""MemoryClient, the original client of port 7140, as far as its messages go."""
+"""MemoryClient, the original client of port 7140, with its messages alone."""
 
 from __future__ import annotations
 
@@ -24,31 +24,31 @@ class Client:
         self._socket = socket
 
     async def send(self, **message: Any) -> Any:
-        """Send one message and return its answer."""
+        """Send one message and return its reply."""
         await self._socket.send_string(json.dumps(message))
         return json.loads(await self._socket.recv_string())
 
-    async def ask(self, action: str, **data: Any) -> Any:
-        """Ask what must work."""
-        answer = await self.send(action=action, data=data)
-        assert answer["status"] == "success", answer
-        return answer
+    async def request(self, action: str, **data: Any) -> Any:
+        """Send an action that must succeed; return its reply."""
+        reply = await self.send(action=action, data=data)
+        assert reply["status"] == "success", reply
+        return reply
 
     async def add(self, content: Any, **data: Any) -> str:
         """Add a memory with the defaults of MemoryClient."""
         defaults = {"memory_type": "general", "memory_tier": "short", "importance": 0.5, "metadata": {}, "tags": []}
-        return str((await self.ask("add_memory", content=content, **{**defaults, **data}))["memory_id"])
+        return str((await self.request("add_memory", content=content, **{**defaults, **data}))["memory_id"])
 
     async def session(self, user_id: str = "ana") -> str:
         """Open a session."""
-        answer = await self.ask(
+        reply = await self.request(
             "create_session",
             user_id=user_id,
             session_type="conversation",
             metadata={"device": "kitchen"},
             created_by="SessionMemoryAgent",
         )
-        return str(answer["session_id"])
+        return str(reply["session_id"])
 
 
 @asynccontextmanager

@@ -192,7 +192,7 @@ def _fill_things() -> None:
 def _fill_internal() -> None:
     internal = service("skein.tenancy.v1.TenancyInternalService", members_pb2)
     internal("GetMembership", build=tenant_id)
-    internal("AcquireRateLimit", build=lambda _t, _w: {"tenant_count": 1}, request=limits_pb2.AcquireRateLimitRequest)
+    internal("AcquireRateLimit", build=lambda _t, _w: {"tenant_tokens": 1}, request=limits_pb2.AcquireRateLimitRequest)
     internal(
         "CheckInvitation",
         "invitation",

@@ -46,7 +46,7 @@ def _fill_auth() -> None:
     _accounts("DeactivateMe", build=lambda _t, _w: {"password": "wrong one"}, own="PASSWORD_WRONG")
     _accounts("DeleteMe", build=lambda _t, _w: {"password": "wrong one"}, own="PASSWORD_WRONG")
     _accounts("StartTotp", build=lambda _t, _w: {"password": "wrong one"}, own="PASSWORD_WRONG")
-    _accounts("ConfirmTotp", build=lambda _t, _w: {"code": "123456"}, own="TOTP_STATE")
+    _accounts("ConfirmTotp", build=lambda _t, _w: {"code": "123456"}, own="TOTP_STATE_INVALID")
     _accounts(
         "DisableTotp", build=lambda _t, _w: {"password": "wrong one", "second_factor": "123456"}, own="PASSWORD_WRONG"
     )
@@ -118,8 +118,8 @@ def _fill_keys() -> None:
     _keys("RevokeApiKey", "api_key_id")
     _accounts("RotateApiKey", "api_key_id")
     # Only people adopt, so every caller gets the answer of the tenant's key here; tests of attacks show the rest.
-    _accounts("AdoptApiKey", "api_key_id", own="ACCOUNT_NEEDED")
-    _accounts("AdoptServiceAccount", "service_account_id", own="ACCOUNT_NEEDED")
+    _accounts("AdoptApiKey", "api_key_id", own="ACCOUNT_REQUIRED")
+    _accounts("AdoptServiceAccount", "service_account_id", own="ACCOUNT_REQUIRED")
     _keys("Introspect", build=lambda _t, w: {"credential": w.tenant.api_key})
     _keys("ListSigningKeys")
     _keys("RotateSigningKey")

@@ -80,9 +80,9 @@ _curation(
     "other_memory_id",
     build=lambda t, _w: {"alias_memory_id": t["memory_id"], "canonical_memory_id": t["other_memory_id"]},
 )
-_curation("GetCanonical", "alias_memory_id", build=lambda t, _w: {"memory_id": t["alias_memory_id"]})
+_curation("GetCanonicalMemory", "alias_memory_id", build=lambda t, _w: {"memory_id": t["alias_memory_id"]})
 _curation("ListAliases", "alias_memory_id", build=lambda _t, _w: {})
-_curation("RemoveAlias", "alias_memory_id")
+_curation("DeleteAlias", "alias_memory_id")
 _curation("GetReviewQueue", "memory_id", build=lambda _t, _w: {})
 _curation("GetTemporalClusters", "memory_id", build=lambda _t, _w: {"unit": pb.CLUSTER_UNIT_HOUR})
 _curation("GetStatistics", "memory_id", build=lambda _t, _w: {})

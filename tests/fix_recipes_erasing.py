@@ -13,7 +13,7 @@ _gateway = service("skein.gateway.v1.GatewayService", gateway_pb2)
 
 def _fill() -> None:
     _memory_rpcs("ListMemoryVersions", "memory_id")
-    for name in ("ExportMemories", "PurgeMemories", "ForgetMemories"):
+    for name in ("ExportMemories", "PurgeMemories", "DeleteMemories"):
         _memory_rpcs(
             name,
             "memory_id",

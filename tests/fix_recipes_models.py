@@ -52,10 +52,10 @@ _recall("GetReindex", "reindex_id")
 _recall("ListReindexes", "reindex_id", build=lambda _t, _w: {})
 _recall("CancelReindex", "reindex_id")
 _recall(
-    "CompareModels",
+    "CompareEmbeddingModels",
     build=lambda _t, w: {"model": IN_FORCE, "tenant_id": str(w.tenant.tenant_id), "queries": ["the red kettle"]},
 )
-_recall("SetActiveModel", build=lambda _t, _w: {"model": IN_FORCE})
-_recall("DropModel", "unused_model", build=lambda t, _w: {"model": t["unused_model"]})
+_recall("ActivateEmbeddingModel", build=lambda _t, _w: {"model": IN_FORCE})
+_recall("DeleteEmbeddingModel", "unused_model", build=lambda t, _w: {"model": t["unused_model"]})
 _index("ListDueReindexes")
 _index("ContinueReindex")

@@ -32,8 +32,8 @@ async def _agent_with_state(world: World) -> str:
 
 async def _key_of_item(world: World) -> str:
     key = f"key-{uuid.uuid4().hex}"
-    await world.tenant.sessions.PutItem(
-        states_pb2.PutItemRequest(
+    await world.tenant.sessions.PutSessionItem(
+        states_pb2.PutSessionItemRequest(
             session_id=await world.thing("session_id"), key=key, value=Value(string_value=world.text())
         )
     )
@@ -75,13 +75,13 @@ _states("GetAgentState", "session_id", "state_agent_id", build=_named_state)
 _states("ListAgentStates", "state_agent_id", build=lambda _t, _w: {})
 _states("DeleteAgentState", "session_id", "state_agent_id", build=_named_state)
 _states(
-    "PutItem",
+    "PutSessionItem",
     "session_id",
     build=lambda t, w: {**t, "key": "another", "value": Value(string_value=w.text())},
 )
-_states("GetItem", "session_id", "item_key", build=_named_item)
-_states("ListItems", "session_id", "item_key", build=lambda t, _w: {"session_id": t["session_id"]})
-_states("DeleteItem", "session_id", "item_key", build=_named_item)
+_states("GetSessionItem", "session_id", "item_key", build=_named_item)
+_states("ListSessionItems", "session_id", "item_key", build=lambda t, _w: {"session_id": t["session_id"]})
+_states("DeleteSessionItem", "session_id", "item_key", build=_named_item)
 _states("PurgeSession", "session_id")
 _states("PurgeMessages", "message_id", build=lambda t, _w: {"message_ids": [t["message_id"]]})
 _states("PurgeSubject", "speaking_subject_id", build=_named_subject)

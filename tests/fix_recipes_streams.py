@@ -13,7 +13,7 @@ _sessions = service("skein.session.v1.SessionService", session_pb2)
 BEGINNING = "A" * 32
 
 _history("ListChanges", "memory_id", build=lambda _t, _w: {})
-_history("WatchChanges", "memory_id", build=lambda _t, _w: {"position": BEGINNING})
+_history("StreamChanges", "memory_id", build=lambda _t, _w: {"position": BEGINNING})
 _sessions(
     "StreamMessages",
     "session_id",

@@ -223,8 +223,8 @@ def error_reasons() -> list[ErrorReason]:
                 messages=sorted({_sentence(inspect.getdoc(kind) or "") for kind in kinds}),
                 retry_after=next((kind.retry_after for kind in kinds if kind.retry_after is not None), None),
                 explanation=re.sub(
-                    r"^[A-Z_]+(?:: )?", "", _sentence(comments[f"skein.errors.v1.ErrorReason.{value}"])
-                ).strip(),
+                    r"^[A-Z_]{2,}(?:, or [^:]*)?: ", "", _sentence(comments[f"skein.errors.v1.ErrorReason.{value}"])
+                ),
             )
         )
     return sorted(found, key=lambda each: each.reason)

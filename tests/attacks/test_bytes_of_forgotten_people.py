@@ -123,8 +123,8 @@ async def leave_traces(tenant: Tenant, person: Person, copies: int) -> None:
         session_id=session.session_id, messages=messages, request_id="messages"
     )
     await tenant.sessions.AppendMessages(appending)
-    item = states_pb2.PutItemRequest(session_id=session.session_id, key=word, value=Value(string_value=word))
-    await tenant.sessions.PutItem(item)
+    item = states_pb2.PutSessionItemRequest(session_id=session.session_id, key=word, value=Value(string_value=word))
+    await tenant.sessions.PutSessionItem(item)
     state = states_pb2.AgentState(agent_id="butler", session_id=session.session_id, state_data=struct_of(knows=word))
     await tenant.sessions.PutAgentState(states_pb2.PutAgentStateRequest(state=state))
     cold = session_pb2.Session(session_id=f"cold {word}", subject_id=word)

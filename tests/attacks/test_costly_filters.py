@@ -27,9 +27,9 @@ FIFTY = " OR ".join(f'content:"needle {number}"' for number in range(CONDITIONS)
 DEADLINE_SECONDS = 300.0
 SHORT_DEADLINE_SECONDS = 0.15
 # Reads that are cut off; a few of them are all that a tenant may have at once.
-MOST_CUT_OFF = 30
+MAX_CUT_OFF_READS = 30
 # The most memories of one page: those that fit, and the one that passes the budget.
-MOST_OF_A_PAGE = MAX_SHARE_OF_CALL // (CHARACTERS * CONDITIONS) + 1
+MAX_PAGE_MEMORIES = MAX_SHARE_OF_CALL // (CHARACTERS * CONDITIONS) + 1
 
 
 @pytest.fixture
@@ -68,10 +68,10 @@ async def test_a_page_ends_where_its_conditions_have_scanned_enough(full_tenant:
     while True:
         page = await full_tenant.memory.ListMemories(listing(FIFTY, token, order_by), timeout=DEADLINE_SECONDS)
         result, pages, token = result + len(page.memories), pages + 1, page.next_page_token
-        if not token or pages * MOST_OF_A_PAGE >= MEMORIES_READ:
+        if not token or pages * MAX_PAGE_MEMORIES >= MEMORIES_READ:
             break
 
-    assert pages >= MEMORIES_READ // MOST_OF_A_PAGE
+    assert pages >= MEMORIES_READ // MAX_PAGE_MEMORIES
     # Every memory is reached by and by.
     assert token or result == 1
 
@@ -111,7 +111,7 @@ async def test_a_recall_whose_condition_would_scan_too_much_is_refused(full_tena
 async def test_reads_that_are_cut_off_count_as_much_as_those_that_end(full_tenant: Tenant, order_by: str) -> None:
     codes: list[grpc.StatusCode] = []
     # Each scans for longer than this, and its deadline cuts it off.
-    while EXHAUSTED not in codes and len(codes) < MOST_CUT_OFF:
+    while EXHAUSTED not in codes and len(codes) < MAX_CUT_OFF_READS:
         try:
             await full_tenant.memory.ListMemories(listing(FIFTY, order_by=order_by), timeout=SHORT_DEADLINE_SECONDS)
         except aio.AioRpcError as error:

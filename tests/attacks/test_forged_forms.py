@@ -139,7 +139,7 @@ async def test_no_form_of_another_site_does_anything(web: Web, stranger: Web, te
         display_name="own",
         **{"permission-memory.read": "on"},
     )
-    assert "is made. Copy its secret now" in made.text
+    assert "was created. Copy its secret now" in made.text
 
 
 async def test_a_cookie_alone_opens_no_api(web: Web, tenant: Tenant) -> None:
@@ -188,12 +188,12 @@ async def test_a_planted_key_of_the_console_is_replaced_by_the_sign_in(
 ) -> None:
     async with Web.of(cluster.addresses["http"], headers=HTML) as theirs:
         await theirs.submit(await theirs.get("/"), "key", key=other_tenant.api_key)
-        plant(stranger, **{"skein-ticket": theirs.client.cookies["skein-ticket"]})
+        plant(stranger, **{"skein-key-session": theirs.client.cookies["skein-key-session"]})
 
     answer = await stranger.submit(await _sign_in_page(stranger), "sign_in", email=person.email, password=PASSWORD)
 
     assert answer.status_code == 303
-    assert not stranger.client.cookies.get("skein-ticket")
+    assert not stranger.client.cookies.get("skein-key-session")
     found = await stranger.get(f"/console/{tenant.tenant_id}/keys")
     assert person.email in found.text
 
@@ -219,7 +219,7 @@ def plant(web: Web, **cookies: str) -> None:
 
 
 async def _sign_in_page(web: Web) -> httpx.Response:
-    """Return the console's page that signs in, which a browser with a planted ticket reaches by signing out."""
+    """Return the console's page that signs in, which a browser with a planted key session reaches by signing out."""
     page = await web.get("/console?choose=1")
     while page.is_redirect:
         page = await web.get(page.headers["location"])

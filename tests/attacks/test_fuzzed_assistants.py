@@ -16,7 +16,7 @@ import asyncpg
 import pytest
 from fix_attacks import attack_size
 from fix_pc2 import HEALTH_PORTS, MAIN_PORTS, Assistant
-from fix_pc2_fuzzing import faults_of, is_answered, messages
+from fix_pc2_fuzzing import assert_answered, collect_errors, messages
 from fix_rows import rows_of
 
 from skein.memory.v1 import memory_pb2
@@ -33,8 +33,8 @@ PORTS = (*MAIN_PORTS, 7240, 5598, *HEALTH_PORTS, 6583)
 MARKER = "the-heron-of-another-tenant"
 
 
-async def things_of(tenant: Tenant, content: str) -> dict[str, str]:
-    """Make one of what messages name, and return the ids."""
+async def create_rows(tenant: Tenant, content: str) -> dict[str, str]:
+    """Create the rows that messages name; return their ids."""
     session = (await tenant.sessions.CreateSession(session_pb2.CreateSessionRequest())).session
     created = [
         await tenant.memory.CreateMemory(
@@ -51,21 +51,21 @@ async def test_no_message_finds_a_defect_or_anything_of_another_tenant(
     cluster: Cluster, tenant: Tenant, assistant: Assistant, log: io.StringIO
 ) -> None:
     victim = await cluster.new_tenant()
-    others = list((await things_of(victim, MARKER)).values())
+    others = list((await create_rows(victim, MARKER)).values())
     connection = await asyncpg.connect(dsn=cluster.postgres.url(user="postgres", database="skein"))
     before = await rows_of(connection, victim.tenant_id)
 
-    faults: list[str] = []
+    errors_found: list[str] = []
     for port in PORTS:
-        things = await things_of(tenant, "kettle")
+        existing_ids = await create_rows(tenant, "kettle")
         number = SEED + zlib.crc32(str(port).encode())
-        sent = messages(port, things, others, attack_size(3, 60), number)
-        faults += await faults_of(assistant, sent, MARKER)
-        await is_answered(assistant, port)
+        sent_messages = messages(port, existing_ids, others, attack_size(3, 60), number)
+        errors_found += await collect_errors(assistant, sent_messages, MARKER)
+        await assert_answered(assistant, port)
 
     after = await rows_of(connection, victim.tenant_id)
     await connection.close()
-    assert faults == []
+    assert errors_found == []
     assert after == before
     lines = [json.loads(line) for line in log.getvalue().splitlines()]
     assert [line for line in lines if line["event"] == "internal_error"] == []

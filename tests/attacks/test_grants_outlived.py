@@ -276,7 +276,7 @@ async def test_a_service_account_that_an_admin_adopts_lives_on_without_the_grant
     events = (await admin.stubs.auth.ListAuditEvents(accounts_pb2.ListAuditEventsRequest())).audit_events
     by_admin = {event.event for event in events if event.principal == f"account:{admin.account_id}"}
     assert by_admin >= {"api_key_adopted", "service_account_adopted"}
-    with refused(grpc.StatusCode.FAILED_PRECONDITION, "API_KEY_OVER"):
+    with refused(grpc.StatusCode.FAILED_PRECONDITION, "API_KEY_INACTIVE"):
         await admin.stubs.auth.AdoptApiKey(accounts_pb2.AdoptApiKeyRequest(api_key_id=lost.api_key.api_key_id))
 
 
@@ -290,10 +290,10 @@ async def test_no_application_key_or_lesser_person_adopts(
     admin, viewer = await member(cluster, tenant, "admin"), await member(cluster, tenant, "viewer")
     neighbour = await member(cluster, other_tenant, "owner")
     callers = (
-        (grant.stubs, "ACCOUNT_NEEDED"),
-        (cluster.with_key(key.secret), "ACCOUNT_NEEDED"),
-        (tenant, "ACCOUNT_NEEDED"),
-        (admin.stubs, "PERMISSION_WIDENED"),
+        (grant.stubs, "ACCOUNT_REQUIRED"),
+        (cluster.with_key(key.secret), "ACCOUNT_REQUIRED"),
+        (tenant, "ACCOUNT_REQUIRED"),
+        (admin.stubs, "PERMISSION_ESCALATION"),
         (viewer.stubs, "PERMISSION_MISSING"),
     )
 

@@ -282,7 +282,7 @@ async def test_a_process_that_stops_gives_back_what_hangs(memory_server: MemoryS
                 await history.ListWebhookDeliveries(pb.ListWebhookDeliveriesRequest(webhook_id=webhook_id))
             ).deliveries
 
-        assert (answer.delivered_count, delivery.attempts) == (1, 1)
+        assert (answer.delivered_count, delivery.attempt_count) == (1, 1)
 
 
 async def test_a_tenant_has_no_more_than_its_quota_of_webhooks(memory_server: MemoryServer) -> None:

@@ -111,7 +111,7 @@ async def test_a_service_still_reaches_what_is_its_own(cluster: Cluster, keyring
             metadata=(("authorization", f"Bearer {token}"),),
         )
 
-    assert response.state == members_pb2.TENANT_STATE_OPEN
+    assert response.state == members_pb2.TENANT_STATE_ACTIVE
 
 
 async def test_the_workers_identity_opens_no_call_of_a_tenant(cluster: Cluster, tenant: Tenant) -> None:
@@ -202,8 +202,8 @@ async def test_public_credentials_open_no_service_behind_the_gateway(
 async def test_no_identity_that_differs_from_what_auth_signs_is_taken(
     cluster: Cluster, keyring: Keyring, tenant: Tenant
 ) -> None:
-    ours, theirs = await keyring.active(), OKPKey.generate_key("Ed25519")
-    access = await keyring.active("access")
+    ours, theirs = await keyring.active_key(), OKPKey.generate_key("Ed25519")
+    access = await keyring.active_key("access")
     caller = Caller(principal="api_key:x", tenant_id=tenant.tenant_id, permissions=frozenset({"memory.read"}))
     genuine, _ = sign_identity_token(caller, key=ours, at=time.time())
     claims = jwt.decode(genuine, ours, algorithms=[ALGORITHM]).claims

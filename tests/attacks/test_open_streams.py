@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 FULL = grpc.StatusCode.RESOURCE_EXHAUSTED
 SERVING = health_pb2.HealthCheckResponse.SERVING
-MOST_OF_ADDRESS = MAX_WATCHES // 2
+MAX_STREAMS_PER_ADDRESS = MAX_WATCHES // 2
 SERVICES = ("gateway", "auth", "tenancy", "session", "memory", "recall", "worker", "pc2")
 
 
@@ -78,7 +78,7 @@ async def test_a_connection_has_so_many_watches_and_reflections_on_every_service
 
 
 async def test_an_address_has_so_many_watches_and_health_is_checked_meanwhile(cluster: Cluster) -> None:
-    connections = attack_size(MOST_OF_ADDRESS // MAX_WATCHES_PER_CONNECTION + 2, MAX_WATCHES)
+    connections = attack_size(MAX_STREAMS_PER_ADDRESS // MAX_WATCHES_PER_CONNECTION + 2, MAX_WATCHES)
     async with AsyncExitStack() as stack:
         opened = [
             await stack.enter_async_context(own_connection(cluster.addresses["memory"])) for _ in range(connections)
@@ -90,7 +90,7 @@ async def test_an_address_has_so_many_watches_and_health_is_checked_meanwhile(cl
 
     # The cluster's own services watch this one from the same address.
     served = sum(isinstance(one, health_pb2.HealthCheckResponse) for one in watched)
-    assert 0 < served <= MOST_OF_ADDRESS
+    assert 0 < served <= MAX_STREAMS_PER_ADDRESS
     assert checked.status == SERVING
 
 

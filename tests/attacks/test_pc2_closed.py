@@ -22,7 +22,7 @@ from skein_cluster.config import catalog
 from skein_cluster.main import skein
 from skein_kit.settings import SettingInvalid
 from skein_pc2.settings import Pc2Settings
-from skein_pc2.transport.router import ANSWERED
+from skein_pc2.transport.router import REPLIES
 
 if TYPE_CHECKING:
     import io
@@ -41,7 +41,7 @@ CONNECTIONS = attack_size(20, 500)
 
 
 def config_check(**environment: str) -> str:
-    """Return what `skein config check pc2` prints; "" when it is content."""
+    """Return the output of `skein config check pc2`; "" without problems."""
     others = dict.fromkeys(catalog.setting_names(), None)
     ended = CliRunner(env={**others, **environment}).invoke(skein, ["config", "check", "pc2"])
     assert ended.exit_code in (0, CANNOT_START), ended.output
@@ -76,13 +76,13 @@ def test_the_second_setting_opens_nothing_by_itself() -> None:
     assert "SKEIN_PC2_ALLOW" in config_check(SKEIN_PC2_HOST=EVERYWHERE, SKEIN_PC2_ALLOW_WIDE="1")
 
 
-def test_a_process_that_is_not_told_whom_to_admit_ends_and_says_what_to_set() -> None:
+def test_a_process_without_an_allow_list_exits_and_names_the_setting() -> None:
     environment = {**test_environment(), **OPEN, "SKEIN_PC2_API_KEY": "sk", "SKEIN_GATEWAY_ADDRESS": "127.0.0.1:1"}
 
     ended = CliRunner(env=environment).invoke(skein, ["serve", "pc2"])
 
     assert isinstance(ended.exception, SettingInvalid)
-    # What the command says, and how it ends, without a traceback.
+    # The output of the command and its exit code, without a traceback.
     failure = command_error(ended.exception)
     assert failure is not None
     assert failure.exit_code == CANNOT_START
@@ -101,7 +101,7 @@ def own_address() -> str:
 
 
 async def closed_at_once(address: str, port: str) -> bool:
-    """Connect, and say whether the other side closes without a word."""
+    """Connect; return whether the other side closes without sending a byte."""
     async with asyncio.timeout(30):
         try:
             reader, writer = await asyncio.open_connection(address, int(port))
@@ -115,7 +115,7 @@ async def closed_at_once(address: str, port: str) -> bool:
             writer.close()
 
 
-async def test_a_peer_of_another_address_is_disconnected_unheard_on_every_port(
+async def test_a_peer_outside_the_allow_list_is_disconnected_on_every_port(
     cluster: Cluster, tenant: Tenant, log: io.StringIO
 ) -> None:
     address = own_address()
@@ -125,11 +125,11 @@ async def test_a_peer_of_another_address_is_disconnected_unheard_on_every_port(
         before = messages()
 
         closed = [await closed_at_once(address, port) for port in ports.values() for _ in range(CONNECTIONS)]
-        received = messages() - before
-        health = await assistant.say(5570, b'{"action": "ping"}')
+        heard = messages() - before
+        health = await assistant.send(5570, b'{"action": "ping"}')
 
     assert all(closed)
-    assert received == 0
+    assert heard == 0
     # Once for each port, however often it came.
     assert log.getvalue().count("peer_refused") == len(PORTS)
     assert address in log.getvalue()
@@ -142,11 +142,11 @@ async def test_a_peer_of_the_list_is_answered(cluster: Cluster, tenant: Tenant) 
     async with assistant_of(settings, patient=True, gateway=cluster.endpoint) as assistant:
         ports: Mapping[int, str] = {5570: assistant.ports[5570].replace(EVERYWHERE, address)}
         peer = type(assistant)(assistant.context, ports, assistant.environment, assistant.running)
-        document = await peer.say(5570, b'{"action": "ping"}')
+        document = await peer.send(5570, b'{"action": "ping"}')
 
     assert_healthy(document)
 
 
 def messages() -> float:
     """Return how many messages were answered in this process."""
-    return sum(sample.value for metric in ANSWERED.collect() for sample in metric.samples if "total" in sample.name)
+    return sum(sample.value for metric in REPLIES.collect() for sample in metric.samples if "total" in sample.name)

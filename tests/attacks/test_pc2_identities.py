@@ -1,4 +1,4 @@
-"""Identities of ZeroMQ peers: a second peer with the first one's identity gets none of its answers.
+"""Identities of ZeroMQ peers: a second peer with the first one's identity gets none of its replies.
 
 Attack: a peer connects with the identity of another, while it is connected or after it has left, on every kind of port.
 May be seen: its own answers, and no word of the other peer's.
@@ -17,7 +17,7 @@ import zmq
 import zmq.asyncio
 import zmq.auth
 from fix_attacks import attack_size
-from fix_pc2 import Assistant, OwnAssistant, assistant_of
+from fix_pc2 import Assistant, DedicatedAssistant, assistant_of
 
 from skein_pc2.transport.curve import SERVER, create_certificate
 
@@ -51,25 +51,25 @@ async def peer_of(
         yield peer
 
 
-async def ask(peer: zmq.asyncio.Socket, request_id: str, action: str = "ping") -> None:
+async def send_request(peer: zmq.asyncio.Socket, request_id: str, action: str = "ping") -> None:
     await peer.send(json.dumps({"action": action, "request_id": request_id, "memory_id": "m"}).encode())
 
 
-async def answer(peer: zmq.asyncio.Socket) -> Any:
+async def receive_reply(peer: zmq.asyncio.Socket) -> Any:
     return json.loads((await peer.recv_multipart())[-1])
 
 
-async def left_over(peer: zmq.asyncio.Socket) -> int:
-    """Return how many answers are there that were not read."""
+async def unread_replies(peer: zmq.asyncio.Socket) -> int:
+    """Return the number of replies that were not read."""
     count = 0
     while await peer.poll(0):
-        await answer(peer)
+        await receive_reply(peer)
         count += 1
     return count
 
 
-async def share_an_identity(assistant: Assistant, port: int, *secrets: Path) -> tuple[int, int]:
-    """Let two peers with one identity ask by turns; return how many answers each of them gets beyond its own."""
+async def share_identity(assistant: Assistant, port: int, *secrets: Path) -> tuple[int, int]:
+    """Let two peers with one identity send by turns; return the number of extra replies that each of them gets."""
     async with AsyncExitStack() as stack:
         both = [
             await stack.enter_async_context(
@@ -79,29 +79,29 @@ async def share_an_identity(assistant: Assistant, port: int, *secrets: Path) -> 
         ]
         for number in range(REQUESTS):
             for peer in both:
-                await ask(peer, f"{number}")
+                await send_request(peer, f"{number}")
         for peer in both:
             for _ in range(REQUESTS):
-                await answer(peer)
-        return await left_over(both[0]), await left_over(both[1])
+                await receive_reply(peer)
+        return await unread_replies(both[0]), await unread_replies(both[1])
 
 
 @pytest.mark.parametrize("port", PORTS)
 async def test_two_peers_with_one_identity_get_their_own_answers(assistant: Assistant, port: int) -> None:
-    assert await share_an_identity(assistant, port) == (0, 0)
+    assert await share_identity(assistant, port) == (0, 0)
 
 
-async def test_answers_of_one_peer_never_reach_the_other_of_its_identity(assistant: Assistant) -> None:
+async def test_replies_to_one_peer_never_reach_another_with_its_identity(assistant: Assistant) -> None:
     async with peer_of(assistant, 5570, IDENTITY) as first, peer_of(assistant, 5570, IDENTITY) as second:
         for number in range(REQUESTS):
-            await ask(first, f"first-{number}", "read")
-            await ask(second, f"second-{number}", "read")
-        received = {
-            name: {(await answer(peer))["request_id"].partition("-")[0] for _ in range(REQUESTS)}
+            await send_request(first, f"first-{number}", "read")
+            await send_request(second, f"second-{number}", "read")
+        heard = {
+            name: {(await receive_reply(peer))["request_id"].partition("-")[0] for _ in range(REQUESTS)}
             for name, peer in (("first", first), ("second", second))
         }
 
-    assert received == {"first": {"first"}, "second": {"second"}}
+    assert heard == {"first": {"first"}, "second": {"second"}}
 
 
 @pytest.mark.parametrize("port", [5570, 5617])
@@ -116,33 +116,33 @@ async def test_two_admitted_clients_with_one_identity_get_their_own_answers(
         "SKEIN_PC2_CERTIFICATES": str(folder),
     }
     async with assistant_of(environment, patient=True, gateway=cluster.endpoint) as assistant:
-        assert await share_an_identity(assistant, port, *secrets) == (0, 0)
+        assert await share_identity(assistant, port, *secrets) == (0, 0)
 
 
-async def test_the_answer_to_a_peer_that_left_is_not_for_the_next_of_its_identity() -> None:
-    # A gateway that accepts calls and never answers: what is asked is answered in the order of its asking, late.
+async def test_a_reply_to_a_disconnected_peer_does_not_reach_the_next_with_its_identity() -> None:
+    # A gateway that accepts calls and never answers, so replies come late and in the order of the requests.
     with socket.create_server(("127.0.0.1", 0)) as silent:
         gateway = f"127.0.0.1:{silent.getsockname()[1]}"
         async with assistant_of({"SKEIN_PC2_API_KEY": "sk"}, gateway=gateway) as assistant:
             async with peer_of(assistant, 7140, IDENTITY) as first:
-                await ask(first, "of-the-first", "get_memory")
-                # Its answer shows that the message before it has arrived.
-                await ask(first, "")
-                await answer(first)
-            received = await after_the_first(assistant)
+                await send_request(first, "of-the-first", "get_memory")
+                # Its reply shows that the message before it has arrived.
+                await send_request(first, "")
+                await receive_reply(first)
+            heard = await reconnect_with_identity(assistant)
 
-    assert received == "of-the-second"
+    assert heard == "of-the-second"
 
 
-async def after_the_first(assistant: OwnAssistant) -> Any:
+async def reconnect_with_identity(assistant: DedicatedAssistant) -> Any:
     async with peer_of(assistant, 7140, IDENTITY) as second:
-        await ask(second, "of-the-second", "get_memory")
-        return (await answer(second)).get("request_id")
+        await send_request(second, "of-the-second", "get_memory")
+        return (await receive_reply(second)).get("request_id")
 
 
 @pytest.mark.parametrize("identity", STRANGE, ids=repr)
 async def test_an_identity_of_any_bytes_is_answered_and_harms_no_other(assistant: Assistant, identity: bytes) -> None:
     async with peer_of(assistant, 5570, identity) as strange, assistant.socket(zmq.REQ, 5570) as plain:
         for peer in (strange, plain, strange):
-            await ask(peer, "1")
-            assert (await answer(peer))["status"] == "ok"
+            await send_request(peer, "1")
+            assert (await receive_reply(peer))["status"] == "ok"

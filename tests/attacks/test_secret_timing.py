@@ -40,8 +40,8 @@ if TYPE_CHECKING:
 SECRETS = frozenset(
     {
         "authorization", "bearer", "challenge", "check_digits", "client_secret", "code_verifier", "csrf",
-        "password", "password_hash", "registration_hash", "secret", "secret_hash", "signature", "system_key", "ticket",
-        "verifier",
+        "key_session_id", "password", "password_hash", "registration_hash", "secret", "secret_hash", "signature",
+        "system_key", "verifier",
     }
 )  # fmt: skip
 
@@ -118,7 +118,7 @@ async def test_a_tenants_key_is_refused_in_the_same_words_whatever_is_right_of_i
 async def test_a_client_that_is_not_there_is_refused_like_one_with_another_secret(app: App) -> None:
     real = BearerToken.decode(clients.SECRET_PREFIX, app.secret)
     assert real is not None
-    names = ("get_client", "reserve_attempts", "settle_attempts")
+    names = ("get_client", "reserve_attempts", "record_attempt_outcomes")
 
     def revoking(client_id: str, secret: str) -> Callable[[], Awaitable[object]]:
         proof = oauth_pb2.ClientAuthentication(

@@ -25,7 +25,7 @@ from skein_kit.admission.body_memory import ANONYMOUS_BODIES, AUTHENTICATED_BODI
 from skein_kit.errors import Overloaded
 
 MEBIBYTE = 1024 * 1024
-MOST_BYTES = 64 * MEBIBYTE
+MAX_GROWTH_BYTES = 64 * MEBIBYTE
 CALLS = attack_size(24, 400)
 GET_ME = "/skein.auth.v1.AuthService/GetMe"
 SIGN_IN = "/skein.auth.v1.AuthService/SignIn"
@@ -89,7 +89,7 @@ async def test_large_messages_of_strangers_take_a_bounded_memory(cluster: Cluste
     taken = [await memory_of_attack(cluster, path) for _ in range(3)]
 
     assert ANONYMOUS_BODIES.used_bytes == 0
-    assert min(taken) < MOST_BYTES
+    assert min(taken) < MAX_GROWTH_BYTES
 
 
 async def memory_of_attack(cluster: Cluster, path: str) -> int:
@@ -128,7 +128,7 @@ async def test_compressed_messages_are_refused_unread(cluster: Cluster, tenant: 
 
     assert set(stranger) <= {grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.UNIMPLEMENTED}
     assert Counter(public + known) == {grpc.StatusCode.UNIMPLEMENTED: 8}
-    assert ResourceUsage.of(os.getpid()).resident_bytes - before < MOST_BYTES
+    assert ResourceUsage.of(os.getpid()).resident_bytes - before < MAX_GROWTH_BYTES
 
 
 async def test_a_body_that_comes_slowly_yields_its_room_to_one_that_waits(cluster: Cluster) -> None:

@@ -1,5 +1,5 @@
 """Attack: a caller with few permissions makes a key, service account, member or grant that has more, in every way.
-May be seen: PERMISSION_WIDENED or ROLE_TOO_LOW, which names the permission; an application's person is asked for less.
+May be seen: PERMISSION_ESCALATION or ROLE_TOO_LOW, which names the permission; an application asks for less.
 May be spent: the refused call; no key, service account, invitation or role is left behind.
 """
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 DENIED = grpc.StatusCode.PERMISSION_DENIED
 # Enough to manage everything, and too little to read anything that is remembered.
 FEW = ["keys.write", "keys.read", "members.write", "members.read", "tenant.read", "tenant.own"]
-WIDENED = "PERMISSION_WIDENED"
+WIDENED = "PERMISSION_ESCALATION"
 
 
 @dataclass(frozen=True)

@@ -51,7 +51,7 @@ _WORKERS = 16
 _SETTLE_SECONDS = 1.0
 _MEMORIES = 200
 # What is written is searched by meaning later, which is waited for a while: the rest counts for the next call.
-_MOST_WRITES = _WORKERS
+_MAX_WRITES = _WORKERS
 _STORED_SECONDS, _BACKLOG_SECONDS = 60.0, 5.0
 _REFUSED = (aio.AioRpcError, httpx.HTTPError, zmq.ZMQError, OSError, TimeoutError, asyncio.IncompleteReadError)
 _NAMED = ("gateway", "auth", _POSTGRES)
@@ -199,7 +199,7 @@ async def _idle(fleet: Fleet) -> Mapping[str, float]:
 async def _cost(fleet: Fleet, attack: Attack, seconds: float, idle: Mapping[str, float]) -> Cost:
     """Repeat a call for some seconds, and return what it cost beside what an idle cluster costs."""
     calls = allowed = 0
-    numbers, most = itertools.count(), _MOST_WRITES if attack.writes else sys.maxsize
+    numbers, most = itertools.count(), _MAX_WRITES if attack.writes else sys.maxsize
     before, started = await _read(fleet), time.monotonic()
 
     async def work() -> None:

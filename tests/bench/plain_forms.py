@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 def lease_each_call() -> None:
     """Ask tenancy's bucket for each call."""
-    LeasedBucket.lease_size = lambda self, now, waiting: max(waiting, 1)  # type: ignore[method-assign]  # noqa: ARG005
+    LeasedBucket.lease_size = lambda self, now, waiting_count: max(waiting_count, 1)  # type: ignore[method-assign]  # noqa: ARG005
     LeasedBucket.should_lease_early = lambda self, now: False  # type: ignore[method-assign]  # noqa: ARG005
 
 

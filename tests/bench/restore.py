@@ -98,7 +98,7 @@ async def _measured(place: Path, memories: int, after: int) -> None:
     restored = await restore.restore(
         folder, backup, second, second_environment, to=moment, timeline=None, on_progress=lambda _said: None
     )
-    _say("restore", time.monotonic() - started, ", ".join(f"{kind} {count}" for kind, count in restored.erased.items()))
+    _say("restore", time.monotonic() - started, ", ".join(f"{kind} {count}" for kind, count in restored.purged.items()))
     for name, seconds in restored.seconds.items():
         _say(f"  {name}", seconds, "")
     started = time.monotonic()

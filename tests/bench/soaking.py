@@ -151,7 +151,7 @@ class Load:
 
     async def listener(self) -> None:
         """Hear of everything, on a stream that lasts."""
-        async for _ in self.skein.watch_changes():
+        async for _ in self.skein.stream_changes():
             self.event_count += 1
 
     async def _remember(self, number: int) -> None:
@@ -231,7 +231,7 @@ class Load:
             socket.close()
 
     async def _watch(self, _number: int) -> None:
-        changes = self.skein.history.WatchChanges(history_pb2.WatchChangesRequest(), timeout=_LISTEN_SECONDS)
+        changes = self.skein.history.StreamChanges(history_pb2.StreamChangesRequest(), timeout=_LISTEN_SECONDS)
         await self._heard_of(changes)
 
     async def _follow(self, number: int) -> None:

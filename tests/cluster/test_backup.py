@@ -46,7 +46,7 @@ async def on_progress(drill: Drill) -> RestoreResult:
 @pytest.fixture(scope="module")
 async def started(drill: Drill, on_progress: RestoreResult) -> AsyncIterator[Cluster]:
     """Run the restored cluster."""
-    assert on_progress.erased
+    assert on_progress.purged
     async with running_cluster(drill.place / "second", environment_of(drill.place, "second")) as cluster:
         yield cluster
 
@@ -167,7 +167,7 @@ async def test_an_export_made_before_a_purge_brings_nothing_of_it_back(
 
 
 async def test_rows_that_were_removed_again_are_counted(on_progress: RestoreResult) -> None:
-    assert on_progress.erased == {
+    assert on_progress.purged == {
         "tenants": 1,
         "accounts": 1,
         # A key, an account, and how that was signed in.
@@ -181,7 +181,7 @@ async def test_rows_that_were_removed_again_are_counted(on_progress: RestoreResu
         "subjects": 1,
         "people": 1,
     }
-    assert on_progress.erasures_until is not None
+    assert on_progress.purges_known_until is not None
     assert on_progress.missing == []
 
 

@@ -119,7 +119,7 @@ def open_place(made: BackupFolders) -> Iterator[BackupFolders]:
         shutil.copytree(made.folder.path, path / "backups")
         copy = BackupFolders(path=path)
         for file in (copy.folder.wal, *copy.folder.wal.iterdir()):
-            account.own(file)
+            account.chown(file)
         copy.folder.path.chmod(0o711)
         yield copy
 
@@ -151,7 +151,7 @@ def test_a_whole_backup_is_reported_as_whole(made: BackupFolders) -> None:
     results = [made.run("verify", backup.backup_id) for backup in backups]
 
     assert [result.exit_code for result in results] == [ExitCode.OK] * 3, [result.output for result in results]
-    assert results[0].output == f"{backups[0].backup_id} is whole.\n"
+    assert results[0].output == f"{backups[0].backup_id} is complete and undamaged.\n"
     assert [bool(backup.data_dir) for backup in backups] == [True, True, False]
     assert [backup.has_log for backup in backups] == [True] * 3
 
@@ -252,7 +252,7 @@ def test_a_moment_out_of_range_is_refused_with_the_range(made: BackupFolders, tm
             "restore", first["backup_id"], "--to", moment.isoformat(), "--data-dir", str(tmp_path / "new")
         )
         assert result.exit_code == ExitCode.REFUSED, result.output
-        assert "is not within what" in result.output
+        assert "is outside the recovery window of" in result.output
         assert first["finish_time"][:19].replace("T", " ") in result.output
         assert first["until_time"][:19].replace("T", " ") in result.output
     assert not (tmp_path / "new" / "postgres").exists()
@@ -264,7 +264,7 @@ def test_a_data_folder_with_a_database_is_left_alone(made: BackupFolders) -> Non
     failure = command_error(result.exception) if result.exception is not None else None
     assert failure is not None
     assert failure.exit_code == ExitCode.CANNOT_START
-    assert failure.message.endswith("it holds a database already; restore into an empty folder")
+    assert failure.message.endswith("it contains a database already; restore to an empty folder")
 
 
 def test_a_damaged_backup_leaves_nothing_that_could_be_started(folders: BackupFolders, tmp_path: Path) -> None:
@@ -273,20 +273,20 @@ def test_a_damaged_backup_leaves_nothing_that_could_be_started(folders: BackupFo
     result = folders.run("restore", "--latest", "--data-dir", str(tmp_path / "new"))
 
     assert result.exit_code == ExitCode.REFUSED, result.output
-    assert "`skein backup verify` says what else is wrong" in result.output
+    assert "`skein backup verify` lists all problems" in result.output
     assert not (tmp_path / "new" / "postgres").exists()
 
 
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
-        (("verify",), ExitCode.USAGE, "Name a backup, or say --latest."),
+        (("verify",), ExitCode.USAGE, "Name a backup, or give --latest."),
         (("verify", "yesterday"), ExitCode.REFUSED, "There is no backup 'yesterday' in"),
-        (("restore", "--latest", "--to", "noon", "--data-dir", "new"), ExitCode.USAGE, '"noon" is no moment'),
+        (("restore", "--latest", "--to", "noon", "--data-dir", "new"), ExitCode.USAGE, '"noon" is not a time'),
         (
             ("restore", "--latest", "--timeline", "7", "--data-dir", "new"),
             ExitCode.REFUSED,
-            "Nothing leads to timeline 7; there are 1.",
+            "No backup leads to timeline 7; known timelines: 1.",
         ),
         (("create",), ExitCode.REFUSED, "There is no database in"),
     ],
@@ -309,7 +309,7 @@ def test_an_empty_folder_says_how_to_make_a_backup(tmp_path: Path) -> None:
 
     assert listed.exit_code == ExitCode.OK
     assert "There is no backup in" in listed.output
-    assert "`skein backup create` makes one." in verified.output
+    assert "`skein backup create` creates one." in verified.output
 
 
 def test_one_at_a_time_writes_to_a_folder(folders: BackupFolders) -> None:
@@ -317,7 +317,7 @@ def test_one_at_a_time_writes_to_a_folder(folders: BackupFolders) -> None:
         result = folders.run("prune", "--keep", "1")
 
     assert result.exit_code == ExitCode.REFUSED
-    assert "Another `skein backup` is at work in" in result.output
+    assert "Another `skein backup` is running in" in result.output
 
 
 async def test_a_folder_of_another_database_is_not_taken(made: BackupFolders) -> None:
@@ -328,7 +328,7 @@ async def test_a_folder_of_another_database_is_not_taken(made: BackupFolders) ->
     async with embedded.running_server(data_dir / "postgres", durable=False, settings=settings) as server:
         await embedded.create_database(server, "skein")
 
-        with pytest.raises(Exception, match="holds backups of another database"):
+        with pytest.raises(Exception, match="has backups of another database"):
             await backed_up(data_dir, values)
 
 
@@ -354,7 +354,7 @@ async def test_a_restore_says_where_the_log_ends_early_and_does_not_stand_in_for
 
     assert done.code == ExitCode.OK, done.err
     assert done.json["backup_id"] == backups[-1].backup_id
-    assert done.json["unread_from_segment"] == last.name.removesuffix(".gz")
+    assert done.json["last_readable_segment"] == last.name.removesuffix(".gz")
     assert (tried, gone_on) == (2, 1)
     async with embedded.running_server(target / "postgres") as server:
         connection = await asyncpg.connect(**server.dsn())

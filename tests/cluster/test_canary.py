@@ -169,8 +169,8 @@ async def test_reads_of_the_canary_are_not_in_the_access_log(watched: CanaryClus
 
     listed = await stubs.history.ListAccessLog(access_log_pb2.ListAccessLogRequest(page_size=1000))
 
-    assert listed.accesses
-    methods = {access.method.rpartition("/")[2] for access in listed.accesses}
+    assert listed.access_events
+    methods = {access.method.rpartition("/")[2] for access in listed.access_events}
     assert not {probe.path.rpartition("/")[2] for probe in PROBES} & methods - {"GetMemory", "ListMemories"}
 
 

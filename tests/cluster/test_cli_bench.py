@@ -132,3 +132,65 @@ async def test_a_file_of_another_kind_is_refused_before_anything_is_made(
 
     assert ended.code == ExitCode.REFUSED
     assert "LoCoMo" in ended.err
+
+
+@pytest.fixture
+def corpus(tmp_path: Path) -> Path:
+    lines: list[dict[str, Any]] = [
+        *(
+            {"kind": "message", "id": f"m{number}", "session_id": "trip", "role": "user", "name": name, "content": text}
+            for number, (name, text) in enumerate([("Ruth", "My sail tore."), ("Kemal", "I adopted a grey parrot.")])
+        ),
+        {"kind": "memory", "id": "n1", "content": "Kemal is allergic to nuts.", "create_time": "2024-05-08T13:56:00Z"},
+        {"kind": "memory", "id": "n1", "content": "Mona collects stamps.", "tags": ["hobby"], "group": "mona"},
+        {"kind": "question", "id": "q1", "query": "What tore?", "expected_ids": ["m0"], "category": "said"},
+        {"kind": "question", "id": "q2", "query": "What may Kemal not eat?", "expected_ids": ["n1"]},
+        {"kind": "question", "id": "q3", "query": "Who flew to the moon?", "expected_ids": []},
+        {"kind": "question", "id": "q1", "query": "What does Mona collect?", "expected_ids": ["n1"], "group": "mona"},
+    ]
+    path = tmp_path / "corpus.jsonl"
+    path.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    return path
+
+
+async def test_a_corpus_is_asked_group_by_group(cluster: Cluster, operator: dict[str, str], corpus: Path) -> None:
+    before = await tenants(cluster)
+    ended = await skein("bench", "corpus", str(corpus), "--limit", "10", "--json", environment=operator)
+    told = ended.json
+
+    assert ended.code == ExitCode.OK, ended.err
+    assert (told["file"], told["memories"], told["messages"]) == ("corpus.jsonl", 2, 2)
+    assert (told["limit"], told["degraded_answers"]) == (10, 0)
+    # The question without an answer counts apart, and no measure is deeper than an answer.
+    assert told["overall"].keys() == {"questions", "recall@5", "recall@10", "mrr", "ndcg@5", "ndcg@10"}
+    assert (told["overall"]["questions"], told["overall"]["recall@5"]["value"]) == (3, 1.0)
+    assert {name: part["questions"] for name, part in told["categories"].items()} == {"other": 2, "said": 1}
+    assert [(part["name"], part["questions"]) for part in told["groups"]] == [("default", 2), ("mona", 1)]
+    assert told["unanswerable"]["questions"] == told["unanswerable"]["with_hits"] == 1
+    assert 0 < told["unanswerable"]["mean_best_score"] < told["mean_best_score"] < 1
+    # Messages and memories are asked together, and a group finds its own items alone.
+    assert [(one["group"], one["id"], sorted(one["hit_ids"])) for one in told["answers"]] == [
+        ("default", "q1", ["m0", "m1", "n1"]),
+        ("default", "q2", ["m0", "m1", "n1"]),
+        ("default", "q3", ["m0", "m1", "n1"]),
+        ("mona", "q1", ["n1"]),
+    ]
+    assert await tenants(cluster) == before
+
+
+async def test_a_person_gets_the_tables_of_a_corpus(operator: dict[str, str], corpus: Path) -> None:
+    ended = await skein("bench", "corpus", str(corpus), environment=operator)
+
+    assert ended.code == ExitCode.OK, ended.err
+    words = ("said", "recall@20", "mrr", "ndcg@10", "Without an answer: 1", "2 memories and 2 messages in 2 tenants")
+    assert [word for word in words if word not in ended.out] == []
+
+
+async def test_a_corpus_at_fault_is_refused_with_a_line_that_works(operator: dict[str, str], corpus: Path) -> None:
+    corpus.write_text('{"kind": "memory", "id": "x", "text": "tea"}')
+
+    ended = await skein("bench", "corpus", str(corpus), environment=operator)
+
+    assert ended.code == ExitCode.REFUSED
+    assert "Line 1: text: no such field in a memory" in ended.err
+    assert '{"kind": "memory", "id": "m2", "content": "Ann drinks tea."}' in ended.err

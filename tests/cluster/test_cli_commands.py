@@ -84,7 +84,7 @@ async def test_a_memory_can_be_added_shown_recalled_listed_and_deleted(environme
     assert result.json["hits"][0]["components"]
     assert deleted.code == ExitCode.OK
     assert (after.code, after.out) == (ExitCode.OK, "")
-    assert after.err.startswith("Nothing is stored yet.")
+    assert after.err.startswith("The tenant is empty.")
 
 
 async def test_a_recall_in_an_empty_tenant_says_how_to_store_and_the_line_that_it_shows_works(
@@ -93,7 +93,7 @@ async def test_a_recall_in_an_empty_tenant_says_how_to_store_and_the_line_that_i
     empty = await skein("recall", "what does Anna drink?", environment=environment)
     packed = await skein("context", "what does Anna drink?", environment=environment)
     result = await skein("recall", "what does Anna drink?", "--json", environment=environment)
-    command, *shown = shlex.split(empty.err.partition("Store something: ")[2])
+    command, *shown = shlex.split(empty.err.partition("Store a memory: ")[2])
     stored = await skein(*shown, environment=environment)
     _, *next_shown = shlex.split(stored.err.partition("Try next: ")[2])
     recalled = await skein(*next_shown, "--json", environment=environment)
@@ -146,7 +146,7 @@ async def test_remember_takes_the_fields_of_a_memory_and_unquoted_words(environm
     assert (memory["session_id"], memory["subject_id"], memory["external_id"]) == ("s1", "anna", "e1")
     assert memory["importance"] == 0.25
     assert (taken.code, taken.out) == (ExitCode.REFUSED, "")
-    assert "holds this key" in taken.err
+    assert "has this key" in taken.err
 
 
 async def test_remember_reads_stdin(environment: dict[str, str]) -> None:
@@ -157,8 +157,8 @@ async def test_remember_reads_stdin(environment: dict[str, str]) -> None:
 
     assert shown.json["memory"]["content"] == "Grüße von Zoë"
     assert (empty.code, bytes_only.code) == (ExitCode.USAGE, ExitCode.USAGE)
-    assert "There is nothing to remember: give a text" in empty.err
-    assert "no text in UTF-8" in bytes_only.err
+    assert "The text is empty: give a text" in empty.err
+    assert "not UTF-8 text" in bytes_only.err
 
 
 async def test_a_context_is_printed_as_it_is_and_its_cost_on_stderr(environment: dict[str, str]) -> None:
@@ -175,11 +175,11 @@ async def test_a_context_is_printed_as_it_is_and_its_cost_on_stderr(environment:
     assert shown.code == ExitCode.OK, shown.err
     assert shown.out.splitlines()[0] == "Memories: fact"
     assert shown.out.endswith("The spare key hangs behind the [bold] clock\n")
-    assert "tokens, 1 cited, 0 left out" in " ".join(shown.err.split())
+    assert "tokens, 1 cited, 0 omitted" in " ".join(shown.err.split())
     assert [citation["number"] for citation in result.json["citations"]] == [1]
     assert "ARM_BLOCKS" in {arm["arm"] for arm in result.json["arms"]}
     assert none.out == ""
-    assert "0 cited, 1 left out" in " ".join(none.err.split())
+    assert "0 cited, 1 omitted" in " ".join(none.err.split())
 
 
 async def test_a_recall_and_a_context_may_be_by_words_or_by_meaning_alone(environment: dict[str, str]) -> None:
@@ -216,7 +216,7 @@ async def test_a_recall_shows_the_profile_of_the_person_who_is_named(
     assert (none.out, none.err.strip()) == ("", "Nothing was found.")
 
 
-@pytest.mark.parametrize("form", [(), ("--whole",)], ids=["lines", "whole"])
+@pytest.mark.parametrize("form", [(), ("--memory-only",)], ids=["lines", "memory-only"])
 async def test_an_export_says_what_it_leaves_in_cold_storage(
     tenant: Tenant, environment: dict[str, str], form: tuple[str, ...]
 ) -> None:
@@ -229,7 +229,7 @@ async def test_an_export_says_what_it_leaves_in_cold_storage(
 
     assert exported.code == ExitCode.OK, exported.err
     assert "kettle" not in exported.out
-    assert "Without 1 memories that lie in cold storage" in " ".join(exported.err.split())
+    assert "The export lacks 1 archived memories" in " ".join(exported.err.split())
 
 
 async def test_an_error_about_a_session_in_cold_storage_says_how_to_unarchive_it(
@@ -239,12 +239,12 @@ async def test_an_error_about_a_session_in_cold_storage_says_how_to_unarchive_it
     await tenant.sessions.CreateSession(session_pb2.CreateSessionRequest(session=session_pb2.Session(session_id="s")))
     await tenant.sessions.AppendMessages(session_pb2.AppendMessagesRequest(session_id="s", messages=[message]))
     await tenant.sessions.HideSession(session_pb2.HideSessionRequest(session_id="s"))
-    await skein("archive", "store", "s", environment=environment)
+    await skein("sessions", "archive", "s", environment=environment)
 
     refused = await skein("context", "spoons", "--session", "s", environment=environment)
 
     assert refused.code == ExitCode.REFUSED
-    assert "skein archive restore --session" in " ".join(refused.err.split())
+    assert "skein sessions unarchive" in " ".join(refused.err.split())
 
 
 async def test_an_unencodable_character_does_not_end_a_command(environment: dict[str, str]) -> None:
@@ -419,7 +419,7 @@ async def test_the_operator_deletes_a_tenant_and_opens_it_again(operator: dict[s
 
     assert deleted.json["state"] == "DELETION_STATE_GRACE"
     assert shown.out.startswith("state    grace\n")
-    assert undone.json["state"] == "DELETION_STATE_UNDONE"
+    assert undone.json["state"] == "DELETION_STATE_CANCELLED"
     assert tenant_id in {tenant["tenant_id"] for tenant in listed.json["tenants"]}
 
 
@@ -460,7 +460,7 @@ async def test_a_key_is_rotated_by_its_secret_or_by_how_the_list_shows_that_it_b
     assert (by_prefix.json["replaced"]["api_key_id"], by_secret.json["replaced"]["api_key_id"]) == (one, two)
     assert revoked.json["api_key_id"] == by_secret.json["api_key_id"]
     assert (ambiguous.code, unknown.code) == (ExitCode.REFUSED, ExitCode.REFUSED)
-    assert "keys begin so; name one by its id:" in ambiguous.err
+    assert "keys match; name one by its id:" in ambiguous.err
     assert "`skein keys list` shows both" in unknown.err
     assert "22222222" not in unknown.err
 
@@ -513,26 +513,26 @@ async def test_sessions_go_to_cold_storage_are_listed_there_and_come_back(
     message = session_pb2.Message(role=session_pb2.MESSAGE_ROLE_USER, content="of another age")
     await stubs.sessions.AppendMessages(session_pb2.AppendMessagesRequest(session_id=name, messages=[message]))
 
-    too_early = await skein("archive", "store", name, environment=environment)
+    too_early = await skein("sessions", "archive", name, environment=environment)
     await stubs.sessions.HideSession(session_pb2.HideSessionRequest(session_id=name))
-    stored = await skein("archive", "store", name, environment=environment)
+    stored = await skein("sessions", "archive", name, environment=environment)
     listed = await skein("archive", "list", "--sessions", environment=environment)
     result = await skein("archive", "list", "--sessions", "--json", environment=environment)
     shown = await skein("sessions", "show", name, environment=environment)
     exported = await skein("export", environment=environment)
-    restored = await skein("archive", "restore", "--session", name, environment=environment)
+    restored = await skein("sessions", "unarchive", name, environment=environment)
     none = await skein("archive", "list", "--sessions", environment=environment)
-    unknown = await skein("archive", "restore", "--session", "none", "--json", environment=environment)
+    unknown = await skein("sessions", "unarchive", "none", "--json", environment=environment)
 
     assert [too_early.code, unknown.code] == [ExitCode.REFUSED] * 2
-    assert stored.out.strip() == f"The messages of {name} lie in cold storage."
+    assert stored.out.strip() == f"Archived the messages of {name}."
     assert "the old one" in listed.out
     assert [found["session_id"] for found in result.json["sessions"]] == [name]
     assert result.json["sessions"][0]["message_count"] == "1"
     assert "of another age" in shown.out
     assert "of another age" in exported.out
-    assert restored.out.strip() == f"The messages of {name} are back."
-    assert (none.out, none.err.strip()) == ("", "No session lies in cold storage.")
+    assert restored.out.strip() == f"Unarchived the messages of {name}."
+    assert (none.out, none.err.strip()) == ("", "There are no archived sessions.")
 
 
 async def test_memories_go_to_cold_storage_are_listed_there_and_come_back(
@@ -547,12 +547,12 @@ async def test_memories_go_to_cold_storage_are_listed_there_and_come_back(
 
     listed = await skein("archive", "list", environment=environment)
     result = await skein("archive", "list", "--json", environment=environment)
-    restored = await skein("archive", "restore", archive.archive_id, environment=environment)
-    again = await skein("archive", "restore", archive.archive_id, environment=environment)
+    restored = await skein("archive", "unarchive", archive.archive_id, environment=environment)
+    again = await skein("archive", "unarchive", archive.archive_id, environment=environment)
     nothing = await skein("archive", "create", "--idle-days", "1", environment=environment)
 
     assert "the old ones" in listed.out
     assert result.json["archives"][0]["archive_id"] == archive.archive_id
-    assert restored.out.strip() == "1 memories are back."
+    assert restored.out.strip() == "Unarchived 1 memories."
     assert again.code == ExitCode.REFUSED
-    assert nothing.out.strip() == "0 memories went to 0 archives."
+    assert nothing.out.strip() == "Archived 0 memories in 0 archives."

@@ -43,7 +43,7 @@ def test_it_asks_at_least_eight_questions_and_finds_most_of_the_evidence(demo: t
 
 def test_it_shows_a_trace_from_the_gateway_to_the_statements(demo: tuple[CommandResult, Path]) -> None:
     ended, _ = demo
-    tree = ended.out.partition("One recall, traced")[2]
+    tree = ended.out.partition("Trace of one recall")[2]
 
     assert re.search(r"^gateway GatewayService/Recall  [\d.]+ ms$", tree, flags=re.MULTILINE)
     assert re.search(r"── recall RecallService/Recall  [\d.]+ ms$", tree, flags=re.MULTILINE)

@@ -59,7 +59,7 @@ async def test_an_invitation_without_mail_shows_a_link_that_opens(cluster: Clust
 
     assert made.code == ExitCode.OK, made.err
     assert made.out.startswith(f"http://{cluster.addresses['http']}/account/invitation?token=skein_inv_")
-    assert "Hand it over to ann@example.com: it works once, until" in " ".join(made.err.split())
+    assert "Send the link to ann@example.com. It works once, until" in " ".join(made.err.split())
     assert result.json["invitation"]["email"] == "ben@example.com"
     assert result.json["token"].startswith("skein_inv_")
     assert result.json["link"].endswith(f"/account/invitation?token={result.json['token']}")

@@ -24,7 +24,7 @@ async def test_a_whole_memory_goes_from_one_tenant_to_another(
     await tenant.memory.BatchCreateMemories(memory_pb2.BatchCreateMemoriesRequest(memories=memories))
     file = tmp_path / "whole.jsonl"
 
-    out = await skein("export", "--whole", "-o", str(file), environment=holder(cluster, tenant))
+    out = await skein("export", "--memory-only", "-o", str(file), environment=holder(cluster, tenant))
     dry = await skein("import", "skein", str(file), "--dry-run", "--json", environment=holder(cluster, other_tenant))
     done = await skein("import", "skein", str(file), "--json", environment=holder(cluster, other_tenant))
     again = await skein("import", "skein", str(file), environment=holder(cluster, other_tenant))

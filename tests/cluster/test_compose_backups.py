@@ -120,7 +120,7 @@ async def restored(backups: Path) -> AsyncIterator[Server]:
         (data / "recovery.signal").touch()
         account = Account.for_server()
         for path in (data, *data.rglob("*"), *backups.rglob("*")):
-            account.own(path)
+            account.chown(path)
         data.chmod(0o700)
         async with embedded.running_server(data, durable=False, settings=REPLICATES) as running:
             yield running

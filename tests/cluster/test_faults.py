@@ -109,7 +109,7 @@ async def test_a_database_restart_under_load_fails_fast_and_heals_by_itself(stop
     # No call waits for the end of its own thirty seconds.
     assert max(seconds for _, seconds in failures) < 20
     response = await stubs.memory.BatchGetMemories(pb.BatchGetMemoriesRequest(memory_ids=acknowledged[:1000]))
-    assert list(response.not_found) == []
+    assert list(response.not_found_ids) == []
 
 
 async def test_a_deadline_that_passes_cancels_the_statement(stoppable: StoppableCluster) -> None:

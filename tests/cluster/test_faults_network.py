@@ -151,7 +151,7 @@ async def _watch(net: Net, home: Tenant, seen: asyncio.Queue[str]) -> None:
     """Say of which things something is heard through the front; nothing is heard any more: ""."""
     try:
         async with Client(endpoint=net.front.address, api_key=home.api_key) as skein:
-            async for change in skein.watch_changes():
+            async for change in skein.stream_changes():
                 seen.put_nowait(change.entity_id)
     finally:
         seen.put_nowait("")

@@ -105,8 +105,8 @@ _TOLD = "SELECT content, count(*) FROM memory.memories WHERE content LIKE 'told,
 
 
 @dataclass
-class LockedMemories:
-    """Memories locked by another transaction, so that updating them takes as long as the test wants."""
+class Held:
+    """Memories that somebody else's transaction holds, so that updating them takes as long as the test wants."""
 
     fleet: Fleet
     tenant: Tenant
@@ -127,7 +127,7 @@ class LockedMemories:
 
 
 @asynccontextmanager
-async def lock_memories(fleet: Fleet, tenant: Tenant, count: int) -> AsyncIterator[LockedMemories]:
+async def held(fleet: Fleet, tenant: Tenant, count: int) -> AsyncIterator[Held]:
     """Hold memories until the block ends."""
     made = await tenant.memory.BatchCreateMemories(
         pb.BatchCreateMemoriesRequest(memories=[pb.Memory(content=f"held {number}") for number in range(count)])
@@ -137,11 +137,11 @@ async def lock_memories(fleet: Fleet, tenant: Tenant, count: int) -> AsyncIterat
         await connection.execute(
             "SELECT FROM memory.memories WHERE memory_id = ANY($1::text[]::uuid[]) FOR UPDATE", memory_ids
         )
-        yield LockedMemories(fleet, tenant, memory_ids)
+        yield Held(fleet, tenant, memory_ids)
 
 
 @dataclass
-class RollingRestart:
+class Rolled:
     """What became of a rolling restart of every service."""
 
     load: Load
@@ -149,7 +149,7 @@ class RollingRestart:
     after: dict[tuple[str, int], int]
     codes: dict[str, int] = field(default_factory=dict)
     # What the admin ports of gateway and memory said while calls were in flight.
-    statuses: list[int] = field(default_factory=list)
+    said: list[int] = field(default_factory=list)
     # How the calls ended that were in flight there, and the connection of the one over HTTP.
     updated: list[str] = field(default_factory=list)
     connection: str = ""
@@ -162,9 +162,9 @@ class RollingRestart:
 @pytest.fixture(scope="module")
 async def fleet() -> AsyncIterator[Fleet]:
     """One replica of every service but pc2."""
-    async with running_fleet(test_environment()) as fleet:
-        await fleet.start(*((name, 0) for name in REPLICATED))
-        yield fleet
+    async with running_fleet(test_environment()) as found:
+        await found.start(*((name, 0) for name in REPLICATED))
+        yield found
 
 
 @pytest.fixture(scope="module")
@@ -172,22 +172,18 @@ async def tenant(fleet: Fleet) -> Tenant:
     return await fleet.new_tenant("drained")
 
 
-async def in_flight(
-    fleet: Fleet, tenant: Tenant, restart: RollingRestart, drain: Callable[[], Awaitable[None]]
-) -> None:
+async def in_flight(fleet: Fleet, tenant: Tenant, rolled: Rolled, drain: Callable[[], Awaitable[None]]) -> None:
     """Have calls in flight in the memory service's first replica while it leaves off, then let them go on."""
     memory = fleet.replicas["memory", 0]
-    async with lock_memories(fleet, tenant, 16) as waiting:
+    async with held(fleet, tenant, 16) as waiting:
         while not await memory.metric("skein_rpc_in_flight{", 'method="UpdateMemory"'):
             await waiting.waits(tenant.memory.UpdateMemory(waiting.request()))
         await drain()
-    restart.updated += [answer.memory.content for answer in await asyncio.gather(*waiting.calls)]
+    rolled.updated += [answer.memory.content for answer in await asyncio.gather(*waiting.calls)]
 
 
-async def at_the_gateway(
-    fleet: Fleet, tenant: Tenant, restart: RollingRestart, drain: Callable[[], Awaitable[None]]
-) -> None:
-    """The same at the gateway's first replica, through both of its ports, with a stream open."""
+async def at_the_gateway(fleet: Fleet, tenant: Tenant, rolled: Rolled, drain: Callable[[], Awaitable[None]]) -> None:
+    """The same at the gateway's first replica, through both of its doors, with a stream open."""
     gateway = fleet.replicas["gateway", 0]
     headers = {"authorization": f"Bearer {tenant.api_key}"}
     async with (
@@ -195,8 +191,8 @@ async def at_the_gateway(
         httpx.AsyncClient(base_url=f"http://{gateway.http}", headers=headers, timeout=60) as http,
     ):
         there = fleet.as_tenant(tenant.tenant_id, tenant.api_key, channel)
-        watching = there.history.WatchChanges(history_pb2.WatchChangesRequest())
-        async with lock_memories(fleet, tenant, 2) as waiting:
+        watching = there.history.StreamChanges(history_pb2.StreamChangesRequest())
+        async with held(fleet, tenant, 2) as waiting:
             await waiting.waits(there.memory.UpdateMemory(waiting.request()))
             name = waiting.request().memory.memory_id
             update = {"memory": {"memoryId": name, "content": f"{name}, updated"}, "updateMask": "content"}
@@ -206,10 +202,10 @@ async def at_the_gateway(
             async for _ in watching:
                 pass
         grpc_answer, http_answer = await asyncio.gather(*waiting.calls)
-        restart.updated += [grpc_answer.memory.content, json.loads(http_answer.text)["memory"]["content"]]
-        restart.connection = http_answer.headers.get("connection", "")
+        rolled.updated += [grpc_answer.memory.content, json.loads(http_answer.text)["memory"]["content"]]
+        rolled.connection = http_answer.headers.get("connection", "")
         status = rpc_status.from_call(ended.value)  # type: ignore[arg-type]  # It reads three methods that both have.
-        restart.stream_reason = "" if status is None else status_reason(status)
+        rolled.stream_reason = "" if status is None else status_reason(status)
 
 
 def replicated(fleet: Fleet) -> dict[tuple[str, int], int]:
@@ -218,14 +214,14 @@ def replicated(fleet: Fleet) -> dict[tuple[str, int], int]:
 
 
 @pytest.fixture(scope="module")
-async def restart(fleet: Fleet, tenant: Tenant) -> AsyncIterator[RollingRestart]:
+async def rolled(fleet: Fleet, tenant: Tenant) -> AsyncIterator[Rolled]:
     """Every service twice, and the first replica of each ended in turn, under load."""
     async with fleet.client(tenant, timeout=PATIENT_SECONDS) as client, asyncio.TaskGroup() as listeners:
         load = Load(client, "roll")
-        result = RollingRestart(load, before=replicated(fleet), after={})
+        result = Rolled(load, before=replicated(fleet), after={})
 
         async def watch() -> None:
-            async for change in client.watch_changes(entity_type="memory"):
+            async for change in client.stream_changes(entity_type="memory"):
                 if change.event_type == "memory_created":
                     result.changed.append(change.entity_id)
 
@@ -247,20 +243,20 @@ async def restart(fleet: Fleet, tenant: Tenant) -> AsyncIterator[RollingRestart]
                 await load.further(2)
         result.after = replicated(fleet)
         written = {memory.memory_id for write in load.acknowledged for memory in getattr(write.answer, "memories", ())}
-        sequences = [
+        said = [
             write.answer.messages[-1].sequence
             for write in load.acknowledged
             if load.session(0) == getattr(write.request, "session_id", "")
         ]
         async with asyncio.timeout(120):
-            while not written <= {*result.changed} or result.followed[-1:] != sequences[-1:]:
+            while not written <= {*result.changed} or result.followed[-1:] != said[-1:]:
                 await asyncio.sleep(0.02)
         for task in tasks:
             task.cancel()
         yield result
 
 
-async def _roll(fleet: Fleet, tenant: Tenant, name: str, restart: RollingRestart) -> None:
+async def _roll(fleet: Fleet, tenant: Tenant, name: str, rolled: Rolled) -> None:
     """End the first replica of a service while the second one serves."""
     replica = fleet.replicas[name, 0]
 
@@ -268,56 +264,54 @@ async def _roll(fleet: Fleet, tenant: Tenant, name: str, restart: RollingRestart
         replica.signal(signal.SIGTERM)
         while (status := await replica.readiness()) == 200:
             await asyncio.sleep(0.01)
-        restart.statuses.append(status)
+        rolled.said.append(status)
 
     if name == "memory":
-        await in_flight(fleet, tenant, restart, drain)
+        await in_flight(fleet, tenant, rolled, drain)
     elif name == "gateway":
-        await at_the_gateway(fleet, tenant, restart, drain)
+        await at_the_gateway(fleet, tenant, rolled, drain)
     else:
         replica.signal(signal.SIGTERM)
-    restart.codes[name] = await fleet.replicas.pop((name, 0)).ended()
+    rolled.codes[name] = await fleet.replicas.pop((name, 0)).ended()
 
 
-async def test_a_rolling_restart_of_every_service_fails_no_call(fleet: Fleet, restart: RollingRestart) -> None:
+async def test_a_rolling_restart_of_every_service_fails_no_call(fleet: Fleet, rolled: Rolled) -> None:
     # Where to look when one failed.
     late = [await each.lines('code="DEADLINE_EXCEEDED"') for each in fleet.replicas.values()]
 
-    assert restart.load.errors == [], late
-    assert set(restart.codes.values()) == {0}
-    assert {name for name, _ in restart.before} == {name for name, _ in restart.after}
-    assert not {*restart.before.values()} & {*restart.after.values()}
+    assert rolled.load.errors == [], late
+    assert set(rolled.codes.values()) == {0}
+    assert {name for name, _ in rolled.before} == {name for name, _ in rolled.after}
+    assert not {*rolled.before.values()} & {*rolled.after.values()}
 
 
-async def test_writes_during_a_rolling_restart_are_there_once(restart: RollingRestart) -> None:
-    load = restart.load
+async def test_what_was_written_during_a_rolling_restart_is_there_once(rolled: Rolled) -> None:
+    load = rolled.load
 
-    stored, expected = await load.transcripts()
+    held_, told = await load.transcripts()
 
     assert await load.missing() == []
     assert await load.differing() == []
-    assert stored == expected
+    assert held_ == told
 
 
-async def test_calls_in_flight_are_finished_while_the_admin_port_says_no(restart: RollingRestart) -> None:
-    assert restart.statuses == [503, 503]
-    assert len(restart.updated) > 2
-    assert all(content.endswith(", updated") for content in restart.updated)
+async def test_calls_in_flight_are_finished_while_the_admin_port_says_no(rolled: Rolled) -> None:
+    assert rolled.said == [503, 503]
+    assert len(rolled.updated) > 2
+    assert all(content.endswith(", updated") for content in rolled.updated)
 
 
-async def test_an_answer_over_http_ends_its_connection_while_the_gateway_leaves_off(restart: RollingRestart) -> None:
-    assert restart.connection == "close"
+async def test_an_answer_over_http_ends_its_connection_while_the_gateway_leaves_off(rolled: Rolled) -> None:
+    assert rolled.connection == "close"
 
 
-async def test_a_stream_ends_with_a_status_to_resume_at(restart: RollingRestart) -> None:
-    assert restart.stream_reason == "STREAM_ENDED"
+async def test_a_stream_ends_with_a_status_to_resume_at(rolled: Rolled) -> None:
+    assert rolled.stream_reason == "STREAM_ENDED"
 
 
-async def test_streams_of_the_client_go_on_through_it_all_without_a_gap_or_a_repetition(
-    restart: RollingRestart,
-) -> None:
-    assert restart.followed == list(range(1, len(restart.followed) + 1))
-    assert len(restart.changed) == len({*restart.changed})
+async def test_streams_of_the_client_go_on_through_it_all_without_a_gap_or_a_repetition(rolled: Rolled) -> None:
+    assert rolled.followed == list(range(1, len(rolled.followed) + 1))
+    assert len(rolled.changed) == len({*rolled.changed})
 
 
 async def until_answered(ask: Callable[[], Awaitable[Any]]) -> Any:
@@ -360,8 +354,8 @@ async def test_a_killed_service_loses_nothing_that_was_acknowledged_and_heals_al
         assert await load.missing() == []
         assert await load.halves() == []
         assert await load.differing() == []
-        stored, expected = await load.transcripts()
-        assert stored == expected
+        held_, told = await load.transcripts()
+        assert held_ == told
         recalled = await client.recall(f"written as {load.writes[-1].request.request_id}")
         assert recalled.hits
         assert not recalled.incomplete
@@ -384,8 +378,8 @@ async def test_a_write_whose_answer_was_lost_after_its_commit_has_one_effect_whe
         memories=[pb.Memory(external_id=f"{key}-{number}", content=f"part {number}") for number in range(3)],
         request_id=key,
     )
-    sent_message = session_pb2.Message(role=session_pb2.MESSAGE_ROLE_USER, content="once")
-    append = session_pb2.AppendMessagesRequest(session_id=session_id, messages=[sent_message], request_id=key)
+    said = session_pb2.Message(role=session_pb2.MESSAGE_ROLE_USER, content="once")
+    append = session_pb2.AppendMessagesRequest(session_id=session_id, messages=[said], request_id=key)
     update = pb.UpdateMemoryRequest(memory=pb.Memory(memory_id=memory_id, content="after"), request_id=key)
     update.update_mask.paths.append("content")
 
@@ -415,13 +409,13 @@ async def test_a_write_whose_answer_was_lost_after_its_commit_has_one_effect_whe
         stored = await client.memories.BatchCreateMemories(batch)
         appended = await client.sessions.AppendMessages(append)
         messages = [message async for message in client.list_messages(session_id)]
-        response = await client.memories.BatchGetMemories(
+        found = await client.memories.BatchGetMemories(
             pb.BatchGetMemoriesRequest(memory_ids=[memory.external_id for memory in batch.memories])
         )
 
     assert [type(answer) for answer in lost] == 3 * [aio.AioRpcError]
     assert (updated.memory.revision, updated.memory.content) == (2, "after")
-    assert [memory.memory_id for memory in stored.memories] == [memory.memory_id for memory in response.memories]
+    assert [memory.memory_id for memory in stored.memories] == [memory.memory_id for memory in found.memories]
     assert messages == list(appended.messages)
 
 
@@ -478,7 +472,7 @@ async def test_a_recall_names_the_arms_of_a_frozen_service_as_late(fleet: Fleet,
         async with asyncio.timeout(120):
             partial = await others_are_there()
         async with asyncio.timeout(120):
-            while await reason() != "RECALL_LATE":
+            while await reason() != "RECALL_TIMED_OUT":
                 pass
     finally:
         frozen.signal(signal.SIGCONT)
@@ -549,14 +543,14 @@ async def test_pc2_answers_what_it_has_taken_before_it_ends(fleet: Fleet, assist
     async with fleet.superuser() as connection, connection.transaction():
         await connection.execute(_HOLD_BY_NAME, memory_id)
         change = {"memory_id": memory_id, "content": {"text": "after"}}
-        asking = asyncio.create_task(assistant.ask("update", payload=change))
+        asking = asyncio.create_task(assistant.request("update", payload=change))
         await fleet.wait_locked(1)
         pc2.signal(signal.SIGTERM)
         while await pc2.readiness() == 200:
             await asyncio.sleep(0.01)
     answer, code = await asking, await pc2.ended()
     await fleet.start((PC2, 0))
-    read = await assistant.ask("read", payload={"memory_id": memory_id})
+    read = await assistant.request("read", payload={"memory_id": memory_id})
 
     assert (answer["status"], code) == ("success", 0)
     assert "after" in json.dumps(read["data"])
@@ -569,17 +563,15 @@ async def test_a_frozen_pc2_keeps_assistants_waiting_and_then_answers(fleet: Fle
     try:
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(0.5):
-                await assistant.ask("read", payload={"memory_id": memory_id})
+                await assistant.request("read", payload={"memory_id": memory_id})
     finally:
         fleet[PC2].signal(signal.SIGCONT)
 
-    read = await assistant.ask("read", payload={"memory_id": memory_id})
+    read = await assistant.request("read", payload={"memory_id": memory_id})
     assert read["status"] == "success"
 
 
-async def test_messages_that_assistants_repeat_after_pc2_was_killed_are_there_once(
-    fleet: Fleet, assistant: Assistant
-) -> None:
+async def test_what_assistants_repeat_after_pc2_was_killed_is_there_once(fleet: Fleet, assistant: Assistant) -> None:
     pc2 = fleet[PC2]
     stored: dict[str, str] = {}
 
@@ -588,7 +580,7 @@ async def test_messages_that_assistants_repeat_after_pc2_was_killed_are_there_on
         while f"told-{number}" not in stored:
             with contextlib.suppress(zmq.Again, TimeoutError):
                 async with asyncio.timeout(3):
-                    answer = await assistant.ask("create", request_id=f"told-{number}", payload=payload)
+                    answer = await assistant.request("create", request_id=f"told-{number}", payload=payload)
                 if answer["status"] == "success":
                     stored[f"told-{number}"] = answer["data"]["memory_id"]
 

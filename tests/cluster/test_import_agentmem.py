@@ -269,7 +269,7 @@ async def test_the_report_counts_everything_and_a_repeat_writes_nothing(
     }
     assert remaining_counts(report) == {"users": 1, "tools": 1, "tools_agents": 1, "messages": 1, "memories": 1}
     assert set(refusals(report)) == {"messages x4", "messages x5", "memories m3"}
-    assert changed(report, "messages", "role") == {"by its usual name": 1}
+    assert changed(report, "messages", "role") == {"converted to its usual name": 1}
     assert (dry.json["read"], dry.json["left"], dry.json["coerced"]) == (
         report["read"],
         report["left"],

@@ -130,17 +130,17 @@ async def test_sessions_of_the_session_agent_come_with_what_was_said(
         "mood": "calm",
         "last_interaction": "2026-03-02T08:00:00Z",
     }
-    messages = (await tenant.sessions.ListMessages(session_pb2.ListMessagesRequest(session_id="s1"))).messages
+    found = (await tenant.sessions.ListMessages(session_pb2.ListMessagesRequest(session_id="s1"))).messages
     user, assistant = session_pb2.MESSAGE_ROLE_USER, session_pb2.MESSAGE_ROLE_ASSISTANT
-    assert [(message.external_id, message.role, message.name, message.content) for message in messages] == [
+    assert [(message.external_id, message.role, message.name, message.content) for message in found] == [
         ("s1/1", user, "", "Turn on the light."),
         ("s1/2", user, "Jarvis", "Done."),
         ("s1/3", user, "", "Thanks"),
         ("s1/4", assistant, "", "Welcome"),
         ("s1/5", user, "", "a bare line"),
     ]
-    assert [message.create_time.seconds - SECONDS for message in messages] == [0, 1, 1, 1, 1]
-    assert json_format.MessageToDict(messages[2].metadata) == {"mood": "fine"}
+    assert [message.create_time.seconds - SECONDS for message in found] == [0, 1, 1, 1, 1]
+    assert json_format.MessageToDict(found[2].metadata) == {"mood": "fine"}
 
 
 async def test_a_conversation_that_is_no_json_is_kept_as_one_message(
@@ -152,8 +152,8 @@ async def test_a_conversation_that_is_no_json_is_kept_as_one_message(
     done = await move_in(cluster, tenant, "session-memory-agent", str(source))
 
     assert (done.code, written(done.json)) == (0, {"session": 1, "message": 1}), done.err
-    messages = (await tenant.sessions.ListMessages(session_pb2.ListMessagesRequest(session_id="s"))).messages
-    assert [(message.role, message.content) for message in messages] == [(session_pb2.MESSAGE_ROLE_SYSTEM, "[{broken")]
+    found = (await tenant.sessions.ListMessages(session_pb2.ListMessagesRequest(session_id="s"))).messages
+    assert [(message.role, message.content) for message in found] == [(session_pb2.MESSAGE_ROLE_SYSTEM, "[{broken")]
 
 
 @pytest.mark.parametrize("form", ["json", "sqlite"])
@@ -176,10 +176,10 @@ async def test_contexts_become_memories_of_their_sessions(
     # The second entry of an id is not brought: the first is there already.
     assert done.json["skipped"]["memory"] == 1
     assert done.json["left"] == []
-    assert ("expire_time", "over: stored as expired") in {
+    assert ("expire_time", "in the past: stored as expired") in {
         (entry["column"], entry["how"]) for entry in done.json["coerced"]
     }
-    assert ("embedding", "made anew: no model is named") in {
+    assert ("embedding", "computed again: no model is named") in {
         (entry["column"], entry["how"]) for entry in done.json["coerced"]
     }
     request = memory_pb2.BatchGetMemoriesRequest(memory_ids=["c1", "c2", "c3"])
@@ -241,7 +241,7 @@ async def test_skills_of_the_only_user_keep_their_names(cluster: Cluster, tenant
 
 
 @pytest.mark.parametrize(
-    ("text", "message"),
+    ("text", "said"),
     [
         ("plain words", "neither an SQLite database nor a JSON document"),
         ('{"users": {"ann": {"preferences": 1}', "cannot be read as JSON at character"),
@@ -249,7 +249,7 @@ async def test_skills_of_the_only_user_keep_their_names(cluster: Cluster, tenant
     ],
 )
 async def test_a_store_that_cannot_be_read_is_a_clear_error(
-    cluster: Cluster, tenant: Tenant, tmp_path: Path, text: str, message: str
+    cluster: Cluster, tenant: Tenant, tmp_path: Path, text: str, said: str
 ) -> None:
     path = tmp_path / "store.json"
     path.write_text(text, "utf-8")
@@ -257,12 +257,12 @@ async def test_a_store_that_cannot_be_read_is_a_clear_error(
     ended = await move_in(cluster, tenant, "jarvis-memory", str(path), "--dry-run")
 
     assert (ended.code, ended.out) == (1, "")
-    assert message in ended.err
+    assert said in ended.err
 
 
 async def test_a_database_without_such_a_table_is_a_clear_error(tmp_path: Path) -> None:
     other = database(tmp_path / "other.db", "CREATE TABLE things (id TEXT);", {})
 
-    refusal = await refusal_of("contextual-memory", str(other))
+    said = await refusal_of("contextual-memory", str(other))
 
-    assert "no table of it has context_id and one of context_data, embedding, source_agent" in refusal
+    assert "it has no table with context_id and one of context_data, embedding, source_agent" in said

@@ -51,7 +51,7 @@ async def test_everything_of_duyetbot_is_imported_and_changes_are_reported(
     assert {(entry["where"], entry["reason"]) for entry in done.json["refused"]} == {
         ("memory_messages 6", "session_id names no row of memory_sessions"),
         ("memory_messages 7", "content is empty"),
-        ("memory_long_term_items l4", "it says nothing: value is empty"),
+        ("memory_long_term_items l4", "value is empty"),
     }
     assert {(entry["table"], entry["count"]) for entry in done.json["left"]} == {
         ("memory_session_tokens", 2),
@@ -126,7 +126,7 @@ async def test_duyetbot_s_items_become_memories_and_items(cluster: Cluster, tena
     assert json_format.MessageToDict(older.metadata)["key"] == "drink"
     assert (third.importance, third.type, third.subject_id) == (1, "note", "u1")
     assert third.create_time.ToJsonString() == AT
-    items = await tenant.sessions.ListItems(states_pb2.ListItemsRequest(session_id="s1"))
+    items = await tenant.sessions.ListSessionItems(states_pb2.ListSessionItemsRequest(session_id="s1"))
     assert {item.key: json_format.MessageToDict(item.value) for item in items.items} == {
         "mood": {"is": "curious"},
         "plain": "no json",

@@ -74,9 +74,9 @@ async def test_a_whole_memory_is_compared_too(
     [
         (("skein", "x", "--all"), "has no realms"),
         (("jsonl", "x", "--compare", "--dry-run"), "--compare writes nothing"),
-        (("jsonl", "x", "--vectors", "y"), "--vectors is not for jsonl"),
+        (("jsonl", "x", "--vectors", "y"), "--vectors does not apply to jsonl"),
         (("jsonl", "x", "--realm", "a", "--all"), "either --realm or --all"),
-        (("skein", "x", "--prefix", "a"), "--prefix is not for skein"),
+        (("skein", "x", "--prefix", "a"), "--prefix does not apply to skein"),
         (("jsonl", "x", "--prefix", "a b"), "without spaces"),
         (("teletext", "x"), "'teletext' is not one of"),
     ],
@@ -133,7 +133,7 @@ async def test_a_key_that_may_not_keep_times_leaves_what_has_expired(
     assert outcome(done.json, "memory") == (9, 6, 0)
     assert outcome(done.json, "link") == (2, 1, 0)
     assert done.json["left"] == [
-        {"table": "link", "why": "a memory at its end has expired", "count": 1},
+        {"table": "link", "why": "one of its memories has expired", "count": 1},
         {"table": "memory", "why": "expired: the key lacks tenant.write to keep times", "count": 3},
     ]
     assert sum(changed(done.json, "memory", "times").values()) == 6

@@ -33,7 +33,7 @@ async def model(cluster: Cluster) -> AsyncIterator[str]:
     yield name
     listed = await cluster.operator.recall.ListEmbeddingModels(recall_pb2.ListEmbeddingModelsRequest())
     if name in {known.model for known in listed.embedding_models}:
-        await cluster.operator.recall.DropModel(recall_pb2.DropModelRequest(model=name))
+        await cluster.operator.recall.DeleteEmbeddingModel(recall_pb2.DeleteEmbeddingModelRequest(model=name))
 
 
 def renamed(path: Path, model: str, suffix: str = "") -> Path:
@@ -88,7 +88,7 @@ async def test_a_realm_comes_into_the_caller_s_tenant_and_no_other_does(
         ("vectors", 1, "no JSON object with an id and values"),
         ("vectors", 1, "no row of long_term_memory has its id"),
     }
-    assert "made anew: the vector has other dimensions than the row says" in {
+    assert "computed again: the vector's dimensions differ from the row's" in {
         entry["how"] for entry in done.json["coerced"]
     }
 
@@ -186,7 +186,7 @@ async def test_a_dump_that_holds_no_vectors_is_a_clear_error(cluster: Cluster, t
     assert (empty.code, absent.code, misplaced.code) == (1, 2, 2)
     assert "holds no vectors" in empty.err
     assert "does not exist" in absent.err
-    assert "--vectors is not for duyetbot-d1" in misplaced.err
+    assert "--vectors does not apply to duyetbot-d1" in misplaced.err
 
 
 async def test_vectors_of_a_registered_model_are_kept_with_who_made_them(

@@ -270,7 +270,7 @@ async def test_the_report_says_what_was_changed_left_and_refused_and_a_repeat_wr
         "memory_relationships": 1,
         "vector_embeddings": 1,
     }
-    assert refusals(report) == {"memory_entries m8": "content holds no text and nothing else"}
+    assert refusals(report) == {"memory_entries m8": "content is empty"}
     assert (dry.json["read"], dry.json["left"]) == (report["read"], report["left"])
     assert not any(dry.json["written"].values())
     assert not any(again.json["written"].values())
@@ -288,7 +288,7 @@ async def test_vectors_are_kept_where_their_model_is_known(
         done = await move_in(cluster, tenant, "orchestrator-pg", source[0])
         again = await move_in(cluster, tenant, "orchestrator-pg", source[0])
     finally:
-        await cluster.operator.recall.DropModel(recall_pb2.DropModelRequest(model=MODEL))
+        await cluster.operator.recall.DeleteEmbeddingModel(recall_pb2.DeleteEmbeddingModelRequest(model=MODEL))
 
     assert outcome(done.json, "embedding") == (1, 1, 0)
     assert outcome(again.json, "embedding") == (1, 0, 1)

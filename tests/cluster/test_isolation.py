@@ -417,7 +417,7 @@ async def test_a_credential_with_too_little_is_refused(
 
     code, reason, _ = await outcome(call(channels.of(path), path, request, credential))
 
-    expected = "ACCOUNT_NEEDED" if permission == ACCOUNT else "PERMISSION_MISSING"
+    expected = "ACCOUNT_REQUIRED" if permission == ACCOUNT else "PERMISSION_MISSING"
     assert (code, reason) == (grpc.StatusCode.PERMISSION_DENIED, expected)
 
 

@@ -72,10 +72,10 @@ async def test_the_operator_changes_the_model_and_back_while_tenants_recall(
         await recalled(tenant)
 
     await models("register", WORDS, "--dimensions", str(DIMENSIONS), "--endpoint", endpoint.endpoint)
-    early = await skein("models", "use", WORDS, environment=operator)
+    early = await skein("models", "activate", WORDS, environment=operator)
     reindexed = await models("reindex", WORDS, "--wait", "--rate", "10000")
     compared = await models("compare", WORDS, "--top", "1")
-    used = await models("use", WORDS)
+    used = await models("activate", WORDS)
 
     assert (early.code, "VECTORS_MISSING" in early.err or "force" in early.err) == (ExitCode.REFUSED, True)
     (reindex,) = reindexed["reindexes"]  # type: ignore[index]  # JSON.
@@ -94,9 +94,9 @@ async def test_the_operator_changes_the_model_and_back_while_tenants_recall(
         assert answer.hits[0].memory.content == TEXTS[1]
 
     listed = await skein("models", "list", environment=operator)
-    shown = await skein("models", "progress", environment=operator)
+    shown = await skein("models", "reindexes", environment=operator)
     assert WORDS in listed.out
-    assert "in force" in listed.out
+    assert "active" in listed.out
     assert WORDS in shown.out
 
     endpoint.breaks(Answer(b"500 Oops"))
@@ -105,7 +105,7 @@ async def test_the_operator_changes_the_model_and_back_while_tenants_recall(
     assert degraded.hits[0].memory.content == TEXTS[1]
     endpoint.heals()
 
-    await models("use", EMBEDDED)
+    await models("activate", EMBEDDED)
     await until(lambda: is_of(EMBEDDED))
 
     async def has_owls() -> bool:
@@ -113,10 +113,10 @@ async def test_the_operator_changes_the_model_and_back_while_tenants_recall(
         return all(hit.memory.content == "Owls hunt at night." and hit.similarity for hit in hits)
 
     await until(has_owls)
-    await models("cancel", reindex["reindex_id"])
+    await models("cancel-reindex", reindex["reindex_id"])
 
     async def is_dropped() -> bool:
-        return (await skein("models", "drop", WORDS, environment=operator)).code == ExitCode.OK
+        return (await skein("models", "delete", WORDS, environment=operator)).code == ExitCode.OK
 
     await until(is_dropped)
     assert await is_of(EMBEDDED)
@@ -132,7 +132,7 @@ async def test_a_vector_that_comes_with_a_memory_is_one_of_the_model_in_force(
         "SKEIN_OPERATOR_KEY": changing.operator_key,
     }
     words = ("register", WORDS, "--dimensions", str(DIMENSIONS), "--endpoint", endpoint.endpoint)
-    for arguments in (words, ("reindex", WORDS, "--wait"), ("use", WORDS)):
+    for arguments in (words, ("reindex", WORDS, "--wait"), ("activate", WORDS)):
         ended = await skein("models", *arguments, environment=operator)
         assert ended.code == ExitCode.OK, ended.err
 

@@ -113,7 +113,7 @@ async def follow(primary: embedded.Server, folder: Path) -> None:
     assert await process.wait() == 0
     account = Account.for_server()
     for path in (folder, *folder.rglob("*")):
-        account.own(path)
+        account.chown(path)
 
 
 @asynccontextmanager

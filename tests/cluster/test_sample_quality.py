@@ -8,6 +8,7 @@ one that adds some raises the figures and the floors.
 
 from __future__ import annotations
 
+import asyncio
 import json
 from importlib.resources import as_file, files
 from typing import TYPE_CHECKING, Any
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from skein.gateway.v1 import gateway_pb2 as pb
+from skein.recall.v1 import recall_pb2
 from skein_client.connection import Connection
 from skein_cluster.api.client import open_client
 from skein_cluster.bench.measures import ScoredQuestion, by_category, summary
@@ -25,9 +27,11 @@ from skein_importers.records import read_jsonl
 if TYPE_CHECKING:
     from fix_cluster import Cluster
 
+    from skein_client.client import Client
+
 SAMPLE = files("skein_cluster") / "sample"
 LIMIT = 25
-# Up to here vectors are made before a call answers, so that nothing is left for later.
+# Up to here vectors are made before a call answers.
 EMBEDDED_AT_ONCE = 16
 FLOORS = {"recall@5": 0.71, "recall@10": 0.84, "recall@25": 0.92, "mrr": 0.76}
 FIRST = 26
@@ -44,7 +48,10 @@ async def scored_questions(cluster: Cluster) -> list[ScoredQuestion]:
     async with open_client(connection) as api:
         with as_file(SAMPLE / "household.jsonl") as path:
             await Importer(api, report, lambda _count: None, batch=EMBEDDED_AT_ONCE).run(read_jsonl(path))
-    assert (report.refused, report.pending) == ([], 0)
+        assert report.refused == []
+        async with asyncio.timeout(120):
+            while await _has_pending_vectors(api):
+                pass
     questions: list[dict[str, Any]] = json.loads((SAMPLE / "questions.json").read_text("utf-8"))
 
     async def answer(question: dict[str, Any]) -> ScoredQuestion:
@@ -57,6 +64,19 @@ async def scored_questions(cluster: Cluster) -> list[ScoredQuestion]:
         )
 
     return [await answer(question) for question in questions]
+
+
+async def _has_pending_vectors(api: Client) -> bool:
+    """Return whether an item of the sample has no vectors yet: on a busy machine the worker makes some of them."""
+    lines = (SAMPLE / "household.jsonl").read_text("utf-8").splitlines()
+    records: list[dict[str, Any]] = [json.loads(line) for line in lines]
+    for kind, name in ((recall_pb2.ITEM_KIND_MEMORY, "memory"), (recall_pb2.ITEM_KIND_MESSAGE, "message")):
+        ids = [record["external_id"] for record in records if record["record"] == name]
+        for start in range(0, len(ids), 100):
+            request = recall_pb2.BatchGetIndexStatesRequest(item_ids=ids[start : start + 100], kind=kind)
+            if any(state.pending for state in (await api.index.BatchGetIndexStates(request)).states):
+                return True
+    return False
 
 
 def test_the_evidence_is_found_as_well_as_before(scored_questions: list[ScoredQuestion]) -> None:

@@ -96,7 +96,7 @@ async def test_a_second_signal_to_a_service_does_not_wait_either_and_is_logged()
             process.kill()
 
     assert code == 128 + signal.SIGTERM
-    assert events[-1] == "ended_at_once"
+    assert events[-1] == "shutdown_forced"
 
 
 async def test_it_shows_where_everything_is_keeps_secrets_and_leaves_no_process_at_ctrl_c(

@@ -89,8 +89,8 @@ async function signIn(page) {
   await page.goto(`${ORIGIN}/`);
   await page.getByLabel('E-mail address').fill(EMAIL);
   await page.getByLabel('Password').fill(PASSWORD);
-  await page.getByRole('button', { name: 'Sign in' }).click();
-  await page.getByRole('heading', { name: 'Memories that changed last' }).waitFor();
+  await page.getByRole('button', { name: 'Sign in', exact: true }).click();
+  await page.getByRole('heading', { name: 'Recently changed memories' }).waitFor();
 }
 
 async function to(page, name) {
@@ -99,7 +99,7 @@ async function to(page, name) {
 }
 
 async function toGraph(page) {
-  await page.getByRole('link', { name: 'Links as a graph' }).click();
+  await page.getByRole('link', { name: 'Graph of links' }).click();
   await page.locator('svg.graph').waitFor();
 }
 
@@ -111,7 +111,7 @@ await large.keyboard.type(EMAIL);
 await large.keyboard.press('Tab');
 await large.keyboard.type(PASSWORD);
 await large.keyboard.press('Enter');
-await large.getByRole('heading', { name: 'Memories that changed last' }).waitFor();
+await large.getByRole('heading', { name: 'Recently changed memories' }).waitFor();
 await look(large, 'overview');
 await large.keyboard.press('Tab');
 seen.told.skip = await large.evaluate(() => document.activeElement.textContent);
@@ -119,12 +119,12 @@ seen.told.skip = await large.evaluate(() => document.activeElement.textContent);
 await large.getByRole('searchbox').fill('what does Anna drink?');
 await large.keyboard.press('Enter');
 await large.locator('.hit').first().waitFor();
-await large.getByText('Why it came').first().click();
+await large.getByText('Why this result').first().click();
 await look(large, 'search');
 seen.told.hit = await large.locator('.hit h2').first().textContent();
 seen.told.bar = await large.locator('.hit svg').first().getAttribute('aria-label');
 await large.locator('.hit h2 a', { hasText: 'Anna drinks tea' }).click();
-await large.getByRole('heading', { name: 'Scores explained' }).waitFor();
+await large.getByRole('heading', { name: 'Scores', exact: true }).waitFor();
 await look(large, 'memory');
 await toGraph(large);
 await look(large, 'graph');
@@ -150,13 +150,13 @@ await large.locator('.conflict').first().waitFor();
 seen.told.conflicts = await large.locator('.conflict').count();
 await look(large, 'conflicts');
 const wifi = large.locator('.conflict', { hasText: 'Same key' });
-await wifi.getByLabel('Why').fill('Moved there in spring.');
+await wifi.getByLabel('Reason').fill('Moved there in spring.');
 await wifi.getByRole('button', { name: 'B is right' }).click();
 seen.told.done = await large.getByRole('status').textContent();
 seen.told.left = await large.locator('.conflict').count();
 
 await to(large, 'Changes');
-await large.getByText('Live: what happens').waitFor();
+await large.getByText('Live: new changes').waitFor();
 const written = await ask({ remember: 'The cat sleeps on the radiator.' });
 await large.locator('.fresh', { hasText: written }).waitFor();
 await look(large, 'changes');
@@ -166,10 +166,10 @@ await large.getByLabel('Snapshots to keep').fill('7');
 await large.getByRole('button', { name: 'Save the policy' }).click();
 seen.told.saved = await large.getByRole('status').textContent();
 await to(large, 'API keys');
-await large.getByLabel('What it is for').fill('a key for the test');
-await large.getByRole('button', { name: 'Make the key' }).click();
-seen.told.secret = await large.getByLabel('The key', { exact: true }).inputValue();
-await large.getByLabel('The key', { exact: true }).evaluate((field) => { field.value = 'skein_…'; });
+await large.getByLabel('Name', { exact: true }).fill('a key for the test');
+await large.getByRole('button', { name: 'Create the key' }).click();
+seen.told.secret = await large.getByLabel('Secret', { exact: true }).inputValue();
+await large.getByLabel('Secret', { exact: true }).evaluate((field) => { field.value = 'skein_…'; });
 await large.locator('pre').evaluateAll((all) => all.forEach((one) => { one.textContent = 'authorization: Bearer skein_…'; }));
 await look(large, 'key-made');
 
@@ -204,10 +204,10 @@ for (const colorScheme of ['light', 'dark']) {
   await look(phone, `phone-${colorScheme}-session`);
   await phone.getByRole('searchbox').fill('what does Anna drink?');
   await phone.getByRole('button', { name: 'Search' }).click();
-  await phone.getByText('Why it came').first().click();
+  await phone.getByText('Why this result').first().click();
   await look(phone, `phone-${colorScheme}-search`);
   await phone.locator('.hit h2 a', { hasText: 'Anna drinks tea' }).click();
-  await phone.getByRole('heading', { name: 'Scores explained' }).waitFor();
+  await phone.getByRole('heading', { name: 'Scores', exact: true }).waitFor();
   await look(phone, `phone-${colorScheme}-memory`);
   await toGraph(phone);
   await look(phone, `phone-${colorScheme}-graph`);
@@ -219,7 +219,7 @@ for (const colorScheme of ['light', 'dark']) {
 const plain = await opened('plain', { viewport: LARGE, javaScriptEnabled: false });
 await plain.goto(`${ORIGIN}/`);
 await plain.getByLabel('API key of a tenant').fill(API_KEY);
-await plain.getByRole('button', { name: 'Use the key' }).click();
+await plain.getByRole('button', { name: 'Sign in with the key' }).click();
 await plain.getByRole('searchbox').fill('Milan');
 await plain.keyboard.press('Enter');
 await plain.locator('.hit h2 a', { hasText: 'Weekend in Milan' }).click();

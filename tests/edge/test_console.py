@@ -49,13 +49,13 @@ async def test_people_find_their_way_through_the_console(cluster: Cluster, tenan
 
     assert version_of("playwright-core")
     text = report["told"]
-    assert text["skip"] == "Skip to the content"
+    assert text["skip"] == "Skip to content"
     assert text["hit"] == "Anna drinks tea"
     assert text["bar"].startswith("Score 0.")
     assert (round(text["zoomed"], 1), round(text["back"], 1), round(text["plainZoom"], 1)) == (2.0, 1.0, 2.0)
     assert set(text["relations"]) == {"related"}
     assert (text["conflicts"], text["left"]) == (2, 1)
-    assert text["done"] == text["plainDone"] == "The conflict is settled."
+    assert text["done"] == text["plainDone"] == "The conflict is resolved."
     assert text["saved"] == "The policy is saved."
     assert text["secret"].startswith("skein_")
     assert text["title"].startswith("<img src=x")

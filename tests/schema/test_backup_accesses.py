@@ -95,7 +95,7 @@ async def test_people_who_were_kept_out_are_kept_out_again_and_no_others(databas
 
     assert could_come_in == len(REVOCABLE_TABLES) + 1
     assert again == 0
-    assert {table: set(closed) for table, closed in now_known.closed.items()} == {
+    assert {table: set(closed) for table, closed in now_known.revocations.items()} == {
         table: {name} for table, name in kept_out.items()
     }
     assert {row["name"] for row in rows} == {kept_out["auth.service_accounts"], let_in["auth.service_accounts"]}

@@ -20,7 +20,7 @@ async def test_a_person_in_the_access_log_of_a_restored_database_is_found(databa
         await connection.execute("SET session_replication_role = replica")
         for seconds, subject_id in enumerate(("ann", "bob")):
             await connection.execute(
-                "INSERT INTO memory.access_log (tenant_id, access_id, operation, method, principal, subject_id, "
+                "INSERT INTO memory.access_log (tenant_id, access_event_id, operation, method, principal, subject_id, "
                 "item_count, request_id, create_time) VALUES ($1, skein.first_id(now() + make_interval(secs => $3)), "
                 "'read', 'ListMemories', 'key:1', $2, 0, '', now())",
                 tenant_id,

@@ -379,11 +379,11 @@ async def test_functions_that_run_as_the_owner_fix_their_search_path_and_are_gra
         "memory.ensure_month",
         "memory.refresh_statistics",
         "session.ensure_month",
-        "recall.drop_model",
+        "recall.delete_model",
         "recall.set_model_leave_time",
         "recall.register_endpoint",
         "recall.register_model",
-        "recall.set_active_model",
+        "recall.activate_model",
         "worker.measure_replicas",
         "worker.measure_transactions",
     }

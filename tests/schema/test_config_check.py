@@ -29,7 +29,7 @@ async def test_more_connections_than_there_are_is_a_problem(database: TestDataba
     answer = await check_database(registry.NAMES, configuration(database.url), replicas=50)
 
     (problem,) = answer.problems
-    assert f"and 50 processes with up to {max_connections(registry.NAMES, 10)} connections each may take " in problem
+    assert f"and 50 processes with up to {max_connections(registry.NAMES, 10)} connections each may use " in problem
     assert "lower SKEIN_POOL_SIZE or raise max_connections" in problem
 
 
@@ -37,7 +37,7 @@ async def test_a_pool_that_is_too_large_for_the_database_is_a_problem(database: 
     answer = await check_database(["memory"], configuration(database.url, SKEIN_POOL_SIZE="1000"), replicas=1)
 
     (problem,) = answer.problems
-    assert " connections, and this process may take 1001: lower SKEIN_POOL_SIZE" in problem
+    assert " connections, and this process may use 1001: lower SKEIN_POOL_SIZE" in problem
 
 
 async def test_a_schema_of_another_version_is_a_problem(database: TestDatabase) -> None:
@@ -58,7 +58,7 @@ async def test_a_database_without_a_schema_is_a_problem(database: TestDatabase) 
 
     answer = await check_database(["memory"], configuration(empty), replicas=1)
 
-    assert answer.problems[0] == "The database has no schema that can be read: run skein migrate."
+    assert answer.problems[0] == "The database has no readable schema: run skein migrate."
 
 
 async def test_a_user_who_may_not_act_as_the_service_is_a_problem(database: TestDatabase) -> None:
@@ -90,7 +90,7 @@ async def test_a_replica_is_asked_too_for_the_services_that_read_there(database:
     assert wrong.problems == ['The database of SKEIN_REPLICA_URL refuses: database "nowhere" does not exist.']
     assert (itself.problems, itself.notes[1].partition(":")[0]) == (
         [],
-        "The database of SKEIN_REPLICA_URL follows no other",
+        "The database of SKEIN_REPLICA_URL is not a replica",
     )
     assert unread.problems == []
 

@@ -37,7 +37,7 @@ EXPORTED = {
 MADE_ANEW = "made of what is imported"
 CREDENTIALS = "a credential or a grant opens one cluster, and its secret is nowhere"
 OF_THIS_CLUSTER = "tells of calls to this cluster"
-IN_A_FILE = "lies in cold storage: `skein export` says how many, and `skein archive restore` brings them back first"
+IN_A_FILE = "lies in cold storage: `skein export` says how many, and `skein archive unarchive` brings them back first"
 HISTORY = "an export is the memory as it is; a backup has its history"
 LEFT_OUT = {
     "auth.api_keys": CREDENTIALS,

@@ -28,13 +28,13 @@ SECRET = "the dentist is on Tuesday"
 
 
 async def logged_accesses(
-    tenant: Tenant, enough: Callable[[Sequence[pb.AccessLogEntry]], bool], **fields: Any
-) -> list[pb.AccessLogEntry]:
+    tenant: Tenant, enough: Callable[[Sequence[pb.AccessEvent]], bool], **fields: Any
+) -> list[pb.AccessEvent]:
     """Read the log until it has what the test waits for; the test's own time limit ends the wait."""
     while True:
         answer = await tenant.history.ListAccessLog(pb.ListAccessLogRequest(page_size=1000, **fields))
-        if enough(answer.accesses):
-            return list(answer.accesses)
+        if enough(answer.access_events):
+            return list(answer.access_events)
         await asyncio.sleep(0.05)
 
 
@@ -101,7 +101,7 @@ async def test_the_log_is_filtered_by_agent_and_by_each_claim(cluster: Cluster, 
         await claiming.memory.GetMemory(memory_pb2.GetMemoryRequest(memory_id=memory_id))
     await logged_accesses(tenant, lambda found: len(found) >= 3)
 
-    def methods(entries: Sequence[pb.AccessLogEntry]) -> list[str]:
+    def methods(entries: Sequence[pb.AccessEvent]) -> list[str]:
         return [entry.method for entry in entries]
 
     of_maid = await tenant.history.ListAccessLog(pb.ListAccessLogRequest(claimed_agent_id="maid"))
@@ -109,8 +109,8 @@ async def test_the_log_is_filtered_by_agent_and_by_each_claim(cluster: Cluster, 
     of_cook = await tenant.history.ListAccessLog(pb.ListAccessLogRequest(agent_id="cook"))
     of_kitchen = await tenant.history.ListAccessLog(pb.ListAccessLogRequest(session_id="kitchen"))
 
-    assert methods(of_maid.accesses) == methods(of_pantry.accesses) == ["GetMemory"]
-    assert methods(of_cook.accesses) == methods(of_kitchen.accesses) == []
+    assert methods(of_maid.access_events) == methods(of_pantry.access_events) == ["GetMemory"]
+    assert methods(of_cook.access_events) == methods(of_kitchen.access_events) == []
 
 
 async def test_a_claim_that_is_too_long_is_not_recorded_and_costs_no_record(cluster: Cluster, tenant: Tenant) -> None:
@@ -197,7 +197,7 @@ async def test_the_log_is_paged_and_filtered(tenant: Tenant) -> None:
     request.page_token = first.next_page_token
     second = await tenant.history.ListAccessLog(request)
 
-    memory_ids = [entry.memory_id for answer in (first, second) for entry in answer.accesses]
+    memory_ids = [entry.memory_id for answer in (first, second) for entry in answer.access_events]
     assert (sorted(memory_ids), second.next_page_token) == (sorted(ids), "")
     request.operation = pb.ACCESS_OPERATION_READ
     with refused(grpc.StatusCode.INVALID_ARGUMENT, "PAGE_TOKEN_INVALID"):
@@ -232,7 +232,7 @@ async def test_a_strict_tenant_s_access_is_there_when_its_answer_is(tenant: Tena
     await read(tenant, memory_id)
     with refused(grpc.StatusCode.NOT_FOUND, "MEMORY_NOT_FOUND"):
         await read(tenant, str(uuid.uuid4()))
-    entries = (await tenant.history.ListAccessLog(pb.ListAccessLogRequest())).accesses
+    entries = (await tenant.history.ListAccessLog(pb.ListAccessLogRequest())).access_events
 
     assert [(entry.method, entry.success) for entry in entries] == [
         ("GetMemory", False),
@@ -264,7 +264,7 @@ async def test_a_strict_tenant_gets_a_refusal_rather_than_an_access_without_a_re
         async with memory_server.serving(), memory_server.channel() as channel:
             stub = memory_pb2_grpc.MemoryServiceStub(channel)
             memory = memory_pb2.Memory(content=SECRET)
-            with refused(grpc.StatusCode.UNAVAILABLE, "ACCESS_NOT_RECORDED"):
+            with refused(grpc.StatusCode.UNAVAILABLE, "ACCESS_LOG_UNAVAILABLE"):
                 await stub.CreateMemory(memory_pb2.CreateMemoryRequest(memory=memory))
             await connection.execute("GRANT INSERT ON memory.access_log TO skein_memory")
             listed = await stub.ListMemories(memory_pb2.ListMemoriesRequest())
@@ -290,7 +290,7 @@ async def test_months_of_the_log_that_are_too_old_are_removed(memory_server: Mem
             await connection.execute("SELECT skein.make_month('memory.access_log', $1::text::timestamptz)", month)
         await connection.execute(
             "INSERT INTO memory.access_log"
-            " (tenant_id, access_id, operation, method, principal, item_count, request_id, create_time)"
+            " (tenant_id, access_event_id, operation, method, principal, item_count, request_id, create_time)"
             " SELECT $1, skein.first_id('2020-01-05'), 'read', 'GetMemory', 'p', 0, 'r', now()",
             memory_server.tenant_id,
         )
@@ -312,25 +312,25 @@ async def test_following_a_session_and_watching_the_log_are_recorded_as_reads(te
     await tenant.sessions.CreateSession(session_pb2.CreateSessionRequest(session=opened))
 
     async with _first(tenant.sessions.StreamMessages(session_pb2.StreamMessagesRequest(session_id="s1"))):
-        of_session = (await tenant.history.ListAccessLog(pb.ListAccessLogRequest(session_id="s1"))).accesses
+        of_session = (await tenant.history.ListAccessLog(pb.ListAccessLogRequest(session_id="s1"))).access_events
     with refused(grpc.StatusCode.NOT_FOUND, "SESSION_NOT_FOUND"):
         async with _first(tenant.sessions.StreamMessages(session_pb2.StreamMessagesRequest(session_id="s2"))):
             pass
-    async with _first(tenant.history.WatchChanges(history_pb2.WatchChangesRequest())):
-        newest = (await tenant.history.ListAccessLog(pb.ListAccessLogRequest(page_size=2))).accesses
+    async with _first(tenant.history.StreamChanges(history_pb2.StreamChangesRequest())):
+        newest = (await tenant.history.ListAccessLog(pb.ListAccessLogRequest(page_size=2))).access_events
 
     assert [(entry.method, entry.operation, entry.success) for entry in [of_session[0], *newest]] == [
         ("StreamMessages", pb.ACCESS_OPERATION_READ, True),
-        ("WatchChanges", pb.ACCESS_OPERATION_READ, True),
+        ("StreamChanges", pb.ACCESS_OPERATION_READ, True),
         ("StreamMessages", pb.ACCESS_OPERATION_READ, False),
     ]
 
 
 async def test_a_stream_is_recorded_soon_where_it_need_not_be_at_once(tenant: Tenant) -> None:
-    async with _first(tenant.history.WatchChanges(history_pb2.WatchChangesRequest())):
+    async with _first(tenant.history.StreamChanges(history_pb2.StreamChangesRequest())):
         (entry,) = await logged_accesses(tenant, lambda found: len(found) == 1)
 
-    assert (entry.method, entry.success) == ("WatchChanges", True)
+    assert (entry.method, entry.success) == ("StreamChanges", True)
 
 
 @asynccontextmanager

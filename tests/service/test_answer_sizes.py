@@ -70,8 +70,8 @@ async def test_memories_that_one_answer_has_no_room_for_are_named_to_be_asked_fo
     while requests:
         answer = await tenant.memory.BatchGetMemories(memory_pb2.BatchGetMemoriesRequest(memory_ids=requests))
         read += [memory.external_id for memory in answer.memories]
-        missing += list(answer.not_found)
-        requests = list(answer.deferred)
+        missing += list(answer.not_found_ids)
+        requests = list(answer.unread_ids)
         calls += 1
 
     assert (read, missing, calls) == (names, ["nobody", "nothing"], 4)
@@ -89,7 +89,7 @@ async def test_many_short_memories_are_one_answer(tenant: Tenant) -> None:
     )
 
     assert [memory.external_id for memory in got.memories] == names
-    assert not got.deferred
+    assert not got.unread_ids
     assert [memory.external_id for memory in (*listed.memories, *response.memories)] == names[::-1]
     assert (len(listed.memories), response.next_page_token) == (299, "")
 

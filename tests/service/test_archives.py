@@ -258,7 +258,7 @@ async def test_a_purge_from_cold_storage_leaves_no_answer_and_is_in_the_change_l
         count = await connection.fetchval("SELECT count(*) FROM memory.requests WHERE response LIKE '%must go%'::bytea")
 
     assert count == 0
-    assert [one.entity_id for one in changes.changes if one.event_type == "memory_forget_hard"] == [gone]
+    assert [one.entity_id for one in changes.changes if one.event_type == "memory_purged"] == [gone]
 
 
 async def test_a_purge_of_a_person_and_more_does_not_guess_at_cold_storage(deployment: Deployment) -> None:
@@ -362,7 +362,7 @@ async def test_memories_past_the_tenant_s_retention_are_purged(deployment: Deplo
         response = await memory.BatchGetMemories(memory_pb2.BatchGetMemoriesRequest(memory_ids=[gone, kept]))
 
     assert (first.purged_count, again.purged_count) == (1, 0)
-    assert ([one.memory_id for one in response.memories], list(response.not_found)) == ([kept], [gone])
+    assert ([one.memory_id for one in response.memories], list(response.not_found_ids)) == ([kept], [gone])
 
 
 async def test_memories_in_cold_storage_are_not_kept_longer_than_the_others(deployment: Deployment) -> None:

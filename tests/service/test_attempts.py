@@ -19,7 +19,7 @@ from skein_auth.settings import AuthSettings
 from skein_kit.database.transactions import Database
 from skein_kit.errors import CredentialInvalid, DatabaseUnavailable
 
-MOST = 10
+MAX_ATTEMPTS = 10
 SIGN_IN = ("sign_in", subject_at_network("ada@example.org", "192.0.2.1"))
 WINDOW = 900
 
@@ -55,7 +55,7 @@ def wrong() -> None:
 async def fails(attempts: AttemptLimiter, *subjects: tuple[str, str]) -> str:
     """Try something that is wrong and say how that was answered."""
     try:
-        async with attempts.failing(*subjects):
+        async with attempts.limit_failures(*subjects):
             wrong()
     except TooManyAttempts:
         return "too many"
@@ -66,7 +66,7 @@ async def fails(attempts: AttemptLimiter, *subjects: tuple[str, str]) -> str:
 
 async def succeeds(attempts: AttemptLimiter, *subjects: tuple[str, str]) -> str:
     try:
-        async with attempts.failing(*subjects):
+        async with attempts.limit_failures(*subjects):
             return "right"
     except TooManyAttempts:
         return "too many"
@@ -76,12 +76,12 @@ async def test_the_eleventh_failure_within_the_window_is_refused_before_any_work
     attempts: AttemptLimiter, clock: Clock
 ) -> None:
     subjects = (SIGN_IN, ("identity", "192.0.2.1"))
-    assert [await fails(attempts, *subjects) for _ in range(MOST)] == ["wrong"] * MOST
+    assert [await fails(attempts, *subjects) for _ in range(MAX_ATTEMPTS)] == ["wrong"] * MAX_ATTEMPTS
     clock.time += timedelta(seconds=60)
     worked = False
 
     with pytest.raises(TooManyAttempts) as refused:
-        async with attempts.failing(SIGN_IN, ("identity", "198.51.100.7")):
+        async with attempts.limit_failures(SIGN_IN, ("identity", "198.51.100.7")):
             worked = True
 
     assert not worked
@@ -91,7 +91,7 @@ async def test_the_eleventh_failure_within_the_window_is_refused_before_any_work
 
 async def test_the_window_ends(attempts: AttemptLimiter, clock: Clock) -> None:
     subject = ("client", "the client")
-    for _ in range(MOST):
+    for _ in range(MAX_ATTEMPTS):
         await fails(attempts, subject)
     assert await succeeds(attempts, subject) == "too many"
 
@@ -103,15 +103,15 @@ async def test_the_window_ends(attempts: AttemptLimiter, clock: Clock) -> None:
 async def test_success_never_counts(attempts: AttemptLimiter) -> None:
     subject = ("second_factor", "a@example.org")
 
-    assert {await succeeds(attempts, subject) for _ in range(3 * MOST)} == {"right"}
+    assert {await succeeds(attempts, subject) for _ in range(3 * MAX_ATTEMPTS)} == {"right"}
     assert await fails(attempts, subject) == "wrong"
 
 
 async def test_a_subject_that_has_failed_too_often_does_not_charge_the_others(attempts: AttemptLimiter) -> None:
-    for _ in range(MOST):
+    for _ in range(MAX_ATTEMPTS):
         await fails(attempts, ("identity", "192.0.2.1"))
 
-    for _ in range(MOST):
+    for _ in range(MAX_ATTEMPTS):
         assert await fails(attempts, ("second_factor", "b@example.org"), ("identity", "192.0.2.1")) == "too many"
 
     assert await succeeds(attempts, ("second_factor", "b@example.org"), ("identity", "192.0.2.2")) == "right"
@@ -126,7 +126,7 @@ async def test_a_burst_of_wrong_tries_is_limited_to_ten(pool: Database) -> None:
     async def try_it(number: int) -> str:
         nonlocal tried
         try:
-            async with replicas[number % 2].failing(*pair[:: 1 if number % 3 else -1]):
+            async with replicas[number % 2].limit_failures(*pair[:: 1 if number % 3 else -1]):
                 tried += 1
                 await asyncio.sleep(0)
                 wrong()
@@ -138,8 +138,8 @@ async def test_a_burst_of_wrong_tries_is_limited_to_ten(pool: Database) -> None:
 
     answers = Counter(await asyncio.gather(*(try_it(number) for number in range(100))))
 
-    assert tried == MOST
-    assert answers == {"wrong": MOST, "too many": 100 - MOST}
+    assert tried == MAX_ATTEMPTS
+    assert answers == {"wrong": MAX_ATTEMPTS, "too many": 100 - MAX_ATTEMPTS}
 
 
 async def test_a_burst_of_right_tries_from_one_address_waits_its_turn(pool: Database) -> None:
@@ -148,7 +148,7 @@ async def test_a_burst_of_right_tries_from_one_address_waits_its_turn(pool: Data
 
     async def sign_in(number: int) -> str:
         nonlocal at_once, most
-        async with attempts.failing(("second_factor", f"{number}@example.org"), ("identity", "192.0.2.4")):
+        async with attempts.limit_failures(("second_factor", f"{number}@example.org"), ("identity", "192.0.2.4")):
             at_once += 1
             most = max(most, at_once)
             await asyncio.sleep(0)
@@ -158,7 +158,7 @@ async def test_a_burst_of_right_tries_from_one_address_waits_its_turn(pool: Data
     answers = await asyncio.gather(*(sign_in(number) for number in range(60)))
 
     assert set(answers) == {"right"}
-    assert most <= MOST
+    assert most <= MAX_ATTEMPTS
 
 
 @pytest.mark.parametrize("error", [DatabaseUnavailable(), RuntimeError("a bug"), asyncio.CancelledError()])
@@ -166,25 +166,25 @@ async def test_errors_that_the_caller_did_not_cause_do_not_count(
     attempts: AttemptLimiter, error: BaseException
 ) -> None:
     subject = ("second_factor", "d@example.org")
-    for _ in range(2 * MOST):
+    for _ in range(2 * MAX_ATTEMPTS):
         with pytest.raises(type(error)):
-            async with attempts.failing(subject):
+            async with attempts.limit_failures(subject):
                 raise error
 
     assert await succeeds(attempts, subject) == "right"
 
 
 async def test_a_refusal_counts_whatever_was_guessed(attempts: AttemptLimiter) -> None:
-    for _ in range(MOST):
+    for _ in range(MAX_ATTEMPTS):
         with pytest.raises(ApiKeyNotFound):
-            async with attempts.failing(("identity", "192.0.2.5")):
+            async with attempts.limit_failures(("identity", "192.0.2.5")):
                 raise ApiKeyNotFound
 
     assert await succeeds(attempts, ("identity", "192.0.2.5")) == "too many"
 
 
 async def test_calls_of_no_address_are_not_limited_by_address(attempts: AttemptLimiter) -> None:
-    answers = {await fails(attempts, ("identity", "")) for _ in range(2 * MOST)}
+    answers = {await fails(attempts, ("identity", "")) for _ in range(2 * MAX_ATTEMPTS)}
 
     assert answers == {"wrong"}
 
@@ -202,7 +202,7 @@ async def test_calls_of_no_address_are_not_limited_by_address(attempts: AttemptL
 async def test_an_ipv6_customer_is_one_address(
     attempts: AttemptLimiter, one: str, other: str, *, is_shared: bool
 ) -> None:
-    for _ in range(MOST):
+    for _ in range(MAX_ATTEMPTS):
         await fails(attempts, ("identity", one), ("sign_in", subject_at_network("a@example.org", one)))
 
     expected = "too many" if is_shared else "right"
@@ -212,7 +212,7 @@ async def test_an_ipv6_customer_is_one_address(
 
 
 async def test_names_of_refused_clients_differ_by_letter_case(attempts: AttemptLimiter) -> None:
-    for _ in range(MOST):
+    for _ in range(MAX_ATTEMPTS):
         await attempts.charge("refused_client", "App")
 
     with pytest.raises(TooManyAttempts):
@@ -221,7 +221,7 @@ async def test_names_of_refused_clients_differ_by_letter_case(attempts: AttemptL
 
 
 async def test_sign_ups_count_whether_they_succeed_or_not(attempts: AttemptLimiter, clock: Clock) -> None:
-    for _ in range(MOST):
+    for _ in range(MAX_ATTEMPTS):
         await attempts.charge("sign_up", "192.0.2.8")
 
     with pytest.raises(TooManyAttempts) as refused:
@@ -238,7 +238,7 @@ async def test_concurrent_sign_ups_pass_up_to_the_limit(attempts: AttemptLimiter
         *(attempts.charge("sign_up", "192.0.2.10") for _ in range(50)), return_exceptions=True
     )
 
-    assert answers.count(None) == MOST
+    assert answers.count(None) == MAX_ATTEMPTS
 
 
 async def test_no_subject_is_readable_and_old_windows_are_removed(

@@ -56,7 +56,7 @@ async def signed(keyring: Keyring) -> str:
 
 async def test_replicas_share_one_key_for_each_purpose(database: TestDatabase) -> None:
     async with replica(database) as first, replica(database) as second:
-        keys = [await each.active(purpose) for each in (first, second) for purpose in ("identity", "access")]
+        keys = [await each.active_key(purpose) for each in (first, second) for purpose in ("identity", "access")]
 
         await tokens_of(second).verify(await signed(first), "", now())
 
@@ -67,7 +67,7 @@ async def test_replicas_share_one_key_for_each_purpose(database: TestDatabase) -
 
 async def test_an_internal_key_verifies_no_access_token(database: TestDatabase) -> None:
     async with replica(database) as keyring:
-        internal = await keyring.active()
+        internal = await keyring.active_key()
 
         assert await keyring.verification_key(str(internal.kid)) is None
 
@@ -103,8 +103,8 @@ async def test_in_an_emergency_a_key_ends_at_once_with_those_that_were_replaced_
 
 async def test_an_access_key_s_end_leaves_internal_keys_alone(database: TestDatabase) -> None:
     async with replica(database) as keyring:
-        internal = await keyring.active()
-        await keyring.active("access")
+        internal = await keyring.active_key()
+        await keyring.active_key("access")
         await rotate(database, keyring, emergency=True)
 
         assert (await keyring.refresh()).kid == internal.kid

@@ -111,14 +111,14 @@ async def test_a_key_of_the_operator_for_a_tenant_is_the_tenants(tenant: Tenant)
 async def test_no_key_carries_more_than_its_creator_has(cluster: Cluster, tenant: Tenant) -> None:
     creator = await tenant.auth.CreateApiKey(key_for("keys.write", "memory.read"))
 
-    with refused(grpc.StatusCode.PERMISSION_DENIED, "PERMISSION_WIDENED"):
+    with refused(grpc.StatusCode.PERMISSION_DENIED, "PERMISSION_ESCALATION"):
         await cluster.with_key(creator.secret).auth.CreateApiKey(key_for("memory.read", "memory.write"))
 
 
 async def test_a_caller_bound_to_an_agent_makes_no_key_for_another(cluster: Cluster, tenant: Tenant) -> None:
     creator = await tenant.auth.CreateApiKey(key_for("keys.write", agent_id="voice"))
 
-    with refused(grpc.StatusCode.PERMISSION_DENIED, "PERMISSION_WIDENED"):
+    with refused(grpc.StatusCode.PERMISSION_DENIED, "PERMISSION_ESCALATION"):
         await cluster.with_key(creator.secret).auth.CreateApiKey(key_for(agent_id="planner"))
 
 

@@ -77,7 +77,7 @@ async def test_a_key_without_the_permission_reads_no_events(cluster: Cluster, te
 
 
 async def test_only_a_person_has_events_of_their_own(tenant: Tenant) -> None:
-    with refused(grpc.StatusCode.PERMISSION_DENIED, "ACCOUNT_NEEDED"):
+    with refused(grpc.StatusCode.PERMISSION_DENIED, "ACCOUNT_REQUIRED"):
         await tenant.auth.ListMyAuditEvents(accounts_pb2.ListMyAuditEventsRequest())
 
 

@@ -11,7 +11,7 @@ from fix_oauth import REDIRECT, App
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from skein.auth.v1 import oauth_pb2 as pb
-from skein_auth.accounts.passwords import HASHED
+from skein_auth.accounts.passwords import PASSWORD_OPERATIONS
 
 if TYPE_CHECKING:
     from fix_accounts import Account
@@ -75,7 +75,7 @@ async def test_an_application_proves_itself_with_the_secret_that_it_had(
 async def test_guesses_at_a_secret_that_another_system_chose_become_slow_and_the_right_one_passes(
     cluster: Cluster, direct: aio.Channel
 ) -> None:
-    hashed = HASHED.labels("argon2")._value  # What the metric counts is the work.
+    hashed = PASSWORD_OPERATIONS.labels("argon2")._value  # What the metric counts is the work.
     client = moving(token_endpoint_auth_method="client_secret_post")
     await take_over(cluster, client, SECRET)
     for number in range(10):

@@ -294,7 +294,7 @@ async def test_an_application_does_what_it_was_granted_as_far_as_the_person_may(
         client_id=f"app-{account_id}",
         role="viewer",
     )
-    with refused(grpc.StatusCode.PERMISSION_DENIED, "ACCOUNT_NEEDED"):
+    with refused(grpc.StatusCode.PERMISSION_DENIED, "ACCOUNT_REQUIRED"):
         await calls(cluster, token).auth.ListMyAuditEvents(accounts_pb2.ListMyAuditEventsRequest())
 
 

@@ -96,7 +96,7 @@ async def test_a_key_is_rotated_once(tenant: Tenant) -> None:
     await tenant.auth.RevokeApiKey(pb.RevokeApiKeyRequest(api_key_id=revoked.api_key.api_key_id))
 
     for key in (old, revoked):
-        with refused(grpc.StatusCode.FAILED_PRECONDITION, "API_KEY_OVER"):
+        with refused(grpc.StatusCode.FAILED_PRECONDITION, "API_KEY_INACTIVE"):
             await tenant.auth.RotateApiKey(rotation(key))
 
 
@@ -130,7 +130,7 @@ async def test_rotating_a_key_grants_no_permission_or_time_that_the_caller_lacks
     brief = await tenant.auth.CreateApiKey(pb.CreateApiKeyRequest(display_name="x", expire_time=later(hours=1)))
 
     for secret in (weak.secret, brief.secret):
-        with refused(grpc.StatusCode.PERMISSION_DENIED, "PERMISSION_WIDENED"):
+        with refused(grpc.StatusCode.PERMISSION_DENIED, "PERMISSION_ESCALATION"):
             await cluster.with_key(secret).auth.RotateApiKey(rotation(strong))
 
 

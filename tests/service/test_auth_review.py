@@ -18,7 +18,7 @@ from skein.auth.v1 import accounts_pb2 as pb
 from skein.auth.v1 import oauth_pb2
 from skein.tenancy.v1 import members_pb2
 from skein_auth.accounts.model import TokenPurpose
-from skein_auth.accounts.one_time_tokens import MAX_WAITING, OutgoingMail, TokenMailer
+from skein_auth.accounts.one_time_tokens import MAX_QUEUED_MAILS, OutgoingMail, TokenMailer
 from skein_auth.settings import AuthSettings
 from skein_kit.database.transactions import NO_TENANT
 from skein_kit.identity.bearer_token import BearerToken
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 NEW_PASSWORD = "another horse battery"
 INVALID = grpc.StatusCode.INVALID_ARGUMENT
-TOO_OLD = (grpc.StatusCode.FAILED_PRECONDITION, "SIGN_IN_TOO_OLD")
+TOO_OLD = (grpc.StatusCode.FAILED_PRECONDITION, "LOGIN_TOO_OLD")
 
 
 @pytest.fixture
@@ -138,7 +138,7 @@ async def test_a_crowd_of_mails_does_not_tell_who_has_an_account() -> None:
     unused = cast("Any", None)
     post = TokenMailer(unused, Mailer(None, None), unused, AuthSettings(), lambda: "")
 
-    for _ in range(MAX_WAITING + 1):
+    for _ in range(MAX_QUEUED_MAILS + 1):
         post.send(OutgoingMail(account_id=new_id(now()), purpose=TokenPurpose.PASSWORD_RESET, email=new_email()))
 
 

@@ -67,7 +67,9 @@ async def test_everything_that_a_tenant_gave_out_ends_soon(cluster: Cluster, ten
     for credential in credentials:
         await cluster.with_key(credential).auth.GetMe(auth_pb2.GetMeRequest())
 
-    request = pb.RevokeCredentialsRequest(tenant_id=str(tenant.tenant_id), keys=True, request_id=uuid.uuid4().hex)
+    request = pb.RevokeCredentialsRequest(
+        tenant_id=str(tenant.tenant_id), include_api_keys=True, request_id=uuid.uuid4().hex
+    )
     first = await cluster.operator.auth.RevokeCredentials(request)
     again = await cluster.operator.auth.RevokeCredentials(request)
 
@@ -91,7 +93,7 @@ async def test_without_keys_a_tenants_keys_go_on(cluster: Cluster, tenant: Tenan
 
 async def test_another_tenants_keys_go_on(cluster: Cluster, tenant: Tenant, other_tenant: Tenant) -> None:
     await cluster.operator.auth.RevokeCredentials(
-        pb.RevokeCredentialsRequest(tenant_id=str(tenant.tenant_id), keys=True)
+        pb.RevokeCredentialsRequest(tenant_id=str(tenant.tenant_id), include_api_keys=True)
     )
 
     await until_refused(cluster, tenant.api_key)

@@ -90,7 +90,7 @@ async def test_a_caller_cannot_make_a_service_account_with_more_permissions_than
     )
     service_account = pb.ServiceAccount(display_name="bot", permissions=["memory.write"])
 
-    with refused(grpc.StatusCode.PERMISSION_DENIED, "PERMISSION_WIDENED"):
+    with refused(grpc.StatusCode.PERMISSION_DENIED, "PERMISSION_ESCALATION"):
         await cluster.with_key(creator.secret).auth.CreateServiceAccount(
             pb.CreateServiceAccountRequest(service_account=service_account)
         )
@@ -103,9 +103,9 @@ async def test_a_key_carries_no_more_than_its_service_account(tenant: Tenant) ->
 
     assert list(fewer.api_key.permissions) == ["memory.read"]
     assert fewer.api_key.agent_id == "voice"
-    with refused(grpc.StatusCode.PERMISSION_DENIED, "PERMISSION_WIDENED"):
+    with refused(grpc.StatusCode.PERMISSION_DENIED, "PERMISSION_ESCALATION"):
         await key_of(tenant, account, "memory.read", "memory.write")
-    with refused(grpc.StatusCode.PERMISSION_DENIED, "PERMISSION_WIDENED"):
+    with refused(grpc.StatusCode.PERMISSION_DENIED, "PERMISSION_ESCALATION"):
         await key_of(tenant, account, agent_id="planner")
 
 
@@ -175,7 +175,7 @@ async def test_a_caller_cannot_enable_or_widen_a_service_account_beyond_its_own_
     narrowed = pb.ServiceAccount(service_account_id=account.service_account_id, permissions=["memory.write"])
 
     for service_account, path in ((enabled, "disabled"), (widened, "permissions")):
-        with refused(grpc.StatusCode.PERMISSION_DENIED, "PERMISSION_WIDENED"):
+        with refused(grpc.StatusCode.PERMISSION_DENIED, "PERMISSION_ESCALATION"):
             await calls.auth.UpdateServiceAccount(
                 pb.UpdateServiceAccountRequest(service_account=service_account, update_mask=FieldMask(paths=[path]))
             )

@@ -162,7 +162,7 @@ async def test_replicas_that_start_together_share_one_key(url: str) -> None:
     async with AsyncExitStack() as stack:
         replicas = [await stack.enter_async_context(keyring(url, SystemKeys.of(SYSTEM_KEY))) for _ in range(4)]
 
-        keys = await asyncio.gather(*(each.active() for each in replicas))
+        keys = await asyncio.gather(*(each.active_key() for each in replicas))
 
     assert len({key.kid for key in keys}) == 1
     assert all(key.is_private for key in keys)
@@ -171,13 +171,13 @@ async def test_replicas_that_start_together_share_one_key(url: str) -> None:
 async def test_a_signing_key_opens_with_the_system_keys_that_were_given(url: str) -> None:
     changed = "n" * 40
     async with keyring(url, SystemKeys.of(SYSTEM_KEY)) as first:
-        made = await first.active()
+        made = await first.active_key()
 
     async with keyring(url, SystemKeys.of(changed)) as stranger:
         with pytest.raises(DecryptionError):
-            await stranger.active()
+            await stranger.active_key()
     async with keyring(url, SystemKeys.of(changed, SYSTEM_KEY)) as heir:
-        opened = await heir.active()
+        opened = await heir.active_key()
         rotated = await heir.generate("identity")
         async with (
             Database.open(url, service="auth", size=1, timeout=30.0) as database,
@@ -185,7 +185,7 @@ async def test_a_signing_key_opens_with_the_system_keys_that_were_given(url: str
         ):
             await heir.rotate(tx, rotated, emergency=False)
     async with keyring(url, SystemKeys.of(changed)) as successor:
-        successors = await successor.active()
+        successors = await successor.active_key()
 
     assert opened.kid == made.kid
     assert successors.kid == rotated.key_id
@@ -193,7 +193,7 @@ async def test_a_signing_key_opens_with_the_system_keys_that_were_given(url: str
 
 async def test_a_private_half_lies_sealed_in_the_database(url: str) -> None:
     async with keyring(url, SystemKeys.of(SYSTEM_KEY)) as ring:
-        private = (await ring.active()).as_dict(private=True)["d"]
+        private = (await ring.active_key()).as_dict(private=True)["d"]
     connection = await asyncpg.connect(url)
     try:
         row = await connection.fetchrow("SELECT public_jwk, encrypted_private_jwk FROM auth.signing_keys")

@@ -53,15 +53,15 @@ async def test_changes_are_watched_from_a_position_on(skein: Client) -> None:
     for text in ("tea", "coffee"):
         await skein.remember(text)
 
-    one, two = await first(skein.watch_changes(position=start, event_types=["memory_created"]), 2)
-    (again,) = await first(skein.watch_changes(position=one.position), 1)
+    one, two = await first(skein.stream_changes(position=start, event_types=["memory_created"]), 2)
+    (again,) = await first(skein.stream_changes(position=one.position), 1)
 
     assert again == two
 
 
 async def test_a_watch_that_is_refused_says_why(skein: Client) -> None:
     with pytest.raises(InvalidArgument) as caught:
-        await first(skein.watch_changes(position="nonsense"), 1)
+        await first(skein.stream_changes(position="nonsense"), 1)
 
     assert caught.value.reason == "POSITION_INVALID"
     assert caught.value.request_id
@@ -94,7 +94,7 @@ async def test_a_session_that_is_not_there_is_not_followed(skein: Client) -> Non
 
 
 async def test_a_stub_s_stream_is_a_generator(skein: Client) -> None:
-    (answer,) = await first(skein.history.WatchChanges(history_pb2.WatchChangesRequest()), 1)
+    (answer,) = await first(skein.history.StreamChanges(history_pb2.StreamChangesRequest()), 1)
 
     assert answer.position
     assert not answer.HasField("change")
@@ -109,7 +109,7 @@ async def test_the_blocking_client_watches_and_follows_too(cluster: Cluster, ten
             )
             skein.remember(messages=[{"role": "user", "content": "hello"}], session_id="s")
             skein.sessions.EndSession(session_pb2.EndSessionRequest(session_id="s"))
-            changes = [change.entity_id for change in islice(skein.watch_changes(position=start), 1)]
+            changes = [change.entity_id for change in islice(skein.stream_changes(position=start), 1)]
             assert changes == [stored.memory.memory_id]
             return changes, [message.content for message in skein.follow_session("s", after_sequence=0)]
 
@@ -120,7 +120,7 @@ async def test_the_blocking_client_watches_and_follows_too(cluster: Cluster, ten
 
 async def test_a_closed_client_streams_nothing(cluster: Cluster, tenant: Tenant) -> None:
     async with Client(endpoint=cluster.endpoint, api_key=tenant.api_key) as skein:
-        watching = skein.watch_changes()
+        watching = skein.stream_changes()
 
     with pytest.raises(ClientClosed):
         await first(watching, 1)

@@ -87,7 +87,7 @@ async def test_an_alias_between_two_archives_comes_back(tenant: Tenant) -> None:
     for archive_id in archives:
         await restore(tenant, archive_id)
 
-    response = await tenant.curation.GetCanonical(curation_pb2.GetCanonicalRequest(memory_id=name))
+    response = await tenant.curation.GetCanonicalMemory(curation_pb2.GetCanonicalMemoryRequest(memory_id=name))
     assert response.canonical_memory_id == canonical
 
 

@@ -95,7 +95,7 @@ async def test_ids_and_a_filter_must_both_hold_in_cold_storage_too(tenant: Tenan
     done = await purge(tenant, selecting([gone, stays, "nobody"], types=["journal"]))
 
     assert list(done.archived_memory_ids) == [gone]
-    assert list(done.not_found) == ["nobody"]
+    assert list(done.not_found_ids) == ["nobody"]
     assert await remaining_contents(tenant) == ["a note"]
 
 
@@ -125,14 +125,14 @@ async def test_forgetting_for_good_reaches_cold_storage_and_says_so(tenant: Tena
     await old(tenant, "stays")
     await archive(tenant)
 
-    first = await tenant.memory.ForgetMemories(
-        memory_pb2.ForgetMemoriesRequest(selection=selecting([by_id]), hard=True, request_id="f")
+    first = await tenant.memory.DeleteMemories(
+        memory_pb2.DeleteMemoriesRequest(selection=selecting([by_id]), purge=True, request_id="f")
     )
-    again = await tenant.memory.ForgetMemories(
-        memory_pb2.ForgetMemoriesRequest(selection=selecting([by_id]), hard=True, request_id="f")
+    again = await tenant.memory.DeleteMemories(
+        memory_pb2.DeleteMemoriesRequest(selection=selecting([by_id]), purge=True, request_id="f")
     )
-    second = await tenant.memory.ForgetMemories(
-        memory_pb2.ForgetMemoriesRequest(selection=selecting(tags_any=["go"]), hard=True)
+    second = await tenant.memory.DeleteMemories(
+        memory_pb2.DeleteMemoriesRequest(selection=selecting(tags_any=["go"]), purge=True)
     )
 
     assert list(first.archived_memory_ids) == [by_id]
@@ -145,9 +145,9 @@ async def test_a_soft_forgetting_leaves_cold_storage_alone(tenant: Tenant) -> No
     kept = await old(tenant, "kept")
     await archive(tenant)
 
-    done = await tenant.memory.ForgetMemories(memory_pb2.ForgetMemoriesRequest(selection=selecting([kept])))
+    done = await tenant.memory.DeleteMemories(memory_pb2.DeleteMemoriesRequest(selection=selecting([kept])))
 
-    assert (list(done.archived_memory_ids), list(done.not_found)) == ([], [kept])
+    assert (list(done.archived_memory_ids), list(done.not_found_ids)) == ([], [kept])
     assert await remaining_contents(tenant) == ["kept"]
 
 
@@ -201,4 +201,4 @@ async def test_archived_memories_are_reported_once_however_many_pages_there_are(
 
     assert [id_ for page in actual_pages for id_ in page.archived_memory_ids] == [stored]
     assert sorted(id_ for page in actual_pages for id_ in page.receipt.memory_ids) == sorted(there)
-    assert [name for page in actual_pages for name in page.not_found] == ([] if of_person else ["nobody"])
+    assert [name for page in actual_pages for name in page.not_found_ids] == ([] if of_person else ["nobody"])

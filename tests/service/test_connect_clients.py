@@ -25,7 +25,7 @@ from skein_gateway.errors import StreamNotSupported
 ROOT = Path(__file__).parents[2]
 BUF = Path(sys.executable).parent / "buf"
 MEMORIES = "skein.memory.v1.MemoryService"
-WATCH = "/skein.memory.v1.HistoryService/WatchChanges"
+WATCH = "/skein.memory.v1.HistoryService/StreamChanges"
 
 
 @pytest.fixture
@@ -74,7 +74,7 @@ async def test_buf_learns_that_a_stream_needs_grpc(origin: str, tenant: Tenant) 
 
     assert refused["code"] == "unimplemented"
     assert refused["message"] == StreamNotSupported().message
-    assert refused["details"][0]["debug"]["reason"] == "STREAM_NOT_CARRIED"
+    assert refused["details"][0]["debug"]["reason"] == "STREAM_NOT_SUPPORTED"
 
 
 @pytest.mark.parametrize("form", ["json", "proto"])

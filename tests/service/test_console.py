@@ -101,7 +101,7 @@ async def test_a_person_without_a_membership_is_told_so(cluster: Cluster, web: B
 
     page = await web.sign_in(person.email, PASSWORD)
 
-    assert "no member of any tenant yet" in page.text
+    assert "not a member of any tenant yet" in page.text
 
 
 async def test_without_a_sign_in_every_page_asks_for_one_and_comes_back(
@@ -150,7 +150,7 @@ async def test_a_key_lets_in_and_never_reaches_the_browser(web: BrowserSession, 
     assert "httponly" in cookie
     assert "samesite=lax" in cookie
     assert tenant.api_key not in f"{answer.headers}{page.text}{list(web.client.cookies.jar)}"
-    assert "you use it now" in page.text
+    assert "your current key" in page.text
 
 
 async def test_a_key_that_is_none_is_refused_in_words(web: BrowserSession) -> None:
@@ -192,10 +192,10 @@ async def test_signing_out_ends_both_the_cookie_and_the_sign_in(web: BrowserSess
 
 async def test_signing_out_forgets_the_key(web: BrowserSession, tenant: Tenant) -> None:
     page = await web.show_key(tenant.api_key)
-    ticket = web.client.cookies["skein-ticket"]
+    key_session = web.client.cookies["skein-key-session"]
 
     await web.submit(page, "sign_out")
-    web.client.cookies.set("skein-ticket", ticket)
+    web.client.cookies.set("skein-key-session", key_session)
 
     assert (await web.page()).status_code == 303
 

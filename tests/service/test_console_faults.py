@@ -27,9 +27,9 @@ NOWHERE = "127.0.0.1:9"
 @pytest.mark.parametrize(
     ("away", "shown"),
     [
-        ("session", ("Memories that changed last", "Anna drinks tea")),
+        ("session", ("Recently changed memories", "Anna drinks tea")),
         ("memory", ("Newest sessions", "What did the doctor say")),
-        ("tenancy", ("Memories that changed last", "Newest sessions")),
+        ("tenancy", ("Recently changed memories", "Newest sessions")),
     ],
 )
 async def test_the_overview_names_the_service_that_is_away_and_shows_the_rest(
@@ -128,7 +128,7 @@ async def test_logging_out_while_auth_is_away_clears_the_cookie_and_says_so(clus
             answer = await web.submit(page, "sign_out")
 
     assert (answer.status_code, "“auth” is unavailable" in answer.text) == (503, True)
-    assert "This browser no longer holds your sign-in" in answer.text
+    assert "You are signed out of this browser" in answer.text
     assert "skein" not in web.client.cookies
 
 
@@ -144,7 +144,7 @@ async def test_search_names_the_arm_that_is_missing(cluster: Cluster, tenant: Te
 
         page = await web.page("search", q="tea", memories="on", blocks="on")
 
-    assert "Not everything was searched: memories did not answer" in page.text
+    assert "The results are incomplete: memories did not answer" in page.text
 
 
 async def test_an_internal_error_is_shown_without_its_text(

@@ -79,5 +79,5 @@ async def test_two_memories_that_much_joins_are_drawn_and_told_in_part(web: Brow
     page = await web.page("graph", id=one)
 
     assert (page.text.count('<li class="line">'), page.text.count("marker-end=")) == (300, 9)
-    assert "There are more; choose a relation" in page.text
+    assert "Not all links are listed. Select a relation" in page.text
     assert "and 384 more relations" in page.text

@@ -56,7 +56,7 @@ async def test_the_overview_counts_and_says_what_is_new(web: BrowserSession, see
 async def test_an_empty_tenant_shows_how_to_begin(web: BrowserSession) -> None:
     page = await web.page()
 
-    assert "Nothing is remembered yet" in page.text
+    assert "No memories yet" in page.text
     assert f"{web.origin}/skein.gateway.v1.GatewayService/Remember" in page.text
 
 
@@ -87,7 +87,7 @@ async def test_search_is_by_words_or_by_meaning_alone_as_it_is_asked(web: Browse
     meaning = await web.page("search", q="zeppelin", mode="semantic")
 
     assert seeded.memory_ids["cake"] in words.text
-    assert "By words alone: no model was asked." in words.text
+    assert "Keyword search only: no model was used." in words.text
     assert '<option value="keyword" selected>' in words.text
     assert "Nothing was found." in none.text
     assert "Formula semantic-" in meaning.text
@@ -99,7 +99,7 @@ async def test_search_names_the_condition_that_left_nothing(web: BrowserSession,
     assert seeded
     page = await web.page("search", q="milk", type="journal")
 
-    assert "the filter left nothing of it: types" in page.text
+    assert "The filter removed every hit: types" in page.text
 
 
 async def test_lists_go_on_from_page_to_page(web: BrowserSession, tenant: Tenant) -> None:
@@ -173,11 +173,11 @@ async def test_a_graph_is_drawn_alike_each_time_and_told_as_a_list(web: BrowserS
     page, again = await web.page("graph", **fields), await web.page("graph", **fields)
 
     def drawing(text: str) -> str:
-        return text[text.index('<svg class="graph"') : text.index("The same as a list")]
+        return text[text.index('<svg class="graph"') : text.index("List of links")]
 
     assert drawing(page.text) == drawing(again.text)
     assert page.text.count("<circle ") == page.text.count('class="node')
-    list_text = page.text[page.text.index("The same as a list") :]
+    list_text = page.text[page.text.index("List of links") :]
     for name in ("oat", "doctor", "cake", "tea", "birthday"):
         assert seeded.memory_ids[name] in drawing(page.text)
         assert seeded.memory_ids[name] in list_text
@@ -191,7 +191,7 @@ async def test_a_graph_is_filtered_by_relation_and_radius(web: BrowserSession, s
     assert seeded.memory_ids["tea"] not in one.text
     assert "<title>causes</title>" in one.text
     assert "<title>causes</title>" not in supports.text
-    assert "Nothing is linked to it by “nothing_of_ours”" in nothing.text
+    assert "No links of the relation “nothing_of_ours”" in nothing.text
 
 
 async def test_a_graph_of_many_is_cut_and_says_so(web: BrowserSession, tenant: Tenant) -> None:
@@ -204,7 +204,7 @@ async def test_a_graph_of_many_is_cut_and_says_so(web: BrowserSession, tenant: T
     page = await web.page("graph", id=ids[0])
 
     assert page.text.count("<circle ") == 80
-    assert "There is more within 2 links" in page.text
+    assert "more lie within 2 links" in page.text
 
 
 async def test_a_conflict_is_settled_by_a_form(web: BrowserSession, tenant: Tenant, seeded: SeededData) -> None:
@@ -218,7 +218,7 @@ async def test_a_conflict_is_settled_by_a_form(web: BrowserSession, tenant: Tena
     after = await web.client.get(answer.headers["location"])
     settled = await web.page("conflicts", settled="on")
     response = await tenant.curation.ListConflictResolutions(curation_pb2.ListConflictResolutionsRequest())
-    assert "The conflict is settled." in after.text
+    assert "The conflict is resolved." in after.text
     assert "Same key" not in after.text
     assert "&lt;i&gt;seen&lt;/i&gt;" in settled.text
     assert [one.canonical_memory_id for one in response.resolutions] == [seeded.b_id]
@@ -372,7 +372,7 @@ async def test_a_key_is_shown_once_and_works(cluster: Cluster, web: BrowserSessi
         "memory.read", "memory.write", "recall.read", "session.read", "session.write", "keys.read",
     }  # fmt: skip
     assert "&lt;b&gt;reader&lt;/b&gt;" in made.text
-    assert ("This form was sent before" in again.text, secret in again.text) == (True, False)
+    assert ("This form was already submitted" in again.text, secret in again.text) == (True, False)
     assert secret not in (await web.page("keys")).text
     assert (await web.page("keys")).text.count("&lt;b&gt;reader") == 2
 
@@ -421,11 +421,11 @@ async def test_a_viewer_is_offered_nothing_that_changes_anything(
     conflicts, policy, keys = await web.page("conflicts"), await web.page("policy"), await web.page("keys")
 
     assert 'value="resolve"' not in conflicts.text
-    assert "needs the permission memory.write" in conflicts.text
+    assert "need the permission memory.write" in conflicts.text
     assert "disabled" in policy.text
     assert "Save the policy" not in policy.text
     assert ">API keys</a>" not in (await web.page()).text
-    assert (keys.status_code, "needs the permission keys.read" in keys.text) == (403, True)
+    assert (keys.status_code, "need the permission keys.read" in keys.text) == (403, True)
     assert tokens["policy"]["form_token"] not in policy.text
 
 
@@ -453,7 +453,7 @@ async def test_a_key_that_may_little_sees_little(web: BrowserSession, tenant: Te
 
     assert ("a talk" in page.text, page.status_code) == (True, 200)
     assert re.findall(r"<li><a href=[^>]*>(\w[\w ]*)</a>", page.text) == ["Overview", "Sessions"]
-    assert "needs the permission memory.read" in (await web.page("memories")).text
+    assert "need the permission memory.read" in (await web.page("memories")).text
     assert (await web.page("memories")).status_code == 403
 
 
@@ -464,4 +464,4 @@ async def test_roles_see_the_access_log_only_if_they_may(
 
     page = await web.page("memory", id=seeded.memory_ids["tea"])
 
-    assert "The access log needs the permission audit.read" in page.text
+    assert "You need the permission audit.read to see the access log" in page.text

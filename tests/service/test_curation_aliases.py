@@ -27,7 +27,7 @@ async def resolve(tenant: Tenant, alias: str, canonical: str, **fields: Any) -> 
 
 
 async def canonical(tenant: Tenant, name: str) -> str:
-    return (await tenant.curation.GetCanonical(pb.GetCanonicalRequest(memory_id=name))).canonical_memory_id
+    return (await tenant.curation.GetCanonicalMemory(pb.GetCanonicalMemoryRequest(memory_id=name))).canonical_memory_id
 
 
 async def aliases(tenant: Tenant, **fields: Any) -> list[pb.Alias]:
@@ -48,10 +48,10 @@ async def test_an_alias_stands_for_its_canonical_memory(tenant: Tenant) -> None:
 
     assert (resolution.alias.alias_memory_id, resolution.alias.canonical_memory_id) == (a, b)
     assert (resolution.alias.confidence, resolution.alias.note, resolution.alias.revision) == (0.9, "same person", 1)
-    read = await tenant.curation.GetCanonical(pb.GetCanonicalRequest(memory_id=a))
+    read = await tenant.curation.GetCanonicalMemory(pb.GetCanonicalMemoryRequest(memory_id=a))
     assert (read.canonical_memory_id, read.alias) == (b, resolution.alias)
-    itself = await tenant.curation.GetCanonical(pb.GetCanonicalRequest(memory_id="b"))
-    assert itself == pb.GetCanonicalResponse(canonical_memory_id=b)
+    itself = await tenant.curation.GetCanonicalMemory(pb.GetCanonicalMemoryRequest(memory_id="b"))
+    assert itself == pb.GetCanonicalMemoryResponse(canonical_memory_id=b)
 
 
 async def test_aliases_of_aliases_stand_for_the_last_one_in_whatever_order_they_are_made(tenant: Tenant) -> None:
@@ -107,14 +107,14 @@ async def test_a_removed_alias_stands_for_itself_and_those_beside_it_stay(tenant
     _, b, c = await entities(tenant, "abc")
     await resolve(tenant, "a", "b")
     await resolve(tenant, "b", "c")
-    request = pb.RemoveAliasRequest(alias_memory_id="b", request_id="r")
+    request = pb.DeleteAliasRequest(alias_memory_id="b", request_id="r")
 
-    await tenant.curation.RemoveAlias(request)
-    await tenant.curation.RemoveAlias(request)
+    await tenant.curation.DeleteAlias(request)
+    await tenant.curation.DeleteAlias(request)
 
     assert [await canonical(tenant, name) for name in "abc"] == [c, b, c]
     with refused(grpc.StatusCode.NOT_FOUND, "ALIAS_NOT_FOUND"):
-        await tenant.curation.RemoveAlias(pb.RemoveAliasRequest(alias_memory_id="b"))
+        await tenant.curation.DeleteAlias(pb.DeleteAliasRequest(alias_memory_id="b"))
     assert (await resolve(tenant, "b", "c")).alias.revision == 2
 
 
@@ -123,7 +123,7 @@ async def test_an_alias_whose_memory_was_deleted_can_be_removed(tenant: Tenant) 
     await resolve(tenant, "a", "b")
     await tenant.memory.DeleteMemory(memory_pb2.DeleteMemoryRequest(memory_id=a))
 
-    await tenant.curation.RemoveAlias(pb.RemoveAliasRequest(alias_memory_id="a"))
+    await tenant.curation.DeleteAlias(pb.DeleteAliasRequest(alias_memory_id="a"))
 
     assert await aliases(tenant) == []
 
@@ -140,7 +140,7 @@ async def test_a_missing_memory_has_no_alias(tenant: Tenant, other_tenant: Tenan
     with refused(grpc.StatusCode.NOT_FOUND, "MEMORY_NOT_FOUND"):
         await aliases(tenant, memory_id="nothing")
     with refused(grpc.StatusCode.NOT_FOUND, "ALIAS_NOT_FOUND"):
-        await tenant.curation.RemoveAlias(pb.RemoveAliasRequest(alias_memory_id="a"))
+        await tenant.curation.DeleteAlias(pb.DeleteAliasRequest(alias_memory_id="a"))
 
 
 async def test_a_crowd_that_ties_knots_ends_without_a_cycle(tenant: Tenant) -> None:

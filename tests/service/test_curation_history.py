@@ -45,7 +45,7 @@ async def test_each_act_of_curation_is_one_event_without_content_and_keeps_what_
             pb.ResolveConflictRequest(a_memory_id=a, b_memory_id=b, status=status, note=SECRET)
         )
     await curation.ResolveEntity(pb.ResolveEntityRequest(alias_memory_id=a, canonical_memory_id=b, note=SECRET))
-    await curation.RemoveAlias(pb.RemoveAliasRequest(alias_memory_id=a))
+    await curation.DeleteAlias(pb.DeleteAliasRequest(alias_memory_id=a))
     await tenant.memory.ReinforceMemory(scores_pb2.ReinforceMemoryRequest(memory_id=c))
     await tenant.memory.MergeMemories(scores_pb2.MergeMemoriesRequest(memory_ids=[c, d]))
 

@@ -360,10 +360,10 @@ async def test_a_revealed_secret_is_in_no_log(tenant: Tenant, connection: Connec
     name = await remember(tenant, "", type="knowledge_vault", title="t", secret_value=secret, request_id="c")
     revealing = memory_pb2.RevealSecretRequest(memory_id=name, request_id="r")
     revealed = await tenant.memory.RevealSecret(revealing)
-    recorded: list[access_log_pb2.AccessLogEntry] = []
+    recorded: list[access_log_pb2.AccessEvent] = []
     while not recorded:
         page = await tenant.history.ListAccessLog(access_log_pb2.ListAccessLogRequest(memory_id=name))
-        recorded = [one for one in page.accesses if one.method.endswith("RevealSecret")]
+        recorded = [one for one in page.access_events if one.method.endswith("RevealSecret")]
 
     assert revealed.secret_value == secret
     assert secret not in str(recorded)

@@ -297,9 +297,11 @@ async def test_sessions_messages_states_and_items_keep_numbers(cluster: Cluster,
     merged = await tenant.sessions.PutAgentState(
         states_pb2.PutAgentStateRequest(state=patch, mode=states_pb2.STATE_MODE_MERGE)
     )
-    put = await tenant.sessions.PutItem(states_pb2.PutItemRequest(session_id=name, key="k", value_json=EXACT))
+    put = await tenant.sessions.PutSessionItem(
+        states_pb2.PutSessionItemRequest(session_id=name, key="k", value_json=EXACT)
+    )
     result = await post(
-        cluster, tenant, "session.v1.SessionService/GetItem", json.dumps({"sessionId": name, "key": "k"})
+        cluster, tenant, "session.v1.SessionService/GetSessionItem", json.dumps({"sessionId": name, "key": "k"})
     )
 
     assert read(opened.session.metadata_json) == read(EXACT)

@@ -60,12 +60,12 @@ async def finish(cluster: Cluster, connection: Connection, tenant: Tenant) -> No
         await stub.DeleteExpired(memory_pb2.DeleteExpiredRequest(), metadata=(("authorization", f"Bearer {identity}"),))
 
 
-async def accesses(tenant: Tenant, method: str, count: int) -> list[access_log_pb2.AccessLogEntry]:
+async def accesses(tenant: Tenant, method: str, count: int) -> list[access_log_pb2.AccessEvent]:
     """Return the accesses of a method when there are so many, newest first."""
     async with asyncio.timeout(60):
         while True:
             page = await tenant.history.ListAccessLog(access_log_pb2.ListAccessLogRequest(page_size=100))
-            results = [entry for entry in page.accesses if entry.method == method]
+            results = [entry for entry in page.access_events if entry.method == method]
             if len(results) >= count:
                 return results
 
@@ -75,7 +75,7 @@ async def queries(tenant: Tenant) -> list[Any]:
     page = await tenant.history.ListAccessLog(access_log_pb2.ListAccessLogRequest(page_size=100))
     return [
         json_format.MessageToDict(entry.request_data).get("query")
-        for entry in page.accesses
+        for entry in page.access_events
         if entry.method == "Recall"
     ]
 
@@ -131,7 +131,7 @@ async def recorded(connection: Connection, tenant: Tenant, method: str) -> list[
     """Return the person and the session of each access of a method, in their order."""
     rows = await connection.fetch(
         "SELECT subject_id, coalesce(session_id, claimed_session_id) AS session_id FROM memory.access_log"
-        " WHERE tenant_id = $1 AND method = $2 ORDER BY access_id",
+        " WHERE tenant_id = $1 AND method = $2 ORDER BY access_event_id",
         tenant.tenant_id,
         method,
     )

@@ -233,7 +233,7 @@ async def test_a_late_conversation_is_named_and_the_rest_is_packed(cluster: Clus
         async with asyncio.timeout(60):
             while reason_in(fault := await fault_of(gateway.gateway.BuildContext(whole))) == "DEADLINE_EXCEEDED":
                 pass
-        with refused(grpc.StatusCode.DEADLINE_EXCEEDED, "RECALL_LATE"):
+        with refused(grpc.StatusCode.DEADLINE_EXCEEDED, "RECALL_TIMED_OUT"):
             raise fault
 
     assert response.incomplete == [pb.ARM_WINDOW]

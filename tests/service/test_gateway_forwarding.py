@@ -13,7 +13,7 @@ from skein.auth.v1 import auth_pb2
 if TYPE_CHECKING:
     from fix_cluster import Cluster
 
-METRIC = "skein_gateway_untrusted_forwarding_total"
+METRIC = "skein_gateway_untrusted_forwarded_calls_total"
 
 
 async def counted(cluster: Cluster) -> float:

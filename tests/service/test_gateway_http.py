@@ -174,7 +174,7 @@ async def test_public_methods_need_no_credential(address: str) -> None:
 async def test_internal_rpcs_do_not_exist(address: str, bearer: dict[str, str], path: str) -> None:
     answer = await ask(address, path, {}, **bearer)
 
-    assert (answer.status, answer.reason) == (501, "METHOD_UNKNOWN")
+    assert (answer.status, answer.reason) == (501, "METHOD_NOT_FOUND")
 
 
 @pytest.mark.parametrize("content_type", ["application/json", "application/proto"])

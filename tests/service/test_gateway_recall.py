@@ -279,7 +279,7 @@ async def test_a_late_arm_leaves_time_to_answer(cluster: Cluster, tenant: Tenant
     ("fault", "seconds", "code", "reason"),
     [
         (refusing(errors.DatabaseBusy()), "60", grpc.StatusCode.UNAVAILABLE, "RECALL_INCOMPLETE"),
-        (never, "0.2", grpc.StatusCode.DEADLINE_EXCEEDED, "RECALL_LATE"),
+        (never, "0.2", grpc.StatusCode.DEADLINE_EXCEEDED, "RECALL_TIMED_OUT"),
     ],
 )
 async def test_recall_fails_on_a_missing_arm_when_the_caller_wants_all_of_them(
@@ -352,7 +352,7 @@ async def test_by_meaning_blocks_are_skipped_and_by_keyword_they_are_searched(cl
 async def test_by_meaning_without_the_model_the_call_says_so_unless_another_arm_answers(
     cluster: Cluster, tenant: Tenant
 ) -> None:
-    script = {"Recall": refusing(ModelUnavailable(model="m", why="no answer")), "GetSubject": profile()}
+    script = {"Recall": refusing(ModelUnavailable(model="m", cause="no answer")), "GetSubject": profile()}
     semantic = pb.RecallRequest(query="tea", mode=recall_pb2.SEARCH_MODE_SEMANTIC)
     about_anna = pb.RecallRequest(query="tea", mode=recall_pb2.SEARCH_MODE_SEMANTIC, filter={"subject_id": "anna"})
 

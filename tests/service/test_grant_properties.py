@@ -97,7 +97,7 @@ def world(server: Server, template: str) -> Iterator[GrantDatabase]:
         database = await stack.enter_async_context(Database.open(url, service="auth", size=6, timeout=30.0))
         for client_id in CLIENTS:
             client = Client(client_id=client_id, create_time=START, update_time=START)
-            source = RegistrationQuota(address_hash=bytes(32), most_of_address=100, most=100)
+            source = RegistrationQuota(address_hash=bytes(32), max_per_address=100, max_clients=100)
             await ClientStore(database).create_client(client, source, at=START)
         return AuthSessionStore(database)
 
@@ -142,7 +142,7 @@ class Sequences(RuleBasedStateMachine):
     def approve(self, tenant: UUID, client: str, scopes: frozenset[str]) -> Grant:
         auth_session = AuthSession(
             tenant_id=tenant,
-            auth_session_id=SystemRandomSource().id(self.at),
+            auth_session_id=SystemRandomSource().new_id(self.at),
             account_id=self.world.account_id,
             client_id=client,
             scopes=scopes | {"memory.read"},
@@ -176,7 +176,7 @@ class Sequences(RuleBasedStateMachine):
         steps = self._at_once([one() for _ in range(burst)])
 
         is_right = (client, verifier, redirect) == (grant.session.client_id, VERIFIER, REDIRECT)
-        issuing_steps = [step for step in steps if step.issue is not None]
+        issuing_steps = [step for step in steps if step.tokens is not None]
         was_redeemed = grant.redeemed > 0
         grant.redeemed += len(issuing_steps)
         assert grant.redeemed <= 1, "a code was redeemed twice"
@@ -200,13 +200,13 @@ class Sequences(RuleBasedStateMachine):
         before = list(grant.tokens)
         steps = self._at_once([self._refreshed(token, client, scopes) for _ in range(burst)])
 
-        issuing_steps = [step for step in steps if step.issue is not None]
+        issuing_steps = [step for step in steps if step.tokens is not None]
         if issuing_steps:
             assert client == grant.session.client_id
             assert not grant.revoked, "a revoked grant gave a token"
             assert scopes <= grant.session.scopes, "a scope was widened"
-            assert len({step.issue.refresh for step in issuing_steps if step.issue is not None}) == 1
-        grant.revoked |= any(step.changes.revoked is not None for step in steps)
+            assert len({step.tokens.refresh for step in issuing_steps if step.tokens is not None}) == 1
+        grant.revoked |= any(step.changes.revoke_time is not None for step in steps)
         taken = [self._taken(grant, step) for step in issuing_steps]
         return multiple(*(one for one in taken if one[1] not in before))
 
@@ -216,12 +216,12 @@ class Sequences(RuleBasedStateMachine):
         steps = self._at_once([self._refreshed(token, grant.session.client_id, frozenset()) for grant, token in pairs])
 
         for (grant, _), step in zip(pairs, steps, strict=True):
-            grant.revoked |= step.changes.revoked is not None
+            grant.revoked |= step.changes.revoke_time is not None
         return multiple(
             *(
                 self._taken(grant, step)
                 for (grant, _), step in zip(pairs, steps, strict=True)
-                if step.issue is not None and step.issue.refresh not in grant.tokens
+                if step.tokens is not None and step.tokens.refresh not in grant.tokens
             )
         )
 
@@ -250,11 +250,13 @@ class Sequences(RuleBasedStateMachine):
         """Ask what would come of presenting each token that was ever given, without doing it."""
         for grant in self.all:
             would = [self._would(grant, token) for token in grant.tokens]
-            issues = [step for step in would if step.issue is not None]
+            issues = [step for step in would if step.tokens is not None]
             assert not (grant.revoked and issues), "a revoked grant would give a token"
-            new = [step for step in issues if step.changes.replaced is not None]
+            new = [step for step in issues if step.changes.replaced_token_id is not None]
             assert len(new) <= 1, "two refresh tokens of one grant are live"
-            again = {step.issue.refresh for step in issues if step.issue is not None and not step.changes.replaced}
+            again = {
+                step.tokens.refresh for step in issues if step.tokens is not None and not step.changes.replaced_token_id
+            }
             assert len(again) <= 1
             assert again <= set(grant.tokens)
 
@@ -270,15 +272,15 @@ class Sequences(RuleBasedStateMachine):
 
     def _taken(self, grant: Grant, step: GrantResult) -> tuple[Grant, BearerToken]:
         """Take what a step gave, which must be the grant's own."""
-        issue = step.issue
-        assert issue is not None
-        assert issue.refresh is not None
-        assert issue.scopes <= grant.session.scopes, "a scope was widened"
-        assert (issue.session.tenant_id, issue.refresh.tenant_id) == (grant.session.tenant_id,) * 2
-        assert issue.session.auth_session_id == grant.session.auth_session_id
-        if issue.refresh not in grant.tokens:
-            grant.tokens.append(issue.refresh)
-        return grant, issue.refresh
+        tokens = step.tokens
+        assert tokens is not None
+        assert tokens.refresh is not None
+        assert tokens.scopes <= grant.session.scopes, "a scope was widened"
+        assert (tokens.session.tenant_id, tokens.refresh.tenant_id) == (grant.session.tenant_id,) * 2
+        assert tokens.session.auth_session_id == grant.session.auth_session_id
+        if tokens.refresh not in grant.tokens:
+            grant.tokens.append(tokens.refresh)
+        return grant, tokens.refresh
 
     def _at_once(self, works: list[Coroutine[Any, Any, GrantResult]]) -> list[GrantResult]:
         async def gathered() -> list[GrantResult]:

@@ -25,11 +25,11 @@ async def test_the_consent_page_says_that_what_an_application_makes_ends_with_it
         managing = await web.consent(authorize_url(client_id, Pkce(), scope="memory.read keys.write"), person)
         reading = await web.consent(authorize_url(client_id, Pkce(), scope="memory.read"), person)
 
-    sentence = "that it makes end with it, unless an admin adopts them"
+    sentence = "that it creates end with its access, unless an admin adopts them"
     assert (sentence in managing.text, sentence in reading.text) == (True, False)
 
 
-async def test_a_person_adopts_a_key_by_a_form_and_a_visitor_with_a_key_is_not_offered_it(
+async def test_a_person_adopts_a_key_by_a_form_and_a_caller_with_a_key_is_not_offered_it(
     cluster: Cluster, tenant: Tenant, app: App
 ) -> None:
     account = await member(cluster, tenant, "admin")
@@ -49,7 +49,7 @@ async def test_a_person_adopts_a_key_by_a_form_and_a_visitor_with_a_key_is_not_o
         answer = await web.submit(await web.page("keys"), "adopt", api_key_id=made.api_key.api_key_id)
         page = await web.client.get(answer.headers["location"])
 
-    assert ["ends with its access" in text for text in offered] == [True, True]
+    assert ["revoked with its access" in text for text in offered] == [True, True]
     assert ['value="adopt"' in text for text in offered] == [False, True]
     assert "The key is adopted." in page.text
     listed = (await tenant.auth.ListApiKeys(auth_pb2.ListApiKeysRequest())).api_keys

@@ -59,11 +59,11 @@ class TimedStream:
         self.call = call
         self.position = ""
 
-    async def answer(self) -> pb.WatchChangesResponse:
+    async def answer(self) -> pb.StreamChangesResponse:
         answer: Any = await asyncio.wait_for(self.call.read(), SECONDS)
         assert answer is not grpc.aio.EOF
         self.position = answer.position
-        result: pb.WatchChangesResponse = answer
+        result: pb.StreamChangesResponse = answer
         return result
 
     async def change(self) -> pb.Change:
@@ -80,7 +80,7 @@ class TimedStream:
 @asynccontextmanager
 async def watching(tenant: Tenant, **fields: Any) -> AsyncIterator[TimedStream]:
     """Watch until the block ends; the watch has begun when the block does."""
-    watch = TimedStream(tenant.history.WatchChanges(pb.WatchChangesRequest(**fields)))
+    watch = TimedStream(tenant.history.StreamChanges(pb.StreamChangesRequest(**fields)))
     try:
         await watch.answer()
         yield watch
@@ -232,7 +232,7 @@ async def test_an_event_that_never_comes_is_refused(tenant: Tenant) -> None:
     with refused(grpc.StatusCode.INVALID_ARGUMENT, "INVALID_FIELD"):
         await tenant.history.ListChanges(pb.ListChangesRequest(filter=change_filter))
     with refused(grpc.StatusCode.INVALID_ARGUMENT, "INVALID_FIELD"):
-        await tenant.history.WatchChanges(pb.WatchChangesRequest(filter=change_filter)).read()
+        await tenant.history.StreamChanges(pb.StreamChangesRequest(filter=change_filter)).read()
 
 
 @pytest.mark.parametrize("position", ["x", "é", "AAAA", "_" * 32, "A" * 31, "a+/=" * 8])
@@ -240,7 +240,7 @@ async def test_a_position_that_is_none_is_refused(tenant: Tenant, position: str)
     with refused(grpc.StatusCode.INVALID_ARGUMENT, "POSITION_INVALID"):
         await tenant.history.ListChanges(pb.ListChangesRequest(position=position))
     with refused(grpc.StatusCode.INVALID_ARGUMENT, "POSITION_INVALID"):
-        await tenant.history.WatchChanges(pb.WatchChangesRequest(position=position)).read()
+        await tenant.history.StreamChanges(pb.StreamChangesRequest(position=position)).read()
 
 
 async def test_a_position_that_lies_ahead_of_the_log_is_refused(tenant: Tenant) -> None:

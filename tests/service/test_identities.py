@@ -515,7 +515,7 @@ async def test_the_last_way_into_an_account_stays(auth_server: AuthServer, issue
 
     assert sum(isinstance(outcome, pb.UnlinkIdentityResponse) for outcome in outcomes) == 1
     (identity,) = (await ann.auth.ListIdentities(pb.ListIdentitiesRequest())).identities
-    with refused(grpc.StatusCode.FAILED_PRECONDITION, "LAST_WAY_IN"):
+    with refused(grpc.StatusCode.FAILED_PRECONDITION, "LAST_LOGIN_METHOD"):
         await ann.auth.UnlinkIdentity(pb.UnlinkIdentityRequest(identity_id=identity.identity_id))
 
 

@@ -96,7 +96,7 @@ async def test_a_caller_without_a_permission_of_a_role_cannot_invite_to_it(
     only_invites = tenancy.calls(key_of(tenant_id, "members.write"))
 
     for role in (VIEWER, MEMBER, ADMIN):
-        with refused(grpc.StatusCode.PERMISSION_DENIED, "PERMISSION_WIDENED"):
+        with refused(grpc.StatusCode.PERMISSION_DENIED, "PERMISSION_ESCALATION"):
             await only_invites.CreateInvitation(pb.CreateInvitationRequest(email="m@x.invalid", role=role))
 
     assert await open_ones(tenancy, tenant_id) == []
@@ -190,7 +190,7 @@ async def test_an_invitation_is_refused_to_other_people(tenancy: Tenancy, tenant
 
     with refused(grpc.StatusCode.NOT_FOUND, "INVITATION_NOT_FOUND"):
         await tenancy.calls(Person.new().caller()).AcceptInvitation(accept(token))
-    with refused(grpc.StatusCode.PERMISSION_DENIED, "ACCOUNT_NEEDED"):
+    with refused(grpc.StatusCode.PERMISSION_DENIED, "ACCOUNT_REQUIRED"):
         await tenancy.calls(key_of(tenant_id)).AcceptInvitation(accept(token))
 
     assert await tenancy.roles(tenant_id) == {}

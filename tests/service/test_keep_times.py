@@ -41,7 +41,7 @@ def creations(stubs: Any, **keep: Any) -> dict[str, Any]:
     link = memory_pb2.Link(from_memory_id="m0", to_memory_id="m1", **TIMES)
     back = memory_pb2.Link(from_memory_id="m1", to_memory_id="m0", **TIMES)
     message = session_pb2.Message(role=session_pb2.MESSAGE_ROLE_USER, content="hello", **TIMES)
-    item = states_pb2.PutItemRequest(session_id="s", key="k", value=Value(null_value=0), **TIMES, **keep)  # type: ignore[arg-type]
+    item = states_pb2.PutSessionItemRequest(session_id="s", key="k", value=Value(null_value=0), **TIMES, **keep)  # type: ignore[arg-type]
     return {
         "subject": lambda: stubs.tenancy.CreateSubject(subjects_pb2.CreateSubjectRequest(subject=subject, **keep)),
         "agent": lambda: stubs.tenancy.CreateAgent(tenancy_pb2.CreateAgentRequest(agent=agent, **keep)),
@@ -51,7 +51,7 @@ def creations(stubs: Any, **keep: Any) -> dict[str, Any]:
         "messages": lambda: stubs.sessions.AppendMessages(
             session_pb2.AppendMessagesRequest(session_id="s", messages=[message], **keep)
         ),
-        "item": lambda: stubs.sessions.PutItem(item),
+        "item": lambda: stubs.sessions.PutSessionItem(item),
         "state": lambda: stubs.sessions.PutAgentState(states_pb2.PutAgentStateRequest(state=state, **keep)),
         "memory": lambda: stubs.memory.CreateMemory(memory_pb2.CreateMemoryRequest(memory=memory, **keep)),
         "memories": lambda: stubs.memory.BatchCreateMemories(
@@ -174,14 +174,16 @@ async def test_a_session_keeps_when_it_was_archived(tenant: Tenant) -> None:
 
 async def test_items_and_states_that_have_expired_are_taken_and_not_shown(tenant: Tenant) -> None:
     await tenant.sessions.CreateSession(session_pb2.CreateSessionRequest(session={"session_id": "s"}))
-    item = states_pb2.PutItemRequest(session_id="s", key="k", value=Value(bool_value=True), keep_times=True, **TIMES)
+    item = states_pb2.PutSessionItemRequest(
+        session_id="s", key="k", value=Value(bool_value=True), keep_times=True, **TIMES
+    )
     item.expire_time.CopyFrom(CHANGED)
     state = states_pb2.AgentState(agent_id="a", state_data=EMPTY, expire_time=CHANGED, **TIMES)
 
-    await tenant.sessions.PutItem(item)
+    await tenant.sessions.PutSessionItem(item)
     await tenant.sessions.PutAgentState(states_pb2.PutAgentStateRequest(state=state, keep_times=True))
 
-    assert not (await tenant.sessions.ListItems(states_pb2.ListItemsRequest(session_id="s"))).items
+    assert not (await tenant.sessions.ListSessionItems(states_pb2.ListSessionItemsRequest(session_id="s"))).items
     assert not (await tenant.sessions.ListAgentStates(states_pb2.ListAgentStatesRequest())).states
 
 

@@ -42,13 +42,13 @@ async def test_a_message_beyond_4_mib_is_refused_with_a_reason(tenant: Tenant) -
 
 
 async def test_a_method_that_does_not_exist_is_refused_with_a_reason(cluster: Cluster, tenant: Tenant) -> None:
-    with refused(grpc.StatusCode.UNIMPLEMENTED, "METHOD_UNKNOWN"):
+    with refused(grpc.StatusCode.UNIMPLEMENTED, "METHOD_NOT_FOUND"):
         await send(cluster.channel, "/skein.memory.v1.MemoryService/Invent", b"", tenant)
 
 
 async def test_internal_services_do_not_exist_at_the_gateway(cluster: Cluster, tenant: Tenant) -> None:
     for path in ("/skein.auth.v1.AuthInternalService/Exchange", "/skein.recall.v1.RecallInternalService/IndexBacklog"):
-        with refused(grpc.StatusCode.UNIMPLEMENTED, "METHOD_UNKNOWN"):
+        with refused(grpc.StatusCode.UNIMPLEMENTED, "METHOD_NOT_FOUND"):
             await send(cluster.channel, path, b"", tenant)
 
 

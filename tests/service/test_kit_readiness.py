@@ -124,7 +124,7 @@ async def test_a_service_on_another_schema_does_not_serve_and_says_which(
             while "took more than" in (why := await unready_reason(watched.servicers)):
                 await asyncio.sleep(0.05)
         status = await readyz_status(host)
-        await until(lambda: cluster._ready["memory"].why == why)
+        await until(lambda: cluster._ready["memory"].reason == why)
         answer = await get(cluster.admin, "/readyz")
 
     own = version - behind

@@ -164,9 +164,9 @@ async def test_neighbours_of_a_memory_come_with_their_words(mcp: Mcp) -> None:
 @pytest.mark.parametrize(
     ("name", "arguments", "message"),
     [
-        ("list_memories", {}, "There is nothing."),
-        ("read_blocks", {"label": "human"}, "There is nothing."),
-        ("list_sessions", {}, "There is nothing."),
+        ("list_memories", {}, "Nothing was found."),
+        ("read_blocks", {"label": "human"}, "Nothing was found."),
+        ("list_sessions", {}, "Nothing was found."),
         ("recall", {"query": "tea"}, "Nothing was found."),
         ("forget", {"tags": ["nowhere"]}, "No memory matches."),
     ],
@@ -237,7 +237,7 @@ async def test_a_forgotten_memory_can_be_restored_unless_it_is_for_good(mcp: Mcp
     await mcp.call("forget", memory_ids=[memory_id])
     gone, _ = await mcp.refused("get_memory", memory_id=memory_id)
     restored = await mcp.call("undelete_memory", memory_id=memory_id)
-    receipt = (await mcp.call("forget", memory_ids=[memory_id], hard=True))["receipt"]
+    receipt = (await mcp.call("forget", memory_ids=[memory_id], purge=True))["receipt"]
     purged, _ = await mcp.refused("undelete_memory", memory_id=memory_id)
 
     assert tried["memory_ids"] == [memory_id]

@@ -47,10 +47,10 @@ async def test_the_standing_of_an_account_is_its_role_in_an_open_tenant(tenancy:
     member = await tenancy.joined(tenant_id, "member")
 
     assert await standing(tenancy, tenant_id, member) == pb.GetMembershipResponse(
-        state=pb.TENANT_STATE_OPEN, role=MEMBER
+        state=pb.TENANT_STATE_ACTIVE, role=MEMBER
     )
-    assert await standing(tenancy, tenant_id, Person.new()) == pb.GetMembershipResponse(state=pb.TENANT_STATE_OPEN)
-    assert await standing(tenancy, tenant_id) == pb.GetMembershipResponse(state=pb.TENANT_STATE_OPEN)
+    assert await standing(tenancy, tenant_id, Person.new()) == pb.GetMembershipResponse(state=pb.TENANT_STATE_ACTIVE)
+    assert await standing(tenancy, tenant_id) == pb.GetMembershipResponse(state=pb.TENANT_STATE_ACTIVE)
 
 
 async def test_the_standing_in_no_tenant_is_unspecified(tenancy: Tenancy) -> None:
@@ -60,7 +60,7 @@ async def test_the_standing_in_no_tenant_is_unspecified(tenancy: Tenancy) -> Non
 async def test_a_deleted_tenant_is_closed(tenancy: Tenancy, tenant_id: uuid.UUID) -> None:
     await tenancy.calls(OPERATOR).DeleteTenant(tenancy_pb2.DeleteTenantRequest(tenant_id=str(tenant_id)))
 
-    assert (await standing(tenancy, tenant_id)).state == pb.TENANT_STATE_CLOSED
+    assert (await standing(tenancy, tenant_id)).state == pb.TENANT_STATE_DELETED
 
 
 async def test_only_the_system_asks_for_a_standing(tenancy: Tenancy, tenant_id: uuid.UUID) -> None:
@@ -145,9 +145,9 @@ async def test_a_key_gives_no_role_that_may_do_more_than_the_key(tenancy: Tenanc
     member, owner = await tenancy.joined(tenant_id, "member"), await tenancy.joined(tenant_id, "owner")
     only_members = tenancy.calls(key_of(tenant_id, "members.write"))
 
-    with refused(grpc.StatusCode.PERMISSION_DENIED, "PERMISSION_WIDENED"):
+    with refused(grpc.StatusCode.PERMISSION_DENIED, "PERMISSION_ESCALATION"):
         await only_members.UpdateMember(update(member, ADMIN))
-    with refused(grpc.StatusCode.PERMISSION_DENIED, "PERMISSION_WIDENED"):
+    with refused(grpc.StatusCode.PERMISSION_DENIED, "PERMISSION_ESCALATION"):
         await tenancy.calls(key_of(tenant_id, "tenant.own")).TransferOwnership(
             pb.TransferOwnershipRequest(account_id=str(member.account_id), from_account_id=str(owner.account_id))
         )
@@ -257,7 +257,7 @@ async def test_a_stranger_cannot_leave_a_tenant(tenancy: Tenancy, tenant_id: uui
 
 
 async def test_a_key_leaves_nothing(tenancy: Tenancy, tenant_id: uuid.UUID) -> None:
-    with refused(grpc.StatusCode.PERMISSION_DENIED, "ACCOUNT_NEEDED"):
+    with refused(grpc.StatusCode.PERMISSION_DENIED, "ACCOUNT_REQUIRED"):
         await tenancy.calls(key_of(tenant_id)).LeaveTenant(pb.LeaveTenantRequest())
 
 

@@ -210,7 +210,7 @@ async def test_expired_memories_are_erased_after_the_grace_with_everything_of_th
 
         done = await internal.DeleteExpired(pb.DeleteExpiredRequest())
         again = await internal.DeleteExpired(pb.DeleteExpiredRequest())
-        filter_ = history_pb2.ChangeFilter(event_types=["memory_forget_hard"])
+        filter_ = history_pb2.ChangeFilter(event_types=["memory_purged"])
         events = (await history.ListChanges(history_pb2.ListChangesRequest(filter=filter_))).changes
 
     assert (within_grace, done.deleted_count, again.deleted_count) == (2, 1, 0)

@@ -285,7 +285,7 @@ async def test_a_deleted_memory_is_gone_from_every_read(tenant: Tenant) -> None:
         with refused(grpc.StatusCode.NOT_FOUND, "MEMORY_NOT_FOUND"):
             await delete(tenant, name)
     many = await tenant.memory.BatchGetMemories(pb.BatchGetMemoriesRequest(memory_ids=["x"]))
-    assert list(many.not_found) == ["x"]
+    assert list(many.not_found_ids) == ["x"]
     for conditions in (pb.MemoryFilter(), pb.MemoryFilter(tags_any=["t"])):
         listed = await tenant.memory.ListMemories(pb.ListMemoriesRequest(filter=conditions))
         assert list(listed.memories) == []

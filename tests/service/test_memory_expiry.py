@@ -126,7 +126,7 @@ async def test_no_list_shows_an_expired_memory(tenant: Tenant) -> None:
         expected = [] if fields else [kept.memory_id]
         assert ([one.memory_id for one in response.memories], response.total_size) == (expected, len(expected)), fields
     batch = await tenant.memory.BatchGetMemories(pb.BatchGetMemoriesRequest(memory_ids=[gone.memory_id, "x"]))
-    assert (list(batch.memories), list(batch.not_found)) == ([], [gone.memory_id, "x"])
+    assert (list(batch.memories), list(batch.not_found_ids)) == ([], [gone.memory_id, "x"])
     recalled = await tenant.recall.Recall(recall_pb2.RecallRequest(query="green tea on the top shelf"))
     assert gone.memory_id not in {hit.item_id for hit in recalled.hits}
     matching = await tenant.memory.ExportMemories(
@@ -146,7 +146,9 @@ async def test_no_link_alias_or_conflict_leads_to_an_expired_memory(tenant: Tena
     links = await tenant.links.ListLinks(pb.ListLinksRequest(memory_id=kept.memory_id))
     walked = await tenant.links.TraverseLinks(pb.TraverseLinksRequest(memory_id=kept.memory_id, include_memories=True))
     aliases = await tenant.curation.ListAliases(curation_pb2.ListAliasesRequest())
-    canonical = await tenant.curation.GetCanonical(curation_pb2.GetCanonicalRequest(memory_id=kept.memory_id))
+    canonical = await tenant.curation.GetCanonicalMemory(
+        curation_pb2.GetCanonicalMemoryRequest(memory_id=kept.memory_id)
+    )
     response = await tenant.curation.ListConflictResolutions(curation_pb2.ListConflictResolutionsRequest())
     reinforced = await tenant.memory.ReinforceMemory(
         scores_pb2.ReinforceMemoryRequest(memory_id=kept.memory_id, spread=0.5)
@@ -197,7 +199,9 @@ async def test_no_call_that_names_an_expired_memory_finds_it(tenant: Tenant) -> 
         "FindSimilar by external_id": lambda: tenant.recall.FindSimilar(
             recall_pb2.FindSimilarRequest(external_id="x", kind=recall_pb2.ITEM_KIND_MEMORY)
         ),
-        "GetCanonical": lambda: curation.GetCanonical(curation_pb2.GetCanonicalRequest(memory_id=id_)),
+        "GetCanonicalMemory": lambda: curation.GetCanonicalMemory(
+            curation_pb2.GetCanonicalMemoryRequest(memory_id=id_)
+        ),
         "ResolveEntity": lambda: curation.ResolveEntity(
             curation_pb2.ResolveEntityRequest(alias_memory_id=other, canonical_memory_id=id_)
         ),
@@ -561,7 +565,7 @@ async def test_forgetting_softly_leaves_what_has_expired_and_purging_takes_it(te
     await expire(tenant.snapshots, gone)
     selection = pb.MemorySelection(filter=pb.MemoryFilter(subject_id="ann"))
 
-    soft = await tenant.memory.ForgetMemories(pb.ForgetMemoriesRequest(selection=selection))
+    soft = await tenant.memory.DeleteMemories(pb.DeleteMemoriesRequest(selection=selection))
     purged = await tenant.memory.PurgeMemories(pb.PurgeMemoriesRequest(selection=selection))
 
     assert list(soft.memory_ids) == []

@@ -36,8 +36,10 @@ async def read(tenant: Tenant, memory_id: str) -> pb.Memory:
 async def capped(tenant: Tenant, *capacities: int, is_capped: bool = True) -> None:
     """Let the levels of a tenant hold so many memories, the furthest first. Before it stores any: rules are cached."""
     names = ("capacity_strategic", "capacity_tactical", "capacity_operational", "capacity_contextual")
-    policy = subjects_pb2.Policy(levels_capped=is_capped, **dict(zip(names, capacities, strict=True)))  # type: ignore[arg-type]
-    request = subjects_pb2.UpdatePolicyRequest(policy=policy, update_mask=FieldMask(paths=["levels_capped", *names]))
+    policy = subjects_pb2.Policy(enforce_level_capacities=is_capped, **dict(zip(names, capacities, strict=True)))  # type: ignore[arg-type]
+    request = subjects_pb2.UpdatePolicyRequest(
+        policy=policy, update_mask=FieldMask(paths=["enforce_level_capacities", *names])
+    )
     await tenant.tenancy.UpdatePolicy(request)
 
 

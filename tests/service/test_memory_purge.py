@@ -147,11 +147,11 @@ async def test_a_dry_run_says_what_would_go_and_removes_nothing(tenant: Tenant) 
     assert dry.deleted_counts["memory.tags"] == 2
 
 
-@pytest.mark.parametrize("method", ["PurgeMemories", "ForgetMemories", "ExportMemories"])
+@pytest.mark.parametrize("method", ["PurgeMemories", "DeleteMemories", "ExportMemories"])
 async def test_everything_is_never_meant_by_saying_nothing(tenant: Tenant, method: str) -> None:
     await create(tenant, content="stays")
     requests = {
-        "PurgeMemories": pb.PurgeMemoriesRequest, "ForgetMemories": pb.ForgetMemoriesRequest,
+        "PurgeMemories": pb.PurgeMemoriesRequest, "DeleteMemories": pb.DeleteMemoriesRequest,
         "ExportMemories": pb.ExportMemoriesRequest,
     }  # fmt: skip
 
@@ -170,7 +170,7 @@ async def test_ids_that_name_nothing_are_named_and_another_tenant_s_stay(tenant:
 
     response = await tenant.memory.PurgeMemories(by_ids(theirs.memory_id, "x1", "x2"))
 
-    assert list(response.not_found) == [theirs.memory_id, "x1"]
+    assert list(response.not_found_ids) == [theirs.memory_id, "x1"]
     assert list(response.receipt.memory_ids) == [own.memory_id]
     assert await ids(other_tenant) == [theirs.memory_id]
 
@@ -224,22 +224,22 @@ async def test_a_purge_leaves_events_and_tombstones_without_content(tenant: Tena
         tenant.tenant_id,
         memory.memory_id,
     )
-    assert [tuple(row) for row in events] == [("memory_created", None), ("memory_forget_hard", receipt.receipt_id)]
+    assert [tuple(row) for row in events] == [("memory_created", None), ("memory_purged", receipt.receipt_id)]
     count = "SELECT count(*) FROM memory.tombstones WHERE tenant_id = $1"
     assert await connection.fetchval(count, tenant.tenant_id) == 3
 
 
-def forgetting(*, hard: bool = False, **conditions: Any) -> pb.ForgetMemoriesRequest:
+def forgetting(*, purge: bool = False, **conditions: Any) -> pb.DeleteMemoriesRequest:
     selection = pb.MemorySelection(filter=pb.MemoryFilter(**conditions))
-    return pb.ForgetMemoriesRequest(selection=selection, hard=hard)
+    return pb.DeleteMemoriesRequest(selection=selection, purge=purge)
 
 
 async def test_softly_forgotten_memories_can_be_undeleted(tenant: Tenant) -> None:
     memory = await create(tenant, content="unimportant", importance=0.1, tags=["a"])
     kept = await create(tenant, content="important", importance=0.9, tags=["a"])
 
-    response = await tenant.memory.ForgetMemories(forgetting(tags_any=["a"], max_importance=0.2))
-    again = await tenant.memory.ForgetMemories(forgetting(tags_any=["a"], max_importance=0.2))
+    response = await tenant.memory.DeleteMemories(forgetting(tags_any=["a"], max_importance=0.2))
+    again = await tenant.memory.DeleteMemories(forgetting(tags_any=["a"], max_importance=0.2))
 
     assert list(response.memory_ids) == [memory.memory_id]
     assert not response.HasField("receipt")
@@ -254,7 +254,7 @@ async def test_hard_forgetting_purges_memories_deleted_or_not(tenant: Tenant) ->
     memory = await create(tenant, content="unimportant", tags=["a"])
     await tenant.memory.DeleteMemory(pb.DeleteMemoryRequest(memory_id=memory.memory_id))
 
-    response = await tenant.memory.ForgetMemories(forgetting(tags_any=["a"], hard=True))
+    response = await tenant.memory.DeleteMemories(forgetting(tags_any=["a"], purge=True))
 
     assert list(response.memory_ids) == list(response.receipt.memory_ids) == [memory.memory_id]
     assert await ids(tenant) == []

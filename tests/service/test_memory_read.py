@@ -97,7 +97,7 @@ async def test_many_are_read_in_the_order_asked(tenant: Tenant) -> None:
     )
 
     assert list(read.memories) == [b, a, b, a]
-    assert list(read.not_found) == [missing, "nothing", c.memory_id]
+    assert list(read.not_found_ids) == [missing, "nothing", c.memory_id]
 
 
 async def test_lists_are_paged_newest_first(tenant: Tenant) -> None:
@@ -259,7 +259,7 @@ async def test_another_tenants_memories_do_not_exist(tenant: Tenant, other_tenan
                 pb.UpdateMemoryRequest(memory=pb.Memory(memory_id=name, title="mine"), update_mask={"paths": ["title"]})
             )
     read = await tenant.memory.BatchGetMemories(pb.BatchGetMemoriesRequest(memory_ids=names))
-    assert (list(read.memories), list(read.not_found)) == ([], names)
+    assert (list(read.memories), list(read.not_found_ids)) == ([], names)
     assert await passing(tenant) == await passing(tenant, tags_any=["t"]) == await passing(tenant, key="k") == set()
     assert (await other_tenant.memory.GetMemory(pb.GetMemoryRequest(memory_id="x"))).memory == theirs
 

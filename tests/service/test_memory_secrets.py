@@ -242,7 +242,7 @@ async def test_once_there_are_secrets_the_service_does_not_start_without_their_m
         memory = rpc.MemoryServiceStub(channel)
         name = (await memory.CreateMemory(creating(vault()))).memory.memory_id
 
-    for environment, said in (({}, "SKEIN_MASTER_KEY is needed"), ({CURRENT: NEW}, "neither SKEIN_MASTER_KEY")):
+    for environment, said in (({}, "Set SKEIN_MASTER_KEY: "), ({CURRENT: NEW}, "neither SKEIN_MASTER_KEY")):
         with pytest.raises(SettingInvalid, match=said):
             async with memory_server.serving(**environment):
                 pass

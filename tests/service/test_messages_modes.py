@@ -15,7 +15,7 @@ from skein.session.v1 import session_pb2 as pb
 from skein_kit.ids import new_ids, now
 from skein_session.search.model import MAX_SCANNED_MESSAGES
 
-LITERAL, MEANING, HYBRID = pb.SEARCH_MODE_LITERAL, pb.SEARCH_MODE_MEANING, pb.SEARCH_MODE_HYBRID
+LITERAL, MEANING, HYBRID = pb.SEARCH_MODE_LITERAL, pb.SEARCH_MODE_SEMANTIC, pb.SEARCH_MODE_HYBRID
 
 
 async def append(
@@ -103,7 +103,7 @@ async def test_a_deleted_message_is_found_in_no_mode(tenant: Tenant) -> None:
     await tenant.sessions.DeleteSession(pb.DeleteSessionRequest(session_id="gone"))
 
     assert await search_contents(tenant, "kettle", mode=LITERAL) == []
-    assert await search_contents(tenant, "kettle", mode=pb.SEARCH_MODE_WORDS) == []
+    assert await search_contents(tenant, "kettle", mode=pb.SEARCH_MODE_KEYWORD) == []
     assert await search_contents(tenant, "kettle", mode=MEANING) == ["a blue cup"]
     assert await search_contents(tenant, "kettle", mode=HYBRID) in ([], ["a blue cup"])
 
@@ -194,7 +194,7 @@ async def test_a_hybrid_search_weighs_words_and_meaning(tenant: Tenant) -> None:
 
     assert (await search_contents(tenant, "pet napping", mode=HYBRID))[0] == "The cat sleeps on the warm windowsill"
     assert (await search_contents(tenant, "E1234", mode=HYBRID))[0] == "Error E1234 in the invoice module"
-    assert not (await ask(tenant, "pet", mode=HYBRID)).meaning_unavailable
+    assert not (await ask(tenant, "pet", mode=HYBRID)).dense_unavailable
 
 
 async def test_a_search_by_meaning_stays_in_its_session_its_times_and_its_tenant(
@@ -224,7 +224,7 @@ async def test_meaning_is_recall_s_to_allow(cluster: Cluster, tenant: Tenant) ->
     assert len(hits) == 1
 
 
-@pytest.mark.parametrize("mode", [pb.SEARCH_MODE_WORDS, LITERAL, HYBRID])
+@pytest.mark.parametrize("mode", [pb.SEARCH_MODE_KEYWORD, LITERAL, HYBRID])
 async def test_each_message_is_returned_once_when_hits_are_neighbours(tenant: Tenant, mode: pb.SearchMode) -> None:
     await append(tenant, "zero", "one", "the kettle", "the red kettle", "four", "five", "kettle again", "seven")
 

@@ -59,7 +59,7 @@ async def correct(tenant: Tenant, message: pb.Message, *paths: str, request_id: 
     return (await tenant.sessions.UpdateMessage(request)).message
 
 
-async def search_contents(tenant: Tenant, query: str, mode: pb.SearchMode = pb.SEARCH_MODE_WORDS) -> list[str]:
+async def search_contents(tenant: Tenant, query: str, mode: pb.SearchMode = pb.SEARCH_MODE_KEYWORD) -> list[str]:
     response = await tenant.sessions.SearchMessages(pb.SearchMessagesRequest(query=query, mode=mode))
     return [hit.message.content for hit in response.hits]
 
@@ -136,7 +136,7 @@ async def test_a_correction_changes_what_the_mask_names_and_what_search_knows(te
     assert await search_contents(tenant, "lighthouse") == []
     assert await search_contents(tenant, "windmills") == ["the windmill"]
     assert await search_contents(tenant, "lighthouse", pb.SEARCH_MODE_LITERAL) == []
-    assert await search_contents(tenant, "a mill that the wind turns", pb.SEARCH_MODE_MEANING) == ["the windmill"]
+    assert await search_contents(tenant, "a mill that the wind turns", pb.SEARCH_MODE_SEMANTIC) == ["the windmill"]
 
 
 async def test_a_correction_without_a_mask_replaces_everything_that_can_be(tenant: Tenant) -> None:
@@ -161,7 +161,7 @@ async def test_metadata_alone_leaves_the_index_as_it_is(tenant: Tenant) -> None:
     await correct(tenant, pb.Message(message_id=stored.message_id, metadata=facts(rated=5)), "metadata")
 
     assert await search_contents(tenant, "lighthouse") == ["the lighthouse"]
-    assert await search_contents(tenant, "beacon on the coast", pb.SEARCH_MODE_MEANING) == ["the lighthouse"]
+    assert await search_contents(tenant, "beacon on the coast", pb.SEARCH_MODE_SEMANTIC) == ["the lighthouse"]
 
 
 async def test_a_message_is_corrected_by_its_external_id(tenant: Tenant) -> None:

@@ -197,7 +197,7 @@ async def test_an_item_s_index_state_says_who_made_its_vectors(recall_tenant: Re
     assert kept.HasField("put_time")
     assert not kept.embeddings
     assert (third.pending, len(third.vectors), first.pending) == (True, 0, False)
-    assert len(answer.not_found) == 2
+    assert len(answer.not_found_ids) == 2
 
 
 async def test_an_index_state_shows_the_vectors_where_they_are_asked_for(deployment: Deployment) -> None:

@@ -412,19 +412,19 @@ async def test_a_model_in_force_or_in_use_is_not_dropped_and_another_goes_with_i
 ) -> None:
     await remembered(deployment.tenant)
     reindex_id = await deployment.change()
-    drop = deployment.operator.DropModel
+    drop = deployment.operator.DeleteEmbeddingModel
     with refused(grpc.StatusCode.FAILED_PRECONDITION, "MODEL_ACTIVE"):
-        await drop(pb.DropModelRequest(model=WORDS))
+        await drop(pb.DeleteEmbeddingModelRequest(model=WORDS))
     await deployment.use(EMBEDDED)
     with refused(grpc.StatusCode.FAILED_PRECONDITION, "MODEL_IN_USE"):
-        await drop(pb.DropModelRequest(model=WORDS))
+        await drop(pb.DeleteEmbeddingModelRequest(model=WORDS))
     await deployment.operator.CancelReindex(pb.CancelReindexRequest(reindex_id=reindex_id))
 
-    await drop(pb.DropModelRequest(model=WORDS, request_id="drop"))
-    await drop(pb.DropModelRequest(model=WORDS, request_id="drop"))
+    await drop(pb.DeleteEmbeddingModelRequest(model=WORDS, request_id="drop"))
+    await drop(pb.DeleteEmbeddingModelRequest(model=WORDS, request_id="drop"))
 
     with refused(grpc.StatusCode.NOT_FOUND, "MODEL_NOT_FOUND"):
-        await drop(pb.DropModelRequest(model=WORDS))
+        await drop(pb.DeleteEmbeddingModelRequest(model=WORDS))
     async with deployment.service.superuser() as connection:
         assert await connection.fetchval("SELECT to_regclass('recall.embeddings_words')") is None
     assert (await answers(deployment.tenant))[0][0] == EMBEDDED
@@ -435,7 +435,7 @@ async def test_a_model_that_is_dropped_under_a_call_is_left_out(deployment: Depl
     [item_id, *_] = await remembered(deployment.tenant)
     await deployment.register()
     async with deployment.service.superuser() as connection, connection.transaction():
-        await connection.execute("SELECT recall.drop_model($1, 'infinity')", WORDS)
+        await connection.execute("SELECT recall.delete_model($1, 'infinity')", WORDS)
         call = deployment.tenant.stub.BatchGetIndexStates(pb.BatchGetIndexStatesRequest(item_ids=[item_id]))
         # It has read the registry, and waits for the table.
         await until(lambda: waits(deployment))
@@ -463,13 +463,15 @@ async def test_a_process_that_does_not_know_yet_that_a_model_is_dropped_refuses_
         request = pb.PutEmbeddingRequest(item_id=item_id, model=WORDS, embeddings=vector)
         await deployment.tenant.stub.PutEmbedding(request)
         async with deployment.service.superuser() as connection:
-            await connection.execute("SELECT recall.drop_model($1, 'infinity')", WORDS)
+            await connection.execute("SELECT recall.delete_model($1, 'infinity')", WORDS)
 
         with refused(grpc.StatusCode.NOT_FOUND, "MODEL_NOT_FOUND"):
             await deployment.tenant.stub.PutEmbedding(request)
         with refused(grpc.StatusCode.NOT_FOUND, "MODEL_NOT_FOUND"):
-            await deployment.operator.CompareModels(
-                pb.CompareModelsRequest(model=WORDS, tenant_id=str(deployment.tenant.tenant_id), queries=["tea"])
+            await deployment.operator.CompareEmbeddingModels(
+                pb.CompareEmbeddingModelsRequest(
+                    model=WORDS, tenant_id=str(deployment.tenant.tenant_id), queries=["tea"]
+                )
             )
 
 
@@ -506,7 +508,7 @@ async def test_a_model_is_not_dropped_just_after_it_was_in_use(deployment: Deplo
         await connection.execute("UPDATE recall.embedding_models SET leave_time = now() + interval '1 hour'")
 
     with refused(grpc.StatusCode.FAILED_PRECONDITION, "MODEL_IN_USE"):
-        await deployment.operator.DropModel(pb.DropModelRequest(model=WORDS))
+        await deployment.operator.DeleteEmbeddingModel(pb.DeleteEmbeddingModelRequest(model=WORDS))
 
 
 async def test_models_are_compared_on_what_was_asked_lately_tenant_by_tenant(deployment: Deployment) -> None:
@@ -520,7 +522,7 @@ async def test_models_are_compared_on_what_was_asked_lately_tenant_by_tenant(dep
     await answers(deployment.tenant)
     await other.recall("owls")
 
-    compared = await deployment.operator.CompareModels(pb.CompareModelsRequest(model=WORDS, limit=1))
+    compared = await deployment.operator.CompareEmbeddingModels(pb.CompareEmbeddingModelsRequest(model=WORDS, limit=1))
 
     assert (compared.active_model, compared.model, compared.limit, compared.truncated) == (EMBEDDED, WORDS, 1, False)
     by_tenant = {one.tenant_id: one for one in compared.tenants}
@@ -529,39 +531,41 @@ async def test_models_are_compared_on_what_was_asked_lately_tenant_by_tenant(dep
     assert mine.query_count == len(QUESTIONS)
     assert mine.same_first_count / len(QUESTIONS) == mine.agreement
     assert compared.overall.query_count == len(QUESTIONS) + 1
-    itself = await deployment.operator.CompareModels(pb.CompareModelsRequest(model=EMBEDDED))
+    itself = await deployment.operator.CompareEmbeddingModels(pb.CompareEmbeddingModelsRequest(model=EMBEDDED))
     assert itself.overall.agreement == 1.0
 
 
 async def test_models_are_compared_on_given_queries_in_a_tenant(deployment: Deployment) -> None:
     await remembered(deployment.tenant)
     await deployment.register()
-    request = pb.CompareModelsRequest(
+    request = pb.CompareEmbeddingModelsRequest(
         model=WORDS, queries=["tea", "violin"], tenant_id=str(deployment.tenant.tenant_id)
     )
 
-    before = await deployment.operator.CompareModels(request)
+    before = await deployment.operator.CompareEmbeddingModels(request)
     await deployment.start()
     await deployment.work()
-    after = await deployment.operator.CompareModels(request)
+    after = await deployment.operator.CompareEmbeddingModels(request)
 
     assert (before.overall.query_count, before.overall.agreement) == (2, 0.0)
     assert after.overall.agreement == 1.0
     request.tenant_id = ""
     with refused(grpc.StatusCode.INVALID_ARGUMENT, "INVALID_FIELD"):
-        await deployment.operator.CompareModels(request)
+        await deployment.operator.CompareEmbeddingModels(request)
     with refused(grpc.StatusCode.NOT_FOUND, "MODEL_NOT_FOUND"):
-        await deployment.operator.CompareModels(pb.CompareModelsRequest(model="nobody-s"))
+        await deployment.operator.CompareEmbeddingModels(pb.CompareEmbeddingModelsRequest(model="nobody-s"))
     deployment.endpoint.breaks(Answer(b"401 Who"))
-    request = pb.CompareModelsRequest(model=WORDS, queries=["bees"], tenant_id=str(deployment.tenant.tenant_id))
+    request = pb.CompareEmbeddingModelsRequest(
+        model=WORDS, queries=["bees"], tenant_id=str(deployment.tenant.tenant_id)
+    )
     with refused(grpc.StatusCode.UNAVAILABLE, "MODEL_UNAVAILABLE"):
-        await deployment.operator.CompareModels(request)
+        await deployment.operator.CompareEmbeddingModels(request)
 
 
 async def test_a_reindex_begins_only_with_an_endpoint_that_answers_rightly(deployment: Deployment) -> None:
     await deployment.register()
     deployment.endpoint.breaks(Answer(body={"data": [{"index": 0, "embedding": vector_of("x", DIMENSIONS + 1)}]}))
-    with refused(grpc.StatusCode.FAILED_PRECONDITION, "MODEL_ANSWER_INVALID"):
+    with refused(grpc.StatusCode.FAILED_PRECONDITION, "MODEL_RESPONSE_INVALID"):
         await deployment.start()
     deployment.endpoint.breaks(Answer(b"403 No"))
     with refused(grpc.StatusCode.UNAVAILABLE, "MODEL_UNAVAILABLE"):
@@ -617,11 +621,11 @@ async def test_repeated_requests_have_one_effect(deployment: Deployment) -> None
     start = pb.StartReindexRequest(model=WORDS, request_id="start")
     assert await deployment.operator.StartReindex(start) == await deployment.operator.StartReindex(start)
     await deployment.work()
-    use = pb.SetActiveModelRequest(model=WORDS, request_id="use")
-    first = await deployment.operator.SetActiveModel(use)
+    use = pb.ActivateEmbeddingModelRequest(model=WORDS, request_id="use")
+    first = await deployment.operator.ActivateEmbeddingModel(use)
     await deployment.use(EMBEDDED)
 
-    assert await deployment.operator.SetActiveModel(use) == first
+    assert await deployment.operator.ActivateEmbeddingModel(use) == first
     assert (await deployment.tenant.recall("tea")).model == EMBEDDED
 
 

@@ -55,13 +55,13 @@ async def test_similarities_are_over_all_dimensions_by_the_index_and_by_what_is_
         expected = {item_id: float(each @ vector) for item_id, each in known.items()}
 
         async def is_held() -> bool:
-            return (await ask(deployment, vector, query)).dense_path == "held"
+            return (await ask(deployment, vector, query)).dense_path == "cached"
 
         first = await ask(deployment, vector, query)
         await until(is_held)
         reply = await ask(deployment, vector, query)
 
-    assert (first.dense_path, reply.dense_path) == ("rescored", "held")
+    assert (first.dense_path, reply.dense_path) == ("rescored", "cached")
     for answer in (first, reply):
         assert {hit.item_id: hit.similarity for hit in answer.hits} == pytest.approx(expected, abs=1e-3)
     assert [hit.item_id for hit in reply.hits] == [hit.item_id for hit in first.hits]

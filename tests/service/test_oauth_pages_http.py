@@ -294,7 +294,7 @@ async def test_a_second_factor_is_asked_for(cluster: Cluster, web: Web, client_i
 async def test_an_account_without_tenants_has_nothing_to_give(cluster: Cluster, web: Web, client_id: str) -> None:
     page = await web.consent(authorize_url(client_id, Pkce()), await new_person(cluster))
 
-    assert "no member of any tenant" in page.text
+    assert "not a member of any tenant" in page.text
     assert 'value="allow"' not in page.text
 
 

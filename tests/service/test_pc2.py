@@ -1,4 +1,4 @@
-"""The ports of the voice assistants, spoken to as they speak: real REQ and DEALER sockets."""
+"""The ports of the voice assistants, with real REQ and DEALER sockets."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ import zmq
 import zmq.asyncio
 from fix_cluster import Cluster, Tenant
 from fix_expiry import expire
-from fix_pc2 import HEALTH_PORTS, MAIN_PORTS, ORCHESTRATOR_PORTS, Assistant, assert_healthy, assistant_of, refusal
+from fix_pc2 import HEALTH_PORTS, MAIN_PORTS, ORCHESTRATOR_PORTS, Assistant, assert_healthy, assistant_of, error_reply
 
 from skein.memory.v1 import memory_pb2
 from skein.tenancy.v1 import tenancy_pb2
 from skein_cluster import registry
 from skein_kit.host.process import NotReady
 from skein_pc2.transport.listener import listen
-from skein_pc2.transport.router import ANSWERED, PortConfig, Router
+from skein_pc2.transport.router import REPLIES, PortConfig, Router
 
 if TYPE_CHECKING:
     from skein_pc2.protocol.frames import Frames
@@ -43,8 +43,8 @@ async def test_a_created_memory_is_read_back_as_it_was_sent(assistant: Assistant
         },
     }
 
-    created = await assistant.ask("create", port=port, **request)
-    read = await assistant.ask("read", port=port, payload={"memory_id": created["data"]["memory_id"]})
+    created = await assistant.request("create", port=port, **request)
+    read = await assistant.request("read", port=port, payload={"memory_id": created["data"]["memory_id"]})
 
     assert created["status"] == "success"
     assert (created["action"], created["request_id"]) == ("create", "req-78901234")
@@ -61,9 +61,9 @@ async def test_a_created_memory_is_read_back_as_it_was_sent(assistant: Assistant
     assert data["session_id"] == "session-123456"
 
 
-async def test_a_typed_client_reads_memories_of_an_assistant(assistant: Assistant, tenant: Tenant) -> None:
+async def test_a_typed_client_reads_a_memory_of_an_assistant(assistant: Assistant, tenant: Tenant) -> None:
     content = {"text": "The boiler was serviced", "source_agent": "Maintenance", "metadata": {"room": "cellar"}}
-    created = await assistant.ask(
+    created = await assistant.request(
         "create",
         session_id="s-1",
         payload={"memory_type": "context", "content": content, "priority": 10, "tags": ["b"]},
@@ -79,16 +79,16 @@ async def test_a_typed_client_reads_memories_of_an_assistant(assistant: Assistan
     assert not memory.HasField("data")
 
 
-async def test_an_assistant_reads_memories_of_a_typed_client(assistant: Assistant, tenant: Tenant) -> None:
+async def test_an_assistant_reads_a_memory_of_a_typed_client(assistant: Assistant, tenant: Tenant) -> None:
     memory = memory_pb2.Memory(content="Stored by RPC", type="fact", importance=0.5)
     stored = (await tenant.memory.CreateMemory(memory_pb2.CreateMemoryRequest(memory=memory))).memory
 
-    answer = await assistant.ask("read", payload={"memory_id": stored.memory_id})
+    reply = await assistant.request("read", payload={"memory_id": stored.memory_id})
 
-    assert answer["data"]["memory_id"] == stored.memory_id
-    assert answer["data"]["content"] == {"text": "Stored by RPC"}
-    assert (answer["data"]["memory_type"], answer["data"]["priority"]) == ("fact", 5)
-    assert answer["data"]["expires_at"] is None
+    assert reply["data"]["memory_id"] == stored.memory_id
+    assert reply["data"]["content"] == {"text": "Stored by RPC"}
+    assert (reply["data"]["memory_type"], reply["data"]["priority"]) == ("fact", 5)
+    assert reply["data"]["expires_at"] is None
 
 
 async def test_large_whole_numbers_of_a_typed_client_reach_an_assistant_as_whole_numbers(
@@ -98,18 +98,18 @@ async def test_large_whole_numbers_of_a_typed_client_reach_an_assistant_as_whole
     memory.metadata["places"] = 1.2345678901234568e20
     stored = (await tenant.memory.CreateMemory(memory_pb2.CreateMemoryRequest(memory=memory))).memory
 
-    answer = await assistant.ask("read", payload={"memory_id": stored.memory_id})
+    reply = await assistant.request("read", payload={"memory_id": stored.memory_id})
 
-    places = answer["data"]["content"]["metadata"]["places"]
+    places = reply["data"]["content"]["metadata"]["places"]
     assert (places, type(places)) == (123456789012345680000, int)
 
 
 async def test_a_request_sent_again_after_a_timeout_stores_nothing_twice(assistant: Assistant) -> None:
     request: dict[str, Any] = {"request_id": "req-1", "payload": {"content": {"text": "once"}, "ttl": 60}}
 
-    first = await assistant.ask("create", **request)
-    again = await assistant.ask("create", **request)
-    other = await assistant.ask("create", request_id="req-1", payload={"content": {"text": "another"}})
+    first = await assistant.request("create", **request)
+    again = await assistant.request("create", **request)
+    other = await assistant.request("create", request_id="req-1", payload={"content": {"text": "another"}})
 
     assert again["data"] == first["data"]
     assert other["data"]["memory_id"] != first["data"]["memory_id"]
@@ -121,17 +121,17 @@ async def test_the_same_text_without_a_request_id_is_two_memories(assistant: Ass
 
 @pytest.mark.parametrize("search_type", ["semantic", "keyword", "hybrid"])
 async def test_search_finds_what_was_created(assistant: Assistant, search_type: str) -> None:
-    expected = await assistant.create("Ana likes green tea in the morning")
+    expected_id = await assistant.create("Ana likes green tea in the morning")
     await assistant.create("The boiler was serviced in May")
 
     payload = {"query": "green tea in the morning", "search_type": search_type, "filters": {"min_similarity": 0.4}}
-    # A port answers in time, with or without what has no vector yet.
+    # A port answers in time, with or without memories that have no vector yet.
     async with asyncio.timeout(60):
-        while not (answer := await assistant.ask("search", payload=payload))["data"]["results"]:
+        while not (reply := await assistant.request("search", payload=payload))["data"]["results"]:
             await asyncio.sleep(0.05)
 
-    data = answer["data"]
-    assert data["results"][0]["memory_id"] == expected
+    data = reply["data"]
+    assert data["results"][0]["memory_id"] == expected_id
     assert data["results"][0]["content"]["text"] == "Ana likes green tea in the morning"
     assert 0 < data["results"][0]["similarity_score"] <= 1
     assert data["total_count"] == len(data["results"])
@@ -141,29 +141,29 @@ async def test_search_finds_what_was_created(assistant: Assistant, search_type: 
     assert metadata["query_embedding_dimension"] == (None if search_type == "keyword" else 384)
 
 
-async def test_search_by_meaning_leaves_out_what_is_not_alike(assistant: Assistant) -> None:
+async def test_semantic_search_excludes_dissimilar_memories(assistant: Assistant) -> None:
     await assistant.create("The boiler was serviced in May")
 
-    meaning = await assistant.ask("search", payload={"query": "boiler jokes", "search_type": "semantic"})
-    words = await assistant.ask("search", payload={"query": "boiler jokes", "search_type": "keyword"})
+    meaning = await assistant.request("search", payload={"query": "boiler jokes", "search_type": "semantic"})
+    words = await assistant.request("search", payload={"query": "boiler jokes", "search_type": "keyword"})
 
     assert meaning["data"]["results"] == []
     assert words["data"]["total_count"] == 1
 
 
 async def test_search_filters(assistant: Assistant) -> None:
-    expected = await assistant.create("tea at four", memory_type="user_preference", tags=["drink"])
+    expected_id = await assistant.create("tea at four", memory_type="user_preference", tags=["drink"])
     await assistant.create("tea at five", memory_type="context", tags=["drink"])
     await assistant.create("tea at six", memory_type="user_preference", tags=["time"])
 
-    async def search_contents(**filters: Any) -> list[str]:
-        answer = await assistant.ask("search", payload={"query": "tea", "filters": filters})
-        return [result["memory_id"] for result in answer["data"]["results"]]
+    async def search(**filters: Any) -> list[str]:
+        reply = await assistant.request("search", payload={"query": "tea", "filters": filters})
+        return [result["memory_id"] for result in reply["data"]["results"]]
 
-    assert await search_contents(memory_types=["user_preference"], tags=["drink"]) == [expected]
-    assert len(await search_contents(limit=2)) == 2
-    assert len(await search_contents(time_range={"start": "2024-01-01T00:00:00Z"})) == 3
-    assert await search_contents(time_range={"end": "2024-01-01T00:00:00Z"}) == []
+    assert await search(memory_types=["user_preference"], tags=["drink"]) == [expected_id]
+    assert len(await search(limit=2)) == 2
+    assert len(await search(time_range={"start": "2024-01-01T00:00:00Z"})) == 3
+    assert await search(time_range={"end": "2024-01-01T00:00:00Z"}) == []
 
 
 async def test_an_expired_memory_is_not_found(assistant: Assistant, tenant: Tenant) -> None:
@@ -172,21 +172,21 @@ async def test_an_expired_memory_is_not_found(assistant: Assistant, tenant: Tena
     ).memory
     await expire(tenant.snapshots, stored)
 
-    answer = await assistant.ask("read", payload={"memory_id": stored.memory_id})
+    reply = await assistant.request("read", payload={"memory_id": stored.memory_id})
 
-    assert answer["error"]["code"] == "memory_not_found"
+    assert reply["error"]["code"] == "memory_not_found"
 
 
 async def test_another_tenants_memory_is_not_found(assistant: Assistant, other_tenant: Tenant) -> None:
     request = memory_pb2.CreateMemoryRequest(memory=memory_pb2.Memory(content="secret", external_id="mem-other"))
     await other_tenant.memory.CreateMemory(request)
 
-    answer = await assistant.ask("read", request_id="r", payload={"memory_id": "mem-other"})
+    reply = await assistant.request("read", request_id="r", payload={"memory_id": "mem-other"})
 
-    assert answer["status"] == "error"
-    assert (answer["action"], answer["request_id"]) == ("read", "r")
-    assert answer["error"]["code"] == "memory_not_found"
-    assert "secret" not in json.dumps(answer)
+    assert reply["status"] == "error"
+    assert (reply["action"], reply["request_id"]) == ("read", "r")
+    assert reply["error"]["code"] == "memory_not_found"
+    assert "secret" not in json.dumps(reply)
 
 
 @pytest.mark.parametrize(
@@ -232,59 +232,59 @@ async def test_another_tenants_memory_is_not_found(assistant: Assistant, other_t
     ],
 )
 async def test_a_bad_request_is_answered_with_its_code(assistant: Assistant, request_text: str, code: str) -> None:
-    answer = await assistant.say(5570, request_text.encode())
+    reply = await assistant.send(5570, request_text.encode())
 
-    assert answer["status"] == "error"
-    assert answer["error"]["code"] == code, answer
-    assert answer["error"]["message"]
-    assert answer["request_id"].startswith("req-")
+    assert reply["status"] == "error"
+    assert reply["error"]["code"] == code, reply
+    assert reply["error"]["message"]
+    assert reply["request_id"].startswith("req-")
 
 
-async def test_nested_content_beyond_what_can_be_stored_is_refused(assistant: Assistant) -> None:
+async def test_content_nested_too_deeply_is_rejected(assistant: Assistant) -> None:
     nested: Any = "x"
     for _ in range(200):
         nested = {"a": nested}
 
-    answer = await assistant.ask("create", payload={"content": {"text": "deep", "nested": nested}})
+    reply = await assistant.request("create", payload={"content": {"text": "deep", "nested": nested}})
 
-    assert answer["error"]["code"] == "validation_error"
+    assert reply["error"]["code"] == "validation_error"
 
 
 @pytest.mark.parametrize("port", MAIN_PORTS)
 @pytest.mark.parametrize("body", [b"{", b"\xff\xfe", b"", b"[]", b'{"action": "nonsense"}', b'{"command": "BOGUS"}'])
 async def test_every_main_port_answers_everything(assistant: Assistant, port: int, body: bytes) -> None:
-    answer = await assistant.say(port, body)
+    reply = await assistant.send(port, body)
 
-    assert answer["status"] in {"error", "ERROR"}
+    assert reply["status"] in {"error", "ERROR"}
 
 
 async def test_each_dialect_refuses_in_its_own_form(assistant: Assistant) -> None:
-    assert (await assistant.say(5596, b'{"action": "x"}'))["reason"] == "Unknown action"
-    assert await assistant.say(5596, b'{"command": "BOGUS"}') == refusal("Unknown command: BOGUS", status="ERROR")
-    assert (await assistant.say(5596, b"{"))["message"] == "Invalid JSON in message"
-    assert (await assistant.say(5574, b'{"action": "x", "request_id": "r9"}'))["request_id"] == "r9"
-    assert await assistant.say(7140, b'{"action": "x"}') == {"status": "error", "message": "Unknown action: x"}
+    assert (await assistant.send(5596, b'{"action": "x"}'))["reason"] == "Unknown action"
+    assert await assistant.send(5596, b'{"command": "BOGUS"}') == error_reply("Unknown command: BOGUS", status="ERROR")
+    assert (await assistant.send(5596, b"{"))["message"] == "Invalid JSON in message"
+    assert (await assistant.send(5574, b'{"action": "x", "request_id": "r9"}'))["request_id"] == "r9"
+    assert await assistant.send(7140, b'{"action": "x"}') == {"status": "error", "message": "Unknown action: x"}
 
 
 @pytest.mark.parametrize("action", ["health_check", "ping", "health"])
 @pytest.mark.parametrize("port", MAIN_PORTS)
 async def test_a_main_port_answers_its_health(assistant: Assistant, port: int, action: str) -> None:
     status = "success" if port == 5574 and action != "ping" else "ok"
-    assert_healthy(await assistant.say(port, json.dumps({"action": action}).encode()), status=status)
+    assert_healthy(await assistant.send(port, json.dumps({"action": action}).encode()), status=status)
 
 
 @pytest.mark.parametrize("body", [b"", b"ping", b"\xff", b'{"action": "create"}'])
 @pytest.mark.parametrize("port", HEALTH_PORTS)
 async def test_a_health_port_answers_anything_with_its_health(assistant: Assistant, port: int, body: bytes) -> None:
-    assert_healthy(await assistant.say(port, body))
+    assert_healthy(await assistant.send(port, body))
 
 
 async def test_the_upper_case_dialect_answers_its_health(assistant: Assistant) -> None:
-    answer = await assistant.say(5596, b'{"command": "HEALTH_CHECK"}')
+    reply = await assistant.send(5596, b'{"command": "HEALTH_CHECK"}')
 
-    assert answer["status"] == "success"
-    assert answer["version"] == "1.0"
-    assert_healthy(answer["health"])
+    assert reply["status"] == "success"
+    assert reply["version"] == "1.0"
+    assert_healthy(reply["health"])
 
 
 async def test_a_dealer_without_the_empty_frame_is_answered_without_it(assistant: Assistant) -> None:
@@ -306,25 +306,25 @@ async def test_a_dealer_without_the_empty_frame_is_answered_without_it(assistant
 async def test_a_message_of_several_frames_is_answered(assistant: Assistant) -> None:
     async with assistant.socket(zmq.DEALER, 5570) as peer:
         await peer.send_multipart([b'{"action":', b'"ping"}'])
-        answer = json.loads((await peer.recv_multipart())[0])
+        reply = json.loads((await peer.recv_multipart())[0])
 
-    assert answer["error"]["code"] == "invalid_request"
+    assert reply["error"]["code"] == "invalid_request"
 
 
 @pytest.mark.parametrize("port", [5570, 5596])
 async def test_a_message_of_too_many_frames_is_refused_unread(assistant: Assistant, port: int) -> None:
     async with assistant.socket(zmq.REQ, port) as peer:
         await peer.send_multipart([b'{"action": "ping"}'] * 1000)
-        answer = json.loads(await peer.recv())
+        reply = json.loads(await peer.recv())
         await peer.send(b'{"action": "ping"}')
         next_one = json.loads(await peer.recv())
 
-    assert answer["status"] == "error"
-    assert "frames" in json.dumps(answer)
+    assert reply["status"] == "error"
+    assert "frames" in json.dumps(reply)
     assert next_one["status"] == "ok"
 
 
-class FailingRefusals:
+class Stumbling:
     """A dialect that fails at its first refusal."""
 
     def __init__(self) -> None:
@@ -340,26 +340,26 @@ class FailingRefusals:
         return {"status": "error"}
 
 
-async def test_a_message_that_cannot_be_answered_silences_no_port() -> None:
+async def test_an_internal_error_does_not_stop_a_port() -> None:
     config = PortConfig(number=1, host="127.0.0.1", port=0, networks=())
     context = zmq.asyncio.Context()
     try:
         # Room for none: every message is refused.
         async with (
-            listen(config, router=Router(context, config, FailingRefusals(), waiting=0)) as router,
+            listen(config, router=Router(context, config, Stumbling(), max_queued_messages=0)) as router,
             Assistant(context, {1: router.address}).socket(zmq.DEALER, 1) as peer,
         ):
             await peer.send(b"first")
             await peer.send(b"second")
-            answer = json.loads(await peer.recv())
+            reply = json.loads(await peer.recv())
     finally:
         context.term()
 
-    assert answer == {"status": "error"}
+    assert reply == {"status": "error"}
 
 
-class UnserializableAnswers:
-    """A dialect whose answers are no JSON."""
+class Unspeakable:
+    """A dialect whose replies are no JSON."""
 
     async def answer(self, frames: Frames, *, deadline: float) -> dict[str, Any]:
         return {"status": float("nan")}
@@ -368,8 +368,8 @@ class UnserializableAnswers:
         return {"status": code}
 
 
-class BlockedAnswers:
-    """A dialect that answers when it is let."""
+class Slow:
+    """A dialect that waits for an event before it replies."""
 
     def __init__(self) -> None:
         self.may_answer = asyncio.Event()
@@ -382,25 +382,25 @@ class BlockedAnswers:
         return {"status": code}
 
 
-async def test_an_answer_that_cannot_be_sent_is_an_error_reply() -> None:
+async def test_a_reply_that_cannot_be_sent_becomes_an_internal_error() -> None:
     config = PortConfig(number=1, host="127.0.0.1", port=0, networks=())
     context = zmq.asyncio.Context()
     try:
-        async with listen(config, router=Router(context, config, UnserializableAnswers(), waiting=10)) as router:
-            answer = await Assistant(context, {1: router.address}).say(1, b"{}")
+        async with listen(config, router=Router(context, config, Unspeakable(), max_queued_messages=10)) as router:
+            reply = await Assistant(context, {1: router.address}).send(1, b"{}")
     finally:
         context.term()
 
-    assert answer == {"status": "internal_error"}
+    assert reply == {"status": "internal_error"}
 
 
-async def test_waiting_messages_have_a_bounded_weight_of_which_one_peer_has_a_part() -> None:
+async def test_the_queue_is_bounded_in_bytes_and_one_peer_fills_a_part() -> None:
     # Long enough for any machine: nothing here ends by time.
-    config = PortConfig(number=1, host="127.0.0.1", port=0, networks=(), answer_seconds=60)
+    config = PortConfig(number=1, host="127.0.0.1", port=0, networks=(), reply_seconds=60)
     context = zmq.asyncio.Context()
-    slow = BlockedAnswers()
+    slow = Slow()
     try:
-        async with listen(config, router=Router(context, config, slow, waiting=1000)) as router:
+        async with listen(config, router=Router(context, config, slow, max_queued_messages=1000)) as router:
             assistant = Assistant(context, {1: router.address})
             async with assistant.socket(zmq.DEALER, 1) as heavy, assistant.socket(zmq.REQ, 1) as light:
                 for _ in range(6):
@@ -417,8 +417,8 @@ async def test_waiting_messages_have_a_bounded_weight_of_which_one_peer_has_a_pa
     assert [*answered, other] == ["ok"] * 5
 
 
-class LargeAnswers:
-    """A dialect whose answers are large."""
+class Verbose:
+    """A dialect whose replies are large."""
 
     async def answer(self, frames: Frames, *, deadline: float) -> dict[str, Any]:
         return {"status": "ok", "text": "x" * (1 << 20)}
@@ -430,18 +430,18 @@ class LargeAnswers:
 async def test_answers_that_a_peer_does_not_read_are_dropped_beyond_a_bound() -> None:
     message_count = 200
     config = PortConfig(number=1, host="127.0.0.1", port=0, networks=())
-    made, context = ANSWERED.labels("1", "ok"), zmq.asyncio.Context()
+    reply_counter, context = REPLIES.labels("1", "ok"), zmq.asyncio.Context()
     context.rcvhwm = 1
-    before = made._value.get()
+    before = reply_counter._value.get()
     try:
         async with (
-            listen(config, router=Router(context, config, LargeAnswers(), waiting=1000)) as listener,
+            listen(config, router=Router(context, config, Verbose(), max_queued_messages=1000)) as listener,
             Assistant(context, {1: listener.address}).socket(zmq.DEALER, 1) as peer,
         ):
             for _ in range(message_count):
                 await peer.send(b"{}")
             async with asyncio.timeout(60):
-                while made._value.get() - before < message_count:
+                while reply_counter._value.get() - before < message_count:
                     await asyncio.sleep(0.01)
             read = 0
             while await peer.poll(2000):
@@ -453,72 +453,72 @@ async def test_answers_that_a_peer_does_not_read_are_dropped_beyond_a_bound() ->
     finally:
         context.term()
 
-    # And what the systems of both ends hold.
+    # And the buffers of the systems at both ends.
     assert 64 <= read <= 100
 
 
-class FailingSocket(zmq.asyncio.Socket):
+class Deaf(zmq.asyncio.Socket):
     """A socket that cannot receive."""
 
     def recv_multipart(self, *_: Any, **__: Any) -> Any:
         raise zmq.ZMQError(zmq.ENOTSUP)
 
 
-class FirstSocketFails(zmq.asyncio.Context):
+class DeafAtFirst(zmq.asyncio.Context):
     """Makes one socket that cannot receive, and then others that can."""
 
-    made = 0
+    socket_count = 0
 
     def socket(self, kind: int, **_: Any) -> Any:  # type: ignore[override]  # As much of it as is used.
-        self.made += 1
-        return super().socket(kind, socket_class=FailingSocket if self.made == 1 else zmq.asyncio.Socket)
+        self.socket_count += 1
+        return super().socket(kind, socket_class=Deaf if self.socket_count == 1 else zmq.asyncio.Socket)
 
 
-async def test_a_connection_that_cannot_be_heard_is_closed_and_the_next_one_is_answered(log: io.StringIO) -> None:
+async def test_a_failed_socket_is_closed_and_the_next_connection_is_answered(log: io.StringIO) -> None:
     config = PortConfig(number=1, host="127.0.0.1", port=0, networks=())
-    deaf, context = FirstSocketFails(), zmq.asyncio.Context()
+    deaf, context = DeafAtFirst(), zmq.asyncio.Context()
     try:
-        async with listen(config, router=Router(deaf, config, UnserializableAnswers(), waiting=10)) as listener:
-            # Its client connects again by itself, and sends what it has not got rid of.
+        async with listen(config, router=Router(deaf, config, Unspeakable(), max_queued_messages=10)) as listener:
+            # The client reconnects by itself and sends its queued messages.
             async with Assistant(context, {1: listener.address}).socket(zmq.REQ, 1) as peer:
                 peer.setsockopt(zmq.REQ_RELAXED, 1)
                 async with asyncio.timeout(30):
-                    while deaf.made < 2:
+                    while deaf.socket_count < 2:
                         await peer.send(b"{}")
                         await peer.poll(50)
-            answer = await Assistant(context, {1: listener.address}).say(1, b"{}")
+            reply = await Assistant(context, {1: listener.address}).send(1, b"{}")
     finally:
         context.term()
         deaf.term()
 
-    assert answer == {"status": "internal_error"}
+    assert reply == {"status": "internal_error"}
     assert "internal_error" in log.getvalue()
 
 
 async def test_one_socket_goes_on_after_garbage(assistant: Assistant) -> None:
     async with assistant.socket(zmq.REQ, 5576) as peer:
-        answers = []
+        replies = []
         for body in (b"\xff", b"{", b'{"action": "ping"}'):
             await peer.send(body)
-            answers.append(json.loads(await peer.recv())["status"])
+            replies.append(json.loads(await peer.recv())["status"])
 
-    assert answers == ["error", "error", "ok"]
+    assert replies == ["error", "error", "ok"]
 
 
 async def test_a_message_beyond_the_limit_is_refused_by_name(assistant: Assistant) -> None:
     body = json.dumps({"action": "create", "payload": {"content": {"text": "x" * 10_000_000}}}).encode()
 
-    answer = await assistant.say(5570, body)
+    reply = await assistant.send(5570, body)
 
-    assert answer["error"]["code"] == "invalid_request"
-    assert "larger" in answer["error"]["message"]
+    assert reply["error"]["code"] == "invalid_request"
+    assert "larger" in reply["error"]["message"]
 
 
 async def test_a_long_text_is_refused_by_the_tenants_plan(assistant: Assistant) -> None:
-    answer = await assistant.ask("create", payload={"content": {"text": "x" * 100_001}})
+    reply = await assistant.request("create", payload={"content": {"text": "x" * 100_001}})
 
-    assert answer["error"]["code"] == "validation_error"
-    assert answer["error"]["details"]["reason"] == "CONTENT_TOO_LONG"
+    assert reply["error"]["code"] == "validation_error"
+    assert reply["error"]["details"]["reason"] == "CONTENT_TOO_LONG"
 
 
 async def test_many_requests_at_once_are_each_answered(assistant: Assistant) -> None:
@@ -526,29 +526,29 @@ async def test_many_requests_at_once_are_each_answered(assistant: Assistant) -> 
         for number in range(100):
             payload = {"memory_type": "context", "content": {"text": f"number {number}"}}
             await peer.send(json.dumps({"action": "create", "request_id": f"r{number}", "payload": payload}).encode())
-        answers = [json.loads(await peer.recv()) for _ in range(100)]
+        replies = [json.loads(await peer.recv()) for _ in range(100)]
 
-    assert {answer["status"] for answer in answers} == {"success"}
-    assert {answer["request_id"] for answer in answers} == {f"r{number}" for number in range(100)}
+    assert {reply["status"] for reply in replies} == {"success"}
+    assert {reply["request_id"] for reply in replies} == {f"r{number}" for number in range(100)}
 
 
-async def test_a_peer_that_never_reads_does_not_delay_others(assistant: Assistant) -> None:
+async def test_a_peer_that_never_reads_does_not_block_others(assistant: Assistant) -> None:
     async with assistant.socket(zmq.DEALER, 5570) as silent:
         for _ in range(3000):
             await silent.send(b'{"action": "ping"}')
 
-        answer = await assistant.ask("ping")
+        reply = await assistant.request("ping")
 
-    assert answer["status"] == "ok"
+    assert reply["status"] == "ok"
 
 
 async def test_services_that_are_down_are_an_error_within_the_clients_time() -> None:
     async with assistant_of({"SKEIN_PC2_API_KEY": "sk"}, gateway="127.0.0.1:1") as assistant:
-        create = await assistant.ask("create", payload={"content": {"text": "a"}})
-        read = await assistant.ask("read", payload={"memory_id": "m"})
-        search = await assistant.ask("search", payload={"query": "a"})
+        create = await assistant.request("create", payload={"content": {"text": "a"}})
+        read = await assistant.request("read", payload={"memory_id": "m"})
+        search = await assistant.request("search", payload={"query": "a"})
 
-    assert [answer["error"]["code"] for answer in (create, read, search)] == [
+    assert [reply["error"]["code"] for reply in (create, read, search)] == [
         "storage_error",
         "storage_error",
         "search_error",
@@ -556,20 +556,20 @@ async def test_services_that_are_down_are_an_error_within_the_clients_time() -> 
 
 
 async def test_a_gateway_that_never_answers_is_an_error() -> None:
-    # The system accepts the connection and no process reads from it.
+    # The system accepts the connection, and no process reads from it.
     with socket.create_server(("127.0.0.1", 0)) as silent:
         address = f"127.0.0.1:{silent.getsockname()[1]}"
         async with assistant_of({"SKEIN_PC2_API_KEY": "sk"}, gateway=address) as assistant:
-            answer = await assistant.ask("read", payload={"memory_id": "m"})
+            reply = await assistant.request("read", payload={"memory_id": "m"})
 
-    assert answer["error"]["code"] == "storage_error"
+    assert reply["error"]["code"] == "storage_error"
 
 
 async def test_a_key_that_is_refused_is_permission_denied(cluster: Cluster) -> None:
     async with assistant_of({"SKEIN_PC2_API_KEY": "sk_nobody"}, patient=True, gateway=cluster.endpoint) as assistant:
-        answer = await assistant.ask("read", payload={"memory_id": "m"})
+        reply = await assistant.request("read", payload={"memory_id": "m"})
 
-    assert answer["error"]["code"] == "permission_denied"
+    assert reply["error"]["code"] == "permission_denied"
 
 
 async def test_pc2_is_ready_once_its_key_is_accepted(cluster: Cluster, tenant: Tenant) -> None:
@@ -580,16 +580,16 @@ async def test_pc2_is_ready_once_its_key_is_accepted(cluster: Cluster, tenant: T
         await assistant.running.wait_ready(60)
 
 
-async def test_a_port_stays_closed_until_it_has_an_identity(cluster: Cluster, tenant: Tenant) -> None:
+async def test_a_port_opens_when_its_api_key_exists(cluster: Cluster, tenant: Tenant) -> None:
     async with assistant_of({}, patient=True, gateway=cluster.endpoint) as assistant:
         open_at_first = set(assistant.ports)
-        health = await assistant.say(5617, b"")
+        health = await assistant.send(5617, b"")
         assistant.environment["SKEIN_PC2_API_KEY"] = tenant.api_key
         await assistant.running.wait_ready(60)
-        after = await assistant.ask("read", payload={"memory_id": "m"})
+        after = await assistant.request("read", payload={"memory_id": "m"})
         open_later = set(assistant.ports)
 
-    # The health ports say that their agents start; those of SUB sockets say so as well.
+    # The health ports show that their agents are starting, and so do the ports of SUB sockets.
     assert open_at_first == {*HEALTH_PORTS, 6583}
     assert (health["status"], health["ready"]) == ("ok", False)
     assert after["error"]["code"] == "memory_not_found"
@@ -598,21 +598,21 @@ async def test_a_port_stays_closed_until_it_has_an_identity(cluster: Cluster, te
 
 async def test_a_port_in_use_leaves_the_others_open(log: io.StringIO) -> None:
     async with assistant_of({"SKEIN_PC2_API_KEY": "sk"}) as first:
-        taken = first.ports[5570].rpartition(":")[2]
-        async with assistant_of({"SKEIN_PC2_API_KEY": "sk", "SKEIN_PC2_PORT_5576": taken}) as second:
-            answer = await second.ask("ping")
+        used_port = first.ports[5570].rpartition(":")[2]
+        async with assistant_of({"SKEIN_PC2_API_KEY": "sk", "SKEIN_PC2_PORT_5576": used_port}) as second:
+            reply = await second.request("ping")
 
     assert 5576 not in second.ports
-    assert answer["status"] == "ok"
+    assert reply["status"] == "ok"
     assert "SKEIN_PC2_PORT_5576" in log.getvalue()
 
 
 async def test_the_clusters_own_assistant_acts_for_the_development_tenant(cluster: Cluster) -> None:
     request, development = tenancy_pb2.ListTenantsRequest(page_size=1000), ""
     while not development:
-        answer = await cluster.operator.tenancy.ListTenants(request)
-        development = next((tenant.tenant_id for tenant in answer.tenants if tenant.slug == "development"), "")
-        request.page_token = answer.next_page_token
+        reply = await cluster.operator.tenancy.ListTenants(request)
+        development = next((tenant.tenant_id for tenant in reply.tenants if tenant.slug == "development"), "")
+        request.page_token = reply.next_page_token
     acting = cluster.with_key(cluster.operator_key, **{"skein-tenant-id": development})
     context = zmq.asyncio.Context()
     try:
@@ -621,6 +621,6 @@ async def test_the_clusters_own_assistant_acts_for_the_development_tenant(cluste
     finally:
         context.term()
 
-    response = await acting.memory.GetMemory(memory_pb2.GetMemoryRequest(memory_id=memory_id))
+    result = await acting.memory.GetMemory(memory_pb2.GetMemoryRequest(memory_id=memory_id))
 
-    assert response.memory.content == "said to the house"
+    assert result.memory.content == "said to the house"

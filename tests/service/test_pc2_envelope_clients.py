@@ -1,4 +1,4 @@
-"""Ports 5570 and 5576 as their clients use them: what each sends, and the fields that it reads of the answers."""
+"""Ports 5570 and 5576 as their clients use them: what each sends, and the fields that it reads of the replies."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class MemoryClient:
     session_id: str = ""
 
     async def send(self, action: str, **payload: Any) -> Any:
-        """Send a request as the client does and return the data of its answer."""
+        """Send a request as the client does; return the data of its reply."""
         message: dict[str, Any] = {
             "action": action,
             "payload": {**payload, "metadata": {"agent_id": self.agent_id}},
@@ -37,11 +37,11 @@ class MemoryClient:
         if action != "create_session":
             message["session_id"] = self.session_id
         await self.socket.send(json.dumps(message).encode())
-        answer = json.loads(await self.socket.recv())
-        assert (answer["action"], answer["request_id"]) == (action, message["request_id"])
-        assert datetime.fromisoformat(answer["timestamp"]).tzinfo is not None
-        assert answer["status"] == "success", answer
-        return answer["data"]
+        reply = json.loads(await self.socket.recv())
+        assert (reply["action"], reply["request_id"]) == (action, message["request_id"])
+        assert datetime.fromisoformat(reply["timestamp"]).tzinfo is not None
+        assert reply["status"] == "success", reply
+        return reply["data"]
 
     async def batch_read(self, **conditions: Any) -> Any:
         """List as the client does: every condition is sent, those that are not set as null."""
@@ -52,7 +52,7 @@ class MemoryClient:
 
 @dataclass
 class SessionMemoryAgent:
-    """The session agent upon that client: sessions have ids of its own, whatever the orchestrator calls them."""
+    """The session agent that uses that client: its session ids differ from the orchestrator's."""
 
     client: MemoryClient
 
@@ -75,7 +75,7 @@ class SessionMemoryAgent:
 
 @pytest.fixture
 def session_agents(assistant: Assistant) -> Any:
-    """Return what connects session agents, each with a socket of its own."""
+    """Return a function that connects session agents, each with its own socket."""
 
     async def connect(count: int, act: Any) -> None:
         async with asyncio.TaskGroup() as group:
@@ -99,8 +99,8 @@ async def test_session_agents_of_two_people_keep_their_conversations_apart(sessi
             await agent.add("user", f"question {turn} of person {number}")
             await agent.add("assistant", f"answer {turn} to person {number}")
         if number:
-            answer = await agent.client.send("bulk_delete", filter={"memory_type": "conversation"})
-            cleared[number] = answer["deleted_count"]
+            reply = await agent.client.send("bulk_delete", filter={"memory_type": "conversation"})
+            cleared[number] = reply["deleted_count"]
         contexts[number] = await agent.context()
 
     await session_agents(3, converse)
@@ -129,7 +129,7 @@ async def test_a_session_agent_deletes_its_session_by_ending_and_clearing_it(ses
     assert deleted == [(True, 1, [])]
 
 
-async def test_the_orchestrators_client_does_all_that_it_can(assistant: Assistant) -> None:
+async def test_the_orchestrators_client_succeeds_in_every_call(assistant: Assistant) -> None:
     async with assistant.socket(zmq.REQ, 5576) as socket:
         client = MemoryClient(socket, agent_id="CoordinatorAgent")
         client.session_id = (await client.send("create_session", user_id="ana", session_metadata={}))["session_id"]
@@ -147,7 +147,7 @@ async def test_the_orchestrators_client_does_all_that_it_can(assistant: Assistan
             "batch_read", memory_ids=[other["memory_id"], memory_id], filter={"limit": 10, "offset": 0}
         )
         filters = {"memory_types": None, "time_range": None, "tags": None, "min_similarity": 0.7, "limit": 5}
-        reply = await client.send("search", query="green tea", search_type="hybrid", filters=filters)
+        result = await client.send("search", query="green tea", search_type="hybrid", filters=filters)
         summary = await client.send("summarize", memory_type="user_preference", time_range=None)
         deleted = await client.send("delete", memory_id=other["memory_id"])
         ended = await client.send("end_session", summary="tea", archive=False)
@@ -159,10 +159,10 @@ async def test_the_orchestrators_client_does_all_that_it_can(assistant: Assistan
     assert [memory["priority"] for memory in listed["memories"]] == [5, 5]
     assert (listed["total_count"], listed["page_info"]["has_more"]) == (2, False)
     assert [memory["memory_id"] for memory in named["memories"]] == [other["memory_id"], memory_id]
-    assert reply["results"][0]["memory_id"] == memory_id
-    assert 0 < reply["results"][0]["similarity_score"] <= 1
-    assert reply["total_count"] == len(reply["results"])
-    assert reply["search_metadata"]["search_type"] == "hybrid"
+    assert result["results"][0]["memory_id"] == memory_id
+    assert 0 < result["results"][0]["similarity_score"] <= 1
+    assert result["total_count"] == len(result["results"])
+    assert result["search_metadata"]["search_type"] == "hybrid"
     assert ("green tea" in summary["summary"], summary["memory_count"]) == (True, 1)
     assert deleted["deleted"] is True
     assert (ended["session_id"], ended["is_archived"]) == (client.session_id, False)

@@ -1,4 +1,4 @@
-"""Numbers that no double holds pass through pc2's ports as they were sent."""
+"""Numbers that no double represents pass through pc2's ports unchanged."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ BIG, WHOLE = 9007199254740993, 3
 @pytest.mark.parametrize("port", [5570, 5576])
 async def test_a_content_comes_back_with_every_digit(assistant: Assistant, tenant: Tenant, port: int) -> None:
     content = {"text": f"x {uuid.uuid4().hex}", "n": BIG, "list": [WHOLE, 0.5, -BIG], "metadata": {"far": BIG * 10**20}}
-    created = await assistant.ask("create", port=port, payload={"memory_type": "context", "content": content})
+    created = await assistant.request("create", port=port, payload={"memory_type": "context", "content": content})
     memory_id = created["data"]["memory_id"]
 
-    answer = await assistant.ask("read", port=port, payload={"memory_id": memory_id})
+    reply = await assistant.request("read", port=port, payload={"memory_id": memory_id})
     memory = (await tenant.memory.GetMemory(memory_pb2.GetMemoryRequest(memory_id=memory_id))).memory
 
-    assert answer["data"]["content"] == content
+    assert reply["data"]["content"] == content
     assert json.loads(memory.data_json) == {"n": BIG, "list": [WHOLE, 0.5, -BIG]}
     assert json.loads(memory.metadata_json) == {"far": BIG * 10**20}
 
@@ -37,7 +37,7 @@ async def test_digits_that_a_typed_client_stored_survive_an_update(assistant: As
     memory = memory_pb2.Memory(content="x", data_json=text, metadata_json=text)
     stored = (await tenant.memory.CreateMemory(memory_pb2.CreateMemoryRequest(memory=memory))).memory
 
-    await assistant.ask("update", payload={"memory_id": stored.memory_id, "tags": ["changed"]})
+    await assistant.request("update", payload={"memory_id": stored.memory_id, "tags": ["changed"]})
     request = memory_pb2.GetMemoryRequest(memory_id=stored.memory_id)
     now = (await tenant.memory.GetMemory(request)).memory
 

@@ -47,16 +47,18 @@ async def test_goals_and_their_tasks_survive_a_restart_of_their_manager(client: 
             metadata={"status": "pending", "description": f"task {number}", "sequence": number},
             parent_id=goal_ids["active"],
         )
-    await client.ask("update_memory", memory_id=goal_ids["planning"], update_data={"metadata": {"status": "active"}})
+    await client.request(
+        "update_memory", memory_id=goal_ids["planning"], update_data={"metadata": {"status": "active"}}
+    )
 
-    # The manager starts anew: all that it knows are these answers.
-    reply = await client.ask("search_memory", query=ACTIVE, memory_type="goal", limit=100)
-    tasks = await client.ask("get_children", parent_id=goal_ids["active"], limit=50)
-    goal = (await client.ask("get_memory", memory_id=goal_ids["planning"]))["memory"]
+    # The manager restarts: these replies are all its data.
+    result = await client.request("search_memory", query=ACTIVE, memory_type="goal", limit=100)
+    tasks = await client.request("get_children", parent_id=goal_ids["active"], limit=50)
+    goal = (await client.request("get_memory", memory_id=goal_ids["planning"]))["memory"]
 
     # The most important first.
-    assert ids(reply["results"]) == [goal_ids["pending"], goal_ids["planning"], goal_ids["active"]]
-    assert reply["results"][2]["metadata"] == {
+    assert ids(result["results"]) == [goal_ids["pending"], goal_ids["planning"], goal_ids["active"]]
+    assert result["results"][2]["metadata"] == {
         "description": "a active goal",
         "status": "active",
         "user_id": "ana",
@@ -70,17 +72,17 @@ async def test_goals_and_their_tasks_survive_a_restart_of_their_manager(client: 
 
 
 async def test_goals_are_listed_by_one_status_and_by_type_alone(client: Client) -> None:
-    done = await client.add("Paint the boat", memory_type="goal", metadata={"status": "completed"})
+    completed_goal = await client.add("Paint the boat", memory_type="goal", metadata={"status": "completed"})
     waits = await client.add("Plant a tree", memory_type="goal", metadata={"status": "in progress"})
     await client.add("Trees need water", memory_type="note", metadata={"status": "completed"})
 
     async def listed(query: str) -> list[str]:
-        return ids((await client.ask("search_memory", query=query, memory_type="goal", limit=100))["results"])
+        return ids((await client.request("search_memory", query=query, memory_type="goal", limit=100))["results"])
 
-    assert await listed("status:completed") == [done]
+    assert await listed("status:completed") == [completed_goal]
     assert await listed('status:"in progress"') == [waits]
     assert await listed("status:failed") == []
-    assert await listed("") == [waits, done]
+    assert await listed("") == [waits, completed_goal]
     # search_goals looks for words.
     assert await listed("tree") == [waits]
 
@@ -89,13 +91,13 @@ async def test_a_task_keeps_an_object_as_its_content(client: Client, tenant: Ten
     content = {"description": "Buy a brush", "status": "pending", "steps": ["shop", "pay"]}
 
     task = await client.add(content, memory_type="task", metadata={"n": 1})
-    await client.ask("update_memory", memory_id=task, update_data={"metadata": {"status": "done"}})
+    await client.request("update_memory", memory_id=task, update_data={"metadata": {"status": "done"}})
 
-    memory = (await client.ask("get_memory", memory_id=task))["memory"]
+    memory = (await client.request("get_memory", memory_id=task))["memory"]
     assert (memory["content"], memory["metadata"]) == (content, {"n": 1, "status": "done"})
-    assert ids((await client.ask("search_memory", query="brush", memory_type="task"))["results"]) == [task]
-    await client.ask("update_memory", memory_id=task, update_data={"content": {"description": "Sell it"}})
-    memory = (await client.ask("get_memory", memory_id=task))["memory"]
+    assert ids((await client.request("search_memory", query="brush", memory_type="task"))["results"]) == [task]
+    await client.request("update_memory", memory_id=task, update_data={"content": {"description": "Sell it"}})
+    memory = (await client.request("get_memory", memory_id=task))["memory"]
     assert (memory["content"], memory["metadata"]) == ({"description": "Sell it"}, {"n": 1, "status": "done"})
     stored = (await tenant.memory.GetMemory(pb.GetMemoryRequest(memory_id=task))).memory
     assert (stored.type, stored.content) == ("task", "Sell it")
@@ -118,10 +120,10 @@ async def fact(client: Client, topic: str, content: Any, **data: Any) -> str:
 
 async def fact_of(client: Client, topic: str) -> Any:
     """Find a fact as the knowledge base does: by meaning, then by words; None is "Fact not found"."""
-    results = (await client.ask("semantic_search", query=topic, k=1))["results"]
+    results = (await client.request("semantic_search", query=topic, k=1))["results"]
     if not results:
-        answer = await client.ask("search_memory", query=topic, memory_type="knowledge_fact", limit=1)
-        results = answer["results"]
+        reply = await client.request("search_memory", query=topic, memory_type="knowledge_fact", limit=1)
+        results = reply["results"]
     return results[0] if results else None
 
 
@@ -132,9 +134,9 @@ async def test_a_fact_is_found_by_its_topic_listed_and_updated(client: Client) -
     assert (await fact_of(client, "Photosynthesis"))["memory_id"] == sugar
     result = await fact_of(client, "Capital of France")
     assert (result["memory_id"], result["content"]) == (paris, {"answer": "Paris", "since": 987})
-    await client.ask("update_memory", memory_id=paris, update_data={"content": "Paris, on the Seine"})
+    await client.request("update_memory", memory_id=paris, update_data={"content": "Paris, on the Seine"})
     assert (await fact_of(client, "capital of france"))["content"] == "Paris, on the Seine"
-    listed = await client.ask("search_memory", query="", memory_type="knowledge_fact", limit=100)
+    listed = await client.request("search_memory", query="", memory_type="knowledge_fact", limit=100)
     assert set(ids(listed["results"])) == {sugar, paris}
     assert listed["count"] == 2
 
@@ -151,7 +153,7 @@ async def test_the_fact_of_a_topic_comes_before_more_important_ones_that_mention
     await fact(client, "Kitchen", "Tea and coffee are in the kitchen, tea above the coffee", importance=1.0)
     tea = await fact(client, "Tea", "It comes from Assam", importance=0.1)
 
-    by_words = await client.ask("search_memory", query="tea", memory_type="knowledge_fact", limit=1)
+    by_words = await client.request("search_memory", query="tea", memory_type="knowledge_fact", limit=1)
 
     assert ids(by_words["results"]) == [tea]
     assert (await fact_of(client, "TEA"))["memory_id"] == tea
@@ -160,7 +162,9 @@ async def test_the_fact_of_a_topic_comes_before_more_important_ones_that_mention
 async def test_a_fact_whose_topic_changes_is_found_by_the_new_one_alone(client: Client) -> None:
     memory_id = await fact(client, "Pluto", "It is small and cold")
 
-    await client.ask("update_memory", memory_id=memory_id, update_data={"metadata": {"topic": "Gazpacho"}, "tags": []})
+    await client.request(
+        "update_memory", memory_id=memory_id, update_data={"metadata": {"topic": "Gazpacho"}, "tags": []}
+    )
 
     assert (await fact_of(client, "gazpacho"))["memory_id"] == memory_id
     assert await fact_of(client, "Pluto") is None
@@ -172,7 +176,7 @@ async def test_words_find_the_most_important_first_and_inside_of_words(client: C
         scores[importance] = await client.add(f"The electric kettle of {importance}", importance=importance)
 
     for query in ("electric kettle", "electri"):
-        results = (await client.ask("search_memory", query=query))["results"]
+        results = (await client.request("search_memory", query=query))["results"]
 
         assert ids(results) == [scores[0.9], scores[0.5], scores[0.2]]
 
@@ -191,13 +195,15 @@ async def test_the_session_agent_stores_and_reads_a_conversation(client: Client,
             parent_id=session_id,
         )
 
-    answer = await client.ask("get_children", parent_id=session_id, limit=20, sort_field="created_at", sort_order="asc")
-    newest = await client.ask("get_children", parent_id=session_id, limit=1)
-    await client.ask("update_memory", memory_id=session_id, update_data={"metadata": {"expired": True}})
-    session = (await client.ask("get_memory", memory_id=session_id))["memory"]
+    reply = await client.request(
+        "get_children", parent_id=session_id, limit=20, sort_field="created_at", sort_order="asc"
+    )
+    newest = await client.request("get_children", parent_id=session_id, limit=1)
+    await client.request("update_memory", memory_id=session_id, update_data={"metadata": {"expired": True}})
+    session = (await client.request("get_memory", memory_id=session_id))["memory"]
 
-    assert [(one["metadata"]["role"], one["content"]) for one in answer["results"]] == turns
-    assert {one["parent_id"] for one in answer["results"]} == {session_id}
+    assert [(one["metadata"]["role"], one["content"]) for one in reply["results"]] == turns
+    assert {one["parent_id"] for one in reply["results"]} == {session_id}
     assert ([one["content"] for one in newest["results"]], newest["truncated"]) == (["Thank you"], True)
     assert (session["memory_id"], session["metadata"]) == (session_id, {"device": "kitchen", "expired": True})
     assert session["created_at"] == pytest.approx(time.time(), abs=60)
@@ -205,7 +211,7 @@ async def test_the_session_agent_stores_and_reads_a_conversation(client: Client,
     assert (stored.subject_id, stored.session_type, stored.agent_id) == ("ana", "conversation", "SessionMemoryAgent")
     listing = pb.ListMemoriesRequest(filter=pb.MemoryFilter(session_id=session_id))
     assert len((await tenant.memory.ListMemories(listing)).memories) == 3
-    links = await tenant.links.ListLinks(pb.ListLinksRequest(memory_id=answer["results"][0]["memory_id"]))
+    links = await tenant.links.ListLinks(pb.ListLinksRequest(memory_id=reply["results"][0]["memory_id"]))
     assert not links.links
 
 
@@ -215,15 +221,15 @@ async def test_interactions_are_searched_in_the_session_that_is_named(client: Cl
     his = await client.add("I forgot my password", memory_type="interaction", parent_id=ben)
     reply = await client.add("Tulip is a nice password", memory_type="interaction", parent_id=hers)
 
-    async def search_contents(action: str, **data: Any) -> list[str]:
-        return ids((await client.ask(action, query="password", **data))["results"])
+    async def search(action: str, **data: Any) -> list[str]:
+        return ids((await client.request(action, query="password", **data))["results"])
 
     for action in ("semantic_search", "search_memory"):
-        assert await search_contents(action, filters={"parent_id": ana}) == [hers], action
-        assert await search_contents(action, parent_id=ben) == [his], action
-        assert await search_contents(action, filters={"parent_id": hers}) == [reply], action
-        assert set(await search_contents(action)) == {hers, his, reply}, action
-    assert await search_contents("search_memory", filters={"session_id": ben}) == [his]
+        assert await search(action, filters={"parent_id": ana}) == [hers], action
+        assert await search(action, parent_id=ben) == [his], action
+        assert await search(action, filters={"parent_id": hers}) == [reply], action
+        assert set(await search(action)) == {hers, his, reply}, action
+    assert await search("search_memory", filters={"session_id": ben}) == [his]
     refused = await client.send(
         action="semantic_search", data={"query": "password", "parent_id": ana, "filters": {"parent_id": ben}}
     )
@@ -234,31 +240,31 @@ async def test_two_people_of_one_tenant_find_their_own(client: Client) -> None:
     own = {user: await client.add("tea is liked", metadata={"user_id": user, "mood": user}) for user in ("ana", "ben")}
     named = await client.add("tea was bought", user_id="ana", memory_type="note")
 
-    async def search_contents(action: str, **data: Any) -> set[str]:
-        return set(ids((await client.ask(action, query="tea", **data))["results"]))
+    async def search(action: str, **data: Any) -> set[str]:
+        return set(ids((await client.request(action, query="tea", **data))["results"]))
 
     for action in ("search_memory", "semantic_search"):
-        assert await search_contents(action, filters={"user_id": "ana"}) == {own["ana"], named}, action
-        assert await search_contents(action, user_id="ben") == {own["ben"]}, action
-        assert await search_contents(action, filters={"user_id": "eve"}) == set(), action
-        assert await search_contents(action, filters={"mood": "ben"}) == {own["ben"]}, action
-        assert await search_contents(action, filters={"metadata": {"mood": ["ana", "x"]}}) == {own["ana"]}, action
-        assert await search_contents(action, filters={"memory_type": "note"}) == {named}, action
+        assert await search(action, filters={"user_id": "ana"}) == {own["ana"], named}, action
+        assert await search(action, user_id="ben") == {own["ben"]}, action
+        assert await search(action, filters={"user_id": "eve"}) == set(), action
+        assert await search(action, filters={"mood": "ben"}) == {own["ben"]}, action
+        assert await search(action, filters={"metadata": {"mood": ["ana", "x"]}}) == {own["ana"]}, action
+        assert await search(action, filters={"memory_type": "note"}) == {named}, action
 
 
 async def test_filters_keep_to_tiers_tags_and_importance(client: Client) -> None:
     short = await client.add("tea one", tags=["a"], importance=0.2)
     medium = await client.add("tea two", memory_tier="medium", tags=["b"], importance=0.6)
 
-    async def search_contents(**filters: Any) -> list[str]:
-        return ids((await client.ask("search_memory", query="tea", filters=filters))["results"])
+    async def search(**filters: Any) -> list[str]:
+        return ids((await client.request("search_memory", query="tea", filters=filters))["results"])
 
-    assert await search_contents(memory_tier="short") == [short]
-    assert await search_contents(tier="medium") == [medium]
-    assert await search_contents(tags=["b", "c"]) == [medium]
-    assert await search_contents(min_importance=0.5) == [medium]
-    assert await search_contents(max_importance=0.5) == [short]
-    assert await search_contents(parent_id=None) == [medium, short]
+    assert await search(memory_tier="short") == [short]
+    assert await search(tier="medium") == [medium]
+    assert await search(tags=["b", "c"]) == [medium]
+    assert await search(min_importance=0.5) == [medium]
+    assert await search(max_importance=0.5) == [short]
+    assert await search(parent_id=None) == [medium, short]
 
 
 @pytest.mark.parametrize(
@@ -278,18 +284,18 @@ async def test_filters_keep_to_tiers_tags_and_importance(client: Client) -> None
 async def test_a_filter_that_cannot_be_kept_is_refused(client: Client, data: dict[str, Any]) -> None:
     await client.add("tea")
 
-    answer = await client.send(action="semantic_search", data={"query": "tea", **data})
+    reply = await client.send(action="semantic_search", data={"query": "tea", **data})
 
-    assert (answer["status"], "results" in answer) == ("error", False)
+    assert (reply["status"], "results" in reply) == ("error", False)
 
 
 async def test_a_filter_is_a_value_and_no_condition(client: Client) -> None:
     await client.add("tea", metadata={"mood": "calm"})
 
     for filters in ({"mood": 'x" OR is_active = true OR mood = "'}, {'mood" = "calm" OR metadata."a': "x"}):
-        answer = await client.ask("search_memory", query="tea", filters=filters)
+        reply = await client.request("search_memory", query="tea", filters=filters)
 
-        assert answer["results"] == []
+        assert reply["results"] == []
 
 
 async def test_a_deleted_session_takes_its_children_along_and_leaves_those_of_others(
@@ -298,28 +304,28 @@ async def test_a_deleted_session_takes_its_children_along_and_leaves_those_of_ot
     ana, ben = await client.session("ana"), await client.session("ben")
     children = [await client.add(f"turn {number}", parent_id=ana) for number in range(3)]
     below = await client.add("about turn 0", parent_id=children[0])
-    kept = await client.add("his turn", parent_id=ben)
+    kept_id = await client.add("his turn", parent_id=ben)
 
-    answer = await client.ask("delete_memory", memory_id=ana, cascade=True)
+    reply = await client.request("delete_memory", memory_id=ana, cascade=True)
 
-    assert (answer["memory_id"], answer["deleted_count"], answer["message"]) == (ana, 5, "Memory deleted")
+    assert (reply["memory_id"], reply["deleted_count"], reply["message"]) == (ana, 5, "Memory deleted")
     for memory_id in (ana, *children, below):
         assert (await client.send(action="get_memory", data={"memory_id": memory_id}))["status"] == "error"
     assert (await client.send(action="get_children", data={"parent_id": ana}))["status"] == "error"
     assert (await client.send(action="delete_memory", data={"memory_id": ana, "cascade": True}))["status"] == "error"
-    assert ids((await client.ask("get_children", parent_id=ben))["results"]) == [kept]
-    response = await tenant.memory.ListMemories(pb.ListMemoriesRequest())
-    assert [memory.external_id for memory in response.memories] == [kept]
+    assert ids((await client.request("get_children", parent_id=ben))["results"]) == [kept_id]
+    remaining = await tenant.memory.ListMemories(pb.ListMemoriesRequest())
+    assert [memory.external_id for memory in remaining.memories] == [kept_id]
 
 
 async def test_a_session_deleted_without_cascade_leaves_its_memories(client: Client) -> None:
     session_id = await client.session()
     memory_id = await client.add("turn", parent_id=session_id)
 
-    answer = await client.ask("delete_memory", memory_id=session_id)
+    reply = await client.request("delete_memory", memory_id=session_id)
 
-    assert answer["deleted_count"] == 1
-    assert (await client.ask("get_memory", memory_id=memory_id))["memory"]["content"] == "turn"
+    assert reply["deleted_count"] == 1
+    assert (await client.request("get_memory", memory_id=memory_id))["memory"]["content"] == "turn"
     assert (await client.send(action="get_memory", data={"memory_id": session_id}))["status"] == "error"
 
 
@@ -328,16 +334,16 @@ async def test_a_memory_moves_between_parents_of_both_kinds(client: Client) -> N
     child = await client.add("child", parent_id=parent)
 
     async def places() -> tuple[str | None, list[str], list[str]]:
-        memory = (await client.ask("get_memory", memory_id=child))["memory"]
-        under = [(await client.ask("get_children", parent_id=one))["results"] for one in (session_id, parent)]
+        memory = (await client.request("get_memory", memory_id=child))["memory"]
+        under = [(await client.request("get_children", parent_id=one))["results"] for one in (session_id, parent)]
         return memory["parent_id"], ids(under[0]), ids(under[1])
 
-    await client.ask("update_memory", memory_id=child, update_data={"parent_id": session_id})
+    await client.request("update_memory", memory_id=child, update_data={"parent_id": session_id})
     in_session = await places()
-    await client.ask("update_memory", memory_id=child, update_data={"parent_id": parent})
+    await client.request("update_memory", memory_id=child, update_data={"parent_id": parent})
     back = await places()
-    await client.ask("update_memory", memory_id=child, update_data={"parent_id": session_id})
-    await client.ask("update_memory", memory_id=child, update_data={"parent_id": None})
+    await client.request("update_memory", memory_id=child, update_data={"parent_id": session_id})
+    await client.request("update_memory", memory_id=child, update_data={"parent_id": None})
     free = await places()
 
     assert in_session == (session_id, [child], [])
@@ -348,10 +354,10 @@ async def test_a_memory_moves_between_parents_of_both_kinds(client: Client) -> N
 async def test_a_session_has_metadata_alone_to_be_updated(client: Client) -> None:
     session_id = await client.session()
 
-    answer = await client.send(action="update_memory", data={"memory_id": session_id, "update_data": {"content": "x"}})
+    reply = await client.send(action="update_memory", data={"memory_id": session_id, "update_data": {"content": "x"}})
 
-    assert answer["status"] == "error"
-    assert "metadata" in answer["message"]
+    assert reply["status"] == "error"
+    assert "metadata" in reply["message"]
 
 
 @pytest.mark.parametrize("is_session", [True, False])
@@ -361,10 +367,10 @@ async def test_children_come_in_the_order_that_is_asked_for(client: Client, *, i
         await client.add(name, parent_id=parent, importance=importance)
         for name, importance in (("first", 0.5), ("second", 0.9), ("third", 0.1))
     ]
-    await client.ask("get_memory", memory_id=first)
+    await client.request("get_memory", memory_id=first)
 
     async def order(**data: Any) -> list[str]:
-        return ids((await client.ask("get_children", parent_id=parent, **data))["results"])
+        return ids((await client.request("get_children", parent_id=parent, **data))["results"])
 
     assert await order() == [third, second, first]
     assert await order(sort_field="created_at", sort_order="ASC") == [first, second, third]

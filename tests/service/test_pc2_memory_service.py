@@ -26,32 +26,32 @@ FIELDS = {
 }  # fmt: skip
 
 
-async def act(assistant: Assistant, action: str, **data: Any) -> Any:
+async def send_action(assistant: Assistant, action: str, **data: Any) -> Any:
     """Ask the memory service."""
-    return await assistant.ask(action, port=PORT, data=data)
+    return await assistant.request(action, port=PORT, data=data)
 
 
-async def done(assistant: Assistant, action: str, **data: Any) -> Any:
-    """Ask what must work."""
-    answer = await act(assistant, action, **data)
-    assert answer["status"] == "success", answer
-    return answer
+async def run_action(assistant: Assistant, action: str, **data: Any) -> Any:
+    """Send an action that must succeed; return its reply."""
+    reply = await send_action(assistant, action, **data)
+    assert reply["status"] == "success", reply
+    return reply
 
 
 async def add(assistant: Assistant, content: Any, **data: Any) -> str:
     """Store a memory and return its id."""
-    return str((await done(assistant, "add_memory", content=content, **data))["memory_id"])
+    return str((await run_action(assistant, "add_memory", content=content, **data))["memory_id"])
 
 
 async def get(assistant: Assistant, memory_id: str) -> Any:
-    return (await done(assistant, "get_memory", memory_id=memory_id))["memory"]
+    return (await run_action(assistant, "get_memory", memory_id=memory_id))["memory"]
 
 
-def ids(answer: Any) -> list[str]:
-    return [memory["memory_id"] for memory in answer["memories"]]
+def ids(reply: Any) -> list[str]:
+    return [memory["memory_id"] for memory in reply["memories"]]
 
 
-async def typed(tenant: Tenant, memory_id: str) -> pb.Memory:
+async def get_typed_memory(tenant: Tenant, memory_id: str) -> pb.Memory:
     return (await tenant.memory.GetMemory(pb.GetMemoryRequest(memory_id=memory_id))).memory
 
 
@@ -61,8 +61,8 @@ async def stored(tenant: Tenant, content: str, **fields: Any) -> pb.Memory:
 
 
 async def link(tenant: Tenant, source: str, target: str, relation: str) -> None:
-    link = pb.Link(from_memory_id=source, to_memory_id=target, relation=relation)
-    await tenant.links.CreateLink(pb.CreateLinkRequest(link=link))
+    link_data = pb.Link(from_memory_id=source, to_memory_id=target, relation=relation)
+    await tenant.links.CreateLink(pb.CreateLinkRequest(link=link_data))
 
 
 @pytest.mark.parametrize("holder", ["data", "payload"])
@@ -77,12 +77,12 @@ async def test_a_memory_is_added_and_got_back_whole(assistant: Assistant, tenant
         "expires_at": "2123-06-15T08:30:45Z",
     }
 
-    answer = await assistant.ask("add_memory", port=PORT, **{holder: said_of_it})
-    memory = await get(assistant, answer["memory_id"])
-    seen = await typed(tenant, answer["memory_id"])
+    reply = await assistant.request("add_memory", port=PORT, **{holder: said_of_it})
+    memory = await get(assistant, reply["memory_id"])
+    seen = await get_typed_memory(tenant, reply["memory_id"])
 
-    assert set(answer) == {"status", "memory_id"}
-    assert uuid.UUID(answer["memory_id"].removeprefix("mem-"))
+    assert set(reply) == {"status", "memory_id"}
+    assert uuid.UUID(reply["memory_id"].removeprefix("mem-"))
     assert set(memory) >= FIELDS
     for name in ("content", "memory_type", "memory_tier", "importance", "metadata"):
         # As JSON, where 3 is not 3.0.
@@ -101,7 +101,7 @@ async def test_a_content_that_is_an_object_comes_back_as_one(assistant: Assistan
     memory_id = await add(assistant, content)
 
     assert (await get(assistant, memory_id))["content"] == content
-    assert (await typed(tenant, memory_id)).content == "The boiler was serviced"
+    assert (await get_typed_memory(tenant, memory_id)).content == "The boiler was serviced"
     bare = await add(assistant, {"x": 1})
     assert (await get(assistant, bare))["content"] == {"x": 1}
 
@@ -115,7 +115,7 @@ async def test_a_content_that_is_an_object_comes_back_as_one(assistant: Assistan
         (pb.LEVEL_STRATEGIC, "long"),
     ],
 )
-async def test_a_memory_of_a_typed_client_is_got_by_either_id(
+async def test_what_a_typed_client_stores_is_got_by_either_id(
     assistant: Assistant, tenant: Tenant, level: pb.Level, tier: str
 ) -> None:
     memory = await stored(tenant, "Stored by RPC", type="fact", level=level, external_id="ext-1", tags=["a"])
@@ -129,9 +129,9 @@ async def test_a_memory_of_a_typed_client_is_got_by_either_id(
 
 async def test_a_request_sent_again_adds_one_memory(assistant: Assistant) -> None:
     data = {"content": "once", "ttl": 60}
-    first = await assistant.ask("add_memory", port=PORT, request_id="r1", data=data)
-    again = await assistant.ask("add_memory", port=PORT, request_id="r1", data=data)
-    other = await assistant.ask("add_memory", port=PORT, request_id="r1", data={"content": "another"})
+    first = await assistant.request("add_memory", port=PORT, request_id="r1", data=data)
+    again = await assistant.request("add_memory", port=PORT, request_id="r1", data=data)
+    other = await assistant.request("add_memory", port=PORT, request_id="r1", data={"content": "another"})
 
     assert again == first == {"status": "success", "memory_id": first["memory_id"], "request_id": "r1"}
     assert other["memory_id"] != first["memory_id"]
@@ -140,25 +140,25 @@ async def test_a_request_sent_again_adds_one_memory(assistant: Assistant) -> Non
 async def test_an_id_may_be_chosen_and_is_then_taken(assistant: Assistant) -> None:
     assert await add(assistant, "mine", memory_id="mem-of-mine") == "mem-of-mine"
 
-    answer = await act(assistant, "add_memory", content="mine too", memory_id="mem-of-mine")
+    reply = await send_action(assistant, "add_memory", content="mine too", memory_id="mem-of-mine")
 
-    assert answer["status"] == "error"
+    assert reply["status"] == "error"
 
 
 async def test_a_child_knows_its_parent_and_a_parent_its_children(assistant: Assistant, tenant: Tenant) -> None:
     parent = await add(assistant, "the trip")
     first, second = [await add(assistant, text, parent_id=parent) for text in ("the train", "the hotel")]
 
-    answer = await done(assistant, "get_children", parent_id=parent)
+    reply = await run_action(assistant, "get_children", parent_id=parent)
     links = await tenant.links.ListLinks(pb.ListLinksRequest(memory_id=parent))
 
-    assert sorted(ids(answer)) == sorted([first, second])
-    assert {memory["parent_id"] for memory in answer["memories"]} == {parent}
-    assert (answer["count"], "truncated" in answer) == (2, False)
+    assert sorted(ids(reply)) == sorted([first, second])
+    assert {memory["parent_id"] for memory in reply["memories"]} == {parent}
+    assert (reply["count"], "truncated" in reply) == (2, False)
     assert (await get(assistant, parent))["parent_id"] is None
     assert (await get(assistant, parent))["relationships"] == []
     assert {link.relation for link in links.links} == {"child_of"}
-    limited = await done(assistant, "get_children", parent_id=parent, limit=1)
+    limited = await run_action(assistant, "get_children", parent_id=parent, limit=1)
     assert (limited["count"], limited["truncated"]) == (1, True)
 
 
@@ -166,21 +166,21 @@ async def test_children_by_a_typed_link_are_children(assistant: Assistant, tenan
     parent, child = await stored(tenant, "parent"), await stored(tenant, "child")
     await link(tenant, child.memory_id, parent.memory_id, "child_of")
 
-    assert ids(await done(assistant, "get_children", parent_id=parent.memory_id)) == [child.memory_id]
+    assert ids(await run_action(assistant, "get_children", parent_id=parent.memory_id)) == [child.memory_id]
     assert (await get(assistant, child.memory_id))["parent_id"] == parent.memory_id
 
 
 async def test_a_relationship_is_a_link_and_the_reverse(assistant: Assistant, tenant: Tenant) -> None:
     one, two = await add(assistant, "one"), await add(assistant, "two")
 
-    added = await done(
+    added = await run_action(
         assistant, "add_relationship", source_id=one, target_id=two, relationship_type="supports", strength=0.5
     )
     await link(tenant, two, one, "causes")
-    related = await done(assistant, "get_related", memory_id=one)
-    found = (await tenant.links.GetLink(pb.GetLinkRequest(link_id=added["relationship_id"]))).link
+    related = await run_action(assistant, "get_related", memory_id=one)
+    result = (await tenant.links.GetLink(pb.GetLinkRequest(link_id=added["relationship_id"]))).link
 
-    assert (found.relation, found.weight, found.label) == ("supports", 0.5, "")
+    assert (result.relation, result.weight, result.label) == ("supports", 0.5, "")
     assert {
         (memory["relationship_type"], memory["strength"], memory["direction"]) for memory in related["memories"]
     } == {
@@ -191,29 +191,29 @@ async def test_a_relationship_is_a_link_and_the_reverse(assistant: Assistant, te
     relationships = (await get(assistant, one))["relationships"]
     assert {"source_id": one, "target_id": two, "relationship_type": "supports", "strength": 0.5} in relationships
     assert {"source_id": two, "target_id": one, "relationship_type": "causes", "strength": 1.0} in relationships
-    only = await done(assistant, "get_related", memory_id=one, relationship_type="causes")
+    only = await run_action(assistant, "get_related", memory_id=one, relationship_type="causes")
     assert [memory["relationship_type"] for memory in only["memories"]] == ["causes"]
 
 
-async def test_a_relationship_that_is_added_again_has_its_last_strength(assistant: Assistant) -> None:
+async def test_a_repeated_relationship_has_the_last_strength(assistant: Assistant) -> None:
     one, two = await add(assistant, "one"), await add(assistant, "two")
     for strength in (0.9, 0.2):
-        await done(
+        await run_action(
             assistant, "add_relationship", source_id=one, target_id=two, relationship_type="related", strength=strength
         )
 
-    related = await done(assistant, "get_related", memory_id=one)
+    related = await run_action(assistant, "get_related", memory_id=one)
 
     assert [memory["strength"] for memory in related["memories"]] == [0.2]
 
 
 @pytest.mark.parametrize("name", ["Part-Of The Whole", "関連", "x" * 100, "2nd", "SUPPORTS"])
-async def test_any_type_of_relationship_is_kept_as_it_was_given(assistant: Assistant, name: str) -> None:
+async def test_any_relationship_type_is_returned_as_sent(assistant: Assistant, name: str) -> None:
     one, two, three = [await add(assistant, text) for text in ("one", "two", "three")]
-    await done(assistant, "add_relationship", source_id=one, target_id=two, relationship_type=name)
-    await done(assistant, "add_relationship", source_id=one, target_id=three, relationship_type="other")
+    await run_action(assistant, "add_relationship", source_id=one, target_id=two, relationship_type=name)
+    await run_action(assistant, "add_relationship", source_id=one, target_id=three, relationship_type="other")
 
-    related = await done(assistant, "get_related", memory_id=one, relationship_type=name)
+    related = await run_action(assistant, "get_related", memory_id=one, relationship_type=name)
 
     assert [(memory["memory_id"], memory["relationship_type"]) for memory in related["memories"]] == [(two, name)]
 
@@ -223,17 +223,17 @@ async def test_search_finds_words_and_keeps_to_type_and_limit(assistant: Assista
     await add(assistant, "tea was bought in May", memory_type="note")
     await add(assistant, "The boiler was serviced")
 
-    both = await done(assistant, "search_memory", query="tea")
-    typed_one = await done(assistant, "search_memory", query="tea", memory_type="user_preference")
-    one = await done(assistant, "search_memory", query="tea", limit=1)
-    by_type = await done(assistant, "search_memory", memory_type="User-Preference")
+    both = await run_action(assistant, "search_memory", query="tea")
+    typed_one = await run_action(assistant, "search_memory", query="tea", memory_type="user_preference")
+    one = await run_action(assistant, "search_memory", query="tea", limit=1)
+    by_type = await run_action(assistant, "search_memory", memory_type="User-Preference")
 
     assert both["count"] == 2
     assert all(0 < memory["score"] <= 1 for memory in both["memories"])
     assert set(both["memories"][0]) >= FIELDS
     assert ids(typed_one) == ids(by_type) == [tea]
     assert one["count"] == 1
-    assert (await done(assistant, "search_memory", query="elephants"))["memories"] == []
+    assert (await run_action(assistant, "search_memory", query="elephants"))["memories"] == []
 
 
 async def test_semantic_search_returns_the_nearest(assistant: Assistant) -> None:
@@ -241,19 +241,19 @@ async def test_semantic_search_returns_the_nearest(assistant: Assistant) -> None
     for text in ("The boiler was serviced in May", "The car needs new tyres"):
         await add(assistant, text)
 
-    # A port answers within four seconds, of which it waits one for what is still without a vector.
+    # A port answers within four seconds, of which it waits one for missing vectors.
     async with asyncio.timeout(60):
-        while len(ids(await done(assistant, "semantic_search", query="tea"))) < 3:
+        while len(ids(await run_action(assistant, "semantic_search", query="tea"))) < 3:
             await asyncio.sleep(0.05)
-    answer = await done(assistant, "semantic_search", query="which tea does she prefer", k=2)
+    reply = await run_action(assistant, "semantic_search", query="which tea does she prefer", k=2)
 
-    assert answer["count"] == 2
-    assert ids(answer)[0] == tea
-    scores = [memory["score"] for memory in answer["memories"]]
+    assert reply["count"] == 2
+    assert ids(reply)[0] == tea
+    scores = [memory["score"] for memory in reply["memories"]]
     assert scores == sorted(scores, reverse=True)
     # The cosine of a text with itself is rounded to a little more than 1.
     await add(assistant, "t1")
-    assert (await done(assistant, "semantic_search", query="t1", k=1))["results"][0]["score"] <= 1
+    assert (await run_action(assistant, "semantic_search", query="t1", k=1))["results"][0]["score"] <= 1
 
 
 async def test_a_search_tells_how_often_a_memory_was_used(assistant: Assistant) -> None:
@@ -264,17 +264,17 @@ async def test_a_search_tells_how_often_a_memory_was_used(assistant: Assistant) 
     async with asyncio.timeout(60):
         while True:
             await asyncio.sleep(0.05)
-            (memory,) = (await done(assistant, "search_memory", query="tea"))["memories"]
-            if memory["access_count"] >= 3:
+            (result,) = (await run_action(assistant, "search_memory", query="tea"))["memories"]
+            if result["access_count"] >= 3:
                 break
 
-    assert memory["last_accessed_at"] == pytest.approx(time.time(), abs=60)
+    assert result["last_accessed_at"] == pytest.approx(time.time(), abs=60)
 
 
 async def test_an_update_changes_what_it_names_and_nothing_else(assistant: Assistant, tenant: Tenant) -> None:
     memory_id = await add(assistant, "tea", tags=["a"], metadata={"x": 1}, importance=0.3, ttl=3600)
 
-    answer = await done(
+    reply = await run_action(
         assistant,
         "update_memory",
         memory_id=memory_id,
@@ -282,35 +282,35 @@ async def test_an_update_changes_what_it_names_and_nothing_else(assistant: Assis
     )
     memory = await get(assistant, memory_id)
 
-    assert answer["memory_id"] == memory_id
+    assert reply["memory_id"] == memory_id
     assert (memory["content"], memory["memory_tier"], memory["tags"]) == ("coffee", "short", [])
     assert (memory["metadata"], memory["importance"], memory["expires_at"]) == ({"x": 1}, 0.3, None)
-    assert (await typed(tenant, memory_id)).content == "coffee"
+    assert (await get_typed_memory(tenant, memory_id)).content == "coffee"
 
 
 async def test_an_update_moves_a_memory_under_another_parent_and_out(assistant: Assistant) -> None:
     old, new = await add(assistant, "old"), await add(assistant, "new")
     child = await add(assistant, "child", parent_id=old)
 
-    await done(assistant, "update_memory", memory_id=child, update_data={"parent_id": new})
+    await run_action(assistant, "update_memory", memory_id=child, update_data={"parent_id": new})
     moved = await get(assistant, child)
-    await done(assistant, "update_memory", memory_id=child, update_data={"parent_id": None, "content": "free"})
+    await run_action(assistant, "update_memory", memory_id=child, update_data={"parent_id": None, "content": "free"})
     free = await get(assistant, child)
 
     assert (moved["parent_id"], free["parent_id"], free["content"]) == (new, None, "free")
-    assert ids(await done(assistant, "get_children", parent_id=old)) == []
+    assert ids(await run_action(assistant, "get_children", parent_id=old)) == []
 
 
 async def test_a_deleted_memory_is_gone_and_its_children_stay(assistant: Assistant) -> None:
     parent = await add(assistant, "parent")
     child = await add(assistant, "child", parent_id=parent)
 
-    answer = await done(assistant, "delete_memory", memory_id=parent)
+    reply = await run_action(assistant, "delete_memory", memory_id=parent)
 
-    assert (answer["memory_id"], answer["deleted_count"]) == (parent, 1)
-    assert (await act(assistant, "get_memory", memory_id=parent))["status"] == "error"
+    assert (reply["memory_id"], reply["deleted_count"]) == (parent, 1)
+    assert (await send_action(assistant, "get_memory", memory_id=parent))["status"] == "error"
     assert (await get(assistant, child))["parent_id"] is None
-    assert (await act(assistant, "delete_memory", memory_id=parent))["status"] == "error"
+    assert (await send_action(assistant, "delete_memory", memory_id=parent))["status"] == "error"
 
 
 async def test_a_cascade_deletes_all_that_is_under_a_memory_and_nothing_else(
@@ -321,15 +321,15 @@ async def test_a_cascade_deletes_all_that_is_under_a_memory_and_nothing_else(
     leaves = [await add(assistant, "leaf", parent_id=branch) for branch in branches]
     deep = await add(assistant, "deep", parent_id=leaves[0])
     beside = await add(assistant, "beside")
-    await done(assistant, "add_relationship", source_id=root, target_id=beside, relationship_type="related")
+    await run_action(assistant, "add_relationship", source_id=root, target_id=beside, relationship_type="related")
     # A circle ends as well.
     await link(tenant, root, deep, "child_of")
 
-    answer = await done(assistant, "delete_memory", memory_id=root, cascade=True)
+    reply = await run_action(assistant, "delete_memory", memory_id=root, cascade=True)
 
-    assert answer["deleted_count"] == 8
-    response = await tenant.memory.ListMemories(pb.ListMemoriesRequest())
-    assert [memory.external_id for memory in response.memories] == [beside]
+    assert reply["deleted_count"] == 8
+    remaining = await tenant.memory.ListMemories(pb.ListMemoriesRequest())
+    assert [memory.external_id for memory in remaining.memories] == [beside]
 
 
 @pytest.mark.parametrize("is_chain", [False, True])
@@ -339,58 +339,62 @@ async def test_a_cascade_reaches_many_children_and_many_generations(
     count = 8 if is_chain else 70
     root = await stored(tenant, "root")
     children = [pb.Memory(content=f"child {n}") for n in range(count)]
-    made = (await tenant.memory.BatchCreateMemories(pb.BatchCreateMemoriesRequest(memories=children))).memories
-    parents = [root, *made] if is_chain else [root] * count
+    children_created = (
+        await tenant.memory.BatchCreateMemories(pb.BatchCreateMemoriesRequest(memories=children))
+    ).memories
+    parents = [root, *children_created] if is_chain else [root] * count
     links = [
         pb.Link(from_memory_id=child.memory_id, to_memory_id=parent.memory_id, relation="child_of")
-        for child, parent in zip(made, parents, strict=False)
+        for child, parent in zip(children_created, parents, strict=False)
     ]
     await tenant.links.BatchCreateLinks(pb.BatchCreateLinksRequest(links=links))
 
-    answer = await done(assistant, "delete_memory", memory_id=root.memory_id, cascade=True)
+    reply = await run_action(assistant, "delete_memory", memory_id=root.memory_id, cascade=True)
 
-    assert answer["deleted_count"] == count + 1
+    assert reply["deleted_count"] == count + 1
     assert not (await tenant.memory.ListMemories(pb.ListMemoriesRequest())).memories
 
 
 async def test_reinforcing_multiplies_importance_up_to_one(assistant: Assistant, tenant: Tenant) -> None:
     memory_id = await add(assistant, "tea", importance=0.5)
 
-    first = await done(assistant, "reinforce_memory", memory_id=memory_id)
-    second = await done(assistant, "reinforce_memory", memory_id=memory_id, reinforcement_factor=10)
+    first = await run_action(assistant, "reinforce_memory", memory_id=memory_id)
+    second = await run_action(assistant, "reinforce_memory", memory_id=memory_id, reinforcement_factor=10)
 
     assert first["importance"] == first["new_importance"] == pytest.approx(0.6)
     assert second["importance"] == second["new_importance"] == 1.0
-    assert (await typed(tenant, memory_id)).importance == 1.0
+    assert (await get_typed_memory(tenant, memory_id)).importance == 1.0
 
 
 async def test_context_groups_hold_memories(assistant: Assistant, tenant: Tenant) -> None:
-    group = (await done(assistant, "create_context_group", name="kitchen", description="what is cooked"))["group_id"]
+    group = (await run_action(assistant, "create_context_group", name="kitchen", description="what is cooked"))[
+        "group_id"
+    ]
     one, two, three = [await add(assistant, text) for text in ("tea", "cake", "boiler")]
 
-    await done(assistant, "add_to_group", group_id=group, memory_id=one)
-    several = await done(assistant, "add_to_group", group_id=group, memory_ids=[one, two, "mem-none"])
-    answer = await done(assistant, "get_memories_by_group", group_id=group)
+    await run_action(assistant, "add_to_group", group_id=group, memory_id=one)
+    several = await run_action(assistant, "add_to_group", group_id=group, memory_ids=[one, two, "mem-none"])
+    reply = await run_action(assistant, "get_memories_by_group", group_id=group)
 
     assert (several["added_count"], [failure["memory_id"] for failure in several["failures"]]) == (2, ["mem-none"])
-    assert sorted(ids(answer)) == sorted([one, two])
+    assert sorted(ids(reply)) == sorted([one, two])
     assert (await get(assistant, one))["group_ids"] == [group]
     assert (await get(assistant, three))["group_ids"] == []
     assert isinstance(group, int)
-    seen = await typed(tenant, f"group-{group}")
+    seen = await get_typed_memory(tenant, f"group-{group}")
     assert (seen.type, seen.title, seen.content) == ("context_group", "kitchen", "what is cooked")
     links = await tenant.links.ListLinks(pb.ListLinksRequest(memory_id=f"group-{group}", relation="member_of"))
     assert len(links.links) == 2
 
 
 async def test_a_session_is_made_as_on_port_5574(assistant: Assistant, tenant: Tenant) -> None:
-    answer = await done(assistant, "create_session", user_id="ana", session_id="s-1")
+    reply = await run_action(assistant, "create_session", user_id="ana", session_id="s-1")
 
-    response = await tenant.sessions.GetSession(session_pb2.GetSessionRequest(session_id="s-1"))
-    assert (answer["session_id"], response.session.subject_id) == ("s-1", "ana")
+    result = await tenant.sessions.GetSession(session_pb2.GetSessionRequest(session_id="s-1"))
+    assert (reply["session_id"], result.session.subject_id) == ("s-1", "ana")
 
 
-async def test_a_batch_adds_what_it_can_and_tells_the_rest(assistant: Assistant, tenant: Tenant) -> None:
+async def test_a_batch_adds_valid_items_and_reports_the_others(assistant: Assistant, tenant: Tenant) -> None:
     parent = await add(assistant, "parent", memory_id="mem-parent")
     memories = [
         {"content": "first", "parent_id": parent},
@@ -403,47 +407,47 @@ async def test_a_batch_adds_what_it_can_and_tells_the_rest(assistant: Assistant,
         {"content": "last", "memory_id": "mem-last"},
     ]
 
-    answer = await done(assistant, "batch_add_memories", memories=memories)
+    reply = await run_action(assistant, "batch_add_memories", memories=memories)
 
-    added = answer["memory_ids"]
+    added = reply["memory_ids"]
     assert [memory_id is not None for memory_id in added] == [True, False, False, False, False, False, False, True]
-    assert (answer["count"], added[-1]) == (2, "mem-last")
-    assert [failure["index"] for failure in answer["failures"]] == [1, 2, 3, 4, 5, 6]
-    assert all(failure["message"] for failure in answer["failures"])
-    assert ids(await done(assistant, "get_children", parent_id=parent)) == [added[0]]
+    assert (reply["count"], added[-1]) == (2, "mem-last")
+    assert [failure["index"] for failure in reply["failures"]] == [1, 2, 3, 4, 5, 6]
+    assert all(failure["message"] for failure in reply["failures"])
+    assert ids(await run_action(assistant, "get_children", parent_id=parent)) == [added[0]]
     assert len((await tenant.memory.ListMemories(pb.ListMemoriesRequest())).memories) == 3
 
 
 async def test_a_batch_sent_again_adds_nothing_twice(assistant: Assistant, tenant: Tenant) -> None:
     data = {"memories": [{"content": "one"}, {"content": " "}, {"content": "two"}]}
 
-    first = await assistant.ask("batch_add_memories", port=PORT, request_id="r", data=data)
-    again = await assistant.ask("batch_add_memories", port=PORT, request_id="r", data=data)
+    first = await assistant.request("batch_add_memories", port=PORT, request_id="r", data=data)
+    again = await assistant.request("batch_add_memories", port=PORT, request_id="r", data=data)
 
     assert again == first
     assert len((await tenant.memory.ListMemories(pb.ListMemoriesRequest())).memories) == 2
 
 
 async def test_a_batch_of_which_nothing_can_be_added_is_an_error(assistant: Assistant) -> None:
-    answer = await act(assistant, "batch_add_memories", memories=[{"content": ""}])
+    reply = await send_action(assistant, "batch_add_memories", memories=[{"content": ""}])
 
-    assert answer["status"] == "error"
-    assert (answer["memory_ids"], answer["failures"][0]["index"]) == ([None], 0)
-    assert (await done(assistant, "batch_add_memories", memories=[]))["memory_ids"] == []
+    assert reply["status"] == "error"
+    assert (reply["memory_ids"], reply["failures"][0]["index"]) == ([None], 0)
+    assert (await run_action(assistant, "batch_add_memories", memories=[]))["memory_ids"] == []
 
 
-async def test_a_batch_gets_what_there_is_in_the_order_asked_and_tells_the_rest(
+async def test_a_batch_reads_existing_memories_in_order_and_reports_the_others(
     assistant: Assistant, tenant: Tenant
 ) -> None:
     one, two = await add(assistant, "one"), await add(assistant, "two")
     gone = pb.Memory(content="gone", external_id="mem-gone")
     gone.create_time.FromJsonString("2023-01-01T00:00:00Z")
     await expire(tenant.snapshots, gone)
-    memory_ids: list[Any] = [two, "mem-none", one, two, 7, "", "x" * 300, "\0", "\ud800", "mem-gone"]
+    requested_ids: list[Any] = [two, "mem-none", one, two, 7, "", "x" * 300, "\0", "\ud800", "mem-gone"]
 
-    answer = await done(assistant, "batch_get_memories", memory_ids=memory_ids)
+    reply = await run_action(assistant, "batch_get_memories", memory_ids=requested_ids)
 
-    assert ids(answer) == [two, one]
-    assert set(answer["memories"][0]) >= FIELDS
-    assert len(answer["failures"]) == 7
-    assert {failure["memory_id"] for failure in answer["failures"]} >= {None, "mem-none", "", "mem-gone"}
+    assert ids(reply) == [two, one]
+    assert set(reply["memories"][0]) >= FIELDS
+    assert len(reply["failures"]) == 7
+    assert {failure["memory_id"] for failure in reply["failures"]} >= {None, "mem-none", "", "mem-gone"}

@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 START = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
 
-def code(answer: Any) -> str:
+def code(reply: Any) -> str:
     """Return the code of a refusal."""
-    assert answer["status"] == "error", answer
-    return str(answer["error"]["code"])
+    assert reply["status"] == "error", reply
+    return str(reply["error"]["code"])
 
 
 def iso(minute: int) -> str:
@@ -42,16 +42,16 @@ async def store(tenant: Tenant, count: int, **fields: Any) -> None:
 
 
 async def batch(assistant: Assistant, **payload: Any) -> Any:
-    answer = await assistant.ask("batch_read", payload=payload)
-    assert answer["status"] == "success", answer
-    return answer["data"]
+    reply = await assistant.request("batch_read", payload=payload)
+    assert reply["status"] == "success", reply
+    return reply["data"]
 
 
 def ids(data: Any) -> list[str]:
     return [memory["memory_id"] for memory in data["memories"]]
 
 
-async def test_memories_are_read_by_name_in_the_order_asked(
+async def test_memories_are_read_by_id_in_the_requested_order(
     assistant: Assistant, tenant: Tenant, other_tenant: Tenant
 ) -> None:
     await store(tenant, 3)
@@ -68,14 +68,14 @@ async def test_memories_are_read_by_name_in_the_order_asked(
 
 async def test_a_filter_holds_for_named_memories_too(assistant: Assistant, tenant: Tenant) -> None:
     await store(tenant, 5, type="context", tags=["even"])
-    expected = await assistant.create("another", memory_type="user_preference")
-    named = ["m0", "m1", "m2", "m3", "m4", expected]
+    expected_id = await assistant.create("another", memory_type="user_preference")
+    named = ["m0", "m1", "m2", "m3", "m4", expected_id]
 
     by_type = await batch(assistant, memory_ids=named, filter={"memory_type": "user_preference"})
     by_tag = await batch(assistant, memory_ids=named, filter={"tags": ["even"]})
     by_time = await batch(assistant, memory_ids=named, filter={"time_range": {"start": iso(1), "end": iso(3)}})
 
-    assert ids(by_type) == [expected]
+    assert ids(by_type) == [expected_id]
     assert (ids(by_tag), by_tag["total_count"]) == (["m0", "m1", "m2", "m3", "m4"], 5)
     assert ids(by_time) == ["m1", "m2"]
 
@@ -113,12 +113,12 @@ async def test_lists_are_filtered(assistant: Assistant, tenant: Tenant) -> None:
         ("priority", "asc", ["m0", "m2", "m1"]),
     ],
 )
-async def test_lists_come_in_the_order_asked(
+async def test_lists_have_the_requested_order(
     assistant: Assistant, tenant: Tenant, field: str, order: str, expected: list[str]
 ) -> None:
     await store(tenant, 3)
     for memory_id, priority in (("m2", 5), ("m1", 9), ("m0", 2)):
-        await assistant.ask("update", payload={"memory_id": memory_id, "priority": priority})
+        await assistant.request("update", payload={"memory_id": memory_id, "priority": priority})
 
     assert ids(await batch(assistant, filter={"sort": {"field": field, "order": order}})) == expected
 
@@ -133,17 +133,15 @@ async def test_an_order_without_an_index_is_refused_when_too_much_would_be_read(
     for memories in batches:
         await tenant.memory.BatchCreateMemories(memory_pb2.BatchCreateMemoriesRequest(memories=memories))
 
-    refused = await assistant.ask("batch_read", payload={"filter": {"sort": {"field": "priority", "order": "asc"}}})
+    refused = await assistant.request("batch_read", payload={"filter": {"sort": {"field": "priority", "order": "asc"}}})
     indexed = await batch(assistant, filter={"sort": {"field": "priority"}, "offset": 1000, "limit": 1})
 
     assert code(refused) == "validation_error"
     assert (len(indexed["memories"]), indexed["page_info"]["has_more"], indexed["total_count"]) == (1, True, 1002)
 
 
-async def test_an_answer_has_room_for_some_megabytes_and_says_how_far_it_came(
-    assistant: Assistant, tenant: Tenant
-) -> None:
-    # Heavy in data that is not embedded: splitting and embedding megabytes of words takes a busy machine a while.
+async def test_a_reply_has_a_few_megabytes_and_its_real_page_size(assistant: Assistant, tenant: Tenant) -> None:
+    # Large data, not content: a busy machine needs a while to split and embed some megabytes of words.
     for part in range(2):
         memories = [
             memory_pb2.Memory(content="heavy", session_id=SESSION, external_id=f"m{part}-{number}")
@@ -154,11 +152,11 @@ async def test_an_answer_has_room_for_some_megabytes_and_says_how_far_it_came(
         await tenant.memory.BatchCreateMemories(memory_pb2.BatchCreateMemoriesRequest(memories=memories))
 
     data = await batch(assistant, filter={"limit": 60})
-    rest = await batch(assistant, filter={"limit": 60, "offset": data["page_info"]["limit"]})
+    next_page = await batch(assistant, filter={"limit": 60, "offset": data["page_info"]["limit"]})
 
     assert data["page_info"]["limit"] == len(data["memories"]) < 60
     assert data["page_info"]["has_more"] is True
-    assert len({*ids(data), *ids(rest)}) == len(ids(data)) + len(ids(rest)) == 60
+    assert len({*ids(data), *ids(next_page)}) == len(ids(data)) + len(ids(next_page)) == 60
 
 
 @pytest.mark.parametrize(
@@ -185,8 +183,8 @@ async def test_an_answer_has_room_for_some_megabytes_and_says_how_far_it_came(
         {"filter": {"tags": [f"t{number}" for number in range(51)]}},
     ],
 )
-async def test_a_list_that_makes_no_sense_is_refused(assistant: Assistant, payload: dict[str, Any]) -> None:
-    assert code(await assistant.ask("batch_read", payload=payload)) == "validation_error"
+async def test_an_invalid_list_request_is_rejected(assistant: Assistant, payload: dict[str, Any]) -> None:
+    assert code(await assistant.request("batch_read", payload=payload)) == "validation_error"
 
 
 async def test_bulk_delete_deletes_what_passes_its_filter(
@@ -194,18 +192,18 @@ async def test_bulk_delete_deletes_what_passes_its_filter(
 ) -> None:
     await store(tenant, 4, type="context", tags=["a"])
     await store(other_tenant, 4, type="context", tags=["a"])
-    kept = await assistant.create("tea", memory_type="context", tags=["b"])
+    kept_id = await assistant.create("tea", memory_type="context", tags=["b"])
 
-    answer = await assistant.ask(
+    reply = await assistant.request(
         "bulk_delete", payload={"filter": {"memory_type": "context", "older_than": iso(3), "tags": ["a", "z"]}}
     )
 
-    assert answer["data"] == {
+    assert reply["data"] == {
         "deleted_count": 3,
         "filter_applied": {"memory_type": "context", "older_than": "2026-03-01T12:03:00.000Z", "tags": ["a", "z"]},
         "has_more": False,
     }
-    assert ids(await batch(assistant)) == [kept, "m3"]
+    assert ids(await batch(assistant)) == [kept_id, "m3"]
     theirs = await other_tenant.memory.ListMemories(memory_pb2.ListMemoriesRequest())
     assert len(theirs.memories) == 4
 
@@ -214,27 +212,27 @@ async def test_a_bulk_delete_sent_again_deletes_nothing_more(assistant: Assistan
     await assistant.create("one", tags=["x"])
     request: dict[str, Any] = {"request_id": "req-1", "payload": {"filter": {"tags": ["x"]}}}
 
-    first = await assistant.ask("bulk_delete", **request)
+    first = await assistant.request("bulk_delete", **request)
     await assistant.create("two", tags=["x"])
-    again = await assistant.ask("bulk_delete", **request)
+    again = await assistant.request("bulk_delete", **request)
 
     assert first["data"]["deleted_count"] == 1
     assert again["data"] == first["data"]
     assert (await batch(assistant))["total_count"] == 1
 
 
-async def test_the_rest_of_a_long_bulk_delete_is_deleted_in_the_background(
+async def test_a_bulk_delete_continues_in_the_background(
     assistant: Assistant, tenant: Tenant, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(memory_lists, "PORTION", 10)
-    monkeypatch.setattr(memory_lists, "MOST_BATCHES", 2)
+    monkeypatch.setattr(memory_lists, "DELETION_BATCH_SIZE", 10)
+    monkeypatch.setattr(memory_lists, "MAX_DELETION_CALLS", 2)
     memories = [memory_pb2.Memory(content=f"number {number}", tags=["x"], session_id=SESSION) for number in range(25)]
     await tenant.memory.BatchCreateMemories(memory_pb2.BatchCreateMemoriesRequest(memories=memories))
 
-    answer = await assistant.ask("bulk_delete", payload={"filter": {"tags": ["x"]}})
+    reply = await assistant.request("bulk_delete", payload={"filter": {"tags": ["x"]}})
     later = await assistant.create("stored after the deletion", tags=["x"])
 
-    assert (answer["data"]["deleted_count"], answer["data"]["has_more"]) == (20, True)
+    assert (reply["data"]["deleted_count"], reply["data"]["has_more"]) == (20, True)
     async with asyncio.timeout(60):
         while (await batch(assistant))["total_count"] > 1:
             await asyncio.sleep(0.05)
@@ -246,34 +244,38 @@ async def test_a_list_without_a_session_is_refused(assistant: Assistant, action:
     await assistant.create("kept")
     payload = {"query": "kept", "memory_type": "conversation", "filter": {"memory_type": "conversation"}}
 
-    answer = await assistant.ask(action, session_id=None, payload=payload)
+    reply = await assistant.request(action, session_id=None, payload=payload)
 
-    assert code(answer) == "invalid_request"
+    assert code(reply) == "invalid_request"
     assert (await batch(assistant))["total_count"] == 1
 
 
 async def test_clearing_one_session_leaves_every_other_as_it_was(assistant: Assistant) -> None:
     for session_id in ("ana", "bob"):
         for number in range(5):
-            await assistant.ask(
+            await assistant.request(
                 "create", session_id=session_id, payload={"content": {"text": f"{number} {session_id}"}}
             )
 
-    cleared = await assistant.ask("bulk_delete", session_id="ana", payload={"filter": {"memory_type": "conversation"}})
+    cleared = await assistant.request(
+        "bulk_delete", session_id="ana", payload={"filter": {"memory_type": "conversation"}}
+    )
 
     assert cleared["data"]["deleted_count"] == 5
-    reply = await assistant.ask("batch_read", session_id="bob", payload={"filter": {}})
-    assert [memory["content"]["text"] for memory in reply["data"]["memories"]] == [f"{n} bob" for n in (4, 3, 2, 1, 0)]
+    remaining = await assistant.request("batch_read", session_id="bob", payload={"filter": {}})
+    assert [memory["content"]["text"] for memory in remaining["data"]["memories"]] == [
+        f"{n} bob" for n in (4, 3, 2, 1, 0)
+    ]
 
 
-async def test_nothing_of_another_session_is_listed_found_or_told(assistant: Assistant) -> None:
+async def test_lists_searches_and_summaries_exclude_other_sessions(assistant: Assistant) -> None:
     text = "Bob hides the key under the green flower pot"
-    theirs = await assistant.ask("create", session_id="bob", payload={"content": {"text": text}})
-    await assistant.ask("create", session_id="ana", payload={"content": {"text": "Ana waters the flowers"}})
+    theirs = await assistant.request("create", session_id="bob", payload={"content": {"text": text}})
+    await assistant.request("create", session_id="ana", payload={"content": {"text": "Ana waters the flowers"}})
     memory_id = theirs["data"]["memory_id"]
 
-    answers = [
-        await assistant.ask(action, session_id="ana", payload=payload)
+    replies = [
+        await assistant.request(action, session_id="ana", payload=payload)
         for action, payload in (
             ("batch_read", {"filter": {"limit": 10}}),
             ("batch_read", {"memory_ids": [memory_id], "filter": {}}),
@@ -282,10 +284,10 @@ async def test_nothing_of_another_session_is_listed_found_or_told(assistant: Ass
             ("summarize", {"memory_type": "conversation"}),
         )
     ]
-    read = await assistant.ask("read", session_id="ana", payload={"memory_id": memory_id})
+    read = await assistant.request("read", session_id="ana", payload={"memory_id": memory_id})
 
-    assert not [answer for answer in answers if "hides" in str(answer)]
-    assert answers[0]["data"]["total_count"] == answers[4]["data"]["memory_count"] == 1
+    assert not [reply for reply in replies if "hides" in str(reply)]
+    assert replies[0]["data"]["total_count"] == replies[4]["data"]["memory_count"] == 1
     assert read["data"]["content"]["text"] == text
 
 
@@ -303,7 +305,7 @@ async def test_named_memories_come_in_their_order_whatever_limit_is_sent(assista
 
 
 async def test_a_summary_needs_a_type(assistant: Assistant) -> None:
-    assert code(await assistant.ask("summarize", payload={})) == "validation_error"
+    assert code(await assistant.request("summarize", payload={})) == "validation_error"
 
 
 @pytest.mark.parametrize(
@@ -320,12 +322,10 @@ async def test_a_summary_needs_a_type(assistant: Assistant) -> None:
         {"filter": {"memory_type": "context", "oldre_than": "2020-01-01T00:00:00Z"}},
     ],
 )
-async def test_a_bulk_delete_that_does_not_say_what_deletes_nothing(
-    assistant: Assistant, payload: dict[str, Any]
-) -> None:
+async def test_a_bulk_delete_without_a_condition_deletes_nothing(assistant: Assistant, payload: dict[str, Any]) -> None:
     await assistant.create("kept", memory_type="context")
 
-    assert code(await assistant.ask("bulk_delete", payload=payload)) == "validation_error"
+    assert code(await assistant.request("bulk_delete", payload=payload)) == "validation_error"
     assert (await batch(assistant))["total_count"] == 1
 
 
@@ -341,11 +341,13 @@ async def test_a_summary_tells_of_the_memories_that_pass(assistant: Assistant, t
         await tenant.memory.CreateMemory(memory_pb2.CreateMemoryRequest(memory=memory))
     await assistant.create("The boiler was serviced in May.", memory_type="context")
 
-    await assistant.ask("create", session_id="another", payload={"content": {"text": "Green tea is not for Bob."}})
+    await assistant.request("create", session_id="another", payload={"content": {"text": "Green tea is not for Bob."}})
 
-    whole = (await assistant.ask("summarize", payload={"memory_type": "user_preference"}))["data"]
+    whole = (await assistant.request("summarize", payload={"memory_type": "user_preference"}))["data"]
     span = {"start": iso(1), "end": iso(2)}
-    part = (await assistant.ask("summarize", payload={"memory_type": "user_preference", "time_range": span}))["data"]
+    part = (await assistant.request("summarize", payload={"memory_type": "user_preference", "time_range": span}))[
+        "data"
+    ]
 
     assert whole["memory_count"] == 3
     assert "green tea" in whole["summary"]
@@ -356,9 +358,9 @@ async def test_a_summary_tells_of_the_memories_that_pass(assistant: Assistant, t
 
 
 async def test_a_summary_of_nothing_is_empty_and_of_a_word_is_the_word(assistant: Assistant) -> None:
-    nothing = (await assistant.ask("summarize", payload={"memory_type": "conversation"}))["data"]
+    nothing = (await assistant.request("summarize", payload={"memory_type": "conversation"}))["data"]
     await assistant.create("tea")
-    word = (await assistant.ask("summarize", payload={"memory_type": "conversation"}))["data"]
+    word = (await assistant.request("summarize", payload={"memory_type": "conversation"}))["data"]
 
     assert nothing == {
         "summary": "",
@@ -369,29 +371,29 @@ async def test_a_summary_of_nothing_is_empty_and_of_a_word_is_the_word(assistant
     assert (word["summary"], word["memory_count"]) == ("tea", 1)
 
 
-async def test_a_hybrid_search_leaves_out_what_is_neither_said_nor_meant_when_asked_to(assistant: Assistant) -> None:
-    expected = await assistant.create("Ana drinks green tea")
+async def test_a_hybrid_search_with_a_threshold_excludes_unrelated_memories(assistant: Assistant) -> None:
+    expected_id = await assistant.create("Ana drinks green tea")
     await assistant.create("The boiler was serviced in May")
 
-    async def search_contents(**filters: Any) -> list[str]:
-        answer = await assistant.ask("search", payload={"query": "green tea", "filters": filters})
-        return [result["memory_id"] for result in answer["data"]["results"]]
+    async def search(**filters: Any) -> list[str]:
+        reply = await assistant.request("search", payload={"query": "green tea", "filters": filters})
+        return [result["memory_id"] for result in reply["data"]["results"]]
 
-    assert await search_contents(min_similarity=0.99) == [expected]
-    assert (await search_contents())[0] == expected
+    assert await search(min_similarity=0.99) == [expected_id]
+    assert (await search())[0] == expected_id
 
 
 async def test_search_is_filtered_by_type_time_and_tags_together(assistant: Assistant, tenant: Tenant) -> None:
     await store(tenant, 4, type="context", tags=["a"])
 
-    async def search_contents(**filters: Any) -> list[str]:
+    async def search(**filters: Any) -> list[str]:
         payload = {"query": "memory number", "search_type": "keyword", "filters": filters}
-        answer = await assistant.ask("search", payload=payload)
-        assert answer["data"]["total_count"] == len(answer["data"]["results"])
-        return sorted(result["memory_id"] for result in answer["data"]["results"])
+        reply = await assistant.request("search", payload=payload)
+        assert reply["data"]["total_count"] == len(reply["data"]["results"])
+        return sorted(result["memory_id"] for result in reply["data"]["results"])
 
     span = {"start": iso(1), "end": iso(3)}
-    assert await search_contents(memory_types=["context", "fact"], tags=["a", "b"], time_range=span) == ["m1", "m2"]
-    assert await search_contents(memory_types=["fact"], tags=["a"], time_range=span) == []
-    assert len(await search_contents(limit=3)) == 3
-    assert len(await search_contents(limit=1000)) == 4
+    assert await search(memory_types=["context", "fact"], tags=["a", "b"], time_range=span) == ["m1", "m2"]
+    assert await search(memory_types=["fact"], tags=["a"], time_range=span) == []
+    assert len(await search(limit=3)) == 3
+    assert len(await search(limit=1000)) == 4

@@ -17,25 +17,25 @@ if TYPE_CHECKING:
     from fix_pc2 import Assistant
 
 
-def code(answer: Any) -> str:
+def code(reply: Any) -> str:
     """Return the code of a refusal."""
-    assert answer["status"] == "error", answer
-    return str(answer["error"]["code"])
+    assert reply["status"] == "error", reply
+    return str(reply["error"]["code"])
 
 
-async def get_session(tenant: Tenant, session_id: str) -> session_pb2.Session:
+async def read_session(tenant: Tenant, session_id: str) -> session_pb2.Session:
     return (await tenant.sessions.GetSession(session_pb2.GetSessionRequest(session_id=session_id))).session
 
 
-async def test_a_session_is_opened_with_what_is_known_of_it(assistant: Assistant, tenant: Tenant) -> None:
+async def test_a_session_is_created_with_its_fields(assistant: Assistant, tenant: Tenant) -> None:
     metadata = {"device_info": {"name": "kitchen speaker"}, "location": "kitchen", "session_type": "voice"}
 
-    answer = await assistant.ask("create_session", payload={"user_id": "ana", "session_metadata": metadata})
+    reply = await assistant.request("create_session", payload={"user_id": "ana", "session_metadata": metadata})
 
-    assert set(answer["data"]) == {"session_id", "created_at"}
-    assert answer["data"]["session_id"].startswith("session-")
-    assert len(answer["data"]["session_id"]) == len("session-") + 16
-    session = await get_session(tenant, answer["data"]["session_id"])
+    assert set(reply["data"]) == {"session_id", "created_at"}
+    assert reply["data"]["session_id"].startswith("session-")
+    assert len(reply["data"]["session_id"]) == len("session-") + 16
+    session = await read_session(tenant, reply["data"]["session_id"])
     assert (session.subject_id, session.session_type) == ("ana", "voice")
     assert json_format.MessageToDict(session.metadata) == metadata
 
@@ -45,62 +45,62 @@ async def test_a_caller_chooses_the_id(assistant: Assistant, tenant: Tenant, pla
     session_id = str(uuid4())
     payload: dict[str, Any] = {"user_id": "ana", "session_type": "dictation"}
     if place == "payload":
-        answer = await assistant.ask("create_session", payload={**payload, "session_id": session_id})
+        reply = await assistant.request("create_session", payload={**payload, "session_id": session_id})
     else:
-        answer = await assistant.ask("create_session", session_id=session_id, payload=payload)
+        reply = await assistant.request("create_session", session_id=session_id, payload=payload)
 
-    assert answer["data"]["session_id"] == session_id
-    assert (await get_session(tenant, session_id)).session_type == "dictation"
+    assert reply["data"]["session_id"] == session_id
+    assert (await read_session(tenant, session_id)).session_type == "dictation"
 
 
 async def test_a_session_is_there_from_its_first_use(assistant: Assistant, tenant: Tenant) -> None:
     session_id = str(uuid4())
 
-    created = await assistant.ask("create", session_id=session_id, payload={"content": {"text": "hello"}})
-    opened = await assistant.ask(
+    created = await assistant.request("create", session_id=session_id, payload={"content": {"text": "hello"}})
+    opened = await assistant.request(
         "create_session", session_id=session_id, payload={"user_id": "ana", "session_metadata": {"location": "hall"}}
     )
-    ended = await assistant.ask("end_session", session_id=session_id, payload={"summary": "a greeting"})
+    ended = await assistant.request("end_session", session_id=session_id, payload={"summary": "a greeting"})
 
     assert created["status"] == opened["status"] == ended["status"] == "success"
-    session = await get_session(tenant, session_id)
+    session = await read_session(tenant, session_id)
     assert (session.subject_id, session.metadata["location"], session.summary) == ("ana", "hall", "a greeting")
 
 
 async def test_a_session_that_many_use_first_is_opened_once(assistant: Assistant, tenant: Tenant) -> None:
     session_id = str(uuid4())
 
-    answers = await asyncio.gather(
+    replies = await asyncio.gather(
         *(
-            assistant.ask("create", port=port, session_id=session_id, payload={"content": {"text": f"turn {turn}"}})
+            assistant.request("create", port=port, session_id=session_id, payload={"content": {"text": f"turn {turn}"}})
             for turn in range(8)
             for port in (5570, 5576)
         ),
-        *(assistant.ask("create_session", session_id=session_id, payload={"user_id": "ana"}) for _ in range(4)),
+        *(assistant.request("create_session", session_id=session_id, payload={"user_id": "ana"}) for _ in range(4)),
     )
 
-    assert {answer["status"] for answer in answers} == {"success"}, answers
-    assert (await get_session(tenant, session_id)).subject_id == "ana"
+    assert {reply["status"] for reply in replies} == {"success"}, replies
+    assert (await read_session(tenant, session_id)).subject_id == "ana"
 
 
 async def test_a_session_opened_again_with_its_request_id_is_the_same(assistant: Assistant) -> None:
     request: dict[str, Any] = {"request_id": "req-1", "payload": {"user_id": "ana"}}
 
-    first = await assistant.ask("create_session", **request)
-    again = await assistant.ask("create_session", **request)
-    other = await assistant.ask("create_session", request_id="req-2", payload={"user_id": "ana"})
+    first = await assistant.request("create_session", **request)
+    again = await assistant.request("create_session", **request)
+    other = await assistant.request("create_session", request_id="req-2", payload={"user_id": "ana"})
 
     assert again["data"] == first["data"]
     assert other["data"]["session_id"] != first["data"]["session_id"]
 
 
 async def test_an_ended_session_says_when_it_ended_and_stays_so(assistant: Assistant, tenant: Tenant) -> None:
-    await assistant.ask("create_session", session_id="s-1", payload={"user_id": "ana"})
+    await assistant.request("create_session", session_id="s-1", payload={"user_id": "ana"})
 
-    ended = await assistant.ask("end_session", session_id="s-1", payload={"summary": "tea was discussed"})
-    again = await assistant.ask("end_session", session_id="s-1", payload={"archive": None, "summary": None})
-    opened = await assistant.ask("create_session", session_id="s-1", payload={"user_id": "ana"})
-    remembered = await assistant.ask("create", session_id="s-1", payload={"content": {"text": "an afterthought"}})
+    ended = await assistant.request("end_session", session_id="s-1", payload={"summary": "tea was discussed"})
+    again = await assistant.request("end_session", session_id="s-1", payload={"archive": None, "summary": None})
+    opened = await assistant.request("create_session", session_id="s-1", payload={"user_id": "ana"})
+    remembered = await assistant.request("create", session_id="s-1", payload={"content": {"text": "an afterthought"}})
 
     assert set(ended["data"]) == {"session_id", "ended_at", "is_archived"}
     assert ended["data"]["ended_at"].endswith("Z")
@@ -108,26 +108,26 @@ async def test_an_ended_session_says_when_it_ended_and_stays_so(assistant: Assis
     assert again["data"] == ended["data"]
     assert code(opened) == "validation_error"
     assert remembered["status"] == "success"
-    assert (await get_session(tenant, "s-1")).summary == "tea was discussed"
+    assert (await read_session(tenant, "s-1")).summary == "tea was discussed"
 
 
-async def test_a_session_is_put_away_when_that_is_wished(assistant: Assistant, tenant: Tenant) -> None:
-    await assistant.ask("create_session", session_id="s-2", payload={"user_id": "ana"})
+async def test_a_session_is_hidden_with_archive(assistant: Assistant, tenant: Tenant) -> None:
+    await assistant.request("create_session", session_id="s-2", payload={"user_id": "ana"})
 
-    ended = await assistant.ask("end_session", session_id=None, payload={"session_id": "s-2", "archive": True})
-    again = await assistant.ask("end_session", session_id="s-2", payload={"archive": True})
+    ended = await assistant.request("end_session", session_id=None, payload={"session_id": "s-2", "archive": True})
+    again = await assistant.request("end_session", session_id="s-2", payload={"archive": True})
 
     assert ended["data"]["is_archived"] is True
     assert again["data"] == ended["data"]
-    assert (await get_session(tenant, "s-2")).state == session_pb2.SESSION_STATE_HIDDEN
+    assert (await read_session(tenant, "s-2")).state == session_pb2.SESSION_STATE_HIDDEN
 
 
 async def test_a_session_that_was_deleted_cannot_be_opened_again(assistant: Assistant, tenant: Tenant) -> None:
-    await assistant.ask("create_session", session_id="s-3", payload={})
+    await assistant.request("create_session", session_id="s-3", payload={})
     await tenant.sessions.DeleteSession(session_pb2.DeleteSessionRequest(session_id="s-3"))
 
-    assert code(await assistant.ask("create_session", session_id="s-3", payload={})) == "session_not_found"
-    assert code(await assistant.ask("end_session", session_id="s-3", payload={})) == "session_not_found"
+    assert code(await assistant.request("create_session", session_id="s-3", payload={})) == "session_not_found"
+    assert code(await assistant.request("end_session", session_id="s-3", payload={})) == "session_not_found"
 
 
 @pytest.mark.parametrize(
@@ -148,23 +148,23 @@ async def test_a_session_that_was_deleted_cannot_be_opened_again(assistant: Assi
         ("create", {"session_id": "a\u0000b", "payload": {"content": {"text": "a"}}}, "validation_error"),
     ],
 )
-async def test_a_session_that_makes_no_sense_is_refused(
+async def test_an_invalid_session_is_rejected(
     assistant: Assistant, action: str, message: dict[str, Any], expected: str
 ) -> None:
-    assert code(await assistant.ask(action, **message)) == expected
+    assert code(await assistant.request(action, **message)) == expected
 
 
 async def test_sessions_of_two_tenants_may_have_one_name(
     cluster: Cluster, assistant: Assistant, tenant: Tenant, other_tenant: Tenant
 ) -> None:
-    await assistant.ask("create_session", session_id="s-4", payload={"user_id": "ana"})
+    await assistant.request("create_session", session_id="s-4", payload={"user_id": "ana"})
     environment = {"SKEIN_PC2_API_KEY": tenant.api_key, "SKEIN_PC2_API_KEY_5576": other_tenant.api_key}
 
     async with assistant_of(environment, patient=True, gateway=cluster.endpoint) as two:
-        missing = await two.ask("end_session", port=5576, session_id="s-4", payload={})
-        theirs = await two.ask("create_session", port=5576, session_id="s-4", payload={"user_id": "bo"})
+        missing = await two.request("end_session", port=5576, session_id="s-4", payload={})
+        theirs = await two.request("create_session", port=5576, session_id="s-4", payload={"user_id": "bo"})
 
     assert code(missing) == "session_not_found"
     assert theirs["data"]["session_id"] == "s-4"
-    assert (await get_session(tenant, "s-4")).subject_id == "ana"
-    assert (await get_session(other_tenant, "s-4")).subject_id == "bo"
+    assert (await read_session(tenant, "s-4")).subject_id == "ana"
+    assert (await read_session(other_tenant, "s-4")).subject_id == "bo"

@@ -1,4 +1,4 @@
-"""Ports 7240 and 5598: what happens in a tenant's memory, told over SUB sockets."""
+"""Ports 7240 and 5598: changes of a tenant's memory, published to SUB sockets."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from skein_kit.settings import SettingInvalid
 from skein_pc2.settings import is_reply_only
 from skein_pc2.transport import listener as ports
 from skein_pc2.transport.curve import SERVER, CurveCertificates, create_certificate, run_zap_handler
-from skein_pc2.transport.publisher import DROPPED, Publisher
+from skein_pc2.transport.publisher import DROPPED_PUBLICATIONS, Publisher
 from skein_pc2.transport.router import PortConfig, PortInUse
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ FRAME = re.compile(r"(memory_added|memory_updated|memory_deleted) (\{.*\})")
 
 
 class Listener:
-    """A SUB socket that is known to hear."""
+    """A SUB socket whose subscription has arrived."""
 
     def __init__(self, socket: zmq.asyncio.Socket) -> None:
         self.socket = socket
@@ -50,10 +50,10 @@ class Listener:
         return result[1], json.loads(result[2])
 
     async def next_events(self, count: int) -> list[tuple[str, str]]:
-        """Return the next events: what happened, and to what."""
+        """Return the next events as pairs of topic and memory id."""
         async with asyncio.timeout(SECONDS):
-            results = [await self.next() for _ in range(count)]
-        return [(topic, result["memory_id"]) for topic, result in results]
+            result = [await self.next() for _ in range(count)]
+        return [(topic, event["memory_id"]) for topic, event in result]
 
 
 async def store(tenant: Tenant, content: str = "tea", **fields: Any) -> memory_pb2.Memory:
@@ -63,7 +63,7 @@ async def store(tenant: Tenant, content: str = "tea", **fields: Any) -> memory_p
 
 @asynccontextmanager
 async def listening(assistant: Assistant, tenant: Tenant, port: int, topic: bytes = b"") -> AsyncIterator[Listener]:
-    """Subscribe, and wait until what is stored is heard: a subscription takes its time to arrive."""
+    """Subscribe, and wait until an event arrives: a subscription takes a while to take effect."""
     async with assistant.socket(zmq.SUB, port) as peer:
         peer.setsockopt(zmq.RCVTIMEO, int(SECONDS * 1000))
         peer.subscribe(topic)
@@ -84,23 +84,23 @@ async def listening(assistant: Assistant, tenant: Tenant, port: int, topic: byte
 
 
 @pytest.mark.parametrize("port", EVENT_PORTS)
-async def test_changes_through_any_port_are_published_in_order(assistant: Assistant, tenant: Tenant, port: int) -> None:
+async def test_changes_by_any_client_are_published_in_order(assistant: Assistant, tenant: Tenant, port: int) -> None:
     async with listening(assistant, tenant, port) as listener:
-        here = (await assistant.ask("add_memory", port=7140, data={"content": "tea"}))["memory_id"]
+        here = (await assistant.request("add_memory", port=7140, data={"content": "tea"}))["memory_id"]
         there = await assistant.create("coffee")
         typed = await store(tenant)
-        await assistant.ask("update_memory", port=7140, data={"memory_id": here, "update_data": {"content": "x"}})
+        await assistant.request("update_memory", port=7140, data={"memory_id": here, "update_data": {"content": "x"}})
         reinforce = scores_pb2.ReinforceMemoryRequest(memory_id=there)
         await tenant.memory.ReinforceMemory(reinforce)
-        await assistant.ask("delete_memory", port=7140, data={"memory_id": here})
+        await assistant.request("delete_memory", port=7140, data={"memory_id": here})
         await tenant.memory.UndeleteMemory(memory_pb2.UndeleteMemoryRequest(memory_id=here))
         ids = memory_pb2.MemorySelection(memory_ids=[there])
-        await tenant.memory.ForgetMemories(memory_pb2.ForgetMemoriesRequest(selection=ids))
+        await tenant.memory.DeleteMemories(memory_pb2.DeleteMemoriesRequest(selection=ids))
         await tenant.memory.PurgeMemories(memory_pb2.PurgeMemoriesRequest(selection=ids))
 
-        received_events = await listener.next_events(9)
+        events = await listener.next_events(9)
 
-    assert received_events == [
+    assert events == [
         ("memory_added", here),
         ("memory_added", there),
         ("memory_added", typed.memory_id),
@@ -113,26 +113,24 @@ async def test_changes_through_any_port_are_published_in_order(assistant: Assist
     ]
 
 
-async def test_a_frame_says_what_happened_when_and_where_in_the_log(
-    cluster: Cluster, assistant: Assistant, tenant: Tenant
-) -> None:
+async def test_an_event_has_its_type_time_and_position(cluster: Cluster, assistant: Assistant, tenant: Tenant) -> None:
     async with listening(assistant, tenant, 7240) as listener:
         memory = await store(tenant, external_id="mem-1")
-        topic, said = await listener.next()
+        topic, event = await listener.next()
         await store(tenant, external_id="mem-2")
 
     await all_told(cluster.postgres)
-    changes = await tenant.history.ListChanges(history_pb2.ListChangesRequest(position=said["position"]))
+    changes = await tenant.history.ListChanges(history_pb2.ListChangesRequest(position=event["position"]))
     assert topic == "memory_added"
-    assert set(said) == {"memory_id", "event_type", "timestamp", "position"}
-    assert (said["memory_id"], said["event_type"]) == ("mem-1", "memory_created")
-    assert said["timestamp"].endswith("Z")
-    assert memory.content not in json.dumps(said)
-    # A reader of the log goes on from there.
+    assert set(event) == {"memory_id", "event_type", "timestamp", "position"}
+    assert (event["memory_id"], event["event_type"]) == ("mem-1", "memory_created")
+    assert event["timestamp"].endswith("Z")
+    assert memory.content not in json.dumps(event)
+    # A reader of the log continues from there.
     assert [change.event_type for change in changes.changes] == ["memory_created"]
 
 
-async def test_a_subscriber_hears_the_topics_that_it_asked_for(assistant: Assistant, tenant: Tenant) -> None:
+async def test_a_subscriber_gets_its_topics_alone(assistant: Assistant, tenant: Tenant) -> None:
     async with listening(assistant, tenant, 7240, b"memory_deleted") as listener:
         memory = await store(tenant)
         await tenant.memory.DeleteMemory(memory_pb2.DeleteMemoryRequest(memory_id=memory.memory_id))
@@ -140,7 +138,7 @@ async def test_a_subscriber_hears_the_topics_that_it_asked_for(assistant: Assist
         assert (await listener.next())[0] == "memory_deleted"
 
 
-async def test_another_tenants_memory_is_not_told_of(
+async def test_changes_of_another_tenant_are_not_published(
     assistant: Assistant, tenant: Tenant, other_tenant: Tenant
 ) -> None:
     async with listening(assistant, tenant, 7240) as listener:
@@ -180,27 +178,27 @@ async def test_five_hundred_events_arrive_each_once_and_in_order_at_every_subscr
     assert heard == [expected, expected]
 
 
-async def test_events_go_on_where_they_were_when_the_stream_is_cut(cluster: Cluster, tenant: Tenant) -> None:
+async def test_events_resume_after_an_interrupted_stream(cluster: Cluster, tenant: Tenant) -> None:
     async with (
-        gate(cluster.endpoint) as shut,
-        assistant_of({"SKEIN_PC2_API_KEY": tenant.api_key}, gateway=shut.address) as assistant,
-        listening(assistant, tenant, 7240) as listener,
+        tcp_proxy(cluster.endpoint) as proxy,
+        assistant_of({"SKEIN_PC2_API_KEY": tenant.api_key}, gateway=proxy.address) as dedicated,
+        listening(dedicated, tenant, 7240) as listener,
     ):
-        received_events = []
+        events = []
         for number in range(3):
-            shut.close()
+            proxy.close()
             names = [f"m-{number}-{n}" for n in range(5)]
             for name in names:
                 await store(tenant, external_id=name)
-            shut.open()
+            proxy.open()
             await store(tenant, external_id=f"after-{number}")
-            received_events += [(name, await listener.next_events(1)) for name in [*names, f"after-{number}"]]
+            events += [(name, await listener.next_events(1)) for name in [*names, f"after-{number}"]]
 
-    assert all(heard == [("memory_added", name)] for name, heard in received_events)
+    assert all(heard == [("memory_added", name)] for name, heard in events)
 
 
-class GatewayLink:
-    """A way to the gateway that can be shut, with everything that is on it."""
+class TcpProxy:
+    """A proxy to the gateway that can be closed with all its connections."""
 
     def __init__(self, endpoint: str) -> None:
         self._host, _, port = endpoint.rpartition(":")
@@ -218,7 +216,7 @@ class GatewayLink:
     def open(self) -> None:
         self._is_open = True
 
-    async def pass_on(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def forward(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         if not self._is_open:
             writer.transport.abort()
             return
@@ -239,112 +237,112 @@ async def pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> No
 
 
 @asynccontextmanager
-async def gate(endpoint: str) -> AsyncIterator[GatewayLink]:
-    result = GatewayLink(endpoint)
-    server = await asyncio.start_server(result.pass_on, "127.0.0.1", 0)
-    result.address = f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
+async def tcp_proxy(endpoint: str) -> AsyncIterator[TcpProxy]:
+    proxy = TcpProxy(endpoint)
+    server = await asyncio.start_server(proxy.forward, "127.0.0.1", 0)
+    proxy.address = f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
     try:
-        yield result
+        yield proxy
     finally:
         server.close()
-        result.close()
+        proxy.close()
 
 
 @asynccontextmanager
 async def publisher(kind: type[PortConfig] = PortConfig) -> AsyncIterator[tuple[Publisher, Assistant]]:
-    """Open a port of the test's own."""
+    """Open a publishing port for one test."""
     context = zmq.asyncio.Context()
     # Subscribers keep little themselves.
     context.rcvhwm = 5
     try:
         config = kind(number=1, host="127.0.0.1", port=0, networks=())
-        result = Publisher(context, config, queued=10)
-        async with ports.listen(config, publisher=result) as opened:
-            yield result, Assistant(context, {1: opened.address})
+        event_publisher = Publisher(context, config, max_queued_messages=10)
+        async with ports.listen(config, publisher=event_publisher) as opened:
+            yield event_publisher, Assistant(context, {1: opened.address})
     finally:
         context.term()
 
 
-async def arrived(publisher_: Publisher, peer: zmq.asyncio.Socket, word: str) -> None:
-    """Wait until a subscriber hears, and has heard all of it."""
+async def wait_subscribed(event_publisher: Publisher, peer: zmq.asyncio.Socket, word: str) -> None:
+    """Wait until a subscriber gets messages, and has read all of them."""
     last = f"{word} {uuid.uuid4()}"
     async with asyncio.timeout(SECONDS):
         while not await peer.poll(20):
-            publisher_.publish(word)
-        publisher_.publish(last)
+            event_publisher.publish(word)
+        event_publisher.publish(last)
         while (await peer.recv()).decode() != last:
             pass
 
 
-async def test_a_subscriber_that_never_reads_costs_itself_alone_and_its_losses_are_counted() -> None:
-    before = DROPPED.labels("1")._value.get()
+async def test_a_subscriber_that_never_reads_loses_its_own_messages_and_losses_are_counted() -> None:
+    before = DROPPED_PUBLICATIONS.labels("1")._value.get()
     async with (
-        publisher() as (result, assistant),
+        publisher() as (event_publisher, assistant),
         assistant.socket(zmq.SUB, 1) as silent,
         assistant.socket(zmq.SUB, 1) as reader,
     ):
         for peer in (silent, reader):
             peer.subscribe(b"")
-            await arrived(result, peer, "probe")
-        received = []
+            await wait_subscribed(event_publisher, peer, "probe")
+        heard = []
         for number in range(1000):
-            result.publish(f"{number} " + "x" * 50_000)
-            received.append(int((await reader.recv()).partition(b" ")[0]))
-        dropped = DROPPED.labels("1")._value.get() - before
-        kept: list[int] = []
+            event_publisher.publish(f"{number} " + "x" * 50_000)
+            heard.append(int((await reader.recv()).partition(b" ")[0]))
+        dropped = DROPPED_PUBLICATIONS.labels("1")._value.get() - before
+        received: list[int] = []
         async with asyncio.timeout(SECONDS):
-            while len(kept) + dropped < 1000:
+            while len(received) + dropped < 1000:
                 word = (await silent.recv()).partition(b" ")[0]
-                kept += [int(word)] if word != b"probe" else []
+                received += [int(word)] if word != b"probe" else []
         more = await silent.poll(0)
 
     assert not more
-    assert received == list(range(1000))
+    assert heard == list(range(1000))
     assert dropped > 0
     # Up to where its queue was full it lost nothing.
-    assert kept == list(range(len(kept)))
+    assert received == list(range(len(received)))
 
 
-async def test_a_subscriber_that_leaves_is_forgotten_and_another_may_come() -> None:
-    async with publisher() as (result, assistant):
+async def test_a_disconnected_subscriber_frees_its_slot() -> None:
+    async with publisher() as (event_publisher, assistant):
         for _ in range(3):
             async with assistant.socket(zmq.SUB, 1) as peer:
                 peer.subscribe(b"")
-                await arrived(result, peer, "here")
-                assert result.has_subscribers
+                await wait_subscribed(event_publisher, peer, "here")
+                assert event_publisher.has_subscribers
             async with asyncio.timeout(SECONDS):
-                while result.has_subscribers:
+                while event_publisher.has_subscribers:
                     await asyncio.sleep(0.01)
 
 
-async def test_a_peer_that_does_not_speak_zeromq_is_disconnected_or_waits_alone() -> None:
-    async with publisher() as (result, assistant):
+async def test_a_peer_without_zeromq_does_not_disturb_subscribers() -> None:
+    async with publisher() as (event_publisher, assistant):
         host, _, port = assistant.ports[1].rpartition(":")
         reader, writer = await asyncio.open_connection(host, int(port))
         writer.write(b"GET / HTTP/1.1\r\n\r\n" * 10)
         await writer.drain()
         async with assistant.socket(zmq.SUB, 1) as peer:
             peer.subscribe(b"")
-            await arrived(result, peer, "still here")
+            await wait_subscribed(event_publisher, peer, "still here")
         writer.close()
         del reader
 
 
-class ClosedPort(PortConfig):
-    """A port that admits no peer."""
+class Closed(PortConfig):
+    """A port that rejects every peer."""
 
-    def admits(self, address: str) -> bool:
+    def allows(self, address: str) -> bool:
         return not address
 
 
-async def test_a_peer_that_is_not_admitted_gets_nothing() -> None:
-    async with publisher(ClosedPort) as (result, assistant), assistant.socket(zmq.SUB, 1) as peer:
+async def test_a_rejected_peer_gets_no_events() -> None:
+    async with publisher(Closed) as (event_publisher, assistant), assistant.socket(zmq.SUB, 1) as peer:
         peer.subscribe(b"")
         for _ in range(10):
-            result.publish("not for you")
+            event_publisher.publish("not for you")
             assert not await peer.poll(20)
 
-        assert not result.has_subscribers
+        assert not event_publisher.has_subscribers
 
 
 async def test_a_secured_port_publishes_to_admitted_clients_alone(tmp_path: Path) -> None:
@@ -353,11 +351,11 @@ async def test_a_secured_port_publishes_to_admitted_clients_alone(tmp_path: Path
     stranger = create_certificate(elsewhere, "stranger")
     certificates = CurveCertificates.read(tmp_path)
     context = zmq.asyncio.Context()
-    received = {}
+    heard = {}
     try:
         config = PortConfig(number=1, host="127.0.0.1", port=0, networks=(), certificates=certificates)
-        result = Publisher(context, config)
-        async with run_zap_handler(context, certificates), ports.listen(config, publisher=result) as opened:
+        event_publisher = Publisher(context, config)
+        async with run_zap_handler(context, certificates), ports.listen(config, publisher=event_publisher) as opened:
             for secret in (kitchen, stranger, None):
                 with context.socket(zmq.SUB) as peer:
                     peer.linger = 0
@@ -368,32 +366,32 @@ async def test_a_secured_port_publishes_to_admitted_clients_alone(tmp_path: Path
                     peer.connect(f"tcp://{opened.address}")
                     waits = 1000 if secret == kitchen else 10
                     for _ in range(waits):
-                        result.publish("in secret")
+                        event_publisher.publish("in secret")
                         if await peer.poll(20):
                             break
-                    received[secret] = bool(await peer.poll(0))
+                    heard[secret] = bool(await peer.poll(0))
     finally:
         context.term()
 
-    assert received == {kitchen: True, stranger: False, None: False}
+    assert heard == {kitchen: True, stranger: False, None: False}
 
 
 async def test_a_published_port_in_use_leaves_the_others_open(log: io.StringIO) -> None:
     async with assistant_of({"SKEIN_PC2_API_KEY": "sk"}) as first:
-        taken = first.ports[7240].rpartition(":")[2]
-        async with assistant_of({"SKEIN_PC2_API_KEY": "sk", "SKEIN_PC2_PORT_5598": taken}) as second:
-            answer = await second.ask("ping", port=7140)
+        used_port = first.ports[7240].rpartition(":")[2]
+        async with assistant_of({"SKEIN_PC2_API_KEY": "sk", "SKEIN_PC2_PORT_5598": used_port}) as second:
+            reply = await second.request("ping", port=7140)
 
     assert 5598 not in second.ports
     assert 7240 in second.ports
-    assert answer["status"] == "ok"
+    assert reply["status"] == "ok"
     assert "SKEIN_PC2_PORT_5598" in log.getvalue()
 
 
 async def test_a_port_in_use_is_an_error_of_its_own() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
+    with socket.create_server(("127.0.0.1", 0)) as used_port:
         context = zmq.asyncio.Context()
-        config = PortConfig(number=1, host="127.0.0.1", port=taken.getsockname()[1], networks=())
+        config = PortConfig(number=1, host="127.0.0.1", port=used_port.getsockname()[1], networks=())
         try:
             with pytest.raises(PortInUse):
                 async with ports.listen(config, publisher=Publisher(context, config)):
@@ -403,7 +401,7 @@ async def test_a_port_in_use_is_an_error_of_its_own() -> None:
 
 
 @pytest.mark.parametrize(
-    ("number", "text", "answers"),
+    ("number", "text", "replies_only"),
     [
         (5598, "", False),
         (5598, "events", False),
@@ -414,27 +412,27 @@ async def test_a_port_in_use_is_an_error_of_its_own() -> None:
         (7240, "rep", False),
     ],
 )
-def test_a_publishing_port_can_be_set_to_answer_alone(number: int, text: str, *, answers: bool) -> None:
-    assert is_reply_only({f"SKEIN_PC2_{number}": text}, number) is answers
+def test_a_publishing_port_can_be_set_to_answer_alone(number: int, text: str, *, replies_only: bool) -> None:
+    assert is_reply_only({f"SKEIN_PC2_{number}": text}, number) is replies_only
 
 
 @pytest.mark.parametrize(("number", "roles"), [(5598, "events or jarvis"), (6583, "pub or rep")])
-def test_a_role_that_a_port_does_not_have_is_refused(number: int, roles: str) -> None:
+def test_an_unknown_role_of_a_port_is_rejected(number: int, roles: str) -> None:
     with pytest.raises(SettingInvalid, match=roles):
         is_reply_only({f"SKEIN_PC2_{number}": "x"}, number)
 
 
-async def test_port_5598_is_the_jarvis_agents_when_configured_so(cluster: Cluster, tenant: Tenant) -> None:
+async def test_port_5598_answers_alone_when_it_is_set_to_jarvis(cluster: Cluster, tenant: Tenant) -> None:
     environment = {"SKEIN_PC2_API_KEY": tenant.api_key, "SKEIN_PC2_5598": "jarvis"}
-    async with assistant_of(environment, patient=True, gateway=cluster.endpoint) as assistant:
-        added = await assistant.ask(
+    async with assistant_of(environment, patient=True, gateway=cluster.endpoint) as dedicated:
+        added = await dedicated.request(
             "add_memory", port=5598, user_id="ana", memory={"type": "note", "text": "likes tea"}
         )
-        answer = await assistant.ask("get_memories", port=5598, user_id="ana")
-        async with listening(assistant, tenant, 7240) as listener:
+        reply = await dedicated.request("get_memories", port=5598, user_id="ana")
+        async with listening(dedicated, tenant, 7240) as listener:
             await store(tenant, external_id="m")
-            received_events = await listener.next_events(1)
+            events = await listener.next_events(1)
 
     assert added["status"] == "ok"
-    assert [memory["memory"] for memory in answer["memories"]] == [{"type": "note", "text": "likes tea"}]
-    assert received_events == [("memory_added", "m")]
+    assert [memory["memory"] for memory in reply["memories"]] == [{"type": "note", "text": "likes tea"}]
+    assert events == [("memory_added", "m")]

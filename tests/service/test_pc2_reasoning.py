@@ -1,4 +1,4 @@
-"""Port 5596 as the Unified Memory Reasoning Agent: what is said in sessions, and what it makes of bad input."""
+"""Port 5596 as the Unified Memory Reasoning Agent: messages of sessions, and errors for invalid input."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import zmq
-from fix_pc2 import Assistant, assert_healthy, assistant_of, refusal
+from fix_pc2 import Assistant, assert_healthy, assistant_of, error_reply
 
 from skein.session.v1 import archives_pb2, session_pb2
 from skein.tenancy.v1 import limits_pb2
 from skein_pc2.reasoning.records.agent_request import UNKNOWN_ACTION
-from skein_pc2.reasoning.records.record_values import MISSING
+from skein_pc2.reasoning.records.record_values import MISSING_FIELDS
 
 if TYPE_CHECKING:
     from fix_cluster import Cluster, Tenant
@@ -24,34 +24,34 @@ PORT = 5596
 INTERACTION = {"session_id": "s1", "interaction_type": "user_query", "content": "Where is my tea?"}
 
 
-async def ask(assistant: Assistant, **message: Any) -> Any:
-    """Send one message and return its answer."""
-    return await assistant.say(PORT, json.dumps(message).encode())
+async def send_message(assistant: Assistant, **message: Any) -> Any:
+    """Send one message and return its reply."""
+    return await assistant.send(PORT, json.dumps(message).encode())
 
 
-async def act(assistant: Assistant, action: str, **fields: Any) -> Any:
-    """Send one message with an action and return its answer."""
-    return await ask(assistant, action=action, **fields)
+async def send_action(assistant: Assistant, action: str, **fields: Any) -> Any:
+    """Send one message with an action and return its reply."""
+    return await send_message(assistant, action=action, **fields)
 
 
 async def summary(assistant: Assistant, session_id: str, **fields: Any) -> str:
-    """Return what of a session is told in one text."""
-    answer = await act(assistant, "get_summary", session_id=session_id, **fields)
-    assert answer["status"] == "ok"
-    return str(answer["summary"])
+    """Return the summary of a session."""
+    reply = await send_action(assistant, "get_summary", session_id=session_id, **fields)
+    assert reply["status"] == "ok"
+    return str(reply["summary"])
 
 
-async def list_messages(tenant: Tenant, session_id: str) -> list[session_pb2.Message]:
+async def stored_messages(tenant: Tenant, session_id: str) -> list[session_pb2.Message]:
     """Read a session as a typed client does."""
     request = session_pb2.ListMessagesRequest(session_id=session_id)
     return list((await tenant.sessions.ListMessages(request)).messages)
 
 
 async def test_an_interaction_is_a_message_of_its_session(assistant: Assistant, tenant: Tenant) -> None:
-    answer = await act(assistant, "add_interaction", **INTERACTION, metadata={"room": "kitchen"}, unknown=1)
+    reply = await send_action(assistant, "add_interaction", **INTERACTION, metadata={"room": "kitchen"}, unknown=1)
 
-    messages = await list_messages(tenant, "s1")
-    assert answer == {"status": "ok"}
+    messages = await stored_messages(tenant, "s1")
+    assert reply == {"status": "ok"}
     assert [(message.role, message.content) for message in messages] == [
         (session_pb2.MESSAGE_ROLE_USER, "Where is my tea?")
     ]
@@ -74,31 +74,33 @@ async def test_each_type_of_interaction_has_its_role(
     assistant: Assistant, tenant: Tenant, interaction_type: str, role: session_pb2.MessageRole
 ) -> None:
     # The older clients call it `type`.
-    answer = await act(assistant, "add_interaction", session_id="s", type=interaction_type, content="a")
+    reply = await send_action(assistant, "add_interaction", session_id="s", type=interaction_type, content="a")
 
-    assert answer == {"status": "ok"}
-    assert [message.role for message in await list_messages(tenant, "s")] == [role]
+    assert reply == {"status": "ok"}
+    assert [message.role for message in await stored_messages(tenant, "s")] == [role]
 
 
 @pytest.mark.parametrize("field", ["session_id", "interaction_type", "content"])
 async def test_an_interaction_without_a_field_is_missing_it(assistant: Assistant, field: str) -> None:
     for nothing in ({}, {field: None}, {field: ""}, {field: " "}):
-        rest = {name: value for name, value in INTERACTION.items() if name != field}
-        answer = await act(assistant, "add_interaction", **rest, **nothing)
+        other_fields = {name: value for name, value in INTERACTION.items() if name != field}
+        reply = await send_action(assistant, "add_interaction", **other_fields, **nothing)
 
-        assert answer == refusal(MISSING)
+        assert reply == error_reply(MISSING_FIELDS)
 
 
 async def test_two_first_messages_at_once_are_both_in_the_session(assistant: Assistant, tenant: Tenant) -> None:
-    answers = await asyncio.gather(
+    replies = await asyncio.gather(
         *(
-            act(assistant, "add_interaction", session_id="race", type="user_query", content=str(number))
+            send_action(assistant, "add_interaction", session_id="race", type="user_query", content=str(number))
             for number in range(10)
         )
     )
 
-    assert answers == [{"status": "ok"}] * 10
-    assert {message.content for message in await list_messages(tenant, "race")} == {str(number) for number in range(10)}
+    assert replies == [{"status": "ok"}] * 10
+    assert {message.content for message in await stored_messages(tenant, "race")} == {
+        str(number) for number in range(10)
+    }
 
 
 async def test_a_context_tells_the_conversation_errors_code_and_decisions(assistant: Assistant) -> None:
@@ -110,13 +112,15 @@ async def test_a_context_tells_the_conversation_errors_code_and_decisions(assist
         ("system_response", "Built"),
         ("decision", "ship on Friday"),
     ):
-        await act(assistant, "add_interaction", session_id="s", interaction_type=interaction_type, content=content)
-    await act(assistant, "record_decision", session_id="s", decision="use Postgres")
+        await send_action(
+            assistant, "add_interaction", session_id="s", interaction_type=interaction_type, content=content
+        )
+    await send_action(assistant, "record_decision", session_id="s", decision="use Postgres")
 
-    answer = await act(assistant, "get_context", session_id="s")
+    reply = await send_action(assistant, "get_context", session_id="s")
 
-    context = answer["context"]
-    assert answer["status"] == "ok"
+    context = reply["context"]
+    assert reply["status"] == "ok"
     assert set(context) == {
         "last_updated",
         "conversation_summary",
@@ -134,7 +138,7 @@ async def test_a_context_tells_the_conversation_errors_code_and_decisions(assist
     assert all(decision["timestamp"].endswith("Z") for decision in context["key_decisions"])
     assert context["last_updated"].endswith("Z")
     # One version of the client reads it under another name.
-    assert answer["summary"] == context
+    assert reply["summary"] == context
     assert (await summary(assistant, "s")).splitlines() == [
         "User: Build it",
         "Code: print(1)",
@@ -147,7 +151,7 @@ async def test_a_context_tells_the_conversation_errors_code_and_decisions(assist
 
 
 async def test_a_context_of_nothing_is_empty(assistant: Assistant, tenant: Tenant) -> None:
-    answer = await act(assistant, "get_context", session_id="nobody")
+    reply = await send_action(assistant, "get_context", session_id="nobody")
 
     nothing: dict[str, Any] = {
         "last_updated": None,
@@ -156,13 +160,13 @@ async def test_a_context_of_nothing_is_empty(assistant: Assistant, tenant: Tenan
         "code_context": "",
         "key_decisions": [],
     }
-    assert answer == {"status": "ok", "context": nothing, "summary": nothing}
+    assert reply == {"status": "ok", "context": nothing, "summary": nothing}
     listed = await tenant.sessions.ListSessions(session_pb2.ListSessionsRequest())
     assert not listed.sessions
 
 
 async def test_a_context_without_a_session_id_is_refused(assistant: Assistant) -> None:
-    assert await act(assistant, "get_context") == refusal("Missing session_id")
+    assert await send_action(assistant, "get_context") == error_reply("Missing session_id")
 
 
 @pytest.mark.parametrize("max_tokens", [0, 1, 5, 20, 100])
@@ -174,18 +178,18 @@ async def test_a_context_keeps_the_newest_and_its_budget(assistant: Assistant, t
     request = session_pb2.AppendMessagesRequest(session_id="s", messages=messages, create_session=True)
     await tenant.sessions.AppendMessages(request)
 
-    answer = await act(assistant, "get_context", session_id="s", max_tokens=max_tokens)
+    reply = await send_action(assistant, "get_context", session_id="s", max_tokens=max_tokens)
     text = await summary(assistant, "s", max_tokens=max_tokens)
 
     assert len(text) <= 4 * max_tokens
-    assert len(answer["context"]["conversation_summary"]) <= 4 * max_tokens
+    assert len(reply["context"]["conversation_summary"]) <= 4 * max_tokens
     if max_tokens >= 20:
         assert text.splitlines()[-1] == "User: number 99 of them"
-        # Another line would not have had room.
+        # Another line would not have fit.
         assert len(text) + len("\nUser: number 90 of them") > 4 * max_tokens
 
 
-async def test_messages_of_a_typed_client_are_returned_as_well(assistant: Assistant, tenant: Tenant) -> None:
+async def test_messages_of_a_typed_client_are_in_the_context(assistant: Assistant, tenant: Tenant) -> None:
     messages = [
         session_pb2.Message(role=session_pb2.MESSAGE_ROLE_USER, content="typed"),
         session_pb2.Message(role=session_pb2.MESSAGE_ROLE_ASSISTANT, name="Jarvis", content="answered"),
@@ -196,7 +200,7 @@ async def test_messages_of_a_typed_client_are_returned_as_well(assistant: Assist
     assert await summary(assistant, "s") == "User: typed\nJarvis: answered"
 
 
-async def test_the_summary_of_the_session_stands_for_what_is_left_out(assistant: Assistant, tenant: Tenant) -> None:
+async def test_the_session_summary_replaces_messages_that_do_not_fit(assistant: Assistant, tenant: Tenant) -> None:
     messages = [session_pb2.Message(role=session_pb2.MESSAGE_ROLE_USER, content="word " * 20) for _ in range(10)]
     request = session_pb2.AppendMessagesRequest(session_id="s", messages=messages, create_session=True)
     await tenant.sessions.AppendMessages(request)
@@ -213,61 +217,63 @@ async def test_the_summary_of_the_session_stands_for_what_is_left_out(assistant:
 
 async def test_a_session_is_named_by_person_and_project_or_day(assistant: Assistant, tenant: Tenant) -> None:
     before = datetime.now(UTC).date()
-    project = await act(assistant, "get_session_id", user_id="ana", project="boat")
-    day = await act(assistant, "get_session_id", user_id="ana")
+    project = await send_action(assistant, "get_session_id", user_id="ana", project="boat")
+    day = await send_action(assistant, "get_session_id", user_id="ana")
     after = datetime.now(UTC).date()
 
     assert project == {"status": "ok", "session_id": "ana_boat"}
     assert day["session_id"] in {f"ana_{before}", f"ana_{after}"}
-    assert (await act(assistant, "get_session_id"))["status"] == "error"
+    assert (await send_action(assistant, "get_session_id"))["status"] == "error"
 
-    added = await act(assistant, "add_interaction", user_id="ana", project="boat", type="user_query", content="paint")
-    summary = await act(assistant, "get_summary", user_id="ana", project="boat")
+    added = await send_action(
+        assistant, "add_interaction", user_id="ana", project="boat", type="user_query", content="paint"
+    )
+    summary = await send_action(assistant, "get_summary", user_id="ana", project="boat")
 
-    messages = await list_messages(tenant, "ana_boat")
+    messages = await stored_messages(tenant, "ana_boat")
     assert added == {"status": "ok"}
     assert [(message.content, message.subject_id) for message in messages] == [("paint", "ana")]
     assert summary == {"status": "ok", "summary": "User: paint"}
-    assert await act(assistant, "get_summary", user_id="ana", project="boat", max_tokens=0) == {
+    assert await send_action(assistant, "get_summary", user_id="ana", project="boat", max_tokens=0) == {
         "status": "ok",
         "summary": "",
     }
-    assert (await act(assistant, "get_summary"))["status"] == "error"
+    assert (await send_action(assistant, "get_summary"))["status"] == "error"
 
 
 async def test_a_decision_needs_both_fields(assistant: Assistant) -> None:
-    assert await act(assistant, "record_decision", session_id="s") == refusal(MISSING)
-    assert await act(assistant, "record_decision", decision="d") == refusal(MISSING)
+    assert await send_action(assistant, "record_decision", session_id="s") == error_reply(MISSING_FIELDS)
+    assert await send_action(assistant, "record_decision", decision="d") == error_reply(MISSING_FIELDS)
 
 
-async def test_an_ended_session_is_reported_and_takes_nothing(assistant: Assistant, tenant: Tenant) -> None:
-    await act(assistant, "add_interaction", **INTERACTION)
+async def test_an_ended_session_is_read_and_takes_no_messages(assistant: Assistant, tenant: Tenant) -> None:
+    await send_action(assistant, "add_interaction", **INTERACTION)
     await tenant.sessions.EndSession(session_pb2.EndSessionRequest(session_id="s1"))
 
-    added = await act(assistant, "add_interaction", **INTERACTION)
-    summary_answer = await summary(assistant, "s1")
+    added = await send_action(assistant, "add_interaction", **INTERACTION)
+    text = await summary(assistant, "s1")
     await tenant.sessions.HideSession(session_pb2.HideSessionRequest(session_id="s1"))
-    hidden = await act(assistant, "record_decision", session_id="s1", decision="d")
+    hidden = await send_action(assistant, "record_decision", session_id="s1", decision="d")
 
     assert (added["status"], "ended" in added["reason"]) == ("error", True)
-    assert summary_answer == "User: Where is my tea?"
+    assert text == "User: Where is my tea?"
     assert (hidden["status"], "hidden" in hidden["reason"]) == ("error", True)
 
 
-async def test_a_session_in_cold_storage_is_reported(assistant: Assistant, tenant: Tenant) -> None:
-    await act(assistant, "add_interaction", **INTERACTION)
+async def test_a_session_in_cold_storage_is_read(assistant: Assistant, tenant: Tenant) -> None:
+    await send_action(assistant, "add_interaction", **INTERACTION)
     await tenant.sessions.HideSession(session_pb2.HideSessionRequest(session_id="s1"))
     await tenant.sessions.ArchiveSession(archives_pb2.ArchiveSessionRequest(session_id="s1"))
 
     assert await summary(assistant, "s1") == "User: Where is my tea?"
-    assert (await act(assistant, "get_all_memories"))["status"] == "success"
+    assert (await send_action(assistant, "get_all_memories"))["status"] == "success"
 
 
-async def test_a_message_sent_again_with_its_request_id_is_stored_once(assistant: Assistant, tenant: Tenant) -> None:
+async def test_a_repeated_message_is_stored_once(assistant: Assistant, tenant: Tenant) -> None:
     for _ in range(2):
-        assert (await act(assistant, "add_interaction", **INTERACTION, request_id="r1"))["status"] == "ok"
+        assert (await send_action(assistant, "add_interaction", **INTERACTION, request_id="r1"))["status"] == "ok"
 
-    assert len(await list_messages(tenant, "s1")) == 1
+    assert len(await stored_messages(tenant, "s1")) == 1
 
 
 UNKNOWN_ACTIONS: list[Any] = ["dance", "", 7, [], {}, True]
@@ -275,13 +281,13 @@ UNKNOWN_ACTIONS: list[Any] = ["dance", "", 7, [], {}, True]
 
 async def test_an_unknown_action_is_refused(assistant: Assistant) -> None:
     for action in UNKNOWN_ACTIONS:
-        answer = await ask(assistant, action=action, session_id="s")
+        reply = await send_message(assistant, action=action, session_id="s")
 
-        assert answer == refusal(UNKNOWN_ACTION)
+        assert reply == error_reply(UNKNOWN_ACTION)
 
 
-async def test_a_message_without_a_verb_is_refused_in_the_keys_of_all_dialects(assistant: Assistant) -> None:
-    assert await ask(assistant) == refusal(UNKNOWN_ACTION)
+async def test_a_message_without_an_action_gets_an_error_with_all_keys(assistant: Assistant) -> None:
+    assert await send_message(assistant) == error_reply(UNKNOWN_ACTION)
 
 
 DEEP: Any = "x"
@@ -314,11 +320,11 @@ UNSTORABLE_INTERACTIONS: list[Any] = [
 
 async def test_an_interaction_that_cannot_be_stored_is_refused(assistant: Assistant) -> None:
     for fields in UNSTORABLE_INTERACTIONS:
-        answer = await act(assistant, "add_interaction", **{**INTERACTION, **fields})
+        reply = await send_action(assistant, "add_interaction", **{**INTERACTION, **fields})
 
-        assert answer["status"] == "error"
-        assert answer["reason"], answer
-        assert "Skein failed" not in answer["reason"]
+        assert reply["status"] == "error"
+        assert reply["reason"], reply
+        assert "Skein failed" not in reply["reason"]
 
 
 NO_BUDGETS: list[Any] = [-1, "many", 1.5, True, []]
@@ -326,37 +332,37 @@ NO_BUDGETS: list[Any] = [-1, "many", 1.5, True, []]
 
 async def test_a_budget_that_is_no_number_is_refused(assistant: Assistant) -> None:
     for max_tokens in NO_BUDGETS:
-        assert (await act(assistant, "get_context", session_id="s", max_tokens=max_tokens))["status"] == "error"
+        assert (await send_action(assistant, "get_context", session_id="s", max_tokens=max_tokens))["status"] == "error"
 
 
 async def test_a_budget_beyond_all_reason_is_as_good_as_none(assistant: Assistant) -> None:
-    await act(assistant, "add_interaction", **INTERACTION)
+    await send_action(assistant, "add_interaction", **INTERACTION)
 
     assert await summary(assistant, "s1", max_tokens=10**30) == "User: Where is my tea?"
 
 
 async def test_every_script_is_kept_as_it_is(assistant: Assistant) -> None:
     text = "お茶はどこ? ☕ Ünïcödé 🫖"
-    await act(assistant, "add_interaction", session_id="日本", type="user_query", content=text)
+    await send_action(assistant, "add_interaction", session_id="日本", type="user_query", content=text)
 
     assert await summary(assistant, "日本") == f"User: {text}"
 
 
 @pytest.mark.parametrize(
-    ("body", "answer"),
+    ("body", "reply"),
     [
-        (b"{", refusal("Invalid JSON in message")),
-        (b'{"command": "TEST_PING", ', refusal("Invalid JSON in message", status="ERROR")),
+        (b"{", error_reply("Invalid JSON in message")),
+        (b'{"command": "TEST_PING", ', error_reply("Invalid JSON in message", status="ERROR")),
         (
             b'{"action": NaN}',
-            refusal("Invalid JSON in message"),
+            error_reply("Invalid JSON in message"),
         ),
     ],
 )
-async def test_a_request_that_is_not_json_is_refused_in_its_own_dialect(
-    assistant: Assistant, body: bytes, answer: dict[str, Any]
+async def test_invalid_json_gets_an_error_in_its_dialect(
+    assistant: Assistant, body: bytes, reply: dict[str, Any]
 ) -> None:
-    assert await assistant.say(PORT, body) == answer
+    assert await assistant.send(PORT, body) == reply
 
 
 WHATEVER: list[Any] = [
@@ -376,17 +382,17 @@ WHATEVER: list[Any] = [
 ]
 
 
-async def test_whatever_comes_is_answered(assistant: Assistant) -> None:
+async def test_any_message_is_answered(assistant: Assistant) -> None:
     for body in WHATEVER:
-        answer = await assistant.say(PORT, body)
+        reply = await assistant.send(PORT, body)
 
-        assert answer["status"].lower() == "error"
-        assert answer.get("reason") or answer.get("message")
+        assert reply["status"].lower() == "error"
+        assert reply.get("reason") or reply.get("message")
 
 
 async def test_health_is_answered_in_either_dialect(assistant: Assistant) -> None:
     for action in ("health_check", "ping", "health"):
-        assert_healthy(await act(assistant, action))
+        assert_healthy(await send_action(assistant, action))
 
 
 async def test_both_framings_are_answered_in_their_own(assistant: Assistant) -> None:
@@ -402,14 +408,14 @@ async def test_both_framings_are_answered_in_their_own(assistant: Assistant) -> 
 
 
 async def test_fire_and_forget_clients_fill_a_session(assistant: Assistant, tenant: Tenant) -> None:
-    """The deployed agents open a socket for each message, and do not read the answer."""
+    """Write as the deployed agents do: one socket for each message, and the reply is not read."""
     contents = [f"turn {number}" for number in range(10)]
     for content in contents:
         async with assistant.socket(zmq.REQ, PORT) as peer:
             await peer.send_json({"action": "add_interaction", "session_id": "f", "type": "code", "content": content})
             await peer.recv_json()
 
-    assert [message.content for message in await list_messages(tenant, "f")] == contents
+    assert [message.content for message in await stored_messages(tenant, "f")] == contents
 
 
 async def test_messages_sent_without_waiting_stand_in_their_order(assistant: Assistant, tenant: Tenant) -> None:
@@ -417,33 +423,35 @@ async def test_messages_sent_without_waiting_stand_in_their_order(assistant: Ass
     async with assistant.socket(zmq.DEALER, PORT) as peer:
         for content in contents:
             await peer.send_json({"action": "add_interaction", "session_id": "d", "type": "code", "content": content})
-        answers = [json.loads((await peer.recv_multipart())[0]) for _ in contents]
+        replies = [json.loads((await peer.recv_multipart())[0]) for _ in contents]
 
-    assert answers == [{"status": "ok"}] * len(contents)
-    assert [message.content for message in await list_messages(tenant, "d")] == contents
+    assert replies == [{"status": "ok"}] * len(contents)
+    assert [message.content for message in await stored_messages(tenant, "d")] == contents
 
 
 async def test_a_dual_writer_names_sessions_by_its_own_uuids(assistant: Assistant, tenant: Tenant) -> None:
-    """Write as a client does that keeps a store of its own: a new uuid for each conversation, each turn sent along."""
-    kept = {str(uuid.uuid4()): [f"turn {number} of {place}" for number in range(3)] for place in range(3)}
-    for session_id, contents in kept.items():
+    """Write as a client with its own store does: a new uuid for each conversation, and every turn is sent."""
+    contents_by_session = {
+        str(uuid.uuid4()): [f"turn {number} of {place}" for number in range(3)] for place in range(3)
+    }
+    for session_id, contents in contents_by_session.items():
         for content in contents:
-            answer = await act(
+            reply = await send_action(
                 assistant, "add_interaction", session_id=session_id, interaction_type="user_query", content=content
             )
-            assert answer == {"status": "ok"}
+            assert reply == {"status": "ok"}
 
-    for session_id, contents in kept.items():
-        assert [message.content for message in await list_messages(tenant, session_id)] == contents
+    for session_id, contents in contents_by_session.items():
+        assert [message.content for message in await stored_messages(tenant, session_id)] == contents
 
 
-async def test_a_deleted_session_is_reported_as_deleted(assistant: Assistant, tenant: Tenant) -> None:
-    await act(assistant, "add_interaction", **INTERACTION)
+async def test_a_deleted_session_is_an_error(assistant: Assistant, tenant: Tenant) -> None:
+    await send_action(assistant, "add_interaction", **INTERACTION)
     await tenant.sessions.DeleteSession(session_pb2.DeleteSessionRequest(session_id="s1"))
 
-    answer = await act(assistant, "add_interaction", **INTERACTION)
+    reply = await send_action(assistant, "add_interaction", **INTERACTION)
 
-    assert (answer["status"], "deleted" in answer["reason"]) == ("error", True)
+    assert (reply["status"], "deleted" in reply["reason"]) == ("error", True)
     assert await summary(assistant, "s1") == ""
 
 
@@ -454,25 +462,25 @@ async def test_a_quota_that_is_used_up_is_an_error_of_each_dialect(
     quota = limits_pb2.UpdateQuotaRequest(quota=limits_pb2.Quota(memories=1))
     quota.update_mask.paths.append("memories")
     await acting.tenancy.UpdateQuota(quota)
-    await act(assistant, "add_memory", content="the only one")
+    await send_action(assistant, "add_memory", content="the only one")
 
-    answers = [
-        await act(assistant, "add_memory", content="one more"),
-        await act(assistant, "add_memory", memory="one more"),
-        await ask(assistant, command="STORE_MEMORY", data={"content": "one more"}),
-        await ask(assistant, coordinate_with="episodic", operation="store", data={"content": "one more"}),
+    replies = [
+        await send_action(assistant, "add_memory", content="one more"),
+        await send_action(assistant, "add_memory", memory="one more"),
+        await send_message(assistant, command="STORE_MEMORY", data={"content": "one more"}),
+        await send_message(assistant, coordinate_with="episodic", operation="store", data={"content": "one more"}),
     ]
 
-    assert [answer["status"] for answer in answers] == ["error", "error", "ERROR", "error"]
-    assert all("quota" in (answer.get("reason") or answer["message"]) for answer in answers), answers
+    assert [reply["status"] for reply in replies] == ["error", "error", "ERROR", "error"]
+    assert all("quota" in (reply.get("reason") or reply["message"]) for reply in replies), replies
 
 
-async def test_a_peer_that_leaves_in_the_middle_does_not_harm_others(assistant: Assistant) -> None:
+async def test_a_disconnect_in_the_middle_does_not_disturb_others(assistant: Assistant) -> None:
     async with assistant.socket(zmq.DEALER, PORT) as peer:
         for number in range(20):
             await peer.send_json({**INTERACTION, "action": "add_interaction", "content": str(number)})
 
-    assert await act(assistant, "add_interaction", **INTERACTION) == {"status": "ok"}
+    assert await send_action(assistant, "add_interaction", **INTERACTION) == {"status": "ok"}
 
 
 EVERY_ACTION: list[dict[str, Any]] = [
@@ -518,41 +526,43 @@ EVERY_ACTION: list[dict[str, Any]] = [
 
 async def test_services_that_are_down_are_an_error_of_each_dialect() -> None:
     async with assistant_of({"SKEIN_PC2_API_KEY": "sk"}, gateway="127.0.0.1:1") as assistant:
-        answers = [await ask(assistant, **message) for message in EVERY_ACTION]
-        alive = await act(assistant, "get_session_id", user_id="ana", project="p")
+        replies = [await send_message(assistant, **message) for message in EVERY_ACTION]
+        alive = await send_action(assistant, "get_session_id", user_id="ana", project="p")
 
-    for message, answer in zip(EVERY_ACTION, answers, strict=True):
+    for message, reply in zip(EVERY_ACTION, replies, strict=True):
         if "command" in message:
-            assert answer == refusal(answer["message"], status="ERROR"), message
+            assert reply == error_reply(reply["message"], status="ERROR"), message
         else:
-            assert answer["status"] == "error", message
-            assert "again" in answer["reason"], message
-        assert "127.0.0.1" not in json.dumps(answer)
+            assert reply["status"] == "error", message
+            assert "again" in reply["reason"], message
+        assert "127.0.0.1" not in json.dumps(reply)
     assert alive == {"status": "ok", "session_id": "ana_p"}
 
 
 async def test_a_key_that_is_refused_is_an_error_of_each_dialect(cluster: Cluster) -> None:
     async with assistant_of({"SKEIN_PC2_API_KEY": "sk_nobody"}, patient=True, gateway=cluster.endpoint) as assistant:
-        answers = [await ask(assistant, **message) for message in EVERY_ACTION]
+        replies = [await send_message(assistant, **message) for message in EVERY_ACTION]
 
-    assert {answer["status"].lower() for answer in answers} == {"error"}
+    assert {reply["status"].lower() for reply in replies} == {"error"}
 
 
-async def test_no_answer_tells_of_another_tenant(cluster: Cluster, assistant: Assistant, other_tenant: Tenant) -> None:
+async def test_no_reply_contains_data_of_another_tenant(
+    cluster: Cluster, assistant: Assistant, other_tenant: Tenant
+) -> None:
     environment = {"SKEIN_PC2_API_KEY": other_tenant.api_key}
     async with assistant_of(environment, patient=True, gateway=cluster.endpoint) as other:
-        await act(other, "add_interaction", **{**INTERACTION, "content": "secret of theirs"})
-        stored = await ask(other, command="STORE_MEMORY", data={"content": "secret of theirs"})
-        reply = await act(other, "add_memory", user_id="ana", memory="secret of theirs")
-    answers = [
-        await act(assistant, "get_context", session_id="s1"),
-        await act(assistant, "get_all_memories"),
-        await act(assistant, "get_memories", user_id="ana"),
-        await act(assistant, "delete_memory", user_id="ana", memory_id=reply["memory_id"]),
-        await ask(assistant, command="QUERY_MEMORY", query={"id": stored["data"]["memory_id"]}),
-        await ask(assistant, command="QUERY_MEMORY", query={"keywords": ["secret"]}),
-        await ask(assistant, command="DELETE_MEMORY", memory_id=stored["data"]["memory_id"]),
+        await send_action(other, "add_interaction", **{**INTERACTION, "content": "secret of theirs"})
+        stored = await send_message(other, command="STORE_MEMORY", data={"content": "secret of theirs"})
+        text = await send_action(other, "add_memory", user_id="ana", memory="secret of theirs")
+    replies = [
+        await send_action(assistant, "get_context", session_id="s1"),
+        await send_action(assistant, "get_all_memories"),
+        await send_action(assistant, "get_memories", user_id="ana"),
+        await send_action(assistant, "delete_memory", user_id="ana", memory_id=text["memory_id"]),
+        await send_message(assistant, command="QUERY_MEMORY", query={"id": stored["data"]["memory_id"]}),
+        await send_message(assistant, command="QUERY_MEMORY", query={"keywords": ["secret"]}),
+        await send_message(assistant, command="DELETE_MEMORY", memory_id=stored["data"]["memory_id"]),
     ]
 
-    assert "secret of theirs" not in json.dumps(answers)
-    assert answers[-1]["status"] == "ERROR"
+    assert "secret of theirs" not in json.dumps(replies)
+    assert replies[-1]["status"] == "ERROR"

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from fix_pc2 import Assistant, assert_healthy, refusal
+from fix_pc2 import Assistant, assert_healthy, error_reply
 from google.protobuf import json_format
 
 from skein.memory.v1 import memory_pb2
@@ -21,28 +21,28 @@ NOTHING = "mem_0000000000000000"
 
 
 async def command(assistant: Assistant, name: str, **fields: Any) -> Any:
-    """Send a command and return its answer."""
-    return await assistant.say(PORT, json.dumps({"command": name, **fields}).encode())
+    """Send a command and return its reply."""
+    return await assistant.send(PORT, json.dumps({"command": name, **fields}).encode())
 
 
 async def store(assistant: Assistant, content: str, **data: Any) -> str:
     """Store a memory and return its id."""
-    answer = await command(assistant, "STORE_MEMORY", data={"content": content, **data})
-    assert answer["status"] == "SUCCESS", answer
-    return str(answer["data"]["memory_id"])
+    reply = await command(assistant, "STORE_MEMORY", data={"content": content, **data})
+    assert reply["status"] == "SUCCESS", reply
+    return str(reply["data"]["memory_id"])
 
 
-async def query_actions(assistant: Assistant, **query: Any) -> list[dict[str, Any]]:
-    """Return what a query finds."""
-    answer = await command(assistant, "QUERY_MEMORY", query=query)
-    assert answer["status"] == "SUCCESS", answer
-    assert answer["message"] == f"Found {len(answer['data']['memories'])} matching memories"
-    return list(answer["data"]["memories"])
+async def query_memories(assistant: Assistant, **query: Any) -> list[dict[str, Any]]:
+    """Return the memories of a query."""
+    reply = await command(assistant, "QUERY_MEMORY", query=query)
+    assert reply["status"] == "SUCCESS", reply
+    assert reply["message"] == f"Found {len(reply['data']['memories'])} matching memories"
+    return list(reply["data"]["memories"])
 
 
 async def contents(assistant: Assistant, **query: Any) -> set[str]:
-    """Return what the memories say that a query finds."""
-    return {memory["content"] for memory in await query_actions(assistant, **query)}
+    """Return the contents of the memories of a query."""
+    return {memory["content"] for memory in await query_memories(assistant, **query)}
 
 
 async def memory(tenant: Tenant, memory_id: str) -> memory_pb2.Memory:
@@ -50,42 +50,42 @@ async def memory(tenant: Tenant, memory_id: str) -> memory_pb2.Memory:
     return (await tenant.memory.GetMemory(memory_pb2.GetMemoryRequest(memory_id=memory_id))).memory
 
 
-def own(memory: memory_pb2.Memory) -> dict[str, Any]:
-    """Return what the port keeps of a memory, as any client reads it."""
+def pc2_metadata(memory: memory_pb2.Memory) -> dict[str, Any]:
+    """Return the `pc2` metadata of a memory, as any client reads it."""
     return dict(json_format.MessageToDict(memory.metadata)["pc2"])
 
 
-def ago(**span: float) -> str:
+def time_ago(**span: float) -> str:
     """Write a time in the past."""
     return (datetime.now(UTC) - timedelta(**span)).isoformat()
 
 
 async def test_a_ping_is_echoed(assistant: Assistant) -> None:
-    answer = await command(assistant, "TEST_PING", data="Hello")
+    reply = await command(assistant, "TEST_PING", data="Hello")
 
     assert (
-        answer.pop("data").items()
+        reply.pop("data").items()
         >= {
             "echo": "Hello",
             "agent": "UnifiedMemoryReasoningAgent",
             "location": "PC2",
         }.items()
     )
-    assert answer == {"status": "SUCCESS", "message": "TEST_PING received and processed"}
+    assert reply == {"status": "SUCCESS", "message": "TEST_PING received and processed"}
     assert (await command(assistant, "TEST_PING", data={"a": [1, None]}))["data"]["echo"] == {"a": [1, None]}
 
 
 async def test_health_is_answered(assistant: Assistant) -> None:
     await command(assistant, "BOGUS")
 
-    answer = await command(assistant, "HEALTH_CHECK")
+    reply = await command(assistant, "HEALTH_CHECK")
 
-    assert (answer["status"], answer["version"]) == ("success", "1.0")
-    assert answer["agent"] == "UnifiedMemoryReasoningAgent"
-    assert answer["uptime_seconds"] >= 0
-    assert answer["timestamp"].endswith("Z")
-    assert answer["metrics"] == {"messages_answered": 1, "messages_refused": 1}
-    assert_healthy(answer["health"])
+    assert (reply["status"], reply["version"]) == ("success", "1.0")
+    assert reply["agent"] == "UnifiedMemoryReasoningAgent"
+    assert reply["uptime_seconds"] >= 0
+    assert reply["timestamp"].endswith("Z")
+    assert reply["metrics"] == {"messages_answered": 1, "messages_refused": 1}
+    assert_healthy(reply["health"])
 
 
 UNKNOWN_COMMANDS: list[Any] = ["BOGUS", "test_ping", "", 7, None, ["TEST_PING"]]
@@ -93,13 +93,13 @@ UNKNOWN_COMMANDS: list[Any] = ["BOGUS", "test_ping", "", 7, None, ["TEST_PING"]]
 
 async def test_an_unknown_command_is_refused(assistant: Assistant) -> None:
     for name in UNKNOWN_COMMANDS:
-        answer = await assistant.say(PORT, json.dumps({"command": name}).encode())
+        reply = await assistant.send(PORT, json.dumps({"command": name}).encode())
 
-        assert answer == refusal(f"Unknown command: {name}", status="ERROR")
+        assert reply == error_reply(f"Unknown command: {name}", status="ERROR")
 
 
 async def test_a_stored_memory_is_one_of_skeins(assistant: Assistant, tenant: Tenant) -> None:
-    answer = await command(
+    reply = await command(
         assistant,
         "STORE_MEMORY",
         data={
@@ -112,9 +112,9 @@ async def test_a_stored_memory_is_one_of_skeins(assistant: Assistant, tenant: Te
         },
     )
 
-    memory_id = answer["data"]["memory_id"]
+    memory_id = reply["data"]["memory_id"]
     stored = await memory(tenant, memory_id)
-    assert answer == {
+    assert reply == {
         "status": "SUCCESS",
         "message": "Memory stored successfully",
         "data": {"memory_id": memory_id},
@@ -124,10 +124,10 @@ async def test_a_stored_memory_is_one_of_skeins(assistant: Assistant, tenant: Te
     assert (stored.content, stored.type, stored.title) == ("The sky is blue", "web_data", "Sky")
     assert (stored.source, stored.source_agent) == ("WebScraper", "WebScraper")
     assert stored.metadata["lang"] == "en"
-    # A typed client reads what the port knows of it.
-    assert own(stored)["url"] == "https://sky.example"
-    assert own(stored)["strength"] == 1
-    (record,) = await query_actions(assistant, id=memory_id)
+    # A typed client reads the metadata of the port.
+    assert pc2_metadata(stored)["url"] == "https://sky.example"
+    assert pc2_metadata(stored)["strength"] == 1
+    (record,) = await query_memories(assistant, id=memory_id)
     assert (
         record.items()
         >= {
@@ -167,11 +167,11 @@ UNSTORABLE_MEMORIES: list[Any] = [
 
 async def test_a_memory_that_cannot_be_stored_is_refused(assistant: Assistant) -> None:
     for data in UNSTORABLE_MEMORIES:
-        answer = await command(assistant, "STORE_MEMORY", data=data)
+        reply = await command(assistant, "STORE_MEMORY", data=data)
 
-        assert answer["status"] == "ERROR"
-        assert answer == refusal(answer["message"], status="ERROR")
-        assert "Skein failed" not in answer["message"]
+        assert reply["status"] == "ERROR"
+        assert reply == error_reply(reply["message"], status="ERROR")
+        assert "Skein failed" not in reply["message"]
 
 
 async def test_a_query_goes_by_id_then_ids_then_keywords_then_source(assistant: Assistant) -> None:
@@ -196,12 +196,12 @@ async def test_a_query_finds_what_a_typed_client_stored(assistant: Assistant, te
     typed.create_time.FromJsonString("2024-01-01T00:00:00Z")
     stored = (await tenant.memory.CreateMemory(memory_pb2.CreateMemoryRequest(memory=typed))).memory
 
-    by_words = await query_actions(assistant, keywords=["volcano"])
-    by_agent = await query_actions(assistant, source="Geologist")
-    (by_id,) = await query_actions(assistant, id=stored.memory_id)
+    by_words = await query_memories(assistant, keywords=["volcano"])
+    by_agent = await query_memories(assistant, source="Geologist")
+    (by_id,) = await query_memories(assistant, id=stored.memory_id)
 
     assert [record["id"] for record in by_words] == [record["id"] for record in by_agent] == [stored.memory_id]
-    # Strength is this dialect's: memories written through other ports are not forgotten here.
+    # Only memories of this dialect have a strength: memories of other clients are never forgotten here.
     assert (by_id["strength"], by_id["forgotten"], by_id["source"]) == (1, False, "Geologist")
     assert by_id["created_at"] == datetime(2024, 1, 1, tzinfo=UTC).timestamp()
 
@@ -235,18 +235,18 @@ UNANSWERABLE_QUERIES: list[Any] = [
 
 async def test_a_query_that_cannot_be_answered_is_refused(assistant: Assistant) -> None:
     for query in UNANSWERABLE_QUERIES:
-        answer = await command(assistant, "QUERY_MEMORY", query=query)
+        reply = await command(assistant, "QUERY_MEMORY", query=query)
 
-        assert answer["status"] == "ERROR", answer
-        assert "Skein failed" not in answer["message"]
+        assert reply["status"] == "ERROR", reply
+        assert "Skein failed" not in reply["message"]
         if not query:
-            assert answer["message"] in {"No query parameters provided", "query is an object"}
+            assert reply["message"] in {"No query parameters provided", "query is an object"}
 
 
 async def test_a_query_without_parameters_is_refused_as_documented(assistant: Assistant) -> None:
-    answer = await command(assistant, "QUERY_MEMORY", query={})
+    reply = await command(assistant, "QUERY_MEMORY", query={})
 
-    assert answer == refusal("No query parameters provided", status="ERROR")
+    assert reply == error_reply("No query parameters provided", status="ERROR")
 
 
 async def test_reinforcing_makes_stronger_up_to_five(assistant: Assistant, tenant: Tenant) -> None:
@@ -262,9 +262,9 @@ async def test_reinforcing_makes_stronger_up_to_five(assistant: Assistant, tenan
         "data": {"memory_id": memory_id, "strength": 1.2},
     }
     assert last["data"]["strength"] == 5
-    assert (await query_actions(assistant, id=memory_id))[0]["strength"] == 5
-    kept = own(await memory(tenant, memory_id))
-    assert (kept["strength"], kept["reinforcements"]) == (5, 10)
+    assert (await query_memories(assistant, id=memory_id))[0]["strength"] == 5
+    stored = pc2_metadata(await memory(tenant, memory_id))
+    assert (stored["strength"], stored["reinforcements"]) == (5, 10)
 
 
 async def test_a_command_that_is_sent_again_with_its_request_id_is_done_once(assistant: Assistant) -> None:
@@ -281,10 +281,10 @@ async def test_a_command_that_is_sent_again_with_its_request_id_is_done_once(ass
 async def test_reinforcements_at_once_all_count(assistant: Assistant) -> None:
     memory_id = await store(assistant, "busy")
 
-    answers = await asyncio.gather(*(command(assistant, "REINFORCE_MEMORY", memory_id=memory_id) for _ in range(6)))
+    replies = await asyncio.gather(*(command(assistant, "REINFORCE_MEMORY", memory_id=memory_id) for _ in range(6)))
 
-    assert {answer["status"] for answer in answers} == {"SUCCESS"}
-    assert (await query_actions(assistant, id=memory_id))[0]["strength"] == round(1.2**6, 6)
+    assert {reply["status"] for reply in replies} == {"SUCCESS"}
+    assert (await query_memories(assistant, id=memory_id))[0]["strength"] == round(1.2**6, 6)
 
 
 async def test_a_typed_clients_memory_is_reinforced_too(assistant: Assistant, tenant: Tenant) -> None:
@@ -292,48 +292,50 @@ async def test_a_typed_clients_memory_is_reinforced_too(assistant: Assistant, te
     typed.metadata["own"] = "stays"
     stored = (await tenant.memory.CreateMemory(memory_pb2.CreateMemoryRequest(memory=typed))).memory
 
-    answer = await command(assistant, "REINFORCE_MEMORY", memory_id=stored.memory_id)
+    reply = await command(assistant, "REINFORCE_MEMORY", memory_id=stored.memory_id)
 
-    assert answer["data"]["strength"] == 1.2
+    assert reply["data"]["strength"] == 1.2
     assert (await memory(tenant, stored.memory_id)).metadata["own"] == "stays"
 
 
 @pytest.mark.parametrize("name", ["REINFORCE_MEMORY", "DELETE_MEMORY"])
 async def test_a_memory_that_is_not_there_is_not_found(assistant: Assistant, name: str) -> None:
-    assert await command(assistant, name, memory_id=NOTHING) == refusal(f"Memory {NOTHING} not found", status="ERROR")
+    assert await command(assistant, name, memory_id=NOTHING) == error_reply(
+        f"Memory {NOTHING} not found", status="ERROR"
+    )
     for wrong in (None, "", 5, [NOTHING], "x" * 300, "a\0", "\ud800"):
-        answer = await command(assistant, name, memory_id=wrong)
+        reply = await command(assistant, name, memory_id=wrong)
 
-        assert answer["status"] == "ERROR"
-        assert "Skein failed" not in answer["message"]
+        assert reply["status"] == "ERROR"
+        assert "Skein failed" not in reply["message"]
 
 
-async def test_a_deleted_memory_is_gone_for_everybody(assistant: Assistant, tenant: Tenant) -> None:
+async def test_a_deleted_memory_is_not_found_by_any_client(assistant: Assistant, tenant: Tenant) -> None:
     memory_id = await store(assistant, "The sky is blue")
 
     deleted = await command(assistant, "DELETE_MEMORY", memory_id=memory_id)
     again = await command(assistant, "DELETE_MEMORY", memory_id=memory_id)
 
     assert deleted == {"status": "SUCCESS", "message": f"Memory {memory_id} deleted successfully"}
-    assert again == refusal(f"Memory {memory_id} not found", status="ERROR")
+    assert again == error_reply(f"Memory {memory_id} not found", status="ERROR")
     assert await contents(assistant, keywords=["sky"]) == set()
     assert not (await tenant.memory.ListMemories(memory_pb2.ListMemoriesRequest())).memories
 
 
 async def test_idle_memories_fade_are_forgotten_and_come_back(assistant: Assistant, tenant: Tenant) -> None:
     memories = [
-        {"id": "idle", "content": "one idle week", "strength": 1.0, "last_accessed": ago(days=7, minutes=5)},
-        {"id": "gone", "content": "one idle month", "strength": 1.0, "last_accessed": ago(days=30, minutes=5)},
+        {"id": "idle", "content": "one idle week", "strength": 1.0, "last_accessed": time_ago(days=7, minutes=5)},
+        {"id": "gone", "content": "one idle month", "strength": 1.0, "last_accessed": time_ago(days=30, minutes=5)},
     ]
     await command(assistant, "SYNC_MEMORIES", memories=memories)
 
     by_words = await contents(assistant, keywords=["idle"])
     strong = await contents(assistant, keywords=["idle"], min_strength=0.9)
-    everything = await query_actions(assistant, keywords=["idle"], include_forgotten=True, min_strength=0.1)
+    everything = await query_memories(assistant, keywords=["idle"], include_forgotten=True, min_strength=0.1)
     by_id = await command(assistant, "QUERY_MEMORY", query={"id": "gone"})
-    nevertheless = await query_actions(assistant, id="gone", include_forgotten=True)
+    nevertheless = await query_memories(assistant, id="gone", include_forgotten=True)
     for _ in range(5):
-        answer = await command(assistant, "REINFORCE_MEMORY", memory_id="gone")
+        reply = await command(assistant, "REINFORCE_MEMORY", memory_id="gone")
 
     assert by_words == {"one idle week"}
     assert strong == set()
@@ -342,27 +344,27 @@ async def test_idle_memories_fade_are_forgotten_and_come_back(assistant: Assista
         "idle": round(0.9**7, 6),
         "gone": round(0.9**30, 6),
     }
-    assert by_id == refusal("Memory gone is forgotten", status="ERROR")
-    # A query ends the idleness, and gives nothing back of what idleness has taken.
+    assert by_id == error_reply("Memory gone is forgotten", status="ERROR")
+    # A query ends the idle time and does not raise the strength.
     assert nevertheless[0]["strength"] == round(0.9**30, 6)
     assert nevertheless[0]["last_accessed"] > datetime.now(UTC).timestamp() - 60
-    assert answer["data"]["strength"] == round(0.9**30 * 1.2**5, 6)
+    assert reply["data"]["strength"] == round(0.9**30 * 1.2**5, 6)
     assert await contents(assistant, keywords=["idle"]) == {"one idle week", "one idle month"}
-    assert own(await memory(tenant, "gone"))["decays"] == 30
+    assert pc2_metadata(await memory(tenant, "gone"))["decays"] == 30
 
 
 async def test_the_status_sums_up(assistant: Assistant, tenant: Tenant) -> None:
     memory_id = await store(assistant, "The sky is blue")
     await command(assistant, "REINFORCE_MEMORY", memory_id=memory_id)
     before = await command(assistant, "GET_MEMORY_STATUS")
-    idle = {"id": "gone", "content": "long ago", "last_accessed": ago(days=30, minutes=5)}
+    idle = {"id": "gone", "content": "long ago", "last_accessed": time_ago(days=30, minutes=5)}
     await command(assistant, "SYNC_MEMORIES", memories=[idle])
     await tenant.memory.CreateMemory(memory_pb2.CreateMemoryRequest(memory=memory_pb2.Memory(content="typed")))
 
-    answer = await command(assistant, "GET_MEMORY_STATUS")
+    reply = await command(assistant, "GET_MEMORY_STATUS")
 
-    data = answer["data"]
-    assert answer["status"] == "SUCCESS"
+    data = reply["data"]
+    assert reply["status"] == "SUCCESS"
     assert set(data) == {
         "total_memories",
         "active_memories",
@@ -380,9 +382,9 @@ async def test_the_status_sums_up(assistant: Assistant, tenant: Tenant) -> None:
     assert all(now - 60 < data[name] <= now for name in ("last_sync", "last_decay_check", "timestamp"))
 
 
-async def test_synchronizing_takes_over_what_is_newer(assistant: Assistant, tenant: Tenant) -> None:
+async def test_synchronization_applies_newer_memories(assistant: Assistant, tenant: Tenant) -> None:
     stored = await store(assistant, "before")
-    old, new = ago(days=2), ago(hours=-1)
+    old, new = time_ago(days=2), time_ago(hours=-1)
 
     first = await command(
         assistant,
@@ -405,15 +407,15 @@ async def test_synchronizing_takes_over_what_is_newer(assistant: Assistant, tena
     assert (fresh.content, fresh.type) == ("new here", "fact")
     assert fresh.create_time.ToDatetime(tzinfo=UTC) == datetime(2024, 5, 1, tzinfo=UTC)
     # The stronger of the two.
-    assert (changed.content, own(changed)["strength"], changed.metadata["a"]) == ("after", 1, 1)
+    assert (changed.content, pc2_metadata(changed)["strength"], changed.metadata["a"]) == ("after", 1, 1)
 
 
 async def test_synchronizing_again_changes_nothing(assistant: Assistant, tenant: Tenant) -> None:
-    memories = [{"id": "a", "content": "said", "last_accessed": ago(hours=1)}, {"id": "b", "content": "undated"}]
+    memories = [{"id": "a", "content": "said", "last_accessed": time_ago(hours=1)}, {"id": "b", "content": "undated"}]
     for _ in range(2):
-        answer = await command(assistant, "SYNC_MEMORIES", memories=memories)
+        reply = await command(assistant, "SYNC_MEMORIES", memories=memories)
 
-    assert answer["data"] == {"synced_count": 2, "total_memories": 2}
+    assert reply["data"] == {"synced_count": 2, "total_memories": 2}
     assert [(await memory(tenant, name)).revision for name in ("a", "b")] == [1, 1]
 
 
@@ -422,35 +424,37 @@ async def test_many_changes_are_synchronized_at_once_or_in_parts(assistant: Assi
     after = [{**memory, "content": "after"} for memory in before]
     await command(assistant, "SYNC_MEMORIES", memories=before)
 
-    answer = await command(assistant, "SYNC_MEMORIES", memories=after)
-    while "remaining_count" in answer["data"]:
-        answer = await command(assistant, "SYNC_MEMORIES", memories=after)
+    reply = await command(assistant, "SYNC_MEMORIES", memories=after)
+    while "remaining_count" in reply["data"]:
+        reply = await command(assistant, "SYNC_MEMORIES", memories=after)
 
-    records = await query_actions(assistant, ids=[memory["id"] for memory in before])
-    assert answer["data"]["synced_count"] == 20
+    records = await query_memories(assistant, ids=[memory["id"] for memory in before])
+    assert reply["data"]["synced_count"] == 20
     assert {record["content"] for record in records} == {"after"}
 
 
-async def test_a_deleted_memory_is_not_brought_back_by_a_peer(assistant: Assistant) -> None:
+async def test_synchronization_does_not_restore_deleted_memories(assistant: Assistant) -> None:
     memories = [{"id": "a", "content": "deleted"}, {"content": "without an id"}]
     await command(assistant, "SYNC_MEMORIES", memories=memories[:1])
     await command(assistant, "DELETE_MEMORY", memory_id="a")
 
-    answer = await command(assistant, "SYNC_MEMORIES", memories=memories)
+    reply = await command(assistant, "SYNC_MEMORIES", memories=memories)
 
-    assert answer["data"] == {"synced_count": 1, "total_memories": 1}
-    assert await command(assistant, "QUERY_MEMORY", query={"id": "a"}) == refusal("Memory a not found", status="ERROR")
+    assert reply["data"] == {"synced_count": 1, "total_memories": 1}
+    assert await command(assistant, "QUERY_MEMORY", query={"id": "a"}) == error_reply(
+        "Memory a not found", status="ERROR"
+    )
 
 
-async def test_the_newer_of_two_versions_of_a_memory_counts(assistant: Assistant) -> None:
+async def test_of_two_versions_of_one_memory_the_newer_is_stored(assistant: Assistant) -> None:
     memories = [
-        {"id": "a", "content": "newer", "last_accessed": ago(hours=1)},
-        {"id": "a", "content": "older", "last_accessed": ago(hours=3)},
+        {"id": "a", "content": "newer", "last_accessed": time_ago(hours=1)},
+        {"id": "a", "content": "older", "last_accessed": time_ago(hours=3)},
     ]
 
-    answer = await command(assistant, "SYNC_MEMORIES", memories=memories)
+    reply = await command(assistant, "SYNC_MEMORIES", memories=memories)
 
-    assert answer["data"]["synced_count"] == 1
+    assert reply["data"]["synced_count"] == 1
     assert await contents(assistant, id="a") == {"newer"}
 
 
@@ -475,27 +479,30 @@ UNSYNCHRONIZABLE: list[Any] = [
 ]
 
 
-async def test_an_invalid_synchronization_is_refused_whole(assistant: Assistant, tenant: Tenant) -> None:
+async def test_an_invalid_memory_rejects_the_whole_synchronization(assistant: Assistant, tenant: Tenant) -> None:
     for memories in UNSYNCHRONIZABLE:
-        answer = await command(assistant, "SYNC_MEMORIES", memories=memories)
+        reply = await command(assistant, "SYNC_MEMORIES", memories=memories)
 
-        assert answer["status"] == "ERROR"
-        assert "Skein failed" not in answer["message"]
+        assert reply["status"] == "ERROR"
+        assert "Skein failed" not in reply["message"]
         assert not (await tenant.memory.ListMemories(memory_pb2.ListMemoriesRequest())).memories
 
 
 async def test_a_dual_writer_finds_its_memories_under_its_own_uuids(assistant: Assistant, tenant: Tenant) -> None:
-    """Write as a client does that keeps a store of its own and sends each memory here as well, at times twice."""
+    """Write as a client with its own store does: it sends each memory, at times twice."""
     written = {
-        f"5f0c1d9e-0000-4000-8000-{number:012d}": {"content": f"turn {number}", "last_accessed": ago(minutes=number)}
+        f"5f0c1d9e-0000-4000-8000-{number:012d}": {
+            "content": f"turn {number}",
+            "last_accessed": time_ago(minutes=number),
+        }
         for number in range(10)
     }
     for memory_id, values in written.items():
         for _ in range(2):
-            answer = await command(assistant, "SYNC_MEMORIES", memories=[{"id": memory_id, **values}])
-            assert answer["data"]["synced_count"] == 1
+            reply = await command(assistant, "SYNC_MEMORIES", memories=[{"id": memory_id, **values}])
+            assert reply["data"]["synced_count"] == 1
 
-    records = await query_actions(assistant, ids=list(written))
+    records = await query_memories(assistant, ids=list(written))
 
     assert {record["id"]: record["content"] for record in records} == {
         memory_id: values["content"] for memory_id, values in written.items()

@@ -1,4 +1,4 @@
-"""Port 5596 as the decay manager uses it: it reads all memories, lets them age, and sends them back."""
+"""Port 5596 as the decay manager uses it: it reads all memories, changes them, and sends them back."""
 
 from __future__ import annotations
 
@@ -25,49 +25,49 @@ if TYPE_CHECKING:
 PORT = 5596
 
 
-async def act(assistant: Assistant, action: str, **fields: Any) -> Any:
-    """Send one action and return its answer."""
-    return await assistant.say(PORT, json.dumps({"action": action, **fields}).encode())
+async def send_action(assistant: Assistant, action: str, **fields: Any) -> Any:
+    """Send one action and return its reply."""
+    return await assistant.send(PORT, json.dumps({"action": action, **fields}).encode())
 
 
 async def all_memories(assistant: Assistant) -> list[dict[str, Any]]:
     """Return all memories, as the decay manager reads them."""
-    answer = await act(assistant, "get_all_memories")
-    assert answer["status"] == "success"
-    return list(answer["memories"])
+    reply = await send_action(assistant, "get_all_memories")
+    assert reply["status"] == "success"
+    return list(reply["memories"])
 
 
-def age(item: dict[str, Any]) -> timedelta:
+def age_of_item(item: dict[str, Any]) -> timedelta:
     """Return how old a memory is, in the words of the decay manager."""
     return datetime.now() - datetime.fromisoformat(item["timestamp"])  # noqa: DTZ005 - as the client has it.
 
 
-async def filled(assistant: Assistant, tenant: Tenant) -> None:
+async def create_items(assistant: Assistant, tenant: Tenant) -> None:
     """Store memories and messages by several APIs."""
     for content in ("How old is the boiler?", "Ten years"):
-        await act(assistant, "add_interaction", session_id="s1", type="user_query", content=content)
-    await act(assistant, "add_memory", content="the boiler is new", type="fact", session_id="s1")
-    await act(assistant, "add_memory", user_id="ana", memory={"text": "likes tea"})
+        await send_action(assistant, "add_interaction", session_id="s1", type="user_query", content=content)
+    await send_action(assistant, "add_memory", content="the boiler is new", type="fact", session_id="s1")
+    await send_action(assistant, "add_memory", user_id="ana", memory={"text": "likes tea"})
     typed = memory_pb2.Memory(content="from afar")
     typed.create_time.FromJsonString("2024-01-01T00:00:00.123456Z")
     await tenant.memory.CreateMemory(memory_pb2.CreateMemoryRequest(memory=typed))
 
 
 async def test_a_whole_cycle_finishes_and_the_next_list_shows_it(assistant: Assistant, tenant: Tenant) -> None:
-    await filled(assistant, tenant)
+    await create_items(assistant, tenant)
     memories = await all_memories(assistant)
     for item in memories:
-        hours = age(item).total_seconds() / 3600
+        hours = age_of_item(item).total_seconds() / 3600
         item["freshness_score"] = max(0.0, 1.0 - 0.1 * hours) / 2
         if item["type"] == "short_term" and item["session_id"] == "s1":
             item["type"] = "medium_term"
             item["consolidated_from"] = "short_term"
             item["consolidation_time"] = datetime.now().isoformat()  # noqa: DTZ005 - as the client has it.
 
-    updated = await act(assistant, "update_memories", memories=memories)
-    stats = await act(assistant, "get_memory_stats")
+    updated = await send_action(assistant, "update_memories", memories=memories)
+    stats = await send_action(assistant, "get_memory_stats")
     after = await all_memories(assistant)
-    again = await act(assistant, "update_memories", memories=after)
+    again = await send_action(assistant, "update_memories", memories=after)
 
     assert len(memories) == 5
     assert all({"type", "freshness_score", "timestamp", "session_id", "content", "id"} <= item.keys() for item in after)
@@ -90,39 +90,37 @@ def manila(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 @pytest.mark.usefixtures("manila")
 async def test_ages_are_right_where_local_time_is_not_utc(assistant: Assistant) -> None:
-    await act(assistant, "add_interaction", session_id="s1", type="user_query", content="said")
-    await act(assistant, "add_memory", content="stored")
+    await send_action(assistant, "add_interaction", session_id="s1", type="user_query", content="said")
+    await send_action(assistant, "add_memory", content="stored")
     now = datetime.now().isoformat()  # noqa: DTZ005 - as the client has it.
     consolidated = {"type": "medium_term", "content": "both", "timestamp": now, "session_id": "s1"}
-    await act(assistant, "update_memories", memories=[consolidated])
+    await send_action(assistant, "update_memories", memories=[consolidated])
 
-    ages = {item["content"]: age(item) for item in await all_memories(assistant)}
+    ages = {item["content"]: age_of_item(item) for item in await all_memories(assistant)}
 
     assert ages.keys() == {"said", "stored", "both"}
     assert all(timedelta(0) <= value < timedelta(minutes=5) for value in ages.values())
 
 
-async def test_a_cycle_changes_neither_the_words_of_a_session_nor_the_type_of_a_memory(
-    assistant: Assistant, tenant: Tenant
-) -> None:
-    await filled(assistant, tenant)
+async def test_a_cycle_changes_no_message_texts_and_no_memory_types(assistant: Assistant, tenant: Tenant) -> None:
+    await create_items(assistant, tenant)
     memories = await all_memories(assistant)
     for item in memories:
         item.update(type="long_term", freshness_score=0.25)
         if "message_id" in item:
             item["content"] = "in short"
 
-    await act(assistant, "update_memories", memories=memories)
+    await send_action(assistant, "update_memories", memories=memories)
 
     assert await all_memories(assistant) == memories
-    summary = await act(assistant, "get_summary", session_id="s1")
+    summary = await send_action(assistant, "get_summary", session_id="s1")
     assert summary["summary"] == "User: How old is the boiler?\nUser: Ten years"
     stored = (await tenant.memory.ListMemories(memory_pb2.ListMemoriesRequest())).memories
     assert {memory.type for memory in stored} == {"fact", "note"}
 
 
 async def test_consolidated_memories_without_an_id_are_stored_once(assistant: Assistant, tenant: Tenant) -> None:
-    await filled(assistant, tenant)
+    await create_items(assistant, tenant)
     now = datetime.now().isoformat()  # noqa: DTZ005 - as the client has it.
     consolidated = {
         "type": "medium_term",
@@ -134,63 +132,59 @@ async def test_consolidated_memories_without_an_id_are_stored_once(assistant: As
         "consolidation_time": now,
     }
 
-    first = await act(assistant, "update_memories", memories=[consolidated])
-    second = await act(assistant, "update_memories", memories=[{**consolidated, "freshness_score": 0.5}])
+    first = await send_action(assistant, "update_memories", memories=[consolidated])
+    second = await send_action(assistant, "update_memories", memories=[{**consolidated, "freshness_score": 0.5}])
 
-    results = [item for item in await all_memories(assistant) if item["content"] == "The boiler was replaced"]
+    result = [item for item in await all_memories(assistant) if item["content"] == "The boiler was replaced"]
     assert (first["stored"], second["stored"], second["updated"]) == (1, 0, 1)
-    (item,) = results
+    (item,) = result
     assert item.items() >= {**consolidated, "freshness_score": 0.5}.items()
     assert item["id"]
 
 
-async def test_memories_that_come_back_without_their_id_are_found_by_what_they_say(
-    assistant: Assistant, tenant: Tenant
-) -> None:
-    await filled(assistant, tenant)
-    memories = await all_memories(assistant)
+async def test_items_without_an_id_match_by_content(assistant: Assistant, tenant: Tenant) -> None:
+    await create_items(assistant, tenant)
+    items = await all_memories(assistant)
     nameless = [
         {name: item[name] for name in ("session_id", "timestamp", "content")} | {"type": "medium_term"}
-        for item in memories
+        for item in items
     ]
 
-    answer = await act(assistant, "update_memories", memories=nameless)
+    reply = await send_action(assistant, "update_memories", memories=nameless)
 
     after = await all_memories(assistant)
-    assert answer == {"status": "success", "updated": 5, "stored": 0, "unchanged": 0}
-    assert after == [{**item, "type": "medium_term"} for item in memories]
+    assert reply == {"status": "success", "updated": 5, "stored": 0, "unchanged": 0}
+    assert after == [{**item, "type": "medium_term"} for item in items]
 
 
-async def test_a_message_that_newer_ones_have_pushed_out_of_the_list_is_still_changed(
-    assistant: Assistant, tenant: Tenant
-) -> None:
-    await act(assistant, "add_interaction", session_id="s1", type="user_query", content="old")
+async def test_a_message_beyond_the_list_is_still_updated(assistant: Assistant, tenant: Tenant) -> None:
+    await send_action(assistant, "add_interaction", session_id="s1", type="user_query", content="old")
     (item,) = await all_memories(assistant)
     newer = [session_pb2.Message(role=session_pb2.MESSAGE_ROLE_USER, content="new") for _ in range(30)]
     await tenant.sessions.AppendMessages(session_pb2.AppendMessagesRequest(session_id="s1", messages=newer))
 
-    answer = await act(assistant, "update_memories", memories=[{**item, "freshness_score": 0.125}])
+    reply = await send_action(assistant, "update_memories", memories=[{**item, "freshness_score": 0.125}])
 
     message = await tenant.sessions.GetMessage(session_pb2.GetMessageRequest(message_id=item["message_id"]))
-    assert answer["updated"] == 1
+    assert reply["updated"] == 1
     metadata = json_format.MessageToDict(message.message.metadata)
     assert metadata["pc2"]["decay"]["freshness_score"] == 0.125
     assert metadata["interaction_type"] == "user_query"
 
 
-async def test_an_update_brings_back_no_message_that_was_cleared(assistant: Assistant) -> None:
-    await act(assistant, "add_interaction", session_id="s1", type="user_query", content="said")
-    memories = await all_memories(assistant)
-    await act(assistant, "clear_session", session_id="s1")
+async def test_an_update_does_not_restore_purged_messages(assistant: Assistant) -> None:
+    await send_action(assistant, "add_interaction", session_id="s1", type="user_query", content="said")
+    items = await all_memories(assistant)
+    await send_action(assistant, "clear_session", session_id="s1")
 
-    answer = await act(assistant, "update_memories", memories=[{**memories[0], "type": "long_term"}])
+    reply = await send_action(assistant, "update_memories", memories=[{**items[0], "type": "long_term"}])
 
-    assert answer == {"status": "success", "updated": 0, "stored": 0, "unchanged": 1}
+    assert reply == {"status": "success", "updated": 0, "stored": 0, "unchanged": 1}
     assert await all_memories(assistant) == []
 
 
-async def test_a_cycle_over_all_that_one_list_holds_is_taken_whole(cluster: Cluster, tenant: Tenant) -> None:
-    # With the time that a client has: what there is too little of it for is written in the background.
+async def test_a_cycle_over_a_full_list_is_applied_completely(cluster: Cluster, tenant: Tenant) -> None:
+    # With the deadline of a real client, so the remaining updates run in the background.
     async with assistant_of({"SKEIN_PC2_API_KEY": tenant.api_key}, gateway=cluster.endpoint) as assistant:
         await cycle_over_many(assistant, tenant)
 
@@ -205,43 +199,41 @@ async def cycle_over_many(assistant: Assistant, tenant: Tenant) -> None:
     memories = await all_memories(assistant)
 
     changed = [{**item, "freshness_score": 0.5, "type": "medium_term"} for item in memories]
-    answer = await act(assistant, "update_memories", memories=changed)
-    assert answer["status"] == "success"
+    reply = await send_action(assistant, "update_memories", memories=changed)
+    assert reply["status"] == "success"
 
-    await until_told(assistant, changed)
+    await wait_until_listed(assistant, changed)
     assert len(memories) == 300
     after = await all_memories(assistant)
-    assert answer["updated"] + answer.get("remaining", 0) == 300
+    assert reply["updated"] + reply.get("remaining", 0) == 300
     assert {(item["type"], item["freshness_score"]) for item in after} == {("medium_term", 0.5)}
 
 
-async def until_told(assistant: Assistant, items: list[dict[str, Any]]) -> None:
+async def wait_until_listed(assistant: Assistant, items: list[dict[str, Any]]) -> None:
     """List until everything that was sent is written: each list waits for the background as long as its client does."""
     async with asyncio.timeout(60):
         while await all_memories(assistant) != items:
             pass
 
 
-async def test_an_update_that_its_client_cannot_wait_for_is_written_all_the_same(
-    cluster: Cluster, tenant: Tenant
-) -> None:
+async def test_an_update_continues_after_its_reply(cluster: Cluster, tenant: Tenant) -> None:
     async with assistant_of({"SKEIN_PC2_API_KEY": tenant.api_key}, gateway=cluster.endpoint) as assistant:
-        await filled(assistant, tenant)
+        await create_items(assistant, tenant)
         memories = await all_memories(assistant)
         changed = [{**item, "freshness_score": 0.5} for item in memories]
 
-        async with unchangeable_sessions(cluster, tenant):
-            answer = await act(assistant, "update_memories", memories=changed)
-        assert answer["status"] == "success"
+        async with locked_sessions(cluster, tenant):
+            reply = await send_action(assistant, "update_memories", memories=changed)
+        assert reply["status"] == "success"
         # The two messages at least; a slow machine leaves memories over as well.
-        assert answer["remaining"] >= 2
-        assert answer["updated"] + answer["remaining"] == len(memories) == 5
+        assert reply["remaining"] >= 2
+        assert reply["updated"] + reply["remaining"] == len(memories) == 5
 
-        await until_told(assistant, changed)
+        await wait_until_listed(assistant, changed)
 
 
 @asynccontextmanager
-async def unchangeable_sessions(cluster: Cluster, tenant: Tenant) -> AsyncIterator[None]:
+async def locked_sessions(cluster: Cluster, tenant: Tenant) -> AsyncIterator[None]:
     """Block changes of a tenant's messages until the block ends."""
     connection = await superuser(cluster)
     try:
@@ -252,11 +244,11 @@ async def unchangeable_sessions(cluster: Cluster, tenant: Tenant) -> AsyncIterat
         await connection.close()
 
 
-async def test_values_that_a_struct_cannot_hold_come_back_as_they_were(assistant: Assistant) -> None:
-    await act(assistant, "add_memory", content="tea")
+async def test_values_that_a_struct_cannot_represent_are_returned_unchanged(assistant: Assistant) -> None:
+    await send_action(assistant, "add_memory", content="tea")
     (item,) = await all_memories(assistant)
     item.update(consolidated_from=[12345678901234567890, None, {"a\0": "\ud800"}], consolidation_time=None)
 
-    await act(assistant, "update_memories", memories=[item])
+    await send_action(assistant, "update_memories", memories=[item])
 
     assert await all_memories(assistant) == [item]

@@ -7,11 +7,11 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from fix_pc2 import Assistant, assert_healthy, assistant_of, refusal
+from fix_pc2 import Assistant, assert_healthy, assistant_of, error_reply
 
 from skein.memory.v1 import memory_pb2
 from skein_pc2.reasoning.records.agent_request import UNKNOWN_ACTION
-from skein_pc2.reasoning.records.record_values import MISSING
+from skein_pc2.reasoning.records.record_values import MISSING_FIELDS
 
 if TYPE_CHECKING:
     from fix_cluster import Cluster, Tenant
@@ -20,24 +20,24 @@ PORT = 5596
 ALONE = 5598
 
 
-async def act(assistant: Assistant, action: str, *, port: int = PORT, **fields: Any) -> Any:
-    """Send one message with an action and return its answer."""
-    return await assistant.say(port, json.dumps({"action": action, **fields}).encode())
+async def send_action(assistant: Assistant, action: str, *, port: int = PORT, **fields: Any) -> Any:
+    """Send one message with an action and return its reply."""
+    return await assistant.send(port, json.dumps({"action": action, **fields}).encode())
 
 
 async def add(assistant: Assistant, value: Any, user_id: str = "ana") -> str:
     """Store a value and return its id."""
-    answer = await act(assistant, "add_memory", user_id=user_id, memory=value)
-    assert answer.keys() == {"status", "memory_id"}
-    assert answer["status"] == "ok"
-    return str(answer["memory_id"])
+    reply = await send_action(assistant, "add_memory", user_id=user_id, memory=value)
+    assert reply.keys() == {"status", "memory_id"}
+    assert reply["status"] == "ok"
+    return str(reply["memory_id"])
 
 
-async def memory_texts(assistant: Assistant, user_id: str = "ana") -> list[Any]:
+async def stored_values(assistant: Assistant, user_id: str = "ana") -> list[Any]:
     """Return the values of a person's memories, oldest first."""
-    answer = await act(assistant, "get_memories", user_id=user_id)
-    assert answer["status"] == "ok"
-    return [memory["memory"] for memory in answer["memories"]]
+    reply = await send_action(assistant, "get_memories", user_id=user_id)
+    assert reply["status"] == "ok"
+    return [memory["memory"] for memory in reply["memories"]]
 
 
 async def memories(tenant: Tenant, **filters: Any) -> list[memory_pb2.Memory]:
@@ -49,10 +49,10 @@ async def memories(tenant: Tenant, **filters: Any) -> list[memory_pb2.Memory]:
 async def test_a_memory_is_one_of_skeins_about_that_person(assistant: Assistant, tenant: Tenant) -> None:
     memory_id = await add(assistant, {"type": "note", "text": "likes tea"})
 
-    answer = await act(assistant, "get_memories", user_id="ana")
+    reply = await send_action(assistant, "get_memories", user_id="ana")
 
     (stored,) = await memories(tenant, subject_id="ana")
-    (memory,) = answer["memories"]
+    (memory,) = reply["memories"]
     assert (stored.memory_id, stored.content, stored.type) == (memory_id, "likes tea", "note")
     assert (memory["id"], memory["memory"]) == (memory_id, {"type": "note", "text": "likes tea"})
     assert memory["timestamp"] == pytest.approx(stored.create_time.ToMilliseconds() / 1000, abs=0.001)
@@ -87,58 +87,60 @@ ANY_VALUES: list[Any] = [
 ]
 
 
-async def test_any_json_value_comes_back_as_it_was(assistant: Assistant) -> None:
+async def test_any_json_value_is_returned_unchanged(assistant: Assistant) -> None:
     for number, value in enumerate(ANY_VALUES):
         await add(assistant, value, f"person {number}")
 
-        assert await memory_texts(assistant, f"person {number}") == [value]
+        assert await stored_values(assistant, f"person {number}") == [value]
 
 
-async def test_memories_of_a_typed_client_about_a_person_are_returned(assistant: Assistant, tenant: Tenant) -> None:
+async def test_memories_of_a_typed_client_are_returned(assistant: Assistant, tenant: Tenant) -> None:
     typed = memory_pb2.Memory(content="drinks tea", type="preference", subject_id="ana", tags=["tea"], title="Tea")
     typed.data["cups"] = 3
     await tenant.memory.CreateMemory(memory_pb2.CreateMemoryRequest(memory=typed))
 
-    assert await memory_texts(assistant) == [
+    assert await stored_values(assistant) == [
         {"type": "preference", "text": "drinks tea", "title": "Tea", "tags": ["tea"], "data": {"cups": 3}}
     ]
 
 
-async def test_a_correction_of_a_typed_client_is_returned(assistant: Assistant, tenant: Tenant) -> None:
+async def test_changes_of_a_typed_client_are_returned(assistant: Assistant, tenant: Tenant) -> None:
     for value in ({"text": "likes tea", "sure": True}, "likes tea"):
         memory_id = await add(assistant, value)
         update = memory_pb2.UpdateMemoryRequest(memory=memory_pb2.Memory(memory_id=memory_id, content="likes coffee"))
         update.update_mask.paths.append("content")
         await tenant.memory.UpdateMemory(update)
 
-    assert await memory_texts(assistant) == [{"text": "likes coffee", "sure": True}, "likes coffee"]
+    assert await stored_values(assistant) == [{"text": "likes coffee", "sure": True}, "likes coffee"]
 
 
-async def test_people_are_kept_apart_and_a_missing_one_is_the_default(assistant: Assistant) -> None:
+async def test_memories_of_people_are_separate_and_no_user_id_is_the_default_user(assistant: Assistant) -> None:
     await add(assistant, "of ana")
-    answer = await act(assistant, "add_memory", memory="of nobody")
+    reply = await send_action(assistant, "add_memory", memory="of nobody")
     ben = await add(assistant, "of ben", "ben")
 
-    assert answer["status"] == "ok"
-    assert await memory_texts(assistant, "default") == ["of nobody"]
-    assert await memory_texts(assistant) == ["of ana"]
+    assert reply["status"] == "ok"
+    assert await stored_values(assistant, "default") == ["of nobody"]
+    assert await stored_values(assistant) == ["of ana"]
     # Not even by its id.
-    assert await act(assistant, "delete_memory", user_id="ana", memory_id=ben) == refusal("Memory not found")
-    assert await memory_texts(assistant, "ben") == ["of ben"]
+    assert await send_action(assistant, "delete_memory", user_id="ana", memory_id=ben) == error_reply(
+        "Memory not found"
+    )
+    assert await stored_values(assistant, "ben") == ["of ben"]
 
 
 async def test_a_memory_is_deleted_once(assistant: Assistant) -> None:
     memory_id = await add(assistant, "one")
     await add(assistant, "two")
 
-    deleted = await act(assistant, "delete_memory", user_id="ana", memory_id=memory_id)
-    again = await act(assistant, "delete_memory", user_id="ana", memory_id=memory_id)
-    nameless = await act(assistant, "delete_memory", user_id="ana")
+    deleted = await send_action(assistant, "delete_memory", user_id="ana", memory_id=memory_id)
+    again = await send_action(assistant, "delete_memory", user_id="ana", memory_id=memory_id)
+    nameless = await send_action(assistant, "delete_memory", user_id="ana")
 
     assert deleted == {"status": "ok"}
-    assert again == refusal("Memory not found")
-    assert nameless == refusal(MISSING)
-    assert await memory_texts(assistant) == ["two"]
+    assert again == error_reply("Memory not found")
+    assert nameless == error_reply(MISSING_FIELDS)
+    assert await stored_values(assistant) == ["two"]
 
 
 async def test_clearing_forgets_one_person_alone(assistant: Assistant, tenant: Tenant) -> None:
@@ -146,21 +148,21 @@ async def test_clearing_forgets_one_person_alone(assistant: Assistant, tenant: T
     await tenant.memory.BatchCreateMemories(memory_pb2.BatchCreateMemoriesRequest(memories=batch))
     await add(assistant, "of ben", "ben")
 
-    cleared = await act(assistant, "clear_memories", user_id="ana")
-    again = await act(assistant, "clear_memories", user_id="ana")
+    cleared = await send_action(assistant, "clear_memories", user_id="ana")
+    again = await send_action(assistant, "clear_memories", user_id="ana")
 
     assert cleared == {"status": "ok", "cleared": 60}
     assert again == {"status": "ok", "cleared": 0}
-    assert await memory_texts(assistant) == []
-    assert await memory_texts(assistant, "ben") == ["of ben"]
+    assert await stored_values(assistant) == []
+    assert await stored_values(assistant, "ben") == ["of ben"]
 
 
 async def test_memories_come_in_pages_the_newest_first(assistant: Assistant) -> None:
     for number in range(5):
         await add(assistant, number)
 
-    newest = await act(assistant, "get_memories", user_id="ana", limit=3)
-    older = await act(assistant, "get_memories", user_id="ana", limit=3, page_token=newest["next_page_token"])
+    newest = await send_action(assistant, "get_memories", user_id="ana", limit=3)
+    older = await send_action(assistant, "get_memories", user_id="ana", limit=3, page_token=newest["next_page_token"])
 
     assert [memory["memory"] for memory in newest["memories"]] == [2, 3, 4]
     assert newest["truncated"] is True
@@ -171,53 +173,54 @@ async def test_memories_come_in_pages_the_newest_first(assistant: Assistant) -> 
 NO_NAMES: list[Any] = [5, ["ana"], {}, "x" * 300, "a\0", "\ud800"]
 
 
-async def test_a_person_that_cannot_be_named_so_is_refused(assistant: Assistant) -> None:
+async def test_an_invalid_user_id_is_rejected(assistant: Assistant) -> None:
     for user_id in NO_NAMES:
         for action in ("add_memory", "get_memories", "delete_memory", "clear_memories"):
-            answer = await act(assistant, action, user_id=user_id, memory_id="m", memory="m")
+            reply = await send_action(assistant, action, user_id=user_id, memory_id="m", memory="m")
 
-            assert answer == refusal(answer["reason"])
-            assert "Skein failed" not in answer["reason"]
+            assert reply == error_reply(reply["reason"])
+            assert "Skein failed" not in reply["reason"]
 
 
 async def test_a_value_that_is_too_large_is_refused(assistant: Assistant) -> None:
     for value in ({"text": "x" * 100_001}, {"list": ["x" * 1000] * 400}):
-        answer = await act(assistant, "add_memory", memory=value)
+        reply = await send_action(assistant, "add_memory", memory=value)
 
-        assert answer["status"] == "error"
-        assert "Skein failed" not in answer["reason"]
+        assert reply["status"] == "error"
+        assert "Skein failed" not in reply["reason"]
 
 
 async def test_a_memory_sent_again_with_its_request_id_is_stored_once(assistant: Assistant) -> None:
-    answers = [
-        await act(assistant, "add_memory", user_id="ana", memory={"text": "once"}, request_id="r") for _ in range(2)
+    replies = [
+        await send_action(assistant, "add_memory", user_id="ana", memory={"text": "once"}, request_id="r")
+        for _ in range(2)
     ]
 
-    assert answers[0] == answers[1]
-    assert await memory_texts(assistant) == [{"text": "once"}]
+    assert replies[0] == replies[1]
+    assert await stored_values(assistant) == [{"text": "once"}]
 
 
 async def test_alone_on_its_port_the_dialect_answers_everything(cluster: Cluster, tenant: Tenant) -> None:
     environment = {"SKEIN_PC2_API_KEY": tenant.api_key, "SKEIN_PC2_5598": "jarvis"}
     async with assistant_of(environment, patient=True, gateway=cluster.endpoint) as assistant:
-        added = await act(assistant, "add_memory", port=ALONE, user_id="ana", memory="likes tea")
-        content = await act(assistant, "add_memory", port=ALONE, content="of the other dialect")
-        read = await act(assistant, "get_memories", port=ALONE, user_id="ana")
-        unknown = await act(assistant, "get_context", port=ALONE, session_id="s")
-        broken = [await assistant.say(ALONE, body) for body in (b"{", b"\xff", b"", b"[]", b'{"action": 5}')]
-        health = await act(assistant, "health_check", port=ALONE)
-        on_the_main_port = await memory_texts(assistant)
+        added = await send_action(assistant, "add_memory", port=ALONE, user_id="ana", memory="likes tea")
+        content = await send_action(assistant, "add_memory", port=ALONE, content="of the other dialect")
+        read = await send_action(assistant, "get_memories", port=ALONE, user_id="ana")
+        unknown = await send_action(assistant, "get_context", port=ALONE, session_id="s")
+        broken = [await assistant.send(ALONE, body) for body in (b"{", b"\xff", b"", b"[]", b'{"action": 5}')]
+        health = await send_action(assistant, "health_check", port=ALONE)
+        on_the_main_port = await stored_values(assistant)
 
     assert added["status"] == "ok"
-    assert content == refusal(MISSING)
+    assert content == error_reply(MISSING_FIELDS)
     assert [memory["memory"] for memory in read["memories"]] == on_the_main_port == ["likes tea"]
-    assert unknown == refusal(UNKNOWN_ACTION)
-    assert {answer["status"] for answer in broken} == {"error"}
-    assert all(answer["reason"] for answer in broken)
+    assert unknown == error_reply(UNKNOWN_ACTION)
+    assert {reply["status"] for reply in broken} == {"error"}
+    assert all(reply["reason"] for reply in broken)
     assert_healthy(health)
 
 
 async def test_many_at_once_are_each_answered(assistant: Assistant) -> None:
     await asyncio.gather(*(add(assistant, number) for number in range(40)))
 
-    assert sorted(await memory_texts(assistant)) == list(range(40))
+    assert sorted(await stored_values(assistant)) == list(range(40))

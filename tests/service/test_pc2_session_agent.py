@@ -1,4 +1,4 @@
-"""Port 5574, the Session Memory Agent, and its word on port 6583 that it is alive."""
+"""Port 5574, the Session Memory Agent, and its heartbeats on port 6583."""
 
 from __future__ import annotations
 
@@ -27,76 +27,78 @@ PORT, PULSE = 5574, 6583
 async def shared(cluster: Cluster) -> AsyncIterator[Assistant]:
     """Run one pc2 for the tests that store nothing that others would meet."""
     tenant = await cluster.new_tenant()
-    async with assistant_of({"SKEIN_PC2_API_KEY": tenant.api_key}, patient=True, gateway=cluster.endpoint) as assistant:
-        yield assistant
+    async with assistant_of({"SKEIN_PC2_API_KEY": tenant.api_key}, patient=True, gateway=cluster.endpoint) as result:
+        yield result
 
 
-async def act(assistant: Assistant, action: str, **fields: Any) -> Any:
+async def send_action(assistant: Assistant, action: str, **fields: Any) -> Any:
     """Ask the session agent."""
-    return await assistant.ask(action, port=PORT, **fields)
+    return await assistant.request(action, port=PORT, **fields)
 
 
-async def done(assistant: Assistant, action: str, **fields: Any) -> Any:
-    """Ask what must work."""
-    answer = await act(assistant, action, **fields)
-    assert answer["status"] == "success", answer
-    return answer
+async def run_action(assistant: Assistant, action: str, **fields: Any) -> Any:
+    """Send an action that must succeed; return its reply."""
+    reply = await send_action(assistant, action, **fields)
+    assert reply["status"] == "success", reply
+    return reply
 
 
-async def talk(assistant: Assistant, session_id: str, *turns: str) -> None:
+async def add_conversation(assistant: Assistant, session_id: str, *turns: str) -> None:
     for number, content in enumerate(turns):
         role = "user" if number % 2 == 0 else "assistant"
-        await done(assistant, "add_interaction", session_id=session_id, role=role, content=content)
+        await run_action(assistant, "add_interaction", session_id=session_id, role=role, content=content)
 
 
 async def context_of(assistant: Assistant, session_id: str, **fields: Any) -> list[tuple[str, str]]:
-    answer = await done(assistant, "get_context", session_id=session_id, **fields)
-    return [(turn["role"], turn["content"]) for turn in answer["context"]]
+    reply = await run_action(assistant, "get_context", session_id=session_id, **fields)
+    return [(turn["role"], turn["content"]) for turn in reply["context"]]
 
 
 async def test_a_session_of_its_own_id_is_what_a_typed_client_reads(assistant: Assistant, tenant: Tenant) -> None:
     own = str(uuid.uuid4())
 
-    answer = await done(
+    reply = await run_action(
         assistant, "create_session", session_id=own, user_id="ana", metadata={"room": "kitchen"}, request_id="req-1"
     )
 
-    assert (answer["session_id"], answer["request_id"]) == (own, "req-1")
+    assert (reply["session_id"], reply["request_id"]) == (own, "req-1")
     stored = (await tenant.sessions.GetSession(session_pb2.GetSessionRequest(session_id=own))).session
     assert (stored.subject_id, stored.metadata["room"]) == ("ana", "kitchen")
 
 
 async def test_a_session_without_an_id_gets_one_and_the_default_user(assistant: Assistant, tenant: Tenant) -> None:
-    answer = await done(assistant, "create_session")
+    reply = await run_action(assistant, "create_session")
 
-    stored = await tenant.sessions.GetSession(session_pb2.GetSessionRequest(session_id=answer["session_id"]))
+    stored = await tenant.sessions.GetSession(session_pb2.GetSessionRequest(session_id=reply["session_id"]))
     assert stored.session.subject_id == "default"
-    assert "request_id" not in answer
+    assert "request_id" not in reply
 
 
 async def test_a_session_that_is_made_again_stays_as_it_is(assistant: Assistant) -> None:
-    await done(assistant, "create_session", session_id="s")
-    await talk(assistant, "s", "hello")
+    await run_action(assistant, "create_session", session_id="s")
+    await add_conversation(assistant, "s", "hello")
 
-    again = await done(assistant, "create_session", session_id="s")
+    repeated = await run_action(assistant, "create_session", session_id="s")
 
-    assert again["session_id"] == "s"
+    assert repeated["session_id"] == "s"
     assert await context_of(assistant, "s") == [("user", "hello")]
 
 
 async def test_a_request_sent_again_makes_one_session_and_one_turn(assistant: Assistant) -> None:
-    first = await done(assistant, "create_session", request_id="r1")
-    again = await done(assistant, "create_session", request_id="r1")
+    first = await run_action(assistant, "create_session", request_id="r1")
+    repeated = await run_action(assistant, "create_session", request_id="r1")
     turn = {"session_id": first["session_id"], "role": "user", "content": "once", "request_id": "r2"}
-    await done(assistant, "add_interaction", **turn)
-    await done(assistant, "add_interaction", **turn)
+    await run_action(assistant, "add_interaction", **turn)
+    await run_action(assistant, "add_interaction", **turn)
 
-    assert again["session_id"] == first["session_id"]
+    assert repeated["session_id"] == first["session_id"]
     assert await context_of(assistant, first["session_id"]) == [("user", "once")]
 
 
-async def test_messages_are_read_by_a_typed_client_and_the_reverse(assistant: Assistant, tenant: Tenant) -> None:
-    await done(
+async def test_a_typed_client_reads_messages_of_an_assistant_and_the_reverse(
+    assistant: Assistant, tenant: Tenant
+) -> None:
+    await run_action(
         assistant, "add_interaction", session_id="s", role="user", content="Is there tea?", metadata={"mood": "calm"}
     )
     request = session_pb2.AppendMessagesRequest(
@@ -105,18 +107,18 @@ async def test_messages_are_read_by_a_typed_client_and_the_reverse(assistant: As
     )
     await tenant.sessions.AppendMessages(request)
 
-    answer = await done(assistant, "get_context", session_id="s")
+    reply = await run_action(assistant, "get_context", session_id="s")
     stored = (await tenant.sessions.ListMessages(session_pb2.ListMessagesRequest(session_id="s"))).messages
 
-    assert answer["session_id"] == "s"
-    assert [turn["content"] for turn in answer["context"]] == ["Is there tea?", "In the cupboard."]
-    assert [turn["role"] for turn in answer["context"]] == ["user", "assistant"]
-    assert all(turn["timestamp"].endswith("Z") for turn in answer["context"])
+    assert reply["session_id"] == "s"
+    assert [turn["content"] for turn in reply["context"]] == ["Is there tea?", "In the cupboard."]
+    assert [turn["role"] for turn in reply["context"]] == ["user", "assistant"]
+    assert all(turn["timestamp"].endswith("Z") for turn in reply["context"])
     assert stored[0].role == session_pb2.MESSAGE_ROLE_USER
     assert dict(stored[0].metadata) == {"mood": "calm"}
 
 
-async def test_what_is_sent_without_waiting_is_done_in_its_order(assistant: Assistant, tenant: Tenant) -> None:
+async def test_messages_sent_without_waiting_take_effect_in_order(assistant: Assistant, tenant: Tenant) -> None:
     turns = [f"turn {number}" for number in range(12)]
     messages: list[dict[str, Any]] = [
         {"action": "create_session", "user_id": "ana"},
@@ -125,17 +127,17 @@ async def test_what_is_sent_without_waiting_is_done_in_its_order(assistant: Assi
     async with assistant.socket(zmq.DEALER, PORT) as peer:
         for message in messages:
             await peer.send_json({**message, "session_id": "in-order"})
-        answers = [json.loads((await peer.recv_multipart())[0]) for _ in messages]
+        replies = [json.loads((await peer.recv_multipart())[0]) for _ in messages]
 
     session = (await tenant.sessions.GetSession(session_pb2.GetSessionRequest(session_id="in-order"))).session
-    assert {answer["status"] for answer in answers} == {"success"}
+    assert {reply["status"] for reply in replies} == {"success"}
     assert session.subject_id == "ana"
     assert [content for _, content in await context_of(assistant, "in-order")] == turns
 
 
-async def test_a_role_that_skein_does_not_have_comes_back_as_it_was_given(assistant: Assistant, tenant: Tenant) -> None:
+async def test_a_role_unknown_to_skein_is_returned_as_sent(assistant: Assistant, tenant: Tenant) -> None:
     for role in ("tool", "system", "human", "CoordinatorAgent"):
-        await done(assistant, "add_interaction", session_id="s", role=role, content="x")
+        await run_action(assistant, "add_interaction", session_id="s", role=role, content="x")
 
     stored = (await tenant.sessions.ListMessages(session_pb2.ListMessagesRequest(session_id="s"))).messages
 
@@ -149,7 +151,7 @@ async def test_a_role_that_skein_does_not_have_comes_back_as_it_was_given(assist
 
 
 async def test_a_context_keeps_the_newest_turns_within_its_budget_oldest_first(assistant: Assistant) -> None:
-    await talk(assistant, "s", "a" * 40, "b" * 40, "c" * 40)
+    await add_conversation(assistant, "s", "a" * 40, "b" * 40, "c" * 40)
 
     assert [text[0] for _, text in await context_of(assistant, "s", max_tokens=20)] == ["b", "c"]
     assert [text[0] for _, text in await context_of(assistant, "s", max_tokens=29)] == ["b", "c"]
@@ -170,30 +172,30 @@ async def test_a_context_of_many_turns_is_bounded_by_tokens_alone(assistant: Ass
 
 
 async def test_a_cleared_session_is_empty_and_goes_on(assistant: Assistant, tenant: Tenant) -> None:
-    await talk(assistant, "s", "one", "two")
+    await add_conversation(assistant, "s", "one", "two")
 
-    answer = await done(assistant, "clear_session", session_id="s", request_id=7)
-    await talk(assistant, "s", "three")
+    reply = await run_action(assistant, "clear_session", session_id="s", request_id=7)
+    await add_conversation(assistant, "s", "three")
 
-    assert (answer["session_id"], answer["request_id"]) == ("s", 7)
+    assert (reply["session_id"], reply["request_id"]) == ("s", 7)
     assert await context_of(assistant, "s") == [("user", "three")]
     stored = await tenant.sessions.ListMessages(session_pb2.ListMessagesRequest(session_id="s"))
     assert [message.content for message in stored.messages] == ["three"]
 
 
 async def test_a_deleted_session_is_gone_and_its_id_stays_taken(assistant: Assistant, tenant: Tenant) -> None:
-    await talk(assistant, "s", "one")
+    await add_conversation(assistant, "s", "one")
 
-    await done(assistant, "delete_session", session_id="s")
-    answers = [
-        await act(assistant, "delete_session", session_id="s"),
-        await act(assistant, "get_context", session_id="s"),
-        await act(assistant, "add_interaction", session_id="s", role="user", content="two"),
-        await act(assistant, "create_session", session_id="s"),
+    await run_action(assistant, "delete_session", session_id="s")
+    replies = [
+        await send_action(assistant, "delete_session", session_id="s"),
+        await send_action(assistant, "get_context", session_id="s"),
+        await send_action(assistant, "add_interaction", session_id="s", role="user", content="two"),
+        await send_action(assistant, "create_session", session_id="s"),
     ]
 
-    assert [answer["status"] for answer in answers] == ["error"] * 4
-    assert "choose another" in answers[3]["message"]
+    assert [reply["status"] for reply in replies] == ["error"] * 4
+    assert "choose another" in replies[3]["message"]
     with pytest.raises(grpc.aio.AioRpcError):
         await tenant.sessions.GetSession(session_pb2.GetSessionRequest(session_id="s"))
 
@@ -204,25 +206,25 @@ async def test_another_tenants_session_is_not_there(assistant: Assistant, other_
         session_pb2.AppendMessagesRequest(session_id="theirs", messages=[turn], create_session=True)
     )
 
-    answers = [
-        await act(assistant, "get_context", session_id="theirs"),
-        await act(assistant, "clear_session", session_id="theirs"),
-        await act(assistant, "delete_session", session_id="theirs"),
+    replies = [
+        await send_action(assistant, "get_context", session_id="theirs"),
+        await send_action(assistant, "clear_session", session_id="theirs"),
+        await send_action(assistant, "delete_session", session_id="theirs"),
     ]
 
-    assert [answer["status"] for answer in answers] == ["error"] * 3
-    kept = await other_tenant.sessions.ListMessages(session_pb2.ListMessagesRequest(session_id="theirs"))
-    assert len(kept.messages) == 1
+    assert [reply["status"] for reply in replies] == ["error"] * 3
+    stored = await other_tenant.sessions.ListMessages(session_pb2.ListMessagesRequest(session_id="theirs"))
+    assert len(stored.messages) == 1
 
 
 async def test_an_ended_session_takes_no_more_turns_and_says_so(assistant: Assistant, tenant: Tenant) -> None:
-    await talk(assistant, "s", "one")
+    await add_conversation(assistant, "s", "one")
     await tenant.sessions.EndSession(session_pb2.EndSessionRequest(session_id="s"))
 
-    answer = await act(assistant, "add_interaction", session_id="s", role="user", content="two", request_id="r")
+    reply = await send_action(assistant, "add_interaction", session_id="s", role="user", content="two", request_id="r")
 
-    assert (answer["status"], answer["request_id"]) == ("error", "r")
-    assert "ended" in answer["message"]
+    assert (reply["status"], reply["request_id"]) == ("error", "r")
+    assert "ended" in reply["message"]
     assert await context_of(assistant, "s") == [("user", "one")]
 
 
@@ -257,21 +259,21 @@ async def test_an_ended_session_takes_no_more_turns_and_says_so(assistant: Assis
         ("create_session", {"data": 7}, "data"),
     ],
 )
-async def test_an_impossible_request_is_an_error(
+async def test_an_impossible_request_is_an_error_with_a_reason(
     shared: Assistant, action: Any, fields: dict[str, Any], word: str
 ) -> None:
-    answer = await act(shared, action, request_id="r", **fields)
+    reply = await send_action(shared, action, request_id="r", **fields)
 
-    assert (answer["status"], answer["request_id"]) == ("error", "r")
-    assert word in answer["message"]
-    assert set(answer) == {"status", "message", "request_id"}
+    assert (reply["status"], reply["request_id"]) == ("error", "r")
+    assert word in reply["message"]
+    assert set(reply) == {"status", "message", "request_id"}
 
 
 @pytest.mark.parametrize("request_id", [{"deep": 1}, [1], "x" * 5000])
-async def test_a_request_id_that_is_none_does_not_come_back(shared: Assistant, request_id: Any) -> None:
-    answer = await done(shared, "create_session", request_id=request_id)
+async def test_an_invalid_request_id_is_not_returned(shared: Assistant, request_id: Any) -> None:
+    reply = await run_action(shared, "create_session", request_id=request_id)
 
-    assert "request_id" not in answer
+    assert "request_id" not in reply
 
 
 @pytest.mark.parametrize("field", ["metadata", "request_id", "content"])
@@ -280,10 +282,10 @@ async def test_deep_nesting_is_answered(shared: Assistant, field: str, depth: in
     nested = '{"a":' * depth + "1" + "}" * depth
     body = f'{{"action":"add_interaction","session_id":"s","role":"user","content":"x","{field}":{nested}}}'
 
-    answer = await shared.say(PORT, body.encode())
+    reply = await shared.send(PORT, body.encode())
 
-    assert answer["status"] in {"success", "error"}
-    assert answer["status"] == "error" or field == "request_id"
+    assert reply["status"] in {"success", "error"}
+    assert reply["status"] == "error" or field == "request_id"
 
 
 async def test_a_dealer_is_answered_in_its_own_framing(assistant: Assistant) -> None:
@@ -300,30 +302,30 @@ async def test_a_dealer_is_answered_in_its_own_framing(assistant: Assistant) -> 
 
 
 async def test_services_that_are_down_are_an_error_within_the_clients_time() -> None:
-    async with assistant_of({"SKEIN_PC2_API_KEY": "sk"}, gateway="127.0.0.1:1") as assistant:
-        answer = await act(assistant, "get_context", session_id="s", request_id="r")
-        health = await act(assistant, "health_check")
+    async with assistant_of({"SKEIN_PC2_API_KEY": "sk"}, gateway="127.0.0.1:1") as dedicated:
+        reply = await send_action(dedicated, "get_context", session_id="s", request_id="r")
+        health = await send_action(dedicated, "health_check")
 
-    assert (answer["status"], answer["request_id"]) == ("error", "r")
-    assert "try again" in answer["message"]
+    assert (reply["status"], reply["request_id"]) == ("error", "r")
+    assert "try again" in reply["message"]
     assert_healthy(health, status="success")
     assert (health["agent"], health["healthy"]) == ("SessionMemoryAgent", True)
 
 
-async def test_the_agent_says_again_and_again_that_it_is_alive(cluster: Cluster, tenant: Tenant) -> None:
+async def test_the_agent_publishes_heartbeats(cluster: Cluster, tenant: Tenant) -> None:
     environment = {"SKEIN_PC2_API_KEY": tenant.api_key, "SKEIN_PC2_PULSE_SECONDS": "0.05"}
     async with (
-        assistant_of(environment, patient=True, gateway=cluster.endpoint) as assistant,
-        assistant.socket(zmq.SUB, PULSE) as listener,
+        assistant_of(environment, patient=True, gateway=cluster.endpoint) as dedicated,
+        dedicated.socket(zmq.SUB, PULSE) as listener,
     ):
         listener.subscribe(b"")
         async with asyncio.timeout(30):
-            # A paused machine makes the count of sessions unavailable for a moment.
+            # While the cluster does not answer, the number of sessions is unknown.
             while json.loads((first := await listener.recv_multipart())[0])["status"] != "running":
                 pass
         for name in ("s1", "s2", "s3"):
-            await done(assistant, "create_session", session_id=name)
-        await done(assistant, "delete_session", session_id="s3")
+            await run_action(dedicated, "create_session", session_id=name)
+        await run_action(dedicated, "delete_session", session_id="s3")
         await tenant.sessions.EndSession(session_pb2.EndSessionRequest(session_id="s2"))
         async with asyncio.timeout(30):
             while json.loads(await listener.recv())["metrics"]["active_sessions"] != 1:
@@ -341,11 +343,11 @@ async def test_the_agent_says_again_and_again_that_it_is_alive(cluster: Cluster,
     }
 
 
-async def test_an_unknown_number_is_not_invented() -> None:
+async def test_an_unknown_session_count_is_null() -> None:
     environment = {"SKEIN_PC2_API_KEY": "sk", "SKEIN_PC2_PULSE_SECONDS": "0.05"}
     async with (
-        assistant_of(environment, gateway="127.0.0.1:1") as assistant,
-        assistant.socket(zmq.SUB, PULSE) as listener,
+        assistant_of(environment, gateway="127.0.0.1:1") as dedicated,
+        dedicated.socket(zmq.SUB, PULSE) as listener,
     ):
         listener.subscribe(b"")
         document = json.loads(await listener.recv())

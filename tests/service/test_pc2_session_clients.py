@@ -26,21 +26,21 @@ class Client:
         self._socket = socket
 
     async def send(self, **message: Any) -> Any:
-        """Send one message and return its answer."""
+        """Send one message and return its reply."""
         await self._socket.send_string(json.dumps(message))
         return json.loads(await self._socket.recv_string())
 
-    async def ask(self, action: str, **fields: Any) -> Any:
-        """Ask what must work."""
-        answer = await self.send(action=action, **fields)
-        assert answer["status"] == "success", answer
-        return answer
+    async def request(self, action: str, **fields: Any) -> Any:
+        """Send an action that must succeed; return its reply."""
+        reply = await self.send(action=action, **fields)
+        assert reply["status"] == "success", reply
+        return reply
 
-    async def talk(self, session_id: str, *turns: str) -> None:
+    async def add_conversation(self, session_id: str, *turns: str) -> None:
         """Say something in turn, the person first."""
         for number, content in enumerate(turns):
             role = ("user", "assistant")[number % 2]
-            await self.ask("add_interaction", session_id=session_id, role=role, content=content)
+            await self.request("add_interaction", session_id=session_id, role=role, content=content)
 
 
 @pytest.fixture
@@ -49,29 +49,29 @@ async def client(assistant: Assistant) -> AsyncIterator[Client]:
         yield Client(socket)
 
 
-def turns(answer: Any) -> list[tuple[str, str]]:
-    return [(turn["role"], turn["content"]) for turn in answer["context"]]
+def turns(reply: Any) -> list[tuple[str, str]]:
+    return [(turn["role"], turn["content"]) for turn in reply["context"]]
 
 
 async def test_the_later_agent_keeps_a_conversation_and_returns_the_newest_turns(client: Client) -> None:
-    session_id = (await client.ask("create_session", user_id="ana", metadata={"device": "kitchen"}))["session_id"]
+    session_id = (await client.request("create_session", user_id="ana", metadata={"device": "kitchen"}))["session_id"]
     for number in range(25):
-        added = await client.ask(
+        added = await client.request(
             "add_interaction", session_id=session_id, role="user", content=f"turn {number}", metadata={"n": number}
         )
         assert added["interaction_id"]
         assert added["message"]
 
-    answer = await client.ask("get_context", session_id=session_id, limit=20)
+    reply = await client.request("get_context", session_id=session_id, limit=20)
 
-    assert turns(answer) == [("user", f"turn {number}") for number in range(5, 25)]
+    assert turns(reply) == [("user", f"turn {number}") for number in range(5, 25)]
 
 
 async def test_a_context_is_bounded_by_what_is_sent(client: Client) -> None:
-    await client.talk("s", *("x" * 3000 for _ in range(4)))
+    await client.add_conversation("s", *("x" * 3000 for _ in range(4)))
 
     async def count(**bounds: Any) -> int:
-        return len((await client.ask("get_context", session_id="s", **bounds))["context"])
+        return len((await client.request("get_context", session_id="s", **bounds))["context"])
 
     # 3,000 characters are 750 tokens; without any bound 2,000 tokens fit.
     assert await count() == 2
@@ -85,50 +85,50 @@ async def test_a_context_is_bounded_by_what_is_sent(client: Client) -> None:
         assert (await client.send(action="get_context", session_id="s", limit=wrong))["status"] == "error"
 
 
-async def test_interactions_are_found_with_who_said_them_where_and_when(client: Client) -> None:
-    await client.ask(
+async def test_search_results_have_role_session_and_time(client: Client) -> None:
+    await client.request(
         "add_interaction", session_id="s", role="user", content="The boiler leaks", metadata={"mood": "cross"}
     )
-    added = await client.ask("add_interaction", session_id="s", role="Plumber", content="I will mend the boiler")
+    added = await client.request("add_interaction", session_id="s", role="Plumber", content="I will mend the boiler")
 
-    answer = await client.ask("search_interactions", query="mend boiler", session_id="s", request_id="r1")
+    reply = await client.request("search_interactions", query="mend boiler", session_id="s", request_id="r1")
 
-    assert answer["request_id"] == "r1"
-    first, second = answer["results"]
+    assert reply["request_id"] == "r1"
+    first, second = reply["results"]
     assert (first["memory_id"], first["content"]) == (added["interaction_id"], "I will mend the boiler")
     assert first["metadata"] == {"role": "Plumber", "session_id": "s", "timestamp": first["metadata"]["timestamp"]}
     assert (second["metadata"]["role"], second["metadata"]["mood"]) == ("user", "cross")
 
 
-async def test_a_search_keeps_to_the_session_and_the_person_that_it_names(client: Client) -> None:
+async def test_a_search_is_limited_to_its_session_and_user(client: Client) -> None:
     for session_id, user_id in (("a1", "ana"), ("a2", "ana"), ("b1", "ben")):
-        await client.ask("create_session", session_id=session_id, user_id=user_id)
-        await client.talk(session_id, f"the password of {session_id}")
+        await client.request("create_session", session_id=session_id, user_id=user_id)
+        await client.add_conversation(session_id, f"the password of {session_id}")
 
-    async def search_contents(**scope: Any) -> set[str]:
-        answer = await client.ask("search_interactions", query="password", **scope)
-        return {result["metadata"]["session_id"] for result in answer["results"]}
+    async def search(**scope: Any) -> set[str]:
+        reply = await client.request("search_interactions", query="password", **scope)
+        return {result["metadata"]["session_id"] for result in reply["results"]}
 
-    assert await search_contents(session_id="a1") == {"a1"}
-    assert await search_contents(user_id="ana") == {"a1", "a2"}
-    assert await search_contents(user_id="ben") == {"b1"}
-    assert await search_contents(user_id="eve") == set()
-    assert await search_contents(user_id="ben", session_id="a1") == set()
-    assert await search_contents() == {"a1", "a2", "b1"}
+    assert await search(session_id="a1") == {"a1"}
+    assert await search(user_id="ana") == {"a1", "a2"}
+    assert await search(user_id="ben") == {"b1"}
+    assert await search(user_id="eve") == set()
+    assert await search(user_id="ben", session_id="a1") == set()
+    assert await search() == {"a1", "a2", "b1"}
 
 
 async def test_a_search_returns_ten_unless_it_says_otherwise(client: Client) -> None:
-    await client.talk("s", *(f"tea number {number}" for number in range(12)))
+    await client.add_conversation("s", *(f"tea number {number}" for number in range(12)))
 
-    assert len((await client.ask("search_interactions", query="tea"))["results"]) == 10
-    assert len((await client.ask("search_interactions", query="tea", limit=2))["results"]) == 2
+    assert len((await client.request("search_interactions", query="tea"))["results"]) == 10
+    assert len((await client.request("search_interactions", query="tea", limit=2))["results"]) == 2
 
 
 @pytest.mark.parametrize("fields", [{}, {"query": ""}, {"query": " ", "session_id": "s"}])
-async def test_a_search_without_a_query_says_so(client: Client, fields: dict[str, Any]) -> None:
-    answer = await client.send(action="search_interactions", **fields)
+async def test_a_search_without_a_query_is_rejected(client: Client, fields: dict[str, Any]) -> None:
+    reply = await client.send(action="search_interactions", **fields)
 
-    assert answer == {"status": "error", "message": "Missing query"}
+    assert reply == {"status": "error", "message": "Missing query"}
 
 
 async def test_a_search_in_another_tenants_session_is_refused(client: Client, other_tenant: Tenant) -> None:
@@ -142,17 +142,17 @@ async def test_a_search_in_another_tenants_session_is_refused(client: Client, ot
     named = await client.send(action="search_interactions", query="secret", session_id="theirs")
 
     assert named["status"] == "error"
-    assert (await client.ask("search_interactions", query="secret"))["results"] == []
+    assert (await client.request("search_interactions", query="secret"))["results"] == []
 
 
 async def test_the_earlier_agents_answers_echo_the_request(client: Client) -> None:
-    session_id = (await client.ask("create_session", user_id="ana", metadata={}, request_id="r1"))["session_id"]
-    added = await client.ask(
+    session_id = (await client.request("create_session", user_id="ana", metadata={}, request_id="r1"))["session_id"]
+    added = await client.request(
         "add_interaction", session_id=session_id, role="user", content="hello", metadata={}, request_id="r2"
     )
-    context = await client.ask("get_context", session_id=session_id, max_tokens=2000, request_id="r3")
-    cleared = await client.ask("clear_session", session_id=session_id, request_id="r4")
-    deleted = await client.ask("delete_session", session_id=session_id, request_id="r5")
+    context = await client.request("get_context", session_id=session_id, max_tokens=2000, request_id="r3")
+    cleared = await client.request("clear_session", session_id=session_id, request_id="r4")
+    deleted = await client.request("delete_session", session_id=session_id, request_id="r5")
 
     assert [one["request_id"] for one in (added, context, cleared, deleted)] == ["r2", "r3", "r4", "r5"]
     assert turns(context) == [("user", "hello")]
@@ -161,7 +161,7 @@ async def test_the_earlier_agents_answers_echo_the_request(client: Client) -> No
 async def test_an_interaction_sent_again_has_one_id(client: Client) -> None:
     turn = {"session_id": "s", "role": "user", "content": "once", "request_id": "r"}
 
-    first, again = [await client.ask("add_interaction", **turn) for _ in range(2)]
+    first, again = [await client.request("add_interaction", **turn) for _ in range(2)]
 
     assert first["interaction_id"] == again["interaction_id"]
 
@@ -174,25 +174,25 @@ async def test_the_agent_tells_its_health_with_the_status_of_its_actions(client:
 
 
 async def test_an_unknown_action_is_named(client: Client) -> None:
-    answer = await client.send(action="dance", request_id="r")
+    reply = await client.send(action="dance", request_id="r")
 
-    assert answer == {"status": "error", "message": "Unknown action: dance", "request_id": "r"}
+    assert reply == {"status": "error", "message": "Unknown action: dance", "request_id": "r"}
 
 
 async def test_a_session_in_cold_storage_is_read_searched_and_cleared(client: Client, tenant: Tenant) -> None:
     for session_id in ("old", "new"):
-        await client.ask("create_session", session_id=session_id, user_id="ana")
-        await client.talk(session_id, f"the {session_id} boat")
+        await client.request("create_session", session_id=session_id, user_id="ana")
+        await client.add_conversation(session_id, f"the {session_id} boat")
     await tenant.sessions.HideSession(session_pb2.HideSessionRequest(session_id="old"))
     await tenant.sessions.ArchiveSession(archives_pb2.ArchiveSessionRequest(session_id="old"))
 
-    context = await client.ask("get_context", session_id="old")
-    reply = await client.ask("search_interactions", query="boat", user_id="ana")
-    refusal = await client.send(action="search_interactions", query="boat", session_id="old")
-    await client.ask("clear_session", session_id="old")
-    cleared = await client.ask("get_context", session_id="old")
+    context = await client.request("get_context", session_id="old")
+    search_reply = await client.request("search_interactions", query="boat", user_id="ana")
+    error_reply = await client.send(action="search_interactions", query="boat", session_id="old")
+    await client.request("clear_session", session_id="old")
+    cleared = await client.request("get_context", session_id="old")
 
     assert turns(context) == [("user", "the old boat")]
-    assert [result["content"] for result in reply["results"]] == ["the new boat"]
-    assert (refusal["status"], "cold storage" in refusal["message"]) == ("error", True)
+    assert [result["content"] for result in search_reply["results"]] == ["the new boat"]
+    assert (error_reply["status"], "cold storage" in error_reply["message"]) == ("error", True)
     assert cleared["context"] == []

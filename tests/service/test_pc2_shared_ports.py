@@ -1,4 +1,4 @@
-"""Ports that publish and answer: SUB sockets hear, REQ and DEALER sockets are answered, on the same port."""
+"""Ports that publish to SUB sockets and answer REQ and DEALER sockets."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ SHARED_PORTS = (5598, 5599, 6583, 7240)
 EVENT_PORTS = (5598, 5599, 7240)
 
 
-async def received_text(assistant: Assistant, tenant: Tenant, port: int) -> str:
-    """Subscribe, and store memories until one is heard of."""
+async def receive_events(assistant: Assistant, tenant: Tenant, port: int) -> str:
+    """Subscribe, and store memories until an event arrives."""
     async with assistant.socket(zmq.SUB, port) as peer:
         peer.subscribe(b"")
         async with asyncio.timeout(30):
@@ -44,11 +44,11 @@ async def test_a_request_to_the_jarvis_port_is_answered_by_default(assistant: As
         "action_value": "night",
     }
 
-    added = await assistant.ask("add_memory", port=5598, user_id="ana", memory=command)
-    answer = await assistant.ask("get_memories", port=5598, user_id="ana")
+    added = await assistant.request("add_memory", port=5598, user_id="ana", memory=command)
+    reply = await assistant.request("get_memories", port=5598, user_id="ana")
 
-    assert added["status"] == answer["status"] == "ok"
-    assert [memory["memory"] for memory in answer["memories"]] == [command]
+    assert added["status"] == reply["status"] == "ok"
+    assert [memory["memory"] for memory in reply["memories"]] == [command]
 
 
 @pytest.mark.parametrize("port", EVENT_PORTS)
@@ -58,7 +58,7 @@ async def test_a_subscriber_hears_events_while_requests_are_answered(
     async with assistant.socket(zmq.REQ, port) as peer:
         await peer.send(b'{"action": "ping"}')
         before = json.loads(await peer.recv())
-        frame = await received_text(assistant, tenant, port)
+        frame = await receive_events(assistant, tenant, port)
         await peer.send(b'{"action": "ping"}')
         after = json.loads(await peer.recv())
 
@@ -75,18 +75,18 @@ async def test_shared_ports_open_where_temporary_files_have_a_long_path(
     environment = {"SKEIN_PC2_API_KEY": tenant.api_key}
 
     async with assistant_of(environment, patient=True, gateway=cluster.endpoint) as assistant:
-        frame = await received_text(assistant, tenant, 5598)
-        answer = await assistant.say(5598, b'{"action": "ping"}')
+        frame = await receive_events(assistant, tenant, 5598)
+        reply = await assistant.send(5598, b'{"action": "ping"}')
 
     assert frame.startswith("memory_added {")
-    assert answer["status"] == "ok"
+    assert reply["status"] == "ok"
 
 
 async def test_port_7240_answers_as_7140_does(assistant: Assistant) -> None:
-    added = await assistant.ask("add_memory", port=7240, data={"content": "tea at four"})
-    reply = await assistant.ask("get_memory", port=7140, data={"memory_id": added["memory_id"]})
+    added = await assistant.request("add_memory", port=7240, data={"content": "tea at four"})
+    result = await assistant.request("get_memory", port=7140, data={"memory_id": added["memory_id"]})
 
-    assert reply["memory"]["content"] == "tea at four"
+    assert result["memory"]["content"] == "tea at four"
 
 
 async def test_port_6583_publishes_to_subscribers_and_tells_its_health_to_others(
@@ -97,7 +97,7 @@ async def test_port_6583_publishes_to_subscribers_and_tells_its_health_to_others
         async with assistant.socket(zmq.SUB, 6583) as peer:
             peer.subscribe(b"")
             pulse = json.loads(await peer.recv())
-        document = await assistant.say(6583, b"")
+        document = await assistant.send(6583, b"")
 
     assert (pulse["component"], pulse["status"]) == ("session_memory_agent", "running")
     assert_healthy(document)
@@ -113,12 +113,12 @@ async def test_a_port_that_answers_alone_publishes_nothing(
         f"SKEIN_PC2_{port}": role,
     }
     async with assistant_of(environment, patient=True, gateway=cluster.endpoint) as assistant:
-        answer = await assistant.say(port, b'{"action": "ping"}')
+        reply = await assistant.send(port, b'{"action": "ping"}')
         async with assistant.socket(zmq.SUB, port) as peer:
             peer.subscribe(b"")
             frames = await peer.poll(300)
 
-    assert answer["status"] == "ok"
+    assert reply["status"] == "ok"
     assert not frames
 
 
@@ -127,14 +127,14 @@ async def test_dealers_and_many_requests_at_once_are_answered(assistant: Assista
     async with assistant.socket(zmq.DEALER, port) as peer:
         for _ in range(50):
             await peer.send(b'{"action": "ping"}')
-        answers = [json.loads((await peer.recv_multipart())[-1]) for _ in range(50)]
+        replies = [json.loads((await peer.recv_multipart())[-1]) for _ in range(50)]
 
-    assert {answer["status"] for answer in answers} == {"ok"}
+    assert {reply["status"] for reply in replies} == {"ok"}
 
 
 @pytest.mark.parametrize("port", SHARED_PORTS)
 @pytest.mark.parametrize("opening", [b"", b"GET / HTTP/1.1\r\n\r\n", b"\xff" + b"\0" * 8, b"\xff" * 200])
-async def test_a_connection_that_never_says_what_it_is_is_closed(
+async def test_a_connection_without_a_handshake_is_closed(
     assistant: Assistant, port: int, opening: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(listener, "HANDSHAKE_MILLISECONDS", 200)
@@ -149,15 +149,15 @@ async def test_a_connection_that_never_says_what_it_is_is_closed(
                     pass
             except ConnectionResetError:
                 pass
-        answer: Any = await assistant.say(port, b'{"action": "ping"}')
+        reply: Any = await assistant.send(port, b'{"action": "ping"}')
     finally:
         writer.close()
 
-    assert answer["status"] == "ok"
+    assert reply["status"] == "ok"
 
 
 @pytest.mark.parametrize("port", [5598, 5570, 5617])
-async def test_one_address_has_a_part_of_a_ports_connections(
+async def test_connections_of_one_address_are_limited(
     assistant: Assistant, monkeypatch: pytest.MonkeyPatch, port: int
 ) -> None:
     monkeypatch.setattr(listener, "MAX_CONNECTIONS_PER_ADDRESS", 3)
@@ -171,9 +171,9 @@ async def test_one_address_has_a_part_of_a_ports_connections(
 
         async with asyncio.timeout(30):
             assert await reader.read() == b""
-        answer = await assistant.say(port, b'{"action": "ping"}')
+        reply = await assistant.send(port, b'{"action": "ping"}')
     finally:
         for writer in writers:
             writer.close()
 
-    assert answer["status"] == "ok"
+    assert reply["status"] == "ok"

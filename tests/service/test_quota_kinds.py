@@ -45,8 +45,8 @@ async def state(tenant: Tenant, name: str, session_id: str = "") -> None:
 
 
 async def item(tenant: Tenant, name: str) -> None:
-    await tenant.sessions.PutItem(
-        states_pb2.PutItemRequest(session_id="s", key=name, value={"string_value": "v"}, ttl={"seconds": 60})
+    await tenant.sessions.PutSessionItem(
+        states_pb2.PutSessionItemRequest(session_id="s", key=name, value={"string_value": "v"}, ttl={"seconds": 60})
     )
 
 
@@ -94,7 +94,7 @@ async def test_what_is_replaced_counts_once_and_what_goes_counts_no_more(tenant:
 
     await tenant.blocks.DeleteBlock(blocks_pb2.DeleteBlockRequest(block_id="a"))
     await tenant.sessions.DeleteAgentState(states_pb2.DeleteAgentStateRequest(agent_id="a"))
-    await tenant.sessions.DeleteItem(states_pb2.DeleteItemRequest(session_id="s", key="a"))
+    await tenant.sessions.DeleteSessionItem(states_pb2.DeleteSessionItemRequest(session_id="s", key="a"))
     await tenant.snapshots.DeleteSnapshot(snapshots_pb2.DeleteSnapshotRequest(snapshot_id=first))
     assert await used(tenant) == dict.fromkeys(KINDS, 1)
 

@@ -178,9 +178,9 @@ async def test_concurrent_leases_grant_no_more_than_the_bucket_has(store: RateLi
     )
 
     seconds = (now() - started).total_seconds()
-    granted = sum(lease.tenant_count for lease in leases)
+    granted = sum(lease.tenant_tokens for lease in leases)
     assert 100 <= granted <= 100 + 20 * seconds
-    assert any(lease.exhausted == "requests_per_minute" for lease in leases)
+    assert any(lease.exhausted_limit == "requests_per_minute" for lease in leases)
 
 
 async def test_a_clock_that_was_an_hour_ahead_keeps_no_bucket_empty(
@@ -198,7 +198,7 @@ async def test_a_clock_that_was_an_hour_ahead_keeps_no_bucket_empty(
 
     await lease_from(store, tenant.tenant_id, "api_key:x", (10, 10), defaults)
     async with asyncio.timeout(30):
-        while not (await lease_from(store, tenant.tenant_id, "api_key:x", (1, 1), defaults)).tenant_count:
+        while not (await lease_from(store, tenant.tenant_id, "api_key:x", (1, 1), defaults)).tenant_tokens:
             pass
 
 
@@ -210,17 +210,17 @@ async def test_hours_and_days_are_counted_apart_from_the_bucket(
     leases = [await lease_from(store, tenant.tenant_id, "api_key:x", (10, 10)) for _ in range(5)]
 
     # No more at once than a second's worth, so that a slow caller loses nothing.
-    assert [lease.tenant_count for lease in leases] == [1, 1, 1, 0, 0]
+    assert [lease.tenant_tokens for lease in leases] == [1, 1, 1, 0, 0]
     # By that the gateway knows how little there is to lease ahead.
     assert leases[0].tenant_rate == pytest.approx(3 / 3600)
-    assert leases[-1].exhausted == "requests_per_hour"
+    assert leases[-1].exhausted_limit == "requests_per_hour"
     assert 0 < leases[-1].retry_delay.seconds <= 3600
 
 
 async def test_an_account_without_a_tenant_leases_for_itself(store: RateLimitStore) -> None:
     lease = await lease_from(store, None, f"account:{uuid.uuid4()}", (0, 5))
 
-    assert (lease.tenant_count, lease.caller_count) == (0, 5)
+    assert (lease.tenant_tokens, lease.caller_tokens) == (0, 5)
 
 
 async def test_idle_allowances_are_forgotten(store: RateLimitStore, tenant: Tenant) -> None:

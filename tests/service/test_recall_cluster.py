@@ -153,3 +153,33 @@ async def test_another_tenant_finds_nothing_of_it(tenant: Tenant, other_tenant: 
     await remember(tenant, "green tea")
 
     assert await hits(other_tenant, "green tea") == []
+
+
+async def test_a_larger_limit_changes_no_earlier_hit(tenant: Tenant) -> None:
+    subjects = ["tea", "coffee", "the garden", "the roof", "a boat", "the school"]
+    verbs = ["likes", "paints", "asks about", "forgets", "plans", "mentions", "repairs"]
+    contents = [
+        f"Marta {verbs[number % 7]} {subjects[number % 6]}{'?' if number % 5 == 0 else ''} in week {number}."
+        for number in range(450)
+    ]
+    for start in range(0, len(contents), 50):
+        messages = [
+            session_pb2.Message(role=session_pb2.MESSAGE_ROLE_USER, content=content)
+            for content in contents[start : start + 50]
+        ]
+        await tenant.sessions.AppendMessages(
+            session_pb2.AppendMessagesRequest(
+                session_id="s1", create_session=True, messages=messages, defer_embedding=True
+            )
+        )
+
+    responses = [
+        await tenant.recall.Recall(pb.RecallRequest(query="When did Marta repair the roof of the school?", limit=limit))
+        for limit in (5, 25, 60, 100)
+    ]
+
+    found = [[hit.item_id for hit in response.hits] for response in responses]
+    assert [len(ids) for ids in found] == [5, 25, 60, 100]
+    assert found[0] == found[1][:5]
+    assert found[1] == found[2][:25]
+    assert found[2] == found[3][:60]

@@ -67,7 +67,7 @@ class VectorTenant:
     async def ask_until_held(self, vector: Vector, **fields: object) -> pb.RecallResponse:
         """Ask until what is held answers, which it does soon after the second time."""
         async with asyncio.timeout(60):
-            while (response := await self.ask(vector, **fields)).dense_path != "held":
+            while (response := await self.ask(vector, **fields)).dense_path != "cached":
                 await asyncio.sleep(0.01)
         return response
 
@@ -118,7 +118,7 @@ async def test_what_is_written_later_is_found_at_once(vector_tenant: VectorTenan
     for number in range(5):
         memory_id = await vector_tenant.add((question + vectors(1, seed=10 + number)[0] * 0.1).astype(np.float32))
         answer = await vector_tenant.ask(question)
-        assert answer.dense_path == "held"
+        assert answer.dense_path == "cached"
         assert memory_id in ids(answer)
         assert ids(answer) == vector_tenant.nearest(question)
 
@@ -135,7 +135,7 @@ async def test_what_is_deleted_is_not_found_and_something_else_is_instead(vector
         paths.append(answer.dense_path)
 
     # Too few of those that were held are left to prove that nothing else is nearer.
-    assert paths[0] == "held"
+    assert paths[0] == "cached"
     assert "exact" in paths
 
 
@@ -175,7 +175,7 @@ async def test_an_item_with_another_vector_is_found_by_that_one_alone(vector_ten
         await vector_tenant.put(memory_id, vector)
 
     answer = await vector_tenant.ask(question)
-    assert answer.dense_path == "held"
+    assert answer.dense_path == "cached"
     assert ids(answer) == vector_tenant.nearest(question)
     assert ids(answer)[0] == farthest
     assert nearest not in ids(answer)
@@ -199,7 +199,7 @@ async def test_words_and_vectors_together_know_the_vectors_that_are_there_now(
 
     answer = await vector_tenant.ask(question, **fields)
 
-    assert answer.dense_path == "held"
+    assert answer.dense_path == "cached"
     results = {hit.item_id: hit for hit in answer.hits}
     assert len(results) == MEMORIES
     assert not results.pop(gone).HasField("similarity")
@@ -229,7 +229,7 @@ async def test_a_hidden_hit_is_passed_over_and_the_next_one_is_shown_whole(
     answer = await vector_tenant.ask(question)
     with_both = await vector_tenant.ask(question, show_superseded=True)
 
-    assert (answer.dense_path, with_both.dense_path) == ("held", "held")
+    assert (answer.dense_path, with_both.dense_path) == ("cached", "cached")
     assert ids(answer) == rest[:10]
     assert ids(with_both) == [superseded, ended, *rest[:8]]
     for hit in answer.hits:
@@ -307,7 +307,7 @@ async def test_nothing_is_held_of_a_tenant_once_a_person_was_forgotten(vector_te
 
     # The first question after it is answered by the index.
     async with asyncio.timeout(60):
-        while (await vector_tenant.ask(question)).dense_path == "held":
+        while (await vector_tenant.ask(question)).dense_path == "cached":
             await asyncio.sleep(0.05)
 
 
@@ -327,7 +327,7 @@ async def test_a_purge_that_began_first_and_ends_last_empties_what_is_held_once_
         await vector_tenant.tenant.memory.PurgeMemories(memory_pb2.PurgeMemoriesRequest(selection=selection))
 
     async def until_dropped() -> None:
-        while (await vector_tenant.ask(question)).dense_path == "held":
+        while (await vector_tenant.ask(question)).dense_path == "cached":
             await asyncio.sleep(0.05)
 
     is_waiting = "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE pg_backend_pid() = ANY (pg_blocking_pids(pid)))"

@@ -223,7 +223,7 @@ async def test_an_item_that_cannot_be_embedded_holds_up_nothing_newer(
     assert [await vectors_of(failing_model, item_id) for item_id in ids] == [1, 0, 1, 1, 1]
     assert failures() - before == 1
     log_text = log.getvalue()
-    assert log_text.count("item_not_embedded") == 1
+    assert log_text.count("item_embedding_failed") == 1
     assert ids[1] in log_text
 
 

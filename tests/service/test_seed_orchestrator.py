@@ -95,11 +95,13 @@ async def test_the_access_log_outlives_what_it_names(tenant: Tenant) -> None:
     request = access_log_pb2.ListAccessLogRequest(
         memory_id=memory.memory_id, operation=access_log_pb2.ACCESS_OPERATION_READ
     )
-    refusal, read = (await tenant.history.ListAccessLog(request)).accesses
+    refusal, read = (await tenant.history.ListAccessLog(request)).access_events
 
     assert (read.memory_id, read.success, read.error_reason) == (memory.memory_id, True, "")
     assert (refusal.success, refusal.error_reason) == (False, "MEMORY_NOT_FOUND")
-    assert all(entry.HasField("create_time") and entry.access_id and entry.client_address for entry in (read, refusal))
+    assert all(
+        entry.HasField("create_time") and entry.access_event_id and entry.client_address for entry in (read, refusal)
+    )
 
 
 @pytest.mark.parametrize("tag", ["", "x" * 256])

@@ -94,10 +94,10 @@ async def test_without_recall_a_hybrid_search_is_by_words_and_says_so(session_se
             pb.SearchMessagesRequest(query="lighthouses", mode=pb.SEARCH_MODE_HYBRID)
         )
         with refused(grpc.StatusCode.UNAVAILABLE, "SERVICE_UNAVAILABLE"):
-            await sessions.SearchMessages(pb.SearchMessagesRequest(query="sea", mode=pb.SEARCH_MODE_MEANING))
+            await sessions.SearchMessages(pb.SearchMessagesRequest(query="sea", mode=pb.SEARCH_MODE_SEMANTIC))
 
     assert [hit.message.content for hit in response.hits] == ["the lighthouse"]
-    assert response.meaning_unavailable
+    assert response.dense_unavailable
 
 
 async def test_deleting_a_session_takes_its_messages_and_nothing_else_out_of_the_index(

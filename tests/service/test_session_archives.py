@@ -311,7 +311,7 @@ async def test_an_unarchived_session_is_recalled_again(tenant: Tenant) -> None:
 
     async def search_results() -> tuple[list[str], list[str]]:
         recalled = await tenant.recall.Recall(recall_pb2.RecallRequest(query="bittern in the reeds"))
-        by_meaning = pb.SearchMessagesRequest(query="a bird at the water", mode=pb.SEARCH_MODE_MEANING)
+        by_meaning = pb.SearchMessagesRequest(query="a bird at the water", mode=pb.SEARCH_MODE_SEMANTIC)
         searched = await tenant.sessions.SearchMessages(by_meaning)
         return [hit.item_id for hit in recalled.hits], [hit.message.message_id for hit in searched.hits]
 

@@ -85,10 +85,10 @@ async def fill(tenant: Tenant, marker: str, session_id: str, **fields: Any) -> N
     )
     state = pb.AgentState(agent_id="agent", session_id=session_id, state_data=data(thought=marker))
     await tenant.sessions.PutAgentState(pb.PutAgentStateRequest(state=state, request_id=uuid.uuid4().hex))
-    item = pb.PutItemRequest(
+    item = pb.PutSessionItemRequest(
         session_id=session_id, key=f"key of {marker}", value=Value(string_value=marker), request_id=uuid.uuid4().hex
     )
-    await tenant.sessions.PutItem(item)
+    await tenant.sessions.PutSessionItem(item)
     change = session_pb2.UpdateSessionRequest(
         session=session_pb2.Session(session_id=session_id, summary=f"so {marker}"),
         update_mask=FieldMask(paths=["summary"]),

@@ -17,7 +17,7 @@ from google.protobuf.struct_pb2 import NULL_VALUE, Value
 from skein.session.v1 import session_pb2
 from skein.session.v1 import states_pb2 as pb
 
-MISSING = (grpc.StatusCode.NOT_FOUND, "ITEM_NOT_FOUND")
+MISSING = (grpc.StatusCode.NOT_FOUND, "SESSION_ITEM_NOT_FOUND")
 NO_SESSION = (grpc.StatusCode.NOT_FOUND, "SESSION_NOT_FOUND")
 INVALID = (grpc.StatusCode.INVALID_ARGUMENT, "INVALID_FIELD")
 
@@ -27,17 +27,19 @@ def value(of: Any) -> Value:
 
 
 async def put(tenant: Tenant, session_id: str, key: str, of: object, **fields: Any) -> pb.SessionItem:
-    request = pb.PutItemRequest(session_id=session_id, key=key, value=value(of), **fields)
-    return (await tenant.sessions.PutItem(request)).item
+    request = pb.PutSessionItemRequest(session_id=session_id, key=key, value=value(of), **fields)
+    return (await tenant.sessions.PutSessionItem(request)).item
 
 
 async def get(tenant: Tenant, session_id: str, key: str) -> object:
-    item = (await tenant.sessions.GetItem(pb.GetItemRequest(session_id=session_id, key=key))).item
+    item = (await tenant.sessions.GetSessionItem(pb.GetSessionItemRequest(session_id=session_id, key=key))).item
     return json_format.MessageToDict(item.value)
 
 
 async def drop(tenant: Tenant, session_id: str, key: str, request_id: str = "") -> None:
-    await tenant.sessions.DeleteItem(pb.DeleteItemRequest(session_id=session_id, key=key, request_id=request_id))
+    await tenant.sessions.DeleteSessionItem(
+        pb.DeleteSessionItemRequest(session_id=session_id, key=key, request_id=request_id)
+    )
 
 
 async def keys(tenant: Tenant, session_id: str, **filters: Any) -> list[str]:
@@ -45,8 +47,8 @@ async def keys(tenant: Tenant, session_id: str, **filters: Any) -> list[str]:
     results: list[str] = []
     token = ""
     while True:
-        request = pb.ListItemsRequest(session_id=session_id, page_size=2, page_token=token, **filters)
-        page = await tenant.sessions.ListItems(request)
+        request = pb.ListSessionItemsRequest(session_id=session_id, page_size=2, page_token=token, **filters)
+        page = await tenant.sessions.ListSessionItems(request)
         results += [item.key for item in page.items]
         token = page.next_page_token
         if not token:
@@ -104,9 +106,9 @@ async def test_an_invalid_value_is_refused(tenant: Tenant) -> None:
     name = await session(tenant)
 
     with refused(*INVALID):
-        await tenant.sessions.PutItem(pb.PutItemRequest(session_id=name, key="key"))
+        await tenant.sessions.PutSessionItem(pb.PutSessionItemRequest(session_id=name, key="key"))
     with refused(*INVALID):
-        await tenant.sessions.PutItem(pb.PutItemRequest(session_id=name, key="key", value=Value()))
+        await tenant.sessions.PutSessionItem(pb.PutSessionItemRequest(session_id=name, key="key", value=Value()))
     for key in ("", "k" * 256):
         with refused(*INVALID):
             await put(tenant, name, key, 1)
@@ -114,7 +116,7 @@ async def test_an_invalid_value_is_refused(tenant: Tenant) -> None:
         await put(tenant, name, "key", "x" * (256 * 1024))
     with refused(*INVALID):
         number = Value(number_value=float("inf"))
-        await tenant.sessions.PutItem(pb.PutItemRequest(session_id=name, key="key", value=number))
+        await tenant.sessions.PutSessionItem(pb.PutSessionItemRequest(session_id=name, key="key", value=number))
     for key, of in (("k\0", "x"), ("key", "a\0b")):
         with refused(grpc.StatusCode.INVALID_ARGUMENT, "TEXT_NOT_STORABLE"):
             await put(tenant, name, key, of)
@@ -123,9 +125,9 @@ async def test_an_invalid_value_is_refused(tenant: Tenant) -> None:
 
 async def test_null_is_a_value_too(tenant: Tenant) -> None:
     name = await session(tenant)
-    request = pb.PutItemRequest(session_id=name, key="key", value=Value(null_value=NULL_VALUE))
+    request = pb.PutSessionItemRequest(session_id=name, key="key", value=Value(null_value=NULL_VALUE))
 
-    await tenant.sessions.PutItem(request)
+    await tenant.sessions.PutSessionItem(request)
 
     assert await keys(tenant, name) == ["key"]
 
@@ -230,7 +232,9 @@ async def test_a_page_token_is_bound_to_its_session(tenant: Tenant) -> None:
     for name in (first, second):
         for key in ("a", "b"):
             await put(tenant, name, key, 1)
-    page = await tenant.sessions.ListItems(pb.ListItemsRequest(session_id=first, page_size=1))
+    page = await tenant.sessions.ListSessionItems(pb.ListSessionItemsRequest(session_id=first, page_size=1))
 
     with refused(grpc.StatusCode.INVALID_ARGUMENT, "PAGE_TOKEN_INVALID"):
-        await tenant.sessions.ListItems(pb.ListItemsRequest(session_id=second, page_token=page.next_page_token))
+        await tenant.sessions.ListSessionItems(
+            pb.ListSessionItemsRequest(session_id=second, page_token=page.next_page_token)
+        )

@@ -55,7 +55,7 @@ BEYOND: list[tuple[str, Message, str]] = [
     ("SearchMessages", session_pb2.SearchMessagesRequest(query="x", limit=101), INVALID),
     ("SearchMessages", session_pb2.SearchMessagesRequest(query="x", context_size=11), INVALID),
     ("ListAgentStates", pb.ListAgentStatesRequest(page_size=1001), INVALID),
-    ("ListItems", pb.ListItemsRequest(page_size=1001), INVALID),
+    ("ListSessionItems", pb.ListSessionItemsRequest(page_size=1001), INVALID),
     ("PurgeSession", pb.PurgeSessionRequest(limit=1001), INVALID),
     ("PurgeMessages", pb.PurgeMessagesRequest(message_ids=["x"] * 1001), INVALID),
     ("PurgeMessages", pb.PurgeMessagesRequest(), INVALID),

@@ -28,7 +28,7 @@ class Memberships:
 
     async def find_invitation(self, token: str, _email: str) -> Invitation | None:
         self.call_count += 1
-        return Invitation(mailed=True) if token == "right" else None
+        return Invitation(is_mailed=True) if token == "right" else None
 
 
 class PasswordHashed(Exception):

@@ -149,7 +149,7 @@ async def test_a_restore_brings_back_what_is_missing_and_what_changed(tenant: Te
     await tenant.links.DeleteLink(memory_pb2.DeleteLinkRequest(link_id=ids["link"]))
     await tenant.blocks.DeleteBlock(blocks_pb2.DeleteBlockRequest(block_id="block"))
     await tenant.curation.SetSourceTrust(curation_pb2.SetSourceTrustRequest(source="calendar", trust=0.1))
-    await tenant.curation.RemoveAlias(curation_pb2.RemoveAliasRequest(alias_memory_id=ids["c"]))
+    await tenant.curation.DeleteAlias(curation_pb2.DeleteAliasRequest(alias_memory_id=ids["c"]))
 
     done = await restore(tenant, made)
 

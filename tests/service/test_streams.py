@@ -26,18 +26,18 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
 SECONDS = 60.0
-MOST = 3
+MAX_STREAMS = 3
 BUFFER = 10
 # Of 80 kB each: more than gRPC buffers for a client that does not read.
 MANY = 150
 IMPATIENT = {
-    "SKEIN_MAX_STREAMS_PER_TENANT": str(MOST),
+    "SKEIN_MAX_STREAMS_PER_TENANT": str(MAX_STREAMS),
     "SKEIN_STREAM_RECHECK_SECONDS": "0.2",
     "SKEIN_MEMORY_WATCH_HEARTBEAT_SECONDS": "0.2",
     "SKEIN_MEMORY_WATCH_PAUSE_SECONDS": "0.1",
     "SKEIN_MEMORY_WATCH_BUFFER": str(BUFFER),
 }
-PATH = "/skein.memory.v1.HistoryService/WatchChanges"
+PATH = "/skein.memory.v1.HistoryService/StreamChanges"
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +55,7 @@ async def short_tenant(short_cluster: Cluster) -> Tenant:
 
 
 def watch(tenant: Any, **fields: Any) -> Any:
-    return tenant.history.WatchChanges(pb.WatchChangesRequest(**fields))
+    return tenant.history.StreamChanges(pb.StreamChangesRequest(**fields))
 
 
 async def begun(tenant: Any, **fields: Any) -> Any:
@@ -69,7 +69,7 @@ async def read(call: Any) -> Any:
     return await asyncio.wait_for(call.read(), SECONDS)
 
 
-async def drained(call: Any) -> list[pb.WatchChangesResponse]:
+async def drained(call: Any) -> list[pb.StreamChangesResponse]:
     """Read until the stream ends."""
     results = []
     while (answer := await read(call)) is not aio.EOF:
@@ -90,7 +90,7 @@ async def in_flight(cluster: Cluster) -> float:
     """Return how many watches the memory service is working on."""
     address = cluster.admins["memory"]
     text = (await asyncio.to_thread(urllib.request.urlopen, f"http://{address}/metrics")).read().decode()
-    line = next(line for line in text.splitlines() if "skein_rpc_in_flight" in line and "WatchChanges" in line)
+    line = next(line for line in text.splitlines() if "skein_rpc_in_flight" in line and "StreamChanges" in line)
     return float(line.rpartition(" ")[2])
 
 
@@ -108,7 +108,7 @@ async def test_while_nothing_happens_a_stream_says_so_and_where_it_is(short_tena
 
 
 async def test_a_stream_lasts_until_its_caller_s_deadline(short_tenant: Tenant) -> None:
-    call: Any = short_tenant.history.WatchChanges(pb.WatchChangesRequest(), timeout=1.0)
+    call: Any = short_tenant.history.StreamChanges(pb.StreamChangesRequest(), timeout=1.0)
 
     with pytest.raises(aio.AioRpcError) as caught:
         await drained(call)
@@ -139,7 +139,7 @@ async def test_a_tenant_that_is_deleted_ends_its_streams(short_tenant: Tenant, s
 async def test_a_tenant_has_a_number_of_streams_and_others_have_theirs(
     short_tenant: Tenant, short_cluster: Cluster
 ) -> None:
-    calls = [await begun(short_tenant) for _ in range(MOST)]
+    calls = [await begun(short_tenant) for _ in range(MAX_STREAMS)]
 
     with refused(grpc.StatusCode.RESOURCE_EXHAUSTED, "TOO_MANY_STREAMS"):
         await read(watch(short_tenant))
@@ -234,7 +234,7 @@ async def test_a_service_s_own_port_carries_streams_too(short_tenant: Tenant, sh
     token = await identity(short_cluster, short_tenant.api_key)
     async with short_cluster.direct("memory") as channel:
         stub = history_pb2_grpc.HistoryServiceStub(channel)
-        call: Any = stub.WatchChanges(pb.WatchChangesRequest(), metadata=(("authorization", f"Bearer {token}"),))
+        call: Any = stub.StreamChanges(pb.StreamChangesRequest(), metadata=(("authorization", f"Bearer {token}"),))
         await read(call)
         made = await remember(short_tenant)
 
@@ -257,7 +257,7 @@ async def test_the_http_api_says_that_it_carries_no_streams(short_tenant: Tenant
         await asyncio.to_thread(urllib.request.urlopen, request)
 
     assert caught.value.code == 501
-    assert b"STREAM_NOT_CARRIED" in caught.value.read()
+    assert b"STREAM_NOT_SUPPORTED" in caught.value.read()
 
 
 async def test_a_service_that_leaves_off_ends_its_streams_which_go_on_when_it_is_back(
@@ -282,7 +282,7 @@ async def test_a_service_that_leaves_off_ends_its_streams_which_go_on_when_it_is
     await channel.close()
 
     async with running_cluster(folder, {**test_environment(), "SKEIN_MAX_STREAM_SECONDS": "1"}) as second:
-        answers: list[pb.WatchChangesResponse] = []
+        answers: list[pb.StreamChangesResponse] = []
         async with asyncio.timeout(SECONDS):
             # A stream that grows old while the machine stands still may end before it says anything.
             while not any(answer.HasField("change") for answer in answers):

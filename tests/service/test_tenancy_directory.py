@@ -141,7 +141,7 @@ async def test_a_stale_organization_is_refused_with_both_revisions(
     info = error_details_pb2.ErrorInfo()
     status = rpc_status.from_call(cast("Any", caught.value))
     assert any(detail.Unpack(info) for detail in status.details)
-    assert dict(info.metadata) == {"given": "9", "current": "1"}
+    assert dict(info.metadata) == {"requested": "9", "current": "1"}
 
 
 async def test_an_organization_cannot_take_the_slug_of_another(cluster: Cluster, organization: pb.Organization) -> None:

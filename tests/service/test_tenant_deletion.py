@@ -95,7 +95,7 @@ REST = """
     INSERT INTO memory.deliveries (tenant_id, delivery_id, webhook_id, change_id, state, next_time, create_time)
     VALUES ($1, $2, $2, $2, 'pending', now(), now());
     INSERT INTO memory.access_log
-        (tenant_id, access_id, operation, method, principal, item_count, request_id, create_time)
+        (tenant_id, access_event_id, operation, method, principal, item_count, request_id, create_time)
     SELECT $1, skein.first_id(now()), 'read', 'GetMemory', 'test', 0, 'test', now();
     INSERT INTO memory.access_counts (tenant_id, memory_id, access_count, last_access_time) VALUES ($1, $2, 1, now());
     INSERT INTO memory.properties (tenant_id, memory_id, name, value) VALUES ($1, $2, 'metadata.x', 'x');
@@ -242,8 +242,8 @@ async def fill(tenant: Tenant, connection: Connection) -> None:
     await tenant.sessions.PutAgentState(
         states_pb2.PutAgentStateRequest(state=states_pb2.AgentState(agent_id="a", state_data=facts(mood="calm")))
     )
-    await tenant.sessions.PutItem(
-        states_pb2.PutItemRequest(session_id="s", key="k", value=Value(string_value="x"), request_id="r")
+    await tenant.sessions.PutSessionItem(
+        states_pb2.PutSessionItemRequest(session_id="s", key="k", value=Value(string_value="x"), request_id="r")
     )
     # What is purged leaves tombstones.
     await tenant.sessions.CreateSession(
@@ -500,7 +500,7 @@ async def test_a_tenant_within_its_grace_is_closed_and_comes_back_whole(
     assert deletion.state == members_pb2.DELETION_STATE_GRACE
     assert deletion.purge_time.seconds - deletion.create_time.seconds == 7 * 24 * 3600
     assert again == undone
-    assert undone.deletion.state == members_pb2.DELETION_STATE_UNDONE
+    assert undone.deletion.state == members_pb2.DELETION_STATE_CANCELLED
     actual_counts = await counts(connection, tenant.tenant_id, behind=False)
     assert {**actual_counts, "auth.audit_events": 0} == {**before, "auth.audit_events": 0}
     assert await answer(tenant, but=grpc.StatusCode.NOT_FOUND) is grpc.StatusCode.OK

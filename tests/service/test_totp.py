@@ -20,7 +20,7 @@ from grpc import aio
 
 from skein.auth.v1 import accounts_pb2 as pb
 from skein_auth.encryption import SecretCipher
-from skein_auth.second_factor.model import Secret, recovery_codes, recovery_hash
+from skein_auth.second_factor.model import Secret, generate_recovery_codes, hash_recovery_code
 from skein_auth.settings import SystemKeys
 from skein_kit.idempotency.store import IdempotencyKey
 from skein_kit.identity.identity_token import Caller
@@ -78,9 +78,9 @@ async def wrong_code(auth_server: AuthServer, person: Person, code: str = "not a
 def test_codes_are_those_of_the_standard(at: int, code: str) -> None:
     secret, moment = Secret(b"12345678901234567890"), datetime.fromtimestamp(at, UTC)
 
-    assert secret.step_of(code, moment, after=0) == at // 30
-    assert secret.step_of(code, moment, after=at // 30) is None
-    assert secret.step_of("000000", moment, after=0) is None
+    assert secret.find_step(code, moment, after=0) == at // 30
+    assert secret.find_step(code, moment, after=at // 30) is None
+    assert secret.find_step("000000", moment, after=0) is None
 
 
 @pytest.mark.parametrize(("late", "is_good"), [(-61, False), (-30, True), (0, True), (30, True), (61, False)])
@@ -88,18 +88,18 @@ def test_a_code_is_good_for_a_step_more_on_either_side(late: int, *, is_good: bo
     secret, at = Secret(b"12345678901234567890"), 1_700_000_010
     code = TOTP(secret.raw, 6, SHA1(), 30).generate(at).decode()  # noqa: S303 - the standard's.
 
-    step = secret.step_of(code, datetime.fromtimestamp(at + late, UTC), after=0)
+    step = secret.find_step(code, datetime.fromtimestamp(at + late, UTC), after=0)
 
     assert (step is not None) == is_good
 
 
 def test_recovery_codes_are_recognised_however_they_are_typed() -> None:
-    codes = recovery_codes()
+    codes = generate_recovery_codes()
 
     assert len(set(codes)) == 10
     assert all(len(code.replace("-", "")) == 16 for code in codes)
-    assert recovery_hash(codes[0]) == recovery_hash(f" {codes[0].replace('-', ' ').upper()} ")
-    assert recovery_hash(codes[0]) != recovery_hash(codes[1])
+    assert hash_recovery_code(codes[0]) == hash_recovery_code(f" {codes[0].replace('-', ' ').upper()} ")
+    assert hash_recovery_code(codes[0]) != hash_recovery_code(codes[1])
 
 
 def test_a_secret_is_shown_nowhere() -> None:
@@ -123,7 +123,7 @@ async def test_the_second_factor_is_obligatory_once_it_is_confirmed(auth_server:
     answer = await ann.auth.ConfirmTotp(pb.ConfirmTotpRequest(code=authenticator.code()))
 
     assert len(answer.recovery_codes) == 10
-    with refused(grpc.StatusCode.UNAUTHENTICATED, "SECOND_FACTOR_NEEDED"):
+    with refused(grpc.StatusCode.UNAUTHENTICATED, "SECOND_FACTOR_REQUIRED"):
         await auth_server.sign_in(ann.email)
     with refused(grpc.StatusCode.UNAUTHENTICATED, "SIGN_IN_REFUSED"):
         await auth_server.sign_in(ann.email, password="a wrong password")
@@ -268,7 +268,7 @@ async def test_an_account_without_a_password_has_none_to_show(database: TestData
             authenticator = Authenticator((await ann.auth.StartTotp(pb.StartTotpRequest())).secret)
             await ann.auth.ConfirmTotp(pb.ConfirmTotpRequest(code=authenticator.code()))
 
-            with refused(grpc.StatusCode.UNAUTHENTICATED, "SECOND_FACTOR_NEEDED"):
+            with refused(grpc.StatusCode.UNAUTHENTICATED, "SECOND_FACTOR_REQUIRED"):
                 await auth_server.anonymous.SignInWithIdentity(request)
             request.second_factor = authenticator.code()
             assert (await auth_server.anonymous.SignInWithIdentity(request)).account.has_totp
@@ -278,7 +278,7 @@ async def test_an_account_without_a_password_has_none_to_show(database: TestData
 
 async def test_a_wrong_code_confirms_nothing(auth_server: AuthServer) -> None:
     ann = await auth_server.sign_up()
-    with refused(grpc.StatusCode.FAILED_PRECONDITION, "TOTP_STATE"):
+    with refused(grpc.StatusCode.FAILED_PRECONDITION, "TOTP_STATE_INVALID"):
         await ann.auth.ConfirmTotp(pb.ConfirmTotpRequest(code="123456"))
     authenticator = await started(ann)
 
@@ -292,9 +292,9 @@ async def test_a_second_factor_that_counts_cannot_be_replaced(auth_server: AuthS
     ann = await auth_server.sign_up()
     authenticator, _ = await confirmed(ann)
 
-    with refused(grpc.StatusCode.FAILED_PRECONDITION, "TOTP_STATE"):
+    with refused(grpc.StatusCode.FAILED_PRECONDITION, "TOTP_STATE_INVALID"):
         await ann.auth.StartTotp(pb.StartTotpRequest(password=PASSWORD))
-    with refused(grpc.StatusCode.FAILED_PRECONDITION, "TOTP_STATE"):
+    with refused(grpc.StatusCode.FAILED_PRECONDITION, "TOTP_STATE_INVALID"):
         await ann.auth.ConfirmTotp(pb.ConfirmTotpRequest(code=authenticator.code()))
 
 
@@ -340,7 +340,7 @@ async def test_a_person_with_both_factors_removes_the_second(auth_server: AuthSe
 
     assert not (await auth_server.sign_in(ann.email)).account.has_totp
     assert await auth_server.rows("SELECT FROM auth.recovery_codes") == []
-    with refused(grpc.StatusCode.FAILED_PRECONDITION, "TOTP_STATE"):
+    with refused(grpc.StatusCode.FAILED_PRECONDITION, "TOTP_STATE_INVALID"):
         await ann.auth.DisableTotp(pb.DisableTotpRequest(password=PASSWORD, second_factor=codes[1]))
 
 

@@ -101,7 +101,7 @@ class Deployment:
         async with self.history() as history:
             return (await history.GetWebhook(pb.GetWebhookRequest(webhook_id=webhook_id))).webhook
 
-    async def deliveries(self, webhook_id: str) -> list[pb.Delivery]:
+    async def deliveries(self, webhook_id: str) -> list[pb.WebhookDelivery]:
         async with self.history() as history:
             return list(
                 (await history.ListWebhookDeliveries(pb.ListWebhookDeliveriesRequest(webhook_id=webhook_id))).deliveries
@@ -328,7 +328,7 @@ async def test_a_delivery_that_was_cut_off_is_tried_again(deployment: Deployment
     await deployment.deliver()
 
     (delivery,) = await deployment.deliveries(created.webhook.webhook_id)
-    assert (delivery.state, delivery.attempts) == (pb.DELIVERY_STATE_DELIVERED, 2)
+    assert (delivery.state, delivery.attempt_count) == (pb.DELIVERY_STATE_DELIVERED, 2)
 
 
 async def test_a_worker_that_comes_too_late_takes_nothing_back(deployment: Deployment, receiver: Receiver) -> None:
@@ -405,7 +405,7 @@ async def test_a_dead_delivery_can_be_had_again(deployment: Deployment, receiver
         await history.RetryWebhookDelivery(pb.RetryWebhookDeliveryRequest(delivery_id=dead.delivery_id))
     answer = await deployment.deliver()
 
-    assert (dead.state, dead.attempts) == (pb.DELIVERY_STATE_DEAD, 12)
+    assert (dead.state, dead.attempt_count) == (pb.DELIVERY_STATE_FAILED, 12)
     assert answer.delivered_count == 1
 
 

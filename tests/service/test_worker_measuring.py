@@ -267,7 +267,7 @@ async def test_an_archive_that_fails_is_counted_and_what_is_in_none_grows_old(
         return bool(await measured_database.value("skein_wal_archive_failures_total"))
 
     await measured_database.until(fails)
-    failing = shown("skein_wal_archive_age_seconds")
+    failing = shown("skein_wal_archive_delay_seconds")
 
     archive = measured_database.server.data_dir / "archive"
     archive.mkdir()
@@ -275,11 +275,11 @@ async def test_an_archive_that_fails_is_counted_and_what_is_in_none_grows_old(
 
     async def is_complete() -> bool:
         await measured_database.superuser.execute("SELECT pg_switch_wal()")
-        return await measured_database.value("skein_wal_archive_age_seconds") == 0
+        return await measured_database.value("skein_wal_archive_delay_seconds") == 0
 
     await measured_database.until(is_complete)
     await measured_database.superuser.execute("CREATE TABLE public.part AS SELECT n FROM generate_series(1, 9999) AS n")
-    written = await measured_database.value("skein_wal_archive_age_seconds")
+    written = await measured_database.value("skein_wal_archive_delay_seconds")
 
     assert failing is not None
     assert failing > 0

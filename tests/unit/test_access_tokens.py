@@ -37,7 +37,7 @@ class SingleKeyIssuer:
 
     key: RSAKey
 
-    async def active(self, purpose: Literal["access"]) -> RSAKey:
+    async def active_key(self, purpose: Literal["access"]) -> RSAKey:
         return self.key
 
     async def verification_key(self, key_id: str) -> RSAKey | None:

@@ -65,8 +65,8 @@ def test_a_key_proves_itself_to_its_own_hash_alone() -> None:
 
 
 def test_a_key_of_no_tenant_is_the_operators() -> None:
-    assert ApiKeyToken.new(NO_TENANT, KEY_ID).is_operators
-    assert not ApiKeyToken.new(TENANT, KEY_ID).is_operators
+    assert ApiKeyToken.new(NO_TENANT, KEY_ID).is_operator_key
+    assert not ApiKeyToken.new(TENANT, KEY_ID).is_operator_key
 
 
 def test_a_key_that_is_shown_by_accident_shows_no_secret() -> None:

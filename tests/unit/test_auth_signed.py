@@ -7,7 +7,7 @@ from uuid import uuid4
 
 from joserfc.jwk import OKPKey
 
-from skein_auth.signing.keyring import LEAST_SECONDS, IdentityCache
+from skein_auth.signing.keyring import MIN_SECONDS, IdentityCache
 from skein_kit.identity.identity_token import LIFETIME_SECONDS, Caller
 
 AT = 1_800_000_000.0
@@ -25,7 +25,7 @@ def test_the_same_caller_gets_the_same_token_for_half_its_life() -> None:
     signed = IdentityCache()
     first, ends = signed.get_or_sign(CALLER, key=KEY, at=AT)
 
-    last = AT + LIFETIME_SECONDS - LEAST_SECONDS
+    last = AT + LIFETIME_SECONDS - MIN_SECONDS
     again = [signed.get_or_sign(CALLER, key=KEY, at=at) for at in (AT, last)]
     later, later_ends = signed.get_or_sign(CALLER, key=KEY, at=last + 1)
 

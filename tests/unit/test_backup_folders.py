@@ -147,15 +147,15 @@ async def test_the_newest_backup_along_the_timeline_is_taken(folder: BackupRepos
     assert selection.newest_backup(log, every, 2, None) == again
     # Of before this moment is the late one too, and it does not lead there.
     assert selection.newest_backup(log, every, 2, MORNING + timedelta(hours=3)) == early
-    with pytest.raises(CommandError, match="Nothing leads to timeline 3; there are 1, 2"):
+    with pytest.raises(CommandError, match="No backup leads to timeline 3; known timelines: 1, 2"):
         await selection.choose_timeline(log, every, 3)
 
 
 def test_nothing_is_removed_during_a_restore(folder: BackupRepository) -> None:
-    with folder.read_lock(), folder.read_lock(), pytest.raises(CommandError, match="Another `skein backup` is at work"):
+    with folder.read_lock(), folder.read_lock(), pytest.raises(CommandError, match="Another `skein backup` is running"):
         folder.write_lock().__enter__()
 
-    with folder.write_lock(), pytest.raises(CommandError, match="Another `skein backup` is at work"):
+    with folder.write_lock(), pytest.raises(CommandError, match="Another `skein backup` is running"):
         folder.read_lock().__enter__()
 
 

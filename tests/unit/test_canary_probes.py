@@ -15,8 +15,8 @@ from skein_worker.canary.synthetic_data import SyntheticData
 GATEWAY = "skein.gateway.v1.GatewayService"
 # What begins so changes something. A new verb is a reading one until it is written here.
 WRITES = re.compile(
-    "Accept|Add|Adopt|Append|Approve|Archive|Attach|BatchCreate|Cancel|Change|Complete|Confirm|Consolidate|Create|Deactivate|"
-    "Decay|Delete|Demote|Detach|Disable|Drop|End|Forget|Hide|Import|Insert|Leave|Link(?!s)|Merge|Promote|Purge|Put|Refresh|"
+    "Accept|Activate|Add|Adopt|Append|Approve|Archive|Attach|BatchCreate|Cancel|Change|Complete|Confirm|Consolidate|Create|Deactivate|"
+    "Decay|Delete|Demote|Detach|Disable|End|Forget|Hide|Import|Insert|Leave|Link(?!s)|Merge|Promote|Purge|Put|Refresh|"
     "Register|Reinforce|Remember|Remove|Reopen|Replace|Request|Reset|Resolve|Restore|Retry|Revert|Revoke|Rotate|Set|"
     "Sign|Start|Store|Summarize|Test|Transfer|Unarchive|Undelete|Unhide|Unlink|Update|Upsert|Verify"
 )

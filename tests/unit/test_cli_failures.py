@@ -56,7 +56,7 @@ def test_a_refusal_says_what_is_wrong_with_which_field_and_what_to_do() -> None:
     assert failure is not None
     assert failure.message == "A field is not valid. memory.tags[2]: is too long."
     assert missing is not None
-    assert missing.message.endswith("`skein sessions list` shows what there is.")
+    assert missing.message.endswith("`skein sessions list` lists the sessions.")
 
 
 def test_every_command_explains_itself() -> None:

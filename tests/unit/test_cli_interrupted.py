@@ -38,4 +38,4 @@ async def test_ctrl_c_ends_a_command_with_130_and_one_sentence(tmp_path: Path) -
     assert process.returncode == ExitCode.INTERRUPTED
     # Python may mention the file that it was just opening.
     error_lines = [line for line in err.decode().splitlines() if line.startswith(("Error", "Aborted", "Traceback"))]
-    assert (out, error_lines) == (b"", ["Error: Interrupted before it was done: what was done stays."])
+    assert (out, error_lines) == (b"", ["Error: Interrupted. Completed steps are kept."])

@@ -36,7 +36,7 @@ def test_services_elsewhere_are_called_at_their_address_and_own_ones_listen_here
     environment = {"SKEIN_MEMORY_ADDRESS": "memory:50054", "SKEIN_RECALL_ADDRESS": "recall:1", "SKEIN_AUTH_PORT": "7"}
     settings = ProcessSettings.read({"SKEIN_HOST": "0.0.0.0"})  # noqa: S104 - nothing is bound.
 
-    addresses = registry.host_of(settings, environment, here=["memory"]).addresses
+    addresses = registry.host_of(settings, environment, local_services=["memory"]).addresses
 
     assert addresses["memory"] == "0.0.0.0:50054"
     assert addresses["recall"] == "recall:1"

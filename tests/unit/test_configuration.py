@@ -61,7 +61,7 @@ def test_every_variable_without_a_dataclass_has_a_meaning() -> None:
     ],
 )
 def test_a_misspelled_name_is_refused_with_the_nearest_one(name: str, nearest: str) -> None:
-    with pytest.raises(SettingInvalid, match=rf"^{name} is no setting; did you mean {nearest}"):
+    with pytest.raises(SettingInvalid, match=rf"^{name} is not a setting; did you mean {nearest}"):
         refuse_unknown_settings({name: "1"})
 
 
@@ -79,7 +79,7 @@ def test_names_that_something_reads_are_let_be(name: str) -> None:
 
 def test_a_number_does_not_come_from_a_file() -> None:
     assert list(unknown_settings({"SKEIN_POOL_SIZE_FILE": "x"})) == [
-        "SKEIN_POOL_SIZE_FILE is no setting: SKEIN_POOL_SIZE does not come from a file."
+        "SKEIN_POOL_SIZE_FILE is not a setting: SKEIN_POOL_SIZE cannot be read from a file."
     ]
 
 
@@ -109,7 +109,7 @@ def test_every_command_that_serves_refuses_a_name_that_is_no_setting(command: li
     ended = runner.invoke(skein, command)
 
     assert isinstance(ended.exception, SettingInvalid)
-    assert str(ended.exception) == "SKEIN_LOGLEVEL is no setting; did you mean SKEIN_LOG_LEVEL?"
+    assert str(ended.exception) == "SKEIN_LOGLEVEL is not a setting; did you mean SKEIN_LOG_LEVEL?"
 
 
 @pytest.mark.parametrize(
@@ -124,7 +124,7 @@ def test_every_command_that_serves_refuses_a_name_that_is_no_setting(command: li
         ("memory", {"SKEIN_RECALL_ADDRESS": "ipv4:10.0.0.1"}, 'SKEIN_RECALL_ADDRESS should be "host:port"'),
         ("memory", {"SKEIN_MEMORY_ADDRESS": "m:1"}, "SKEIN_MEMORY_ADDRESS is not used: memory runs in this process."),
         ("memory", {"SKEIN_MEMORY_PORT": "9450"}, "SKEIN_ADMIN_PORT and SKEIN_MEMORY_PORT are both port 9450."),
-        ("memory", {"SKEIN_CA_FILE": __file__}, "SKEIN_CA_FILE names a file that holds no certificate."),
+        ("memory", {"SKEIN_CA_FILE": __file__}, "SKEIN_CA_FILE names a file that contains no certificate."),
         ("auth", {"SKEIN_SYSTEM_KEY": "short"}, "SKEIN_SYSTEM_KEY needs at least 32 characters"),
         ("auth", {"SKEIN_SIGN_UP": "all"}, "SKEIN_SIGN_UP should be one of"),
         ("auth", {"SKEIN_GITHUB_CLIENT_ID": "x"}, "SKEIN_GITHUB_CLIENT_ID and SKEIN_GITHUB_CLIENT_SECRET are needed"),

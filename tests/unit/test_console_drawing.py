@@ -7,8 +7,8 @@ import random
 import pytest
 
 from skein.memory.v1 import memory_pb2
+from skein_gateway.console.browser_sessions import KEY_SESSION_SECONDS, KeySessions, safe_redirect_path
 from skein_gateway.console.graph_layout import layout_graph
-from skein_gateway.console.visitors import KEY_SECONDS, KeyTickets, safe_redirect_path
 
 
 def walked(count: int, seed: int) -> memory_pb2.GetSubgraphResponse:
@@ -101,35 +101,35 @@ def test_every_other_path_is_not(path: str) -> None:
     assert safe_redirect_path(path) == "/"
 
 
-def test_a_ticket_is_good_for_its_key_until_its_time_is_over() -> None:
+def test_a_key_session_returns_its_key_until_it_expires() -> None:
     now = [0.0]
-    keys = KeyTickets(clock=lambda: now[0])
-    ticket = keys.issue("the key", "a tenant")
+    keys = KeySessions(clock=lambda: now[0])
+    session_id = keys.create("the key", "a tenant")
 
-    results = [keys.key_of(ticket), keys.key_of("another"), keys.key_of("")]
-    now[0] = KEY_SECONDS
-    late = keys.key_of(ticket)
+    results = [keys.key_of(session_id), keys.key_of("another"), keys.key_of("")]
+    now[0] = KEY_SESSION_SECONDS
+    late = keys.key_of(session_id)
 
     assert (results, late) == (["the key", "", ""], "")
 
 
-def test_the_oldest_of_too_many_keys_is_forgotten() -> None:
-    keys = KeyTickets()
-    tickets = [keys.issue(str(number), str(number)) for number in range(1001)]
+def test_beyond_the_limit_the_oldest_key_session_is_revoked() -> None:
+    keys = KeySessions()
+    session_ids = [keys.create(str(number), str(number)) for number in range(1001)]
 
-    assert (keys.key_of(tickets[0]), keys.key_of(tickets[1]), keys.key_of(tickets[-1])) == ("", "1", "1000")
+    assert (keys.key_of(session_ids[0]), keys.key_of(session_ids[1]), keys.key_of(session_ids[-1])) == ("", "1", "1000")
 
 
 def test_a_tenant_of_many_keys_drives_out_its_own() -> None:
-    keys = KeyTickets()
-    other = keys.issue("theirs", "another tenant")
-    first = keys.issue("mine", "a tenant")
-    revoked = keys.revoked(first)
+    keys = KeySessions()
+    other = keys.create("theirs", "another tenant")
+    first = keys.create("mine", "a tenant")
+    revoked = keys.revocation(first)
 
     for _ in range(50):
-        keys.issue("mine", "a tenant")
+        keys.create("mine", "a tenant")
 
-    assert (keys.key_of(other), keys.key_of(first), keys.revoked(first)) == ("theirs", "", None)
+    assert (keys.key_of(other), keys.key_of(first), keys.revocation(first)) == ("theirs", "", None)
     assert revoked is not None
     assert revoked.is_set()
 

@@ -133,7 +133,7 @@ def test_a_revoked_approval_lets_no_device_in() -> None:
     live, revoked = grant(), grant(revoke_time=START)
     _, token = waiting()
 
-    assert device_model.issue_device_tokens(live, None, token, REQUEST, after(1)).issue is not None
+    assert device_model.issue_device_tokens(live, None, token, REQUEST, after(1)).tokens is not None
     assert device_model.issue_device_tokens(revoked, None, token, REQUEST, after(1)) == GrantResult(
         error=GrantError.INVALID
     )
@@ -142,12 +142,14 @@ def test_a_revoked_approval_lets_no_device_in() -> None:
 def test_a_device_that_asks_again_gets_the_same_refresh_token_and_changes_nothing() -> None:
     _, token = waiting()
     first = device_model.issue_device_tokens(grant(), None, token, REQUEST, after(1))
-    assert first.issue is not None
+    assert first.tokens is not None
 
-    again = device_model.issue_device_tokens(first.issue.session, first.changes.refresh_token, token, REQUEST, after(2))
+    again = device_model.issue_device_tokens(
+        first.tokens.session, first.changes.refresh_token, token, REQUEST, after(2)
+    )
 
-    assert again.issue is not None
-    assert (again.issue.refresh, again.issue.is_first) == (first.issue.refresh, False)
+    assert again.tokens is not None
+    assert (again.tokens.refresh, again.tokens.is_first) == (first.tokens.refresh, False)
     assert again.changes == NO_CHANGES
 
 
@@ -156,10 +158,10 @@ def test_a_device_that_renewed_its_tokens_gets_none_for_its_code_and_loses_none(
     _, other = waiting()
     other = dataclasses.replace(other, secret=b"e" * 32)
     renewed = device_model.issue_device_tokens(grant(), None, other, REQUEST, after(1))
-    assert renewed.issue is not None
+    assert renewed.tokens is not None
 
     again = device_model.issue_device_tokens(
-        renewed.issue.session, renewed.changes.refresh_token, token, REQUEST, after(2)
+        renewed.tokens.session, renewed.changes.refresh_token, token, REQUEST, after(2)
     )
 
     assert again == GrantResult(error=GrantError.INVALID)

@@ -24,6 +24,7 @@ from skein_recall.embedded_model.embedder import (
     CHUNK_TOKENS,
     READ_CHARACTERS,
     SMALL_QUEUE_TEXTS,
+    SMALL_REQUEST_TEXTS,
     WINDOW_CHARACTERS,
     Batcher,
     EmbedderBusy,
@@ -226,19 +227,20 @@ async def test_cancelling_one_caller_withdraws_its_texts_and_no_others() -> None
     batcher.close()
 
 
-async def test_a_small_request_passes_a_backlog() -> None:
+@pytest.mark.parametrize("count", [1, SMALL_REQUEST_TEXTS])
+async def test_a_small_request_passes_a_backlog(count: int) -> None:
     model = Gated()
     batcher = Batcher(model, None)
     backlog = asyncio.wrap_future(batcher.submit(["a" * BATCH_TOKENS] + ["b" * (BATCH_TOKENS - 1)] * 20))
     await asyncio.to_thread(model.entered.wait, 10)
-    small = asyncio.wrap_future(batcher.submit(["c"]))
+    small = asyncio.wrap_future(batcher.submit(["c"] * count))
 
     model.gate.set()
     await small
     with pytest.raises(ArithmeticError):
         await backlog
 
-    assert [1] in model.batches[:2]
+    assert [1] * count in model.batches[:2]
     batcher.close()
 
 
@@ -370,7 +372,7 @@ async def test_no_more_of_a_text_reaches_the_tokenizer_than_the_model_could_read
 
 
 SPLITTER = LocalEmbedder(MODEL)
-LONGEST_ENTRY = ("The weather was fair and nobody had much to say about it. " * 1724)[:99_950].rstrip()
+LONG_ENTRY = ("The weather was fair and nobody had much to say about it. " * 1724)[:99_950].rstrip()
 
 
 def tokens(text: str) -> int:
@@ -388,7 +390,7 @@ def test_a_text_that_fits_is_its_own_only_chunk() -> None:
 def test_a_fact_in_the_last_sentence_of_the_longest_entry_is_whole_in_a_chunk() -> None:
     fact = "The spare key hangs behind the boiler."
 
-    chunks = SPLITTER.chunks(f"{LONGEST_ENTRY}. {fact}")
+    chunks = SPLITTER.chunks(f"{LONG_ENTRY}. {fact}")
 
     assert fact in chunks[-1]
     assert all(tokens(chunk) <= CHUNK_TOKENS for chunk in chunks)

@@ -64,8 +64,8 @@ def test_a_peer_that_forwards_and_is_not_trusted_is_logged_once_in_ten_minutes(l
 
     assert UNTRUSTED._value.get() == before + 4
     assert [(line["event"], line["level"], line["peer"]) for line in lines(log)] == [
-        ("forwarding_not_trusted", "warning", "192.0.2.1"),
-        ("forwarding_not_trusted", "warning", "192.0.2.2"),
+        ("forwarding_untrusted", "warning", "192.0.2.1"),
+        ("forwarding_untrusted", "warning", "192.0.2.2"),
     ]
     assert "SKEIN_TRUSTED_PROXIES" in str(lines(log)[0]["hint"])
 

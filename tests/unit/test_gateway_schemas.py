@@ -148,10 +148,10 @@ def test_the_protos_comments_are_the_descriptions() -> None:
     result = of(memory_pb2.CreateMemoryRequest)
     memory = result["$defs"]["skein.memory.v1.Memory"]
 
-    assert memory["description"] == "Something remembered."
-    assert memory["properties"]["subjectId"]["description"] == "The person it is about."
+    assert memory["description"] == "One thing remembered."
+    assert memory["properties"]["subjectId"]["description"] == "The person whom the memory is about."
     assert "at most 3153600000s" in memory["properties"]["ttl"]["description"]
-    assert "- ARM_PROFILE: The profile of the person" in str(of(gateway_pb2.RecallRequest))
+    assert "- ARM_PROFILE: The profile of the filter's subject" in str(of(gateway_pb2.RecallRequest))
     assert "needs at least one message or memory" in of(gateway_pb2.RememberRequest)["description"]
     assert "Must leave room for some words" in str(of(recall_pb2.RegisterEmbeddingModelRequest))
 

@@ -40,11 +40,11 @@ class RepeatableRandomness:
 
     count: int = field(default=0)
 
-    def id(self, at: datetime) -> UUID:
+    def new_id(self, at: datetime) -> UUID:
         self.count += 1
         return UUID(int=self.count + 1000)
 
-    def secret(self) -> bytes:
+    def new_secret(self) -> bytes:
         self.count += 1
         return hashlib.sha256(str(self.count).encode()).digest()
 
@@ -86,10 +86,10 @@ def redemption(**changes: object) -> CodeRequest:
 def first_token() -> tuple[RefreshTokenState, BearerToken]:
     session, code, presented = approved()
     step = grants.redeem((session, code), presented, redemption(), after(0))
-    assert step.issue is not None
-    assert step.issue.refresh is not None
+    assert step.tokens is not None
+    assert step.tokens.refresh is not None
     assert step.changes.refresh_token is not None
-    return RefreshTokenState(session=step.issue.session, token=step.changes.refresh_token), step.issue.refresh
+    return RefreshTokenState(session=step.tokens.session, token=step.changes.refresh_token), step.tokens.refresh
 
 
 def rotated(seconds: float = 100) -> tuple[RefreshTokenState, BearerToken, BearerToken]:
@@ -98,10 +98,10 @@ def rotated(seconds: float = 100) -> tuple[RefreshTokenState, BearerToken, Beare
     step = grants.refresh(chain, token, RefreshRequest(client_id="app"), after(seconds))
     stored = step.changes.refresh_token
     assert stored is not None
-    assert step.issue is not None
-    assert step.issue.refresh is not None
+    assert step.tokens is not None
+    assert step.tokens.refresh is not None
     old = dataclasses.replace(chain.token, replace_time=stored.create_time, replaced_by=stored.refresh_token_id)
-    return dataclasses.replace(chain, token=old, successor=stored), token, step.issue.refresh
+    return dataclasses.replace(chain, token=old, successor=stored), token, step.tokens.refresh
 
 
 def nothing_happened(step: GrantResult, error: GrantError) -> bool:
@@ -122,11 +122,11 @@ def test_a_code_is_redeemed_with_its_verifier() -> None:
     step = grants.redeem((session, code), presented, redemption(), after(30))
 
     assert step.error is None
-    assert step.changes.code_used == after(30).at
-    assert step.issue is not None
-    assert (step.issue.scopes, step.issue.resources) == (SCOPES, RESOURCES)
-    assert step.issue.session.expire_time == after(30).at + Lifetimes().session
-    assert step.issue.refresh_expire_time == after(30).at + Lifetimes().refresh
+    assert step.changes.code_use_time == after(30).at
+    assert step.tokens is not None
+    assert (step.tokens.scopes, step.tokens.resources) == (SCOPES, RESOURCES)
+    assert step.tokens.session.expire_time == after(30).at + Lifetimes().session
+    assert step.tokens.refresh_expire_time == after(30).at + Lifetimes().refresh
 
 
 def test_a_client_without_refresh_tokens_gets_none_and_its_sign_in_ends_with_the_access_token() -> None:
@@ -134,10 +134,10 @@ def test_a_client_without_refresh_tokens_gets_none_and_its_sign_in_ends_with_the
 
     step = grants.redeem((session, code), presented, redemption(refreshes=False), after(0))
 
-    assert step.issue is not None
-    assert step.issue.refresh is None
+    assert step.tokens is not None
+    assert step.tokens.refresh is None
     assert step.changes.refresh_token is None
-    assert step.issue.session.expire_time == step.issue.expire_time == START + Lifetimes().access
+    assert step.tokens.session.expire_time == step.tokens.expire_time == START + Lifetimes().access
 
 
 @pytest.mark.parametrize(
@@ -182,14 +182,14 @@ def test_a_replayed_code_revokes_what_it_gave_even_when_it_has_expired() -> None
         step = grants.redeem((session, used), presented, redemption(), after(seconds))
 
         assert step.error is GrantError.REUSED
-        assert step.changes.revoked == after(seconds).at
-        assert step.issue is None
+        assert step.changes.revoke_time == after(seconds).at
+        assert step.tokens is None
 
 
 def test_a_code_works_no_longer_than_it_lives() -> None:
     session, code, presented = approved()
 
-    assert grants.redeem((session, code), presented, redemption(), after(59.9)).issue is not None
+    assert grants.redeem((session, code), presented, redemption(), after(59.9)).tokens is not None
     assert nothing_happened(grants.redeem((session, code), presented, redemption(), after(60)), GrantError.INVALID)
 
 
@@ -206,8 +206,8 @@ def test_a_code_gives_fewer_resources_but_never_others() -> None:
     fewer = grants.redeem((session, code), presented, redemption(resources=RESOURCES[1:]), after(1))
     other = grants.redeem((session, code), presented, redemption(resources=("https://else.example",)), after(1))
 
-    assert fewer.issue is not None
-    assert fewer.issue.resources == RESOURCES[1:]
+    assert fewer.tokens is not None
+    assert fewer.tokens.resources == RESOURCES[1:]
     assert nothing_happened(other, GrantError.TARGET)
 
 
@@ -216,12 +216,12 @@ def test_a_refresh_replaces_the_token() -> None:
 
     step = grants.refresh(chain, token, RefreshRequest(client_id="app"), after(100))
 
-    assert step.issue is not None
-    assert step.issue.refresh is not None
-    assert step.changes.replaced == token.token_id
+    assert step.tokens is not None
+    assert step.tokens.refresh is not None
+    assert step.changes.replaced_token_id == token.token_id
     assert step.changes.refresh_token is not None
-    assert step.issue.refresh.matches_hash(step.changes.refresh_token.secret_hash)
-    assert step.issue.refresh.secret != token.secret
+    assert step.tokens.refresh.matches_hash(step.changes.refresh_token.secret_hash)
+    assert step.tokens.refresh.secret != token.secret
 
 
 def test_the_predecessor_gets_the_same_successor_again_within_the_grace() -> None:
@@ -230,8 +230,8 @@ def test_the_predecessor_gets_the_same_successor_again_within_the_grace() -> Non
     again = grants.refresh(chain, token, RefreshRequest(client_id="app"), after(109.9))
 
     assert again.changes == grants.NO_CHANGES
-    assert again.issue is not None
-    assert again.issue.refresh == successor
+    assert again.tokens is not None
+    assert again.tokens.refresh == successor
 
 
 def test_the_successor_is_found_again_after_the_system_key_changed() -> None:
@@ -242,8 +242,8 @@ def test_the_successor_is_found_again_after_the_system_key_changed() -> None:
     again = grants.refresh(chain, token, RefreshRequest(client_id="app"), after(105, derivation=changed))
     refused = grants.refresh(chain, token, RefreshRequest(client_id="app"), after(105, derivation=forgotten))
 
-    assert again.issue is not None
-    assert again.issue.refresh == successor
+    assert again.tokens is not None
+    assert again.tokens.refresh == successor
     assert nothing_happened(refused, GrantError.INVALID)
 
 
@@ -253,7 +253,7 @@ def test_the_predecessor_revokes_the_sign_in_after_the_grace() -> None:
     step = grants.refresh(chain, token, RefreshRequest(client_id="app"), after(110))
 
     assert step.error is GrantError.REUSED
-    assert step.changes.revoked == after(110).at
+    assert step.changes.revoke_time == after(110).at
 
 
 def test_the_predecessor_revokes_the_sign_in_once_its_successor_was_used() -> None:
@@ -266,7 +266,7 @@ def test_the_predecessor_revokes_the_sign_in_once_its_successor_was_used() -> No
     )
 
     assert step.error is GrantError.REUSED
-    assert step.changes.revoked == after(102).at
+    assert step.changes.revoke_time == after(102).at
 
 
 def test_no_grace_means_no_second_answer() -> None:
@@ -299,9 +299,9 @@ def test_a_refreshed_access_token_has_less_but_never_more() -> None:
     more = grants.refresh(chain, token, RefreshRequest(client_id="app", scopes=SCOPES | {"keys.write"}), after(1))
     other = grants.refresh(chain, token, RefreshRequest(client_id="app", resources=("https://else.example",)), after(1))
 
-    assert fewer.issue is not None
-    assert fewer.issue.scopes == {"memory.read"}
-    assert fewer.issue.session.scopes == SCOPES
+    assert fewer.tokens is not None
+    assert fewer.tokens.scopes == {"memory.read"}
+    assert fewer.tokens.session.scopes == SCOPES
     assert nothing_happened(more, GrantError.SCOPE)
     assert nothing_happened(other, GrantError.TARGET)
 
@@ -330,8 +330,8 @@ def test_nothing_given_out_lives_longer_than_its_sign_in() -> None:
 
     step = grants.refresh(short, token, RefreshRequest(client_id="app"), after(300))
 
-    assert step.issue is not None
-    assert step.issue.expire_time == step.issue.refresh_expire_time == ends
+    assert step.tokens is not None
+    assert step.tokens.expire_time == step.tokens.refresh_expire_time == ends
 
 
 def test_a_revoked_sign_in_is_not_refreshed() -> None:
@@ -347,16 +347,17 @@ def test_a_revoked_sign_in_is_not_refreshed() -> None:
 def test_an_own_sign_in_is_refreshed_without_a_client() -> None:
     own = grant(client_id="", scopes=frozenset({"account"}))
     begun = grants.begin_session(own, after(0))
-    assert begun.issue is not None
-    assert begun.issue.refresh is not None
+    assert begun.tokens is not None
+    assert begun.tokens.refresh is not None
     assert begun.changes.refresh_token is not None
-    chain = RefreshTokenState(session=begun.issue.session, token=begun.changes.refresh_token)
+    chain = RefreshTokenState(session=begun.tokens.session, token=begun.changes.refresh_token)
 
-    step = grants.refresh(chain, begun.issue.refresh, RefreshRequest(), after(5))
+    step = grants.refresh(chain, begun.tokens.refresh, RefreshRequest(), after(5))
 
-    assert step.issue is not None
+    assert step.tokens is not None
     assert nothing_happened(
-        grants.refresh(chain, begun.issue.refresh, RefreshRequest(client_id="app"), after(5)), GrantError.INVALID
+        grants.refresh(chain, begun.tokens.refresh, RefreshRequest(client_id="app"), after(5)),
+        GrantError.INVALID,
     )
 
 

@@ -45,7 +45,7 @@ def test_the_paths_are_the_shortest_of_all_simple_ones(
     links: list[tuple[int, int, float]], hops: int, count: int
 ) -> None:
     paths = shortest_paths(
-        roads_of(links), NAMES[0], NAMES[1], hops=hops, count=count, budget=SearchBudget(left=100_000)
+        roads_of(links), NAMES[0], NAMES[1], hops=hops, count=count, budget=SearchBudget(remaining=100_000)
     )
 
     results = [(0, *(NAMES.index(step.far_id) for step in path)) for path in paths]
@@ -59,7 +59,7 @@ def test_the_paths_are_the_shortest_of_all_simple_ones(
 def test_the_strongest_of_several_links_is_taken_and_stronger_paths_come_first() -> None:
     roads = roads_of([(0, 2, 0.5), (0, 2, 1.0), (2, 1, 1.0), (0, 3, 0.9), (3, 1, 1.0)])
 
-    first, second = shortest_paths(roads, NAMES[0], NAMES[1], hops=2, count=5, budget=SearchBudget(left=100))
+    first, second = shortest_paths(roads, NAMES[0], NAMES[1], hops=2, count=5, budget=SearchBudget(remaining=100))
 
     assert [step.weight for step in first] == [1.0, 1.0]
     assert [step.weight for step in second] == [0.9, 1.0]
@@ -67,7 +67,7 @@ def test_the_strongest_of_several_links_is_taken_and_stronger_paths_come_first()
 
 def test_a_search_ends_with_its_budget() -> None:
     complete_links = [(a, b, 1.0) for a in range(8) for b in range(8) if a != b]
-    budget = SearchBudget(left=50)
+    budget = SearchBudget(remaining=50)
 
     actual_shortest_paths = shortest_paths(
         roads_of(complete_links), NAMES[0], NAMES[1], hops=7, count=1000, budget=budget
@@ -81,12 +81,12 @@ def test_links_are_inferred_from_shared_tags_those_with_the_most_first() -> None
     a, b, c, d = NAMES[:4]
     tags = {a: ["x", "y"], b: ["x", "y", "z"], c: ["z"], d: []}
 
-    result, more = infer_links(tags, set(), most=10)
+    result, more = infer_links(tags, set(), max_count=10)
 
     assert [(one.from_memory_id, one.to_memory_id, one.shared_tags) for one in result] == [
         (a, b, ("x", "y")),
         (b, c, ("z",)),
     ]
     assert not more
-    assert infer_links(tags, set(), most=1) == (result[:1], True)
-    assert infer_links(tags, {frozenset((b, a))}, most=10) == (result[1:], False)
+    assert infer_links(tags, set(), max_count=1) == (result[:1], True)
+    assert infer_links(tags, {frozenset((b, a))}, max_count=10) == (result[1:], False)

@@ -11,14 +11,16 @@ def limit(least: int = 8, most: int = 100) -> AdaptiveLimit:
     return AdaptiveLimit(minimum=least, maximum=most, target_seconds=TARGET)
 
 
-def windows(limit: AdaptiveLimit, *delays: float, is_short: bool = True, start: float = 0.0, count: int = 1) -> float:
+def windows(
+    limit: AdaptiveLimit, *delays: float, is_limiting: bool = True, start: float = 0.0, count: int = 1
+) -> float:
     """Let windows pass in each of which these delays were seen; return the time after them."""
     at = start
     for _ in range(count):
         at += WINDOW_SECONDS * 1.01
         for delay in delays:
             limit.observe_delay("event loop", delay)
-        limit.update(at, is_short=is_short)
+        limit.update(at, is_limiting=is_limiting)
     return at
 
 
@@ -35,7 +37,7 @@ def test_it_does_not_grow_while_no_call_waits_for_it() -> None:
     result = limit()
     before = result.value
 
-    windows(result, *[0.0] * 5, is_short=False, count=100)
+    windows(result, *[0.0] * 5, is_limiting=False, count=100)
 
     assert result.value == before
 
@@ -67,7 +69,7 @@ def test_one_late_moment_among_many_changes_nothing() -> None:
     result = limit()
     before = result.value
 
-    windows(result, 0.0, 0.0, 0.0, 0.0, 5.0, is_short=False, count=10)
+    windows(result, 0.0, 0.0, 0.0, 0.0, 5.0, is_limiting=False, count=10)
 
     assert result.value == before
 
@@ -97,6 +99,6 @@ def test_the_most_delayed_resource_counts() -> None:
         result.observe_delay("event loop", 0.0)
         result.observe_delay("database connections", 5 * TARGET)
 
-    result.update(1.0, is_short=True)
+    result.update(1.0, is_limiting=True)
 
     assert result.value < before

@@ -43,7 +43,7 @@ def parameters_of(access: AccessEvent) -> dict[str, object]:
         ("GetMemory", "read"), ("ListMemories", "read"), ("BatchGetMemories", "read"), ("ExplainScore", "read"),
         ("CreateMemory", "create"), ("AppendMessages", "create"), ("UpsertLink", "create"),
         ("UpdateMemory", "update"), ("ReinforceMemory", "update"), ("UndeleteMemory", "update"),
-        ("DeleteMemory", "delete"), ("PurgeMemories", "delete"), ("ForgetMemories", "delete"),
+        ("DeleteMemory", "delete"), ("PurgeMemories", "delete"), ("DeleteMemories", "delete"),
         ("Recall", "search"), ("SearchMessages", "search"),
         ("TraverseLinks", "read"), ("FindPaths", "read"), ("SuggestLinks", "read"), ("FindSimilar", "search"),
     ],
@@ -117,7 +117,7 @@ def test_only_uuids_are_kept_of_ids_because_callers_choose_the_others(name: str,
     assert parameters_of(recorded(pb.GetMemoryRequest(memory_id=name)))["memory_id"] == kept
 
 
-@pytest.mark.parametrize("method", ["PurgeMemories", "ForgetMemories", "PurgeSubject", "PurgeSession"])
+@pytest.mark.parametrize("method", ["PurgeMemories", "DeleteMemories", "PurgeSubject", "PurgeSession"])
 def test_a_call_that_erases_does_not_name_whom(method: str) -> None:
     of_ann = pb.MemorySelection(filter=pb.MemoryFilter(subject_id="ann"))
     requests = {

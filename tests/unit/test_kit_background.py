@@ -103,8 +103,8 @@ async def test_an_unawaited_failure_is_logged_without_its_words(
 
     lines = [json.loads(line) for line in log.getvalue().splitlines()]
     assert [(line["event"], line["what"], line["work"]) for line in lines] == [
-        ("background_failure", "Task exception was", "fail"),
-        ("background_failure", "Exception in callback", ""),
+        ("background_error", "Task exception was", "fail"),
+        ("background_error", "Exception in callback", ""),
     ]
     assert lines[0]["exception"][0]["exc_type"] == "ValueError"
     assert SECRET not in log.getvalue() + "".join(capsys.readouterr())

@@ -32,7 +32,7 @@ pytestmark = pytest.mark.usefixtures("connections")
 
 # Its body is read before it is answered.
 HALF_BODY = b"POST /echo HTTP/1.1\r\nhost: here\r\ncontent-length: 100\r\n\r\nhalf"
-MOST = 6
+MAX_CONNECTIONS = 6
 
 
 class Server:
@@ -186,14 +186,14 @@ async def test_a_client_that_takes_nothing_of_its_answer_is_gone_after_a_while()
 
 
 async def test_the_connection_with_the_oldest_half_of_a_request_yields_to_a_new_one() -> None:
-    async with Server.running(limits(most=MOST)) as server:
-        flood = await clients(server, MOST, HALF)
+    async with Server.running(limits(most=MAX_CONNECTIONS)) as server:
+        flood = await clients(server, MAX_CONNECTIONS, HALF)
         more = await Client.connect(server.address)
 
         assert await more.ask() == 200
         await flood[0].end()
 
-        assert [client.is_open for client in flood] == [False] + [True] * (MOST - 1)
+        assert [client.is_open for client in flood] == [False] + [True] * (MAX_CONNECTIONS - 1)
 
 
 async def test_idle_connections_yield_after_halves_and_before_bodies() -> None:
@@ -227,10 +227,12 @@ async def test_those_who_wait_for_an_answer_never_yield() -> None:
 
 
 async def test_many_more_halves_than_places_leave_room_for_whole_requests() -> None:
-    async with Server.running(limits(most=MOST)) as server:
-        flood = await clients(server, 20 * MOST, HALF, source="127.0.0.2")
+    async with Server.running(limits(most=MAX_CONNECTIONS)) as server:
+        flood = await clients(server, 20 * MAX_CONNECTIONS, HALF, source="127.0.0.2")
 
-        assert [await (await Client.connect(server.address)).ask() for _ in range(MOST)] == [200] * MOST
+        assert [await (await Client.connect(server.address)).ask() for _ in range(MAX_CONNECTIONS)] == [
+            200
+        ] * MAX_CONNECTIONS
         for client in flood:
             client.close()
 

@@ -41,7 +41,7 @@ async def test_a_start_that_fails_for_whatever_reason_is_tried_again_ever_later(
         return process
 
     kept = ServerSupervisor(ended(), start)
-    task = asyncio.create_task(kept.keep())
+    task = asyncio.create_task(kept.supervise())
     await asyncio.wait_for(is_back.wait(), 30)
     task.cancel()
     with contextlib.suppress(asyncio.CancelledError):

@@ -12,7 +12,7 @@ from prometheus_client import REGISTRY
 from prometheus_client.openmetrics.exposition import generate_latest
 
 from skein_worker.measure.expiring_gauge import MEASURED_TIME, ExpiringGauge, record_measurement
-from skein_worker.measure.measurements import ServerMeasurements, WaitingCounts
+from skein_worker.measure.measurements import PendingCounts, ServerMeasurements
 
 if TYPE_CHECKING:
     from skein_worker.measure.store import MeasurementStore
@@ -97,31 +97,31 @@ def test_a_value_that_was_never_measured_was_last_known_long_ago() -> None:
 
 
 def test_the_backlogs_of_tenants_are_one_sum() -> None:
-    tally = WaitingCounts()
+    tally = PendingCounts()
     tally.record("one", 3, 90.0, at=100.0)
     tally.record("two", 4, 95.0, at=100.0)
     tally.record("one", 1, 97.0, at=105.0)
 
-    assert (tally.count, tally.oldest_age(110.0, since_seen=False)) == (5, 15.0)
+    assert (tally.count, tally.oldest_age(110.0, since_first_seen=False)) == (5, 15.0)
 
 
 def test_a_tenant_without_anything_waiting_and_one_that_is_gone_count_no_more() -> None:
-    tally = WaitingCounts()
+    tally = PendingCounts()
     for name in ("empty", "gone", "here"):
         tally.record(name, 2, 10.0, at=20.0)
     tally.record("empty", 0, 0.0, at=30.0)
 
-    tally.keep({"here", "empty"})
+    tally.retain_only({"here", "empty"})
 
-    assert (tally.count, tally.oldest_age(40.0, since_seen=False)) == (2, 30.0)
+    assert (tally.count, tally.oldest_age(40.0, since_first_seen=False)) == (2, 30.0)
     tally.record("here", 0, 0.0, at=50.0)
-    assert (tally.count, tally.oldest_age(60.0, since_seen=False)) == (0, 0.0)
+    assert (tally.count, tally.oldest_age(60.0, since_first_seen=False)) == (0, 0.0)
 
 
 def test_an_imported_item_waits_since_it_was_seen_and_not_since_it_was_written() -> None:
     years_ago = 1_000.0
-    tally = WaitingCounts()
+    tally = PendingCounts()
     tally.record("moved in", 500, years_ago, at=1_000_000.0)
     tally.record("moved in", 400, years_ago, at=1_000_030.0)
 
-    assert tally.oldest_age(1_000_060.0, since_seen=True) == 60.0
+    assert tally.oldest_age(1_000_060.0, since_first_seen=True) == 60.0

@@ -72,7 +72,7 @@ def test_items_without_room_in_an_answer_are_requested_again() -> None:
     plan = PLANNER.get([(("a",), "k", False), (("a",), "l", False)], NOW)
     next(plan)
     first = memory_pb2.BatchGetMemoriesResponse(
-        memories=[draft("k", ("a",)).memory(ROOT, "langgraph", NOW)], deferred=["langgraph:a..l"]
+        memories=[draft("k", ("a",)).memory(ROOT, "langgraph", NOW)], unread_ids=["langgraph:a..l"]
     )
 
     (again,) = plan.send([first])
@@ -123,7 +123,7 @@ def test_an_id_that_is_taken_and_unreadable_is_freed_and_no_other() -> None:
 
     (freed,) = plan.send(nothing_there())
 
-    assert freed.method == "memories.ForgetMemories"
+    assert freed.method == "memories.DeleteMemories"
     assert list(freed.request.selection.memory_ids) == ["langgraph:many..l"]  # type: ignore[attr-defined]
 
 
@@ -131,7 +131,7 @@ def test_others_who_always_come_first_end_in_their_refusal() -> None:
     def answer(call: RpcStep) -> Any:
         if call.method == "memories.BatchCreateMemories":
             return AlreadyExists("taken")
-        return memory_pb2.BatchGetMemoriesResponse() if "Get" in call.method else memory_pb2.ForgetMemoriesResponse()
+        return memory_pb2.BatchGetMemoriesResponse() if "Get" in call.method else memory_pb2.DeleteMemoriesResponse()
 
     def go_on() -> None:
         plan = PLANNER.put([draft("k")], NOW)

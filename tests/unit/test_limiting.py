@@ -41,16 +41,16 @@ class Tenancy:
         await asyncio.sleep(0)
         if self.away:
             raise ServiceUnavailable
-        of_tenant = min(self.tenant, self.most, request.tenant_count)
-        of_caller = min(self.caller, self.most, request.caller_count)
+        of_tenant = min(self.tenant, self.most, request.tenant_tokens)
+        of_caller = min(self.caller, self.most, request.caller_tokens)
         self.tenant -= of_tenant
         self.caller -= of_caller
         exhausted = "" if self.caller else "caller_requests_per_minute"
         return pb.AcquireRateLimitResponse(
-            tenant_count=of_tenant,
-            caller_count=of_caller,
+            tenant_tokens=of_tenant,
+            caller_tokens=of_caller,
             lifetime=Duration(seconds=5),
-            exhausted=exhausted if self.tenant else "requests_per_minute",
+            exhausted_limit=exhausted if self.tenant else "requests_per_minute",
             retry_delay=Duration(seconds=self.retry_seconds),
             tenant_rate=1000,
             caller_rate=500,
@@ -178,7 +178,7 @@ async def test_an_allowance_so_small_is_not_leased_because_another_is_low() -> N
             await asyncio.sleep(0)
 
     # Of the caller's, which lapses soon, there is more; of the tenant's two none was taken without a caller.
-    assert [(requests.tenant_count, requests.caller_count > 0) for requests in tenancy.requests] == [(0, True)]
+    assert [(requests.tenant_tokens, requests.caller_tokens > 0) for requests in tenancy.requests] == [(0, True)]
 
 
 async def test_a_crowd_of_calls_passes_up_to_the_caller_s_allowance() -> None:
@@ -231,7 +231,7 @@ async def test_an_account_without_a_tenant_has_an_allowance_of_its_own() -> None
     async with RateLimiter(tenancy.ask) as limiter:
         await limiter.admit(call_of(replace(CALLER, tenant_id=None)))
 
-    assert [(requests.tenant_count, requests.caller_count > 0) for requests in tenancy.requests] == [(0, True)]
+    assert [(requests.tenant_tokens, requests.caller_tokens > 0) for requests in tenancy.requests] == [(0, True)]
 
 
 async def test_everybody_passes_while_tenancy_does_not_answer() -> None:

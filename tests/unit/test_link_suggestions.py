@@ -61,11 +61,11 @@ def test_only_what_shares_a_tag_and_scores_enough_is_suggested_best_first() -> N
     twin, cousin = alike(tags=("a", "b", "c")), alike(tags=("a",), content="something else")
     stranger = alike(tags=("x",))
 
-    result = suggest(memory, [cousin, stranger, twin], least=0.25, count=5)
+    result = suggest(memory, [cousin, stranger, twin], min_score=0.25, count=5)
 
     assert [suggestion.memory for suggestion in result] == [twin, cousin]
-    assert suggest(memory, [cousin, stranger, twin], least=0.5, count=5) == result[:1]
-    assert suggest(memory, [cousin, twin], least=0.0, count=1) == result[:1]
+    assert suggest(memory, [cousin, stranger, twin], min_score=0.5, count=5) == result[:1]
+    assert suggest(memory, [cousin, twin], min_score=0.0, count=1) == result[:1]
 
 
 @given(one=ALIKE, other=ALIKE)

@@ -51,7 +51,7 @@ MEMORYVAULT = {
     "statistics": ["statistics"],
     "explain a score": ["explain_score"],
     "conflicts: list, resolve": ["list_conflicts", "resolve_conflict", "list_conflict_resolutions"],
-    "entities: resolve, list aliases": ["resolve_entity", "list_aliases", "get_canonical", "remove_alias"],
+    "entities: resolve, list aliases": ["resolve_entity", "list_aliases", "get_canonical_memory", "delete_alias"],
     "source trust: set, list": ["set_source_trust", "get_source_trust", "list_source_trust"],
     "policy: get, set": ["get_policy", "update_policy"],
     "snapshots": ["create_snapshot", "list_snapshots", "restore_snapshot", "diff_snapshots", "delete_snapshot"],
@@ -198,7 +198,7 @@ def test_limits_of_the_contract_are_limits_of_the_schema() -> None:
         "type": "number",
         "minimum": 0.0,
         "maximum": 1.0,
-        "description": "How much it matters, 0 to 1.",
+        "description": "Importance, 0 to 1.",
     }
     assert (recall["limit"]["minimum"], recall["limit"]["maximum"]) == (0, 100)
     assert recall["since"]["format"] == "date-time"

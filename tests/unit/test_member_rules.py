@@ -110,13 +110,13 @@ def test_the_check_of_several_roles_is_that_of_the_highest() -> None:
 @pytest.mark.parametrize("owners", [{ANN}, set()])
 def test_the_last_owner_stays(owners: set[UUID]) -> None:
     with pytest.raises(LastOwner) as refused:
-        members.require_remaining_owner(TENANT, owners, without=ANN)
+        members.require_remaining_owner(TENANT, owners, leaving_account_id=ANN)
 
     assert refused.value.metadata == {"tenant_id": str(TENANT)}
 
 
 def test_one_of_two_owners_may_go() -> None:
-    members.require_remaining_owner(TENANT, {ANN, BEN}, without=ANN)
+    members.require_remaining_owner(TENANT, {ANN, BEN}, leaving_account_id=ANN)
 
 
 def test_an_account_passes_on_its_own_place_only() -> None:

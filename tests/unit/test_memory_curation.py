@@ -13,7 +13,7 @@ from skein.memory.v1 import memory_pb2 as pb
 from skein_kit.errors import ContentTooLong
 from skein_memory.conflicts.model import pair_key
 from skein_memory.curation import model as curation
-from skein_memory.curation.model import Idleness
+from skein_memory.curation.model import DecayState
 from skein_memory.errors import MergeTooLarge
 from skein_memory.memories import convert as memories_convert
 from skein_memory.memories.model import FIRST_WITHOUT_KEY, Memory, Scores
@@ -58,22 +58,22 @@ def test_memories_with_a_key_lie_apart_from_those_without() -> None:
 @pytest.mark.parametrize(
     ("idle_days", "periods", "then"),
     [
-        (29, 0, Idleness(since=AT, periods=0)),
-        (30, 1, Idleness(since=AT + 30 * DAY, periods=1)),
-        (89, 2, Idleness(since=AT + 60 * DAY, periods=2)),
+        (29, 0, DecayState(since=AT, periods=0)),
+        (30, 1, DecayState(since=AT + 30 * DAY, periods=1)),
+        (89, 2, DecayState(since=AT + 60 * DAY, periods=2)),
         (90, 3, None),
         (4000, 3, None),
     ],
 )
 def test_idleness_decays_once_for_each_period_three_times_at_most(
-    idle_days: int, periods: int, then: Idleness | None
+    idle_days: int, periods: int, then: DecayState | None
 ) -> None:
-    assert Idleness(since=AT, periods=0).due_periods(AT, AT + idle_days * DAY, 30) == (periods, then)
+    assert DecayState(since=AT, periods=0).due_periods(AT, AT + idle_days * DAY, 30) == (periods, then)
 
 
 def test_decay_that_is_done_is_not_done_again() -> None:
     at = AT + 70 * DAY
-    first, then = Idleness(since=AT, periods=0).due_periods(AT, at, 30)
+    first, then = DecayState(since=AT, periods=0).due_periods(AT, at, 30)
     assert then is not None
 
     assert first == 2
@@ -84,10 +84,13 @@ def test_decay_that_is_done_is_not_done_again() -> None:
 def test_use_begins_idleness_anew() -> None:
     used = AT + 50 * DAY
 
-    assert Idleness(since=AT, periods=2).due_periods(used, AT + 70 * DAY, 30) == (0, Idleness(since=used, periods=0))
-    assert Idleness(since=AT, periods=2).due_periods(used, AT + 80 * DAY, 30) == (
+    assert DecayState(since=AT, periods=2).due_periods(used, AT + 70 * DAY, 30) == (
+        0,
+        DecayState(since=used, periods=0),
+    )
+    assert DecayState(since=AT, periods=2).due_periods(used, AT + 80 * DAY, 30) == (
         1,
-        Idleness(since=used + 30 * DAY, periods=1),
+        DecayState(since=used + 30 * DAY, periods=1),
     )
 
 
@@ -101,8 +104,8 @@ def test_decay_is_no_update_and_stops_at_nothing() -> None:
 def test_the_most_important_is_kept_then_the_surest_then_the_oldest() -> None:
     group = [memory(3, importance=0.9, confidence=0.1), memory(2, importance=0.9), memory(1, importance=0.1)]
 
-    assert curation.choose_kept(group) is group[1]
-    assert curation.choose_kept([memory(2), memory(1)]).memory_id == UUID(int=1)
+    assert curation.best_duplicate(group) is group[1]
+    assert curation.best_duplicate([memory(2), memory(1)]).memory_id == UUID(int=1)
 
 
 def test_a_merge_joins_contents_and_repeats_nothing() -> None:

@@ -268,7 +268,7 @@ def test_a_stale_revision_is_refused_with_both_numbers() -> None:
     with pytest.raises(RevisionStale) as caught:
         memory.check_revision(7)
 
-    assert caught.value.metadata == {"given": "7", "current": "1"}
+    assert caught.value.metadata == {"requested": "7", "current": "1"}
 
 
 def test_a_deleted_memory_is_as_if_it_were_not_there() -> None:
@@ -306,4 +306,4 @@ def test_a_memory_cannot_be_linked_to_itself() -> None:
     draft = links_convert.draft(pb.Link(from_memory_id="by id", to_memory_id="by external id"))
 
     with pytest.raises(LinkToItself):
-        draft.between(memory.memory_id, memory.memory_id, at=NOW, by="x")
+        draft.create_link(memory.memory_id, memory.memory_id, at=NOW, by="x")

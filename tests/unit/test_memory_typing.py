@@ -90,13 +90,13 @@ def test_every_searched_or_required_field_is_one_and_of_free_data_all_texts_or_n
     for type_ in memory_type.BUILT_IN.values():
         assert set(type_.required) <= set(type_.fields)
         if type_.fields:
-            assert set(type_.searched) <= set(type_.fields)
+            assert set(type_.searched_fields) <= set(type_.fields)
         else:
-            assert type_.searched == (() if type_.name == "langgraph" else (memory_type.ALL_TEXTS,))
+            assert type_.searched_fields == (() if type_.name == "langgraph" else (memory_type.ALL_TEXTS,))
 
 
 def test_only_the_kind_of_a_vault_entry_is_searched() -> None:
-    assert memory_type.BUILT_IN[memory_type.VAULT].searched == ("entry_type",)
+    assert memory_type.BUILT_IN[memory_type.VAULT].searched_fields == ("entry_type",)
 
 
 def test_a_policy_without_types_accepts_every_type() -> None:
@@ -140,9 +140,9 @@ def test_levels_are_moved_through_one_by_one_and_end() -> None:
     assert seen == [(level, "memory_demoted") for level in levels.LEVELS[1:]]
     assert (last.draft.archive_time, last.occupied_level, event) == (NOW, None, "memory_archived")
     with pytest.raises(LevelOutOfRange):
-        levels.demoted(memory, at=NOW, by="x")
+        levels.demote(memory, at=NOW, by="x")
     with pytest.raises(LevelOutOfRange):
-        levels.promoted(memory_of(level=pb.LEVEL_STRATEGIC), at=NOW, by="x")
+        levels.promote(memory_of(level=pb.LEVEL_STRATEGIC), at=NOW, by="x")
 
 
 def test_the_capacities_are_those_of_the_policy() -> None:
@@ -176,7 +176,7 @@ def test_a_tenant_s_key_opens_with_the_master_key_that_wrapped_it_and_for_its_te
         MasterKeys.of(NEW).unwrap(wrapped, tenant_id=tenant_id)
     with pytest.raises(SecretUndecryptable):
         MasterKeys.of(OLD).unwrap(wrapped, tenant_id=uuid4())
-    renamed = WrappedKey(key_id=uuid4(), master_key=wrapped.master_key, sealed=wrapped.sealed)
+    renamed = WrappedKey(key_id=uuid4(), master_key=wrapped.master_key, encrypted_key=wrapped.encrypted_key)
     with pytest.raises(SecretUndecryptable):
         MasterKeys.of(OLD).unwrap(renamed, tenant_id=tenant_id)
     with pytest.raises(MasterKeyMissing):

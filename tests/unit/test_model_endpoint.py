@@ -156,7 +156,7 @@ async def test_a_failing_endpoint_is_left_alone_and_callers_learn_so_at_once(
     assert len(endpoint.batches) == MAX_FAILURES
     assert sample("skein_embedding_circuit_breaker_state", model="words") == 2
     log_text = log.getvalue()
-    assert log_text.count("model_circuit") == 1
+    assert log_text.count("model_circuit_changed") == 1
     assert SECRET not in log_text
     assert "tea" not in log_text
 
@@ -248,8 +248,8 @@ async def test_read_vectors_another_length_are_refused_loudly(endpoint: Embeddin
     with pytest.raises(ModelResponseInvalid) as caught:
         await made(endpoint).embed(["tea"])
 
-    assert caught.value.metadata["what"] == "a vector of 2 dimensions, not 64"
-    assert "model_answers_wrong" in log.getvalue()
+    assert caught.value.metadata["problem"] == "a vector of 2 dimensions, not 64"
+    assert "model_response_invalid" in log.getvalue()
 
 
 async def test_a_private_address_is_asked_only_where_the_operator_allows_it(endpoint: EmbeddingServer) -> None:

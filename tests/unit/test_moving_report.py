@@ -19,7 +19,7 @@ def a_report() -> Report:
     memory = Record(where="rows 1", kind=Kind.MEMORY, item=memory_pb2.Memory(external_id="m" * 300), table="rows")
     report.count_read(memory)
     report.refuse(memory, "is too long.")
-    report.notes.count_converted("rows", "tags", "a tag that was there twice", "rows 1")
+    report.notes.count_converted("rows", "tags", "a duplicate tag was removed", "rows 1")
     return report
 
 
@@ -27,15 +27,15 @@ def test_a_dry_run_says_that_it_was_one_and_names_ids_in_short(capsys: pytest.Ca
     show_report(a_report(), dry_run=True, as_json=False, tenants={})
 
     output = capsys.readouterr()
-    assert "there already" not in output.out
-    assert "tags        1   a tag that was there twice   1" in output.out
+    assert "already present" not in output.out
+    assert "tags        1   a duplicate tag was removed   1" in output.out
     assert output.err.splitlines() == [
-        "A dry run: nothing was written.",
+        "Dry run: nothing was written.",
         f"rows 1: memory {'m' * 59}…: is too long.",
     ]
 
 
-def test_vectors_that_are_made_anew_have_a_column(capsys: pytest.CaptureFixture[str]) -> None:
+def test_recomputed_vectors_have_a_column(capsys: pytest.CaptureFixture[str]) -> None:
     report = a_report()
     put = recall_pb2.PutEmbeddingRequest(external_id="m", model="theirs")
     vector = Record(where="rows 1", kind=Kind.EMBEDDING, item=put, table="rows")
@@ -44,4 +44,4 @@ def test_vectors_that_are_made_anew_have_a_column(capsys: pytest.CaptureFixture[
 
     show_report(report, dry_run=False, as_json=False, tenants={})
 
-    assert "made anew" in capsys.readouterr().out.splitlines()[1]
+    assert "recomputed" in capsys.readouterr().out.splitlines()[1]

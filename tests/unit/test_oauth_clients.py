@@ -167,9 +167,9 @@ def test_a_redirect_may_be_left_out_when_there_is_one() -> None:
 
 
 def test_the_target_of_a_redirect_is_shown_to_people_and_browsers() -> None:
-    assert clients.redirect_place(BACK) == ("app.example", "https://app.example")
-    assert clients.redirect_place("http://127.0.0.1:9/x") == ("127.0.0.1:9", "http://127.0.0.1:9")
-    assert clients.redirect_place("com.example.app:/x") == ("com.example.app:", "com.example.app:")
+    assert clients.redirect_target(BACK) == ("app.example", "https://app.example")
+    assert clients.redirect_target("http://127.0.0.1:9/x") == ("127.0.0.1:9", "http://127.0.0.1:9")
+    assert clients.redirect_target("com.example.app:/x") == ("com.example.app:", "com.example.app:")
 
 
 def test_a_client_that_says_little_gets_the_defaults_of_rfc_7591() -> None:

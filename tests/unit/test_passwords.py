@@ -9,7 +9,13 @@ from uuid import uuid4
 
 import pytest
 
-from skein_auth.accounts.passwords import HASHED, Passwords, QueueKey, accepted, is_known
+from skein_auth.accounts.passwords import (
+    PASSWORD_OPERATIONS,
+    Passwords,
+    QueueKey,
+    is_supported_hash,
+    normalize_new_password,
+)
 from skein_auth.errors import PasswordTooLong, PasswordTooShort
 from skein_auth.settings import AuthSettings
 from skein_kit.errors import Overloaded
@@ -47,8 +53,8 @@ async def test_a_password_proves_itself_and_another_does_not() -> None:
         stored = await made.hash(PASSWORD, HERE)
 
         assert stored.startswith("$argon2id$v=19$m=64,t=1,p=1$")
-        assert (await made.verify(stored, PASSWORD, HERE)).ok
-        assert not (await made.verify(stored, "correct horse batter", HERE)).ok
+        assert (await made.verify(stored, PASSWORD, HERE)).is_valid
+        assert not (await made.verify(stored, "correct horse batter", HERE)).is_valid
 
 
 async def test_a_password_hashed_with_other_parameters_is_hashed_anew() -> None:
@@ -59,9 +65,9 @@ async def test_a_password_hashed_with_other_parameters_is_hashed_anew() -> None:
         wrong = await now.verify(old, "wrong password", HERE)
         anew = await now.rehash(PASSWORD, HERE)
 
-        assert (verdict.ok, verdict.rehash) == (True, True)
-        assert (wrong.ok, wrong.rehash) == (False, False)
-        assert not (await now.verify(anew, PASSWORD, HERE)).rehash
+        assert (verdict.is_valid, verdict.needs_rehash) == (True, True)
+        assert (wrong.is_valid, wrong.needs_rehash) == (False, False)
+        assert not (await now.verify(anew, PASSWORD, HERE)).needs_rehash
 
 
 async def test_a_hash_of_memory_vault_proves_itself_and_is_hashed_anew() -> None:
@@ -69,18 +75,18 @@ async def test_a_hash_of_memory_vault_proves_itself_and_is_hashed_anew() -> None
     async with passwords() as made:
         verdict = await made.verify(stored, "short", HERE)
 
-        assert (verdict.ok, verdict.rehash) == (True, True)
-        assert not (await made.verify(stored, "shorx", HERE)).ok
+        assert (verdict.is_valid, verdict.needs_rehash) == (True, True)
+        assert not (await made.verify(stored, "shorx", HERE)).is_valid
 
 
 async def test_an_unknown_account_s_password_is_hashed_like_any_other() -> None:
-    hashed = HASHED.labels("argon2")._value  # What the metric counts is the work.
+    hashed = PASSWORD_OPERATIONS.labels("argon2")._value  # What the metric counts is the work.
     async with passwords() as made:
         known = await made.hash(PASSWORD, HERE)
         before = hashed.get()
 
-        assert not (await made.verify(None, PASSWORD, HERE)).ok
-        assert not (await made.verify(known, "wrong password", HERE)).ok
+        assert not (await made.verify(None, PASSWORD, HERE)).is_valid
+        assert not (await made.verify(known, "wrong password", HERE)).is_valid
 
         assert hashed.get() == before + 2
 
@@ -89,7 +95,7 @@ async def test_a_password_is_the_same_however_its_accents_are_typed() -> None:
     async with passwords() as made:
         stored = await made.hash("caf\u00e9 au lait", HERE)
 
-        assert (await made.verify(stored, "cafe\u0301 au lait", HERE)).ok
+        assert (await made.verify(stored, "cafe\u0301 au lait", HERE)).is_valid
 
 
 async def test_one_more_than_can_wait_is_refused_at_once() -> None:
@@ -157,15 +163,15 @@ async def test_a_caller_that_goes_away_keeps_its_turn_until_the_work_is_done() -
 @pytest.mark.parametrize("text", ["", "nine char", "e\u0301" * 9])
 def test_a_password_needs_ten_characters(text: str) -> None:
     with pytest.raises(PasswordTooShort) as caught:
-        accepted(text)
+        normalize_new_password(text)
 
-    assert caught.value.metadata == {"least": "10"}
+    assert caught.value.metadata == {"min_characters": "10"}
 
 
 def test_a_password_has_an_end() -> None:
-    assert accepted("x" * 1024)
+    assert normalize_new_password("x" * 1024)
     with pytest.raises(PasswordTooLong):
-        accepted("x" * 1025)
+        normalize_new_password("x" * 1025)
 
 
 @pytest.mark.parametrize(
@@ -176,7 +182,7 @@ def test_a_password_has_an_end() -> None:
     ],
 )
 def test_hashes_of_other_systems_are_known(stored: str) -> None:
-    assert is_known(stored)
+    assert is_supported_hash(stored)
 
 
 @pytest.mark.parametrize(
@@ -196,7 +202,7 @@ def test_hashes_of_other_systems_are_known(stored: str) -> None:
     ],
 )
 def test_a_hash_that_is_unknown_or_too_expensive_is_not_taken(stored: str) -> None:
-    assert not is_known(stored)
+    assert not is_supported_hash(stored)
 
 
 @pytest.mark.parametrize("wrong", [{"memory": 4}, {"iterations": 0}, {"threads": 0}])

@@ -1,4 +1,4 @@
-"""Updates that are carried on after their answer."""
+"""Updates that continue after their reply."""
 
 from __future__ import annotations
 
@@ -30,91 +30,91 @@ async def running(updates: BackgroundUpdates) -> AsyncIterator[None]:
         await asyncio.gather(task, return_exceptions=True)
 
 
-def writing(done: list[str], text: str) -> Update:
-    async def update(_errand: RequestContext) -> None:
-        done.append(text)
+def append_text(texts: list[str], text: str) -> Update:
+    async def update(_context: RequestContext) -> None:
+        texts.append(text)
 
     return update
 
 
-async def drained(updates: BackgroundUpdates) -> None:
+async def wait_drained(updates: BackgroundUpdates) -> None:
     async with asyncio.timeout(30):
         await updates.wait_drained()
 
 
-async def test_the_later_of_two_updates_of_one_target_counts() -> None:
-    updates, done = BackgroundUpdates(), list[str]()
-    updates.submit("a", writing(done, "older"))
-    updates.submit("a", writing(done, "newer"))
-    updates.submit("b", writing(done, "other"))
+async def test_a_later_update_replaces_an_earlier_update_of_its_target() -> None:
+    updates, texts = BackgroundUpdates(), list[str]()
+    updates.submit("a", append_text(texts, "older"))
+    updates.submit("a", append_text(texts, "newer"))
+    updates.submit("b", append_text(texts, "other"))
 
     async with running(updates):
-        await drained(updates)
+        await wait_drained(updates)
 
-    assert done == ["newer", "other"]
+    assert texts == ["newer", "other"]
 
 
-async def test_a_target_that_is_updated_otherwise_is_left_alone() -> None:
-    updates, done = BackgroundUpdates(), list[str]()
+async def test_a_superseded_update_does_not_run() -> None:
+    updates, texts = BackgroundUpdates(), list[str]()
     for target in ("a", "b"):
-        updates.submit(target, writing(done, target))
+        updates.submit(target, append_text(texts, target))
     await updates.supersede(["a", "unknown"])
 
     async with running(updates):
-        await drained(updates)
+        await wait_drained(updates)
 
-    assert done == ["b"]
+    assert texts == ["b"]
 
 
-async def test_superseding_waits_for_what_is_under_way() -> None:
-    updates, done = BackgroundUpdates(), list[str]()
+async def test_supersede_waits_for_running_updates() -> None:
+    updates, texts = BackgroundUpdates(), list[str]()
     has_begun, may_end = asyncio.Event(), asyncio.Event()
 
-    async def slow(_errand: RequestContext) -> None:
+    async def slow_update(_context: RequestContext) -> None:
         has_begun.set()
         await may_end.wait()
-        done.append("slow")
+        texts.append("slow")
 
-    updates.submit("a", slow)
+    updates.submit("a", slow_update)
     async with running(updates):
         await has_begun.wait()
-        waiting = asyncio.create_task(updates.supersede(["a"]))
+        supersede_task = asyncio.create_task(updates.supersede(["a"]))
         may_end.set()
-        await waiting
+        await supersede_task
 
-        assert done == ["slow"]
+        assert texts == ["slow"]
 
 
-async def test_an_update_is_tried_again_while_the_cluster_is_away(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_update_is_retried_while_the_cluster_is_unavailable(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(background_updates, "_PAUSE_SECONDS", 0.0)
-    updates, done = BackgroundUpdates(), list[str]()
+    updates, texts = BackgroundUpdates(), list[str]()
     codes = [grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.ABORTED]
 
-    async def failing(_errand: RequestContext) -> None:
+    async def fail_twice(_context: RequestContext) -> None:
         if codes:
             raise aio.AioRpcError(codes.pop(), aio.Metadata(), aio.Metadata())
-        done.append("done")
+        texts.append("done")
 
-    async def refused(_errand: RequestContext) -> None:
-        done.append("refused")
+    async def reject(_context: RequestContext) -> None:
+        texts.append("refused")
         raise aio.AioRpcError(grpc.StatusCode.INVALID_ARGUMENT, aio.Metadata(), aio.Metadata())
 
-    updates.submit("a", failing)
-    updates.submit("b", refused)
+    updates.submit("a", fail_twice)
+    updates.submit("b", reject)
     async with running(updates):
-        await drained(updates)
+        await wait_drained(updates)
 
-    assert sorted(done) == ["done", "refused"]
+    assert sorted(texts) == ["done", "refused"]
 
 
-async def test_more_updates_than_may_wait_are_left(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(background_updates, "MAX_WAITING", 2)
-    updates, done = BackgroundUpdates(), list[str]()
+async def test_a_full_queue_drops_further_updates(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(background_updates, "MAX_QUEUED_UPDATES", 2)
+    updates, texts = BackgroundUpdates(), list[str]()
     for target in ("a", "b", "c"):
-        updates.submit(target, writing(done, target))
-    updates.submit("a", writing(done, "a again"))
+        updates.submit(target, append_text(texts, target))
+    updates.submit("a", append_text(texts, "a again"))
 
     async with running(updates):
-        await drained(updates)
+        await wait_drained(updates)
 
-    assert done == ["a again", "b"]
+    assert texts == ["a again", "b"]

@@ -12,7 +12,7 @@ from skein_kit.json_values.exact import InvalidJson
 from skein_pc2.protocol import fields
 
 
-def written(number: float) -> str:
+def write_number(number: float) -> str:
     values = Struct()
     values["number"] = number
     return json.dumps(fields.to_json(values)["number"])
@@ -29,11 +29,11 @@ def written(number: float) -> str:
         (1e21, "1e+21"),
     ],
 )
-def test_a_large_whole_number_is_written_with_the_digits_of_its_double(number: float, text: str) -> None:
-    assert written(number) == text
+def test_a_whole_number_is_written_with_the_digits_of_its_double(number: float, text: str) -> None:
+    assert write_number(number) == text
 
 
 @pytest.mark.parametrize("number", [math.nan, math.inf, -math.inf])
-def test_a_number_that_json_lacks_is_refused(number: float) -> None:
+def test_a_number_that_is_not_finite_is_rejected(number: float) -> None:
     with pytest.raises(InvalidJson):
-        written(number)
+        write_number(number)

@@ -1,4 +1,4 @@
-"""Fields that clients of port 5596 send, as they come back, and what the decay manager changes."""
+"""Fields that clients of port 5596 send and read again, and the decay manager's changes."""
 
 from __future__ import annotations
 
@@ -20,56 +20,56 @@ json_values = st.recursive(
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
     max_leaves=20,
 )
-# Fields that a memory has a place of its own for are read as such, and refused when they are of another kind.
-names = st.text().filter(lambda name: name not in {*records.FIELDS, *records.COMPUTED, "content", "text"})
+# Keys with a memory field are read into it, and rejected when they have another type.
+names = st.text().filter(lambda name: name not in {*records.MEMORY_KEYS, *records.COMPUTED_FIELDS, "content", "text"})
 
 
-def stored(values: dict[str, Any]) -> pb.Memory:
-    """Make a memory of what was sent, as the service gives it back."""
-    memory = records.memory_of(values, external_id="mem_1", importance=0.5)
+def store_and_read(values: dict[str, Any]) -> pb.Memory:
+    """Return the memory of sent values, as the service returns it."""
+    memory = records.parse_memory(values, external_id="mem_1", importance=0.5)
     memory.create_time.FromDatetime(AT)
-    records.keep_sent_fields(memory, values)
+    records.store_sent_fields(memory, values)
     memory.content = memory.content.strip()
     return pb.Memory.FromString(memory.SerializeToString())
 
 
 @given(st.dictionaries(names, json_values, max_size=5))
-def test_whatever_is_sent_comes_back(more: dict[str, Any]) -> None:
+def test_sent_fields_are_returned_unchanged(more: dict[str, Any]) -> None:
     values = {"content": " text\n", "type": "Web-Data", "title": None, "tags": ["b", "a"], "source": "", **more}
 
-    record = records.record(stored(values), AT)
+    record = records.to_record(store_and_read(values), AT)
 
     assert {name: record[name] for name in values} == values
 
 
-def test_a_change_of_a_typed_client_is_returned() -> None:
-    memory = stored({"content": " text ", "type": "Web-Data", "title": None, "tags": ["b", "a"], "mine": 1})
+def test_changes_of_a_typed_client_take_precedence_over_sent_fields() -> None:
+    memory = store_and_read({"content": " text ", "type": "Web-Data", "title": None, "tags": ["b", "a"], "mine": 1})
     memory.content, memory.type, memory.title = "other", "fact", "Title"
     memory.tags[:] = ["c"]
 
-    record = records.record(memory, AT)
+    record = records.to_record(memory, AT)
 
     assert (record["content"], record["type"], record["title"]) == ("other", "fact", "Title")
     assert (record["tags"], record["mine"]) == (["c"], 1)
 
 
 def test_times_are_epoch_floats() -> None:
-    record = records.record(stored({"content": "a"}), AT)
+    record = records.to_record(store_and_read({"content": "a"}), AT)
 
     assert record["created_at"] == AT.timestamp()
     assert isinstance(record["last_accessed"], float)
 
 
 @given(st.dictionaries(names, json_values, max_size=5), st.floats(0, 1))
-def test_every_change_of_the_decay_manager_is_sent(more: dict[str, Any], freshness: float) -> None:
-    memory = stored({"content": "text"})
+def test_changes_of_the_decay_manager_are_returned(more: dict[str, Any], freshness: float) -> None:
+    memory = store_and_read({"content": "text"})
     message = session_pb2.Message(message_id="m1", session_id="s", content="said")
     message.create_time.FromDatetime(AT)
     more = {name: value for name, value in more.items() if name not in {"id", "memory_id", "message_id", "priority"}}
-    changed = {"freshness_score": freshness, "type": "long_term", **more}
+    changed_fields = {"freshness_score": freshness, "type": "long_term", **more}
 
-    item = {**decay.memory_item(memory, AT), **changed}
-    changed_item = {**decay.message_item(message, AT), **changed, "content": "in short"}
+    item = {**decay.memory_item(memory, AT), **changed_fields}
+    changed_item = {**decay.message_item(message, AT), **changed_fields, "content": "in short"}
     decay.change_memory(memory, item, AT)
     decay.change_message(message, changed_item, AT)
 
@@ -80,8 +80,8 @@ def test_every_change_of_the_decay_manager_is_sent(more: dict[str, Any], freshne
     assert (memory.type, message.content) == ("note", "said")
 
 
-def test_the_words_of_a_memory_change_with_the_memory() -> None:
-    memory = stored({"content": "text"})
+def test_a_changed_content_changes_the_memory() -> None:
+    memory = store_and_read({"content": "text"})
     item = {**decay.memory_item(memory, AT), "content": "in short", "type": "preference"}
 
     paths = decay.change_memory(memory, item, AT)
@@ -100,7 +100,7 @@ def test_a_new_memory_may_have_any_time(timestamp: Any) -> None:
     assert decay.memory_item(memory, AT)["timestamp"] == timestamp
 
 
-def test_no_time_of_a_new_memory_lies_ahead() -> None:
+def test_a_new_memory_is_never_created_in_the_future() -> None:
     item = {"content": "c", "type": "medium_term", "timestamp": "2126-01-01T00:00:00"}
 
     assert decay.new_memory(item, external_id="m", at=AT).create_time.ToDatetime(tzinfo=UTC) == AT

@@ -335,7 +335,7 @@ async def test_a_server_without_an_owner_is_stopped_first(folder: Path) -> None:
     account = Account.for_server()
     sockets = folder / "sockets"
     sockets.mkdir()
-    account.own(sockets)
+    account.chown(sockets)
     options = f"-c unix_socket_directories={sockets} -c listen_addresses= -c port=5432"
     orphaned = ("-D", str(folder / "data"), "-o", options, "-l", str(sockets / "log"), "-w", "start")
     assert account.can_run(str(server.binaries / "pg_ctl"), *orphaned)
@@ -356,7 +356,7 @@ async def test_a_stale_pid_file_that_names_another_living_process_is_harmless(fo
         bystander = account.start(["/usr/bin/tail", "-f", "/dev/null"], log=log)
     stale = folder / "data" / "postmaster.pid"
     stale.write_text(pid_file.replace(str(server.pid), str(bystander.pid), 1))
-    account.own(stale)
+    account.chown(stale)
 
     try:
         async with running_server(folder / "data") as server:
@@ -557,7 +557,7 @@ async def test_a_link_to_data_that_is_gone_does_not_start_empty(closed_folder: P
         pass
     shutil.rmtree(server.data_dir)
 
-    with pytest.raises(DataDirUnusable, match="which is gone"):
+    with pytest.raises(DataDirUnusable, match="which does not exist"):
         async with running_server(requested):
             pass
 

@@ -1,13 +1,18 @@
 from __future__ import annotations
 
+import math
+
 import pytest
 
 from skein_cluster.bench.measures import (
     MEASURES,
+    RANK_MEASURES,
     ScoredQuestion,
     ablation_loss,
     by_category,
     means,
+    measures_within,
+    ndcg_at,
     recall_at,
     reciprocal_rank,
     summary,
@@ -34,6 +39,36 @@ def test_the_reciprocal_rank_is_that_of_the_first_evidence() -> None:
     assert reciprocal_rank(scored_question("x", "y", "a")) == pytest.approx(1 / 3)
     assert reciprocal_rank(scored_question("x", "y")) == 0.0
     assert reciprocal_rank(scored_question()) == 0.0
+
+
+def test_the_discounted_gain_is_a_share_of_the_best_order() -> None:
+    best = 1 + 1 / math.log2(3)
+
+    assert ndcg_at(5, frozenset({"a", "b"}), ("a", "b")) == 1.0
+    assert ndcg_at(5, frozenset({"a", "b"}), ("x", "a", "y", "b")) == pytest.approx(
+        (1 / math.log2(3) + 1 / math.log2(5)) / best
+    )
+    # At depth 2 no more than two of three pieces can be found.
+    assert ndcg_at(2, frozenset({"a", "b", "c"}), ("b", "a", "c")) == 1.0
+    assert ndcg_at(2, frozenset({"c"}), ("b", "a", "c")) == 0.0
+    assert ndcg_at(5, frozenset(), ()) == 1.0
+
+
+def test_a_summary_may_have_other_measures() -> None:
+    found = summary([scored_question("x", "a")], seed=1, measures=("recall@20", *RANK_MEASURES))
+
+    assert {name: round(mean.value, 3) for name, mean in found.items()} == {
+        "recall@20": 1.0,
+        "mrr": 0.5,
+        "ndcg@5": 0.631,
+        "ndcg@10": 0.631,
+        "ndcg@20": 0.631,
+    }
+
+
+def test_measures_deeper_than_an_answer_are_left_out() -> None:
+    assert measures_within(10, MEASURES) == ("recall@5", "recall@10", "mrr")
+    assert measures_within(1, RANK_MEASURES) == ("mrr",)
 
 
 def test_a_question_without_evidence_is_answered_by_anything() -> None:

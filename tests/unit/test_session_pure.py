@@ -113,7 +113,7 @@ def test_a_window_is_the_newest_that_fit_and_never_passes_its_budget(
     for each in newest_first:
         if not window.add(each):
             break
-    window.close(limit=len(newest_first))
+    window.trim(limit=len(newest_first))
     told = window.summary
 
     rows = window.rows
@@ -133,7 +133,7 @@ def test_a_summary_longer_than_half_of_the_budget_is_left_out() -> None:
 
     window.add(message("abcd"))
 
-    window.close(limit=1)
+    window.trim(limit=1)
     assert window.summary == ""
     assert len(window.rows) == 1
 

@@ -146,7 +146,7 @@ def test_an_agent_that_is_not_named_is_the_callers_own() -> None:
 
 
 def test_the_lifetime_of_an_item_has_bounds() -> None:
-    request = pb.PutItemRequest(session_id="s", key="k")
+    request = pb.PutSessionItemRequest(session_id="s", key="k")
     request.value.string_value = "x"
 
     assert item_put(request, at=NOW, times=TIMES).expire_time == NOW + timedelta(days=1)

@@ -87,7 +87,7 @@ class Server:
                 self.turns.time_out(turn, self.at)
         for turn, tenant in self._waiting:
             if turn.state is CallState.RUNNING:
-                self.waits[tenant].append(self.at - turn.arrived)
+                self.waits[tenant].append(self.at - turn.arrival_time)
                 self._running.append(Job(turn, tenant, self.costs.get(tenant, WORK)))
             elif turn.state is not CallState.WAITING:
                 self.refused[tenant] += 1
@@ -197,7 +197,7 @@ def test_the_operator_goes_first_and_still_leaves_room() -> None:
     server = turns(calls=8)
     running = [server.enqueue("one", at=0.0) for _ in range(8)]
     theirs = [server.enqueue("two", at=0.0) for _ in range(8)]
-    ours = [server.enqueue("operators", at=0.1, first=True) for _ in range(8)]
+    ours = [server.enqueue("operators", at=0.1, has_priority=True) for _ in range(8)]
 
     for turn in running:
         server.finish(turn, 0.2)
@@ -237,14 +237,14 @@ def test_a_caller_that_goes_away_when_its_turn_has_come_gives_it_back() -> None:
 
     server.finish(second, 0.01)
 
-    assert (second.state, third.state) == (CallState.OVER, CallState.RUNNING)
+    assert (second.state, third.state) == (CallState.ENDED, CallState.RUNNING)
 
 
 def test_a_call_is_given_up_in_time_to_tell_its_caller() -> None:
     server = turns()
     server.enqueue("one", at=0.0)
 
-    turn = server.enqueue("two", at=0.0, left=0.08)
+    turn = server.enqueue("two", at=0.0, remaining=0.08)
 
     assert turn.wait_until == pytest.approx(0.04)
 
@@ -252,7 +252,7 @@ def test_a_call_is_given_up_in_time_to_tell_its_caller() -> None:
 def test_a_call_whose_time_is_over_does_not_run() -> None:
     server = turns()
     first = server.enqueue("one", at=0.0)
-    late, next_one = server.enqueue("two", at=0.0, left=0.02), server.enqueue("three", at=0.0)
+    late, next_one = server.enqueue("two", at=0.0, remaining=0.02), server.enqueue("three", at=0.0)
 
     # Nothing has polled it in the meantime.
     server.finish(first, 0.05)
@@ -268,7 +268,7 @@ def test_calls_wait_longer_for_a_burst_than_in_a_standing_line() -> None:
     later = server.enqueue("two", at=BURST * WAIT + 0.01)
 
     assert first.wait_until == pytest.approx(BURST * WAIT)
-    assert later.wait_until - later.arrived == pytest.approx(WAIT)
+    assert later.wait_until - later.arrival_time == pytest.approx(WAIT)
 
 
 def test_a_full_queue_drops_calls_of_the_longest_line() -> None:

@@ -36,14 +36,14 @@ def test_the_newest_whole_backup_is_shown(tmp_path: Path) -> None:
     backup(tmp_path, "broken", "{")
     backup(tmp_path, ".part-unfinished", description(AT.replace(day=22), 9))
 
-    set_backup_metrics(find_newest_backup(tmp_path), lasting=60)
+    set_backup_metrics(find_newest_backup(tmp_path), ttl_seconds=60)
 
     assert shown("skein_backup_last_success_timestamp_seconds") == AT.timestamp()
     assert shown("skein_backup_bytes") == 1024
 
 
 def test_without_a_backup_nothing_is_shown(tmp_path: Path) -> None:
-    set_backup_metrics(find_newest_backup(tmp_path / "nowhere"), lasting=60)
+    set_backup_metrics(find_newest_backup(tmp_path / "nowhere"), ttl_seconds=60)
 
     assert shown("skein_backup_last_success_timestamp_seconds") is None
     assert shown("skein_backup_bytes") is None

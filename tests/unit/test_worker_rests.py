@@ -35,7 +35,7 @@ def test_a_tenant_that_is_gone_and_comes_again_is_asked_at_once() -> None:
     rests = IdleBackoff(seconds=2.0, max_seconds=60.0)
     asked_at(rests, 40)
 
-    rests.keep({"b"})
+    rests.retain_only({"b"})
 
     assert rests.is_due("a", 40)
 

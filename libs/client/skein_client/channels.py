@@ -63,7 +63,7 @@ class RevisionTracker:
         """Return the metadata of the next call."""
         return ((MIN_REVISION_KEY, self._newest),)
 
-    def note(self, metadata: Any) -> None:
+    def observe(self, metadata: Any) -> None:
         """Remember the revision in the metadata of an answer."""
         for key, value in metadata or ():
             if key == REVISION_KEY:
@@ -99,22 +99,22 @@ class CallPlan:
         pairs = tuple(metadata)
         if revisions is not None and MIN_REVISION_KEY not in dict(pairs):
             pairs += revisions.metadata
-        chosen = dict(pairs).get(REQUEST_ID_KEY)
-        request_id = chosen or str(uuid.uuid4())
+        caller_request_id = dict(pairs).get(REQUEST_ID_KEY)
+        request_id = caller_request_id or str(uuid.uuid4())
         method = path.rpartition("/")[2]
-        is_once = "request_id" in request.DESCRIPTOR.fields_by_name
-        if is_once and not getattr(request, "request_id", ""):
+        has_request_id = "request_id" in request.DESCRIPTOR.fields_by_name
+        if has_request_id and not getattr(request, "request_id", ""):
             # A copy: the caller may send the same message again, as another write.
             request = _copy_request(request)
             # A caller may use one id in the logs for several calls, and each of them must have its effect.
-            once = str(uuid.uuid4()) if chosen else request_id
-            request.request_id = once  # type: ignore[attr-defined]  # The descriptor says that it is there.
-        others = tuple((key, value) for key, value in pairs if key != REQUEST_ID_KEY)
+            write_id = str(uuid.uuid4()) if caller_request_id else request_id
+            request.request_id = write_id  # type: ignore[attr-defined]  # The descriptor says that it is there.
+        other_metadata = tuple((key, value) for key, value in pairs if key != REQUEST_ID_KEY)
         return cls(
             request=request,
-            metadata=(*connection.metadata, *others, (REQUEST_ID_KEY, request_id)),
+            metadata=(*connection.metadata, *other_metadata, (REQUEST_ID_KEY, request_id)),
             request_id=request_id,
-            is_repeatable=is_once or is_read(method),
+            is_repeatable=has_request_id or is_read(method),
         )
 
 
@@ -151,8 +151,8 @@ class AsyncChannel:
         **_: object,
     ) -> AsyncMethod:
         """Return a callable for one method."""
-        inner = self._channel.unary_unary(path, request_serializer, response_deserializer)
-        return AsyncMethod(path, inner, self._connection, self._revisions)
+        stub_method = self._channel.unary_unary(path, request_serializer, response_deserializer)
+        return AsyncMethod(path, stub_method, self._connection, self._revisions)
 
     def unary_stream(
         self,
@@ -165,7 +165,7 @@ class AsyncChannel:
 
         It does not retry, because only its caller knows the position. Without `timeout` the cluster ends the stream.
         """
-        inner: Any = self._channel.unary_stream(path, request_serializer, response_deserializer)
+        stub_method: Any = self._channel.unary_stream(path, request_serializer, response_deserializer)
         connection = self._connection
 
         async def call(
@@ -174,7 +174,7 @@ class AsyncChannel:
             plan = CallPlan.prepare(path, request, connection, metadata)
             messages: Any = None
             try:
-                messages = inner(plan.request, timeout=timeout, metadata=plan.metadata)
+                messages = stub_method(plan.request, timeout=timeout, metadata=plan.metadata)
                 async for message in messages:
                     yield message
             except aio.AioRpcError as error:
@@ -191,9 +191,9 @@ class AsyncChannel:
 class AsyncMethod:
     """One method: a call returns the response or raises a SkeinError."""
 
-    def __init__(self, path: str, inner: Any, connection: Connection, revisions: RevisionTracker) -> None:
+    def __init__(self, path: str, stub_method: Any, connection: Connection, revisions: RevisionTracker) -> None:
         self._path = path
-        self._inner = inner
+        self._stub_method = stub_method
         self._connection = connection
         self._revisions = revisions
 
@@ -212,12 +212,12 @@ class AsyncMethod:
         )
         while True:
             try:
-                call = self._inner(plan.request, timeout=attempts.begin(), metadata=plan.metadata)
+                call = self._stub_method(plan.request, timeout=attempts.begin(), metadata=plan.metadata)
                 response = await call
-                self._revisions.note(await call.trailing_metadata())
+                self._revisions.observe(await call.trailing_metadata())
             except aio.AioRpcError as error:
                 # An error shows a state too, and the next read must not show an older one.
-                self._revisions.note(error.trailing_metadata())
+                self._revisions.observe(error.trailing_metadata())
                 pause = attempts.pause_after(error_from_rpc(error, plan.request_id))
             except aio.UsageError:
                 raise ClientClosed(_CLOSED) from None
@@ -254,11 +254,11 @@ class SyncChannel:
         **_: object,
     ) -> Callable[..., Any]:
         """Return a callable for one method: it returns the response or raises a SkeinError."""
-        inner: Any = self._channel.unary_unary(path, request_serializer, response_deserializer)
-        connection, seen = self._connection, self._revisions
+        stub_method: Any = self._channel.unary_unary(path, request_serializer, response_deserializer)
+        connection, revisions = self._connection, self._revisions
 
         def call(request: Message, *, timeout: float | None = None, metadata: Iterable[tuple[str, str]] = ()) -> Any:
-            plan = CallPlan.prepare(path, request, connection, metadata, seen)
+            plan = CallPlan.prepare(path, request, connection, metadata, revisions)
             attempts = CallAttempts(
                 connection.retries,
                 is_repeatable=plan.is_repeatable,
@@ -268,10 +268,12 @@ class SyncChannel:
             )
             while True:
                 try:
-                    response, answered = inner.with_call(plan.request, timeout=attempts.begin(), metadata=plan.metadata)
-                    seen.note(answered.trailing_metadata())
+                    response, rpc = stub_method.with_call(
+                        plan.request, timeout=attempts.begin(), metadata=plan.metadata
+                    )
+                    revisions.observe(rpc.trailing_metadata())
                 except grpc.RpcError as error:
-                    seen.note(error.trailing_metadata())
+                    revisions.observe(error.trailing_metadata())
                     pause = attempts.pause_after(error_from_rpc(error, plan.request_id))
                 except ValueError as error:
                     raise _closed_error(error) from None
@@ -289,7 +291,7 @@ class SyncChannel:
         **_: object,
     ) -> Callable[..., Generator[Any, None, None]]:
         """Return a callable for one streaming method, as AsyncChannel does; it blocks for each message."""
-        inner: Any = self._channel.unary_stream(path, request_serializer, response_deserializer)
+        stub_method: Any = self._channel.unary_stream(path, request_serializer, response_deserializer)
         connection = self._connection
 
         def call(
@@ -298,7 +300,7 @@ class SyncChannel:
             plan = CallPlan.prepare(path, request, connection, metadata)
             messages: Any = None
             try:
-                messages = inner(plan.request, timeout=timeout, metadata=plan.metadata)
+                messages = stub_method(plan.request, timeout=timeout, metadata=plan.metadata)
                 yield from messages
             except grpc.RpcError as error:
                 raise error_from_rpc(error, plan.request_id) from None

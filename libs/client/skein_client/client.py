@@ -63,7 +63,7 @@ class Client:
     blocks: blocks_pb2_grpc.BlockServiceAsyncStub
     curation: curation_pb2_grpc.CurationServiceAsyncStub
     snapshots: snapshots_pb2_grpc.SnapshotServiceAsyncStub
-    # What happened; `watch_changes` and `follow_session` resume their streams by themselves.
+    # What happened; `stream_changes` and `follow_session` resume their streams by themselves.
     history: history_pb2_grpc.HistoryServiceAsyncStub
     # The search service by itself; `recall` asks the gateway, which searches everything at once.
     index: recall_pb2_grpc.RecallServiceAsyncStub
@@ -98,7 +98,7 @@ class Client:
             timeout=timeout,
             retries=retries or RetryPolicy(),
         )
-        self._open = AsyncExitStack()
+        self._exit_stack = AsyncExitStack()
 
     @classmethod
     def from_environment(
@@ -121,8 +121,8 @@ class Client:
 
     async def __aenter__(self) -> Self:
         connection = self._connection
-        plain = await self._open.enter_async_context(async_channel(connection))
-        channel = cast("aio.Channel", AsyncChannel(plain, connection))
+        raw_channel = await self._exit_stack.enter_async_context(async_channel(connection))
+        channel = cast("aio.Channel", AsyncChannel(raw_channel, connection))
         self.auth = auth_pb2_grpc.AuthServiceStub(channel)
         self.tenancy = tenancy_pb2_grpc.TenancyServiceStub(channel)
         self.sessions = session_pb2_grpc.SessionServiceStub(channel)
@@ -140,7 +140,7 @@ class Client:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._clear_stubs()
-        await self._open.aclose()
+        await self._exit_stack.aclose()
 
     def __getattr__(self, name: str) -> NoReturn:
         """Raise ClientClosed for a stub: stubs exist only while the client is open."""
@@ -187,8 +187,8 @@ class Client:
     ) -> gateway_pb2.RecallResponse:
         """Return memories, messages and blocks for a query, best first; `incomplete` names the arms that failed.
 
-        `mode` "keyword" returns items that contain a word of the query, and calls no model; "semantic" compares by
-        meaning alone; "hybrid" does both, and `has_query_words` of a hit says whether it contains a word of the query.
+        `mode` "keyword" returns items that contain a word of the query, and calls no model. "semantic" compares by
+        meaning alone. "hybrid" does both, and `has_query_words` of a hit says whether it contains a word of the query.
         `min_similarity` is a cosine from -1 to 1. `embedding` is the query's vector, if the caller has one.
 
         Call `gateway.Recall` for further options, such as weights, fusion and on_partial.
@@ -319,7 +319,7 @@ class Client:
         request = auth_pb2.ListApiKeysRequest(page_size=page_size)
         return pagination.iterate_pages(self.auth.ListApiKeys, request, "api_keys")
 
-    def watch_changes(
+    def stream_changes(
         self,
         *,
         position: str = "",
@@ -334,7 +334,7 @@ class Client:
         cursor = resumable_streams.ChangeCursor(
             position=position, event_types=event_types, entity_type=entity_type, entity_id=entity_id
         )
-        return resumable_streams.resume_stream(self.history.WatchChanges, cursor, self._connection.retries)
+        return resumable_streams.resume_stream(self.history.StreamChanges, cursor, self._connection.retries)
 
     def follow_session(
         self, session_id: str, *, after_sequence: int | None = None

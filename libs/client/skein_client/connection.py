@@ -62,11 +62,11 @@ class Connection:
         """
         values = os.environ if environment is None else environment
         path = data_dir(values) / CREDENTIALS_FILE
-        saved = _read_credentials_file(path)
-        endpoint = values.get("SKEIN_ENDPOINT") or saved.get("endpoint", DEFAULT_ENDPOINT)
+        credentials = _read_credentials_file(path)
+        endpoint = values.get("SKEIN_ENDPOINT") or credentials.get("endpoint", DEFAULT_ENDPOINT)
         api_key = _read_api_key(values)
-        if not api_key and endpoint == saved.get("endpoint"):
-            api_key = saved.get("api_key", "")
+        if not api_key and endpoint == credentials.get("endpoint"):
+            api_key = credentials.get("api_key", "")
         if not api_key:
             message = f"No key for {endpoint}: set SKEIN_API_KEY, or run `skein up`, which writes {path}."
             raise NotConfigured(message)

@@ -60,12 +60,14 @@ class SkeinError(Exception):
 
     def __str__(self) -> str:
         # Services of this version name the violations in the message already.
-        unstated = [str(violation) for violation in self.violations if violation.description not in self.message]
-        violations = "; ".join(unstated)
-        facts = ", ".join(
+        extra_violations = [
+            str(violation) for violation in self.violations if violation.description not in self.message
+        ]
+        violations = "; ".join(extra_violations)
+        details = ", ".join(
             [self.reason or self.status.name, *(f"{name}={value}" for name, value in self.metadata.items())]
         )
-        return f"{self.message} [{facts}]{f' {violations}' if violations else ''} (request {self.request_id})"
+        return f"{self.message} [{details}]{f' {violations}' if violations else ''} (request {self.request_id})"
 
 
 class InvalidArgument(SkeinError):
@@ -148,27 +150,31 @@ def error_from_rpc(error: grpc.RpcError, request_id: str) -> SkeinError:
     # Every error of a finished call is also a Call; the type stubs do not say so.
     call: Any = error
     status: grpc.StatusCode = call.code()
-    rich = _rich_status(call.trailing_metadata())
-    info, retry, bad = error_details_pb2.ErrorInfo(), error_details_pb2.RetryInfo(), error_details_pb2.BadRequest()
+    status_details = _status_details(call.trailing_metadata())
+    info, retry_info, bad_request = (
+        error_details_pb2.ErrorInfo(),
+        error_details_pb2.RetryInfo(),
+        error_details_pb2.BadRequest(),
+    )
     retry_after: float | None = None
-    for detail in rich.details:
+    for detail in status_details.details:
         # A detail unpacks into the message of its own kind only.
         detail.Unpack(info)
-        detail.Unpack(bad)
-        if detail.Unpack(retry):
-            retry_after = retry.retry_delay.seconds + retry.retry_delay.nanos / 1e9
+        detail.Unpack(bad_request)
+        if detail.Unpack(retry_info):
+            retry_after = retry_info.retry_delay.seconds + retry_info.retry_delay.nanos / 1e9
     return _KINDS.get(status, SkeinError)(
-        rich.message or call.details() or status.name,
+        status_details.message or call.details() or status.name,
         status=status,
         reason=info.reason,
         metadata=info.metadata,
-        violations=[Violation(violation.field, violation.description) for violation in bad.field_violations],
+        violations=[Violation(violation.field, violation.description) for violation in bad_request.field_violations],
         retry_after=retry_after,
         request_id=request_id,
     )
 
 
-def _rich_status(metadata: Any) -> Status:
+def _status_details(metadata: Any) -> Status:
     for key, value in metadata or ():
         if key == _STATUS_KEY and isinstance(value, bytes):
             try:

@@ -21,10 +21,10 @@ _Message = TypeVar("_Message", bound="Message")
 
 _TEXT = "_json"
 # The largest integer up to which every integer is a double.
-_LAST_WHOLE = 2**53
+_MAX_EXACT_INTEGER = 2**53
 # Marks a Decimal, which the standard encoder writes as text; random, so that no other text begins with it.
-_MARK = secrets.token_hex(16)
-_MARKED = re.compile(rf'"{_MARK}([^"]*)"')
+_DECIMAL_PREFIX = secrets.token_hex(16)
+_MARKED_DECIMAL = re.compile(rf'"{_DECIMAL_PREFIX}([^"]*)"')
 _KINDS = frozenset(kind.DESCRIPTOR.full_name for kind in (Struct, ListValue, Value))
 
 
@@ -44,16 +44,16 @@ def set_json(message: Message, field: str, value: Any) -> None:
     if not is_json(message, field):
         text = f"{message.DESCRIPTOR.full_name} has no JSON field {field}"
         raise AttributeError(text)
-    written = dumps(value)
+    json_text = dumps(value)
     message.ClearField(field)
     try:
-        json_format.ParseDict(json.loads(written), getattr(message, field))
+        json_format.ParseDict(json.loads(json_text), getattr(message, field))
     except (OverflowError, json_format.ParseError) as error:
         text = f"{field} cannot have this value: {error}"
         raise ValueError(text) from None
     # An empty object is set as well.
     getattr(message, field).SetInParent()
-    setattr(message, field + _TEXT, written)
+    setattr(message, field + _TEXT, json_text)
 
 
 def get_json(message: Message, field: str) -> Any:
@@ -64,9 +64,9 @@ def get_json(message: Message, field: str) -> Any:
     if not is_json(message, field):
         text = f"{message.DESCRIPTOR.full_name} has no JSON field {field}"
         raise AttributeError(text)
-    written: str = getattr(message, field + _TEXT)
-    if written:
-        return loads(written)
+    json_text: str = getattr(message, field + _TEXT)
+    if json_text:
+        return loads(json_text)
     # A cluster of an older version writes no text.
     return _parse_integer(json_format.MessageToDict(getattr(message, field))) if message.HasField(field) else None
 
@@ -82,7 +82,7 @@ def dumps(value: Any, *, sort_keys: bool = False) -> str:
     """Return JSON text with every digit of Decimals. Raises TypeError or ValueError for a value that is no JSON."""
     decimals: list[Decimal] = []
 
-    def mark(number: object) -> str:
+    def mark_decimal(number: object) -> str:
         if not isinstance(number, Decimal):
             text = f"JSON has no {type(number).__name__}"
             raise TypeError(text)
@@ -90,10 +90,10 @@ def dumps(value: Any, *, sort_keys: bool = False) -> str:
             text = "JSON has no infinities and no NaN"
             raise ValueError(text)
         decimals.append(number)
-        return f"{_MARK}{number}"
+        return f"{_DECIMAL_PREFIX}{number}"
 
-    written = json.dumps(value, default=mark, allow_nan=False, ensure_ascii=False, sort_keys=sort_keys)
-    return _MARKED.sub(r"\1", written) if decimals else written
+    json_text = json.dumps(value, default=mark_decimal, allow_nan=False, ensure_ascii=False, sort_keys=sort_keys)
+    return _MARKED_DECIMAL.sub(r"\1", json_text) if decimals else json_text
 
 
 def loads(text: str) -> Any:
@@ -109,7 +109,7 @@ def _parse_fraction(text: str) -> float | Decimal:
 
 def _parse_integer(value: Any) -> Any:
     if isinstance(value, dict):
-        return {name: _parse_integer(inner) for name, inner in value.items()}
+        return {name: _parse_integer(element) for name, element in value.items()}
     if isinstance(value, list):
-        return [_parse_integer(inner) for inner in value]
-    return int(value) if isinstance(value, float) and value.is_integer() and abs(value) <= _LAST_WHOLE else value
+        return [_parse_integer(element) for element in value]
+    return int(value) if isinstance(value, float) and value.is_integer() and abs(value) <= _MAX_EXACT_INTEGER else value

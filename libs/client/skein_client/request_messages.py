@@ -46,11 +46,11 @@ def search_mode(mode: Mode) -> recall_pb2.SearchMode:
     return _MODES[mode]
 
 
-def search_branch(branch: Arm) -> gateway_pb2.Arm:
+def search_arm(arm: Arm) -> gateway_pb2.Arm:
     """Return an arm by its plain name, such as "memories", or an Arm as it is. Raises ValueError for other names."""
-    if not isinstance(branch, str):
-        return branch
-    value: Any = gateway_pb2.Arm.Value(_whole_name(gateway_pb2.Arm.DESCRIPTOR, branch))
+    if not isinstance(arm, str):
+        return arm
+    value: Any = gateway_pb2.Arm.Value(_full_name(gateway_pb2.Arm.DESCRIPTOR, arm))
     number: gateway_pb2.Arm = value
     return number
 
@@ -66,17 +66,17 @@ def parse_memory(memory: MemoryInput) -> memory_pb2.Memory:
     for name, value in fields.items():
         field: Any = memory_pb2.Memory.DESCRIPTOR.fields_by_name.get(name)
         if isinstance(value, str) and field is not None and field.enum_type is not None:
-            fields[name] = _whole_name(field.enum_type, value)
-    free = {name: fields.pop(name) for name in ("data", "metadata") if isinstance(fields.get(name), Mapping)}
+            fields[name] = _full_name(field.enum_type, value)
+    json_fields = {name: fields.pop(name) for name in ("data", "metadata") if isinstance(fields.get(name), Mapping)}
     result = memory_pb2.Memory(**{name: value for name, value in fields.items() if value is not None})
-    return exact_json.with_json(result, **free)
+    return exact_json.with_json(result, **json_fields)
 
 
-def _whole_name(enum: Any, name: str) -> str:
+def _full_name(enum: Any, name: str) -> str:
     prefix = enum.values_by_number[0].name.removesuffix("UNSPECIFIED")
-    for whole in (name, f"{prefix}{name.upper()}"):
-        if whole in enum.values_by_name:
-            return whole
+    for full_name in (name, f"{prefix}{name.upper()}"):
+        if full_name in enum.values_by_name:
+            return full_name
     names = ", ".join(value.name.removeprefix(prefix).lower() for value in enum.values if value.number)
     text = f"{enum.name} is {names}, not {name!r}"
     raise ValueError(text)
@@ -93,8 +93,8 @@ def parse_message(message: MessageInput) -> session_pb2.Message:
             text = f"a message's role is {', '.join(_ROLES)}, not {role!r}"
             raise ValueError(text)
         role = _ROLES[role]
-    free = {name: fields.pop(name) for name in _JSON if isinstance(fields.get(name), dict | list)}
-    return exact_json.with_json(session_pb2.Message(role=role, **fields), **free)
+    json_fields = {name: fields.pop(name) for name in _JSON if isinstance(fields.get(name), dict | list)}
+    return exact_json.with_json(session_pb2.Message(role=role, **fields), **json_fields)
 
 
 def remember_request(
@@ -132,7 +132,7 @@ def recall_request(
     return gateway_pb2.RecallRequest(
         query=query,
         limit=limit,
-        arms=[search_branch(each) for each in arms],
+        arms=[search_arm(arm) for arm in arms],
         filter=filter,
         min_similarity=min_similarity,
         embedding=embedding,

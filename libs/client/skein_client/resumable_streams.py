@@ -25,13 +25,13 @@ class ChangeCursor:
     def __init__(self, *, position: str, event_types: Iterable[str], entity_type: str, entity_id: str) -> None:
         """Begin after a position; empty: now."""
         change_filter = history_pb2.ChangeFilter(event_types=event_types, entity_type=entity_type, entity_id=entity_id)
-        self.request = history_pb2.WatchChangesRequest(position=position, filter=change_filter)
+        self.request = history_pb2.StreamChangesRequest(position=position, filter=change_filter)
         self.is_over = False
 
-    def advance(self, answer: history_pb2.WatchChangesResponse) -> history_pb2.Change | None:
+    def advance(self, response: history_pb2.StreamChangesResponse) -> history_pb2.Change | None:
         """Move the position; return the change, or None when the response has none."""
-        self.request.position = answer.position
-        return answer.change if answer.HasField("change") else None
+        self.request.position = response.position
+        return response.change if response.HasField("change") else None
 
 
 class MessageCursor:
@@ -42,11 +42,11 @@ class MessageCursor:
         self.request = session_pb2.StreamMessagesRequest(session_id=session_id, after_sequence=after_sequence)
         self.is_over = False
 
-    def advance(self, answer: session_pb2.StreamMessagesResponse) -> session_pb2.Message | None:
+    def advance(self, response: session_pb2.StreamMessagesResponse) -> session_pb2.Message | None:
         """Move the position; return the message, or None when the response has none."""
-        self.request.after_sequence = answer.sequence
-        self.is_over = answer.is_over
-        return answer.message if answer.HasField("message") else None
+        self.request.after_sequence = response.sequence
+        self.is_over = response.is_over
+        return response.message if response.HasField("message") else None
 
 
 async def resume_stream(
@@ -56,10 +56,10 @@ async def resume_stream(
     reconnects = StreamReconnects(policy, random.random, time.monotonic)
     while not cursor.is_over:
         try:
-            async with aclosing(method(cursor.request)) as answers:
-                async for answer in answers:
+            async with aclosing(method(cursor.request)) as responses:
+                async for response in responses:
                     reconnects.reset()
-                    item = cursor.advance(answer)
+                    item = cursor.advance(response)
                     if item is not None:
                         yield item
         except SkeinError as error:
@@ -73,10 +73,10 @@ def resume_stream_sync(
     reconnects = StreamReconnects(policy, random.random, time.monotonic)
     while not cursor.is_over:
         try:
-            with closing(method(cursor.request)) as answers:
-                for answer in answers:
+            with closing(method(cursor.request)) as responses:
+                for response in responses:
                     reconnects.reset()
-                    item = cursor.advance(answer)
+                    item = cursor.advance(response)
                     if item is not None:
                         yield item
         except SkeinError as error:

@@ -13,17 +13,17 @@ if TYPE_CHECKING:
     from skein_client.errors import SkeinError
 
 # The call had no effect, or an unknown one: a repeatable call can be repeated.
-_LOST = frozenset({grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED})
+_TRANSIENT = frozenset({grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED})
 # The call can be repeated after the pause that the server names, if it names one.
 _SERVER_ADVICE = frozenset({grpc.StatusCode.RESOURCE_EXHAUSTED, grpc.StatusCode.ABORTED})
 # A stream has no deadline of its own: an operation of the cluster behind it took too long.
-_INTERRUPTED = _LOST | {grpc.StatusCode.DEADLINE_EXCEEDED}
+_INTERRUPTED = _TRANSIENT | {grpc.StatusCode.DEADLINE_EXCEEDED}
 # A stream may break a thousand times, so the doubling of pauses has an end.
 _MAX_DOUBLINGS = 60
-_READ_VERBS = ("Get", "List", "BatchGet", "Search", "Watch", "Stream")
+_READ_VERBS = ("Get", "List", "BatchGet", "Search", "Stream")
 _READS = frozenset(
     {
-        "Recall", "CompareModels", "BuildContext", "EmbedText", "Introspect", "TraverseLinks", "FindPaths",
+        "Recall", "CompareEmbeddingModels", "BuildContext", "EmbedText", "Introspect", "TraverseLinks", "FindPaths",
         "FindSimilar", "SuggestLinks", "SpreadActivation", "ExplainScore", "ExportMemories", "ExportSubject",
         "ExportData", "CompileBlocks", "DiffSnapshots",
     }
@@ -52,8 +52,8 @@ class RetryPolicy:
         `random` (0 to 1) spreads the pauses over the upper half of the backoff, so that many callers do not return at
         the same moment. The server's `retry_after` is added in full.
         """
-        doubled = self.first_pause_seconds * 2.0 ** min(attempt - 2, _MAX_DOUBLINGS)
-        backoff = min(doubled, self.max_pause_seconds)
+        pause = self.first_pause_seconds * 2.0 ** min(attempt - 2, _MAX_DOUBLINGS)
+        backoff = min(pause, self.max_pause_seconds)
         return (retry_after or 0.0) + backoff * (0.5 + random / 2)
 
 
@@ -84,7 +84,7 @@ class CallAttempts:
 
     def pause_after(self, error: SkeinError) -> float:
         """Return the seconds to wait before the next attempt; raise the error when there is none."""
-        if not (self._is_repeatable and is_retriable(error, _LOST) and self._count < self._policy.attempts):
+        if not (self._is_repeatable and is_retriable(error, _TRANSIENT) and self._count < self._policy.attempts):
             raise error
         pause = self._policy.pause_before(self._count + 1, error.retry_after, self._random())
         if self._clock() + pause >= self._deadline:
@@ -101,7 +101,7 @@ class StreamReconnects:
         self._random = random
         self._clock = clock
         self._count = 0
-        self._since = 0.0
+        self._first_failure_time = 0.0
 
     def reset(self) -> None:
         """Start counting again, because the stream delivered a message."""
@@ -110,13 +110,13 @@ class StreamReconnects:
     def pause_after(self, error: SkeinError) -> float:
         """Return the seconds to wait before resuming; raise the error when the stream must not resume."""
         if not self._count:
-            self._since = self._clock()
+            self._first_failure_time = self._clock()
         self._count += 1
-        late = self._clock() - self._since >= self._policy.stream_seconds
-        if not is_retriable(error, _INTERRUPTED) or late or self._policy.attempts == 1:
+        is_late = self._clock() - self._first_failure_time >= self._policy.stream_seconds
+        if not is_retriable(error, _INTERRUPTED) or is_late or self._policy.attempts == 1:
             raise error
         return self._policy.pause_before(self._count + 1, error.retry_after, self._random())
 
 
-def is_retriable(error: SkeinError, lost: frozenset[grpc.StatusCode]) -> bool:
-    return error.status in lost or (error.status in _SERVER_ADVICE and error.retry_after is not None)
+def is_retriable(error: SkeinError, transient: frozenset[grpc.StatusCode]) -> bool:
+    return error.status in transient or (error.status in _SERVER_ADVICE and error.retry_after is not None)

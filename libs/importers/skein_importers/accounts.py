@@ -50,9 +50,9 @@ class AccountImporter:
         # Addresses of accounts that this import created.
         self._own_addresses: set[str] = set()
 
-    async def run(self, people: Iterable[Person | OAuthClient | Membership | UnreadableRecord]) -> None:
+    async def run(self, entries: Iterable[Person | OAuthClient | Membership | UnreadableRecord]) -> None:
         """Import all entries, which are ordered: people first, memberships last."""
-        async for chunk in read_chunks(people):  # type: ignore[arg-type]  # It yields the same items.
+        async for chunk in read_chunks(entries):  # type: ignore[arg-type]  # It yields the same items.
             for entry in chunk:
                 await self._write(entry)  # type: ignore[arg-type]  # As above.
 
@@ -94,14 +94,14 @@ class AccountImporter:
         ):
             if value is not None:
                 field.CopyFrom(to_timestamp(value))
-        before = await self._account(person.email)
+        existing_account = await self._account(person.email)
         try:
             account = (await self._operator.auth.CreateAccount(request)).account
         except AlreadyExists:
             return False
         self._accounts[person.email] = account
         self._own_addresses.add(person.email)
-        return before is None
+        return existing_account is None
 
     async def _client(self, client: OAuthClient) -> bool:
         values = oauth_pb2.Client(
@@ -124,11 +124,11 @@ class AccountImporter:
     async def _membership(self, membership: Membership) -> bool:
         account = await self._account(membership.email)
         if account is None:
-            raise NotFound("Its account was not taken.")
-        acting_in = (("skein-tenant-id", self._tenants[membership.realm]),)
+            raise NotFound("Its account was not imported.")
+        tenant_metadata = (("skein-tenant-id", self._tenants[membership.realm]),)
         try:
             await self._operator.tenancy.GetMember(
-                members_pb2.GetMemberRequest(account_id=account.account_id), metadata=acting_in
+                members_pb2.GetMemberRequest(account_id=account.account_id), metadata=tenant_metadata
             )
         except NotFound:
             pass
@@ -138,17 +138,17 @@ class AccountImporter:
             raise _AccountNotOwned
         await self._operator.tenancy.AddMember(
             members_pb2.AddMemberRequest(account_id=account.account_id, role=_ROLES[membership.role]),
-            metadata=acting_in,
+            metadata=tenant_metadata,
         )
         return True
 
     async def _account(self, email: str) -> accounts_pb2.Account | None:
         if email not in self._accounts:
             try:
-                answer = await self._operator.auth.GetAccount(accounts_pb2.GetAccountRequest(email=email))
+                response = await self._operator.auth.GetAccount(accounts_pb2.GetAccountRequest(email=email))
             except NotFound:
                 return None
-            self._accounts[email] = answer.account
+            self._accounts[email] = response.account
         return self._accounts[email]
 
     def _refuse(self, entry: Person | OAuthClient | Membership, reason: str) -> None:

@@ -31,9 +31,9 @@ def derived_id(values: Mapping[str, Any]) -> str:
 def _plain(value: Any) -> Any:
     """Return values with floats for Decimals that are doubles: earlier versions derived ids from floats."""
     if isinstance(value, dict):
-        return {name: _plain(inner) for name, inner in value.items()}
+        return {name: _plain(element) for name, element in value.items()}
     if isinstance(value, list):
-        return [_plain(inner) for inner in value]
+        return [_plain(element) for element in value]
     if isinstance(value, Decimal) and exact.is_double(value):
         return float(value)
     return value

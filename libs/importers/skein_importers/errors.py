@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 
-class ImportRefused(Exception):
+class ImportFailure(Exception):
     """An import cannot begin or go on. The message names the reason and the remedy."""
 
 
-class SourceInvalid(ImportRefused):
+class SourceInvalid(ImportFailure):
     """A source cannot be read at all."""
 
 
-class QuotaReached(ImportRefused):
+class QuotaReached(ImportFailure):
     """The tenant's quota is used up. Written records stay."""
 
 
-class SlugTaken(ImportRefused):
+class SlugTaken(ImportFailure):
     """A tenant that was not made for a realm has the slug that the realm's tenant would have."""

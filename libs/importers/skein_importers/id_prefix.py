@@ -47,9 +47,9 @@ class PrefixedSource:
         """Read a realm."""
         return add_prefix(self._source.records(realm, notes), self._prefix)
 
-    def people(self, notes: Notes) -> Iterator[Person | OAuthClient | Membership | UnreadableRecord]:
+    def accounts(self, notes: Notes) -> Iterator[Person | OAuthClient | Membership | UnreadableRecord]:
         """Read the accounts, OAuth clients and memberships."""
-        return self._source.people(notes)
+        return self._source.accounts(notes)
 
 
 def add_prefix(records: Iterable[Record | UnreadableRecord], prefix: str) -> Iterator[Record | UnreadableRecord]:

@@ -19,7 +19,7 @@ from skein_importers.errors import QuotaReached
 from skein_importers.records import Kind, Record, UnreadableRecord
 from skein_importers.report import Report
 from skein_importers.writers import WRITERS
-from skein_importers.writers.base import AlreadyWritten, EmbeddingSkipped, TimesNotPermitted, Writer, WriterContext
+from skein_importers.writers.base import EmbeddingExists, EmbeddingSkipped, TimesNotPermitted, Writer, WriterContext
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
@@ -38,7 +38,7 @@ _CHUNK = 500
 # Errors of single records; other errors end the import.
 _REFUSALS = (InvalidArgument, AlreadyExists, NotFound, FailedPrecondition, ResourceExhausted)
 # Errors that a later attempt avoids.
-_PASSING = frozenset({"RATE_LIMITED", "OVERLOADED", "TOO_MANY_ATTEMPTS"})
+_TRANSIENT_REASONS = frozenset({"RATE_LIMITED", "OVERLOADED", "TOO_MANY_ATTEMPTS"})
 # Pause after a rate limit that names no time.
 _PAUSE_SECONDS = 1.0
 
@@ -53,10 +53,10 @@ class Importer:
         on_done: Callable[[int], None],
         *,
         batch: int = BATCH,
-        at_once: int = 1,
+        max_concurrent: int = 1,
         operator: Client | None = None,
     ) -> None:
-        """Write through `api`, `batch` records a call and `at_once` calls side by side.
+        """Write through `api`, `batch` records a call and `max_concurrent` calls side by side.
 
         `on_done` is called with the number of records finished. An operator's `Client` registers models that the
         cluster lacks.
@@ -64,7 +64,7 @@ class Importer:
         self._report = report
         self._on_done = on_done
         self._batch = batch
-        self._slots = asyncio.Semaphore(at_once)
+        self._slots = asyncio.Semaphore(max_concurrent)
         self._context = WriterContext(api, report, operator)
         self._writers: dict[Kind, Writer] = {}
         self._pending: list[Record] = []
@@ -177,8 +177,8 @@ class Importer:
         # One id is invalid: split the batch, so that the others are imported.
         middle = len(batch) // 2
         existing, readable = await self._find_existing(writer, batch[:middle])
-        other_existing, others = await self._find_existing(writer, batch[middle:])
-        return existing | other_existing, [*readable, *others]
+        other_existing, other_readable = await self._find_existing(writer, batch[middle:])
+        return existing | other_existing, [*readable, *other_readable]
 
     async def _write_or_split(self, writer: Writer, records: Sequence[Record]) -> None:
         """Write records in one call; split a refused batch until only faulty records are left out."""
@@ -187,11 +187,11 @@ class Importer:
             return
         try:
             await self._call_with_retries(lambda: writer.write(records))
-        except EmbeddingSkipped as which:
-            self._report.recompute(records[0], str(which))
+        except EmbeddingSkipped as error:
+            self._report.recompute(records[0], str(error))
         except TimesNotPermitted:
             await self._write_or_split(writer, records)
-        except AlreadyWritten:
+        except EmbeddingExists:
             self._report.skip(records[0])
         except _REFUSALS as error:
             if len(records) == 1 or error.reason in writer.batch_reasons:
@@ -222,11 +222,11 @@ class Importer:
                 return await call()
             except ResourceExhausted as error:
                 if error.reason == "QUOTA_EXCEEDED":
-                    sentence = self._report.describe_error(error)
+                    description = self._report.describe_error(error)
                     raise QuotaReached(
-                        f"{sentence} What was written stays; raise the quota and run the same command again."
+                        f"{description} What was written stays; raise the quota and run the same command again."
                     ) from error
-                if error.reason not in _PASSING:
+                if error.reason not in _TRANSIENT_REASONS:
                     raise
                 await asyncio.sleep(error.retry_after or _PAUSE_SECONDS)
 

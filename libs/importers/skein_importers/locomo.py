@@ -48,8 +48,8 @@ def _sample(sample_id: str, conversation: dict[str, Any]) -> Iterator[Record | U
         except ValueError:
             yield UnreadableRecord(where=where, reason=f"{name}_date_time is no time such as '1:56 pm on 8 May, 2023'")
             continue
-        people = " and ".join(str(conversation.get(speaker, "?")) for speaker in ("speaker_a", "speaker_b"))
-        session = session_pb2.Session(session_id=session_id, title=f"{people}, session {number}")
+        names = " and ".join(str(conversation.get(speaker, "?")) for speaker in ("speaker_a", "speaker_b"))
+        session = session_pb2.Session(session_id=session_id, title=f"{names}, session {number}")
         session.create_time.FromDatetime(at)
         yield Record(where=where, kind=Kind.SESSION, item=session)
         for turn_number, turn in enumerate(conversation[name], start=1):

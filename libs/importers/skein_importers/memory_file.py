@@ -53,9 +53,9 @@ async def export_memory(api: Client, write: Callable[[str], object]) -> int:
 async def import_memory(api: Client, text: str, form: str, mode: str, *, dry_run: bool) -> ImportCounts:
     """Import a file's items in batches. Repeating it changes nothing."""
     counts = ImportCounts()
-    for first, portion in _lines(text) if form == "skein" else _documents(text):
+    for first, batch in _lines(text) if form == "skein" else _documents(text):
         response = await api.snapshots.ImportData(
-            pb.ImportDataRequest(lines=portion, format=FORMS[form], mode=MODES[mode], dry_run=dry_run)
+            pb.ImportDataRequest(lines=batch, format=FORMS[form], mode=MODES[mode], dry_run=dry_run)
         )
         counts.created.update(response.counts.created)
         counts.updated.update(response.counts.updated)
@@ -89,8 +89,8 @@ def _documents(text: str) -> Iterator[tuple[int, str]]:
         raise SourceInvalid(
             "The file is no JSON: make the export again, and check that it is complete and holds no NaN."
         ) from None
-    inner = document.get("data") if isinstance(document, dict) else None
-    lists = inner if isinstance(inner, dict) else document
+    data = document.get("data") if isinstance(document, dict) else None
+    lists = data if isinstance(data, dict) else document
     if not isinstance(lists, dict):
         # The service reports the error.
         yield 1, text

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 from skein_importers.accounts import AccountImporter, count_read
 from skein_importers.comparison import Comparison, compare, count_all_missing
-from skein_importers.errors import ImportRefused
+from skein_importers.errors import ImportFailure
 from skein_importers.importer import Importer, read_all
-from skein_importers.tenants import all_tenants, known_tenants
+from skein_importers.tenants import all_tenants, find_tenants
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -22,27 +22,27 @@ if TYPE_CHECKING:
     OpenTenant = Callable[[str], AbstractAsyncContextManager[Client]]
 
 # Concurrent calls: more do not help.
-_AT_ONCE = 4
+_MAX_CONCURRENT = 4
 _SHOWN = 50
 
 
-def choose_realms(source: Source, key: str, *, every: bool) -> list[Realm]:
-    """Return the realms to import. Raises ImportRefused with their names when one must be chosen."""
+def choose_realms(source: Source, key: str, *, all_realms: bool) -> list[Realm]:
+    """Return the realms to import. Raises ImportFailure with their names when one must be chosen."""
     realms = source.tenants()
-    if every:
+    if all_realms:
         return realms
     if key:
-        return [_realm_named(realms, key)]
+        return [_find_realm(realms, key)]
     if len(realms) > 1:
-        raise ImportRefused(
+        raise ImportFailure(
             f"The source has {len(realms)} realms, which belong into tenants of their own: name one with --realm for "
             f"the tenant of your key, or bring all as the operator with --all. It has {_names_of(realms)}."
         )
     return realms
 
 
-def _realm_named(realms: Sequence[Realm], name: str) -> Realm:
-    """Return the realm whose id or slug is `name`; an id goes first. Raises ImportRefused for none and for several."""
+def _find_realm(realms: Sequence[Realm], name: str) -> Realm:
+    """Return the realm whose id or slug is `name`; an id goes first. Raises ImportFailure for none and for several."""
     matching = [realm for realm in realms if realm.key == name]
     matching = matching or [realm for realm in realms if name in {realm.slug, realm.source_slug}]
     if len(matching) == 1:
@@ -53,17 +53,17 @@ def _realm_named(realms: Sequence[Realm], name: str) -> Realm:
         )
     else:
         message = f"The source has no realm {name!r}. It has {_names_of(realms)}."
-    raise ImportRefused(message)
+    raise ImportFailure(message)
 
 
 def dry_run(
-    source: Source, realms: Sequence[Realm], report: Report, on_done: Callable[[int], None], *, every: bool
+    source: Source, realms: Sequence[Realm], report: Report, on_done: Callable[[int], None], *, all_realms: bool
 ) -> None:
     """Count everything without writing."""
     for realm in realms:
         read_all(source.records(realm, report.notes), report, on_done)
-    if every:
-        for account in source.people(report.notes):
+    if all_realms:
+        for account in source.accounts(report.notes):
             count_read(account, report)
             on_done(1)
 
@@ -73,7 +73,7 @@ async def import_into_tenant(
 ) -> None:
     """Import realms into the tenant of `api`."""
     for realm in realms:
-        await Importer(api, report, on_done, at_once=_AT_ONCE).run(source.records(realm, report.notes))
+        await Importer(api, report, on_done, max_concurrent=_MAX_CONCURRENT).run(source.records(realm, report.notes))
 
 
 async def import_all(
@@ -91,9 +91,9 @@ async def import_all(
     tenants = await all_tenants(operator, source.name, realms)
     for realm in realms:
         async with open_tenant(tenants[realm.key]) as api:
-            importer = Importer(api, report, on_done, at_once=_AT_ONCE, operator=operator)
+            importer = Importer(api, report, on_done, max_concurrent=_MAX_CONCURRENT, operator=operator)
             await importer.run(source.records(realm, report.notes))
-    await AccountImporter(operator, tenants, report).run(source.people(report.notes))
+    await AccountImporter(operator, tenants, report).run(source.accounts(report.notes))
     return dict(tenants)
 
 
@@ -117,7 +117,7 @@ async def compare_all(
 ) -> Comparison:
     """Compare each realm with its tenant. A realm without a tenant is missing as a whole."""
     comparison = Comparison()
-    tenants = await known_tenants(operator, source.name, realms)
+    tenants = await find_tenants(operator, source.name, realms)
     for realm in realms:
         records = source.records(realm, report.notes)
         if realm.key in tenants:
@@ -130,11 +130,11 @@ async def compare_all(
 
 
 def _names_of(realms: Sequence[Realm]) -> str:
-    names = ", ".join(_described(realm) for realm in realms[:_SHOWN])
+    names = ", ".join(_describe(realm) for realm in realms[:_SHOWN])
     return f"{names}, …" if len(realms) > _SHOWN else names or "none"
 
 
-def _described(realm: Realm) -> str:
+def _describe(realm: Realm) -> str:
     slug = f"{realm.source_slug} or " if realm.source_slug not in {"", realm.key} else ""
     name = f" ({realm.name})" if realm.name != realm.key else ""
     return f"{slug}{realm.key}{name}"

@@ -45,7 +45,7 @@ class Kind(StrEnum):
     BLOCK_ATTACHMENT = "block_attachment"  # AttachBlockRequest
     SESSION = "session"  # Session
     MESSAGE = "message"  # Message
-    ITEM = "item"  # PutItemRequest
+    ITEM = "item"  # PutSessionItemRequest
     AGENT_STATE = "agent_state"  # AgentState
     MEMORY = "memory"  # Memory
     EMBEDDING = "embedding"  # PutEmbeddingRequest, by external_id
@@ -303,7 +303,7 @@ ITEMS: Mapping[Kind, type[Message]] = {
     Kind.TOOL_ATTACHMENT: subjects_pb2.AttachToolRequest,
     Kind.BLOCK: blocks_pb2.Block,
     Kind.BLOCK_ATTACHMENT: blocks_pb2.AttachBlockRequest,
-    Kind.ITEM: states_pb2.PutItemRequest,
+    Kind.ITEM: states_pb2.PutSessionItemRequest,
     Kind.AGENT_STATE: states_pb2.AgentState,
     Kind.EMBEDDING: recall_pb2.PutEmbeddingRequest,
     Kind.TRUST: curation_pb2.SetSourceTrustRequest,

@@ -67,9 +67,9 @@ async def export_agents_and_subjects(api: Client, put: Callable[[Kind, Message],
 async def export_session_items(api: Client, session_ids: Iterable[str], put: Callable[[Kind, Message], None]) -> None:
     """Export the items and agent states of sessions."""
     for session_id in session_ids:
-        request = states_pb2.ListItemsRequest(session_id=session_id, page_size=_PAGE)
-        async for item in iterate_pages(api.sessions.ListItems, request, "items"):
-            request_item = states_pb2.PutItemRequest(
+        request = states_pb2.ListSessionItemsRequest(session_id=session_id, page_size=_PAGE)
+        async for item in iterate_pages(api.sessions.ListSessionItems, request, "items"):
+            request_item = states_pb2.PutSessionItemRequest(
                 session_id=session_id,
                 key=item.key,
                 value=item.value,
@@ -89,8 +89,8 @@ async def export_vectors(api: Client, names: Mapping[str, str], put: Callable[[K
     while remaining:
         item_ids, remaining = remaining[:_VECTORS], remaining[_VECTORS:]
         request = recall_pb2.BatchGetIndexStatesRequest(item_ids=item_ids, show_embeddings=True)
-        answer = await api.index.BatchGetIndexStates(request)
-        for state in answer.states:
+        response = await api.index.BatchGetIndexStates(request)
+        for state in response.states:
             for vector in state.vectors:
                 if vector.from_caller:
                     embedding = recall_pb2.PutEmbeddingRequest(
@@ -100,7 +100,7 @@ async def export_vectors(api: Client, names: Mapping[str, str], put: Callable[[K
                         embeddings=vector.embeddings,
                     )
                     put(Kind.EMBEDDING, embedding)
-        remaining = [*answer.deferred, *remaining]
+        remaining = [*response.unread_ids, *remaining]
 
 
 async def export_curation(api: Client, names: Mapping[str, str], put: Callable[[Kind, Message], None]) -> None:

@@ -82,14 +82,14 @@ class Report:
         self.skipped[record.kind] += 1
         self.outcomes[record.table, record.kind, Outcome.SKIPPED] += 1
 
-    def count_ignored(self, record: Record, why: str) -> None:
+    def count_ignored(self, record: Record, reason: str) -> None:
         """Count a record that is ignored on purpose."""
-        self.notes.count_ignored(record.table or str(record.kind), why)
+        self.notes.count_ignored(record.table or str(record.kind), reason)
 
-    def recompute(self, record: Record, which: str) -> None:
+    def recompute(self, record: Record, reason: str) -> None:
         """Count a vector that the cluster computes again."""
         self.outcomes[record.table, record.kind, Outcome.RECOMPUTED] += 1
-        self.notes.count_converted(record.table, "embedding", f"made anew: {which}", record.where)
+        self.notes.count_converted(record.table, "embedding", f"computed again: {reason}", record.where)
 
     def refuse(self, record: Record | UnreadableRecord, reason: str) -> None:
         """Count a refused record, and note its line or id."""

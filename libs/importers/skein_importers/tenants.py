@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 _MARK = "moved_in"
 
 
-async def known_tenants(operator: Client, form: str, realms: Sequence[Realm]) -> dict[str, str]:
+async def find_tenants(operator: Client, form: str, realms: Sequence[Realm]) -> dict[str, str]:
     """Return the ids of tenants created for realms, by the realms' keys. Raises SlugTaken."""
     by_slug = {realm.slug: realm for realm in realms}
     for realm in realms:
@@ -56,7 +56,7 @@ async def known_tenants(operator: Client, form: str, realms: Sequence[Realm]) ->
 
 async def all_tenants(operator: Client, form: str, realms: Sequence[Realm]) -> Mapping[str, str]:
     """Return the ids of the realms' tenants, by the realms' keys; create missing ones. Raises SlugTaken."""
-    result = await known_tenants(operator, form, realms)
+    result = await find_tenants(operator, form, realms)
     organization_id = await ensure_organization(operator, DEFAULT_NAME, DEFAULT_SLUG)
     for realm in realms:
         if realm.key not in result:
@@ -66,8 +66,8 @@ async def all_tenants(operator: Client, form: str, realms: Sequence[Realm]) -> M
                 slug=realm.slug,
                 metadata=struct({_MARK: _mark(form, realm)}),
             )
-            answer = await operator.tenancy.CreateTenant(tenancy_pb2.CreateTenantRequest(tenant=tenant))
-            result[realm.key] = answer.tenant.tenant_id
+            response = await operator.tenancy.CreateTenant(tenancy_pb2.CreateTenantRequest(tenant=tenant))
+            result[realm.key] = response.tenant.tenant_id
     return result
 
 

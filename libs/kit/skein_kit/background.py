@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 FIRST_PAUSE_SECONDS = 0.5
 MAX_PAUSE_SECONDS = 30.0
 # The part of asyncio's messages before they quote objects.
-_WORDS = 3
+_MAX_MESSAGE_WORDS = 3
 
 _log = logs.get("skein")
 
@@ -31,7 +31,7 @@ async def run_forever(
     loop, task = asyncio.get_running_loop(), asyncio.current_task()
     pause = first_pause
     while True:
-        started = loop.time()
+        start_time = loop.time()
         try:
             await work()
             _log.error("background_work_ended", work=name, pause_seconds=pause)
@@ -40,16 +40,16 @@ async def run_forever(
             if isinstance(error, asyncio.CancelledError) and (task is None or task.cancelling()):
                 raise
             _log.exception("background_work_failed", work=name, pause_seconds=pause)
-        if loop.time() - started > max_pause:
+        if loop.time() - start_time > max_pause:
             pause = first_pause
         await asyncio.sleep(pause)
         pause = min(2 * pause, max_pause)
 
 
 @asynccontextmanager
-async def background_tasks(**works: Callable[[], Awaitable[None]]) -> AsyncIterator[None]:
+async def background_tasks(**work_functions: Callable[[], Awaitable[None]]) -> AsyncIterator[None]:
     """Run endless work while the block runs; the keywords name it in the logs."""
-    tasks = [asyncio.create_task(run_forever(work, name=name), name=name) for name, work in works.items()]
+    tasks = [asyncio.create_task(run_forever(work, name=name), name=name) for name, work in work_functions.items()]
     try:
         yield
     finally:
@@ -65,12 +65,12 @@ def log_unhandled_exceptions() -> Iterator[None]:
     asyncio's own handler prints the exception and related objects, which may quote content of callers.
     """
     loop = asyncio.get_running_loop()
-    before = loop.get_exception_handler()
+    previous_handler = loop.get_exception_handler()
     loop.set_exception_handler(_log_unhandled)
     try:
         yield
     finally:
-        loop.set_exception_handler(before)
+        loop.set_exception_handler(previous_handler)
 
 
 def _log_unhandled(_loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
@@ -78,8 +78,8 @@ def _log_unhandled(_loop: asyncio.AbstractEventLoop, context: dict[str, Any]) ->
     task = context.get("task") or context.get("future")
     coroutine = task.get_coro() if isinstance(task, asyncio.Task) else None
     _log.error(
-        "background_failure",
-        what=" ".join(str(context.get("message", "")).split()[:_WORDS]),
+        "background_error",
+        what=" ".join(str(context.get("message", "")).split()[:_MAX_MESSAGE_WORDS]),
         work=getattr(coroutine, "__qualname__", ""),
         exc_info=error if isinstance(error, BaseException) else None,
     )

@@ -40,12 +40,12 @@ def find_newest_backup(folder: Path) -> NewestBackup | None:
             continue
         try:
             manifest = json.loads(path.read_text("utf-8"))
-            each = NewestBackup(
+            backup = NewestBackup(
                 finish_time=datetime.fromisoformat(manifest["finish_time"]).astimezone(UTC),
                 byte_count=sum(file["bytes"] for file in manifest["files"].values()),
             )
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
             continue
-        if newest is None or each.finish_time > newest.finish_time:
-            newest = each
+        if newest is None or backup.finish_time > newest.finish_time:
+            newest = backup
     return newest

@@ -22,8 +22,8 @@ DEFAULT_SECONDS = 60.0
 class CanarySettings(Settings):
     """Settings of the canary."""
 
-    # Seconds between two rounds of the canary: two synthetic tenants look for each other's data with every reading RPC.
-    # 0: no canary, and no such tenants.
+    # Seconds between two rounds of the canary, in which two synthetic tenants try to read each other's data with every
+    # reading RPC. 0: no canary, and no such tenants.
     canary_seconds: float = DEFAULT_SECONDS
 
 

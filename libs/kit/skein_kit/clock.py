@@ -27,16 +27,16 @@ class Clock:
         """`wall_clock` returns seconds since 1970 and may jump; `monotonic_clock` returns seconds and never does."""
         self._wall_clock = wall_clock
         self._monotonic_clock = monotonic_clock
-        self._one_at_a_time = threading.Lock()
+        self._lock = threading.Lock()
         self._last_seconds = wall_clock()
         self._last_tick = monotonic_clock()
 
     def seconds(self) -> float:
         """Return the seconds since 1970."""
-        with self._one_at_a_time:
+        with self._lock:
             tick = self._monotonic_clock()
-            ahead = self._last_seconds + _SPEED_AHEAD * max(0.0, tick - self._last_tick)
-            self._last_seconds, self._last_tick = max(ahead, self._wall_clock()), tick
+            slowed_seconds = self._last_seconds + _SPEED_AHEAD * max(0.0, tick - self._last_tick)
+            self._last_seconds, self._last_tick = max(slowed_seconds, self._wall_clock()), tick
             return self._last_seconds
 
     def now(self) -> datetime:

@@ -1,9 +1,9 @@
 """The errors that are part of the interface. Knows statuses, not transports.
 
-Each error is a class. Its docstring is the message that the caller reads, its `reason` a value of
-`skein.errors.v1.ErrorReason`, and its keywords become the metadata of the ErrorInfo. The message may contain a keyword
-in braces, which its value replaces. The violations follow, field by field, and for an invalid argument the other
-keywords, so that the message alone is enough to correct the request.
+Each error is a class. Its docstring is the message that the caller reads. Its `reason` is a value of
+`skein.errors.v1.ErrorReason`. Its keywords become the metadata of the ErrorInfo. The message may contain a keyword in
+braces, which its value replaces. The violations follow, field by field. For an invalid argument the other keywords
+follow too, so that the message alone is enough to correct the request.
 """
 
 from __future__ import annotations
@@ -39,16 +39,16 @@ class RpcError(Exception):
     # Seconds until a retry may succeed; None when a retry does not help.
     retry_after: float | None = None
 
-    def __init__(self, *, violations: Sequence[tuple[str, str]] = (), **facts: object) -> None:
-        """`violations` and `facts` are sent to the caller: never pass content or a secret."""
+    def __init__(self, *, violations: Sequence[tuple[str, str]] = (), **keywords: object) -> None:
+        """`violations` and `keywords` are sent to the caller: never pass content or a secret."""
         self.violations = truncate_violations(violations)
         self.metadata: Mapping[str, str] = {
-            name: str(value)[:MAX_METADATA_CHARACTERS] for name, value in facts.items() if value is not None
+            name: str(value)[:MAX_METADATA_CHARACTERS] for name, value in keywords.items() if value is not None
         }
-        sentence = inspect.getdoc(type(self)) or type(self).__name__
+        template = inspect.getdoc(type(self)) or type(self).__name__
         metadata = self.metadata if self.code is grpc.StatusCode.INVALID_ARGUMENT else {}
-        unstated = {name: value for name, value in metadata.items() if f"{{{name}}}" not in sentence}
-        self.message = sentence.format_map(self.metadata) + format_violations(self.violations, unstated)
+        extra_metadata = {name: value for name, value in metadata.items() if f"{{{name}}}" not in template}
+        self.message = template.format_map(self.metadata) + format_violations(self.violations, extra_metadata)
         super().__init__(self.message)
 
     def status(self) -> Status:
@@ -60,14 +60,14 @@ class RpcError(Exception):
             seconds = int(self.retry_after)
             nanos = int((self.retry_after - seconds) * 1e9)
             details.append(error_details_pb2.RetryInfo(retry_delay=Duration(seconds=seconds, nanos=nanos)))
-        bad = error_details_pb2.BadRequest()
+        bad_request = error_details_pb2.BadRequest()
         for field, description in self.violations:
-            bad.field_violations.add(field=field, description=description)
-            if bad.ByteSize() > MAX_DETAIL_BYTES - 2048:
-                del bad.field_violations[-1]
+            bad_request.field_violations.add(field=field, description=description)
+            if bad_request.ByteSize() > MAX_DETAIL_BYTES - 2048:
+                del bad_request.field_violations[-1]
                 break
-        if bad.field_violations:
-            details.append(bad)
+        if bad_request.field_violations:
+            details.append(bad_request)
         return Status(code=self.code.value[0], message=self.message, details=[pack_any(detail) for detail in details])
 
 
@@ -165,13 +165,13 @@ class ContentTooLong(InvalidArgument):
 
 
 class ContentEmpty(InvalidArgument):
-    """It needs at least one character that is not a space, or structured content."""
+    """The content needs at least one character that is not a space, or structured content."""
 
     reason = "CONTENT_EMPTY"
 
 
 class FilterInvalid(InvalidArgument):
-    """The filter's text cannot be read."""
+    """The filter has a syntax error; the violation names its position."""
 
     reason = "FILTER_INVALID"
 
@@ -201,7 +201,7 @@ class DimensionsMismatch(InvalidArgument):
 
 
 class ExternalIdTaken(AlreadyExists):
-    """Another row of the tenant holds this external_id."""
+    """Another row of the tenant has this external_id; use another one."""
 
     reason = "EXTERNAL_ID_TAKEN"
 
@@ -244,15 +244,15 @@ class PermissionMissing(PermissionDenied):
 
 
 class PermissionEscalation(PermissionDenied):
-    """Only permissions that the caller has can be passed on, to a member, a key or a service account."""
+    """A caller can grant only permissions that it has, to a member, a key or a service account."""
 
-    reason = "PERMISSION_WIDENED"
+    reason = "PERMISSION_ESCALATION"
 
 
 class AccountRequired(PermissionDenied):
-    """Only an account's own sign-in may do this, not a key and not an application."""
+    """Only a logged-in account may do this, not a key or an application."""
 
-    reason = "ACCOUNT_NEEDED"
+    reason = "ACCOUNT_REQUIRED"
 
 
 class TenantMissing(InvalidArgument):
@@ -278,9 +278,9 @@ class ResourceExhausted(RpcError):
 
     code = grpc.StatusCode.RESOURCE_EXHAUSTED
 
-    def __init__(self, *, retry_after: float | None = None, **facts: object) -> None:
+    def __init__(self, *, retry_after: float | None = None, **keywords: object) -> None:
         """`retry_after` is the number of seconds until a retry may succeed."""
-        super().__init__(violations=(), **facts)
+        super().__init__(violations=(), **keywords)
         if retry_after is not None:
             self.retry_after = retry_after
 
@@ -292,19 +292,19 @@ class QuotaExceeded(ResourceExhausted):
 
 
 class RateLimited(ResourceExhausted):
-    """More calls than are allowed; wait as long as RetryInfo says."""
+    """The rate limit is reached; wait as long as RetryInfo says."""
 
     reason = "RATE_LIMITED"
 
 
 class Overloaded(ResourceExhausted):
-    """More is asked of the service than it can do now; wait as long as RetryInfo says, then repeat the call."""
+    """The service is overloaded; wait as long as RetryInfo says, then repeat the call."""
 
     reason = "OVERLOADED"
 
 
 class ReadTooCostly(ResourceExhausted):
-    """It reads more than one call may; narrow it by a person, a session, a type, a tag or a time, or ask for less."""
+    """The call reads too much; narrow it by a person, a session, a type, a tag or a time, or use a smaller limit."""
 
     reason = "READ_TOO_COSTLY"
 
@@ -324,19 +324,19 @@ class DatabaseFull(Unavailable):
 
 
 class AgentNotActive(FailedPrecondition):
-    """The agent is deleted and gets nothing new; bring it back with UndeleteAgent."""
+    """The agent is deleted and accepts nothing new; restore it with UndeleteAgent."""
 
     reason = "AGENT_NOT_ACTIVE"
 
 
 class AccessLogUnavailable(Unavailable):
-    """The tenant has every access recorded, and this one could not be; try again with the same request_id."""
+    """The tenant requires a record of every access, and the access log failed; try again with the same request_id."""
 
-    reason = "ACCESS_NOT_RECORDED"
+    reason = "ACCESS_LOG_UNAVAILABLE"
 
 
 class DatabaseBusy(Unavailable):
-    """Every database connection stayed busy; try again soon."""
+    """All database connections are in use; try again soon."""
 
     reason = "DATABASE_BUSY"
 
@@ -372,7 +372,7 @@ class StreamEnded(Unavailable):
 
 
 class TooManyStreams(ResourceExhausted):
-    """The tenant has as many streams open as it may have; end one."""
+    """The tenant has the maximum number of open streams; end one."""
 
     reason = "TOO_MANY_STREAMS"
 
@@ -381,17 +381,17 @@ class MethodNotFound(RpcError):
     """No such method."""
 
     code = grpc.StatusCode.UNIMPLEMENTED
-    reason = "METHOD_UNKNOWN"
+    reason = "METHOD_NOT_FOUND"
 
 
 class ArchiveDamaged(DataLoss):
-    """The archive's file is missing or not what was written; bring it back from a backup of the archive folder."""
+    """The archive's file is missing or damaged; restore it from a backup of the archive folder."""
 
     reason = "ARCHIVE_DAMAGED"
 
 
 class InternalError(RpcError):
-    """Skein failed; the request id finds the reason in the logs."""
+    """Skein failed; find the reason in the logs by the request id."""
 
     code = grpc.StatusCode.INTERNAL
     reason = "INTERNAL"

@@ -31,12 +31,14 @@ def new_ids(time: datetime, count: int) -> list[UUID]:
     """Return `count` new ids with one time, in ascending order."""
     milliseconds = _milliseconds(time)
     # One call for all random bytes: a call for each id would take most of the time.
-    drawn = secrets.token_bytes(_RANDOM_BYTES * count)
-    starts = range(0, len(drawn), _RANDOM_BYTES)
-    randoms = sorted({int.from_bytes(drawn[start : start + _RANDOM_BYTES]) & _RANDOM_MASK for start in starts})
-    while len(randoms) < count:  # Two equal numbers of 74 random bits: improbable, and cheap to rule out.
-        randoms = sorted({*randoms, secrets.randbits(_RANDOM_BITS)})
-    return [_id(milliseconds, random) for random in randoms]
+    random_bytes = secrets.token_bytes(_RANDOM_BYTES * count)
+    starts = range(0, len(random_bytes), _RANDOM_BYTES)
+    random_numbers = sorted(
+        {int.from_bytes(random_bytes[start : start + _RANDOM_BYTES]) & _RANDOM_MASK for start in starts}
+    )
+    while len(random_numbers) < count:  # Two equal numbers of 74 random bits: improbable, and cheap to rule out.
+        random_numbers = sorted({*random_numbers, secrets.randbits(_RANDOM_BITS)})
+    return [_id(milliseconds, random) for random in random_numbers]
 
 
 def sequential_id_texts(time: datetime, count: int) -> list[str]:

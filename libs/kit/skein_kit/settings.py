@@ -86,8 +86,8 @@ def _read_setting(
         text = read_variable(values, name) if kind is str else values.get(name)
         if text is not None:
             value = _parse(name, text, kind)
-    except SettingInvalid as invalid:
-        problem = str(invalid)
+    except SettingInvalid as error:
+        problem = str(error)
     return SettingValue(
         name=name,
         field=field.name,

@@ -41,8 +41,8 @@ def format_violations(violations: Sequence[tuple[str, str]], metadata: Mapping[s
         if _size("; ".join([*included, part])) > _MAX_EXPLANATION_BYTES:
             break
         included.append(part)
-    more = len(parts) - len(included)
-    return f" {'; '.join(included)}{f'; and {more} more' if more else ''}."
+    omitted_count = len(parts) - len(included)
+    return f" {'; '.join(included)}{f'; and {omitted_count} more' if omitted_count else ''}."
 
 
 def unstated_violations(message: str, violations: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
@@ -70,9 +70,9 @@ def enum_value_names(field: FieldDescriptor) -> list[str]:
     """Return the valid names of an enum field: without UNSPECIFIED and those that a rule excludes."""
     rules = field.GetOptions().Extensions[_FIELD]
     rule = rules.repeated.items.enum if field.is_repeated else rules.enum
-    allowed, refused = set(getattr(rule, "in")), {0, *rule.not_in}
+    allowed, excluded = set(getattr(rule, "in")), {0, *rule.not_in}
     enum = field.enum_type
-    numbers = (value for value in (enum.values if enum else ()) if value.number not in refused)
+    numbers = (value for value in (enum.values if enum else ()) if value.number not in excluded)
     return [value.name for value in numbers if not allowed or value.number in allowed]
 
 

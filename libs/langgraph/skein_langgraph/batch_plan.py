@@ -219,7 +219,7 @@ class BatchPlanner:
             remaining = []
             for answer in map(_id_conflict, answers):
                 result.update((memory.external_id, memory) for memory in answer.memories)
-                remaining.extend(answer.deferred)
+                remaining.extend(answer.unread_ids)
         return result
 
     def _refresh(self, memories: Iterable[memory_pb2.Memory], now: datetime) -> Plan[None]:
@@ -231,15 +231,15 @@ class BatchPlanner:
     def _purge(self, ids: Iterable[str]) -> Plan[None]:
         names = list(dict.fromkeys(ids))
         requests = [
-            memory_pb2.ForgetMemoriesRequest(
+            memory_pb2.DeleteMemoriesRequest(
                 selection=memory_pb2.MemorySelection(memory_ids=names[at : at + _MAX_FORGOTTEN]),
-                hard=True,
+                purge=True,
                 page_size=_MAX_FORGOTTEN,
             )
             for at in range(0, len(names), _MAX_FORGOTTEN)
         ]
         while requests:
-            answers = yield [RpcStep("memories.ForgetMemories", request) for request in requests]
+            answers = yield [RpcStep("memories.DeleteMemories", request) for request in requests]
             more = []
             for request, answer in zip(requests, map(_id_conflict, answers), strict=True):
                 if answer.next_page_token:

@@ -44,9 +44,9 @@ class SkeinStore(BaseStore):
     Entered with `with`, it blocks, and its asynchronous methods run in threads. Entered with `async with`, its
     asynchronous methods belong to that event loop; its blocking ones may be called from other threads.
 
-    An item is one memory: its value is the memory's `data`, the texts of it are the content that is searched by meaning
-    and by words, a tag stands for each namespace that it is in. Writing an item again changes that memory, whose
-    earlier versions Skein keeps; deleting one purges it with all of them.
+    An item is one memory. Its value is the memory's `data`. The texts of the value are the content, which is searched
+    by meaning and by words. A tag stands for each namespace of the item. Writing an item again changes that memory,
+    whose earlier versions Skein keeps; deleting one purges it with all of them.
     """
 
     supports_ttl = True

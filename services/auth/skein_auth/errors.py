@@ -23,7 +23,7 @@ class ApiKeyNotFound(NotFound):
 class ApiKeyInactive(FailedPrecondition):
     """The key is revoked, expired or rotated; create a new one."""
 
-    reason = "API_KEY_OVER"
+    reason = "API_KEY_INACTIVE"
 
 
 class ServiceAccountNotFound(NotFound):
@@ -149,7 +149,7 @@ class PasswordWrong(PermissionDenied):
 class SignInTooOld(FailedPrecondition):
     """The sign-in is too old for this; sign in again."""
 
-    reason = "SIGN_IN_TOO_OLD"
+    reason = "LOGIN_TOO_OLD"
 
 
 class CodeWrong(PermissionDenied):
@@ -161,7 +161,7 @@ class CodeWrong(PermissionDenied):
 class TotpStateInvalid(FailedPrecondition):
     """The second factor is not in the state that this needs: start it, confirm it, or disable it first."""
 
-    reason = "TOTP_STATE"
+    reason = "TOTP_STATE_INVALID"
 
 
 class SignInRefused(Unauthenticated):
@@ -173,7 +173,7 @@ class SignInRefused(Unauthenticated):
 class SecondFactorNeeded(Unauthenticated):
     """The account has a second factor; send the code of the authenticator, or a recovery code, along."""
 
-    reason = "SECOND_FACTOR_NEEDED"
+    reason = "SECOND_FACTOR_REQUIRED"
 
 
 class SignUpClosed(PermissionDenied):
@@ -215,7 +215,7 @@ class IdentityNotFound(NotFound):
 class LastLoginMethod(FailedPrecondition):
     """It is the account's last login method; set a password or link another identity first."""
 
-    reason = "LAST_WAY_IN"
+    reason = "LAST_LOGIN_METHOD"
 
 
 class AccountExists(AlreadyExists):

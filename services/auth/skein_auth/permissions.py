@@ -15,25 +15,29 @@ if TYPE_CHECKING:
     from skein_kit.identity.identity_token import Caller
 
 
-def permissions_to_grant(requested: Sequence[str], creator: Caller) -> list[str]:
+def permissions_to_grant(requested_permissions: Sequence[str], creator: Caller) -> list[str]:
     """Return the permissions of a new key: the requested ones, or all of its creator's when none is requested.
 
     Raises FieldInvalid for a permission that no tenant's key can have, and PermissionEscalation for one that the
     creator lacks.
     """
-    require_known_permissions(requested)
-    lacking = sorted(set(requested) - creator.permissions)
-    if lacking:
-        raise PermissionEscalation(permission=" ".join(lacking))
-    return sorted(set(requested) or TENANT_PERMISSIONS & creator.permissions)
+    require_known_permissions(requested_permissions)
+    missing_permissions = sorted(set(requested_permissions) - creator.permissions)
+    if missing_permissions:
+        raise PermissionEscalation(permission=" ".join(missing_permissions))
+    return sorted(set(requested_permissions) or TENANT_PERMISSIONS & creator.permissions)
 
 
-def require_known_permissions(requested: Sequence[str]) -> None:
+def require_known_permissions(requested_permissions: Sequence[str]) -> None:
     """Raises FieldInvalid for a permission that no tenant's key can have."""
-    unknown = [index for index, permission in enumerate(requested) if permission not in TENANT_PERMISSIONS]
-    if unknown:
+    unknown_indexes = [
+        index for index, permission in enumerate(requested_permissions) if permission not in TENANT_PERMISSIONS
+    ]
+    if unknown_indexes:
         names = ", ".join(sorted(TENANT_PERMISSIONS))
-        raise FieldInvalid(violations=[(f"permissions[{index}]", f"must be one of {names}") for index in unknown])
+        raise FieldInvalid(
+            violations=[(f"permissions[{index}]", f"must be one of {names}") for index in unknown_indexes]
+        )
 
 
 def creator_id(creator: Caller) -> UUID | None:
@@ -44,11 +48,11 @@ def creator_id(creator: Caller) -> UUID | None:
     return creator.auth_session_id if kind == "service_account" or creator.client_id else None
 
 
-def agent_to_grant(requested: str, creator: Caller) -> str:
+def agent_to_grant(requested_agent_id: str, creator: Caller) -> str:
     """Return the agent of a new key. Raises PermissionEscalation unless a creator with an agent names that agent."""
-    if creator.agent_id and requested not in ("", creator.agent_id):
+    if creator.agent_id and requested_agent_id not in ("", creator.agent_id):
         raise PermissionEscalation(agent_id=creator.agent_id)
-    return requested or creator.agent_id
+    return requested_agent_id or creator.agent_id
 
 
 def require_person(caller: Caller) -> None:
@@ -60,8 +64,8 @@ def require_person(caller: Caller) -> None:
 
 def require_subset(permissions: Iterable[str], agent_id: str, holder: Caller) -> None:
     """Raises PermissionEscalation when the holder lacks one of the permissions, or the agent."""
-    lacking = sorted(TENANT_PERMISSIONS.intersection(permissions) - holder.permissions)
-    if lacking:
-        raise PermissionEscalation(permission=" ".join(lacking))
+    missing_permissions = sorted(TENANT_PERMISSIONS.intersection(permissions) - holder.permissions)
+    if missing_permissions:
+        raise PermissionEscalation(permission=" ".join(missing_permissions))
     if holder.agent_id and agent_id != holder.agent_id:
         raise PermissionEscalation(agent_id=holder.agent_id)

@@ -184,7 +184,7 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:  # noqa: PLR0915
             devices=devices,
             attempts=attempts,
             audit=audit,
-            sign_up_open=settings.sign_up == "open",
+            is_sign_up_open=settings.sign_up == "open",
         )
         client_store = ClientStore(database)
         clients = ClientRegistry(
@@ -217,7 +217,7 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:  # noqa: PLR0915
             devices=device_flow,
             keys=api_keys,
             lookup=oauth_lookup,
-            rejected=RejectedCredentialCache(),
+            rejected_credentials=RejectedCredentialCache(),
             attempts=attempts,
             tenants=tenants,
             audit=audit,
@@ -276,13 +276,13 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:  # noqa: PLR0915
         servicers.add(oauth_pb2_grpc.add_OAuthServiceServicer_to_server, oauth_servicer)
 
         async def can_sign() -> bool:
-            await check_keys.all()
-            return bool(await keyring.active() and await keyring.active("access"))
+            await check_keys.get_all()
+            return bool(await keyring.active_key() and await keyring.active_key("access"))
 
         servicers.ready_checks.append(can_sign)
         async with background_tasks(
-            signing_keys=partial(keyring.keep_fresh, settings.signing_key_refresh_seconds),
-            check_keys=partial(check_keys.keep_fresh, CHECK_KEY_SECONDS),
+            signing_keys=partial(keyring.refresh_periodically, settings.signing_key_refresh_seconds),
+            check_keys=partial(check_keys.refresh_periodically, CHECK_KEY_SECONDS),
             api_key_uses=partial(last_uses.flush_periodically, settings.api_key_use_seconds),
             **token_mailer.senders(),
         ):

@@ -9,8 +9,8 @@ from skein_kit.settings import SettingInvalid, Settings
 
 MIN_SYSTEM_KEY = 32
 _REGISTRATION = ("open", "token", "closed")
-_LEAST_TOKEN = 32
-_MOST_CODE_SECONDS = 600
+_MIN_TOKEN_CHARACTERS = 32
+_MAX_CODE_SECONDS = 600
 _AT_LEAST_ONE = (
     "access_token_seconds",
     "refresh_token_seconds",
@@ -20,7 +20,7 @@ _AT_LEAST_ONE = (
     "unused_clients_per_address_most",
     "unused_clients_most",
 )
-_HOW = "make one with: python3 -c 'import secrets; print(secrets.token_urlsafe(48))'"
+_GENERATE_HINT = "make one with: python3 -c 'import secrets; print(secrets.token_urlsafe(48))'"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -79,8 +79,8 @@ class AuthSettings(Settings):
     verification_seconds: int = 86_400
     # Lifetime of a link that resets a password, in seconds.
     password_reset_seconds: int = 3600
-    # Most failed attempts within the window: logins to one account from one source (IPv6: one /64) or one known device,
-    # second factors of one account, and secrets of one client.
+    # Most failed attempts within the window: of logins to one account from one source (IPv6: one /64) or one known
+    # device. The same limit holds for second factors of one account, and for secrets of one client.
     attempts_most: int = 10
     # Most failed attempts of one source that are recorded within the window. Valid credentials always pass.
     address_attempts_most: int = 10
@@ -124,10 +124,12 @@ class SystemKeys:
     def of(cls, current: str, previous: str = "") -> SystemKeys:
         """Raises SettingInvalid, which names the variable and how to generate a key."""
         if not current:
-            raise SettingInvalid(f"SKEIN_SYSTEM_KEY is missing; auth encrypts its signing keys with it; {_HOW}.")
+            raise SettingInvalid(
+                f"SKEIN_SYSTEM_KEY is missing; auth encrypts its signing keys with it; {_GENERATE_HINT}."
+            )
         for name, key in (("SKEIN_SYSTEM_KEY", current), ("SKEIN_PREVIOUS_SYSTEM_KEY", previous)):
             if key and len(key) < MIN_SYSTEM_KEY:
-                raise SettingInvalid(f"{name} needs at least {MIN_SYSTEM_KEY} characters; {_HOW}.")
+                raise SettingInvalid(f"{name} needs at least {MIN_SYSTEM_KEY} characters; {_GENERATE_HINT}.")
         return cls(tuple(key for key in (current, previous) if key))
 
 
@@ -135,10 +137,10 @@ def check_oauth_settings(settings: AuthSettings) -> None:
     """Raises SettingInvalid for an invalid setting of OAuth."""
     if settings.registration not in _REGISTRATION:
         raise SettingInvalid(f"SKEIN_REGISTRATION should be one of {', '.join(_REGISTRATION)}.")
-    if settings.registration == "token" and len(settings.initial_access_token) < _LEAST_TOKEN:
-        raise SettingInvalid(f"SKEIN_INITIAL_ACCESS_TOKEN needs at least {_LEAST_TOKEN} characters.")
-    if not 1 <= settings.code_seconds <= _MOST_CODE_SECONDS:
-        raise SettingInvalid(f"SKEIN_CODE_SECONDS should be 1 to {_MOST_CODE_SECONDS}.")
+    if settings.registration == "token" and len(settings.initial_access_token) < _MIN_TOKEN_CHARACTERS:
+        raise SettingInvalid(f"SKEIN_INITIAL_ACCESS_TOKEN needs at least {_MIN_TOKEN_CHARACTERS} characters.")
+    if not 1 <= settings.code_seconds <= _MAX_CODE_SECONDS:
+        raise SettingInvalid(f"SKEIN_CODE_SECONDS should be 1 to {_MAX_CODE_SECONDS}.")
     for name in _AT_LEAST_ONE:
         if getattr(settings, name) < 1:
             raise SettingInvalid(f"SKEIN_{name.upper()} should be at least 1.")

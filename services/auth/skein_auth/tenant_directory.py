@@ -50,7 +50,7 @@ class Invitation:
     """An open invitation."""
 
     # Its token was mailed to the invited address alone, so its holder owns the address.
-    mailed: bool
+    is_mailed: bool
 
 
 class TenantDirectory:
@@ -87,7 +87,7 @@ class TenantDirectory:
             if error.code() is grpc.StatusCode.NOT_FOUND:
                 return None
             raise
-        return Invitation(mailed=response.mailed)
+        return Invitation(is_mailed=response.mailed)
 
     async def remove_account(self, account_id: UUID) -> None:
         """Remove all memberships of an account; tenancy refuses with LAST_OWNER for the last owner of a tenant."""
@@ -98,8 +98,8 @@ class TenantDirectory:
         request = members_pb2.GetMembershipRequest(tenant_id=str(tenant_id), account_id=str(account_id or ""))
         response = await self._tenancy.GetMembership(request, metadata=await self._metadata())
         return Membership(
-            tenant_is_open=response.state == members_pb2.TENANT_STATE_OPEN,
-            tenant_is_deleted=response.state == members_pb2.TENANT_STATE_CLOSED,
+            tenant_is_open=response.state == members_pb2.TENANT_STATE_ACTIVE,
+            tenant_is_deleted=response.state == members_pb2.TENANT_STATE_DELETED,
             role=_ROLES.get(response.role, ""),
         )
 

@@ -42,7 +42,7 @@ COMMANDS: Mapping[str, str] = {
 }
 
 
-_INTERRUPTED = "Interrupted before it was done: what was done stays."
+_INTERRUPTED = "Interrupted. Completed steps are kept."
 
 
 class Commands(click.Group):
@@ -76,10 +76,10 @@ class Commands(click.Group):
 @click.command(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(package_name="skein-cluster", prog_name="skein")
 def skein() -> None:
-    """Run a Skein cluster, and talk to one.
+    """Run a Skein cluster, and call one.
 
-    `skein up` starts everything on this machine; `skein demo` shows what it does. Commands that talk to a cluster
-    read SKEIN_ENDPOINT and SKEIN_API_KEY, or the credentials.json that `skein up` keeps in its data folder.
+    `skein up` runs a cluster on this machine; `skein demo` shows one. Commands that call a cluster read
+    SKEIN_ENDPOINT and SKEIN_API_KEY, or the credentials.json in the data folder of `skein up`.
     """
 
 

@@ -92,9 +92,13 @@ def migrations() -> list[Migration]:
 
 
 def host_of(
-    settings: ProcessSettings, environment: Mapping[str, str], *, here: Collection[str] = NAMES, **options: Any
+    settings: ProcessSettings,
+    environment: Mapping[str, str],
+    *,
+    local_services: Collection[str] = NAMES,
+    **options: Any,
 ) -> Host:
-    """Return a host for the services that run `here`.
+    """Return a host for the services that run here (`local_services`).
 
     They listen at SKEIN_<NAME>_PORT on this host; others are called at SKEIN_<NAME>_ADDRESS, by default at their
     port on this host.
@@ -103,7 +107,7 @@ def host_of(
     addresses |= {
         name: environment[f"SKEIN_{name.upper()}_ADDRESS"]
         for name in PORTS
-        if name not in here and environment.get(f"SKEIN_{name.upper()}_ADDRESS")
+        if name not in local_services and environment.get(f"SKEIN_{name.upper()}_ADDRESS")
     }
     return Host(
         settings=settings,

@@ -17,7 +17,7 @@ class StreamNotSupported(errors.RpcError):
     """The method answers with a stream, which this port does not support in this form; call it over gRPC."""
 
     code = grpc.StatusCode.UNIMPLEMENTED
-    reason = "STREAM_NOT_CARRIED"
+    reason = "STREAM_NOT_SUPPORTED"
 
 
 class JsonMethodUnknown(errors.MethodNotFound):
@@ -32,4 +32,4 @@ class RecallTimedOut(errors.RpcError):
     """These arms did not respond in time: {arms}. Allow more time, or accept partial results with on_partial."""
 
     code = grpc.StatusCode.DEADLINE_EXCEEDED
-    reason = "RECALL_LATE"
+    reason = "RECALL_TIMED_OUT"

@@ -52,7 +52,7 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
         TrustedProxies.of(settings.trusted_proxies),
     )
     if not (proxies.networks or is_loopback(host.settings.host)):
-        log.warning("no_trusted_proxies", hint=NO_TRUSTED_PROXIES)
+        log.warning("trusted_proxies_missing", hint=NO_TRUSTED_PROXIES)
     identities = auth_pb2_grpc.AuthInternalServiceStub(host.channel("auth"))
     checker = CredentialChecker(key_fetcher(auth_pb2_grpc.AuthServiceStub(host.channel("auth")), identities))
     credentials = IdentityCache(

@@ -12,7 +12,7 @@ class MemoryNotFound(NotFound):
 
 
 class MemoryNotYetKnown(NotFound):
-    """The memory was not recorded yet at that time; read it at a later one."""
+    """The memory was not recorded yet at that time; read it at a later time."""
 
     reason = "MEMORY_NOT_KNOWN_THEN"
 
@@ -24,7 +24,7 @@ class SelectionEmpty(InvalidArgument):
 
 
 class OrderUnknown(InvalidArgument):
-    """The list does not come in this order."""
+    """The list does not support this order; use one that the violations name."""
 
     reason = "ORDER_UNKNOWN"
 
@@ -36,7 +36,7 @@ class LinkNotFound(NotFound):
 
 
 class FactKeyTaken(AlreadyExists):
-    """Another fact about the same subject holds this key, whatever its case; update that fact, or take another key."""
+    """Another fact about the same subject has this key (case does not matter); update that fact, or use another key."""
 
     reason = "FACT_KEY_TAKEN"
 
@@ -60,7 +60,7 @@ class BlockNotFound(NotFound):
 
 
 class BlockNotDeleted(FailedPrecondition):
-    """Only a deleted block is purged; delete it first."""
+    """Only a deleted block can be purged; delete it first."""
 
     reason = "BLOCK_NOT_DELETED"
 
@@ -96,7 +96,7 @@ class BlockVariableMissing(InvalidArgument):
 
 
 class BlockLabelTaken(AlreadyExists):
-    """The agent has another block with this label for the same subject, or without a subject; detach that one first."""
+    """The agent has another block with this label for the same subject, or without a subject; detach it first."""
 
     reason = "BLOCK_LABEL_TAKEN"
 
@@ -120,7 +120,7 @@ class BlockLineMissing(InvalidArgument):
 
 
 class AgentBlocksFull(FailedPrecondition):
-    """The agent has the most blocks allowed for one subject, or without a subject; detach one first."""
+    """The agent has the maximum number of blocks for one subject, or without a subject; detach one first."""
 
     reason = "AGENT_BLOCKS_FULL"
 
@@ -172,7 +172,7 @@ class MergeTooLarge(FailedPrecondition):
 
 
 class PositionInvalid(InvalidArgument):
-    """The position is damaged or belongs to another log; begin without one."""
+    """The position is damaged or belongs to another log; start again without a position."""
 
     reason = "POSITION_INVALID"
 
@@ -197,7 +197,7 @@ class DeliveryNotFound(NotFound):
 
 
 class EventTypeUnknown(InvalidArgument):
-    """No event has this type."""
+    """There is no event of this type; use a type that the violation names."""
 
     reason = "EVENT_TYPE_UNKNOWN"
 
@@ -215,25 +215,25 @@ class MemoryDataInvalid(InvalidArgument):
 
 
 class MasterKeyMissing(FailedPrecondition):
-    """The cluster has no master key to encrypt secrets; its operator sets SKEIN_MASTER_KEY."""
+    """The cluster has no master key to encrypt secrets; its operator must set SKEIN_MASTER_KEY."""
 
     reason = "MASTER_KEY_MISSING"
 
 
 class SecretNotFound(NotFound):
-    """The memory holds no secret."""
+    """The memory has no secret."""
 
     reason = "SECRET_NOT_FOUND"
 
 
 class SecretUndecryptable(FailedPrecondition):
-    """No configured master key decrypts the secret; the cluster's operator restores the right one."""
+    """No configured master key decrypts the secret; the cluster's operator must restore the right one."""
 
     reason = "SECRET_UNDECRYPTABLE"
 
 
 class LevelOutOfRange(FailedPrecondition):
-    """The memory has the last level in this direction."""
+    """The memory already has the highest or the lowest level; it cannot move further."""
 
     reason = "LEVEL_OUT_OF_RANGE"
 

@@ -35,7 +35,7 @@ class PageBuilder(Generic[Item]):
 
     def add(self, items: Iterable[Item]) -> int:
         """Add items up to the first that does not fit; return how many went in."""
-        before = len(self.items)
+        previous_count = len(self.items)
         for item in items:
             length = item.ByteSize()
             if self.items and self._bytes + length > PAGE_BYTES:
@@ -43,7 +43,7 @@ class PageBuilder(Generic[Item]):
                 break
             self.items.append(item)
             self._bytes += length
-        return len(self.items) - before
+        return len(self.items) - previous_count
 
 
 def cut_page(

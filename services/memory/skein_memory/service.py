@@ -94,7 +94,7 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
     secrets = SecretSettings.read(host.environment)
     servicers = ServicerRegistry()
     index = recall_rpc.RecallInternalServiceStub(host.channel("recall"))
-    embeddings = EmbeddingClient(index, service="memory", at_once=settings.immediate_embeddings)
+    embeddings = EmbeddingClient(index, service="memory", max_immediate=settings.immediate_embeddings)
     master_keys = MasterKeys.of(secrets.master_key, secrets.master_key_previous)
     outbound = SafeHttpClient.from_settings(OutboundSettings.read(host.environment))
     cold = ColdFiles(settings.archives(host.environment))
@@ -107,7 +107,7 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
         key_check = MasterKeyCheck(database, master_keys)
         if not host.is_repairing:
             servicers.ready_checks.append(key_check.ready)
-            await key_check.at_start()
+            await key_check.check_at_start()
         months = MonthlyPartitions(database, QUERIES["ensure_month"])
         policies = shared_policy_cache(database)
         idempotency = IdempotencyStore(database, "memory")

@@ -51,7 +51,7 @@ class MemoryService:
         self.ListMemoryVersions = listing.ListMemoryVersions
         self.ExportMemories = erasure.ExportMemories
         self.PurgeMemories = erasure.PurgeMemories
-        self.ForgetMemories = erasure.ForgetMemories
+        self.DeleteMemories = erasure.DeleteMemories
         self.ListMemoryTypes = memories.ListMemoryTypes
         self.RevealSecret = vault.RevealSecret
         self.RotateTenantKey = vault.RotateTenantKey
@@ -132,9 +132,9 @@ class CurationService:
         self.ResolveConflict = conflicts.ResolveConflict
         self.ListConflictResolutions = conflicts.ListConflictResolutions
         self.ResolveEntity = aliases.ResolveEntity
-        self.GetCanonical = aliases.GetCanonical
+        self.GetCanonicalMemory = aliases.GetCanonicalMemory
         self.ListAliases = aliases.ListAliases
-        self.RemoveAlias = aliases.RemoveAlias
+        self.DeleteAlias = aliases.DeleteAlias
         self.GetReviewQueue = overview.GetReviewQueue
         self.GetTemporalClusters = overview.GetTemporalClusters
         self.GetStatistics = overview.GetStatistics
@@ -152,7 +152,7 @@ class HistoryService:
         cold_storage: ArchiveHandlers,
     ) -> None:
         self.ListChanges = events.ListChanges
-        self.WatchChanges = events.WatchChanges
+        self.StreamChanges = events.StreamChanges
         self.CreateWebhook = webhooks.CreateWebhook
         self.GetWebhook = webhooks.GetWebhook
         self.ListWebhooks = webhooks.ListWebhooks

@@ -34,7 +34,7 @@ class MemorySettings(Settings):
     # Folder of memories in cold storage, shared by all processes of the service. Empty: "archives" below
     # SKEIN_DATA_DIR.
     archive_dir: str = ""
-    # Whole months that the access log is kept; 0: for ever.
+    # Whole months to keep the access log; 0: without a limit.
     access_log_months: int = 24
     # Seconds without a change after which a stream sends a heartbeat.
     watch_heartbeat_seconds: float = 15.0

@@ -16,7 +16,7 @@ _JSON_NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
 
 
 def check_storable(texts: Iterable[tuple[str, str | None]], json: Iterable[tuple[str, str | None]]) -> None:
-    """Reject NUL characters, which Postgres has no place for, in fields of plain and of JSON text."""
+    """Reject NUL characters, which Postgres cannot store, in fields of plain and of JSON text."""
     for field, text in texts:
         if text is not None and "\0" in text:
             raise TextNotStorable(violations=[(field, "holds a NUL character")])
@@ -28,7 +28,7 @@ def check_storable(texts: Iterable[tuple[str, str | None]], json: Iterable[tuple
 def check_revision(expected: int, current: int) -> None:
     """Reject a revision that is not the current one; 0 matches any revision. Raises RevisionStale."""
     if expected and expected != current:
-        raise RevisionStale(given=expected, current=current)
+        raise RevisionStale(requested=expected, current=current)
 
 
 @contextmanager
@@ -36,6 +36,6 @@ def prefix_field_paths(path: str, *, index: int | None = None) -> Iterator[None]
     """Prefix the fields of errors with the path of their message in the request."""
     try:
         yield
-    except RpcError as refusal:
-        violations = [(f"{path}.{field}", what) for field, what in refusal.violations]
-        raise type(refusal)(violations=violations, index=index, **refusal.metadata) from None
+    except RpcError as error:
+        violations = [(f"{path}.{field}", description) for field, description in error.violations]
+        raise type(error)(violations=violations, index=index, **error.metadata) from None

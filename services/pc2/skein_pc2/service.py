@@ -22,10 +22,10 @@ from skein_pc2.reasoning.actions.health import ReasoningHealth
 from skein_pc2.reasoning.jarvis.jarvis import Jarvis
 from skein_pc2.reasoning.port import ReasoningPort
 from skein_pc2.sessions.session_agent import HeartbeatPublisher, SessionAgent
-from skein_pc2.settings import EVERYWHERE, PORTS, Pc2Settings, is_reply_only, is_secure, port_of
+from skein_pc2.settings import ALL_NETWORKS, PORTS, Pc2Settings, is_reply_only, is_secure, port_of
 from skein_pc2.transport.curve import CurveCertificates, run_zap_handler
 from skein_pc2.transport.ports import Port, Ports
-from skein_pc2.transport.router import ANSWER_SECONDS, PATIENT_SECONDS, PortConfig
+from skein_pc2.transport.router import LONG_REPLY_SECONDS, REPLY_SECONDS, PortConfig
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
@@ -35,10 +35,10 @@ if TYPE_CHECKING:
     from skein_pc2.transport.publisher import Publisher
 
 # Ports whose documented clients wait for five seconds.
-_PATIENT = (5570, 5576)
+_LONG_REPLY_PORTS = (5570, 5576)
 # The port of heartbeats, and those of events.
-_PULSE = 6583
-_EVENTS = (5598, 7240, 5599)
+_HEARTBEAT_PORT = 6583
+_EVENT_PORTS = (5598, 7240, 5599)
 # Ports that act as the agent of another port.
 _AGENTS = {number: number for number in (5570, 5576, 5596, 5574, 7140, 5598)} | {
     **dict.fromkeys((5617, 5597), 5596),
@@ -48,7 +48,7 @@ _AGENTS = {number: number for number in (5570, 5576, 5596, 5574, 7140, 5598)} | 
 }
 _MAX_SOCKETS = 16_384
 # Health ports that also publish, except with CURVE, which hides a peer's socket type.
-_HEALTH = frozenset({5599})
+_HEALTH_EVENT_PORTS = frozenset({5599})
 
 
 @asynccontextmanager
@@ -58,8 +58,8 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
     certificates = CurveCertificates.read(settings.certificates) if is_secure(host.environment) else None
     apis = PortApis(host.channel("gateway"), host.environment)
     deletions, updates = BackgroundDeletions(), BackgroundUpdates()
-    dialects = _dialects(apis, deletions, updates, at_once=settings.at_once)
-    publishers = _publishers(apis)
+    dialects = _create_dialects(apis, deletions, updates, max_concurrency=settings.at_once)
+    publishers = _create_publishers(apis)
     servicers = ServicerRegistry()
     async with AsyncExitStack() as stack:
         context = zmq.asyncio.Context()
@@ -67,34 +67,34 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
         context.set(zmq.MAX_SOCKETS, _MAX_SOCKETS)
         stack.callback(context.term)
         await stack.enter_async_context(run_zap_handler(context, certificates))
-        ports = await stack.enter_async_context(Ports(context, host.addresses, max_waiting=settings.waiting))
+        ports = await stack.enter_async_context(Ports(context, host.addresses, max_queued_messages=settings.waiting))
 
         async def is_ready() -> bool:
             return ports.are_open() and await apis.are_accepted()
 
         servicers.ready_checks.append(is_ready)
-        configs = _port_configs(host.environment, settings, certificates)
+        configs = _create_port_configs(host.environment, settings, certificates)
         await ports.open(
             Port(
                 config=configs[number],
-                has_identity=_true if isinstance(dialect, HealthPort) else apis.of(_AGENTS[number]).has_key,
+                has_identity=_always_true if isinstance(dialect, HealthPort) else apis.of(_AGENTS[number]).has_key,
                 dialect=dialect,
-                publishers=published,
+                publishers=port_publishers,
             )
-            for number, dialect, published in _port_roles(dialects, publishers, host.environment, certificates)
+            for number, dialect, port_publishers in _port_roles(dialects, publishers, host.environment, certificates)
         )
-        works = _publisher_tasks(apis, publishers, settings)
-        works |= {"pc2 ports": ports.open_waiting, "pc2 deletions": deletions.run, "pc2 updates": updates.run}
-        await stack.enter_async_context(background_tasks(**works))
+        tasks = _create_publisher_tasks(apis, publishers, settings)
+        tasks |= {"pc2 ports": ports.open_pending, "pc2 deletions": deletions.run, "pc2 updates": updates.run}
+        await stack.enter_async_context(background_tasks(**tasks))
         yield servicers
 
 
-def _port_configs(
+def _create_port_configs(
     environment: Mapping[str, str], settings: Pc2Settings, certificates: CurveCertificates | None
 ) -> dict[int, PortConfig]:
     """Return the addresses and allowed networks of all ports."""
     # Clients with certificates may connect from anywhere unless networks are set.
-    networks = settings.networks() or (EVERYWHERE if certificates else ())
+    networks = settings.networks() or (ALL_NETWORKS if certificates else ())
     return {
         number: PortConfig(
             number=number,
@@ -102,7 +102,7 @@ def _port_configs(
             port=port_of(environment, number, position=position, base_port=settings.base_port),
             networks=networks,
             certificates=certificates,
-            answer_seconds=PATIENT_SECONDS if number in _PATIENT else ANSWER_SECONDS,
+            reply_seconds=LONG_REPLY_SECONDS if number in _LONG_REPLY_PORTS else REPLY_SECONDS,
         )
         for position, number in enumerate(PORTS)
     }
@@ -120,34 +120,36 @@ def _port_roles(
             yield number, dialect, None
         elif certificates is None:
             yield number, dialect, publishers[number]
-        elif number in _HEALTH:
+        elif number in _HEALTH_EVENT_PORTS:
             yield number, dialect, None
         else:
             yield number, None, publishers[number]
 
 
-def _publishers(apis: PortApis) -> dict[int, list[Publisher]]:
+def _create_publishers(apis: PortApis) -> dict[int, list[Publisher]]:
     """Return the publisher list of each publishing port; event ports with the same key share one."""
     events: dict[GatewayApi, list[Publisher]] = {}
-    return {number: events.setdefault(apis.of(_AGENTS[number]), []) for number in _EVENTS} | {_PULSE: []}
+    return {number: events.setdefault(apis.of(_AGENTS[number]), []) for number in _EVENT_PORTS} | {_HEARTBEAT_PORT: []}
 
 
-def _publisher_tasks(
+def _create_publisher_tasks(
     apis: PortApis, publishers: Mapping[int, list[Publisher]], settings: Pc2Settings
 ) -> dict[str, Callable[[], Awaitable[None]]]:
     """Return the background tasks that publish, each with the key of its agent."""
-    by_api = {apis.of(_AGENTS[number]): publishers[number] for number in _EVENTS}
-    works = {f"pc2 events {count}": EventPublisher(*pair).run for count, pair in enumerate(by_api.items())}
-    pulse = HeartbeatPublisher(apis.of(_AGENTS[_PULSE]), publishers[_PULSE], seconds=settings.pulse_seconds)
-    return {**works, "pc2 pulse": pulse.run}
+    by_api = {apis.of(_AGENTS[number]): publishers[number] for number in _EVENT_PORTS}
+    tasks = {f"pc2 events {count}": EventPublisher(*pair).run for count, pair in enumerate(by_api.items())}
+    heartbeat = HeartbeatPublisher(
+        apis.of(_AGENTS[_HEARTBEAT_PORT]), publishers[_HEARTBEAT_PORT], interval_seconds=settings.pulse_seconds
+    )
+    return {**tasks, "pc2 pulse": heartbeat.run}
 
 
-def _true() -> bool:
+def _always_true() -> bool:
     return True
 
 
-def _dialects(
-    apis: PortApis, deletions: BackgroundDeletions, updates: BackgroundUpdates, *, at_once: int
+def _create_dialects(
+    apis: PortApis, deletions: BackgroundDeletions, updates: BackgroundUpdates, *, max_concurrency: int
 ) -> dict[int, Dialect]:
     """Return the dialect of each port; `apis.of(port)` has its key."""
 
@@ -156,22 +158,24 @@ def _dialects(
         return Health(agent, apis.of(port).has_key)
 
     def orchestrator(port: int) -> Dialect:
-        return Orchestrator(apis.of(port), health("MemoryOrchestrator", port), deletions, at_once=at_once)
+        return Orchestrator(
+            apis.of(port), health("MemoryOrchestrator", port), deletions, max_concurrency=max_concurrency
+        )
 
     reasoning_health = ReasoningHealth("UnifiedMemoryReasoningAgent", apis.of(5596))
-    service = MemoryService(apis.of(7140), health("MemoryOrchestratorService", 7140), at_once=at_once)
+    service = MemoryService(apis.of(7140), health("MemoryOrchestratorService", 7140), max_concurrency=max_concurrency)
     return {
         5570: orchestrator(5570),
         5576: orchestrator(5576),
-        5596: ReasoningPort(apis.of(5596), reasoning_health, updates, at_once=at_once),
-        5574: SessionAgent(apis.of(5574), health("SessionMemoryAgent", 5574), at_once=at_once),
+        5596: ReasoningPort(apis.of(5596), reasoning_health, updates, max_concurrency=max_concurrency),
+        5574: SessionAgent(apis.of(5574), health("SessionMemoryAgent", 5574), max_concurrency=max_concurrency),
         7140: service,
         5617: HealthPort(reasoning_health),
         5597: HealthPort(reasoning_health),
         5599: HealthPort(health("DreamWorldAgent", 5598)),
         5575: HealthPort(health("SessionMemoryAgent", 5574)),
         7141: HealthPort(health("MemoryOrchestratorService", 7140)),
-        5598: Jarvis(apis.of(5598), health("DreamWorldAgent", 5598), at_once=at_once),
+        5598: Jarvis(apis.of(5598), health("DreamWorldAgent", 5598), max_concurrency=max_concurrency),
         6583: HealthPort(health("SessionMemoryAgent", 5574)),
         # Containers map this port to 7140.
         7240: service,

@@ -14,14 +14,14 @@ if TYPE_CHECKING:
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
-EVERYWHERE: tuple[Network, ...] = (ipaddress.ip_network("0.0.0.0/0"), ipaddress.ip_network("::/0"))
+ALL_NETWORKS: tuple[Network, ...] = (ipaddress.ip_network("0.0.0.0/0"), ipaddress.ip_network("::/0"))
 
 # The ports of the protocol, in the order of a row of ports that begins at SKEIN_PC2_BASE_PORT: new ones come last.
 PORTS = (5570, 5576, 5596, 5574, 7140, 5617, 5597, 5599, 5575, 7141, 5598, 6583, 7240, 8140)
 
-_LAST_PORT = 65535
+_MAX_PORT = 65535
 # The shortest prefixes of networks, by version of IP, that may be allowed without `allow_wide`.
-_SHORTEST_PREFIX = {4: 24, 6: 64}
+_MIN_PREFIX_BITS = {4: 24, 6: 64}
 _MAPPED_BITS = 96
 _API_KEY = "SKEIN_PC2_API_KEY"
 # Ports that publish and answer, and the values of their settings: the first for both (with CURVE: it publishes), the
@@ -68,12 +68,12 @@ class Pc2Settings(Settings):
                 "needs SECURE_ZMQ=1 (certificates), or SKEIN_PC2_ALLOW: the addresses of the assistants, such as "
                 "192.168.1.7."
             )
-        wide = [str(network) for network in networks if network.prefixlen < _SHORTEST_PREFIX[network.version]]
-        if wide and not result.allow_wide:
+        wide_networks = [str(network) for network in networks if network.prefixlen < _MIN_PREFIX_BITS[network.version]]
+        if wide_networks and not result.allow_wide:
             raise SettingInvalid(
-                f"SKEIN_PC2_ALLOW has {', '.join(wide)}, wider than /24 (IPv6: /64), and every address in it would "
-                "act with the tenant's key: name the assistants' own addresses, set SECURE_ZMQ=1 (certificates), or "
-                "say that this is meant with SKEIN_PC2_ALLOW_WIDE=1."
+                f"SKEIN_PC2_ALLOW has {', '.join(wide_networks)}, wider than /24 (IPv6: /64), and every address in it "
+                "would act with the tenant's key: name the assistants' own addresses, set SECURE_ZMQ=1 (certificates), "
+                "or say that this is meant with SKEIN_PC2_ALLOW_WIDE=1."
             )
         return result
 
@@ -93,7 +93,7 @@ class Pc2Settings(Settings):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Pc2Security(Settings):
-    """Whether the ports speak in secret, by the name that the deployed agents have for it."""
+    """Whether the ports are encrypted, by the variable that the deployed agents use."""
 
     prefix: ClassVar[str] = ""
 
@@ -103,7 +103,7 @@ class Pc2Security(Settings):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Pc2Identity(Settings):
-    """As whom pc2 acts; read again until it is there, because `skein up` makes the key at its first start."""
+    """The API key of pc2, which is read until it exists: `skein up` creates it at its first start."""
 
     prefix: ClassVar[str] = "SKEIN_PC2_"
 
@@ -124,7 +124,7 @@ def identity_of(environment: Mapping[str, str], number: int | None = None) -> Ca
     def key() -> str:
         nonlocal result
         if not result:
-            values = environment if number is None else _of_port(environment, number)
+            values = environment if number is None else _port_variables(environment, number)
             result = Pc2Identity.read(values).api_key.strip()
         return result
 
@@ -133,13 +133,13 @@ def identity_of(environment: Mapping[str, str], number: int | None = None) -> Ca
 
 def has_own_identity(environment: Mapping[str, str], number: int) -> bool:
     """Say whether a port has an API key of its own."""
-    return bool(_of_port(environment, number))
+    return bool(_port_variables(environment, number))
 
 
-def _of_port(environment: Mapping[str, str], number: int) -> dict[str, str]:
+def _port_variables(environment: Mapping[str, str], number: int) -> dict[str, str]:
     """Return a port's own variables under the names for all ports."""
-    own = f"{_API_KEY}_{number}"
-    names = {own: _API_KEY, f"{own}_FILE": f"{_API_KEY}_FILE"}
+    port_key = f"{_API_KEY}_{number}"
+    names = {port_key: _API_KEY, f"{port_key}_FILE": f"{_API_KEY}_FILE"}
     return {name: environment[variable] for variable, name in names.items() if environment.get(variable)}
 
 
@@ -147,12 +147,12 @@ def is_reply_only(environment: Mapping[str, str], number: int) -> bool:
     """Say whether a publishing port is set to answer requests only. Raises SettingInvalid."""
     if number not in _ROLES:
         return False
-    publishes, answers = _ROLES[number]
+    publishing_role, replying_role = _ROLES[number]
     name = role_setting_of(number)
     text = environment.get(name, "").strip().lower()
-    if text not in {"", publishes, answers}:
-        raise SettingInvalid(f"{name} should be {publishes} or {answers}, not {text!r}.")
-    return text == answers
+    if text not in {"", publishing_role, replying_role}:
+        raise SettingInvalid(f"{name} should be {publishing_role} or {replying_role}, not {text!r}.")
+    return text == replying_role
 
 
 def check_roles(environment: Mapping[str, str]) -> None:
@@ -168,7 +168,7 @@ def role_setting_of(number: int) -> str:
 
 def default_roles() -> dict[str, str]:
     """Return the role settings with their defaults."""
-    return {role_setting_of(number): publishes for number, (publishes, _) in _ROLES.items()}
+    return {role_setting_of(number): publishing_role for number, (publishing_role, _) in _ROLES.items()}
 
 
 def setting_of(number: int) -> str:
@@ -183,17 +183,17 @@ def port_of(environment: Mapping[str, str], number: int, *, position: int, base_
         if base_port is None:
             return number
         return base_port + position if base_port else 0
-    if not (text.isascii() and text.isdecimal()) or int(text) > _LAST_PORT:
-        raise SettingInvalid(f"{setting_of(number)} should be a port, 0 to {_LAST_PORT}, not {text!r}.")
+    if not (text.isascii() and text.isdecimal()) or int(text) > _MAX_PORT:
+        raise SettingInvalid(f"{setting_of(number)} should be a port, 0 to {_MAX_PORT}, not {text!r}.")
     return int(text)
 
 
 def _without_ipv4_mapping(network: Network) -> Network:
     """Return 10.0.0.0/8 for ::ffff:10.0.0.0/104: peers' addresses are compared in that form."""
-    mapped = network.network_address.ipv4_mapped if isinstance(network, ipaddress.IPv6Network) else None
-    if mapped is None or network.prefixlen < _MAPPED_BITS:
+    ipv4_address = network.network_address.ipv4_mapped if isinstance(network, ipaddress.IPv6Network) else None
+    if ipv4_address is None or network.prefixlen < _MAPPED_BITS:
         return network
-    return ipaddress.ip_network((mapped, network.prefixlen - _MAPPED_BITS))
+    return ipaddress.ip_network((ipv4_address, network.prefixlen - _MAPPED_BITS))
 
 
 def _is_loopback(host: str) -> bool:

@@ -58,9 +58,9 @@ class ModelUnavailable(Unavailable):
 
     reason = "MODEL_UNAVAILABLE"
 
-    def __init__(self, *, model: str, why: str, retry_seconds: float = 0.0, is_transient: bool = False) -> None:
+    def __init__(self, *, model: str, cause: str, retry_seconds: float = 0.0, is_transient: bool = False) -> None:
         """`is_transient`: a retry may work, after the `retry_seconds` that the endpoint asked for."""
-        super().__init__(model=model, why=why)
+        super().__init__(model=model, cause=cause)
         self.retry_seconds = retry_seconds
         self.is_transient = is_transient
 
@@ -68,4 +68,4 @@ class ModelUnavailable(Unavailable):
 class ModelResponseInvalid(FailedPrecondition):
     """The endpoint's response does not have the vectors of the registered model. Check its URL, name and dimensions."""
 
-    reason = "MODEL_ANSWER_INVALID"
+    reason = "MODEL_RESPONSE_INVALID"

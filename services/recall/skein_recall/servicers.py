@@ -34,13 +34,13 @@ class RecallServicer:
         self.BatchGetIndexStates = index.BatchGetIndexStates
         self.ListEmbeddingModels = models.ListEmbeddingModels
         self.RegisterEmbeddingModel = models.RegisterEmbeddingModel
-        self.DropModel = models.DropModel
+        self.DeleteEmbeddingModel = models.DeleteEmbeddingModel
         self.StartReindex = reindexes.StartReindex
         self.GetReindex = reindexes.GetReindex
         self.ListReindexes = reindexes.ListReindexes
         self.CancelReindex = reindexes.CancelReindex
-        self.SetActiveModel = reindexes.SetActiveModel
-        self.CompareModels = quality.CompareModels
+        self.ActivateEmbeddingModel = reindexes.ActivateEmbeddingModel
+        self.CompareEmbeddingModels = quality.CompareEmbeddingModels
 
 
 class RecallInternalServicer:

@@ -51,10 +51,10 @@ class AgentStateExists(AlreadyExists):
     reason = "AGENT_STATE_EXISTS"
 
 
-class ItemNotFound(NotFound):
+class SessionItemNotFound(NotFound):
     """The session has no item under this key, or the item has expired."""
 
-    reason = "ITEM_NOT_FOUND"
+    reason = "SESSION_ITEM_NOT_FOUND"
 
 
 class ItemsFull(FailedPrecondition):

@@ -58,7 +58,9 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
         months = MonthlyPartitions(database, Queries.load("skein_session")["ensure_month"])
         recall = host.channel("recall")
         embeddings = EmbeddingClient(
-            recall_pb2_grpc.RecallInternalServiceStub(recall), service="session", at_once=settings.immediate_embeddings
+            recall_pb2_grpc.RecallInternalServiceStub(recall),
+            service="session",
+            max_immediate=settings.immediate_embeddings,
         )
         sessions = SessionStore(database, quotas, policies)
         messages = MessageStore(database, sessions, quotas, months)

@@ -56,10 +56,10 @@ class SessionServicer:
         self.GetAgentState = states.GetAgentState
         self.ListAgentStates = states.ListAgentStates
         self.DeleteAgentState = states.DeleteAgentState
-        self.PutItem = items.PutItem
-        self.GetItem = items.GetItem
-        self.ListItems = items.ListItems
-        self.DeleteItem = items.DeleteItem
+        self.PutSessionItem = items.PutSessionItem
+        self.GetSessionItem = items.GetSessionItem
+        self.ListSessionItems = items.ListSessionItems
+        self.DeleteSessionItem = items.DeleteSessionItem
         self.ArchiveSession = cold_storage.ArchiveSession
         self.UnarchiveSession = cold_storage.UnarchiveSession
         self.ListArchivedSessions = cold_storage.ListArchivedSessions

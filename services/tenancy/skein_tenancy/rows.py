@@ -40,7 +40,7 @@ class RowChange:
 def check_revision(expected: int, current: int) -> None:
     """Raise RevisionStale unless a locked row has the expected revision; 0 expects any."""
     if expected not in (0, current):
-        raise RevisionStale(given=expected, current=current)
+        raise RevisionStale(requested=expected, current=current)
 
 
 def require_row(row: asyncpg.Record | None, not_found: type[Exception] = LookupError) -> asyncpg.Record:

@@ -28,7 +28,7 @@ from skein_worker.rounds.reindex import REINDEX_JOB, ReindexJob
 from skein_worker.rounds.tenant_deletion import DELETION_JOB, TenantDeletionJob, purge_stages
 from skein_worker.rounds.tenant_rounds import TenantRounds
 from skein_worker.rounds.tenant_visits import TenantVisitor
-from skein_worker.settings import WorkerSettings, check
+from skein_worker.settings import WorkerSettings, check_system_key
 from skein_worker.system_identity import SystemIdentity
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
     """Open the database and run the jobs of the queue. The worker has no RPCs. Raises SettingInvalid."""
     settings = WorkerSettings.read(host.environment)
-    check(host.settings)
+    check_system_key(host.settings)
     auth = auth_pb2_grpc.AuthInternalServiceStub(host.channel("auth"))
     tenancy = tenancy_pb2_grpc.TenancyInternalServiceStub(host.channel("tenancy"))
     index = recall_pb2_grpc.RecallInternalServiceStub(host.channel("recall"))
@@ -63,7 +63,7 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
         rounds = TenantRounds(
             visitor,
             system,
-            catalog.rounds(auth=auth, tenancy=tenancy, session=session, memory=memory, settings=settings),
+            catalog.build_rounds(auth=auth, tenancy=tenancy, session=session, memory=memory, settings=settings),
         )
         maintenance = MaintenanceJob(session, memory, system, store, settings)
         stages = purge_stages(session=session, memory=memory, recall=index, auth=auth, tenancy=tenancy)

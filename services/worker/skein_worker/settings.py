@@ -63,7 +63,7 @@ class WorkerSettings(Settings):
                 raise SettingInvalid(message)
 
 
-def check(process: ProcessSettings) -> None:
+def check_system_key(process: ProcessSettings) -> None:
     """Raise SettingInvalid when the system key is too short for the worker to act with it."""
     if len(process.system_key) < _MIN_KEY_LENGTH:
         message = f"SKEIN_SYSTEM_KEY should hold at least {_MIN_KEY_LENGTH} characters: the worker acts with it."

@@ -17,7 +17,7 @@ from skein.tenancy.v1 import subjects_pb2, tenancy_pb2
 from skein_importers.records import Kind, Record, UnreadableRecord
 from skein_importers.sources.base import Realm
 from skein_importers.sources.postgres import Table, open_database
-from skein_importers.sources.rows import Row, RowRefused, format_iso, list_value, set_times, struct, to_timestamp
+from skein_importers.sources.rows import InvalidRow, Row, format_iso, list_value, set_times, struct, to_timestamp
 from skein_importers.sources.slugs import slug_of
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ TABLES = {
 }
 _DELETED = "deleted there (is_deleted is true)"
 _ID = 255
-_MOST_LIMIT = 100_000
+_MAX_LIMIT = 100_000
 _ROLES = {
     "user": session_pb2.MESSAGE_ROLE_USER,
     "human": session_pb2.MESSAGE_ROLE_USER,
@@ -128,7 +128,7 @@ class AgentMem:
         ]
         return sorted(realms, key=lambda realm: realm.key)
 
-    def people(self, notes: Notes) -> Iterator[Person | OAuthClient | Membership | UnreadableRecord]:
+    def accounts(self, notes: Notes) -> Iterator[Person | OAuthClient | Membership | UnreadableRecord]:
         """Return nothing, because its users do not log in; count deleted organizations as ignored."""
         yield from ()
         for row in self._database.rows("organizations"):
@@ -142,9 +142,9 @@ class AgentMem:
         yield from reader.table("users", reader.subject)
         yield from reader.table("agents", reader.agent)
         yield from reader.table("tools", reader.tool)
-        yield from reader.attached("tools_agents", "tool_id", "tools", reader.tool_attachment)
+        yield from reader.attachments("tools_agents", "tool_id", "tools", reader.tool_attachment)
         yield from reader.table("blocks", reader.block)
-        yield from reader.attached("blocks_agents", "block_id", "blocks", reader.block_attachment)
+        yield from reader.attachments("blocks_agents", "block_id", "blocks", reader.block_attachment)
         yield from reader.sessions()
         yield from reader.table("messages", reader.message)
         yield from reader.table("memories", reader.memory)
@@ -165,25 +165,27 @@ class _Organization:
         for values in self._database.rows(table, "organization_id = $1", self._key):
             yield from self._read(Row(table, str(values["id"]), values, self._notes, metadata_path), read)
 
-    def attached(
+    def attachments(
         self, table: str, column: str, target: str, read: Callable[[Row], tuple[Kind, Message]]
     ) -> Iterator[Record | UnreadableRecord]:
         """Read the attachments of tools or blocks to agents."""
         if not (self._database.has(table) and self._database.has(target)):
             return
         is_deleted = " OR ".join(
-            f"EXISTS (SELECT FROM {joined} WHERE {joined}.id = {table}.{name} AND {joined}.is_deleted)"
-            for joined, name in ((target, column), ("agents", "agent_id"))
-            if "is_deleted" in self._database.columns(joined)
+            f"EXISTS (SELECT FROM {other_table} WHERE {other_table}.id = {table}.{name} AND {other_table}.is_deleted)"
+            for other_table, name in ((target, column), ("agents", "agent_id"))
+            if "is_deleted" in self._database.columns(other_table)
         )
         is_of_organization = (
             f"EXISTS (SELECT FROM {target} WHERE {target}.id = {table}.{column} AND {target}.organization_id = $1)"
         )
-        for values in self._database.rows(table, is_of_organization, self._key, also={"gone": is_deleted or "FALSE"}):
+        for values in self._database.rows(
+            table, is_of_organization, self._key, extra_columns={"gone": is_deleted or "FALSE"}
+        ):
             row = Row(table, f"{values[column]} {values['agent_id']}", values, self._notes)
             if values["gone"]:
                 self._notes.read(table)
-                self._notes.count_ignored(table, "one of the two is deleted there")
+                self._notes.count_ignored(table, "the agent, tool or block is deleted in the source")
             else:
                 yield from self._read(row, read)
 
@@ -194,7 +196,7 @@ class _Organization:
             return
         try:
             kind, item = read(row)
-        except (RowRefused, ValueError) as error:
+        except (InvalidRow, ValueError) as error:
             yield UnreadableRecord(where=row.where, reason=str(error), table=row.table)
         else:
             yield Record(where=row.where, kind=kind, item=set_times(row, kind, item), table=row.table)
@@ -211,33 +213,33 @@ class _Organization:
                 agent_id=row.text("agent_id"),
                 subject_id=row.text("user_id"),
             )
-            if (created := row.time("created_at")) is not None:
-                session.create_time.CopyFrom(to_timestamp(created))
+            if (create_time := row.time("created_at")) is not None:
+                session.create_time.CopyFrom(to_timestamp(create_time))
             yield Record(where=row.where, kind=Kind.SESSION, item=session, table="messages")
 
     def subject(self, row: Row) -> tuple[Kind, Message]:
-        rest = _times_and_authors(row)
+        extra = _times_and_authors(row)
         status = row.text("status")
         subject = subjects_pb2.Subject(
             subject_id=row.required_text("id"),
             display_name=row.text("name", 255),
             status=subjects_pb2.SUBJECT_STATUS_ACTIVE,
-            timezone=_timezone(row, rest),
+            timezone=_timezone(row, extra),
         )
         if status.lower() not in {"", "active"}:
             subject.status = subjects_pb2.SUBJECT_STATUS_INACTIVE
             if status.lower() != "inactive":
                 row.count_converted("status", "inactive; kept as profile.agentmem.status")
-                rest["status"] = status
-        if rest:
-            subject.profile.CopyFrom(struct(_own(rest)))
+                extra["status"] = status
+        if extra:
+            subject.profile.CopyFrom(struct(_under_agentmem(extra)))
         return Kind.SUBJECT, subject
 
     def agent(self, row: Row) -> tuple[Kind, Message]:
-        rest = _times_and_authors(row)
-        metadata = row.mapping("metadata_", rest)
-        if message_ids := row.document("message_ids", rest):
-            rest["message_ids"] = message_ids
+        extra = _times_and_authors(row)
+        metadata = row.mapping("metadata_", extra)
+        if message_ids := row.document("message_ids", extra):
+            extra["message_ids"] = message_ids
         agent = tenancy_pb2.Agent(
             agent_id=row.required_text("id"),
             display_name=row.text("name", 255),
@@ -245,29 +247,29 @@ class _Organization:
             description=row.text("description", 10_000),
             system_prompt=row.text("system"),
             topic=row.text("topic", 1000),
-            mcp_servers=_names(row, "mcp_tools", rest),
+            mcp_servers=_names(row, "mcp_tools", extra),
         )
         for column, field in (("llm_config", agent.llm_config), ("embedding_config", agent.embedding_config)):
-            if config := row.mapping(column, rest):
+            if config := row.mapping(column, extra):
                 field.CopyFrom(struct(config))
-        rules = row.document("tool_rules", rest)
+        rules = row.document("tool_rules", extra)
         if isinstance(rules, list):
             row.count_converted("tool_rules", "a list became tool_rules.rules")
             rules = {"rules": rules}
         if isinstance(rules, dict) and rules:
             agent.tool_rules.CopyFrom(struct(rules))
-        if metadata or rest:
-            agent.metadata.CopyFrom(struct({**metadata, **_own(rest)}))
+        if metadata or extra:
+            agent.metadata.CopyFrom(struct({**metadata, **_under_agentmem(extra)}))
         return Kind.AGENT, agent
 
     def tool(self, row: Row) -> tuple[Kind, Message]:
-        rest = _times_and_authors(row)
-        metadata = row.mapping("metadata_", rest)
+        extra = _times_and_authors(row)
+        metadata = row.mapping("metadata_", extra)
         name = row.required_text("name")
         if name in self._tools:
             # Tool names are unique here; the end of the id tells equal names apart in any order.
             name = f"{name[:240]}-{hashlib.sha256(row.text('id').encode()).hexdigest()[:8]}"
-            row.count_converted("name", "another tool has it: a few letters were added")
+            row.count_converted("name", "another tool has this name: a suffix was added")
         self._tools.add(name)
         tool = subjects_pb2.Tool(
             tool_id=row.required_text("id"),
@@ -275,12 +277,12 @@ class _Organization:
             description=row.text("description", 10_000),
             source_type=row.text("source_type", 100),
             source_code=row.text("source_code"),
-            tags=row.tags("tags", row.sequence("tags", rest)),
+            tags=row.tags("tags", row.sequence("tags", extra)),
         )
-        if schema := row.mapping("json_schema", rest):
+        if schema := row.mapping("json_schema", extra):
             tool.json_schema.CopyFrom(struct(schema))
-        if metadata or rest:
-            tool.metadata.CopyFrom(struct({**metadata, **_own(rest)}))
+        if metadata or extra:
+            tool.metadata.CopyFrom(struct({**metadata, **_under_agentmem(extra)}))
         return Kind.TOOL, tool
 
     def tool_attachment(self, row: Row) -> tuple[Kind, Message]:
@@ -289,14 +291,14 @@ class _Organization:
         )
 
     def block(self, row: Row) -> tuple[Kind, Message]:
-        rest = _times_and_authors(row)
-        metadata = row.mapping("metadata_", rest)
+        extra = _times_and_authors(row)
+        metadata = row.mapping("metadata_", extra)
         value = row.text("value")
         limit = row.number("limit") or 0
-        if limit > _MOST_LIMIT:
-            row.count_converted("limit", f"lowered to {_MOST_LIMIT}")
-            limit = _MOST_LIMIT
-        if limit < len(value) <= _MOST_LIMIT:
+        if limit > _MAX_LIMIT:
+            row.count_converted("limit", f"lowered to {_MAX_LIMIT}")
+            limit = _MAX_LIMIT
+        if limit < len(value) <= _MAX_LIMIT:
             row.count_converted("limit", "raised to the length of the value")
             limit = len(value)
         block = blocks_pb2.Block(
@@ -309,8 +311,8 @@ class _Organization:
             template_name=row.text("template_name", 255),
             subject_id=row.text("user_id"),
         )
-        if metadata or rest:
-            block.metadata.CopyFrom(struct({**metadata, **_own(rest)}))
+        if metadata or extra:
+            block.metadata.CopyFrom(struct({**metadata, **_under_agentmem(extra)}))
         return Kind.BLOCK, block
 
     def block_attachment(self, row: Row) -> tuple[Kind, Message]:
@@ -319,11 +321,11 @@ class _Organization:
         )
 
     def message(self, row: Row) -> tuple[Kind, Message]:
-        rest = _times_and_authors(row, created=False)
+        extra = _times_and_authors(row, with_create_time=False)
         role = row.text("role").strip().lower()
         if role not in _ROLES:
-            raise RowRefused(f"role is none of {', '.join(sorted(_ROLES))}")
-        parts = row.sequence("content", rest)
+            raise InvalidRow(f"role is none of {', '.join(sorted(_ROLES))}")
+        parts = row.sequence("content", extra)
         message = session_pb2.Message(
             external_id=row.required_text("id"),
             session_id=session_of(row.text("agent_id"), row.text("user_id")),
@@ -340,8 +342,8 @@ class _Organization:
             sender_id=row.text("sender_id"),
         )
         if role != session_pb2.MessageRole.Name(message.role).removeprefix("MESSAGE_ROLE_").lower():
-            row.count_converted("role", "by its usual name")
-        calls, returns = row.sequence("tool_calls", rest), row.sequence("tool_returns", rest)
+            row.count_converted("role", "converted to its usual name")
+        calls, returns = row.sequence("tool_calls", extra), row.sequence("tool_returns", extra)
         for values, field in (
             (parts, message.parts),
             (calls, message.tool_calls),
@@ -350,35 +352,35 @@ class _Organization:
             if values:
                 field.CopyFrom(list_value(values))
         if not (message.content.strip() or parts or calls or returns):
-            raise RowRefused("has neither a text nor content, nor tool calls")
-        if (created := row.time("created_at")) is not None:
-            message.create_time.CopyFrom(to_timestamp(created))
-        if rest:
-            message.metadata.CopyFrom(struct(_own(rest)))
+            raise InvalidRow("has neither a text nor content, nor tool calls")
+        if (create_time := row.time("created_at")) is not None:
+            message.create_time.CopyFrom(to_timestamp(create_time))
+        if extra:
+            message.metadata.CopyFrom(struct(_under_agentmem(extra)))
         return Kind.MESSAGE, message
 
     def memory(self, row: Row) -> tuple[Kind, Message]:
-        rest = _times_and_authors(row, created=False)
-        metadata = row.mapping("metadata", rest)
+        extra = _times_and_authors(row, with_create_time=False)
+        metadata = row.mapping("metadata", extra)
         for column in ("hash", "score", "access_count"):
             if row.value(column):
-                rest[column] = row.value(column)
-        if (accessed := row.time("last_accessed")) is not None:
-            rest["last_accessed"] = format_iso(accessed)
+                extra[column] = row.value(column)
+        if (access_time := row.time("last_accessed")) is not None:
+            extra["last_accessed"] = format_iso(access_time)
         memory = memory_pb2.Memory(
             external_id=row.required_text("id"),
             type=row.name("memory_type", "note"),
             content=row.required_text("content"),
             agent_id=row.text("agent_id"),
             subject_id=row.text("user_id"),
-            scope=_number_of(row, "scope", _SCOPES, rest, memory_pb2.SCOPE_AGENT),  # type: ignore[arg-type]  # Numbers.
-            level=_number_of(row, "level", _LEVELS, rest, memory_pb2.LEVEL_OPERATIONAL),  # type: ignore[arg-type]  # Numbers.
+            scope=_number_of(row, "scope", _SCOPES, extra, memory_pb2.SCOPE_AGENT),  # type: ignore[arg-type]  # Numbers.
+            level=_number_of(row, "level", _LEVELS, extra, memory_pb2.LEVEL_OPERATIONAL),  # type: ignore[arg-type]  # Numbers.
             importance=row.share("importance"),
         )
-        if (created := row.time("created_at")) is not None:
-            memory.create_time.CopyFrom(to_timestamp(created))
-        if metadata or rest:
-            memory.metadata.CopyFrom(struct({**metadata, **_own(rest)}))
+        if (create_time := row.time("created_at")) is not None:
+            memory.create_time.CopyFrom(to_timestamp(create_time))
+        if metadata or extra:
+            memory.metadata.CopyFrom(struct({**metadata, **_under_agentmem(extra)}))
         return Kind.MEMORY, memory
 
 
@@ -391,53 +393,53 @@ def open_source(source: str) -> Iterator[AgentMem]:
 
 def session_of(agent_id: str, user_id: str) -> str:
     """Return the stable id of the session of an agent and a user."""
-    plain = f"{agent_id}:{user_id}"
-    return plain if len(plain) <= _ID else f"agentmem-{hashlib.sha256(plain.encode()).hexdigest()}"
+    session_id = f"{agent_id}:{user_id}"
+    return session_id if len(session_id) <= _ID else f"agentmem-{hashlib.sha256(session_id.encode()).hexdigest()}"
 
 
-def _times_and_authors(row: Row, *, created: bool = True) -> dict[str, Any]:
+def _times_and_authors(row: Row, *, with_create_time: bool = True) -> dict[str, Any]:
     """Return a row's times and authors that have no field here."""
-    rest: dict[str, Any] = {}
-    for column in ("created_at", "updated_at") if created else ("updated_at",):
-        if not created and row.value(column) == row.value("created_at"):
+    extra: dict[str, Any] = {}
+    for column in ("created_at", "updated_at") if with_create_time else ("updated_at",):
+        if not with_create_time and row.value(column) == row.value("created_at"):
             continue
-        if (moment := row.time(column)) is not None:
-            rest[column] = format_iso(moment)
+        if (time_value := row.time(column)) is not None:
+            extra[column] = format_iso(time_value)
     for column in ("created_by_id", "last_updated_by_id"):
         if text := row.text(column):
-            rest[column] = text
-    return rest
+            extra[column] = text
+    return extra
 
 
-def _own(rest: dict[str, Any]) -> dict[str, Any]:
-    return {"agentmem": rest} if rest else {}
+def _under_agentmem(extra: dict[str, Any]) -> dict[str, Any]:
+    return {"agentmem": extra} if extra else {}
 
 
-def _timezone(row: Row, rest: dict[str, Any]) -> str:
+def _timezone(row: Row, extra: dict[str, Any]) -> str:
     name = row.text("timezone").strip()
     try:
         return ZoneInfo(name).key if name else ""
     except (ZoneInfoNotFoundError, ValueError, OSError):
         row.count_converted("timezone", "no time zone: kept as profile.agentmem.timezone")
-        rest["timezone"] = name
+        extra["timezone"] = name
         return ""
 
 
-def _names(row: Row, column: str, rest: dict[str, Any]) -> list[str]:
-    values = row.sequence(column, rest)
+def _names(row: Row, column: str, extra: dict[str, Any]) -> list[str]:
+    values = row.sequence(column, extra)
     names = [name for name in values if isinstance(name, str) and 0 < len(name) <= _ID][:100]
     if len(names) != len(values):
-        row.count_converted(column, f"what is no name is kept as metadata.agentmem.{column}")
-        rest[column] = values
+        row.count_converted(column, f"values that are no names are kept as metadata.agentmem.{column}")
+        extra[column] = values
     return names
 
 
-def _number_of(row: Row, column: str, numbers: Mapping[str, int], rest: dict[str, Any], otherwise: int) -> int:
+def _number_of(row: Row, column: str, numbers: Mapping[str, int], extra: dict[str, Any], default: int) -> int:
     name = row.text(column).strip()
     if not name:
-        return otherwise
+        return default
     if name.lower() not in numbers:
         row.count_converted(column, f"no such {column} here: kept as metadata.agentmem.{column}")
-        rest[column] = name
-        return otherwise
+        extra[column] = name
+        return default
     return numbers[name.lower()]

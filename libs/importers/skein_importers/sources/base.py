@@ -106,9 +106,9 @@ class Notes:
         """Count a converted value of the row that `where` names."""
         self.conversions.setdefault((table, column, conversion), CountWithSamples()).add(where)
 
-    def count_ignored(self, table: str, why: str) -> None:
+    def count_ignored(self, table: str, reason: str) -> None:
         """Count an ignored row."""
-        self.ignored[table, why] += 1
+        self.ignored[table, reason] += 1
 
 
 class Source(Protocol):
@@ -124,5 +124,5 @@ class Source(Protocol):
     def records(self, realm: Realm, notes: Notes) -> Iterator[Record | UnreadableRecord]:
         """Read a realm's records in a stable order, kinds in the order of `Kind`."""
 
-    def people(self, notes: Notes) -> Iterator[Person | OAuthClient | Membership | UnreadableRecord]:
+    def accounts(self, notes: Notes) -> Iterator[Person | OAuthClient | Membership | UnreadableRecord]:
         """Read people, then OAuth clients, then memberships; empty for a source without accounts."""

@@ -32,7 +32,7 @@ from skein_importers.sources.assistant_store import (
     unmapped_fields,
     vector_of,
 )
-from skein_importers.sources.rows import Row, RowRefused, parse_json, parse_time, to_timestamp
+from skein_importers.sources.rows import InvalidRow, Row, parse_json, parse_time, to_timestamp
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -42,8 +42,8 @@ if TYPE_CHECKING:
     from skein_importers.sources.base import Membership, Notes, OAuthClient, Person, Realm
 
 NAME = "contextual-memory"
-SHAPE = StoreFormat(
-    table="contexts", key="context_id", fields=("context_data", "embedding", "source_agent"), inside=("contexts",)
+STORE_FORMAT = StoreFormat(
+    table="contexts", key="context_id", fields=("context_data", "embedding", "source_agent"), containers=("contexts",)
 )
 _MAPPED = (
     "context_id", "session_id", "context_data", "embedding", "embedding_model", "created_at", "expires_at",
@@ -65,7 +65,7 @@ class ContextualMemory:
         """Return its one realm."""
         return one_realm(NAME)
 
-    def people(self, _notes: Notes) -> Iterator[Person | OAuthClient | Membership | UnreadableRecord]:
+    def accounts(self, _notes: Notes) -> Iterator[Person | OAuthClient | Membership | UnreadableRecord]:
         """Return nothing: it has no accounts."""
         return iter(())
 
@@ -73,7 +73,7 @@ class ContextualMemory:
         """Read the sessions that contexts name, the contexts, and their vectors."""
         yield from self._sessions(notes)
         yield from convert_rows(self._store.rows(notes), self._memory)
-        yield from convert_rows(self._store.rows(notes, "embeddings"), self._embedding, counted=False)
+        yield from convert_rows(self._store.rows(notes, "embeddings"), self._embedding, count_rows=False)
 
     def _sessions(self, notes: Notes) -> Iterator[Record | UnreadableRecord]:
         """Read each session once, with the time of its first context."""
@@ -86,19 +86,19 @@ class ContextualMemory:
             session_ids.add(session_id)
             notes.read(row.table)
             item = session_pb2.Session(session_id=row.text("session_id").strip())
-            if (created := row.time("created_at")) is not None:
-                item.create_time.CopyFrom(to_timestamp(created))
+            if (create_time := row.time("created_at")) is not None:
+                item.create_time.CopyFrom(to_timestamp(create_time))
             yield Record(where=f"{row.table} {session_id[:80]}", kind=Kind.SESSION, item=item, table=row.table)
 
-        yield from convert_rows(self._store.rows(notes, "sessions of contexts"), session, counted=False)
+        yield from convert_rows(self._store.rows(notes, "sessions of contexts"), session, count_rows=False)
 
     def _memory(self, row: Row) -> Iterator[Record]:
         external_id = row.required_text("context_id")
-        rest = unmapped_fields(row, _MAPPED)
-        data = _data(row, rest)
+        extra = unmapped_fields(row, _MAPPED)
+        data = _data(row, extra)
         content = text_of(row, "context_data", data)
         if not content:
-            raise RowRefused("context_data is empty")
+            raise InvalidRow("context_data is empty")
         memory = memory_pb2.Memory(
             external_id=external_id,
             type="context",
@@ -110,9 +110,9 @@ class ContextualMemory:
         if isinstance(data, dict) and (struct := metadata_of("context_data", data)) is not None:
             memory.data.CopyFrom(struct)
         for column, field in (("created_at", memory.create_time), ("expires_at", memory.expire_time)):
-            if (moment := row.time(column)) is not None:
-                field.CopyFrom(to_timestamp(moment))
-        if (struct := metadata_of("metadata", rest)) is not None:
+            if (time_value := row.time(column)) is not None:
+                field.CopyFrom(to_timestamp(time_value))
+        if (struct := metadata_of("metadata", extra)) is not None:
             memory.metadata.CopyFrom(struct)
         yield Record(where=row.where, kind=Kind.MEMORY, item=memory, table=row.table)
 
@@ -124,7 +124,8 @@ class ContextualMemory:
         model = row.text("embedding_model")
         if vector is None or not model:
             row.count_converted(
-                "embedding", "made anew: no model is named" if vector is not None else "made anew: no vector"
+                "embedding",
+                "computed again: no model is named" if vector is not None else "computed again: the value is no vector",
             )
             return
         request = recall_pb2.PutEmbeddingRequest(
@@ -143,11 +144,11 @@ class ContextualMemory:
 @contextmanager
 def open_source(source: str) -> Iterator[ContextualMemory]:
     """Open a store. Raises SourceInvalid."""
-    with open_store(source, NAME, SHAPE) as store:
+    with open_store(source, NAME, STORE_FORMAT) as store:
         yield ContextualMemory(store)
 
 
-def _data(row: Row, rest: dict[str, Any]) -> Any:
+def _data(row: Row, extra: dict[str, Any]) -> Any:
     """Return context_data as JSON, or as text."""
     value = row.value("context_data")
     if isinstance(value, str):
@@ -156,4 +157,4 @@ def _data(row: Row, rest: dict[str, Any]) -> Any:
         except ValueError:
             row.count_converted("context_data", "no JSON: the text is the content")
             return row.text("context_data")
-    return row.document("context_data", rest)
+    return row.document("context_data", extra)

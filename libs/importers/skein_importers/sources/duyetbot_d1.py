@@ -25,7 +25,7 @@ from skein.session.v1 import session_pb2, states_pb2
 from skein.tenancy.v1 import subjects_pb2
 from skein_importers.records import Kind, Record
 from skein_importers.sources.assistant_store import convert_rows, metadata_of, one_realm, tags_of
-from skein_importers.sources.rows import Row, RowRefused, format_iso, make_storable, parse_json, to_timestamp
+from skein_importers.sources.rows import InvalidRow, Row, format_iso, make_storable, parse_json, to_timestamp
 from skein_importers.sources.sqlite import Table, open_sqlite, seconds
 from skein_kit.filters.fields import importance_of
 from skein_kit.json_values.number_marks import mark_numbers
@@ -83,8 +83,8 @@ _ROLES = {
     "tool": session_pb2.MESSAGE_ROLE_TOOL,
 }
 _DAY = timedelta(days=1)
-_LONGEST_LIFE = timedelta(days=30)
-_MOST_IMPORTANT = 10
+_MAX_LIFETIME = timedelta(days=30)
+_MAX_IMPORTANCE = 10
 
 
 class Duyetbot:
@@ -101,7 +101,7 @@ class Duyetbot:
         """Return its one realm."""
         return one_realm("duyetbot")
 
-    def people(self, _notes: Notes) -> Iterator[Person | OAuthClient | Membership | UnreadableRecord]:
+    def accounts(self, _notes: Notes) -> Iterator[Person | OAuthClient | Membership | UnreadableRecord]:
         """Return nothing: users log in with their GitHub accounts."""
         return iter(())
 
@@ -109,25 +109,25 @@ class Duyetbot:
         """Read users, sessions, messages by session and time, then items."""
         yield from convert_rows(self._rows(_USERS, notes), _subject)
         has_user = f'EXISTS (SELECT 1 FROM "{_USERS}" WHERE "id" = "{_SESSIONS}"."user_id") AS has_user'  # noqa: S608 - our names.
-        yield from convert_rows(self._rows(_SESSIONS, notes, also=has_user), _session)
+        yield from convert_rows(self._rows(_SESSIONS, notes, extra_columns=has_user), _session)
         time = next((name for name in ("timestamp", "created_at") if self._database.has_column(_MESSAGES, name)), "")
         order = f'"session_id", {seconds(time)}, "id"' if time else '"session_id", "id"'
         has_session = f'(SELECT "user_id" FROM "{_SESSIONS}" WHERE "id" = "{_MESSAGES}"."session_id") AS user_id'  # noqa: S608 - our names.
-        yield from convert_rows(self._rows(_MESSAGES, notes, order=order, also=has_session), _message)
+        yield from convert_rows(self._rows(_MESSAGES, notes, order=order, extra_columns=has_session), _message)
         for table in _SHORT:
             yield from convert_rows(self._rows(table, notes, order='"session_id", "key"'), self._item)
         for table in _LONG:
-            yield from convert_rows(self._rows(table, notes), _memories(self._outdated(table)))
+            yield from convert_rows(self._rows(table, notes), _memories(self._superseded_rows(table)))
         for _ in self._rows(_TOKENS, notes):
             notes.read(_TOKENS)
-            notes.count_ignored(_TOKENS, "session tokens: each login makes a new one")
+            notes.count_ignored(_TOKENS, "session tokens: each login creates a new one")
 
-    def _rows(self, table: str, notes: Notes, *, order: str = "", also: str = "") -> Iterator[Row]:
-        for values in self._database.rows(table, order=order, also=also):
+    def _rows(self, table: str, notes: Notes, *, order: str = "", extra_columns: str = "") -> Iterator[Row]:
+        for values in self._database.rows(table, order=order, extra_columns=extra_columns):
             key = values.get("id") if values.get("id") is not None else f"row {values['rowid']}"
             yield Row(table, str(key)[:80], values, notes)
 
-    def _outdated(self, table: str) -> set[int]:
+    def _superseded_rows(self, table: str) -> set[int]:
         """Return the rows whose key a newer row has."""
         if not self._database.has(table):
             return set()
@@ -141,17 +141,19 @@ class Duyetbot:
             f'SELECT number FROM (SELECT rowid AS number, {rank} AS place FROM "{table}" '  # noqa: S608 - our names.
             "WHERE \"key\" <> '') WHERE place > 1"
         )
-        return {number for (number,) in self._database.ask(statement)}
+        return {number for (number,) in self._database.query(statement)}
 
     def _item(self, row: Row) -> Iterator[Record]:
-        expires = row.time("expires_at")
-        lifetime = _DAY if expires is None else expires - self._now
+        expire_time = row.time("expires_at")
+        lifetime = _DAY if expire_time is None else expire_time - self._now
         if lifetime <= timedelta(seconds=1):
-            row.notes.count_ignored(row.table, "items whose time is over")
+            row.notes.count_ignored(row.table, "expired items")
             return
-        if lifetime > _LONGEST_LIFE:
+        if lifetime > _MAX_LIFETIME:
             row.count_converted("expires_at", "an item lives for 30 days at most")
-        request = states_pb2.PutItemRequest(session_id=row.required_text("session_id"), key=row.required_text("key"))
+        request = states_pb2.PutSessionItemRequest(
+            session_id=row.required_text("session_id"), key=row.required_text("key")
+        )
         value = row.value("value")
         try:
             value = make_storable(parse_json(value) if isinstance(value, str) else value)
@@ -160,8 +162,8 @@ class Duyetbot:
             value = row.text("value")
             row.count_converted("value", "no JSON: kept as a text")
         request.value.CopyFrom(json_format.ParseDict(mark_numbers(value), Value()))
-        request.ttl.FromTimedelta(timedelta(seconds=math.floor(min(lifetime, _LONGEST_LIFE).total_seconds())))
-        request.expire_time.CopyFrom(to_timestamp(self._now + min(lifetime, _LONGEST_LIFE)))
+        request.ttl.FromTimedelta(timedelta(seconds=math.floor(min(lifetime, _MAX_LIFETIME).total_seconds())))
+        request.expire_time.CopyFrom(to_timestamp(self._now + min(lifetime, _MAX_LIFETIME)))
         yield Record(where=row.where, kind=Kind.ITEM, item=request, table=row.table)
 
 
@@ -175,16 +177,16 @@ def open_source(source: str) -> Iterator[Duyetbot]:
 def _subject(row: Row) -> Iterator[Record]:
     subject = subjects_pb2.Subject(subject_id=row.required_text("id"), display_name=row.text("github_login", 255))
     profile: dict[str, Any] = {name: row.text(name) for name in ("github_id", "github_login") if row.value(name)}
-    if (created := row.time("created_at")) is not None:
-        profile["created_at"] = format_iso(created)
+    if (create_time := row.time("created_at")) is not None:
+        profile["created_at"] = format_iso(create_time)
     if (struct := metadata_of("profile", profile)) is not None:
         subject.profile.CopyFrom(struct)
     yield Record(where=row.where, kind=Kind.SUBJECT, item=subject, table=row.table)
 
 
 def _session(row: Row) -> Iterator[Record]:
-    rest: dict[str, Any] = {}
-    metadata = {**row.mapping("metadata", rest), **rest}
+    extra: dict[str, Any] = {}
+    metadata = {**row.mapping("metadata", extra), **extra}
     session = session_pb2.Session(
         session_id=row.required_text("id"), title=row.text("title", 1000), summary=row.text("summary", 100_000)
     )
@@ -198,10 +200,10 @@ def _session(row: Row) -> Iterator[Record]:
     if state not in _STATES:
         row.count_converted("state", "an unknown state: active, and kept as metadata.state")
         metadata["state"] = state
-    if (created := row.time("created_at")) is not None:
-        session.create_time.CopyFrom(to_timestamp(created))
-    if (updated := row.time("updated_at")) is not None and updated != created:
-        metadata["updated_at"] = format_iso(updated)
+    if (create_time := row.time("created_at")) is not None:
+        session.create_time.CopyFrom(to_timestamp(create_time))
+    if (update_time := row.time("updated_at")) is not None and update_time != create_time:
+        metadata["updated_at"] = format_iso(update_time)
         row.count_converted("updated_at", "kept as metadata.updated_at")
     if (struct := metadata_of("metadata", metadata)) is not None:
         session.metadata.CopyFrom(struct)
@@ -211,9 +213,9 @@ def _session(row: Row) -> Iterator[Record]:
 def _message(row: Row) -> Iterator[Record]:
     session_id = row.required_text("session_id")
     if row.value("user_id") is None:
-        raise RowRefused(f"session_id names no row of {_SESSIONS}")
-    rest: dict[str, Any] = {}
-    metadata = {**row.mapping("metadata", rest), **rest}
+        raise InvalidRow(f"session_id names no row of {_SESSIONS}")
+    extra: dict[str, Any] = {}
+    metadata = {**row.mapping("metadata", extra), **extra}
     role = row.text("role").strip().lower()
     message = session_pb2.Message(
         external_id=f"{session_id}/{_identity(row)}",
@@ -222,28 +224,28 @@ def _message(row: Row) -> Iterator[Record]:
         content=row.required_text("content"),
     )
     if role not in _ROLES:
-        row.count_converted("role", "none or an unknown one: a user's")
+        row.count_converted("role", "missing or unknown: user")
         if role:
             metadata["role"] = role
-    moment = row.time("timestamp") or row.time("created_at")
-    if moment is not None:
-        message.create_time.CopyFrom(to_timestamp(moment))
+    time_value = row.time("timestamp") or row.time("created_at")
+    if time_value is not None:
+        message.create_time.CopyFrom(to_timestamp(time_value))
     if (struct := metadata_of("metadata", metadata)) is not None:
         message.metadata.CopyFrom(struct)
     yield Record(where=row.where, kind=Kind.MESSAGE, item=message, table=row.table)
 
 
-def _memories(outdated: Collection[int]) -> Callable[[Row], Iterator[Record]]:
-    """Return the reader of long-term items; a newer item has the key of each of `outdated`."""
-    return lambda row: _memory(row, has_key=row.value("rowid") not in outdated)
+def _memories(superseded: Collection[int]) -> Callable[[Row], Iterator[Record]]:
+    """Return the reader of long-term items; a newer item has the key of each of `superseded`."""
+    return lambda row: _memory(row, has_key=row.value("rowid") not in superseded)
 
 
 def _memory(row: Row, *, has_key: bool) -> Iterator[Record]:
-    rest: dict[str, Any] = {}
-    metadata = {**row.mapping("metadata", rest), **rest}
+    extra: dict[str, Any] = {}
+    metadata = {**row.mapping("metadata", extra), **extra}
     content = row.text("content").strip() or row.text("value").strip()
     if not content:
-        raise RowRefused("it says nothing: value is empty")
+        raise InvalidRow("value is empty")
     memory = memory_pb2.Memory(
         # A bare number may collide with ids of other sources.
         external_id=row.text("id") if isinstance(row.value("id"), str) else f"{row.table}/{_identity(row)}",
@@ -262,10 +264,10 @@ def _memory(row: Row, *, has_key: bool) -> Iterator[Record]:
     if (importance := _importance(row)) is not None:
         memory.importance = importance
     for column, field in (("created_at", memory.create_time), ("expires_at", memory.expire_time)):
-        if (moment := row.time(column)) is not None:
-            field.CopyFrom(to_timestamp(moment))
-    if (updated := row.time("updated_at")) is not None:
-        metadata["updated_at"] = format_iso(updated)
+        if (time_value := row.time(column)) is not None:
+            field.CopyFrom(to_timestamp(time_value))
+    if (update_time := row.time("updated_at")) is not None:
+        metadata["updated_at"] = format_iso(update_time)
     if (struct := metadata_of("metadata", metadata)) is not None:
         memory.metadata.CopyFrom(struct)
     yield Record(where=row.where, kind=Kind.MEMORY, item=memory, table=row.table)
@@ -283,7 +285,7 @@ def _importance(row: Row) -> float | None:
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
         row.count_converted("importance", "no number: left out")
         return None
-    nearest = min(max(float(value), 1.0), float(_MOST_IMPORTANT))
-    if nearest != value:
-        row.count_converted("importance", "brought within 1 to 10")
-    return importance_of(nearest)
+    clamped = min(max(float(value), 1.0), float(_MAX_IMPORTANCE))
+    if clamped != value:
+        row.count_converted("importance", "moved into 1 to 10")
+    return importance_of(clamped)

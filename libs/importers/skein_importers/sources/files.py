@@ -46,7 +46,7 @@ class File:
                 f"{self._path} cannot be read ({error.strerror}): check its name and who may read it."
             ) from None
 
-    def people(self, _notes: Notes) -> Iterator[Person | OAuthClient | Membership | UnreadableRecord]:
+    def accounts(self, _notes: Notes) -> Iterator[Person | OAuthClient | Membership | UnreadableRecord]:
         """Return nothing."""
         return iter(())
 

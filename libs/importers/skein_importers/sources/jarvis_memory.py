@@ -28,7 +28,7 @@ from skein_importers.sources.assistant_store import (
     text_of,
     unmapped_fields,
 )
-from skein_importers.sources.rows import Row, RowRefused, make_storable, to_timestamp
+from skein_importers.sources.rows import InvalidRow, Row, make_storable, to_timestamp
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -38,13 +38,13 @@ if TYPE_CHECKING:
     from skein_importers.sources.base import Membership, Notes, OAuthClient, Person, Realm
 
 NAME = "jarvis-memory"
-SHAPE = StoreFormat(
+STORE_FORMAT = StoreFormat(
     table="users",
     key="user_id",
     fields=("preferences", "entity_knowledge", "interaction_history", "skill_states"),
-    inside=("users",),
+    containers=("users",),
 )
-_MAPPED = ("user_id", "name", "display_name", *SHAPE.fields)
+_MAPPED = ("user_id", "name", "display_name", *STORE_FORMAT.fields)
 _NAMES = ("name", "entity", "entity_name", "title")
 _TIMES = ("timestamp", "created_at", "time")
 # Keys of a user's input and of its answer.
@@ -65,7 +65,7 @@ class JarvisMemory:
         """Return its one realm."""
         return one_realm(NAME)
 
-    def people(self, _notes: Notes) -> Iterator[Person | OAuthClient | Membership | UnreadableRecord]:
+    def accounts(self, _notes: Notes) -> Iterator[Person | OAuthClient | Membership | UnreadableRecord]:
         """Return nothing: its users do not log in."""
         return iter(())
 
@@ -79,27 +79,27 @@ class JarvisMemory:
         def states(row: Row) -> Iterator[Record]:
             return _states(row, is_shared=users > 1)
 
-        yield from convert_rows(self._store.rows(notes, _SKILLS), states, counted=False)
-        yield from convert_rows(self._store.rows(notes, _ENTITIES), _entities, counted=False)
-        yield from convert_rows(self._store.rows(notes, _INTERACTIONS), _interactions, counted=False)
+        yield from convert_rows(self._store.rows(notes, _SKILLS), states, count_rows=False)
+        yield from convert_rows(self._store.rows(notes, _ENTITIES), _entities, count_rows=False)
+        yield from convert_rows(self._store.rows(notes, _INTERACTIONS), _interactions, count_rows=False)
 
 
 @contextmanager
 def open_source(source: str) -> Iterator[JarvisMemory]:
     """Open a store. Raises SourceInvalid."""
-    with open_store(source, NAME, SHAPE) as store:
+    with open_store(source, NAME, STORE_FORMAT) as store:
         yield JarvisMemory(store)
 
 
 def _subject(row: Row) -> Iterator[Record]:
     user_id = row.required_text("user_id")
-    rest = unmapped_fields(row, _MAPPED)
+    extra = unmapped_fields(row, _MAPPED)
     subject = subjects_pb2.Subject(
         subject_id=user_id, display_name=row.text("name", 255) or row.text("display_name", 255)
     )
-    if (preferences := metadata_of("preferences", row.mapping("preferences", rest))) is not None:
+    if (preferences := metadata_of("preferences", row.mapping("preferences", extra))) is not None:
         subject.preferences.CopyFrom(preferences)
-    if (profile := metadata_of("profile", rest)) is not None:
+    if (profile := metadata_of("profile", extra)) is not None:
         subject.profile.CopyFrom(profile)
     yield Record(where=row.where, kind=Kind.SUBJECT, item=subject, table=row.table)
 
@@ -140,8 +140,8 @@ def _entities(row: Row) -> Iterator[Record]:
 
 
 def _interactions(row: Row) -> Iterator[Record]:
-    rest: dict[str, Any] = {}
-    turns = row.sequence(_INTERACTIONS, rest) or list(rest.values())
+    extra: dict[str, Any] = {}
+    turns = row.sequence(_INTERACTIONS, extra) or list(extra.values())
     for number, value in enumerate(turns, 1):
         user_id = row.text("user_id")
         entry = _entry(row, f"{user_id}/{number}")
@@ -149,7 +149,7 @@ def _interactions(row: Row) -> Iterator[Record]:
         pair = next((pair for pair in _PAIRS if all(isinstance(turn.get(name), str) for name in pair)), None)
         content = f"user: {turn[pair[0]]}\nassistant: {turn[pair[1]]}" if pair else text_of(entry, _INTERACTIONS, value)
         if not content:
-            row.notes.count_ignored(row.table, "interactions that say nothing")
+            row.notes.count_ignored(row.table, "empty interactions")
             continue
         memory = memory_pb2.Memory(
             external_id=f"{user_id}/interaction/{number}", type="interaction", content=content, subject_id=user_id
@@ -165,18 +165,18 @@ def _named_entries(row: Row, column: str) -> Iterator[tuple[str, Any]]:
     if not row.text("user_id").strip():
         # The user was refused, so the user's records are too.
         return
-    rest: dict[str, Any] = {}
-    value = row.document(column, rest)
-    if rest:
-        raise RowRefused(f"{column} is no JSON")
+    extra: dict[str, Any] = {}
+    value = row.document(column, extra)
+    if extra:
+        raise InvalidRow(f"{column} is no JSON")
     if isinstance(value, list):
-        for number, inner in enumerate(value, 1):
-            name = next((inner[key] for key in _NAMES if isinstance(inner, dict) and inner.get(key)), None)
-            yield make_storable(str(name)) if name is not None else f"#{number}", inner
+        for number, element in enumerate(value, 1):
+            name = next((element[key] for key in _NAMES if isinstance(element, dict) and element.get(key)), None)
+            yield make_storable(str(name)) if name is not None else f"#{number}", element
     elif isinstance(value, dict):
         yield from value.items()
     elif value is not None:
-        raise RowRefused(f"{column} is neither an object nor a list")
+        raise InvalidRow(f"{column} is neither an object nor a list")
 
 
 def _entry(row: Row, key: str) -> Row:
@@ -188,6 +188,6 @@ def _entry(row: Row, key: str) -> Row:
 def _time(entry: Row, values: dict[str, Any], memory: memory_pb2.Memory) -> None:
     """Set a memory's time to its entry's."""
     column = next((name for name in _TIMES if values.get(name) is not None), "")
-    moment = Row(entry.table, entry.key, values, entry.notes).time(column) if column else None
-    if moment is not None:
-        memory.create_time.CopyFrom(to_timestamp(moment))
+    time_value = Row(entry.table, entry.key, values, entry.notes).time(column) if column else None
+    if time_value is not None:
+        memory.create_time.CopyFrom(to_timestamp(time_value))

@@ -13,28 +13,28 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
     from typing import TextIO
 
-_PIECE = 65_536
+_CHUNK = 65_536
 _SPACE = " \t\r\n"
 # Longest entry in characters; stores have no longer ones.
-_LONGEST = 256 * 1024 * 1024
+_MAX_ENTRY = 256 * 1024 * 1024
 
 
-def entries(source: str, inside: Collection[str], fields: Collection[str]) -> Iterator[tuple[str, Any]]:
+def entries(source: str, containers: Collection[str], fields: Collection[str]) -> Iterator[tuple[str, Any]]:
     """Yield the entries of a document: those of a list with "", those of an object with their names.
 
-    Members named in `inside` are lists or objects of entries. An object that begins with one of
+    Members named in `containers` are lists or objects of entries. An object that begins with one of
     `fields` is an entry, and others may follow it (JSON lines). Raises SourceInvalid.
     """
     try:
         with Path(source).open("r", encoding="utf-8-sig", errors="surrogateescape") as file:
-            yield from _entries(_JsonStream(file, source), inside, fields)
+            yield from _entries(_JsonStream(file, source), containers, fields)
     except OSError as error:
         raise SourceInvalid(
             f"{source} cannot be read ({error.strerror}): check its name and who may read it."
         ) from None
 
 
-def _entries(document: _JsonStream, inside: Collection[str], fields: Collection[str]) -> Iterator[tuple[str, Any]]:
+def _entries(document: _JsonStream, containers: Collection[str], fields: Collection[str]) -> Iterator[tuple[str, Any]]:
     first = document.peek()
     if first == "[":
         yield from (("", value) for value in document.elements())
@@ -46,19 +46,19 @@ def _entries(document: _JsonStream, inside: Collection[str], fields: Collection[
             while document.peek() == "{":
                 yield "", document.value()
         elif name:
-            yield from _member(document, name, inside)
+            yield from _member(document, name, containers)
             for other in names:
-                yield from _member(document, other, inside)
+                yield from _member(document, other, containers)
     else:
-        document.refuse()
+        document.fail()
     document.end()
 
 
-def _member(document: _JsonStream, name: str, inside: Collection[str]) -> Iterator[tuple[str, Any]]:
-    following = document.peek()
-    if name in inside and following == "[":
+def _member(document: _JsonStream, name: str, containers: Collection[str]) -> Iterator[tuple[str, Any]]:
+    first = document.peek()
+    if name in containers and first == "[":
         yield from (("", value) for value in document.elements())
-    elif name in inside and following == "{":
+    elif name in containers and first == "{":
         yield from ((key, document.value()) for key in document.names())
     else:
         yield name, document.value()
@@ -76,91 +76,91 @@ class _JsonStream:
         self._file = file
         self._path = path
         self._text = ""
-        self._at = 0
+        self._position = 0
         self._read = 0
         self._decoder = json.JSONDecoder(parse_int=_integer)
 
     def peek(self) -> str:
         """Return the next character after spaces; "" at the end."""
         while True:
-            while self._at < len(self._text) and self._text[self._at] in _SPACE:
-                self._at += 1
-            if self._at < len(self._text):
-                return self._text[self._at]
-            if not self._more():
+            while self._position < len(self._text) and self._text[self._position] in _SPACE:
+                self._position += 1
+            if self._position < len(self._text):
+                return self._text[self._position]
+            if not self._fill():
                 return ""
 
     def elements(self) -> Iterator[Any]:
         """Yield the values of the list that begins here."""
-        self._take("[")
+        self._expect("[")
         if self.peek() == "]":
-            self._take("]")
+            self._expect("]")
             return
         while True:
             yield self.value()
-            if self._take(",]") == "]":
+            if self._expect(",]") == "]":
                 return
 
     def names(self) -> Iterator[str]:
         """Yield the names of the object that begins here; the caller reads the value after each."""
-        self._take("{")
+        self._expect("{")
         if self.peek() == "}":
-            self._take("}")
+            self._expect("}")
             return
         while True:
             name = self.value()
             if not isinstance(name, str):
-                self.refuse()
-            self._take(":")
+                self.fail()
+            self._expect(":")
             yield name
-            if self._take(",}") == "}":
+            if self._expect(",}") == "}":
                 return
 
     def value(self) -> Any:
         """Read one value."""
         self.peek()
-        piece = _PIECE
+        chunk = _CHUNK
         while True:
             try:
-                value, end = self._decoder.raw_decode(self._text, self._at)
+                value, end = self._decoder.raw_decode(self._text, self._position)
             except RecursionError:
-                self.refuse()
+                self.fail()
             except json.JSONDecodeError:
-                if not self._more(piece):
-                    self.refuse()
+                if not self._fill(chunk):
+                    self.fail()
                 # Read ever longer pieces, so that a long value is not parsed again too often.
-                piece *= 2
-                if len(self._text) - self._at > _LONGEST:
-                    self.refuse()
+                chunk *= 2
+                if len(self._text) - self._position > _MAX_ENTRY:
+                    self.fail()
                 continue
             # A number at the end of the buffer may continue.
-            if end == len(self._text) and self._more():
+            if end == len(self._text) and self._fill():
                 continue
-            self._at = end
+            self._position = end
             return value
 
     def end(self) -> None:
         """Raise SourceInvalid when more text follows."""
         if self.peek():
-            self.refuse()
+            self.fail()
 
-    def refuse(self) -> NoReturn:
+    def fail(self) -> NoReturn:
         """Raise SourceInvalid, with the position."""
         raise SourceInvalid(
-            f"{self._path} is no JSON store: it cannot be read as JSON at character {self._read + self._at + 1}. "
+            f"{self._path} is no JSON store: it cannot be read as JSON at character {self._read + self._position + 1}. "
             "Check that the file is complete."
         )
 
-    def _take(self, allowed: str) -> str:
+    def _expect(self, allowed: str) -> str:
         result = self.peek()
         if not result or result not in allowed:
-            self.refuse()
-        self._at += 1
+            self.fail()
+        self._position += 1
         return result
 
-    def _more(self, count: int = _PIECE) -> bool:
-        piece = self._file.read(count)
-        if piece:
-            self._read += self._at
-            self._text, self._at = self._text[self._at :] + piece, 0
-        return bool(piece)
+    def _fill(self, count: int = _CHUNK) -> bool:
+        chunk = self._file.read(count)
+        if chunk:
+            self._read += self._position
+            self._text, self._position = self._text[self._position :] + chunk, 0
+        return bool(chunk)

@@ -54,15 +54,15 @@ class LongTerm:
         """Read the database's rows; without `vectors` the cluster computes them."""
         self._database = database
         self._vectors = vectors
-        self._is_noted = False
+        self._is_counted = False
 
     def tenants(self) -> list[Realm]:
         """Return a realm for each tenant_id."""
-        rows = self._database.ask(f'SELECT DISTINCT "tenant_id" FROM "{_TABLE}" ORDER BY "tenant_id"')  # noqa: S608 - our names.
-        keys = [str(key) for (key,) in rows if _names_a_realm(key)]
+        rows = self._database.query(f'SELECT DISTINCT "tenant_id" FROM "{_TABLE}" ORDER BY "tenant_id"')  # noqa: S608 - our names.
+        keys = [str(key) for (key,) in rows if _is_realm_key(key)]
         return [Realm(key=key, name=key, slug=slug_of(key, key)) for key in keys]
 
-    def people(self, _notes: Notes) -> Iterator[Person | OAuthClient | Membership | UnreadableRecord]:
+    def accounts(self, _notes: Notes) -> Iterator[Person | OAuthClient | Membership | UnreadableRecord]:
         """Return nothing: it has no accounts."""
         return iter(())
 
@@ -73,10 +73,10 @@ class LongTerm:
         if self._vectors is None:
             for row in self._rows(realm, notes, _TABLE):
                 if row.value("embedding_model"):
-                    row.count_converted("embedding", "made anew: --vectors names no dump of them")
+                    row.count_converted("embedding", "computed again: --vectors names no dump")
         if (vectors := self._vectors) is not None:
             yield from convert_rows(
-                self._rows(realm, notes, _VECTORS), lambda row: _embedding(row, vectors), counted=False
+                self._rows(realm, notes, _VECTORS), lambda row: _embedding(row, vectors), count_rows=False
             )
             for reason in vectors.ignored_reasons(self._database):
                 notes.read(_VECTORS)
@@ -84,12 +84,12 @@ class LongTerm:
 
     def _note_strays(self, notes: Notes) -> None:
         """Count the rows without a realm, once."""
-        if self._is_noted:
+        if self._is_counted:
             return
-        self._is_noted = True
+        self._is_counted = True
         statement = f'SELECT "tenant_id", count(*) FROM "{_TABLE}" GROUP BY "tenant_id"'  # noqa: S608 - our names.
-        for key, count in self._database.ask(statement):
-            if not _names_a_realm(key):
+        for key, count in self._database.query(statement):
+            if not _is_realm_key(key):
                 notes.rows[_TABLE] += count
                 notes.ignored[_TABLE, "tenant_id is no text that names a tenant"] += count
 
@@ -104,9 +104,9 @@ class VectorDump:
     def __init__(self, path: Path, folder: str) -> None:
         """Open the dump at `path`, with its index in `folder`."""
         self._file = path.open("rb")
-        self._offsets = sqlite3.connect(str(Path(folder) / "places"), isolation_level=None, check_same_thread=False)
+        self._offsets = sqlite3.connect(str(Path(folder) / "offsets"), isolation_level=None, check_same_thread=False)
         self._offsets.execute("PRAGMA journal_mode = OFF")
-        self._offsets.execute("CREATE TABLE places (id TEXT PRIMARY KEY, place INTEGER) WITHOUT ROWID")
+        self._offsets.execute("CREATE TABLE offsets (id TEXT PRIMARY KEY, byte_offset INTEGER) WITHOUT ROWID")
         self._unreadable = self._repeated = 0
         self._is_reported = False
 
@@ -118,11 +118,11 @@ class VectorDump:
             self._index_line(line, offset)
             offset += len(line)
         self._offsets.execute("COMMIT")
-        return not offset or bool(self._offsets.execute("SELECT EXISTS (SELECT 1 FROM places)").fetchone()[0])
+        return not offset or bool(self._offsets.execute("SELECT EXISTS (SELECT 1 FROM offsets)").fetchone()[0])
 
     def of(self, identity: object) -> Any:
         """Return a row's vector, the last one of several; None without one."""
-        row = self._offsets.execute("SELECT place FROM places WHERE id = ?", (_text(identity),)).fetchone()
+        row = self._offsets.execute("SELECT byte_offset FROM offsets WHERE id = ?", (_text(identity),)).fetchone()
         if row is None:
             return None
         self._file.seek(row[0])
@@ -137,8 +137,8 @@ class VectorDump:
         yield from ["no JSON object with an id and values"] * self._unreadable
         yield from ["an earlier vector of the same id"] * self._repeated
         statement = f'SELECT EXISTS (SELECT 1 FROM "{_TABLE}" WHERE "id" = ?)'  # noqa: S608 - our names.
-        for (identity,) in self._offsets.execute("SELECT id FROM places ORDER BY id"):
-            if not database.ask(statement, (identity,)).fetchone()[0]:
+        for (identity,) in self._offsets.execute("SELECT id FROM offsets ORDER BY id"):
+            if not database.query(statement, (identity,)).fetchone()[0]:
                 yield f"no row of {_TABLE} has its id"
 
     def close(self) -> None:
@@ -156,9 +156,9 @@ class VectorDump:
         except (ValueError, ArithmeticError, TypeError, KeyError, StopIteration, RecursionError):
             self._unreadable += 1
             return
-        row = self._offsets.execute("SELECT 1 FROM places WHERE id = ?", (_text(identity),)).fetchone()
+        row = self._offsets.execute("SELECT 1 FROM offsets WHERE id = ?", (_text(identity),)).fetchone()
         self._repeated += row is not None
-        self._offsets.execute("INSERT OR REPLACE INTO places VALUES (?, ?)", (_text(identity), offset))
+        self._offsets.execute("INSERT OR REPLACE INTO offsets VALUES (?, ?)", (_text(identity), offset))
 
 
 @contextmanager
@@ -186,13 +186,13 @@ def open_source(source: str, vectors: str = "") -> Iterator[LongTerm]:
 
 
 def _memory(row: Row) -> Iterator[Record]:
-    rest: dict[str, Any] = {}
-    metadata = {**row.mapping("metadata", rest), **rest}
+    extra: dict[str, Any] = {}
+    metadata = {**row.mapping("metadata", extra), **extra}
     memory = memory_pb2.Memory(
         external_id=row.required_text("id"), content=row.required_text("content"), agent_id=row.text("agent_id", 255)
     )
-    if (created := row.time("created_at")) is not None:
-        memory.create_time.CopyFrom(to_timestamp(created))
+    if (create_time := row.time("created_at")) is not None:
+        memory.create_time.CopyFrom(to_timestamp(create_time))
     if (struct := metadata_of("metadata", metadata)) is not None:
         memory.metadata.CopyFrom(struct)
     yield Record(where=row.where, kind=Kind.MEMORY, item=memory, table=row.table)
@@ -202,16 +202,16 @@ def _embedding(row: Row, vectors: VectorDump) -> Iterator[Record]:
     values = vectors.of(row.value("id"))
     if values is None:
         if row.value("embedding_model"):
-            row.count_converted("embedding", "made anew: the dump has no vector of it")
+            row.count_converted("embedding", "computed again: the dump has no vector for this row")
         return
     row.notes.read(_VECTORS)
     vector = vector_of(values)
     if vector is None:
-        row.count_converted("values", "made anew: no list of numbers")
+        row.count_converted("values", "computed again: the value is no list of numbers")
     elif not row.value("embedding_model"):
-        row.count_converted("embedding_model", "made anew: the row names no model")
+        row.count_converted("embedding_model", "computed again: the row names no model")
     elif row.value("embedding_dimensions") not in {None, len(vector)}:
-        row.count_converted("embedding_dimensions", "made anew: the vector has other dimensions than the row says")
+        row.count_converted("embedding_dimensions", "computed again: the vector's dimensions differ from the row's")
     else:
         request = recall_pb2.PutEmbeddingRequest(
             external_id=row.required_text("id"),
@@ -222,7 +222,7 @@ def _embedding(row: Row, vectors: VectorDump) -> Iterator[Record]:
         yield Record(where=row.where, kind=Kind.EMBEDDING, item=request, table=_VECTORS)
 
 
-def _names_a_realm(key: object) -> bool:
+def _is_realm_key(key: object) -> bool:
     return isinstance(key, int | float) or (isinstance(key, str) and bool(key.strip()) and _text(key) == key)
 
 

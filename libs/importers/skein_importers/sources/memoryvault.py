@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from skein.memory.v1 import curation_pb2, memory_pb2, webhooks_pb2
 from skein.tenancy.v1 import subjects_pb2
 from skein_importers.records import Kind, Record, UnreadableRecord
-from skein_importers.sources.rows import Row, RowRefused, format_iso, set_times, struct, to_timestamp
+from skein_importers.sources.rows import InvalidRow, Row, format_iso, set_times, struct, to_timestamp
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -33,7 +33,7 @@ TABLES = (
     "brain_policies",
     "memory_watches",
 )
-_MOST_NOTE = 4000
+_MAX_NOTE_LENGTH = 4000
 _STATUSES = {
     "needs_review": curation_pb2.CONFLICT_STATUS_NEEDS_REVIEW,
     "resolved": curation_pb2.CONFLICT_STATUS_RESOLVED,
@@ -57,9 +57,11 @@ _EVENTS = {
     "link_created": "memory_link_created",
     "link_updated": "memory_link_updated",
     "link_removed": "memory_link_removed",
-    "memory_watch_created": "watch_created",
-    "memory_watch_updated": "watch_updated",
-    "memory_watch_deleted": "watch_deleted",
+    "memory_forget_soft": "memory_deleted",
+    "memory_forget_hard": "memory_purged",
+    "memory_watch_created": "webhook_created",
+    "memory_watch_updated": "webhook_updated",
+    "memory_watch_deleted": "webhook_deleted",
     "brain_snapshot_created": "snapshot_created",
     "brain_snapshot_restored": "snapshot_restored",
     "brain_data_imported": "data_imported",
@@ -67,7 +69,7 @@ _EVENTS = {
 _SAME_EVENTS = frozenset(
     {
         "memory_created", "memory_updated", "memory_deleted", "memory_link_created", "memory_link_updated",
-        "memory_link_removed", "memory_consolidated", "memory_merged", "memory_forget_soft", "memory_forget_hard",
+        "memory_link_removed", "memory_consolidated", "memory_merged",
         "memory_reinforced", "memory_decayed", "memory_conflict_resolved", "memory_entity_resolved",
         "memory_source_trust_set",
     }
@@ -105,17 +107,17 @@ class BrainRows:
             )
             try:
                 result = self._readers[table](row)
-            except (RowRefused, ValueError) as error:
+            except (InvalidRow, ValueError) as error:
                 yield UnreadableRecord(where=row.where, reason=str(error), table=table)
                 continue
             if result is not None:
                 yield Record(where=row.where, kind=result[0], item=set_times(row, *result), table=table)
 
     def _memory(self, row: Row) -> tuple[Kind, Message]:
-        rest: dict[str, Any] = {}
-        created, updated, archived = row.time("created_at"), row.time("updated_at"), row.time("archived_at")
-        if updated is not None and updated != created:
-            rest["updated_at"] = format_iso(updated)
+        extra: dict[str, Any] = {}
+        create_time, update_time, archive_time = row.time("created_at"), row.time("updated_at"), row.time("archived_at")
+        if update_time is not None and update_time != create_time:
+            extra["updated_at"] = format_iso(update_time)
         memory = memory_pb2.Memory(
             external_id=row.required_text("id"),
             type=row.name("type", "note"),
@@ -129,14 +131,14 @@ class BrainRows:
         )
         holder = self._keys.get(memory.key.lower(), memory.external_id) if memory.type == "fact" else memory.external_id
         if memory.key and holder != memory.external_id:
-            rest["key"] = memory.key
+            extra["key"] = memory.key
             memory.ClearField("key")
             row.count_converted("key", "a newer fact has the key: kept as metadata.memoryvault.key")
-        for value, field in ((created, memory.create_time), (archived, memory.archive_time)):
+        for value, field in ((create_time, memory.create_time), (archive_time, memory.archive_time)):
             if value is not None:
                 field.CopyFrom(to_timestamp(value))
-        if rest:
-            memory.metadata.CopyFrom(struct({"memoryvault": rest}))
+        if extra:
+            memory.metadata.CopyFrom(struct({"memoryvault": extra}))
         return Kind.MEMORY, memory
 
     def _link(self, row: Row) -> tuple[Kind, Message]:
@@ -147,13 +149,15 @@ class BrainRows:
             relation=row.name("relation_type", "related"),
             label=row.text("label", 1000),
         )
-        if (created := row.time("created_at")) is not None:
-            link.metadata.CopyFrom(struct({"memoryvault": {"created_at": format_iso(created)}}))
+        if (create_time := row.time("created_at")) is not None:
+            link.metadata.CopyFrom(struct({"memoryvault": {"created_at": format_iso(create_time)}}))
         return Kind.LINK, link
 
     def _trust(self, row: Row) -> tuple[Kind, Message]:
         return Kind.TRUST, curation_pb2.SetSourceTrustRequest(
-            source=row.required_text("source_key")[:1000], trust=row.share("trust"), notes=row.text("notes", _MOST_NOTE)
+            source=row.required_text("source_key")[:1000],
+            trust=row.share("trust"),
+            notes=row.text("notes", _MAX_NOTE_LENGTH),
         )
 
     def _alias(self, row: Row) -> tuple[Kind, Message]:
@@ -162,14 +166,14 @@ class BrainRows:
             alias_memory_id=row.required_text("alias_memory_id"),
             canonical_memory_id=row.required_text("canonical_memory_id"),
             confidence=row.share("confidence"),
-            note=row.text("note", _MOST_NOTE),
+            note=row.text("note", _MAX_NOTE_LENGTH),
         )
 
     def _conflict(self, row: Row) -> tuple[Kind, Message]:
         _ends(row, "a_id", "b_id")
         status_name = row.text("status").strip().lower()
         if status_name not in _STATUSES:
-            raise RowRefused(f"status is none of {', '.join(_STATUSES)}")
+            raise InvalidRow(f"status is none of {', '.join(_STATUSES)}")
         a, b, canonical, status = (
             row.required_text("a_id"),
             row.required_text("b_id"),
@@ -183,21 +187,21 @@ class BrainRows:
             row.count_converted("canonical_id", f"left out, as {status_name} names none")
             canonical = ""
         if status == curation_pb2.CONFLICT_STATUS_SUPERSEDED and not canonical:
-            row.count_converted("status", "superseded by none of the two: resolved")
+            row.count_converted("status", "superseded by neither memory: resolved")
             status = curation_pb2.CONFLICT_STATUS_RESOLVED
         return Kind.CONFLICT, curation_pb2.ResolveConflictRequest(
             a_memory_id=a,
             b_memory_id=b,
             status=status,
             canonical_memory_id=canonical,
-            note=row.text("note", _MOST_NOTE),
+            note=row.text("note", _MAX_NOTE_LENGTH),
         )
 
     def _policy(self, row: Row) -> tuple[Kind, Message] | None:
-        rest: dict[str, Any] = {}
-        rules = row.mapping("policy_json", rest)
-        if rest:
-            raise RowRefused("policy_json is no JSON object")
+        extra: dict[str, Any] = {}
+        rules = row.mapping("policy_json", extra)
+        if extra:
+            raise InvalidRow("policy_json is no JSON object")
         request = subjects_pb2.UpdatePolicyRequest()
         for name, value in rules.items():
             if name == "private_mode":
@@ -210,59 +214,59 @@ class BrainRows:
                     )
                 continue
             elif name not in _POLICY:
-                row.count_converted("policy_json", "a rule that no policy here has was left out")
+                row.count_converted("policy_json", "a rule that Skein's policies lack was left out")
                 continue
             elif isinstance(value, bool) or not isinstance(value, int | float):
                 row.count_converted("policy_json", f"{name} is no number: left out")
                 continue
             else:
-                least, most = _POLICY[name]
-                nearest = min(max(value, least), most)
-                if nearest != value:
-                    row.count_converted("policy_json", f"{name} moved into {least} to {most}")
-                setattr(request.policy, name, nearest if isinstance(most, int) and most == 1 else int(nearest))
+                minimum, maximum = _POLICY[name]
+                clamped = min(max(value, minimum), maximum)
+                if clamped != value:
+                    row.count_converted("policy_json", f"{name} moved into {minimum} to {maximum}")
+                setattr(request.policy, name, clamped if isinstance(maximum, int) and maximum == 1 else int(clamped))
             request.update_mask.paths.append(name)
         if not request.update_mask.paths:
-            row.notes.count_ignored(row.table, "says nothing that a policy here has")
+            row.notes.count_ignored(row.table, "has no rule of a Skein policy")
             return None
         return Kind.POLICY, request
 
     def _webhook(self, row: Row) -> tuple[Kind, Message]:
         url = row.text("webhook_url").strip()
         if not url:
-            raise RowRefused("has no webhook_url; read the changes with WatchChanges instead")
+            raise InvalidRow("has no webhook_url; read the changes with StreamChanges instead")
         name = row.text("name", 200).strip() or row.required_text("id")
         if name in self._webhook_names:
             name = f"{name} {row.required_text('id')}"[:255]
         self._webhook_names.add(name)
-        row.count_converted("secret", "not taken: switched off until RotateWebhookSecret's key is with its receiver")
+        row.count_converted("secret", "not imported: inactive until the receiver has a key from RotateWebhookSecret")
         return Kind.WEBHOOK, webhooks_pb2.Webhook(
             display_name=name, event_types=_events(row), where=_where(row), webhook_url=url, active=False
         )
 
 
 def _ends(row: Row, *columns: str) -> None:
-    """Raise RowRefused for a row that names a memory outside its brain."""
+    """Raise InvalidRow for a row that names a memory outside its brain."""
     for column in columns:
         if row.value(f"{column}_known") == 0:
-            raise RowRefused(f"{column} names no memory of its brain")
+            raise InvalidRow(f"{column} names no memory of its brain")
 
 
 def _events(row: Row) -> list[str]:
-    rest: dict[str, Any] = {}
+    extra: dict[str, Any] = {}
     text = row.text("event_types").strip()
-    listed_names = [text] if text == "*" else row.sequence("event_types", rest)
-    if rest:
+    listed_names = [text] if text == "*" else row.sequence("event_types", extra)
+    if extra:
         listed_names = text.split(",")
     names = [str(name).strip() for name in listed_names]
     if "*" in names:
         return ["*"]
     translated = [name if name in _SAME_EVENTS else _EVENTS.get(name, "") for name in names]
     if translated != names:
-        row.count_converted("event_types", "by the names of here; what never happens here was left out")
+        row.count_converted("event_types", "converted to Skein's event names; unknown events were left out")
     event_types = list(dict.fromkeys(name for name in translated if name))
     if not event_types:
-        raise RowRefused("event_types names nothing that happens here")
+        raise InvalidRow("event_types names no event of Skein")
     return event_types
 
 
@@ -270,6 +274,6 @@ def _where(row: Row) -> str:
     query = row.text("query").strip()
     if not query:
         return ""
-    row.count_converted("query", "looked for in title and content of the memory, not in the event")
+    row.count_converted("query", "searched in the memory's title and content, not in the event")
     quoted = query[:1000].replace("\\", "\\\\").replace('"', '\\"')
     return f'title:"{quoted}" OR content:"{quoted}"'

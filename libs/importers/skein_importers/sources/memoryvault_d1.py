@@ -17,7 +17,7 @@ from skein_importers.sources.base import Membership, OAuthClient, Person, Realm
 from skein_importers.sources.memoryvault import LEGACY_BRAIN, BrainRows
 from skein_importers.sources.memoryvault import TABLES as BRAIN_TABLES
 from skein_importers.sources.passwords import password_hash_of, sha256_of
-from skein_importers.sources.rows import Row, RowRefused, parse_time
+from skein_importers.sources.rows import InvalidRow, Row, parse_time
 from skein_importers.sources.slugs import slug_of
 from skein_importers.sources.sqlite import Table, open_sqlite
 
@@ -83,14 +83,14 @@ _ENDS: Mapping[str, tuple[str, ...]] = {
     "memory_conflict_resolutions": ("a_id", "b_id"),
 }
 _KNOWN_COLUMN = (
-    "EXISTS (SELECT 1 FROM memories AS other WHERE other.id = {table}.{column} AND {same}) AS {column}_known"
+    "EXISTS (SELECT 1 FROM memories AS other WHERE other.id = {table}.{column} AND {is_same_brain}) AS {column}_known"
 )
 _IGNORED_OF_BRAIN = {
     "memory_changelog": "what happened there; the history here begins with the import",
     "brain_snapshots": "copies in a form of its own; make a snapshot when the import is done",
 }
 _IGNORED = {
-    "auth_sessions": "sign-ins and their tokens; people sign in anew",
+    "auth_sessions": "login sessions and their tokens; people log in again",
     "oauth_authorization_codes": "codes of ten minutes",
     "rate_limits": "attempts to sign in there",
 }
@@ -139,36 +139,41 @@ class MemoryVault:
             if not self._database.has(table):
                 continue
             rows = self._database.rows(
-                table, where=self._is_of(table, realm.key), parameters=(realm.key,), also=self._are_known(table)
+                table,
+                where=self._is_of(table, realm.key),
+                parameters=(realm.key,),
+                extra_columns=self._known_columns(table),
             )
             yield from brain.records(table, rows)
-        for table, why in _IGNORED_OF_BRAIN.items():
+        for table, reason in _IGNORED_OF_BRAIN.items():
             if self._database.has(table):
                 statement = f"SELECT count(*) FROM {table} WHERE {self._is_of(table, realm.key)}"  # noqa: S608 - our names.
-                if count := self._database.ask(statement, (realm.key,)).fetchone()[0]:
-                    notes.ignored[table, why] += count
+                if count := self._database.query(statement, (realm.key,)).fetchone()[0]:
+                    notes.ignored[table, reason] += count
 
-    def people(self, notes: Notes) -> Iterator[Person | OAuthClient | Membership | UnreadableRecord]:
+    def accounts(self, notes: Notes) -> Iterator[Person | OAuthClient | Membership | UnreadableRecord]:
         """Read accounts, OAuth clients and memberships of brains."""
         emails: dict[str, str] = {}
         for row in self._rows("users", ("id",), notes):
             if row.key == LEGACY_USER:
-                notes.count_ignored("users", "stands for the shared bearer token; AuthService.SetLegacyToken takes one")
+                notes.count_ignored(
+                    "users", "the shared bearer token's user; set the token with AuthService.SetLegacyToken"
+                )
                 continue
             emails[row.key] = row.text("email").strip().lower()
             yield _person(row, emails[row.key])
         for row in self._rows("oauth_clients", ("client_id",), notes):
             try:
                 yield _client(row)
-            except (RowRefused, ValueError) as error:
+            except (InvalidRow, ValueError) as error:
                 yield UnreadableRecord(where=row.where, reason=str(error), table=row.table)
         yield from self._memberships(notes, emails)
-        for table, why in _IGNORED.items():
+        for table, reason in _IGNORED.items():
             if (
                 self._database.has(table)
-                and (count := self._database.ask(f"SELECT count(*) FROM {table}").fetchone()[0])  # noqa: S608 - our names.
+                and (count := self._database.query(f"SELECT count(*) FROM {table}").fetchone()[0])  # noqa: S608 - our names.
             ):
-                notes.ignored[table, why] += count
+                notes.ignored[table, reason] += count
 
     def _memberships(self, notes: Notes, emails: Mapping[str, str]) -> Iterator[Membership | UnreadableRecord]:
         brains: dict[str, Any] = {realm.key: None for realm in self.tenants()}
@@ -180,12 +185,12 @@ class MemoryVault:
                 notes.count_ignored("brain_memberships", "of the shared bearer token")
                 continue
             if brain not in brains or user not in emails:
-                why = f"{'brain_id' if brain not in brains else 'user_id'} names no existing row"
-                yield UnreadableRecord(where=row.where, reason=why, table=row.table)
+                reason = f"{'brain_id' if brain not in brains else 'user_id'} names no existing row"
+                yield UnreadableRecord(where=row.where, reason=reason, table=row.table)
                 continue
             role = row.text("role").strip().lower() or "member"
             if role not in _ROLES:
-                row.count_converted("role", "no such role here: viewer, the least")
+                row.count_converted("role", "unknown role: viewer, the lowest")
                 role = "viewer"
             if brains[brain] == user and role != "owner":
                 row.count_converted("role", "owner, as brains.owner_user_id says")
@@ -204,7 +209,10 @@ class MemoryVault:
 
     def _is_used(self, brain: str) -> bool:
         return any(
-            self._database.ask(f"SELECT 1 FROM {table} WHERE {self._is_of(table, brain)} LIMIT 1", (brain,)).fetchone()  # noqa: S608 - our names.
+            self._database.query(
+                f"SELECT 1 FROM {table} WHERE {self._is_of(table, brain)} LIMIT 1",  # noqa: S608 - our names.
+                (brain,),
+            ).fetchone()
             for table in (*BRAIN_TABLES, "brain_memberships")
             if self._database.has(table)
         )
@@ -213,7 +221,7 @@ class MemoryVault:
         if self._memory_brains is None:
             has_brains = self._database.has_column("memories", "brain_id")
             brain = f"COALESCE(NULLIF(brain_id, ''), '{LEGACY_BRAIN}')" if has_brains else f"'{LEGACY_BRAIN}'"
-            brains = self._database.ask(f"SELECT DISTINCT {brain} FROM memories")  # noqa: S608 - our names.
+            brains = self._database.query(f"SELECT DISTINCT {brain} FROM memories")  # noqa: S608 - our names.
             self._memory_brains = frozenset(str(key) for (key,) in brains)
         return self._memory_brains
 
@@ -226,17 +234,20 @@ class MemoryVault:
         # This form uses the index on brain_id for all brains except the shared one.
         return "(brain_id = ? OR COALESCE(brain_id, '') = '')" if brain == LEGACY_BRAIN else "brain_id = ?"
 
-    def _are_known(self, table: str) -> str:
+    def _known_columns(self, table: str) -> str:
         """Return SQL columns that say whether the memories named by a row are in its brain."""
-        same = "1"
+        is_same_brain = "1"
         if not self._is_one_brain():
             has_brain = [self._database.has_column(name, "brain_id") for name in (table, "memories")]
             sides = [
                 f"COALESCE(NULLIF({name}.brain_id, ''), '{LEGACY_BRAIN}')" if has else f"'{LEGACY_BRAIN}'"
                 for name, has in zip((table, "other"), has_brain, strict=True)
             ]
-            same = " = ".join(sides)
-        return ", ".join(_KNOWN_COLUMN.format(table=table, column=column, same=same) for column in _ENDS.get(table, ()))
+            is_same_brain = " = ".join(sides)
+        return ", ".join(
+            _KNOWN_COLUMN.format(table=table, column=column, is_same_brain=is_same_brain)
+            for column in _ENDS.get(table, ())
+        )
 
     def _is_one_brain(self) -> bool:
         """Say whether the whole database is one brain."""
@@ -279,7 +290,7 @@ def _person(row: Row, email: str) -> Person:
     stored_hash = row.text("password_hash")
     password_hash = password_hash_of(stored_hash)
     if stored_hash and not password_hash:
-        row.count_converted("password_hash", "in a form that is not known: they need a new password")
+        row.count_converted("password_hash", "unknown hash format: the person needs a new password")
     return Person(
         where=row.where,
         email=email,
@@ -291,16 +302,16 @@ def _person(row: Row, email: str) -> Person:
 
 
 def _client(row: Row) -> OAuthClient:
-    rest: dict[str, Any] = {}
-    lists = {name: row.sequence(name, rest) for name in ("redirect_uris", "grant_types", "response_types")}
+    extra: dict[str, Any] = {}
+    lists = {name: row.sequence(name, extra) for name in ("redirect_uris", "grant_types", "response_types")}
     for name, values in lists.items():
-        if f"{name}_text" in rest or not all(isinstance(text, str) for text in values):
-            raise RowRefused(f"{name} is no JSON array of texts")
+        if f"{name}_text" in extra or not all(isinstance(text, str) for text in values):
+            raise InvalidRow(f"{name} is no JSON array of texts")
     method = row.text("token_endpoint_auth_method").strip() or "none"
     secret_hash = "" if method == "none" else sha256_of(row.text("client_secret_hash"))
     if method != "none" and not secret_hash:
-        raise RowRefused("client_secret_hash is no SHA-256: the application needs a new secret, so register it anew")
-    expires = row.value("client_secret_expires_at")
+        raise InvalidRow("client_secret_hash is no SHA-256: register the application again to get a new secret")
+    expire_time = row.value("client_secret_expires_at")
     return OAuthClient(
         where=row.where,
         client_id=row.required_text("client_id"),
@@ -310,6 +321,6 @@ def _client(row: Row) -> OAuthClient:
         response_types=lists["response_types"],
         auth_method=method,
         secret_hash=secret_hash,
-        secret_expire_time=row.time("client_secret_expires_at") if expires else None,
+        secret_expire_time=row.time("client_secret_expires_at") if expire_time else None,
         create_time=row.time("created_at"),
     )

@@ -59,7 +59,7 @@ class Export:
         name = str(self._brain.get("name") or "MemoryVault")
         return [Realm(key=key, name=name, slug=slug_of(name, key, str(self._brain.get("slug") or "")))]
 
-    def people(self, notes: Notes) -> Iterator[Person | OAuthClient | Membership | UnreadableRecord]:
+    def accounts(self, notes: Notes) -> Iterator[Person | OAuthClient | Membership | UnreadableRecord]:
         """Return nothing: an export has no accounts."""
         del notes
         return iter(())
@@ -76,11 +76,11 @@ class Export:
                     notes.read(table)
                     yield UnreadableRecord(where=f"{table} {number}", reason="is no JSON object", table=table)
                     continue
-                known_ends = {f"{name}_known": str(row[name]) in ids for name in _ENDS.get(table, ()) if name in row}
-                yield from brain.records(table, [{**row, **known_ends}])
-        for name, why in _IGNORED.items():
+                known_columns = {f"{name}_known": str(row[name]) in ids for name in _ENDS.get(table, ()) if name in row}
+                yield from brain.records(table, [{**row, **known_columns}])
+        for name, reason in _IGNORED.items():
             if isinstance(entries := self._lists.get(name), list) and entries:
-                notes.ignored[name, why] += len(entries)
+                notes.ignored[name, reason] += len(entries)
 
     def _rows(self, table: str) -> list[Any]:
         rows = [row for name in _LISTS[table] for row in self._lists.get(name) or []]
@@ -113,8 +113,8 @@ def open_source(source: str) -> Iterator[Export]:
     if not isinstance(document, dict):
         raise SourceInvalid(message)
     format_name = next((document[name] for name in _NAMES if isinstance(document.get(name), str)), FORMAT)
-    inner = document.get("data")
-    lists = inner if isinstance(inner, dict) else document
+    data = document.get("data")
+    lists = data if isinstance(data, dict) else document
     row_lists = [lists[name] for names in _LISTS.values() for name in names if lists.get(name) is not None]
     if format_name != FORMAT or not row_lists or not all(isinstance(rows, list) for rows in row_lists):
         raise SourceInvalid(message)

@@ -18,7 +18,7 @@ from skein.tenancy.v1 import subjects_pb2
 from skein_importers.records import Kind, Record, UnreadableRecord
 from skein_importers.sources.base import Realm
 from skein_importers.sources.postgres import Table, open_database
-from skein_importers.sources.rows import Row, RowRefused, format_iso, set_times, struct, to_timestamp
+from skein_importers.sources.rows import InvalidRow, Row, format_iso, set_times, struct, to_timestamp
 from skein_kit.filters.fields import importance_of
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ TABLES = {
     "memory_access_logs": Table(needs=("operation",), order=("operation",), optional=True),
 }
 _LOWEST, _HIGHEST = 1, 10
-_MOST_SUMMARY = 100_000
+_MAX_SUMMARY = 100_000
 # Types whose data has a schema.
 _TYPES_WITH_SCHEMA = frozenset(
     {"episodic", "semantic", "procedural", "resource", "task", "objective", "knowledge_vault"}
@@ -94,7 +94,7 @@ class Orchestrator:
         """Return its one realm."""
         return [Realm(key="orchestrator", name="Memory Orchestrator", slug="orchestrator")]
 
-    def people(self, notes: Notes) -> Iterator[Person | OAuthClient | Membership | UnreadableRecord]:
+    def accounts(self, notes: Notes) -> Iterator[Person | OAuthClient | Membership | UnreadableRecord]:
         """Return nothing: there are no accounts."""
         del notes
         return iter(())
@@ -107,9 +107,13 @@ class Orchestrator:
         yield from self._states(notes)
         yield from self._entries(notes)
         yield from self._table(
-            "vector_embeddings", "memory_id", notes, self._embedding, self._comes("vector_embeddings", "memory_id")
+            "vector_embeddings",
+            "memory_id",
+            notes,
+            self._embedding,
+            self._imported_columns("vector_embeddings", "memory_id"),
         )
-        ends = self._comes("memory_relationships", "source_memory_id", "target_memory_id")
+        ends = self._imported_columns("memory_relationships", "source_memory_id", "target_memory_id")
         yield from self._table("memory_relationships", "source_memory_id", notes, self._link, ends)
         logged = self._database.count("memory_access_logs")
         if logged:
@@ -123,30 +127,30 @@ class Orchestrator:
         key: str,
         notes: Notes,
         read: Callable[[Row], tuple[Kind, Message] | None],
-        also: Mapping[str, str] | None = None,
+        extra_columns: Mapping[str, str] | None = None,
     ) -> Iterator[Record | UnreadableRecord]:
         """Read a table row by row; invalid rows become UnreadableRecord."""
-        for values in self._database.rows(table, also=also):
+        for values in self._database.rows(table, extra_columns=extra_columns):
             notes.read(table)
             field = "profile" if table == "user_profiles" else "metadata"
             row = Row(table, str(values[key]), values, notes, f"{field}.orchestrator")
             try:
                 result = read(row)
-            except (RowRefused, ValueError) as error:
+            except (InvalidRow, ValueError) as error:
                 yield UnreadableRecord(where=row.where, reason=str(error), table=table)
                 continue
             if result is not None:
                 yield Record(where=row.where, kind=result[0], item=set_times(row, *result), table=table)
 
     def _subject(self, row: Row) -> tuple[Kind, Message]:
-        rest = _times(row)
-        profile = row.mapping("profile_data", rest)
-        preferences = row.mapping("preferences", rest)
+        extra = _times(row)
+        profile = row.mapping("profile_data", extra)
+        preferences = row.mapping("preferences", extra)
         active = row.boolean("is_active", default=True)
         subject = subjects_pb2.Subject(
             subject_id=row.required_text("user_id"),
             status=subjects_pb2.SUBJECT_STATUS_ACTIVE if active else subjects_pb2.SUBJECT_STATUS_INACTIVE,
-            profile=struct({**profile, **_own(rest)}),
+            profile=struct({**profile, **_under_orchestrator(extra)}),
         )
         if preferences:
             subject.preferences.CopyFrom(struct(preferences))
@@ -156,24 +160,24 @@ class Orchestrator:
         return Kind.SUBJECT, subject
 
     def _session(self, row: Row) -> tuple[Kind, Message]:
-        rest = _times(row, "updated_at", "ended_at")
-        metadata = row.mapping("metadata", rest)
+        extra = _times(row, "updated_at", "ended_at")
+        metadata = row.mapping("metadata", extra)
         session = session_pb2.Session(
             session_id=row.required_text("session_id"),
             subject_id=row.text("user_id"),
             session_type=row.text("session_type", 100),
-            summary=row.text("summary", _MOST_SUMMARY),
+            summary=row.text("summary", _MAX_SUMMARY),
         )
-        if (created := row.time("created_at")) is not None:
-            session.create_time.CopyFrom(to_timestamp(created))
-        if (ended := row.time("ended_at")) is not None:
-            session.end_time.CopyFrom(to_timestamp(ended))
+        if (create_time := row.time("created_at")) is not None:
+            session.create_time.CopyFrom(to_timestamp(create_time))
+        if (end_time := row.time("ended_at")) is not None:
+            session.end_time.CopyFrom(to_timestamp(end_time))
         if row.boolean("is_archived", default=False):
             session.state = session_pb2.SESSION_STATE_HIDDEN
         elif row.value("ended_at") is not None:
             session.state = session_pb2.SESSION_STATE_ENDED
-        if metadata or rest:
-            session.metadata.CopyFrom(struct({**metadata, **_own(rest)}))
+        if metadata or extra:
+            session.metadata.CopyFrom(struct({**metadata, **_under_orchestrator(extra)}))
         return Kind.SESSION, session
 
     def _states(self, notes: Notes) -> Iterator[Record | UnreadableRecord]:
@@ -189,41 +193,43 @@ class Orchestrator:
             yield last
 
     def _state(self, row: Row) -> tuple[Kind, Message] | None:
-        expires = row.time("expires_at")
-        if expires is not None and expires <= self._now:
+        expire_time = row.time("expires_at")
+        if expire_time is not None and expire_time <= self._now:
             row.notes.count_ignored(row.table, _EXPIRED)
             return None
-        rest: dict[str, Any] = {}
-        data = row.mapping("state_data", rest)
+        extra: dict[str, Any] = {}
+        data = row.mapping("state_data", extra)
         state = states_pb2.AgentState(
             agent_id=row.required_text("agent_id"),
             session_id=row.text("session_id"),
-            state_data=struct({**data, **rest}),
+            state_data=struct({**data, **extra}),
         )
-        if expires is not None:
-            state.expire_time.CopyFrom(to_timestamp(expires))
+        if expire_time is not None:
+            state.expire_time.CopyFrom(to_timestamp(expire_time))
         return Kind.AGENT_STATE, state
 
     def _entries(self, notes: Notes) -> Iterator[Record | UnreadableRecord]:
-        also = {"session_known": "EXISTS (SELECT FROM sessions WHERE sessions.session_id = memory_entries.session_id)"}
+        extra_columns = {
+            "session_known": "EXISTS (SELECT FROM sessions WHERE sessions.session_id = memory_entries.session_id)"
+        }
         if self._database.has("memory_tags"):
-            also["tags"] = (
+            extra_columns["tags"] = (
                 "ARRAY(SELECT memory_tags.tag FROM memory_tags "
                 "WHERE memory_tags.memory_id = memory_entries.memory_id ORDER BY memory_tags.tag)"
             )
-        yield from self._table("memory_entries", "memory_id", notes, self._memory, also)
+        yield from self._table("memory_entries", "memory_id", notes, self._memory, extra_columns)
 
     def _memory(self, row: Row) -> tuple[Kind, Message] | None:
         if not row.boolean("is_active", default=True):
             row.notes.count_ignored(row.table, _DELETED)
             return None
-        expires = row.time("expires_at")
-        rest = _times(row, "updated_at", unless_as="created_at")
-        content = _content(row, rest)
+        expire_time = row.time("expires_at")
+        extra = _times(row, "updated_at", unless_equal_to="created_at")
+        content = _content(row, extra)
         text = content.get("text")
         if not (isinstance(text, str) and text.strip()) and not content.keys() - _DESCRIPTIVE_KEYS:
-            raise RowRefused("content holds no text and nothing else")
-        about = content.get("metadata")
+            raise InvalidRow("content is empty")
+        entry_metadata = content.get("metadata")
         source_agent = row.text("source_agent", 255) or content.get("source_agent")
         memory = memory_pb2.Memory(
             external_id=row.required_text("memory_id"),
@@ -237,31 +243,33 @@ class Orchestrator:
             row.count_converted(
                 "content", f"kept as metadata.orchestrator.content: data of the type {memory.type} has a form"
             )
-            rest["content"] = content
+            extra["content"] = content
         else:
             memory.data.CopyFrom(struct(content))
         if row.value("session_id") is not None:
             memory.session_id = row.text("session_id")
             if not row.value("session_known"):
                 memory.session_id = ""
-                rest["session_id"] = row.text("session_id")
+                extra["session_id"] = row.text("session_id")
                 row.count_converted("session_id", "no such session: kept as metadata.orchestrator.session_id")
-        if (created := row.time("created_at")) is not None:
-            memory.create_time.CopyFrom(to_timestamp(created))
-        if expires is not None:
-            memory.expire_time.CopyFrom(to_timestamp(expires))
-        if isinstance(about, dict) or rest:
-            memory.metadata.CopyFrom(struct({**(about if isinstance(about, dict) else {}), **_own(rest)}))
+        if (create_time := row.time("created_at")) is not None:
+            memory.create_time.CopyFrom(to_timestamp(create_time))
+        if expire_time is not None:
+            memory.expire_time.CopyFrom(to_timestamp(expire_time))
+        if isinstance(entry_metadata, dict) or extra:
+            memory.metadata.CopyFrom(
+                struct({**(entry_metadata if isinstance(entry_metadata, dict) else {}), **_under_orchestrator(extra)})
+            )
         return Kind.MEMORY, memory
 
     def _embedding(self, row: Row) -> tuple[Kind, Message] | None:
         if not row.value("memory_id_comes"):
-            row.notes.count_ignored(row.table, "its memory stayed behind")
+            row.notes.count_ignored(row.table, "its memory is not imported")
             return None
         try:
             values = [float(number) for number in row.text("embedding").strip("[]{}() ").split(",")]
         except ValueError:
-            raise RowRefused("embedding is no list of numbers") from None
+            raise InvalidRow("embedding is no list of numbers") from None
         return Kind.EMBEDDING, recall_pb2.PutEmbeddingRequest(
             external_id=row.required_text("memory_id"),
             model=row.required_text("embedding_model"),
@@ -270,10 +278,10 @@ class Orchestrator:
 
     def _link(self, row: Row) -> tuple[Kind, Message] | None:
         if not (row.value("source_memory_id_comes") and row.value("target_memory_id_comes")):
-            row.notes.count_ignored(row.table, "a memory at its end stayed behind, or is not there")
+            row.notes.count_ignored(row.table, "one of its memories is not imported or missing")
             return None
-        rest = _times(row, "created_at")
-        metadata = row.mapping("metadata", rest)
+        extra = _times(row, "created_at")
+        metadata = row.mapping("metadata", extra)
         link = memory_pb2.Link(
             from_memory_id=row.required_text("source_memory_id"),
             to_memory_id=row.required_text("target_memory_id"),
@@ -281,11 +289,11 @@ class Orchestrator:
         )
         if link.relation != row.text("relationship_type"):
             link.label = row.text("relationship_type")
-        if metadata or rest:
-            link.metadata.CopyFrom(struct({**metadata, **_own(rest)}))
+        if metadata or extra:
+            link.metadata.CopyFrom(struct({**metadata, **_under_orchestrator(extra)}))
         return Kind.LINK, link
 
-    def _comes(self, table: str, *columns: str) -> Mapping[str, str]:
+    def _imported_columns(self, table: str, *columns: str) -> Mapping[str, str]:
         """Return SQL expressions that say whether a column's memory is imported."""
         at = self._now.astimezone(UTC).replace(tzinfo=None).isoformat(sep=" ")
         conditions = ["memory_entries.memory_id = {table}.{column}"]
@@ -304,12 +312,12 @@ def open_source(source: str) -> Iterator[Orchestrator]:
         yield Orchestrator(database, datetime.now(UTC))
 
 
-def _content(row: Row, rest: dict[str, Any]) -> dict[str, Any]:
-    result = row.document("content", rest)
+def _content(row: Row, extra: dict[str, Any]) -> dict[str, Any]:
+    result = row.document("content", extra)
     if isinstance(result, dict):
         return result
     if isinstance(result, str) or result is None:
-        text = result if isinstance(result, str) else rest.pop("content_text", "")
+        text = result if isinstance(result, str) else extra.pop("content_text", "")
         row.count_converted("content", "a text became content.text")
         return {"text": text}
     row.count_converted("content", "no JSON object: kept as content.value")
@@ -320,23 +328,23 @@ def _importance(row: Row) -> float | None:
     value = row.number("priority")
     if value is None:
         return None
-    nearest = min(max(value, _LOWEST), _HIGHEST)
-    if nearest != value:
+    clamped = min(max(value, _LOWEST), _HIGHEST)
+    if clamped != value:
         row.count_converted("priority", "moved into 1 to 10")
     row.count_converted("priority", "1 to 10 became importance 0 to 1")
-    return importance_of(nearest)
+    return importance_of(clamped)
 
 
-def _times(row: Row, *columns: str, unless_as: str = "") -> dict[str, Any]:
+def _times(row: Row, *columns: str, unless_equal_to: str = "") -> dict[str, Any]:
     """Return times without a field, in the form of metadata."""
-    rest: dict[str, Any] = {}
+    extra: dict[str, Any] = {}
     for column in columns or ("created_at", "updated_at"):
-        if row.value(column) is None or (unless_as and row.value(column) == row.value(unless_as)):
+        if row.value(column) is None or (unless_equal_to and row.value(column) == row.value(unless_equal_to)):
             continue
-        if (moment := row.time(column)) is not None:
-            rest[column] = format_iso(moment)
-    return rest
+        if (time_value := row.time(column)) is not None:
+            extra[column] = format_iso(time_value)
+    return extra
 
 
-def _own(rest: dict[str, Any]) -> dict[str, Any]:
-    return {"orchestrator": rest} if rest else {}
+def _under_orchestrator(extra: dict[str, Any]) -> dict[str, Any]:
+    return {"orchestrator": extra} if extra else {}

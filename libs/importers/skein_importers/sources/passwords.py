@@ -51,9 +51,9 @@ def _bytes(text: str, length: int, *, is_hex: bool | None = None) -> bytes | Non
         return bytes.fromhex(text)
     if is_hex or not _BASE64.fullmatch(text):
         return None
-    plain = text.rstrip("=").replace("-", "+").replace("_", "/")
+    standard_base64 = text.rstrip("=").replace("-", "+").replace("_", "/")
     try:
-        decoded = base64.b64decode(plain + "=" * (-len(plain) % 4), validate=True)
+        decoded = base64.b64decode(standard_base64 + "=" * (-len(standard_base64) % 4), validate=True)
     except (binascii.Error, ValueError):
         return None
     return decoded if len(decoded) == length or not length else None

@@ -77,22 +77,24 @@ class Database:
         return self._columns.get(table, frozenset())
 
     def rows(
-        self, table: str, where: str = "", *parameters: object, also: Mapping[str, str] | None = None
+        self, table: str, where: str = "", *parameters: object, extra_columns: Mapping[str, str] | None = None
     ) -> Iterator[Mapping[str, Any]]:
-        """Read a table's rows in order; `where` is a condition with $1 and so on, `also` has further expressions.
+        """Read a table's rows in order; `where` is a condition with $1 and so on.
+
+        `extra_columns` has further expressions by name.
 
         Raises SourceInvalid when the connection ends, or the server refuses.
         """
         if not self.has(table):
             return
-        described, columns = self._tables[table], self._columns[table]
+        definition, columns = self._tables[table], self._columns[table]
         expressions = [
-            _column(table, name, is_there=name in columns, as_text=name in described.as_text)
-            for name in (*described.needs, *described.may_have)
+            _column(table, name, exists=name in columns, as_text=name in definition.as_text)
+            for name in (*definition.needs, *definition.may_have)
         ]
-        expressions += [f'{expression} AS "{name}"' for name, expression in (also or {}).items()]
+        expressions += [f'{expression} AS "{name}"' for name, expression in (extra_columns or {}).items()]
         condition = f" WHERE {where}" if where else ""
-        order = ", ".join(f'"{table}"."{name}"' for name in described.order if name in columns)
+        order = ", ".join(f'"{table}"."{name}"' for name in definition.order if name in columns)
         statement = f'SELECT {", ".join(expressions)} FROM "{table}"{condition} ORDER BY {order}'  # noqa: S608 - our names.
         yield from self.query(statement, *parameters)
 
@@ -118,14 +120,16 @@ def open_database(url: str, tables: Mapping[str, Table], system: str) -> Iterato
     server = _server_of(url)
     loop = asyncio.new_event_loop()
     try:
-        connection = _connected(loop, url, server)
+        connection = _connect(loop, url, server)
         try:
-            begun = connection.transaction(isolation="repeatable_read", readonly=True)
-            _run(loop, begun.start())
-            columns = _checked(_run(loop, connection.fetch(_COLUMNS, list(tables))), tables, f"{system} ({server})")
+            transaction = connection.transaction(isolation="repeatable_read", readonly=True)
+            _run(loop, transaction.start())
+            columns = _check_columns(
+                _run(loop, connection.fetch(_COLUMNS, list(tables))), tables, f"{system} ({server})"
+            )
             yield Database(loop, connection, tables, columns)
         finally:
-            loop.run_until_complete(_closed(connection))
+            loop.run_until_complete(_close(connection))
     finally:
         loop.close()
 
@@ -142,10 +146,10 @@ def _server_of(url: str) -> str:
     return f"{parts.hostname or 'the default host'}{port}{parts.path}"
 
 
-def _connected(loop: asyncio.AbstractEventLoop, url: str, server: str) -> asyncpg.Connection[asyncpg.Record]:
-    opening = asyncpg.connect(url, timeout=_CONNECT_SECONDS, server_settings=_SETTINGS)
+def _connect(loop: asyncio.AbstractEventLoop, url: str, server: str) -> asyncpg.Connection[asyncpg.Record]:
+    connect = asyncpg.connect(url, timeout=_CONNECT_SECONDS, server_settings=_SETTINGS)
     try:
-        return loop.run_until_complete(opening)
+        return loop.run_until_complete(connect)
     except asyncpg.InvalidAuthorizationSpecificationError:
         message = f"{server} does not let this user in: check the user and the password of the URL (or PGPASSWORD)."
     except asyncpg.InvalidCatalogNameError:
@@ -162,19 +166,19 @@ def _connected(loop: asyncio.AbstractEventLoop, url: str, server: str) -> asyncp
 def _run(loop: asyncio.AbstractEventLoop, call: Any) -> Any:
     """Await a query. Raises SourceInvalid for errors of the server or connection."""
     try:
-        return loop.run_until_complete(_awaited(call))
+        return loop.run_until_complete(_await(call))
     except asyncpg.InsufficientPrivilegeError:
         message = "The user of the URL may not read a table: GRANT SELECT on it, and run the import again."
     except asyncpg.LockNotAvailableError:
         message = "Another session is changing a table of the database: run the import again when that is done."
     except (asyncpg.PostgresConnectionError, asyncpg.InterfaceError, OSError):
-        message = "The connection to the database ended: run the import again, which goes on where it was."
+        message = "The connection to the database ended: run the import again, which continues where it stopped."
     except asyncpg.PostgresError as error:
         message = f"The database could not be read (SQLSTATE {error.sqlstate}): run the import again."
     raise SourceInvalid(message)
 
 
-async def _closed(connection: asyncpg.Connection[asyncpg.Record]) -> None:
+async def _close(connection: asyncpg.Connection[asyncpg.Record]) -> None:
     """Close the connection; abort it when the server does not answer."""
     try:
         await connection.close(timeout=_CLOSE_SECONDS)
@@ -182,11 +186,11 @@ async def _closed(connection: asyncpg.Connection[asyncpg.Record]) -> None:
         connection.terminate()
 
 
-async def _awaited(call: Any) -> Any:
+async def _await(call: Any) -> Any:
     return await call
 
 
-def _checked(
+def _check_columns(
     rows: Sequence[Mapping[str, Any]], tables: Mapping[str, Table], system: str
 ) -> Mapping[str, frozenset[str]]:
     """Return the columns of each existing table. Raises SourceInvalid for missing or unreadable ones."""
@@ -203,16 +207,16 @@ def _checked(
         missing = [column for column in table.needs if column not in columns[name]]
         if missing:
             raise SourceInvalid(f"This is no database of {system}: its table {name} has no column {missing[0]}.")
-    closed = sorted({row["table_name"] for row in rows if not row["readable"]})
-    if closed:
+    unreadable = sorted({row["table_name"] for row in rows if not row["readable"]})
+    if unreadable:
         raise SourceInvalid(
-            f"The user of the URL may not read {', '.join(closed)}: GRANT SELECT on it, and run the import again."
+            f"The user of the URL may not read {', '.join(unreadable)}: GRANT SELECT on it, and run the import again."
         )
     return {name: frozenset(names) for name, names in columns.items()}
 
 
-def _column(table: str, name: str, *, is_there: bool, as_text: bool) -> str:
-    if not is_there:
+def _column(table: str, name: str, *, exists: bool, as_text: bool) -> str:
+    if not exists:
         return f'NULL::text AS "{name}"'
     expression = f'"{table}"."{name}"'
     return f'{expression}::text AS "{name}"' if as_text else expression

@@ -1,7 +1,7 @@
 """Converts rows of other systems to messages, and notes every conversion.
 
 Values without a field are kept under metadata. Values out of range are moved to the nearest valid one. Unreadable
-values are refused by the caller. Each is noted.
+values are rejected by the caller. Each is noted.
 """
 
 from __future__ import annotations
@@ -28,27 +28,27 @@ if TYPE_CHECKING:
 
     from skein_importers.sources.base import Notes
 
-MOST_TAGS = 100
-_TAG = 255
-_NAME = 64
+MAX_TAGS = 100
+_MAX_TAG_LENGTH = 255
+_MAX_NAME_LENGTH = 64
 # Seconds of the year 5138; larger numbers are milliseconds, and those beyond a thousand times that microseconds.
 _SECONDS = 100_000_000_000
 # Three levels of messages hold one of JSON, and a message has 100.
-_DEEPEST = 30
-_LAST = datetime(9999, 1, 1, tzinfo=UTC)
-_FIRST = datetime(1970, 1, 1, tzinfo=UTC)
+_MAX_DEPTH = 30
+_MAX_TIME = datetime(9999, 1, 1, tzinfo=UTC)
+_MIN_TIME = datetime(1970, 1, 1, tzinfo=UTC)
 _ISO = re.compile(r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d.*)?")
 _NUMBER = re.compile(r"-?\d{1,18}(\.\d+)?")
 
 
-class RowRefused(Exception):
+class InvalidRow(Exception):
     """A row cannot be imported; the message follows the row's name in the report."""
 
 
 def parse_json(text: str) -> Any:
     """Read standard JSON. Raises ValueError."""
     try:
-        return json.loads(text, parse_constant=_refuse, parse_float=exact.ExactFloat.read)
+        return json.loads(text, parse_constant=_reject_constant, parse_float=exact.ExactFloat.read)
     except RecursionError:
         raise ValueError("is nested too deeply") from None
     except ArithmeticError:
@@ -60,14 +60,14 @@ def make_storable(value: Any, depth: int = 0) -> Any:
 
     Raises ValueError for JSON that is nested too deeply.
     """
-    if depth > _DEEPEST:
+    if depth > _MAX_DEPTH:
         raise ValueError("is nested too deeply")
     if isinstance(value, str):
         return value.encode("utf-8", "replace").decode("utf-8").replace("\x00", "")
     if isinstance(value, dict):
-        return {make_storable(str(name)): make_storable(inner, depth + 1) for name, inner in value.items()}
+        return {make_storable(str(name)): make_storable(element, depth + 1) for name, element in value.items()}
     if isinstance(value, list):
-        return [make_storable(inner, depth + 1) for inner in value]
+        return [make_storable(element, depth + 1) for element in value]
     if isinstance(value, bool):
         return value
     return value if not isinstance(value, int | float) or _is_storable(value) else str(value)
@@ -100,30 +100,30 @@ def list_value(values: Iterable[Any]) -> ListValue:
 def parse_time(value: object) -> tuple[datetime, str]:
     """Return a time and its conversion, "" for none. Raises ValueError."""
     try:
-        moment, conversion = _moment(value)
+        time_value, conversion = _to_time(value)
     except OverflowError:
         raise ValueError("is no time") from None
-    if not _FIRST <= moment < _LAST:
+    if not _MIN_TIME <= time_value < _MAX_TIME:
         raise ValueError("is a time before 1970 or after 9998")
-    return moment, conversion
+    return time_value, conversion
 
 
-def _moment(value: object) -> tuple[datetime, str]:
+def _to_time(value: object) -> tuple[datetime, str]:
     conversion = ""
     if isinstance(value, str):
-        value, conversion = _of_text(value.strip())
+        value, conversion = _parse_time_text(value.strip())
     if isinstance(value, datetime):
         conversion = conversion or ("" if value.tzinfo else "a time without a zone, taken as UTC")
-        moment = value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
+        time_value = value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
     elif isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
-        moment, unit = _of_number(float(value))
+        time_value, unit = _parse_time_number(float(value))
         conversion = unit or conversion
     else:
         raise ValueError("is no time")
-    return moment, conversion
+    return time_value, conversion
 
 
-def _of_text(text: str) -> tuple[object, str]:
+def _parse_time_text(text: str) -> tuple[object, str]:
     if _NUMBER.fullmatch(text):
         return float(text), "a number in a text"
     try:
@@ -132,13 +132,13 @@ def _of_text(text: str) -> tuple[object, str]:
         return None, ""
 
 
-def _of_number(seconds: float) -> tuple[datetime, str]:
+def _parse_time_number(seconds: float) -> tuple[datetime, str]:
     unit = ""
     if abs(seconds) >= _SECONDS * 1000:
         seconds, unit = seconds / 1_000_000, "microseconds"
     elif abs(seconds) >= _SECONDS:
         seconds, unit = seconds / 1000, "milliseconds"
-    return _FIRST + timedelta(microseconds=round(seconds * 1_000_000)), unit
+    return _MIN_TIME + timedelta(microseconds=round(seconds * 1_000_000)), unit
 
 
 def to_timestamp(value: datetime) -> Timestamp:
@@ -178,8 +178,8 @@ class Row:
         """Return a raw value; None when it or the column is missing."""
         return self.values.get(column)
 
-    def text(self, column: str, most: int = 0) -> str:
-        """Return a text, "" for none; a text longer than `most` is cut."""
+    def text(self, column: str, max_length: int = 0) -> str:
+        """Return a text, "" for none; a text longer than `max_length` is cut."""
         value = self.values.get(column)
         if value is None:
             return ""
@@ -193,17 +193,17 @@ class Row:
             self.count_converted(column, "a number became a text")
         readable = text.encode("utf-8", "replace").decode("utf-8").replace("\x00", "")
         if readable != text:
-            self.count_converted(column, "characters that no text holds were taken out")
-        if most and len(readable) > most:
-            self.count_converted(column, f"cut to {most} characters")
-            return readable[:most]
+            self.count_converted(column, "characters that text cannot store were removed")
+        if max_length and len(readable) > max_length:
+            self.count_converted(column, f"cut to {max_length} characters")
+            return readable[:max_length]
         return readable
 
     def required_text(self, column: str) -> str:
-        """Return a text that is not blank. Raises RowRefused."""
+        """Return a text that is not blank. Raises InvalidRow."""
         text = self.text(column)
         if not text.strip():
-            raise RowRefused(f"{column} is empty")
+            raise InvalidRow(f"{column} is empty")
         return text
 
     def time(self, column: str) -> datetime | None:
@@ -239,10 +239,10 @@ class Row:
         number = self.number(column)
         if number is None:
             return None
-        nearest = min(max(number, 0.0), 1.0)
-        if nearest != number:
+        clamped = min(max(number, 0.0), 1.0)
+        if clamped != number:
             self.count_converted(column, "moved into 0 to 1")
-        return nearest
+        return clamped
 
     def boolean(self, column: str, *, default: bool) -> bool:
         """Return a boolean of any form."""
@@ -253,8 +253,8 @@ class Row:
             return value.strip().lower() in {"1", "t", "true", "y", "yes", "on"}
         return bool(value)
 
-    def document(self, column: str, rest: dict[str, Any]) -> Any:
-        """Return a column's JSON, None for none; a text that is not JSON is kept in `rest` as <column>_text."""
+    def document(self, column: str, extra: dict[str, Any]) -> Any:
+        """Return a column's JSON, None for none; a text that is not JSON is kept in `extra` as <column>_text."""
         value = self.values.get(column)
         if value is None or isinstance(value, bool):
             return value
@@ -268,25 +268,25 @@ class Row:
             list_value([storable])
         except (ValueError, RecursionError):
             self.count_converted(column, f"no JSON: kept as {self.metadata_path}.{column}_text")
-            rest[f"{column}_text"] = text or make_storable(repr(value))
+            extra[f"{column}_text"] = text or make_storable(repr(value))
             return None
         if storable != parsed:
-            self.count_converted(column, "what JSON does not hold here was written as text or taken out")
+            self.count_converted(column, "values that JSON cannot store became text or were removed")
         return storable
 
-    def mapping(self, column: str, rest: dict[str, Any]) -> dict[str, Any]:
-        """Return a JSON object, empty for none; any other JSON is kept in `rest` under the column's name."""
-        result = self.document(column, rest)
+    def mapping(self, column: str, extra: dict[str, Any]) -> dict[str, Any]:
+        """Return a JSON object, empty for none; any other JSON is kept in `extra` under the column's name."""
+        result = self.document(column, extra)
         if isinstance(result, dict):
             return result
         if result is not None:
             self.count_converted(column, f"no JSON object: kept as {self.metadata_path}.{column}")
-            rest[column] = result
+            extra[column] = result
         return {}
 
-    def sequence(self, column: str, rest: dict[str, Any]) -> list[Any]:
+    def sequence(self, column: str, extra: dict[str, Any]) -> list[Any]:
         """Return a JSON array, empty for none; one value becomes an array of it."""
-        result = self.document(column, rest)
+        result = self.document(column, extra)
         if result is None:
             return []
         if not isinstance(result, list):
@@ -309,17 +309,17 @@ class Row:
         tags: dict[str, None] = {}
         for value in values:
             tag = ("" if value is None else str(value)).strip()
-            if len(tag) > _TAG:
-                tag = tag[:_TAG].strip()
-                self.count_converted(column, f"a tag was cut to {_TAG} characters")
+            if len(tag) > _MAX_TAG_LENGTH:
+                tag = tag[:_MAX_TAG_LENGTH].strip()
+                self.count_converted(column, f"a tag was cut to {_MAX_TAG_LENGTH} characters")
             if not tag:
                 continue
             if tag in tags:
-                self.count_converted(column, "a tag that was there twice")
+                self.count_converted(column, "a duplicate tag was removed")
             tags[tag] = None
-        if len(tags) > MOST_TAGS:
-            self.count_converted(column, f"tags after the first {MOST_TAGS} were left out")
-        return list(tags)[:MOST_TAGS]
+        if len(tags) > MAX_TAGS:
+            self.count_converted(column, f"tags after the first {MAX_TAGS} were left out")
+        return list(tags)[:MAX_TAGS]
 
     def name(self, column: str, default: str) -> str:
         """Return a name in the form of types and relations: lower-case letters, digits and underscores."""
@@ -328,18 +328,18 @@ class Row:
             return default
         name = re.sub(r"[^a-z0-9]+", "_", re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", text).lower()).strip("_")
         name = name if name[:1].isalpha() else f"x_{name}".rstrip("_")
-        name = name[:_NAME].rstrip("_")
+        name = name[:_MAX_NAME_LENGTH].rstrip("_")
         if name != text:
             self.count_converted(column, "written with small letters, digits and underscores")
         return name
 
 
-def _refuse(constant: str) -> NoReturn:
+def _reject_constant(constant: str) -> NoReturn:
     raise ValueError(f"{constant} is no JSON")
 
 
 # Kinds whose readers set create_time themselves.
-_TIMED = frozenset({Kind.SESSION, Kind.MESSAGE, Kind.MEMORY})
+_KINDS_WITH_TIME = frozenset({Kind.SESSION, Kind.MESSAGE, Kind.MEMORY})
 
 
 def set_times(row: Row, kind: Kind, item: Message) -> Message:
@@ -351,7 +351,7 @@ def set_times(row: Row, kind: Kind, item: Message) -> Message:
         if name not in item.DESCRIPTOR.fields_by_name or item.HasField(name):
             continue
         value = row.value(column)
-        if value is None or value == "" or (kind in _TIMED and name == "create_time"):
+        if value is None or value == "" or (kind in _KINDS_WITH_TIME and name == "create_time"):
             continue
         # The row's reader notes unreadable times.
         with suppress(ValueError):

@@ -37,11 +37,11 @@ if TYPE_CHECKING:
     from skein_importers.sources.base import Membership, Notes, OAuthClient, Person, Realm
 
 NAME = "session-memory-agent"
-SHAPE = StoreFormat(
+STORE_FORMAT = StoreFormat(
     table="sessions",
     key="session_id",
     fields=("conversation_history", "session_data", "session_summary"),
-    inside=("sessions",),
+    containers=("sessions",),
 )
 _TURNS = "conversation_history"
 _MAPPED = (
@@ -78,20 +78,20 @@ class SessionMemoryAgent:
         """Return its one realm."""
         return one_realm(NAME)
 
-    def people(self, _notes: Notes) -> Iterator[Person | OAuthClient | Membership | UnreadableRecord]:
+    def accounts(self, _notes: Notes) -> Iterator[Person | OAuthClient | Membership | UnreadableRecord]:
         """Return nothing: it has no accounts."""
         return iter(())
 
     def records(self, _realm: Realm, notes: Notes) -> Iterator[Record | UnreadableRecord]:
         """Read sessions, then their messages."""
         yield from convert_rows(self._store.rows(notes), _session)
-        yield from convert_rows(self._store.rows(notes, _TURNS), _messages, counted=False)
+        yield from convert_rows(self._store.rows(notes, _TURNS), _messages, count_rows=False)
 
 
 @contextmanager
 def open_source(source: str) -> Iterator[SessionMemoryAgent]:
     """Open a store. Raises SourceInvalid."""
-    with open_store(source, NAME, SHAPE) as store:
+    with open_store(source, NAME, STORE_FORMAT) as store:
         yield SessionMemoryAgent(store)
 
 
@@ -103,13 +103,13 @@ def _session(row: Row) -> Iterator[Record]:
         session_type=row.text("session_type", 100),
         subject_id=row.text("user_id", 255),
     )
-    if (created := row.time("created_at")) is not None:
-        session.create_time.CopyFrom(to_timestamp(created))
-    rest = unmapped_fields(row, _MAPPED)
-    metadata = {**row.mapping("session_data", rest), **rest}
-    if (last := row.time("last_interaction")) is not None:
-        session.update_time.CopyFrom(to_timestamp(last))
-        metadata["last_interaction"] = format_iso(last)
+    if (create_time := row.time("created_at")) is not None:
+        session.create_time.CopyFrom(to_timestamp(create_time))
+    extra = unmapped_fields(row, _MAPPED)
+    metadata = {**row.mapping("session_data", extra), **extra}
+    if (last_interaction := row.time("last_interaction")) is not None:
+        session.update_time.CopyFrom(to_timestamp(last_interaction))
+        metadata["last_interaction"] = format_iso(last_interaction)
         row.count_converted("last_interaction", "also kept as metadata.last_interaction")
     if (struct := metadata_of("session_data", metadata)) is not None:
         session.metadata.CopyFrom(struct)
@@ -121,13 +121,13 @@ def _messages(row: Row) -> Iterator[Record]:
     if not session_id.strip():
         # The session was refused, so its messages are too.
         return
-    rest: dict[str, Any] = {}
-    turns = row.sequence(_TURNS, rest)
-    if rest:
+    extra: dict[str, Any] = {}
+    turns = row.sequence(_TURNS, extra)
+    if extra:
         # Without readable turns, the whole text is one message.
-        turns = [{"role": "system", "content": next(iter(rest.values()))}]
+        turns = [{"role": "system", "content": next(iter(extra.values()))}]
         row.count_converted(_TURNS, "no turns: became one message of the system")
-    number, before = 0, row.time("created_at") if turns else None
+    number, previous_time = 0, row.time("created_at") if turns else None
     for turn in turns:
         entry = turn if isinstance(turn, dict) else {"content": turn}
         pair = next((pair for pair in _PAIRS if all(isinstance(entry.get(name), str) for name in pair)), None)
@@ -142,21 +142,21 @@ def _messages(row: Row) -> Iterator[Record]:
         for role, part in parts:
             number += 1
             row.notes.read(row.table)
-            record, before = _message(row, f"{session_id}/{number}", role, part, before)
+            record, previous_time = _message(row, f"{session_id}/{number}", role, part, previous_time)
             if record is not None:
                 yield record
 
 
 def _message(
-    row: Row, external_id: str, role: str, entry: dict[str, Any], before: datetime | None
+    row: Row, external_id: str, role: str, entry: dict[str, Any], previous_time: datetime | None
 ) -> tuple[Record | None, datetime | None]:
     """Return a message and its time, which a following message without a time gets."""
     turn = Row(row.table, external_id, entry, row.notes)
     value = next((entry[name] for name in _CONTENTS if entry.get(name) not in (None, "")), None)
     content = text_of(turn, _TURNS, value)
     if not content:
-        row.notes.count_ignored(row.table, "turns that say nothing")
-        return None, before
+        row.notes.count_ignored(row.table, "empty turns")
+        return None, previous_time
     speaker = role or str(next((entry[name] for name in _SPEAKERS if isinstance(entry.get(name), str)), "")).strip()
     message = session_pb2.Message(
         external_id=external_id,
@@ -168,13 +168,13 @@ def _message(
         message.name = make_storable(speaker)[:255]
         turn.count_converted("role", "an unknown speaker: a user by that name" if speaker else "no speaker: a user")
     column = next((name for name in _TIMES if entry.get(name) is not None), "")
-    moment = turn.time(column) if column else None
-    if moment is None and before is not None:
-        turn.count_converted("timestamp", "none: the time of what came before")
-    moment = moment or before
-    if moment is not None:
-        message.create_time.CopyFrom(to_timestamp(moment))
-    rest = {name: value for name, value in entry.items() if name not in {*_SPEAKERS, *_CONTENTS, column}}
-    if (struct := metadata_of(_TURNS, rest)) is not None:
+    time_value = turn.time(column) if column else None
+    if time_value is None and previous_time is not None:
+        turn.count_converted("timestamp", "missing: the time of the previous message")
+    time_value = time_value or previous_time
+    if time_value is not None:
+        message.create_time.CopyFrom(to_timestamp(time_value))
+    extra = {name: value for name, value in entry.items() if name not in {*_SPEAKERS, *_CONTENTS, column}}
+    if (struct := metadata_of(_TURNS, extra)) is not None:
         message.metadata.CopyFrom(struct)
-    return Record(where=turn.where, kind=Kind.MESSAGE, item=message, table=turn.table), moment
+    return Record(where=turn.where, kind=Kind.MESSAGE, item=message, table=turn.table), time_value

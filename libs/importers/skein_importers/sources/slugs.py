@@ -6,15 +6,15 @@ import hashlib
 import re
 import unicodedata
 
-_MOST = 63
+_MAX_LENGTH = 63
 _SLUG = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?")
 
 
 def slug_of(name: str, key: str, slug: str = "") -> str:
     """Return the realm's valid slug, or one of its name and a hash of its key."""
-    if slug and len(slug) <= _MOST and _SLUG.fullmatch(slug):
+    if slug and len(slug) <= _MAX_LENGTH and _SLUG.fullmatch(slug):
         return slug
-    plain = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode("ascii").lower()
-    words = re.sub(r"[^a-z0-9]+", "-", plain).strip("-")
+    ascii_name = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode("ascii").lower()
+    words = re.sub(r"[^a-z0-9]+", "-", ascii_name).strip("-")
     end = hashlib.sha256(key.encode("utf-8", "replace")).hexdigest()[:8]
-    return f"{words[: _MOST - len(end) - 1].strip('-')}-{end}" if words else end
+    return f"{words[: _MAX_LENGTH - len(end) - 1].strip('-')}-{end}" if words else end

@@ -25,14 +25,14 @@ _MAGIC = b"SQLite format 3\0"
 _READ_VERSION = 19
 _WITH_LOG = 2
 _FETCH = 500
-_LOOKED_AT = 65_536
-_TAKEN = re.compile(
+_PROBE_BYTES = 65_536
+_IMPORTED_STATEMENT = re.compile(
     r"(?:\s|--[^\n]*\n|/\*.*?\*/)*"  # Comments before the statement.
     r'(CREATE\s+TABLE|INSERT\s+(OR\s+\w+\s+)?INTO)\s+(?!["`\[]?(sqlite_|_cf_))',
     re.IGNORECASE | re.DOTALL,
 )
 _MAY_END = re.compile(r";\s*(--[^\n]*)?$")
-_HOW = "Export it with `wrangler d1 export NAME --remote --output FILE.sql`, or copy the .sqlite file."
+_EXPORT_HINT = "Export it with `wrangler d1 export NAME --remote --output FILE.sql`, or copy the .sqlite file."
 _BUSY_SECONDS = 10.0
 
 
@@ -66,15 +66,15 @@ class Database:
         """Say whether a table has one of the optional columns."""
         return column in self._columns.get(table, ())
 
-    def describe(self, table: str, described: Table) -> None:
+    def describe(self, table: str, definition: Table) -> None:
         """Read a table that was recognized by its columns."""
-        self._tables = {**self._tables, table: described}
+        self._tables = {**self._tables, table: definition}
         self._columns[table] = self._columns_of(table)
 
     def all_tables(self) -> list[tuple[str, frozenset[str]]]:
         """Return every table of the file and its columns."""
         statement = "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite~_%' ESCAPE '~'"
-        names = [str(name) for (name,) in self.ask(f"{statement} ORDER BY name")]
+        names = [str(name) for (name,) in self.query(f"{statement} ORDER BY name")]
         return [(name, self._columns_of(name)) for name in names]
 
     def check(self, system: str) -> None:
@@ -93,28 +93,28 @@ class Database:
             self._columns[name] = tables[name]
 
     def rows(
-        self, table: str, *, order: str = "", where: str = "", parameters: Sequence[Any] = (), also: str = ""
+        self, table: str, *, order: str = "", where: str = "", parameters: Sequence[Any] = (), extra_columns: str = ""
     ) -> Iterator[dict[str, Any]]:
         """Read a table's rows by column, and `rowid`.
 
-        `order`, `where` and `also` (further columns) are SQL. Rows equal in `order` come as they were stored.
+        `order`, `where` and `extra_columns` (further columns) are SQL. Rows equal in `order` come as they were stored.
         """
         if not self.has(table):
             return
-        described = self._tables[table]
+        definition = self._tables[table]
         expressions = ["rowid"]
         expressions += [
             f'"{name}"' if name in self._columns[table] else f'NULL AS "{name}"'
-            for name in (*described.needs, *described.may_have)
+            for name in (*definition.needs, *definition.may_have)
         ]
-        expressions += [also] if also else []
+        expressions += [extra_columns] if extra_columns else []
         condition = f" WHERE {where}" if where else ""
         full_order = f"{order}, rowid" if order else "rowid"
         ids = array(
             "q",
             (
                 number
-                for (number,) in self.ask(
+                for (number,) in self.query(
                     f'SELECT rowid FROM "{table}"{condition} ORDER BY {full_order}',  # noqa: S608 - our names.
                     parameters,
                 )
@@ -123,20 +123,20 @@ class Database:
         statement = f'SELECT {", ".join(expressions)} FROM "{table}" WHERE rowid IN'  # noqa: S608 - our names.
         for first in range(0, len(ids), _FETCH):
             chunk = ids[first : first + _FETCH]
-            cursor = self.ask(f"{statement} ({', '.join('?' * len(chunk))})", chunk)
+            cursor = self.query(f"{statement} ({', '.join('?' * len(chunk))})", chunk)
             names = [column[0] for column in cursor.description]
             rows = {row[0]: dict(zip(names, row, strict=True)) for row in cursor}
             yield from (rows[number] for number in chunk if number in rows)
 
-    def ask(self, statement: str, parameters: Sequence[Any] = ()) -> sqlite3.Cursor:
+    def query(self, statement: str, parameters: Sequence[Any] = ()) -> sqlite3.Cursor:
         """Run a query. Raises SourceInvalid for a damaged file, or one that is not a database."""
         try:
             return self._connection.execute(statement, tuple(parameters))
         except sqlite3.DatabaseError as error:
-            raise SourceInvalid(f"{self._path} cannot be read ({error}). {_HOW}") from None
+            raise SourceInvalid(f"{self._path} cannot be read ({error}). {_EXPORT_HINT}") from None
 
     def _columns_of(self, table: str) -> frozenset[str]:
-        return frozenset(str(name).lower() for (name,) in self.ask("SELECT name FROM pragma_table_info(?)", (table,)))
+        return frozenset(str(name).lower() for (name,) in self.query("SELECT name FROM pragma_table_info(?)", (table,)))
 
 
 def is_sqlite(path: Path) -> bool:
@@ -153,18 +153,18 @@ def open_sqlite(source: str, system: str, tables: Mapping[str, Table]) -> Iterat
     """Read a file until the block ends; `system` is the name for messages. Raises SourceInvalid."""
     path = Path(source)
     if is_sqlite(path):
-        with closing(_opened(path)) as connection:
+        with closing(_open_readonly(path)) as connection:
             database = Database(connection, source, tables)
             database.check(system)
             yield database
         return
     with path.open("rb") as file:
-        beginning = file.read(_LOOKED_AT)
-    if not re.search(rb"CREATE\s+TABLE", beginning, re.IGNORECASE):
-        raise SourceInvalid(f"{path} is neither an SQLite database nor an SQL export. {_HOW}")
+        head = file.read(_PROBE_BYTES)
+    if not re.search(rb"CREATE\s+TABLE", head, re.IGNORECASE):
+        raise SourceInvalid(f"{path} is neither an SQLite database nor an SQL export. {_EXPORT_HINT}")
     with (
         tempfile.TemporaryDirectory(prefix="skein-import-") as folder,
-        closing(_filled(path, Path(folder) / "export.sqlite")) as connection,
+        closing(_load_sql(path, Path(folder) / "export.sqlite")) as connection,
     ):
         database = Database(connection, source, tables)
         database.check(system)
@@ -175,12 +175,12 @@ def seconds(column: str) -> str:
     """Return SQL that converts times of any unit to seconds."""
     name = f'"{column}"'
     by_unit = " ".join(
-        f"WHEN {name} >= {least} THEN {name} / {unit}" for least, unit in (("1e14", "1e6"), ("1e11", "1e3"))
+        f"WHEN {name} >= {limit} THEN {name} / {unit}" for limit, unit in (("1e14", "1e6"), ("1e11", "1e3"))
     )
     return f"CASE WHEN typeof({name}) NOT IN ('integer', 'real') THEN {name} {by_unit} ELSE {name} END"
 
 
-def _opened(path: Path) -> sqlite3.Connection:
+def _open_readonly(path: Path) -> sqlite3.Connection:
     """Open a file read-only with locks, else as immutable."""
     with path.open("rb") as file:
         header = file.read(_READ_VERSION + 1)
@@ -190,31 +190,31 @@ def _opened(path: Path) -> sqlite3.Connection:
         ["immutable=1"] if has_log and not path.with_name(f"{path.name}-wal").exists() else ["mode=ro", "immutable=1"]
     )
     for mode in modes:
-        connection = _connected(f"file:{quote(str(path.absolute()))}?{mode}")
+        connection = _connect(f"file:{quote(str(path.absolute()))}?{mode}")
         try:
             connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
         except sqlite3.OperationalError as error:
-            failed = str(error)
+            error_text = str(error)
             connection.close()
         except sqlite3.DatabaseError as error:
-            failed = str(error)
+            error_text = str(error)
             connection.close()
             break
         else:
             return connection
-    raise SourceInvalid(f"{path} cannot be read as SQLite ({failed}). {_HOW}")
+    raise SourceInvalid(f"{path} cannot be read as SQLite ({error_text}). {_EXPORT_HINT}")
 
 
-def _connected(uri: str) -> sqlite3.Connection:
+def _connect(uri: str) -> sqlite3.Connection:
     connection = sqlite3.connect(uri, uri=True, check_same_thread=False, isolation_level=None, timeout=_BUSY_SECONDS)
     # Accept invalid UTF-8; readers note the replaced characters.
     connection.text_factory = lambda data: data.decode("utf-8", "surrogateescape")
     return connection
 
 
-def _filled(path: Path, copy: Path) -> sqlite3.Connection:
+def _load_sql(path: Path, copy: Path) -> sqlite3.Connection:
     """Load the tables and rows of an exported SQL script into a temporary file. Raises SourceInvalid."""
-    connection = _connected(f"file:{quote(str(copy))}")
+    connection = _connect(f"file:{quote(str(copy))}")
     connection.execute("PRAGMA journal_mode = OFF")
     connection.execute("PRAGMA foreign_keys = OFF")
     connection.execute("BEGIN")
@@ -224,12 +224,14 @@ def _filled(path: Path, copy: Path) -> sqlite3.Connection:
             statement += line
             if not _MAY_END.search(line) or not sqlite3.complete_statement(statement):
                 continue
-            if _TAKEN.match(statement):
+            if _IMPORTED_STATEMENT.match(statement):
                 try:
                     connection.execute(statement.encode("utf-8", "replace").decode())
                 except sqlite3.Error as error:
                     connection.close()
-                    raise SourceInvalid(f"{path} cannot be read as SQL (line {first}: {error}). {_HOW}") from None
+                    raise SourceInvalid(
+                        f"{path} cannot be read as SQL (line {first}: {error}). {_EXPORT_HINT}"
+                    ) from None
             statement, first = "", number + 1
     connection.execute("COMMIT")
     connection.execute("PRAGMA query_only = ON")

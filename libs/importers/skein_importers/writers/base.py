@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
 # Concurrent calls of one import.
 MAX_CONCURRENT_CALLS = 8
-_TIMES_OF_NOW = "update_time and others are those of the import: the key lacks tenant.write"
+_TIMES_OF_NOW = "update_time and others are the time of the import: the key lacks tenant.write"
 _EXPIRED = "expired: the key lacks tenant.write to keep times"
-_EXPIRED_END = "a memory at its end has expired"
+_EXPIRED_END = "one of its memories has expired"
 # Most created sessions and memories that writers remember; others are looked up.
 _MAX_REMEMBERED = 200_000
 
@@ -45,19 +45,19 @@ class WriterContext:
         # External ids of expired memories of this import, which no call returns.
         self._expired: set[str] = set()
 
-    def made_session(self, session_id: str) -> None:
+    def add_empty_session(self, session_id: str) -> None:
         """Remember a created session."""
         if len(self.empty_sessions) < _MAX_REMEMBERED:
             self.empty_sessions.add(session_id)
 
-    def made_memory(self, external_id: str) -> None:
+    def add_memory(self, external_id: str) -> None:
         """Remember a created memory."""
         self._memories.add(external_id)
         self._oldest.append(external_id)
         if len(self._oldest) > _MAX_REMEMBERED:
             self._memories.discard(self._oldest.popleft())
 
-    def expired_memory(self, external_id: str) -> None:
+    def add_expired(self, external_id: str) -> None:
         """Remember a memory that has expired."""
         if len(self._expired) < _MAX_REMEMBERED:
             self._expired.add(external_id)
@@ -66,7 +66,7 @@ class WriterContext:
         """Say whether this import has a memory of that id which has expired."""
         return external_id in self._expired
 
-    def has_made_memory(self, external_id: str) -> bool:
+    def has_created(self, external_id: str) -> bool:
         """Say whether this import remembers that it created the memory."""
         return external_id in self._memories
 
@@ -149,7 +149,7 @@ class Writer:
         """
         request.keep_times = self._context.keeps_times
         try:
-            answer = await call(request)
+            response = await call(request)
         except PermissionDenied as error:
             if error.reason != "PERMISSION_MISSING" or not request.keep_times:
                 raise
@@ -159,19 +159,19 @@ class Writer:
                 raise TimesNotPermitted from None
             # A second refusal means that another permission is missing.
             request.keep_times = False
-            answer = await call(request)
+            response = await call(request)
         if not request.keep_times:
             for record in records:
                 self._context.report.notes.count_converted(
                     record.table or str(record.kind), "times", _TIMES_OF_NOW, record.where
                 )
-        return answer
+        return response
 
-    def _note_expired(self, record: Record, at: datetime) -> None:
+    def _count_expired(self, record: Record, at: datetime) -> None:
         """Count an expired record that was written."""
         if is_expired(record, at):
             self._context.report.notes.count_converted(
-                record.table or str(record.kind), "expire_time", "over: stored as expired", record.where
+                record.table or str(record.kind), "expire_time", "in the past: stored as expired", record.where
             )
 
     async def _find_one(self, record: Record) -> tuple[str, Message] | None:
@@ -197,7 +197,7 @@ class TimesNotPermitted(Exception):
     """The key may not set times: write the records that `writable` returns now."""
 
 
-class AlreadyWritten(Exception):
+class EmbeddingExists(Exception):
     """A record existed and was written again unchanged."""
 
 

@@ -64,15 +64,15 @@ class Aliases(Writer):
 
     async def get(self, item: curation_pb2.ResolveEntityRequest) -> Message:
         """Return the alias's target. Raises NotFound for a memory that is not an alias."""
-        request = curation_pb2.GetCanonicalRequest(memory_id=item.alias_memory_id)
-        answer = await self._api.curation.GetCanonical(request)
-        if not answer.HasField("alias"):
+        request = curation_pb2.GetCanonicalMemoryRequest(memory_id=item.alias_memory_id)
+        response = await self._api.curation.GetCanonicalMemory(request)
+        if not response.HasField("alias"):
             raise NotFound("The memory stands for itself.")
         return curation_pb2.ResolveEntityRequest(
-            confidence=answer.alias.confidence,
-            note=answer.alias.note,
-            create_time=answer.alias.create_time,
-            update_time=answer.alias.update_time,
+            confidence=response.alias.confidence,
+            note=response.alias.note,
+            create_time=response.alias.create_time,
+            update_time=response.alias.update_time,
         )
 
     async def write(self, records: Sequence[Record]) -> None:
@@ -106,12 +106,12 @@ class Conflicts(Writer):
         names = {name for record in records for name in (record.item.a_memory_id, record.item.b_memory_id)}
         ids: dict[str, str] = {}
         while names:
-            answer = await self._api.memories.BatchGetMemories(
+            response = await self._api.memories.BatchGetMemories(
                 memory_pb2.BatchGetMemoriesRequest(memory_ids=sorted(names))
             )
-            for memory in answer.memories:
+            for memory in response.memories:
                 ids[memory.external_id] = ids[memory.memory_id] = memory.memory_id
-            names = set(answer.deferred)
+            names = set(response.unread_ids)
         result: dict[str, Message] = {}
         for record in records:
             pair = sorted(ids.get(name, "") for name in (record.item.a_memory_id, record.item.b_memory_id))
@@ -141,15 +141,15 @@ class Policies(Writer):
 
     async def existing_names(self, records: Sequence[Record]) -> set[str]:
         """Treat a policy that was ever changed as existing."""
-        answer = await self._api.tenancy.GetPolicy(subjects_pb2.GetPolicyRequest())
-        return {record.name for record in records} if answer.policy.revision > _FIRST_REVISION else set()
+        response = await self._api.tenancy.GetPolicy(subjects_pb2.GetPolicyRequest())
+        return {record.name for record in records} if response.policy.revision > _FIRST_REVISION else set()
 
     async def get(self, item: subjects_pb2.UpdatePolicyRequest) -> Message:
         """Return the policy's fields that the record has."""
-        answer = await self._api.tenancy.GetPolicy(subjects_pb2.GetPolicyRequest())
+        response = await self._api.tenancy.GetPolicy(subjects_pb2.GetPolicyRequest())
         result = subjects_pb2.UpdatePolicyRequest(policy=subjects_pb2.Policy())
         for name in item.update_mask.paths:
-            setattr(result.policy, name, getattr(answer.policy, name))
+            setattr(result.policy, name, getattr(response.policy, name))
         return result
 
     async def write(self, records: Sequence[Record]) -> None:
@@ -179,9 +179,9 @@ class Webhooks(Writer):
     async def write(self, records: Sequence[Record]) -> None:
         """Create one webhook."""
         request_item: webhooks_pb2.Webhook = records[0].item
-        answer = await self._api.history.CreateWebhook(webhooks_pb2.CreateWebhookRequest(webhook=request_item))
+        response = await self._api.history.CreateWebhook(webhooks_pb2.CreateWebhookRequest(webhook=request_item))
         if not request_item.active:
-            off = webhooks_pb2.Webhook(webhook_id=answer.webhook.webhook_id, active=False)
+            off = webhooks_pb2.Webhook(webhook_id=response.webhook.webhook_id, active=False)
             await self._api.history.UpdateWebhook(
                 webhooks_pb2.UpdateWebhookRequest(webhook=off, update_mask=FieldMask(paths=["active"]))
             )

@@ -12,7 +12,7 @@ from skein.recall.v1 import recall_pb2
 from skein_client.errors import Aborted, InvalidArgument, NotFound
 from skein_client.pagination import iterate_pages
 from skein_importers.records import Kind
-from skein_importers.writers.base import AlreadyWritten, EmbeddingSkipped, Writer, WriterContext, is_expired
+from skein_importers.writers.base import EmbeddingExists, EmbeddingSkipped, Writer, WriterContext, is_expired
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -38,11 +38,11 @@ class Memories(Writer):
         names = list(dict.fromkeys(record.name for record in records))
         result: dict[str, Message] = {}
         while names:
-            answer = await self._api.memories.BatchGetMemories(memory_pb2.BatchGetMemoriesRequest(memory_ids=names))
-            for memory in answer.memories:
+            response = await self._api.memories.BatchGetMemories(memory_pb2.BatchGetMemoriesRequest(memory_ids=names))
+            for memory in response.memories:
                 # Exports use the cluster's id as external id for memories without one.
                 result[memory.external_id] = result[memory.memory_id] = memory
-            names = list(answer.deferred)
+            names = list(response.unread_ids)
         return result
 
     async def existing_names(self, records: Sequence[Record]) -> set[str]:
@@ -51,18 +51,18 @@ class Memories(Writer):
         at = datetime.now(UTC)
         for record in records:
             if record.name not in result and is_expired(record, at):
-                self._context.expired_memory(record.name)
+                self._context.add_expired(record.name)
         return result
 
     async def write(self, records: Sequence[Record]) -> None:
         """Create."""
         request = memory_pb2.BatchCreateMemoriesRequest(memories=[record.item for record in records])
         at = datetime.now(UTC)
-        answer = await self._write_with_times(self._api.memories.BatchCreateMemories, request, records)
-        self._context.report.pending += answer.pending_embedding_count
+        response = await self._write_with_times(self._api.memories.BatchCreateMemories, request, records)
+        self._context.report.pending += response.pending_embedding_count
         for record in records:
-            self._context.made_memory(record.name)
-            self._note_expired(record, at)
+            self._context.add_memory(record.name)
+            self._count_expired(record, at)
 
 
 class Embeddings(Writer):
@@ -75,7 +75,7 @@ class Embeddings(Writer):
         """No model is read yet."""
         super().__init__(context)
         self._models: dict[str, int] | None = None
-        self._asking = asyncio.Lock()
+        self._models_lock = asyncio.Lock()
 
     async def write(self, records: Sequence[Record]) -> None:
         """Put the vectors of one memory if the cluster has their model; otherwise it computes its own."""
@@ -96,15 +96,15 @@ class Embeddings(Writer):
             if error.reason != "REVISION_STALE":
                 raise
             raise EmbeddingSkipped("of memories whose text has changed since") from None
-        if not self._context.has_made_memory(request_item.external_id):
-            raise AlreadyWritten
+        if not self._context.has_created(request_item.external_id):
+            raise EmbeddingExists
 
     async def _dimensions(self, model: str, request_item: int) -> int:
         """Return the dimensions of the cluster's model, 0 for none; an operator registers a missing one."""
-        async with self._asking:
+        async with self._models_lock:
             if self._models is None:
-                answer = await self._api.index.ListEmbeddingModels(recall_pb2.ListEmbeddingModelsRequest())
-                self._models = {registered.model: registered.dimensions for registered in answer.embedding_models}
+                response = await self._api.index.ListEmbeddingModels(recall_pb2.ListEmbeddingModelsRequest())
+                self._models = {registered.model: registered.dimensions for registered in response.embedding_models}
             if model not in self._models and self._context.operator is not None:
                 self._models[model] = await self._register(self._context.operator, model, request_item)
             return self._models.get(model, 0)
@@ -136,14 +136,14 @@ class Links(Writer):
         memory_fields = await self._api.memories.BatchGetMemories(
             memory_pb2.BatchGetMemoriesRequest(memory_ids=[item.from_memory_id, item.to_memory_id])
         )
-        if memory_fields.not_found:
+        if memory_fields.not_found_ids:
             raise NotFound("There is no such memory.")
         request = memory_pb2.ListLinksRequest(
             memory_id=item.from_memory_id, direction=memory_pb2.LINK_DIRECTION_OUTGOING, page_size=1000
         )
-        others = {name for memory in memory_fields.memories for name in (memory.memory_id, memory.external_id)}
+        target_ids = {name for memory in memory_fields.memories for name in (memory.memory_id, memory.external_id)}
         async for link in iterate_pages(self._api.links.ListLinks, request, "links"):
-            if link.relation == (item.relation or "related") and link.to_memory_id in others:
+            if link.relation == (item.relation or "related") and link.to_memory_id in target_ids:
                 return link  # type: ignore[no-any-return]  # Pages are untyped.
         raise NotFound("There is no such link.")
 

@@ -71,7 +71,7 @@ class Sessions(Writer):
             request_item.ClearField("state")
         request = session_pb2.CreateSessionRequest(session=request_item)
         await self._write_with_times(self._api.sessions.CreateSession, request, records)
-        self._context.made_session(session.session_id)
+        self._context.add_empty_session(session.session_id)
         self._close_later(records[0], is_new=True)
 
     async def on_skipped(self, record: Record) -> None:
@@ -81,13 +81,13 @@ class Sessions(Writer):
     async def finish(self) -> None:
         """Close the ended sessions."""
         for first in range(0, len(self._to_close), MAX_CONCURRENT_CALLS):
-            some = self._to_close[first : first + MAX_CONCURRENT_CALLS]
-            await asyncio.gather(*(self._close(*closing) for closing in some))
+            batch = self._to_close[first : first + MAX_CONCURRENT_CALLS]
+            await asyncio.gather(*(self._close(*session_to_close) for session_to_close in batch))
 
     async def _close(self, record: Record, is_new: bool) -> None:  # noqa: FBT001 - a row.
         session: session_pb2.Session = record.item
         session_id = session.session_id
-        if not is_new and not await self._is_left_open(session_id):
+        if not is_new and not await self._is_unchanged(session_id):
             return
         # Without an end time, the last update counts as the end.
         end = session_pb2.EndSessionRequest(session_id=session_id, reason=session.end_reason)
@@ -104,10 +104,10 @@ class Sessions(Writer):
         if record.item.state in _CLOSED:
             self._to_close.append((record, is_new))
 
-    async def _is_left_open(self, session_id: str) -> bool:
+    async def _is_unchanged(self, session_id: str) -> bool:
         """Say whether the session is unchanged since its creation."""
-        answer = await self._api.sessions.GetSession(session_pb2.GetSessionRequest(session_id=session_id))
-        return answer.session.state == session_pb2.SESSION_STATE_ACTIVE and answer.session.revision == 1
+        response = await self._api.sessions.GetSession(session_pb2.GetSessionRequest(session_id=session_id))
+        return response.session.state == session_pb2.SESSION_STATE_ACTIVE and response.session.revision == 1
 
 
 class Messages(Writer):
@@ -148,8 +148,8 @@ class Messages(Writer):
         """Append."""
         session_id = self.group(records[0])
         request = session_pb2.AppendMessagesRequest(session_id=session_id, messages=[record.item for record in records])
-        answer = await self._write_with_times(self._api.sessions.AppendMessages, request, records)
-        self._context.report.pending += answer.pending_embedding_count
+        response = await self._write_with_times(self._api.sessions.AppendMessages, request, records)
+        self._context.report.pending += response.pending_embedding_count
         if session_id in self._ids:
             self._ids[session_id] |= {record.name for record in records}
 
@@ -172,17 +172,17 @@ class Items(Writer):
     # The remaining ttl shrinks, and the import sets a default expiry.
     not_compared: ClassVar = frozenset({"ttl", "expire_time"})
 
-    async def get(self, item: states_pb2.PutItemRequest) -> Message:
+    async def get(self, item: states_pb2.PutSessionItemRequest) -> Message:
         """Return the item."""
-        request = states_pb2.GetItemRequest(session_id=item.session_id, key=item.key)
-        return (await self._api.sessions.GetItem(request)).item
+        request = states_pb2.GetSessionItemRequest(session_id=item.session_id, key=item.key)
+        return (await self._api.sessions.GetSessionItem(request)).item
 
     async def write(self, records: Sequence[Record]) -> None:
         """Put one item."""
-        request = states_pb2.PutItemRequest()
+        request = states_pb2.PutSessionItemRequest()
         request.CopyFrom(records[0].item)
-        await self._write_with_times(self._api.sessions.PutItem, request, records)
-        self._note_expired(records[0], datetime.now(UTC))
+        await self._write_with_times(self._api.sessions.PutSessionItem, request, records)
+        self._count_expired(records[0], datetime.now(UTC))
 
 
 class AgentStates(Writer):
@@ -200,4 +200,4 @@ class AgentStates(Writer):
         """Create one state."""
         request = states_pb2.PutAgentStateRequest(state=records[0].item, must_not_exist=True)
         await self._write_with_times(self._api.sessions.PutAgentState, request, records)
-        self._note_expired(records[0], datetime.now(UTC))
+        self._count_expired(records[0], datetime.now(UTC))

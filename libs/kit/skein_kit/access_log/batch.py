@@ -41,14 +41,16 @@ def insert_statements(tenant_id: UUID, accesses: Sequence[AccessEvent]) -> Itera
         ids, start = sequential_id_texts(access.create_time, len(memory_ids)), 0
         while start < len(memory_ids):
             size = _group_size(len(memory_ids) - start)
-            own = [value for index in range(start, start + size) for value in (ids[index], memory_ids[index])]
-            groups.setdefault(size, []).append([*own, *shared])
+            row_values = [value for index in range(start, start + size) for value in (ids[index], memory_ids[index])]
+            groups.setdefault(size, []).append([*row_values, *shared])
             start += size
-    for size, same_size in groups.items():
+    for size, groups_of_size in groups.items():
         start, max_rows = 0, max(size, _ROWS_AT_ONCE)
-        while start < len(same_size):
-            count = next(count for count in _GROUPS if count <= len(same_size) - start and count * size <= max_rows)
-            values = [value for group in same_size[start : start + count] for value in group]
+        while start < len(groups_of_size):
+            count = next(
+                count for count in _GROUPS if count <= len(groups_of_size) - start and count * size <= max_rows
+            )
+            values = [value for group in groups_of_size[start : start + count] for value in group]
             query = grouped_insert(_INSERT, _ROW_COLUMNS, count, size)
             yield query, dict(zip(query.parameters, (tenant_id, *values), strict=True))
             start += count
@@ -65,4 +67,4 @@ def use_count_statements(tenant_id: UUID, uses: Counter[str]) -> Iterator[str]:
 
 
 def _group_size(rows: int) -> int:
-    return rows if rows <= _FEW_ROWS else next(many for many in _MANY_ROWS if many <= rows)
+    return rows if rows <= _FEW_ROWS else next(size for size in _MANY_ROWS if size <= rows)

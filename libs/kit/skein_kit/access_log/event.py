@@ -44,14 +44,13 @@ _READS = (
     "Suggest",
     "SpreadActivation",
     "Stream",
-    "Watch",
 )
 _SEARCHES = ("Search", "Recall", "FindSimilar")
 _CREATES = ("Create", "BatchCreate", "Append", "Put", "Import", "Upsert")
 _DELETES = ("Delete", "Purge", "Forget", "Remove", "Detach")
 _QUERY_FIELDS = frozenset({"query"})
 # Calls that purge a person or a session: their event must not keep the name.
-_PURGES = frozenset({"PurgeSubject", "PurgeSession", "PurgeMemories", "ForgetMemories"})
+_PURGES = frozenset({"PurgeSubject", "PurgeSession", "PurgeMemories", "DeleteMemories"})
 _CONTEXT = frozenset({"session_id", "subject_id"})
 # Responses whose memories count as used: memories that are read by id, and recalled ones.
 _USES = frozenset({"GetMemoryResponse", "BatchGetMemoriesResponse", "RecallResponse", "FindSimilarResponse"})
@@ -102,12 +101,12 @@ class AccessEvent:
         """Return the event with these memories instead."""
         return replace(self, memory_ids=memory_ids)
 
-    def rows(self, access_ids: Sequence[UUID]) -> list[dict[str, object]]:
-        """Return the rows to insert; `access_ids` has one id for each row."""
+    def rows(self, access_event_ids: Sequence[UUID]) -> list[dict[str, object]]:
+        """Return the rows to insert; `access_event_ids` has one id for each row."""
         shared = {name: getattr(self, name) for name in _SHARED}
         return [
-            {**shared, "access_id": access_id, "memory_id": memory_id}
-            for access_id, memory_id in zip(access_ids, self.memory_ids_or_none, strict=True)
+            {**shared, "access_event_id": access_event_id, "memory_id": memory_id}
+            for access_event_id, memory_id in zip(access_event_ids, self.memory_ids_or_none, strict=True)
         ]
 
 

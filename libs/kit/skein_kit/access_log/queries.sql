@@ -1,10 +1,10 @@
 -- insert_accesses --
 -- Insert access events.
 INSERT INTO memory.access_log
-    (tenant_id, access_id, memory_id, operation, method, principal, session_id, agent_id, subject_id, claimed_agent_id,
+    (tenant_id, access_event_id, memory_id, operation, method, principal, session_id, agent_id, subject_id, claimed_agent_id,
      claimed_session_id, item_count, request_data, success, error_reason, client_address, request_id, create_time)
 VALUES
-    (:tenant_id, :access_id, :memory_id, :operation, :method, :principal, :session_id, :agent_id, :subject_id,
+    (:tenant_id, :access_event_id, :memory_id, :operation, :method, :principal, :session_id, :agent_id, :subject_id,
      :claimed_agent_id, :claimed_session_id, :item_count, :request_data, :success, :error_reason, :client_address,
      :request_id, :create_time);
 
@@ -12,7 +12,7 @@ VALUES
 -- Set the result of an access whose event was inserted before it began.
 UPDATE memory.access_log
 SET success = :success, error_reason = :error_reason, item_count = :item_count
-WHERE tenant_id = :tenant_id AND access_id = ANY (:access_ids::uuid[]);
+WHERE tenant_id = :tenant_id AND access_event_id = ANY (:access_event_ids::uuid[]);
 
 -- count_accesses --
 -- Add to the use counts of memories.

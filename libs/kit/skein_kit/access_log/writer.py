@@ -43,7 +43,7 @@ FLUSH_SECONDS = 1.0
 _PAUSE_FACTOR = 20
 _MAX_FLUSH_SECONDS = 5.0
 # Most waiting events; further ones are lost, and counted.
-MAX_WAITING = 20_000
+MAX_PENDING_EVENTS = 20_000
 # This number of waiting events is written without a pause.
 _FLUSH_AT_EVENTS = 2000
 # Events of one transaction. A longer transaction would delay the change notifications of other writes.
@@ -79,21 +79,21 @@ class AccessLog:
         queries = Queries.load("skein_kit")
         self._insert, self._finish = queries["insert_accesses"], queries["finish_access"]
         self._count = queries["count_accesses"]
-        self._waiting: list[AccessEvent] = []
+        self._pending_events: list[AccessEvent] = []
         self._uses: dict[UUID, Tally[str]] = {}
         # Set when an event waits, and when enough events wait to write at once.
         self._has_events, self._has_full_batch = asyncio.Event(), asyncio.Event()
-        self._recorded, self._lost = RECORDED.labels(database.service), DROPPED.labels(database.service)
+        self._recorded_count, self._lost_count = RECORDED.labels(database.service), DROPPED.labels(database.service)
 
     @asynccontextmanager
     async def open(self) -> AsyncIterator[Self]:
         """Write events while the block runs, and the waiting ones when it ends."""
-        async with background_tasks(access_log=self._keep_writing):
+        async with background_tasks(access_log=self._write_forever):
             yield self
         with suppress(TimeoutError):
             async with asyncio.timeout(_STOP_SECONDS):
                 await self.flush()
-        self._count_dropped(len(self._waiting))
+        self._count_dropped(len(self._pending_events))
 
     def wrap(self, servicer: object) -> LoggedServicer:
         """Return a servicer with the same methods, whose calls are recorded."""
@@ -111,7 +111,7 @@ class AccessLog:
         is_hashed = not policy.audit_query_text and has_query_field(request.DESCRIPTOR)
         query_key = await self._keys.get(tenant_id) if is_hashed else b""
 
-        def access(response: Message | None, reason: str | None) -> AccessEvent:
+        def event_of(response: Message | None, reason: str | None) -> AccessEvent:
             return access_event(
                 context,
                 tenant_id,
@@ -123,23 +123,23 @@ class AccessLog:
                 query_key=query_key,
             )
 
-        access_ids = await self._begin(access(None, None)) if policy.audit_strict else None
+        access_event_ids = await self._begin(event_of(None, None)) if policy.audit_strict else None
         try:
             response = await method(request, context)
         except BaseException as error:
-            event = access(None, _reason(error))
-            if access_ids is None:
+            event = event_of(None, _reason(error))
+            if access_event_ids is None:
                 self._append(event)
             else:
                 # The log has the begin of the access in any case.
                 with suppress(AccessLogUnavailable):
-                    await self._end(access_ids, event)
+                    await self._end(access_event_ids, event)
             raise
-        event = access(response, None)
-        if access_ids is None:
+        event = event_of(response, None)
+        if access_event_ids is None:
             self._append(event)
         else:
-            await self._end(access_ids, event)
+            await self._end(access_event_ids, event)
         self._count_uses(event)
         return response
 
@@ -148,21 +148,21 @@ class AccessLog:
 
         Events that are not written when this task is cancelled wait again.
         """
-        waiting, self._waiting = self._waiting, []
+        pending_events, self._pending_events = self._pending_events, []
         uses, self._uses = self._uses, {}
         tenants: dict[UUID, list[AccessEvent]] = {}
-        for access in waiting:
+        for access in pending_events:
             tenants.setdefault(access.tenant_id, []).append(access)
         try:
             for tenant_id in tenants.keys() | uses.keys():
                 await self._write(tenant_id, tenants.get(tenant_id, []), uses.get(tenant_id, Tally()))
                 tenants.pop(tenant_id, None)
         finally:
-            self._waiting += [access for unwritten in tenants.values() for access in unwritten]
-            if self._waiting:
+            self._pending_events += [access for events in tenants.values() for access in events]
+            if self._pending_events:
                 self._has_events.set()
 
-    async def _keep_writing(self) -> None:
+    async def _write_forever(self) -> None:
         loop = asyncio.get_running_loop()
         pause = FLUSH_SECONDS
         while True:
@@ -191,7 +191,7 @@ class AccessLog:
                 # A purge has removed some of the memories: their uses are not counted.
                 await self._insert_all(tenant_id, accesses, Tally())
                 await self._count_each(tenant_id, uses)
-            self._recorded.inc(len(accesses))
+            self._recorded_count.inc(len(accesses))
         except (RpcError, asyncpg.PostgresError) as error:
             self._count_dropped(len(accesses))
             log.warning("access_log_lost", tenant_id=str(tenant_id), count=len(accesses), error=type(error).__name__)
@@ -217,7 +217,7 @@ class AccessLog:
                             last_access_time=at,
                         )
         except (RpcError, asyncpg.PostgresError) as error:
-            log.warning("uses_lost", tenant_id=str(tenant_id), count=len(uses), error=type(error).__name__)
+            log.warning("use_counts_lost", tenant_id=str(tenant_id), count=len(uses), error=type(error).__name__)
 
     async def _begin(self, access: AccessEvent) -> dict[str | None, UUID]:
         """Write the begin of an access; return the ids of its rows by memory id."""
@@ -229,32 +229,32 @@ class AccessLog:
             raise AccessLogUnavailable from error
         return dict(zip(access.memory_ids_or_none, ids, strict=True))
 
-    async def _end(self, access_ids: dict[str | None, UUID], access: AccessEvent) -> None:
+    async def _end(self, access_event_ids: dict[str | None, UUID], access: AccessEvent) -> None:
         """Write the result of an access, and rows for the memories of its response. Call it before the answer."""
-        rest = access.with_memory_ids(tuple(id_ for id_ in access.memory_ids if id_ not in access_ids))
+        new_rows = access.with_memory_ids(tuple(id_ for id_ in access.memory_ids if id_ not in access_event_ids))
         try:
             async with self._database.transaction(access.tenant_id, TxOptions(skip_replica=True)) as tx:
                 await tx.execute(
                     self._finish,
                     tenant_id=access.tenant_id,
-                    access_ids=list(access_ids.values()),
+                    access_event_ids=list(access_event_ids.values()),
                     success=access.success,
                     error_reason=access.error_reason,
                     item_count=access.item_count,
                 )
-                if rest.memory_ids:
-                    await tx.insert(self._insert, access.tenant_id, rest.rows(new_ids(now(), rest.row_count)))
+                if new_rows.memory_ids:
+                    await tx.insert(self._insert, access.tenant_id, new_rows.rows(new_ids(now(), new_rows.row_count)))
         except (RpcError, asyncpg.PostgresError) as error:
             raise AccessLogUnavailable from error
-        self._recorded.inc()
+        self._recorded_count.inc()
 
     def _append(self, access: AccessEvent) -> None:
-        if len(self._waiting) >= MAX_WAITING:
+        if len(self._pending_events) >= MAX_PENDING_EVENTS:
             self._count_dropped(1)
             return
-        self._waiting.append(access)
+        self._pending_events.append(access)
         self._has_events.set()
-        if len(self._waiting) >= _FLUSH_AT_EVENTS:
+        if len(self._pending_events) >= _FLUSH_AT_EVENTS:
             self._has_full_batch.set()
 
     def _count_uses(self, access: AccessEvent) -> None:
@@ -264,7 +264,7 @@ class AccessLog:
 
     def _count_dropped(self, count: int) -> None:
         if count:
-            self._lost.inc(count)
+            self._lost_count.inc(count)
 
     async def _policy(self, tenant_id: UUID) -> Policy:
         cached = self._policies.get_cached(tenant_id)
@@ -307,13 +307,13 @@ class LoggedServicer:
         if name in _UNLOGGED_METHODS or not inspect.iscoroutinefunction(method):
             return method
 
-        async def recorded(request: Message, context: Call) -> Message:
+        async def call_recorded(request: Message, context: Call) -> Message:
             return await self._access_log.call_and_record(method, request, context)
 
-        return recorded
+        return call_recorded
 
     def _stream(self, method: Callable[[Any, Any], AsyncGenerator[Message, None]]) -> Callable[..., Any]:
-        async def recorded(request: Message, context: Call) -> AsyncGenerator[Message, None]:
+        async def call_recorded(request: Message, context: Call) -> AsyncGenerator[Message, None]:
             async with aclosing(method(request, context)) as messages:
 
                 async def begin(_request: Message, _context: Call) -> Message:
@@ -324,7 +324,7 @@ class LoggedServicer:
                 async for message in messages:
                     yield message
 
-        return recorded
+        return call_recorded
 
 
 class AccessLogKeys:

@@ -1,9 +1,9 @@
 """The number of calls that a process runs at a time: as many as keep the queueing delay of shared resources short.
 
-The measure is queueing delay, as in Breakwater (Cho et al., "Overload Control for µs-scale RPCs with Breakwater", OSDI
-2020): the delay of the event loop, and the wait for a connection of the pool. While the delay is below the target and
-calls wait for the limit, the limit grows step by step. Above the target it shrinks in proportion to the excess, by half
-at most. Latency is no measure: a call that waits for a lock or for another machine uses no resource here.
+The measure is queueing delay: the delay of the event loop, and the wait for a connection of the pool. Breakwater uses
+it too (Cho et al., "Overload Control for µs-scale RPCs with Breakwater", OSDI 2020). While the delay is below the
+target and calls wait for the limit, the limit grows step by step. Above the target it shrinks in proportion to the
+excess, by half at most. Latency is no measure: a call that waits for a lock or another machine uses no resource here.
 
 Knows no clock, no loop and no metrics.
 """
@@ -16,11 +16,11 @@ from statistics import median
 WINDOW_SECONDS = 0.1
 # Fewer samples in a window are no measure; after the patience the window ends anyway.
 _MIN_SAMPLES = 4
-_PATIENCE_SECONDS = 5.0
+_MAX_WINDOW_SECONDS = 5.0
 # Growth per window (a share of the limit, at least one call), shrinkage per excess over the target, and its bound.
 _GROWTH_FACTOR = 0.05
 _SHRINK_FACTOR = 0.1
-_LEAST_LEFT = 0.5
+_MIN_SHRINK = 0.5
 # More samples of one resource in a window would not change the median much.
 _MAX_SAMPLES = 256
 
@@ -33,15 +33,15 @@ class AdaptiveLimit:
         self.minimum = minimum
         self.maximum = max(minimum, maximum)
         self._target = target_seconds
-        self._exact = float(min(4 * minimum, self.maximum))
+        self._value = float(min(4 * minimum, self.maximum))
         self._samples: dict[str, list[float]] = {}
         self._window_ends = 0.0
-        self._was_short = False
+        self._was_limiting = False
 
     @property
     def value(self) -> int:
         """The number of calls that may run."""
-        return int(self._exact)
+        return int(self._value)
 
     def observe_delay(self, resource: str, seconds: float) -> None:
         """Add a sample: work of a call waited this long for a shared resource."""
@@ -51,27 +51,27 @@ class AdaptiveLimit:
         if len(samples) < _MAX_SAMPLES:
             samples.append(seconds)
 
-    def update(self, at: float, *, is_short: bool) -> None:
-        """Adapt once per window. `is_short`: a call has to wait because of the limit."""
-        self._was_short = self._was_short or is_short
+    def update(self, at: float, *, is_limiting: bool) -> None:
+        """Adapt once per window. `is_limiting`: a call has to wait because of the limit."""
+        self._was_limiting = self._was_limiting or is_limiting
         if at < self._window_ends:
             return
         delays = [median(samples) for samples in list(self._samples.values()) if len(samples) >= _MIN_SAMPLES]
         if delays:
-            self._follow(max(delays))
-        elif at < self._window_ends + _PATIENCE_SECONDS:
+            self._adapt(max(delays))
+        elif at < self._window_ends + _MAX_WINDOW_SECONDS:
             # With few calls, a window lasts until it has enough samples.
             return
         self._samples.clear()
-        self._was_short = False
+        self._was_limiting = False
         self._window_ends = at + WINDOW_SECONDS
 
-    def _follow(self, delay: float) -> None:
+    def _adapt(self, delay: float) -> None:
         if delay > self._target:
-            left = max(_LEAST_LEFT, 1 - _SHRINK_FACTOR * (delay - self._target) / self._target)
-            self._exact = max(float(self.minimum), self._exact * left)
-        elif self._was_short:
-            self._exact = min(float(self.maximum), self._exact + max(1.0, self._exact * _GROWTH_FACTOR))
+            factor = max(_MIN_SHRINK, 1 - _SHRINK_FACTOR * (delay - self._target) / self._target)
+            self._value = max(float(self.minimum), self._value * factor)
+        elif self._was_limiting:
+            self._value = min(float(self.maximum), self._value + max(1.0, self._value * _GROWTH_FACTOR))
 
 
 class DelayBroadcast:

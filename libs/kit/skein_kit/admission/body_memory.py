@@ -27,7 +27,7 @@ _WAITING_SHARE = 4
 _RETRY_AFTER_SECONDS = 1.0
 
 
-class _Holder(NamedTuple):
+class _BodyState(NamedTuple):
     source: Hashable
     since: float
 
@@ -35,7 +35,7 @@ class _Holder(NamedTuple):
 class _Waiter(NamedTuple):
     source: Hashable
     size: int
-    granted: asyncio.Future[None]
+    grant: asyncio.Future[None]
 
 
 class Reservation:
@@ -62,7 +62,7 @@ class Reservation:
             self._budget._release(self._source, size)  # noqa: SLF001 - the two classes are one unit.
 
 
-class Arrival:
+class IncomingBody:
     """The reservation of a body that is still arriving."""
 
     def __init__(self, budget: BodyMemory, source: Hashable, size: int) -> None:
@@ -71,11 +71,11 @@ class Arrival:
         self._source = source
         self._size = size
 
-    def keep(self, size: int) -> Reservation:
+    def transfer(self, size: int) -> Reservation:
         """Reserve `size` bytes, at most all, beyond the end of the block; the block releases the rest."""
-        kept = min(size, self._size)
-        self._size -= kept
-        return Reservation(self._budget, self._source, kept)
+        transferred = min(size, self._size)
+        self._size -= transferred
+        return Reservation(self._budget, self._source, transferred)
 
     def release(self) -> None:
         """Return the bytes that are not kept."""
@@ -102,7 +102,7 @@ class BodyMemory:
         self._wait_seconds = wait_seconds
         self._used = 0
         self._used_by: Counter[Hashable] = Counter()
-        self._bodies: dict[asyncio.Timeout, _Holder] = {}
+        self._bodies: dict[asyncio.Timeout, _BodyState] = {}
         self._waiting: deque[_Waiter] = deque()
 
     @property
@@ -111,41 +111,41 @@ class BodyMemory:
         return self._used
 
     @asynccontextmanager
-    async def reserve(self, source: Hashable, size: int) -> AsyncIterator[Arrival]:
+    async def reserve(self, source: Hashable, size: int) -> AsyncIterator[IncomingBody]:
         """Wait for room, and reserve it while the block reads a body.
 
         Raises Overloaded when too many bodies wait, when the wait takes too long, and when another body preempts this
         one.
         """
         await self._acquire(source, size)
-        arrival = Arrival(self, source, size)
+        incoming = IncomingBody(self, source, size)
         try:
             async with asyncio.timeout(None) as limit:
-                self._bodies[limit] = _Holder(source, asyncio.get_running_loop().time())
+                self._bodies[limit] = _BodyState(source, asyncio.get_running_loop().time())
                 self._preempt_for(self._waiting)
-                yield arrival
+                yield incoming
         except TimeoutError:
             if limit.expired():
                 raise Overloaded(retry_after=_RETRY_AFTER_SECONDS) from None
             raise
         finally:
             self._bodies.pop(limit, None)
-            arrival.release()
+            incoming.release()
 
     async def _acquire(self, source: Hashable, size: int) -> None:
         if self._has_room(source, size):
             self._count(source, size)
             return
-        if len(self._waiting) >= self._max_waiting or self._waiting_of(source) >= self._max_waiting_per_source:
+        if len(self._waiting) >= self._max_waiting or self._count_waiting(source) >= self._max_waiting_per_source:
             raise Overloaded(retry_after=_RETRY_AFTER_SECONDS)
         waiter = _Waiter(source, size, asyncio.get_running_loop().create_future())
         self._waiting.append(waiter)
         self._preempt_for([waiter])
         try:
             async with asyncio.timeout(self._wait_seconds) as limit:
-                await waiter.granted
+                await waiter.grant
         except BaseException as error:
-            if waiter.granted.done() and not waiter.granted.cancelled():
+            if waiter.grant.done() and not waiter.grant.cancelled():
                 self._release(source, size)
             else:
                 # A release before this task could run has removed the waiter already.
@@ -156,7 +156,7 @@ class BodyMemory:
                 raise Overloaded(retry_after=_RETRY_AFTER_SECONDS) from None
             raise
 
-    def _waiting_of(self, source: Hashable) -> int:
+    def _count_waiting(self, source: Hashable) -> int:
         return sum(waiter.source == source for waiter in self._waiting)
 
     def _has_room(self, source: Hashable, size: int) -> bool:
@@ -177,13 +177,13 @@ class BodyMemory:
     def _grant_waiting(self) -> None:
         """Reserve room for the waiting bodies that now fit."""
         for waiter in list(self._waiting):
-            if waiter.granted.done():
+            if waiter.grant.done():
                 # The waiter is cancelled, and its task has not run since.
                 self._waiting.remove(waiter)
             elif self._has_room(waiter.source, waiter.size):
                 self._waiting.remove(waiter)
                 self._count(waiter.source, waiter.size)
-                waiter.granted.set_result(None)
+                waiter.grant.set_result(None)
 
     def _preempt_for(self, waiting: Iterable[_Waiter]) -> None:
         """Set a time limit for the arriving bodies that block these.
@@ -198,16 +198,16 @@ class BodyMemory:
         if not sources:
             return
         now = asyncio.get_running_loop().time()
-        for limit, holder in self._bodies.items():
-            if limit.when() is None and not limit.expired() and (is_full or holder.source in sources):
-                limit.reschedule(max(now, holder.since + self._preempt_after_seconds))
+        for limit, state in self._bodies.items():
+            if limit.when() is None and not limit.expired() and (is_full or state.source in sources):
+                limit.reschedule(max(now, state.since + self._preempt_after_seconds))
 
 
 # The budgets of callers without a verified identity, and of callers with one.
 ANONYMOUS_BODIES = BodyMemory(40 * MEBIBYTE, preempt_after_seconds=2.0, wait_seconds=6.0)
 AUTHENTICATED_BODIES = BodyMemory(256 * MEBIBYTE, preempt_after_seconds=10.0, wait_seconds=30.0, max_waiting=4_096)
-# The same for calls between the cluster's services. A body at the edge may wait for calls that need these budgets, so
-# one budget for both could deadlock in a process that runs several services.
+# The same for calls between the cluster's services. A body at the edge may wait for calls that need these budgets.
+# One budget for both could deadlock in a process that runs several services.
 INTERNAL_ANONYMOUS_BODIES = BodyMemory(40 * MEBIBYTE, preempt_after_seconds=2.0, wait_seconds=6.0)
 INTERNAL_AUTHENTICATED_BODIES = BodyMemory(
     256 * MEBIBYTE, preempt_after_seconds=10.0, wait_seconds=30.0, max_waiting=4_096

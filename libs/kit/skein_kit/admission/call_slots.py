@@ -25,8 +25,8 @@ class CallSlots:
 
     def __init__(self, *, per_connection: int, total: int) -> None:
         """One address, or one IPv6 network of a customer, gets half of the slots."""
-        self._most = {"connection": per_connection, "address": max(1, total // _SHARE_OF_ADDRESS), "all": total}
-        self._taken: Counter[tuple[str, Hashable]] = Counter()
+        self._limits = {"connection": per_connection, "address": max(1, total // _SHARE_OF_ADDRESS), "all": total}
+        self._counts: Counter[tuple[str, Hashable]] = Counter()
 
     @contextmanager
     def occupy(self, peer: str) -> Iterator[None]:
@@ -35,13 +35,13 @@ class CallSlots:
         keys = [("connection", peer), ("all", "")]
         if address:
             keys.append(("address", address))
-        if any(self._taken[key] >= self._most[key[0]] for key in keys):
+        if any(self._counts[key] >= self._limits[key[0]] for key in keys):
             raise SlotsFull
-        self._taken.update(keys)
+        self._counts.update(keys)
         try:
             yield
         finally:
-            self._taken.subtract(keys)
+            self._counts.subtract(keys)
             for key in keys:
-                if not self._taken[key]:
-                    del self._taken[key]
+                if not self._counts[key]:
+                    del self._counts[key]

@@ -1,15 +1,15 @@
 """A queue of calls that is fair among tenants, short, and bounded. Pure.
 
 Order: start-time fair queueing over several calls at a time, SFQ(D) (Goyal, Vin and Cheng, SIGCOMM 1996; Jin, Chase and
-Kaur, SIGMETRICS 2004). Each tenant is a flow with a virtual time that grows by the cost of its calls; the flow with the
-least virtual time is next. An idle flow restarts at the present virtual time: it is next, but saves nothing up.
+Kaur, SIGMETRICS 2004). Each tenant is a flow with a virtual time that grows by the cost of its calls. The flow with the
+lowest virtual time is next. An idle flow restarts at the present virtual time: it is next, but saves nothing up.
 
-Time: a call waits for a short time, and for much less while the queue has not been empty for that time, as in "Fail at
-Scale" (Maurer, ACM Queue 13/8, 2015), after CoDel. A burst drains; a standing queue only delays every call. A call that
-is the only waiting one of its tenant has the longer time, because it does not cause the queue.
+Time: a call waits for a short time, and for much less while the queue has not been empty for that time. This follows
+"Fail at Scale" (Maurer, ACM Queue 13/8, 2015), after CoDel. A burst drains; a standing queue only delays every call. A
+call that is the only waiting one of its tenant has the longer time, because it does not cause the queue.
 
-Size: the queue is bounded in calls and in bytes. When it is full, it drops the newest call of the flow with the longest
-queue (longest queue drop), so that no tenant keeps another out.
+Size: the queue is bounded in calls and in bytes. A full queue drops the newest call of the flow with the longest queue
+(longest queue drop), so that no tenant keeps another out.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _MAX_QUEUE_BYTES = 65
 # hang.
 _SHARE = 0.75
 # Ranks: calls of operators and of the cluster come first.
-_FIRST, _OTHERS = 0, 1
+_PRIORITY_RANK, _NORMAL_RANK = 0, 1
 _MIN_COST = 1e-3
 # Entries of flows without waiting calls that the heap may hold.
 _SPARSE = 64
@@ -50,7 +50,7 @@ class CallState(Enum):
     FULL = auto()
     LATE = auto()
     # Finished, or cancelled by its caller.
-    OVER = auto()
+    ENDED = auto()
 
 
 @dataclass(eq=False, slots=True)
@@ -60,7 +60,7 @@ class QueuedCall:
     flow: Flow
     cost: float
     size: int
-    arrived: float
+    arrival_time: float
     # The time at which it is refused if it still waits.
     wait_until: float
     state: CallState = CallState.WAITING
@@ -115,79 +115,80 @@ class FairQueue:
         at: float,
         cost: float = 1.0,
         size: int = 0,
-        left: float | None = None,
-        first: bool = False,
+        remaining: float | None = None,
+        has_priority: bool = False,
     ) -> QueuedCall:
         """Run, queue or refuse a call; its `state` says which.
 
-        `cost` is the expected work, in any unit; `size` is in bytes; `left` is the seconds until the caller's deadline.
-        `first`: the call goes before those of tenants.
+        `cost` is the expected work, in any unit. `size` is in bytes. `remaining` is the seconds until the caller's
+        deadline.
+        `has_priority`: the call goes before those of tenants.
         """
         flow = self._flows.get(key)
         if flow is None:
-            flow = self._flows[key] = Flow(key, _FIRST if first else _OTHERS)
-        queued = QueuedCall(flow, max(cost, _MIN_COST), min(_MAX_QUEUE_BYTES, 1 + size // _BYTES_PER_CALL), at, at)
+            flow = self._flows[key] = Flow(key, _PRIORITY_RANK if has_priority else _NORMAL_RANK)
+        call = QueuedCall(flow, max(cost, _MIN_COST), min(_MAX_QUEUE_BYTES, 1 + size // _BYTES_PER_CALL), at, at)
         # With capacity left, the waiting calls belong to tenants that have reached their share.
         if self.running < self._limit.value and not flow.waiting and self._has_concurrency(flow):
             flow.start = max(self._virtual, flow.finish)
-            self._run(queued)
-            return queued
-        self._limit.update(at, is_short=True)
-        self._next(at)
-        queued.wait_until = at + self._max_wait(flow, at, left)
-        if not self._evict_for(queued):
-            queued.state = CallState.FULL
+            self._run(call)
+            return call
+        self._limit.update(at, is_limiting=True)
+        self._run_waiting(at)
+        call.wait_until = at + self._max_wait(flow, at, remaining)
+        if not self._evict_for(call):
+            call.state = CallState.FULL
             self._drop_idle_flow(flow)
-            return queued
+            return call
         if not self.waiting:
             self._nonempty_since = at
-        # `_next` may have dropped the flow, because its calls were late.
+        # `_run_waiting` may have dropped the flow, because its calls were late.
         self._flows[key] = flow
-        flow.waiting.append(queued)
-        flow.size += queued.size
-        self._size += queued.size
+        flow.waiting.append(call)
+        flow.size += call.size
+        self._size += call.size
         self.waiting += 1
         self._push(flow)
-        self._next(at)
-        return queued
+        self._run_waiting(at)
+        return call
 
-    def finish(self, queued: QueuedCall, at: float) -> None:
+    def finish(self, call: QueuedCall, at: float) -> None:
         """End a running call, or remove a waiting one whose caller is gone."""
-        flow = queued.flow
-        if queued.state is CallState.RUNNING:
-            queued.state = CallState.OVER
+        flow = call.flow
+        if call.state is CallState.RUNNING:
+            call.state = CallState.ENDED
             self.running -= 1
             flow.running -= 1
-        elif queued.state is CallState.WAITING:
-            self._drop(queued, CallState.OVER)
+        elif call.state is CallState.WAITING:
+            self._drop(call, CallState.ENDED)
         else:
             return
-        self._limit.update(at, is_short=bool(self.waiting))
-        self._next(at)
+        self._limit.update(at, is_limiting=bool(self.waiting))
+        self._run_waiting(at)
         self._drop_idle_flow(flow)
 
-    def time_out(self, queued: QueuedCall, at: float) -> None:
+    def time_out(self, call: QueuedCall, at: float) -> None:
         """Refuse a call that has waited until its `wait_until`."""
-        if queued.state is CallState.WAITING:
-            self._drop(queued, CallState.LATE)
-            self._limit.update(at, is_short=True)
-            self._next(at)
-            self._drop_idle_flow(queued.flow)
+        if call.state is CallState.WAITING:
+            self._drop(call, CallState.LATE)
+            self._limit.update(at, is_limiting=True)
+            self._run_waiting(at)
+            self._drop_idle_flow(call.flow)
 
-    def _max_wait(self, flow: Flow, at: float, left: float | None) -> float:
+    def _max_wait(self, flow: Flow, at: float, remaining: float | None) -> float:
         burst = BURST * self._wait_seconds
         is_standing = flow.waiting and at - self._nonempty_since > burst
         seconds = self._wait_seconds if is_standing else burst
         # Some time must remain for the work.
-        return seconds if left is None else min(seconds, left / 2)
+        return seconds if remaining is None else min(seconds, remaining / 2)
 
-    def _evict_for(self, queued: QueuedCall) -> bool:
-        while self._size + queued.size > self._max_waiting:
-            lines = [flow for flow in self._flows.values() if flow.waiting and flow.rank >= queued.flow.rank]
-            longest = max(lines, key=lambda flow: flow.size, default=None)
+    def _evict_for(self, call: QueuedCall) -> bool:
+        while self._size + call.size > self._max_waiting:
+            flows = [flow for flow in self._flows.values() if flow.waiting and flow.rank >= call.flow.rank]
+            longest = max(flows, key=lambda flow: flow.size, default=None)
             if longest is None:
                 return False
-            if longest.rank == queued.flow.rank and longest.size <= queued.flow.size + queued.size:
+            if longest.rank == call.flow.rank and longest.size <= call.flow.size + call.size:
                 return False
             self._drop(longest.waiting[-1], CallState.FULL)
             self._drop_idle_flow(longest)
@@ -196,13 +197,13 @@ class FairQueue:
     def _has_concurrency(self, flow: Flow) -> bool:
         return flow.running < max(1, int(self._limit.value * _SHARE))
 
-    def _run(self, queued: QueuedCall) -> None:
-        flow = queued.flow
+    def _run(self, call: QueuedCall) -> None:
+        flow = call.flow
         self._virtual = max(self._virtual, flow.start)
-        flow.finish = flow.start + queued.cost
+        flow.finish = flow.start + call.cost
         flow.running += 1
         self.running += 1
-        queued.state = CallState.RUNNING
+        call.state = CallState.RUNNING
 
     def _push(self, flow: Flow) -> None:
         if not flow.is_queued:
@@ -213,15 +214,15 @@ class FairQueue:
                 self._compact()
 
     def _compact(self) -> None:
-        """Remove flows without waiting calls from the heap; `_next` would skip them one by one."""
+        """Remove flows without waiting calls from the heap; `_run_waiting` would skip them one by one."""
         for entry in self._heap:
             entry[3].is_queued = bool(entry[3].waiting)
         self._heap = [entry for entry in self._heap if entry[3].is_queued]
         heapq.heapify(self._heap)
 
-    def _next(self, at: float) -> None:
+    def _run_waiting(self, at: float) -> None:
         """Run waiting calls while there is capacity."""
-        skipped: list[tuple[int, float, int, Flow]] = []
+        deferred: list[tuple[int, float, int, Flow]] = []
         while self._heap and self.running < self._limit.value:
             entry = heapq.heappop(self._heap)
             flow = entry[3]
@@ -229,34 +230,34 @@ class FairQueue:
                 flow.is_queued = False
                 continue
             if not self._has_concurrency(flow):
-                skipped.append(entry)
+                deferred.append(entry)
                 continue
             flow.is_queued = False
-            queued = flow.waiting[0]
-            if queued.wait_until < at:
-                self._drop(queued, CallState.LATE)
+            call = flow.waiting[0]
+            if call.wait_until < at:
+                self._drop(call, CallState.LATE)
                 self._drop_idle_flow(flow)
             else:
-                self._unqueue(queued)
-                self._run(queued)
-                _notify(queued)
+                self._unqueue(call)
+                self._run(call)
+                _notify(call)
             if flow.waiting:
                 self._push(flow)
-        for entry in skipped:
+        for entry in deferred:
             heapq.heappush(self._heap, entry)
         while self._heap and not self._heap[0][3].waiting:
             heapq.heappop(self._heap)[3].is_queued = False
 
-    def _drop(self, queued: QueuedCall, state: CallState) -> None:
-        queued.state = state
-        self._unqueue(queued)
-        _notify(queued)
+    def _drop(self, call: QueuedCall, state: CallState) -> None:
+        call.state = state
+        self._unqueue(call)
+        _notify(call)
 
-    def _unqueue(self, queued: QueuedCall) -> None:
-        flow = queued.flow
-        flow.waiting.remove(queued)
-        flow.size -= queued.size
-        self._size -= queued.size
+    def _unqueue(self, call: QueuedCall) -> None:
+        flow = call.flow
+        flow.waiting.remove(call)
+        flow.size -= call.size
+        self._size -= call.size
         self.waiting -= 1
 
     def _drop_idle_flow(self, flow: Flow) -> None:
@@ -265,6 +266,6 @@ class FairQueue:
             self._flows.pop(flow.key, None)
 
 
-def _notify(queued: QueuedCall) -> None:
-    if queued.on_change is not None:
-        queued.on_change()
+def _notify(call: QueuedCall) -> None:
+    if call.on_change is not None:
+        call.on_change()

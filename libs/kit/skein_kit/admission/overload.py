@@ -44,12 +44,12 @@ WAIT = Histogram(
 
 _LOOP = "event loop"
 # The cost of a method is a running mean of the duration of its calls, in seconds; this is the weight of a new one.
-_NEWEST = 0.1
-_INITIAL_RETRY_SECONDS = 0.01
+_COST_WEIGHT = 0.1
+_INITIAL_COST = 0.01
 # Pause before a retry that refused callers get, multiplied when many calls are refused.
 _RETRY_AFTER_SECONDS = 0.25
 _MAX_RETRY_FACTOR = 8
-_RECENT = 0.02
+_SHARE_WEIGHT = 0.02
 # End of the names of services that other services call for every caller.
 _INTERNAL_SUFFIX = "InternalService"
 _OPERATORS, _INTERNAL = "operators", "internal"
@@ -73,9 +73,9 @@ class AdmissionControl:
         )
         self._is_sampling = False
         # Running mean: the share of calls that was admitted.
-        self._admitted = 1.0
+        self._admitted_share = 1.0
         self._wait = WAIT.labels(service)
-        self._shed = {
+        self._shed_counters = {
             CallState.FULL: SHED.labels(service, "queue_full"),
             CallState.LATE: SHED.labels(service, "queue_timeout"),
         }
@@ -83,7 +83,7 @@ class AdmissionControl:
         QUEUE.labels(service).set_function(lambda: self._queue.waiting)
 
     @contextmanager
-    def observing_delays(self) -> Iterator[None]:
+    def observe_delays(self) -> Iterator[None]:
         """Feed the limit with the queueing delays of this process while the block runs."""
         DELAYS.add(self._limit)
         try:
@@ -94,26 +94,26 @@ class AdmissionControl:
     def limit_concurrency(self, path: str, handler: Handler) -> Handler:
         """Wrap a method's handler: its calls run when they are admitted."""
         is_internal = path.split("/")[1].endswith(_INTERNAL_SUFFIX)
-        cost = _INITIAL_RETRY_SECONDS
+        cost = _INITIAL_COST
 
-        async def counted(request: Any, call: Call) -> Any:
+        async def run_admitted(request: Any, call: Call) -> Any:
             nonlocal cost
-            key, first = (_INTERNAL, True) if is_internal else _flow(call)
-            queued = await self._admit(key, call, cost=cost, size=_size_of(request), first=first)
-            started, call.is_admitted = time.monotonic(), True
+            key, has_priority = (_INTERNAL, True) if is_internal else _flow(call)
+            queued_call = await self._admit(key, call, cost=cost, size=_size_of(request), has_priority=has_priority)
+            start_time, call.is_admitted = time.monotonic(), True
             try:
                 return await handler(request, call)
             finally:
-                ended = time.monotonic()
-                self._queue.finish(queued, ended)
-                cost += (ended - started - cost) * _NEWEST
+                end_time = time.monotonic()
+                self._queue.finish(queued_call, end_time)
+                cost += (end_time - start_time - cost) * _COST_WEIGHT
 
         def answer(request: Any, call: Call) -> Awaitable[Any]:
-            return counted(request, call) if self._is_limited_here(call) else handler(request, call)
+            return run_admitted(request, call) if self._limits(call) else handler(request, call)
 
         return answer
 
-    def _is_limited_here(self, call: Call) -> bool:
+    def _limits(self, call: Call) -> bool:
         """Return whether this service limits the call."""
         if self._is_edge:
             call.hops = 0
@@ -122,51 +122,53 @@ class AdmissionControl:
             return False
         return call.caller is None or SYSTEM not in call.caller.permissions
 
-    async def _admit(self, key: Hashable, call: Call, *, cost: float, size: int, first: bool) -> QueuedCall:
+    async def _admit(self, key: Hashable, call: Call, *, cost: float, size: int, has_priority: bool) -> QueuedCall:
         """Wait until a call is admitted. Raises Overloaded."""
         loop, at = asyncio.get_running_loop(), time.monotonic()
         if not self._is_sampling:
             # Samples the delay of the event loop: nearly 0 while it is idle.
             self._is_sampling = True
             loop.call_soon(self._on_loop_sample, at)
-        left = None if call.deadline is None else call.deadline - loop.time()
-        queued = self._queue.enqueue(key, at=at, cost=cost, size=size, left=left, first=first)
-        if queued.state is CallState.RUNNING:
+        remaining = None if call.deadline is None else call.deadline - loop.time()
+        queued_call = self._queue.enqueue(
+            key, at=at, cost=cost, size=size, remaining=remaining, has_priority=has_priority
+        )
+        if queued_call.state is CallState.RUNNING:
             self._wait.observe(0.0)
-            self._admitted += (1 - self._admitted) * _RECENT
-            return queued
-        if queued.state is CallState.WAITING:
-            state = await self._wait_admitted(queued, loop)
+            self._admitted_share += (1 - self._admitted_share) * _SHARE_WEIGHT
+            return queued_call
+        if queued_call.state is CallState.WAITING:
+            state = await self._wait_admitted(queued_call, loop)
             self._wait.observe(time.monotonic() - at)
             if state is CallState.RUNNING:
-                self._admitted += (1 - self._admitted) * _RECENT
-                return queued
-        self._admitted -= self._admitted * _RECENT
-        self._shed[queued.state].inc()
-        factor = 1 / max(self._admitted, 1 / _MAX_RETRY_FACTOR)
+                self._admitted_share += (1 - self._admitted_share) * _SHARE_WEIGHT
+                return queued_call
+        self._admitted_share -= self._admitted_share * _SHARE_WEIGHT
+        self._shed_counters[queued_call.state].inc()
+        factor = 1 / max(self._admitted_share, 1 / _MAX_RETRY_FACTOR)
         raise Overloaded(retry_after=_RETRY_AFTER_SECONDS * factor)
 
-    async def _wait_admitted(self, queued: QueuedCall, loop: asyncio.AbstractEventLoop) -> CallState:
+    async def _wait_admitted(self, queued_call: QueuedCall, loop: asyncio.AbstractEventLoop) -> CallState:
         """Wait until a call is admitted or refused; return its state."""
-        changed = loop.create_future()
+        state_change = loop.create_future()
 
         def notify() -> None:
-            if not changed.done():
-                changed.set_result(None)
+            if not state_change.done():
+                state_change.set_result(None)
 
-        queued.on_change = notify
-        timer = loop.call_later(queued.wait_until - queued.arrived, self._time_out, queued)
+        queued_call.on_change = notify
+        timer = loop.call_later(queued_call.wait_until - queued_call.arrival_time, self._time_out, queued_call)
         try:
-            await changed
+            await state_change
         except asyncio.CancelledError:
-            self._queue.finish(queued, time.monotonic())
+            self._queue.finish(queued_call, time.monotonic())
             raise
         finally:
             timer.cancel()
-        return queued.state
+        return queued_call.state
 
-    def _time_out(self, queued: QueuedCall) -> None:
-        self._queue.time_out(queued, time.monotonic())
+    def _time_out(self, queued_call: QueuedCall) -> None:
+        self._queue.time_out(queued_call, time.monotonic())
 
     def _on_loop_sample(self, at: float) -> None:
         self._is_sampling = False

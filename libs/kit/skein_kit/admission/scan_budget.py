@@ -69,10 +69,10 @@ class ScanBuckets:
 class ScanBudget:
     """The bytes that one call may still scan."""
 
-    def __init__(self, tenants: ScanBuckets, tenant_id: UUID, most: int = MAX_SHARE_OF_CALL) -> None:
+    def __init__(self, tenants: ScanBuckets, tenant_id: UUID, max_bytes: int = MAX_SHARE_OF_CALL) -> None:
         self._buckets = tenants
         self._tenant_id = tenant_id
-        self.remaining = most
+        self.remaining = max_bytes
 
     @property
     def is_exhausted(self) -> bool:
@@ -81,9 +81,9 @@ class ScanBudget:
 
     def charge(self, scanned: float) -> None:
         """Count bytes that a statement of the call scanned."""
-        whole = math.ceil(scanned)
-        self.remaining -= whole
-        self._buckets.charge(self._tenant_id, whole)
+        byte_count = math.ceil(scanned)
+        self.remaining -= byte_count
+        self._buckets.charge(self._tenant_id, byte_count)
 
     async def run_and_charge(self, statement: Awaitable[list[asyncpg.Record]]) -> list[asyncpg.Record]:
         """Run a statement and charge what it scanned; a cancelled one costs all that the call had left."""

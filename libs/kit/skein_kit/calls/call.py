@@ -131,8 +131,8 @@ class Call(aio.ServicerContext):  # type: ignore[type-arg]  # Its two message ty
         """Return the seconds left for the next operation; None without a limit."""
         if self.deadline is None:
             return self.operation_seconds
-        left = max(0.0, self.deadline - asyncio.get_running_loop().time())
-        return left if self.operation_seconds is None else min(left, self.operation_seconds)
+        remaining = max(0.0, self.deadline - asyncio.get_running_loop().time())
+        return remaining if self.operation_seconds is None else min(remaining, self.operation_seconds)
 
     # grpc's interface follows; libraries may use it, the servicers of Skein use only `write`.
 
@@ -190,8 +190,8 @@ class Call(aio.ServicerContext):  # type: ignore[type-arg]  # Its two message ty
 
     def time_remaining(self) -> float:
         """Return the seconds left."""
-        left = self.remaining_seconds()
-        return float("inf") if left is None else left
+        remaining = self.remaining_seconds()
+        return float("inf") if remaining is None else remaining
 
     async def abort_with_status(self, status: grpc.Status) -> Any:
         """End the call with a status."""
@@ -216,10 +216,10 @@ def _hops(value: str) -> int:
 @lru_cache(maxsize=4096)
 def peer_address(peer: str) -> str:
     """Return the address of a grpc peer, "ipv4:192.0.2.1:50" or "ipv6:%5B::1%5D:50"; empty for others."""
-    kind, _, rest = peer.partition(":")
+    kind, _, host_and_port = peer.partition(":")
     if kind not in {"ipv4", "ipv6"}:
         return ""
-    return unquote(rest).rpartition(":")[0].strip("[]")
+    return unquote(host_and_port).rpartition(":")[0].strip("[]")
 
 
 class CallAborted(Exception):

@@ -81,9 +81,9 @@ class ColdFiles:
         await asyncio.to_thread(self._write_packed, tenant_id, archive_id, packed, file_info)
 
     def _write(self, tenant_id: UUID, archive_id: UUID, text: str) -> FileInfo:
-        packed, written = self.pack([text])
-        self._write_packed(tenant_id, archive_id, packed, written)
-        return written
+        packed, file_info = self.pack([text])
+        self._write_packed(tenant_id, archive_id, packed, file_info)
+        return file_info
 
     def _write_packed(self, tenant_id: UUID, archive_id: UUID, packed: bytes, file_info: FileInfo) -> None:
         path = self._path(tenant_id, archive_id, file_info.checksum)
@@ -102,7 +102,7 @@ class ColdFiles:
 
     def _read(self, tenant_id: UUID, archive_id: UUID, file_info: FileInfo) -> Sequence[str]:
         try:
-            with open(self._path(tenant_id, archive_id, file_info.checksum), "rb", opener=_open_at_once) as file:
+            with open(self._path(tenant_id, archive_id, file_info.checksum), "rb", opener=_open_nonblocking) as file:
                 packed = file.read(file_info.byte_count + 1) or b""
         except OSError as error:
             raise ArchiveDamaged(archive_id=str(archive_id)) from error
@@ -135,13 +135,13 @@ class ColdFiles:
         self, tenant_id: UUID, referenced: Collection[tuple[UUID, bytes]], older_than: float
     ) -> int:
         referenced_files = {self._path(tenant_id, archive_id, checksum) for archive_id, checksum in referenced}
-        folder, removed = self._folder / str(tenant_id), 0
+        folder, deleted_count = self._folder / str(tenant_id), 0
         for file in list(folder.iterdir()) if folder.is_dir() else ():
             with suppress(FileNotFoundError):
                 if file not in referenced_files and file.stat().st_mtime < older_than:
                     file.unlink()
-                    removed += 1
-        return removed
+                    deleted_count += 1
+        return deleted_count
 
     def _path(self, tenant_id: UUID, archive_id: UUID, checksum: bytes) -> Path:
         return self._folder / str(tenant_id) / f"{archive_id}-{checksum.hex()[:16]}.jsonl.gz"
@@ -155,7 +155,7 @@ def _sync(folder: Path) -> None:
         os.close(descriptor)
 
 
-def _open_at_once(path: str, flags: int) -> int:
+def _open_nonblocking(path: str, flags: int) -> int:
     """Open a file without blocking: opening a pipe would wait for a writer."""
     return os.open(path, flags | os.O_NONBLOCK)
 

@@ -47,17 +47,17 @@ class ConnectionPool:
     ) -> None:  # fmt: skip
         """`pool_name` labels the metrics; a transaction waits up to `timeout` seconds for a connection.
 
-        `pooled`: a PgBouncer lies between; `only_reads`: every transaction is read-only; `read_seconds`: the limit of
-        one statement of a read-only transaction (0: the deadline of its call).
+        `pooled`: the connections go through a PgBouncer. `only_reads`: every transaction is read-only. `read_seconds`
+        limits one statement of a read-only transaction (0: the deadline of its call).
         """
         self._read_seconds = read_seconds
         self._only_reads = only_reads
         self._pool = pool
         settings = transaction_settings() if pooled else ""
-        self._begin_reading = f"BEGIN READ ONLY{settings}"
-        self._begin = self._begin_reading if only_reads else f"BEGIN{settings}"
+        self._begin_read_only = f"BEGIN READ ONLY{settings}"
+        self._begin = self._begin_read_only if only_reads else f"BEGIN{settings}"
         self._timeout = timeout
-        # Rollbacks that go on in the background.
+        # Rollbacks that run in the background.
         self._rollbacks: set[asyncio.Future[None]] = set()
         self._wait = POOL_WAIT.labels(pool_name)
         self._resource = f"database connections of {pool_name}"
@@ -70,16 +70,16 @@ class ConnectionPool:
 
         Raises DatabaseBusy, DatabaseUnavailable, and the errors of the driver.
         """
-        begin = self._begin_reading if read_only else self._begin
+        begin = self._begin_read_only if read_only else self._begin
         connection = await self.acquire()
-        is_begun = False
+        has_begun = False
         try:
             version = connection.get_server_version().major
             limit = timeout_settings(version, self._read_seconds, only_reads=read_only or self._only_reads)
             await self._start(connection, begin + settings + limit)
-            is_begun = True
+            has_begun = True
         finally:
-            if not is_begun:
+            if not has_begun:
                 await self.rollback_and_release(connection)
         return connection
 
@@ -100,7 +100,7 @@ class ConnectionPool:
 
     async def acquire(self) -> Connection:
         """Wait for a connection. Raises DatabaseBusy, DatabaseUnavailable."""
-        started = time.perf_counter()
+        start_time = time.perf_counter()
         try:
             return await self._pool.acquire(timeout=self._timeout)
         except TimeoutError:
@@ -108,7 +108,7 @@ class ConnectionPool:
             has_room = self._pool.get_size() < self._pool.get_max_size() or self._pool.get_idle_size() > 0
             raise (DatabaseUnavailable if has_room else DatabaseBusy) from None
         finally:
-            seconds = time.perf_counter() - started
+            seconds = time.perf_counter() - start_time
             self._wait.observe(seconds)
             DELAYS.observe(self._resource, seconds)
 
@@ -152,17 +152,18 @@ def timeout_settings(version: int, read_seconds: float = 0.0, *, only_reads: boo
     keep its locks. Servers before version 17 end only idle transactions.
     """
     call = current_call()
-    left = None if call is None else call.remaining_seconds()
-    abandoned = "transaction_timeout" if version >= _HAS_TRANSACTION_TIMEOUT else "idle_in_transaction_session_timeout"
-    if call is None or left is None:
-        return f"; SET LOCAL {abandoned} = {_BACKGROUND_MILLISECONDS}"
-    milliseconds = max(0, int(left * 1000))
+    remaining_seconds = None if call is None else call.remaining_seconds()
+    abandoned_setting = (
+        "transaction_timeout" if version >= _HAS_TRANSACTION_TIMEOUT else "idle_in_transaction_session_timeout"
+    )
+    if call is None or remaining_seconds is None:
+        return f"; SET LOCAL {abandoned_setting} = {_BACKGROUND_MILLISECONDS}"
+    milliseconds = max(0, int(remaining_seconds * 1000))
     statement = milliseconds + _CANCEL_MILLISECONDS
     if read_seconds and (only_reads or _is_read(call)) and not _is_of_cluster(call):
         statement = min(statement, int(read_seconds * 1000))
-    return (
-        f"; SET LOCAL statement_timeout = {statement}; SET LOCAL {abandoned} = {milliseconds + _ABANDONED_MILLISECONDS}"
-    )
+    transaction = milliseconds + _ABANDONED_MILLISECONDS
+    return f"; SET LOCAL statement_timeout = {statement}; SET LOCAL {abandoned_setting} = {transaction}"
 
 
 def _is_read(call: Call) -> bool:

@@ -26,8 +26,8 @@ class MonthlyPartitions:
         """`ensure_month` creates the partition of its :month, and returns whether it was missing."""
         self._database = database
         self._ensure_month = ensure_month
-        self._known: set[datetime] = set()
-        self._one_at_a_time = asyncio.Lock()
+        self._existing_months: set[datetime] = set()
+        self._lock = asyncio.Lock()
 
     async def ensure(self, times: Iterable[datetime]) -> int:
         """Create the partitions of these times' months; return how many were missing.
@@ -35,16 +35,16 @@ class MonthlyPartitions:
         Each is created in a transaction of its own, which must be short and have no other locks. Raises
         TransactionConflict.
         """
-        missing = sorted({month_start(time) for time in times} - self._known)
-        if not missing:
+        missing_months = sorted({month_start(time) for time in times} - self._existing_months)
+        if not missing_months:
             return 0
-        created = 0
-        async with self._one_at_a_time:
-            for month in missing:
-                if month not in self._known:
-                    created += await self._create(month)
-                    self._known.add(month)
-        return created
+        created_count = 0
+        async with self._lock:
+            for month in missing_months:
+                if month not in self._existing_months:
+                    created_count += await self._create(month)
+                    self._existing_months.add(month)
+        return created_count
 
     async def ensure_ahead(self, at: datetime, count: int) -> tuple[int, datetime]:
         """Create the partitions of this month and the next `count` months, also those that were seen before.
@@ -52,8 +52,8 @@ class MonthlyPartitions:
         Return how many were missing, and the end of the last one.
         """
         first = month_start(at)
-        months = [add_months(first, ahead) for ahead in range(count + 1)]
-        self._known.difference_update(months)
+        months = [add_months(first, offset) for offset in range(count + 1)]
+        self._existing_months.difference_update(months)
         return await self.ensure(months), add_months(first, count + 1)
 
     async def _create(self, month: datetime) -> bool:

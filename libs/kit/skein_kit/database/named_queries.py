@@ -64,19 +64,23 @@ class Query:
     @classmethod
     def parse(cls, name: str, body: str) -> Query:
         """Parse a query: `:name` placeholders become `$1`, `$2`, ... in order of first use."""
-        promise = " ".join(line.removeprefix("--").strip() for line in body.splitlines() if line.startswith("--"))
+        description = " ".join(line.removeprefix("--").strip() for line in body.splitlines() if line.startswith("--"))
         order: list[str] = []
-        text = _numbered(_COMMENT.sub("", body), order).strip().rstrip(";")
+        text = _number_placeholders(_COMMENT.sub("", body), order).strip().rstrip(";")
         operation = text.split(None, 1)[0].upper() if text else ""
         return cls(
-            name=name, description=promise, text=f"/* {name} */ {text}", parameters=tuple(order), operation=operation
+            name=name,
+            description=description,
+            text=f"/* {name} */ {text}",
+            parameters=tuple(order),
+            operation=operation,
         )
 
     def bind(self, values: Mapping[str, object]) -> list[object]:
         """Return the values in the order of the placeholders. Raises TypeError for a missing or unknown name."""
         if len(values) != len(self.parameters):
-            unknown = sorted(set(values) ^ set(self.parameters))
-            message = f"{self.name} takes other parameters: {', '.join(unknown)}"
+            unknown_names = sorted(set(values) ^ set(self.parameters))
+            message = f"{self.name} takes other parameters: {', '.join(unknown_names)}"
             raise TypeError(message)
         try:
             return [values[parameter] for parameter in self.parameters]
@@ -85,7 +89,7 @@ class Query:
             raise TypeError(message) from None
 
 
-def _numbered(text: str, order: list[str]) -> str:
+def _number_placeholders(text: str, order: list[str]) -> str:
     """Replace `:name` placeholders by their positions in `order`, and append new names to it."""
 
     def position(match: re.Match[str]) -> str:
@@ -114,7 +118,7 @@ def batch_size(rows: int) -> int:
     rows takes longer (20 ms) than inserting them, and statements for all numbers would take more than 100 MB per server
     process.
     """
-    return rows if rows <= _FEW_ROWS else next(many for many in _MANY_ROWS if many <= rows)
+    return rows if rows <= _FEW_ROWS else next(size for size in _MANY_ROWS if size <= rows)
 
 
 @lru_cache(maxsize=4096)
@@ -128,41 +132,48 @@ def multi_row_insert(query: Query, count: int) -> str:
     if match is None or query.parameters[:1] != ("tenant_id",):
         message = f"{query.name} is not an INSERT of rows that starts with :tenant_id"
         raise ValueError(message)
-    own = len(query.parameters) - 1
-    rows = ", ".join(_renumber_placeholders(match.group(1), index * own, shared=1) for index in range(count))
+    parameters_per_row = len(query.parameters) - 1
+    rows = ", ".join(
+        _renumber_placeholders(match.group(1), index * parameters_per_row, shared=1) for index in range(count)
+    )
     return f"{query.text[: match.start(1)]}{rows}{query.text[match.end(1) :]}"
 
 
 def _renumber_placeholders(text: str, offset: int, *, shared: int = 0) -> str:
     """Return a text with its parameters renumbered by an offset, except the first `shared` ones."""
 
-    def moved(match: re.Match[str]) -> str:
+    def renumber(match: re.Match[str]) -> str:
         position = int(match.group(1))
         return f"${position if position <= shared else position + offset}"
 
-    return _POSITION.sub(moved, text)
+    return _POSITION.sub(renumber, text)
 
 
 @lru_cache(maxsize=1024)
-def grouped_insert(query: Query, own: int, groups: int, rows: int) -> Query:
+def grouped_insert(query: Query, row_parameters: int, groups: int, rows: int) -> Query:
     """Return an `INSERT ... VALUES (...)` of `groups` groups of `rows` rows; a group binds its shared values once.
 
     VALUES must hold the parameters in their order. All rows share `:tenant_id`. Each row has its own values of the
-    `own` parameters after it; a group shares the rest. The values of a group come row by row, then the shared ones.
+    `row_parameters` parameters after it; a group shares the others. The values of a group come row by row, then the
+    shared ones.
     Raises ValueError for another kind of query.
     """
     match = _VALUES.search(query.text)
-    every = ", ".join(f"${number}" for number in range(1, len(query.parameters) + 1))
-    if match is None or query.parameters[:1] != ("tenant_id",) or " ".join(match.group(1).split()) != f"({every})":
+    all_placeholders = ", ".join(f"${number}" for number in range(1, len(query.parameters) + 1))
+    if (
+        match is None
+        or query.parameters[:1] != ("tenant_id",)
+        or " ".join(match.group(1).split()) != f"({all_placeholders})"
+    ):
         message = f"{query.name} is not an INSERT of its parameters in their order that starts with :tenant_id"
         raise ValueError(message)
-    shared = len(query.parameters) - 1 - own
-    size = own * rows + shared
+    shared = len(query.parameters) - 1 - row_parameters
+    size = row_parameters * rows + shared
 
     def row(first: int, index: int) -> str:
-        own_ones = range(first + index * own, first + (index + 1) * own)
-        shared_ones = range(first + rows * own, first + size)
-        return f"($1, {', '.join(f'${number}' for number in (*own_ones, *shared_ones))})"
+        row_numbers = range(first + index * row_parameters, first + (index + 1) * row_parameters)
+        shared_numbers = range(first + rows * row_parameters, first + size)
+        return f"($1, {', '.join(f'${number}' for number in (*row_numbers, *shared_numbers))})"
 
     text = ", ".join(row(2 + group * size, index) for group in range(groups) for index in range(rows))
     return replace(
@@ -173,7 +184,7 @@ def grouped_insert(query: Query, own: int, groups: int, rows: int) -> Query:
 
 
 # MATERIALIZED and OFFSET 0 keep the planner from merging the two queries: each runs once.
-_BESIDE = (
+_LEFT_JOIN = (
     "WITH found AS MATERIALIZED (SELECT {} FROM ({}) AS given) "
     "SELECT * FROM found LEFT JOIN ({} OFFSET 0) AS other ON {}"
 )
@@ -186,14 +197,14 @@ def left_join(query: Query, other: Query, *, on: str, columns: str = "*", **repl
     `replacements` replace parameters of `other` by expressions over `found` and further `:name` parameters. Both
     queries share parameters of the same name. Raises TypeError for an unknown parameter of `other`.
     """
-    if unknown := sorted(replacements.keys() - set(other.parameters)):
-        message = f"{other.name} takes other parameters: {', '.join(unknown)}"
+    if unknown_names := sorted(replacements.keys() - set(other.parameters)):
+        message = f"{other.name} takes other parameters: {', '.join(unknown_names)}"
         raise TypeError(message)
     order = [*query.parameters]
-    places = [_numbered(replacements.get(name, f":{name}"), order) for name in other.parameters]
-    placed = _POSITION.sub(lambda match: places[int(match.group(1)) - 1], other.text)
+    positions = [_number_placeholders(replacements.get(name, f":{name}"), order) for name in other.parameters]
+    other_text = _POSITION.sub(lambda match: positions[int(match.group(1)) - 1], other.text)
     name = f"{query.name}+{other.name}"
-    text = f"/* {name} */ {_BESIDE.format(columns, query.text, placed, on)}"
+    text = f"/* {name} */ {_LEFT_JOIN.format(columns, query.text, other_text, on)}"
     return replace(query, name=name, text=text, parameters=tuple(order))
 
 
@@ -204,7 +215,7 @@ CONDITION = "{condition}"
 def with_condition(query: Query, condition: str) -> Query:
     """Return a query with `condition` in place of its {condition}; the condition's `:name` parameters come last."""
     order = [*query.parameters]
-    text = query.text.replace(CONDITION, _numbered(condition, order))
+    text = query.text.replace(CONDITION, _number_placeholders(condition, order))
     return replace(query, text=text, parameters=tuple(order))
 
 
@@ -215,8 +226,8 @@ def with_schema(schema: str, query: Query) -> Query:
 
 def inline_values(query: Query, values: Mapping[str, int | str | UUID]) -> str:
     """Return the text of a query with its values inlined, which may be sent together with other statements."""
-    bound = query.bind(values)
-    return _POSITION.sub(lambda match: _literal(bound[int(match.group(1)) - 1]), query.text)
+    parameters = query.bind(values)
+    return _POSITION.sub(lambda match: _literal(parameters[int(match.group(1)) - 1]), query.text)
 
 
 def inline_rows(query: Query, shared: Sequence[int | str | UUID], rows: Iterable[Sequence[int | str | UUID]]) -> str:
@@ -346,28 +357,28 @@ class QueryObserver:
 class QueryRun:
     """One run of a query: the duration of its block."""
 
-    __slots__ = ("_batch", "_observer", "_query", "_span", "_span_context", "_started", "rows")
+    __slots__ = ("_batch", "_observer", "_query", "_span", "_span_context", "_start_time", "rows")
 
     def __init__(self, observer: QueryObserver, query: Query, batch: int) -> None:
         """Report to `observer` at the end of the block."""
         self._observer = observer
         self._query = query
         self._batch = batch
-        self._started = 0.0
+        self._start_time = 0.0
         self._span_context: AbstractContextManager[trace.Span] | None = None
         self._span: trace.Span | None = None
         # Rows that it returned or changed; the block sets it.
         self.rows: int | None = None
 
     def __enter__(self) -> Self:
-        self._started = time.perf_counter()
+        self._start_time = time.perf_counter()
         self._span_context = self._observer.start_span(self._query, self._batch)
         if self._span_context is not None:
             self._span = self._span_context.__enter__()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        seconds = time.perf_counter() - self._started
+        seconds = time.perf_counter() - self._start_time
         outcome = "ok" if error is None else _outcome(error)
         if self._span_context is None or self._span is None:
             self._observer.record(self._query, seconds, self.rows, outcome, None)

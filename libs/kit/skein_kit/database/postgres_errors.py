@@ -79,5 +79,5 @@ def _has_time_left() -> bool:
     call = current_call()
     if call is None:
         return False
-    left = call.remaining_seconds()
-    return left is None or left > 0
+    remaining_seconds = call.remaining_seconds()
+    return remaining_seconds is None or remaining_seconds > 0

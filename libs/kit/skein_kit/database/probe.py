@@ -24,7 +24,7 @@ class DatabaseProbe:
         # Without prepared statements, which a PgBouncer may not support.
         self._keywords = {**connect_arguments(url, role, pooled=pooled), "statement_cache_size": 0}
         self._connection: asyncpg.Connection[asyncpg.Record] | None = None
-        self._one_at_a_time = asyncio.Lock()
+        self._lock = asyncio.Lock()
 
     @classmethod
     @asynccontextmanager
@@ -38,7 +38,7 @@ class DatabaseProbe:
 
     async def fetch_value(self, query: Query) -> Any:
         """Return the first column of the first row. The caller sets a timeout. Raises the errors of the driver."""
-        async with self._one_at_a_time:
+        async with self._lock:
             try:
                 if self._connection is None or self._connection.is_closed():
                     self._connection = await asyncpg.connect(**self._keywords, timeout=CONNECT_SECONDS)

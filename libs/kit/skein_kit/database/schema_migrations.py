@@ -1,8 +1,7 @@
 """Migrations: roles first, then numbered files in one sequence over all services, each applied once and never edited.
 
-One advisory lock keeps two runs apart, lock and statement timeouts keep a run from stopping the cluster, and a file
-whose text changed after it was applied is refused. Serving processes never migrate: they wait for the version they
-support.
+One advisory lock keeps two runs apart. Lock and statement timeouts keep a run from stopping the cluster. A run rejects
+a file whose text changed after it was applied. Serving processes never migrate: they wait for the version they support.
 """
 
 from __future__ import annotations
@@ -119,8 +118,8 @@ async def _prepare(
     for service in services:
         await _create_role(connection, database_role(service), "LOGIN")
         if service in passwords:
-            quoted = await connection.fetchval("SELECT quote_literal($1)", passwords[service])
-            await connection.execute(f"ALTER ROLE {database_role(service)} PASSWORD {quoted}")
+            password_literal = await connection.fetchval("SELECT quote_literal($1)", passwords[service])
+            await connection.execute(f"ALTER ROLE {database_role(service)} PASSWORD {password_literal}")
     if passwords:
         await connection.execute(_RESTORE_STATEMENT_LOG)
     await connection.execute(f"GRANT CREATE, CONNECT ON DATABASE {database} TO {OWNER}")
@@ -163,8 +162,8 @@ async def _apply(connection: asyncpg.Connection[asyncpg.Record], migrations: Seq
         if migration is not None and migration.checksum != row["checksum"]:
             message = f"Migration {row['number']:04d}_{row['name']} changed after it was applied; restore its text."
             raise MigrationError(message)
-    applied = {row["number"] for row in rows}
-    pending = [migration for migration in migrations if migration.number not in applied]
+    applied_numbers = {row["number"] for row in rows}
+    pending = [migration for migration in migrations if migration.number not in applied_numbers]
     for migration in pending:
         try:
             await _apply_one(connection, migration)

@@ -31,10 +31,10 @@ async def purge_tenant_rows(
     async with database.transaction(tenant_id) as tx:
         await lock(tx, tenant_id)
         for table, query in tables.items():
-            removed = await tx.execute(query, tenant_id=tenant_id, count=remaining)
-            if removed:
-                counts[table] = removed
-            remaining -= removed
+            deleted_count = await tx.execute(query, tenant_id=tenant_id, count=remaining)
+            if deleted_count:
+                counts[table] = deleted_count
+            remaining -= deleted_count
             if remaining <= 0:
                 return counts, True
     return counts, False

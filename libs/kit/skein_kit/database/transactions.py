@@ -74,16 +74,16 @@ class Transaction:
 
     async def rows(self, query: Query, **values: object) -> list[asyncpg.Record]:
         """Return all rows."""
-        with self.database.observer(query) as seen:
+        with self.database.observer(query) as run:
             rows: list[asyncpg.Record] = await self._connection.fetch(query.text, *query.bind(values))
-            seen.rows = len(rows)
+            run.rows = len(rows)
         return rows
 
     async def row(self, query: Query, **values: object) -> asyncpg.Record | None:
         """Return the first row; None when there is none."""
-        with self.database.observer(query) as seen:
+        with self.database.observer(query) as run:
             row: asyncpg.Record | None = await self._connection.fetchrow(query.text, *query.bind(values))
-            seen.rows = int(row is not None)
+            run.rows = int(row is not None)
         return row
 
     async def value(self, query: Query, **values: object) -> Any:
@@ -93,10 +93,10 @@ class Transaction:
 
     async def execute(self, query: Query, **values: object) -> int:
         """Run a statement and return the number of affected rows."""
-        with self.database.observer(query) as seen:
+        with self.database.observer(query) as run:
             status = await self._connection.execute(query.text, *query.bind(values))
-            seen.rows = _count(status)
-        return seen.rows
+            run.rows = _count(status)
+        return run.rows
 
     def execute_with_commit(self, query: Query, **values: int | str | UUID) -> None:
         """Run a statement together with the commit, which saves a round trip; its result is lost."""
@@ -117,20 +117,20 @@ class Transaction:
 
     async def insert(self, query: Query, tenant_id: UUID, rows: Sequence[Mapping[str, object]]) -> int:
         """Insert rows of one tenant in as few statements as possible; return the number of inserted rows."""
-        inserted = start = 0
+        inserted_count = start = 0
         names = query.parameters[1:]
-        at_once = max(1, named_queries.MAX_PARAMETERS // max(1, len(names)))
+        max_rows = max(1, named_queries.MAX_PARAMETERS // max(1, len(names)))
         while start < len(rows):
-            part = rows[start : start + named_queries.batch_size(min(at_once, len(rows) - start))]
-            start += len(part)
-            values = [row[name] for row in part for name in names]
-            with self.database.observer(query, len(part)) as seen:
+            batch = rows[start : start + named_queries.batch_size(min(max_rows, len(rows) - start))]
+            start += len(batch)
+            values = [row[name] for row in batch for name in names]
+            with self.database.observer(query, len(batch)) as run:
                 status = await self._connection.execute(
-                    named_queries.multi_row_insert(query, len(part)), tenant_id, *values
+                    named_queries.multi_row_insert(query, len(batch)), tenant_id, *values
                 )
-                seen.rows = _count(status)
-            inserted += seen.rows
-        return inserted
+                run.rows = _count(status)
+            inserted_count += run.rows
+        return inserted_count
 
 
 class _ClosedConnection:
@@ -166,12 +166,17 @@ class Database:
         # This database is a replica, which may lag.
         self.is_replica = only_reads
         self.service = service
-        whose = f"{service}_replica" if only_reads else service
+        pool_name = f"{service}_replica" if only_reads else service
         limits = limits or ReadLimits()
         # Scan budgets of the tenants.
         self.scan_buckets = ScanBuckets(limits.scan_bytes_per_second)
         self.connections = ConnectionPool(
-            pool, pool_name=whose, timeout=timeout, pooled=pooled, only_reads=only_reads, read_seconds=limits.seconds
+            pool,
+            pool_name=pool_name,
+            timeout=timeout,
+            pooled=pooled,
+            only_reads=only_reads,
+            read_seconds=limits.seconds,
         )
         self.observer = named_queries.QueryObserver(service=service, database=name, slow_seconds=slow_seconds).observe
 
@@ -207,7 +212,7 @@ class Database:
             connect=connect,
             init=init,
             # Transactions use SET LOCAL only, so a connection needs no reset.
-            reset=_keep,
+            reset=_skip_reset,
         )
         async with pool:
             name = urlsplit(url).path.lstrip("/")
@@ -223,10 +228,10 @@ class Database:
             )
             yield database
 
-    def use_replica(self, follower: Database) -> None:
+    def use_replica(self, replica: Database) -> None:
         """Use a replica for the reads that it may answer, while it is recent enough."""
-        follower.scan_buckets = self.scan_buckets
-        self._replica = Replica(follower)
+        replica.scan_buckets = self.scan_buckets
+        self._replica = Replica(replica)
         self.reports_revision = True
 
     def transaction(
@@ -309,28 +314,28 @@ class _TransactionContext:
         self._transaction.close()
         try:
             await self._end(error)
-        except Exception as failure:
-            raise_rpc_error(failure)
+        except Exception as end_error:
+            raise_rpc_error(end_error)
             raise
         if error is not None:
             raise_rpc_error(error)
 
     async def _end(self, error: BaseException | None) -> None:
         connections, connection = self._database.connections, self._connection
-        is_over = False
+        has_ended = False
         try:
             if error is None:
                 await connection.execute(f"{self._transaction.commit_prefix}COMMIT")
-                is_over = True
+                has_ended = True
                 if self._has_revision:
                     await _record_revision(connection)
             elif self._has_revision and isinstance(error, RpcError):
                 # An error may show rows too, and the caller's next read must show them.
                 await connection.execute("ROLLBACK", timeout=ANSWER_SECONDS)
-                is_over = True
+                has_ended = True
                 await _record_revision(connection)
         finally:
-            if is_over:
+            if has_ended:
                 # The pool completes the release even when the call is cancelled.
                 await connections.release(connection)
             else:
@@ -347,29 +352,29 @@ class Replica:
         """`database` only reads."""
         self._database = database
         self._retry_at = 0.0
-        self._served, self._behind, self._unavailable = (
+        self._served_count, self._behind_count, self._unavailable_count = (
             REPLICA_READ_COUNT.labels(database.service, outcome) for outcome in ("served", "behind", "unavailable")
         )
 
-    async def entered(self, stack: AsyncExitStack, settings: str, call: Call) -> Transaction | None:
+    async def begin(self, stack: AsyncExitStack, settings: str, call: Call) -> Transaction | None:
         """Begin a transaction for a read; return None when the primary must answer it."""
         if call.min_revision is None or call.min_revision == UNREACHABLE_REVISION or time.monotonic() < self._retry_at:
             return None
         # This transaction shows at min_revision the state that an earlier one of the call has shown.
         min_revision = max(call.min_revision, call.revision)
         try:
-            async with AsyncExitStack() as entering:
-                transaction = await entering.enter_async_context(self._database.begin_with_settings(settings))
+            async with AsyncExitStack() as attempt_stack:
+                transaction = await attempt_stack.enter_async_context(self._database.begin_with_settings(settings))
                 if await _wait_for_revision(transaction, min_revision):
-                    stack.push_async_exit(entering.pop_all())
-                    self._served.inc()
+                    stack.push_async_exit(attempt_stack.pop_all())
+                    self._served_count.inc()
                     return transaction
         # The primary can answer, whatever the error is: a wrong password, for example.
         except (DatabaseBusy, DatabaseUnavailable, asyncpg.PostgresError):
             self._retry_at = time.monotonic() + _RETRY_SECONDS
-            self._unavailable.inc()
+            self._unavailable_count.inc()
             return None
-        self._behind.inc()
+        self._behind_count.inc()
         return None
 
 
@@ -380,10 +385,10 @@ async def _wait_for_revision(transaction: Transaction, min_revision: int) -> boo
     for attempt in range(_ATTEMPTS):
         if attempt:
             await asyncio.sleep(_PAUSE_SECONDS)
-        missing = min_revision - await transaction.value(_LOG_POSITION)
-        if missing <= 0:
+        lag_bytes = min_revision - await transaction.value(_LOG_POSITION)
+        if lag_bytes <= 0:
             return True
-        if missing > _MAX_LAG_BYTES:
+        if lag_bytes > _MAX_LAG_BYTES:
             break
     return False
 
@@ -394,17 +399,17 @@ async def _by_replica(
 ) -> AsyncIterator[Transaction]:
     """Run a transaction on a replica that shows what the call must show; without one, on the primary."""
     async with AsyncExitStack() as stack:
-        transaction = await replica.entered(stack, settings, call)
+        transaction = await replica.begin(stack, settings, call)
         if transaction is None:
             transaction = await stack.enter_async_context(primary)
         yield transaction
 
 
 async def _record_revision(connection: asyncpg.pool.PoolConnectionProxy[asyncpg.Record]) -> None:
-    """Record the present revision on the call: its answer shows nothing newer.
+    """Record the present revision on the call: its response shows nothing newer.
 
-    If the connection breaks here, the answer is lost, as in a failed commit: without a revision the caller's next read
-    could be older than the answer.
+    If the connection breaks here, the call fails, as with a failed commit. Without a revision the caller's next read
+    could be older than the response.
     """
     call = current_call()
     if call is not None and call.reports_revision:
@@ -412,15 +417,15 @@ async def _record_revision(connection: asyncpg.pool.PoolConnectionProxy[asyncpg.
 
 
 @contextmanager
-def translate_constraint_errors(refusals: Mapping[str, RpcError | Callable[[], RpcError]]) -> Iterator[None]:
+def translate_constraint_errors(rpc_errors: Mapping[str, RpcError | Callable[[], RpcError]]) -> Iterator[None]:
     """Turn violations of named constraints into their RpcErrors; other violations are bugs and pass through."""
     try:
         yield
     except asyncpg.IntegrityConstraintViolationError as error:
-        refusal = refusals.get(error.constraint_name or "")
-        if refusal is None:
+        rpc_error = rpc_errors.get(error.constraint_name or "")
+        if rpc_error is None:
             raise
-        raise (refusal if isinstance(refusal, RpcError) else refusal()) from None
+        raise (rpc_error if isinstance(rpc_error, RpcError) else rpc_error()) from None
 
 
 def _count(status: str) -> int:
@@ -429,5 +434,5 @@ def _count(status: str) -> int:
     return int(count) if count.isdigit() else 0
 
 
-async def _keep(_connection: object) -> None:
+async def _skip_reset(_connection: object) -> None:
     """Leave a released connection as it is."""

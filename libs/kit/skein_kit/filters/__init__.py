@@ -4,8 +4,8 @@ The parser turns text into an expression; the evaluator applies it to a memory, 
 
     type = "fact" AND tags:any("tea", "coffee") AND NOT metadata.customer.plan = "trial" AND create_time >= 2026-01-01
 
-A condition is true or false, never unknown, so NOT is its opposite: an unset field equals the empty text alone, and
-satisfies every other `!=`. AND and OR beside each other need parentheses.
+A condition is true or false, never unknown, so NOT is its opposite. An unset field equals only the empty text, and
+satisfies every other `!=`. AND and OR side by side need parentheses.
 """
 
 from __future__ import annotations

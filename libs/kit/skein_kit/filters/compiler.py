@@ -61,13 +61,13 @@ class Condition:
     values: Mapping[str, object]
 
 
-EVERYTHING = Condition("true", MappingProxyType({}))
+ALWAYS_TRUE = Condition("true", MappingProxyType({}))
 
 
 def compile_to_sql(expression: Expression | None, table: FilterTable) -> Condition:
     """Compile an expression for the rows of a table; None matches all rows."""
     if expression is None:
-        return EVERYTHING
+        return ALWAYS_TRUE
     compiler = _Compiler(table)
     return Condition(compiler.text(expression), compiler.values)
 
@@ -104,8 +104,8 @@ class _Compiler:
         name = self._value(sorted(set(tags)))
         if mode == "all":
             return f"({self._source.all_tags.format(name, name)})"
-        any_of = f"({self._source.any_tag.format(name)})"
-        return f"(NOT {any_of})" if mode == "none" else any_of
+        any_sql = f"({self._source.any_tag.format(name)})"
+        return f"(NOT {any_sql})" if mode == "none" else any_sql
 
     def _compare(self, path: Path, sign: str, value: Value) -> str:
         kind = FIELDS[path[0]].kind

@@ -23,8 +23,8 @@ _OPERATORS: Mapping[str, Callable[[Any, Any], bool]] = {
 def matches(expression: Expression, memory: Mapping[str, object]) -> bool:  # noqa: C901, PLR0911 - one for each kind.
     """Return whether a memory satisfies the expression.
 
-    `memory` maps columns to values: None for unset texts and times, a collection for `tags`, the parsed JSON for
-    `metadata` and `data`, hexadecimal digits for `content_hash`.
+    `memory` maps columns to values; unset texts and times are None. `tags` is a collection, `metadata` and `data` are
+    parsed JSON, and `content_hash` is hexadecimal.
     """
     match expression:
         case And(parts):
@@ -34,10 +34,10 @@ def matches(expression: Expression, memory: Mapping[str, object]) -> bool:  # no
         case Not(part):
             return not matches(part, memory)
         case Tags(mode, tags):
-            own_tags = set(_collection(memory.get("tags")))
+            memory_tags = set(_collection(memory.get("tags")))
             if mode == "all":
-                return own_tags.issuperset(tags)
-            return own_tags.isdisjoint(tags) == (mode == "none")
+                return memory_tags.issuperset(tags)
+            return memory_tags.isdisjoint(tags) == (mode == "none")
         case Contains(path, text):
             return database_lower(text) in database_lower(str(_plain(path, memory)))
         case Has(path):
@@ -99,12 +99,12 @@ def _items(path: Path, memory: Mapping[str, object]) -> list[object]:
     """Return the values at a path. A path continues in each item of a list, and ends at the items of a list."""
     values: list[object] = [memory.get(path[0])]
     for key in path[1:]:
-        values = [value[key] for value in _unwrapped(values) if isinstance(value, Mapping) and key in value]
+        values = [value[key] for value in _flatten(values) if isinstance(value, Mapping) and key in value]
     # At the end, the items of lists within a list count too.
-    return list(_unwrapped(list(_unwrapped(values))))
+    return list(_flatten(list(_flatten(values))))
 
 
-def _unwrapped(items: list[object]) -> Iterator[object]:
+def _flatten(items: list[object]) -> Iterator[object]:
     for item in items:
         if isinstance(item, list):
             yield from item

@@ -106,18 +106,18 @@ def format_expression(expression: Expression) -> str:  # noqa: PLR0911 - one for
         case Compare(path, operator, value):
             return f"{path_name(path)} {operator} {literal(value)}"
         case In(path, values):
-            return f"{path_name(path)} IN ({_joined(values, literal)})"
+            return f"{path_name(path)} IN ({_join(values, literal)})"
         case Contains(path, text):
             return f"{path_name(path)}:{literal(text)}"
         case Has(path):
             return f"has({path_name(path)})"
         case Tags(mode, tags):
-            return f"tags:{mode}({_joined(tags, literal)})"
+            return f"tags:{mode}({_join(tags, literal)})"
 
 
 def path_name(path: Path) -> str:
     """Return the text form of a path."""
-    return ".".join(part if WORD.fullmatch(part) else quoted(part) for part in path)
+    return ".".join(part if WORD.fullmatch(part) else quote(part) for part in path)
 
 
 def literal(value: Value) -> str:
@@ -126,10 +126,10 @@ def literal(value: Value) -> str:
         return "true" if value else "false"
     if isinstance(value, datetime):
         return value.astimezone(UTC).isoformat().replace("+00:00", "Z")
-    return quoted(value) if isinstance(value, str) else str(value)
+    return quote(value) if isinstance(value, str) else str(value)
 
 
-def quoted(text: str) -> str:
+def quote(text: str) -> str:
     """Return a text in quotes, with the escapes of JSON."""
     return json.dumps(text, ensure_ascii=False)
 
@@ -138,5 +138,5 @@ def _inner(part: Expression) -> str:
     return f"({format_expression(part)})" if isinstance(part, And | Or) else format_expression(part)
 
 
-def _joined(values: Iterable[Value], write: Callable[[Value], str]) -> str:
+def _join(values: Iterable[Value], write: Callable[[Value], str]) -> str:
     return ", ".join(write(value) for value in values)

@@ -1,8 +1,8 @@
 """Properties: the scalar values of JSON objects, in the form that the property index stores. No SQL.
 
 A property is a path, names joined by dots, and a value as JSON text: `("preferences.languages", '"en"')`. An element of
-a list has the list's path. Equal numbers have one text. Values that no request can name are left out: nulls, values
-below names that are empty or contain a dot, and values with very long paths.
+a list has the list's path. Equal numbers have one text. Values that no request can name are left out: nulls, and values
+with very long paths, empty names or names with a dot.
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ from skein_kit.filters.fields import FIELDS, Field, Kind
 from skein_kit.json_values import exact as exact_json
 from skein_kit.json_values.exact import MAX_NUMBER_CHARACTERS
 
-One = TypeVar("One")
+Item = TypeVar("Item")
 
 MAX_CHARACTERS = 4000
 MAX_DEPTH = 10
@@ -52,34 +52,34 @@ _AS_JSON = {"\\'": "'", '"': '\\"'}
 _MODES: dict[str, Mode] = {"any": "any", "all": "all", "none": "none"}
 
 
-def parse(text: str, place: str = "where") -> Expression | None:
-    """Parse a condition; return None for an empty text. `place` is the field of the request that errors name.
+def parse(text: str, field_path: str = "where") -> Expression | None:
+    """Parse a condition; return None for an empty text. `field_path` is the field of the request that errors name.
 
     Raises FilterInvalid and FilterFieldUnknown.
     """
-    return _Parser(text, place).whole()
+    return _Parser(text, field_path).parse_text()
 
 
 class _Parser:
     """A recursive descent over one text."""
 
-    def __init__(self, text: str, place: str) -> None:
+    def __init__(self, text: str, field_path: str) -> None:
         self._text = text
-        self._place = place
-        self._at = 0
+        self._field_path = field_path
+        self._position = 0
         self._depth = 0
         self._conditions = 0
 
-    def whole(self) -> Expression | None:
+    def parse_text(self) -> Expression | None:
         if len(self._text) > MAX_CHARACTERS:
             self._error(f"is longer than {MAX_CHARACTERS} characters", at=MAX_CHARACTERS)
         if "\0" in self._text:
             self._error("holds a NUL character", at=self._text.index("\0"))
         self._skip()
-        if self._at == len(self._text):
+        if self._position == len(self._text):
             return None
         expression = self._expression()
-        if self._at < len(self._text):
+        if self._position < len(self._text):
             self._error("expected AND, OR or the end")
         return expression
 
@@ -88,13 +88,13 @@ class _Parser:
         if self._depth > MAX_DEPTH:
             self._error(f"goes deeper than {MAX_DEPTH} levels")
         parts, conjunction = [self._factor()], ""
-        start = self._at
+        start = self._position
         while word := self._word("AND", "OR"):
             if conjunction and word != conjunction:
                 self._error("AND and OR beside each other need parentheses", at=start)
             conjunction = word
             parts.append(self._factor())
-            start = self._at
+            start = self._position
         self._depth -= 1
         if not conjunction:
             return parts[0]
@@ -105,10 +105,10 @@ class _Parser:
             self._depth += 1
             if self._depth > MAX_DEPTH:
                 self._error(f"goes deeper than {MAX_DEPTH} levels")
-            negated = Not(self._factor())
+            negation = Not(self._factor())
             self._depth -= 1
-            return negated
-        if self._take("("):
+            return negation
+        if self._accept("("):
             expression = self._expression()
             self._expect(")")
             return expression
@@ -118,14 +118,14 @@ class _Parser:
         self._conditions += 1
         if self._conditions > MAX_CONDITIONS:
             self._error(f"has more than {MAX_CONDITIONS} conditions")
-        start = self._at
+        start = self._position
         if self._word("has"):
-            if self._take("("):
+            if self._accept("("):
                 path, _ = self._field()
                 self._expect(")")
                 return Has(path)
-            self._at = start
-        start = self._at
+            self._position = start
+        start = self._position
         path, field = self._field()
         if self._word("IN"):
             self._expect("(")
@@ -150,11 +150,11 @@ class _Parser:
         return In(path, tuple(self._list(lambda: self._value(path, field))))
 
     def _colon(self, path: Path, field: Field, start: int) -> Expression:
-        if self._take("*"):
+        if self._accept("*"):
             return Has(path)
         if field.kind is Kind.TAGS:
             word = self._word(*_MODES)
-            if word and self._take("("):
+            if word and self._accept("("):
                 return Tags(_MODES[word], tuple(dict.fromkeys(self._list(self._string))))
             return Tags("any", (word or self._string(),))
         if field.kind is Kind.TEXT and not field.values:
@@ -166,69 +166,72 @@ class _Parser:
             return Compare(path, "=", self._value(path, field))
         return self._error(f"{path_name(path)} cannot be compared with :", at=start)
 
-    def _list(self, one: Callable[[], One]) -> list[One]:
-        values: list[One] = []
+    def _list(self, parse_item: Callable[[], Item]) -> list[Item]:
+        values: list[Item] = []
         while True:
-            values.append(one())
+            values.append(parse_item())
             if len(values) > MAX_VALUES:
                 self._error(f"lists more than {MAX_VALUES} values")
-            if not self._take(","):
+            if not self._accept(","):
                 break
         self._expect(")")
         return values
 
     def _field(self) -> tuple[Path, Field]:
-        start = self._at
+        start = self._position
         name = self._match(WORD, skip=False)
         if name is None:
             self._error("expected the name of a field")
         field = FIELDS.get(name)
         path = [name]
-        while self._text.startswith(".", self._at):
-            self._at += 1
+        while self._text.startswith(".", self._position):
+            self._position += 1
             text = self._match(_STRING, skip=False)
-            key = self._match(_KEY, skip=False) if text is None else self._unquoted(text)
+            key = self._match(_KEY, skip=False) if text is None else self._unquote(text)
             if key is None:
                 self._error("expected the name of a property")
             path.append(key)
         self._skip()
         if field is None or (len(path) > 1 and field.kind is not Kind.PROPERTIES):
-            known = ", ".join(sorted(FIELDS))
+            field_names = ", ".join(sorted(FIELDS))
             raise FilterFieldUnknown(
                 violations=[
-                    (self._place, f"at {start}: no field is called {'.'.join(path)[:100]!r}; there are {known}")
+                    (
+                        self._field_path,
+                        f"at {start}: no field is called {'.'.join(path)[:100]!r}; there are {field_names}",
+                    )
                 ],
-                position=start,
+                offset=start,
             )
         if len(path) > MAX_PATH:
             self._error(f"{path_name(tuple(path))[:100]} goes deeper than {MAX_PATH} names", at=start)
         return tuple(path), field
 
     def _value(self, path: Path, field: Field) -> Value:
-        start = self._at
+        start = self._position
         text = self._match(_STRING)
-        bare = self._match(_BARE) if text is None else None
-        if text is None and bare is None:
+        bare_text = self._match(_BARE) if text is None else None
+        if text is None and bare_text is None:
             self._error("expected a value")
-        content = bare if text is None else self._unquoted(text, at=start)
+        content = bare_text if text is None else self._unquote(text, at=start)
         assert content is not None  # noqa: S101 - one of the two matched.
-        value = _typed(field, content, is_bare=text is None)
+        value = _convert(field, content, is_bare=text is None)
         if value is None:
             expected = ", ".join(field.values) or _EXPECTED[field.kind]
             self._error(f"{path_name(path)} is compared with {expected}", at=start)
         return value
 
     def _string(self) -> str:
-        start = self._at
+        start = self._position
         text = self._match(_STRING)
         if text is not None:
-            return self._unquoted(text, at=start)
-        bare = self._match(_BARE)
-        if bare is None:
+            return self._unquote(text, at=start)
+        bare_text = self._match(_BARE)
+        if bare_text is None:
             self._error("expected a text")
-        return bare
+        return bare_text
 
-    def _unquoted(self, text: str, *, at: int | None = None) -> str:
+    def _unquote(self, text: str, *, at: int | None = None) -> str:
         body = text[1:-1]
         if text[0] == "'":
             body = _ESCAPED.sub(lambda match: _AS_JSON.get(match.group(), match.group()), body)
@@ -243,40 +246,40 @@ class _Parser:
 
     def _word(self, *words: str) -> str:
         """Consume one of several words if it comes next; return it, or the empty text."""
-        match = WORD.match(self._text, self._at)
+        match = WORD.match(self._text, self._position)
         if match is None or match.group() not in words:
             return ""
-        self._at = match.end()
+        self._position = match.end()
         self._skip()
         return match.group()
 
     def _match(self, pattern: re.Pattern[str], *, skip: bool = True) -> str | None:
-        match = pattern.match(self._text, self._at)
+        match = pattern.match(self._text, self._position)
         if match is None:
             return None
-        self._at = match.end()
+        self._position = match.end()
         if skip:
             self._skip()
         return match.group()
 
-    def _take(self, mark: str) -> bool:
-        if not self._text.startswith(mark, self._at):
+    def _accept(self, mark: str) -> bool:
+        if not self._text.startswith(mark, self._position):
             return False
-        self._at += len(mark)
+        self._position += len(mark)
         self._skip()
         return True
 
     def _expect(self, mark: str) -> None:
-        if not self._take(mark):
+        if not self._accept(mark):
             self._error(f"expected {mark!r}")
 
     def _skip(self) -> None:
-        match = _SPACE.match(self._text, self._at)
-        self._at = match.end() if match else self._at
+        match = _SPACE.match(self._text, self._position)
+        self._position = match.end() if match else self._position
 
-    def _error(self, what: str, *, at: int | None = None) -> NoReturn:
-        position = self._at if at is None else at
-        raise FilterInvalid(violations=[(self._place, f"at {position}: {what}")], position=position)
+    def _error(self, problem: str, *, at: int | None = None) -> NoReturn:
+        offset = self._position if at is None else at
+        raise FilterInvalid(violations=[(self._field_path, f"at {offset}: {problem}")], offset=offset)
 
 
 _EXPECTED = {
@@ -295,7 +298,7 @@ def _operator(text: str) -> Operator:
     return operators[text]
 
 
-def _typed(field: Field, text: str, *, is_bare: bool) -> Value | None:  # noqa: PLR0911 - one for each kind.
+def _convert(field: Field, text: str, *, is_bare: bool) -> Value | None:  # noqa: PLR0911 - one for each kind.
     """Convert a text to the type of the field; return None when the field has no such value."""
     match field.kind:
         case Kind.TEXT:

@@ -48,8 +48,8 @@ def with_scan_budget(query: Query, cost: str) -> Query:
     order = query.text.rpartition(_ORDER)[2].partition("LIMIT")[0].strip()
     total = f"sum({cost}) OVER (ORDER BY {order} ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)"
     position = len(query.parameters) + 1
-    guarded = f"(CASE WHEN {total} - ({cost}) < ${position}::bigint THEN ({CONDITION}) END)"
-    text = query.text.replace(_PASSES, guarded).replace(" AS passes", f" AS passes, ({cost})::bigint AS cost")
+    guarded_condition = f"(CASE WHEN {total} - ({cost}) < ${position}::bigint THEN ({CONDITION}) END)"
+    text = query.text.replace(_PASSES, guarded_condition).replace(" AS passes", f" AS passes, ({cost})::bigint AS cost")
     return replace(query, text=text, parameters=(*query.parameters, "scan_bytes"))
 
 

@@ -31,9 +31,9 @@ async def serve_admin(host: str, port: int, ready: Mapping[str, Readiness], limi
         return PlainTextResponse("ok\n")
 
     async def readiness(_request: Request) -> JSONResponse:
-        states: dict[str, object] = {name: not each.why for name, each in ready.items()}
-        why = {name: each.why for name, each in ready.items() if each.why}
-        return JSONResponse({**states, "why": why}, status_code=503) if why else JSONResponse(states)
+        states: dict[str, object] = {name: not state.reason for name, state in ready.items()}
+        reason = {name: state.reason for name, state in ready.items() if state.reason}
+        return JSONResponse({**states, "why": reason}, status_code=503) if reason else JSONResponse(states)
 
     async def metrics(request: Request) -> Response:
         encode, content_type = choose_encoder(request.headers.get("accept", ""))

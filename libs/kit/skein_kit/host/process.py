@@ -197,7 +197,7 @@ class Host:
             AsyncExitStack() as stack,
         ):
             if self.settings.replica_url and service in database_revision.SERVICES:
-                follower = Database.open(
+                replica = Database.open(
                     self.settings.replica_url,
                     service=service,
                     size=self.settings.pool_size,
@@ -208,7 +208,7 @@ class Host:
                     slow_seconds=self.settings.slow_query_seconds,
                     limits=limits,
                 )
-                database.use_replica(await stack.enter_async_context(follower))
+                database.use_replica(await stack.enter_async_context(replica))
 
             async def ready() -> bool:
                 try:
@@ -246,14 +246,14 @@ class RunningServices:
 
     async def wait_ready(self, seconds: float, *, except_: Collection[str] = ()) -> None:
         """Wait until every service (`except_` some) is ready. Raises NotReady with the names of the others."""
-        waited = {name: ready.event for name, ready in self._ready.items() if name not in except_}
+        events = {name: ready.event for name, ready in self._ready.items() if name not in except_}
         try:
             async with asyncio.timeout(seconds):
-                for event in waited.values():
+                for event in events.values():
                     await event.wait()
         except TimeoutError:
-            late = ", ".join(name for name, event in waited.items() if not event.is_set())
-            message = f"Not ready after {seconds:.0f} s: {late}. Their log lines above say why."
+            unready = ", ".join(name for name, event in events.items() if not event.is_set())
+            message = f"Not ready after {seconds:.0f} s: {unready}. Their log lines above say why."
             raise NotReady(message) from None
 
 
@@ -266,7 +266,7 @@ async def run_services(services: Sequence[Service], host: Host) -> AsyncIterator
     """
     ready = {service.name: Readiness(service.name) for service in services}
     grpc_servers = max(1, sum(service.port is not None for service in services))
-    served: list[_ServedService] = []
+    running_services: list[_ServedService] = []
     async with AsyncExitStack() as stack:
         stack.enter_context(log_unhandled_exceptions())
         stack.push_async_callback(host.close)
@@ -277,16 +277,16 @@ async def run_services(services: Sequence[Service], host: Host) -> AsyncIterator
         for service in services:
             servicers = await stack.enter_async_context(service.start(host))
             server = _serve(service, servicers, host, ready[service.name], grpc_servers)
-            served.append(await stack.enter_async_context(server))
+            running_services.append(await stack.enter_async_context(server))
         try:
             yield RunningServices(host=host, admin=admin, _ready=ready)
         finally:
             host.is_draining = True
             # First, so that no service reports "ready" again.
-            await _end(*(running.readiness_watch for running in served))
+            await _cancel(*(running.readiness_watch for running in running_services))
             for readiness in ready.values():
                 readiness.drain()
-            for running in served:
+            for running in running_services:
                 running.health.begin_shutdown()
                 # Calls in flight are finished; a stream would not end by itself.
                 running.streams.drain()
@@ -326,25 +326,25 @@ async def _serve(
         page_token_key=lambda: host.page_token_key,
         streams=streams,
     )
-    answers = {method.path: (method, chain.wrap(method)) for method in servicers.methods}
-    servicers.handlers.update(answers)
-    checker = HealthStatuses()
+    handlers = {method.path: (method, chain.wrap(method)) for method in servicers.methods}
+    servicers.handlers.update(handlers)
+    health = HealthStatuses()
     names = ["", *servicers.service_names]
-    checker.set_status(names, serving=False)
+    health.set_status(names, serving=False)
     if host.in_process_calls:
-        host.in_process_handlers.setdefault(service.name, {}).update(answers)
+        host.in_process_handlers.setdefault(service.name, {}).update(handlers)
     server: aio.Server | None = None
     if service.port is not None:
         connections = host.open_files.grpc_server_connections(is_edge=servicers.is_edge, servers=grpc_servers)
-        server = await _listen(service, answers, servicers, checker, host, connections)
-    watch = functools.partial(ready.watch, servicers, checker, names, host.addresses.get(service.name, ""))
+        server = await _listen(service, handlers, servicers, health, host, connections)
+    watch = functools.partial(ready.watch, servicers, health, names, host.addresses.get(service.name, ""))
     watcher = asyncio.create_task(run_forever(watch, name=f"readiness of {service.name}"))
     try:
-        with nullcontext() if overload is None else overload.observing_delays():
-            yield _ServedService(health=checker, streams=streams, readiness_watch=watcher)
+        with nullcontext() if overload is None else overload.observe_delays():
+            yield _ServedService(health=health, streams=streams, readiness_watch=watcher)
     finally:
-        await _end(watcher)
-        checker.close()
+        await _cancel(watcher)
+        health.close()
         if server is not None:
             await server.stop(host.settings.grace_seconds)
         host.in_process_handlers.get(service.name, {}).clear()
@@ -353,9 +353,9 @@ async def _serve(
 
 async def _listen(
     service: Service,
-    answers: InProcessHandlers,
+    handlers: InProcessHandlers,
     servicers: ServicerRegistry,
-    checker: HealthStatuses,
+    health: HealthStatuses,
     host: Host,
     connections: int,
 ) -> aio.Server:
@@ -363,8 +363,8 @@ async def _listen(
     server = aio.server(options=options)
     origin = servicers.resolve_origin if servicers.is_edge else None
     seconds = host.settings.request_body_seconds
-    open_services = HealthReflectionHandler(checker, servicers.service_names, message_seconds=seconds)
-    server.add_generic_rpc_handlers((GrpcHandler(answers, origin, body_seconds=seconds), open_services))
+    health_reflection = HealthReflectionHandler(health, servicers.service_names, message_seconds=seconds)
+    server.add_generic_rpc_handlers((GrpcHandler(handlers, origin, body_seconds=seconds), health_reflection))
     address = host.addresses[service.name]
     try:
         secure = servicers.credentials
@@ -406,7 +406,7 @@ def _reidentify_by_key(host: Host) -> Identify:
     return identify
 
 
-async def _end(*tasks: asyncio.Task[None]) -> None:
+async def _cancel(*tasks: asyncio.Task[None]) -> None:
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)

@@ -40,9 +40,9 @@ async def unready_reason(servicers: ServicerRegistry) -> str:
         async with asyncio.timeout(_CHECK_SECONDS):
             for check in servicers.ready_checks:
                 if not await check():
-                    return f"{_name(check)} says no."
-    except NotReady as unready:
-        return str(unready)
+                    return f"The check {_name(check)} failed."
+    except NotReady as error:
+        return str(error)
     except TimeoutError:
         return f"A check took more than {_CHECK_SECONDS:.0f} s."
     except Exception as error:  # noqa: BLE001 - whatever is wrong, the answer is no.
@@ -63,39 +63,39 @@ class Readiness:
         """Start as not ready."""
         self.event = asyncio.Event()
         # Empty when it is ready.
-        self.why = "It is starting."
+        self.reason = "It is starting."
         self._service = service
         self._log = logs.get(service)
         self._gauge = READY.labels(service)
         self._gauge.set(0)
 
     async def watch(
-        self, servicers: ServicerRegistry, checker: HealthStatuses, names: Iterable[str], address: str
+        self, servicers: ServicerRegistry, health: HealthStatuses, names: Iterable[str], address: str
     ) -> None:
         """Check repeatedly until cancelled."""
         while True:
-            why = await unready_reason(servicers)
-            if why != self.why:
+            reason = await unready_reason(servicers)
+            if reason != self.reason:
                 was_ready = self.event.is_set()
-                checker.set_status(names, serving=not why)
-                self._set(why)
-                if not why:
+                health.set_status(names, serving=not reason)
+                self._set(reason)
+                if not reason:
                     self._log.info("ready", address=address)
                 elif was_ready:
-                    self._log.warning("not_ready", address=address, why=why)
+                    self._log.warning("not_ready", address=address, reason=reason)
                 else:
-                    self._log.info("not_ready", address=address, why=why)
+                    self._log.info("not_ready", address=address, reason=reason)
             await asyncio.sleep(4 * _INTERVAL_SECONDS if self.event.is_set() else _INTERVAL_SECONDS)
 
     def drain(self) -> None:
         """Set the service to not ready for good."""
-        self._set("It leaves off.")
+        self._set("It is stopping.")
 
-    def _set(self, why: str) -> None:
-        self.why = why
-        self._gauge.set(int(not why))
-        (self.event.clear if why else self.event.set)()
+    def _set(self, reason: str) -> None:
+        self.reason = reason
+        self._gauge.set(int(not reason))
+        (self.event.clear if reason else self.event.set)()
 
 
 def _name(check: Callable[[], Awaitable[bool]]) -> str:
-    return getattr(check, "__qualname__", "A check").replace(".<locals>", "")
+    return getattr(check, "__qualname__", "without a name").replace(".<locals>", "")

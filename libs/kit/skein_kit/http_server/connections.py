@@ -53,7 +53,7 @@ class Reason(enum.Enum):
 # Order of eviction by phase. A connection that waits for a response is never evicted.
 _EVICTABLE_PHASES = (Phase.HEADERS, Phase.IDLE, Phase.BODY)
 _THIS_MACHINE = ("127.0.0.1", "::1")
-_LATE = {Phase.HEADERS: Reason.HEADERS_TIMEOUT, Phase.BODY: Reason.BODY_TIMEOUT}
+_TIMEOUT_REASONS = {Phase.HEADERS: Reason.HEADERS_TIMEOUT, Phase.BODY: Reason.BODY_TIMEOUT}
 
 
 @dataclass(eq=False, slots=True)
@@ -130,14 +130,18 @@ class ConnectionTable:
     def admit(self, connection: Connection, now: float, *, descriptor: int) -> bool:
         """Add a new connection, if necessary by evicting another; return False when there is no room."""
         limits = self._limits
-        own = self._by_address.get(connection.address)
-        if own is not None and own.count >= limits.max_per_address and not limits.is_exempt(connection.address):
-            full, has_room = Reason.ADDRESS_FULL, self._make_room(own)
+        address_group = self._by_address.get(connection.address)
+        if (
+            address_group is not None
+            and address_group.count >= limits.max_per_address
+            and not limits.is_exempt(connection.address)
+        ):
+            full_reason, has_room = Reason.ADDRESS_FULL, self._make_room(address_group)
         else:
             is_full = self._all.count >= limits.max_connections or descriptor >= limits.reserve_from
-            full, has_room = Reason.PORT_FULL, not is_full or self.make_room()
+            full_reason, has_room = Reason.PORT_FULL, not is_full or self.make_room()
         if not has_room:
-            CLOSED.labels(full.value).inc()
+            CLOSED.labels(full_reason.value).inc()
             return False
         self._by_address.setdefault(connection.address, _Group())
         connection.since, connection.is_counted = now, True
@@ -166,9 +170,9 @@ class ConnectionTable:
             if not self._by_address[connection.address].count:
                 del self._by_address[connection.address]
 
-    def close_late(self, now: float) -> None:
+    def close_expired(self, now: float) -> None:
         """Close the connections that have waited too long."""
-        for phase, reason in _LATE.items():
+        for phase, reason in _TIMEOUT_REASONS.items():
             waiting, seconds = self._all.evictable[phase], self._limits.seconds[phase]
             while waiting and now - (oldest := next(iter(waiting))).since >= seconds:
                 self._close(oldest, reason)

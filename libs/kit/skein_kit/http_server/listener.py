@@ -44,7 +44,7 @@ class Listener:
         self._stalled_seconds = limits.stalled_seconds
         self._loop = asyncio.get_running_loop()
         # Connections without a transport yet: with TLS, until the end of the handshake.
-        self._beginning: set[asyncio.Task[Any]] = set()
+        self._handshakes: set[asyncio.Task[Any]] = set()
 
     def start(self) -> None:
         """Begin to accept."""
@@ -56,17 +56,17 @@ class Listener:
         """Close the socket, and the connections in their handshake."""
         self._loop.remove_reader(self._listener.fileno())
         self._listener.close()
-        for task in self._beginning:
+        for task in self._handshakes:
             task.cancel()
 
-    def close_late(self) -> None:
+    def close_expired(self) -> None:
         """Close the connections that have waited too long."""
-        self._connections.close_late(self._loop.time())
+        self._connections.close_expired(self._loop.time())
 
     def _accept(self) -> None:
         for _ in range(_ACCEPTS_PER_TURN):
             try:
-                accepted, (address, *_) = self._listener.accept()
+                client_socket, (address, *_) = self._listener.accept()
             except (BlockingIOError, InterruptedError):
                 return
             except OSError as error:
@@ -76,7 +76,7 @@ class Listener:
                     return
                 # The client hung up before it was accepted.
                 continue
-            self._admit(accepted, address)
+            self._admit(client_socket, address)
 
     def _pause(self) -> None:
         self._loop.remove_reader(self._listener.fileno())
@@ -86,58 +86,60 @@ class Listener:
         if not self._server.should_exit:
             self._loop.add_reader(self._listener.fileno(), self._accept)
 
-    def _admit(self, accepted: socket.socket, address: str) -> None:
-        protocol = _Protocol(self._server, self._connections, accepted, address)
-        if not self._connections.admit(protocol.connection, self._loop.time(), descriptor=accepted.fileno()):
-            accepted.close()
+    def _admit(self, client_socket: socket.socket, address: str) -> None:
+        protocol = _Protocol(self._server, self._connections, client_socket, address)
+        if not self._connections.admit(protocol.connection, self._loop.time(), descriptor=client_socket.fileno()):
+            client_socket.close()
             return
-        accepted.settimeout(0)
-        accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        enable_keepalive(accepted, unanswered_seconds=self._stalled_seconds)
-        task = self._loop.create_task(self._begin(protocol, accepted, self._server.config.ssl))
-        self._beginning.add(task)
-        task.add_done_callback(self._beginning.discard)
+        client_socket.settimeout(0)
+        client_socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        enable_keepalive(client_socket, unanswered_seconds=self._stalled_seconds)
+        task = self._loop.create_task(self._start_connection(protocol, client_socket, self._server.config.ssl))
+        self._handshakes.add(task)
+        task.add_done_callback(self._handshakes.discard)
 
-    async def _begin(self, protocol: _Protocol, accepted: socket.socket, context: ssl.SSLContext | None) -> None:
+    async def _start_connection(
+        self, protocol: _Protocol, client_socket: socket.socket, context: ssl.SSLContext | None
+    ) -> None:
         # The deadline of the headers is that of the handshake too.
         seconds: dict[str, float] = {} if context is None else {"ssl_shutdown_timeout": _TLS_SHUTDOWN_SECONDS}
         try:
-            await self._loop.connect_accepted_socket(lambda: protocol, accepted, ssl=context, **seconds)
+            await self._loop.connect_accepted_socket(lambda: protocol, client_socket, ssl=context, **seconds)
         except (OSError, asyncio.CancelledError):
             # The handshake failed, the connection was evicted or late, or the server stops.
             self._connections.remove(protocol.connection)
-            accepted.close()
+            client_socket.close()
 
 
 class _Protocol(H11Protocol):
     """uvicorn's protocol of one connection, which reports the phase of the connection."""
 
     def __init__(
-        self, server: uvicorn.Server, connections: ConnectionTable, accepted: socket.socket, address: str
+        self, server: uvicorn.Server, connections: ConnectionTable, client_socket: socket.socket, address: str
     ) -> None:
         super().__init__(config=server.config, server_state=server.server_state, app_state=server.lifespan.state)
         self.connection = Connection(address, self._close)
         self._connections = connections
         # Until the handshake is over and there is a transport.
-        self._accepted: socket.socket | None = accepted
+        self._handshake_socket: socket.socket | None = client_socket
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._accepted = None
+        self._handshake_socket = None
         super().connection_made(cast("asyncio.Transport", transport))
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
-        self._note_phase()
+        self._report_phase()
 
     def on_response_complete(self) -> None:
         super().on_response_complete()
-        self._note_phase()
+        self._report_phase()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._connections.remove(self.connection)
         super().connection_lost(exc)
 
-    def _note_phase(self) -> None:
+    def _report_phase(self) -> None:
         self._connections.set_phase(self.connection, self._phase(), self.loop.time())
 
     def _phase(self) -> Phase:
@@ -145,14 +147,14 @@ class _Protocol(H11Protocol):
             return Phase.BODY
         if self.conn.their_state is not h11.IDLE:
             return Phase.RESPONSE
-        is_between = self.cycle is not None and not self.conn.trailing_data[0]
-        return Phase.IDLE if is_between else Phase.HEADERS
+        is_idle = self.cycle is not None and not self.conn.trailing_data[0]
+        return Phase.IDLE if is_idle else Phase.HEADERS
 
     def _close(self, reason: Reason) -> None:
-        if self._accepted is not None:
+        if self._handshake_socket is not None:
             # The transport detects the end of input, and ends the handshake.
             with suppress(OSError):
-                self._accepted.shutdown(socket.SHUT_RDWR)
+                self._handshake_socket.shutdown(socket.SHUT_RDWR)
             return
         if self.cycle is not None:
             self.cycle.disconnected = True
@@ -161,6 +163,6 @@ class _Protocol(H11Protocol):
             self.transport.abort()
             return
         headers = [(b"content-length", b"0"), (b"connection", b"close")]
-        answer = h11.Response(status_code=408, reason=b"Request Timeout", headers=headers)
-        self.transport.write((self.conn.send(answer) or b"") + (self.conn.send(h11.EndOfMessage()) or b""))
+        response = h11.Response(status_code=408, reason=b"Request Timeout", headers=headers)
+        self.transport.write((self.conn.send(response) or b"") + (self.conn.send(h11.EndOfMessage()) or b""))
         self.transport.close()

@@ -1,8 +1,8 @@
 """The HTTP server of a port: uvicorn behind the listener, without ambiguous requests.
 
-h11 refuses lengths that differ, lengths that are no numbers, and encodings other than one `chunked`. It lets
-Transfer-Encoding override Content-Length. A proxy in front may have used the length, and the rest of the body would
-become the next caller's request (smuggling; RFC 9112, 6.1 and 6.3). Therefore requests with two lengths are refused.
+h11 rejects lengths that differ, lengths that are no numbers, and encodings other than one `chunked`. It lets
+Transfer-Encoding override Content-Length. If a proxy in front used Content-Length, the remaining body would become the
+next caller's request (smuggling; RFC 9112, 6.1 and 6.3). Therefore requests with both are rejected.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class ManagedUvicorn(uvicorn.Server):
         """Tick until `drain` is called."""
         ticks = 0
         while not await self.on_tick(ticks):
-            self._listener.close_late()
+            self._listener.close_expired()
             ticks = (ticks + 1) % _TICKS
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(_TICK_SECONDS):

@@ -1,5 +1,5 @@
 -- claim_request --
--- Claim a request id, or return its saved response; an expired response is claimed anew.
+-- Claim a request id, or return its saved response; an expired response is claimed again.
 -- A claim waits for another transaction that has claimed the same id.
 WITH claim AS (
     INSERT INTO any_schema.requests AS saved

@@ -56,12 +56,12 @@ class IdempotencyKey:
         method = request.DESCRIPTOR.full_name
         digest = hashlib.sha256()
         if request_id:
-            rest = type(request)()
-            rest.CopyFrom(request)
-            rest.ClearField("request_id")
-            _clear_secrets(rest)
-            fields.canonical(rest)
-            digest.update(rest.SerializeToString(deterministic=True))
+            request_copy = type(request)()
+            request_copy.CopyFrom(request)
+            request_copy.ClearField("request_id")
+            _clear_secrets(request_copy)
+            fields.canonicalize(request_copy)
+            digest.update(request_copy.SerializeToString(deterministic=True))
         return cls(principal=caller.principal, method=method, request_id=request_id, fingerprint=digest.digest())
 
 

@@ -4,7 +4,7 @@
 
 The tenant comes first, because the lookup must choose a tenant before it reads any row; the nil tenant means none.
 A character holds five bits and CRC-32 detects every error within 32 bits, so a mistyped character never reaches the
-database. The MAC is an HMAC-SHA256 with a key of the cluster, cut to 96 bits: with the key a process rejects a forged
+database. The MAC is an HMAC-SHA256 with a key of the cluster, cut to 96 bits. A process with the key rejects a forged
 token without the database. Only the secret proves the holder. Tokens of some kinds, and API keys of earlier versions,
 have no MAC.
 """

@@ -87,23 +87,23 @@ def sign_identity_token(caller: Caller, *, key: OKPKey, at: float, until: float 
 
     It expires a minute after `at`, or at `until` (the expiry of the credential) if that is sooner.
     """
-    ends = at + LIFETIME_SECONDS if until is None else min(at + LIFETIME_SECONDS, until)
+    expiry = at + LIFETIME_SECONDS if until is None else min(at + LIFETIME_SECONDS, until)
     claims: dict[str, Any] = {
         "iss": ISSUER,
         "aud": AUDIENCE,
         "sub": caller.principal,
         "perms": sorted(caller.permissions),
         "iat": int(at),
-        "exp": int(ends),
+        "exp": int(expiry),
     }
     if caller.tenant_id is not None:
         claims["tid"] = str(caller.tenant_id)
-    claims |= {name: value for name, value in _optional(caller).items() if value}
+    claims |= {name: value for name, value in _optional_claims(caller).items() if value}
     header = {"alg": ALGORITHM, "kid": key.kid, "typ": TOKEN_TYPE}
-    return jwt.encode(header, claims, key, algorithms=[ALGORITHM]), float(int(ends))
+    return jwt.encode(header, claims, key, algorithms=[ALGORITHM]), float(int(expiry))
 
 
-def _optional(caller: Caller) -> dict[str, str | bool | list[str]]:
+def _optional_claims(caller: Caller) -> dict[str, str | bool | list[str]]:
     """Return the claims that most callers lack."""
     return {
         "agent": caller.agent_id,
@@ -131,28 +131,28 @@ class IdentityTokenVerifier:
         self._fetch = fetch
         self._key_max_age_seconds = key_max_age_seconds
         self._keys: dict[str, OKPKey] = {}
-        self._fetched = -_KEY_STALE_IF_ERROR_SECONDS
-        self._tried = -_REFRESH_SECONDS
-        self._fetching = asyncio.Lock()
-        self._renewal: asyncio.Task[None] | None = None
-        self._verified: OrderedDict[str, tuple[Caller, float, str]] = OrderedDict()
+        self._fetch_time = -_KEY_STALE_IF_ERROR_SECONDS
+        self._attempt_time = -_REFRESH_SECONDS
+        self._fetch_lock = asyncio.Lock()
+        self._refresh_task: asyncio.Task[None] | None = None
+        self._cached_callers: OrderedDict[str, tuple[Caller, float, str]] = OrderedDict()
 
     async def verify(self, token: str) -> Caller:
         """Return the caller. Raises CredentialInvalid and CredentialExpired."""
         await self._refresh_if_stale()
         at = CLOCK.seconds()
-        cached = self._verified.get(token)
+        cached = self._cached_callers.get(token)
         if cached is not None:
-            caller, ends, _ = cached
-            if at < ends:
+            caller, expiry, _ = cached
+            if at < expiry:
                 return caller
-            del self._verified[token]
+            del self._cached_callers[token]
             raise CredentialExpired
         key = await self._key(token)
-        caller, ends = self._read(token, key, at)
-        self._verified[token] = (caller, ends, str(key.kid))
-        if len(self._verified) > _MAX_CACHED_TOKENS:
-            self._verified.popitem(last=False)
+        caller, expiry = self._read(token, key, at)
+        self._cached_callers[token] = (caller, expiry, str(key.kid))
+        if len(self._cached_callers) > _MAX_CACHED_TOKENS:
+            self._cached_callers.popitem(last=False)
         return caller
 
     async def is_key_valid(self, token: str) -> bool:
@@ -168,21 +168,21 @@ class IdentityTokenVerifier:
 
     async def _refresh_if_stale(self) -> None:
         """Refresh the keys in the background; wait for them when they are too old to use."""
-        age = time.monotonic() - self._fetched
+        age = time.monotonic() - self._fetch_time
         if age < min(_KEY_REFRESH_SECONDS, self._key_max_age_seconds) or not self._keys:
             return
-        if self._renewal is None or self._renewal.done():
+        if self._refresh_task is None or self._refresh_task.done():
             # Its errors are dropped: the next call tries again. An empty context, because the task outlives the call
             # and must not have its deadline and identity.
-            self._renewal = asyncio.create_task(self._refresh_in_background(), context=contextvars.Context())
+            self._refresh_task = asyncio.create_task(self._refresh_in_background(), context=contextvars.Context())
         if age >= self._key_max_age_seconds:
-            await asyncio.wait({self._renewal}, timeout=_WAIT_SECONDS)
+            await asyncio.wait({self._refresh_task}, timeout=_WAIT_SECONDS)
 
     async def _refresh_in_background(self) -> None:
         try:
             await self._refresh_after(time.monotonic())
         except Exception:  # noqa: BLE001 - auth does not answer, whatever the error.
-            if time.monotonic() - self._fetched >= _KEY_STALE_IF_ERROR_SECONDS:
+            if time.monotonic() - self._fetch_time >= _KEY_STALE_IF_ERROR_SECONDS:
                 self._replace_keys({})
 
     async def _key(self, token: str) -> OKPKey:
@@ -196,42 +196,42 @@ class IdentityTokenVerifier:
 
     async def _refresh_after(self, at: float) -> None:
         """Return once the keys were fetched after the monotonic time `at`; concurrent callers share one fetch."""
-        async with self._fetching:
-            if self._fetched >= at:
+        async with self._fetch_lock:
+            if self._fetch_time >= at:
                 return
-            await asyncio.sleep(self._tried + _REFRESH_SECONDS - time.monotonic())
+            await asyncio.sleep(self._attempt_time + _REFRESH_SECONDS - time.monotonic())
             await self._refresh()
 
     async def _refresh(self) -> None:
-        self._tried = started = time.monotonic()
+        self._attempt_time = start_time = time.monotonic()
         keys = await self._fetch()
-        self._fetched = started
+        self._fetch_time = start_time
         self._replace_keys(keys)
 
     def _replace_keys(self, keys: Mapping[str, str]) -> None:
         """Replace the keys, and drop cached tokens that other keys have signed."""
-        removed = self._keys.keys() - keys.keys()
+        removed_key_ids = self._keys.keys() - keys.keys()
         self._keys = {key_id: OKPKey.import_key(json.loads(jwk)) for key_id, jwk in keys.items()}
-        if removed:
-            valid = ((token, entry) for token, entry in self._verified.items() if entry[2] not in removed)
-            self._verified = OrderedDict(valid)
+        if removed_key_ids:
+            valid = ((token, entry) for token, entry in self._cached_callers.items() if entry[2] not in removed_key_ids)
+            self._cached_callers = OrderedDict(valid)
 
     @staticmethod
     def _read(token: str, key: OKPKey, at: float) -> tuple[Caller, float]:
         try:
-            decoded = jwt.decode(token, key, algorithms=[ALGORITHM])
+            jwt_token = jwt.decode(token, key, algorithms=[ALGORITHM])
         except (JoseError, ValueError):
             raise CredentialInvalid from None
-        claims = decoded.claims
+        claims = jwt_token.claims
         if (
-            decoded.header.get("typ") != TOKEN_TYPE
+            jwt_token.header.get("typ") != TOKEN_TYPE
             or claims.get("iss") != ISSUER
             or claims.get("aud") != AUDIENCE
             or not isinstance(claims.get("exp"), int)
         ):
             raise CredentialInvalid
-        ends = float(claims["exp"]) + LEEWAY_SECONDS
-        if at >= ends:
+        expiry = float(claims["exp"]) + LEEWAY_SECONDS
+        if at >= expiry:
             raise CredentialExpired
         try:
             caller = Caller(
@@ -249,7 +249,7 @@ class IdentityTokenVerifier:
             )
         except (KeyError, ValueError, TypeError):
             raise CredentialInvalid from None
-        return caller, ends
+        return caller, expiry
 
 
 def _key_id(token: str) -> str:

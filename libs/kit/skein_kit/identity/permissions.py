@@ -1,8 +1,8 @@
 """The access table of the whole cluster: the permission that each method requires. A method without a row cannot start.
 
-API keys and access tokens carry permissions (scopes in OAuth). The role of a member implies permissions too. Only
-operator keys have `operator`, only services of the cluster have `system`, and only people who logged in have `account`:
-no tenant's key and no application can get them.
+API keys and access tokens carry permissions (scopes in OAuth). The role of a member implies permissions too. No
+tenant's key and no application can get three of them. Only operator keys have `operator`, only services of the cluster
+have `system`, and only people who logged in have `account`.
 """
 
 from __future__ import annotations
@@ -80,8 +80,13 @@ class AccessRule:
     def check(self, caller: Caller) -> None:
         """Raise the error of a caller that lacks the permission, the account or the tenant."""
         # The permissions of a role need a tenant, so a person without one lacks the tenant, not the permission.
-        chooses = not caller.permissions.isdisjoint((OPERATOR, ACCOUNT))
-        if self.needs_tenant and caller.tenant_id is None and chooses and self.permission in TENANT_PERMISSIONS:
+        can_choose_tenant = not caller.permissions.isdisjoint((OPERATOR, ACCOUNT))
+        if (
+            self.needs_tenant
+            and caller.tenant_id is None
+            and can_choose_tenant
+            and self.permission in TENANT_PERMISSIONS
+        ):
             raise TenantMissing
         if self.permission is not None and self.permission not in caller.permissions:
             raise AccountRequired if self.permission == ACCOUNT else PermissionMissing(permission=self.permission)
@@ -270,10 +275,10 @@ def _rules() -> dict[str, AccessRule]:
             "GetAgentState": AccessRule("session.read"),
             "ListAgentStates": AccessRule("session.read"),
             "DeleteAgentState": AccessRule("session.write"),
-            "PutItem": AccessRule("session.write"),
-            "GetItem": AccessRule("session.read"),
-            "ListItems": AccessRule("session.read"),
-            "DeleteItem": AccessRule("session.write"),
+            "PutSessionItem": AccessRule("session.write"),
+            "GetSessionItem": AccessRule("session.read"),
+            "ListSessionItems": AccessRule("session.read"),
+            "DeleteSessionItem": AccessRule("session.write"),
             "PurgeSession": AccessRule("session.write"),
             "PurgeMessages": AccessRule("session.write"),
             "PurgeSubject": AccessRule("session.write"),
@@ -307,7 +312,7 @@ def _rules() -> dict[str, AccessRule]:
             "ListMemoryVersions": AccessRule("memory.read"),
             "ExportMemories": AccessRule("memory.read"),
             "PurgeMemories": AccessRule("memory.write"),
-            "ForgetMemories": AccessRule("memory.write"),
+            "DeleteMemories": AccessRule("memory.write"),
             "ListMemoryTypes": AccessRule("memory.read"),
             "RevealSecret": AccessRule("secrets.read"),
             "RotateTenantKey": AccessRule("tenant.write"),
@@ -344,9 +349,9 @@ def _rules() -> dict[str, AccessRule]:
             "ResolveConflict": AccessRule("memory.write"),
             "ListConflictResolutions": AccessRule("memory.read"),
             "ResolveEntity": AccessRule("memory.write"),
-            "GetCanonical": AccessRule("memory.read"),
+            "GetCanonicalMemory": AccessRule("memory.read"),
             "ListAliases": AccessRule("memory.read"),
-            "RemoveAlias": AccessRule("memory.write"),
+            "DeleteAlias": AccessRule("memory.write"),
             "GetReviewQueue": AccessRule("memory.read"),
             "GetTemporalClusters": AccessRule("memory.read"),
             "GetStatistics": AccessRule("memory.read"),
@@ -373,7 +378,7 @@ def _rules() -> dict[str, AccessRule]:
         },
         "skein.memory.v1.HistoryService": {
             "ListChanges": AccessRule("memory.read"),
-            "WatchChanges": AccessRule("memory.read"),
+            "StreamChanges": AccessRule("memory.read"),
             # The administrators of a tenant decide what leaves the cluster.
             "CreateWebhook": AccessRule("tenant.write"),
             "UpdateWebhook": AccessRule("tenant.write"),
@@ -417,9 +422,9 @@ def _rules() -> dict[str, AccessRule]:
             "GetReindex": operator,
             "ListReindexes": operator,
             "CancelReindex": operator,
-            "CompareModels": operator,
-            "SetActiveModel": operator,
-            "DropModel": operator,
+            "CompareEmbeddingModels": operator,
+            "ActivateEmbeddingModel": operator,
+            "DeleteEmbeddingModel": operator,
         },
         "skein.recall.v1.RecallInternalService": {
             # Memory and session call it for the caller that wrote the items.

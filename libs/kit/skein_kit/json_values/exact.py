@@ -38,8 +38,8 @@ _EXTREME_NUMBER = "holds a number beyond the range of a double, about 5e-324 to 
 NO_NUMBER = "holds NaN or an infinity, which JSON does not have"
 _HALF_CHARACTER = "holds half of a surrogate pair"
 
-# Characters that a terminal or a reader of lines interprets: controls except tab and line feed, line separators, and
-# marks that change the direction of text.
+# Characters that terminals or line readers interpret: controls except tab and line feed, line separators, and marks
+# of text direction.
 CONTROL_CHARACTERS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]")
 
 
@@ -148,8 +148,8 @@ def dumps(
 def parse(text: str) -> Any:
     """Parse a caller's JSON text strictly.
 
-    Raises InvalidJson for text that is no JSON, a duplicate name in an object, a number beyond the range of a double or
-    of more than MAX_NUMBER_CHARACTERS, and for more than MAX_DEPTH levels or MAX_JSON_BYTES.
+    Raises InvalidJson for text that is no JSON, for a duplicate name in an object, and for a number beyond the range of
+    a double. The limits are MAX_NUMBER_CHARACTERS, MAX_DEPTH levels and MAX_JSON_BYTES.
     """
     try:
         value = json.loads(
@@ -184,11 +184,11 @@ def serialize(value: object) -> str:
     return text
 
 
-def equal_json(one: str | None, other: str | None) -> bool:
+def equal_json(first: str | None, second: str | None) -> bool:
     """Return whether two JSON texts have equal values: 1 equals 1.0; numbers that differ in any digit are not equal."""
-    if one is None or other is None:
-        return one is other
-    return one == other or equal_values(loads(one), loads(other), Decimal)
+    if first is None or second is None:
+        return first is second
+    return first == second or equal_values(loads(first), loads(second), Decimal)
 
 
 def to_floats(value: Any) -> Any:
@@ -307,35 +307,35 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return members
 
 
-def check_depth(value: object, left: int = MAX_DEPTH) -> None:
+def check_depth(value: object, remaining_levels: int = MAX_DEPTH) -> None:
     """Raise InvalidJson for a value that is nested more than MAX_DEPTH levels deep."""
     if not isinstance(value, dict | list):
         return
-    if left == 0:
+    if remaining_levels == 0:
         raise InvalidJson(_TOO_DEEP)
     for inner in value.values() if isinstance(value, dict) else value:
-        check_depth(inner, left - 1)
+        check_depth(inner, remaining_levels - 1)
 
 
-def equal_values(one: Any, other: Any, number: type[float | Decimal]) -> bool:
+def equal_values(first: Any, second: Any, number: type[float | Decimal]) -> bool:
     """Compare two JSON values; numbers are converted by `number` first."""
-    if isinstance(one, bool) or isinstance(other, bool):
-        return one is other
-    if isinstance(one, dict):
+    if isinstance(first, bool) or isinstance(second, bool):
+        return first is second
+    if isinstance(first, dict):
         return (
-            isinstance(other, dict)
-            and one.keys() == other.keys()
-            and all(equal_values(inner, other[name], number) for name, inner in one.items())
+            isinstance(second, dict)
+            and first.keys() == second.keys()
+            and all(equal_values(inner, second[name], number) for name, inner in first.items())
         )
-    if isinstance(one, list):
+    if isinstance(first, list):
         return (
-            isinstance(other, list)
-            and len(one) == len(other)
-            and all(equal_values(*pair, number) for pair in zip(one, other, strict=True))
+            isinstance(second, list)
+            and len(first) == len(second)
+            and all(equal_values(*pair, number) for pair in zip(first, second, strict=True))
         )
-    if isinstance(one, int | float | Decimal):
-        return isinstance(other, int | float | Decimal) and number(one) == number(other)
-    return type(one) is type(other) and bool(one == other)
+    if isinstance(first, int | float | Decimal):
+        return isinstance(second, int | float | Decimal) and number(first) == number(second)
+    return type(first) is type(second) and bool(first == second)
 
 
 def _cut_digits(value: Any) -> Any:

@@ -58,17 +58,17 @@ def complete_json_fields(request: Message) -> None:
 
 def fields(**texts: str | None) -> dict[str, Any]:
     """Return the fields of a reply for the JSON objects of a row: each as a Struct and as text; None is unset."""
-    return _both(structs.struct, texts)
+    return _json_fields(structs.struct, texts)
 
 
 def list_fields(**texts: str | None) -> dict[str, Any]:
     """Return the fields of a reply for the JSON arrays of a row."""
-    return _both(structs.list_value, texts)
+    return _json_fields(structs.list_value, texts)
 
 
 def value_fields(**texts: str | None) -> dict[str, Any]:
     """Return the fields of a reply for any JSON of a row."""
-    return _both(structs.any_value, texts)
+    return _json_fields(structs.any_value, texts)
 
 
 def write(message: Message, field: str, text: str) -> None:
@@ -90,8 +90,8 @@ def set_value(message: Message, field: str, value: Any) -> None:
     """Set `x` and `x_json` to a value. Raises FieldInvalid for a value that no field accepts."""
     try:
         text = exact_json.serialize(value)
-    except InvalidJson as invalid:
-        raise FieldInvalid(violations=[(field, str(invalid))]) from None
+    except InvalidJson as error:
+        raise FieldInvalid(violations=[(field, str(error))]) from None
     setattr(message, field + TEXT, text)
     _fill(message, field, value)
 
@@ -111,7 +111,7 @@ def drop_duplicates_to_fit(message: Message, max_bytes: int) -> None:
             part.ClearField(name)
 
 
-def canonical(message: Message) -> None:
+def canonicalize(message: Message) -> None:
     """Keep one form of each JSON field, so that equal messages have equal bytes: `x` if it is exact, else `x_json`."""
     layout = _layout(message.DESCRIPTOR)
     for name in layout.pairs:
@@ -126,7 +126,7 @@ def canonical(message: Message) -> None:
             setattr(message, name + TEXT, exact)
             message.ClearField(name)
     for _, part in _parts(message, layout):
-        canonical(part)
+        canonicalize(part)
 
 
 def to_values(message: Message, *, with_texts: bool = True, **options: Any) -> dict[str, Any]:
@@ -134,13 +134,13 @@ def to_values(message: Message, *, with_texts: bool = True, **options: Any) -> d
 
     `with_texts` keeps the fields `x_json` beside the values of `x`.
     """
-    reduced = type(message)()
-    reduced.CopyFrom(message)
+    stripped = type(message)()
+    stripped.CopyFrom(message)
     # Converting a Struct takes longer than parsing its text.
-    for part, name in json_fields_in(reduced):
+    for part, name in json_fields_in(stripped):
         if getattr(part, name + TEXT):
             part.ClearField(name)
-    values: dict[str, Any] = json_format.MessageToDict(reduced, **options)
+    values: dict[str, Any] = json_format.MessageToDict(stripped, **options)
     keeps_names = bool(options.get("preserving_proto_field_name"))
     _restore(message, values, with_texts=with_texts, keeps_names=keeps_names)
     return values
@@ -175,7 +175,7 @@ def prepare_for_parse(values: Any, kind: Any, path: str = "") -> Any:
         for key, value in values.items()
         if value not in ("", None) or (field := names.get(key)) is None or not is_text(field)
     }
-    present = {field.name for key in values if (field := names.get(key)) is not None}
+    present_names = {field.name for key in values if (field := names.get(key)) is not None}
     prepared: dict[str, Any] = {}
     for key, value in values.items():
         field = names.get(key)
@@ -187,10 +187,10 @@ def prepare_for_parse(values: Any, kind: Any, path: str = "") -> Any:
         elif field.name in pairs:
             text = _text(field, value, f"{path}{field.name}")
             prepared[key] = exact_json.to_floats(value)
-            if text and field.name + TEXT not in present:
+            if text and field.name + TEXT not in present_names:
                 prepared[field.name + TEXT] = text
         else:
-            prepared[key] = _prepared_part(value, field, f"{path}{field.name}")
+            prepared[key] = _prepare_part(value, field, f"{path}{field.name}")
     return prepared
 
 
@@ -213,7 +213,7 @@ def is_text(field: Any) -> bool:
     return field.name.removesuffix(TEXT) in json_field_names(field.containing_type) and field.name.endswith(TEXT)
 
 
-def _both(read: Any, texts: dict[str, str | None]) -> dict[str, Any]:
+def _json_fields(read: Any, texts: dict[str, str | None]) -> dict[str, Any]:
     result: dict[str, Any] = {}
     for name, text in texts.items():
         if text is not None:
@@ -228,15 +228,15 @@ def _complete(message: Message, layout: _Layout, path: str) -> None:
         text: str = getattr(message, name + TEXT)
         if text:
             _complete_pair(message, name, text, path)
-    for place, part in _parts(message, layout):
-        _complete(part, _layout(part.DESCRIPTOR), f"{path}{place}.")
+    for part_path, part in _parts(message, layout):
+        _complete(part, _layout(part.DESCRIPTOR), f"{path}{part_path}.")
 
 
 def _complete_pair(message: Message, name: str, text: str, path: str) -> None:
     try:
         value = exact_json.parse(text)
-    except InvalidJson as invalid:
-        raise FieldInvalid(violations=[(f"{path}{name}{TEXT}", str(invalid))]) from None
+    except InvalidJson as error:
+        raise FieldInvalid(violations=[(f"{path}{name}{TEXT}", str(error))]) from None
     kind, expected = _KINDS[_kind_of(message, name)]
     if not isinstance(value, kind):
         raise FieldInvalid(violations=[(f"{path}{name}{TEXT}", f"is not the JSON of {expected}")])
@@ -245,8 +245,8 @@ def _complete_pair(message: Message, name: str, text: str, path: str) -> None:
         return
     try:
         is_same = structs.equal_as_doubles(getattr(message, name), value)
-    except InvalidJson as invalid:
-        raise FieldInvalid(violations=[(f"{path}{name}", str(invalid))]) from None
+    except InvalidJson as error:
+        raise FieldInvalid(violations=[(f"{path}{name}", str(error))]) from None
     if not is_same:
         raise FieldInvalid(
             violations=[
@@ -282,7 +282,7 @@ def _name_fields(request: Message) -> None:
 def _names(kind: Any) -> frozenset[str]:
     """Return the names of the JSON fields of a request type and of the messages in its fields."""
     inner = (part.message_type for part in _layout(kind).parts)
-    return frozenset(_layout(kind).pairs).union(*(_layout(each).pairs for each in inner))
+    return frozenset(_layout(kind).pairs).union(*(_layout(inner_kind).pairs for inner_kind in inner))
 
 
 def _text(field: Any, value: Any, path: str) -> str:
@@ -292,19 +292,19 @@ def _text(field: Any, value: Any, path: str) -> str:
         return ""
     try:
         return exact_json.serialize(value)
-    except InvalidJson as invalid:
-        raise FieldInvalid(violations=[(path, str(invalid))]) from None
+    except InvalidJson as error:
+        raise FieldInvalid(violations=[(path, str(error))]) from None
 
 
-def _prepared_part(value: Any, field: Any, path: str) -> Any:
+def _prepare_part(value: Any, field: Any, path: str) -> Any:
     kind: Any = field.message_type
     if kind.GetOptions().map_entry:
         inner = kind.fields_by_name["value"].message_type
         if inner is None or not isinstance(value, dict):
             return exact_json.to_floats(value)
-        return {key: prepare_for_parse(each, inner, f"{path}.{key}.") for key, each in value.items()}
+        return {key: prepare_for_parse(item, inner, f"{path}.{key}.") for key, item in value.items()}
     if field.is_repeated and isinstance(value, list):
-        return [prepare_for_parse(each, kind, f"{path}[{index}].") for index, each in enumerate(value)]
+        return [prepare_for_parse(item, kind, f"{path}[{index}].") for index, item in enumerate(value)]
     return prepare_for_parse(value, kind, f"{path}.")
 
 
@@ -324,11 +324,11 @@ def _restore(message: Message, values: dict[str, Any], *, with_texts: bool, keep
             continue
         part = getattr(message, field.name)
         if field.message_type.GetOptions().map_entry:
-            for key, each in part.items():
-                _restore(each, inner[str(key)], with_texts=with_texts, keeps_names=keeps_names)
+            for key, inner_part in part.items():
+                _restore(inner_part, inner[str(key)], with_texts=with_texts, keeps_names=keeps_names)
         elif field.is_repeated:
-            for each, item in zip(part, inner, strict=True):
-                _restore(each, item, with_texts=with_texts, keeps_names=keeps_names)
+            for inner_part, item in zip(part, inner, strict=True):
+                _restore(inner_part, item, with_texts=with_texts, keeps_names=keeps_names)
         else:
             _restore(part, inner, with_texts=with_texts, keeps_names=keeps_names)
 
@@ -337,11 +337,11 @@ def _parts(message: Message, layout: _Layout) -> Iterator[tuple[str, Message]]:
     """Yield the messages in a message that may have JSON fields, each with its path."""
     for field in layout.parts:
         if field.message_type.GetOptions().map_entry:
-            for key, each in getattr(message, field.name).items():
-                yield f"{field.name}[{key}]", each
+            for key, part in getattr(message, field.name).items():
+                yield f"{field.name}[{key}]", part
         elif field.is_repeated:
-            for index, each in enumerate(getattr(message, field.name)):
-                yield f"{field.name}[{index}]", each
+            for index, part in enumerate(getattr(message, field.name)):
+                yield f"{field.name}[{index}]", part
         elif message.HasField(field.name):
             yield field.name, getattr(message, field.name)
 
@@ -350,7 +350,7 @@ def _parts(message: Message, layout: _Layout) -> Iterator[tuple[str, Message]]:
 def _layout(kind: Any) -> _Layout:
     return _Layout(
         pairs=_pairs(kind),
-        parts=tuple(field for field in kind.fields if (inner := _inner(field)) is not None and _holds_json(inner)),
+        parts=tuple(field for field in kind.fields if (inner := _inner(field)) is not None and _has_json(inner)),
     )
 
 
@@ -373,7 +373,7 @@ def _inner(field: Any) -> Any:
 
 
 @functools.lru_cache(maxsize=1024)
-def _holds_json(kind: Any) -> bool:
+def _has_json(kind: Any) -> bool:
     """Return whether a message type has JSON fields at any depth."""
     visited: set[str] = set()
     pending: list[Any] = [kind]

@@ -52,7 +52,7 @@ def unmark_message(message: Message) -> None:
         return
     for part, name in fields.json_fields_in(message):
         if part.HasField(name):
-            value = _unmarked(structs.value_of(getattr(part, name)))
+            value = _unmark(structs.value_of(getattr(part, name)))
             # The service validates it.
             setattr(part, name + fields.TEXT, exact.dumps(value))
             structs.write(getattr(part, name), value)
@@ -67,12 +67,12 @@ def mark_message(reply: Message) -> None:
         message.ClearField(name + fields.TEXT)
 
 
-def _unmarked(value: Any) -> Any:
+def _unmark(value: Any) -> Any:
     if isinstance(value, str):
         number = number_in(value)
         return value if number is None else number
     if isinstance(value, dict):
-        return {name: _unmarked(inner) for name, inner in value.items()}
+        return {name: _unmark(inner) for name, inner in value.items()}
     if isinstance(value, list):
-        return [_unmarked(inner) for inner in value]
+        return [_unmark(inner) for inner in value]
     return value

@@ -29,37 +29,37 @@ class Resolver:
     def __init__(self) -> None:
         """Start without lookups."""
         self._slots = FairSlots(_TOTAL, per_owner=_PER_OWNER)
-        self._waiting: set[asyncio.Future[None]] = set()
+        self._slot_releases: set[asyncio.Future[None]] = set()
 
     async def resolve(self, host: str, port: int, owner: str) -> list[str]:
         """Return the addresses of a name, once the owner has a slot. The caller sets the deadline. Raises OSError."""
         loop = asyncio.get_running_loop()
         while not self._slots.free_for(owner):
-            freed = loop.create_future()
-            self._waiting.add(freed)
+            slot_release = loop.create_future()
+            self._slot_releases.add(slot_release)
             try:
-                await freed
+                await slot_release
             finally:
-                self._waiting.discard(freed)
+                self._slot_releases.discard(slot_release)
         self._slots.take(owner)
-        answer: asyncio.Future[Sequence[Any]] = loop.create_future()
+        result: asyncio.Future[Sequence[Any]] = loop.create_future()
 
         def end(addresses: Sequence[Any], error: Exception | None) -> None:
             self._release(owner)
-            if answer.done():
+            if result.done():
                 return
             if error is None:
-                answer.set_result(addresses)
+                result.set_result(addresses)
             else:
-                answer.set_exception(error)
+                result.set_exception(error)
 
         def look_up() -> None:
             addresses: Sequence[Any] = ()
             error: Exception | None = None
             try:
                 addresses = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-            except Exception as caught:  # noqa: BLE001 - it belongs to the caller.
-                error = caught
+            except Exception as exception:  # noqa: BLE001 - it belongs to the caller.
+                error = exception
             # The loop is closed: the process stops, and no caller waits.
             with contextlib.suppress(RuntimeError):
                 loop.call_soon_threadsafe(end, addresses, error)
@@ -71,10 +71,10 @@ class Resolver:
         except RuntimeError:
             self._release(owner)
             raise OSError(errno.EAGAIN, "no thread") from None
-        return list(dict.fromkeys(str(entry[4][0]) for entry in await answer))
+        return list(dict.fromkeys(str(entry[4][0]) for entry in await result))
 
     def _release(self, owner: str) -> None:
         self._slots.release(owner)
-        for freed in self._waiting:
-            if not freed.done():
-                freed.set_result(None)
+        for slot_release in self._slot_releases:
+            if not slot_release.done():
+                slot_release.set_result(None)

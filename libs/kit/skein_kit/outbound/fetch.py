@@ -33,8 +33,8 @@ _MAX_TRIES = 3
 # The only public IPv6 addresses, and the prefix that embeds IPv4 addresses (RFC 6052).
 _GLOBAL_UNICAST = IPv6Network("2000::/3")
 _NAT64 = IPv6Network("64:ff9b::/96")
-# Addresses that the registries call global, but that are not public: a service for machines within a cloud (Azure),
-# relays of 6to4 (RFC 7526), protocol assignments (RFC 2928) and addresses for documentation (RFC 9637).
+# Addresses that the registries call global, but that are not public: Azure's service for its own machines, relays of
+# 6to4 (RFC 7526), protocol assignments (RFC 2928) and documentation (RFC 9637).
 _NOT_PUBLIC = (
     IPv4Network("168.63.129.16/32"),
     IPv4Network("192.88.99.0/24"),
@@ -46,13 +46,13 @@ _ISATAP, _UNIQUE = 0x0000_5EFE, 0x0200_0000
 _HOST = re.compile(r"[a-z0-9._-]+|[0-9a-f:.]+")
 _JSON = re.compile(r"application/(?:[\w.+-]+\+)?json\s*(?:;|$)", re.IGNORECASE)
 _MAX_AGE = re.compile(r"(?:^|,)\s*max-age\s*=\s*\"?(\d{1,9})", re.IGNORECASE)
-_NOT_KEPT = re.compile(r"(?:^|,)\s*no-(?:store|cache)\s*(?:=|,|$)", re.IGNORECASE)
+_NO_CACHE = re.compile(r"(?:^|,)\s*no-(?:store|cache)\s*(?:=|,|$)", re.IGNORECASE)
 _DIGITS = re.compile(r"[0-9]{1,9}")
 _PORTS = {"http": 80, "https": 443}
 _MAX_PORT = 65_536
 
 Address = IPv4Address | IPv6Address
-Answer = TypeVar("Answer")
+Result = TypeVar("Result")
 
 
 class OutboundError(Exception):
@@ -118,7 +118,7 @@ class SafeHttpClient:
         owner: str = "",
     ) -> JsonResponse:
         """Get one JSON object. Raises OutboundError. Slow name servers delay only requests of the same `owner`."""
-        read = functools.partial(_read, limit_bytes=limit_bytes)
+        read = functools.partial(_read_json, limit_bytes=limit_bytes)
         return await self._request("GET", url, timeout=timeout, headers=headers, read=read, owner=owner)
 
     async def post_json(
@@ -132,7 +132,7 @@ class SafeHttpClient:
     ) -> JsonResponse:
         """Post a JSON object and return the one in the response. Raises OutboundError. It is sent at most once."""
         content = json.dumps(body).encode()
-        read = functools.partial(_read, limit_bytes=limit_bytes)
+        read = functools.partial(_read_json, limit_bytes=limit_bytes)
         return await self._request("POST", url, timeout=timeout, headers=headers, content=content, read=read)
 
     async def send(
@@ -150,10 +150,10 @@ class SafeHttpClient:
         *,
         timeout: float,
         headers: Mapping[str, str] | None,
-        read: Callable[[httpx.Response], Awaitable[Answer]],
+        read: Callable[[httpx.Response], Awaitable[Result]],
         content: bytes | None = None,
         owner: str = "",
-    ) -> Answer:
+    ) -> Result:
         target = _target(url)
         try:
             async with asyncio.timeout(timeout):
@@ -193,8 +193,8 @@ class SafeHttpClient:
         return addresses[:_MAX_TRIES]
 
     async def _send(
-        self, request: httpx.Request, read: Callable[[httpx.Response], Awaitable[Answer]], connect_seconds: float
-    ) -> Answer:
+        self, request: httpx.Request, read: Callable[[httpx.Response], Awaitable[Result]], connect_seconds: float
+    ) -> Result:
         # One client per request: it pools connections by address, and one address may serve many names.
         limits = httpx.Timeout(None, connect=connect_seconds)
         async with httpx.AsyncClient(verify=self._tls, trust_env=False, timeout=limits) as client:
@@ -242,12 +242,12 @@ def _address(text: str) -> Address:
 def _target(url: str) -> httpx.URL:
     try:
         target = httpx.URL(url)
-        is_whole = target.scheme in _PORTS and 0 < _origin(target)[2] < _MAX_PORT
+        is_complete = target.scheme in _PORTS and 0 < _origin(target)[2] < _MAX_PORT
     except (httpx.InvalidURL, ValueError):
         raise OutboundError("url") from None
     # A name needs no escaping, and an address with a zone is not public.
     if (
-        not is_whole
+        not is_complete
         or not _HOST.fullmatch(target.raw_host.decode("ascii").lower())
         or target.userinfo
         or target.fragment
@@ -275,8 +275,8 @@ def _request(
     method: str, target: httpx.URL, address: Address, headers: Mapping[str, str], content: bytes | None
 ) -> httpx.Request:
     """Return a request that is sent to the address, with the name in Host and SNI."""
-    place = f"[{address}]" if isinstance(address, IPv6Address) else str(address)
-    ours = {
+    host = f"[{address}]" if isinstance(address, IPv6Address) else str(address)
+    request_headers = {
         **headers,
         "Host": target.netloc.decode("ascii"),
         "User-Agent": "skein",
@@ -284,12 +284,12 @@ def _request(
         "Accept-Encoding": "identity",
         "Connection": "close",
     }
-    ours.setdefault("Accept", "application/json")
+    request_headers.setdefault("Accept", "application/json")
     if content is not None:
-        ours["Content-Type"] = "application/json"
+        request_headers["Content-Type"] = "application/json"
     name = target.raw_host.decode("ascii")
     return httpx.Request(
-        method, target.copy_with(host=place), headers=ours, content=content, extensions={"sni_hostname": name}
+        method, target.copy_with(host=host), headers=request_headers, content=content, extensions={"sni_hostname": name}
     )
 
 
@@ -300,7 +300,7 @@ async def _require_acceptable(response: httpx.Response) -> None:
         raise OutboundError("status", status=response.status_code)
 
 
-async def _read(response: httpx.Response, limit_bytes: int) -> JsonResponse:
+async def _read_json(response: httpx.Response, limit_bytes: int) -> JsonResponse:
     if response.is_redirect:
         raise OutboundError("redirect", status=response.status_code)
     if response.status_code != httpx.codes.OK:
@@ -325,7 +325,7 @@ async def _read(response: httpx.Response, limit_bytes: int) -> JsonResponse:
 
 
 def _max_age(cache_control: str) -> int | None:
-    if _NOT_KEPT.search(cache_control):
+    if _NO_CACHE.search(cache_control):
         return 0
     match = _MAX_AGE.search(cache_control)
     return None if match is None else int(match.group(1))

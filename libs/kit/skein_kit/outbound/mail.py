@@ -197,7 +197,7 @@ def _format_message(sender: Address, to: str, subject: str, text: str) -> EmailM
         return None
     mail["From"] = sender
     mail["To"] = to_header
-    mail["Subject"] = " ".join("".join(each if each.isprintable() else " " for each in subject).split())
+    mail["Subject"] = " ".join("".join(character if character.isprintable() else " " for character in subject).split())
     mail["Date"] = format_datetime(now())
     mail["Message-ID"] = make_msgid(domain=sender.domain)
     # Suppresses automatic replies (RFC 3834).

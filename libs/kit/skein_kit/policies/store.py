@@ -48,7 +48,7 @@ class Policy:
     # Failed deliveries in a row after which a webhook is switched off.
     webhook_max_failures: int = 20
     # Whether a level that is full moves its least important memories down.
-    levels_capped: bool = False
+    enforce_level_capacities: bool = False
     capacity_strategic: int = 100
     capacity_tactical: int = 500
     capacity_operational: int = 2000
@@ -64,15 +64,15 @@ class Policy:
 
 
 DEFAULT = Policy()
-_shared: WeakKeyDictionary[Database, PolicyCache] = WeakKeyDictionary()
+_shared_caches: WeakKeyDictionary[Database, PolicyCache] = WeakKeyDictionary()
 _NAMES = tuple(field.name for field in fields(Policy))
 
 
 def shared_policy_cache(database: Database) -> PolicyCache:
     """Return the policy cache that all users of this database share."""
-    if database not in _shared:
-        _shared[database] = PolicyCache()
-    return _shared[database]
+    if database not in _shared_caches:
+        _shared_caches[database] = PolicyCache()
+    return _shared_caches[database]
 
 
 class PolicyCache:

@@ -41,7 +41,7 @@ class QuotaCounter:
         self._limits = queries["list_limits"]
         self._add, self._charge = (with_schema(schema, queries[name]) for name in ("add_usage", "charge_usage"))
         self._clock = clock
-        self._limited: OrderedDict[UUID, tuple[frozenset[str], float]] = OrderedDict()
+        self._limited_kinds_cache: OrderedDict[UUID, tuple[frozenset[str], float]] = OrderedDict()
 
     async def charge(self, tx: Transaction, tenant_id: UUID, amounts: Mapping[str, int]) -> None:
         """Count the rows that this transaction adds (or removes, negative), by kind; call it last.
@@ -50,8 +50,8 @@ class QuotaCounter:
         """
         # All transactions lock the rows in the same order, so that they do not deadlock.
         changes = sorted((kind, amount) for kind, amount in amounts.items() if amount)
-        grows = any(amount > 0 for _, amount in changes)
-        limited = await self._limited_kinds(tx, tenant_id) if grows else frozenset()
+        is_growing = any(amount > 0 for _, amount in changes)
+        limited = await self._limited_kinds(tx, tenant_id) if is_growing else frozenset()
         for kind, amount in changes:
             if amount < 0 or kind not in limited:
                 tx.execute_with_commit(
@@ -65,13 +65,13 @@ class QuotaCounter:
 
     async def _limited_kinds(self, tx: Transaction, tenant_id: UUID) -> frozenset[str]:
         at = self._clock()
-        kinds, until = self._limited.get(tenant_id, (frozenset[str](), at))
+        kinds, until = self._limited_kinds_cache.get(tenant_id, (frozenset[str](), at))
         if at < until:
             return kinds
         rows = await tx.rows(self._limits, tenant_id=tenant_id)
         kinds = frozenset({*DEFAULT_LIMITS, *(row["kind"] for row in rows)})
-        self._limited[tenant_id] = (kinds, at + CACHE_SECONDS)
-        self._limited.move_to_end(tenant_id)
-        if len(self._limited) > _MAX_CACHED:
-            self._limited.popitem(last=False)
+        self._limited_kinds_cache[tenant_id] = (kinds, at + CACHE_SECONDS)
+        self._limited_kinds_cache.move_to_end(tenant_id)
+        if len(self._limited_kinds_cache) > _MAX_CACHED:
+            self._limited_kinds_cache.popitem(last=False)
         return kinds

@@ -103,7 +103,7 @@ class ServiceChannel:
         self._remote: aio.Channel | None = None
         # The certificate of the open channel.
         self._material: TlsMaterial | None = None
-        self._closing: set[asyncio.Task[None]] = set()
+        self._closing_tasks: set[asyncio.Task[None]] = set()
         self._last_logged_at = -math.inf
 
     def unary_unary(
@@ -140,8 +140,8 @@ class ServiceChannel:
         if self._remote is not None:
             # Calls in flight finish over the old connections.
             task = asyncio.get_running_loop().create_task(_close_after_grace(self._remote))
-            self._closing.add(task)
-            task.add_done_callback(self._closing.discard)
+            self._closing_tasks.add(task)
+            task.add_done_callback(self._closing_tasks.discard)
         self._material = material
         if material is not None:
             credentials = grpc.ssl_channel_credentials(material.authority, material.key, material.certificate)
@@ -168,9 +168,9 @@ class ServiceChannel:
 
     async def close(self) -> None:
         """Close the connections."""
-        for task in self._closing:
+        for task in self._closing_tasks:
             task.cancel()
-        await asyncio.gather(*self._closing, return_exceptions=True)
+        await asyncio.gather(*self._closing_tasks, return_exceptions=True)
         if self._remote is not None:
             await self._remote.close()
 
@@ -200,7 +200,7 @@ class UnaryCallable:
         self._deserializer = deserializer
         self._remote: Any = None
         # The channel of `_remote`.
-        self._opened: aio.Channel | None = None
+        self._remote_channel: aio.Channel | None = None
 
     async def __call__(
         self,
@@ -250,44 +250,44 @@ class UnaryCallable:
     async def _send(self, request: Any, headers: dict[str, str], seconds: float) -> Any:
         local = self._channel.in_process_handler(self._path)
         if local is None:
-            return await self._over_socket(request, headers, seconds)
+            return await self._send_over_socket(request, headers, seconds)
         method, handler = local
         if self._serializer is not None and method.deserializer is None:
             request = self._serializer(request)
-        outer = current_call()
+        outer_call = current_call()
         deadline = asyncio.get_running_loop().time() + seconds
         call = Call(path=self._path, metadata=headers, deadline=deadline, peer=IN_PROCESS)
         try:
             response = await handler(request, call)
-        except CallAborted as ended:
-            raise _rpc_error(ended) from None
+        except CallAborted as aborted:
+            raise _rpc_error(aborted) from None
         finally:
-            if outer is not None:
-                outer.observe_revision(call.revision)
+            if outer_call is not None:
+                outer_call.observe_revision(call.revision)
         if self._deserializer is None and method.serializer is not None:
             return method.serializer(response)
         if self._deserializer is not None and method.serializer is None:
             return self._deserializer(response)
         return response
 
-    async def _over_socket(self, request: Any, headers: dict[str, str], seconds: float) -> Any:
+    async def _send_over_socket(self, request: Any, headers: dict[str, str], seconds: float) -> Any:
         channel = self._channel.remote
-        if self._opened is not channel:
-            self._opened = channel
+        if self._remote_channel is not channel:
+            self._remote_channel = channel
             self._remote = channel.unary_unary(
                 self._path, request_serializer=self._serializer, response_deserializer=self._deserializer
             )
-        outer = current_call()
-        sent = self._remote(request, timeout=seconds, metadata=tuple(headers.items()))
+        outer_call = current_call()
+        remote_call = self._remote(request, timeout=seconds, metadata=tuple(headers.items()))
         try:
-            response = await sent
+            response = await remote_call
         except aio.AioRpcError as error:
             self._channel.log_unreachable(error)
-            if outer is not None:
-                outer.observe_revision(_revision(error.trailing_metadata()))
+            if outer_call is not None:
+                outer_call.observe_revision(_revision(error.trailing_metadata()))
             raise
-        if outer is not None:
-            outer.observe_revision(_revision(await sent.trailing_metadata()))
+        if outer_call is not None:
+            outer_call.observe_revision(_revision(await remote_call.trailing_metadata()))
         return response
 
 
@@ -308,7 +308,7 @@ class StreamCallable:
         self._deserializer = deserializer
         self._remote: Any = None
         # The channel of `_remote`.
-        self._opened: aio.Channel | None = None
+        self._remote_channel: aio.Channel | None = None
 
     async def __call__(
         self,
@@ -320,22 +320,22 @@ class StreamCallable:
     ) -> AsyncGenerator[Any, None]:
         """Yield the messages or raise grpc's AioRpcError; the deadline is that of the current call, if any."""
         call = current_call()
-        own = None if call is None else call.deadline
+        call_deadline = None if call is None else call.deadline
         at = asyncio.get_running_loop().time()
-        ends = [time for time in (own, None if timeout is None else at + timeout) if time is not None]
+        deadlines = [time for time in (call_deadline, None if timeout is None else at + timeout) if time is not None]
         headers = _outgoing_metadata(call, metadata)
         if TRACING.on:
             inject(headers)
-        async with aclosing(self._send(request, headers, min(ends, default=None))) as sent:
-            async for message in sent:
+        async with aclosing(self._send(request, headers, min(deadlines, default=None))) as messages:
+            async for message in messages:
                 yield message
 
     async def _send(self, request: Any, headers: dict[str, str], deadline: float | None) -> AsyncGenerator[Any, None]:
         local = self._channel.in_process_handler(self._path)
         if local is None:
             channel = self._channel.remote
-            if self._opened is not channel:
-                self._opened = channel
+            if self._remote_channel is not channel:
+                self._remote_channel = channel
                 self._remote = channel.unary_stream(
                     self._path, request_serializer=self._serializer, response_deserializer=self._deserializer
                 )
@@ -363,8 +363,8 @@ class StreamCallable:
                         yield self._deserializer(message)
                     else:
                         yield message
-        except CallAborted as ended:
-            raise _rpc_error(ended) from None
+        except CallAborted as aborted:
+            raise _rpc_error(aborted) from None
 
 
 def _revision(metadata: Any) -> int:
@@ -395,16 +395,16 @@ def _outgoing_metadata(call: Call | None, metadata: Mapping[str, str] | None) ->
 
 
 def _timeout(call: Call | None, timeout: float | None) -> float:
-    left = call.remaining_seconds() if call is not None else BACKGROUND_SECONDS
+    remaining = call.remaining_seconds() if call is not None else BACKGROUND_SECONDS
     if timeout is None:
-        return BACKGROUND_SECONDS if left is None else left
-    return timeout if left is None else min(left, timeout)
+        return BACKGROUND_SECONDS if remaining is None else remaining
+    return timeout if remaining is None else min(remaining, timeout)
 
 
-def _rpc_error(ended: CallAborted) -> aio.AioRpcError:
+def _rpc_error(aborted: CallAborted) -> aio.AioRpcError:
     return aio.AioRpcError(
-        errors.status_code(ended.status),
+        errors.status_code(aborted.status),
         aio.Metadata(),
-        aio.Metadata(*status_metadata(ended.status)),
-        details=ended.status.message,
+        aio.Metadata(*status_metadata(aborted.status)),
+        details=aborted.status.message,
     )

@@ -36,14 +36,14 @@ OriginResolver = Callable[[str, Sequence[str], bool], str]
 class GrpcHandler(grpc.GenericRpcHandler):
     """Finds the handler of a call by its path."""
 
-    def __init__(self, answers: InProcessHandlers, origin: OriginResolver | None, *, body_seconds: float) -> None:
-        """Serve the handlers in `answers`; with an `origin`, as the edge of the cluster.
+    def __init__(self, handlers: InProcessHandlers, origin: OriginResolver | None, *, body_seconds: float) -> None:
+        """Serve the handlers in `handlers`; with an `origin`, as the edge of the cluster.
 
         A request whose message has not arrived after `body_seconds` is refused.
         """
         self._handlers = {
             path: (_stream if method.is_streaming else _unary)(path, method, handler, origin, body_seconds)
-            for path, (method, handler) in answers.items()
+            for path, (method, handler) in handlers.items()
         }
 
     def service(self, handler_call_details: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler[bytes, bytes] | None:
@@ -63,8 +63,8 @@ def _unary(
         call = _call_from_context(path, context, origin)
         try:
             response = await handler(_request_body(context, body_seconds, is_internal=origin is None), call)
-        except CallAborted as ended:
-            status = ended.status
+        except CallAborted as aborted:
+            status = aborted.status
             trailers: tuple[tuple[str, str | bytes], ...] = (*status_metadata(status), *call.revision_trailers())
             await context.abort(errors.status_code(status), status.message, trailing_metadata=trailers)
         if call.revision:
@@ -88,17 +88,17 @@ def _stream(
         call = _call_from_context(path, context, origin)
 
         async def write(message: Any) -> None:
-            written = serializer(message) if serializer is not None else cast("bytes", message)
-            if len(written) > WIRE_LIMIT:
-                raise errors.MessageTooLarge(limit=WIRE_LIMIT, size=len(written))
+            content = serializer(message) if serializer is not None else cast("bytes", message)
+            if len(content) > WIRE_LIMIT:
+                raise errors.MessageTooLarge(limit=WIRE_LIMIT, size=len(content))
             # Waits while the caller does not read.
-            await context.write(written)
+            await context.write(content)
 
         call.write_message = write
         try:
             await handler(_request_body(context, body_seconds, is_internal=origin is None), call)
-        except CallAborted as ended:
-            status = ended.status
+        except CallAborted as aborted:
+            status = aborted.status
             await context.abort(errors.status_code(status), status.message, trailing_metadata=status_metadata(status))
 
     return grpc.stream_stream_rpc_method_handler(answer)
@@ -106,15 +106,14 @@ def _stream(
 
 def _request_body(context: aio.ServicerContext[bytes, bytes], seconds: float, *, is_internal: bool) -> RequestBody:
     size = _INNER_BYTES if is_internal else _EDGE_BYTES
-    return RequestBody(read=lambda _most: _read(context, seconds), size=size, is_internal=is_internal)
+    return RequestBody(read=lambda _limit: _read(context, seconds), size=size, is_internal=is_internal)
 
 
 async def _read(context: aio.ServicerContext[bytes, bytes], seconds: float) -> bytes:
     """Return the one message of a request. Raises CallAborted when it is missing or late.
 
     For a unary request grpc waits for the message without a limit before it calls the handler. Therefore all methods
-    are registered as ones with a stream of requests. grpc buffers no more of an unread message than the window of its
-    stream.
+    are registered with a stream of requests. grpc buffers at most the stream's window of an unread message.
     """
     try:
         async with asyncio.timeout(seconds):
@@ -127,12 +126,12 @@ async def _read(context: aio.ServicerContext[bytes, bytes], seconds: float) -> b
 
 
 def _call_from_context(path: str, context: aio.ServicerContext[bytes, bytes], origin: OriginResolver | None) -> Call:
-    left = context.time_remaining()
+    remaining = context.time_remaining()
     pairs = [(key, value) for key, value in context.invocation_metadata() or () if isinstance(value, str)]
     call = Call(
         path=path,
         metadata=dict(pairs),
-        deadline=None if left is None else asyncio.get_running_loop().time() + left,
+        deadline=None if remaining is None else asyncio.get_running_loop().time() + remaining,
         peer=context.peer(),
     )
     if origin is not None:

@@ -1,7 +1,7 @@
 """Health and reflection, gRPC's own services, with limits because they need no credential.
 
-grpc's implementations wait for a message as long as the connection lasts, and keep any number of streams. grpc's health
-service notifies watchers one after another, so that one that does not read blocks all others.
+grpc's implementations wait for a message without a limit, and allow any number of streams. Its health service notifies
+watchers one after another, so that one that does not read blocks all others.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _MAX_CHECKS_PER_CONNECTION = 64
 # Longer than the name of any service or symbol.
 _MAX_REQUEST_BYTES = 1_024
 # Cached responses of reflection: about as many as there are services and files.
-_CACHED_ANSWERS = 64
+_CACHED_RESPONSES = 64
 
 _HEALTH = f"/{health.SERVICE_NAME}/"
 _REFLECTION = f"/{reflection.SERVICE_NAME}/"
@@ -47,7 +47,7 @@ class HealthStatuses:
     def __init__(self) -> None:
         """Start without services."""
         self._statuses: dict[str, int] = {}
-        self._changed = asyncio.Event()
+        self._change_event = asyncio.Event()
         self._is_shutting_down = False
         self._is_closed = False
 
@@ -80,19 +80,19 @@ class HealthStatuses:
 
     async def watch(self, name: str, write: Callable[[int], Awaitable[None]]) -> None:
         """Write the status of a service, and again after each change, until `close`."""
-        last: int | None = None
+        last_status: int | None = None
         while not self._is_closed:
-            changed = self._changed
-            now = self._statuses.get(name, health_pb2.HealthCheckResponse.SERVICE_UNKNOWN)
-            if now != last:
-                await write(now)
-                last = now
+            event = self._change_event
+            status = self._statuses.get(name, health_pb2.HealthCheckResponse.SERVICE_UNKNOWN)
+            if status != last_status:
+                await write(status)
+                last_status = status
             # A change during the write has set this event already.
-            await changed.wait()
+            await event.wait()
 
     def _notify(self) -> None:
-        self._changed.set()
-        self._changed = asyncio.Event()
+        self._change_event.set()
+        self._change_event = asyncio.Event()
 
 
 class HealthReflectionHandler(grpc.GenericRpcHandler):
@@ -147,8 +147,8 @@ class HealthReflectionHandler(grpc.GenericRpcHandler):
         await context.abort(grpc.StatusCode.UNAVAILABLE, "the service shuts down")
 
     async def _reflect(self, context: Context) -> None:
-        while (question := await self._read(context, is_last_allowed=True)) is not None:
-            await context.write(self._reflection.answer(question))
+        while (request := await self._read(context, is_last_allowed=True)) is not None:
+            await context.write(self._reflection.answer(request))
 
     async def _read_name(self, context: Context) -> str:
         message = await self._read(context)
@@ -179,11 +179,11 @@ class _Reflection(_base.BaseReflectionServicer):
 
     def __init__(self, names: Iterable[str]) -> None:
         super().__init__(names)
-        self.answer = lru_cache(maxsize=_CACHED_ANSWERS)(self._answer)
+        self.answer = lru_cache(maxsize=_CACHED_RESPONSES)(self._answer)
 
-    def _answer(self, question: bytes) -> bytes:
+    def _answer(self, content: bytes) -> bytes:
         try:
-            request = reflection_pb2.ServerReflectionRequest.FromString(question)
+            request = reflection_pb2.ServerReflectionRequest.FromString(content)
         except DecodeError:
             request = reflection_pb2.ServerReflectionRequest()
         kind = request.WhichOneof("message_request")
@@ -195,8 +195,8 @@ class _Reflection(_base.BaseReflectionServicer):
             }.get(kind, (getattr(request, kind),))
             response = getattr(self, f"_{kind}")(request, *arguments)
         else:
-            code, words = grpc.StatusCode.INVALID_ARGUMENT.value
-            error_response = reflection_pb2.ErrorResponse(error_code=code, error_message=words)
+            code, message = grpc.StatusCode.INVALID_ARGUMENT.value
+            error_response = reflection_pb2.ErrorResponse(error_code=code, error_message=message)
             response = reflection_pb2.ServerReflectionResponse(error_response=error_response, original_request=request)
         return bytes(response.SerializeToString())
 

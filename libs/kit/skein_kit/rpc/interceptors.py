@@ -157,22 +157,22 @@ def metrics(method: Method, handler: Handler) -> Handler:
     streams = method.is_streaming
     latency = LATENCY.labels(method.service, method.name)
     in_flight = IN_FLIGHT.labels(method.service, method.name)
-    counters = {code: REQUESTS.labels(method.service, method.name, code.name) for code in _COUNTED}
+    counters = {code: REQUESTS.labels(method.service, method.name, code.name) for code in _INITIAL_CODES}
 
     async def answer(request: Any, call: Call) -> Any:
-        started = time.perf_counter()
+        start_time = time.perf_counter()
         in_flight.inc()
         code = grpc.StatusCode.INTERNAL
         try:
             response = await handler(request, call)
         except BaseException as error:
             code = status_code_of(error)
-            left = call.remaining_seconds()
+            remaining = call.remaining_seconds()
             if (
                 code is grpc.StatusCode.CANCELLED
                 and not streams
-                and left is not None
-                and left < _DEADLINE_MARGIN_SECONDS
+                and remaining is not None
+                and remaining < _DEADLINE_MARGIN_SECONDS
             ):
                 code = grpc.StatusCode.DEADLINE_EXCEEDED
             raise
@@ -183,7 +183,7 @@ def metrics(method: Method, handler: Handler) -> Handler:
             in_flight.dec()
             if not streams:
                 # The length of a stream says nothing about speed.
-                latency.observe(time.perf_counter() - started, call.exemplar)
+                latency.observe(time.perf_counter() - start_time, call.exemplar)
             counter = counters.get(code)
             if counter is None:
                 counter = counters[code] = REQUESTS.labels(method.service, method.name, code.name)
@@ -197,7 +197,7 @@ def trace(method: Method, handler: Handler, *, continues: bool = True) -> Handle
     name = method.path[1:]
     attributes = {rpc_attributes.RPC_SYSTEM_NAME: "grpc", rpc_attributes.RPC_METHOD: name}
 
-    async def traced(request: Any, call: Call) -> Any:
+    async def call_in_span(request: Any, call: Call) -> Any:
         with TRACING.tracer.start_as_current_span(
             name,
             context=context_from(call.metadata) if continues else Context(),
@@ -222,17 +222,17 @@ def trace(method: Method, handler: Handler, *, continues: bool = True) -> Handle
             return response
 
     def answer(request: Any, call: Call) -> Awaitable[Any]:
-        return traced(request, call) if TRACING.on else handler(request, call)
+        return call_in_span(request, call) if TRACING.on else handler(request, call)
 
     return answer
 
 
-def deadline(default: float, most: float, handler: Handler) -> Handler:
-    """Give every call a deadline, at most `most` seconds from now, and cancel its work then."""
+def deadline(default_seconds: float, max_seconds: float, handler: Handler) -> Handler:
+    """Give every call a deadline, at most `max_seconds` seconds from now, and cancel its work then."""
 
     async def answer(request: Any, call: Call) -> Any:
         at = asyncio.get_running_loop().time()
-        call.deadline = min(at + default if call.deadline is None else call.deadline, at + most)
+        call.deadline = min(at + default_seconds if call.deadline is None else call.deadline, at + max_seconds)
         try:
             async with asyncio.timeout_at(call.deadline) as limit:
                 return await handler(request, call)
@@ -263,13 +263,13 @@ def identity(rule: AccessRule, identify: Identify, handler: Handler) -> Handler:
 def translate_identify_errors(identify: Identify) -> Identify:
     """Return `identify` with errors of other services turned into errors of this one."""
 
-    async def translated(call: Call) -> Caller:
+    async def identify_and_translate(call: Call) -> Caller:
         try:
             return await identify(call)
         except aio.AioRpcError as error:
             raise translate_upstream(error) from None
 
-    return translated
+    return identify_and_translate
 
 
 def admission(admit: Admit | None, handler: Handler) -> Handler:
@@ -396,7 +396,7 @@ _SERVER_ERRORS = frozenset(
     }
 )
 # Exported from the start: an alert sees no rise of a counter that first appears at 1.
-_COUNTED = (
+_INITIAL_CODES = (
     grpc.StatusCode.OK,
     grpc.StatusCode.INTERNAL,
     grpc.StatusCode.UNAVAILABLE,

@@ -43,14 +43,14 @@ def resolve_page_size(requested: int) -> int:
 
 def fit_items(items: Iterable[Item], *, used_bytes: int = 0) -> list[Item]:
     """Return the first items that fit one response with `used_bytes` other bytes, but at least one."""
-    fitting: list[Item] = []
+    page: list[Item] = []
     total_bytes = used_bytes
     for item in items:
         total_bytes += item.ByteSize()
-        if (fitting or used_bytes) and total_bytes > PAGE_BYTES:
+        if (page or used_bytes) and total_bytes > PAGE_BYTES:
             break
-        fitting.append(item)
-    return fitting
+        page.append(item)
+    return page
 
 
 def fit_rows(
@@ -112,10 +112,10 @@ def read_token(token: str, tenant_id: UUID | None, request: Message) -> list[str
     if not token:
         return None
     try:
-        signed = base64.b64decode(token.encode("ascii"), altchars=b"-_", validate=True)
+        content = base64.b64decode(token.encode("ascii"), altchars=b"-_", validate=True)
     except ValueError:
         raise PageTokenInvalid from None
-    signature, text = signed[:_SIGNATURE_BYTES], signed[_SIGNATURE_BYTES:]
+    signature, text = content[:_SIGNATURE_BYTES], content[_SIGNATURE_BYTES:]
     if not hmac.compare_digest(signature, _signature(text, tenant_id, request)):
         raise PageTokenInvalid
     return [str(part) for part in json.loads(text)]
@@ -143,15 +143,15 @@ def _signature(text: bytes, tenant_id: UUID | None, request: Message) -> bytes:
     call = current_call()
     if call is None or not call.page_token_key:
         raise ServiceUnavailable
-    unpaged = type(request)()
-    unpaged.CopyFrom(request)
+    unpaged_request = type(request)()
+    unpaged_request.CopyFrom(request)
     for name in _PAGING_FIELDS:
-        unpaged.ClearField(name)
+        unpaged_request.ClearField(name)
     # The same request may carry its free JSON as a struct over gRPC and as text too over HTTP.
-    fields.canonical(unpaged)
+    fields.canonicalize(unpaged_request)
     principal = "" if call.caller is None else call.caller.principal
     parts = (f"{tenant_id}", principal, call.path, request.DESCRIPTOR.full_name)
     mac = hmac.new(call.page_token_key, digestmod="sha256")
-    for part in (*(part.encode() for part in parts), unpaged.SerializeToString(deterministic=True), text):
+    for part in (*(part.encode() for part in parts), unpaged_request.SerializeToString(deterministic=True), text):
         mac.update(len(part).to_bytes(8, "big") + part)
     return mac.digest()[:_SIGNATURE_BYTES]

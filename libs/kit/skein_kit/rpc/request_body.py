@@ -77,9 +77,9 @@ def body(handler: Handler) -> Handler:
     async def answer(request: Any, call: Call) -> Any:
         if not isinstance(request, RequestBody):
             return await handler(request, call)
-        complete = await read_body(request, call)
-        with complete.reservation:
-            return await handler(complete, call)
+        complete_body = await read_body(request, call)
+        with complete_body.reservation:
+            return await handler(complete_body, call)
 
     return answer
 
@@ -92,21 +92,21 @@ async def read_body(request: RequestBody, call: Call) -> CompleteBody:
     caller = call.caller
     if caller is not None:
         authenticated = INTERNAL_AUTHENTICATED_BODIES if request.is_internal else AUTHENTICATED_BODIES
-        async with authenticated.reserve(caller.tenant_id or caller.principal, request.size) as arrival:
+        async with authenticated.reserve(caller.tenant_id or caller.principal, request.size) as incoming:
             message = await request.read(MAX_MESSAGE_BYTES)
-            return CompleteBody(message, arrival.keep(_kept_bytes(request, message)), request.parse)
+            return CompleteBody(message, incoming.transfer(_retained_bytes(request, message)), request.parse)
     size = min(request.size, MAX_ANONYMOUS_BYTES) if request.is_refused_at_limit else request.size
     anonymous = INTERNAL_ANONYMOUS_BODIES if request.is_internal else ANONYMOUS_BODIES
-    async with anonymous.reserve(source_network(call.client_address or call.peer_address), size) as arrival:
+    async with anonymous.reserve(source_network(call.client_address or call.peer_address), size) as incoming:
         message = await request.read(MAX_ANONYMOUS_BYTES)
         if len(message) <= MAX_ANONYMOUS_BYTES:
-            return CompleteBody(message, arrival.keep(_kept_bytes(request, message)), request.parse)
+            return CompleteBody(message, incoming.transfer(_retained_bytes(request, message)), request.parse)
         # The frames of an error may stay alive for a while and must not hold the message.
         del message
         raise message_too_large(MAX_ANONYMOUS_BYTES)
 
 
-def _kept_bytes(request: RequestBody, message: bytes) -> int:
+def _retained_bytes(request: RequestBody, message: bytes) -> int:
     """Return the bytes that a complete body keeps; 0 for internal calls, which are admitted already."""
     return 0 if request.is_internal else len(message)
 

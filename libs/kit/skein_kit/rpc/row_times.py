@@ -27,22 +27,22 @@ class ImportTimes:
     update_time: datetime
 
     @classmethod
-    def read(cls, message: Message, who: Caller, at: datetime, *, keep_times: bool) -> Self:
+    def read(cls, message: Message, caller: Caller, at: datetime, *, keep_times: bool) -> Self:
         """Return `at` twice, or with `keep_times` those of the message. Raises PermissionMissing, FieldInvalid.
 
         Without an update_time in the message the row has not changed since its creation.
         """
         if not keep_times:
             return cls(create_time=at, update_time=at)
-        require_keep_times(who)
+        require_keep_times(caller)
         create_time = read_past_time(message, "create_time", at)
         update_time = read_past_time(message, "update_time", at)
         return cls(create_time=create_time or update_time or at, update_time=update_time or create_time or at)
 
 
-def require_keep_times(who: Caller) -> None:
+def require_keep_times(caller: Caller) -> None:
     """Raise PermissionMissing unless the caller may set the times of rows."""
-    if KEEP_TIMES not in who.permissions:
+    if KEEP_TIMES not in caller.permissions:
         raise PermissionMissing(permission=KEEP_TIMES)
 
 

@@ -32,22 +32,22 @@ _OPTIONS = (
 )
 # Concurrent calls of one connection from outside. Services have no such limit, because the streams of all tenants share
 # their connections.
-_MOST_CALLS_OF_A_CONNECTION = 4_096
+_MAX_CALLS_PER_CONNECTION = 4_096
 # Seconds beyond the longest call until a connection that takes no new calls is closed.
 _AGE_GRACE_SECONDS = 30.0
 
 
 def server_options(settings: ProcessSettings, *, connections: int, is_edge: bool) -> Sequence[tuple[str, int]]:
     """Return the options of a server with at most this many connections; the core closes further ones."""
-    longest = max(settings.max_stream_seconds, settings.max_deadline_seconds) + _AGE_GRACE_SECONDS
+    max_call_seconds = max(settings.max_stream_seconds, settings.max_deadline_seconds) + _AGE_GRACE_SECONDS
     options = (
         *_OPTIONS,
         ("grpc.max_allowed_incoming_connections", connections),
         ("grpc.server_handshake_timeout_ms", _milliseconds(settings.grpc_handshake_seconds)),
         ("grpc.max_connection_idle_ms", _milliseconds(settings.grpc_idle_seconds)),
-        ("grpc.max_connection_age_grace_ms", _milliseconds(longest)),
+        ("grpc.max_connection_age_grace_ms", _milliseconds(max_call_seconds)),
     )
-    return (*options, ("grpc.max_concurrent_streams", _MOST_CALLS_OF_A_CONNECTION)) if is_edge else options
+    return (*options, ("grpc.max_concurrent_streams", _MAX_CALLS_PER_CONNECTION)) if is_edge else options
 
 
 def _milliseconds(seconds: float) -> int:

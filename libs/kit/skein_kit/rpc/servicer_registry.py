@@ -77,13 +77,13 @@ class ServicerRegistry:
                 raise TypeError(message)
             path = f"/{service}/{name}"
             if handler.response_streaming:
-                answer = stream_handler(path, cast("Messages", handler.unary_stream))
+                method_handler = stream_handler(path, cast("Messages", handler.unary_stream))
             else:
-                answer = cast("Handler", handler.unary_unary)
+                method_handler = cast("Handler", handler.unary_unary)
             self.methods.append(
                 Method(
                     path=path,
-                    handler=answer,
+                    handler=method_handler,
                     deserializer=handler.request_deserializer,
                     serializer=handler.response_serializer,
                     is_streaming=handler.response_streaming,

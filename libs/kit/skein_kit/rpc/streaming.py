@@ -92,8 +92,8 @@ class StreamLimiter:
     def drain(self) -> None:
         """End all streams now, and refuse new ones."""
         self._is_draining = True
-        for life in self._lifetimes.values():
-            life.end(errors.StreamEnded())
+        for lifetime in self._lifetimes.values():
+            lifetime.end(errors.StreamEnded())
 
     def limit_duration(self, handler: Handler) -> Handler:
         """Run a stream until its caller's deadline, its longest duration, or its end by another task."""
@@ -101,19 +101,21 @@ class StreamLimiter:
         async def answer(request: Any, call: Call) -> None:
             if self._is_draining:
                 raise errors.StreamEnded
-            latest = asyncio.get_running_loop().time() + self._max_seconds
-            life, own = StreamLifetime(), call.deadline
+            max_deadline = asyncio.get_running_loop().time() + self._max_seconds
+            lifetime, caller_deadline = StreamLifetime(), call.deadline
             call.operation_seconds = self._operation_seconds
             try:
-                async with asyncio.timeout_at(latest if own is None else min(own, latest)) as life.timeout:
-                    self._lifetimes[call] = life
+                async with asyncio.timeout_at(
+                    max_deadline if caller_deadline is None else min(caller_deadline, max_deadline)
+                ) as lifetime.timeout:
+                    self._lifetimes[call] = lifetime
                     await handler(request, call)
             except TimeoutError:
-                if life.timeout is None or not life.timeout.expired():
+                if lifetime.timeout is None or not lifetime.timeout.expired():
                     raise
-                if life.reason is not None:
-                    raise life.reason from None
-                if own is not None and own <= latest:
+                if lifetime.reason is not None:
+                    raise lifetime.reason from None
+                if caller_deadline is not None and caller_deadline <= max_deadline:
                     raise errors.DeadlineExceeded from None
                 # The longest duration is over: no error, and the caller resumes the stream.
             finally:
@@ -151,17 +153,17 @@ class StreamLimiter:
             try:
                 rule.check(await self._reidentify(call))
             except RpcError as error:
-                why, code = error, errors.status_code(error.status())
+                reason, code = error, errors.status_code(error.status())
             except Exception:  # noqa: BLE001 - a failed recheck, whatever its error, is no verdict on the caller.
-                why = errors.ServiceUnavailable()
-                code = why.code
+                reason = errors.ServiceUnavailable()
+                code = reason.code
             else:
                 verified_at = loop.time()
                 continue
             if code in _FINAL or loop.time() - verified_at > STALE_IDENTITY_SECONDS:
-                life = self._lifetimes.get(call)
-                if life is not None:
-                    life.end(why)
+                lifetime = self._lifetimes.get(call)
+                if lifetime is not None:
+                    lifetime.end(reason)
                 return
 
 
@@ -219,15 +221,15 @@ async def run_piped(handler: Handler, request: Any, call: Call) -> AsyncGenerato
     """Run a streaming handler in a task and yield its messages; closing the iterator cancels it. Raises CallAborted."""
     pipe = Pipe()
     call.write_message = pipe.put
-    work = asyncio.ensure_future(handler(request, call))
-    work.add_done_callback(lambda _: pipe.close())
+    task = asyncio.ensure_future(handler(request, call))
+    task.add_done_callback(lambda _: pipe.close())
     try:
         async with aclosing(pipe.read()) as messages:
             async for message in messages:
                 yield message
-        if work.cancelled():
+        if task.cancelled():
             raise CallAborted(errors.StreamEnded().status())
-        work.result()
+        task.result()
     finally:
-        work.cancel()
-        await asyncio.gather(work, return_exceptions=True)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)

@@ -38,18 +38,20 @@ def to_timestamp(value: datetime | None) -> Timestamp | None:
     if value.tzinfo is None:
         value = value.replace(tzinfo=UTC)
     # As FromDatetime does, in a quarter of the time: a page has hundreds of times.
-    since = value - EPOCH
-    return Timestamp(seconds=since.days * _DAY_SECONDS + since.seconds, nanos=since.microseconds * 1000)
+    elapsed = value - EPOCH
+    return Timestamp(seconds=elapsed.days * _DAY_SECONDS + elapsed.seconds, nanos=elapsed.microseconds * 1000)
 
 
-def to_message(kind: type[Converted], row: DataclassInstance, **others: Any) -> Converted:
-    """Return a message with the fields of the row that have the same names, and with `others`.
+def to_message(kind: type[Converted], row: DataclassInstance, **extra_fields: Any) -> Converted:
+    """Return a message with the fields of the row that have the same names, and with `extra_fields`.
 
     UUIDs become text and times Timestamps; None stays unset.
     """
-    names = kind.DESCRIPTOR.fields_by_name.keys() - others.keys()
-    same = {field.name: _to_field(getattr(row, field.name)) for field in dataclasses.fields(row) if field.name in names}
-    return kind(**same, **others)
+    names = kind.DESCRIPTOR.fields_by_name.keys() - extra_fields.keys()
+    row_fields = {
+        field.name: _to_field(getattr(row, field.name)) for field in dataclasses.fields(row) if field.name in names
+    }
+    return kind(**row_fields, **extra_fields)
 
 
 def _to_field(value: object) -> object:
@@ -86,23 +88,23 @@ def read_time(
 def json_text(message: Message, field: str) -> str | None:
     """Return the JSON text of a Struct, ListValue or Value field of a request that is complete; None when unset.
 
-    Raises FieldInvalid for NaN and infinities, which JSON does not have, for values that are nested too deep for a
-    response, and for more than MAX_JSON_BYTES.
+    Raises FieldInvalid for NaN and infinities, which JSON does not have. It is also raised for values nested too deep
+    for a response, and for more than MAX_JSON_BYTES.
     """
     text: str = getattr(message, field + fields.TEXT)
     if text or not message.HasField(field):
         return text or None
     try:
         return structs.text_of(getattr(message, field))
-    except exact.InvalidJson as invalid:
-        raise FieldInvalid(violations=[(field, str(invalid))]) from None
+    except exact.InvalidJson as error:
+        raise FieldInvalid(violations=[(field, str(error))]) from None
 
 
 def merge_masked(mask: FieldMask, source: Message, target: Message) -> None:
     """Copy the fields that a mask names from `source` to `target`, with their JSON texts."""
     texts = [path + fields.TEXT for path in mask.paths if path in fields.json_field_names(source.DESCRIPTOR)]
-    whole = FieldMask(paths=[*mask.paths, *texts])
-    whole.MergeMessage(source, target, replace_message_field=True, replace_repeated_field=True)
+    full_mask = FieldMask(paths=[*mask.paths, *texts])
+    full_mask.MergeMessage(source, target, replace_message_field=True, replace_repeated_field=True)
 
 
 def normalize_mask(request: Message) -> None:
@@ -114,10 +116,10 @@ def normalize_mask(request: Message) -> None:
 
 def updated_fields(mask: FieldMask, allowed: Collection[str]) -> frozenset[str]:
     """Return the fields in a mask, or all for an empty one. Raises UpdateMaskInvalid for a field not in `allowed`."""
-    wrong = sorted(set(mask.paths) - set(allowed))
-    if wrong:
+    unknown_paths = sorted(set(mask.paths) - set(allowed))
+    if unknown_paths:
         names = ", ".join(sorted(allowed))
         raise UpdateMaskInvalid(
-            violations=[("update_mask", f"{path} cannot be updated; these can: {names}") for path in wrong]
+            violations=[("update_mask", f"{path} cannot be updated; these can: {names}") for path in unknown_paths]
         )
     return frozenset(mask.paths or allowed)

@@ -30,26 +30,28 @@ MAX_CHARACTERS = 20_000
 class EmbeddingClient:
     """Requests vectors from recall for one service."""
 
-    def __init__(self, index: recall_pb2_grpc.RecallInternalServiceAsyncStub, *, service: str, at_once: int) -> None:
-        """Up to `at_once` documents get their vectors while the caller waits."""
+    def __init__(
+        self, index: recall_pb2_grpc.RecallInternalServiceAsyncStub, *, service: str, max_immediate: int
+    ) -> None:
+        """Up to `max_immediate` documents get their vectors while the caller waits."""
         self._index = index
-        self._at_once = at_once
+        self._max_immediate = max_immediate
         self._log = logs.get(service)
 
-    def has_pending_embeddings(self, documents: Sequence[Document], *, deferred: bool = False) -> int:
+    def has_pending_embeddings(self, documents: Sequence[Document], *, should_defer: bool = False) -> int:
         """Return the number of documents that will have no vectors at the reply, if no request fails."""
         documents = [document for document in documents if document.embedding is None]
-        return 0 if self._is_small(documents) and not deferred else len(documents)
+        return 0 if self._is_small(documents) and not should_defer else len(documents)
 
     async def request_embeddings(
-        self, documents: Sequence[Document], *, remaining: float, deferred: bool = False
+        self, documents: Sequence[Document], *, remaining: float, should_defer: bool = False
     ) -> int:
         """Embed documents within the caller's `remaining` seconds; return how many have no vectors yet.
 
-        With `deferred` recall embeds them after its reply, so that all of them count.
+        With `should_defer` recall embeds them after its reply, so that all of them count.
         """
         documents = [document for document in documents if document.embedding is None]
-        if not documents or not (deferred or self._is_small(documents)):
+        if not documents or not (should_defer or self._is_small(documents)):
             return len(documents)
         seconds = min(remaining - MARGIN_SECONDS, MAX_SECONDS)
         if seconds <= 0:
@@ -63,7 +65,7 @@ class EmbeddingClient:
             for document in documents
         ]
         try:
-            request = recall_pb2.IndexItemsRequest(items=items, deferred=deferred)
+            request = recall_pb2.IndexItemsRequest(items=items, defer_embedding=should_defer)
             response = await self._index.IndexItems(request, timeout=seconds)
         except aio.AioRpcError as error:
             self._log.warning("embedding_deferred", items=len(items), code=error.code().name)
@@ -71,4 +73,7 @@ class EmbeddingClient:
         return max(0, len(items) - response.indexed_count)
 
     def _is_small(self, documents: Sequence[Document]) -> bool:
-        return len(documents) <= self._at_once and sum(len(document.text) for document in documents) <= MAX_CHARACTERS
+        return (
+            len(documents) <= self._max_immediate
+            and sum(len(document.text) for document in documents) <= MAX_CHARACTERS
+        )

@@ -14,6 +14,7 @@ from skein_kit.database.named_queries import Queries
 from skein_kit.ids import new_id, now
 from skein_kit.policies.store import shared_policy_cache
 from skein_kit.search_text import vector_columns
+from skein_kit.search_text.segmentation import segment
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -80,20 +81,24 @@ async def add_documents(tx: Transaction, tenant_id: UUID, documents: Sequence[Do
     model = await _model_of_caller_vectors(tx, documents)
     language = (await shared_policy_cache(tx.database).get(tx, tenant_id)).search_language
     terms: list[list[tuple[str, int]]] = [[] for _ in documents]
-    texts = [document.text for document in documents]
+    texts = [segment(document.text) for document in documents]
     for number, lexeme, frequency in await tx.rows(_QUERIES["analyse"], texts=texts, language=language):
         terms[number - 1].append((lexeme, frequency))
-    lengths = [sum(frequency for _, frequency in counted) for counted in terms]
+    lengths = [sum(frequency for _, frequency in term_counts) for term_counts in terms]
     document_rows = [
         _document(document, length)
         | {"pending": document.embedding is None or (model is not None and model.is_followed(tenant_id))}
         for document, length in zip(documents, lengths, strict=True)
     ]
-    vectors = [(each.item_id, each.kind, [each.embedding]) for each in documents if each.embedding is not None]
+    vectors = [
+        (document.item_id, document.kind, [document.embedding])
+        for document in documents
+        if document.embedding is not None
+    ]
     posting_rows = [
         {"term": term, "kind": document.kind, "item_id": document.item_id, "frequency": frequency, "length": length}
-        for document, counted, length in zip(documents, terms, lengths, strict=True)
-        for term, frequency in counted
+        for document, term_counts, length in zip(documents, terms, lengths, strict=True)
+        for term, frequency in term_counts
         if len(term) <= MAX_TERM_CHARACTERS
     ]
     await tx.insert(_QUERIES["insert_documents"], tenant_id, document_rows)
@@ -107,21 +112,21 @@ async def add_documents(tx: Transaction, tenant_id: UUID, documents: Sequence[Do
 async def remove_documents(tx: Transaction, tenant_id: UUID, item_ids: Sequence[UUID]) -> None:
     """Remove items from the index, with their postings and vectors; unknown ids are ignored."""
     if item_ids:
-        removed = await tx.rows(_QUERIES["delete_documents"], tenant_id=tenant_id, item_ids=list(item_ids))
-        await _insert_count_deltas(tx, tenant_id, removed)
+        rows = await tx.rows(_QUERIES["delete_documents"], tenant_id=tenant_id, item_ids=list(item_ids))
+        await _insert_count_deltas(tx, tenant_id, rows)
 
 
 async def subtract_counts(tx: Transaction, tenant_id: UUID, item_ids: Sequence[UUID]) -> None:
     """Subtract items from the counts before the transaction deletes them by a statement of its own."""
     if item_ids:
-        removed = await tx.rows(_QUERIES["list_counted"], tenant_id=tenant_id, item_ids=list(item_ids))
-        await _insert_count_deltas(tx, tenant_id, removed)
+        rows = await tx.rows(_QUERIES["list_counted"], tenant_id=tenant_id, item_ids=list(item_ids))
+        await _insert_count_deltas(tx, tenant_id, rows)
 
 
 async def subtract_session_counts(tx: Transaction, tenant_id: UUID, session_id: str) -> None:
     """Subtract a session's messages from the counts before the transaction removes them from the index."""
-    removed = await tx.rows(_QUERIES["list_counted_of_session"], tenant_id=tenant_id, session_id=session_id)
-    await _insert_count_deltas(tx, tenant_id, removed)
+    rows = await tx.rows(_QUERIES["list_counted_of_session"], tenant_id=tenant_id, session_id=session_id)
+    await _insert_count_deltas(tx, tenant_id, rows)
 
 
 async def update_document(tx: Transaction, tenant_id: UUID, document: Document) -> bool:
@@ -144,20 +149,20 @@ async def remove_expired(
 ) -> int:
     """Remove up to `count` items that have expired at `at` from the index; return how many."""
     query = _QUERIES["delete_expired_documents"]
-    removed = await tx.rows(query, tenant_id=tenant_id, kind=kind, at=at, count=count)
-    await _insert_count_deltas(tx, tenant_id, removed)
-    return len(removed)
+    rows = await tx.rows(query, tenant_id=tenant_id, kind=kind, at=at, count=count)
+    await _insert_count_deltas(tx, tenant_id, rows)
+    return len(rows)
 
 
-async def _insert_count_deltas(tx: Transaction, tenant_id: UUID, removed: Iterable[asyncpg.Record]) -> None:
-    """Insert what to subtract from the counts: the worker does it, so that writers do not wait for one row."""
+async def _insert_count_deltas(tx: Transaction, tenant_id: UUID, removed_rows: Iterable[asyncpg.Record]) -> None:
+    """Insert the decreases of the counts. The worker applies them, so that writers do not wait for one row."""
     lengths: dict[str, list[int]] = {}
-    for row in removed:
+    for row in removed_rows:
         if row["is_counted"]:
             lengths.setdefault(row["kind"], []).append(row["length"])
     rows = [
-        {"removal_id": new_id(now()), "kind": kind, "documents": len(of_kind), "length": sum(of_kind)}
-        for kind, of_kind in lengths.items()
+        {"removal_id": new_id(now()), "kind": kind, "documents": len(kind_lengths), "length": sum(kind_lengths)}
+        for kind, kind_lengths in lengths.items()
     ]
     await tx.insert(_QUERIES["insert_removals"], tenant_id, rows)
 

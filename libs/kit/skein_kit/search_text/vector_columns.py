@@ -92,7 +92,7 @@ def normalize(values: Sequence[float], *, field: str = "embedding") -> NDArray[n
 def require_dimensions(dimensions: int, vector: Sequence[float] | NDArray[np.float32]) -> None:
     """Raise DimensionsMismatch unless a vector has this number of dimensions."""
     if len(vector) != dimensions:
-        raise DimensionsMismatch(expected=dimensions, given=len(vector))
+        raise DimensionsMismatch(expected=dimensions, actual=len(vector))
 
 
 def vector_columns(vector: NDArray[np.float32]) -> dict[str, Any]:

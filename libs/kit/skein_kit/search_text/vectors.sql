@@ -1,5 +1,5 @@
 -- active_model --
--- Read the active model, and the tenants whose new documents also get vectors of a followed model; the nil UUID stands
+-- Read the active model, and the tenants whose new documents also get vectors of a followed model. The nil UUID stands
 -- for all tenants. A model of caller vectors is never followed.
 SELECT m.model, m.dimensions, m.table_name, ARRAY(
     SELECT coalesce(r.only_tenant_id, '00000000-0000-0000-0000-000000000000'::uuid)

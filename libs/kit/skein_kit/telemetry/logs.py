@@ -25,7 +25,7 @@ def configure(level: str = "info", stream: TextIO | None = None) -> None:
     """Send every log line of the process to a stream, by default stderr, as one JSON object."""
     stream = stream or sys.stderr
     number = _LEVELS.get(level.lower(), logging.INFO)
-    shared: list[structlog.types.Processor] = [
+    shared_processors: list[structlog.types.Processor] = [
         structlog.contextvars.merge_contextvars,
         _call,
         structlog.processors.add_log_level,
@@ -34,7 +34,7 @@ def configure(level: str = "info", stream: TextIO | None = None) -> None:
         structlog.processors.ExceptionRenderer(_traceback),
     ]
     structlog.configure(
-        processors=[*shared, structlog.processors.JSONRenderer()],
+        processors=[*shared_processors, structlog.processors.JSONRenderer()],
         wrapper_class=structlog.make_filtering_bound_logger(number),
         logger_factory=structlog.PrintLoggerFactory(stream),
         cache_logger_on_first_use=False,
@@ -42,7 +42,7 @@ def configure(level: str = "info", stream: TextIO | None = None) -> None:
     handler = logging.StreamHandler(stream)
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
-            foreign_pre_chain=shared,
+            foreign_pre_chain=shared_processors,
             processors=[
                 structlog.stdlib.ProcessorFormatter.remove_processors_meta,
                 structlog.processors.JSONRenderer(),

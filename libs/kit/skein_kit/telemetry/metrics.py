@@ -193,7 +193,7 @@ def without_tracing() -> Iterator[None]:
 async def measure_event_loop() -> AsyncIterator[None]:
     """Measure the event loop's lag while the block runs."""
 
-    async def watch() -> None:
+    async def measure() -> None:
         loop = asyncio.get_running_loop()
         while True:
             due = loop.time() + _LAG_INTERVAL_SECONDS
@@ -201,7 +201,7 @@ async def measure_event_loop() -> AsyncIterator[None]:
             LOOP_LAG.observe(max(0.0, loop.time() - due))
             TASKS.set(len(asyncio.all_tasks()))
 
-    task = asyncio.create_task(watch())
+    task = asyncio.create_task(measure())
     try:
         yield
     finally:

@@ -30,7 +30,7 @@ MAX_READ_MESSAGES = 1000
 MAX_READ_CHARACTERS = 200_000
 # Most sentences of a summary.
 _MAX_SENTENCES = 100
-_FEWEST_WORDS = 2
+_MIN_WORDS = 2
 # Sentences with fewer words weigh less: "Yes, please." is frequent and has little content.
 _FULL_WORDS = 5
 _FIRST_OF_ALL, _FIRST_OF_MESSAGE, _OF_USER = 1.5, 1.25, 1.25
@@ -76,10 +76,10 @@ def summarize(turns: Sequence[SpeakerTurn], *, max_characters: int = DEFAULT_CHA
     # Weights only fall, so an old weight is an upper bound: a sentence that is best by its new weight is the best.
     queue = [(-_weight(sentence, weights), sentence.position) for sentence in sentences]
     heapq.heapify(queue)
-    chosen: list[_Sentence] = []
-    chosen_texts: set[str] = set()
+    selected: list[_Sentence] = []
+    selected_texts: set[str] = set()
     length = 0
-    while queue and len(chosen) < _MAX_SENTENCES:
+    while queue and len(selected) < _MAX_SENTENCES:
         best = sentences[queue[0][1]]
         weight = -_weight(best, weights)
         if weight > queue[0][0]:
@@ -87,16 +87,16 @@ def summarize(turns: Sequence[SpeakerTurn], *, max_characters: int = DEFAULT_CHA
             continue
         heapq.heappop(queue)
         # A sentence that is too long by itself needs no join with the others.
-        if length + len(best.text) > max_characters or best.text.casefold() in chosen_texts:
+        if length + len(best.text) > max_characters or best.text.casefold() in selected_texts:
             continue
-        if (longer := len(_format(turns, [*chosen, best]))) > max_characters:
+        if (new_length := len(_format(turns, [*selected, best]))) > max_characters:
             continue
-        length = longer
-        chosen.append(best)
-        chosen_texts.add(best.text.casefold())
+        length = new_length
+        selected.append(best)
+        selected_texts.add(best.text.casefold())
         for word in best.words:
             weights[word] **= 2
-    return _format(turns, chosen)
+    return _format(turns, selected)
 
 
 def _weight(sentence: _Sentence, weights: dict[str, float]) -> float:
@@ -111,7 +111,7 @@ def _sentences(turns: Sequence[SpeakerTurn]) -> Iterable[_Sentence]:
         for text in _END.split(turn.text):
             sentence = " ".join(text.split())
             words = frozenset(_words(sentence))
-            if len(words) < _FEWEST_WORDS:
+            if len(words) < _MIN_WORDS:
                 continue
             factor = _OF_USER if turn.is_user else 1.0
             if is_first:

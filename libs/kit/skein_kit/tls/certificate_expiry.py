@@ -27,9 +27,11 @@ def record_mutual_tls_certificates(certificate: bytes, authority: bytes) -> None
 
     While one authority replaces another the file has both: the one that issued the certificate counts.
     """
-    own, authorities = _read(certificate), _read(authority)
-    issuers = [each for each in authorities if any(_is_issued_by(each, issued) for issued in own)]
-    _record(MUTUAL, min(map(_end, own), default=None))
+    certificates, authorities = _read(certificate), _read(authority)
+    issuers = [
+        issuer for issuer in authorities if any(_is_issued_by(issuer, certificate_) for certificate_ in certificates)
+    ]
+    _record(MUTUAL, min(map(_end, certificates), default=None))
     _record(AUTHORITY, max(map(_end, issuers or authorities), default=None))
 
 

@@ -86,7 +86,7 @@ class MutualTlsFiles:
         """Return credentials of a server, which follow changes of the files."""
         current = self._material
 
-        def changed() -> grpc.ServerCertificateConfiguration | None:
+        def read_change() -> grpc.ServerCertificateConfiguration | None:
             nonlocal current
             material = self.material
             if material is current:
@@ -96,7 +96,7 @@ class MutualTlsFiles:
 
         return grpc.dynamic_ssl_server_credentials(
             current.server(),
-            changed,  # type: ignore[arg-type]  # None is documented: nothing has changed.
+            read_change,  # type: ignore[arg-type]  # None is documented: nothing has changed.
             require_client_authentication=True,
         )
 
@@ -108,23 +108,23 @@ class MutualTlsFiles:
         self._fingerprint = fingerprint
         try:
             self._material = self._read()
-        except SettingInvalid as invalid:
-            log.error("mtls_files_unusable", why=str(invalid))  # noqa: TRY400 - the stack adds nothing.
+        except SettingInvalid as error:
+            log.error("mtls_files_unusable", why=str(error))  # noqa: TRY400 - the stack adds nothing.
         else:
             certificate_expiry.record_mutual_tls_certificates(self._material.certificate, self._material.authority)
             log.info("mtls_files_changed")
 
     def _file_fingerprint(self) -> tuple[tuple[int, int, int] | None, ...]:
         """Return a fingerprint of the files, which also changes when a link gets another target."""
-        facts: list[tuple[int, int, int] | None] = []
+        states: list[tuple[int, int, int] | None] = []
         for path in self._paths:
             try:
                 status = path.stat()
             except OSError:
-                facts.append(None)
+                states.append(None)
             else:
-                facts.append((status.st_ino, status.st_mtime_ns, status.st_size))
-        return tuple(facts)
+                states.append((status.st_ino, status.st_mtime_ns, status.st_size))
+        return tuple(states)
 
     def _read(self) -> TlsMaterial:
         certificate, key, authority = self._paths
@@ -135,6 +135,6 @@ class MutualTlsFiles:
                 certificate=certificate.read_bytes(), key=key.read_bytes(), authority=authority.read_bytes()
             )
         except OSError as error:
-            why = "holds no certificate" if isinstance(error, ssl.SSLError) else f"cannot be read: {error.strerror}"
-            message = f"{AUTHORITY} names a file that {why}."
+            problem = "holds no certificate" if isinstance(error, ssl.SSLError) else f"cannot be read: {error.strerror}"
+            message = f"{AUTHORITY} names a file that {problem}."
             raise SettingInvalid(message) from None

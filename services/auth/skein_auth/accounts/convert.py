@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from skein.auth.v1 import accounts_pb2, auth_pb2
-from skein_auth.accounts.model import AccountChange, AccountDraft, valid_email
-from skein_auth.accounts.passwords import is_known
+from skein_auth.accounts.model import AccountChange, AccountDraft, parse_email
+from skein_auth.accounts.passwords import is_supported_hash
 from skein_auth.errors import PasswordHashUnknown
 from skein_kit.errors import FieldInvalid
 from skein_kit.rpc import well_known_types
@@ -60,10 +60,10 @@ def get_me_response(caller: Caller, own_account: Account | None) -> auth_pb2.Get
 
 def draft(request: accounts_pb2.CreateAccountRequest, *, at: datetime) -> AccountDraft:
     """Read the operator's request at the time `at`. Raises PasswordHashUnknown and FieldInvalid."""
-    if request.password_hash and not is_known(request.password_hash):
+    if request.password_hash and not is_supported_hash(request.password_hash):
         raise PasswordHashUnknown
     return AccountDraft(
-        email=valid_email(request.email),
+        email=parse_email(request.email),
         display_name=request.display_name,
         password_hash=request.password_hash or None,
         email_verified=request.email_verified,
@@ -89,7 +89,7 @@ def _values(message: accounts_pb2.Account, fields: frozenset[str]) -> dict[str, 
     if "display_name" in fields:
         values["display_name"] = message.display_name
     if "email" in fields:
-        values["email"] = valid_email(message.email, "account.email")
+        values["email"] = parse_email(message.email, "account.email")
     if "status" in fields:
         if message.status not in _STATUS_NAMES:
             raise FieldInvalid(violations=[("account.status", "should be active or deactivated")])

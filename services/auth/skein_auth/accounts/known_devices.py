@@ -28,7 +28,7 @@ PREFIX = "skein_device_"
 LIFETIME = timedelta(days=180)
 _PURPOSE = b"skein auth known devices v1"
 # Account, device, generation, Unix seconds of the last login.
-_FACTS = struct.Struct(">16s16sQQ")
+_PAYLOAD = struct.Struct(">16s16sQQ")
 _MAC_BYTES = 32
 
 
@@ -55,10 +55,10 @@ class KnownDevices:
         return cls(tuple(derive_keys(system_keys, _PURPOSE)))
 
     def _token(self, device: KnownDevice) -> str:
-        facts = _FACTS.pack(
+        payload = _PAYLOAD.pack(
             device.account_id.bytes, device.device_id.bytes, device.generation, int(device.sign_in_time.timestamp())
         )
-        raw = facts + _mac(self._keys[0], facts)
+        raw = payload + _mac(self._keys[0], payload)
         return PREFIX + base64.urlsafe_b64encode(raw).decode("ascii").rstrip("=")
 
     def renew(self, account: LoginCredentials, device: KnownDevice | None, at: datetime) -> str:
@@ -74,37 +74,37 @@ class KnownDevices:
 
     def read(self, token: str, at: datetime) -> KnownDevice | None:
         """Return the device of a valid token; None for any other text."""
-        raw = _decoded(token)
-        if len(raw) != _FACTS.size + _MAC_BYTES:
+        raw = _decode(token)
+        if len(raw) != _PAYLOAD.size + _MAC_BYTES:
             return None
-        facts, mac = raw[: _FACTS.size], raw[_FACTS.size :]
-        if not any([hmac.compare_digest(_mac(key, facts), mac) for key in self._keys]):  # noqa: C419 - in constant time.
+        payload, mac = raw[: _PAYLOAD.size], raw[_PAYLOAD.size :]
+        if not any([hmac.compare_digest(_mac(key, payload), mac) for key in self._keys]):  # noqa: C419 - in constant time.
             return None
-        account_id, device_id, generation, seconds = _FACTS.unpack(facts)
-        signed_in = datetime.fromtimestamp(seconds, UTC)
-        if at >= signed_in + LIFETIME:
+        account_id, device_id, generation, seconds = _PAYLOAD.unpack(payload)
+        sign_in_time = datetime.fromtimestamp(seconds, UTC)
+        if at >= sign_in_time + LIFETIME:
             return None
         return KnownDevice(
             account_id=UUID(bytes=account_id),
             device_id=UUID(bytes=device_id),
             generation=generation,
-            sign_in_time=signed_in,
+            sign_in_time=sign_in_time,
         )
 
-    def known(self, token: str, account: LoginCredentials | None, at: datetime) -> KnownDevice | None:
+    def recognize(self, token: str, account: LoginCredentials | None, at: datetime) -> KnownDevice | None:
         """Return the device if the account knows it now; else None."""
         device = self.read(token, at) if token else None
         if device is None or account is None:
             return None
-        is_its = device.account_id == account.account_id and device.generation == account.device_generation
-        return device if is_its else None
+        is_of_account = device.account_id == account.account_id and device.generation == account.device_generation
+        return device if is_of_account else None
 
 
-def _mac(key: bytes, facts: bytes) -> bytes:
-    return hmac.digest(key, facts, hashlib.sha256)
+def _mac(key: bytes, payload: bytes) -> bytes:
+    return hmac.digest(key, payload, hashlib.sha256)
 
 
-def _decoded(token: str) -> bytes:
+def _decode(token: str) -> bytes:
     text = token.removeprefix(PREFIX)
     if not token.startswith(PREFIX) or not text.isascii():
         return b""

@@ -25,14 +25,14 @@ _EMAIL = re.compile(
 )
 
 
-def normal_email(text: str) -> str:
+def normalize_email(text: str) -> str:
     """Return the form in which an address is looked up: in lower case, without spaces around it."""
     return text.strip().lower()
 
 
-def valid_email(text: str, name: str = "email") -> str:
+def parse_email(text: str, name: str = "email") -> str:
     """Return the form in which an address is stored. Raises FieldInvalid."""
-    email = normal_email(text)
+    email = normalize_email(text)
     if len(email) > _MAX_EMAIL or _EMAIL.fullmatch(email) is None:
         raise FieldInvalid(violations=[(name, "is no e-mail address")])
     return email

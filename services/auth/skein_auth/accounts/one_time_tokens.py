@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from skein_auth.accounts.model import TokenPurpose, normal_email, parse_one_time_token
-from skein_auth.accounts.passwords import QueueKey, accepted
+from skein_auth.accounts.model import TokenPurpose, normalize_email, parse_one_time_token
+from skein_auth.accounts.passwords import QueueKey, normalize_new_password
 from skein_auth.errors import MailNotConfigured, TooManyAttempts
 from skein_kit.calls.call import client_address
 from skein_kit.database.transactions import NO_TENANT
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from skein_kit.outbound.mail import Mailer
 
 # Mails that wait to be sent; a relay that hangs must delay no call.
-MAX_WAITING = 1000
+MAX_QUEUED_MAILS = 1000
 # Mails that the relay gets at a time.
 SENDERS = 2
 
@@ -103,31 +103,31 @@ class TokenMailer:
         self._mailer = mailer
         self._attempts = attempts
         self._issuer = issuer
-        self._waiting: asyncio.Queue[OutgoingMail] = asyncio.Queue(MAX_WAITING)
+        self._queue: asyncio.Queue[OutgoingMail] = asyncio.Queue(MAX_QUEUED_MAILS)
         self.lifetimes: Mapping[TokenPurpose, timedelta] = {
             TokenPurpose.EMAIL_VERIFICATION: timedelta(seconds=settings.verification_seconds),
             TokenPurpose.PASSWORD_RESET: timedelta(seconds=settings.password_reset_seconds),
         }
 
     @property
-    def configured(self) -> bool:
+    def is_configured(self) -> bool:
         """Whether a mail relay is configured."""
         return self._mailer.configured
 
     def send(self, mail: OutgoingMail) -> None:
         """Queue a mail. The caller does not learn whether it was sent, nor that the queue is full."""
         try:
-            self._waiting.put_nowait(mail)
+            self._queue.put_nowait(mail)
         except asyncio.QueueFull:
             log.warning("mail_not_sent", error="queue is full", purpose=mail.purpose.value)
 
     def senders(self) -> Mapping[str, Callable[[], Awaitable[None]]]:
         """Return the background tasks that send mails, by name."""
-        return {f"post_{number}": self._keep_sending for number in range(1, SENDERS + 1)}
+        return {f"post_{number}": self._send_mails for number in range(1, SENDERS + 1)}
 
-    async def _keep_sending(self) -> None:
+    async def _send_mails(self) -> None:
         while True:
-            await self._deliver(await self._waiting.get())
+            await self._deliver(await self._queue.get())
 
     async def _deliver(self, mail: OutgoingMail) -> None:
         try:
@@ -157,7 +157,7 @@ class OneTimeTokens:
 
     async def reset_password(self, text: str, new_password: str) -> None:
         """Spend a token and set a password. Raises PasswordTooShort, PasswordTooLong and OneTimeTokenInvalid."""
-        password = accepted(new_password)
+        password = normalize_new_password(new_password)
         token = parse_one_time_token(text)
         # Before hashing: a caller without a token causes no expensive work.
         account_id = await self.store.find_account_to_reset(token)
@@ -166,10 +166,10 @@ class OneTimeTokens:
 
     async def request_reset(self, email: str, device_token: str) -> None:
         """Send a mail if an account has the address; the response does not tell whether one has it."""
-        if not self.mailer.configured:
+        if not self.mailer.is_configured:
             raise MailNotConfigured
-        account = await self.accounts.credentials_of(normal_email(email))
-        device = self.devices.known(device_token, account, now())
+        account = await self.accounts.find_credentials(normalize_email(email))
+        device = self.devices.recognize(device_token, account, now())
         requester = client_address() if device is None else f"device {device.device_id}"
         await self.attempts.charge("mail_request", requester)
         # One event in both cases, so that the time taken tells nothing about the address.
@@ -181,10 +181,10 @@ class OneTimeTokens:
 
     async def request_verification(self, account_id: UUID, idempotency_key: IdempotencyKey) -> None:
         """Send another mail to the address that waits for verification, if there is one."""
-        if not self.mailer.configured:
+        if not self.mailer.is_configured:
             raise MailNotConfigured
         await self.attempts.charge("mail_request", str(account_id))
-        account = await self.accounts.credentials(account_id)
+        account = await self.accounts.get_credentials(account_id)
         async with self.idempotency.begin(NO_TENANT, idempotency_key) as write:
             if write.saved_response is not None:
                 return
@@ -195,7 +195,7 @@ class OneTimeTokens:
     def send_verification(self, account: LoginCredentials) -> None:
         """Send a mail to the address that waits for verification, if there is one and mail is configured."""
         email = account.new_email or ("" if account.email_verified else account.email)
-        if email and self.mailer.configured:
+        if email and self.mailer.is_configured:
             self.mailer.send(
                 OutgoingMail(account_id=account.account_id, purpose=TokenPurpose.EMAIL_VERIFICATION, email=email)
             )

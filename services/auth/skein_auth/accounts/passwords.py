@@ -33,29 +33,31 @@ if TYPE_CHECKING:
 
     Result = TypeVar("Result")
 
-LEAST_CHARACTERS = 10
-MOST_CHARACTERS = 1024
+MIN_CHARACTERS = 10
+MAX_CHARACTERS = 1024
 _SALT_BYTES = 16
 _HASH_BYTES = 32
 # Limits of the cost of an imported hash, which another system chose.
-_MOST_PBKDF2_ITERATIONS = 10_000_000
-_MOST_MEMORY_KIB = 262_144
-_MOST_PASSES = 16
-_MOST_LANES = 16
+_MAX_PBKDF2_ITERATIONS = 10_000_000
+_MAX_MEMORY_KIB = 262_144
+_MAX_PASSES = 16
+_MAX_LANES = 16
 _PBKDF2 = "pbkdf2_sha256"
 _PBKDF2_BYTES = range(16, 65)
 # Argon2 needs this much for each lane.
-_LEAST_LANE_KIB = 8
+_MIN_LANE_KIB = 8
 # Longest wait in a queue that does not get shorter; in a burst, three times as long.
 _WAIT_SECONDS = 2.0
 _RETRY_SECONDS = 1.0
 
-HASHED = Counter("skein_auth_password_hashes_total", "Passwords that were hashed or verified.", ["operation"])
-REFUSED = Counter(
+PASSWORD_OPERATIONS = Counter(
+    "skein_auth_password_hashes_total", "Passwords that were hashed or verified.", ["operation"]
+)
+REFUSED_HASHES = Counter(
     "skein_auth_refused_password_hashes_total",
     "Passwords that were neither hashed nor verified because the queue was full or too slow.",
 )
-HASHING = Histogram(
+HASH_DURATION = Histogram(
     "skein_auth_password_hash_duration_seconds",
     "Time to hash or verify a password, the wait in the queue included.",
     buckets=(0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5),
@@ -66,9 +68,9 @@ HASHING = Histogram(
 class PasswordCheck:
     """The result of a password's verification."""
 
-    ok: bool
+    is_valid: bool
     # The password is right, and its hash has outdated parameters.
-    rehash: bool = False
+    needs_rehash: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,9 +104,9 @@ class Pbkdf2:
     digest: bytes
 
     @classmethod
-    def read(cls, stored: str) -> Self | None:
+    def read(cls, stored_hash: str) -> Self | None:
         """Read "pbkdf2_sha256$<iterations>$<salt, base64>$<hash, base64>"; None for anything else."""
-        parts = stored.split("$")
+        parts = stored_hash.split("$")
         if len(parts) != 4 or parts[0] != _PBKDF2 or not (parts[1].isascii() and parts[1].isdigit()):  # noqa: PLR2004 - its four parts.
             return None
         try:
@@ -113,39 +115,39 @@ class Pbkdf2:
             )
         except (binascii.Error, ValueError):
             return None
-        is_bounded = 0 < parsed.iterations <= _MOST_PBKDF2_ITERATIONS and len(parsed.digest) in _PBKDF2_BYTES
+        is_bounded = 0 < parsed.iterations <= _MAX_PBKDF2_ITERATIONS and len(parsed.digest) in _PBKDF2_BYTES
         return parsed if is_bounded and parsed.salt else None
 
-    def proves(self, text: str) -> bool:
+    def matches(self, text: str) -> bool:
         """Return whether it is the hash of this text, without normalization."""
         digest = hashlib.pbkdf2_hmac("sha256", text.encode(), self.salt, self.iterations, len(self.digest))
         return hmac.compare_digest(digest, self.digest)
 
 
-def is_known(stored: str) -> bool:
+def is_supported_hash(stored_hash: str) -> bool:
     """Return whether an imported hash has a known form and an acceptable cost."""
-    if Pbkdf2.read(stored) is not None:
+    if Pbkdf2.read(stored_hash) is not None:
         return True
     try:
-        parsed = extract_parameters(stored)
+        parsed = extract_parameters(stored_hash)
     except (InvalidHashError, ValueError):
         return False
     return (
         parsed.type is Type.ID
-        and parsed.memory_cost <= _MOST_MEMORY_KIB
-        and parsed.time_cost <= _MOST_PASSES
-        and parsed.parallelism <= _MOST_LANES
+        and parsed.memory_cost <= _MAX_MEMORY_KIB
+        and parsed.time_cost <= _MAX_PASSES
+        and parsed.parallelism <= _MAX_LANES
     )
 
 
-def accepted(text: str) -> str:
+def normalize_new_password(text: str) -> str:
     """Return a new password in its normal form. Raises PasswordTooShort and PasswordTooLong."""
-    normal = _normal(text)
-    if len(normal) < LEAST_CHARACTERS:
-        raise PasswordTooShort(least=LEAST_CHARACTERS)
-    if len(normal) > MOST_CHARACTERS:
-        raise PasswordTooLong(violations=[("password", f"has more than {MOST_CHARACTERS} characters")])
-    return normal
+    normalized = _normalize(text)
+    if len(normalized) < MIN_CHARACTERS:
+        raise PasswordTooShort(min_characters=MIN_CHARACTERS)
+    if len(normalized) > MAX_CHARACTERS:
+        raise PasswordTooLong(violations=[("password", f"has more than {MAX_CHARACTERS} characters")])
+    return normalized
 
 
 def check_password_settings(settings: AuthSettings) -> None:
@@ -153,7 +155,7 @@ def check_password_settings(settings: AuthSettings) -> None:
     lanes = settings.password_hash_parallelism
     if lanes < 1 or settings.password_hash_iterations < 1 or settings.password_hash_threads < 1:
         raise SettingInvalid("SKEIN_PASSWORD_HASH_ITERATIONS, _PARALLELISM and _THREADS should be at least 1.")
-    if settings.password_hash_memory_kib < _LEAST_LANE_KIB * lanes:
+    if settings.password_hash_memory_kib < _MIN_LANE_KIB * lanes:
         raise SettingInvalid("SKEIN_PASSWORD_HASH_MEMORY_KIB should be at least 8 for each lane of parallelism.")
 
 
@@ -165,7 +167,7 @@ class Passwords:
         self._hasher = hasher
         self._threads = threads
         self._queue = queue
-        self._unknown_hash = _unknown_hash(hasher)
+        self._dummy_hash = _dummy_hash(hasher)
 
     @classmethod
     @asynccontextmanager
@@ -181,55 +183,62 @@ class Passwords:
         )
         threads = ThreadPoolExecutor(settings.password_hash_threads, thread_name_prefix="passwords")
         try:
-            queue = PasswordQueue(working=settings.password_hash_threads, waiting=settings.password_hash_waiting)
+            queue = PasswordQueue(
+                max_running=settings.password_hash_threads, max_waiting=settings.password_hash_waiting
+            )
             yield cls(hasher, threads, queue)
         finally:
             threads.shutdown(wait=False, cancel_futures=True)
 
     async def hash(self, text: str, queue_key: QueueKey) -> str:
         """Hash a new password. Raises PasswordTooShort, PasswordTooLong, and Overloaded when the queue is full."""
-        password = accepted(text)
-        return await self._in_thread("argon2", queue_key, lambda: self._hasher.hash(password))
+        password = normalize_new_password(text)
+        return await self._run_in_thread("argon2", queue_key, lambda: self._hasher.hash(password))
 
     async def rehash(self, text: str, queue_key: QueueKey) -> str:
         """Hash a verified password, which may be shorter than a new one. Raises Overloaded."""
-        return await self._in_thread("argon2", queue_key, lambda: self._hasher.hash(_normal(text)))
+        return await self._run_in_thread("argon2", queue_key, lambda: self._hasher.hash(_normalize(text)))
 
-    async def verify(self, stored: str | None, text: str, queue_key: QueueKey) -> PasswordCheck:
+    async def verify(self, stored_hash: str | None, text: str, queue_key: QueueKey) -> PasswordCheck:
         """Verify a password. Without a stored hash it is wrong, after the same time. Raises Overloaded."""
-        if stored is not None and (imported := Pbkdf2.read(stored)) is not None:
-            ok = await self._in_thread("pbkdf2", queue_key, lambda: imported.proves(text))
-            return PasswordCheck(ok=ok, rehash=ok)
-        against = self._unknown_hash if stored is None else stored
-        ok = await self._in_thread("argon2", queue_key, lambda: self._proves(against, text)) and stored is not None
-        return PasswordCheck(ok=ok, rehash=ok and self._hasher.check_needs_rehash(against))
+        if stored_hash is not None and (imported_hash := Pbkdf2.read(stored_hash)) is not None:
+            is_valid = await self._run_in_thread("pbkdf2", queue_key, lambda: imported_hash.matches(text))
+            return PasswordCheck(is_valid=is_valid, needs_rehash=is_valid)
+        expected_hash = self._dummy_hash if stored_hash is None else stored_hash
+        is_valid = (
+            await self._run_in_thread("argon2", queue_key, lambda: self._matches(expected_hash, text))
+            and stored_hash is not None
+        )
+        return PasswordCheck(
+            is_valid=is_valid, needs_rehash=is_valid and self._hasher.check_needs_rehash(expected_hash)
+        )
 
-    def _proves(self, stored: str, text: str) -> bool:
+    def _matches(self, stored_hash: str, text: str) -> bool:
         try:
-            return self._hasher.verify(stored, _normal(text))
+            return self._hasher.verify(stored_hash, _normalize(text))
         except (Argon2Error, InvalidHashError):
             return False
 
-    async def _in_thread(self, operation: str, queue_key: QueueKey, work: Callable[[], Result]) -> Result:
-        with HASHING.time():
+    async def _run_in_thread(self, operation: str, queue_key: QueueKey, work: Callable[[], Result]) -> Result:
+        with HASH_DURATION.time():
             try:
-                release = await self._queue.take(queue_key)
+                release = await self._queue.acquire_slot(queue_key)
             except Overloaded:
-                REFUSED.inc()
+                REFUSED_HASHES.inc()
                 raise
-            HASHED.labels(operation).inc()
+            PASSWORD_OPERATIONS.labels(operation).inc()
             future = asyncio.get_running_loop().run_in_executor(self._threads, work)
             # A cancelled call leaves its thread at work, so the slot ends with the work.
             future.add_done_callback(lambda _: release())
             return await asyncio.shield(future)
 
 
-def _normal(text: str) -> str:
+def _normalize(text: str) -> str:
     """Return the Unicode normal form NFC of a text."""
     return unicodedata.normalize("NFC", text)
 
 
-def _unknown_hash(hasher: PasswordHasher) -> str:
+def _dummy_hash(hasher: PasswordHasher) -> str:
     """Return a hash that no password has, with the cost of a current one."""
     salt, digest = (
         base64.b64encode(secrets.token_bytes(size)).decode("ascii").rstrip("=") for size in (_SALT_BYTES, _HASH_BYTES)
@@ -245,15 +254,15 @@ class PasswordQueue:
     refused.
     """
 
-    def __init__(self, *, working: int, waiting: int) -> None:
-        """Admit `working` calls at a time and let `waiting` calls wait."""
+    def __init__(self, *, max_running: int, max_waiting: int) -> None:
+        """Admit `max_running` calls at a time and let `max_waiting` calls wait."""
         self._queue = FairQueue(
-            AdaptiveLimit(minimum=working, maximum=working, target_seconds=_RETRY_SECONDS),
-            max_waiting=waiting,
+            AdaptiveLimit(minimum=max_running, maximum=max_running, target_seconds=_RETRY_SECONDS),
+            max_waiting=max_waiting,
             wait_seconds=_WAIT_SECONDS,
         )
 
-    async def take(self, queue_key: QueueKey) -> Callable[[], None]:
+    async def acquire_slot(self, queue_key: QueueKey) -> Callable[[], None]:
         """Wait for a slot and return the function that releases it. Raises Overloaded."""
         at = time.monotonic()
         call = self._queue.enqueue(queue_key.key, at=at)
@@ -266,16 +275,18 @@ class PasswordQueue:
     async def _wait(self, call: QueuedCall) -> None:
         """Wait until a call is admitted or refused."""
         loop = asyncio.get_running_loop()
-        changed = loop.create_future()
+        admission = loop.create_future()
 
-        def wake() -> None:
-            if not changed.done():
-                changed.set_result(None)
+        def set_admission() -> None:
+            if not admission.done():
+                admission.set_result(None)
 
-        call.on_change = wake
-        timer = loop.call_later(call.wait_until - call.arrived, lambda: self._queue.time_out(call, time.monotonic()))
+        call.on_change = set_admission
+        timer = loop.call_later(
+            call.wait_until - call.arrival_time, lambda: self._queue.time_out(call, time.monotonic())
+        )
         try:
-            await changed
+            await admission
         except asyncio.CancelledError:
             self._queue.finish(call, time.monotonic())
             raise

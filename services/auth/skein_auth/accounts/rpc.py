@@ -7,7 +7,7 @@ from uuid import UUID
 
 from skein.auth.v1 import accounts_pb2, auth_pb2
 from skein_auth.accounts import convert
-from skein_auth.accounts.model import TokenPurpose, normal_email, parse_one_time_token
+from skein_auth.accounts.model import TokenPurpose, normalize_email, parse_one_time_token
 from skein_kit.calls.call import Context
 from skein_kit.calls.call import caller as caller_of
 from skein_kit.database.transactions import NO_TENANT
@@ -203,5 +203,5 @@ class AccountHandlers:
         if request.account_id:
             return await self._store.get_account(UUID(request.account_id))
         if request.email:
-            return await self._store.get_account_by_email(normal_email(request.email))
+            return await self._store.get_account_by_email(normalize_email(request.email))
         raise FieldInvalid(violations=[("account_id", "or email is needed")])

@@ -6,8 +6,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from skein_auth.accounts.model import AccountDraft, valid_email
-from skein_auth.accounts.passwords import QueueKey, accepted
+from skein_auth.accounts.model import AccountDraft, parse_email
+from skein_auth.accounts.passwords import QueueKey, normalize_new_password
 from skein_auth.attempts.limiter import auth_session_subject
 from skein_auth.errors import PasswordWrong, SignUpClosed
 from skein_kit.calls.call import client_address
@@ -60,10 +60,10 @@ class AccountSelfService:
 
         Raises SignUpClosed, AccountExists, TooManyAttempts and what the checks of address and password raise.
         """
-        email, password = valid_email(email), accepted(password)
+        email, password = parse_email(email), normalize_new_password(password)
         source = client_address()
         token = invitation_token if self.sign_up_rule != "closed" else ""
-        invitation = await self._invitation(token, email, source) if token else None
+        invitation = await self._find_invitation(token, email, source) if token else None
         # Strangers at the same address must not delay an invited person.
         await self.attempts.charge("sign_up", source if invitation is None else f"invitation {token}")
         if self.sign_up_rule == "closed" or (self.sign_up_rule == "invited" and invitation is None):
@@ -75,19 +75,19 @@ class AccountSelfService:
             email=email,
             display_name=display_name,
             password_hash=await self.passwords.hash(password, queue_key),
-            email_verified=invitation is not None and invitation.mailed,
+            email_verified=invitation is not None and invitation.is_mailed,
         )
         account = await self.store.sign_up(draft)
         await self.send_verification(account.account_id)
         return account
 
-    async def _invitation(self, token: str, email: str, source: str) -> Invitation | None:
+    async def _find_invitation(self, token: str, email: str, source: str) -> Invitation | None:
         """Return an open invitation; None without one. Raises TooManyAttempts after too many wrong ones of a source.
 
         Sign-ups of strangers do not count here, so they do not delay an invited person.
         """
         with suppress(SignUpClosed):
-            async with self.attempts.failing(("invitation", source)):
+            async with self.attempts.limit_failures(("invitation", source)):
                 invitation = await self.tenants.find_invitation(token, email)
                 if invitation is not None:
                     return invitation
@@ -104,16 +104,18 @@ class AccountSelfService:
 
     async def send_verification(self, account_id: UUID) -> None:
         """Send a mail to the account's address that waits for verification, if there is one."""
-        if (account := await self.store.credentials(account_id)) is not None:
+        if (account := await self.store.get_credentials(account_id)) is not None:
             self.one_time_tokens.send_verification(account)
 
-    async def change_password(self, caller: Caller, old: str, new: str, idempotency_key: IdempotencyKey) -> None:
+    async def change_password(
+        self, caller: Caller, old_password: str, new_password: str, idempotency_key: IdempotencyKey
+    ) -> None:
         """Set a password and revoke every auth session but the caller's."""
-        password = accepted(new)
+        password = normalize_new_password(new_password)
         if await self.idempotency.saved_response(NO_TENANT, idempotency_key) is not None:
             return
         account_id = caller.require_account()
-        credentials = await self._authenticate(caller, old, "password_changed")
+        credentials = await self._authenticate(caller, old_password, "password_changed")
         password_hash = await self.passwords.hash(password, QueueKey.of_account(account_id))
         async with self.idempotency.begin_as_account(account_id, idempotency_key) as write:
             if write.saved_response is None:
@@ -158,15 +160,15 @@ class AccountSelfService:
     async def _authenticate(self, caller: Caller, password: str, event: str) -> LoginCredentials:
         """Return the caller's credentials if this is the password; an account without one needs a recent login."""
         account_id = caller.require_account()
-        async with self.attempts.failing(("own_proof", auth_session_subject(caller))):
-            credentials = await self.store.credentials(account_id)
+        async with self.attempts.limit_failures(("own_proof", auth_session_subject(caller))):
+            credentials = await self.store.get_credentials(account_id)
             if credentials is None:
                 raise CredentialInvalid
             if credentials.password_hash is None and not password:
                 await self.auth_sessions.require_recent_login(caller)
                 return credentials
             queue_key = QueueKey.of_account(account_id)
-            if not (await self.passwords.verify(credentials.password_hash, password, queue_key)).ok:
+            if not (await self.passwords.verify(credentials.password_hash, password, queue_key)).is_valid:
                 await self.audit.record(event, outcome="refused", reason=PasswordWrong.reason, account_id=account_id)
                 raise PasswordWrong
         return credentials

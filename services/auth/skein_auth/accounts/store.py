@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from skein_auth.audit.recorder import AuditRecorder
     from skein_kit.database.transactions import Database, Transaction
 
-_WRITTEN = ("email", "new_email", "email_verify_time", "display_name", "status", "password_hash")
+_UPDATABLE_COLUMNS = ("email", "new_email", "email_verify_time", "display_name", "status", "password_hash")
 EMAIL_CONSTRAINT = "accounts_email_key"
 
 
@@ -60,13 +60,13 @@ class AccountStore:
             rows = await tx.rows(QUERIES["list_accounts"], before=before, size=size)
         return [Account(**row) for row in rows]
 
-    async def credentials(self, account_id: UUID) -> LoginCredentials | None:
+    async def get_credentials(self, account_id: UUID) -> LoginCredentials | None:
         """Read what a login is checked against; None for no such account."""
         async with self._database.global_transaction() as tx:
             row = await tx.row(QUERIES["get_credentials"], account_id=account_id)
         return None if row is None else LoginCredentials(**row)
 
-    async def credentials_of(self, email: str) -> LoginCredentials | None:
+    async def find_credentials(self, email: str) -> LoginCredentials | None:
         """Read what a login with this address is checked against; None when no account has the address."""
         async with self._database.global_transaction() as tx:
             row = await tx.row(QUERIES["find_credentials"], email=email)
@@ -173,9 +173,9 @@ async def lock_account(tx: Transaction, account_id: UUID) -> asyncpg.Record:
 
 async def write_account(tx: Transaction, current: asyncpg.Record, at: datetime, **values: object) -> Account:
     """Change some fields of a locked account."""
-    written = {name: current[name] for name in _WRITTEN} | values
+    columns = {name: current[name] for name in _UPDATABLE_COLUMNS} | values
     query = QUERIES["update_account"]
-    return Account(**_require(await tx.row(query, account_id=current["account_id"], update_time=at, **written)))
+    return Account(**_require(await tx.row(query, account_id=current["account_id"], update_time=at, **columns)))
 
 
 async def set_password(
@@ -215,4 +215,4 @@ async def _lock_at_revision(tx: Transaction, account_id: UUID, revision: int) ->
 
 def _check_revision(change: AccountChange, current: asyncpg.Record) -> None:
     if change.revision not in (0, current["revision"]):
-        raise RevisionStale(given=change.revision, current=current["revision"])
+        raise RevisionStale(requested=change.revision, current=current["revision"])

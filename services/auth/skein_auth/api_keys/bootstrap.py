@@ -25,7 +25,7 @@ async def ensure_operator_key(database_url: str, *, display_name: str, secret: s
     text that is not an operator key, and for one that is revoked, expired or not as stored.
     """
     key = ApiKeyToken.new(NO_TENANT, new_id(now())) if secret is None else ApiKeyToken.parse(secret)
-    if key is None or not key.is_operators:
+    if key is None or not key.is_operator_key:
         raise OperatorKeyRefused("This is not an operator key; leave it out to get a new one.")
     connection = await asyncpg.connect(
         **connect_arguments(database_url, database_role("auth")), timeout=_CONNECT_SECONDS

@@ -34,20 +34,20 @@ class CheckKeys:
         self._store = store
         self._keys: tuple[bytes, ...] = ()
 
-    async def all(self) -> tuple[bytes, ...]:
+    async def get_all(self) -> tuple[bytes, ...]:
         """Return the keys, the one for new check digits first."""
         return self._keys or await self.refresh()
 
-    async def newest(self) -> bytes:
+    async def get_newest(self) -> bytes:
         """Return the key for new check digits; empty when the database has none."""
-        return next(iter(await self.all()), b"")
+        return next(iter(await self.get_all()), b"")
 
     async def refresh(self) -> tuple[bytes, ...]:
         """Read the keys."""
         self._keys = await self._store.list_check_keys()
         return self._keys
 
-    async def keep_fresh(self, seconds: float) -> None:
+    async def refresh_periodically(self, seconds: float) -> None:
         """Read the keys every so many seconds until cancelled."""
         while True:
             await asyncio.sleep(seconds)
@@ -75,7 +75,7 @@ class CredentialLookup:
         self._check_keys = check_keys
         self._unchecked = _UncheckedLookupLimiter()
 
-    async def stored(self, key: ApiKeyToken) -> StoredApiKey:
+    async def find_in_slot(self, key: ApiKeyToken) -> StoredApiKey:
         """Return the stored key with this id, UNKNOWN_API_KEY for none; its secret is not checked.
 
         Raises CredentialInvalid for wrong check digits, and Overloaded when too many keys without check digits wait.
@@ -85,23 +85,23 @@ class CredentialLookup:
 
     @asynccontextmanager
     async def slot(self, key: ApiKeyToken) -> AsyncIterator[None]:
-        """Run the block, which may call `find`, in a slot if the key needs one. Raises what `stored` raises."""
+        """Run the block, which may call `find`, in a slot if the key needs one. Raises what `find_in_slot` raises."""
         if not key.mac:
             async with self._unchecked.slot():
                 yield
             return
-        if not key.has_valid_mac(await self._check_keys.all()):
+        if not key.has_valid_mac(await self._check_keys.get_all()):
             raise CredentialInvalid
         yield
 
-    async def legacy_tenant(self, token: str) -> UUID | None:
+    async def find_legacy_tenant(self, token: str) -> UUID | None:
         """Return the tenant of a legacy token; None for an unknown one. Raises Overloaded when too many wait."""
         async with self._unchecked.slot():
             return await self._legacy_tokens.find_legacy_token(hashlib.sha256(token.encode()).digest())
 
     async def find(self, key: ApiKeyToken) -> StoredApiKey:
         """Return the stored key with this id, UNKNOWN_API_KEY for none. Call it within `slot`."""
-        if key.is_operators:
+        if key.is_operator_key:
             return await self._operator_keys.find_operator_key(key.key_id)
         return await self._api_keys.find_api_key(key.tenant_id, key.key_id)
 

@@ -30,10 +30,10 @@ class LastUseRecorder:
         self._pending: dict[UUID, dict[UUID, datetime]] = {}
         self._count = 0
 
-    def record(self, tenant_id: UUID, key_id: UUID, at: datetime, stored: datetime | None) -> None:
-        """Record a use of a key, unless it is of the same minute as the `stored` last one."""
+    def record(self, tenant_id: UUID, key_id: UUID, at: datetime, last_use_time: datetime | None) -> None:
+        """Record a use of a key, unless it is of the same minute as `last_use_time`."""
         minute = at.replace(second=0, microsecond=0)
-        if stored is not None and stored >= minute:
+        if last_use_time is not None and last_use_time >= minute:
             return
         keys = self._pending.setdefault(tenant_id, {})
         if key_id not in keys:

@@ -65,18 +65,18 @@ class ApiKeyDraft:
             raise FieldInvalid(violations=[("expire_time", "must lie in the future")])
         return min((time for time in (self.expire_time, creator_expire_time) if time is not None), default=None)
 
-    def restricted_to(self, permissions: frozenset[str], agent_id: str) -> ApiKeyDraft:
+    def restrict_to(self, permissions: frozenset[str], agent_id: str) -> ApiKeyDraft:
         """Return the draft of a key of a service account with these permissions and this agent; empty: any agent.
 
         Raises PermissionEscalation for more than these.
         """
-        beyond = sorted(set(self.permissions) - permissions)
-        if self.has_explicit_permissions and beyond:
-            raise PermissionEscalation(permission=" ".join(beyond))
+        excess_permissions = sorted(set(self.permissions) - permissions)
+        if self.has_explicit_permissions and excess_permissions:
+            raise PermissionEscalation(permission=" ".join(excess_permissions))
         if agent_id and self.agent_id not in ("", agent_id):
             raise PermissionEscalation(agent_id=agent_id)
-        allowed = sorted(permissions.intersection(self.permissions))
-        return replace(self, permissions=allowed, agent_id=self.agent_id or agent_id)
+        allowed_permissions = sorted(permissions.intersection(self.permissions))
+        return replace(self, permissions=allowed_permissions, agent_id=self.agent_id or agent_id)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -86,7 +86,7 @@ class Rotation:
     api_key_id: UUID
     # How long the old key works on.
     overlap: timedelta
-    by: Caller
+    caller: Caller
 
     def successor(self, old: Mapping[str, Any]) -> ApiKeyDraft:
         """Return the successor of a stored key. It ends with the grants that created either of them."""
@@ -95,9 +95,9 @@ class Rotation:
             permissions=list(old["permissions"]),
             agent_id=old["agent_id"] or "",
             expire_time=old["expire_time"],
-            created_by=self.by.principal,
+            created_by=self.caller.principal,
             service_account_id=old["service_account_id"],
-            grant_ids=tuple(sorted({*old["grant_ids"], *self.by.grant_ids})),
+            grant_ids=tuple(sorted({*old["grant_ids"], *self.caller.grant_ids})),
         )
 
     def old_expire_time(self, at: datetime, expire_time: datetime | None) -> datetime:
@@ -127,7 +127,7 @@ class ApiKeyToken(BearerToken):
         return self.token_id
 
     @property
-    def is_operators(self) -> bool:
+    def is_operator_key(self) -> bool:
         """Whether the key belongs to the operator rather than to a tenant."""
         return self.tenant_id == NO_TENANT
 

@@ -14,7 +14,7 @@ RETURNING api_key_id, display_name, permissions, agent_id, create_time, expire_t
 -- agent counts as disabled. `grant_ids` created the key or its service account; `live_roles` has one role for each of them
 -- that has not ended.
 SELECT k.secret_hash, k.permissions, k.agent_id, k.expire_time, k.revoke_time, k.use_time, k.service_account_id,
-    k.replaced_by, s.permissions AS most, s.agent_id AS service_agent_id, made.by AS grant_ids,
+    k.replaced_by, s.permissions AS service_permissions, s.agent_id AS service_agent_id, made.by AS grant_ids,
     CASE WHEN made.by = '{}' THEN '{}'::text[] ELSE ARRAY(
         SELECT live.role FROM auth.live_grants AS live
         WHERE live.tenant_id = :tenant_id AND live.grant_id = ANY (made.by) AND live.expire_time > :at) END AS live_roles,

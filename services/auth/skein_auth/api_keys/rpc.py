@@ -57,7 +57,7 @@ class ApiKeyHandlers:
             grant_ids=caller.grant_ids,
         )
         # Before the transaction: it may need a connection of its own.
-        check_key = await self._check_keys.newest()
+        check_key = await self._check_keys.get_newest()
         async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
             if write.saved_response is not None:
                 return auth_pb2.CreateApiKeyResponse.FromString(write.saved_response)
@@ -111,18 +111,18 @@ class ApiKeyHandlers:
         rotation = Rotation(
             api_key_id=UUID(request.api_key_id),
             overlap=request.overlap.ToTimedelta() if request.HasField("overlap") else OVERLAP,
-            by=caller,
+            caller=caller,
         )
         # Before the transaction: it may need a connection of its own.
-        check_key = await self._check_keys.newest()
+        check_key = await self._check_keys.get_newest()
         async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
             if write.saved_response is not None:
                 return auth_pb2.RotateApiKeyResponse.FromString(write.saved_response)
-            successor, replaced, token = await self._store.rotate_api_key(
+            successor, replaced_key, token = await self._store.rotate_api_key(
                 write.tx, caller.require_tenant(), rotation, check_key
             )
             response = await write.save(
-                auth_pb2.RotateApiKeyResponse(api_key=_api_key(successor), replaced=_api_key(replaced))
+                auth_pb2.RotateApiKeyResponse(api_key=_api_key(successor), replaced=_api_key(replaced_key))
             )
         log.info("api_key_rotated", api_key_id=response.replaced.api_key_id, principal=caller.principal)
         # After the save: the saved response must not contain the secret.

@@ -58,14 +58,14 @@ class ApiKeyStore:
             )
             if account is None:
                 raise ServiceAccountNotFound
-            draft = draft.restricted_to(frozenset(account["permissions"]), account["agent_id"] or "")
+            draft = draft.restrict_to(frozenset(account["permissions"]), account["agent_id"] or "")
         creator_expire_time = await tx.value(
             QUERIES["get_creator_expire_time"], tenant_id=tenant_id, creator_id=draft.creator_id
         )
         token = ApiKeyToken.new(tenant_id, new_id(at), check_key)
         api_key = await _create(tx, token, draft, at, draft.resolve_expire_time(at, creator_expire_time))
         await self._audit.record_in(tx, "api_key_created", tenant_id=tenant_id, target=f"api_key:{token.key_id}")
-        await count_api_keys(tx, tenant_id, at, created=1)
+        await count_api_keys(tx, tenant_id, at, created_count=1)
         return api_key, token
 
     async def find_api_key(self, tenant_id: UUID, api_key_id: UUID) -> StoredApiKey:
@@ -74,14 +74,14 @@ class ApiKeyStore:
             row = await tx.row(QUERIES["find_api_key"], tenant_id=tenant_id, api_key_id=api_key_id, at=now())
         if row is None:
             return UNKNOWN_API_KEY
-        allowed = TENANT_PERMISSIONS.intersection(row["permissions"])
+        allowed_permissions = TENANT_PERMISSIONS.intersection(row["permissions"])
         if row["service_account_id"] is not None:
-            allowed = allowed.intersection(row["most"])
+            allowed_permissions = allowed_permissions.intersection(row["service_permissions"])
         grant_ids = tuple(sorted(set(row["grant_ids"])))
         return StoredApiKey(
             secret_hash=row["secret_hash"],
             # A key that a grant created has no permission that the grant, or the role of its account, lacks.
-            permissions=allowed.intersection(*(ROLE_PERMISSIONS[role] for role in row["live_roles"])),
+            permissions=allowed_permissions.intersection(*(ROLE_PERMISSIONS[role] for role in row["live_roles"])),
             agent_id=row["service_agent_id"] or row["agent_id"] or "",
             expire_time=row["expire_time"],
             revoke_time=row["revoke_time"],
@@ -140,17 +140,17 @@ class ApiKeyStore:
         expire_time: datetime | None = old["expire_time"]
         if old["revoke_time"] or old["replaced_by"] or (expire_time is not None and expire_time <= at):
             raise ApiKeyInactive
-        permissions.require_subset(old["permissions"], old["agent_id"] or "", rotation.by)
+        permissions.require_subset(old["permissions"], old["agent_id"] or "", rotation.caller)
         limit = await tx.value(
             QUERIES["get_creator_expire_time"],
             tenant_id=tenant_id,
-            creator_id=permissions.creator_id(rotation.by),
+            creator_id=permissions.creator_id(rotation.caller),
         )
         if limit is not None and (expire_time is None or expire_time > limit):
             raise PermissionEscalation(expire_time=limit.isoformat())
         token = ApiKeyToken.new(tenant_id, new_id(at), check_key)
         successor = await _create(tx, token, rotation.successor(dict(old)), at, expire_time)
-        replaced = await tx.row(
+        replaced_key = await tx.row(
             QUERIES["replace_api_key"],
             tenant_id=tenant_id,
             api_key_id=rotation.api_key_id,
@@ -158,8 +158,8 @@ class ApiKeyStore:
             expire_time=rotation.old_expire_time(at, expire_time),
         )
         await self._audit.record_in(tx, "api_key_rotated", tenant_id=tenant_id, target=f"api_key:{rotation.api_key_id}")
-        await count_api_keys(tx, tenant_id, at, created=1)
-        return successor, ApiKey(**_require_row(replaced)), token
+        await count_api_keys(tx, tenant_id, at, created_count=1)
+        return successor, ApiKey(**_require_row(replaced_key)), token
 
     async def record_uses(self, tenant_id: UUID, uses: Mapping[UUID, datetime]) -> None:
         """Write when keys were last used. A crash of the server may lose the last ones."""
@@ -218,13 +218,13 @@ class LegacyTokenStore:
         await self._audit.record_in(tx, "legacy_token_set", tenant_id=tenant_id, target="legacy:bearer")
 
 
-async def count_api_keys(tx: Transaction, tenant_id: UUID, at: datetime, *, created: int = 0) -> None:
+async def count_api_keys(tx: Transaction, tenant_id: UUID, at: datetime, *, created_count: int = 0) -> None:
     """Count keys that this transaction created, and discount those that have ended. Raises QuotaExceeded.
 
     Call it late in a transaction: all writers of a tenant's keys wait for the row.
     """
-    ended = await tx.execute(QUERIES["discount_ended_api_keys"], tenant_id=tenant_id, at=at)
-    await _QUOTAS.charge(tx, tenant_id, {"api_keys": created - ended})
+    ended_count = await tx.execute(QUERIES["discount_ended_api_keys"], tenant_id=tenant_id, at=at)
+    await _QUOTAS.charge(tx, tenant_id, {"api_keys": created_count - ended_count})
 
 
 async def revoke_keys_of_ended_grants(tx: Transaction, tenant_id: UUID, at: datetime, audit: AuditRecorder) -> None:

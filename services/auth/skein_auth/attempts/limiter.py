@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from skein_auth.settings import AuthSettings
     from skein_kit.identity.identity_token import Caller
 
-REFUSED = Counter("skein_auth_refused_attempts_total", "Attempts that exceeded their limit.", ["kind"])
+REFUSED_ATTEMPTS = Counter("skein_auth_refused_attempts_total", "Attempts that exceeded their limit.", ["kind"])
 # Errors of these codes are the caller's fault; others tell nothing about the credential.
 _CALLER_ERRORS = frozenset(
     {
@@ -50,8 +50,8 @@ _CALLER_ERRORS = frozenset(
 # A caller that gets one of these guessed nothing: the first factor was right, or none was tried.
 _NO_GUESSES = frozenset(
     {
-        "SECOND_FACTOR_NEEDED",
-        "SIGN_IN_TOO_OLD",
+        "SECOND_FACTOR_REQUIRED",
+        "LOGIN_TOO_OLD",
         "PASSWORD_TOO_SHORT",
         "MAIL_NOT_CONFIGURED",
     }
@@ -69,7 +69,7 @@ log = logs.get("auth")
 class Limit:
     """The most attempts within a window."""
 
-    most: int
+    max_attempts: int
     window: timedelta
 
 
@@ -118,7 +118,7 @@ class AttemptLimiter:
         self._clock = clock
 
     @asynccontextmanager
-    async def failing(self, *subjects: tuple[str, str]) -> AsyncIterator[None]:
+    async def limit_failures(self, *subjects: tuple[str, str]) -> AsyncIterator[None]:
         """Run the block, unless one of the subjects has failed too often. Raises TooManyAttempts.
 
         Subjects are pairs of a kind and its subject, such as ("sign_in", subject_at_network(email, address)) and
@@ -126,17 +126,17 @@ class AttemptLimiter:
         raises an error that is the caller's fault.
         """
         counts = await self._reserve(subjects)
-        failed = False
+        has_failed = False
         try:
             yield
         except RpcError as error:
-            failed = is_failure(error)
+            has_failed = is_failure(error)
             raise
         finally:
             if counts:
-                # A cancelled call settles too. An attempt that cannot be settled counts until its window ends.
+                # Also after a cancelled call. An attempt whose outcome cannot be recorded counts until its window ends.
                 with suppress(RpcError):
-                    await asyncio.shield(self._store.settle(counts, failed=failed))
+                    await asyncio.shield(self._store.record_attempt_outcomes(counts, has_failed=has_failed))
 
     async def charge(self, kind: str, subject: str) -> None:
         """Count an act whatever its outcome, such as a sign-up by its address. Raises TooManyAttempts."""
@@ -165,7 +165,7 @@ class AttemptLimiter:
                     self._check(counts, at)
             except _AttemptsPending as pending:
                 if loop.time() + pause >= deadline:
-                    raise _refused(pending.kind, _MAX_WAIT_SECONDS) from None
+                    raise _limit_error(pending.kind, _MAX_WAIT_SECONDS) from None
             else:
                 return counts
             await asyncio.sleep(pause)
@@ -183,13 +183,13 @@ class AttemptLimiter:
         ]
 
     def _check(self, counts: Sequence[AttemptCount], at: datetime) -> None:
-        exceeded = [attempts for attempts in counts if attempts.count > self._limits[attempts.kind].most]
-        for attempts in exceeded:
+        exceeded_counts = [attempts for attempts in counts if attempts.count > self._limits[attempts.kind].max_attempts]
+        for attempts in exceeded_counts:
             # Without the current attempt and the pending ones.
-            if attempts.count - max(attempts.pending, 1) >= self._limits[attempts.kind].most:
-                raise _refused(attempts.kind, (attempts.expire_time - at).total_seconds())
-        if exceeded:
-            raise _AttemptsPending(exceeded[0].kind)
+            if attempts.count - max(attempts.pending, 1) >= self._limits[attempts.kind].max_attempts:
+                raise _limit_error(attempts.kind, (attempts.expire_time - at).total_seconds())
+        if exceeded_counts:
+            raise _AttemptsPending(exceeded_counts[0].kind)
 
 
 class _AttemptsPending(Exception):
@@ -205,10 +205,10 @@ def is_failure(error: RpcError) -> bool:
     return error.code in _CALLER_ERRORS and error.reason not in _NO_GUESSES
 
 
-def _refused(kind: str, after: float) -> TooManyAttempts:
-    REFUSED.labels(kind).inc()
+def _limit_error(kind: str, retry_seconds: float) -> TooManyAttempts:
+    REFUSED_ATTEMPTS.labels(kind).inc()
     log.info("too_many_attempts", kind=kind)
-    return TooManyAttempts(retry_after=max(after, 1.0), kind=kind)
+    return TooManyAttempts(retry_after=max(retry_seconds, 1.0), kind=kind)
 
 
 def auth_session_subject(caller: Caller) -> str:

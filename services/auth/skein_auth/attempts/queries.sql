@@ -1,6 +1,6 @@
 -- reserve_attempts --
 -- Count an attempt of each subject, in the order of the arrays, with a new window where the old one has ended; return the
--- counts. `pending` is 1 for an attempt that is settled later, and 0 for one that counts whatever its outcome.
+-- counts. `pending` is 1 for an attempt whose outcome is recorded later, and 0 for one that counts whatever its outcome.
 INSERT INTO auth.attempts AS stored (kind, subject_hash, expire_time, count, pending)
 SELECT request.kind, request.subject_hash, request.expire_time, 1, :pending
 FROM unnest(:kinds::text[], :subject_hashes::bytea[], :expire_times::timestamptz[])
@@ -11,14 +11,15 @@ ON CONFLICT ON CONSTRAINT attempts_pkey DO UPDATE
         pending = CASE WHEN stored.expire_time <= :at THEN excluded.pending ELSE stored.pending + excluded.pending END
 RETURNING kind, subject_hash, expire_time, count, pending;
 
--- settle_attempts --
--- Settle pending attempts: `returned` is 1 when they do not count, else 0. Windows that have ended stay as they are.
+-- record_attempt_outcomes --
+-- Record the outcome of pending attempts: `returned` is 1 when they do not count, else 0. Windows that have ended do not
+-- change.
 WITH ended AS MATERIALIZED (
     SELECT stored.kind, stored.subject_hash
     FROM unnest(:kinds::text[], :subject_hashes::bytea[], :expire_times::timestamptz[])
-            WITH ORDINALITY AS settled (kind, subject_hash, expire_time, place)
+            WITH ORDINALITY AS attempt (kind, subject_hash, expire_time, ordinal)
         JOIN auth.attempts AS stored USING (kind, subject_hash, expire_time)
-    ORDER BY settled.place
+    ORDER BY attempt.ordinal
     FOR UPDATE OF stored
 )
 UPDATE auth.attempts AS stored

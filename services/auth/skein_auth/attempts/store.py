@@ -50,7 +50,7 @@ class AttemptStore:
     ) -> AsyncIterator[Sequence[AttemptCount]]:
         """Count an attempt of each subject and yield the counts; an error in the block takes all of them back.
 
-        `pending` attempts are settled later; others count whatever their outcome.
+        The outcome of `pending` attempts is recorded later; others count whatever their outcome.
         """
         # In one order for all transactions, so that they cannot deadlock.
         requests = sorted(requests, key=lambda request: (request.kind, request.subject_hash))
@@ -65,13 +65,13 @@ class AttemptStore:
             )
             yield [AttemptCount(**row) for row in rows]
 
-    async def settle(self, counts: Sequence[AttemptCount], *, failed: bool) -> None:
+    async def record_attempt_outcomes(self, counts: Sequence[AttemptCount], *, has_failed: bool) -> None:
         """Record the outcome of pending attempts; those that did not fail are taken back."""
         async with self._database.global_transaction() as tx:
             await tx.execute(
-                QUERIES["settle_attempts"],
+                QUERIES["record_attempt_outcomes"],
                 kinds=[count.kind for count in counts],
                 subject_hashes=[count.subject_hash for count in counts],
                 expire_times=[count.expire_time for count in counts],
-                returned=int(not failed),
+                returned=int(not has_failed),
             )

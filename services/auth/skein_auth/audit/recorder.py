@@ -121,14 +121,14 @@ EVENTS = frozenset(
         "totp_started",
     }
 )
-# Within this time, one event for each source of unknown credentials, one for each known credential, and at most
-# MAX_REFUSED in all are recorded: a caller without a credential cannot fill the table.
+# Within this time, each source of unknown credentials and each known credential gets one event, and all together get
+# MAX_REFUSED at most. So a caller without a credential cannot fill the table.
 DEDUPLICATION_SECONDS = 60.0
 MAX_REFUSED = 1_000
 _MAX_TEXT = 255
 _MAX_CLIENT_ID = 2048
 
-REFUSED = Counter(
+REFUSED_CREDENTIALS = Counter(
     "skein_auth_refused_credentials_total", "Refused credentials, also those without an audit event.", ["reason"]
 )
 
@@ -141,7 +141,9 @@ class AuditRecorder:
     def __init__(self, store: AuditStore, clock: Callable[[], float] = time.monotonic) -> None:
         self._store = store
         # Digests of credentials, and sources of unknown ones.
-        self._refused: LogThrottle[bytes | str] = LogThrottle(DEDUPLICATION_SECONDS, most=MAX_REFUSED, clock=clock)
+        self._throttle: LogThrottle[bytes | str] = LogThrottle(
+            DEDUPLICATION_SECONDS, max_kinds=MAX_REFUSED, clock=clock
+        )
 
     async def record(self, event: str, **fields: Unpack[AuditFields]) -> None:
         """Record an event in a transaction of its own, under NO_TENANT unless it concerns a tenant.
@@ -166,9 +168,9 @@ class AuditRecorder:
         Unknown credentials are one event a minute for each source. `tenant_id` is the tenant that owns the credential;
         one that it merely claims must not be passed.
         """
-        REFUSED.labels(error.reason).inc()
+        REFUSED_CREDENTIALS.labels(error.reason).inc()
         source = source_network(client_address())
-        if self._refused.is_first(hashlib.sha256(credential.encode()).digest() if fields else source):
+        if self._throttle.is_first(hashlib.sha256(credential.encode()).digest() if fields else source):
             fields["outcome"], fields["reason"] = "refused", error.reason
             await self.record("credential_refused", **fields)
 
@@ -187,14 +189,14 @@ def _event(event: str, fields: AuditFields) -> AuditEvent:
         reason=fields.get("reason", ""),
         principal=fields.get("principal") or ("" if caller is None else caller.principal),
         account_id=fields.get("account_id") or (None if caller is None else caller.account_id),
-        target=_storable(fields.get("target", "")),
-        client_id=_storable(fields.get("client_id") or ("" if caller is None else caller.client_id), _MAX_CLIENT_ID),
-        address=_storable(client_address()),
-        user_agent=_storable(user_agent()),
+        target=_to_column(fields.get("target", "")),
+        client_id=_to_column(fields.get("client_id") or ("" if caller is None else caller.client_id), _MAX_CLIENT_ID),
+        address=_to_column(client_address()),
+        user_agent=_to_column(user_agent()),
         request_id="" if call is None else call.request_id,
         create_time=at,
     )
 
 
-def _storable(text: str, most: int = _MAX_TEXT) -> str:
-    return "".join(character for character in text if character.isprintable())[:most]
+def _to_column(text: str, max_characters: int = _MAX_TEXT) -> str:
+    return "".join(character for character in text if character.isprintable())[:max_characters]

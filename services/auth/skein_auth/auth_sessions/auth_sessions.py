@@ -44,10 +44,10 @@ RECENT_LOGIN = timedelta(minutes=15)
 class SystemRandomSource:
     """The randomness of the operating system."""
 
-    def id(self, at: datetime) -> UUID:
+    def new_id(self, at: datetime) -> UUID:
         return new_id(at)
 
-    def secret(self) -> bytes:
+    def new_secret(self) -> bytes:
         return secrets.token_bytes(SECRET_BYTES)
 
 
@@ -93,7 +93,7 @@ class AuthSessions:
         """Begin an account's own session after a login at this time; return its first tokens."""
         session = AuthSession(
             tenant_id=NO_TENANT,
-            auth_session_id=self.random.id(at),
+            auth_session_id=self.random.new_id(at),
             account_id=account_id,
             scopes=frozenset({ACCOUNT}),
             resources=(self._tokens.issuer(),),
@@ -103,22 +103,22 @@ class AuthSessions:
         )
         result = grants.begin_session(session, self.step_context(at))
         await self._store.create(session, result.changes, address=client_address(), user_agent=user_agent())
-        return await self._own_tokens(result.issue, at)
+        return await self._sign_own_tokens(result.tokens, at)
 
     async def refresh(self, refresh_token: str) -> SessionTokens:
         """Replace a refresh token of an account's own session. Raises CredentialInvalid and CredentialExpired."""
-        presented = BearerToken.decode(grants.REFRESH_PREFIX, refresh_token)
-        if presented is None or presented.tenant_id != NO_TENANT:
+        presented_token = BearerToken.decode(grants.REFRESH_PREFIX, refresh_token)
+        if presented_token is None or presented_token.tenant_id != NO_TENANT:
             raise CredentialInvalid
         at = now()
-        result, session = await self._store.refresh(presented, RefreshRequest(), self.step_context(at))
+        result, session = await self._store.refresh(presented_token, RefreshRequest(), self.step_context(at))
         if result.error is GrantError.REUSED and session is not None:
             await self._audit.record(
                 "refresh_reused", outcome="refused", reason=CredentialInvalid.reason, account_id=session.account_id
             )
         if result.error is not None:
             raise CredentialExpired if result.error is GrantError.EXPIRED else CredentialInvalid
-        return await self._own_tokens(result.issue, at)
+        return await self._sign_own_tokens(result.tokens, at)
 
     async def revoke_one(self, account_id: UUID, session_id: UUID, reason: str) -> None:
         """Revoke one session of an account, in any tenant, if it is live."""
@@ -134,11 +134,11 @@ class AuthSessions:
         if state is None or now() >= state.auth_time + RECENT_LOGIN:
             raise SignInTooOld
 
-    async def _own_tokens(self, issue: IssuedTokens | None, at: datetime) -> SessionTokens:
-        if issue is None:
+    async def _sign_own_tokens(self, tokens: IssuedTokens | None, at: datetime) -> SessionTokens:
+        if tokens is None:
             message = "a step without an error issues tokens"
             raise LookupError(message)
-        session = issue.session
+        session = tokens.session
         subject = TokenSubject(
             subject=session.account_id,
             client_id=OWN_CLIENT,
@@ -146,12 +146,16 @@ class AuthSessions:
             auth_time=session.auth_time,
         )
         access_token, access_expire_time = await self._tokens.sign(
-            subject, scopes=issue.scopes, resources=(self._tokens.issuer(),), at=at, until=issue.expire_time
+            subject,
+            scopes=tokens.scopes,
+            resources=(self._tokens.issuer(),),
+            at=at,
+            until=tokens.expire_time,
         )
         return SessionTokens(
             auth_session_id=session.auth_session_id,
             access_token=access_token,
             access_expire_time=access_expire_time,
-            refresh_token="" if issue.refresh is None else issue.refresh.encode(),
-            refresh_expire_time=issue.refresh_expire_time,
+            refresh_token="" if tokens.refresh is None else tokens.refresh.encode(),
+            refresh_expire_time=tokens.refresh_expire_time,
         )

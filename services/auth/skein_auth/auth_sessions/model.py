@@ -48,10 +48,10 @@ class GrantError(Enum):
 class RandomSource(Protocol):
     """A source of randomness."""
 
-    def id(self, at: datetime) -> UUID:
+    def new_id(self, at: datetime) -> UUID:
         """Return a new UUIDv7."""
 
-    def secret(self) -> bytes:
+    def new_secret(self) -> bytes:
         """Return 32 random bytes."""
 
 
@@ -113,7 +113,7 @@ class AuthSessionState:
     resources: tuple[str, ...]
     auth_time: datetime
     # Neither revoked nor expired.
-    live: bool
+    is_live: bool
     account_active: bool
     # Empty for an account without an address. Only a verified one identifies a person.
     email: str
@@ -169,14 +169,14 @@ class GrantChanges:
     """Changes of a session, in the order in which the store makes them."""
 
     # When the code was used.
-    code_used: datetime | None = None
+    code_use_time: datetime | None = None
     # The id of the refresh token that `refresh_token` replaces.
-    replaced: UUID | None = None
+    replaced_token_id: UUID | None = None
     refresh_token: RefreshToken | None = None
     # When the session was used; it lives until `expire_time`, unless that is None.
-    used: datetime | None = None
+    use_time: datetime | None = None
     expire_time: datetime | None = None
-    revoked: datetime | None = None
+    revoke_time: datetime | None = None
     revoke_reason: str = ""
 
 
@@ -216,7 +216,7 @@ class GrantResult:
     """The result of a step: changes, and either tokens or an error."""
 
     changes: GrantChanges = NO_CHANGES
-    issue: IssuedTokens | None = None
+    tokens: IssuedTokens | None = None
     error: GrantError | None = None
 
 
@@ -230,17 +230,17 @@ class RefreshTokenDerivation:
     # The current key first, then earlier ones.
     keys: tuple[bytes, ...] = field(repr=False)
 
-    def next(self, before: BearerToken, tenant_id: UUID, token_id: UUID) -> BearerToken:
-        return self._next(self.keys[0], before, tenant_id, token_id)
+    def derive(self, previous_token: BearerToken, tenant_id: UUID, token_id: UUID) -> BearerToken:
+        return self._derive(self.keys[0], previous_token, tenant_id, token_id)
 
-    def again(self, before: BearerToken, tenant_id: UUID, successor: RefreshToken) -> BearerToken | None:
+    def rederive(self, previous_token: BearerToken, tenant_id: UUID, successor: RefreshToken) -> BearerToken | None:
         """Return the successor that was issued; None when another token precedes it, or its key is gone."""
-        tokens = (self._next(key, before, tenant_id, successor.refresh_token_id) for key in self.keys)
+        tokens = (self._derive(key, previous_token, tenant_id, successor.refresh_token_id) for key in self.keys)
         return next((token for token in tokens if token.matches_hash(successor.secret_hash)), None)
 
     @staticmethod
-    def _next(key: bytes, before: BearerToken, tenant_id: UUID, token_id: UUID) -> BearerToken:
-        secret = hmac.digest(key, before.secret + token_id.bytes, "sha256")
+    def _derive(key: bytes, previous_token: BearerToken, tenant_id: UUID, token_id: UUID) -> BearerToken:
+        secret = hmac.digest(key, previous_token.secret + token_id.bytes, "sha256")
         return BearerToken.generate(REFRESH_PREFIX, tenant_id, token_id, secret)
 
 
@@ -313,22 +313,24 @@ def approve(
     session: AuthSession, redirect_uri: str, code_challenge: str, context: StepContext
 ) -> tuple[AuthSession, AuthorizationCode, BearerToken]:
     """Make the session of an approved grant, and its code; the session lives as long as the code until it is used."""
-    token = BearerToken.generate(CODE_PREFIX, session.tenant_id, context.random.id(context.at), context.random.secret())
-    ends = context.at + context.lifetimes.code
+    token = BearerToken.generate(
+        CODE_PREFIX, session.tenant_id, context.random.new_id(context.at), context.random.new_secret()
+    )
+    expire_time = context.at + context.lifetimes.code
     code = AuthorizationCode(
         code_id=token.token_id,
         secret_hash=token.secret_hash(),
         redirect_uri=redirect_uri,
         code_challenge=code_challenge,
         create_time=context.at,
-        expire_time=ends,
+        expire_time=expire_time,
     )
-    return replace(session, expire_time=ends), code, token
+    return replace(session, expire_time=expire_time), code, token
 
 
 def redeem(
     state: tuple[AuthSession, AuthorizationCode] | None,
-    presented: BearerToken,
+    presented_token: BearerToken,
     request: CodeRequest,
     context: StepContext,
 ) -> GrantResult:
@@ -336,7 +338,10 @@ def redeem(
     if state is None:
         return GrantResult(error=GrantError.INVALID)
     session, code = state
-    if not (_belongs_to_client(session, presented, code.secret_hash, request.client_id) and _fits(code, request)):
+    if not (
+        _belongs_to_client(session, presented_token, code.secret_hash, request.client_id)
+        and _matches_request(code, request)
+    ):
         return GrantResult(error=GrantError.INVALID)
     if code.use_time is not None:
         return revoke_for_reuse(session, context.at, "code_reused")
@@ -346,18 +351,18 @@ def redeem(
         return GrantResult(error=GrantError.TARGET)
     token = _random_refresh_token(session, context) if request.refreshes else None
     step = issue_first_tokens(session, context, request.resources or session.resources, token)
-    return replace(step, changes=replace(step.changes, code_used=context.at))
+    return replace(step, changes=replace(step.changes, code_use_time=context.at))
 
 
 def refresh(
-    state: RefreshTokenState | None, presented: BearerToken, request: RefreshRequest, context: StepContext
+    state: RefreshTokenState | None, presented_token: BearerToken, request: RefreshRequest, context: StepContext
 ) -> GrantResult:
     """Replace a refresh token. The access token may have fewer scopes than were granted, never more.
 
     Within the grace, a replaced token gets the same successor again, unless that was used. Any other use of a replaced
     token revokes the session, because it was stolen.
     """
-    error = _error_of(state, presented, request.client_id, context.at)
+    error = _error_of(state, presented_token, request.client_id, context.at)
     if state is None or error is not None:
         return GrantResult(error=error or GrantError.INVALID)
     session, token, successor = state.session, state.token, state.successor
@@ -366,7 +371,7 @@ def refresh(
         in_grace = context.at < token.replace_time + context.lifetimes.grace
         if not in_grace or successor is None or successor.replace_time is not None:
             return revoke_for_reuse(session, context.at, "refresh_token_reused")
-        new_token = context.derivation.again(presented, session.tenant_id, successor)
+        new_token = context.derivation.rederive(presented_token, session.tenant_id, successor)
         if new_token is None:
             return GrantResult(error=GrantError.INVALID)
     if not request.scopes <= session.scopes:
@@ -375,10 +380,12 @@ def refresh(
         return GrantResult(error=GrantError.TARGET)
     changes = NO_CHANGES
     if new_token is None or successor is None:
-        new_token = context.derivation.next(presented, session.tenant_id, context.random.id(context.at))
-        successor = _stored(new_token, context.at, min(context.at + context.lifetimes.refresh, session.expire_time))
-        changes = GrantChanges(replaced=token.refresh_token_id, refresh_token=successor, used=context.at)
-    issue = IssuedTokens(
+        new_token = context.derivation.derive(presented_token, session.tenant_id, context.random.new_id(context.at))
+        successor = _to_refresh_token(
+            new_token, context.at, min(context.at + context.lifetimes.refresh, session.expire_time)
+        )
+        changes = GrantChanges(replaced_token_id=token.refresh_token_id, refresh_token=successor, use_time=context.at)
+    tokens = IssuedTokens(
         session=session,
         scopes=request.scopes or session.scopes,
         resources=request.resources or session.resources,
@@ -386,20 +393,20 @@ def refresh(
         refresh_expire_time=successor.expire_time,
         expire_time=min(context.at + context.lifetimes.access, session.expire_time),
     )
-    return GrantResult(changes=changes, issue=issue)
+    return GrantResult(changes=changes, tokens=tokens)
 
 
 def revoke_for_reuse(session: AuthSession, at: datetime, reason: str) -> GrantResult:
     """Revoke a session whose single-use code or token was presented again."""
-    changes = NO_CHANGES if session.revoke_time is not None else GrantChanges(revoked=at, revoke_reason=reason)
+    changes = NO_CHANGES if session.revoke_time is not None else GrantChanges(revoke_time=at, revoke_reason=reason)
     return GrantResult(changes=changes, error=GrantError.REUSED)
 
 
-def _belongs_to_client(session: AuthSession, presented: BearerToken, secret_hash: bytes, client_id: str) -> bool:
-    return presented.matches_hash(secret_hash) and session.client_id == client_id
+def _belongs_to_client(session: AuthSession, presented_token: BearerToken, secret_hash: bytes, client_id: str) -> bool:
+    return presented_token.matches_hash(secret_hash) and session.client_id == client_id
 
 
-def _fits(code: AuthorizationCode, request: CodeRequest) -> bool:
+def _matches_request(code: AuthorizationCode, request: CodeRequest) -> bool:
     return (
         bool(request.client_id)
         and code.redirect_uri == request.redirect_uri
@@ -408,15 +415,15 @@ def _fits(code: AuthorizationCode, request: CodeRequest) -> bool:
 
 
 def _error_of(
-    state: RefreshTokenState | None, presented: BearerToken, client_id: str, at: datetime
+    state: RefreshTokenState | None, presented_token: BearerToken, client_id: str, at: datetime
 ) -> GrantError | None:
     """Return the error of a refresh token, replaced or not; None for a valid one."""
-    if state is None or not _belongs_to_client(state.session, presented, state.token.secret_hash, client_id):
+    if state is None or not _belongs_to_client(state.session, presented_token, state.token.secret_hash, client_id):
         return GrantError.INVALID
     if state.session.revoke_time is not None:
         return GrantError.INVALID
-    token_expired = state.token.replace_time is None and at >= state.token.expire_time
-    return GrantError.EXPIRED if token_expired or at >= state.session.expire_time else None
+    is_token_expired = state.token.replace_time is None and at >= state.token.expire_time
+    return GrantError.EXPIRED if is_token_expired or at >= state.session.expire_time else None
 
 
 def issue_first_tokens(
@@ -427,27 +434,30 @@ def issue_first_tokens(
     `token` is its first refresh token; None for a client without refresh tokens.
     """
     at, lifetimes = context.at, context.lifetimes
-    ends = at + (lifetimes.access if token is None else lifetimes.session)
-    stored = None if token is None else _stored(token, at, min(at + lifetimes.refresh, ends))
-    issue = IssuedTokens(
-        session=replace(session, expire_time=ends),
+    expire_time = at + (lifetimes.access if token is None else lifetimes.session)
+    refresh_token = None if token is None else _to_refresh_token(token, at, min(at + lifetimes.refresh, expire_time))
+    tokens = IssuedTokens(
+        session=replace(session, expire_time=expire_time),
         scopes=session.scopes,
         resources=resources,
         refresh=token,
-        refresh_expire_time=None if stored is None else stored.expire_time,
-        expire_time=min(at + lifetimes.access, ends),
+        refresh_expire_time=None if refresh_token is None else refresh_token.expire_time,
+        expire_time=min(at + lifetimes.access, expire_time),
         is_first=True,
     )
-    return GrantResult(changes=GrantChanges(refresh_token=stored, used=at, expire_time=ends), issue=issue)
+    return GrantResult(
+        changes=GrantChanges(refresh_token=refresh_token, use_time=at, expire_time=expire_time),
+        tokens=tokens,
+    )
 
 
 def _random_refresh_token(session: AuthSession, context: StepContext) -> BearerToken:
     return BearerToken.generate(
-        REFRESH_PREFIX, session.tenant_id, context.random.id(context.at), context.random.secret()
+        REFRESH_PREFIX, session.tenant_id, context.random.new_id(context.at), context.random.new_secret()
     )
 
 
-def _stored(token: BearerToken, at: datetime, expire_time: datetime) -> RefreshToken:
+def _to_refresh_token(token: BearerToken, at: datetime, expire_time: datetime) -> RefreshToken:
     return RefreshToken(
         refresh_token_id=token.token_id, secret_hash=token.secret_hash(), create_time=at, expire_time=expire_time
     )

@@ -76,45 +76,47 @@ class AuthSessionStore:
             )
 
     async def redeem(
-        self, presented: BearerToken, request: CodeRequest, context: StepContext
+        self, presented_token: BearerToken, request: CodeRequest, context: StepContext
     ) -> tuple[GrantResult, AuthSession | None]:
         """Redeem an authorization code; return the result, and the code's session, None for an unknown code."""
-        tenant_id = presented.tenant_id
+        tenant_id = presented_token.tenant_id
         async with self._database.transaction(tenant_id) as tx:
-            row = await tx.row(QUERIES["lock_auth_session_of_code"], tenant_id=tenant_id, token_id=presented.token_id)
+            row = await tx.row(
+                QUERIES["lock_auth_session_of_code"], tenant_id=tenant_id, token_id=presented_token.token_id
+            )
             if row is None:
-                return grants.redeem(None, presented, request, context), None
+                return grants.redeem(None, presented_token, request, context), None
             # Read after the lock, so that the use by an earlier transaction shows.
-            code = await tx.row(QUERIES["get_code"], tenant_id=tenant_id, code_id=presented.token_id)
+            code = await tx.row(QUERIES["get_code"], tenant_id=tenant_id, code_id=presented_token.token_id)
             session = _session(row)
             state = None if code is None else (session, AuthorizationCode(**code))
-            result = grants.redeem(state, presented, request, context)
+            result = grants.redeem(state, presented_token, request, context)
             await apply_changes(tx, session, result.changes)
         return result, session
 
     async def refresh(
-        self, presented: BearerToken, request: RefreshRequest, context: StepContext
+        self, presented_token: BearerToken, request: RefreshRequest, context: StepContext
     ) -> tuple[GrantResult, AuthSession | None]:
         """Replace a refresh token; return the result, and the token's session, None for an unknown token."""
-        tenant_id, token_id = presented.tenant_id, presented.token_id
+        tenant_id, token_id = presented_token.tenant_id, presented_token.token_id
         async with self._database.transaction(tenant_id) as tx:
             row = await tx.row(QUERIES["lock_auth_session_of_refresh_token"], tenant_id=tenant_id, token_id=token_id)
             if row is None:
-                return grants.refresh(None, presented, request, context), None
+                return grants.refresh(None, presented_token, request, context), None
             tokens = await tx.row(QUERIES["get_refresh_token"], tenant_id=tenant_id, refresh_token_id=token_id)
             session = _session(row)
-            result = grants.refresh(_refresh_token_state(session, tokens), presented, request, context)
+            result = grants.refresh(_refresh_token_state(session, tokens), presented_token, request, context)
             await apply_changes(tx, session, result.changes)
         return result, session
 
-    async def get_refresh_token_state(self, presented: BearerToken) -> RefreshTokenState | None:
+    async def get_refresh_token_state(self, presented_token: BearerToken) -> RefreshTokenState | None:
         """Read a refresh token and its session without a row lock; None for an unknown token or a wrong secret."""
-        tenant_id, token_id = presented.tenant_id, presented.token_id
+        tenant_id, token_id = presented_token.tenant_id, presented_token.token_id
         async with self._database.transaction(tenant_id) as tx:
             tokens = await tx.row(QUERIES["get_refresh_token"], tenant_id=tenant_id, refresh_token_id=token_id)
             row = await tx.row(QUERIES["get_auth_session_of_refresh_token"], tenant_id=tenant_id, token_id=token_id)
         state = None if row is None else _refresh_token_state(_session(row), tokens)
-        return state if state is not None and presented.matches_hash(state.token.secret_hash) else None
+        return state if state is not None and presented_token.matches_hash(state.token.secret_hash) else None
 
     async def revoke(self, tenant_id: UUID, session_id: UUID, at: datetime, reason: str) -> bool:
         """Revoke a session; return whether it was live."""
@@ -150,7 +152,7 @@ class AuthSessionStore:
             scopes=frozenset(row["scopes"]),
             resources=tuple(row["resources"]),
             auth_time=row["auth_time"],
-            live=row["revoke_time"] is None and at < row["expire_time"],
+            is_live=row["revoke_time"] is None and at < row["expire_time"],
             account_active=row["account_active"],
             email=row["email"],
             email_verified=row["email_verified"],
@@ -197,13 +199,13 @@ async def get_live_refresh_token(tx: Transaction, session: AuthSession) -> Refre
 async def apply_changes(tx: Transaction, session: AuthSession, changes: GrantChanges) -> None:
     """Make the changes of a step to a session that is locked, or new."""
     key = {"tenant_id": session.tenant_id, "auth_session_id": session.auth_session_id}
-    if changes.code_used is not None:
-        await tx.execute(QUERIES["use_code"], **key, use_time=changes.code_used)
-    if changes.replaced is not None and changes.refresh_token is not None:
+    if changes.code_use_time is not None:
+        await tx.execute(QUERIES["use_code"], **key, use_time=changes.code_use_time)
+    if changes.replaced_token_id is not None and changes.refresh_token is not None:
         await tx.execute(
             QUERIES["replace_refresh_token"],
             tenant_id=session.tenant_id,
-            refresh_token_id=changes.replaced,
+            refresh_token_id=changes.replaced_token_id,
             replace_time=changes.refresh_token.create_time,
             replaced_by=changes.refresh_token.refresh_token_id,
         )
@@ -216,10 +218,10 @@ async def apply_changes(tx: Transaction, session: AuthSession, changes: GrantCha
             create_time=changes.refresh_token.create_time,
             expire_time=changes.refresh_token.expire_time,
         )
-    if changes.used is not None:
-        await tx.execute(QUERIES["use_auth_session"], **key, use_time=changes.used, expire_time=changes.expire_time)
-    if changes.revoked is not None:
-        await tx.execute(QUERIES["revoke_auth_session"], **key, at=changes.revoked, reason=changes.revoke_reason)
+    if changes.use_time is not None:
+        await tx.execute(QUERIES["use_auth_session"], **key, use_time=changes.use_time, expire_time=changes.expire_time)
+    if changes.revoke_time is not None:
+        await tx.execute(QUERIES["revoke_auth_session"], **key, at=changes.revoke_time, reason=changes.revoke_reason)
 
 
 async def revoke_one_session(tx: Transaction, account_id: UUID, session_id: UUID, at: datetime, reason: str) -> None:

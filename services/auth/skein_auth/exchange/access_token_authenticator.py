@@ -74,9 +74,9 @@ class AccessTokenAuthenticator:
         state = await self._auth_sessions.get_state(claims.tenant_id, claims.auth_session_id)
         if state is None or (str(state.account_id), state.client_id) != (claims.subject, claims.client_id):
             raise AuthenticationFailed(CredentialInvalid(), is_final=True)
-        if not (state.live and state.account_active):
+        if not (state.is_live and state.account_active):
             # An account may be activated again; a dead session stays dead.
-            raise AuthenticationFailed(CredentialInvalid(), is_final=not state.live, **_audit_fields(state))
+            raise AuthenticationFailed(CredentialInvalid(), is_final=not state.is_live, **_audit_fields(state))
         if state.client_id:
             return await self._authenticate_client(claims, state)
         return await self._authenticate_person(claims, state, tenant_id)
@@ -127,17 +127,17 @@ class AccessTokenAuthenticator:
         self, claims: AccessClaims, api_key_id: UUID, at: datetime
     ) -> AuthenticatedIdentity:
         """A service account has the permissions of its token that the token's key still has."""
-        stored = await self._keys.find_api_key(claims.tenant_id, api_key_id)
-        if str(stored.service_account_id) != claims.subject:
+        stored_key = await self._keys.find_api_key(claims.tenant_id, api_key_id)
+        if str(stored_key.service_account_id) != claims.subject:
             raise AuthenticationFailed(CredentialInvalid())
         target = f"service_account:{claims.subject}"
         try:
-            stored.check_active(at)
+            stored_key.check_active(at)
         except RpcError:
             raise AuthenticationFailed(CredentialInvalid(), tenant_id=claims.tenant_id, target=target) from None
         if not (await self._tenants.get_membership(claims.tenant_id)).tenant_is_open:
             raise AuthenticationFailed(CredentialInvalid(), target=target)
-        caller = key_caller(claims.tenant_id, api_key_id, stored)
+        caller = key_caller(claims.tenant_id, api_key_id, stored_key)
         return AuthenticatedIdentity(
             caller=replace(caller, permissions=caller.permissions & claims.scopes, client_id=claims.client_id),
             expire_time=claims.expire_time,

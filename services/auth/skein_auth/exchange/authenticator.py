@@ -45,7 +45,7 @@ class Authenticator:
         last_uses: LastUseRecorder,
     ) -> None:
         self._lookup = lookup
-        self._rejected = RejectedCredentialCache()
+        self._rejected_credentials = RejectedCredentialCache()
         self._access_tokens = access_tokens
         self._tenants = tenants
         self._system_keys = tuple(key.encode() for key in system_keys.keys)
@@ -65,14 +65,14 @@ class Authenticator:
             return await self._authenticate(credential, tenant_id, at, audience)
         except AuthenticationFailed as failure:
             if failure.is_final:
-                self._rejected.put(credential, failure.error, failure.fields)
+                self._rejected_credentials.put(credential, failure.error, failure.fields)
             await self._audit.record_rejected_credential(credential, failure.error, **failure.fields)
             raise failure.error from None
 
     def _check_rejected(self, credential: str) -> None:
         """Raises AuthenticationFailed for a credential that was rejected for good a moment ago."""
-        if (rejected := self._rejected.find(credential)) is not None:
-            error, fields = rejected
+        if (rejection := self._rejected_credentials.find(credential)) is not None:
+            error, fields = rejection
             raise AuthenticationFailed(error, **fields)
 
     async def authenticate_system(self, system_key: str, service: str, tenant_id: UUID | None) -> AuthenticatedIdentity:
@@ -80,18 +80,18 @@ class Authenticator:
 
         Only EXCHANGING_SERVICES get one: with the key alone, no service acts as another.
         """
-        presented = system_key.encode()
+        presented_key = system_key.encode()
         # Every key is compared, so that the time taken does not tell which one came close.
-        is_right = any([hmac.compare_digest(presented, key) for key in self._system_keys])  # noqa: C419 - see above.
-        if not is_right or service not in EXCHANGING_SERVICES:
+        is_valid = any([hmac.compare_digest(presented_key, key) for key in self._system_keys])  # noqa: C419 - see above.
+        if not is_valid or service not in EXCHANGING_SERVICES:
             error = CredentialInvalid()
             await self._audit.record_rejected_credential(system_key, error, target="system")
             raise error
-        closed = False
+        is_deleted = False
         if tenant_id is not None:
             membership = await self._tenants.get_membership(tenant_id)
-            closed = membership.tenant_is_deleted
-            if not (membership.tenant_is_open or closed):
+            is_deleted = membership.tenant_is_deleted
+            if not (membership.tenant_is_open or is_deleted):
                 raise TenantNotFound
         # The canary's tenants have no other admin than the cluster, which creates the keys of its probes.
         permissions = SYSTEM_PERMISSIONS | (
@@ -99,7 +99,10 @@ class Authenticator:
         )
         return AuthenticatedIdentity(
             caller=Caller(
-                principal=f"system:{service}", tenant_id=tenant_id, permissions=permissions, is_tenant_deleted=closed
+                principal=f"system:{service}",
+                tenant_id=tenant_id,
+                permissions=permissions,
+                is_tenant_deleted=is_deleted,
             )
         )
 
@@ -124,7 +127,7 @@ class Authenticator:
             if is_jwt(credential):
                 return await self._access_tokens.authenticate(credential, tenant_id, at, audience)
             return await self._authenticate_legacy_token(credential, tenant_id)
-        if key.is_operators:
+        if key.is_operator_key:
             return await self._authenticate_operator_key(key, tenant_id, at)
         if tenant_id not in (None, key.tenant_id):
             raise AuthenticationFailed(CredentialInvalid())
@@ -133,51 +136,51 @@ class Authenticator:
     async def _authenticate_operator_key(
         self, key: ApiKeyToken, tenant_id: UUID | None, at: datetime
     ) -> AuthenticatedIdentity:
-        stored = await self._stored(key)
-        target = f"operator:{key.key_id}" if stored is not UNKNOWN_API_KEY else ""
+        stored_key = await self._find_stored_key(key)
+        target = f"operator:{key.key_id}" if stored_key is not UNKNOWN_API_KEY else ""
         try:
-            stored.verify(key, at)
+            stored_key.verify(key, at)
         except RpcError as error:
-            raise AuthenticationFailed(error, is_final=stored is not UNKNOWN_API_KEY, target=target) from None
+            raise AuthenticationFailed(error, is_final=stored_key is not UNKNOWN_API_KEY, target=target) from None
         if tenant_id is not None and not (await self._tenants.get_membership(tenant_id)).tenant_is_open:
             raise TenantNotFound
         return AuthenticatedIdentity(
             caller=Caller(
                 principal=f"operator:{key.key_id}", tenant_id=tenant_id, permissions=frozenset(OPERATOR_PERMISSIONS)
             ),
-            expire_time=stored.expire_time,
+            expire_time=stored_key.expire_time,
         )
 
     async def _authenticate_api_key(self, key: ApiKeyToken, at: datetime) -> AuthenticatedIdentity:
-        stored = await self._stored(key)
-        if stored is UNKNOWN_API_KEY:
+        stored_key = await self._find_stored_key(key)
+        if stored_key is UNKNOWN_API_KEY:
             # The same work as for a known key.
-            key.matches_hash(stored.secret_hash)
+            key.matches_hash(stored_key.secret_hash)
             raise AuthenticationFailed(CredentialInvalid(), is_final=True)
         target = f"api_key:{key.key_id}"
         try:
-            stored.verify(key, at)
+            stored_key.verify(key, at)
         except RpcError as error:
             # A disabled service account may be enabled again.
-            is_final = not stored.disabled
+            is_final = not stored_key.disabled
             raise AuthenticationFailed(error, is_final=is_final, tenant_id=key.tenant_id, target=target) from None
         if not (await self._tenants.get_membership(key.tenant_id)).tenant_is_open:
             raise AuthenticationFailed(CredentialInvalid(), target=target)
-        self._last_uses.record(key.tenant_id, key.key_id, at, stored.use_time)
+        self._last_uses.record(key.tenant_id, key.key_id, at, stored_key.use_time)
         return AuthenticatedIdentity(
-            caller=key_caller(key.tenant_id, key.key_id, stored), expire_time=stored.expire_time
+            caller=key_caller(key.tenant_id, key.key_id, stored_key), expire_time=stored_key.expire_time
         )
 
-    async def _stored(self, key: ApiKeyToken) -> StoredApiKey:
+    async def _find_stored_key(self, key: ApiKeyToken) -> StoredApiKey:
         try:
-            return await self._lookup.stored(key)
+            return await self._lookup.find_in_slot(key)
         except CredentialInvalid as error:
             raise AuthenticationFailed(error) from None
 
     async def _authenticate_legacy_token(self, credential: str, tenant_id: UUID | None) -> AuthenticatedIdentity:
         token_tenant_id = None
         if len(credential) >= MIN_LEGACY:
-            token_tenant_id = await self._lookup.legacy_tenant(credential)
+            token_tenant_id = await self._lookup.find_legacy_tenant(credential)
         if (
             token_tenant_id is None
             or tenant_id not in (None, token_tenant_id)

@@ -37,14 +37,14 @@ class AuthenticationFailed(Exception):
         self.fields = fields
 
 
-def key_caller(tenant_id: UUID, key_id: UUID, stored: StoredApiKey) -> Caller:
+def key_caller(tenant_id: UUID, key_id: UUID, stored_key: StoredApiKey) -> Caller:
     """Return the caller of a key: the key itself, or its service account."""
-    account_id = stored.service_account_id
+    account_id = stored_key.service_account_id
     return Caller(
         principal=f"api_key:{key_id}" if account_id is None else f"service_account:{account_id}",
         tenant_id=tenant_id,
-        permissions=stored.permissions,
-        agent_id=stored.agent_id,
+        permissions=stored_key.permissions,
+        agent_id=stored_key.agent_id,
         auth_session_id=None if account_id is None else key_id,
-        grant_ids=stored.grant_ids,
+        grant_ids=stored_key.grant_ids,
     )

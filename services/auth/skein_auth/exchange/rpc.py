@@ -45,7 +45,7 @@ class ExchangeHandlers:
         return pb.ExchangeResponse(token=token, expire_time=to_timestamp(datetime.fromtimestamp(seconds, UTC)))
 
     async def GetCheckKeys(self, request: pb.GetCheckKeysRequest, context: Context) -> pb.GetCheckKeysResponse:
-        return pb.GetCheckKeysResponse(check_keys=await self._check_keys.all())
+        return pb.GetCheckKeysResponse(check_keys=await self._check_keys.get_all())
 
     async def Introspect(self, request: pb.IntrospectRequest, context: Context) -> pb.IntrospectResponse:
         identity = await self._introspector.introspect(request.credential, caller(context).require_tenant(), now())

@@ -43,7 +43,7 @@ class FederatedLogin:
     attempts: AttemptLimiter
     audit: AuditRecorder
     # Every identity gets an account; else only linked identities log in.
-    sign_up_open: bool
+    is_sign_up_open: bool
 
     async def login(self, proof: IdentityProof, *, second_factor: str, device_token: str) -> LoginResult:
         """Begin an auth session of the identity's account; where sign-up is open, create the account if needed."""
@@ -51,7 +51,7 @@ class FederatedLogin:
         device = await self._known_device(device_token)
         try:
             identity = await self._verify(proof, source, device)
-            account, created = await self._find_or_create(identity, source)
+            account, is_new_account = await self._find_or_create(identity, source)
             account_id = account.account_id
             credentials, own_device = await self._check_second_factor(account_id, second_factor, device)
         except SignInRefused as error:
@@ -63,26 +63,28 @@ class FederatedLogin:
         await self.audit.record(
             "sign_in", account_id=account_id, principal=f"account:{account_id}", target=f"identity:{proof.provider}"
         )
-        renewed = self.devices.renew(credentials, own_device, at)
-        return LoginResult(account=account, tokens=tokens, created=created, device_token=renewed)
+        renewed_device_token = self.devices.renew(credentials, own_device, at)
+        return LoginResult(
+            account=account, tokens=tokens, is_new_account=is_new_account, device_token=renewed_device_token
+        )
 
     @asynccontextmanager
     async def verified_identity(self, caller: Caller, proof: IdentityProof) -> AsyncIterator[ProviderIdentity]:
         """Yield the identity that the token proves. Errors of proof and block count as attempts of the caller."""
-        async with self.attempts.failing(("own_proof", auth_session_subject(caller))):
+        async with self.attempts.limit_failures(("own_proof", auth_session_subject(caller))):
             yield await self.providers.verify_token(proof)
 
     async def _known_device(self, device_token: str) -> KnownDevice | None:
         """Return the device, if the account that its token names knows it."""
         device = self.devices.read(device_token, now())
-        account = None if device is None else await self.accounts.credentials(device.account_id)
-        return self.devices.known(device_token, account, now())
+        account = None if device is None else await self.accounts.get_credentials(device.account_id)
+        return self.devices.recognize(device_token, account, now())
 
     async def _check_second_factor(
         self, account_id: UUID, second_factor: str, device: KnownDevice | None
     ) -> tuple[LoginCredentials, KnownDevice | None]:
         """Return the account's credentials, and the device if it is this account's. Raises SignInRefused."""
-        credentials = await self.accounts.credentials(account_id)
+        credentials = await self.accounts.get_credentials(account_id)
         if credentials is None or not credentials.active:
             raise SignInRefused
         own_device = device if device is not None and device.account_id == account_id else None
@@ -90,10 +92,12 @@ class FederatedLogin:
             async with AsyncExitStack() as limits:
                 if own_device is not None:
                     with suppress(TooManyAttempts):
-                        await limits.enter_async_context(self.attempts.failing(("device", str(own_device.device_id))))
+                        await limits.enter_async_context(
+                            self.attempts.limit_failures(("device", str(own_device.device_id)))
+                        )
                         await self.totp.check(account_id, second_factor)
                         return credentials, own_device
-                await limits.enter_async_context(self.attempts.failing(("second_factor", str(account_id))))
+                await limits.enter_async_context(self.attempts.limit_failures(("second_factor", str(account_id))))
                 await self.totp.check(account_id, second_factor)
         return credentials, own_device
 
@@ -104,9 +108,9 @@ class FederatedLogin:
         too many wrong tokens is refused.
         """
         async with AsyncExitStack() as limits:
-            if self.providers.is_called_for_each(proof.provider):
+            if self.providers.is_called_for_each_token(proof.provider):
                 subject = ("identity", source) if device is None else ("device", str(device.device_id))
-                await limits.enter_async_context(self.attempts.failing(subject))
+                await limits.enter_async_context(self.attempts.limit_failures(subject))
             try:
                 return await self.providers.verify_token(proof)
             except IdentityRefused:
@@ -117,12 +121,12 @@ class FederatedLogin:
         account = await self.store.find_account(identity)
         if account is not None:
             return account, False
-        if not self.sign_up_open:
+        if not self.is_sign_up_open:
             raise SignUpClosed
         await self.attempts.charge("sign_up", address)
-        created = await self.store.create_account(identity)
+        is_new_account = await self.store.create_account(identity)
         account = await self.store.find_account(identity)
         if account is None:
             # Deleted right after its creation.
             raise SignInRefused
-        return account, created
+        return account, is_new_account

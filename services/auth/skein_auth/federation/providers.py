@@ -109,7 +109,7 @@ class Providers:
             providers[GITHUB] = GitHub(settings, outbound)
         return cls(providers)
 
-    def is_called_for_each(self, provider: str) -> bool:
+    def is_called_for_each_token(self, provider: str) -> bool:
         """Return whether auth calls the provider for each token."""
         return isinstance(self._providers.get(provider), GitHub)
 
@@ -136,7 +136,9 @@ class GitHub:
 
     async def verify_token(self, token: str, nonce: str) -> ProviderIdentity:
         """GitHub's tokens contain no nonce: `nonce` is ignored."""
-        user = await (self._user_of_our_app(token) if self._client_id else self._user_of_any_app(token))
+        user = await (
+            self._fetch_user_of_configured_app(token) if self._client_id else self._fetch_user_of_any_app(token)
+        )
         number, login = user.get("id"), user.get("login")
         if not isinstance(number, int) or isinstance(number, bool) or number <= 0 or not isinstance(login, str):
             raise _unavailable(self._provider, "user")
@@ -148,33 +150,33 @@ class GitHub:
             display_name=(name if isinstance(name, str) else login)[:_MAX_TEXT],
         )
 
-    async def _user_of_our_app(self, token: str) -> dict[str, Any]:
+    async def _fetch_user_of_configured_app(self, token: str) -> dict[str, Any]:
         """Ask GitHub as the configured app, for which a token of another app is unknown."""
         credentials = base64.b64encode(f"{self._client_id}:{self._secret}".encode()).decode("ascii")
         url = f"{self._url}/applications/{quote(self._client_id, safe='')}/token"
         try:
-            fetched = await self._outbound.post_json(
+            response = await self._outbound.post_json(
                 url, {"access_token": token}, headers={**_GITHUB_HEADERS, "Authorization": f"Basic {credentials}"}
             )
         except OutboundError as error:
             if error.status in (_HTTP_NOT_FOUND, _HTTP_UNPROCESSABLE):
                 raise IdentityRefused from None
             raise _unavailable(self._provider, str(error)) from None
-        app, user = fetched.document.get("app"), fetched.document.get("user")
+        app, user = response.document.get("app"), response.document.get("user")
         if not isinstance(app, dict) or app.get("client_id") != self._client_id or not isinstance(user, dict):
             raise IdentityRefused
         return user
 
-    async def _user_of_any_app(self, token: str) -> dict[str, Any]:
+    async def _fetch_user_of_any_app(self, token: str) -> dict[str, Any]:
         try:
-            fetched = await self._outbound.fetch_json(
+            response = await self._outbound.fetch_json(
                 f"{self._url}/user", headers={**_GITHUB_HEADERS, "Authorization": f"Bearer {token}"}
             )
         except OutboundError as error:
             if error.status in _HTTP_REFUSED:
                 raise IdentityRefused from None
             raise _unavailable(self._provider, str(error)) from None
-        return fetched.document
+        return response.document
 
 
 _GITHUB_HEADERS = {"Accept": "application/vnd.github+json", "X-GitHub-Api-Version": "2022-11-28"}
@@ -196,13 +198,13 @@ class Oidc:
         self._outbound = outbound
         self._clock = clock
         self._keys: list[dict[str, Any]] = []
-        self._stale = float("-inf")
-        self._tried = float("-inf")
-        self._fetching = asyncio.Lock()
+        self._stale_time = float("-inf")
+        self._last_fetch_time = float("-inf")
+        self._fetch_lock = asyncio.Lock()
 
     async def verify_token(self, token: str, nonce: str) -> ProviderIdentity:
         header = _header(token)
-        for key in await self._candidates(header.get("kid")):
+        for key in await self._find_keys(header.get("kid")):
             claims = _verify(token, key)
             if claims is not None:
                 return self._identity(claims, nonce)
@@ -213,7 +215,7 @@ class Oidc:
         subject = claims.get("sub")
         if (
             claims.get("iss") != self._issuer
-            or not self._is_for_us(claims)
+            or not self._is_for_configured_client(claims)
             or at >= _time(claims, "exp") + _LEEWAY_SECONDS
             or at < _time(claims, "iat") - _LEEWAY_SECONDS
             or ("nbf" in claims and at < _time(claims, "nbf") - _LEEWAY_SECONDS)
@@ -229,27 +231,27 @@ class Oidc:
             provider=self._issuer, subject=subject, login=login, display_name=_text(claims, "name"), email=email
         )
 
-    def _is_for_us(self, claims: Mapping[str, Any]) -> bool:
+    def _is_for_configured_client(self, claims: Mapping[str, Any]) -> bool:
         """Return whether audience and authorized party, if there is one, are configured clients."""
-        audience, party = claims.get("aud"), claims.get("azp")
+        audience, authorized_party = claims.get("aud"), claims.get("azp")
         audiences = audience if isinstance(audience, list) else [audience]
         if not any(isinstance(each, str) and each in self._client_ids for each in audiences):
             return False
-        if party is None:
+        if authorized_party is None:
             return len(audiences) == 1
-        return isinstance(party, str) and party in self._client_ids
+        return isinstance(authorized_party, str) and authorized_party in self._client_ids
 
-    async def _candidates(self, key_id: object) -> list[dict[str, Any]]:
+    async def _find_keys(self, key_id: object) -> list[dict[str, Any]]:
         """Return the keys with this id; an unknown id makes auth fetch the keys again. Raises ProviderUnavailable."""
-        requested = self._clock()
-        is_stale = requested >= self._stale
+        request_time = self._clock()
+        is_stale = request_time >= self._stale_time
         pause = _PAUSE_SECONDS if is_stale else _REFRESH_SECONDS
-        if (is_stale or not self._keys_with_id(key_id)) and requested >= self._tried + pause:
-            async with self._fetching:
+        if (is_stale or not self._keys_with_id(key_id)) and request_time >= self._last_fetch_time + pause:
+            async with self._fetch_lock:
                 # A call that waited here uses the keys that another one fetched.
-                if self._tried < requested:
+                if self._last_fetch_time < request_time:
                     await self._fetch()
-        if self._clock() >= self._stale:
+        if self._clock() >= self._stale_time:
             raise ProviderUnavailable
         return self._keys_with_id(key_id)
 
@@ -261,11 +263,11 @@ class Oidc:
         try:
             keys = await self._outbound.fetch_json(await self._jwks_uri(), limit_bytes=_KEYS_LIMIT_BYTES)
             self._keys = _signing_keys(keys.document)
-            self._stale = self._clock() + _cache_seconds(keys)
+            self._stale_time = self._clock() + _cache_seconds(keys)
         except OutboundError as error:
             _unavailable(self._issuer, str(error))
         finally:
-            self._tried = self._clock()
+            self._last_fetch_time = self._clock()
 
     async def _jwks_uri(self) -> str:
         discovery = await self._outbound.fetch_json(f"{self._issuer.rstrip('/')}/.well-known/openid-configuration")
@@ -275,10 +277,10 @@ class Oidc:
         return jwks_uri
 
 
-def _cache_seconds(fetched: JsonResponse) -> float:
-    least, most = _CACHE_SECONDS
-    seconds = _DEFAULT_CACHE_SECONDS if fetched.max_age is None else float(fetched.max_age)
-    return min(max(seconds, least), most)
+def _cache_seconds(response: JsonResponse) -> float:
+    minimum, maximum = _CACHE_SECONDS
+    seconds = _DEFAULT_CACHE_SECONDS if response.max_age is None else float(response.max_age)
+    return min(max(seconds, minimum), maximum)
 
 
 def _signing_keys(document: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -341,8 +343,8 @@ def _email(claims: Mapping[str, Any]) -> str:
     return email if len(email) in _EMAIL_LENGTH and email.count("@") == 1 and " " not in email else ""
 
 
-def _unavailable(provider: str, why: str) -> ProviderUnavailable:
-    log.warning("identity_provider_unavailable", provider=provider, why=why)
+def _unavailable(provider: str, reason: str) -> ProviderUnavailable:
+    log.warning("identity_provider_unavailable", provider=provider, reason=reason)
     return ProviderUnavailable()
 
 
@@ -352,8 +354,8 @@ def _origin(url: str) -> str:
 
 
 def _issuer(text: str) -> tuple[str, tuple[str, frozenset[str]]]:
-    name, _, rest = text.partition("=")
-    issuer, *client_ids = rest.split(";")
+    name, _, value = text.partition("=")
+    issuer, *client_ids = value.split(";")
     parts = urlsplit(issuer)
     if (
         not _NAME.fullmatch(name)

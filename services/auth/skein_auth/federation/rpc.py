@@ -48,7 +48,7 @@ class FederationHandlers:
         return pb.SignInWithIdentityResponse(
             tokens=session_tokens(result.tokens),
             account=convert.account(result.account),
-            created=result.created,
+            created=result.is_new_account,
             device_token=result.device_token,
         )
 
@@ -66,8 +66,8 @@ class FederationHandlers:
         ):
             if write.saved_response is not None:
                 return pb.LinkIdentityResponse.FromString(write.saved_response)
-            linked = await self._store.link(write.tx, caller.require_account(), identity)
-            return await write.save(pb.LinkIdentityResponse(identity=_identity(linked)))
+            linked_identity = await self._store.link(write.tx, caller.require_account(), identity)
+            return await write.save(pb.LinkIdentityResponse(identity=_identity(linked_identity)))
 
     async def UnlinkIdentity(self, request: pb.UnlinkIdentityRequest, context: Context) -> pb.UnlinkIdentityResponse:
         caller = caller_of(context)

@@ -66,9 +66,9 @@ class IdentityStore:
 
         Raises IdentityTaken, and CredentialInvalid when the account is deleted.
         """
-        linked = await self._link(tx, account_id, identity)
-        if linked is not None:
-            return linked
+        linked_identity = await self._link(tx, account_id, identity)
+        if linked_identity is not None:
+            return linked_identity
         row = await tx.row(
             QUERIES["get_linked_identity"],
             account_id=account_id,

@@ -10,7 +10,7 @@ from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from skein_auth.accounts.model import normal_email
+from skein_auth.accounts.model import normalize_email
 from skein_auth.accounts.passwords import QueueKey
 from skein_auth.attempts.limiter import is_failure, subject_at_network
 from skein_auth.errors import SignInRefused, TooManyAttempts
@@ -60,7 +60,7 @@ class LoginResult:
     tokens: SessionTokens
     device_token: str = field(repr=False)
     # The login created the account.
-    created: bool = False
+    is_new_account: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -80,13 +80,13 @@ class PasswordLogin:
 
         Every wrong input gets the same error; only a caller with the right password learns of a second factor.
         """
-        email, source = normal_email(email), source_network(client_address())
-        credentials = await self.store.credentials_of(email)
+        email, source = normalize_email(email), source_network(client_address())
+        credentials = await self.store.find_credentials(email)
         attempt = LoginAttempt(
             email=email,
             password=password,
             second_factor=second_factor,
-            device=self.devices.known(device_token, credentials, now()),
+            device=self.devices.recognize(device_token, credentials, now()),
             source=source,
         )
         try:
@@ -110,70 +110,72 @@ class PasswordLogin:
         async with AsyncExitStack() as limits:
             if attempt.device is not None:
                 with suppress(TooManyAttempts):
-                    await limits.enter_async_context(self.attempts.failing(("device", str(attempt.device.device_id))))
-                    account = await self._with_password(credentials, attempt)
+                    await limits.enter_async_context(
+                        self.attempts.limit_failures(("device", str(attempt.device.device_id)))
+                    )
+                    account = await self._check_password(credentials, attempt)
                     await self.totp.check(account.account_id, attempt.second_factor)
                     return account
                 # A device that failed too often counts as unknown.
                 attempt = replace(attempt, device=None)
             try:
                 await limits.enter_async_context(
-                    self.attempts.failing(("sign_in", subject_at_network(attempt.email, attempt.source)))
+                    self.attempts.limit_failures(("sign_in", subject_at_network(attempt.email, attempt.source)))
                 )
             except TooManyAttempts as error:
-                return await self._with_both_factors(credentials, attempt, error)
-            account = await self._with_password(credentials, attempt)
+                return await self._check_both_factors(credentials, attempt, error)
+            account = await self._check_password(credentials, attempt)
             if account.has_second_factor:
-                async with self.attempts.failing(("second_factor", str(account.account_id))):
+                async with self.attempts.limit_failures(("second_factor", str(account.account_id))):
                     await self.totp.check(account.account_id, attempt.second_factor)
             return account
 
-    async def _with_password(self, credentials: LoginCredentials | None, attempt: LoginAttempt) -> LoginCredentials:
-        stored = None if credentials is None else credentials.password_hash
-        check = await self.passwords.verify(stored, attempt.password, attempt.queue_key)
-        if credentials is None or stored is None or not (check.ok and credentials.active):
+    async def _check_password(self, credentials: LoginCredentials | None, attempt: LoginAttempt) -> LoginCredentials:
+        stored_hash = None if credentials is None else credentials.password_hash
+        check = await self.passwords.verify(stored_hash, attempt.password, attempt.queue_key)
+        if credentials is None or stored_hash is None or not (check.is_valid and credentials.active):
             raise SignInRefused
-        if check.rehash:
+        if check.needs_rehash:
             # When the queue is full, a later login replaces the hash.
             with suppress(Overloaded):
-                rehashed = await self.passwords.rehash(attempt.password, attempt.queue_key)
-                await self.store.replace_hash(credentials.account_id, stored, rehashed)
+                new_hash = await self.passwords.rehash(attempt.password, attempt.queue_key)
+                await self.store.replace_hash(credentials.account_id, stored_hash, new_hash)
         return credentials
 
-    async def _with_both_factors(
-        self, credentials: LoginCredentials | None, attempt: LoginAttempt, too_many: TooManyAttempts
+    async def _check_both_factors(
+        self, credentials: LoginCredentials | None, attempt: LoginAttempt, limit_error: TooManyAttempts
     ) -> LoginCredentials:
-        """Return the account whose two factors these are, or raise `too_many`.
+        """Return the account whose two factors these are, or raise `limit_error`.
 
         Error and work are the same whichever factor is wrong, so neither can be guessed without the other.
         Codes beside the right password count as attempts; codes beside a wrong one do not.
         """
         if not attempt.second_factor:
-            raise too_many
+            raise limit_error
         account = (
             credentials if credentials is not None and credentials.has_second_factor and credentials.active else None
         )
-        stored = None if account is None else account.password_hash
-        check = await self.passwords.verify(stored, attempt.password, attempt.queue_key)
+        stored_hash = None if account is None else account.password_hash
+        check = await self.passwords.verify(stored_hash, attempt.password, attempt.queue_key)
         account_id = NO_TENANT if account is None else account.account_id
-        counted = str(account_id) if check.ok else f"no password of {attempt.email}"
+        subject = str(account_id) if check.is_valid else f"no password of {attempt.email}"
         try:
-            async with self.attempts.failing(("second_factor", counted)):
+            async with self.attempts.limit_failures(("second_factor", subject)):
                 await self.totp.check(account_id, attempt.second_factor)
-                return _account_of(account, check)
+                return _require_account(account, check)
         except (SignInRefused, TooManyAttempts):
-            raise too_many from None
+            raise limit_error from None
 
     async def _check_unchanged(self, account: LoginCredentials, tokens: SessionTokens) -> None:
         """Revoke a session that began while the account was deactivated, or its password changed."""
-        credentials = await self.store.credentials(account.account_id)
+        credentials = await self.store.get_credentials(account.account_id)
         if credentials is None or not credentials.active or credentials.revision != account.revision:
             await self.auth_sessions.revoke_one(account.account_id, tokens.auth_session_id, "account_changed")
             raise TransactionConflict
 
 
-def _account_of(credentials: LoginCredentials | None, check: PasswordCheck) -> LoginCredentials:
-    if credentials is None or not check.ok:
+def _require_account(credentials: LoginCredentials | None, check: PasswordCheck) -> LoginCredentials:
+    if credentials is None or not check.is_valid:
         raise SignInRefused
     return credentials
 

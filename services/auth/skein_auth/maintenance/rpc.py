@@ -15,8 +15,8 @@ class MaintenanceHandlers:
         self._store = store
 
     async def DeleteExpired(self, request: pb.DeleteExpiredRequest, context: Context) -> pb.DeleteExpiredResponse:
-        deleted = await self._store.delete_expired(caller(context).require_tenant(), now())
-        return pb.DeleteExpiredResponse(deleted_count=deleted)
+        deleted_count = await self._store.delete_expired(caller(context).require_tenant(), now())
+        return pb.DeleteExpiredResponse(deleted_count=deleted_count)
 
     async def PurgeTenant(self, request: pb.PurgeTenantRequest, context: Context) -> pb.PurgeTenantResponse:
         counts, more = await self._store.purge(caller(context).require_tenant(), request.limit or DEFAULT_PURGE)

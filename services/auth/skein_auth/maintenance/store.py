@@ -25,10 +25,10 @@ DEFAULT_PURGE = 1000
 # Most rows of one table that one call deletes.
 _BATCH = 5_000
 # How long a revoked auth session is kept.
-_REVOKED_KEPT = timedelta(days=30)
+_REVOKED_RETENTION = timedelta(days=30)
 # The canary makes a key every hour; after a day, neither the key nor its audit events are of use.
-_CANARY_KEPT = timedelta(days=1)
-_EXPIRING = (
+_CANARY_RETENTION = timedelta(days=1)
+_EXPIRY_QUERIES = (
     "delete_expired_signing_keys",
     "delete_expired_device_codes",
     "delete_expired_one_time_tokens",
@@ -65,8 +65,8 @@ class MaintenanceStore:
     ) -> None:
         self._database = database
         self._audit = audit
-        self._audit_kept = timedelta(days=audit_days)
-        self._clients_kept = timedelta(days=client_unused_days)
+        self._audit_retention = timedelta(days=audit_days)
+        self._client_retention = timedelta(days=client_unused_days)
         self._idempotency = idempotency
         self._interval = timedelta(seconds=interval_seconds)
         # When this replica last deleted expired rows without a tenant.
@@ -74,20 +74,22 @@ class MaintenanceStore:
 
     async def delete_expired(self, tenant_id: UUID, at: datetime) -> int:
         """Delete expired rows of the tenant and, once an interval, those without a tenant; return how many."""
-        deleted = 0
+        deleted_count = 0
         if self._last_time is None or not at - self._interval < self._last_time <= at:
             # The worker calls for one tenant after the other.
             self._last_time = at
             async with self._database.transaction(NO_TENANT) as tx:
-                for name in _EXPIRING:
-                    deleted += await tx.execute(QUERIES[name], at=at)
-                unused = await tx.execute(QUERIES["delete_unused_clients"], before=at - self._clients_kept, size=_BATCH)
-                if unused:
-                    log.info("idle_clients_deleted", count=unused)
-                deleted += unused
-                deleted += await self._delete_expired_of(tx, NO_TENANT, at)
+                for name in _EXPIRY_QUERIES:
+                    deleted_count += await tx.execute(QUERIES[name], at=at)
+                unused_count = await tx.execute(
+                    QUERIES["delete_unused_clients"], before=at - self._client_retention, size=_BATCH
+                )
+                if unused_count:
+                    log.info("idle_clients_deleted", count=unused_count)
+                deleted_count += unused_count
+                deleted_count += await self._delete_expired_rows(tx, NO_TENANT, at)
         async with self._database.transaction(tenant_id) as tx:
-            deleted += await self._delete_expired_of(tx, tenant_id, at)
+            deleted_count += await self._delete_expired_rows(tx, tenant_id, at)
             for row in await tx.rows(QUERIES["revoke_api_keys_of_purged_agents"], tenant_id=tenant_id, revoke_time=at):
                 target = f"api_key:{row['api_key_id']}"
                 await self._audit.record_in(tx, "api_key_revoked", tenant_id=tenant_id, target=target)
@@ -95,10 +97,10 @@ class MaintenanceStore:
             await revoke_keys_of_ended_grants(tx, tenant_id, at, self._audit)
             await count_api_keys(tx, tenant_id, at)
             if tenant_id in canary.CANARY_TENANT_IDS:
-                deleted += await tx.execute(
-                    QUERIES["delete_ended_api_keys"], tenant_id=tenant_id, before=at - _CANARY_KEPT, size=_BATCH
+                deleted_count += await tx.execute(
+                    QUERIES["delete_ended_api_keys"], tenant_id=tenant_id, before=at - _CANARY_RETENTION, size=_BATCH
                 )
-        return deleted
+        return deleted_count
 
     async def purge(self, tenant_id: UUID, limit: int) -> tuple[dict[str, int], bool]:
         """Delete at most `limit` rows of a tenant; return how many by table, and whether there may be more."""
@@ -107,24 +109,26 @@ class MaintenanceStore:
         async with self._database.transaction(tenant_id) as tx:
             await tenant_purge.lock(tx, tenant_id)
             for table, name in _PURGES.items():
-                deleted = await tx.execute(QUERIES[name], tenant_id=tenant_id, size=remaining)
-                if deleted:
-                    counts[table] = deleted
-                remaining = max(0, remaining - deleted)
+                deleted_count = await tx.execute(QUERIES[name], tenant_id=tenant_id, size=remaining)
+                if deleted_count:
+                    counts[table] = deleted_count
+                remaining = max(0, remaining - deleted_count)
         return counts, remaining == 0
 
-    async def _delete_expired_of(self, tx: Transaction, tenant_id: UUID, at: datetime) -> int:
+    async def _delete_expired_rows(self, tx: Transaction, tenant_id: UUID, at: datetime) -> int:
         sessions = await tx.execute(
             QUERIES["delete_expired_auth_sessions"],
             tenant_id=tenant_id,
             at=at,
-            revoked_before=at - _REVOKED_KEPT,
+            revoked_before=at - _REVOKED_RETENTION,
             size=_BATCH,
         )
         events = await tx.execute(
             QUERIES["delete_expired_audit_events"],
             tenant_id=tenant_id,
-            before=min_id_at(at - (_CANARY_KEPT if tenant_id in canary.CANARY_TENANT_IDS else self._audit_kept)),
+            before=min_id_at(
+                at - (_CANARY_RETENTION if tenant_id in canary.CANARY_TENANT_IDS else self._audit_retention)
+            ),
             size=_BATCH,
         )
         return sessions + events + await self._idempotency.delete_expired(tx, tenant_id, at)

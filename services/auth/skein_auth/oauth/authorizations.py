@@ -94,7 +94,7 @@ class AuthorizationPrompt:
 class Answer:
     """A person's answer to an application or a device."""
 
-    approved: bool
+    is_approved: bool
     # Empty: all that were requested.
     scopes: Sequence[str]
     tenant_id: UUID | None
@@ -147,7 +147,7 @@ class Authorizations:
         """Record a person's answer; return the redirect URL. Raises InvalidRequest and TenantNotFound."""
         at = now()
         authorization = self._decrypt(handle, at)
-        if not answer.approved:
+        if not answer.is_approved:
             await self.audit.record(
                 "authorization_denied", client_id=authorization.client_id, account_id=caller.require_account()
             )
@@ -189,10 +189,10 @@ class Authorizations:
         A session without a permission belongs to no tenant. None: no scope is left. Raises TenantMissing and
         TenantNotFound.
         """
-        granted = frozenset(requested).intersection(answer.scopes or requested)
+        granted_scopes = frozenset(requested).intersection(answer.scopes or requested)
         tenant_id = answer.tenant_id
-        scopes = granted & OIDC_SCOPES
-        if permissions := granted & TENANT_PERMISSIONS:
+        scopes = granted_scopes & OIDC_SCOPES
+        if permissions := granted_scopes & TENANT_PERMISSIONS:
             if tenant_id is None:
                 raise TenantMissing
             membership = await self.tenants.get_membership(tenant_id, caller.require_account())
@@ -209,7 +209,7 @@ class Authorizations:
         )
         return AuthSession(
             tenant_id=tenant_id if permissions and tenant_id is not None else NO_TENANT,
-            auth_session_id=self.auth_sessions.random.id(at),
+            auth_session_id=self.auth_sessions.random.new_id(at),
             account_id=caller.require_account(),
             client_id=client_id,
             scopes=scopes,
@@ -239,7 +239,7 @@ class Authorizations:
             raise AuthorizationError("invalid_request", "The prompt must be login, consent or select_account.")
         try:
             scopes = client.scopes(request.scope)
-            resources = requested_resources(self.tokens, request.resources)
+            resources = resolve_resources(self.tokens, request.resources)
         except InvalidScope as refusal:
             raise AuthorizationError("invalid_scope", refusal.message) from None
         except InvalidTarget as refusal:
@@ -271,11 +271,11 @@ class Authorizations:
         return self._redirect(authorization.redirect_uri, parameters)
 
     def _redirect(self, uri: str, parameters: dict[str, str]) -> str:
-        filled = {name: value for name, value in parameters.items() if value}
-        return f"{uri}{'&' if '?' in uri else '?'}{urlencode({**filled, 'iss': self.tokens.issuer()})}"
+        nonempty_parameters = {name: value for name, value in parameters.items() if value}
+        return f"{uri}{'&' if '?' in uri else '?'}{urlencode({**nonempty_parameters, 'iss': self.tokens.issuer()})}"
 
 
-def requested_resources(tokens: AccessTokens, uris: Sequence[str]) -> tuple[str, ...]:
+def resolve_resources(tokens: AccessTokens, uris: Sequence[str]) -> tuple[str, ...]:
     """Return the requested resources, each once, or the API for none. Raises InvalidTarget for an unknown one."""
     known_resources = tokens.resources()
     # An origin may end with a slash.

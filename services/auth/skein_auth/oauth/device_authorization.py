@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from skein_auth.auth_sessions.model import GrantError, GrantResult
 from skein_auth.errors import AccessDenied, DeviceCodeNotFound
-from skein_auth.oauth.authorizations import requested_resources
+from skein_auth.oauth.authorizations import resolve_resources
 from skein_auth.oauth.device_model import DEVICE_PREFIX, DeviceAuthorization, DeviceState, DeviceTokenRequest
 from skein_auth.oauth_clients import model as clients
 from skein_kit.calls.call import client_address, user_agent
@@ -34,15 +34,15 @@ if TYPE_CHECKING:
 
 # Without vowels, so no words; without letters that look like another.
 LETTERS = "BCDFGHJKLMNPQRSTVWXZ"
-_LENGTH = 8
+_CODE_LENGTH = 8
 INTERVAL = timedelta(seconds=5)
 # There are 20 ** 8 codes, so a collision is rare.
-_TRIES = 5
+_MAX_ATTEMPTS = 5
 
 
-def user_code() -> str:
+def generate_user_code() -> str:
     """Draw a user code."""
-    return "".join(secrets.choice(LETTERS) for _ in range(_LENGTH))
+    return "".join(secrets.choice(LETTERS) for _ in range(_CODE_LENGTH))
 
 
 def normalize_user_code(text: str) -> str:
@@ -72,13 +72,13 @@ class DeviceFlow:
         client = await self.registry.authenticate(credentials)
         client.require_grant_type(clients.DEVICE_CODE)
         scopes = client.scopes(scope)
-        known_resources = requested_resources(self.tokens, resources)
+        known_resources = resolve_resources(self.tokens, resources)
         # Strangers at the same address must not delay an authenticated client.
         is_public = client.token_endpoint_auth_method == clients.AUTH_METHOD_NONE
         await self.attempts.charge("device_start", client_address() if is_public else f"client {client.client_id}")
         at = now()
         token = BearerToken.generate(
-            DEVICE_PREFIX, NO_TENANT, self.auth_sessions.random.id(at), self.auth_sessions.random.secret()
+            DEVICE_PREFIX, NO_TENANT, self.auth_sessions.random.new_id(at), self.auth_sessions.random.new_secret()
         )
         device = DeviceAuthorization(
             device_code_id=token.token_id,
@@ -90,26 +90,26 @@ class DeviceFlow:
             interval=INTERVAL,
             expire_time=at + self.lifetime,
         )
-        for _ in range(_TRIES):
-            code = user_code()
+        for _ in range(_MAX_ATTEMPTS):
+            code = generate_user_code()
             if await self.store.start(device, code, at):
                 return token, f"{code[:4]}-{code[4:]}"
         message = "no user code is free"
         raise LookupError(message)
 
-    async def find(self, caller: Caller, code: str) -> PendingDevice:
+    async def find_pending(self, caller: Caller, code: str) -> PendingDevice:
         """Return the pending device with this user code. Raises DeviceCodeNotFound and TooManyAttempts."""
-        async with self.attempts.failing(("user_code", str(caller.require_account()))):
+        async with self.attempts.limit_failures(("user_code", str(caller.require_account()))):
             pending = await self.store.find_by_user_code(normalize_user_code(code))
             if pending is None or not pending.device.is_pending(now()):
                 raise DeviceCodeNotFound
         return pending
 
-    async def answer(self, caller: Caller, code: str, answer: Answer) -> None:
+    async def record_answer(self, caller: Caller, code: str, answer: Answer) -> None:
         """Record a person's answer. Raises DeviceCodeNotFound, TenantNotFound and, without a scope, AccessDenied."""
-        device = (await self.find(caller, code)).device
+        device = (await self.find_pending(caller, code)).device
         at = now()
-        if not answer.approved:
+        if not answer.is_approved:
             if not await self.store.deny(device, at):
                 raise DeviceCodeNotFound
             await self.audit.record("device_denied", client_id=device.client_id, account_id=caller.require_account())
@@ -133,12 +133,12 @@ class DeviceFlow:
         self, client: Client, code: str, resources: tuple[str, ...], at: datetime
     ) -> tuple[GrantResult, AuthSession | None]:
         """Redeem a device code; return the result, and the session when the device is approved."""
-        presented = BearerToken.decode(DEVICE_PREFIX, code)
-        if presented is None:
+        presented_token = BearerToken.decode(DEVICE_PREFIX, code)
+        if presented_token is None:
             return GrantResult(error=GrantError.INVALID), None
         request = DeviceTokenRequest(
             client_id=client.client_id,
             resources=resources,
             refreshes=clients.REFRESH_TOKEN in client.grant_types,
         )
-        return await self.store.poll(presented, request, self.auth_sessions.step_context(at))
+        return await self.store.poll(presented_token, request, self.auth_sessions.step_context(at))

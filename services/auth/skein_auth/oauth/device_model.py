@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 DEVICE_PREFIX = "skein_dev_"
 # Added to the interval of a device that polls too fast.
-SLOWER = timedelta(seconds=5)
+SLOW_DOWN_STEP = timedelta(seconds=5)
 
 
 class DeviceState(Enum):
@@ -80,7 +80,7 @@ class PollResult:
 
 def poll(  # noqa: PLR0911 - one for each answer of RFC 8628.
     device: DeviceAuthorization | None,
-    presented: BearerToken,
+    presented_token: BearerToken,
     request: DeviceTokenRequest,
     context: StepContext,
 ) -> PollResult | GrantError:
@@ -88,30 +88,32 @@ def poll(  # noqa: PLR0911 - one for each answer of RFC 8628.
 
     An approval is redeemed once. A device that lost the response may poll again within the grace.
     """
-    if device is None or not presented.matches_hash(device.secret_hash) or device.client_id != request.client_id:
+    if device is None or not presented_token.matches_hash(device.secret_hash) or device.client_id != request.client_id:
         return GrantError.INVALID
     if not set(request.resources) <= set(device.resources):
         return GrantError.TARGET
     at = context.at
-    polled = replace(device, poll_time=at)
+    polled_device = replace(device, poll_time=at)
     if device.state is DeviceState.USED:
         in_grace = device.poll_time is not None and at < device.poll_time + context.lifetimes.grace
         return PollResult(device=device, error=None if in_grace else GrantError.REUSED)
     if at >= device.expire_time:
         return PollResult(device=device, error=GrantError.EXPIRED)
     if device.state is DeviceState.DENIED:
-        return PollResult(device=polled, error=GrantError.DENIED)
+        return PollResult(device=polled_device, error=GrantError.DENIED)
     if device.poll_time is not None and at < device.poll_time + device.interval:
-        return PollResult(device=replace(polled, interval=device.interval + SLOWER), error=GrantError.SLOW_DOWN)
+        return PollResult(
+            device=replace(polled_device, interval=device.interval + SLOW_DOWN_STEP), error=GrantError.SLOW_DOWN
+        )
     if device.state is DeviceState.PENDING:
-        return PollResult(device=polled, error=GrantError.PENDING)
-    return PollResult(device=replace(polled, state=DeviceState.USED), error=None)
+        return PollResult(device=polled_device, error=GrantError.PENDING)
+    return PollResult(device=replace(polled_device, state=DeviceState.USED), error=None)
 
 
 def issue_device_tokens(
     session: AuthSession,
     live_token: RefreshToken | None,
-    presented: BearerToken,
+    presented_token: BearerToken,
     request: DeviceTokenRequest,
     context: StepContext,
 ) -> GrantResult:
@@ -122,23 +124,23 @@ def issue_device_tokens(
     """
     if not session.is_live(context.at):
         return GrantResult(error=GrantError.INVALID)
-    granted = request.resources or session.resources
+    resources = request.resources or session.resources
     if live_token is None:
         token = (
-            context.derivation.next(presented, session.tenant_id, context.random.id(context.at))
+            context.derivation.derive(presented_token, session.tenant_id, context.random.new_id(context.at))
             if request.refreshes
             else None
         )
-        return issue_first_tokens(session, context, granted, token)
-    again = context.derivation.again(presented, session.tenant_id, live_token)
-    if again is None:
+        return issue_first_tokens(session, context, resources, token)
+    refresh_token = context.derivation.rederive(presented_token, session.tenant_id, live_token)
+    if refresh_token is None:
         return GrantResult(error=GrantError.INVALID)
     return GrantResult(
-        issue=IssuedTokens(
+        tokens=IssuedTokens(
             session=session,
             scopes=session.scopes,
-            resources=granted,
-            refresh=again,
+            resources=resources,
+            refresh=refresh_token,
             refresh_expire_time=live_token.expire_time,
             expire_time=min(context.at + context.lifetimes.access, session.expire_time),
         )

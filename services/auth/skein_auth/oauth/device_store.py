@@ -75,7 +75,7 @@ class DeviceStore:
     ) -> bool:
         """Record an approval and create its session; False when the device is answered or expired."""
         async with self._database.transaction(session.tenant_id) as tx:
-            if not await _answer(tx, device, DeviceState.APPROVED, at, session):
+            if not await _record_answer(tx, device, DeviceState.APPROVED, at, session):
                 return False
             await create_auth_session(tx, session, address=address, user_agent=user_agent)
         return True
@@ -83,18 +83,18 @@ class DeviceStore:
     async def deny(self, device: DeviceAuthorization, at: datetime) -> bool:
         """Record a denial; False when the device is answered or expired."""
         async with self._database.global_transaction() as tx:
-            return await _answer(tx, device, DeviceState.DENIED, at, session=None)
+            return await _record_answer(tx, device, DeviceState.DENIED, at, session=None)
 
     async def poll(
-        self, presented: BearerToken, request: DeviceTokenRequest, context: StepContext
+        self, presented_token: BearerToken, request: DeviceTokenRequest, context: StepContext
     ) -> tuple[GrantResult, AuthSession | None]:
         """Poll for a person's answer; the first poll after an approval gets the tokens. Return the session as well.
 
         A caller that polls after the grace stole the code: the session is revoked.
         """
         async with self._database.global_transaction() as tx:
-            row = await tx.row(QUERIES["lock_device_code"], device_code_id=presented.token_id)
-            poll = device_model.poll(None if row is None else _device(row), presented, request, context)
+            row = await tx.row(QUERIES["lock_device_code"], device_code_id=presented_token.token_id)
+            poll = device_model.poll(None if row is None else _device(row), presented_token, request, context)
             if isinstance(poll, GrantError):
                 return GrantResult(error=poll), None
             device = poll.device
@@ -118,16 +118,16 @@ class DeviceStore:
                 result = revoke_for_reuse(session, context.at, "device_code_reused")
             else:
                 live_token = await get_live_refresh_token(tx, session)
-                result = device_model.issue_device_tokens(session, live_token, presented, request, context)
+                result = device_model.issue_device_tokens(session, live_token, presented_token, request, context)
             await apply_changes(tx, session, result.changes)
         return result, session
 
 
-async def _answer(
+async def _record_answer(
     tx: Transaction, device: DeviceAuthorization, state: DeviceState, at: datetime, session: AuthSession | None
 ) -> bool:
     """Record an answer; False when the device is answered or expired."""
-    answered = await tx.execute(
+    answer_count = await tx.execute(
         QUERIES["answer_device_code"],
         device_code_id=device.device_code_id,
         state=state.value,
@@ -135,7 +135,7 @@ async def _answer(
         approved_auth_session_id=None if session is None else session.auth_session_id,
         at=at,
     )
-    return bool(answered)
+    return bool(answer_count)
 
 
 def _device(row: asyncpg.Record) -> DeviceAuthorization:

@@ -56,7 +56,7 @@ class OAuthHandlers:
             issuer=tokens.issuer(),
             resources=tokens.resources(),
             scopes=sorted(KNOWN_SCOPES),
-            registration_open=self._clients.registration_open,
+            registration_open=self._clients.is_registration_open,
         )
 
     async def CreateAuthorization(
@@ -128,7 +128,7 @@ class OAuthHandlers:
     async def GetDeviceAuthorization(
         self, request: pb.GetDeviceAuthorizationRequest, context: Context
     ) -> pb.GetDeviceAuthorizationResponse:
-        pending = await self._devices.find(caller(context), request.user_code)
+        pending = await self._devices.find_pending(caller(context), request.user_code)
         return pb.GetDeviceAuthorizationResponse(
             client_id=pending.device.client_id,
             client_name=pending.client_name or pending.device.client_id,
@@ -138,7 +138,7 @@ class OAuthHandlers:
         )
 
     async def ApproveDevice(self, request: pb.ApproveDeviceRequest, context: Context) -> pb.ApproveDeviceResponse:
-        await self._devices.answer(caller(context), request.user_code, _answer(request))
+        await self._devices.record_answer(caller(context), request.user_code, _answer(request))
         return pb.ApproveDeviceResponse()
 
     async def RevokeToken(self, request: pb.RevokeTokenRequest, context: Context) -> pb.RevokeTokenResponse:
@@ -176,11 +176,11 @@ def _credentials(message: pb.ClientAuthentication) -> ClientCredentials:
 
 def _answer(request: pb.ApproveAuthorizationRequest | pb.ApproveDeviceRequest) -> Answer:
     tenant_id = UUID(request.tenant_id) if request.tenant_id else None
-    return Answer(approved=request.approved, scopes=tuple(request.scopes), tenant_id=tenant_id)
+    return Answer(is_approved=request.approved, scopes=tuple(request.scopes), tenant_id=tenant_id)
 
 
 def _prompt(value: AuthorizationPrompt) -> pb.AuthorizationPrompt:
-    host, origin = clients.redirect_place(value.request.redirect_uri)
+    host, origin = clients.redirect_target(value.request.redirect_uri)
     return pb.AuthorizationPrompt(
         handle=value.handle,
         client_id=value.client.client_id,

@@ -21,7 +21,7 @@ from skein_auth.errors import (
     InvalidToken,
     SlowDown,
 )
-from skein_auth.oauth.authorizations import requested_resources
+from skein_auth.oauth.authorizations import resolve_resources
 from skein_auth.oauth_clients import model as clients
 from skein_auth.oauth_clients.model import OIDC_SCOPES
 from skein_auth.signing.access_tokens import TokenSubject
@@ -103,7 +103,7 @@ class TokenEndpoint:
     keys: ApiKeyStore
     # With slots of its own: unauthenticated callers must not block exchanges.
     lookup: CredentialLookup
-    rejected: RejectedCredentialCache
+    rejected_credentials: RejectedCredentialCache
     attempts: AttemptLimiter
     tenants: TenantDirectory
     audit: AuditRecorder
@@ -116,8 +116,8 @@ class TokenEndpoint:
         """Issue tokens for an authorization code and its PKCE verifier. Raises the errors of OAuth."""
         at = now()
         client, named_resources = await self._authenticate(credentials, clients.AUTHORIZATION_CODE, resources)
-        presented = BearerToken.decode(grants.CODE_PREFIX, code)
-        if presented is None:
+        presented_token = BearerToken.decode(grants.CODE_PREFIX, code)
+        if presented_token is None:
             raise InvalidGrant
         request = CodeRequest(
             client_id=client.client_id,
@@ -126,9 +126,9 @@ class TokenEndpoint:
             resources=named_resources,
             refreshes=clients.REFRESH_TOKEN in client.grant_types,
         )
-        result, session = await self.store.redeem(presented, request, self.auth_sessions.step_context(at))
-        issue = await self._require_tokens(result, session, reuse_event="code_replayed")
-        return await self._issue(issue, at, event="code_used")
+        result, session = await self.store.redeem(presented_token, request, self.auth_sessions.step_context(at))
+        tokens = await self._require_tokens(result, session, reuse_event="code_replayed")
+        return await self._issue(tokens, at, event="code_used")
 
     async def refresh(
         self, credentials: ClientCredentials, refresh_token: str, *, scope: str, resources: Sequence[str]
@@ -136,22 +136,22 @@ class TokenEndpoint:
         """Replace a refresh token. Raises the errors of OAuth."""
         at = now()
         client, named_resources = await self._authenticate(credentials, clients.REFRESH_TOKEN, resources)
-        presented = BearerToken.decode(grants.REFRESH_PREFIX, refresh_token)
-        if presented is None:
+        presented_token = BearerToken.decode(grants.REFRESH_PREFIX, refresh_token)
+        if presented_token is None:
             raise InvalidGrant
         # Before the token is spent: a failure of tenancy must not cost a grant.
-        token_state = await self.store.get_refresh_token_state(presented)
-        allowed: frozenset[str] = frozenset()
+        token_state = await self.store.get_refresh_token_state(presented_token)
+        grantable_scopes: frozenset[str] = frozenset()
         if token_state is not None:
-            session_scopes = await self._allowed(token_state.session.tenant_id, token_state.session.account_id)
+            session_scopes = await self._grantable_scopes(token_state.session.tenant_id, token_state.session.account_id)
             if session_scopes is None:
                 raise InvalidGrant
-            allowed = session_scopes
+            grantable_scopes = session_scopes
         request = RefreshRequest(client_id=client.client_id, scopes=frozenset(scope.split()), resources=named_resources)
-        result, session = await self.store.refresh(presented, request, self.auth_sessions.step_context(at))
-        issue = await self._require_tokens(result, session, reuse_event="refresh_reused")
+        result, session = await self.store.refresh(presented_token, request, self.auth_sessions.step_context(at))
+        tokens = await self._require_tokens(result, session, reuse_event="refresh_reused")
         # Resource servers that read the token itself do not look up the role.
-        return await self._issue(replace(issue, scopes=issue.scopes & allowed), at)
+        return await self._issue(replace(tokens, scopes=tokens.scopes & grantable_scopes), at)
 
     async def redeem_device_code(
         self, credentials: ClientCredentials, device_code: str, *, resources: Sequence[str]
@@ -172,22 +172,22 @@ class TokenEndpoint:
         Raises the errors of OAuth.
         """
         at = now()
-        key, stored = await self._service_key(credentials, at)
-        requested = frozenset(scope.split())
-        if not requested <= TENANT_PERMISSIONS & stored.permissions:
+        key, stored_key = await self._verify_service_key(credentials, at)
+        requested_scopes = frozenset(scope.split())
+        if not requested_scopes <= TENANT_PERMISSIONS & stored_key.permissions:
             raise InvalidScope
         until = at + self.lifetime
-        if stored.expire_time is not None:
-            until = min(until, stored.expire_time)
+        if stored_key.expire_time is not None:
+            until = min(until, stored_key.expire_time)
         subject = TokenSubject(
             subject=UUID(credentials.client_id),
             client_id=credentials.client_id,
             tenant_id=key.tenant_id,
             api_key_id=key.key_id,
         )
-        scopes = requested or stored.permissions
+        scopes = requested_scopes or stored_key.permissions
         text, access_expire_time = await self.tokens.sign(
-            subject, scopes=scopes, resources=requested_resources(self.tokens, resources), at=at, until=until
+            subject, scopes=scopes, resources=resolve_resources(self.tokens, resources), at=at, until=until
         )
         await self.audit.record(
             "token_issued",
@@ -206,8 +206,8 @@ class TokenEndpoint:
         """Revoke the session of a token of this client; ignore any other token."""
         client = await self.registry.authenticate(credentials)
         at = now()
-        if (presented := BearerToken.decode(grants.REFRESH_PREFIX, text)) is not None:
-            token_state = await self.store.get_refresh_token_state(presented)
+        if (presented_token := BearerToken.decode(grants.REFRESH_PREFIX, text)) is not None:
+            token_state = await self.store.get_refresh_token_state(presented_token)
             session = None if token_state is None else token_state.session
             if session is None or session.client_id != client.client_id:
                 return
@@ -233,10 +233,10 @@ class TokenEndpoint:
     async def introspect(self, client: Client | None, caller: Caller | None, text: str) -> TokenIntrospection | None:
         """Introspect a token for its own client or a caller of its tenant; None for others and for a dead token."""
         at = now()
-        presented = BearerToken.decode(grants.REFRESH_PREFIX, text)
+        presented_token = BearerToken.decode(grants.REFRESH_PREFIX, text)
         introspection = (
-            await self._introspect_refresh_token(presented, at)
-            if presented is not None
+            await self._introspect_refresh_token(presented_token, at)
+            if presented_token is not None
             else await self._introspect_access_token(text, at)
         )
         if introspection is None:
@@ -254,7 +254,7 @@ class TokenEndpoint:
             claims = await self.tokens.verify(text, None, at)
         except Unauthenticated:
             raise InvalidToken from None
-        state = await self._live_state(claims)
+        state = await self._find_live_state(claims)
         if state is None:
             raise InvalidToken
         scopes = claims.scopes & state.scopes
@@ -270,7 +270,7 @@ class TokenEndpoint:
         Raises InvalidClient, InvalidTarget and UnauthorizedClient.
         """
         client = await self.registry.authenticate(credentials)
-        named_resources = requested_resources(self.tokens, resources) if resources else ()
+        named_resources = resolve_resources(self.tokens, resources) if resources else ()
         client.require_grant_type(grant_type)
         return client, named_resources
 
@@ -281,8 +281,8 @@ class TokenEndpoint:
 
         No attempt is counted: a refused code or token of 256 random bits is a dead one, not a guess.
         """
-        if result.issue is not None and result.error is None:
-            return result.issue
+        if result.tokens is not None and result.error is None:
+            return result.tokens
         if session is not None:
             refusal: AuditFields = {
                 **session.audit_fields(),
@@ -293,7 +293,7 @@ class TokenEndpoint:
             await self.audit.record(event, **refusal)
         raise _ERRORS[result.error or GrantError.INVALID]
 
-    async def _allowed(self, tenant_id: UUID, account_id: UUID) -> frozenset[str] | None:
+    async def _grantable_scopes(self, tenant_id: UUID, account_id: UUID) -> frozenset[str] | None:
         """Return the scopes that an account can grant in a tenant; None when it is no member."""
         if tenant_id == NO_TENANT:
             return OIDC_SCOPES
@@ -301,9 +301,9 @@ class TokenEndpoint:
         is_member = membership.tenant_is_open and bool(membership.role)
         return ROLE_PERMISSIONS[membership.role] | OIDC_SCOPES if is_member else None
 
-    async def _issue(self, issue: IssuedTokens, at: datetime, *, event: str = "token_issued") -> TokenResponse:
+    async def _issue(self, tokens: IssuedTokens, at: datetime, *, event: str = "token_issued") -> TokenResponse:
         """Sign the tokens of a grant, and record the first ones of a session as this event."""
-        session = issue.session
+        session = tokens.session
         subject = TokenSubject(
             subject=session.account_id,
             client_id=session.client_id,
@@ -312,78 +312,84 @@ class TokenEndpoint:
             auth_time=session.auth_time,
         )
         text, access_expire_time = await self.tokens.sign(
-            subject, scopes=issue.scopes, resources=issue.resources, at=at, until=issue.expire_time
+            subject,
+            scopes=tokens.scopes,
+            resources=tokens.resources,
+            at=at,
+            until=tokens.expire_time,
         )
         id_token = ""
-        if "openid" in issue.scopes:
+        if "openid" in tokens.scopes:
             state = await self.auth_sessions.get_state(session.tenant_id, session.auth_session_id)
             id_token = await self.tokens.sign_id(
                 subject,
-                nonce=session.nonce if issue.is_first else "",
+                nonce=session.nonce if tokens.is_first else "",
                 access_token=text,
                 at=at,
                 until=access_expire_time,
-                account_claims={} if state is None else account_claims(state, issue.scopes),
+                account_claims={} if state is None else account_claims(state, tokens.scopes),
             )
-        if issue.is_first:
+        if tokens.is_first:
             await self.audit.record(event, **session.audit_fields())
         return TokenResponse(
             access_token=text,
             seconds=max(0, int((access_expire_time - at).total_seconds())),
-            refresh_token="" if issue.refresh is None else issue.refresh.encode(),
-            scope=" ".join(sorted(issue.scopes)),
+            refresh_token="" if tokens.refresh is None else tokens.refresh.encode(),
+            scope=" ".join(sorted(tokens.scopes)),
             id_token=id_token,
         )
 
-    async def _service_key(self, credentials: ClientCredentials, at: datetime) -> tuple[ApiKeyToken, StoredApiKey]:
+    async def _verify_service_key(
+        self, credentials: ClientCredentials, at: datetime
+    ) -> tuple[ApiKeyToken, StoredApiKey]:
         key = ApiKeyToken.parse(credentials.client_secret)
         service_account_id = parse_id(credentials.client_id)
         if (
             key is None
-            or key.is_operators
+            or key.is_operator_key
             or service_account_id is None
             or credentials.method == clients.AUTH_METHOD_NONE
         ):
             raise InvalidClient
-        if self.rejected.find(credentials.client_secret) is not None:
+        if self.rejected_credentials.find(credentials.client_secret) is not None:
             raise InvalidClient
         # Only the database tells a key without check digits from an invented one, so wrong ones count by source.
         source = "" if key.mac else client_address()
         try:
-            async with self.lookup.slot(key), self.attempts.failing(("unchecked_key", source)):
-                stored = await self._verify_key(key, credentials.client_secret, at)
+            async with self.lookup.slot(key), self.attempts.limit_failures(("unchecked_key", source)):
+                stored_key = await self._verify_key(key, credentials.client_secret, at)
         except Unauthenticated:
             raise InvalidClient from None
-        if stored.service_account_id != service_account_id:
+        if stored_key.service_account_id != service_account_id:
             raise InvalidClient
         if not (await self.tenants.get_membership(key.tenant_id)).tenant_is_open:
             raise InvalidClient
-        return key, stored
+        return key, stored_key
 
     async def _verify_key(self, key: ApiKeyToken, text: str, at: datetime) -> StoredApiKey:
         """Return a stored key that the token proves. Raises Unauthenticated, and caches an error that is final."""
-        stored = await self.lookup.find(key)
+        stored_key = await self.lookup.find(key)
         try:
-            stored.verify(key, at)
+            stored_key.verify(key, at)
         except Unauthenticated as error:
-            if stored is UNKNOWN_API_KEY or not stored.disabled:
-                self.rejected.put(text, error, {})
+            if stored_key is UNKNOWN_API_KEY or not stored_key.disabled:
+                self.rejected_credentials.put(text, error, {})
             raise
-        return stored
+        return stored_key
 
-    async def _introspect_refresh_token(self, presented: BearerToken, at: datetime) -> TokenIntrospection | None:
-        token_state = await self.store.get_refresh_token_state(presented)
+    async def _introspect_refresh_token(self, presented_token: BearerToken, at: datetime) -> TokenIntrospection | None:
+        token_state = await self.store.get_refresh_token_state(presented_token)
         if token_state is None:
             return None
         session, token = token_state.session, token_state.token
         if not session.is_live(at) or token.replace_time is not None or at >= token.expire_time:
             return None
-        allowed = await self._allowed(session.tenant_id, session.account_id)
-        if allowed is None:
+        grantable_scopes = await self._grantable_scopes(session.tenant_id, session.account_id)
+        if grantable_scopes is None:
             return None
         return TokenIntrospection(
             kind="refresh_token",
-            scopes=session.scopes & allowed,
+            scopes=session.scopes & grantable_scopes,
             client_id=session.client_id,
             subject=str(session.account_id),
             tenant_id=session.tenant_id,
@@ -400,22 +406,24 @@ class TokenEndpoint:
             return None
         scopes = claims.scopes
         if claims.api_key_id is not None:
-            stored = await self.keys.find_api_key(claims.tenant_id, claims.api_key_id)
+            stored_key = await self.keys.find_api_key(claims.tenant_id, claims.api_key_id)
             try:
-                stored.check_active(at)
+                stored_key.check_active(at)
             except Unauthenticated:
                 return None
-            if str(stored.service_account_id) != claims.subject:
+            if str(stored_key.service_account_id) != claims.subject:
                 return None
             if not (await self.tenants.get_membership(claims.tenant_id)).tenant_is_open:
                 return None
-            scopes &= stored.permissions
+            scopes &= stored_key.permissions
         else:
-            state = await self._live_state(claims)
-            allowed = None if state is None else await self._allowed(claims.tenant_id, state.account_id)
-            if state is None or allowed is None:
+            state = await self._find_live_state(claims)
+            grantable_scopes = (
+                None if state is None else await self._grantable_scopes(claims.tenant_id, state.account_id)
+            )
+            if state is None or grantable_scopes is None:
                 return None
-            scopes &= state.scopes & allowed
+            scopes &= state.scopes & grantable_scopes
         return TokenIntrospection(
             kind="access_token",
             scopes=scopes,
@@ -428,12 +436,12 @@ class TokenEndpoint:
             expire_time=claims.expire_time,
         )
 
-    async def _live_state(self, claims: AccessClaims) -> AuthSessionState | None:
+    async def _find_live_state(self, claims: AccessClaims) -> AuthSessionState | None:
         """Return the live session of a token; None when it is revoked, expired or another client's."""
         if claims.auth_session_id is None:
             return None
         state = await self.auth_sessions.get_state(claims.tenant_id, claims.auth_session_id)
-        if state is None or not state.live or not state.account_active:
+        if state is None or not state.is_live or not state.account_active:
             return None
         return state if state.client_id == claims.client_id else None
 

@@ -56,9 +56,11 @@ _LOOPBACK = re.compile(r"(http://(?:127\.0\.0\.1|\[::1\]|localhost))(?::[0-9]{1,
 _LOOPBACK_HOSTS = frozenset({"127.0.0.1", "::1", "localhost"})
 _SCHEME = re.compile(r"[a-z][a-z0-9+.-]*")
 _HOST = re.compile(r"[A-Za-z0-9.-]+|\[[0-9A-Fa-f:.]+\]")
-_NEVER = frozenset({"javascript", "data", "vbscript", "file", "about", "blob", "ftp", "ws", "wss", "view-source"})
+_FORBIDDEN_SCHEMES = frozenset(
+    {"javascript", "data", "vbscript", "file", "about", "blob", "ftp", "ws", "wss", "view-source"}
+)
 # Parameters of an authorization response (RFC 6749, RFC 9207).
-_ANSWERS = frozenset({"code", "state", "iss", "error", "error_description", "error_uri"})
+_RESPONSE_PARAMETERS = frozenset({"code", "state", "iss", "error", "error_description", "error_uri"})
 _NO_SECRET = bytes(32)
 # Ids of imported clients: no character that OAuth or a URL escapes.
 _NAME = re.compile(r"[A-Za-z0-9._~-]{1,255}")
@@ -103,14 +105,18 @@ class Client:
         """Whether another system chose the secret, which may be weak."""
         return self.secret_hash is not None and self.registration_hash is None
 
-    def redirect(self, requested: str) -> str | None:
+    def redirect(self, requested_uri: str) -> str | None:
         """Return the redirect URI if it is registered; the port of a loopback address is free. None for others.
 
         A request of a client with one URI may leave it out.
         """
-        if not requested:
+        if not requested_uri:
             return self.redirect_uris[0] if len(self.redirect_uris) == 1 else None
-        return requested if any(matches(registered, requested) for registered in self.redirect_uris) else None
+        return (
+            requested_uri
+            if any(matches(registered_uri, requested_uri) for registered_uri in self.redirect_uris)
+            else None
+        )
 
     def require_grant_type(self, grant_type: str) -> None:
         """Raises UnauthorizedClient for a grant that the client did not register for."""
@@ -119,24 +125,24 @@ class Client:
 
     def scopes(self, scope: str) -> frozenset[str]:
         """Return the requested scopes, or its own when none is requested. Raises InvalidScope for others."""
-        registered = frozenset(self.scope.split())
-        requested = frozenset(scope.split()) - _IGNORED_SCOPES
-        if not requested:
-            return registered or DEFAULT_SCOPES
-        if not requested <= (registered or KNOWN_SCOPES):
+        registered_scopes = frozenset(self.scope.split())
+        requested_scopes = frozenset(scope.split()) - _IGNORED_SCOPES
+        if not requested_scopes:
+            return registered_scopes or DEFAULT_SCOPES
+        if not requested_scopes <= (registered_scopes or KNOWN_SCOPES):
             raise InvalidScope
-        return requested
+        return requested_scopes
 
     def authenticate(self, secret: str, method: str, at: datetime) -> None:
         """Raises InvalidClient unless secret and method are those of the registration."""
-        proven = _proven(self.client_id, secret, self.secret_hash)
+        is_secret_valid = _is_secret_valid(self.client_id, secret, self.secret_hash)
         if method != self.token_endpoint_auth_method:
             raise InvalidClient
         if method == AUTH_METHOD_NONE:
             if secret:
                 raise InvalidClient
             return
-        if not proven or (self.secret_expire_time is not None and at >= self.secret_expire_time):
+        if not is_secret_valid or (self.secret_expire_time is not None and at >= self.secret_expire_time):
             raise InvalidClient
 
     def with_metadata_of(self, new: Client) -> Client:
@@ -174,35 +180,35 @@ class RegistrationQuota:
 
     # SHA-256.
     address_hash: bytes
-    most_of_address: int
+    max_per_address: int
     # Of all addresses together.
-    most: int
+    max_clients: int
 
 
 def refuse_unknown(secret: str) -> NoReturn:
     """Raises InvalidClient for an unknown client, in the time that a known one takes."""
-    _proven("", secret, None)
+    _is_secret_valid("", secret, None)
     raise InvalidClient
 
 
-def _proven(client_id: str, secret: str, secret_hash: bytes | None) -> bool:
+def _is_secret_valid(client_id: str, secret: str, secret_hash: bytes | None) -> bool:
     token = BearerToken.decode(SECRET_PREFIX, secret) or BearerToken(SECRET_PREFIX, NO_TENANT, NO_TENANT, _NO_SECRET)
-    is_right = token.matches_hash(secret_hash or _NO_SECRET)
-    is_ours = is_right and hmac.compare_digest(str(token.token_id).encode(), client_id.encode())
-    whole = hashlib.sha256(secret.encode()).digest()
-    return hmac.compare_digest(whole, secret_hash or _NO_SECRET) or is_ours
+    is_hash_equal = token.matches_hash(secret_hash or _NO_SECRET)
+    is_generated_secret = is_hash_equal and hmac.compare_digest(str(token.token_id).encode(), client_id.encode())
+    text_digest = hashlib.sha256(secret.encode()).digest()
+    return hmac.compare_digest(text_digest, secret_hash or _NO_SECRET) or is_generated_secret
 
 
-def matches(registered: str, requested: str) -> bool:
+def matches(registered_uri: str, requested_uri: str) -> bool:
     """Return whether a redirect URI equals the registered one, apart from the port of a loopback address."""
-    if registered == requested:
+    if registered_uri == requested_uri:
         return True
-    requested_parts, registered_parts = _LOOPBACK.fullmatch(requested), _LOOPBACK.fullmatch(registered)
+    requested_match, registered_match = _LOOPBACK.fullmatch(requested_uri), _LOOPBACK.fullmatch(registered_uri)
     return (
-        requested_parts is not None
-        and registered_parts is not None
-        and requested_parts.groups() == registered_parts.groups()
-        and redirect_uri_error(requested, frozenset()) is None
+        requested_match is not None
+        and registered_match is not None
+        and requested_match.groups() == registered_match.groups()
+        and redirect_uri_error(requested_uri, frozenset()) is None
     )
 
 
@@ -228,7 +234,7 @@ def redirect_uri_error(uri: str, schemes: Collection[str]) -> str | None:  # noq
         if parts.scheme == "http" and parts.netloc.removesuffix(f":{port}").strip("[]") not in _LOOPBACK_HOSTS:
             return "needs https, unless it is on this device (127.0.0.1, [::1], localhost)"
         return None
-    if parts.scheme in _NEVER or ("." not in parts.scheme and parts.scheme not in schemes):
+    if parts.scheme in _FORBIDDEN_SCHEMES or ("." not in parts.scheme and parts.scheme not in schemes):
         return "needs https, http on this device, or a private scheme with a dot, such as com.example.app"
     return None
 
@@ -236,10 +242,14 @@ def redirect_uri_error(uri: str, schemes: Collection[str]) -> str | None:  # noq
 def response_parameter_error(uri: str) -> str | None:
     """Return the error of a redirect URI with a parameter of the response: a client could take it for the server's."""
     names = {name for name, _ in parse_qsl(urlsplit(uri).query, keep_blank_values=True)}
-    return f"has the parameter {', '.join(sorted(names & _ANSWERS))} of the answer" if names & _ANSWERS else None
+    return (
+        f"has the parameter {', '.join(sorted(names & _RESPONSE_PARAMETERS))} of the answer"
+        if names & _RESPONSE_PARAMETERS
+        else None
+    )
 
 
-def redirect_place(uri: str) -> tuple[str, str]:
+def redirect_target(uri: str) -> tuple[str, str]:
     """Return the host of a redirect for people ("host", "host:port" or "scheme:"), and its origin for form-action."""
     parts = urlsplit(uri)
     if parts.scheme in {"https", "http"}:
@@ -317,7 +327,7 @@ def with_credentials(client: Client, client_id: UUID) -> tuple[Client, BearerTok
     return with_hashes, secret, registration_token
 
 
-def imported_client(client: Client, secret_hash: bytes, at: datetime, expire_time: datetime | None) -> Client:
+def build_imported_client(client: Client, secret_hash: bytes, at: datetime, expire_time: datetime | None) -> Client:
     """Return a client of an earlier system with its id and secret. It has no registration token.
 
     Raises InvalidClientMetadata.
@@ -355,10 +365,10 @@ def _check_size(client: Client) -> Client:
     return client
 
 
-def _text(metadata: Mapping[str, Any], name: str, most: int = _MAX_URI) -> str:
+def _text(metadata: Mapping[str, Any], name: str, max_characters: int = _MAX_URI) -> str:
     value = metadata.get(name) or ""
-    if not isinstance(value, str) or len(value) > most or "\x00" in value:
-        raise InvalidClientMetadata(violations=[(name, f"is not a text of at most {most} characters")])
+    if not isinstance(value, str) or len(value) > max_characters or "\x00" in value:
+        raise InvalidClientMetadata(violations=[(name, f"is not a text of at most {max_characters} characters")])
     return value
 
 
@@ -378,13 +388,13 @@ def _page(metadata: Mapping[str, Any], name: str) -> str:
     return uri
 
 
-def _texts(metadata: Mapping[str, Any], name: str, most: int = 20) -> tuple[str, ...]:
+def _texts(metadata: Mapping[str, Any], name: str, max_characters: int = 20) -> tuple[str, ...]:
     value = metadata.get(name) or ()
     if isinstance(value, str | bytes) or not isinstance(value, Sequence):
         raise InvalidClientMetadata(violations=[(name, "is not a list of texts")])
     items = tuple(value)
-    if len(items) > most or not all(
+    if len(items) > max_characters or not all(
         isinstance(text, str) and len(text) <= _MAX_URI and "\x00" not in text for text in items
     ):
-        raise InvalidClientMetadata(violations=[(name, f"is not a list of at most {most} texts")])
+        raise InvalidClientMetadata(violations=[(name, f"is not a list of at most {max_characters} texts")])
     return items

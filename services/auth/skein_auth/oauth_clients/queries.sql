@@ -89,12 +89,12 @@ WHERE c.grant_expire_time IS NULL AND c.create_time < :before
         (SELECT o.client_id FROM auth.clients AS o
          WHERE o.source_hash = :source_hash AND o.grant_expire_time IS NULL
          ORDER BY o.create_time DESC
-         OFFSET :most_of_source::integer - 1)
+         OFFSET :max_per_source::integer - 1)
         UNION ALL
         (SELECT o.client_id FROM auth.clients AS o
          WHERE o.source_hash IS NOT NULL AND o.grant_expire_time IS NULL
          ORDER BY o.create_time DESC
-         OFFSET :most::integer - 1))
+         OFFSET :max_clients::integer - 1))
     AND NOT EXISTS (SELECT FROM auth.device_codes AS d WHERE d.client_id = c.client_id);
 
 -- has_room_for_client --
@@ -102,11 +102,11 @@ WHERE c.grant_expire_time IS NULL AND c.create_time < :before
 SELECT NOT EXISTS (
         SELECT FROM auth.clients
         WHERE source_hash = :source_hash AND grant_expire_time IS NULL
-        OFFSET :most_of_source::integer - 1)
+        OFFSET :max_per_source::integer - 1)
     AND NOT EXISTS (
         SELECT FROM auth.clients
         WHERE source_hash IS NOT NULL AND grant_expire_time IS NULL
-        OFFSET :most::integer - 1);
+        OFFSET :max_clients::integer - 1);
 
 -- delete_unused_clients --
 -- Delete some self-registered clients without a grant since a time; imported ones stay.

@@ -34,9 +34,9 @@ if TYPE_CHECKING:
     from skein_kit.outbound.fetch import SafeHttpClient
 
 # Bounds of the time that a metadata document is cached.
-_LEAST_FRESH = timedelta(minutes=5)
-_MOST_FRESH = timedelta(hours=24)
-_DEFAULT_FRESH = timedelta(hours=1)
+_MIN_CACHE_TIME = timedelta(minutes=5)
+_MAX_CACHE_TIME = timedelta(hours=24)
+_DEFAULT_CACHE_TIME = timedelta(hours=1)
 
 log = logs.get("auth")
 
@@ -62,7 +62,7 @@ class ClientRegistry:
         self._audit = audit
 
     @property
-    def registration_open(self) -> bool:
+    def is_registration_open(self) -> bool:
         """Whether registration needs no token."""
         return self._settings.registration == "open"
 
@@ -88,8 +88,8 @@ class ClientRegistry:
     async def authenticate(self, credentials: ClientCredentials) -> Client:
         """Return the client that the credentials prove. Raises InvalidClient and TooManyAttempts.
 
-        Wrong secrets never block the right one. Only imported secrets can be guessed: after too many wrong ones of a
-        source, each further attempt from there takes a slot, and the time, of a password.
+        Wrong secrets never block the right one. Only imported secrets can be guessed. After too many wrong ones of a
+        source, each further attempt from there takes as long as a password check.
         """
         client = await self.get(credentials.client_id)
         method = credentials.method or clients.AUTH_METHOD_NONE
@@ -120,19 +120,19 @@ class ClientRegistry:
         Return it, its secret, None for a public one, and its registration token.
         """
         self._check_registration(initial_access_token)
-        if self.registration_open:
+        if self.is_registration_open:
             await self._attempts.charge("registration", client_address())
         at = now()
         client_id = new_id(at)
         metadata_client = clients.from_metadata(metadata, self._schemes, at, client_id=str(client_id))
         client, secret, registration_token = clients.with_credentials(metadata_client, client_id)
         # Holders of the initial access token have no quota.
-        quota = self._quota() if self.registration_open else None
+        quota = self._quota() if self.is_registration_open else None
         await self._store.create_client(client, quota, at=at)
         await self._audit.record("client_registered", client_id=client.client_id)
         return client, secret, registration_token
 
-    def imported_client(
+    def build_imported_client(
         self,
         client_id: str,
         metadata: Mapping[str, Any],
@@ -144,7 +144,7 @@ class ClientRegistry:
         """Return a client of an earlier system under the id that it has there. Raises InvalidClientMetadata."""
         at = now()
         client = clients.from_metadata(metadata, self._schemes, at, client_id=client_id)
-        return clients.imported_client(client, secret_hash, min(create_time or at, at), secret_expire_time)
+        return clients.build_imported_client(client, secret_hash, min(create_time or at, at), secret_expire_time)
 
     async def get_managed(self, client_id: str, registration_token: str) -> Client:
         """Return the client of a registration token. Raises InvalidToken."""
@@ -159,16 +159,16 @@ class ClientRegistry:
 
     async def update(self, client_id: str, metadata: Mapping[str, Any], registration_token: str) -> Client:
         """Replace a client's metadata. Raises InvalidToken and InvalidClientMetadata."""
-        before = await self.get_managed(client_id, registration_token)
+        current_client = await self.get_managed(client_id, registration_token)
         at = now()
-        new = clients.from_metadata(metadata, self._schemes, at, client_id=before.client_id)
-        if (new.token_endpoint_auth_method == clients.AUTH_METHOD_NONE) != (before.secret_hash is None):
+        new_client = clients.from_metadata(metadata, self._schemes, at, client_id=current_client.client_id)
+        if (new_client.token_endpoint_auth_method == clients.AUTH_METHOD_NONE) != (current_client.secret_hash is None):
             raise InvalidClientMetadata(
                 violations=[("token_endpoint_auth_method", "cannot change between none and a secret; register anew")]
             )
-        updated = await self._store.update_client(new, registration_token)
-        await self._audit.record("client_updated", client_id=before.client_id)
-        return updated
+        updated_client = await self._store.update_client(new_client, registration_token)
+        await self._audit.record("client_updated", client_id=current_client.client_id)
+        return updated_client
 
     async def delete(self, client_id: str, registration_token: str) -> None:
         """Delete a client with all its grants. Raises InvalidToken."""
@@ -181,7 +181,7 @@ class ClientRegistry:
         async with AsyncExitStack() as limits:
             try:
                 await limits.enter_async_context(
-                    self._attempts.failing(("client", subject_at_network(client.client_id, source)))
+                    self._attempts.limit_failures(("client", subject_at_network(client.client_id, source)))
                 )
             except TooManyAttempts:
                 await self._passwords.verify(None, secret, QueueKey.of_source(source_network(source)))
@@ -190,17 +190,21 @@ class ClientRegistry:
     def _quota(self) -> RegistrationQuota:
         return RegistrationQuota(
             address_hash=self._attempts.subject_hash("registration", client_address()),
-            most_of_address=self._settings.unused_clients_per_address_most,
-            most=self._settings.unused_clients_most,
+            max_per_address=self._settings.unused_clients_per_address_most,
+            max_clients=self._settings.unused_clients_most,
         )
 
     def _check_registration(self, initial_access_token: str) -> None:
-        if self.registration_open:
+        if self.is_registration_open:
             return
-        expected = self._settings.initial_access_token
-        presented = initial_access_token.encode()
+        expected_token = self._settings.initial_access_token
+        presented_token = initial_access_token.encode()
         is_token_needed = self._settings.registration == "token"
-        if not is_token_needed or not expected or not hmac.compare_digest(presented, expected.encode()):
+        if (
+            not is_token_needed
+            or not expected_token
+            or not hmac.compare_digest(presented_token, expected_token.encode())
+        ):
             raise InvalidToken
 
     async def _fetch(self, client_id: str, at: datetime, *, is_new: bool) -> Client:
@@ -208,14 +212,14 @@ class ClientRegistry:
         if is_new:
             await self._attempts.charge("registration", client_address())
         try:
-            fetched = await self._outbound.fetch_json(client_id, owner=source_network(client_address()))
-            client = clients.from_document(client_id, fetched.document, self._schemes, at)
+            response = await self._outbound.fetch_json(client_id, owner=source_network(client_address()))
+            client = clients.from_document(client_id, response.document, self._schemes, at)
         except (OutboundError, RpcError) as error:
             log.info("client_document_refused", why=getattr(error, "why", type(error).__name__))
             raise ClientUnknown from None
-        age = _DEFAULT_FRESH if fetched.max_age is None else timedelta(seconds=fetched.max_age)
-        fresh = min(max(age, _LEAST_FRESH), _MOST_FRESH)
-        client = replace(client, stale_time=at + fresh)
+        age = _DEFAULT_CACHE_TIME if response.max_age is None else timedelta(seconds=response.max_age)
+        cache_time = min(max(age, _MIN_CACHE_TIME), _MAX_CACHE_TIME)
+        client = replace(client, stale_time=at + cache_time)
         await self._store.upsert_metadata_document(client, self._quota(), at=at, is_new=is_new)
         if is_new:
             await self._audit.record("client_registered", client_id=client_id)

@@ -32,7 +32,7 @@ class OAuthClientHandlers:
         self._idempotency = idempotency
 
     async def ImportClient(self, request: pb.ImportClientRequest, context: Context) -> pb.ImportClientResponse:
-        imported = self._registry.imported_client(
+        imported_client = self._registry.build_imported_client(
             request.client.client_id,
             _metadata(request.client),
             request.secret_hash,
@@ -42,7 +42,7 @@ class OAuthClientHandlers:
         async with self._idempotency.begin(NO_TENANT, IdempotencyKey.of(caller(context), request)) as write:
             if write.saved_response is not None:
                 return pb.ImportClientResponse.FromString(write.saved_response)
-            client, is_new = await self._store.import_client(write.tx, imported)
+            client, is_new = await self._store.import_client(write.tx, imported_client)
             if is_new:
                 await self._audit.record_in(write.tx, "client_registered", client_id=client.client_id)
             return await write.save(pb.ImportClientResponse(client=_client(client), existed=not is_new))

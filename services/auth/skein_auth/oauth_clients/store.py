@@ -64,20 +64,20 @@ class ClientStore:
                 await _make_room(tx, quota, at)
             await tx.execute(QUERIES["upsert_metadata_document"], source_hash=quota.address_hash, **_values(client))
 
-    async def update_client(self, new: Client, registration_token: str) -> Client:
+    async def update_client(self, new_client: Client, registration_token: str) -> Client:
         """Replace a client's metadata; its secrets stay. Raises InvalidToken, also for a client that is deleted."""
         query = QUERIES["update_client"]
         async with self._database.global_transaction() as tx:
-            row = await tx.row(QUERIES["lock_client"], client_id=new.client_id)
+            row = await tx.row(QUERIES["lock_client"], client_id=new_client.client_id)
             if row is None:
                 raise InvalidToken
-            stored = _client(row)
+            current_client = _client(row)
             # Verified again under the row lock.
-            stored.verify_registration_token(registration_token)
-            updated = stored.with_metadata_of(new)
-            values = _values(updated)
+            current_client.verify_registration_token(registration_token)
+            updated_client = current_client.with_metadata_of(new_client)
+            values = _values(updated_client)
             await tx.execute(query, **{name: values[name] for name in query.parameters})
-        return updated
+        return updated_client
 
     async def delete_client(self, client_id: str) -> None:
         """Delete a client with all its grants."""
@@ -90,8 +90,8 @@ async def _make_room(tx: Transaction, quota: RegistrationQuota, at: datetime) ->
     await tx.execute(QUERIES["lock_registration"])
     bounds = {
         "source_hash": quota.address_hash,
-        "most_of_source": quota.most_of_address,
-        "most": quota.most,
+        "max_per_source": quota.max_per_address,
+        "max_clients": quota.max_clients,
     }
     await tx.execute(QUERIES["delete_unused_clients_for_room"], before=at - _NEW, **bounds)
     if not await tx.value(QUERIES["has_room_for_client"], **bounds):

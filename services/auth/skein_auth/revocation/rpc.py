@@ -27,7 +27,7 @@ class RevocationHandlers:
         self, request: pb.RevokeCredentialsRequest, context: Context
     ) -> pb.RevokeCredentialsResponse:
         idempotency_key = IdempotencyKey.of(caller_of(context), request)
-        kind = request.WhichOneof("of")
+        kind = request.WhichOneof("owner")
         if kind == "account_id":
             begin = self._idempotency.begin_as_account(UUID(request.account_id), idempotency_key)
         else:
@@ -39,7 +39,9 @@ class RevocationHandlers:
             if kind == "account_id":
                 count = await self._store.revoke_account(write.tx, UUID(request.account_id))
             elif kind == "tenant_id":
-                count = await self._store.revoke_tenant(write.tx, UUID(request.tenant_id), keys=request.keys)
+                count = await self._store.revoke_tenant(
+                    write.tx, UUID(request.tenant_id), include_api_keys=request.include_api_keys
+                )
             else:
                 count = await self._store.revoke_client(write.tx, request.client_id)
             return await write.save(pb.RevokeCredentialsResponse(revoked_count=count))

@@ -29,11 +29,11 @@ class RevocationStore:
         await self._audit.record_in(tx, _EVENT, account_id=account_id, target=f"account:{account_id}")
         return await revoke_all_sessions(tx, account_id, now(), _EVENT)
 
-    async def revoke_tenant(self, tx: Transaction, tenant_id: UUID, *, keys: bool) -> int:
-        """Revoke the grants of a tenant; with `keys`, also its keys, service accounts and legacy token."""
+    async def revoke_tenant(self, tx: Transaction, tenant_id: UUID, *, include_api_keys: bool) -> int:
+        """Revoke the grants of a tenant; with `include_api_keys`, also API keys, service accounts and legacy token."""
         at = now()
         count = await tx.execute(QUERIES["revoke_auth_sessions_of_tenant"], tenant_id=tenant_id, at=at, reason=_EVENT)
-        if keys:
+        if include_api_keys:
             count += await tx.execute(QUERIES["revoke_api_keys"], tenant_id=tenant_id, revoke_time=at)
             await count_api_keys(tx, tenant_id, at)
             count += await tx.execute(QUERIES["disable_service_accounts"], tenant_id=tenant_id, update_time=at)

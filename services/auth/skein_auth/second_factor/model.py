@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 DIGITS = 6
 STEP_SECONDS = 30
 # Codes of the steps before and after are right too: clocks differ, and people type slowly.
-_STEPS_AROUND = 1
+_DRIFT_STEPS = 1
 # As long as the hash, as RFC 4226 recommends.
 _SECRET_BYTES = 20
 RECOVERY_CODES = 10
@@ -38,19 +38,19 @@ class Secret:
     def generate(cls) -> Secret:
         return cls(secrets.token_bytes(_SECRET_BYTES))
 
-    def text(self) -> str:
+    def to_base32(self) -> str:
         """Return the text that a person types into an authenticator."""
         return base64.b32encode(self.raw).decode("ascii").rstrip("=")
 
-    def uri(self, account: str) -> str:
+    def provisioning_uri(self, account: str) -> str:
         """Return the content of the QR code."""
         return self._codes().get_provisioning_uri(account, _NAME)
 
-    def step_of(self, code: str, at: datetime, *, after: int) -> int | None:
+    def find_step(self, code: str, at: datetime, *, after: int) -> int | None:
         """Return the time step of a code, if it is near `at` and later than the step `after`; else None."""
         codes, current = self._codes(), int(at.timestamp()) // STEP_SECONDS
         matching_step = None
-        for step in range(current - _STEPS_AROUND, current + _STEPS_AROUND + 1):
+        for step in range(current - _DRIFT_STEPS, current + _DRIFT_STEPS + 1):
             # Every step is compared, so that the time taken tells nothing.
             if hmac.compare_digest(codes.generate(step * STEP_SECONDS), code.encode()) and step > after:
                 matching_step = step
@@ -63,7 +63,7 @@ class Secret:
         return TOTP(self.raw, DIGITS, SHA1(), STEP_SECONDS)  # noqa: S303 - authenticators know no other.
 
 
-def recovery_codes() -> list[str]:
+def generate_recovery_codes() -> list[str]:
     """Make recovery codes such as "abcd-2efg-hij3-klmn", all different."""
     texts = {
         base64.b32encode(secrets.token_bytes(_RECOVERY_BYTES)).decode("ascii").lower() for _ in range(RECOVERY_CODES)
@@ -71,20 +71,20 @@ def recovery_codes() -> list[str]:
     return ["-".join(text[start : start + _GROUP] for start in range(0, len(text), _GROUP)) for text in texts]
 
 
-def recovery_hash(code: str) -> bytes:
+def hash_recovery_code(code: str) -> bytes:
     """Return the hash of a recovery code, however it is typed."""
     return hashlib.sha256(normalize_code(code).encode()).digest()
 
 
 def is_totp(code: str) -> bool:
     """Return whether it has the form of an authenticator's code; any other text may be a recovery code."""
-    typed = normalize_code(code)
-    return len(typed) == DIGITS and typed.isascii() and typed.isdigit()
+    normalized = normalize_code(code)
+    return len(normalized) == DIGITS and normalized.isascii() and normalized.isdigit()
 
 
 def normalize_code(code: str) -> str:
     """Return the letters and digits of a code, in lower case."""
-    return "".join(each for each in code.lower() if each.isalnum())
+    return "".join(character for character in code.lower() if character.isalnum())
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -24,7 +24,7 @@ class TotpStore:
         self._database = database
         self._audit = audit
 
-    async def second_factor(self, account_id: UUID) -> SecondFactor | None:
+    async def get_second_factor(self, account_id: UUID) -> SecondFactor | None:
         """Read an account's second factor with its e-mail address and password hash; None for no such account."""
         async with self._database.global_transaction() as tx:
             row = await tx.row(QUERIES["get_second_factor"], account_id=account_id)
@@ -49,10 +49,10 @@ class TotpStore:
 
     async def start(self, tx: Transaction, account_id: UUID, encrypted_secret: bytes) -> None:
         """Store a secret that waits for confirmation. Raises TotpStateInvalid."""
-        started = await tx.execute(
+        row_count = await tx.execute(
             QUERIES["start_totp"], account_id=account_id, encrypted_secret=encrypted_secret, at=now()
         )
-        if not started:
+        if not row_count:
             raise TotpStateInvalid
         await self._audit.record_in(tx, "totp_started", account_id=account_id)
 
@@ -86,5 +86,5 @@ class TotpStore:
 
 
 async def _spend(tx: Transaction, account_id: UUID, code_hash: bytes) -> bool:
-    spent = await tx.execute(QUERIES["spend_recovery_code"], account_id=account_id, code_hash=code_hash, at=now())
-    return spent == 1
+    row_count = await tx.execute(QUERIES["spend_recovery_code"], account_id=account_id, code_hash=code_hash, at=now())
+    return row_count == 1

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from skein_auth.accounts.passwords import QueueKey
 from skein_auth.attempts.limiter import auth_session_subject
 from skein_auth.errors import CodeWrong, PasswordWrong, SecondFactorNeeded, SignInRefused
-from skein_auth.second_factor.model import Secret, is_totp, normalize_code, recovery_codes, recovery_hash
+from skein_auth.second_factor.model import Secret, generate_recovery_codes, hash_recovery_code, is_totp, normalize_code
 from skein_kit.database.transactions import NO_TENANT
 from skein_kit.errors import CredentialInvalid
 from skein_kit.ids import now
@@ -46,20 +46,20 @@ class Totp:
 
         Raises SecondFactorNeeded when `second_factor` is empty and SignInRefused when it is wrong.
         """
-        factor = await self.store.second_factor(account_id)
+        factor = await self.store.get_second_factor(account_id)
         if factor is None or not factor.confirmed:
             return
         if not second_factor:
             raise SecondFactorNeeded
         if not is_totp(second_factor):
-            is_right = await self.store.spend_recovery_code(account_id, recovery_hash(second_factor))
+            is_valid = await self.store.spend_recovery_code(account_id, hash_recovery_code(second_factor))
         else:
             secret = self._secret(account_id, factor)
-            step = secret.step_of(normalize_code(second_factor), now(), after=factor.step)
-            is_right = step is not None and await self.store.spend_step(account_id, step)
-            if is_right:
+            step = secret.find_step(normalize_code(second_factor), now(), after=factor.step)
+            is_valid = step is not None and await self.store.spend_step(account_id, step)
+            if is_valid:
                 await self._reencrypt(account_id, factor, secret)
-        if not is_right:
+        if not is_valid:
             raise SignInRefused
 
     async def start(self, caller: Caller, password: str, idempotency_key: IdempotencyKey) -> tuple[str, str]:
@@ -73,12 +73,12 @@ class Totp:
                 if write.saved_response is not None:
                     return "", ""
                 await self.store.start(write.tx, account_id, encrypted)
-        return secret.text(), secret.uri(email or str(account_id))
+        return secret.to_base32(), secret.provisioning_uri(email or str(account_id))
 
     async def confirm(self, caller: Caller, code: str, idempotency_key: IdempotencyKey) -> Sequence[str]:
         """Make the second factor obligatory; return its recovery codes, none for a repeat."""
         account_id = caller.require_account()
-        codes = recovery_codes()
+        codes = generate_recovery_codes()
         async with (
             self._limit_and_record(caller, "totp_confirmed"),
             self.idempotency.begin(NO_TENANT, idempotency_key) as write,
@@ -86,10 +86,10 @@ class Totp:
             if write.saved_response is not None:
                 return ()
             factor = await self.store.lock_second_factor(write.tx, account_id, confirmed=False)
-            step = self._secret(account_id, factor).step_of(code, now(), after=factor.step)
+            step = self._secret(account_id, factor).find_step(code, now(), after=factor.step)
             if step is None:
                 raise CodeWrong
-            await self.store.confirm(write.tx, account_id, step, list(map(recovery_hash, codes)))
+            await self.store.confirm(write.tx, account_id, step, list(map(hash_recovery_code, codes)))
         return codes
 
     async def disable(self, caller: Caller, password: str, second_factor: str, idempotency_key: IdempotencyKey) -> None:
@@ -102,10 +102,10 @@ class Totp:
                     return
                 factor = await self.store.lock_second_factor(write.tx, account_id, confirmed=True)
                 if not is_totp(second_factor):
-                    await self.store.spend_recovery_code_in(write.tx, account_id, recovery_hash(second_factor))
+                    await self.store.spend_recovery_code_in(write.tx, account_id, hash_recovery_code(second_factor))
                 else:
                     code = normalize_code(second_factor)
-                    if self._secret(account_id, factor).step_of(code, now(), after=factor.step) is None:
+                    if self._secret(account_id, factor).find_step(code, now(), after=factor.step) is None:
                         raise CodeWrong
                 await self.store.disable(write.tx, account_id)
 
@@ -113,7 +113,7 @@ class Totp:
     async def _limit_and_record(self, caller: Caller, event: str) -> AsyncIterator[None]:
         """Limit the failures within an auth session, and record those that may be another person's."""
         try:
-            async with self.attempts.failing(("own_proof", auth_session_subject(caller))):
+            async with self.attempts.limit_failures(("own_proof", auth_session_subject(caller))):
                 yield
         except (PasswordWrong, CodeWrong) as error:
             await self.audit.record(event, outcome="refused", reason=error.reason, account_id=caller.require_account())
@@ -121,12 +121,12 @@ class Totp:
 
     async def _authenticate(self, caller: Caller, password: str) -> str:
         """Return the account's address if this is its password; an account without one needs a recent login."""
-        factor = await self.store.second_factor(caller.require_account())
+        factor = await self.store.get_second_factor(caller.require_account())
         if factor is None:
             raise CredentialInvalid
         if factor.password_hash is not None or password:
             queue_key = QueueKey.of_account(caller.require_account())
-            if not (await self.passwords.verify(factor.password_hash, password, queue_key)).ok:
+            if not (await self.passwords.verify(factor.password_hash, password, queue_key)).is_valid:
                 raise PasswordWrong
         else:
             await self.auth_sessions.require_recent_login(caller)

@@ -55,7 +55,7 @@ class ServiceAccountChange:
     # 0: any revision.
     revision: int
     values: Mapping[str, object]
-    by: Caller
+    caller: Caller
 
     def apply(self, current: ServiceAccount) -> dict[str, object]:
         """Return the new values of all fields that can change. Raises PermissionEscalation.
@@ -67,10 +67,10 @@ class ServiceAccountChange:
         new["agent_id"] = new["agent_id"] or None
         before, after = frozenset(current.permissions), frozenset(_texts(new["permissions"]))
         is_enabled = current.disabled and not new["disabled"]
-        added = after if is_enabled else after - before
-        is_agent_concerned = bool(added) or is_enabled or new["agent_id"] != current.agent_id
+        added_permissions = after if is_enabled else after - before
+        is_agent_checked = bool(added_permissions) or is_enabled or new["agent_id"] != current.agent_id
         permissions.require_subset(
-            added, str(new["agent_id"] or "") if is_agent_concerned else self.by.agent_id, self.by
+            added_permissions, str(new["agent_id"] or "") if is_agent_checked else self.caller.agent_id, self.caller
         )
         return new
 

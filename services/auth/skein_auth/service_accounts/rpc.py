@@ -113,7 +113,7 @@ def _draft(message: pb.ServiceAccount, creator: Caller) -> ServiceAccountDraft:
     )
 
 
-def _change(message: pb.ServiceAccount, mask: FieldMask, by: Caller) -> ServiceAccountChange:
+def _change(message: pb.ServiceAccount, mask: FieldMask, caller: Caller) -> ServiceAccountChange:
     """Read the fields that the mask names, or all when it is empty. Raises FieldInvalid."""
     account_id = parse_id(message.service_account_id)
     if account_id is None:
@@ -125,7 +125,7 @@ def _change(message: pb.ServiceAccount, mask: FieldMask, by: Caller) -> ServiceA
     if "permissions" in fields:
         permissions.require_known_permissions(message.permissions)
         values["permissions"] = sorted(message.permissions)
-    return ServiceAccountChange(service_account_id=account_id, revision=message.revision, values=values, by=by)
+    return ServiceAccountChange(service_account_id=account_id, revision=message.revision, values=values, caller=caller)
 
 
 def _require_name(message: pb.ServiceAccount) -> None:

@@ -73,7 +73,7 @@ class ServiceAccountStore:
         await revoke_keys_of_ended_grants(tx, tenant_id, now(), self._audit)
         current = await _lock(tx, tenant_id, change.service_account_id)
         if change.revision not in (0, current.revision):
-            raise RevisionStale(given=change.revision, current=current.revision)
+            raise RevisionStale(requested=change.revision, current=current.revision)
         row = await tx.row(
             QUERIES["update_service_account"],
             tenant_id=tenant_id,

@@ -70,7 +70,7 @@ class TokenSubject:
 class KeySource(Protocol):
     """The keys of this issuer."""
 
-    async def active(self, purpose: Literal["access"]) -> RSAKey:
+    async def active_key(self, purpose: Literal["access"]) -> RSAKey:
         """Return the active key."""
 
     async def verification_key(self, key_id: str) -> RSAKey | None:
@@ -118,7 +118,7 @@ class AccessTokens:
             claims["key"] = str(subject.api_key_id)
         if subject.auth_time is not None:
             claims["auth_time"] = int(subject.auth_time.timestamp())
-        return await self._signed(claims, TOKEN_TYPE), datetime.fromtimestamp(seconds, UTC)
+        return await self._sign(claims, TOKEN_TYPE), datetime.fromtimestamp(seconds, UTC)
 
     async def sign_id(
         self,
@@ -145,7 +145,7 @@ class AccessTokens:
             claims["auth_time"] = int(subject.auth_time.timestamp())
         if nonce:
             claims["nonce"] = nonce
-        return await self._signed(claims, "JWT")
+        return await self._sign(claims, "JWT")
 
     async def verify(self, text: str, audience: str | None, at: datetime) -> AccessClaims:
         """Return the claims of a token for `audience` (empty: the API; None: any resource).
@@ -178,8 +178,8 @@ class AccessTokens:
             raise CredentialExpired
         return result
 
-    async def _signed(self, claims: dict[str, Any], kind: str) -> str:
-        key = await self._keyring.active("access")
+    async def _sign(self, claims: dict[str, Any], kind: str) -> str:
+        key = await self._keyring.active_key("access")
         header = {"alg": ACCESS_ALGORITHM, "kid": key.kid, "typ": kind}
         return jwt.encode(header, claims, key, algorithms=[ACCESS_ALGORITHM])
 

@@ -28,18 +28,18 @@ if TYPE_CHECKING:
     from skein_kit.database.transactions import Transaction
     from skein_kit.identity.identity_token import Caller
 
-# A replaced key verifies for two lifetimes of a token: one for the last token that it signed, one until all replicas
-# have read its successor.
+# A replaced key verifies for two lifetimes of a token. One is for the last token that it signed, the other for replicas
+# that have not read its successor.
 OVERLAP = timedelta(seconds=2 * LIFETIME_SECONDS)
 # The same for access tokens, beyond their lifetime.
 ACCESS_OVERLAP = timedelta(seconds=60)
-# The public halves are cached for this long: tokens of an expired key are refused a second later, and by the gateway,
-# which caches exchanges, within five.
+# The public halves are cached for this long, so auth refuses tokens of an expired key a second later. The gateway
+# caches exchanges and refuses them within five seconds.
 VERIFICATION_KEYS_TTL_SECONDS = 1.0
 # Least time between two reads of the public halves that tokens with unknown keys cause.
 UNKNOWN_KEY_SECONDS = 0.25
 # Least remaining lifetime of a cached identity token, unless its credential expires sooner.
-LEAST_SECONDS = LIFETIME_SECONDS / 2
+MIN_SECONDS = LIFETIME_SECONDS / 2
 _MAX_CACHED = 10_000
 
 log = logs.get("auth")
@@ -54,19 +54,19 @@ class Keyring:
         self._cipher = cipher
         self._access_overlap = timedelta(seconds=access_seconds) + ACCESS_OVERLAP
         self._active: dict[Purpose, OKPKey | RSAKey] = {}
-        self._broken = ""
+        self._undecryptable_key_id = ""
         self._verification_keys: Mapping[str, RSAKey] = {}
-        self._read_at = float("-inf")
+        self._read_time = float("-inf")
         self._read_lock = asyncio.Lock()
         self._identities = IdentityCache()
 
     @overload
-    async def active(self, purpose: Literal["identity"] = "identity") -> OKPKey: ...
+    async def active_key(self, purpose: Literal["identity"] = "identity") -> OKPKey: ...
 
     @overload
-    async def active(self, purpose: Literal["access"]) -> RSAKey: ...
+    async def active_key(self, purpose: Literal["access"]) -> RSAKey: ...
 
-    async def active(self, purpose: Purpose = "identity") -> OKPKey | RSAKey:
+    async def active_key(self, purpose: Purpose = "identity") -> OKPKey | RSAKey:
         """Return the active key; the cluster's first call generates it.
 
         Raises DecryptionError when it is encrypted with a system key that this process lacks.
@@ -75,7 +75,7 @@ class Keyring:
 
     async def sign_identity(self, caller: Caller, *, at: float, until: float | None = None) -> tuple[str, float]:
         """Return an identity token and its expiry in Unix seconds, `until` at the latest. Raises DecryptionError."""
-        return self._identities.get_or_sign(caller, key=await self.active(), at=at, until=until)
+        return self._identities.get_or_sign(caller, key=await self.active_key(), at=at, until=until)
 
     @overload
     async def refresh(self, purpose: Literal["identity"] = "identity") -> OKPKey: ...
@@ -101,9 +101,9 @@ class Keyring:
             private = json.loads(self._cipher.decrypt(row["encrypted_private_jwk"], name=key_id))
         except DecryptionError:
             self._active.pop(purpose, None)
-            if self._broken != key_id:
-                log.warning("signing_key_does_not_open", key_id=key_id, check="SKEIN_SYSTEM_KEY")
-            self._broken = key_id
+            if self._undecryptable_key_id != key_id:
+                log.warning("signing_key_undecryptable", key_id=key_id, check="SKEIN_SYSTEM_KEY")
+            self._undecryptable_key_id = key_id
             raise
         key = RSAKey.import_key(private) if purpose == "access" else OKPKey.import_key(private)
         self._active[purpose] = key
@@ -111,9 +111,9 @@ class Keyring:
 
     async def verification_key(self, key_id: str) -> RSAKey | None:
         """Return the public key of access tokens with this id; None for an unknown or expired one."""
-        requested = time.monotonic()
-        if requested - self._read_at >= VERIFICATION_KEYS_TTL_SECONDS or key_id not in self._verification_keys:
-            await self._read_since(requested)
+        request_time = time.monotonic()
+        if request_time - self._read_time >= VERIFICATION_KEYS_TTL_SECONDS or key_id not in self._verification_keys:
+            await self._read_verification_keys(request_time)
         return self._verification_keys.get(key_id)
 
     async def generate(self, purpose: Purpose) -> NewKey:
@@ -126,7 +126,7 @@ class Keyring:
         old_expire_time = new.create_time if emergency else new.create_time + overlap
         await self._store.rotate_signing_key(tx, new, old_expire_time, emergency=emergency)
 
-    async def keep_fresh(self, seconds: float) -> None:
+    async def refresh_periodically(self, seconds: float) -> None:
         """Read the keys of other replicas every `seconds` until cancelled."""
         while True:
             await asyncio.sleep(seconds)
@@ -137,16 +137,16 @@ class Keyring:
                 # Readiness reports the database; the decryption error is logged already.
                 continue
 
-    async def _read_since(self, requested: float) -> None:
-        """Return after a read of the public halves that began after `requested`; waiting callers share one."""
+    async def _read_verification_keys(self, request_time: float) -> None:
+        """Return after a read of the public halves that began after `request_time`; waiting callers share one."""
         async with self._read_lock:
-            if self._read_at >= requested:
+            if self._read_time >= request_time:
                 return
-            await asyncio.sleep(self._read_at + UNKNOWN_KEY_SECONDS - time.monotonic())
-            started = time.monotonic()
+            await asyncio.sleep(self._read_time + UNKNOWN_KEY_SECONDS - time.monotonic())
+            start_time = time.monotonic()
             keys = await self._store.list_signing_keys(now(), "access")
             self._verification_keys = {key.key_id: RSAKey.import_key(json.loads(key.public_jwk)) for key in keys}
-            self._read_at = started
+            self._read_time = start_time
 
 
 class IdentityCache:
@@ -160,11 +160,11 @@ class IdentityCache:
         """Return an identity token and its expiry in Unix seconds, `until` at the latest."""
         cache_key = (caller, str(key.kid), until)
         token, expire_time = self._tokens.get(cache_key, ("", 0.0))
-        if at + LEAST_SECONDS <= expire_time <= at + LIFETIME_SECONDS:
+        if at + MIN_SECONDS <= expire_time <= at + LIFETIME_SECONDS:
             return token, expire_time
-        signed = sign_identity_token(caller, key=key, at=at, until=until)
-        self._tokens[cache_key] = signed
+        signed_token = sign_identity_token(caller, key=key, at=at, until=until)
+        self._tokens[cache_key] = signed_token
         self._tokens.move_to_end(cache_key)
         if len(self._tokens) > _MAX_CACHED:
             self._tokens.popitem(last=False)
-        return signed
+        return signed_token

@@ -65,7 +65,7 @@ def operator_connection(environment: Mapping[str, str]) -> Connection:
         key = saved.get("operator_key", "")
     if not key:
         raise NotConfigured(
-            f"No operator key for {endpoint}: set SKEIN_OPERATOR_KEY (`skein bootstrap` makes the first one), or run "
+            f"No operator key for {endpoint}: set SKEIN_OPERATOR_KEY (`skein bootstrap` creates the first one), or run "
             f"`skein up`, which writes {path}."
         )
     ca_file = read_ca_file(environment)
@@ -83,7 +83,7 @@ async def as_operator(environment: Mapping[str, str]) -> AsyncIterator[Client]:
 class OperatorSettings(Settings):
     """Settings of the operator's commands."""
 
-    # The operator's key, for `skein tenants`, `skein models` and `skein bench`; `skein bootstrap` makes one.
+    # The operator's key, for `skein tenants`, `skein models` and `skein bench`; `skein bootstrap` creates one.
     operator_key: str = dataclasses.field(default="", repr=False)
 
 

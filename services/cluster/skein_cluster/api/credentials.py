@@ -32,9 +32,9 @@ _SECRET_MODE = 0o600
 class Credentials:
     """How to reach the cluster as the development tenant, and as the operator."""
 
-    # "127.0.0.1:50050" or the like.
+    # Such as "127.0.0.1:50050".
     endpoint: str
-    # "http://127.0.0.1:8080" or the like.
+    # Such as "http://127.0.0.1:8080".
     http: str
     api_key: str = dataclasses.field(repr=False)
     tenant_id: str
@@ -42,22 +42,22 @@ class Credentials:
 
 
 def make_private(data_dir: Path) -> None:
-    """Make the data folder, for its owner alone, unless it exists. Raises DataDirUnusable."""
+    """Create the data folder, readable by its owner only, unless it exists. Raises DataDirUnusable."""
     try:
         data_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
     except OSError as error:
-        raise DataDirUnusable(data_dir, f"it cannot be made ({error.strerror}); use another data folder") from None
+        raise DataDirUnusable(data_dir, f"it cannot be created ({error.strerror}); use another data folder") from None
     if not os.access(data_dir, os.W_OK | os.X_OK):
         raise DataDirUnusable(data_dir, "it cannot be written; use another data folder")
 
 
 def load_credentials(data_dir: Path) -> dict[str, Any]:
-    """Return the credentials of an earlier start; empty before the first."""
+    """Return the credentials of an earlier start; empty earlier_values the first."""
     return read_credentials(data_dir / CREDENTIALS_FILE)
 
 
 def save_credentials(data_dir: Path, credentials: Credentials) -> Path:
-    """Write credentials.json, readable by its owner alone, and return its path."""
+    """Write credentials.json, readable only by its owner, and return its path."""
     path = data_dir / CREDENTIALS_FILE
     _write_secret(path, json.dumps(dataclasses.asdict(credentials), indent=2) + "\n")
     return path
@@ -91,7 +91,7 @@ def master_key(data_dir: Path) -> str:
 
 
 async def ensure_development_credentials(
-    addresses: Mapping[str, str], before: Mapping[str, Any], operator_key: str, environment: Mapping[str, str]
+    addresses: Mapping[str, str], earlier_values: Mapping[str, Any], operator_key: str, environment: Mapping[str, str]
 ) -> Credentials:
     """Return valid credentials of an earlier start, or new ones for the development tenant.
 
@@ -102,13 +102,13 @@ async def ensure_development_credentials(
     endpoint = f"{grpc_scheme}{reachable_address(addresses['gateway'])}"
     http = f"{http_scheme}{reachable_address(addresses['http'])}"
     base = Connection(endpoint=endpoint, api_key=operator_key, ca_file=read_ca_file(environment))
-    tenant_id, api_key = str(before.get("tenant_id", "")), str(before.get("api_key", ""))
-    if not (tenant_id and api_key and await _works(dataclasses.replace(base, api_key=api_key))):
+    tenant_id, api_key = str(earlier_values.get("tenant_id", "")), str(earlier_values.get("api_key", ""))
+    if not (tenant_id and api_key and await _is_valid(dataclasses.replace(base, api_key=api_key))):
         async with open_client(base) as operator:
             organization_id = await ensure_organization(operator, DEVELOPMENT_NAME, DEVELOPMENT_SLUG)
             tenant_id = await ensure_tenant(operator, organization_id, DEVELOPMENT_NAME, DEVELOPMENT_SLUG)
-        async with open_client(dataclasses.replace(base, tenant_id=tenant_id)) as acting:
-            created = await acting.auth.CreateApiKey(auth_pb2.CreateApiKeyRequest(display_name="skein up"))
+        async with open_client(dataclasses.replace(base, tenant_id=tenant_id)) as tenant_client:
+            created = await tenant_client.auth.CreateApiKey(auth_pb2.CreateApiKeyRequest(display_name="skein up"))
         api_key = created.secret
     return Credentials(endpoint=endpoint, http=http, api_key=api_key, tenant_id=tenant_id, operator_key=operator_key)
 
@@ -119,7 +119,7 @@ def reachable_address(address: str) -> str:
     return f"127.0.0.1:{port}" if host in {"0.0.0.0", "[::]", "::", ""} else address  # noqa: S104 - compared, not bound.
 
 
-async def _works(connection: Connection) -> bool:
+async def _is_valid(connection: Connection) -> bool:
     async with open_client(connection) as api:
         with suppress(Unauthenticated):
             await api.auth.GetMe(auth_pb2.GetMeRequest())

@@ -58,8 +58,8 @@ async def find_tenant(operator: Client, name: str) -> str:
     ]
     if len(tenant_ids) == 1:
         return tenant_ids[0]
-    what = "No tenant has" if not tenant_ids else "Tenants of several organizations have"
-    raise CommandError(f"{what} the slug {name}; name the tenant by its id (skein tenants list).", ExitCode.REFUSED)
+    matches = "No tenant has" if not tenant_ids else "Tenants of several organizations have"
+    raise CommandError(f"{matches} the slug {name}; use the id of the tenant (skein tenants list).", ExitCode.REFUSED)
 
 
 async def ensure_legacy_tenant(operator: Client, slug: str, token: str) -> str:

@@ -72,7 +72,7 @@ def _must_be_of(folder: BackupRepository, system_identifier: str) -> None:
     system_identifiers = {folder.owner()[0], *(backup.system_identifier for backup in folder.backups())}
     other_identifiers = system_identifiers - {"", system_identifier}
     if other_identifiers:
-        raise CommandError(f"{folder.path} holds backups of another database; name another folder.", ExitCode.REFUSED)
+        raise CommandError(f"{folder.path} has backups of another database; use another folder.", ExitCode.REFUSED)
 
 
 async def _copied(

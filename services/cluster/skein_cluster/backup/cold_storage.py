@@ -22,7 +22,7 @@ _PRIVATE_FILE, _PRIVATE_FOLDER = 0o600, 0o700
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
 # Digits of the checksum at the end of a file's name.
 _DIGITS = 16
-_NAMED = """
+_REFERENCED_FILES = """
     SELECT 'memory/' || tenant_id || '/' || archive_id || '-' || left(encode(checksum, 'hex'), 16) || '.jsonl.gz'
         AS name
     FROM memory.archives
@@ -33,7 +33,7 @@ _NAMED = """
 
 
 def archive_folders(environment: Mapping[str, str]) -> dict[str, Path]:
-    """Return where each service keeps its files."""
+    """Return the folder of each service's files."""
     return {
         "memory": MemorySettings.read(environment).archives(environment),
         "session": SessionSettings.read(environment).archives(environment),
@@ -46,8 +46,8 @@ def copy_files(folder: BackupRepository, environment: Mapping[str, str]) -> set[
     for kind, archive_folder in archive_folders(environment).items():
         for path in archive_folder.glob("*/*.jsonl.gz"):
             name = f"{kind}/{path.parent.name}/{path.name}"
-            # No row refers to a file that disappears meanwhile.
-            if (folder.cold / name).exists() or _copied(path, folder.cold / name):
+            # A file that disappears during the copy has no row that refers to it.
+            if (folder.cold / name).exists() or _copy(path, folder.cold / name):
                 result.add(name)
     return result
 
@@ -59,17 +59,17 @@ def restore_files(
 
     Files newer than the last backup come from the previous cluster's folder.
     """
-    missing = []
+    missing_names = []
     for name in names:
         kind, _, relative_name = name.partition("/")
         sources = [folder.cold / name, *([previous_folders[kind] / relative_name] if kind in previous_folders else [])]
-        if not any(_copied(path, target[kind] / relative_name) for path in sources if _is_whole(path)):
-            missing.append(name)
-    return missing
+        if not any(_copy(path, target[kind] / relative_name) for path in sources if _is_undamaged(path)):
+            missing_names.append(name)
+    return missing_names
 
 
 def prune_files(folder: BackupRepository, backups: Iterable[Backup]) -> int:
-    """Delete the files that no kept backup refers to; return their number."""
+    """Delete the files that no remaining backup refers to; return their number."""
     referenced = {name for backup in backups for name in backup.cold}
     unused_files = [
         path for path in folder.cold.glob("*/*/*.jsonl.gz") if str(path.relative_to(folder.cold)) not in referenced
@@ -86,38 +86,38 @@ def cold_storage_problems(folder: BackupRepository, backup: Backup) -> list[str]
         path = folder.cold / name
         if not path.exists():
             result.append(f"cold/{name} is missing.")
-        elif not _is_whole(path):
+        elif not _is_undamaged(path):
             result.append(f"cold/{name} was changed after it was written.")
     return result
 
 
 async def referenced_files(connection: asyncpg.Connection[Any]) -> list[str]:
     """Return the files that a database refers to."""
-    return [row["name"] for row in await connection.fetch(_NAMED)]
+    return [row["name"] for row in await connection.fetch(_REFERENCED_FILES)]
 
 
-def _is_whole(path: Path) -> bool:
+def _is_undamaged(path: Path) -> bool:
     try:
         return sha256(path)[:_DIGITS] == path.name.removesuffix(".jsonl.gz").rpartition("-")[2]
     except OSError:
         return False
 
 
-def _copied(path: Path, to: Path) -> bool:
+def _copy(path: Path, to: Path) -> bool:
     new_folders = [folder for folder in (to.parent, *to.parent.parents) if not folder.exists()]
     for folder in reversed(new_folders):
         folder.mkdir(exist_ok=True, mode=_PRIVATE_FOLDER)
-    part = to.with_suffix(COLD_PART)
+    temporary = to.with_suffix(COLD_PART)
     try:
-        with path.open("rb") as source, os.fdopen(os.open(part, _NEW, _PRIVATE_FILE), "wb") as copy:
+        with path.open("rb") as source, os.fdopen(os.open(temporary, _NEW, _PRIVATE_FILE), "wb") as copy:
             shutil.copyfileobj(source, copy)
-        synchronize(part)
-        part.replace(to)
+        synchronize(temporary)
+        temporary.replace(to)
     except FileNotFoundError:
         return False
     finally:
         # Remove partial files after any error: their content may be purged before the next backup.
-        part.unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
     for folder in {to.parent, *(new_folder.parent for new_folder in new_folders)}:
         synchronize(folder)
     return True

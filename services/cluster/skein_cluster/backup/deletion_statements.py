@@ -113,8 +113,8 @@ async def revoke_access(connection: Connection, deletions: Deletions) -> int:
     )
     count = int(status.rpartition(" ")[2])
     for access in REVOCABLE_TABLES:
-        closed = deletions.closed[access.table]
-        status = await connection.execute(revoke_statement(access), list(closed), list(closed.values()))
+        revocations = deletions.revocations[access.table]
+        status = await connection.execute(revoke_statement(access), list(revocations), list(revocations.values()))
         count += int(status.rpartition(" ")[2])
     return count
 
@@ -123,6 +123,6 @@ def revoke_statement(access: RevocableTable) -> str:
     """Return the statement that revokes rows, unless they are revoked; it takes their names and times."""
     return (
         f"UPDATE {access.table} SET {access.close}"  # noqa: S608 - constants.
-        " FROM unnest($1::text[], $2::timestamptz[]) AS closed (name, time)"
-        f" WHERE {access.column}::text = closed.name AND {access.is_open}"
+        " FROM unnest($1::text[], $2::timestamptz[]) AS revocations (name, time)"
+        f" WHERE {access.column}::text = revocations.name AND {access.is_open}"
     )

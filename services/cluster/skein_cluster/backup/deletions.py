@@ -27,10 +27,10 @@ class RevocableTable:
     table: str
     # The key column.
     column: str
-    # The condition of a revoked row, and its time; closed.time is the later state's time.
+    # The condition of a revoked row, and its time; revocations.time is the later state's time.
     is_closed: str = "revoke_time IS NOT NULL"
     time: str = "revoke_time"
-    close: str = "revoke_time = closed.time"
+    close: str = "revoke_time = revocations.time"
     # The condition of a row that the earlier state has not revoked.
     is_open: str = "revoke_time IS NULL"
 
@@ -40,14 +40,14 @@ REVOCABLE_TABLES = (
     RevocableTable("auth.operator_keys", "api_key_id"),
     RevocableTable("auth.auth_sessions", "auth_session_id"),
     # Revokes all grants of an application before the time, so a later time revokes more.
-    RevocableTable("auth.clients", "client_id", is_open="(revoke_time IS NULL OR revoke_time < closed.time)"),
+    RevocableTable("auth.clients", "client_id", is_open="(revoke_time IS NULL OR revoke_time < revocations.time)"),
     RevocableTable("tenancy.invitations", "invitation_id"),
     RevocableTable(
         "auth.accounts",
         "account_id",
         is_closed="status = 'deactivated'",
         time="update_time",
-        close="status = 'deactivated', revision = revision + 1, update_time = closed.time",
+        close="status = 'deactivated', revision = revision + 1, update_time = revocations.time",
         is_open="status <> 'deactivated'",
     ),
     RevocableTable(
@@ -55,7 +55,7 @@ REVOCABLE_TABLES = (
         "service_account_id",
         is_closed="disabled",
         time="update_time",
-        close="disabled = true, revision = revision + 1, update_time = closed.time",
+        close="disabled = true, revision = revision + 1, update_time = revocations.time",
         is_open="NOT disabled",
     ),
 )
@@ -93,7 +93,7 @@ class Deletions:
     # Subjects of every tenant.
     subjects: dict[UUID, set[str]] = field(default_factory=dict)
     # Revocation times by table and key.
-    closed: Mapping[str, dict[str, datetime]] = field(
+    revocations: Mapping[str, dict[str, datetime]] = field(
         default_factory=lambda: {access.table: {} for access in REVOCABLE_TABLES}
     )
     # Time up to which the state is complete; None if unknown.
@@ -111,16 +111,16 @@ class Deletions:
         self.service_accounts.update(other.service_accounts)
         for tenant_id, subjects in other.subjects.items():
             self.subjects[tenant_id] = self.subjects.get(tenant_id, subjects) & subjects
-        for table, closed in other.closed.items():
-            for name, time in closed.items():
-                self.closed[table][name] = max(time, self.closed[table].get(name, time))
+        for table, revocations in other.revocations.items():
+            for name, time in revocations.items():
+                self.revocations[table][name] = max(time, self.revocations[table].get(name, time))
         self.until = max(filter(None, (self.until, other.until)), default=None)
 
-    def since(self, before: Deletions) -> NewTombstones:
+    def since(self, earlier: Deletions) -> NewTombstones:
         """Return the digests that an earlier state lacks."""
         new_tombstones: dict[str, dict[UUID, set[bytes]]] = {service: {} for service in SERVICES}
         for service, digests in self.digests.items():
-            earlier_times = before.digests[service]
+            earlier_times = earlier.digests[service]
             for key, time in digests.items():
                 if key not in earlier_times or earlier_times[key] < time:
                     new_tombstones[service].setdefault(key[0], set()).add(key[1])
@@ -165,5 +165,5 @@ async def read_deletions(connection: Connection) -> Deletions:
         rows = await connection.fetch(
             f"SELECT {access.column}::text AS name, {access.time} AS time FROM {access.table} WHERE {access.is_closed}"  # noqa: S608 - constants.
         )
-        result.closed[access.table].update({row["name"]: row["time"] for row in rows})
+        result.revocations[access.table].update({row["name"]: row["time"] for row in rows})
     return result

@@ -48,19 +48,21 @@ def file_problems(folder: Path) -> list[str]:
         manifest = PostgresManifest.read(folder / POSTGRES_MANIFEST)
     except BackupDamaged as damaged:
         return [str(damaged)]
-    result, seen = [], set[str]()
+    result, names = [], set[str]()
     try:
         with _readable(folder / BASE):
             for member, content in _members(folder / BASE):
                 if content is None:
                     continue
-                seen.add(member.name)
-                problem = _differs_in_size(member, manifest) or _differs(member.name, _measured(content), manifest)
+                names.add(member.name)
+                problem = _size_problem(member, manifest) or _content_problem(
+                    member.name, _size_and_checksum(content), manifest
+                )
                 if problem:
                     result.append(problem)
     except BackupDamaged as damaged:
         return [*result, str(damaged)]
-    result += [f"{BASE}: {name} is missing." for name in sorted(manifest.files.keys() - seen)]
+    result += [f"{BASE}: {name} is missing." for name in sorted(manifest.files.keys() - names)]
     return result
 
 
@@ -68,45 +70,45 @@ def extract(
     folder: Path,
     files: Mapping[str, Mapping[str, Any]],
     to: Path,
-    own: Callable[[Path], None],
+    set_owner: Callable[[Path], None],
     on_progress: Callable[[int], None],
 ) -> None:
-    """Extract a backup's data for a server; `own` gives each file to the server's user.
+    """Extract a backup's data for a server; `set_owner` gives each file to the server's user.
 
     `files` has the size and SHA-256 of each packed file; `on_progress` gets the number of written bytes. Raises
     BackupDamaged at the first damaged file, before more bytes are written than it had.
     """
     for name in (POSTGRES_MANIFEST, WAL_OF_BASE):
         # No other manifest covers these files.
-        _must_be_whole(folder / name, files.get(name, {}))
+        _check_packed_file(folder / name, files.get(name, {}))
     manifest = PostgresManifest.read(folder / POSTGRES_MANIFEST)
-    seen = set[str]()
+    names = set[str]()
     with _readable(folder / BASE):
         for member, content in _members(folder / BASE):
-            if content is not None and (problem := _differs_in_size(member, manifest)):
+            if content is not None and (problem := _size_problem(member, manifest)):
                 raise BackupDamaged(problem)
-            written = _write(_inside(to, member), content, own, on_progress)
+            written = _write(_inside(to, member), content, set_owner, on_progress)
             if written is not None:
-                seen.add(member.name)
-                if problem := _differs(member.name, written, manifest):
+                names.add(member.name)
+                if problem := _content_problem(member.name, written, manifest):
                     raise BackupDamaged(problem)
-    if missing := manifest.files.keys() - seen:
+    if missing := manifest.files.keys() - names:
         raise BackupDamaged(f"{BASE}: {min(missing)} is missing.")
     with _readable(folder / WAL_OF_BASE):
         for member, content in _members(folder / WAL_OF_BASE):
-            _write(_inside(to / "pg_wal", member), content, own, on_progress)
+            _write(_inside(to / "pg_wal", member), content, set_owner, on_progress)
 
 
 def extract_wal(folder: Path, to: Path) -> None:
-    """Extract the backup's own write-ahead log. Raises BackupDamaged."""
+    """Extract the backup's set_owner write-ahead log. Raises BackupDamaged."""
     with _readable(folder / WAL_OF_BASE):
         for member, content in _members(folder / WAL_OF_BASE):
-            _write(_inside(to, member), content, _keep, _hear_nothing)
+            _write(_inside(to, member), content, _ignore_file, _ignore_progress)
 
 
 def _members(path: Path) -> Iterator[tuple[tarfile.TarInfo, Content | None]]:
     """Yield each member with its content; None for a folder."""
-    # The file has several gzip members, which tarfile's own reader does not support.
+    # The file has several gzip members, which tarfile's set_owner reader does not support.
     with gzip.open(path) as packed, tarfile.open(fileobj=packed, mode="r|", tarinfo=Header) as archive:
         for member in archive:
             if member.isdir():
@@ -129,17 +131,17 @@ def _readable(path: Path) -> Iterator[None]:
 def _inside(to: Path, member: tarfile.TarInfo) -> Path:
     path = to / member.name
     if ".." in path.parts or member.name.startswith("/"):
-        raise BackupDamaged(f"{member.name} leads out of the folder.")
+        raise BackupDamaged(f"{member.name} is outside the folder.")
     return path
 
 
 def _write(
-    path: Path, content: Content | None, own: Callable[[Path], None], on_progress: Callable[[int], None]
+    path: Path, content: Content | None, set_owner: Callable[[Path], None], on_progress: Callable[[int], None]
 ) -> tuple[int, str] | None:
     """Write a file and return its size and checksum; None for a folder."""
     if content is None:
         path.mkdir(mode=_MODE_FOLDER, parents=True, exist_ok=True)
-        own(path)
+        set_owner(path)
         return None
     path.parent.mkdir(mode=_MODE_FOLDER, parents=True, exist_ok=True)
     digest, size = hashlib.sha256(), 0
@@ -149,11 +151,11 @@ def _write(
             digest.update(chunk)
             size += len(chunk)
             on_progress(len(chunk))
-    own(path)
+    set_owner(path)
     return size, digest.hexdigest()
 
 
-def _measured(content: Content) -> tuple[int, str]:
+def _size_and_checksum(content: Content) -> tuple[int, str]:
     digest, size = hashlib.sha256(), 0
     while chunk := content.read(_CHUNK):
         digest.update(chunk)
@@ -161,17 +163,17 @@ def _measured(content: Content) -> tuple[int, str]:
     return size, digest.hexdigest()
 
 
-def _must_be_whole(path: Path, expected: Mapping[str, Any]) -> None:
+def _check_packed_file(path: Path, expected: Mapping[str, Any]) -> None:
     """Raise BackupDamaged for a packed file with another checksum."""
     try:
-        is_whole = path.stat().st_size == expected.get("bytes") and sha256(path) == expected.get("sha256")
+        is_undamaged = path.stat().st_size == expected.get("bytes") and sha256(path) == expected.get("sha256")
     except OSError as error:
         raise BackupDamaged(f"{path.name} cannot be read ({type(error).__name__}).") from None
-    if not is_whole:
+    if not is_undamaged:
         raise BackupDamaged(f"{path.name} was changed after it was written.")
 
 
-def _differs_in_size(member: tarfile.TarInfo, manifest: PostgresManifest) -> str:
+def _size_problem(member: tarfile.TarInfo, manifest: PostgresManifest) -> str:
     """Return the problem of a member's size, before its bytes are read; "" for none."""
     expected = manifest.files.get(member.name)
     if expected is None:
@@ -181,14 +183,14 @@ def _differs_in_size(member: tarfile.TarInfo, manifest: PostgresManifest) -> str
     )
 
 
-def _differs(name: str, measured: tuple[int, str], manifest: PostgresManifest) -> str:
+def _content_problem(name: str, size_and_checksum: tuple[int, str], manifest: PostgresManifest) -> str:
     """Return the problem of a member's bytes; a truncated archive has fewer."""
-    return "" if measured == manifest.files[name] else f"{BASE}: {name} was changed after it was written."
+    return "" if size_and_checksum == manifest.files[name] else f"{BASE}: {name} was changed after it was written."
 
 
-def _keep(_path: Path) -> None:
+def _ignore_file(_path: Path) -> None:
     """Keep a file's owner."""
 
 
-def _hear_nothing(_count: int) -> None:
+def _ignore_progress(_count: int) -> None:
     """Ignore progress."""

@@ -89,7 +89,7 @@ async def _read_deletions(data_dir: Path, backup: Backup) -> Deletions | None:
 
 
 async def _flush(server: Server, backup: Backup) -> None:
-    """Make a running server archive its log; give up after half a minute."""
+    """Wait until a running server has archived its log, at most half a minute."""
     try:
         connection = await asyncpg.connect(**server.dsn(user=backup.superuser, database=backup.database))
     except (OSError, asyncpg.PostgresError):

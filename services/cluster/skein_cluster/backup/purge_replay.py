@@ -81,7 +81,7 @@ async def replay_purges(
     ]
     if remaining:
         raise CommandError(
-            f"What was purged after that moment is still there in {len(remaining)} tenants: nothing was restored.",
+            f"Rows that were purged after that time remain in {len(remaining)} tenants: nothing was restored.",
             ExitCode.FAULT,
         )
     return {kind: count for kind, count in counts.items() if count}

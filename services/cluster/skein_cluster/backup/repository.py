@@ -112,16 +112,16 @@ class BackupRepository:
 
     @property
     def wal(self) -> Path:
-        """Where the write-ahead log goes."""
+        """Folder of the write-ahead log."""
         return self.path / "wal"
 
     @property
     def cold(self) -> Path:
-        """Where files of cold storage lie."""
+        """Folder of the files of cold storage."""
         return self.path / "cold"
 
     def of(self, backup: Backup) -> Path:
-        """Return where a backup lies."""
+        """Return the folder of a backup."""
         return self.path / BACKUPS / backup.backup_id
 
     def make(self) -> None:
@@ -170,7 +170,7 @@ class BackupRepository:
         """Return one backup. Raises CommandError, and BackupDamaged."""
         if backup_id not in {folder.name for folder in self._folders()}:
             raise CommandError(
-                f"There is no backup {backup_id!r} in {self.path}; `skein backup list` shows what there is.",
+                f"There is no backup {backup_id!r} in {self.path}; `skein backup list` lists the backups.",
                 ExitCode.REFUSED,
             )
         return Backup.read(self.path / BACKUPS / backup_id / MANIFEST)
@@ -207,7 +207,7 @@ class BackupRepository:
                 fcntl.flock(handle, kind | fcntl.LOCK_NB)
             except BlockingIOError:
                 raise CommandError(
-                    f"Another `skein backup` is at work in {self.path}; wait until it is done.", ExitCode.REFUSED
+                    f"Another `skein backup` is running in {self.path}; wait until it ends.", ExitCode.REFUSED
                 ) from None
             yield
         finally:

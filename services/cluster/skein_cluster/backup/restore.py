@@ -1,6 +1,6 @@
 """Restores a backup to a point in time, in an empty data folder, and repeats later purges.
 
-All work happens beside the final place, to which the data is moved last, so no cluster can serve it before the purges
+All work happens beside the final path, to which the data is moved last, so no cluster can serve it before the purges
 are repeated. The purges come from the log: the newest state of every timeline is restored first, its purges are read,
 and it is discarded.
 """
@@ -58,14 +58,14 @@ class RestoreResult:
     # Time of the last transaction; None for none since the backup.
     last_time: datetime | None
     timeline: int
-    # Repeated removals by kind.
-    erased: Mapping[str, int]
+    # Numbers of repeated purges by kind.
+    purged: Mapping[str, int]
     # Time up to which purges are known; None without a log.
-    erasures_until: datetime | None
+    purges_known_until: datetime | None
     # Missing files of cold storage.
     missing: list[str]
     # The last readable segment when later ones exist; empty for none.
-    unread_from: str
+    last_readable_segment: str
     # Duration of each step in seconds.
     seconds: Mapping[str, float]
 
@@ -102,21 +102,21 @@ async def restore(
 
     Raises CommandError, BackupDamaged, and the embedded server's errors; then the data folder stays empty.
     """
-    _must_fit(backup)
+    _check_versions(backup)
     watch = _StepTimer(on_progress=on_progress)
     with folder.read_lock(), prepare_restore(data_dir / "postgres", seconds=_RECOVERY_SECONDS) as target:
-        with watch.step("look", "Looking at the log …"):
-            before = await previous_cluster.inspect_previous(backup, folder, data_dir)
+        with watch.step("read log", "Reading the log …"):
+            previous = await previous_cluster.inspect_previous(backup, folder, data_dir)
             log = WalArchive(folder, backup.wal_segment_bytes)
             timeline = await selection.choose_timeline(log, [backup], timeline)
-            to = await _within(folder, log.wal_range(backup, timeline), backup, to, before)
-        recovering = _Recovery(folder=folder, log=log, target=target, watch=watch, log_folders=before.logs)
-        deletions = await recovering.erasures(backup, before, skipped_timeline=timeline if to is None else None)
+            to = await _within(folder, log.wal_range(backup, timeline), backup, to, previous)
+        recovering = _Recovery(folder=folder, log=log, target=target, watch=watch, log_folders=previous.logs)
+        deletions = await recovering.erasures(backup, previous, skipped_timeline=timeline if to is None else None)
         data = target.folder()
         try:
             with watch.step("unpack", f"Unpacking {backup.backup_id} …"):
                 await recovering.unpack(backup, data)
-            result = await recovering.finished(backup, data, timeline, deletions, data_dir, environment, to=to)
+            result = await recovering.complete(backup, data, timeline, deletions, data_dir, environment, to=to)
             target.complete(data)
         except BaseException:
             delete_data(data)
@@ -136,15 +136,15 @@ class _Recovery:
     log_folders: Sequence[Path]
 
     async def erasures(
-        self, backup: Backup, before: previous_cluster.PreviousCluster, *, skipped_timeline: int | None
+        self, backup: Backup, previous: previous_cluster.PreviousCluster, *, skipped_timeline: int | None
     ) -> Deletions:
         """Return the deletions of the previous cluster, and of the newest state of every timeline.
 
         `skipped_timeline` is left out, because the restore leads to its newest state itself.
         """
         deletions = Deletions()
-        if before.erasures is not None:
-            deletions.add(before.erasures)
+        if previous.erasures is not None:
+            deletions.add(previous.erasures)
         backups = [
             candidate for candidate in self.folder.backups() if candidate.system_identifier == backup.system_identifier
         ]
@@ -155,7 +155,7 @@ class _Recovery:
                 continue
             data = self.target.folder()
             try:
-                with self.watch.step("read purges", "Reading what was purged …"):
+                with self.watch.step("read purges", "Reading later purges …"):
                     newest = await self._unpack_newest(leading, data)
                     async with self._server(newest, data, timeline, to=None, archives=False) as server:
                         deletions.add(await self._erasures_of(server, newest, timeline))
@@ -170,9 +170,7 @@ class _Recovery:
             last = await connection.fetchval("SELECT pg_last_xact_replay_timestamp()")
             deletions.until = max(filter(None, (last, backup.finish_time)))
             if last_segment := await self._unread(connection, backup, timeline):
-                self.watch.on_progress(
-                    f"The log cannot be read beyond {last_segment}: what was purged after that is not known."
-                )
+                self.watch.on_progress(f"The log cannot be read beyond {last_segment}: later purges are unknown.")
         finally:
             await connection.close()
         return deletions
@@ -191,7 +189,7 @@ class _Recovery:
             try:
                 await self.unpack(backup, data)
             except BackupDamaged as damaged:
-                self.watch.on_progress(f"{damaged} An older backup is read instead.")
+                self.watch.on_progress(f"{damaged} Using an older backup.")
                 await asyncio.to_thread(_emptied, data)
             else:
                 return backup
@@ -200,13 +198,15 @@ class _Recovery:
 
     async def unpack(self, backup: Backup, data: Path) -> None:
         """Extract a backup's data, and request recovery from the server."""
-        own = self.target.account.own
-        await asyncio.to_thread(extraction.extract, self.folder.of(backup), backup.files, data, own, _hear_nothing)
+        set_owner = self.target.account.chown
+        await asyncio.to_thread(
+            extraction.extract, self.folder.of(backup), backup.files, data, set_owner, _ignore_progress
+        )
         signal = data / "recovery.signal"
         signal.touch(mode=0o600)
-        own(signal)
+        set_owner(signal)
 
-    async def finished(
+    async def complete(
         self,
         backup: Backup,
         data: Path,
@@ -218,13 +218,13 @@ class _Recovery:
         to: datetime | None,
     ) -> RestoreResult:
         """Recover the data, migrate its schema, and repeat purges."""
-        with contextlib.ExitStack() as measured:
-            measured.enter_context(self.watch.step("recover", "Recovering …"))
+        with contextlib.ExitStack() as timed_steps:
+            timed_steps.enter_context(self.watch.step("recover", "Recovering …"))
             async with self._server(backup, data, timeline, to=to, archives=not self.log.is_empty) as server:
-                measured.close()
+                timed_steps.close()
                 await _named_as_here(server, backup)
                 url = server.url(user=backup.superuser, database=DATABASE)
-                with self.watch.step("migrate", "Bringing the schema to this version's …"):
+                with self.watch.step("migrate", "Migrating the schema …"):
                     await migrate(url, registry.migrations(), registry.WITH_DATABASE)
                 connection = await _connect(server, backup.superuser, DATABASE)
                 try:
@@ -232,7 +232,7 @@ class _Recovery:
                     new_timeline = await connection.fetchval(_TIMELINE)
                     unread = await self._unread(connection, backup, timeline) if to is None else ""
                     target_environment = {"SKEIN_DATA_DIR": str(data_dir), **environment}
-                    with self.watch.step("purge", "Purging again what was purged …"):
+                    with self.watch.step("purge", "Repeating later purges …"):
                         new_tombstones = deletions.since(await erasures.read_deletions(connection))
                         missing = cold_storage.restore_files(
                             await cold_storage.referenced_files(connection),
@@ -240,7 +240,7 @@ class _Recovery:
                             cold_storage.archive_folders(target_environment),
                             _cold_of(backup),
                         )
-                        erased = await purge_replay.replay_purges(
+                        purged = await purge_replay.replay_purges(
                             connection, url, target_environment, deletions=deletions, new_tombstones=new_tombstones
                         )
                 finally:
@@ -249,13 +249,13 @@ class _Recovery:
             backup_id=backup.backup_id,
             last_time=last,
             timeline=new_timeline,
-            erased=erased,
+            purged=purged,
             # A restore to the end of the log has the purges already.
-            erasures_until=max(
+            purges_known_until=max(
                 filter(None, (deletions.until, None if to else last or backup.finish_time)), default=None
             ),
             missing=missing,
-            unread_from=unread,
+            last_readable_segment=unread,
             seconds=self.watch.seconds,
         )
 
@@ -289,7 +289,7 @@ def _emptied(data: Path) -> None:
         shutil.rmtree(path) if path.is_dir() else path.unlink()
 
 
-def _must_fit(backup: Backup) -> None:
+def _check_versions(backup: Backup) -> None:
     problem = ""
     newest = registry.migrations()[-1].number
     if backup.major != MAJOR:
@@ -311,19 +311,19 @@ async def _within(
     wal_range: WalRange,
     backup: Backup,
     to: datetime | None,
-    before: previous_cluster.PreviousCluster,
+    previous: previous_cluster.PreviousCluster,
 ) -> datetime | None:
     """Return the target time; None for the end of the log. Raises CommandError for a time outside the window."""
     if to is None:
         return None
     last = await wal_archive.last_moment(wal_range, backup)
-    if not wal_range.missing and before.last_time is not None:
+    if not wal_range.missing and previous.last_time is not None:
         # Segments missing in the archive come from the previous cluster.
-        last = max(filter(None, (last, before.last_time)))
+        last = max(filter(None, (last, previous.last_time)))
     until = max(filter(None, (last, backup.finish_time)))
     if to < backup.finish_time or to > until:
         message = (
-            f"{format_moment(to)} is not within what {backup.backup_id} in {folder.path} can be brought back to:"
+            f"{format_moment(to)} is outside the recovery window of {backup.backup_id} in {folder.path}:"
             f" from {format_moment(backup.finish_time)} to {format_moment(until)}."
         )
         raise CommandError(message, ExitCode.REFUSED)
@@ -357,5 +357,5 @@ async def _connect(server: Server, user: str, database: str) -> Connection:
     return await asyncpg.connect(**server.dsn(user=user, database=database))
 
 
-def _hear_nothing(_count: int) -> None:
+def _ignore_progress(_count: int) -> None:
     """Ignore progress."""

@@ -24,7 +24,7 @@ class PruneResult:
 
 
 def prune_backups(folder: BackupRepository, keep: int) -> PruneResult:
-    """Keep the newest backups, and the log and files that they need. The caller holds the write lock."""
+    """Keep the newest backups, and the log and files that they need. The caller has the write lock."""
     backups = folder.backups()
     newest = backups[-keep:]
     removed = backups[:-keep]
@@ -32,7 +32,7 @@ def prune_backups(folder: BackupRepository, keep: int) -> PruneResult:
         folder.remove(backup)
     segments = []
     if newest:
-        segments = WalArchive(folder, newest[0].wal_segment_bytes).before(newest)
+        segments = WalArchive(folder, newest[0].wal_segment_bytes).unneeded_files(newest)
         for path in segments:
             path.unlink(missing_ok=True)
     return PruneResult(

@@ -23,7 +23,8 @@ async def choose_timeline(log: WalArchive, backups: Sequence[Backup], requested:
     timelines = sorted({number for backup in backups for number in log.timelines_of(backup)})
     if requested is not None and requested not in timelines:
         raise CommandError(
-            f"Nothing leads to timeline {requested}; there are {', '.join(map(str, timelines))}.", ExitCode.REFUSED
+            f"No backup leads to timeline {requested}; known timelines: {', '.join(map(str, timelines))}.",
+            ExitCode.REFUSED,
         )
     if requested is not None or len(timelines) == 1:
         return requested or timelines[0]

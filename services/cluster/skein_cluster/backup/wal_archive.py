@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from skein_cluster.backup.repository import Backup
     from skein_cluster.embedded.server import Server
 
-# A partial segment with new records is archived after so many seconds.
+# A partial segment with new records is archived after this many seconds.
 _ARCHIVE_SECONDS = 60
 _SUFFIX = ".gz"
 # Segments searched for the last commit: about two hours without commits, at one segment a minute.
@@ -54,7 +54,7 @@ def archive_folder(environment: Mapping[str, str]) -> BackupRepository | None:
 
 @asynccontextmanager
 async def run_server(
-    data_dir: Path, folder: BackupRepository | None, *, durable: bool = True, keep: bool = False
+    data_dir: Path, folder: BackupRepository | None, *, durable: bool = True, restart: bool = False
 ) -> AsyncIterator[Server]:
     """Run the server of a data folder. Its log is archived whenever it runs, because a gap would break restores.
 
@@ -63,9 +63,9 @@ async def run_server(
     postgres_folder = data_dir / "postgres"
     if folder is not None and (postgres_folder / "PG_VERSION").exists():
         # Check before the start, which would archive pending segments into another database's log.
-        _must_be_of(folder, await postgres_programs.system_identifier(postgres_folder, MAJOR))
+        _check_owner(folder, await postgres_programs.system_identifier(postgres_folder, MAJOR))
     log = {} if folder is None else archive_settings(folder)
-    async with embedded.running_server(postgres_folder, durable=durable, settings=log, keep=keep) as server:
+    async with embedded.running_server(postgres_folder, durable=durable, settings=log, restart=restart) as server:
         if folder is not None:
             await set_archive_owner(folder, server, data_dir)
         yield server
@@ -88,14 +88,15 @@ def prepare_archive(folder: BackupRepository) -> None:
     account = Account.for_server()
     if shutil.which("gzip") is None:
         raise CommandError(
-            "gzip is needed to keep the write-ahead log; install it, or unset SKEIN_BACKUP_DIR.", ExitCode.CANNOT_START
+            "gzip is needed to archive the write-ahead log; install it, or unset SKEIN_BACKUP_DIR.",
+            ExitCode.CANNOT_START,
         )
     folder.wal.mkdir(exist_ok=True, mode=0o700)
-    account.own(folder.wal)
+    account.chown(folder.wal)
     if not account.may_enter(folder.wal):
         message = (
-            f"The database's user cannot enter {folder.wal}, where its log is to go; set SKEIN_BACKUP_DIR to a folder"
-            " that everybody may pass through."
+            f"The database's user cannot enter {folder.wal}, the folder of its log; set SKEIN_BACKUP_DIR to a"
+            " folder that all users can enter."
         )
         raise CommandError(message, ExitCode.CANNOT_START)
 
@@ -150,7 +151,7 @@ class WalArchive:
         self._size = segment_bytes
         self._files: dict[Segment, Path] = {}
         # Postgres' extra files: backup labels and partial segments.
-        self._notes: dict[Path, int] = {}
+        self._extra_files: dict[Path, int] = {}
         self._histories: dict[int, list[tuple[int, int]]] = {}
         for path in folder.wal.glob(f"*{_SUFFIX}") if folder.wal.is_dir() else ():
             name = path.name.removesuffix(_SUFFIX)
@@ -160,11 +161,11 @@ class WalArchive:
             elif history is not None:
                 self._histories[int(history.group(1), 16)] = _branches(path)
             elif (about := Segment.of(name.partition(".")[0], segment_bytes)) is not None:
-                self._notes[path] = about.number
+                self._extra_files[path] = about.number
 
     @property
     def is_empty(self) -> bool:
-        """Say whether the archive has no segments."""
+        """Tell whether the archive has no segments."""
         return not self._files
 
     @property
@@ -177,7 +178,7 @@ class WalArchive:
         return sorted({backup.timeline, *(timeline for timeline in self.timelines if self.leads_to(backup, timeline))})
 
     def leads_to(self, backup: Backup, timeline: int) -> bool:
-        """Say whether a timeline goes through the end of a backup."""
+        """Tell whether a timeline goes through the end of a backup."""
         if timeline == backup.timeline:
             return True
         return any(
@@ -199,25 +200,25 @@ class WalArchive:
         end = max([*later, *(segment.number for segment in files)], default=-1)
         return WalRange(timeline=target, files=files, missing=missing, end=end)
 
-    def before(self, backups: Sequence[Backup]) -> list[Path]:
+    def unneeded_files(self, backups: Sequence[Backup]) -> list[Path]:
         """Return the files of segments before all that these backups need.
 
         After a restore the log continues from an earlier position, so a newer backup may start before an older one.
         """
         first = min(lsn.parse_lsn(backup.start_lsn) // self._size for backup in backups)
         segments = [path for segment, path in self._files.items() if segment.number < first]
-        return [*segments, *(path for path, number in self._notes.items() if number < first)]
+        return [*segments, *(path for path, number in self._extra_files.items() if number < first)]
 
     def _spans(self, timeline: int) -> dict[int, range]:
         """Map a timeline and its ancestors to the segments that recovery reads of each.
 
         A timeline may continue after a branch. The branch has its own copy of the segment in which it began.
         """
-        spans, begin = {}, 0
+        spans, start = {}, 0
         for parent, until in self._histories.get(timeline, ()):
-            spans[parent] = range(begin, until // self._size)
-            begin = until // self._size
-        return {**spans, timeline: range(begin, sys.maxsize)}
+            spans[parent] = range(start, until // self._size)
+            start = until // self._size
+        return {**spans, timeline: range(start, sys.maxsize)}
 
     def _at(self, number: int, spans: Mapping[int, range]) -> Segment | None:
         """Return the segment that recovery reads."""
@@ -226,7 +227,7 @@ class WalArchive:
 
 
 def _branches(path: Path) -> list[tuple[int, int]]:
-    """Read a timeline's ancestors and the positions where they were left."""
+    """Read a timeline's ancestors and the positions where their branches begin."""
     result = []
     for line in read_compressed(path, _HISTORY_BYTES).decode("utf-8", errors="replace").splitlines():
         words = line.split()
@@ -241,7 +242,7 @@ def _write(packed: Path, path: Path, segment_bytes: int) -> Path:
 
 
 def read_compressed(path: Path, max_bytes: int) -> bytes:
-    """Decompress a file of at most `most` bytes. Raises BackupDamaged, also for a larger one."""
+    """Decompress a file of at most `max_bytes` bytes. Raises BackupDamaged, also for a larger one."""
     try:
         with gzip.open(path) as file:
             content = file.read(max_bytes + 1)
@@ -277,16 +278,16 @@ async def set_archive_owner(folder: BackupRepository, server: Server, data_dir: 
         identifier: str = await connection.fetchval("SELECT system_identifier::text FROM pg_control_system()")
     finally:
         await connection.close()
-    _must_be_of(folder, identifier)
+    _check_owner(folder, identifier)
     folder.set_owner(identifier, data_dir)
 
 
-def _must_be_of(folder: BackupRepository, identifier: str) -> None:
+def _check_owner(folder: BackupRepository, identifier: str) -> None:
     """Raise CommandError for another database, whose segments have the same names."""
     owner, _ = folder.owner()
     if owner not in {"", identifier}:
         message = (
-            f"{folder.path} holds backups and the log of another database ({owner}, and this is {identifier}); set"
+            f"{folder.path} has backups and the log of another database ({owner}; this one is {identifier}); set"
             " SKEIN_BACKUP_DIR to a folder of its own."
         )
         raise CommandError(message, ExitCode.CANNOT_START)
@@ -329,7 +330,7 @@ def _unpack(batch: Sequence[Segment], wal_range: WalRange, target_folder: Path, 
             result.append(f"wal: {damaged}")
             continue
         if len(content) != size:
-            result.append(f"wal: {path} holds {len(content)} bytes, and a segment has {size}.")
+            result.append(f"wal: {path} has {len(content)} bytes instead of {size}.")
         name = Segment(batch[min(len(batch), _AT_ONCE) - 1].timeline, segment.number).name(size)
         (target_folder / name).write_bytes(content)
     return result

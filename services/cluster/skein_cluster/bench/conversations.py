@@ -28,11 +28,13 @@ _TURN = re.compile(r"D:?(\d+):(\d+)")
 
 @dataclass(frozen=True, slots=True)
 class BenchQuestion:
-    """A question, and the ids of the turns that hold its answer."""
+    """A question, and the ids of the items that hold its answer."""
 
     text: str
     category: str
     evidence: frozenset[str]
+    # Its id in its file; empty where questions have none.
+    question_id: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +53,8 @@ def read_conversations(path: Path) -> list[Conversation]:
     try:
         return [_conversation(sample) for sample in json.loads(path.read_text("utf-8"))]
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        what = f"{type(error).__name__}: {error}"
-        raise RecordInvalid(f"{path} is no list of LoCoMo samples with conversation and qa ({what}).") from None
+        problem = f"{type(error).__name__}: {error}"
+        raise RecordInvalid(f"{path} is not a list of LoCoMo samples with conversation and qa ({problem}).") from None
 
 
 def evidence_of(names: Iterable[object]) -> frozenset[str]:
@@ -106,7 +108,7 @@ def _message(turn: dict[str, Any], session_id: str, at: datetime) -> session_pb2
     message = session_pb2.Message(
         external_id=str(turn["dia_id"]),
         session_id=session_id,
-        # Both are people.
+        # Both speakers are persons.
         role=session_pb2.MESSAGE_ROLE_USER,
         name=str(turn["speaker"]),
         content=f"{text} [shares {caption}]" if caption else text,

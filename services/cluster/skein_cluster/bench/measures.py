@@ -1,7 +1,8 @@
-"""Measures of answers: recall at k, reciprocal ranks, and confidence intervals of their means. Pure."""
+"""Measures of answers: recall and NDCG at k, reciprocal ranks, and confidence intervals of their means. Pure."""
 
 from __future__ import annotations
 
+import math
 import random
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -13,6 +14,9 @@ DEPTHS = (5, 10, 25)
 # The name of the mean reciprocal rank; the others are "recall@5", ...
 MRR = "mrr"
 MEASURES = (*(f"recall@{depth}" for depth in DEPTHS), MRR)
+# Measures of a corpus: shares of what is found, and how high it ranks.
+RECALL_MEASURES = ("recall@5", "recall@10", "recall@20", "recall@25")
+RANK_MEASURES = (MRR, "ndcg@5", "ndcg@10", "ndcg@20")
 # One of 40 resamples lies below the interval, and one above.
 _TAIL = 0.025
 _RESAMPLES = 1000
@@ -23,14 +27,21 @@ class ScoredQuestion:
     """One question with its answer."""
 
     category: str
-    # Ids of the evidence. Empty: every answer is right.
+    # Ids of the evidence. Empty: every answer counts as right.
     evidence: frozenset[str]
     # Ids of the hits, best first.
     hit_ids: tuple[str, ...]
 
-    def scores(self) -> tuple[float, ...]:
-        """Return each of the MEASURES."""
-        return (*(recall_at(depth, self.evidence, self.hit_ids) for depth in DEPTHS), reciprocal_rank(self))
+    def scores(self, measures: Sequence[str] = MEASURES) -> tuple[float, ...]:
+        """Return each of the measures."""
+        return tuple(self._score(measure) for measure in measures)
+
+    def _score(self, measure: str) -> float:
+        if measure == MRR:
+            return reciprocal_rank(self)
+        name, _, depth = measure.partition("@")
+        score_at = recall_at if name == "recall" else ndcg_at
+        return score_at(int(depth), self.evidence, self.hit_ids)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +60,22 @@ class Mean:
 def recall_at(depth: int, evidence: frozenset[str], hit_ids: Sequence[str]) -> float:
     """Return the share of the evidence among the first `depth` hits; 1 without evidence."""
     return len(evidence.intersection(hit_ids[:depth])) / len(evidence) if evidence else 1.0
+
+
+def ndcg_at(depth: int, evidence: frozenset[str], hit_ids: Sequence[str]) -> float:
+    """Return the discounted gain of the first `depth` hits as a share of the best possible; 1 without evidence.
+
+    Every piece of evidence has the gain 1, and rank r the discount log2(r + 1) (Järvelin and Kekäläinen, 2002).
+    """
+    if not evidence:
+        return 1.0
+    gain = sum(_discounted(rank) for rank, name in enumerate(hit_ids[:depth], start=1) if name in evidence)
+    return gain / sum(_discounted(rank) for rank in range(1, min(depth, len(evidence)) + 1))
+
+
+def measures_within(limit: int, measures: Sequence[str]) -> tuple[str, ...]:
+    """Return the measures that an answer of `limit` hits can have: none of a greater depth."""
+    return tuple(measure for measure in measures if measure == MRR or int(measure.partition("@")[2]) <= limit)
 
 
 def reciprocal_rank(question: ScoredQuestion) -> float:
@@ -80,9 +107,9 @@ def means(rows: Sequence[Sequence[float]], *, seed: int, resamples: int = _RESAM
     ]
 
 
-def summary(questions: Sequence[ScoredQuestion], *, seed: int) -> dict[str, Mean]:
-    """Return every measure over some questions."""
-    return dict(zip(MEASURES, means([question.scores() for question in questions], seed=seed), strict=False))
+def summary(questions: Sequence[ScoredQuestion], *, seed: int, measures: Sequence[str] = MEASURES) -> dict[str, Mean]:
+    """Return every measure over some questions; empty without questions."""
+    return dict(zip(measures, means([question.scores(measures) for question in questions], seed=seed), strict=False))
 
 
 def by_category(questions: Sequence[ScoredQuestion]) -> Mapping[str, list[ScoredQuestion]]:
@@ -100,3 +127,8 @@ def ablation_loss(full: Sequence[ScoredQuestion], ablated: Sequence[ScoredQuesti
         for complete, reduced in zip(full, ablated, strict=True)
     ]
     return dict(zip(MEASURES, means(rows, seed=seed), strict=False))
+
+
+def _discounted(rank: int) -> float:
+    """Return the gain of one hit at a rank, from 1."""
+    return 1.0 / math.log2(rank + 1)

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from skein_client.client import Client
     from skein_client.connection import Connection
-    from skein_cluster.bench.conversations import BenchQuestion, Conversation
+    from skein_cluster.bench.conversations import BenchQuestion
 
 # What a turn becomes.
 Form: TypeAlias = Literal["memories", "messages"]
@@ -41,17 +41,31 @@ _ARMS = {"memories": gateway_pb2.ARM_MEMORIES, "messages": gateway_pb2.ARM_MESSA
 _EMBEDDED_AT_ONCE = 16
 _PENDING_SECONDS = 300.0
 _PENDING_PAUSE_SECONDS = 0.25
+# Longest part of a tenant's name that says what it holds.
+_NAME_CHARACTERS = 100
 # Concurrent questions when times do not matter.
 _AT_ONCE = 4
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class BenchItems:
+    """What a temporary tenant holds, each in order."""
+
+    memories: Sequence[memory_pb2.Memory] = ()
+    messages: Sequence[session_pb2.Message] = ()
+    # Whether memories keep their times, as messages always do; else they are created now.
+    keep_memory_times: bool = False
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class BenchResult:
-    """Results of a conversation's questions, in order."""
+    """Results of some questions, in order."""
 
     scored_questions: list[ScoredQuestion]
     # Of each call, in order.
     seconds: list[float]
+    # Of each first hit, in order; 0 for an answer without hits.
+    best_scores: list[float]
     # Signals with a share of any score.
     signals: frozenset[str]
     # The model whose vectors were searched.
@@ -62,21 +76,20 @@ class BenchResult:
 
 @asynccontextmanager
 async def temporary_tenant(
-    connection: Connection, conversation: Conversation, form: Form, *, keep: bool = False
+    connection: Connection, name: str, items: BenchItems, *, keep: bool = False
 ) -> AsyncIterator[Client]:
-    """Create a tenant that holds the conversation with all vectors; delete it afterwards unless `keep`.
+    """Create a tenant that holds the items with all vectors; delete it afterwards unless `keep`.
 
     The connection is the operator's; the client that is returned uses the new tenant's key.
     """
     async with open_client(connection) as operator:
         # The slug is derived from the name and must be unique.
-        tenant_id, api_key = await create_tenant(operator, f"bench {conversation.name} {uuid.uuid4().hex[:8]}")
+        display_name = f"bench {name[:_NAME_CHARACTERS]} {uuid.uuid4().hex[:8]}"
+        tenant_id, api_key = await create_tenant(operator, display_name)
         try:
             async with open_client(dataclasses.replace(connection, api_key=api_key)) as api:
-                if form == "messages":
-                    await store_messages(api, conversation.messages)
-                else:
-                    await store_memories(api, conversation.memories)
+                await store_messages(api, items.messages)
+                await store_memories(api, items.memories, keep_times=items.keep_memory_times)
                 yield api
         finally:
             if not keep:
@@ -87,22 +100,22 @@ async def temporary_tenant(
                     await operator.tenancy.DeleteTenant(request)
 
 
-async def store_memories(api: Client, memories: Sequence[memory_pb2.Memory]) -> None:
+async def store_memories(api: Client, memories: Sequence[memory_pb2.Memory], *, keep_times: bool = False) -> None:
     """Store memories in order, and wait until all have vectors."""
-    pending: list[list[str]] = []
+    pending_batches: list[list[str]] = []
     for start in range(0, len(memories), _EMBEDDED_AT_ONCE):
         batch = memories[start : start + _EMBEDDED_AT_ONCE]
         response = await api.memories.BatchCreateMemories(
-            memory_pb2.BatchCreateMemoriesRequest(memories=batch, request_id=uuid.uuid4().hex)
+            memory_pb2.BatchCreateMemoriesRequest(memories=batch, keep_times=keep_times, request_id=uuid.uuid4().hex)
         )
         if response.pending_embedding_count:
-            pending.append([memory.memory_id for memory in response.memories])
-    await _wait_for_vectors(api, recall_pb2.ITEM_KIND_MEMORY, pending)
+            pending_batches.append([memory.memory_id for memory in response.memories])
+    await _wait_for_vectors(api, recall_pb2.ITEM_KIND_MEMORY, pending_batches)
 
 
 async def store_messages(api: Client, messages: Sequence[session_pb2.Message]) -> None:
     """Store messages in the sessions that they name, in order, and wait until all have vectors."""
-    pending: list[list[str]] = []
+    pending_batches: list[list[str]] = []
     for session_id, of_session in groupby(messages, lambda message: message.session_id):
         turns = list(of_session)
         for start in range(0, len(turns), _EMBEDDED_AT_ONCE):
@@ -116,8 +129,8 @@ async def store_messages(api: Client, messages: Sequence[session_pb2.Message]) -
                 )
             )
             if response.pending_embedding_count:
-                pending.append([message.message_id for message in response.messages])
-    await _wait_for_vectors(api, recall_pb2.ITEM_KIND_MESSAGE, pending)
+                pending_batches.append([message.message_id for message in response.messages])
+    await _wait_for_vectors(api, recall_pb2.ITEM_KIND_MESSAGE, pending_batches)
 
 
 async def _wait_for_vectors(api: Client, kind: recall_pb2.ItemKind, batches: Sequence[Sequence[str]]) -> None:
@@ -125,25 +138,31 @@ async def _wait_for_vectors(api: Client, kind: recall_pb2.ItemKind, batches: Seq
     try:
         async with asyncio.timeout(_PENDING_SECONDS):
             for item_ids in batches:
-                while not await _have_vectors(api, kind, item_ids):  # noqa: ASYNC110 - no event says when they are done.
+                while not await _have_vectors(api, kind, item_ids):  # noqa: ASYNC110 - no event marks their completion.
                     await asyncio.sleep(_PENDING_PAUSE_SECONDS)
     except TimeoutError:
         raise CommandError(
-            f"Items still lack their vectors after {_PENDING_SECONDS:.0f} s; does the worker run?", ExitCode.FAULT
+            f"Items still lack vectors after {_PENDING_SECONDS:.0f} s; check that the worker runs.", ExitCode.FAULT
         ) from None
 
 
 async def ask_questions(
-    api: Client, questions: Sequence[BenchQuestion], form: Form, *, weights: Mapping[str, float] | None = None
+    api: Client,
+    questions: Sequence[BenchQuestion],
+    form: Form | None,
+    *,
+    limit: int = LIMIT,
+    weights: Mapping[str, float] | None = None,
 ) -> BenchResult:
-    """Ask every question, of one form alone, with other weights for some signals if set.
+    """Ask every question, of one form alone or as a caller who names no arms, with other weights for some signals.
 
     With the tenant's weights questions run one by one, so that times are those of a single caller.
     """
     at_once = asyncio.Semaphore(1 if weights is None else _AT_ONCE)
+    arms = [] if form is None else [_ARMS[form]]
 
     async def answer(question: BenchQuestion) -> tuple[float, gateway_pb2.RecallResponse]:
-        request = gateway_pb2.RecallRequest(query=question.text, limit=LIMIT, arms=[_ARMS[form]], weights=weights)
+        request = gateway_pb2.RecallRequest(query=question.text, limit=limit, arms=arms, weights=weights)
         async with at_once:
             started = time.perf_counter()
             response = await api.gateway.Recall(request)
@@ -161,6 +180,7 @@ async def ask_questions(
             for question, response in zip(questions, responses, strict=True)
         ],
         seconds=[seconds for seconds, _ in answers],
+        best_scores=[response.hits[0].score if response.hits else 0.0 for response in responses],
         signals=frozenset(
             part.signal
             for response in responses
@@ -180,7 +200,7 @@ async def run_ablations(
     signals: Sequence[str],
     on_progress: Callable[[int], None],
 ) -> dict[str, list[ScoredQuestion]]:
-    """Ask every question again without each of the signals in turn."""
+    """Repeat all questions without each of the signals in turn."""
     result: dict[str, list[ScoredQuestion]] = {}
     for signal in signals:
         result[signal] = (await ask_questions(api, questions, form, weights={signal: 0.0})).scored_questions

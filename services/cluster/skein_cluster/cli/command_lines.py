@@ -1,4 +1,4 @@
-"""Command lines for a person to try next, as their shell can run them."""
+"""Suggested command lines, quoted for the user's shell."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 PROGRAM = "skein"
-# The example of a suggestion: a text, and a question for it.
+# Example text of suggestions, and a query that finds it.
 EXAMPLE = "Anna prefers tea to coffee"
 QUESTION = "what does Anna drink?"
 
 
 def program_name() -> str:
-    """Return how this shell calls the command: `skein` if it is on the PATH, else as it was called."""
-    called = Path(sys.argv[0])
-    if called.name != PROGRAM:
+    """Return the command's name for this shell: `skein` if the PATH finds it, else the name of the call."""
+    script_path = Path(sys.argv[0])
+    if script_path.name != PROGRAM:
         return PROGRAM
     program_path = shutil.which(PROGRAM)
-    is_on_path = program_path is not None and called.exists() and called.samefile(program_path)
+    is_on_path = program_path is not None and script_path.exists() and script_path.samefile(program_path)
     return PROGRAM if is_on_path else shlex.quote(sys.argv[0])
 
 
@@ -40,12 +40,12 @@ def command_line(*arguments: str, environment: Mapping[str, str]) -> str:
 
 
 def quote_argument(argument: str) -> str:
-    """Quote an argument for a shell, in double quotes if possible, which people read more easily."""
-    plain = shlex.quote(argument)
+    """Quote an argument for a shell, in double quotes if possible, because they are easier to read."""
+    quoted = shlex.quote(argument)
     is_plain_text = not set(argument) & set('"$`\\!\n')
-    return f'"{argument}"' if plain != argument and is_plain_text else plain
+    return f'"{argument}"' if quoted != argument and is_plain_text else quoted
 
 
 def store_hint(environment: Mapping[str, str]) -> str:
-    """Say how to store a first memory, for an empty tenant."""
-    return f"Nothing is stored yet. Store something: {command_line('remember', EXAMPLE, environment=environment)}"
+    """Return a hint for an empty tenant: how to store a memory."""
+    return f"The tenant is empty. Store a memory: {command_line('remember', EXAMPLE, environment=environment)}"

@@ -12,7 +12,7 @@ from skein_client.connection import NotConfigured
 from skein_client.errors import DeadlineExceeded, Internal, SkeinError, Unavailable
 from skein_cluster.cli.exit_codes import CommandError, ExitCode
 from skein_cluster.embedded.errors import EmbeddedPostgresError
-from skein_importers.errors import ImportRefused
+from skein_importers.errors import ImportFailure
 from skein_kit.database.schema_migrations import MigrationError
 from skein_kit.host.process import NotReady, PortTaken
 from skein_kit.settings import SettingInvalid
@@ -23,21 +23,21 @@ if TYPE_CHECKING:
 _HINTS: Mapping[str, str] = {
     "CREDENTIAL_MISSING": "Set SKEIN_API_KEY.",
     "CREDENTIAL_INVALID": "Set SKEIN_API_KEY to a valid key, or unset it to use the one that `skein up` wrote.",
-    "CREDENTIAL_EXPIRED": "Make a new key with `skein keys create`.",
-    "PERMISSION_MISSING": "Use a key that has it.",
-    "SESSION_NOT_FOUND": "`skein sessions list` shows what there is.",
-    "SESSION_ARCHIVED": "`skein archive restore --session` does that.",
-    "ARCHIVE_NOT_FOUND": "`skein archive list` shows what there is.",
-    "MEMORY_NOT_FOUND": "`skein memories list` shows what there is.",
-    "API_KEY_NOT_FOUND": "`skein keys list` shows what there is.",
+    "CREDENTIAL_EXPIRED": "Create a new key with `skein keys create`.",
+    "PERMISSION_MISSING": "Use a key with this permission.",
+    "SESSION_NOT_FOUND": "`skein sessions list` lists the sessions.",
+    "SESSION_ARCHIVED": "`skein sessions unarchive` does that.",
+    "ARCHIVE_NOT_FOUND": "`skein archive list` lists the archives.",
+    "MEMORY_NOT_FOUND": "`skein memories list` lists the memories.",
+    "API_KEY_NOT_FOUND": "`skein keys list` lists the keys.",
 }
 _PLAIN: Mapping[tuple[type[Exception], ...], ExitCode] = {
     (PortTaken, NotReady, EmbeddedPostgresError, SettingInvalid, MigrationError, OperatorKeyRefused): (
         ExitCode.CANNOT_START
     ),
-    (NotConfigured, ImportRefused): ExitCode.REFUSED,
+    (NotConfigured, ImportFailure): ExitCode.REFUSED,
 }
-_DATABASE_AWAY = (
+_CONNECTION_REFUSED = (
     asyncpg.PostgresConnectionError,
     asyncpg.InvalidAuthorizationSpecificationError,
     asyncpg.InvalidCatalogNameError,
@@ -57,7 +57,7 @@ def command_error(error: BaseException) -> CommandError | None:
         return error
     if isinstance(error, SkeinError):
         return CommandError(error_sentence(error), _exit_of(error))
-    if isinstance(error, _DATABASE_AWAY):
+    if isinstance(error, _CONNECTION_REFUSED):
         return CommandError(
             f"The database refused the connection: {error}. Check SKEIN_DATABASE_URL.", ExitCode.UNREACHABLE
         )

@@ -25,7 +25,7 @@ class ExitCode(IntEnum):
     CANNOT_START = 3
     # No cluster or no database answers.
     UNREACHABLE = 4
-    # The cluster failed; its logs hold the reason.
+    # The cluster failed; its logs have the reason.
     FAULT = 5
     # Ctrl-C ended an unfinished command.
     INTERRUPTED = 130
@@ -33,17 +33,17 @@ class ExitCode(IntEnum):
 
 EXIT_CODE_MEANINGS: Mapping[ExitCode, str] = {
     ExitCode.OK: "done",
-    ExitCode.REFUSED: "refused, not found, or the answer is no",
-    ExitCode.USAGE: "the command line is wrong",
+    ExitCode.REFUSED: "refused, not found, or a negative result",
+    ExitCode.USAGE: "invalid command line",
     ExitCode.CANNOT_START: "a port, folder, setting or migration prevents the start",
-    ExitCode.UNREACHABLE: "no cluster or no database answers",
-    ExitCode.FAULT: "the cluster failed; its logs say why",
+    ExitCode.UNREACHABLE: "cluster or database unreachable",
+    ExitCode.FAULT: "the cluster failed; its logs have the reason",
     ExitCode.INTERRUPTED: "interrupted",
 }
 
 
 class CommandError(click.ClickException):
-    """An expected end of a command: one sentence, what to do, and the exit code."""
+    """An expected failure of a command: one sentence with a remedy, and the exit code."""
 
     def __init__(self, message: str, exit_code: ExitCode) -> None:
         """Say `message` on stderr and end with the code."""

@@ -23,14 +23,14 @@ def _environment(_context: click.Context, _parameter: click.Parameter, value: Pa
 
 
 def data_dir_option(command: Decorated) -> Decorated:
-    """Add --data-dir; the command gets the data folder as `data_dir_option`."""
+    """Add --data-dir; the command gets the data folder as `data_dir`."""
     return click.option(
         "--data-dir",
         type=click.Path(path_type=Path, file_okay=False),
         envvar="SKEIN_DATA_DIR",
         default=default_data_dir,
         show_default="SKEIN_DATA_DIR, else ~/.local/share/skein",
-        help="Where the cluster keeps its data.",
+        help="Data folder of the cluster.",
     )(command)
 
 
@@ -42,16 +42,16 @@ def cluster_options(command: Decorated) -> Decorated:
         type=click.Path(path_type=Path, file_okay=False),
         envvar="SKEIN_DATA_DIR",
         callback=_environment,
-        help="Data folder of the `skein up` whose credentials.json to use.",
+        help="Data folder with the credentials.json of the cluster.",
     )(command)
 
 
 def text_argument(command: Decorated) -> Decorated:
-    """Add the argument TEXT; the command gets it as `text_argument`. Words without quotes are one text too."""
-    return click.argument("text", nargs=-1, required=True, metavar="TEXT", callback=_joined)(command)
+    """Add the argument TEXT; the command gets it as `text`. Several words without quotes are one text."""
+    return click.argument("text", nargs=-1, required=True, metavar="TEXT", callback=_join_words)(command)
 
 
-def _joined(_context: click.Context, _parameter: click.Parameter, words: tuple[str, ...]) -> str:
+def _join_words(_context: click.Context, _parameter: click.Parameter, words: tuple[str, ...]) -> str:
     return " ".join(words)
 
 
@@ -59,34 +59,34 @@ def memory_fields(command: Decorated) -> Decorated:
     """Add options for fields of a memory; the command gets those that are set, by field name, as `fields`."""
 
     @functools.wraps(command)
-    def collected(*arguments: Any, **values: Any) -> Any:
+    def with_fields(*arguments: Any, **values: Any) -> Any:
         # Drop duplicate tags.
         fields = {"type": values.pop("type_"), "tags": list(dict.fromkeys(values.pop("tags")))}
         fields |= {name: values.pop(name) for name in ("title", "key", "external_id", "importance")}
         is_set = {name: value for name, value in fields.items() if value not in (None, "", [])}
         return command(*arguments, fields=is_set, **values)
 
-    added = [
-        click.option("--type", "type_", default="note", show_default=True, help="note, fact, journal, …"),
-        click.option("--tag", "tags", multiple=True, help="A tag (repeatable)."),
-        click.option("--title", default=""),
-        click.option("--key", default="", help="For facts: the name by which this is the one current fact."),
-        click.option("--external-id", default="", help="An id of your own."),
-        click.option("--importance", type=click.FloatRange(0, 1), help="How much it matters."),
+    field_options = [
+        click.option("--type", "type_", default="note", show_default=True, help="Type: note, fact, journal, …"),
+        click.option("--tag", "tags", multiple=True, help="Tag (repeatable)."),
+        click.option("--title", default="", help="Title of the memory."),
+        click.option("--key", default="", help="Fact key: a subject has one current fact of this name."),
+        click.option("--external-id", default="", help="Id of the memory in your system."),
+        click.option("--importance", type=click.FloatRange(0, 1), help="Importance, from 0 to 1."),
     ]
-    decorated: Any = collected
-    for option in reversed(added):
+    decorated: Any = with_fields
+    for option in reversed(field_options):
         decorated = option(decorated)
     return cast("Decorated", decorated)
 
 
 def json_option(command: Decorated) -> Decorated:
-    """Add --json; the command gets `json_option`."""
+    """Add --json; the command gets `as_json`."""
     return click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")(command)
 
 
 def limit_option(command: Decorated) -> Decorated:
-    """Add --limit for lists; the command gets `limit_option`."""
+    """Add --limit for lists; the command gets `limit`."""
     return click.option(
-        "--limit", type=click.IntRange(1, 1000), default=50, show_default=True, help="How many at most."
+        "--limit", type=click.IntRange(1, 1000), default=50, show_default=True, help="Maximum number of rows."
     )(command)

@@ -1,4 +1,4 @@
-"""Printed output: tables for people, one JSON document for programs, notes on stderr."""
+"""Printed output: tables, or one JSON document with --json; notes on stderr."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 # Width of tables in files and pipes, for which rich assumes 80.
 _PIPE_WIDTH = 120
 # Least width of columns beside an id, with padding.
-_LEAST_WIDTH = 10
+_MIN_COLUMN_WIDTH = 10
 
 
 def stdout_console() -> Console:
@@ -93,7 +93,7 @@ def print_table(into: Table, lines: Sequence[Sequence[object]], *, empty: str) -
         if column.no_wrap:
             longest = max(len(part) for line in lines for part in str(line[index]).splitlines() or [""])
             # In a narrow terminal ids are broken, because other columns would vanish.
-            column.no_wrap = console.width - longest >= _LEAST_WIDTH * (len(into.columns) - 1)
+            column.no_wrap = console.width - longest >= _MIN_COLUMN_WIDTH * (len(into.columns) - 1)
     console.print(into)
 
 

@@ -1,4 +1,4 @@
-"""`skein backup`: backups of the database, and a database from a backup."""
+"""`skein backup`: create, verify, restore and prune backups of the database."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from skein_cluster.backup.retention import PruneResult
 
 Decorated = TypeVar("Decorated", bound="Callable[..., Any]")
-Made = TypeVar("Made")
+Result = TypeVar("Result")
 _KEYS = ("system.key", "master.key", "credentials.json")
 _LOG_FILE = "restore.log"
 
@@ -44,7 +44,7 @@ def _folder(command: Decorated) -> Decorated:
     return click.option(
         "--backup-dir",
         type=click.Path(path_type=Path, file_okay=False),
-        help="The folder of backups.",
+        help="Folder of the backups.",
         show_default='SKEIN_BACKUP_DIR, else "backups" in the data folder',
     )(command)
 
@@ -64,37 +64,36 @@ class _BackupContext:
         repository_path = backup_dir or BackupSettings.read(environment).backup_dir or data_dir / "backups"
         return cls(data_dir=data_dir, folder=BackupRepository(repository_path.absolute()), environment=environment)
 
-    def named(self, backup_id: str | None, *, latest: bool) -> list[Backup]:
+    def select(self, backup_id: str | None, *, latest: bool) -> list[Backup]:
         """Return the named backup, or all, oldest first. Raises CommandError."""
         if (backup_id is None) is not latest:
-            raise click.UsageError("Name a backup, or say --latest.")
+            raise click.UsageError("Name a backup, or give --latest.")
         if backup_id is not None:
             return [self.folder.get_backup(backup_id)]
         result = self.folder.backups()
         if not result:
             raise CommandError(
-                f"There is no backup in {self.folder.path}; `skein backup create` makes one.", ExitCode.REFUSED
+                f"There is no backup in {self.folder.path}; `skein backup create` creates one.", ExitCode.REFUSED
             )
         return result
 
 
 @click.group()
 def backup_command() -> None:
-    """Make backups of the database, verify them, and bring one back, to any moment since.
+    """Create, verify, restore and prune backups of the database.
 
-    The database is that of the data folder, or of SKEIN_DATABASE_URL where that is set. With SKEIN_BACKUP_DIR set,
-    `skein up` sends every change there within a minute, so that any moment since the oldest backup can be brought
-    back.
+    The database is that of SKEIN_DATABASE_URL if set, else that of the data folder. With SKEIN_BACKUP_DIR, `skein up`
+    archives its write-ahead log there within a minute, so that any time since the oldest backup can be restored.
     """
 
 
 @backup_command.command("create")
-@click.option("--keep", type=click.IntRange(1), help="Afterwards remove all backups but so many, the newest.")
+@click.option("--keep", type=click.IntRange(1), help="Then remove all but this many newest backups.")
 @_folder
 @options.data_dir_option
 @options.json_option
 def create(data_dir: Path, backup_dir: Path | None, keep: int | None, *, as_json: bool) -> None:
-    """Make a backup, of a cluster that is up or one that is not."""
+    """Create a backup of a running or stopped cluster."""
     context = _BackupContext.of(data_dir, backup_dir)
     with _convert_errors(), context.folder.write_lock():
         backup = _run(_create(context))
@@ -114,7 +113,7 @@ def create(data_dir: Path, backup_dir: Path | None, keep: int | None, *, as_json
 @options.data_dir_option
 @options.json_option
 def list_(data_dir: Path, backup_dir: Path | None, *, as_json: bool) -> None:
-    """List backups, oldest first, and the moments that each can be brought back to."""
+    """List backups, oldest first, each with the times that it can be restored to."""
     context = _BackupContext.of(data_dir, backup_dir)
     with _convert_errors():
         windows = _run(recovery_window.recovery_windows(context.folder))
@@ -150,7 +149,7 @@ def list_(data_dir: Path, backup_dir: Path | None, *, as_json: bool) -> None:
     output.print_table(table, lines, empty=f"There is no backup in {context.folder.path}.")
     for name in unreadable:
         output.stderr_console().print(
-            Text(f"{name} has no description that can be read; `skein backup verify {name}` says why.")
+            Text(f"{name} has no readable description; `skein backup verify {name}` shows the reason.")
         )
 
 
@@ -161,10 +160,10 @@ def list_(data_dir: Path, backup_dir: Path | None, *, as_json: bool) -> None:
 @options.data_dir_option
 @options.json_option
 def verify(data_dir: Path, backup_dir: Path | None, backup_id: str | None, *, latest: bool, as_json: bool) -> None:
-    """Read a whole backup and the log after it, and name what is wrong; ends with 1 when something is."""
+    """Verify a backup and the log after it, and list the problems; with problems, the exit code is 1."""
     context = _BackupContext.of(data_dir, backup_dir)
     try:
-        backup = context.named(backup_id, latest=latest)[-1]
+        backup = context.select(backup_id, latest=latest)[-1]
         name, problems = backup.backup_id, _run(verification.backup_problems(context.folder, backup))
     except BackupDamaged as damaged:
         name, problems = backup_id or "", [str(damaged)]
@@ -174,26 +173,26 @@ def verify(data_dir: Path, backup_dir: Path | None, backup_id: str | None, *, la
         for problem in problems:
             output.stderr_console().print(Text(problem))
         if not problems:
-            output.stdout_console().print(Text(f"{name} is whole."))
+            output.stdout_console().print(Text(f"{name} is complete and undamaged."))
     if problems:
-        how_many = "One thing is" if len(problems) == 1 else f"{len(problems)} things are"
-        raise CommandError(f"{how_many} wrong with {name}.", ExitCode.REFUSED)
+        count_text = "1 problem" if len(problems) == 1 else f"{len(problems)} problems"
+        raise CommandError(f"{name} has {count_text}.", ExitCode.REFUSED)
 
 
 @backup_command.command("restore")
 @click.argument("backup_id", required=False)
-@click.option("--latest", is_flag=True, help="The newest backup, or with --to the newest of before that moment.")
-@click.option("--to", metavar="TIME", help='The moment, as "2026-11-21 22:15:30Z"; without an offset it is UTC.')
+@click.option("--latest", is_flag=True, help="The newest backup; with --to, the newest one before that time.")
+@click.option("--to", metavar="TIME", help='Target time, as "2026-11-21 22:15:30Z"; UTC without an offset.')
 @click.option(
     "--timeline",
     type=click.IntRange(1),
-    help="Of `skein backup list`; the one on which the last thing was done, unless one is named.",
+    help="Timeline of `skein backup list`; default: the one with the newest record.",
 )
 @click.option(
     "--data-dir",
     type=click.Path(path_type=Path, file_okay=False),
     required=True,
-    help="The data folder to make: one without a database.",
+    help="Data folder to create; it must not contain a database.",
 )
 @_folder
 @options.json_option
@@ -207,33 +206,33 @@ def restore(
     latest: bool,
     as_json: bool,
 ) -> None:
-    """Make a data folder's database from a backup, as it was at a moment, or at the last one that the log tells of.
+    """Restore a backup to a new data folder, as of a time or of the end of the log.
 
-    What was purged since then is purged again before anybody can start the cluster: memories, sessions, people,
-    tenants, accounts; and what was revoked is revoked.
+    Later purges of memories, sessions, subjects, tenants and accounts are repeated before the cluster can start, and
+    so are later revocations.
     """
     # The new data folder has no backups.
     default_folder = None if backup_dir or BackupSettings.read().backup_dir else default_data_dir() / "backups"
     context = _BackupContext.of(data_dir, backup_dir or default_folder)
     moment = _moment(to)
     with _convert_errors():
-        backups = context.named(backup_id, latest=latest)
+        backups = context.select(backup_id, latest=latest)
         credentials.make_private(data_dir)
         with log_file.log_to_file(data_dir / _LOG_FILE, "warning"):
-            restored = _run(_restore(context, backups, moment, timeline))
+            result = _run(_restore(context, backups, moment, timeline))
     if as_json:
-        output.print_json(_restore_as_json(restored))
+        output.print_json(_restore_as_json(result))
         return
-    _show_restored(restored, data_dir)
+    _show_restored(result, data_dir)
 
 
 @backup_command.command("prune")
-@click.option("--keep", type=click.IntRange(1), required=True, help="How many backups are kept, the newest.")
+@click.option("--keep", type=click.IntRange(1), required=True, help="Number of newest backups to keep.")
 @_folder
 @options.data_dir_option
 @options.json_option
 def prune(data_dir: Path, backup_dir: Path | None, keep: int, *, as_json: bool) -> None:
-    """Remove all backups but the newest, and what of the log and of cold storage only they needed."""
+    """Remove all but the newest backups, with log segments and cold files that only they needed."""
     context = _BackupContext.of(data_dir, backup_dir)
     with _convert_errors(), context.folder.write_lock():
         pruned = retention.prune_backups(context.folder, keep)
@@ -249,9 +248,9 @@ async def _create(context: _BackupContext) -> Backup:
     console = output.stderr_console()
     with console.status("Copying …") if console.is_terminal else contextlib.nullcontext() as status:
 
-        def on_progress(done: int, whole: int) -> None:
+        def on_progress(copied_bytes: int, total_bytes: int) -> None:
             if status is not None:
-                status.update(f"Copying … {_size(done)} of {_size(whole)}")
+                status.update(f"Copying … {_size(copied_bytes)} of {_size(total_bytes)}")
 
         async with open_source(context.data_dir, context.environment) as source:
             return await base_backup.create_backup(context.folder, source, context.environment, on_progress=on_progress)
@@ -277,18 +276,18 @@ async def _restore(
     )
 
 
-def _run(work: Coroutine[Any, Any, Made]) -> Made:
-    """Run to the end or until SIGTERM; the task then removes its files."""
+def _run(coroutine: Coroutine[Any, Any, Result]) -> Result:
+    """Run a coroutine. SIGTERM cancels it, so that it removes its files."""
 
-    async def until_signal() -> Made:
-        task = asyncio.ensure_future(work)
+    async def until_signal() -> Result:
+        task = asyncio.ensure_future(coroutine)
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
         return await task
 
     try:
         return asyncio.run(until_signal())
     except asyncio.CancelledError:
-        raise CommandError("Told to end before it was done: nothing is left of it.", ExitCode.INTERRUPTED) from None
+        raise CommandError("Terminated before it was complete; its files were removed.", ExitCode.INTERRUPTED) from None
 
 
 def _moment(text: str | None) -> datetime | None:
@@ -298,7 +297,7 @@ def _moment(text: str | None) -> datetime | None:
         moment = datetime.fromisoformat(text)
     except ValueError:
         raise click.BadParameter(
-            f'"{text}" is no moment; write it as "2026-11-21 22:15:30Z".', param_hint="--to"
+            f'"{text}" is not a time; write it as "2026-11-21 22:15:30Z".', param_hint="--to"
         ) from None
     return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC)
 
@@ -308,10 +307,10 @@ def _convert_errors() -> Iterator[None]:
     try:
         yield
     except BackupDamaged as damaged:
-        raise CommandError(f"{damaged} `skein backup verify` says what else is wrong.", ExitCode.REFUSED) from None
+        raise CommandError(f"{damaged} `skein backup verify` lists all problems.", ExitCode.REFUSED) from None
     except OSError as error:
         # The volume is full or read-only.
-        raise CommandError(f"It could not be done: {error}.", ExitCode.REFUSED) from None
+        raise CommandError(f"The command failed: {error}.", ExitCode.REFUSED) from None
 
 
 def _backup_as_json(backup: Backup) -> dict[str, Any]:
@@ -331,50 +330,50 @@ def _backup_as_json(backup: Backup) -> dict[str, Any]:
     }
 
 
-def _restore_as_json(restored: RestoreResult) -> dict[str, Any]:
+def _restore_as_json(result: RestoreResult) -> dict[str, Any]:
     return {
-        "backup_id": restored.backup_id,
-        "last_time": None if restored.last_time is None else restored.last_time.isoformat(),
-        "timeline": restored.timeline,
-        "erased": dict(restored.erased),
-        "erasures_until_time": None if restored.erasures_until is None else restored.erasures_until.isoformat(),
-        "missing_files": restored.missing,
-        "unread_from_segment": restored.unread_from,
-        "seconds": {name: round(seconds, 3) for name, seconds in restored.seconds.items()},
+        "backup_id": result.backup_id,
+        "last_time": None if result.last_time is None else result.last_time.isoformat(),
+        "timeline": result.timeline,
+        "purged": dict(result.purged),
+        "purges_known_until_time": None if result.purges_known_until is None else result.purges_known_until.isoformat(),
+        "missing_files": result.missing,
+        "last_readable_segment": result.last_readable_segment,
+        "seconds": {name: round(seconds, 3) for name, seconds in result.seconds.items()},
     }
 
 
 def _show(pruned: PruneResult) -> None:
     names = ", ".join(pruned.backup_ids) or "no backup"
     output.stdout_console().print(
-        Text(f"Removed {names}, {pruned.segments} segments of the log, {pruned.cold_files} cold files.")
+        Text(f"Removed {names}, {pruned.segments} log segments, {pruned.cold_files} cold files.")
     )
 
 
-def _show_restored(restored: RestoreResult, data_dir: Path) -> None:
+def _show_restored(result: RestoreResult, data_dir: Path) -> None:
     out, notes = output.stdout_console(), output.stderr_console()
-    moment = "its own end" if restored.last_time is None else restoring.format_moment(restored.last_time)
-    seconds = sum(restored.seconds.values())
-    out.print(Text(f"{restored.backup_id} is back in {data_dir}, as of {moment}, in {seconds:.1f} s."))
-    counts_text = ", ".join(f"{count} {kind}" for kind, count in restored.erased.items())
+    moment = "its own end" if result.last_time is None else restoring.format_moment(result.last_time)
+    seconds = sum(result.seconds.values())
+    out.print(Text(f"Restored {result.backup_id} to {data_dir}, as of {moment}, in {seconds:.1f} s."))
+    counts_text = ", ".join(f"{count} {kind}" for kind, count in result.purged.items())
     until = (
-        "nothing tells of purges"
-        if restored.erasures_until is None
-        else restoring.format_moment(restored.erasures_until)
+        "no log of purges was found"
+        if result.purges_known_until is None
+        else restoring.format_moment(result.purges_known_until)
     )
     out.print(Text(f"Purged again: {counts_text or 'nothing'} (known up to {until})."))
-    if restored.unread_from:
+    if result.last_readable_segment:
         notes.print(
             Text(
-                f"The log could not be read beyond {restored.unread_from}: what was done after that is not in it."
-                " `skein backup verify` says why."
+                f"The log could not be read beyond {result.last_readable_segment}: later changes are missing."
+                " `skein backup verify` shows the reason."
             )
         )
-    if restored.missing:
-        notes.print(Text(f"{len(restored.missing)} files of cold storage are missing, {restored.missing[0]} first."))
-    lacking = [name for name in _KEYS if not (data_dir / name).exists()]
-    if lacking:
-        notes.print(Text(f"Before `skein up`, bring {', '.join(lacking)} of the old data folder to {data_dir}."))
+    if result.missing:
+        notes.print(Text(f"{len(result.missing)} files of cold storage are missing, such as {result.missing[0]}."))
+    missing_keys = [name for name in _KEYS if not (data_dir / name).exists()]
+    if missing_keys:
+        notes.print(Text(f"Before `skein up`, copy {', '.join(missing_keys)} from the old data folder to {data_dir}."))
 
 
 def _size(count: int) -> str:

@@ -1,4 +1,4 @@
-"""`skein bench`: how well a running cluster recalls, in figures that others can compare."""
+"""`skein bench`: recall quality of a running cluster, in comparable figures."""
 
 from __future__ import annotations
 
@@ -12,8 +12,17 @@ from rich.text import Text
 
 from skein_cluster.api.client import operator_connection
 from skein_cluster.bench.conversations import read_conversations
-from skein_cluster.bench.measures import MEASURES, ablation_loss, by_category, summary
-from skein_cluster.bench.run import Form, ask_questions, run_ablations, temporary_tenant
+from skein_cluster.bench.corpus import read_corpus
+from skein_cluster.bench.measures import (
+    MEASURES,
+    RANK_MEASURES,
+    RECALL_MEASURES,
+    ablation_loss,
+    by_category,
+    measures_within,
+    summary,
+)
+from skein_cluster.bench.run import LIMIT, BenchItems, Form, ask_questions, run_ablations, temporary_tenant
 from skein_cluster.cli import options, output
 from skein_cluster.cli.exit_codes import CommandError, ExitCode
 from skein_cluster.commands.import_export import progress
@@ -22,15 +31,18 @@ from skein_importers.records import RecordInvalid
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from skein_cluster.bench.conversations import Conversation
+    from skein_cluster.bench.conversations import BenchQuestion, Conversation
+    from skein_cluster.bench.corpus import CorpusGroup
     from skein_cluster.bench.measures import Mean, ScoredQuestion
+    from skein_cluster.bench.run import BenchResult
 
 _SEED = 5
+_MAX_LIMIT = 100
 
 
 @dataclass(slots=True)
 class _BenchRun:
-    """Questions, answers and times so far."""
+    """Questions, results and times so far."""
 
     scored_questions: list[ScoredQuestion] = field(default_factory=list)
     seconds: list[float] = field(default_factory=list)
@@ -38,27 +50,64 @@ class _BenchRun:
     degraded: int = 0
     model: str = ""
     conversations: list[dict[str, Any]] = field(default_factory=list)
-    # Of each signal: the answers as they were, and those without it.
+    # For each signal: the questions with all signals, and without it.
     without: dict[str, tuple[list[ScoredQuestion], list[ScoredQuestion]]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class _CorpusAnswer:
+    """One question of a corpus with its answer."""
+
+    group: str
+    question: BenchQuestion
+    scored: ScoredQuestion
+    best_score: float
+
+
+@dataclass(slots=True)
+class _CorpusRun:
+    """Answers and times of a corpus so far."""
+
+    limit: int
+    answers: list[_CorpusAnswer] = field(default_factory=list)
+    seconds: list[float] = field(default_factory=list)
+    degraded: int = 0
+    model: str = ""
+
+    def add(self, group: CorpusGroup, result: BenchResult) -> None:
+        """Add the answers of one group."""
+        parts = zip(group.questions, result.scored_questions, result.best_scores, strict=True)
+        self.answers += [_CorpusAnswer(group.name, *part) for part in parts]
+        self.seconds += result.seconds
+        self.degraded += result.degraded
+        self.model = self.model or result.model
+
+    def answerable(self, group: str | None = None) -> list[ScoredQuestion]:
+        """Return the questions that have an answer, of one group or of all."""
+        return [
+            answer.scored
+            for answer in self.answers
+            if answer.question.evidence and (group is None or answer.group == group)
+        ]
 
 
 @click.group()
 def bench_command() -> None:
-    """Measure how well the cluster recalls (as the operator, in tenants of its own)."""
+    """Measure the recall quality of the cluster (as the operator, in temporary tenants)."""
 
 
 @bench_command.command("locomo")
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, readable=True, path_type=Path))
-@click.option("--conversations", type=click.IntRange(min=1), help="Only the first ones.")
+@click.option("--conversations", type=click.IntRange(min=1), help="Only this many conversations.")
 @click.option(
     "--form",
     type=click.Choice(["memories", "messages"]),
     default="memories",
     show_default=True,
-    help="What a turn becomes: a memory with its speaker in the text, or a message with its speaker as name.",
+    help="Store each turn as a memory with the speaker in its text, or as a message with the speaker as name.",
 )
-@click.option("--ablation/--no-ablation", default=True, help="Ask again without each signal; the default.")
-@click.option("--keep", is_flag=True, help="Leave the tenants that were made.")
+@click.option("--ablation/--no-ablation", default=True, help="Also measure without each signal; the default.")
+@click.option("--keep", is_flag=True, help="Keep the temporary tenants.")
 @options.cluster_options
 @options.json_option
 def locomo(
@@ -71,22 +120,53 @@ def locomo(
     keep: bool,
     as_json: bool,
 ) -> None:
-    """Ask the questions of FILE, in LoCoMo's own format, and say how much of their evidence comes back.
+    """Measure how much evidence recall finds for the questions of FILE, in LoCoMo's format.
 
-    Each conversation gets a tenant of its own and each turn becomes one item; each question is asked as it is.
-    Recall@k is the share of a question's evidence among its first k hits, the mean over all questions; brackets hold
-    95 % intervals.
+    Each conversation gets its own tenant, each turn becomes one item, and each question is one query. Recall@k is the
+    share of a question's evidence among its first k hits, averaged over all questions, with 95 % intervals.
     """
     try:
-        conversations_read = read_conversations(file)[:conversations]
+        selected_conversations = read_conversations(file)[:conversations]
     except RecordInvalid as error:
         raise CommandError(str(error), ExitCode.REFUSED) from error
-    run = asyncio.run(_run(environment, conversations_read, form, ablation=ablation, keep=keep))
+    run = asyncio.run(_run(environment, selected_conversations, form, ablation=ablation, keep=keep))
     document = _document(file, form, run)
     if as_json:
         output.print_json(document)
     else:
         _print(document)
+
+
+@bench_command.command("corpus")
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, readable=True, path_type=Path))
+@click.option(
+    "--limit",
+    type=click.IntRange(1, _MAX_LIMIT),
+    default=LIMIT,
+    show_default=True,
+    help="Hits of each answer; measures of greater depth are left out.",
+)
+@click.option("--keep", is_flag=True, help="Leave the tenants that were made.")
+@options.cluster_options
+@options.json_option
+def corpus(file: Path, limit: int, environment: dict[str, str], *, keep: bool, as_json: bool) -> None:
+    """Ask the questions of FILE, your own data, and print how many of the expected items come back.
+
+    FILE holds messages, memories and questions, one JSON object a line; docs/guides/measuring.md describes them. Each
+    group of lines gets a tenant of its own. Recall@k is the share of a question's expected ids among its first k hits,
+    the mean over all questions; brackets hold 95 % intervals. Questions without expected ids count apart.
+    """
+    try:
+        groups = read_corpus(file)
+    except RecordInvalid as error:
+        example = f" A line that works:\n{error.hint}" if error.hint else ""
+        raise CommandError(f"{file}: {error}{example}", ExitCode.REFUSED) from error
+    run = asyncio.run(_run_corpus(environment, groups, limit, keep=keep))
+    document = _corpus_document(file, groups, run)
+    if as_json:
+        output.print_json(document)
+    else:
+        _print_corpus(document)
 
 
 async def _run(
@@ -95,7 +175,12 @@ async def _run(
     run = _BenchRun()
     connection = operator_connection(environment)
     for conversation in conversations:
-        async with temporary_tenant(connection, conversation, form, keep=keep) as api:
+        items = (
+            BenchItems(messages=conversation.messages)
+            if form == "messages"
+            else BenchItems(memories=conversation.memories)
+        )
+        async with temporary_tenant(connection, conversation.name, items, keep=keep) as api:
             with progress(f"asking {conversation.name}", 0) as on_progress:
                 answers = await ask_questions(api, conversation.questions, form)
                 signals = sorted(answers.signals) if ablation else []
@@ -105,13 +190,26 @@ async def _run(
         run.items += len(conversation.memories)
         run.degraded += answers.degraded
         run.model = run.model or answers.model
-        for signal, again in without.items():
-            before, after = run.without.setdefault(signal, ([], []))
-            before += answers.scored_questions
-            after += again
+        for signal, ablated_questions in without.items():
+            all_signals, ablated = run.without.setdefault(signal, ([], []))
+            all_signals += answers.scored_questions
+            ablated += ablated_questions
         run.conversations.append(
             {"name": conversation.name, form: len(conversation.memories), **_measures(answers.scored_questions)}
         )
+    return run
+
+
+async def _run_corpus(
+    environment: Mapping[str, str], groups: Sequence[CorpusGroup], limit: int, *, keep: bool
+) -> _CorpusRun:
+    run = _CorpusRun(limit)
+    connection = operator_connection(environment)
+    for group in groups:
+        items = BenchItems(memories=group.memories, messages=group.messages, keep_memory_times=True)
+        with progress(f"asking {group.name}", None):
+            async with temporary_tenant(connection, group.name, items, keep=keep) as api:
+                run.add(group, await ask_questions(api, group.questions, None, limit=limit))
     return run
 
 
@@ -127,14 +225,63 @@ def _document(file: Path, form: Form, run: _BenchRun) -> dict[str, Any]:
         "categories": {name: _measures(questions) for name, questions in by_category(run.scored_questions).items()},
         "conversations": run.conversations,
         "ablation": {
-            signal: {name: mean.as_json() for name, mean in ablation_loss(before, after, seed=_SEED).items()}
-            for signal, (before, after) in sorted(run.without.items())
+            signal: {name: mean.as_json() for name, mean in ablation_loss(all_signals, ablated, seed=_SEED).items()}
+            for signal, (all_signals, ablated) in sorted(run.without.items())
         },
     }
 
 
-def _measures(questions: Sequence[ScoredQuestion]) -> dict[str, Any]:
-    means: Mapping[str, Mean] = summary(questions, seed=_SEED)
+def _corpus_document(file: Path, groups: Sequence[CorpusGroup], run: _CorpusRun) -> dict[str, Any]:
+    measures = measures_within(run.limit, (*RECALL_MEASURES, *RANK_MEASURES))
+    without_answer = [answer for answer in run.answers if not answer.question.evidence]
+    return {
+        "file": file.name,
+        "model": run.model,
+        "limit": run.limit,
+        "memories": sum(len(group.memories) for group in groups),
+        "messages": sum(len(group.messages) for group in groups),
+        "degraded_answers": run.degraded,
+        "latency_ms": {"p50": _percentile(run.seconds, 0.5), "p95": _percentile(run.seconds, 0.95)},
+        "overall": _measures(run.answerable(), measures),
+        "mean_best_score": _mean_best_score([answer for answer in run.answers if answer.question.evidence]),
+        "unanswerable": {
+            "questions": len(without_answer),
+            "with_hits": sum(bool(answer.scored.hit_ids) for answer in without_answer),
+            "mean_best_score": _mean_best_score(without_answer),
+        },
+        "categories": {
+            name: _measures(questions, measures) for name, questions in by_category(run.answerable()).items()
+        },
+        "groups": [
+            {
+                "name": group.name,
+                "memories": len(group.memories),
+                "messages": len(group.messages),
+                **_measures(run.answerable(group.name), measures),
+            }
+            for group in groups
+        ],
+        "answers": [
+            {
+                "group": answer.group,
+                "id": answer.question.question_id,
+                "category": answer.question.category,
+                "expected_ids": sorted(answer.question.evidence),
+                "hit_ids": list(answer.scored.hit_ids),
+                "best_score": round(answer.best_score, 4),
+            }
+            for answer in run.answers
+        ],
+    }
+
+
+def _mean_best_score(answers: Sequence[_CorpusAnswer]) -> float:
+    """Return the mean score of first hits; an answer without hits counts 0."""
+    return round(sum(answer.best_score for answer in answers) / len(answers), 4) if answers else 0.0
+
+
+def _measures(questions: Sequence[ScoredQuestion], measures: Sequence[str] = MEASURES) -> dict[str, Any]:
+    means: Mapping[str, Mean] = summary(questions, seed=_SEED, measures=measures)
     return {"questions": len(questions), **{name: mean.as_json() for name, mean in means.items()}}
 
 
@@ -144,27 +291,59 @@ def _percentile(seconds: Sequence[float], share: float) -> float:
 
 
 def _print(document: Mapping[str, Any]) -> None:
-    parts = {**document["categories"], "all": document["overall"]}
-    lines = [
-        (name, part["questions"], *(_interval(part[measure], "{:.3f}") for measure in MEASURES if measure in part))
-        for name, part in parts.items()
-    ]
-    table = output.table("category", "questions", *MEASURES, title="Evidence found", numbers=("questions", *MEASURES))
-    output.print_table(table, lines, empty="There were no questions.")
+    _print_measures(document, MEASURES, "Evidence found")
     if document["ablation"]:
         table = output.table("without", *MEASURES, title="Lost without a signal", numbers=MEASURES)
         losses = document["ablation"].items()
         rows = [(name, *(_interval(part[measure], "{:+.3f}") for measure in MEASURES)) for name, part in losses]
         output.print_table(table, rows, empty="")
-    latency, form = document["latency_ms"], document["form"]
+    form = document["form"]
+    _print_circumstances(document, f"{document[form]} {form} in {len(document['conversations'])} tenants")
+
+
+def _print_corpus(document: Mapping[str, Any]) -> None:
+    _print_measures(document, measures_within(document["limit"], RECALL_MEASURES), "Share of expected ids found")
+    _print_measures(document, measures_within(document["limit"], RANK_MEASURES), "Their ranks")
+    unanswerable = document["unanswerable"]
+    if unanswerable["questions"]:
+        output.stdout_console().print(
+            Text(
+                f"Without an answer: {unanswerable['questions']}, with hits: {unanswerable['with_hits']}. Mean "
+                f"best score {unanswerable['mean_best_score']:.3f}, of the other questions "
+                f"{document['mean_best_score']:.3f}."
+            )
+        )
+    _print_circumstances(
+        document,
+        f"{document['memories']} memories and {document['messages']} messages in {len(document['groups'])} tenants",
+    )
+
+
+def _print_measures(document: Mapping[str, Any], measures: Sequence[str], title: str) -> None:
+    """Print a table of measures by category, if there are any."""
+    if not measures:
+        return
+    parts = {**document["categories"], "all": document["overall"]}
+    lines = [
+        (name, part["questions"], *(_interval(part[measure], "{:.3f}") for measure in measures))
+        for name, part in parts.items()
+        if part["questions"]
+    ]
+    table = output.table("category", "questions", *measures, title=title, numbers=("questions", *measures))
+    output.print_table(table, lines, empty="There were no questions.")
+
+
+def _print_circumstances(document: Mapping[str, Any], items: str) -> None:
+    """Print the model, the times and the degraded answers."""
+    latency = document["latency_ms"]
     output.stdout_console().print(
         Text(
-            f"{document[form]} {form} in {len(document['conversations'])} tenants, {document['model']}. Recall "
-            f"p50 {latency['p50']:.1f} ms, p95 {latency['p95']:.1f} ms, one at a time."
+            f"{items}, {document['model']}. Recall p50 {latency['p50']:.1f} ms, p95 {latency['p95']:.1f} ms, one at a "
+            "time."
         )
     )
     if document["degraded_answers"]:
-        message = f"{document['degraded_answers']} answers were by words alone or lacked an arm: ask again."
+        message = f"{document['degraded_answers']} answers lacked semantic search or an arm: repeat the run."
         output.stderr_console().print(Text(message, style="red"))
 
 

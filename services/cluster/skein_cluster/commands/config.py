@@ -25,12 +25,12 @@ REDACTED = "•••"
 # Passwords in URLs.
 _USER = re.compile(r"(?<=://)\S+(?=@)")
 # Settings that `skein up` creates itself; any value will do.
-_MADE = {"SKEIN_DATABASE_URL": "postgresql://embedded/skein", "SKEIN_SYSTEM_KEY": REDACTED * 16}
+_EMBEDDED_SETTINGS = {"SKEIN_DATABASE_URL": "postgresql://embedded/skein", "SKEIN_SYSTEM_KEY": REDACTED * 16}
 
 
 @click.group()
 def config_command() -> None:
-    """Show what the environment says to a process, and what is wrong with it."""
+    """Show and check the settings of a process in this environment."""
 
 
 @config_command.command("check")
@@ -40,38 +40,37 @@ def config_command() -> None:
     type=click.IntRange(1),
     default=1,
     show_default=True,
-    help="How many processes like this one shall share the database.",
+    help="Number of such processes that share the database.",
 )
 @options.json_option
 def check(services: tuple[str, ...], replicas: int, *, as_json: bool) -> None:
-    """Say what is wrong with the settings of a process that serves SERVICE (or all), each in one sentence.
+    """Check the settings of a process that serves SERVICE (or all), and print a sentence for each problem.
 
-    Names that are no setting, values and files that cannot be used, settings that do not go together, and, when the
-    database of SKEIN_DATABASE_URL answers, its schema and its connections. Without SERVICE and SKEIN_DATABASE_URL the
-    process is a `skein up`. Notes tell what may be meant so, such as a gateway for other machines that trusts no proxy.
-    Ends with 0 when nothing is wrong, else with 3. It reads the same files as the process, so
-    run it where and as whom that runs.
+    Problems are unknown settings, unusable values and files, and settings that exclude each other. If the database of
+    SKEIN_DATABASE_URL answers, its schema and connections are checked too. Without SERVICE and SKEIN_DATABASE_URL, the
+    process is a `skein up`. Notes name unusual settings that may be intended. The exit code is 0 without problems,
+    else 3. Run the check on the machine and as the user of the process, because it reads the same files.
     """
     environment = dict(os.environ)
     names = _names(services)
     is_up = not services and not environment.keys() & {"SKEIN_DATABASE_URL", "SKEIN_DATABASE_URL_FILE"}
-    problems = find_problems(names, {**_MADE, **environment} if is_up else environment)
-    answer = (
+    problems = find_problems(names, {**_EMBEDDED_SETTINGS, **environment} if is_up else environment)
+    database_check = (
         DatabaseCheck() if problems or is_up else asyncio.run(check_database(names, environment, replicas=replicas))
     )
-    problems += answer.problems
+    problems += database_check.problems
     if not problems:
-        answer.notes[:0] = find_notes(names, environment)
+        database_check.notes[:0] = find_notes(names, environment)
     if as_json:
-        output.print_json({"services": [*names], "problems": problems, "notes": answer.notes})
+        output.print_json({"services": [*names], "problems": problems, "notes": database_check.notes})
     else:
         for sentence in problems:
             output.echo(sentence)
-        for note in answer.notes:
+        for note in database_check.notes:
             output.stderr_console().print(Text(note))
         if not problems:
-            form = "skein up" if is_up else f"skein serve {' '.join(services)}".strip()
-            output.echo(f"Nothing is wrong with the settings of `{form}`.")
+            command = "skein up" if is_up else f"skein serve {' '.join(services)}".strip()
+            output.echo(f"The settings of `{command}` have no problems.")
     if problems:
         sys.exit(ExitCode.CANNOT_START)
 
@@ -80,11 +79,11 @@ def check(services: tuple[str, ...], replicas: int, *, as_json: bool) -> None:
 @click.argument("services", nargs=-1, metavar="[SERVICE]...")
 @options.json_option
 def show(services: tuple[str, ...], *, as_json: bool) -> None:
-    """Show every setting of a process that serves SERVICE (or all): value, default, and where the value is from.
+    """Show every setting of a process that serves SERVICE (or all): value, default and source.
 
-    Secrets are shown as three dots. A value that cannot be used is shown as its default: `skein config check` says why.
+    Secrets are shown as three dots. An unusable value is shown as its default: `skein config check` shows the reason.
     """
-    rows = [_shown(reading) for reading in read_settings(_names(services), os.environ)]
+    rows = [_setting_row(reading) for reading in read_settings(_names(services), os.environ)]
     if as_json:
         output.print_json({"settings": rows})
         return
@@ -92,8 +91,8 @@ def show(services: tuple[str, ...], *, as_json: bool) -> None:
     lines = [
         (
             row["name"],
-            Text(_written(row["value"]), style="bold" if row["source"] else ""),
-            _written(row["default"]),
+            Text(_value_text(row["value"]), style="bold" if row["source"] else ""),
+            _value_text(row["default"]),
             row["source"] or "default",
         )
         for row in rows
@@ -102,11 +101,11 @@ def show(services: tuple[str, ...], *, as_json: bool) -> None:
 
 
 def _names(services: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the services by name, in starting order. Raises SettingInvalid for a name that is none."""
+    """Return the services by name, in starting order. Raises SettingInvalid for an unknown name."""
     return tuple(service.name for service in registry.load(services or registry.NAMES))
 
 
-def _shown(reading: SettingValue) -> dict[str, Any]:
+def _setting_row(reading: SettingValue) -> dict[str, Any]:
     return {
         "name": reading.name,
         "value": _value(reading.value, secret=reading.secret),
@@ -123,5 +122,5 @@ def _value(value: object, *, secret: bool) -> object:
     return value if isinstance(value, (bool, int, float, type(None))) else _USER.sub(REDACTED, str(value))
 
 
-def _written(value: object) -> str:
+def _value_text(value: object) -> str:
     return "" if value is None else str(value)

@@ -26,11 +26,9 @@ if TYPE_CHECKING:
 
 @click.command()
 @options.text_argument
-@click.option(
-    "--tokens", type=click.IntRange(1, 100_000), default=2000, show_default=True, help="The most it may take."
-)
-@click.option("--session", default="", help="Add the end of this conversation.")
-@click.option("--plain", is_flag=True, help="Lines instead of Markdown.")
+@click.option("--tokens", type=click.IntRange(1, 100_000), default=2000, show_default=True, help="Token budget.")
+@click.option("--session", default="", help="Add the newest messages of this session.")
+@click.option("--plain", is_flag=True, help="Plain text instead of Markdown.")
 @mode_option
 @visibility_options
 @options.cluster_options
@@ -47,28 +45,27 @@ def context_command(  # noqa: PLR0913 - one for each argument and option of the 
     plain: bool,
     as_json: bool,
 ) -> None:
-    """Pack the best of what the tenant knows about TEXT into a budget of tokens. Numbers in brackets are citations."""
+    """Pack the best items about TEXT into a token budget. Numbers in brackets are citations."""
     request = gateway_pb2.BuildContextRequest(
         recall=gateway_pb2.RecallRequest(query=text, filter=context_of(agent, subject), mode=MODES[mode]),
         token_budget=tokens,
         format=gateway_pb2.CONTEXT_FORMAT_TEXT if plain else gateway_pb2.CONTEXT_FORMAT_MARKDOWN,
         session_id=session,
     )
-    answer, has_nothing = asyncio.run(_build(environment, request))
+    response, is_empty = asyncio.run(_build(environment, request))
     if as_json:
-        output.print_json(output.message_to_dict(answer))
+        output.print_json(output.message_to_dict(response))
         return
     # Unwrapped: the printed text must be the prompt's text.
-    if answer.text:
-        output.echo_content(answer.text)
-    message = (
-        f"{answer.token_count} tokens, {len(answer.citations)} cited, {answer.omitted_count} left out for lack of room."
-    )
-    if has_nothing:
+    if response.text:
+        output.echo_content(response.text)
+    cited = len(response.citations)
+    counts = f"{response.token_count} tokens, {cited} cited, {response.omitted_count} omitted by the budget."
+    if is_empty:
         output.echo(command_lines.store_hint(environment), err=True)
     else:
-        output.stderr_console().print(Text(message if answer.text or answer.omitted_count else "Nothing was found."))
-    show_incomplete(answer.incomplete)
+        output.stderr_console().print(Text(counts if response.text or response.omitted_count else "Nothing was found."))
+    show_incomplete(response.incomplete)
 
 
 async def _build(
@@ -76,6 +73,6 @@ async def _build(
 ) -> tuple[gateway_pb2.BuildContextResponse, bool]:
     """Return the response, and whether the tenant is empty."""
     async with as_tenant(environment) as api:
-        answer = await api.gateway.BuildContext(request)
-        is_empty = not answer.text and not answer.omitted_count and not answer.incomplete
-        return answer, is_empty and await is_tenant_empty(api)
+        response = await api.gateway.BuildContext(request)
+        has_no_results = not response.text and not response.omitted_count and not response.incomplete
+        return response, has_no_results and await is_tenant_empty(api)

@@ -33,13 +33,13 @@ _NOT_MIGRATED = (asyncpg.UndefinedTableError, asyncpg.InvalidSchemaNameError, as
     type=click.FloatRange(min=0.001),
     default=LOCK_SECONDS,
     show_default=True,
-    help="How long a migration may wait for what calls in flight hold; calls that come later wait behind it.",
+    help="Longest wait of a migration for table locks; later calls queue behind it.",
 )
 def migrate_command(lock_seconds: float, *, as_json: bool) -> None:
-    """Bring the database SKEIN_DATABASE_URL to the newest schema; safe to repeat.
+    """Migrate the database SKEIN_DATABASE_URL to the newest schema; safe to repeat.
 
-    The URL names a superuser (who also makes the roles and the extension), or the owner role. A service role gets the
-    password SKEIN_<SERVICE>_DATABASE_PASSWORD (or …_FILE) where that is set.
+    The URL names a superuser, which also creates the roles and the extension, or the owner role. If
+    SKEIN_<SERVICE>_DATABASE_PASSWORD (or …_FILE) is set, it becomes the password of that service's role.
     """
     refuse_unknown_settings(os.environ)
     migrations = registry.migrations()
@@ -60,25 +60,25 @@ def migrate_command(lock_seconds: float, *, as_json: bool) -> None:
 
 @click.command()
 @options.json_option
-@click.option("--name", default="bootstrap", show_default=True, help="What the key is for.")
+@click.option("--name", default="bootstrap", show_default=True, help="Name of the key.")
 @click.option(
     "--legacy-tenant",
     default=LEGACY_SLUG,
     show_default=True,
     metavar="SLUG",
-    help="The tenant of callers of an earlier system; made with --legacy-token-file.",
+    help="Tenant for callers of an earlier system; created with --legacy-token-file.",
 )
 @click.option(
     "--legacy-token-file",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="The bearer token that they share: they act as members of that tenant.",
+    help="File with the bearer token that these callers share; they act as members of the legacy tenant.",
 )
 def bootstrap_command(name: str, legacy_tenant: str, legacy_token_file: Path | None, *, as_json: bool) -> None:
-    """Make an operator's key in the database SKEIN_DATABASE_URL, and print it this one time.
+    """Create an operator key in the database SKEIN_DATABASE_URL, and print it once.
 
-    With it (SKEIN_OPERATOR_KEY) the other keys are made: `skein tenants create`. For a legacy token the cluster at
-    SKEIN_ENDPOINT is called, as the operator: with SKEIN_OPERATOR_KEY if there is one, else with the key just made.
+    Set it as SKEIN_OPERATOR_KEY to create tenants and their keys with `skein tenants create`. A legacy token is
+    stored through the cluster at SKEIN_ENDPOINT, with SKEIN_OPERATOR_KEY if set, else with the new key.
     """
     refuse_unknown_settings(os.environ)
     token = None if legacy_token_file is None else _token(legacy_token_file)
@@ -92,7 +92,7 @@ def bootstrap_command(name: str, legacy_tenant: str, legacy_token_file: Path | N
         return
     if not configured_key:
         output.echo(key)
-        output.stderr_console().print(Text("This is the only time that it is shown. Use it as SKEIN_OPERATOR_KEY."))
+        output.stderr_console().print(Text("The key is shown only once. Use it as SKEIN_OPERATOR_KEY."))
     if token:
         output.stderr_console().print(
             Text(f"The legacy token acts in the tenant {legacy_tenant} ({document['legacy_tenant_id']}).")
@@ -134,7 +134,7 @@ def _token(path: Path) -> str:
     except OSError as error:
         raise SettingInvalid(f"The legacy token cannot be read from {path}: {error.strerror}.") from None
     if not token:
-        raise SettingInvalid(f"{path} holds no legacy token.")
+        raise SettingInvalid(f"{path} contains no legacy token.")
     return token
 
 

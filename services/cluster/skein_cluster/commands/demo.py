@@ -1,4 +1,4 @@
-"""`skein demo`: a cluster for a minute, on free ports and in a temporary folder."""
+"""`skein demo`: a short-lived cluster on free ports and in a temporary folder."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _LOG_LINES = 20
-_NEXT = (
-    ("make up", "keeps a cluster up on this machine: gRPC on 50050, HTTP on 8080, metrics on 9450,"),
+_NEXT_STEPS = (
+    ("make up", "runs a cluster on this machine: gRPC on 50050, HTTP on 8080, metrics on 9450,"),
     ("", "credentials in {credentials}"),
     ('.venv/bin/skein remember "…"', "stores a text"),
-    ('.venv/bin/skein recall "…"', "asks for it"),
-    (".venv/bin/skein import", "takes your own conversations: jsonl FILE, or locomo FILE"),
+    ('.venv/bin/skein recall "…"', "finds it again"),
+    (".venv/bin/skein import", "imports your own conversations: jsonl FILE, or locomo FILE"),
     ("make cluster", "runs each service in a process of its own"),
     ("make test", "runs all tests"),
 )
@@ -45,7 +45,7 @@ _NEXT = (
 
 @click.command()
 def demo_command() -> None:
-    """Start a cluster, import the sample conversation, ask it, show a trace, and stop; leaves nothing behind."""
+    """Start a temporary cluster, import the sample conversation, query it, show a trace, and delete it."""
     with _folder() as folder:
         log = folder / LOG_FILE
         open_files.raise_limit()
@@ -67,14 +67,14 @@ async def _demo(folder: Path, log: Path) -> None:
             async with single_process_cluster(folder, environment=free_environment(), durable=False) as cluster:
                 out.print(print_overview(cluster, folder, log, time.monotonic() - started, is_demo=True))
                 await run_demo(cluster, spans)
-                out.print(Rule("Go on", align="left"))
+                out.print(Rule("Next steps", align="left"))
         finally:
             TRACING.stop()
         credentials = data_dir(os.environ) / CREDENTIALS_FILE
-        for command, what in _NEXT:
-            out.print(Text.assemble((f"  {command:<28}", "bold"), what.format(credentials=credentials)))
+        for command, description in _NEXT_STEPS:
+            out.print(Text.assemble((f"  {command:<28}", "bold"), description.format(credentials=credentials)))
         out.print(
-            Text(f"The demo's cluster has stopped and its data is gone. {time.monotonic() - started:.0f} s in all.")
+            Text(f"The demo cluster is stopped and its data deleted. Total time: {time.monotonic() - started:.0f} s.")
         )
 
 

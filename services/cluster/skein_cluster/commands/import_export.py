@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 _FORMS = (*READERS, *FORMS, *FORMATS)
 # Differences that seed 004's plan allows a dual write: 0.1 %.
 _THRESHOLD = 0.001
-# Refusals shown to a person; --json has all.
+# Refusals in the printed report; --json lists all.
 _SHOWN = 20
 
 
@@ -66,35 +66,40 @@ class ImportOptions:
 @click.argument("form", metavar="FORMAT", type=click.Choice(_FORMS))
 @click.argument("source")
 @click.option("--dry-run", "is_dry", is_flag=True, help="Read everything, write nothing and call no service.")
-@click.option("--realm", default="", metavar="ID|SLUG", help="The realm of the source to import into your tenant.")
-@click.option("--all", "is_all", is_flag=True, help="As the operator: a tenant for each realm, and who signs in there.")
-@click.option("--prefix", default="", metavar="TEXT", help="Put before the ids of sessions, messages and memories.")
-@click.option("--vectors", default="", metavar="FILE", help="For longterm-d1: a dump of the vectors, as JSON lines.")
-@click.option("--compare", "is_comparison", is_flag=True, help="Write nothing; say what is missing or different here.")
+@click.option("--realm", default="", metavar="ID|SLUG", help="Realm of the source to import into your tenant.")
+@click.option(
+    "--all",
+    "is_all",
+    is_flag=True,
+    help="As the operator: import each realm into a tenant of its own, with its accounts.",
+)
+@click.option("--prefix", default="", metavar="TEXT", help="Prefix of the ids of sessions, messages and memories.")
+@click.option("--vectors", default="", metavar="FILE", help="For longterm-d1: a dump of the vectors as JSON lines.")
+@click.option("--compare", "is_comparison", is_flag=True, help="Write nothing; report missing and different records.")
 @click.option(
     "--threshold",
     type=click.FloatRange(0, 1),
     default=_THRESHOLD,
     show_default=True,
-    help="With --compare: the share of differences that still ends with 0.",
+    help="With --compare: the largest share of differences for which the exit code is 0.",
 )
 @click.option(
     "--mode",
     type=click.Choice(list(MODES)),
     default="merge",
     show_default=True,
-    help="For skein and memoryvault: what to do with what is there.",
+    help="For skein and memoryvault: how to treat existing items.",
 )
 @options.cluster_options
 @options.json_option
 def import_command(mode: str, environment: dict[str, str], **values: Any) -> None:
-    """Import SOURCE into the tenant. Repeating it adds nothing twice, and goes on where it was interrupted.
+    """Import SOURCE into the tenant. A repeated import adds nothing twice, and resumes an interrupted one.
 
     \b
     FORMAT is one of
-      jsonl                 what `skein export` writes: a JSON object per line
-      locomo                conversations as snap-research/LoCoMo publishes them
-      skein, memoryvault    skein_export_v1 and memoryvault_export_v1, whole
+      jsonl                 output of `skein export`: a JSON object per line
+      locomo                conversations in the format of snap-research/LoCoMo
+      skein, memoryvault    complete files of skein_export_v1 and memoryvault_export_v1
       duyetbot-d1, memoryvault-d1, longterm-d1
                             D1 databases: an SQLite file or the SQL of an export
       memoryvault-json      memoryvault_export_v1, with a mapping report
@@ -103,8 +108,8 @@ def import_command(mode: str, environment: dict[str, str], **values: Any) -> Non
       session-memory-agent, contextual-memory, jarvis-memory
                             SQLite or JSON stores
 
-    The mapping report says what was read, written, there already, changed on the way, left behind and refused. Ends
-    with 1 when records were refused, or with --compare when more than the threshold is missing or different.
+    The mapping report counts records that were read, written, already present, converted, ignored and refused. The
+    exit code is 1 if records were refused, or if --compare finds more differences than the threshold.
     """  # noqa: D301 - click wants the backspace itself.
     import_options = ImportOptions(**values)
     _check(import_options)
@@ -114,35 +119,43 @@ def import_command(mode: str, environment: dict[str, str], **values: Any) -> Non
     report = Report(describe_error=error_sentence)
     with _open_source(import_options) as plain_source:
         source = PrefixedSource(plain_source, import_options.prefix) if import_options.prefix else plain_source
-        realms = choose_realms(source, import_options.realm, every=import_options.is_all)
+        realms = choose_realms(source, import_options.realm, all_realms=import_options.is_all)
         if import_options.is_comparison:
             _compare(environment, import_options, source, realms, report)
             return
         tenants: dict[str, str] = {}
-        with progress(f"{'checking' if import_options.is_dry else 'importing'} {import_options.form}", None) as done:
+        with progress(
+            f"{'checking' if import_options.is_dry else 'importing'} {import_options.form}", None
+        ) as on_progress:
             if import_options.is_dry:
-                dry_run(source, realms, report, done, every=import_options.is_all)
+                dry_run(source, realms, report, on_progress, all_realms=import_options.is_all)
             else:
-                tenants = _import_interruptible(environment, import_options, source, realms, report, done)
+                tenants = _import_interruptible(environment, import_options, source, realms, report, on_progress)
         has_people = not import_options.is_all and _has_people(source)
     show_report(report, dry_run=import_options.is_dry, as_json=import_options.as_json, tenants=tenants)
     if has_people:
-        console.echo("Accounts, clients and memberships come with --all, as the operator.", err=True)
+        console.echo("Accounts, clients and memberships are imported only with --all, as the operator.", err=True)
     if report.refused_count:
         sys.exit(ExitCode.REFUSED)
 
 
 @click.command()
-@click.option("--output", "-o", type=click.File("w", encoding="utf-8", lazy=True), default="-", help="Default: stdout.")
-@click.option("--whole", is_flag=True, help="The whole memory, without sessions, for `skein import skein`.")
+@click.option(
+    "--output",
+    "-o",
+    type=click.File("w", encoding="utf-8", lazy=True),
+    default="-",
+    help="Output file; default: stdout.",
+)
+@click.option("--memory-only", is_flag=True, help="Only the memory, without sessions, for `skein import skein`.")
 @options.cluster_options
-def export_command(output: Any, environment: dict[str, str], *, whole: bool) -> None:
-    """Write the tenant as JSON lines that `skein import jsonl` takes: sessions, messages, memories, links, people,
-    agents and what they carry, what was curated, and the rules.
+def export_command(output: Any, environment: dict[str, str], *, memory_only: bool) -> None:
+    """Write the tenant as JSON lines for `skein import jsonl`.
 
-    With --whole: memories, links, trust, aliases, conflicts and blocks, as skein_export_v1.
+    The export has subjects, agents, tools, blocks, sessions, messages, items, agent states, memories, links, curation
+    and the policy. With --memory-only it has memories, links, trust, aliases, conflicts and blocks, as skein_export_v1.
     """
-    if whole:
+    if memory_only:
         count, archived = asyncio.run(_export_file(environment, output.write))
         console.stderr_console().print(f"Exported {count} items.")
     else:
@@ -151,15 +164,15 @@ def export_command(output: Any, environment: dict[str, str], *, whole: bool) -> 
         console.stderr_console().print(f"Exported {', '.join(f'{counts[kind]} {_plural(kind)}' for kind in kinds)}.")
     if archived:
         console.echo(
-            f"Without {archived} memories that lie in cold storage: `skein archive list` names the archives, and "
-            "`skein archive restore` brings one back.",
+            f"The export lacks {archived} archived memories: `skein archive list` lists the archives, and "
+            "`skein archive unarchive` moves one back.",
             err=True,
         )
 
 
 @contextmanager
 def progress(title: str, total: int | None) -> Iterator[Callable[[int], None]]:
-    """Show a bar on stderr when that is a terminal; yield a function that takes the number of records done."""
+    """Show a bar on stderr when that is a terminal; yield a function that takes the number of records counts."""
     bar = Progress(
         TextColumn("{task.description}"),
         BarColumn(),
@@ -175,20 +188,18 @@ def progress(title: str, total: int | None) -> Iterator[Callable[[int], None]]:
 
 
 def _check(import_options: ImportOptions) -> None:
-    """Raise UsageError for options that do not go together."""
+    """Raise UsageError for options that exclude each other."""
     takes_vectors = import_options.form in FORMATS and FORMATS[import_options.form].has_vectors
     if import_options.vectors and not takes_vectors:
-        raise click.UsageError(f"--vectors is not for {import_options.form}.")
+        raise click.UsageError(f"--vectors does not apply to {import_options.form}.")
     if import_options.realm and import_options.is_all:
         raise click.UsageError("Give either --realm or --all.")
     if import_options.is_comparison and import_options.is_dry:
-        raise click.UsageError("--compare writes nothing; leave --dry-run out.")
+        raise click.UsageError("--compare writes nothing; omit --dry-run.")
     if import_options.form in FORMS and (import_options.realm or import_options.is_all):
-        raise click.UsageError(
-            f"A file of the format {import_options.form} has no realms; leave --realm and --all out."
-        )
+        raise click.UsageError(f"A file of the format {import_options.form} has no realms; omit --realm and --all.")
     if import_options.form in FORMS and import_options.prefix:
-        raise click.UsageError(f"--prefix is not for {import_options.form}.")
+        raise click.UsageError(f"--prefix does not apply to {import_options.form}.")
     if import_options.prefix and not PREFIX.fullmatch(import_options.prefix):
         raise click.UsageError("--prefix takes 1 to 64 letters, digits and signs, without spaces.")
     files = [import_options.vectors] if import_options.vectors else []
@@ -211,14 +222,14 @@ def _import_interruptible(
     source: Source,
     realms: Sequence[Realm],
     report: Report,
-    done: Callable[[int], None],
+    on_progress: Callable[[int], None],
 ) -> dict[str, str]:
     try:
-        return asyncio.run(_import(environment, import_options, source, realms, report, done))
+        return asyncio.run(_import(environment, import_options, source, realms, report, on_progress))
     except KeyboardInterrupt:
         written = sum(report.written.values())
         raise CommandError(
-            f"Interrupted: the {written} records that were written stay, and the same command goes on from there.",
+            f"Interrupted. The {written} written records are kept; the same command resumes the import.",
             ExitCode.INTERRUPTED,
         ) from None
 
@@ -229,13 +240,13 @@ async def _import(
     source: Source,
     realms: Sequence[Realm],
     report: Report,
-    done: Callable[[int], None],
+    on_progress: Callable[[int], None],
 ) -> dict[str, str]:
     if import_options.is_all:
         async with as_operator(environment) as operator:
-            return await import_all(operator, _opens_tenants(environment), source, realms, report, done)
+            return await import_all(operator, _tenant_client_factory(environment), source, realms, report, on_progress)
     async with as_tenant(environment) as api:
-        await import_into_tenant(api, source, realms, report, done)
+        await import_into_tenant(api, source, realms, report, on_progress)
     return {}
 
 
@@ -245,16 +256,16 @@ async def _compare_realms(
     source: Source,
     realms: Sequence[Realm],
     report: Report,
-    done: Callable[[int], None],
+    on_progress: Callable[[int], None],
 ) -> Comparison:
     if import_options.is_all:
         async with as_operator(environment) as operator:
-            return await compare_all(operator, _opens_tenants(environment), source, realms, report, done)
+            return await compare_all(operator, _tenant_client_factory(environment), source, realms, report, on_progress)
     async with as_tenant(environment) as api:
-        return await compare_one(api, source, realms, report, done)
+        return await compare_one(api, source, realms, report, on_progress)
 
 
-def _opens_tenants(environment: Mapping[str, str]) -> Callable[[str], AbstractAsyncContextManager[Client]]:
+def _tenant_client_factory(environment: Mapping[str, str]) -> Callable[[str], AbstractAsyncContextManager[Client]]:
     """Return a function that opens the operator's client for a tenant."""
     connection = operator_connection(environment)
     return lambda tenant_id: open_client(dataclasses.replace(connection, tenant_id=tenant_id))
@@ -267,8 +278,8 @@ def _compare(
     realms: Sequence[Realm],
     report: Report,
 ) -> None:
-    with progress(f"comparing {import_options.form}", None) as done:
-        comparison = asyncio.run(_compare_realms(environment, import_options, source, realms, report, done))
+    with progress(f"comparing {import_options.form}", None) as on_progress:
+        comparison = asyncio.run(_compare_realms(environment, import_options, source, realms, report, on_progress))
     show_comparison(comparison, import_options.threshold, as_json=import_options.as_json)
     if import_options.is_all and _has_people(source):
         console.echo("Accounts, clients and memberships are not compared.", err=True)
@@ -277,29 +288,29 @@ def _compare(
 
 
 def _has_people(source: Source) -> bool:
-    return next(iter(source.people(Notes())), None) is not None
+    return next(iter(source.accounts(Notes())), None) is not None
 
 
 def _import_file(environment: Mapping[str, str], import_options: ImportOptions, mode: str) -> None:
-    """Import a whole memory; a comparison is a dry run of overwriting."""
+    """Import a file with the whole memory; a comparison is a dry run of overwriting."""
     try:
         text = Path(import_options.source).read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is no text in UTF-8"
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
         raise CommandError(
-            f"{import_options.source} cannot be read ({reason}): check its name and who may read it.", ExitCode.REFUSED
+            f"{import_options.source} cannot be read ({reason}): check its name and permissions.", ExitCode.REFUSED
         ) from None
     if not import_options.is_comparison:
-        done = asyncio.run(_import_text(environment, text, import_options.form, mode, dry_run=import_options.is_dry))
-        _show_counts(done, as_json=import_options.as_json)
+        counts = asyncio.run(_import_text(environment, text, import_options.form, mode, dry_run=import_options.is_dry))
+        _show_counts(counts, as_json=import_options.as_json)
         return
-    done = asyncio.run(_import_text(environment, text, import_options.form, "overwrite", dry_run=True))
+    counts = asyncio.run(_import_text(environment, text, import_options.form, "overwrite", dry_run=True))
     comparison = Comparison(
-        in_source=done.created + done.updated + done.unchanged,
-        in_skein=done.updated + done.unchanged,
-        missing={kind: CountWithSamples(count) for kind, count in done.created.items()},
-        different={(kind, "some field"): CountWithSamples(count) for kind, count in done.updated.items()},
-        unreadable=len(done.refused),
+        in_source=counts.created + counts.updated + counts.unchanged,
+        in_skein=counts.updated + counts.unchanged,
+        missing={kind: CountWithSamples(count) for kind, count in counts.created.items()},
+        different={(kind, "some field"): CountWithSamples(count) for kind, count in counts.updated.items()},
+        unreadable=len(counts.refused),
     )
     show_comparison(comparison, import_options.threshold, as_json=import_options.as_json)
     if comparison.share > import_options.threshold:
@@ -340,7 +351,7 @@ def _show_counts(import_counts: ImportCounts, *, as_json: bool) -> None:
             (_plural(kind), import_counts.created[kind], import_counts.updated[kind], import_counts.unchanged[kind])
             for kind in kinds
         ]
-        console.print_table(counts_table, rows, empty="The file holds nothing that could be stored.")
+        console.print_table(counts_table, rows, empty="The file contains no items.")
         for line, kind, reason in import_counts.refused[:_SHOWN]:
             console.echo(f"{line}: {kind or 'unreadable'}: {reason}", err=True)
         if len(import_counts.refused) > _SHOWN:

@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from skein_importers.report import Report
     from skein_importers.sources.base import CountWithSamples
 
-# Refusals shown to a person; --json has more.
+# Refusals in the printed report; --json has more.
 _SHOWN = 20
-# Characters of an id that are enough to find it.
+# Printed characters of an id.
 _NAME = 60
 
 
@@ -32,9 +32,12 @@ def show_report(report: Report, *, dry_run: bool, as_json: bool, tenants: Mappin
     for realm, tenant_id in tenants.items():
         output.echo(f"realm {realm}: tenant {tenant_id}")
     if dry_run:
-        output.echo("A dry run: nothing was written.", err=True)
+        output.echo("Dry run: nothing was written.", err=True)
     if report.pending:
-        output.echo(f"{report.pending} are found by their words already, and by meaning soon.", err=True)
+        output.echo(
+            f"{report.pending} have no vector yet: only keyword search finds them.",
+            err=True,
+        )
     for entry in report.refused[:_SHOWN]:
         name = f"{entry.kind} {output.shorten(entry.name, _NAME)}: " if entry.kind else ""
         output.echo(f"{entry.where}: {name}{entry.reason}", err=True)
@@ -73,19 +76,21 @@ def show_comparison(comparison: Comparison, threshold: float, *, as_json: bool) 
         different = sum(tally.count for (other, _), tally in comparison.different.items() if other == kind)
         counts = (comparison.in_source[kind], comparison.in_skein[kind], missing.count if missing else 0, different)
         lines.append((_plural(kind), *counts))
-    output.print_table(output.table("", *numbers, numbers=numbers), lines, empty="The source holds no records.")
+    output.print_table(output.table("", *numbers, numbers=numbers), lines, empty="The source has no records.")
     if comparison.without_tenant:
         realms = ", ".join(comparison.without_tenant[:_SHOWN])
         more = ", …" if len(comparison.without_tenant) > _SHOWN else ""
-        output.echo(f"Without a tenant here, so all of it is missing: {realms}{more}")
+        output.echo(f"Realms without a tenant, whose records are all missing: {realms}{more}")
     for kind, tally in comparison.missing.items():
-        output.echo(f"{tally.count} {_plural(kind)} missing, such as {_named(tally)}")
+        output.echo(f"{tally.count} {_plural(kind)} missing, such as {_samples(tally)}")
     for (kind, fields), tally in comparison.different.items():
-        output.echo(f"{tally.count} {_plural(kind)} different in {fields}, such as {_named(tally)}")
+        output.echo(f"{tally.count} {_plural(kind)} different in {fields}, such as {_samples(tally)}")
     for kind, count in comparison.unchecked.items():
-        output.echo(f"{count} {_plural(kind)} not compared: nothing reads them back")
+        output.echo(f"{count} {_plural(kind)} not compared: no RPC reads them")
     if comparison.unreadable:
-        output.echo(f"{comparison.unreadable} rows left out, which an import refuses as well (--dry-run says why)")
+        output.echo(
+            f"{comparison.unreadable} rows not compared, because an import refuses them (--dry-run names the reasons)"
+        )
     verdict = "within" if passes else "above"
     output.echo(f"{comparison.share:.4%} are inconsistent, {verdict} the threshold of {threshold:.4%}.")
 
@@ -93,8 +98,8 @@ def show_comparison(comparison: Comparison, threshold: float, *, as_json: bool) 
 def _show_records(report: Report, *, dry_run: bool) -> None:
     outcomes = {
         Outcome.WRITTEN: "written",
-        Outcome.SKIPPED: "there already",
-        Outcome.RECOMPUTED: "made anew",
+        Outcome.SKIPPED: "already present",
+        Outcome.RECOMPUTED: "recomputed",
         Outcome.REFUSED: "refused",
     }
     if dry_run:
@@ -111,7 +116,7 @@ def _show_records(report: Report, *, dry_run: bool) -> None:
         )
         for (table, kind), count in _in_order(report)
     ]
-    empty = "The source holds no records."
+    empty = "The source has no records."
     if all(not table for table, *_ in lines):
         output.print_table(output.table("", *numbers, numbers=numbers), [line[1:] for line in lines], empty=empty)
     else:
@@ -124,10 +129,10 @@ def _show_notes(report: Report) -> None:
         samples = ", ".join(sample.removeprefix(f"{table} ") for sample in tally.samples[:2])
         changed.setdefault(table, []).append((column, tally.count, conversion, samples))
     for table, lines in changed.items():
-        output_table = output.table("column", "rows", "changed on the way", "such as", title=table, numbers=("rows",))
+        output_table = output.table("column", "rows", "conversion", "examples", title=table, numbers=("rows",))
         output.print_table(output_table, lines, empty="")
     if report.notes.ignored:
-        output_table = output.table("table", "rows", "left behind", numbers=("rows",))
+        output_table = output.table("table", "rows", "ignored because", numbers=("rows",))
         rows = [(table, count, reason) for (table, reason), count in sorted(report.notes.ignored.items())]
         output.print_table(output_table, rows, empty="")
 
@@ -140,7 +145,7 @@ def _as_json(report: Report) -> dict[str, Any]:
         "skipped": {kind: report.skipped[kind] for kind in kinds},
         "pending_embedding_count": report.pending,
         "refused_count": report.refused_count,
-        "refused": [asdict(refused) for refused in report.refused],
+        "refused": [asdict(refusal) for refusal in report.refused],
         "rows": dict(report.notes.rows),
         "records": [
             {
@@ -161,7 +166,7 @@ def _as_json(report: Report) -> dict[str, Any]:
     }
 
 
-def _named(tally: CountWithSamples) -> str:
+def _samples(tally: CountWithSamples) -> str:
     return ", ".join(output.shorten(sample, _NAME) for sample in tally.samples)
 
 

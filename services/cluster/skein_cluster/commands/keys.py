@@ -28,34 +28,34 @@ if TYPE_CHECKING:
     from skein_client.client import Client
 
 
-_KEY_COLUMN = "key, and how its secret begins"
+_KEY_COLUMN = "key, beginning of its secret"
 _PAGE = 1000
 # Keys listed in an error message.
 _SHOWN = 5
 # Least characters that select a key by its id or secret.
-_SHORTEST = 4
+_MIN_PREFIX_CHARACTERS = 4
 # Characters of a secret that identify a key: "skein_", the tenant, and the creation time.
 _SHOWN_PREFIX = 42
 
 
 @click.group()
 def keys_command() -> None:
-    """Make, list, rotate and revoke API keys of the tenant."""
+    """Create, list, rotate and revoke API keys of the tenant."""
 
 
 @keys_command.command("create")
 @click.argument("name")
 @click.option(
-    "--permission", "permissions", multiple=True, help="What it may do (repeatable); default: all that you may."
+    "--permission", "permissions", multiple=True, help="Permission of the key (repeatable); default: all that you have."
 )
-@click.option("--agent", default="", help="The agent that calls with this key act as.")
+@click.option("--agent", default="", help="Agent as which calls with this key act.")
 @click.option("--days", type=click.IntRange(1), help="Days until it expires; default: never.")
 @options.cluster_options
 @options.json_option
 def create(
     name: str, permissions: tuple[str, ...], agent: str, days: int | None, environment: dict[str, str], *, as_json: bool
 ) -> None:
-    """Make a key for NAME; its secret is shown this one time."""
+    """Create a key called NAME; its secret is shown only once."""
     request = auth_pb2.CreateApiKeyRequest(display_name=name, permissions=permissions, agent_id=agent)
     if days is not None:
         request.expire_time.FromDatetime(datetime.now(UTC) + timedelta(days=days))
@@ -64,7 +64,7 @@ def create(
         output.print_json({"api_key_id": response.api_key.api_key_id, "api_key": response.secret})
         return
     output.echo(response.secret)
-    output.stderr_console().print(Text("This is the only time that it is shown. Use it as SKEIN_API_KEY."))
+    output.stderr_console().print(Text("The key is shown only once. Use it as SKEIN_API_KEY."))
 
 
 @keys_command.command("list")
@@ -72,7 +72,7 @@ def create(
 @options.cluster_options
 @options.json_option
 def list_(limit: int, environment: dict[str, str], *, as_json: bool) -> None:
-    """List keys, newest first, revoked ones included."""
+    """List keys, newest first, including revoked ones."""
     keys, prefixes = asyncio.run(_list(environment, limit))
     if as_json:
         rows = [{**output.message_to_dict(key), "secret_prefix": prefixes[key.api_key_id]} for key in keys]
@@ -101,18 +101,18 @@ def list_(limit: int, environment: dict[str, str], *, as_json: bool) -> None:
 @click.option(
     "--overlap-hours",
     type=click.IntRange(0, 720),
-    help="Hours that the old key goes on working; default: 24.",
+    help="Hours that the old key stays valid; default: 24.",
 )
 @options.cluster_options
 @options.json_option
 def rotate(key: str, overlap_hours: int | None, environment: dict[str, str], *, as_json: bool) -> None:
-    """Make a successor of KEY; its secret is shown this one time. KEY is an id, or how the secret begins."""
+    """Replace KEY by a new key; its secret is shown only once. KEY is an id or the beginning of the secret."""
     request = accounts_pb2.RotateApiKeyRequest()
     if overlap_hours is not None:
         request.overlap.FromTimedelta(timedelta(hours=overlap_hours))
     rotated = asyncio.run(_rotate(environment, key, request))
     path = credentials.replace_key(environment, rotated.replaced.api_key_id, rotated.secret)
-    until = output.format_time(rotated.replaced.expire_time)
+    expire_time = output.format_time(rotated.replaced.expire_time)
     if as_json:
         key_id = rotated.api_key.api_key_id
         output.print_json(
@@ -120,9 +120,9 @@ def rotate(key: str, overlap_hours: int | None, environment: dict[str, str], *, 
         )
         return
     output.echo(rotated.secret)
-    output.stderr_console().print(Text(f"This is the only time that it is shown. The old key works until {until}."))
+    output.stderr_console().print(Text(f"The key is shown only once. The old key is valid until {expire_time}."))
     if path is not None:
-        output.echo(f"{path} has the new key. A running `skein up` takes it over when it is started again.", err=True)
+        output.echo(f"{path} has the new key. A running `skein up` uses it after its next start.", err=True)
 
 
 @keys_command.command("revoke")
@@ -130,7 +130,7 @@ def rotate(key: str, overlap_hours: int | None, environment: dict[str, str], *, 
 @options.cluster_options
 @options.json_option
 def revoke(key: str, environment: dict[str, str], *, as_json: bool) -> None:
-    """End KEY, an id or how the secret begins; calls with it are refused within seconds."""
+    """Revoke KEY, an id or the beginning of the secret; calls with it are refused within seconds."""
     revoked = asyncio.run(_revoke(environment, key))
     if as_json:
         output.print_json(output.message_to_dict(revoked))
@@ -142,8 +142,8 @@ def _state(key: auth_pb2.ApiKey) -> str:
     if key.HasField("revoke_time"):
         return "revoked"
     if key.HasField("expire_time"):
-        over = key.expire_time.ToDatetime(tzinfo=UTC) <= datetime.now(UTC)
-        return "expired" if over else f"until {output.format_time(key.expire_time)}"
+        is_expired = key.expire_time.ToDatetime(tzinfo=UTC) <= datetime.now(UTC)
+        return "expired" if is_expired else f"until {output.format_time(key.expire_time)}"
     return "valid"
 
 
@@ -158,12 +158,12 @@ async def _rotate(
     environment: Mapping[str, str], key: str, request: accounts_pb2.RotateApiKeyRequest
 ) -> auth_pb2.RotateApiKeyResponse:
     async with as_tenant(environment) as api:
-        request.api_key_id = await _key_named(api, key)
+        request.api_key_id = await _find_key(api, key)
         return await api.auth.RotateApiKey(request)
 
 
 async def _list(environment: Mapping[str, str], limit: int) -> tuple[list[auth_pb2.ApiKey], dict[str, str]]:
-    """Return keys, and how the secret of each begins, by their ids."""
+    """Return keys, and the beginning of each secret by key id."""
     async with as_tenant(environment) as api:
         request = auth_pb2.ListApiKeysRequest(page_size=limit)
         keys = await list_first(limit, api.auth.ListApiKeys, request, "api_keys")
@@ -173,11 +173,11 @@ async def _list(environment: Mapping[str, str], limit: int) -> tuple[list[auth_p
 
 async def _revoke(environment: Mapping[str, str], key: str) -> auth_pb2.ApiKey:
     async with as_tenant(environment) as api:
-        request = auth_pb2.RevokeApiKeyRequest(api_key_id=await _key_named(api, key))
+        request = auth_pb2.RevokeApiKeyRequest(api_key_id=await _find_key(api, key))
         return (await api.auth.RevokeApiKey(request)).api_key
 
 
-async def _key_named(api: Client, text: str) -> str:
+async def _find_key(api: Client, text: str) -> str:
     """Return the id of the key whose id or secret begins with `text`. Raises CommandError for none and for several.
 
     The message repeats nothing of the text, which may be a secret.
@@ -192,13 +192,13 @@ async def _key_named(api: Client, text: str) -> str:
         # A longer text is a secret or most of it.
         if key.api_key_id.startswith(key_prefix) or prefix.startswith(key_prefix[: len(prefix)]):
             matches.append(key)
-    if len(key_prefix) >= _SHORTEST and len(matches) == 1:
+    if len(key_prefix) >= _MIN_PREFIX_CHARACTERS and len(matches) == 1:
         return str(matches[0].api_key_id)
-    if len(key_prefix) >= _SHORTEST and matches:
+    if len(key_prefix) >= _MIN_PREFIX_CHARACTERS and matches:
         ids = ", ".join(f"{key.api_key_id} ({key.display_name})" for key in matches[:_SHOWN])
-        message = f"{len(matches)} keys begin so; name one by its id: {ids}{', …' if len(matches) > _SHOWN else ''}."
+        message = f"{len(matches)} keys match; name one by its id: {ids}{', …' if len(matches) > _SHOWN else ''}."
     else:
-        message = "No key has this id, or a secret that begins so: `skein keys list` shows both, KEY is either."
+        message = "No key has this id or a secret with this beginning: `skein keys list` shows both."
     raise CommandError(message, ExitCode.REFUSED)
 
 

@@ -36,7 +36,7 @@ _account = click.argument("account")
 
 @click.group()
 def members_command() -> None:
-    """List, add, change and remove the members of a tenant. ACCOUNT is an address or an id, TENANT an id or a slug."""
+    """List, add, change and remove members of a tenant. ACCOUNT is an e-mail address or id, TENANT an id or slug."""
 
 
 @members_command.command("list")
@@ -68,7 +68,7 @@ def list_(tenant_id: str, limit: int, environment: dict[str, str], *, as_json: b
 @options.cluster_options
 @options.json_option
 def add(tenant_id: str, account: str, role: str, environment: dict[str, str], *, as_json: bool) -> None:
-    """Make ACCOUNT a member of TENANT at once."""
+    """Add ACCOUNT to TENANT as a member, without an invitation."""
     _show(asyncio.run(_add(environment, tenant_id, account, role)), as_json=as_json)
 
 
@@ -79,7 +79,7 @@ def add(tenant_id: str, account: str, role: str, environment: dict[str, str], *,
 @options.cluster_options
 @options.json_option
 def role_(tenant_id: str, account: str, role: str, environment: dict[str, str], *, as_json: bool) -> None:
-    """Give a member of TENANT another role; the last owner stays one."""
+    """Change the role of a member of TENANT; the last owner cannot lose this role."""
     _show(asyncio.run(_change(environment, tenant_id, account, role)), as_json=as_json)
 
 
@@ -88,7 +88,7 @@ def role_(tenant_id: str, account: str, role: str, environment: dict[str, str], 
 @_account
 @options.cluster_options
 def remove(tenant_id: str, account: str, environment: dict[str, str]) -> None:
-    """End a membership in TENANT; the last owner stays."""
+    """Remove a member from TENANT; the last owner cannot be removed."""
     account_id = asyncio.run(_remove(environment, tenant_id, account))
     output.echo(f"Removed {account_id}.")
 
@@ -103,7 +103,7 @@ def remove(tenant_id: str, account: str, environment: dict[str, str]) -> None:
 def invite_command(
     tenant_id: str, email: str, role: str, days: int, environment: dict[str, str], *, as_json: bool
 ) -> None:
-    """Ask EMAIL to join TENANT; where no mail is set up, the link to hand over is shown this one time."""
+    """Invite EMAIL to TENANT. Without a configured mail server, the link is shown once instead of mailed."""
     response = asyncio.run(_invite(environment, tenant_id, email, role, days))
     if as_json:
         output.print_json(output.message_to_dict(response))
@@ -113,9 +113,9 @@ def invite_command(
         return
     # A cluster of an earlier version returns no link.
     output.echo(response.link or response.token)
-    until = output.format_time(response.invitation.expire_time)
+    expire_time = output.format_time(response.invitation.expire_time)
     message = (
-        f"Hand it over to {response.invitation.email}: it works once, until {until} UTC. It is shown this one time."
+        f"Send the link to {response.invitation.email}. It works once, until {expire_time} UTC, and is shown only now."
     )
     output.stderr_console().print(Text(message))
 
@@ -128,8 +128,8 @@ def _show(member: members_pb2.Member, *, as_json: bool) -> None:
 
 
 @asynccontextmanager
-async def _inside(environment: Mapping[str, str], tenant_id: str) -> AsyncIterator[Client]:
-    """Call as the operator who acts in a tenant."""
+async def _as_operator_in(environment: Mapping[str, str], tenant_id: str) -> AsyncIterator[Client]:
+    """Open a client of the operator that acts in a tenant."""
     connection = operator_connection(environment)
     async with open_client(connection) as operator:
         resolved_id = await find_tenant(operator, tenant_id)
@@ -145,26 +145,26 @@ async def _id_of(api: Client, account: str) -> str:
 
 
 async def _list(environment: Mapping[str, str], tenant_id: str, limit: int) -> list[members_pb2.Member]:
-    async with _inside(environment, tenant_id) as api:
+    async with _as_operator_in(environment, tenant_id) as api:
         return await list_first(
             limit, api.tenancy.ListMembers, members_pb2.ListMembersRequest(page_size=limit), "members"
         )
 
 
 async def _add(environment: Mapping[str, str], tenant_id: str, account: str, role: str) -> members_pb2.Member:
-    async with _inside(environment, tenant_id) as api:
+    async with _as_operator_in(environment, tenant_id) as api:
         request = members_pb2.AddMemberRequest(account_id=await _id_of(api, account), role=_ROLES[role])
         return (await api.tenancy.AddMember(request)).member
 
 
 async def _change(environment: Mapping[str, str], tenant_id: str, account: str, role: str) -> members_pb2.Member:
-    async with _inside(environment, tenant_id) as api:
+    async with _as_operator_in(environment, tenant_id) as api:
         request = members_pb2.UpdateMemberRequest(account_id=await _id_of(api, account), role=_ROLES[role])
         return (await api.tenancy.UpdateMember(request)).member
 
 
 async def _remove(environment: Mapping[str, str], tenant_id: str, account: str) -> str:
-    async with _inside(environment, tenant_id) as api:
+    async with _as_operator_in(environment, tenant_id) as api:
         account_id = await _id_of(api, account)
         await api.tenancy.RemoveMember(members_pb2.RemoveMemberRequest(account_id=account_id))
         return account_id
@@ -175,5 +175,5 @@ async def _invite(
 ) -> members_pb2.CreateInvitationResponse:
     request = members_pb2.CreateInvitationRequest(email=email, role=_ROLES[role])
     request.lifetime.FromSeconds(days * 86400)
-    async with _inside(environment, tenant_id) as api:
+    async with _as_operator_in(environment, tenant_id) as api:
         return await api.tenancy.CreateInvitation(request)

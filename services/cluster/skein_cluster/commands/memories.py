@@ -26,7 +26,7 @@ def memories_command() -> None:
 
 @memories_command.command("list")
 @click.option("--type", "types", multiple=True, help="Only this type (repeatable).")
-@click.option("--tag", "tags", multiple=True, help="Only with this tag (repeatable: with all of them).")
+@click.option("--tag", "tags", multiple=True, help="Only with this tag (repeatable; all must match).")
 @options.limit_option
 @options.cluster_options
 @options.json_option
@@ -73,11 +73,11 @@ def show(memory_id: str, environment: dict[str, str], *, as_json: bool) -> None:
     grid.add_column(overflow="fold")
     for name, value in output.message_to_dict(memory, with_texts=False).items():
         if value not in ("", [], None):
-            grid.add_row(name, Text(_shown(value)))
+            grid.add_row(name, Text(_format_value(value)))
     for link in links:
         other_id = link.to_memory_id if link.from_memory_id == memory.memory_id else link.from_memory_id
-        way = "→" if link.from_memory_id == memory.memory_id else "←"
-        grid.add_row(f"{way} {link.relation}", Text(other_id))
+        arrow = "→" if link.from_memory_id == memory.memory_id else "←"
+        grid.add_row(f"{arrow} {link.relation}", Text(other_id))
     output.stdout_console().print(grid)
 
 
@@ -87,7 +87,7 @@ def show(memory_id: str, environment: dict[str, str], *, as_json: bool) -> None:
 @options.cluster_options
 @options.json_option
 def add(content: str, fields: dict[str, Any], environment: dict[str, str], *, as_json: bool) -> None:
-    """Remember CONTENT."""
+    """Store CONTENT as a memory."""
     memory = asyncio.run(_add(environment, memory_pb2.Memory(content=content, **fields)))
     if as_json:
         output.print_json(output.message_to_dict(memory))
@@ -100,7 +100,7 @@ def add(content: str, fields: dict[str, Any], environment: dict[str, str], *, as
 @options.cluster_options
 @options.json_option
 def delete(memory_id: str, environment: dict[str, str], *, as_json: bool) -> None:
-    """Hide one memory, by its id or external id, from every list and from recall."""
+    """Delete one memory by its id or external id: lists and recall no longer return it."""
     asyncio.run(_delete(environment, memory_id))
     if as_json:
         output.print_json({"deleted": memory_id})
@@ -108,7 +108,7 @@ def delete(memory_id: str, environment: dict[str, str], *, as_json: bool) -> Non
     output.echo(f"Deleted {memory_id}.")
 
 
-def _shown(value: object) -> str:
+def _format_value(value: object) -> str:
     if isinstance(value, list):
         return ", ".join(map(str, value))
     if isinstance(value, dict):
@@ -127,15 +127,15 @@ async def _list(
 
 async def _show(environment: Mapping[str, str], memory_id: str) -> tuple[memory_pb2.Memory, list[memory_pb2.Link]]:
     async with as_tenant(environment) as api:
-        answer = await api.memories.GetMemory(memory_pb2.GetMemoryRequest(memory_id=memory_id))
+        response = await api.memories.GetMemory(memory_pb2.GetMemoryRequest(memory_id=memory_id))
         links = await list_first(1000, api.links.ListLinks, memory_pb2.ListLinksRequest(memory_id=memory_id), "links")
-    return answer.memory, links
+    return response.memory, links
 
 
 async def _add(environment: Mapping[str, str], memory: memory_pb2.Memory) -> memory_pb2.Memory:
     async with as_tenant(environment) as api:
-        answer = await api.memories.CreateMemory(memory_pb2.CreateMemoryRequest(memory=memory))
-    return answer.memory
+        response = await api.memories.CreateMemory(memory_pb2.CreateMemoryRequest(memory=memory))
+    return response.memory
 
 
 async def _delete(environment: Mapping[str, str], memory_id: str) -> None:

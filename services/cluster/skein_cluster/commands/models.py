@@ -1,4 +1,4 @@
-"""`skein models`: the embedding models of the cluster, and how one takes another's place (as the operator)."""
+"""`skein models`: register, reindex, compare, activate and delete embedding models (as the operator)."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from skein_cluster.cli.pagination import list_first
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-_SECONDS_BETWEEN = 1.0
+_POLL_SECONDS = 1.0
 
 
 @click.group()
 def models_command() -> None:
-    """List and register embedding models, make one's vectors, compare it with the one in force, and switch."""
+    """List, register, reindex, compare, activate and delete embedding models (as the operator)."""
 
 
 @models_command.command("list")
@@ -36,7 +36,7 @@ def list_(environment: dict[str, str], *, as_json: bool) -> None:
     lines = [
         (
             model.model,
-            "in force" if model.active else "follows" if model.followed else "",
+            "active" if model.active else "followed" if model.followed else "",
             model.provider,
             model.dimensions,
             model.endpoint,
@@ -52,130 +52,130 @@ def list_(environment: dict[str, str], *, as_json: bool) -> None:
 @click.argument("model")
 @click.option(
     "--provider", type=click.Choice(["openai", "caller", "embedded"]), default="openai", show_default=True,
-    help="Who makes the vectors: an HTTP endpoint, the caller, or the cluster itself.",
+    help="Source of the vectors: an HTTP endpoint, the caller, or the cluster itself.",
 )  # fmt: skip
-@click.option("--dimensions", type=click.IntRange(1, 4000), required=True, help="Numbers of one vector.")
-@click.option("--endpoint", default="", help='Where it is asked, to which "/embeddings" is added: https://host/v1.')
-@click.option("--remote-model", default="", help="What the endpoint calls it; default: MODEL.")
-@click.option("--batch-size", type=click.IntRange(1, 256), help="Texts of one request.")
+@click.option("--dimensions", type=click.IntRange(1, 4000), required=True, help="Dimensions of its vectors.")
+@click.option("--endpoint", default="", help='Base URL, such as https://host/v1; "/embeddings" is appended.')
+@click.option("--remote-model", default="", help="Name of the model at the endpoint; default: MODEL.")
+@click.option("--batch-size", type=click.IntRange(1, 256), help="Most texts of one request.")
 @click.option(
-    "--timeout", "timeout_seconds", type=click.FloatRange(0.1, 120), help="Seconds that one request may take."
+    "--timeout", "timeout_seconds", type=click.FloatRange(0.1, 120), help="Timeout of one request, in seconds."
 )
 @click.option(
     "--window",
     "window_characters",
     type=click.IntRange(200, 100_000),
-    help="Characters that it surely reads of one text.",
+    help="Characters of a text that the model reads at least.",
 )
 @options.cluster_options
 @options.json_option
 def register(model: str, environment: dict[str, str], *, as_json: bool, **settings: Any) -> None:
-    """Register MODEL; it does not become the one in force.
+    """Register MODEL without activating it.
 
-    The key of its endpoint is SKEIN_EMBEDDINGS_API_KEY in the environment of the recall service.
+    The recall service reads the key of its endpoint from SKEIN_EMBEDDINGS_API_KEY.
     """
     embedding_model = pb.EmbeddingModel(
         model=model, **{name: value for name, value in settings.items() if value is not None}
     )
-    registered = asyncio.run(_register(environment, embedding_model))
+    embedding_model = asyncio.run(_register(environment, embedding_model))
     if as_json:
-        output.print_json(output.message_to_dict(registered))
+        output.print_json(output.message_to_dict(embedding_model))
         return
-    output.echo(f"Registered {registered.model} ({registered.provider}, {registered.dimensions} dimensions).")
+    output.echo(
+        f"Registered {embedding_model.model} ({embedding_model.provider}, {embedding_model.dimensions} dimensions)."
+    )
 
 
 @models_command.command("reindex")
 @click.argument("model")
-@click.option("--tenant", "tenant_id", default="", help="Only this tenant's items; default: every tenant's.")
-@click.option("--rate", type=click.FloatRange(0.1, 100_000), help="Texts a second at most; default: the cluster's.")
-@click.option("--wait", is_flag=True, help="Come back when it is complete.")
+@click.option("--tenant", "tenant_id", default="", help="Only items of this tenant; default: of all tenants.")
+@click.option("--rate", type=click.FloatRange(0.1, 100_000), help="Most texts per second; default: a setting.")
+@click.option("--wait", is_flag=True, help="Wait until it is complete.")
 @options.cluster_options
 @options.json_option
 def reindex(
     model: str, tenant_id: str, rate: float | None, environment: dict[str, str], *, wait: bool, as_json: bool
 ) -> None:
-    """Make MODEL's vectors of everything in the background; the model in force goes on being searched."""
+    """Compute MODEL's vectors of all items in the background; searches still use the active model."""
     request = pb.StartReindexRequest(model=model, tenant_id=tenant_id, texts_per_second=rate or 0.0)
     _show([asyncio.run(_reindex(environment, request, wait=wait))], as_json=as_json)
 
 
-@models_command.command("progress")
+@models_command.command("reindexes")
 @click.argument("reindex_id", required=False)
 @options.limit_option
 @options.cluster_options
 @options.json_option
-def progress(reindex_id: str | None, limit: int, environment: dict[str, str], *, as_json: bool) -> None:
-    """Show how far REINDEX_ID is, or all of them, newest first."""
-    _show(asyncio.run(_progress(environment, reindex_id, limit)), as_json=as_json)
+def reindexes(reindex_id: str | None, limit: int, environment: dict[str, str], *, as_json: bool) -> None:
+    """Show the progress of REINDEX_ID, or of all reindexes, newest first."""
+    _show(asyncio.run(_reindexes(environment, reindex_id, limit)), as_json=as_json)
 
 
-@models_command.command("cancel")
+@models_command.command("cancel-reindex")
 @click.argument("reindex_id")
 @options.cluster_options
 @options.json_option
-def cancel(reindex_id: str, environment: dict[str, str], *, as_json: bool) -> None:
-    """End REINDEX_ID: its model follows no longer; the vectors that it has stay."""
-    _show([asyncio.run(_cancel(environment, reindex_id))], as_json=as_json)
+def cancel_reindex(reindex_id: str, environment: dict[str, str], *, as_json: bool) -> None:
+    """Cancel REINDEX_ID. New items no longer get vectors of its model; existing vectors are kept."""
+    _show([asyncio.run(_cancel_reindex(environment, reindex_id))], as_json=as_json)
 
 
 @models_command.command("compare")
 @click.argument("model")
-@click.option("--tenant", "tenant_id", default="", help="Only in this tenant; default: in all that searched lately.")
-@click.option(
-    "--query", "queries", multiple=True, help="What to search for (repeatable); default: what was asked lately."
-)
+@click.option("--tenant", "tenant_id", default="", help="Only this tenant; default: all with recent searches.")
+@click.option("--query", "queries", multiple=True, help="Query (repeatable); default: recent queries.")
 @click.option("--top", type=click.IntRange(1, 100), default=10, show_default=True, help="Nearest items to compare.")
 @options.cluster_options
 @options.json_option
 def compare(
     model: str, tenant_id: str, queries: tuple[str, ...], top: int, environment: dict[str, str], *, as_json: bool
 ) -> None:
-    """Say how many of the nearest items MODEL has in common with the model in force."""
-    request = pb.CompareModelsRequest(model=model, tenant_id=tenant_id, queries=queries, limit=top)
-    compared = asyncio.run(_compare(environment, request))
+    """Compare the nearest items of MODEL with those of the active model."""
+    request = pb.CompareEmbeddingModelsRequest(model=model, tenant_id=tenant_id, queries=queries, limit=top)
+    comparison = asyncio.run(_compare(environment, request))
     if as_json:
-        output.print_json(output.message_to_dict(compared))
+        output.print_json(output.message_to_dict(comparison))
         return
-    overall = compared.overall
+    overall = comparison.overall
     lines = [
         (row.tenant_id or "all", row.query_count, f"{row.agreement:.3f}", row.same_first_count)
-        for row in (*compared.tenants, overall)
+        for row in (*comparison.tenants, overall)
     ]
-    title = f"{compared.model} beside {compared.active_model}, the nearest {compared.limit}"
+    title = f"{comparison.model} and {comparison.active_model}, nearest {comparison.limit}"
     table = output.table(
         "tenant", "queries", "agreement", "same first", title=title, numbers=("queries", "agreement", "same first")
     )
     output.print_table(
-        table, lines if overall.query_count else [], empty="Nothing was asked lately; give --query and --tenant."
+        table, lines if overall.query_count else [], empty="There are no recent queries; give --query and --tenant."
     )
 
 
-@models_command.command("use")
+@models_command.command("activate")
 @click.argument("model")
-@click.option("--force", is_flag=True, help="Although items lack its vectors: those are found by their words alone.")
+@click.option("--force", is_flag=True, help="Activate even if items lack its vectors; only keyword search finds these.")
 @options.cluster_options
 @options.json_option
-def use(model: str, environment: dict[str, str], *, force: bool, as_json: bool) -> None:
-    """Put MODEL in force; the way back is the same command with the other name."""
-    response = asyncio.run(_use(environment, pb.SetActiveModelRequest(model=model, force=force)))
+def activate(model: str, environment: dict[str, str], *, force: bool, as_json: bool) -> None:
+    """Activate MODEL; to go back, activate the former model."""
+    response = asyncio.run(_activate(environment, pb.ActivateEmbeddingModelRequest(model=model, force=force)))
     if as_json:
         output.print_json(output.message_to_dict(response))
         return
-    before = "" if response.former_model in {"", model} else f" instead of {response.former_model}"
-    output.echo(f"{response.embedding_model.model} is in force{before}; every process knows within five seconds.")
+    former = "" if response.former_model in {"", model} else f" instead of {response.former_model}"
+    output.echo(f"{response.embedding_model.model} is active{former}; all processes use it within five seconds.")
 
 
-@models_command.command("drop")
+@models_command.command("delete")
 @click.argument("model")
 @options.cluster_options
 @options.json_option
-def drop(model: str, environment: dict[str, str], *, as_json: bool) -> None:
-    """Forget MODEL and delete its vectors."""
-    asyncio.run(_drop(environment, model))
+def delete(model: str, environment: dict[str, str], *, as_json: bool) -> None:
+    """Delete MODEL and its vectors."""
+    asyncio.run(_delete(environment, model))
     if as_json:
         output.print_json({"model": model})
         return
-    output.echo(f"Dropped {model}.")
+    output.echo(f"Deleted {model}.")
 
 
 def _show(reindexes: list[pb.Reindex], *, as_json: bool) -> None:
@@ -197,10 +197,10 @@ def _show(reindexes: list[pb.Reindex], *, as_json: bool) -> None:
     ]
     numbers = ("tenants", "seen", "embedded", "missing")
     table = output.table("reindex", "model", "tenant", "state", *numbers, numbers=numbers)
-    output.print_table(table, lines, empty="Nothing was ever reindexed.")
+    output.print_table(table, lines, empty="There are no reindexes.")
     if any(job.missing_count for job in reindexes):
         output.stderr_console().print(
-            Text("Items that are missing are found by their words alone once the model is in force.")
+            Text("Once the model is active, only keyword search finds items without its vectors.")
         )
 
 
@@ -219,12 +219,12 @@ async def _reindex(environment: Mapping[str, str], request: pb.StartReindexReque
     async with as_operator(environment) as api:
         result = (await api.index.StartReindex(request)).reindex
         while wait and result.state == pb.REINDEX_STATE_RUNNING:
-            await asyncio.sleep(_SECONDS_BETWEEN)
+            await asyncio.sleep(_POLL_SECONDS)
             result = (await api.index.GetReindex(pb.GetReindexRequest(reindex_id=result.reindex_id))).reindex
         return result
 
 
-async def _progress(environment: Mapping[str, str], reindex_id: str | None, limit: int) -> list[pb.Reindex]:
+async def _reindexes(environment: Mapping[str, str], reindex_id: str | None, limit: int) -> list[pb.Reindex]:
     async with as_operator(environment) as api:
         if reindex_id:
             return [(await api.index.GetReindex(pb.GetReindexRequest(reindex_id=reindex_id))).reindex]
@@ -232,21 +232,25 @@ async def _progress(environment: Mapping[str, str], reindex_id: str | None, limi
         return await list_first(limit, api.index.ListReindexes, request, "reindexes")
 
 
-async def _cancel(environment: Mapping[str, str], reindex_id: str) -> pb.Reindex:
+async def _cancel_reindex(environment: Mapping[str, str], reindex_id: str) -> pb.Reindex:
     async with as_operator(environment) as api:
         return (await api.index.CancelReindex(pb.CancelReindexRequest(reindex_id=reindex_id))).reindex
 
 
-async def _compare(environment: Mapping[str, str], request: pb.CompareModelsRequest) -> pb.CompareModelsResponse:
+async def _compare(
+    environment: Mapping[str, str], request: pb.CompareEmbeddingModelsRequest
+) -> pb.CompareEmbeddingModelsResponse:
     async with as_operator(environment) as api:
-        return await api.index.CompareModels(request)
+        return await api.index.CompareEmbeddingModels(request)
 
 
-async def _use(environment: Mapping[str, str], request: pb.SetActiveModelRequest) -> pb.SetActiveModelResponse:
+async def _activate(
+    environment: Mapping[str, str], request: pb.ActivateEmbeddingModelRequest
+) -> pb.ActivateEmbeddingModelResponse:
     async with as_operator(environment) as api:
-        return await api.index.SetActiveModel(request)
+        return await api.index.ActivateEmbeddingModel(request)
 
 
-async def _drop(environment: Mapping[str, str], model: str) -> None:
+async def _delete(environment: Mapping[str, str], model: str) -> None:
     async with as_operator(environment) as api:
-        await api.index.DropModel(pb.DropModelRequest(model=model))
+        await api.index.DeleteEmbeddingModel(pb.DeleteEmbeddingModelRequest(model=model))

@@ -1,4 +1,4 @@
-"""`skein recall`: ask the tenant's memory, and see why each hit came back."""
+"""`skein recall`: query the tenant's memory, and show the score components of each hit."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 Decorated = TypeVar("Decorated", bound="Callable[..., Any]")
 
-# Sessions searched for messages; a tenant with more surely has some.
+# Sessions searched for messages; a tenant with more sessions is assumed to have messages.
 _SESSIONS = 100
 _ARMS = {
     "memories": gateway_pb2.ARM_MEMORIES,
@@ -42,10 +42,10 @@ MODES = {
 
 def visibility_options(command: Decorated) -> Decorated:
     """Add --agent and --subject; the command gets `agent` and `subject`, empty when not set."""
-    command = click.option("--subject", default="", help="Only what is seen with this person, and the profile.")(
-        command
-    )
-    return click.option("--agent", default="", help="Only what this agent sees, and its blocks.")(command)
+    command = click.option(
+        "--subject", default="", help="Only items visible with this subject, and the subject's profile."
+    )(command)
+    return click.option("--agent", default="", help="Only items visible to this agent, and its blocks.")(command)
 
 
 def mode_option(command: Decorated) -> Decorated:
@@ -55,7 +55,7 @@ def mode_option(command: Decorated) -> Decorated:
         type=click.Choice(list(MODES)),
         default="hybrid",
         show_default=True,
-        help="By words and meaning, by words alone, or by meaning alone.",
+        help="Search by words and meaning, only by words, or only by meaning.",
     )(command)
 
 
@@ -67,7 +67,7 @@ def context_of(agent: str, subject: str) -> memory_pb2.MemoryFilter | None:
 
 
 def show_incomplete(arms: Iterable[gateway_pb2.Arm]) -> None:
-    """Say on stderr which arms are missing, if any are."""
+    """Name the missing arms on stderr, if any."""
     names = ", ".join(gateway_pb2.Arm.Name(arm).removeprefix("ARM_").lower() for arm in arms)
     if names:
         output.stderr_console().print(Text(f"Incomplete: {names} did not answer."))
@@ -75,8 +75,10 @@ def show_incomplete(arms: Iterable[gateway_pb2.Arm]) -> None:
 
 @click.command()
 @options.text_argument
-@click.option("--limit", type=click.IntRange(1, 100), default=10, show_default=True, help="How many hits.")
-@click.option("--arm", "arms", type=click.Choice(list(_ARMS)), multiple=True, help="Search only this (repeatable).")
+@click.option("--limit", type=click.IntRange(1, 100), default=10, show_default=True, help="Maximum number of hits.")
+@click.option(
+    "--arm", "arms", type=click.Choice(list(_ARMS)), multiple=True, help="Search only these items (repeatable)."
+)
 @mode_option
 @visibility_options
 @options.cluster_options
@@ -92,7 +94,7 @@ def recall_command(
     *,
     as_json: bool,
 ) -> None:
-    """Recall what the tenant knows about TEXT, best first, with the components of each score."""
+    """Recall items about TEXT, best first, with the components of each score."""
     request = gateway_pb2.RecallRequest(
         query=text,
         limit=limit,
@@ -100,29 +102,29 @@ def recall_command(
         filter=context_of(agent, subject),
         mode=MODES[mode],
     )
-    answer, has_nothing = asyncio.run(_recall(environment, request))
+    response, is_empty = asyncio.run(_recall(environment, request))
     if as_json:
-        output.print_json(output.message_to_dict(answer))
+        output.print_json(output.message_to_dict(response))
         return
     lines = [
         (f"{hit.score:.3f}", format_components(hit), hit_kind(hit), output.format_time(hit_time(hit)), hit_text(hit))
-        for hit in answer.hits
+        for hit in response.hits
     ]
-    if answer.HasField("profile"):
-        output.stdout_console().print(Text(format_profile(answer.profile)))
-    if has_nothing:
+    if response.HasField("profile"):
+        output.stdout_console().print(Text(format_profile(response.profile)))
+    if is_empty:
         output.echo(command_lines.store_hint(environment), err=True)
     else:
         output.print_table(
             output.table("score", "components", "kind", "when", "text", numbers=("score",)),
             lines,
-            empty="No hits." if answer.HasField("profile") else "Nothing was found.",
+            empty="No hits." if response.HasField("profile") else "Nothing was found.",
         )
-    show_incomplete(answer.incomplete)
+    show_incomplete(response.incomplete)
 
 
 async def is_tenant_empty(api: Client) -> bool:
-    """Say whether the tenant has no memory and no message that the credential can read."""
+    """Tell whether the tenant has no memory and no message that the credential can read."""
     try:
         memories = await api.memories.ListMemories(memory_pb2.ListMemoriesRequest(page_size=1))
         sessions = await api.sessions.ListSessions(session_pb2.ListSessionsRequest(page_size=_SESSIONS))
@@ -137,7 +139,7 @@ async def _recall(
 ) -> tuple[gateway_pb2.RecallResponse, bool]:
     """Return the response, and whether the tenant is empty."""
     async with as_tenant(environment) as api:
-        answer = await api.gateway.Recall(request)
-        asks_what_is_stored = not request.arms or bool({*request.arms} & _STORED)
-        is_empty = not answer.hits and not answer.HasField("profile") and not answer.incomplete
-        return answer, asks_what_is_stored and is_empty and await is_tenant_empty(api)
+        response = await api.gateway.Recall(request)
+        includes_stored_items = not request.arms or bool({*request.arms} & _STORED)
+        has_no_results = not response.hits and not response.HasField("profile") and not response.incomplete
+        return response, includes_stored_items and has_no_results and await is_tenant_empty(api)

@@ -18,15 +18,15 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 # Words of the text in the suggested recall.
-_ASKED_WORDS = 6
+_QUERY_WORDS = 6
 
 
 @click.command()
 @options.text_argument
 @options.memory_fields
-@click.option("--session", default="", help="The session that it belongs to.")
-@click.option("--subject", default="", help="The person that it is about.")
-@click.option("--agent", default="", help="The agent that keeps it.")
+@click.option("--session", default="", help="Session of the memory.")
+@click.option("--subject", default="", help="Subject: the person whom the memory is about.")
+@click.option("--agent", default="", help="Agent that owns the memory.")
 @options.cluster_options
 @options.json_option
 def remember_command(
@@ -39,29 +39,29 @@ def remember_command(
     *,
     as_json: bool,
 ) -> None:
-    """Remember TEXT, and print the id of the memory. With `-` as TEXT, remember what stdin holds."""
+    """Store TEXT as a memory, and print its id. With `-` as TEXT, read stdin."""
     content = _stdin() if text == "-" else text
     if not content.strip():
-        raise click.UsageError("There is nothing to remember: give a text, or pipe one in and give `-`.")
+        raise click.UsageError("The text is empty: give a text, or give `-` and pipe one in.")
     memory = memory_pb2.Memory(content=content, session_id=session, subject_id=subject, agent_id=agent, **fields)
-    answer = asyncio.run(_remember(environment, memory))
-    (stored,) = answer.memories
+    response = asyncio.run(_remember(environment, memory))
+    (memory,) = response.memories
     if as_json:
-        output.print_json(output.message_to_dict(stored))
+        output.print_json(output.message_to_dict(memory))
         return
-    output.echo(stored.memory_id)
-    question = " ".join(content.split()[:_ASKED_WORDS])
+    output.echo(memory.memory_id)
+    query = " ".join(content.split()[:_QUERY_WORDS])
     # Unwrapped: a wrapped command line cannot be copied.
-    output.echo(f"Try next: {command_lines.command_line('recall', question, environment=environment)}", err=True)
-    if answer.pending_embedding_count:
-        output.stderr_console().print(Text("It is found by its words already, and by meaning soon."))
+    output.echo(f"Try next: {command_lines.command_line('recall', query, environment=environment)}", err=True)
+    if response.pending_embedding_count:
+        output.stderr_console().print(Text("It has no vector yet: only keyword search finds it."))
 
 
 def _stdin() -> str:
     try:
         return sys.stdin.buffer.read().decode("utf-8")
     except UnicodeDecodeError:
-        raise click.UsageError("What stdin holds is no text in UTF-8: convert it first.") from None
+        raise click.UsageError("stdin is not UTF-8 text: convert it first.") from None
 
 
 async def _remember(environment: Mapping[str, str], memory: memory_pb2.Memory) -> gateway_pb2.RememberResponse:

@@ -24,12 +24,12 @@ _PR_SET_PDEATHSIG = 1
 
 @click.command()
 @click.argument("services", nargs=-1, metavar="[SERVICE]...")
-@click.option("--parent", type=int, hidden=True, help="End at once when this process, which started us, ends.")
+@click.option("--parent", type=int, hidden=True, help="End at once when this parent process ends.")
 def serve_command(services: tuple[str, ...], parent: int | None) -> None:
     """Run services (all, or those named) in this process until SIGTERM.
 
-    The database is SKEIN_DATABASE_URL and is never migrated here: until `skein migrate` has run, services listen and
-    say that they are not ready. Other services are called at SKEIN_<SERVICE>_ADDRESS. Logs are JSON lines on stderr.
+    The database is SKEIN_DATABASE_URL. This command never migrates it: until `skein migrate` has run, services listen
+    but are not ready. Other services are called at SKEIN_<SERVICE>_ADDRESS. Logs are JSON lines on stderr.
     """
     if parent is not None:
         _die_with(parent)
@@ -48,11 +48,11 @@ async def _serve(names: tuple[str, ...]) -> None:
         )
     logs.configure(settings.log_level)
     log = logs.get("skein")
-    host = registry.host_of(settings, dict(os.environ), here=names)
+    host = registry.host_of(settings, dict(os.environ), local_services=names)
     name = f"skein-{names[0]}" if len(names) == 1 else "skein"
 
     def cut_off(number: str) -> None:
-        log.warning("ended_at_once", signal=number)
+        log.warning("shutdown_forced", signal=number)
 
     with export_traces(settings, name=name), StopSignal.on_signals(cut_off) as stopping:
         async with run_services(services, host) as cluster:

@@ -1,4 +1,4 @@
-"""`skein sessions`: the tenant's conversations."""
+"""`skein sessions`: the tenant's sessions."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 from rich.text import Text
 
-from skein.session.v1 import session_pb2
+from skein.session.v1 import archives_pb2, session_pb2
 from skein_cluster.api.client import as_tenant
 from skein_cluster.cli import options, output
 from skein_cluster.cli.pagination import list_first
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @click.group()
 def sessions_command() -> None:
-    """List and show conversations."""
+    """List, show, archive and unarchive sessions."""
 
 
 @sessions_command.command("list")
@@ -53,7 +53,7 @@ def list_(limit: int, environment: dict[str, str], *, as_json: bool) -> None:
 @options.cluster_options
 @options.json_option
 def show(session_id: str, limit: int, environment: dict[str, str], *, as_json: bool) -> None:
-    """Show a session and its newest messages, in the order in which they were said."""
+    """Show a session and its newest messages, oldest first."""
     session, messages = asyncio.run(_show(environment, session_id, limit))
     if as_json:
         output.print_json(
@@ -70,7 +70,33 @@ def show(session_id: str, limit: int, environment: dict[str, str], *, as_json: b
         (message.sequence, output.format_time(message.create_time), message.name or role_of(message), message.content)
         for message in messages
     ]
-    output.print_table(output.table("#", "when", "who", "said", numbers=("#",)), lines, empty="It has no messages.")
+    output.print_table(output.table("#", "time", "role", "content", numbers=("#",)), lines, empty="It has no messages.")
+
+
+@sessions_command.command("archive")
+@click.argument("session_id")
+@options.cluster_options
+@options.json_option
+def archive(session_id: str, environment: dict[str, str], *, as_json: bool) -> None:
+    """Move the messages of a hidden session to cold storage."""
+    response = asyncio.run(_archive(environment, session_id))
+    if as_json:
+        output.print_json(output.message_to_dict(response))
+        return
+    output.stdout_console().print(Text(f"Archived the messages of {session_id}."))
+
+
+@sessions_command.command("unarchive")
+@click.argument("session_id")
+@options.cluster_options
+@options.json_option
+def unarchive(session_id: str, environment: dict[str, str], *, as_json: bool) -> None:
+    """Move the messages of a session back from cold storage."""
+    response = asyncio.run(_unarchive(environment, session_id))
+    if as_json:
+        output.print_json(output.message_to_dict(response))
+        return
+    output.stdout_console().print(Text(f"Unarchived the messages of {session_id}."))
 
 
 def state_of(session: session_pb2.Session) -> str:
@@ -93,9 +119,19 @@ async def _show(
     environment: Mapping[str, str], session_id: str, limit: int
 ) -> tuple[session_pb2.Session, list[session_pb2.Message]]:
     async with as_tenant(environment) as api:
-        answer = await api.sessions.GetSession(session_pb2.GetSessionRequest(session_id=session_id))
+        response = await api.sessions.GetSession(session_pb2.GetSessionRequest(session_id=session_id))
         request = session_pb2.ListMessagesRequest(
             session_id=session_id, page_size=limit, newest_first=True, show_archived=True
         )
         newest = await list_first(limit, api.sessions.ListMessages, request, "messages")
-    return answer.session, newest[::-1]
+    return response.session, newest[::-1]
+
+
+async def _archive(environment: Mapping[str, str], session_id: str) -> archives_pb2.ArchiveSessionResponse:
+    async with as_tenant(environment) as api:
+        return await api.sessions.ArchiveSession(archives_pb2.ArchiveSessionRequest(session_id=session_id))
+
+
+async def _unarchive(environment: Mapping[str, str], session_id: str) -> archives_pb2.UnarchiveSessionResponse:
+    async with as_tenant(environment) as api:
+        return await api.sessions.UnarchiveSession(archives_pb2.UnarchiveSessionRequest(session_id=session_id))

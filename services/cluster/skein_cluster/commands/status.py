@@ -28,7 +28,7 @@ _STYLES = {
 @options.cluster_options
 @options.json_option
 def status_command(environment: dict[str, str], *, as_json: bool) -> None:
-    """Show which services answer. Ends with 0 when all serve, 1 when one does not, 4 when no cluster answers."""
+    """Show which services answer. The exit code is 0 if all serve, 1 if one does not, 4 if no cluster answers."""
     status = asyncio.run(_status(environment))
     if as_json:
         output.print_json(output.message_to_dict(status))

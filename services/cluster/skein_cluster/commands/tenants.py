@@ -1,4 +1,4 @@
-"""`skein tenants`: isolated memories, made, listed and deleted by the operator."""
+"""`skein tenants`: the operator creates, lists and deletes tenants."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @click.group()
 def tenants_command() -> None:
-    """Make and list tenants, and say who is a member of them (as the operator)."""
+    """Create, list and delete tenants, and manage their members (as the operator)."""
 
 
 tenants_command.add_command(members_command, "members")
@@ -34,13 +34,13 @@ tenants_command.add_command(invite_command, "invite")
 @options.cluster_options
 @options.json_option
 def create(name: str, environment: dict[str, str], *, as_json: bool) -> None:
-    """Make a tenant called NAME and an API key that may do everything in it; the key is shown this one time."""
+    """Create a tenant called NAME and an API key with all permissions in it; the key is shown only once."""
     tenant_id, api_key = asyncio.run(_create(environment, name))
     if as_json:
         output.print_json({"tenant_id": tenant_id, "api_key": api_key})
         return
     output.echo(f"tenant   {tenant_id}\napi key  {api_key}")
-    output.stderr_console().print(Text("This is the only time that the key is shown. Use it as SKEIN_API_KEY."))
+    output.stderr_console().print(Text("The key is shown only once. Use it as SKEIN_API_KEY."))
 
 
 @tenants_command.command("list")
@@ -64,11 +64,11 @@ def list_(limit: int, environment: dict[str, str], *, as_json: bool) -> None:
 
 @tenants_command.command("delete")
 @click.argument("tenant_id")
-@click.option("--days", type=click.FloatRange(0, 365), help="Days until its rows are removed; default: the cluster's.")
+@click.option("--days", type=click.FloatRange(0, 365), help="Days until its rows are purged; default: a setting.")
 @options.cluster_options
 @options.json_option
 def delete(tenant_id: str, days: float | None, environment: dict[str, str], *, as_json: bool) -> None:
-    """Close TENANT_ID at once; when its grace is over, every row of it is removed."""
+    """Delete TENANT_ID. Calls are refused at once; after the grace all its rows are purged."""
     request = tenancy_pb2.DeleteTenantRequest(tenant_id=tenant_id)
     if days is not None:
         request.grace.FromTimedelta(timedelta(days=days))
@@ -80,7 +80,7 @@ def delete(tenant_id: str, days: float | None, environment: dict[str, str], *, a
 @options.cluster_options
 @options.json_option
 def undelete(tenant_id: str, environment: dict[str, str], *, as_json: bool) -> None:
-    """Open TENANT_ID again, while nothing of it is removed."""
+    """Undelete TENANT_ID, before the purge of its rows begins."""
     _show(asyncio.run(_undelete(environment, tenant_id)), as_json=as_json)
 
 
@@ -89,7 +89,7 @@ def undelete(tenant_id: str, environment: dict[str, str], *, as_json: bool) -> N
 @options.cluster_options
 @options.json_option
 def deletion_(tenant_id: str, environment: dict[str, str], *, as_json: bool) -> None:
-    """Show how far the deletion of TENANT_ID is, and what was removed."""
+    """Show the progress of the deletion of TENANT_ID, and the numbers of purged rows."""
     _show(asyncio.run(_deletion(environment, tenant_id)), as_json=as_json)
 
 
@@ -99,7 +99,7 @@ def _show(deletion: members_pb2.Deletion, *, as_json: bool) -> None:
         return
     state = members_pb2.DeletionState.Name(deletion.state).removeprefix("DELETION_STATE_").lower()
     output.echo(f"state    {state} {deletion.stage}".rstrip())
-    output.echo(f"removal  {output.format_time(deletion.purge_time)}")
+    output.echo(f"purge    {output.format_time(deletion.purge_time)}")
     for table, rows in sorted(deletion.deleted_counts.items()):
         output.echo(f"{rows:>8} {table}")
 

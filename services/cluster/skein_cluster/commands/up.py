@@ -1,4 +1,4 @@
-"""`skein up` and `skein cluster`: keep a cluster on this machine up until told to stop."""
+"""`skein up` and `skein cluster`: run a cluster on this machine until a stop signal."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from skein_cluster.processes.single_process import LocalCluster
 
 LOG_FILE = "skein.log"
-MOST_REPLICAS = 8
+MAX_REPLICAS = 8
 _TRY_NEXT = (
     ("remember", command_lines.EXAMPLE),
     ("recall", command_lines.QUESTION),
@@ -51,10 +51,10 @@ _TRY_NEXT = (
 @options.data_dir_option
 @click.option("--log-stderr", is_flag=True, help=f"Log to stderr instead of {LOG_FILE} in the data folder.")
 def up_command(data_dir: Path, *, log_stderr: bool) -> None:
-    """Keep a whole cluster up in this process until Ctrl-C or SIGTERM.
+    """Run a whole cluster in this process until Ctrl-C or SIGTERM.
 
-    The first start makes a development tenant and writes credentials.json into the data folder; later starts find
-    their data again. Ports come from SKEIN_GATEWAY_PORT, SKEIN_HTTP_PORT, SKEIN_ADMIN_PORT and the like.
+    The first start creates a development tenant and writes credentials.json to the data folder. Later starts use the
+    same data. SKEIN_GATEWAY_PORT, SKEIN_HTTP_PORT, SKEIN_ADMIN_PORT and similar settings change the ports.
     """
     open_files.raise_limit()
     uvloop.run(_up(data_dir, log_stderr=log_stderr))
@@ -67,12 +67,12 @@ def up_command(data_dir: Path, *, log_stderr: bool) -> None:
     "counts",
     multiple=True,
     metavar="SERVICE=N",
-    help="Run N processes of a service (repeatable); each call goes to the next of them.",
+    help="Run N processes of a service (repeatable). Calls go to them in turn.",
 )
 def cluster_command(data_dir: Path, counts: tuple[str, ...]) -> None:
-    """Keep a whole cluster up, one process per service, until Ctrl-C or SIGTERM.
+    """Run a whole cluster, one process per service, until Ctrl-C or SIGTERM.
 
-    Same data folder as `skein up`. A service that ends is reported and not started again.
+    It uses the same data folder as `skein up`. A service that ends is reported and not restarted.
     """
     open_files.raise_limit()
     uvloop.run(_cluster(data_dir, _replicas(counts)))
@@ -85,45 +85,45 @@ async def _up(data_dir: Path, *, log_stderr: bool) -> None:
     log = None if log_stderr else data_dir / LOG_FILE
     with log_file.log_to_file(log, settings.log_level), export_traces(settings):
         try:
-            await _stay(data_dir, single_process_cluster, never_ends, log=log)
+            await _run_until_stopped(data_dir, single_process_cluster, never_ends, log=log)
         except NotReady as error:
             where = "on stderr" if log is None else f"in {log}"
             raise CommandError(
-                f"{str(error).partition(' Their')[0]} The log {where} says why.", ExitCode.CANNOT_START
+                f"{str(error).partition(' Their')[0]} The log {where} has the reason.", ExitCode.CANNOT_START
             ) from error
 
 
 async def _cluster(data_dir: Path, replicas: Mapping[str, int]) -> None:
     refuse_unknown_settings(os.environ)
     run = functools.partial(multi_process.multi_process_cluster, replicas=replicas)
-    await _stay(data_dir, run, _report_ends, log=None)
+    await _run_until_stopped(data_dir, run, _report_ends, log=None)
 
 
 def _replicas(counts: Sequence[str]) -> dict[str, int]:
-    """Read "memory=2" and the like."""
+    """Parse values such as "memory=2"."""
     result: dict[str, int] = {}
     services = [name for name in registry.PORTS if name != "pc2"]
     for text in counts:
         name, _, count = text.partition("=")
-        if name not in services or not count.isdecimal() or not 1 <= int(count) <= MOST_REPLICAS:
+        if name not in services or not count.isdecimal() or not 1 <= int(count) <= MAX_REPLICAS:
             raise click.BadParameter(
-                f"{text!r} should be SERVICE=N: one of {', '.join(services)}, and a number from 1 to {MOST_REPLICAS}.",
+                f"{text!r} should be SERVICE=N: one of {', '.join(services)}, and a number from 1 to {MAX_REPLICAS}.",
                 param_hint="--replicas",
             )
         result[name] = int(count)
     return result
 
 
-async def _stay(
+async def _run_until_stopped(
     data_dir: Path,
-    form: Callable[[Path], AbstractAsyncContextManager[LocalCluster]],
+    open_cluster: Callable[[Path], AbstractAsyncContextManager[LocalCluster]],
     watch: Callable[[LocalCluster], asyncio.Future[None]],
     *,
     log: Path | None,
 ) -> None:
     started = time.monotonic()
     with StopSignal.on_signals() as stopping:
-        async with form(data_dir) as cluster:
+        async with open_cluster(data_dir) as cluster:
             gc_freeze.freeze_startup_objects()
             output.stdout_console().print(print_overview(cluster, data_dir, log, time.monotonic() - started))
             watcher = watch(cluster)
@@ -131,7 +131,7 @@ async def _stay(
             watcher.cancel()
             output.stdout_console().print("Stopping …")
     output.stdout_console().print(
-        "Stopped." if not stopping.is_set else "Stopped. The data stays; start again with the same command."
+        "Stopped." if not stopping.is_set else "Stopped. The data is kept; the same command starts the cluster again."
     )
 
 
@@ -143,7 +143,7 @@ def never_ends(_cluster: LocalCluster) -> asyncio.Future[None]:
 def _report_ends(cluster: LocalCluster) -> asyncio.Future[None]:
     async def report() -> None:
         async for name in multi_process.watch_exits(cluster):
-            output.stderr_console().print(Text(f"{name} ended and is not started again; see {cluster.logs[name]}."))
+            output.stderr_console().print(Text(f"{name} ended and is not restarted; see {cluster.logs[name]}."))
 
     return asyncio.ensure_future(report())
 
@@ -163,7 +163,7 @@ def print_overview(
     lines = [
         ("gRPC", cluster.credentials.endpoint),
         ("HTTP", cluster.credentials.http),
-        ("console", "" if is_demo else f"{cluster.credentials.http}/ (the api_key of the credentials lets you in)"),
+        ("console", "" if is_demo else f"{cluster.credentials.http}/ (sign in with the api_key of the credentials)"),
         ("metrics", metrics),
         ("pc2", pc2_ports(cluster)),
         ("credentials", str(data_dir / CREDENTIALS_FILE)),
@@ -191,7 +191,7 @@ def _try_next(data_dir: Path) -> list[str]:
 
 
 def pc2_ports(cluster: LocalCluster) -> str:
-    """Return the assistants' ports, moved ones with their address."""
+    """Return the assistants' ports; a remapped port shows the port that it listens on."""
     ports = [
         (str(number), address.rpartition(":")[2])
         for number in registry.PC2_PORTS

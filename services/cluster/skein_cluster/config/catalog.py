@@ -67,7 +67,7 @@ WITHOUT_DATACLASS: Mapping[str, str] = {
         "CURVE it publishes only). `rep`: it answers only."
     ),
     "SKEIN_EMBEDDINGS_API_KEY_<MODEL>": "Key of one model's endpoint: `…_TEXT_3_SMALL` for `text-3-small`.",
-    "SKEIN_DATA_DIR": "Folder in which `skein up` keeps its data; `~/.local/share/skein` by default.",
+    "SKEIN_DATA_DIR": "Data folder of `skein up`; `~/.local/share/skein` by default.",
     "SKEIN_ENDPOINT, SKEIN_API_KEY, SKEIN_TENANT_ID": "Endpoint, credential and tenant of the command and the client.",
     "SKEIN_PYTHON": "The Python that `make` uses; by default the newest with an optimized build.",
     "SKEIN_ENVIRONMENT": "Name of the environment in the traces of docker-compose.yml.",
@@ -91,10 +91,10 @@ def setting_names() -> frozenset[str]:
     return frozenset(
         (
             *_of_dataclasses(),
-            *(f"SKEIN_{name.upper()}_{what}" for name in registry.PORTS for what in ("PORT", "ADDRESS")),
-            *(f"{password_setting(name)}{end}" for name in registry.WITH_DATABASE for end in ("", FILE)),
+            *(f"SKEIN_{name.upper()}_{suffix}" for name in registry.PORTS for suffix in ("PORT", "ADDRESS")),
+            *(f"{password_setting(name)}{suffix}" for name in registry.WITH_DATABASE for suffix in ("", FILE)),
             *(setting_of(number) for number in registry.PC2_PORTS),
-            *(f"{PC2_KEY}_{number}{end}" for number in registry.PC2_PORTS for end in ("", FILE)),
+            *(f"{PC2_KEY}_{number}{suffix}" for number in registry.PC2_PORTS for suffix in ("", FILE)),
             *(DATA_DIR, *default_roles(), *CLIENT_SETTINGS, *TOOL_SETTINGS),
         )
     )
@@ -130,17 +130,17 @@ def _of_dataclasses() -> Iterator[str]:
 
 
 def _without_dataclass(services: Collection[str], environment: Mapping[str, str]) -> Iterator[SettingValue]:
-    called = {called for service in registry.load(services) for called in service.depends_on} - set(services)
+    dependencies = {name for service in registry.load(services) for name in service.depends_on} - set(services)
     for name in services:
         yield _plain(f"SKEIN_{name.upper()}_PORT", environment, registry.PORTS[name])
-    for name in sorted(called):
+    for name in sorted(dependencies):
         yield _plain(f"SKEIN_{name.upper()}_ADDRESS", environment, "its port on this host")
     yield _plain(DATA_DIR, environment, default_data_dir())
     if "pc2" in services:
         for name, role in default_roles().items():
             yield _plain(name, environment, role)
         for number in registry.PC2_PORTS:
-            yield _plain(setting_of(number), environment, "as SKEIN_PC2_BASE_PORT says")
+            yield _plain(setting_of(number), environment, "from SKEIN_PC2_BASE_PORT")
             if has_text(environment, f"{PC2_KEY}_{number}"):
                 yield _secret(f"{PC2_KEY}_{number}", environment)
     if "recall" in services:
@@ -150,7 +150,7 @@ def _without_dataclass(services: Collection[str], environment: Mapping[str, str]
 
 
 def has_text(environment: Mapping[str, str], name: str) -> bool:
-    """Say whether a variable is set, by itself or as a file."""
+    """Tell whether a variable is set, by itself or as a file."""
     return bool(environment.get(name) or environment.get(f"{name}{FILE}"))
 
 

@@ -31,7 +31,7 @@ from skein_pc2.transport.curve import CurveCertificates
 from skein_recall.providers.api_keys import ApiKeys
 from skein_session.settings import SessionSettings
 from skein_session.summaries.chat_model import ChatModel
-from skein_worker.settings import check as check_worker
+from skein_worker.settings import check_system_key as check_worker
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping
@@ -94,7 +94,9 @@ def _check_process(services: Collection[str], environment: Mapping[str, str]) ->
         try:
             ssl.create_default_context(cafile=settings.ca_file)
         except OSError as error:
-            reason = "holds no certificate" if isinstance(error, ssl.SSLError) else f"cannot be read: {error.strerror}"
+            reason = (
+                "contains no certificate" if isinstance(error, ssl.SSLError) else f"cannot be read: {error.strerror}"
+            )
             raise SettingInvalid(f"SKEIN_CA_FILE names a file that {reason}.") from None
 
 

@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
 _SECONDS = 5.0
 # Besides its pool: the probe's connection.
-_BESIDE_A_POOL = 1
+_PROBE_CONNECTIONS = 1
 # The worker's queue has one more.
-_OF_THE_QUEUE = 1
+_QUEUE_CONNECTIONS = 1
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -38,7 +38,7 @@ class DatabaseCheck:
 def max_connections(services: Collection[str], pool_size: int) -> int:
     """Return the most connections of one process of these services."""
     pools = [name for name in registry.WITH_DATABASE if name in services]
-    return len(pools) * (pool_size + _BESIDE_A_POOL) + (_OF_THE_QUEUE if "worker" in pools else 0)
+    return len(pools) * (pool_size + _PROBE_CONNECTIONS) + (_QUEUE_CONNECTIONS if "worker" in pools else 0)
 
 
 async def check_database(services: Collection[str], environment: Mapping[str, str], *, replicas: int) -> DatabaseCheck:
@@ -78,16 +78,14 @@ async def _connect_and_check(
             finally:
                 connection.terminate()
     except TimeoutError:
-        result.notes.append(
-            f"The database of {setting} did not answer within {_SECONDS:.0f} s: what it says is unknown."
-        )
+        result.notes.append(f"The database of {setting} did not answer within {_SECONDS:.0f} s: it was not checked.")
     except (asyncpg.InvalidAuthorizationSpecificationError, asyncpg.InvalidCatalogNameError) as error:
         result.problems.append(f"The database of {setting} refuses: {error}.")
     except (ValueError, asyncpg.ClientConfigurationError):
         # The error would contain the URL.
         result.problems.append(f"{setting} should be an address such as postgresql://user@host:5432/skein.")
     except (OSError, asyncpg.PostgresError) as error:
-        result.notes.append(f"The database of {setting} does not answer ({error}): what it says is unknown.")
+        result.notes.append(f"The database of {setting} does not answer ({error}): it was not checked.")
 
 
 async def _run_checks(
@@ -104,7 +102,7 @@ async def _run_replica_checks(connection: Connection, result: DatabaseCheck, *, 
     await _roles(connection, "SKEIN_REPLICA_URL", services, result)
     if not await connection.fetchval("SELECT pg_is_in_recovery()"):
         result.notes.append(
-            "The database of SKEIN_REPLICA_URL follows no other: its reads are one more load of a primary."
+            "The database of SKEIN_REPLICA_URL is not a replica: its reads are additional load of a primary."
         )
 
 
@@ -117,13 +115,13 @@ async def _roles(connection: Connection, setting: str, services: list[str], resu
             list(roles),
         )
     }
-    refused = sorted(role for role in roles if roles_found.get(role) is False)
+    unavailable_roles = sorted(role for role in roles if roles_found.get(role) is False)
     if roles - roles_found.keys():
         result.problems.append(
             f"The database has no role {', '.join(sorted(roles - roles_found.keys()))}: run skein migrate."
         )
-    if refused:
-        result.problems.append(f"The user of {setting} may not act as {', '.join(refused)}.")
+    if unavailable_roles:
+        result.problems.append(f"The user of {setting} may not act as {', '.join(unavailable_roles)}.")
 
 
 async def _schema(connection: Connection, services: list[str], result: DatabaseCheck) -> None:
@@ -132,7 +130,7 @@ async def _schema(connection: Connection, services: list[str], result: DatabaseC
         await connection.execute(f"SET ROLE {database_role(services[0])}")
         version = await connection.fetchval(Queries.load("skein_kit")["schema_version"].text)
     except asyncpg.PostgresError:
-        result.problems.append("The database has no schema that can be read: run skein migrate.")
+        result.problems.append("The database has no readable schema: run skein migrate.")
         return
     finally:
         await connection.execute("RESET ROLE")
@@ -160,8 +158,8 @@ async def _connections(
     if needed > available:
         users = f"{replicas} processes with up to {per_process} connections each" if replicas > 1 else "this process"
         result.problems.append(
-            f"The database gives {available} connections, and {users} may take {needed}: lower SKEIN_POOL_SIZE or raise"
+            f"The database allows {available} connections, and {users} may use {needed}: lower SKEIN_POOL_SIZE or raise"
             " max_connections."
         )
     else:
-        result.notes.append(f"{needed} of the database's {available} connections may be taken.")
+        result.notes.append(f"{needed} of the database's {available} connections may be used.")

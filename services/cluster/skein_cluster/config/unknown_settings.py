@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 
 _CUTOFF = 0.75
 # Variables that Kubernetes sets for each Service "skein-…" by default.
-_LINK = re.compile(
+_SERVICE_LINK = re.compile(
     r"SKEIN_\w+_(?:SERVICE_HOST|SERVICE_PORT(?:_\w+)?|PORT_\d+_(?:TCP|UDP|SCTP)(?:_(?:PROTO|PORT|ADDR))?)"
 )
-_LINKED = re.compile(r"(?:tcp|udp|sctp)://")
+_SERVICE_LINK_URL = re.compile(r"(?:tcp|udp|sctp)://")
 
 
 def refuse_unknown_settings(environment: Mapping[str, str]) -> None:
@@ -42,13 +42,16 @@ def unknown_settings(environment: Mapping[str, str]) -> Iterable[str]:
 def _is_link(name: str, value: str, names: frozenset[str]) -> bool:
     if not name.startswith(PREFIX):
         return False
-    return bool((name not in names and _LINK.fullmatch(name)) or (name.endswith("_PORT") and _LINKED.match(value)))
+    return bool(
+        (name not in names and _SERVICE_LINK.fullmatch(name))
+        or (name.endswith("_PORT") and _SERVICE_LINK_URL.match(value))
+    )
 
 
 def _sentence(name: str, names: frozenset[str]) -> str:
     if name.endswith(FILE) and name.removesuffix(FILE) in names:
-        return f"{name} is no setting: {name.removesuffix(FILE)} does not come from a file."
+        return f"{name} is not a setting: {name.removesuffix(FILE)} cannot be read from a file."
     nearest = difflib.get_close_matches(name, names, n=1, cutoff=_CUTOFF)
     if nearest:
-        return f"{name} is no setting; did you mean {nearest[0]}?"
-    return f"{name} is no setting of Skein; `skein config show` names all that a process reads."
+        return f"{name} is not a setting; did you mean {nearest[0]}?"
+    return f"{name} is not a setting of Skein; `skein config show` lists all settings."

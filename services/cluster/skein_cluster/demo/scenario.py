@@ -1,4 +1,4 @@
-"""The demo: imports the sample household, asks questions, shows the hits with their signals, and one trace."""
+"""The demo: import the sample household, query it, and show the hits with their signals and one trace."""
 
 from __future__ import annotations
 
@@ -47,16 +47,18 @@ class SampleQuestion:
 
 def questions() -> list[SampleQuestion]:
     """Return the sample's questions for the demo."""
-    loaded: list[dict[str, Any]] = json.loads((files("skein_cluster") / "sample" / "questions.json").read_text("utf-8"))
+    entries: list[dict[str, Any]] = json.loads(
+        (files("skein_cluster") / "sample" / "questions.json").read_text("utf-8")
+    )
     return [
         SampleQuestion(entry["question"], entry["answer"], frozenset(entry["evidence"]))
-        for entry in loaded
+        for entry in entries
         if entry.get("demo")
     ]
 
 
 async def run_demo(cluster: LocalCluster, spans: InMemorySpanExporter) -> None:
-    """Import, ask and print, through the gateway, as any client does."""
+    """Import, query and print, through the gateway, as any client."""
     out = output.stdout_console()
     credentials = cluster.credentials
     connection = Connection(
@@ -65,14 +67,13 @@ async def run_demo(cluster: LocalCluster, spans: InMemorySpanExporter) -> None:
     async with open_client(connection) as api:
         await _import(api, out)
         spans.clear()
-        answered = 0
+        answered_count = 0
         for number, question in enumerate(questions(), start=1):
-            answered += await _ask(api, out, number, question)
-        out.print(
-            Text(f"{answered} of {len(questions())} questions have their evidence (✓) among the first {_SHOWN} hits.")
-        )
+            answered_count += await _query(api, out, number, question)
+        share = f"{answered_count} of {len(questions())}"
+        out.print(Text(f"{share} questions have their evidence (✓) among the first {_SHOWN} hits."))
     trace = find_trace(spans.get_finished_spans(), _RECALL)
-    out.print(Rule("One recall, traced", align="left"))
+    out.print(Rule("Trace of one recall", align="left"))
     if trace is not None:
         out.print(render_tree(trace))
 
@@ -86,14 +87,14 @@ async def _import(api: Client, out: Console) -> None:
     counts = ", ".join(f"{report.written[kind]} {name}" for kind, name in names.items())
     out.print(Text(f"Seven weeks of a household with its voice assistant: {counts}"))
     seconds = time.monotonic() - started
-    out.print(Text(f"imported through the gateway in {seconds:.1f} s; {report.pending} still to be embedded."))
-    for refused in report.refused:
-        out.print(Text(f"{refused.where} was refused: {refused.reason}", style="red"))
+    out.print(Text(f"imported through the gateway in {seconds:.1f} s; {report.pending} await embedding."))
+    for refusal in report.refused:
+        out.print(Text(f"{refusal.where} was refused: {refusal.reason}", style="red"))
 
 
-async def _ask(api: Client, out: Console, number: int, question: SampleQuestion) -> bool:
+async def _query(api: Client, out: Console, number: int, question: SampleQuestion) -> bool:
     started = time.perf_counter()
-    answer = await api.gateway.Recall(gateway_pb2.RecallRequest(query=question.question, limit=_SHOWN))
+    response = await api.gateway.Recall(gateway_pb2.RecallRequest(query=question.question, limit=_SHOWN))
     milliseconds = (time.perf_counter() - started) * 1000
     out.print(Rule(Text(f"{number}. {question.question}"), align="left"))
     lines = [
@@ -105,9 +106,9 @@ async def _ask(api: Client, out: Console, number: int, question: SampleQuestion)
             output.format_time(hit_time(hit)),
             output.shorten(hit_text(hit), _TEXT),
         )
-        for hit in answer.hits
+        for hit in response.hits
     ]
     table = output.table("", "score", "components", "kind", "when", "text", numbers=("score",))
     output.print_table(table, lines, empty="Nothing was found.")
     out.print(Text(f"   expected: {question.answer}  ({milliseconds:.0f} ms)", style="dim"))
-    return any(hit_name(hit) in question.evidence for hit in answer.hits)
+    return any(hit_name(hit) in question.evidence for hit in response.hits)

@@ -42,13 +42,13 @@ class Account:
             ) from None
         return cls(user=entry.pw_uid, group=entry.pw_gid, switch=True)
 
-    def own(self, path: Path) -> None:
-        """Give one file or folder to this user."""
+    def chown(self, path: Path) -> None:
+        """Change the owner of one file or folder to this user."""
         if self.switch:
             os.chown(path, self.user, self.group, follow_symlinks=False)
 
     def may_enter(self, folder: Path) -> bool:
-        """Say whether this user can enter the folder: tried, not computed from mode bits."""
+        """Tell whether this user can enter the folder: tried, not computed from mode bits."""
         if not self.switch:
             return os.access(folder, os.X_OK)
         return self.can_run("/bin/sh", "-c", _ENTER, "sh", str(folder))
@@ -56,7 +56,7 @@ class Account:
     def can_run(self, *command: str) -> bool:
         """Run a short command as this user; return whether it started and succeeded."""
         try:
-            done = subprocess.run(
+            process = subprocess.run(
                 command,
                 user=self.user if self.switch else None,
                 group=self.group if self.switch else None,
@@ -69,7 +69,7 @@ class Account:
             )
         except OSError:
             return False
-        return done.returncode == 0
+        return process.returncode == 0
 
     def start(self, command: Sequence[str], *, log: io.FileIO) -> subprocess.Popen[bytes]:
         """Start a long-running program as this user, bound to the life of the calling thread.

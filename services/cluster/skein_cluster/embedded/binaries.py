@@ -30,8 +30,8 @@ _NOT_NEEDED: Callable[[str, list[str]], set[str]] = shutil.ignore_patterns("incl
 def programs(account: Account) -> Path:
     """Return the folder with `postgres`, `initdb`, `pg_basebackup` and the rest.
 
-    It is the wheel's own folder, or a copy under the temp directory when the server's user cannot enter the wheel's (a
-    clone in root's home). There is one copy per version, writable by us alone; missing files are copied again.
+    It is the wheel's own folder if the server's user can enter it, else (as for a clone in root's home) a copy under
+    the temp directory. There is one copy per version, writable only by this user; missing files are copied again.
     """
     spec = importlib.util.find_spec(_PACKAGE)
     if spec is None or not spec.submodule_search_locations:
@@ -84,7 +84,7 @@ def _contents(site: Path) -> dict[str, int]:
 
 
 def _open_to_all(top: Path) -> None:
-    """Let all users read and run files that a strict umask made private; only we may write."""
+    """Let all users read and run files that a strict umask made private; only this user may write."""
     for folder, _, files in os.walk(top):
         Path(folder).chmod(0o755)
         for name in files:

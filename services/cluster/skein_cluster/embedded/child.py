@@ -24,7 +24,7 @@ def main(parent: int, user: int, group: int, program: list[str]) -> None:
         os.setgid(group)
         os.setuid(user)
     # After the change of user, which clears the setting; it survives exec. The signal comes when the *thread* that
-    # started this process ends, which is why `running_server` belongs in a thread that lives as long as the server.
+    # started this process ends. So `running_server` belongs in a thread that lives as long as the server.
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGQUIT, 0, 0, 0)
     if os.getppid() != parent:

@@ -1,10 +1,10 @@
 """A cluster's data folder: its place, its lock, and its first creation.
 
-Normally the data is at the requested path. When root runs below a folder that the server's user cannot enter (a clone
-in root's home), it is in `/var/lib/skein/<hash>-<random>`, and the requested path is a symbolic link to it. So the data
-persists, moves with a renamed clone, and a new clone at an old path starts empty. `<data>.origin` beside it names the
-requested path. Temporary data (`durable=False`) is below the temp directory then; a later run removes it once its link
-is gone.
+Normally the data is at the requested path. The server's user may be unable to enter that folder, as for a clone in
+root's home. Then the data is in `/var/lib/skein/<hash>-<random>`, and the requested path is a symbolic link to it. So
+the data persists, moves with a renamed clone, and a new clone at an old path starts empty. `<data>.origin` beside it
+names the requested path. Temporary data (`durable=False`) is below the temp directory then; a later run removes it once
+its link is missing.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 SYSTEM_DATA = Path("/var/lib/skein")
 # Postgres silently truncates longer paths (MAXPGPATH is 1024, including its own file names).
-_LONGEST_PATH = 900
+_MAX_PATH_BYTES = 900
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -48,13 +48,13 @@ class DataDir:
         return self.requested.with_name(f"{self.requested.name}.log")
 
     def prepare(self, account: Account) -> Path:
-        """Make an empty folder beside the place for `initdb`.
+        """Create an empty folder for `initdb` beside the final path.
 
         Its name is new each time: the `initdb` of a start that was just killed may still be removing files.
         """
         self._remove_leftovers()
         new_folder = Path(tempfile.mkdtemp(prefix=self._prefix, dir=self.real.parent))
-        account.own(new_folder)
+        account.chown(new_folder)
         return new_folder
 
     def complete(self, new_folder: Path) -> None:
@@ -82,10 +82,10 @@ class DataDir:
 
 @contextlib.contextmanager
 def lock_data_dir(data_dir: Path, account: Account, *, durable: bool) -> Iterator[DataDir]:
-    """Lock the data folder until the block ends; raise DataDirInUse when another process holds it.
+    """Lock the data folder until the block ends; raise DataDirInUse when another process has the lock.
 
     The kernel drops the locks with the process, however it ends. Two locks where a link is involved, because a copied
-    clone brings a second link to the same data.
+    clone contains a second link to the same data.
     """
     requested = _absolute_path(data_dir)
     with contextlib.ExitStack() as locked:
@@ -96,7 +96,7 @@ def lock_data_dir(data_dir: Path, account: Account, *, durable: bool) -> Iterato
         try:
             yield home
         finally:
-            # An interrupted first start: its place has a random name, so no other process waits for the lock.
+            # After an interrupted first start, the random name means that no other process waits for the lock.
             if home.real != requested and not home.real.exists():
                 _lock_file(home.real).unlink(missing_ok=True)
 
@@ -139,12 +139,13 @@ def _find(requested: Path, account: Account, *, durable: bool) -> DataDir:
     if requested.is_symlink() and not real.exists():
         if durable or real.parent != private_folder(account):
             raise DataDirUnusable(
-                requested, f"it is a link to {real}, which is gone; bring that back, or remove the link to start empty"
+                requested,
+                f"it is a link to {real}, which does not exist; restore it, or remove the link to start empty",
             )
         requested.unlink()
         real = requested
-    if len(os.fsencode(real)) > _LONGEST_PATH:
-        raise DataDirUnusable(requested, f"the path is longer than {_LONGEST_PATH} bytes; use a shorter one")
+    if len(os.fsencode(real)) > _MAX_PATH_BYTES:
+        raise DataDirUnusable(requested, f"the path is longer than {_MAX_PATH_BYTES} bytes; use a shorter one")
     enterable = account.may_enter(real.parent)
     if _holds_cluster(real, account):
         if not enterable:
@@ -164,7 +165,7 @@ def _find(requested: Path, account: Account, *, durable: bool) -> DataDir:
 
 
 def _remove_orphans(base: Path) -> None:
-    """Remove temporary data whose link is gone, as after a test run."""
+    """Remove temporary data whose link does not exist any more, as after a test run."""
     for note in base.glob("*.origin"):
         real = note.with_suffix("")
         with contextlib.suppress(DataDirInUse, FileNotFoundError):
@@ -178,23 +179,23 @@ def _remove_orphans(base: Path) -> None:
 
 
 def _holds_cluster(real: Path, account: Account) -> bool:
-    """Say whether the folder has a cluster that we can run; False when it is empty."""
+    """Tell whether the folder has a cluster that this process can run; False when it is empty."""
     try:
-        names = os.listdir(real)  # noqa: PTH208 - an error is wanted for what is no folder
+        names = os.listdir(real)  # noqa: PTH208 - it raises NotADirectoryError for a file
     except FileNotFoundError:
         return False
     except NotADirectoryError:
-        raise DataDirUnusable(real, "it is no folder") from None
+        raise DataDirUnusable(real, "it is not a folder") from None
     except PermissionError:
         owner = _name(real.stat().st_uid)
         raise DataDirUnusable(real, f"it belongs to {owner} and cannot be read by {_name(os.geteuid())}") from None
     if not names:
         return False
     if "PG_VERSION" not in names:
-        raise DataDirUnusable(real, "it holds other files; use an empty folder or a new one")
+        raise DataDirUnusable(real, "it contains other files; use an empty folder or a new one")
     version = (real / "PG_VERSION").read_text(encoding="ascii").strip()
     if version != str(MAJOR):
-        raise DataDirUnusable(real, f"it holds data of Postgres {version}, and this is {MAJOR}; dump and import it")
+        raise DataDirUnusable(real, f"it contains data of Postgres {version}, and this is {MAJOR}; dump and import it")
     owner_id = real.stat().st_uid
     if owner_id != account.user:
         owner, needed = _name(owner_id), _name(account.user)
@@ -211,7 +212,7 @@ def _system_data(requested: Path) -> Path:
     except OSError as error:
         problem = (
             f"Postgres does not run as root, no other user can enter {requested.parent}, and {SYSTEM_DATA} cannot be "
-            f"made ({error.strerror}); use a data folder that everybody can enter"
+            f"created ({error.strerror}); use a data folder that all users can enter"
         )
         raise DataDirUnusable(requested, problem) from None
     return SYSTEM_DATA

@@ -21,8 +21,8 @@ class PostgresDidNotStart(EmbeddedPostgresError):
 
     def __init__(self, problem: str, *, log_lines: str = "") -> None:
         """Join the problem with the log lines, passwords masked."""
-        shown = _SECRET.sub(r"\1***", log_lines.strip())
-        super().__init__(f"Postgres did not start: {problem}" + (f"\n{shown}" if shown else ""))
+        redacted = _SECRET.sub(r"\1***", log_lines.strip())
+        super().__init__(f"Postgres did not start: {problem}" + (f"\n{redacted}" if redacted else ""))
 
 
 class DataDirInUse(EmbeddedPostgresError):
@@ -39,4 +39,4 @@ class DataDirUnusable(EmbeddedPostgresError):
 
     def __init__(self, data_dir: Path, problem: str) -> None:
         """Name the folder and its problem."""
-        super().__init__(f"{data_dir} cannot hold the database: {problem}")
+        super().__init__(f"{data_dir} cannot contain the database: {problem}")

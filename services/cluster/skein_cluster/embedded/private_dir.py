@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from skein_cluster.embedded.account import Account
 
-# The address of a Unix socket holds 107 bytes on Linux and 103 on macOS.
+# The address of a Unix socket has at most 107 bytes on Linux and 103 on macOS.
 SOCKET_PATH_BYTES = 103
 _LONGEST_SOCKET = "0123456789abcdef/.s.PGSQL.65535"
 
@@ -29,17 +29,22 @@ def digest(path: Path) -> str:
 
 
 def private_folder(account: Account) -> Path:
-    """Make or find the folder `skein-<uid>` in the first temp directory that is short and enterable.
+    """Create or find the folder `skein-<uid>` in the first temp directory that is short and enterable.
 
     Another user's folder of that name is not trusted; the next temp directory is tried.
     """
     base_folders = dict.fromkeys(Path(base).resolve() for base in (tempfile.gettempdir(), "/tmp", "/var/tmp"))  # noqa: S108 - checked below
     for base in base_folders:
         folder = base / f"skein-{os.geteuid()}"
-        fits = len(os.fsencode(folder / _LONGEST_SOCKET)) <= SOCKET_PATH_BYTES
+        is_short = len(os.fsencode(folder / _LONGEST_SOCKET)) <= SOCKET_PATH_BYTES
         # Postgres reads the socket folder as a list, with commas between and quotes around.
-        plain = not {",", '"'} & set(str(folder))
-        if fits and plain and account.may_enter(base) and _is_ours(folder, mode=0o711 if account.switch else 0o700):
+        is_unquoted = not {",", '"'} & set(str(folder))
+        if (
+            is_short
+            and is_unquoted
+            and account.may_enter(base)
+            and _is_ours(folder, mode=0o711 if account.switch else 0o700)
+        ):
             return folder
     raise PostgresDidNotStart(
         f"no usable folder for its socket in {', '.join(map(str, base_folders))}; set TMPDIR to a short path of yours"
@@ -55,7 +60,7 @@ def socket_folder(account: Account, data_dir: Path) -> Iterator[Path]:
     folder = private_folder(account) / digest(data_dir)
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(mode=0o700)
-    account.own(folder)
+    account.chown(folder)
     try:
         yield folder
     finally:

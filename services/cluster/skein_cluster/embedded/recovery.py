@@ -1,6 +1,6 @@
-"""A cluster restored from files: it runs beside its place until it is complete, then moves there in one step.
+"""A cluster restored from files: it runs beside its final path until it is complete, then moves there in one step.
 
-The place stays empty and locked before that, so no server can start there, and a killed restore leaves no partial
+The final path stays empty and locked before that, so no server can start there, and a killed restore leaves no partial
 database.
 """
 
@@ -58,7 +58,7 @@ class RestoreTarget:
             # Trust every user who may enter the folder, also against the backup's own file.
             trust = sockets / "pg_hba.conf"
             trust.write_text(_TRUSTED, "utf-8")
-            self.account.own(trust)
+            self.account.chown(trust)
             server_options = {
                 **server_settings.DURABLE_SETTINGS,
                 **_OURS_ALONE,
@@ -96,7 +96,7 @@ def prepare_restore(data_dir: Path, *, seconds: float) -> Iterator[RestoreTarget
     account = Account.for_server()
     with lock_data_dir(data_dir, account, durable=True) as home, log_of(home) as log:
         if not home.is_new:
-            raise DataDirUnusable(home.requested, "it holds a database already; restore into an empty folder")
+            raise DataDirUnusable(home.requested, "it contains a database already; restore to an empty folder")
         launch = ServerPrograms(account=account, binaries=programs(account), log=log, seconds=seconds)
         yield RestoreTarget(account=account, home=home, launch=launch)
 
@@ -126,7 +126,7 @@ def _completed(folder: Path, account: Account) -> None:
         if not path.exists():
             path.write_text(text, "utf-8")
             path.chmod(0o600)
-            account.own(path)
+            account.chown(path)
 
 
 def delete_data(folder: Path) -> None:

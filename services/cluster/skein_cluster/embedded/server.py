@@ -47,7 +47,7 @@ class Server:
     # The private folder of its socket, the same after every restart.
     host: str
     port: int
-    # Pid of the first process: see `keep`.
+    # Pid of the first process: see `restart`.
     pid: int
     # The real data folder (see `skein_cluster.embedded.data_dir`).
     data_dir: Path
@@ -74,16 +74,16 @@ async def running_server(
     tcp_port: int | None = None,
     start_seconds: float = START_SECONDS,
     stop_seconds: float = STOP_SECONDS,
-    keep: bool = False,
+    restart: bool = False,
 ) -> AsyncIterator[Server]:
-    """Run a server on the data folder, made on first use, until the end of the block.
+    """Run a server on the data folder, created on first use, until the end of the block.
 
-    Enter it in a thread that lives as long as the server (the main thread): the kernel ends the server with that
-    thread, also when we are killed. Connections through the socket are trusted; only the server's user and root may
-    enter its folder. On `tcp_port` at 127.0.0.1 a role needs a password.
+    Enter it in a thread that lives as long as the server, such as the main thread. The kernel ends the server with
+    that thread, also when this process is killed. Connections through the socket are trusted, because only the server's
+    user and root may enter its folder. On `tcp_port` at 127.0.0.1 a role needs a password.
     The settings are Postgres' own and visible in the list of processes: no secrets in them.
-    With `keep` a server that ends by itself is started again, as often as needed.
-    Beside the data folder lie `<name>.lock` and `<name>.log`, the latter emptied at a start that finds it over 10 MB.
+    With `restart`, a server that ends by itself is started again, as often as needed.
+    Beside the data folder are `<name>.lock` and `<name>.log`, the latter emptied at a start that finds it over 10 MB.
 
     Raises DataDirInUse, DataDirUnusable or PostgresDidNotStart, all of them EmbeddedPostgresError.
     """
@@ -111,7 +111,7 @@ async def running_server(
 
             process = await launch.start(home.real, server_options)
             supervisor = ServerSupervisor(process, start)
-            tasks = [asyncio.create_task(supervisor.keep())] if keep else []
+            tasks = [asyncio.create_task(supervisor.supervise())] if restart else []
             try:
                 yield Server(
                     host=str(sockets),
@@ -166,7 +166,7 @@ class ServerPrograms:
         process = self.account.start(command if durable else [*command, "--no-sync"], log=self.log)
         try:
             if not await _ended(process, self.seconds):
-                raise PostgresDidNotStart(f"initdb took over {self.seconds:g} s", log_lines=log_tail.lines())
+                raise PostgresDidNotStart(f"initdb took longer than {self.seconds:g} s", log_lines=log_tail.lines())
         finally:
             _end_at_once(process)
         if process.returncode != 0:
@@ -231,7 +231,7 @@ async def _is_up(process: subprocess.Popen[bytes], data_dir: Path, give_up: floa
 
 
 def _is_ready(data_dir: Path, pid: int) -> bool:
-    """Say whether *this* process is ready: the file of another server may say `ready` as well."""
+    """Tell whether *this* process is ready: the file of another server may contain `ready` as well."""
     try:
         lines = (data_dir / "postmaster.pid").read_text(encoding="utf-8", errors="replace").splitlines()
     except FileNotFoundError:

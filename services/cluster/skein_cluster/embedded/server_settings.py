@@ -34,7 +34,7 @@ _LIMIT = Path("/sys/fs/cgroup/memory.max")
 def _cache() -> str:
     """Return shared_buffers: an eighth of the memory, at most a gigabyte. Rows read from files cost far more."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    # Without a limit the file says "max" or is missing.
+    # Without a limit the file contains "max" or is missing.
     with suppress(OSError, ValueError):
         memory = min(memory, int(_LIMIT.read_text("ascii")))
     return f"{min(1024, max(64, memory // 8 // _MEGABYTE))}MB"

@@ -1,6 +1,6 @@
 """Restarts a server that ended by itself: killed, or stopped by a full disk.
 
-Recovery keeps every acknowledged write. Connections are refused meanwhile.
+Recovery keeps every acknowledged write. Connections are refused until then.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 # Poll interval, and first pause after a failed start, which doubles each time.
 _LOOK_SECONDS = 0.1
 _FIRST_PAUSE_SECONDS = 0.5
-_LONGEST_PAUSE_SECONDS = 15.0
+_MAX_PAUSE_SECONDS = 15.0
 # A server that ran longer counts as started.
 _GOOD_SECONDS = 60.0
 
@@ -35,7 +35,7 @@ class ServerSupervisor:
         self.process = process
         self._start = start
 
-    async def keep(self) -> None:
+    async def supervise(self) -> None:
         """Restart the server whenever it ends, until cancelled. A failed start is logged and retried."""
         loop = asyncio.get_running_loop()
         started, pause = loop.time(), _FIRST_PAUSE_SECONDS
@@ -43,21 +43,21 @@ class ServerSupervisor:
             if self.process.poll() is None:
                 await asyncio.sleep(_LOOK_SECONDS)
                 continue
-            _log.error("postgres_ended", code=self.process.returncode)
+            _log.error("postgres_exited", code=self.process.returncode)
             if loop.time() - started > _GOOD_SECONDS:
                 pause = _FIRST_PAUSE_SECONDS
-            while not await self._is_back(pause):
-                pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
+            while not await self._restart(pause):
+                pause = min(2 * pause, _MAX_PAUSE_SECONDS)
             started = loop.time()
 
-    async def _is_back(self, pause: float) -> bool:
-        """Start it once; wait a little after a failure."""
+    async def _restart(self, pause: float) -> bool:
+        """Start the server once and return whether it runs; pause after a failure."""
         try:
             self.process = await self._start()
         except (PostgresDidNotStart, OSError) as error:
             # Also when the machine cannot start a process or write the server's files.
-            _log.error("postgres_did_not_start", why=str(error), pause_seconds=pause)
+            _log.error("postgres_start_failed", why=str(error), pause_seconds=pause)
             await asyncio.sleep(pause)
             return False
-        _log.warning("postgres_is_back", process=self.process.pid)
+        _log.warning("postgres_restarted", process=self.process.pid)
         return True

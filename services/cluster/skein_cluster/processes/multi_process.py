@@ -189,18 +189,22 @@ async def watch_exits(cluster: LocalCluster) -> AsyncIterator[str]:
 
 
 async def _all_ready(children: Iterable[ServiceProcess], seconds: float) -> None:
-    waiting = {asyncio.create_task(child.wait_ready()): child.name for child in children}
+    names_by_task = {asyncio.create_task(child.wait_ready()): child.name for child in children}
     try:
-        done, late = await asyncio.wait(waiting, timeout=seconds, return_when=asyncio.FIRST_EXCEPTION)
-        for task in done:
+        finished_tasks, unready_tasks = await asyncio.wait(
+            names_by_task, timeout=seconds, return_when=asyncio.FIRST_EXCEPTION
+        )
+        for task in finished_tasks:
             task.result()
-        if late:
-            names = ", ".join(waiting[task] for task in late)
-            raise CommandError(f"Not ready after {seconds:.0f} s: {names}. Their logs say why.", ExitCode.CANNOT_START)
+        if unready_tasks:
+            names = ", ".join(names_by_task[task] for task in unready_tasks)
+            raise CommandError(
+                f"Not ready after {seconds:.0f} s: {names}. Their logs have the reason.", ExitCode.CANNOT_START
+            )
     finally:
-        for task in waiting:
+        for task in names_by_task:
             task.cancel()
-        await asyncio.gather(*waiting, return_exceptions=True)
+        await asyncio.gather(*names_by_task, return_exceptions=True)
 
 
 def _replica_services(replicas: Mapping[str, int]) -> dict[str, str]:

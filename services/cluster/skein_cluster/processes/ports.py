@@ -32,10 +32,10 @@ def reserved_ports(requested: Mapping[str, tuple[str, int]], *, among: range = P
     check_distinct({name: port for name, (_, port) in requested.items()})
     with ExitStack() as stack:
         # Configured ports first, so that free ones differ from them.
-        configured_ports = {name: _keep(stack, name, host, port) for name, (host, port) in requested.items() if port}
+        configured_ports = {name: _reserve(stack, name, host, port) for name, (host, port) in requested.items() if port}
         candidates = iter(random.sample(among, len(among)))
         yield {
-            name: configured_ports[name] if port else _keep_any(stack, host, candidates)
+            name: configured_ports[name] if port else _reserve_any(stack, host, candidates)
             for name, (host, port) in requested.items()
         }
 
@@ -63,28 +63,28 @@ def check_distinct(ports: Mapping[str, int]) -> None:
         settings_by_port[port] = setting
 
 
-def _keep(stack: ExitStack, name: str, host: str, port: int) -> str:
+def _reserve(stack: ExitStack, name: str, host: str, port: int) -> str:
     """Reserve a port unless a server listens there; connections that just ended do not matter."""
     try:
-        keeper = stack.enter_context(closing(_socket(host)))
-        keeper.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        keeper.bind((host, port))
+        reservation = stack.enter_context(closing(_socket(host)))
+        reservation.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        reservation.bind((host, port))
     except OSError as error:
         if error.errno == errno.EADDRINUSE:
             raise PortTaken(f"Port {port} is in use; set {_setting(name)} to another port.") from None
     return str(port)
 
 
-def _keep_any(stack: ExitStack, host: str, candidates: Iterator[int]) -> str:
+def _reserve_any(stack: ExitStack, host: str, candidates: Iterator[int]) -> str:
     """Reserve the first candidate that no socket has, listening or not."""
     for port in candidates:
         with ExitStack() as trying:
             try:
-                keeper = trying.enter_context(closing(_socket(host)))
-                # Bind without SO_REUSEADDR, so that ports reserved by others are skipped; set it later, so that the
-                # server may bind too (Linux lets two sockets share a port with it until one of them listens).
-                keeper.bind((host, port))
-                keeper.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                reservation = trying.enter_context(closing(_socket(host)))
+                # Bind without SO_REUSEADDR, so that ports reserved by others are skipped. Set it later, so that the
+                # server may bind too: with it, Linux lets two sockets share a port until one of them listens.
+                reservation.bind((host, port))
+                reservation.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             except OSError as error:
                 if error.errno == errno.EADDRINUSE:
                     continue

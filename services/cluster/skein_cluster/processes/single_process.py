@@ -1,7 +1,8 @@
 """The whole cluster in one process over an embedded Postgres, for `skein up`, `skein demo` and the tests.
 
-Its data folder holds `postgres/`, `system.key` (shared by the services and auth), `master.key` (which encrypts tenants'
-secrets) and `credentials.json`, which the first start writes: an operator key, a development tenant and its API key.
+Its data folder contains `postgres/`, `system.key` (shared by the services and auth), `master.key` (which encrypts
+tenants' secrets) and `credentials.json`. The first start writes the latter: an operator key, a development tenant and
+its API key.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 class LocalCluster:
     """A ready cluster in one process or several."""
 
-    # "127.0.0.1:50051" by service, "http", and "pc2:5570" and the like for the assistants.
+    # "127.0.0.1:50051" by service, "http", and names such as "pc2:5570" for the assistants.
     addresses: Mapping[str, str]
     # "127.0.0.1:9450" of /metrics, /livez and /readyz, for the process of each service.
     admins: Mapping[str, str]
@@ -68,7 +69,7 @@ async def single_process_cluster(
             created = await base.write_credentials(host.addresses)
             base.environment.setdefault("SKEIN_PC2_API_KEY", created.api_key)
             await cluster.wait_ready(ready_seconds)
-            _must_all_be_open(host.addresses, base.environment)
+            _check_all_open(host.addresses, base.environment)
             yield LocalCluster(
                 addresses=host.addresses,
                 admins=dict.fromkeys(registry.NAMES, cluster.admin),
@@ -100,22 +101,22 @@ class PreparedDatabase:
 @asynccontextmanager
 async def prepared_database(
     data_dir: Path,
-    wanted_ports: Callable[[Mapping[str, str]], Mapping[str, tuple[str, int]]] | None = None,
+    requested_ports: Callable[[Mapping[str, str]], Mapping[str, tuple[str, int]]] | None = None,
     *,
     environment: Mapping[str, str] | None = None,
     durable: bool = True,
 ) -> AsyncIterator[PreparedDatabase]:
     """Run the embedded Postgres, migrated and with an operator key, until the block ends.
 
-    `wanted_ports` of the environment must be free before a database is created, which takes seconds. With an existing
-    database, a process that holds the data folder is reported first: it probably has the ports too.
+    `requested_ports` of the environment must be free before a database is created, which takes seconds. With an
+    existing database, a process that uses the data folder is reported first: it probably has the ports too.
     """
     values = dict(os.environ if environment is None else environment)
-    if wanted_ports is not None and not (data_dir / "postgres" / "PG_VERSION").exists():
-        check_free(wanted_ports(values))
+    if requested_ports is not None and not (data_dir / "postgres" / "PG_VERSION").exists():
+        check_free(requested_ports(values))
     credentials.make_private(data_dir)
     async with wal_archive.run_server(
-        data_dir, wal_archive.archive_folder(values), durable=durable, keep=True
+        data_dir, wal_archive.archive_folder(values), durable=durable, restart=True
     ) as server:
         values.setdefault("SKEIN_SYSTEM_KEY", credentials.system_key(data_dir))
         if not values.keys() & {"SKEIN_MASTER_KEY", "SKEIN_MASTER_KEY_FILE"}:
@@ -140,16 +141,16 @@ def _requested_ports(environment: Mapping[str, str]) -> dict[str, tuple[str, int
     return registry.ports(settings, environment) | {"SKEIN_ADMIN_PORT": (settings.host, settings.admin_port)}
 
 
-def _must_all_be_open(addresses: Mapping[str, str], environment: Mapping[str, str]) -> None:
-    """Raise PortTaken when pc2 could not open one of its ports: on this machine a person decides about that."""
+def _check_all_open(addresses: Mapping[str, str], environment: Mapping[str, str]) -> None:
+    """Raise PortTaken when pc2 could not open one of its ports, because the user has to choose another port."""
     for number, (setting, port) in zip(registry.PC2_PORTS, registry.pc2_ports(environment).items(), strict=True):
         if f"pc2:{number}" not in addresses:
             raise PortTaken(f"Port {port} is in use; set {setting} to another port for the assistants' port {number}.")
 
 
-async def _operator_key(database_url: str, before: str | None) -> str:
+async def _operator_key(database_url: str, earlier_key: str | None) -> str:
     """Return the operator key of an earlier start if it is still valid, else a new one."""
-    if before is not None:
+    if earlier_key is not None:
         with suppress(OperatorKeyRefused):
-            return await ensure_operator_key(database_url, display_name="skein up", secret=before)
+            return await ensure_operator_key(database_url, display_name="skein up", secret=earlier_key)
     return await ensure_operator_key(database_url, display_name="skein up")

@@ -17,7 +17,7 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 def _report_second_signal(name: str) -> None:
-    click.echo(f"Ended at once by a second {name}: what was under way was cut off.", err=True)
+    click.echo(f"Ended at once by a second {name}; running calls were cut off.", err=True)
 
 
 class StopSignal:
@@ -56,7 +56,7 @@ class StopSignal:
 
     @property
     def is_set(self) -> bool:
-        """Say whether a signal has come."""
+        """Tell whether a signal was received."""
         return self._event.is_set()
 
     def set(self, number: int = signal.SIGTERM) -> None:

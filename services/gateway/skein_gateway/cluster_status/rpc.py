@@ -26,10 +26,10 @@ SERVICES = ("gateway", "auth", "tenancy", "session", "memory", "recall", "worker
 class ClusterStatusHandler:
     """Checks each service whose address this process knows, concurrently and for at most CHECK_SECONDS."""
 
-    def __init__(self, host: Host, own: ServicerRegistry) -> None:
-        """Call services through the host's channels. `own` gives the gateway's state without a call."""
+    def __init__(self, host: Host, registry: ServicerRegistry) -> None:
+        """Call services through the host's channels. `registry` is the gateway's own, whose state needs no call."""
         self._host = host
-        self._own = own
+        self._registry = registry
 
     async def GetClusterStatus(
         self, _request: pb.GetClusterStatusRequest, _context: Context
@@ -48,8 +48,8 @@ class ClusterStatusHandler:
 
     async def _state(self, service: str) -> pb.ServiceState:
         if service == "gateway":
-            ready = await is_ready(self._own) and not self._host.is_draining
-            return pb.SERVICE_STATE_SERVING if ready else pb.SERVICE_STATE_NOT_SERVING
+            is_serving = await is_ready(self._registry) and not self._host.is_draining
+            return pb.SERVICE_STATE_SERVING if is_serving else pb.SERVICE_STATE_NOT_SERVING
         # The generated stub needs a channel with streams as well, which the host does not offer here.
         check: Any = self._host.channel(service, by_health=False).unary_unary(
             f"/{health.SERVICE_NAME}/Check",

@@ -120,8 +120,8 @@ def _field_path(message: str) -> str:
     prefix = _PARSER_PREFIXES.match(message)
     path = _PARSER_PREFIX.findall(prefix.group()) if prefix else []
     suffix, unknown = _PARSER_SUFFIX.search(message), _UNKNOWN.search(message)
-    named = suffix.group(1).split(".")[1:] if suffix else []
-    path = max(path, named, key=len)
+    suffix_path = suffix.group(1).split(".")[1:] if suffix else []
+    path = max(path, suffix_path, key=len)
     if unknown:
         path = [*path, unknown.group(1)]
     return _CAPITAL.sub(lambda capital: f"_{capital.group().lower()}", ".".join(path))
@@ -138,9 +138,9 @@ def error(status: Status) -> tuple[int, bytes]:
 
 
 def stream_error(status: Status) -> bytes:
-    """Return the body of a stream that ends with an error and holds no message."""
-    end = json.dumps({"error": _error_body(status)}, ensure_ascii=False).encode()
-    return _END_OF_STREAM + len(end).to_bytes(4, "big") + end
+    """Return the body of a stream that has no message and ends with an error."""
+    trailer = json.dumps({"error": _error_body(status)}, ensure_ascii=False).encode()
+    return _END_OF_STREAM + len(trailer).to_bytes(4, "big") + trailer
 
 
 def unsupported_media_error(message: str) -> bytes:

@@ -46,9 +46,9 @@ def normalize(values: Any, kind: Descriptor, path: str = "") -> Any:
 
 def _field(field: FieldDescriptor, value: Any, path: str) -> Any:
     if field.message_type is not None and field.message_type.GetOptions().map_entry:
-        inner = field.message_type.fields_by_name["value"]
+        value_field = field.message_type.fields_by_name["value"]
         if isinstance(value, dict):
-            return {key: _value(inner, item, f"{path}.{key}") for key, item in value.items()}
+            return {key: _value(value_field, item, f"{path}.{key}") for key, item in value.items()}
         return value
     if field.is_repeated and isinstance(value, list):
         return [_value(field, item, f"{path}[{index}]") for index, item in enumerate(value)]
@@ -100,13 +100,13 @@ def _holds_names(field: FieldDescriptor) -> bool:
     )
 
 
-def _reaches_names(kind: Descriptor, seen: frozenset[str]) -> bool:
+def _reaches_names(kind: Descriptor, visited: frozenset[str]) -> bool:
     if kind.full_name == _MASK:
         return True
-    if kind.full_name.startswith(_WELL_KNOWN) or kind.full_name in seen:
+    if kind.full_name.startswith(_WELL_KNOWN) or kind.full_name in visited:
         return False
-    seen |= {kind.full_name}
+    visited |= {kind.full_name}
     return any(
-        field.enum_type is not None or (field.message_type is not None and _reaches_names(field.message_type, seen))
+        field.enum_type is not None or (field.message_type is not None and _reaches_names(field.message_type, visited))
         for field in kind.fields
     )

@@ -64,8 +64,8 @@ def _check_message(value: Any, kind: Any, path: str, depth: int) -> None:
         raise FieldInvalid(violations=[(path, _NOT_AN_OBJECT)])
     fields = _fields(kind)
     if value.repeated is not None:
-        named = fields.get(value.repeated)
-        _refuse_repeated(path, value.repeated if named is None else named.name, [value.repeated])
+        repeated_field = fields.get(value.repeated)
+        _refuse_repeated(path, value.repeated if repeated_field is None else repeated_field.name, [value.repeated])
     spelled: dict[int, str] = {}
     for key, item in value.items():
         field = fields.get(key)

@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
-    from skein_gateway.console.visitors import PageContext
+    from skein_gateway.console.browser_sessions import PageContext
     from skein_gateway.oauth.forms import Parameters
 
 _PAGE = 50
 # Lifetimes of a new key, in days.
-LIFETIMES = {"30": "30 days", "90": "90 days", "365": "a year", "": "until it is revoked"}
+LIFETIMES = {"30": "30 days", "90": "90 days", "365": "1 year", "": "until revoked"}
 # Permissions of an ordinary agent, preselected in the form.
 DEFAULT_PERMISSIONS = frozenset({"memory.read", "memory.write", "recall.read", "session.read", "session.write"})
 _DAY = 86_400
@@ -36,8 +36,8 @@ async def show(request: Request, context: PageContext, parameters: Parameters) -
     return await _list(request, context, parameters)
 
 
-async def act(request: Request, context: PageContext, parameters: Parameters, form: Parameters) -> Response:
-    """Create, revoke or adopt a key. An adopted key outlives the access of the application that made it."""
+async def submit(request: Request, context: PageContext, parameters: Parameters, form: Parameters) -> Response:
+    """Create, revoke or adopt a key. An adopted key outlives the access of the application that created it."""
     try:
         if form.get("step") == "revoke":
             await context.api.auth.RevokeApiKey(auth_pb2.RevokeApiKeyRequest(api_key_id=form.get("api_key_id")))
@@ -80,10 +80,10 @@ async def _list(
         problem="" if failure is None else failure.text,
         response=response,
         created=created,
-        own=context.caller.principal.removeprefix("api_key:"),
+        caller_key_id=context.caller.principal.removeprefix("api_key:"),
         permissions=permissions,
         checked=checked,
-        box=_CHECKBOX_PREFIX,
+        checkbox_prefix=_CHECKBOX_PREFIX,
         display_name="" if form is None else form.get("display_name"),
         lifetime="90" if form is None else form.get("lifetime"),
         lifetimes=LIFETIMES,
@@ -104,10 +104,10 @@ def _create_request(form: Parameters) -> auth_pb2.CreateApiKeyRequest:
     days = form.get("lifetime")
     # The end of a day, so that a repeated form is the same request.
     today = int(time.time()) // _DAY
-    ends = Timestamp(seconds=(today + int(days) + 1) * _DAY) if days in LIFETIMES and days else None
+    expire_time = Timestamp(seconds=(today + int(days) + 1) * _DAY) if days in LIFETIMES and days else None
     return auth_pb2.CreateApiKeyRequest(
         display_name=form.get("display_name").strip(),
         permissions=permissions,
-        expire_time=ends,
+        expire_time=expire_time,
         request_id=form.get("request_id"),
     )

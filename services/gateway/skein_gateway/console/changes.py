@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.types import Receive, Scope, Send
 
+    from skein_gateway.console.browser_sessions import PageContext
     from skein_gateway.console.page_handler import PageHandler
-    from skein_gateway.console.visitors import PageContext
     from skein_kit.calls.call import Call
 
 _PAGE = 50
@@ -72,7 +72,7 @@ class ChangesPage:
         )
         response = await or_page_error(context.api.history.ListChanges(list_request))
         names = {} if isinstance(response, PageError) else await _names(context, response.changes)
-        chosen = {"kind": _kind(parameters), "id": parameters.get("id").strip()}
+        filters = {"kind": _kind(parameters), "id": parameters.get("id").strip()}
         is_first = not parameters.get("page")
 
         return page(
@@ -85,12 +85,12 @@ class ChangesPage:
             response=response,
             names=names,
             memory_ids_of=memory_ids_of,
-            chosen=chosen,
+            filters=filters,
             kinds=KINDS,
             live=""
             if isinstance(response, PageError) or not is_first
-            else context.url("changes/live", **chosen, after=response.position),
-            **page_links(context, "changes", response, parameters, **chosen),
+            else context.url("changes/live", **filters, after=response.position),
+            **page_links(context, "changes", response, parameters, **filters),
         )
 
     async def live(self, request: Request) -> Response:
@@ -103,10 +103,10 @@ class ChangesPage:
                 return Response(status_code=204, headers=dict(HEADERS))
             parameters = Parameters.of_bytes(request.scope["query_string"])
             position = request.headers.get("last-event-id") or parameters.get("after")
-            list_request = history_pb2.WatchChangesRequest(position=position, filter=_filter(parameters))
-            revoked = self._handler.keys.revoked(context.browser.ticket)
+            list_request = history_pb2.StreamChangesRequest(position=position, filter=_filter(parameters))
+            revoked = self._handler.key_sessions.revocation(context.browser.key_session_id)
             if context.is_key and revoked is None:
-                # The ticket was revoked meanwhile.
+                # The key session was revoked in the meantime.
                 return Response(status_code=204, headers=dict(HEADERS))
             return EventStream(_events(context, list_request), revoked)
 
@@ -117,14 +117,14 @@ class ChangesPage:
 
 
 class EventStream(Response):
-    """A response that lasts until the events end, the browser disconnects, or its ticket is revoked."""
+    """A response that lasts until the events end, the browser disconnects, or its key session is revoked."""
 
     def __init__(self, events: AsyncGenerator[bytes], revoked: asyncio.Event | None) -> None:
         """Send `events` and close them, at the latest when `revoked` is set."""
         super().__init__(media_type="text/event-stream", headers={**HEADERS, "x-accel-buffering": "no"})
         del self.headers["content-length"]
         self._events = events
-        self._gone = revoked or asyncio.Event()
+        self._revoked = revoked or asyncio.Event()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send until one of the three ends the response."""
@@ -139,7 +139,7 @@ class EventStream(Response):
             while (await receive())["type"] != "http.disconnect":
                 pass
 
-        tasks = [asyncio.ensure_future(work) for work in (pump(), watch_disconnect(), self._gone.wait())]
+        tasks = [asyncio.ensure_future(work) for work in (pump(), watch_disconnect(), self._revoked.wait())]
         try:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         finally:
@@ -154,12 +154,12 @@ class EventStream(Response):
             await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
-async def _events(context: PageContext, list_request: history_pb2.WatchChangesRequest) -> AsyncGenerator[bytes]:
+async def _events(context: PageContext, list_request: history_pb2.StreamChangesRequest) -> AsyncGenerator[bytes]:
     """Yield changes as resumable server-sent events. An error becomes one last event with its message."""
     yield f"retry: {_RETRY_MS}\n\n".encode()
     try:
-        async with aclosing(context.api.history.WatchChanges(list_request)) as handlers:  # type: ignore[type-var]
-            async for response in handlers:
+        async with aclosing(context.api.history.StreamChanges(list_request)) as responses:  # type: ignore[type-var]
+            async for response in responses:
                 if response.HasField("change"):
                     body = json.dumps(_event_data(context, response.change))
                     yield f"id: {response.position}\nevent: change\ndata: {body}\n\n".encode()
@@ -192,8 +192,8 @@ def memory_ids_of(change: history_pb2.Change) -> list[str]:
     """Return the ids of the changed memory, or of both ends of a changed link."""
     if change.entity_type == "memory":
         return [change.entity_id]
-    ends = [change.payload.fields[end].string_value for end in _LINK_END_FIELDS if end in change.payload.fields]
-    return ends if len(ends) == len(_LINK_END_FIELDS) else []
+    ids = [change.payload.fields[field].string_value for field in _LINK_END_FIELDS if field in change.payload.fields]
+    return ids if len(ids) == len(_LINK_END_FIELDS) else []
 
 
 async def _names(context: PageContext, changes: Iterable[history_pb2.Change]) -> dict[str, str]:
@@ -201,20 +201,20 @@ async def _names(context: PageContext, changes: Iterable[history_pb2.Change]) ->
     ids = dict.fromkeys(
         memory_id for change in changes for memory_id in memory_ids_of(change) if _ID.fullmatch(memory_id)
     )
-    list_request = list(ids)[:_MAX_NAMES]
-    if not list_request:
+    named_ids = list(ids)[:_MAX_NAMES]
+    if not named_ids:
         return {}
-    list_memories = memory_pb2.ListMemoriesRequest(
-        page_size=len(list_request),
-        filter=memory_pb2.MemoryFilter(where=f"memory_id IN ({', '.join(map(json.dumps, list_request))})"),
+    list_request = memory_pb2.ListMemoriesRequest(
+        page_size=len(named_ids),
+        filter=memory_pb2.MemoryFilter(where=f"memory_id IN ({', '.join(map(json.dumps, named_ids))})"),
         show_archived=True,
         show_deleted=True,
     )
-    response = await or_page_error(context.api.memory.ListMemories(list_memories))
+    response = await or_page_error(context.api.memory.ListMemories(list_request))
     return (
         {}
         if isinstance(response, PageError)
-        else {one.memory_id: formats.name_of(one, 60) for one in response.memories}
+        else {memory.memory_id: formats.name_of(memory, 60) for memory in response.memories}
     )
 
 

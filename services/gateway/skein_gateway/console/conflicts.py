@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
-    from skein_gateway.console.visitors import PageContext
+    from skein_gateway.console.browser_sessions import PageContext
     from skein_gateway.oauth.forms import Parameters
 
 _PAGE = 10
@@ -34,7 +34,7 @@ async def show(request: Request, context: PageContext, parameters: Parameters) -
     return await _list(request, context, parameters)
 
 
-async def act(request: Request, context: PageContext, parameters: Parameters, form: Parameters) -> Response:
+async def submit(request: Request, context: PageContext, parameters: Parameters, form: Parameters) -> Response:
     """Resolve a conflict as the form says."""
     if form.get("decision") not in _DECISIONS:
         raise FormInvalid("Choose a decision for the conflict, then send the form again.")
@@ -53,19 +53,19 @@ async def act(request: Request, context: PageContext, parameters: Parameters, fo
         )
     except Exception as error:  # noqa: BLE001 - page_error_of raises unexpected errors again.
         return await _list(request, context, parameters, page_error_of(error))
-    done = "kept" if status == curation_pb2.CONFLICT_STATUS_NEEDS_REVIEW else "resolved"
+    done = "unresolved" if status == curation_pb2.CONFLICT_STATUS_NEEDS_REVIEW else "resolved"
     return see_other(context.url("conflicts", **_filters(parameters), done=done))
 
 
 async def _list(
     request: Request, context: PageContext, parameters: Parameters, failure: PageError | None = None
 ) -> Response:
-    chosen = _filters(parameters)
+    filters = _filters(parameters)
     list_request = curation_pb2.ListConflictsRequest(
         page_size=_PAGE,
         page_token=parameters.get("page"),
-        all_types=bool(chosen["all"]),
-        show_settled=bool(chosen["settled"]),
+        all_types=bool(filters["all"]),
+        show_settled=bool(filters["settled"]),
     )
     response = await or_page_error(context.api.curation.ListConflicts(list_request))
 
@@ -79,8 +79,8 @@ async def _list(
         problem="" if failure is None else failure.text,
         response=response,
         pairs=[] if isinstance(response, PageError) else [_pair(conflict) for conflict in response.conflicts],
-        chosen=chosen,
-        **page_links(context, "conflicts", response, parameters, **chosen),
+        filters=filters,
+        **page_links(context, "conflicts", response, parameters, **filters),
         form_token=context.browser.form_token(request.url.path),
         may_write=context.may("memory.write"),
     )

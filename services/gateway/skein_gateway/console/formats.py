@@ -22,12 +22,12 @@ _MINUTE, _HOUR, _DAY = 60, 3600, 86_400
 # Label and explanation of each signal of a hit.
 SIGNALS: Mapping[str, tuple[str, str]] = {
     "dense": ("meaning", "cosine of the query and the item"),
-    "context": ("meaning around it", "the same, over the item and its neighbours in the session"),
+    "context": ("meaning in context", "cosine of the query and the item with its neighbours in the session"),
     "lexical": ("words", "BM25 over the words of the item and, unless words alone are searched, its neighbours"),
-    "reply": ("answers", "how well the previous item matches, if it ends with a question"),
-    "statement": ("states", "the item does not end with a question"),
+    "reply": ("reply", "how well the previous item matches, if it ends with a question"),
+    "statement": ("statement", "the item does not end with a question"),
     "length": ("length", "the item is longer than a phrase"),
-    "time": ("tells a time", "the query asks for a time, and the item names one"),
+    "time": ("names a time", "the query asks for a time, and the item names one"),
     "date": ("near the date", "the item was created near the date in the query"),
     "words": ("words", "how many of the query's words the block contains"),
 }
@@ -46,7 +46,7 @@ _ENUMS: Mapping[str, Any] = {
     "conflict_reason": curation_pb2.ConflictReason,
     "access_operation": access_log_pb2.AccessOperation,
 }
-_LONGEST_JSON = 200_000
+_MAX_JSON_CHARACTERS = 200_000
 
 
 def stamp(time: Timestamp) -> str:
@@ -108,7 +108,7 @@ def colour(name: str) -> str:
 def indented_json(message: Message, field: str) -> str:
     """Return a JSON field as indented text, cut at 200,000 characters."""
     text = exact_json.dumps(fields.value_of(message, field), indent=2)
-    return text if len(text) <= _LONGEST_JSON else f"{text[:_LONGEST_JSON]}\n…"
+    return text if len(text) <= _MAX_JSON_CHARACTERS else f"{text[:_MAX_JSON_CHARACTERS]}\n…"
 
 
 def short(text: str, length: int = 160) -> str:

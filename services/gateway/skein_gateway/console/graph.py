@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
-    from skein_gateway.console.visitors import PageContext
+    from skein_gateway.console.browser_sessions import PageContext
     from skein_gateway.oauth.forms import Parameters
 
 RADII = (1, 2, 3)
@@ -35,15 +35,15 @@ async def show(request: Request, context: PageContext, parameters: Parameters) -
     graph_request = memory_pb2.GetSubgraphRequest(
         memory_ids=[parameters.get("id")], radius=radius, max_nodes=_MAX_NODES, infer_links=shared
     )
-    whole = await context.api.links.GetSubgraph(graph_request)
-    subgraph = whole
+    full_graph = await context.api.links.GetSubgraph(graph_request)
+    subgraph = full_graph
     if relation:
         graph_request.filter.relations.append(relation)
         subgraph = await context.api.links.GetSubgraph(graph_request)
     drawing = layout_graph(subgraph)
     zoom = int(parameters.get("zoom")) if parameters.get("zoom") in map(str, ZOOMS) else _fitting_zoom(drawing.width)
     middle = next(node for node in subgraph.nodes if node.hop == 0)
-    chosen = {"id": middle.memory_id, "radius": radius, "relation": relation, "shared": "on" if shared else ""}
+    filters = {"id": middle.memory_id, "radius": radius, "relation": relation, "shared": "on" if shared else ""}
     return page(
         "graph",
         request,
@@ -56,9 +56,9 @@ async def show(request: Request, context: PageContext, parameters: Parameters) -
         titles={node.memory_id: node.title or node.memory_id for node in subgraph.nodes},
         links=subgraph.links[:_MAX_LISTED],
         inferred=subgraph.inferred_links[: max(0, _MAX_LISTED - len(subgraph.links))],
-        relations=sorted({link.relation for link in whole.links})[:_MAX_RELATIONS],
+        relations=sorted({link.relation for link in full_graph.links})[:_MAX_RELATIONS],
         count=len({link.relation for link in subgraph.links}),
-        chosen=chosen,
+        filters=filters,
         radii=RADII,
         zoom=zoom,
         is_auto=not parameters.get("zoom"),

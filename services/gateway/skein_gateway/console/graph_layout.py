@@ -29,7 +29,7 @@ _BOW_SHARE = 0.16
 _MAX_BETWEEN, _MAX_LEGEND = 9, 16
 # The children of a memory lie within this angle, seen from the middle.
 _CONE = math.radians(130)
-_RADIUS, _MIDDLE = 9.0, 14.0
+_RADIUS, _CENTRE_RADIUS = 9.0, 14.0
 # Most nodes of a ring on a single rail.
 _MAX_ON_ONE_RAIL = 4
 # Iterations and tolerance of the relaxation that spreads neighbours.
@@ -85,12 +85,12 @@ class Drawing:
 
 def layout_graph(subgraph: memory_pb2.GetSubgraphResponse) -> Drawing:
     """Return the drawing of a subgraph."""
-    places = _positions(subgraph)
-    nodes = [_node(node, *places[node.memory_id]) for node in subgraph.nodes]
+    positions = _positions(subgraph)
+    nodes = [_node(node, *positions[node.memory_id]) for node in subgraph.nodes]
     relations = sorted({link.relation for link in subgraph.links})
     colours = {relation: 1 + number % 8 for number, relation in enumerate(relations)}
     counts = Counter(link.relation for link in subgraph.links)
-    explained = sorted(sorted(relations, key=lambda relation: -counts[relation])[:_MAX_LEGEND])
+    in_legend = sorted(sorted(relations, key=lambda relation: -counts[relation])[:_MAX_LEGEND])
     radii = {node.memory_id: node.radius for node in nodes}
     edges = _edges(subgraph, {node.memory_id: (node.x, node.y) for node in nodes}, radii, colours)
     xs, ys = [node.x for node in nodes] or [0.0], [node.y for node in nodes] or [0.0]
@@ -102,7 +102,7 @@ def layout_graph(subgraph: memory_pb2.GetSubgraphResponse) -> Drawing:
         top=top,
         width=max(xs) + _MARGIN_X - left,
         height=max(ys) + _MARGIN_Y - top,
-        legend=[(relation, colours[relation], counts[relation]) for relation in explained],
+        legend=[(relation, colours[relation], counts[relation]) for relation in in_legend],
     )
 
 
@@ -110,12 +110,14 @@ def _positions(subgraph: memory_pb2.GetSubgraphResponse) -> dict[str, tuple[floa
     """Return angle and distance of each node by id. A branch's share of the circle is its share of the leaves."""
     children_of = _tree(subgraph)
     angles: dict[str, float] = {}
-    ends: dict[str, int] = {}
+    leaf_counts: dict[str, int] = {}
     for node in reversed(subgraph.nodes):
-        ends[node.memory_id] = sum(ends.get(child, 1) for child in children_of.get(node.memory_id, ())) or 1
+        leaf_counts[node.memory_id] = (
+            sum(leaf_counts.get(child, 1) for child in children_of.get(node.memory_id, ())) or 1
+        )
     roots = [node.memory_id for node in subgraph.nodes if node.hop == 0]
     pending: list[tuple[str, float, float]] = []
-    _divide_angle(roots, ends, 0.0, 2 * math.pi, pending)
+    _divide_angle(roots, leaf_counts, 0.0, 2 * math.pi, pending)
     while pending:
         memory_id, start, span = pending.pop()
         angles[memory_id] = start + span / 2
@@ -124,10 +126,12 @@ def _positions(subgraph: memory_pb2.GetSubgraphResponse) -> dict[str, tuple[floa
             continue
         if len(roots) == 1 and memory_id == roots[0]:
             # Centre the first neighbour to the right of the middle, where its label has space.
-            _divide_angle(children, ends, -span * ends[children[0]] / ends[memory_id] / 2, span, pending)
+            _divide_angle(
+                children, leaf_counts, -span * leaf_counts[children[0]] / leaf_counts[memory_id] / 2, span, pending
+            )
         else:
             cone = min(span, _CONE)
-            _divide_angle(children, ends, start + (span - cone) / 2, cone, pending)
+            _divide_angle(children, leaf_counts, start + (span - cone) / 2, cone, pending)
     return _on_rings(subgraph, angles)
 
 
@@ -146,32 +150,32 @@ def _tree(subgraph: memory_pb2.GetSubgraphResponse) -> dict[str, list[str]]:
 
 def _divide_angle(
     children: Sequence[str],
-    ends: Mapping[str, int],
+    leaf_counts: Mapping[str, int],
     start: float,
     span: float,
     pending: list[tuple[str, float, float]],
 ) -> None:
-    whole = sum(ends[child] for child in children)
+    total = sum(leaf_counts[child] for child in children)
     for child in children:
-        own = span * ends[child] / whole
-        pending.append((child, start, own))
-        start += own
+        share = span * leaf_counts[child] / total
+        pending.append((child, start, share))
+        start += share
 
 
 def _on_rings(subgraph: memory_pb2.GetSubgraphResponse, angles: Mapping[str, float]) -> dict[str, tuple[float, float]]:
-    places: dict[str, tuple[float, float]] = {}
-    before = 0.0
+    positions: dict[str, tuple[float, float]] = {}
+    inner_radius = 0.0
     for hop in sorted({node.hop for node in subgraph.nodes}):
         # Nodes without a link to them (it was truncated) lie at angle 0.
         ring = sorted((angles.get(node.memory_id, 0.0), node.memory_id) for node in subgraph.nodes if node.hop == hop)
         if hop == 0 and len(ring) == 1:
-            places[ring[0][1]] = (ring[0][0], 0.0)
+            positions[ring[0][1]] = (ring[0][0], 0.0)
             continue
-        radius = max(before + _RING, len(ring) * _SPACE / (2 * math.pi))
+        radius = max(inner_radius + _RING, len(ring) * _SPACE / (2 * math.pi))
         for number, (angle, memory_id) in enumerate(_spread(ring, _SPACE / radius)):
-            places[memory_id] = (angle, radius + (_RAIL if number % 2 and len(ring) > _MAX_ON_ONE_RAIL else 0.0))
-        before = radius
-    return places
+            positions[memory_id] = (angle, radius + (_RAIL if number % 2 and len(ring) > _MAX_ON_ONE_RAIL else 0.0))
+        inner_radius = radius
+    return positions
 
 
 def _spread(ring: Sequence[tuple[float, str]], min_angle: float) -> list[tuple[float, str]]:
@@ -183,11 +187,11 @@ def _spread(ring: Sequence[tuple[float, str]], min_angle: float) -> list[tuple[f
         moved = False
         for number in range(count if count > 1 else 0):
             following = (number + 1) % count
-            around = 2 * math.pi if following == 0 else 0.0
-            missing = min_angle - (angles[following] + around - angles[number])
-            if missing > _TOLERANCE:
-                angles[number] -= missing / 2
-                angles[following] += missing / 2
+            full_turn = 2 * math.pi if following == 0 else 0.0
+            overlap = min_angle - (angles[following] + full_turn - angles[number])
+            if overlap > _TOLERANCE:
+                angles[number] -= overlap / 2
+                angles[following] += overlap / 2
                 moved = True
         if not moved:
             break
@@ -197,7 +201,7 @@ def _spread(ring: Sequence[tuple[float, str]], min_angle: float) -> list[tuple[f
 def _node(node: memory_pb2.GraphNode, angle: float, distance: float) -> Node:
     # An ellipse, because screens are wider than high.
     x, y = round(1.25 * distance * math.cos(angle), 1), round(0.85 * distance * math.sin(angle), 1)
-    radius = _RADIUS if node.hop else _MIDDLE
+    radius = _RADIUS if node.hop else _CENTRE_RADIUS
     anchor = (
         "middle" if not distance or abs(math.cos(angle)) < _SIDE_SHARE else "start" if math.cos(angle) > 0 else "end"
     )
@@ -219,7 +223,7 @@ def _node(node: memory_pb2.GraphNode, angle: float, distance: float) -> Node:
 
 def _edges(
     subgraph: memory_pb2.GetSubgraphResponse,
-    places: Mapping[str, tuple[float, float]],
+    positions: Mapping[str, tuple[float, float]],
     radii: Mapping[str, float],
     colours: Mapping[str, int],
 ) -> list[Edge]:
@@ -229,7 +233,7 @@ def _edges(
     lines = [(link.from_memory_id, link.to_memory_id, link.relation, link) for link in subgraph.links]
     shared = [(link.from_memory_id, link.to_memory_id, "", None) for link in subgraph.inferred_links]
     for start, end, relation, link in (*lines, *shared):
-        if start not in places or end not in places:
+        if start not in positions or end not in positions:
             continue
         pair = (min(start, end), max(start, end))
         number = drawn_between[pair] = drawn_between.get(pair, 0) + 1
@@ -238,8 +242,8 @@ def _edges(
         # The first link is straight; the others bow to alternating sides.
         bow = (number // 2) * _BOW * (1 if number % 2 else -1) * (1 if start < end else -1)
         if number == 1 and (link is None or link.link_id not in tree):
-            bow = _BOW_SHARE * math.dist(places[start], places[end]) / 2
-        path, label_x, label_y = _curve(places[start], places[end], radii[start], radii[end], bow)
+            bow = _BOW_SHARE * math.dist(positions[start], positions[end]) / 2
+        path, label_x, label_y = _curve(positions[start], positions[end], radii[start], radii[end], bow)
         edges.append(
             Edge(
                 link=link,

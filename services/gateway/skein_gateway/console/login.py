@@ -8,10 +8,10 @@ from urllib.parse import quote
 
 from starlette.routing import Route
 
+from skein_gateway.console.browser_sessions import safe_redirect_path
 from skein_gateway.console.page_handler import call_auth
 from skein_gateway.console.pages import error_page, page
 from skein_gateway.console.problems import PageError, or_page_error
-from skein_gateway.console.visitors import safe_redirect_path
 from skein_gateway.identity.credential_cache import MAX_CREDENTIAL
 from skein_gateway.oauth.login import login_form_error
 from skein_gateway.oauth.pages import message_for_user, page_status, see_other
@@ -22,20 +22,20 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
+    from skein_gateway.console.browser_sessions import ConsoleBrowser
     from skein_gateway.console.page_handler import PageHandler
-    from skein_gateway.console.visitors import ConsoleBrowser
     from skein_gateway.oauth.forms import Parameters
     from skein_gateway.oauth.login import BrowserLogin
     from skein_kit.calls.call import Call
 
-# What the CSRF tokens of the two forms depend on.
+# Subjects of the CSRF tokens of the two forms.
 _LOGIN_FORM = "/"
 _LOGOUT_FORM = "/console/sign-out"
 _KEY_REFUSED = "This key is unknown, revoked or expired. Copy all of it: it begins with “skein_”."
 _KEY_WITHOUT_TENANT = (
     "This is an operator’s key, which belongs to no tenant. Use a key of the tenant that you want to open."
 )
-_FORGOTTEN = "This browser no longer holds your sign-in; the sign-in itself expires within an hour."
+_COOKIES_DELETED = "You are signed out of this browser; the session itself expires within an hour."
 
 
 class LoginPages:
@@ -65,8 +65,8 @@ class LoginPages:
                 return _login_form(request, browser)
             redirect_path = safe_redirect_path(request.query_params.get("next", ""))
             if caller.account_id is None:
-                own = f"/console/{caller.tenant_id}"
-                return see_other(redirect_path if redirect_path.startswith(own) else own)
+                tenant_path = f"/console/{caller.tenant_id}"
+                return see_other(redirect_path if redirect_path.startswith(tenant_path) else tenant_path)
             if redirect_path != "/":
                 return see_other(redirect_path)
             await self._login.current_caller(call, browser)
@@ -79,12 +79,12 @@ class LoginPages:
                 title="Your tenants",
                 tenants=tenants,
                 email=caller.email,
-                leave_token=browser.form_token(_LOGOUT_FORM),
+                sign_out_token=browser.form_token(_LOGOUT_FORM),
             )
             browser.remember_form(response)
             return response
 
-        return await self._handler.handle(request, work, back="/")
+        return await self._handler.handle(request, work, retry_url="/")
 
     async def log_in(self, request: Request) -> Response:
         """Sign in with the submitted form."""
@@ -97,24 +97,24 @@ class LoginPages:
                 return await self._log_in_with_key(request, call, browser, form)
             return await self._log_in_account(request, browser, form)
 
-        return await self._handler.handle(request, work, back="/")
+        return await self._handler.handle(request, work, retry_url="/")
 
     async def log_out(self, request: Request) -> Response:
-        """Sign out and revoke the key ticket."""
+        """Sign out and revoke the key session."""
 
         async def work(call: Call) -> Response:
             form = await read_form(request)
             browser = await self._handler.browser(request)
             browser.check(form, _LOGOUT_FORM)
-            self._handler.keys.revoke(browser.ticket)
+            self._handler.key_sessions.revoke(browser.key_session_id)
             response = await or_page_error(call_auth(self._log_out(call, browser)))
             if isinstance(response, PageError):
-                response = error_page(request, replace(response, text=f"{response.text} {_FORGOTTEN}"))
+                response = error_page(request, replace(response, text=f"{response.text} {_COOKIES_DELETED}"))
             # Delete the cookies even if auth failed: the next user may share this machine.
             browser.sign_out(response)
             return response
 
-        return await self._handler.handle(request, work, back="/")
+        return await self._handler.handle(request, work, retry_url="/")
 
     async def _log_out(self, call: Call, browser: ConsoleBrowser) -> Response:
         if await self._login.current_caller(call, browser) is not None:
@@ -129,7 +129,7 @@ class LoginPages:
         response = see_other(_redirect_url(form))
         browser.sign_out(response)
         browser.sign_in(response, login_response)
-        self._handler.keys.revoke(browser.ticket)
+        self._handler.key_sessions.revoke(browser.key_session_id)
         return response
 
     async def _log_in_with_key(
@@ -139,17 +139,17 @@ class LoginPages:
         problem = ""
         is_text = key.isascii() and key.isprintable() and " " not in key and 0 < len(key) <= MAX_CREDENTIAL
         caller = await self._handler.identify(call, key) if is_text else None
-        # An account's access token must not outlive its auth session as a ticket.
+        # An account's access token must not outlive its auth session in a key session.
         if caller is None or caller.account_id is not None:
             problem = _KEY_REFUSED
         elif caller.tenant_id is None or caller.is_tenant_deleted:
             problem = _KEY_WITHOUT_TENANT
         if caller is None or problem:
-            refused = OAuthError(status=403, error="access_denied", description=problem)
-            return _login_form(request, browser, form, refused)
+            error = OAuthError(status=403, error="access_denied", description=problem)
+            return _login_form(request, browser, form, error)
         response = see_other(_redirect_url(form))
-        self._handler.keys.revoke(browser.ticket)
-        browser.give_ticket(response, self._handler.keys.issue(key, str(caller.tenant_id)))
+        self._handler.key_sessions.revoke(browser.key_session_id)
+        browser.set_key_session(response, self._handler.key_sessions.create(key, str(caller.tenant_id)))
         return response
 
 
@@ -171,7 +171,7 @@ def _login_form(
         problem="" if problem is None else message_for_user(problem),
         email="" if form is None else form.get("email"),
         with_key=form is not None and form.get("step") == "key",
-        asks_code=problem is not None and problem.reason == "SECOND_FACTOR_NEEDED",
+        asks_code=problem is not None and problem.reason == "SECOND_FACTOR_REQUIRED",
         redirect_path="" if safe_redirect_path(redirect_path) == "/" else redirect_path,
         form_token=browser.form_token(_LOGIN_FORM),
     )

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
-    from skein_gateway.console.visitors import PageContext
+    from skein_gateway.console.browser_sessions import PageContext
     from skein_gateway.oauth.forms import Parameters
 
 _PAGE = 25
@@ -45,7 +45,7 @@ async def list_memories(request: Request, context: PageContext, parameters: Para
         order_by=order,
     )
     response = await or_page_error(context.api.memory.ListMemories(rpc_request))
-    chosen = {name: parameters.get(name) for name in (*_FILTERS, "order", "archived", "deleted")}
+    filters = {name: parameters.get(name) for name in (*_FILTERS, "order", "archived", "deleted")}
 
     return page(
         "memories",
@@ -55,11 +55,11 @@ async def list_memories(request: Request, context: PageContext, parameters: Para
         at="memories",
         title="Memories",
         response=response,
-        chosen=chosen,
-        is_narrowed=any(chosen[name] for name in _FILTERS),
+        filters=filters,
+        is_narrowed=any(filters[name] for name in _FILTERS),
         scopes=SCOPES,
         orders=ORDERS,
-        **page_links(context, "memories", response, parameters, **chosen),
+        **page_links(context, "memories", response, parameters, **filters),
     )
 
 
@@ -123,8 +123,8 @@ async def _links(context: PageContext, memory_id: str) -> dict[str, Any]:
     rows = []
     for link in links_response.links:
         is_out = link.from_memory_id == memory_id
-        end = link.to_memory_id if is_out else link.from_memory_id
-        rows.append({"link": link, "is_out": is_out, "end": end, "name": names.get(end) or end})
+        other_id = link.to_memory_id if is_out else link.from_memory_id
+        rows.append({"link": link, "is_out": is_out, "other_id": other_id, "name": names.get(other_id) or other_id})
     return {"rows": rows, "more": bool(links_response.next_page_token)}
 
 
@@ -133,7 +133,7 @@ def filter_of(parameters: Parameters) -> memory_pb2.MemoryFilter:
     scope = parameters.get("scope")
     return memory_pb2.MemoryFilter(
         types=[parameters.get("type").strip()] if parameters.get("type").strip() else [],
-        tags_all=[tag for part in parameters.get("tag").split(",") if (tag := part.strip())],
+        tags_all=[tag for text in parameters.get("tag").split(",") if (tag := text.strip())],
         scopes=[f"SCOPE_{scope.upper()}"] if scope in SCOPES else [],
         subject_id=parameters.get("subject").strip(),
         agent_id=parameters.get("agent").strip(),
@@ -146,18 +146,22 @@ def filter_of(parameters: Parameters) -> memory_pb2.MemoryFilter:
 def _bars(scores: scores_pb2.ExplainScoreResponse) -> dict[str, dict[str, Any]]:
     """Return the terms of both formulas with start and width of their bars, on a scale of 200 with zero at 100.
 
-    Terms below _MIN_SHOWN are listed as idle.
+    Terms below _MIN_SHOWN are listed as negligible.
     """
     lists = {"confidence": scores.confidence_components, "importance": scores.importance_components}
     widest = max((abs(term.value) for terms in lists.values() for term in terms), default=0.0) or 1.0
     return {
         name: {
             "terms": [
-                {"term": term, "at": 100 + 100 * min(0.0, term.value) / widest, "width": 100 * abs(term.value) / widest}
+                {
+                    "term": term,
+                    "start": 100 + 100 * min(0.0, term.value) / widest,
+                    "width": 100 * abs(term.value) / widest,
+                }
                 for term in terms
                 if abs(term.value) >= _MIN_SHOWN
             ],
-            "idle": [term for term in terms if abs(term.value) < _MIN_SHOWN],
+            "negligible": [term for term in terms if abs(term.value) < _MIN_SHOWN],
         }
         for name, terms in lists.items()
     }

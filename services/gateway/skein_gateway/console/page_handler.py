@@ -10,10 +10,10 @@ from grpc import aio
 from starlette.routing import Route
 
 from skein.tenancy.v1 import tenancy_pb2
+from skein_gateway.console.browser_sessions import ConsoleBrowser, PageContext
 from skein_gateway.console.pages import error_page
 from skein_gateway.console.problems import PageError, or_page_error, page_error_of
 from skein_gateway.console.rpc_client import Api
-from skein_gateway.console.visitors import ConsoleBrowser, PageContext
 from skein_gateway.oauth.forms import Parameters
 from skein_gateway.oauth.pages import current_path, see_other
 from skein_gateway.oauth.request_handler import OAuthError, read_form
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
-    from skein_gateway.console.visitors import KeyTickets
+    from skein_gateway.console.browser_sessions import KeySessions
     from skein_gateway.identity.credential_cache import IdentityCache
     from skein_gateway.oauth.metadata import ServerMetadata
     from skein_gateway.oauth.request_handler import RequestHandler
@@ -37,10 +37,10 @@ if TYPE_CHECKING:
     from skein_kit.identity.identity_token import Caller
     from skein_kit.rpc.channel import InProcessHandlers
 
-    Answer = TypeVar("Answer")
-    # Return a page for a request, its context, its query parameters and, for `Act`, its form.
-    Show = Callable[[Request, PageContext, Parameters], Awaitable[Response]]
-    Act = Callable[[Request, PageContext, Parameters, Parameters], Awaitable[Response]]
+    Reply = TypeVar("Reply")
+    # Return a page for a request, its context, its query parameters and, for `SubmitHandler`, its form.
+    ShowHandler = Callable[[Request, PageContext, Parameters], Awaitable[Response]]
+    SubmitHandler = Callable[[Request, PageContext, Parameters, Parameters], Awaitable[Response]]
 
 NO_TENANT = PageError(title="Not found", text="This tenant does not exist, or you are not a member of it.", status=404)
 _NO_PAGE = PageError(title="Not found", text="This page does not exist.", status=404)
@@ -57,49 +57,49 @@ class PageHandler:
         metadata: ServerMetadata,
         credentials: IdentityCache,
         handlers: InProcessHandlers,
-        keys: KeyTickets,
+        key_sessions: KeySessions,
     ) -> None:
         """Call the public RPCs (`handlers`) with the caller's credential."""
         self.request_handler = request_handler
         self._metadata = metadata
         self._credentials = credentials
         self._handlers = handlers
-        self.keys = keys
+        self.key_sessions = key_sessions
 
-    def routes(self, name: str, show: Show, act: Act | None = None) -> list[Route]:
-        """Return the routes of a tenant's page: GET runs `show`, POST runs `act` after the CSRF check."""
+    def routes(self, name: str, show: ShowHandler, submit: SubmitHandler | None = None) -> list[Route]:
+        """Return the routes of a tenant's page: GET runs `show`, POST runs `submit` after the CSRF check."""
         path = "/console/{tenant_id}" + (f"/{name}" if name else "")
 
         async def show_page(request: Request) -> Response:
             return await self._show(request, show, None)
 
-        async def act_page(request: Request) -> Response:
-            return await self._show(request, show, act)
+        async def submit_page(request: Request) -> Response:
+            return await self._show(request, show, submit)
 
         routes = [Route(path, show_page, methods=["GET"])]
-        return routes if act is None else [*routes, Route(path, act_page, methods=["POST"])]
+        return routes if submit is None else [*routes, Route(path, submit_page, methods=["POST"])]
 
     def not_found_route(self) -> Route:
         """Return the route of unknown pages. It redirects trailing slashes."""
 
         async def show(request: Request, context: PageContext, _parameters: Parameters) -> Response:
-            rest = str(request.path_params["rest"])
-            if not rest or rest.endswith("/"):
-                return see_other(context.url(rest.rstrip("/")))
+            path = str(request.path_params["path"])
+            if not path or path.endswith("/"):
+                return see_other(context.url(path.rstrip("/")))
             return error_page(request, _NO_PAGE, context)
 
         async def show_page(request: Request) -> Response:
             return await self._show(request, show, None)
 
-        return Route("/console/{tenant_id:uuid}/{rest:path}", show_page, methods=["GET"])
+        return Route("/console/{tenant_id:uuid}/{path:path}", show_page, methods=["GET"])
 
     async def browser(self, request: Request) -> ConsoleBrowser:
         """Return the browser with its cookies."""
         return ConsoleBrowser(request, await call_auth(self._metadata.issuer()))
 
     def credential(self, browser: ConsoleBrowser) -> str:
-        """Return the credential of a browser: the key of its ticket, or its access token; empty for none."""
-        return (self.keys.key_of(browser.ticket) if browser.ticket else "") or browser.session
+        """Return the credential of a browser: the key of its key session, or its access token; empty for none."""
+        return (self.key_sessions.key_of(browser.key_session_id) if browser.key_session_id else "") or browser.session
 
     async def identify(self, call: Call, credential: str, tenant_id: str = "") -> Caller | None:
         """Return the caller of a credential, in a tenant if given; None when the credential is no longer valid."""
@@ -158,32 +158,35 @@ class PageHandler:
         self,
         request: Request,
         work: Callable[[Call], Awaitable[Response]],
-        back: str,
+        retry_url: str,
         contexts: Sequence[PageContext] = (),
     ) -> Response:
-        """Run `work` as a call. An error becomes a page with a link to `back`, in the first of `contexts` if any."""
+        """Run `work` as a call. An error becomes a page with a link to `retry_url`, in the first context if any."""
 
         async def work_or_error_page(call: Call) -> Response:
             try:
                 return await work(call)
             except Exception as error:  # noqa: BLE001 - page_error_of raises unexpected errors again.
-                return error_page(request, page_error_of(error), *contexts, back=back)
+                return error_page(request, page_error_of(error), *contexts, retry_url=retry_url)
 
         def error_response(problem: OAuthError) -> Response:
-            failure = PageError(title="This did not work", text=problem.description, status=problem.status)
-            return error_page(request, failure, *contexts, back=back)
+            failure = PageError(title="Request failed", text=problem.description, status=problem.status)
+            return error_page(request, failure, *contexts, retry_url=retry_url)
 
         return await self.request_handler.handle(request, work_or_error_page, error_response)
 
-    async def _show(self, request: Request, show: Show, act: Act | None) -> Response:
+    async def _show(self, request: Request, show: ShowHandler, submit: SubmitHandler | None) -> Response:
         # Known once the caller is identified; an error after that is shown within the tenant's pages.
         contexts: list[PageContext] = []
         return await self.handle(
-            request, lambda call: self._call_page(request, call, contexts, show, act), current_path(request), contexts
+            request,
+            lambda call: self._call_page(request, call, contexts, show, submit),
+            current_path(request),
+            contexts,
         )
 
     async def _call_page(
-        self, request: Request, call: Call, contexts: list[PageContext], show: Show, act: Act | None
+        self, request: Request, call: Call, contexts: list[PageContext], show: ShowHandler, submit: SubmitHandler | None
     ) -> Response:
         context = await self.context(call, request)
         if context is None:
@@ -192,16 +195,16 @@ class PageHandler:
             return error_page(request, context)
         contexts.append(context)
         parameters = Parameters.of_bytes(request.scope["query_string"])
-        if act is None:
+        if submit is None:
             return await show(request, context, parameters)
         form = await read_form(request)
         context.browser.check(form, request.url.path)
-        return await act(request, context, parameters, form)
+        return await submit(request, context, parameters, form)
 
 
-async def call_auth(work: Awaitable[Answer]) -> Answer:
+async def call_auth(rpc: Awaitable[Reply]) -> Reply:
     """Await a call of auth. Its failure names auth as the unavailable service."""
     try:
-        return await work
+        return await rpc
     except aio.AioRpcError as error:
         raise translate_upstream(error, service="auth") from None

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from starlette.requests import Request
 
-    from skein_gateway.console.visitors import PageContext
+    from skein_gateway.console.browser_sessions import PageContext
     from skein_gateway.oauth.forms import Parameters
 
 STATIC_PATH = "/console/static"
@@ -43,8 +43,8 @@ HEADERS: Mapping[str, str] = {
 _STATIC = {"console.css": "text/css", "console.js": "text/javascript", "icon.svg": "image/svg+xml"}
 # Confirmations after a form, by the query parameter `done`.
 _DONE = {
-    "resolved": "The conflict is settled.",
-    "kept": "The conflict stays open.",
+    "resolved": "The conflict is resolved.",
+    "unresolved": "The conflict stays open.",
     "saved": "The policy is saved.",
     "unchanged": "Nothing was changed.",
     "revoked": "The key is revoked. It is refused everywhere within five seconds.",
@@ -78,9 +78,9 @@ def page(
 ) -> HTMLResponse:
     """Render a template; `at` marks the current entry of the navigation."""
     pages = [
-        request_handler[:2]
-        for request_handler in _PAGES
-        if context is not None and (not request_handler[2] or context.may(request_handler[2]))
+        (path, title)
+        for path, title, permission in _PAGES
+        if context is not None and (not permission or context.may(permission))
     ]
     common: dict[str, Any] = {
         "context": context,
@@ -95,10 +95,10 @@ def page(
         "problem": "",
     }
     text = _templates().get_template(f"{template}.html").render({**common, **values})
-    answer = HTMLResponse(text, status_code=status, headers=dict(HEADERS))
+    response = HTMLResponse(text, status_code=status, headers=dict(HEADERS))
     if context is not None:
-        context.browser.remember_form(answer)
-    return answer
+        context.browser.remember_form(response)
+    return response
 
 
 def http_status(*results: object) -> int:
@@ -123,10 +123,19 @@ def revision_of(form: Parameters) -> int:
     return int(text) if text.isdecimal() and len(text) <= _MAX_REVISION_DIGITS else 0
 
 
-def error_page(request: Request, failure: PageError, context: PageContext | None = None, *, back: str = "") -> Response:
-    """Render an error with a link to `back` and to the overview."""
+def error_page(
+    request: Request, failure: PageError, context: PageContext | None = None, *, retry_url: str = ""
+) -> Response:
+    """Render an error with a link to `retry_url` and to the overview."""
     return page(
-        "error", request, context, status=failure.status, at="-", title=failure.title, failure=failure, back=back
+        "error",
+        request,
+        context,
+        status=failure.status,
+        at="-",
+        title=failure.title,
+        failure=failure,
+        retry_url=retry_url,
     )
 
 
@@ -168,9 +177,9 @@ def _templates() -> jinja2.Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    for one in (
+    for template_filter in (
         formats.stamp, formats.exact, formats.ago, formats.enum, formats.number, formats.signal, formats.meaning,
         formats.colour, formats.indented_json, formats.short, formats.name_of,
     ):  # fmt: skip
-        environment.filters[one.__name__] = one
+        environment.filters[template_filter.__name__] = template_filter
     return environment

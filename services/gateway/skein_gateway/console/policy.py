@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
-    from skein_gateway.console.visitors import PageContext
+    from skein_gateway.console.browser_sessions import PageContext
     from skein_gateway.oauth.forms import Parameters
 
 # Fields of the policy by group: name, label and help text.
 GROUPS: Sequence[tuple[str, Sequence[tuple[str, str, str]]]] = (
     (
-        "Remembering",
+        "Memories",
         (
             ("memory_types", "Accepted types", "One per line. Empty: every type."),
             ("retention_days", "Days until a memory is purged", ""),
@@ -45,7 +45,7 @@ GROUPS: Sequence[tuple[str, Sequence[tuple[str, str, str]]]] = (
         "Recall",
         (
             ("search_language", "Language of stemming", "Applies to new items only."),
-            ("recall_fusion", "How signals are combined", "Scores: a weighted sum. Ranks: reciprocal ranks."),
+            ("recall_fusion", "Fusion of signals", "Scores: a weighted sum. Ranks: reciprocal ranks."),
             ("recall_weights", "Weights of the signals", "Empty: the default. 0 switches a signal off."),
         ),
     ),
@@ -69,7 +69,7 @@ GROUPS: Sequence[tuple[str, Sequence[tuple[str, str, str]]]] = (
     (
         "Levels",
         (
-            ("levels_capped", "Limit the size of levels", "Memories beyond it move one level down."),
+            ("enforce_level_capacities", "Limit the size of levels", "Memories beyond it move one level down."),
             ("capacity_strategic", "Strategic memories", ""),
             ("capacity_tactical", "Tactical memories", ""),
             ("capacity_operational", "Operational memories", ""),
@@ -79,7 +79,7 @@ GROUPS: Sequence[tuple[str, Sequence[tuple[str, str, str]]]] = (
     (
         "Privacy and audit",
         (
-            ("private_mode", "Private", "Every read needs a credential of this tenant."),
+            ("private_mode", "Private mode", "Every read needs a credential of this tenant."),
             ("audit_strict", "Refuse calls that cannot be audited", "Otherwise they run unaudited."),
             ("audit_query_text", "Record the text of queries", "Otherwise a hash of it."),
         ),
@@ -108,11 +108,11 @@ class Input:
 
 async def show(request: Request, context: PageContext, _parameters: Parameters) -> Response:
     """Show the policy."""
-    answer = await context.api.tenancy.GetPolicy(subjects_pb2.GetPolicyRequest())
-    return _policy_page(request, context, values_of(answer.policy), answer.policy)
+    response = await context.api.tenancy.GetPolicy(subjects_pb2.GetPolicyRequest())
+    return _policy_page(request, context, values_of(response.policy), response.policy)
 
 
-async def act(request: Request, context: PageContext, _parameters: Parameters, form: Parameters) -> Response:
+async def submit(request: Request, context: PageContext, _parameters: Parameters, form: Parameters) -> Response:
     """Save the changed fields. The revision in the form refuses a form that is older than the last change."""
     current = (await context.api.tenancy.GetPolicy(subjects_pb2.GetPolicyRequest())).policy
     new_policy, problems = policy_of(form)
@@ -186,7 +186,7 @@ def policy_of(form: Parameters) -> tuple[subjects_pb2.Policy, list[str]]:
     for _, fields in inputs():
         for field in fields:
             try:
-                _read(policy, field, form)
+                _set_field(policy, field, form)
             except (ValueError, OverflowError):
                 problems.append(f"“{field.label}” needs a number in its range.")
     return policy, problems
@@ -198,7 +198,7 @@ def changed_fields(current: subjects_pb2.Policy, new_policy: subjects_pb2.Policy
     return [name for name in names if getattr(current, name) != getattr(new_policy, name)]
 
 
-def _read(policy: subjects_pb2.Policy, field: Input, form: Parameters) -> None:
+def _set_field(policy: subjects_pb2.Policy, field: Input, form: Parameters) -> None:
     text = form.get(field.name).strip()
     if field.kind == "check":
         setattr(policy, field.name, text == "on")
@@ -242,11 +242,13 @@ def _input(name: str, label: str, help_text: str) -> Input:
         return Input(name=name, label=label, help=help_text, kind="check")
     if descriptor.enum_type is not None:
         prefix = "IMPORTANCE_FORMULA_"
-        named = [(str(value.number), value.name.removeprefix(prefix).lower()) for value in descriptor.enum_type.values]
-        return Input(name=name, label=label, help=help_text, kind="choice", choices=named[1:])
+        options = [
+            (str(value.number), value.name.removeprefix(prefix).lower()) for value in descriptor.enum_type.values
+        ]
+        return Input(name=name, label=label, help=help_text, kind="choice", choices=options[1:])
     if descriptor.type == FieldDescriptor.TYPE_STRING:
-        known = [(field, field) for field in getattr(rules.string, "in") if field]
-        return Input(name=name, label=label, help=help_text, kind="choice", choices=known)
+        options = [(field, field) for field in getattr(rules.string, "in") if field]
+        return Input(name=name, label=label, help=help_text, kind="choice", choices=options)
     is_whole = descriptor.type in _WHOLE
     bounds = rules.int32 if is_whole else rules.double
     return Input(

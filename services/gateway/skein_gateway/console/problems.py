@@ -20,16 +20,16 @@ if TYPE_CHECKING:
 
     from google.rpc.status_pb2 import Status
 
-    Answer = TypeVar("Answer")
+    Reply = TypeVar("Reply")
 
 _TITLES: Mapping[grpc.StatusCode, str] = {
     grpc.StatusCode.NOT_FOUND: "Not found",
     grpc.StatusCode.PERMISSION_DENIED: "Not allowed",
-    grpc.StatusCode.ABORTED: "Changed meanwhile",
-    grpc.StatusCode.RESOURCE_EXHAUSTED: "Too much",
+    grpc.StatusCode.ABORTED: "Changed in the meantime",
+    grpc.StatusCode.RESOURCE_EXHAUSTED: "Limit reached",
     grpc.StatusCode.UNAVAILABLE: "Not available",
-    grpc.StatusCode.DEADLINE_EXCEEDED: "Too slow",
-    grpc.StatusCode.INTERNAL: "Skein failed",
+    grpc.StatusCode.DEADLINE_EXCEEDED: "Timed out",
+    grpc.StatusCode.INTERNAL: "Internal error",
 }
 _MESSAGES = {
     "TENANT_NOT_FOUND": "This tenant does not exist, or you are not a member of it.",
@@ -37,7 +37,7 @@ _MESSAGES = {
     "SESSION_NOT_FOUND": "This session does not exist in this tenant.",
     "REVISION_STALE": "This was changed after you opened the page. Nothing was saved: reload the page and try again.",
     "PAGE_TOKEN_INVALID": "This page of the list is no longer valid. Start again at the first page.",
-    "RATE_LIMITED": "Too many calls of this tenant or of yours. Wait a moment, then try again.",
+    "RATE_LIMITED": "Too many calls, of yours or of this tenant. Wait a moment, then try again.",
     "OVERLOADED": "The cluster is overloaded. Wait a moment, then try again.",
 }
 
@@ -55,22 +55,22 @@ class PageError:
 
 def page_error(status: Status) -> PageError:
     """Return the error of a status. It names an unavailable service and a missing permission."""
-    code, reason, facts = status_code(status), status_reason(status), challenges.metadata_of(status)
+    code, reason, metadata = status_code(status), status_reason(status), challenges.metadata_of(status)
     http_status, _ = codec.error(status)
     text = _MESSAGES.get(reason, status.message)
-    if reason == "SERVICE_UNAVAILABLE" and facts.get("service"):
-        text = f"The service “{facts['service']}” is unavailable, so its data cannot be shown. Try again soon."
+    if reason == "SERVICE_UNAVAILABLE" and metadata.get("service"):
+        text = f"The service “{metadata['service']}” is unavailable, so its data cannot be shown. Try again soon."
     elif reason == "PERMISSION_MISSING":
-        needed = facts.get("permission", "")
-        meaning = f" ({PERMISSION_DESCRIPTIONS[needed]})" if needed in PERMISSION_DESCRIPTIONS else ""
-        text = f"This needs the permission {needed}{meaning}, which you do not have here."
+        permission = metadata.get("permission", "")
+        meaning = f" ({PERMISSION_DESCRIPTIONS[permission]})" if permission in PERMISSION_DESCRIPTIONS else ""
+        text = f"You need the permission {permission}{meaning}."
     violations = challenges.violations_of(status)
     if violations:
         text = strip_violations(text, challenges.violations_in(status))
         text = f"{text.removesuffix('.')}: {violations}."
     # 401 would ask for an authorization header, which browsers do not send here.
     page_status = 403 if code is grpc.StatusCode.UNAUTHENTICATED else http_status
-    return PageError(title=_TITLES.get(code, "This did not work"), text=text, status=page_status, reason=reason)
+    return PageError(title=_TITLES.get(code, "Request failed"), text=text, status=page_status, reason=reason)
 
 
 def page_error_of(error: Exception) -> PageError:
@@ -81,9 +81,9 @@ def page_error_of(error: Exception) -> PageError:
     return page_error(status)
 
 
-async def or_page_error(work: Awaitable[Answer]) -> Answer | PageError:
+async def or_page_error(rpc: Awaitable[Reply]) -> Reply | PageError:
     """Await an RPC and return its response, or its error for the page to show. Raises other exceptions."""
     try:
-        return await work
+        return await rpc
     except Exception as error:  # noqa: BLE001 - page_error_of raises unexpected errors again.
         return page_error_of(error)

@@ -10,11 +10,11 @@ from starlette.routing import Route
 from skein.auth.v1 import auth_pb2_grpc
 from skein.tenancy.v1 import tenancy_pb2_grpc
 from skein_gateway.console import api_keys, conflicts, graph, memories, overview, policy, search, sessions
+from skein_gateway.console.browser_sessions import KeySessions
 from skein_gateway.console.changes import ChangesPage
 from skein_gateway.console.login import LoginPages
 from skein_gateway.console.page_handler import PageHandler
 from skein_gateway.console.pages import STATIC_PATH, static
-from skein_gateway.console.visitors import KeyTickets
 from skein_gateway.oauth.login import BrowserLogin
 from skein_gateway.oauth.request_handler import RequestHandler
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
-    from skein_gateway.console.page_handler import Act, Show
+    from skein_gateway.console.page_handler import ShowHandler, SubmitHandler
     from skein_gateway.identity.credential_cache import IdentityCache
     from skein_gateway.identity.trusted_proxies import TrustedProxies
     from skein_gateway.oauth.metadata import ServerMetadata
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 # The pages of a tenant: path, handler of GET, handler of POST.
-_PAGES: Sequence[tuple[str, Show, Act | None]] = (
+_PAGES: Sequence[tuple[str, ShowHandler, SubmitHandler | None]] = (
     ("", overview.show, None),
     ("search", search.show, None),
     ("memories", memories.list_memories, None),
@@ -41,9 +41,9 @@ _PAGES: Sequence[tuple[str, Show, Act | None]] = (
     ("graph", graph.show, None),
     ("sessions", sessions.list_sessions, None),
     ("session", sessions.show_session, None),
-    ("conflicts", conflicts.show, conflicts.act),
-    ("policy", policy.show, policy.act),
-    ("keys", api_keys.show, api_keys.act),
+    ("conflicts", conflicts.show, conflicts.submit),
+    ("policy", policy.show, policy.submit),
+    ("keys", api_keys.show, api_keys.submit),
 )
 
 
@@ -70,14 +70,14 @@ class Console:
             auth_pb2_grpc.AuthServiceStub(host.channel("auth")),
             tenancy_pb2_grpc.TenancyServiceStub(host.channel("tenancy")),
         )
-        handler = PageHandler(request_handler, metadata, credentials, handlers, KeyTickets())
-        entrance = LoginPages(handler, login)
+        handler = PageHandler(request_handler, metadata, credentials, handlers, KeySessions())
+        login_pages = LoginPages(handler, login)
 
         routes = [
             Route(STATIC_PATH + "/{name}", static),
-            *entrance.routes(),
-            *(route for name, show, act in _PAGES for route in handler.routes(name, show, act)),
+            *login_pages.routes(),
+            *(route for name, show, submit in _PAGES for route in handler.routes(name, show, submit)),
             *ChangesPage(handler).routes(),
             handler.not_found_route(),
         ]
-        return cls(routes, entrance.show)
+        return cls(routes, login_pages.show)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
-    from skein_gateway.console.visitors import PageContext
+    from skein_gateway.console.browser_sessions import PageContext
     from skein_gateway.oauth.forms import Parameters
 
 # Arms by the names of their checkboxes.
@@ -30,6 +30,8 @@ MODES = {
     "semantic": (recall_pb2.SEARCH_MODE_SEMANTIC, "meaning only"),
 }
 LIMITS = (10, 25, 50)
+# Smallest contribution that two decimals show.
+_MIN_SHOWN = 0.005
 _FILTERS = ("type", "tag", "subject", "agent", "session")
 
 
@@ -49,7 +51,7 @@ async def show(request: Request, context: PageContext, parameters: Parameters) -
             mode=mode,
         )
         response = await or_page_error(context.api.gateway.Recall(rpc_request))
-    chosen = {name: parameters.get(name) for name in (*_FILTERS, *ARMS, "mode", "limit", "superseded")}
+    filters = {name: parameters.get(name) for name in (*_FILTERS, *ARMS, "mode", "limit", "superseded")}
     return page(
         "search",
         request,
@@ -59,22 +61,25 @@ async def show(request: Request, context: PageContext, parameters: Parameters) -
         title="Search",
         query=query,
         response=response,
-        hits=[_explained(hit) for hit in response.hits] if isinstance(response, gateway_pb2.RecallResponse) else [],
-        chosen=chosen,
-        is_narrowed=any(chosen[name] for name in _FILTERS),
+        hits=[_hit_with_bar(hit) for hit in response.hits] if isinstance(response, gateway_pb2.RecallResponse) else [],
+        filters=filters,
+        is_narrowed=any(filters[name] for name in _FILTERS),
         arms=ARMS,
         modes={name: label for name, (_, label) in MODES.items()},
         limits=LIMITS,
     )
 
 
-def _explained(hit: recall_pb2.Hit) -> dict[str, Any]:
-    """Return a hit with the segments of its bar; their widths add up to 100 times its score."""
+def _hit_with_bar(hit: recall_pb2.Hit) -> dict[str, Any]:
+    """Return a hit with the segments of its score bar. Their widths add up to 100 times its score."""
     terms: list[dict[str, Any]] = []
-    at = 0.0
+    start = 0.0
     for component in hit.components:
-        width = max(0.0, 100 * component.value * component.weight)
-        terms.append({"part": component, "at": at, "width": width, "gives": component.value * component.weight})
-        at += width
-    shares = ", ".join(f"{term['part'].signal} {term['gives']:.2f}" for term in terms if term["gives"] >= 0.005)  # noqa: PLR2004 - what two decimals show.
+        contribution = component.value * component.weight
+        width = max(0.0, 100 * contribution)
+        terms.append({"component": component, "start": start, "width": width, "contribution": contribution})
+        start += width
+    shares = ", ".join(
+        f"{term['component'].signal} {term['contribution']:.2f}" for term in terms if term["contribution"] >= _MIN_SHOWN
+    )
     return {"hit": hit, "terms": terms, "label": f"Score {hit.score:.2f}: {shares}"}

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
-    from skein_gateway.console.visitors import PageContext
+    from skein_gateway.console.browser_sessions import PageContext
     from skein_gateway.oauth.forms import Parameters
 
 _PAGE = 25
@@ -32,7 +32,7 @@ async def list_sessions(request: Request, context: PageContext, parameters: Para
         agent_id=parameters.get("agent").strip(),
     )
     response = await or_page_error(context.api.sessions.ListSessions(rpc_request))
-    chosen = {"state": state, "subject": parameters.get("subject"), "agent": parameters.get("agent")}
+    filters = {"state": state, "subject": parameters.get("subject"), "agent": parameters.get("agent")}
     return page(
         "sessions",
         request,
@@ -41,16 +41,16 @@ async def list_sessions(request: Request, context: PageContext, parameters: Para
         at="sessions",
         title="Sessions",
         response=response,
-        chosen=chosen,
+        filters=filters,
         states=STATES,
-        **page_links(context, "sessions", response, parameters, **chosen),
+        **page_links(context, "sessions", response, parameters, **filters),
     )
 
 
 async def show_session(request: Request, context: PageContext, parameters: Parameters) -> Response:
     """Show a session and one page of its messages, oldest first unless `newest` is on."""
     session_id, newest = parameters.get("id"), parameters.get("newest") == "on"
-    got, messages = await asyncio.gather(
+    response, messages = await asyncio.gather(
         context.api.sessions.GetSession(session_pb2.GetSessionRequest(session_id=session_id)),
         or_page_error(
             context.api.sessions.ListMessages(
@@ -70,8 +70,8 @@ async def show_session(request: Request, context: PageContext, parameters: Param
         request,
         context,
         at="sessions",
-        title=got.session.title or got.session.session_id,
-        session=got.session,
+        title=response.session.title or response.session.session_id,
+        session=response.session,
         messages=messages,
         newest=newest,
         status=200,

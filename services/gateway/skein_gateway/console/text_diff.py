@@ -18,12 +18,12 @@ _TOKENS = re.compile(r"\S+|\s+")
 MarkedText = Sequence[tuple[str, bool]]
 
 
-def mark_differences(one: str, other: str) -> tuple[MarkedText, MarkedText]:
+def mark_differences(first: str, second: str) -> tuple[MarkedText, MarkedText]:
     """Return both texts in parts, each with whether the other text lacks it."""
-    texts = _TOKENS.findall(one), _TOKENS.findall(other)
+    texts = _TOKENS.findall(first), _TOKENS.findall(second)
     a, b = ([at for at, token in enumerate(tokens) if not token.isspace()] for tokens in texts)
     if len(a) > _MAX_WORDS or len(b) > _MAX_WORDS:
-        return [(one, False)], [(other, False)]
+        return [(first, False)], [(second, False)]
     common = _common([texts[0][at] for at in a], [texts[1][at] for at in b])
     return (
         _parts(texts[0], set(a) - {a[i] for i, _ in common}),
@@ -36,37 +36,39 @@ def _common(a: Sequence[str], b: Sequence[str]) -> list[tuple[int, int]]:
 
     With more than _MAX_PAIRS pairs, only the common prefix and suffix count.
     """
-    begin, end = 0, 0
-    while begin < min(len(a), len(b)) and a[begin] == b[begin]:
-        begin += 1
-    while end < min(len(a), len(b)) - begin and a[-1 - end] == b[-1 - end]:
-        end += 1
-    pairs = [(i, i) for i in range(begin)]
-    pairs += [(len(a) - end + i, len(b) - end + i) for i in range(end)]
-    places: defaultdict[str, list[int]] = defaultdict(list)
-    for j in range(len(b) - end - 1, begin - 1, -1):
-        places[b[j]].append(j)
-    middle = range(begin, len(a) - end)
-    if sum(len(places[a[i]]) for i in middle) <= _MAX_PAIRS:
-        pairs += _longest([(i, j) for i in middle for j in places[a[i]]])
+    prefix, suffix = 0, 0
+    while prefix < min(len(a), len(b)) and a[prefix] == b[prefix]:
+        prefix += 1
+    while suffix < min(len(a), len(b)) - prefix and a[-1 - suffix] == b[-1 - suffix]:
+        suffix += 1
+    pairs = [(i, i) for i in range(prefix)]
+    pairs += [(len(a) - suffix + i, len(b) - suffix + i) for i in range(suffix)]
+    positions: defaultdict[str, list[int]] = defaultdict(list)
+    for j in range(len(b) - suffix - 1, prefix - 1, -1):
+        positions[b[j]].append(j)
+    middle = range(prefix, len(a) - suffix)
+    if sum(len(positions[a[i]]) for i in middle) <= _MAX_PAIRS:
+        pairs += _longest([(i, j) for i in middle for j in positions[a[i]]])
     return pairs
 
 
 def _longest(pairs_in_order: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
     """Return a longest chain of pairs that increases in both indices. Equal first indices come in falling order."""
-    lasts: list[int] = []
-    ends: list[int] = []
-    before: list[int] = []
+    # For each chain length: the least last second index, and the number of that pair.
+    last_indices: list[int] = []
+    last_pairs: list[int] = []
+    # For each pair, the number of the pair before it in its chain; -1 for none.
+    predecessors: list[int] = []
     for number, (_, j) in enumerate(pairs_in_order):
-        length = bisect_left(lasts, j)
-        before.append(ends[length - 1] if length else -1)
-        lasts[length : length + 1] = [j]
-        ends[length : length + 1] = [number]
+        length = bisect_left(last_indices, j)
+        predecessors.append(last_pairs[length - 1] if length else -1)
+        last_indices[length : length + 1] = [j]
+        last_pairs[length : length + 1] = [number]
     chain: list[tuple[int, int]] = []
-    at = ends[-1] if ends else -1
+    at = last_pairs[-1] if last_pairs else -1
     while at >= 0:
         chain.append(pairs_in_order[at])
-        at = before[at]
+        at = predecessors[at]
     return chain
 
 

@@ -116,21 +116,22 @@ class _Packer:
     omitted_count: int = 0
 
     def add(self, item: Item) -> None:
-        """Add an item, or an excerpt of it, if it says something new and fits."""
+        """Add an item, or an excerpt of it, if it has new content and fits."""
         body = _body(item.text)
         if not body:
             return
         words = normalize(body)
         if not item.is_part:
-            for place, other in enumerate(self.packed):
+            for index, other in enumerate(self.packed):
                 if _contains_words(other.normalize, words):
-                    self.packed[place] = replace(other, duplicate_ids=(*other.duplicate_ids, item.item_id))
+                    self.packed[index] = replace(other, duplicate_ids=(*other.duplicate_ids, item.item_id))
                     return
         contained = [
             other for other in self.packed if not other.item.is_part and _contains_words(words, other.normalize)
         ]
-        kept = [other for other in self.packed if other not in contained] if contained else self.packed
-        space = self.space - (_cost(kept, self.context_format) if contained else self.used) - self._heading(item, kept)
+        remaining = [other for other in self.packed if other not in contained] if contained else self.packed
+        used = _cost(remaining, self.context_format) if contained else self.used
+        space = self.space - used - self._heading(item, remaining)
         line = len(_line(item, "9" * self.digits, "", self.context_format)) + 1
         max_characters = min(space, self.space if self.is_only else int(self.space * _SHARES[item.kind])) - line
         text = excerpt(body, max_characters, self.terms)
@@ -142,7 +143,7 @@ class _Packer:
         ids = tuple(entry for other in contained for entry in (other.item.item_id, *other.duplicate_ids))
         cost = line + len(text)
         entry = _PackedItem(item=item, body=text, normalize=words, cost=cost, is_cut=is_cut, duplicate_ids=ids)
-        self.packed = [*kept, entry]
+        self.packed = [*remaining, entry]
         self.used = self.space - space + cost
 
     def _repeats(self, item: Item, words: str, contained: Sequence[_PackedItem]) -> bool:
@@ -225,12 +226,12 @@ def _heading_cost(item: Item, context_format: ContextFormat) -> int:
 
 
 def _line(item: Item, number: str, body: str, context_format: ContextFormat) -> str:
-    when = (
+    time_text = (
         "" if item.at is None else item.at.strftime("%Y-%m-%d %H:%M" if item.kind is ItemKind.MESSAGE else "%Y-%m-%d")
     )
     by = _label(item.by)
-    named = f"{when} {by}" if when and by else when or by
-    return f"{'- ' if context_format.markdown else ''}[{number}] {named}{': ' if named else ''}{body}"
+    source = f"{time_text} {by}" if time_text and by else time_text or by
+    return f"{'- ' if context_format.markdown else ''}[{number}] {source}{': ' if source else ''}{body}"
 
 
 def _cost(packed: Iterable[_PackedItem], context_format: ContextFormat) -> int:
@@ -244,7 +245,7 @@ def _render(packed: Sequence[_PackedItem], context_format: ContextFormat) -> tup
     groups: dict[tuple[ItemKind, str], list[_PackedItem]] = {}
     for entry in packed:
         groups.setdefault(_group(entry.item), []).append(entry)
-    parts, citations = list[str](), list[Citation]()
+    sections, citations = list[str](), list[Citation]()
     for name in _sorted_groups(groups, context_format):
         lines = []
         for entry in sorted(groups[name], key=lambda entry: _moment(entry.item), reverse=context_format.newest_first):
@@ -253,8 +254,8 @@ def _render(packed: Sequence[_PackedItem], context_format: ContextFormat) -> tup
             citations.append(
                 Citation(number=number, item=entry.item, is_cut=entry.is_cut, duplicate_ids=entry.duplicate_ids)
             )
-        parts.append(_heading(groups[name][0].item, context_format) + "\n".join(lines))
-    return "\n\n".join(parts), tuple(citations)
+        sections.append(_heading(groups[name][0].item, context_format) + "\n".join(lines))
+    return "\n\n".join(sections), tuple(citations)
 
 
 def _sorted_groups(

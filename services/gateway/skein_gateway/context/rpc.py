@@ -140,13 +140,13 @@ def items_of(response: pb.RecallResponse, recent: Sequence[session_pb2.Message])
     """
     scores = {hit.item_id: hit.score for hit in response.hits if hit.kind == recall_pb2.ITEM_KIND_MESSAGE}
     latest = [_of_message(message, scores.get(message.message_id, 0.0), is_part=True) for message in reversed(recent)]
-    shown = {item.item_id for item in latest}
+    latest_ids = {item.item_id for item in latest}
     hits = [_of_hit(hit) for hit in response.hits]
     yield from hits[:1]
     if response.HasField("profile"):
         yield _of_profile(response.profile)
     yield from (item for item in latest if not hits or item.item_id != hits[0].item_id)
-    yield from (item for item in hits[1:] if item.item_id not in shown)
+    yield from (item for item in hits[1:] if item.item_id not in latest_ids)
 
 
 def _of_hit(hit: recall_pb2.Hit) -> Item:
@@ -192,8 +192,8 @@ def _of_message(message: session_pb2.Message, score: float, *, is_part: bool = F
 
 
 def _of_profile(subject: subjects_pb2.Subject) -> Item:
-    named = [("name", subject.display_name), ("time zone", subject.timezone)]
-    lines = [f"{name}: {value}" for name, value in named if value]
+    facts = [("name", subject.display_name), ("time zone", subject.timezone)]
+    lines = [f"{name}: {value}" for name, value in facts if value]
     lines = [*lines, *_properties(subject, "profile"), *_properties(subject, "preferences")]
     return Item(
         kind=ItemKind.PROFILE,

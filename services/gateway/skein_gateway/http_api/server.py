@@ -131,8 +131,8 @@ class ConnectHandler:
     async def health(self, _request: Request) -> Response:
         """Return 200 if the gateway can answer calls, else 503."""
         is_open = bool(self._servicers.handlers) and not self._host.is_draining
-        ready = is_open and await is_ready(self._servicers)
-        return PlainTextResponse("ok\n" if ready else "not ready\n", status_code=200 if ready else 503)
+        is_serving = is_open and await is_ready(self._servicers)
+        return PlainTextResponse("ok\n" if is_serving else "not ready\n", status_code=200 if is_serving else 503)
 
     async def call(self, request: Request) -> Response:
         """Handle one RPC."""

@@ -66,9 +66,9 @@ class CachedIdentity:
     caller: Caller
     token: str
     # End of the cache entry, by the monotonic clock.
-    ends: float
+    cache_end: float
     # End of the token, in seconds since 1970.
-    expires: float
+    token_end: float
 
 
 class IdentityCache:
@@ -92,7 +92,7 @@ class IdentityCache:
         self._checker = checker
         self._clock = clock
         self._sources = SourceRateLimiter(clock, rate=unproven_per_second)
-        self._forgery_reports: LogThrottle[str] = LogThrottle(REPORT_SECONDS, most=MAX_REPORTS, clock=clock)
+        self._forgery_reports: LogThrottle[str] = LogThrottle(REPORT_SECONDS, max_kinds=MAX_REPORTS, clock=clock)
         # Whether the last exchange of a credential succeeded, by the credential's digest.
         self._outcomes: OrderedDict[bytes, bool] = OrderedDict()
         # Keys are digests, so that no credential stays in memory.
@@ -113,7 +113,7 @@ class IdentityCache:
         identity = self._cache.get(key)
         if identity is None:
             return None
-        if self._clock() >= identity.ends or CLOCK.seconds() >= identity.expires:
+        if self._clock() >= identity.cache_end or CLOCK.seconds() >= identity.token_end:
             del self._cache[key]
             return None
         self._cache.move_to_end(key)
@@ -123,7 +123,7 @@ class IdentityCache:
         task = self._exchanges.get(key)
         if task is None:
             origin = await self._checker.origin_of(credential)
-            # Another call may have started the exchange meanwhile.
+            # Another call may have started the exchange during the check.
             task = self._exchanges.get(key) or self._start_exchange(key, credential, tenant_id, call, origin)
         # A cancelled caller must not cancel the exchange for others.
         return await asyncio.shield(task)
@@ -138,8 +138,8 @@ class IdentityCache:
         task = asyncio.create_task(self._exchange(credential, tenant_id, call))
         self._exchanges[key] = task
 
-        def on_done(done: asyncio.Task[CachedIdentity]) -> None:
-            is_good = self._store_result(key, digest, done)
+        def on_done(exchange: asyncio.Task[CachedIdentity]) -> None:
+            is_good = self._store_result(key, digest, exchange)
             if is_charged and is_good is not False:
                 self._sources.give_back(source)
 
@@ -227,8 +227,10 @@ class IdentityCache:
                     raise ServiceUnavailable(service="auth") from None
                 raise
             caller = await self._verifier.verify(response.token)
-        expires = float(response.expire_time.seconds)
-        return CachedIdentity(caller=caller, token=response.token, ends=started + LIFETIME_SECONDS, expires=expires)
+        token_end = float(response.expire_time.seconds)
+        return CachedIdentity(
+            caller=caller, token=response.token, cache_end=started + LIFETIME_SECONDS, token_end=token_end
+        )
 
 
 def _tenant(call: Call) -> str:

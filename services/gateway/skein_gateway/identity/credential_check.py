@@ -131,7 +131,7 @@ class CredentialChecker:
             async with asyncio.timeout(WAIT_SECONDS):
                 self._keys = await self._fetch()
         except Exception as error:  # noqa: BLE001 - without keys, auth judges every credential.
-            log.warning("recognition_keys_unread", error=type(error).__name__)
+            log.warning("check_keys_unavailable", error=type(error).__name__)
             return
         self._read_time = started
 

@@ -26,7 +26,7 @@ NO_TRUSTED_PROXIES = (
 WARNING_SECONDS = 600.0
 
 UNTRUSTED = Counter(
-    "skein_gateway_untrusted_forwarding_total",
+    "skein_gateway_untrusted_forwarded_calls_total",
     "Calls with X-Forwarded-For or Forwarded from a peer that is not in SKEIN_TRUSTED_PROXIES.",
 )
 
@@ -49,7 +49,7 @@ class UntrustedForwardingAlert:
             return
         self._next_log_time = now + WARNING_SECONDS
         log.warning(
-            "forwarding_not_trusted",
+            "forwarding_untrusted",
             peer=peer,
             hint="If this peer is your proxy, add it to SKEIN_TRUSTED_PROXIES. Until then all callers behind it share "
             "its address, and the limits by address.",

@@ -116,14 +116,14 @@ def is_required(field: FieldDescriptor, rules: FieldRules) -> bool:
 
 def enum_numbers(rules: FieldRules, numbers: list[int]) -> list[int]:
     """Return the allowed numbers of an enum field."""
-    allowed, refused = list(getattr(rules.enum, "in")), set(rules.enum.not_in)
-    return [number for number in numbers if number not in refused and (not allowed or number in allowed)]
+    allowed, excluded = list(getattr(rules.enum, "in")), set(rules.enum.not_in)
+    return [number for number in numbers if number not in excluded and (not allowed or number in allowed)]
 
 
 def _refuses_zero(kind: str, rule: Any) -> bool:
-    allowed, refused = list(getattr(rule, "in", ())), list(getattr(rule, "not_in", ()))
+    allowed, excluded = list(getattr(rule, "in", ())), list(getattr(rule, "not_in", ()))
     zero: Any = {"string": "", "bytes": b""}.get(kind, 0)
-    if zero in refused or (allowed and zero not in allowed):
+    if zero in excluded or (allowed and zero not in allowed):
         return True
     if kind == "string":
         format_name = rule.WhichOneof("well_known")
@@ -169,9 +169,9 @@ def _or_nothing(schema_part: dict[str, Any], kind: str) -> dict[str, Any]:
     upper_bounds.update(
         (name, schema_part[name]) for name in ("maxLength", "maximum", "exclusiveMaximum") if name in schema_part
     )
-    rest = {name: value for name, value in schema_part.items() if name not in upper_bounds}
+    other_keywords = {name: value for name, value in schema_part.items() if name not in upper_bounds}
     zero = {"const": "" if kind in {"string", "bytes"} else 0}
-    return {**upper_bounds, "anyOf": [zero, rest]} if rest else upper_bounds
+    return {**upper_bounds, "anyOf": [zero, other_keywords]} if other_keywords else upper_bounds
 
 
 def _unsigned(rule: Message) -> bool:

@@ -167,11 +167,9 @@ class Schemas:
             schema_part = self._value_schema(field, rules)
         if field.GetOptions().deprecated:
             schema_part["deprecated"] = True
-        own = schema_part.pop("description", "")
-        return {
-            **schema_part,
-            **self._description(field.full_name, [*([own] if own else []), *constraints.constraint_sentences(rules)]),
-        }
+        description = schema_part.pop("description", "")
+        sentences = [*([description] if description else []), *constraints.constraint_sentences(rules)]
+        return {**schema_part, **self._description(field.full_name, sentences)}
 
     def enum(self, enum: EnumDescriptor) -> Schema:
         """Return the reference to an enum."""

@@ -62,7 +62,7 @@ def check_first_page(params: types.PaginatedRequestParams | None) -> None:
 
 
 def _message(status: Status, argument_path: Callable[[str], str]) -> str:
-    """Return the message for a model: what is wrong and what to do."""
+    """Return the message for a model: the problem and a remedy."""
     violations = challenges.violations_in(status)
     # The model knows the fields by the names of the tool's arguments, so its own lines replace the message's.
     message = strip_violations(status.message, violations)
@@ -70,11 +70,11 @@ def _message(status: Status, argument_path: Callable[[str], str]) -> str:
     unstated = {name: fact for name, fact in challenges.metadata_of(status).items() if f"{name}: {fact}" not in message}
     facts = ", ".join(f"{name}: {fact}" for name, fact in unstated.items())
     text = f"{text} ({facts})" if facts else text
-    lines = [f"- {argument_path(field)} {what}".replace("  ", " ") for field, what in violations]
+    lines = [f"- {argument_path(field)} {problem}".replace("  ", " ") for field, problem in violations]
     if lines:
         text = "\n".join([text, *lines])
-    after = challenges.retry_after(status).get("retry-after")
-    return f"{text} Try again in {after} s." if after else text
+    seconds = challenges.retry_after(status).get("retry-after")
+    return f"{text} Try again in {seconds} s." if seconds else text
 
 
 def _error_data(status: Status) -> dict[str, Any]:

@@ -39,9 +39,9 @@ def mark_numbers(value: Any) -> Any:
     if isinstance(value, Decimal):
         return f"{_MARK}{value}"
     if isinstance(value, dict):
-        return {name: mark_numbers(inner) for name, inner in value.items()}
+        return {name: mark_numbers(item) for name, item in value.items()}
     if isinstance(value, list):
-        return [mark_numbers(inner) for inner in value]
+        return [mark_numbers(item) for item in value]
     return value
 
 

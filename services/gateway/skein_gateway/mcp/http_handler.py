@@ -164,17 +164,17 @@ class McpHttpHandler:
         return challenges.retry_after(status)
 
     async def _run_sdk(self, request: Request, body: bytes, mcp_request: McpRequest, send: Send) -> None:
-        """Let the SDK respond. A disconnect of the client cancels it."""
+        """Respond through the SDK. A disconnect of the client cancels it."""
         disconnected, response_sent = asyncio.Event(), asyncio.Event()
-        pending: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
+        requests: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
         async def receive() -> Message:
-            if pending:
-                return pending.pop()
+            if requests:
+                return requests.pop()
             await disconnected.wait()
             return {"type": "http.disconnect"}
 
-        async def answer(message: Message) -> None:
+        async def respond(message: Message) -> None:
             if message["type"] == "http.response.start":
                 message = _with_headers(message, mcp_request)
             else:
@@ -192,16 +192,16 @@ class McpHttpHandler:
                 await asyncio.Event().wait()
 
         scope = {**request.scope, SCOPE_KEY: mcp_request}
-        work = asyncio.ensure_future(self._manager.handle_request(scope, receive, answer))
-        watch = asyncio.ensure_future(watch_disconnect())
+        sdk_task = asyncio.ensure_future(self._manager.handle_request(scope, receive, respond))
+        disconnect_task = asyncio.ensure_future(watch_disconnect())
         try:
-            await asyncio.wait((work, watch), return_when=asyncio.FIRST_COMPLETED)
-            if work.done():
-                work.result()
+            await asyncio.wait((sdk_task, disconnect_task), return_when=asyncio.FIRST_COMPLETED)
+            if sdk_task.done():
+                sdk_task.result()
         finally:
-            work.cancel()
-            watch.cancel()
-            await asyncio.gather(work, watch, return_exceptions=True)
+            sdk_task.cancel()
+            disconnect_task.cancel()
+            await asyncio.gather(sdk_task, disconnect_task, return_exceptions=True)
 
 
 def manager_of(server: Server[Any], **options: Any) -> StreamableHTTPSessionManager:

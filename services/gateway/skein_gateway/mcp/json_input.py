@@ -47,7 +47,7 @@ def _value(field: FieldDescriptor, value: Any, path: str) -> Any:
         return _message(field.message_type, value, path)
     if field.enum_type is not None:
         rules = constraints.rules_of(field)
-        numbers = [item.index for item in field.enum_type.values if item.index]
+        numbers = [item.number for item in field.enum_type.values if item.number]
         allowed = constraints.enum_numbers(rules.repeated.items if field.is_repeated else rules, numbers)
         return _enum_name(field.enum_type, allowed, value, path)
     if field.type == FieldDescriptor.TYPE_STRING and not isinstance(value, str):
@@ -76,7 +76,7 @@ def _message(descriptor: Descriptor, value: Any, path: str) -> Any:
 
 
 def _enum_name(enum: EnumDescriptor, allowed: Iterable[int], value: Any, path: str) -> str:
-    names = [enum.values_by_number[index].name for index in allowed]
+    names = [enum.values_by_number[number].name for number in allowed]
     if isinstance(value, str):
         for name in (value, prefix_of(enum) + value.upper()):
             if name in names:

@@ -59,10 +59,10 @@ class McpRequest:
 
     def call_for(self, path: str) -> Call:
         """Return a call of an RPC with this request's credential, request id and origin."""
-        entered = self.call
-        call = Call(path=path, metadata=entered.metadata, deadline=None, peer=entered.peer_address)
-        call.request_id, call.audience = entered.request_id, entered.audience
-        call.client_address, call.user_agent = entered.client_address, entered.user_agent
+        http_call = self.call
+        call = Call(path=path, metadata=http_call.metadata, deadline=None, peer=http_call.peer_address)
+        call.request_id, call.audience = http_call.request_id, http_call.audience
+        call.client_address, call.user_agent = http_call.client_address, http_call.user_agent
         return call
 
     async def run_off_loop(self, convert: Callable[[Any], Converted], value: Any) -> Converted:
@@ -75,7 +75,7 @@ class McpRequest:
         if code is grpc.StatusCode.UNAUTHENTICATED:
             self.status = 401
         elif code is grpc.StatusCode.PERMISSION_DENIED and status_reason(status) == "PERMISSION_MISSING":
-            # Only applications can request more scope. For other callers the error goes to the model.
+            # Only applications can request more scope. Other callers get the error as a tool result.
             if not self.caller.client_id:
                 return
             self.status = 403

@@ -112,8 +112,8 @@ class OutputSchemas:
                 "type": "object",
                 "additionalProperties": self._value_schema(field.message_type.fields_by_name["value"]),
             }
-        one = self._value_schema(field)
-        return {"type": "array", "items": one} if field.is_repeated else one
+        value_schema = self._value_schema(field)
+        return {"type": "array", "items": value_schema} if field.is_repeated else value_schema
 
     def _value_schema(self, field: FieldDescriptor) -> Schema:
         kind = field.message_type
@@ -152,9 +152,9 @@ def to_json_value(message: Message, omit: Collection[str] = ()) -> Any:
 def _with_floats(value: Any) -> Any:
     """Return free JSON with decimals as floats where no digit is lost."""
     if isinstance(value, dict):
-        return {name: _with_floats(inner) for name, inner in value.items()}
+        return {name: _with_floats(item) for name, item in value.items()}
     if isinstance(value, list):
-        return [_with_floats(inner) for inner in value]
+        return [_with_floats(item) for item in value]
     return float(value) if isinstance(value, Decimal) and exact.is_double(value) else value
 
 

@@ -10,25 +10,25 @@ MAX_CHARACTERS = 100_000
 _MAX_NODE_CHARACTERS = 500
 
 
-def outline(answer: dict[str, Any]) -> str:
+def outline(result: dict[str, Any]) -> str:
     """Return any result as an outline."""
-    return "\n".join(_lines(answer, "")) or "Done."
+    return "\n".join(_lines(result, "")) or "Done."
 
 
-def outline_list(answer: dict[str, Any]) -> str:
+def outline_list(result: dict[str, Any]) -> str:
     """Return the result of a read as an outline."""
-    return "\n".join(_lines(answer, "")) or "There is nothing."
+    return "\n".join(_lines(result, "")) or "Nothing was found."
 
 
-def forget_text(answer: dict[str, Any]) -> str:
+def forget_text(result: dict[str, Any]) -> str:
     """Return which memories were or would be deleted."""
-    return outline(answer) if answer else "No memory matches."
+    return outline(result) if result else "No memory matches."
 
 
-def subgraph_text(answer: dict[str, Any]) -> str:
+def subgraph_text(result: dict[str, Any]) -> str:
     """Return the memories around a memory, nearest first, with their texts and the links among them."""
     lines = []
-    for node in answer.get("nodes", []):
+    for node in result.get("nodes", []):
         memory = node.get("memory", {})
         text = str(memory.get("content") or node.get("title", ""))
         text = text if len(text) <= _MAX_NODE_CHARACTERS else text[:_MAX_NODE_CHARACTERS] + "… (get_memory has all)"
@@ -37,48 +37,48 @@ def subgraph_text(answer: dict[str, Any]) -> str:
         lines.append("   " + title + text.replace("\n", "\n   "))
     lines += [
         f"{link['from_memory_id']} {link.get('relation', '')} {link['to_memory_id']} (link {link['link_id']})"
-        for link in answer.get("links", [])
+        for link in result.get("links", [])
     ]
-    if answer.get("truncated"):
-        lines.append("There is more; ask for more with max_nodes.")
+    if result.get("truncated"):
+        lines.append("There are more memories; raise max_nodes to see them.")
     return "\n".join(lines)
 
 
-def recall_text(answer: dict[str, Any]) -> str:
+def recall_text(result: dict[str, Any]) -> str:
     """Return the hits, best first, each with kind, id, signals and text."""
-    hits = answer.get("hits", [])
+    hits = result.get("hits", [])
     lines = [line for number, hit in enumerate(hits, 1) for line in _hit(number, hit)]
     if not hits:
         lines.append("Nothing was found.")
-    if "profile" in answer:
-        lines += ["Profile:", *_lines(answer["profile"], "  ")]
-    missing = answer.get("incomplete", [])
-    if missing:
-        lines.append(f"These arms did not respond and may hold more: {', '.join(missing)}. Ask again for them.")
-    emptied = answer.get("emptied_by", [])
-    if emptied:
-        lines.append(f"These conditions excluded everything: {', '.join(emptied)}.")
+    if "profile" in result:
+        lines += ["Profile:", *_lines(result["profile"], "  ")]
+    incomplete = result.get("incomplete", [])
+    if incomplete:
+        lines.append(f"These arms did not respond, so hits may be missing: {', '.join(incomplete)}. Repeat the call.")
+    conditions = result.get("emptied_by", [])
+    if conditions:
+        lines.append(f"These conditions excluded everything: {', '.join(conditions)}.")
     return "\n".join(lines)
 
 
-def context_text(answer: dict[str, Any]) -> str:
+def context_text(result: dict[str, Any]) -> str:
     """Return the text of a context."""
-    return str(answer.get("text") or "Nothing was found.")
+    return str(result.get("text") or "Nothing was found.")
 
 
-def messages_text(answer: dict[str, Any]) -> str:
+def messages_text(result: dict[str, Any]) -> str:
     """Return messages, one line each, with time and author."""
-    lines = [_message_line(message) for message in answer.get("messages", [])]
+    lines = [_message_line(message) for message in result.get("messages", [])]
     if not lines:
         lines.append("There are no messages.")
-    if answer.get("next_page_token"):
-        lines.append(f"More: page_token {answer['next_page_token']}")
+    if result.get("next_page_token"):
+        lines.append(f"More: page_token {result['next_page_token']}")
     return "\n".join(lines)
 
 
 def truncate(text: str) -> str:
     """Return a text cut at MAX_CHARACTERS."""
-    return text if len(text) <= MAX_CHARACTERS else text[:MAX_CHARACTERS] + "\n(cut off; ask for less at once)"
+    return text if len(text) <= MAX_CHARACTERS else text[:MAX_CHARACTERS] + "\n(cut off; request less at once)"
 
 
 def _hit(number: int, hit: dict[str, Any]) -> list[str]:
@@ -116,8 +116,8 @@ def _lines(value: Any, indent: str) -> list[str]:
     if isinstance(value, list):
         lines = []
         for item in value:
-            inner = _lines(item, indent + "  ")
-            lines += [f"{indent}- {inner[0].strip()}", *inner[1:]] if inner else [f"{indent}-"]
+            item_lines = _lines(item, indent + "  ")
+            lines += [f"{indent}- {item_lines[0].strip()}", *item_lines[1:]] if item_lines else [f"{indent}-"]
         return lines
     return [f"{indent}{_scalar(value, indent)}"]
 

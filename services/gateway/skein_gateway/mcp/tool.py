@@ -247,11 +247,11 @@ def _response(path: str) -> Descriptor:
 
 
 def _field_at(path: str, field_path: str) -> FieldDescriptor:
-    *parents, last = field_path.split(".")
+    *parents, leaf = field_path.split(".")
     descriptor: Any = PUBLIC_METHODS[path].request.DESCRIPTOR
     for name in parents:
         descriptor = descriptor.fields_by_name[name].message_type
-    return cast("FieldDescriptor", descriptor.fields_by_name[last])
+    return cast("FieldDescriptor", descriptor.fields_by_name[leaf])
 
 
 def _field_rules(path: str, field_path: str) -> tuple[FieldDescriptor, Any]:
@@ -260,10 +260,10 @@ def _field_rules(path: str, field_path: str) -> tuple[FieldDescriptor, Any]:
 
 
 def _set_path(target: dict[str, Any], path: str, value: Any) -> None:
-    *parents, last = path.split(".")
+    *parents, leaf = path.split(".")
     for name in parents:
         target = target.setdefault(name, {})
-    target[last] = value
+    target[leaf] = value
 
 
 def _camel(name: str) -> str:
@@ -275,8 +275,8 @@ def _reword(description: str) -> str:
     """Remove the contract's message name from a parser error, because a model knows only the tool."""
     if not description.startswith("is not the JSON of"):
         return description
-    what = _PARSER_PREFIX.sub("", description.partition(": ")[2])
-    return f"does not match the schema: {_PARSER_PLACE.sub('', what)}"
+    problem = _PARSER_PREFIX.sub("", description.partition(": ")[2])
+    return f"does not match the schema: {_PARSER_PLACE.sub('', problem)}"
 
 
 def by_name(tools: Sequence[Tool]) -> Mapping[str, Tool]:

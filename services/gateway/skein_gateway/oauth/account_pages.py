@@ -52,11 +52,11 @@ class AccountPages:
             _check_token(token)
             return _form(request, browser, "verify", "Verify your e-mail address")
 
-        async def act(_call: Call, _browser: Browser, token: str, _form: Parameters) -> Response:
+        async def submit(_call: Call, _browser: Browser, token: str, _form: Parameters) -> Response:
             await self._auth.VerifyEmail(accounts_pb2.VerifyEmailRequest(token=token))
             return _message(request, "Verified", "Your e-mail address is verified. You can close this page.")
 
-        return await self._page(request, show, act)
+        return await self._page(request, show, submit)
 
     async def reset(self, request: Request) -> Response:
         """Send a link for a new password, or set the password with the link's token."""
@@ -66,7 +66,7 @@ class AccountPages:
                 return _form(request, browser, "reset_request", "Forgotten password")
             return _form(request, browser, "reset", "Set a new password")
 
-        async def act(_call: Call, browser: Browser, token: str, form: Parameters) -> Response:
+        async def submit(_call: Call, browser: Browser, token: str, form: Parameters) -> Response:
             if not token:
                 email = form.get("email").strip()
                 await self._auth.RequestPasswordReset(
@@ -86,13 +86,13 @@ class AccountPages:
                 if status is None or error_reason(error) != "PASSWORD_TOO_SHORT":
                     raise
                 return _form(request, browser, "reset", "Set a new password", oauth_error(status))
-            done = _message(
+            response = _message(
                 request, "Done", "Your new password is set, and all sessions of your account are signed out."
             )
-            browser.sign_out(done)
-            return done
+            browser.sign_out(response)
+            return response
 
-        return await self._page(request, show, act)
+        return await self._page(request, show, submit)
 
     async def invitation(self, request: Request) -> Response:
         """Accept an invitation with an existing account or a new one."""
@@ -104,7 +104,7 @@ class AccountPages:
                 return _form(request, browser, "invitation", "You are invited", email="", name="", asks_code=False)
             return _form(request, browser, "accept", "You are invited", email=caller.email)
 
-        async def act(call: Call, browser: Browser, token: str, form: Parameters) -> Response:
+        async def submit(call: Call, browser: Browser, token: str, form: Parameters) -> Response:
             step = form.get("step")
             if step in {"sign_in", "sign_up"}:
                 return await self._log_in_and_accept(request, call, browser, token, form)
@@ -114,7 +114,7 @@ class AccountPages:
                 return await sign_out(request, browser, self._login)
             return await self._accept(request, token)
 
-        return await self._page(request, show, act)
+        return await self._page(request, show, submit)
 
     async def _log_in_and_accept(
         self, request: Request, call: Call, browser: Browser, token: str, form: Parameters
@@ -141,7 +141,7 @@ class AccountPages:
                 problem,
                 email=form.get("email"),
                 name=form.get("display_name"),
-                asks_code=problem.reason == "SECOND_FACTOR_NEEDED",
+                asks_code=problem.reason == "SECOND_FACTOR_REQUIRED",
             )
         browser.session = login.tokens.access_token
         await self._login.current_caller(call, browser)
@@ -165,7 +165,7 @@ class AccountPages:
         self,
         request: Request,
         show: Callable[[Call, Browser, str], Awaitable[Response]],
-        act: Callable[[Call, Browser, str, Parameters], Awaitable[Response]],
+        submit: Callable[[Call, Browser, str, Parameters], Awaitable[Response]],
     ) -> Response:
         async def work(call: Call) -> Response:
             browser = Browser(request, await self._metadata.issuer())
@@ -174,11 +174,11 @@ class AccountPages:
                 return await show(call, browser, token)
             form = await read_form(request)
             browser.check(form, token)
-            return await act(call, browser, token, form)
+            return await submit(call, browser, token, form)
 
         is_form = request.method == "POST"
         return await self._request_handler.handle(
-            request, work, lambda problem: problem_page(request, problem, again=is_form)
+            request, work, lambda problem: problem_page(request, problem, can_retry=is_form)
         )
 
 
@@ -200,4 +200,4 @@ def _form(
 
 
 def _message(request: Request, title: str, text: str) -> Response:
-    return page("message", request, title=title, problem="", paragraphs=[text], again="")
+    return page("message", request, title=title, problem="", paragraphs=[text], retry_url="")

@@ -50,10 +50,12 @@ class AuthorizePage:
             request, lambda call: self._show(request, call), lambda problem: _error_page(request, problem)
         )
 
-    async def act(self, request: Request) -> Response:
+    async def submit(self, request: Request) -> Response:
         """Handle the submitted form."""
         return await self._request_handler.handle(
-            request, lambda call: self._act(request, call), lambda problem: _error_page(request, problem, again=True)
+            request,
+            lambda call: self._submit(request, call),
+            lambda problem: _error_page(request, problem, can_retry=True),
         )
 
     async def _show(self, request: Request, call: Call) -> Response:
@@ -80,7 +82,7 @@ class AuthorizePage:
             leads_to=prompt.redirect_origin,
         )
 
-    async def _act(self, request: Request, call: Call) -> Response:
+    async def _submit(self, request: Request, call: Call) -> Response:
         form = await read_form(request)
         browser = Browser(request, await self._metadata.issuer())
         step = form.get("step")
@@ -92,19 +94,19 @@ class AuthorizePage:
             return see_other(current_path(request))
         if step == "sign_out":
             return await sign_out(request, browser, self._login)
-        answer = await self._oauth.ApproveAuthorization(
+        response = await self._oauth.ApproveAuthorization(
             oauth_pb2.ApproveAuthorizationRequest(
                 handle=form.get("handle"),
                 approved=form.get("decision") == "allow",
                 tenant_id=form.get("tenant_id"),
             )
         )
-        return see_other(answer.redirect_url)
+        return see_other(response.redirect_url)
 
     async def _log_in(self, request: Request, browser: Browser, form: Parameters) -> Response:
         parameters = Parameters.of_bytes(request.scope["query_string"])
         try:
-            answer = await self._login.sign_in(form, browser)
+            login_response = await self._login.sign_in(form, browser)
         except Exception as error:  # noqa: BLE001 - login_form_error raises other errors again.
             problem = login_form_error(error)
             created = await self._oauth.CreateAuthorization(authorization_of(parameters))
@@ -112,7 +114,7 @@ class AuthorizePage:
                 return see_other(created.redirect_url)
             return _login_page(request, browser, created.prompt, form=form, problem=problem)
         response = see_other(_path_without_prompt(request))
-        browser.sign_in(response, answer)
+        browser.sign_in(response, login_response)
         return response
 
 
@@ -141,8 +143,8 @@ def _login_page(
     form: Parameters | None = None,
     problem: OAuthError | None = None,
 ) -> Response:
-    why = f"{prompt.client_name or prompt.client_id} asks to act for you."
-    return login_page(request, browser, why, form=form, problem=problem, leads_to=prompt.redirect_origin)
+    purpose = f"{prompt.client_name or prompt.client_id} asks to act for you."
+    return login_page(request, browser, purpose, form=form, problem=problem, leads_to=prompt.redirect_origin)
 
 
 def _error_redirect(parameters: Parameters, error: str, issuer: str) -> str:
@@ -157,12 +159,12 @@ def _error_redirect(parameters: Parameters, error: str, issuer: str) -> str:
 def _path_without_prompt(request: Request) -> str:
     """Return the path without the prompt parameter, which would ask for another login."""
     parts = request.url.query.split("&")
-    kept = [part for part in parts if part.partition("=")[0] != "prompt"]
-    return f"{request.url.path}?{'&'.join(kept)}"
+    others = [part for part in parts if part.partition("=")[0] != "prompt"]
+    return f"{request.url.path}?{'&'.join(others)}"
 
 
-def _error_page(request: Request, problem: OAuthError, *, again: bool = False) -> Response:
+def _error_page(request: Request, problem: OAuthError, *, can_retry: bool = False) -> Response:
     """Show the error to the person, never to the client. An unknown client is a 400 here, not a 401."""
     if problem.error == "invalid_client":
         problem = OAuthError(status=400, error=problem.error, description=problem.description, reason=problem.reason)
-    return problem_page(request, problem, again=again)
+    return problem_page(request, problem, can_retry=can_retry)

@@ -1,6 +1,6 @@
 """A person's browser: its cookies, and the CSRF check of its forms.
 
-A form carries a token derived from a random cookie, the session cookie and the form's subject, so other sites cannot
+A form carries a token derived from a random cookie, the session cookie and the form's subject. So other sites cannot
 know it, not even before a login. The browser's Sec-Fetch-Site or Origin header is checked first.
 """
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 # Errors that the code form shows; others propagate.
 _FORM_REASONS = frozenset({"DEVICE_CODE_NOT_FOUND", "TOO_MANY_ATTEMPTS", "INVALID_FIELD"})
-_WHY = "Then you can connect your device."
+_PURPOSE = "Sign in to connect your device."
 
 
 class DevicePage:
@@ -50,21 +50,21 @@ class DevicePage:
         async def work(call: Call) -> Response:
             browser = Browser(request, await self._metadata.issuer())
             if await self._login.current_caller(call, browser) is None:
-                return login_page(request, browser, _WHY)
+                return login_page(request, browser, _PURPOSE)
             parameters = Parameters.of_bytes(request.scope["query_string"])
             return _ask_code(request, browser, parameters.get("user_code"))
 
         return await self._request_handler.handle(
-            request, work, lambda problem: problem_page(request, problem, again=False)
+            request, work, lambda problem: problem_page(request, problem, can_retry=False)
         )
 
-    async def act(self, request: Request) -> Response:
+    async def submit(self, request: Request) -> Response:
         """Handle the submitted form."""
         return await self._request_handler.handle(
-            request, lambda call: self._act(request, call), lambda problem: problem_page(request, problem)
+            request, lambda call: self._submit(request, call), lambda problem: problem_page(request, problem)
         )
 
-    async def _act(self, request: Request, call: Call) -> Response:
+    async def _submit(self, request: Request, call: Call) -> Response:
         form = await read_form(request)
         browser = Browser(request, await self._metadata.issuer())
         step = form.get("step")
@@ -82,11 +82,11 @@ class DevicePage:
 
     async def _log_in(self, request: Request, browser: Browser, form: Parameters) -> Response:
         try:
-            answer = await self._login.sign_in(form, browser)
+            login_response = await self._login.sign_in(form, browser)
         except Exception as error:  # noqa: BLE001 - login_form_error raises other errors again.
-            return login_page(request, browser, _WHY, form=form, problem=login_form_error(error))
+            return login_page(request, browser, _PURPOSE, form=form, problem=login_form_error(error))
         response = see_other(current_path(request))
-        browser.sign_in(response, answer)
+        browser.sign_in(response, login_response)
         return response
 
     async def _show_consent(self, request: Request, browser: Browser, user_code: str, caller: Caller) -> Response:
@@ -116,7 +116,7 @@ class DevicePage:
             title="Done",
             problem="",
             paragraphs=[f"{message} You can go back to it, and close this page."],
-            again="",
+            retry_url="",
         )
 
 

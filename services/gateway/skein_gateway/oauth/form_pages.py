@@ -1,4 +1,4 @@
-"""Pages with forms that several OAuth pages share: login, consent, and the way to another account."""
+"""Form pages that several OAuth pages share: login, consent, and sign-out for another account."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def form_page(
 def login_page(
     request: Request,
     browser: Browser,
-    why: str,
+    purpose: str,
     *,
     form: Parameters | None = None,
     problem: OAuthError | None = None,
@@ -60,9 +60,9 @@ def login_page(
         problem,
         leads_to=leads_to,
         title="Sign in",
-        why=why,
+        purpose=purpose,
         email="" if form is None else form.get("email"),
-        asks_code=problem is not None and problem.reason == "SECOND_FACTOR_NEEDED",
+        asks_code=problem is not None and problem.reason == "SECOND_FACTOR_REQUIRED",
         form_token=browser.form_token("sign_in"),
     )
 
@@ -87,7 +87,7 @@ async def consent_page(
         leads_to=leads_to,
         title=f"Give {client.client_name or client.client_id} access?",
         client=client,
-        goes_to=redirect_host,
+        redirect_host=redirect_host,
         meanings=meanings(list(client.scopes)),
         needs_tenant=needs,
         tenants=await login.tenants() if needs else [],

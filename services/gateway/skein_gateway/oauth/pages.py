@@ -35,12 +35,12 @@ _OPENID = {
     "openid": "Know which account is yours",
     "profile": "See your name",
     "email": "See your e-mail address",
-    "offline_access": "Keep its access while you are away, until you end it",
+    "offline_access": "Keep its access while you are away, until you revoke it",
 }
 # Messages for people, in place of those for software, by reason.
 _MESSAGES = {
     "SIGN_IN_REFUSED": "This did not work: the e-mail address, the password or the code is wrong.",
-    "SECOND_FACTOR_NEEDED": "Your account has a second factor. Enter the password once more, and the code with it.",
+    "SECOND_FACTOR_REQUIRED": "Your account has a second factor. Enter the password once more, and the code with it.",
     "PASSWORD_TOO_SHORT": "The password is too short: at least 10 characters.",
     "ONE_TIME_TOKEN_INVALID": "This link was already used, or it has expired. Request a new one.",
     "MAIL_NOT_CONFIGURED": "This server sends no mail. Ask its operator for a link.",
@@ -75,16 +75,16 @@ def page_policy(leads_to: str = "") -> str:
     return _POLICY.format(f"'self' {source}" if source else "'self'")
 
 
-def problem_page(request: Request, problem: OAuthError, *, again: bool = True) -> Response:
-    """Render an error, with a link to the same page if `again` is set."""
+def problem_page(request: Request, problem: OAuthError, *, can_retry: bool = True) -> Response:
+    """Render an error, with a link to the same page if `can_retry` is set."""
     response = page(
         "message",
         request,
         status=page_status(problem),
-        title="This did not work",
+        title="Request failed",
         problem=message_for_user(problem),
         paragraphs=[],
-        again=current_path(request) if again else "",
+        retry_url=current_path(request) if can_retry else "",
     )
     response.headers.update(problem.headers)
     return response
@@ -102,8 +102,8 @@ def message_for_user(problem: OAuthError) -> str:
 
 def meanings(scopes: list[str]) -> list[tuple[str, str]]:
     """Return each scope with its meaning for a person."""
-    known = {**PERMISSION_DESCRIPTIONS, **_OPENID}
-    return [(known.get(scope, scope), scope) for scope in scopes]
+    texts = {**PERMISSION_DESCRIPTIONS, **_OPENID}
+    return [(texts.get(scope, scope), scope) for scope in scopes]
 
 
 def current_path(request: Request) -> str:

@@ -145,7 +145,7 @@ def error_reason(error: BaseException) -> str:
 def oauth_error(status: Status) -> OAuthError:
     """Return a status as an OAuth error."""
     reason, code = status_reason(status), status_code(status)
-    violations = "; ".join(f"{field} {what}".strip() for field, what in challenges.unstated_violations_in(status))
+    violations = "; ".join(f"{field} {problem}".strip() for field, problem in challenges.unstated_violations_in(status))
     message = f"{status.message} ({violations})" if violations else status.message
     if reason.startswith(_OAUTH_PREFIX):
         error = reason.removeprefix(_OAUTH_PREFIX).lower()
@@ -194,7 +194,7 @@ async def read_body(request: Request) -> bytes:
                 raise FormInvalid("The request is too long.")
         reservations = _reservations.get()
         if reservations is not None:
-            reservations.enter_context(reservation.keep(len(body)))
+            reservations.enter_context(reservation.transfer(len(body)))
     return bytes(body)
 
 

@@ -105,17 +105,17 @@ def document(issuer: str = "") -> Schema:
     return document_part
 
 
-def _close(schemas: Schemas, answers: Iterable[Descriptor]) -> None:
+def _close(schemas: Schemas, responses: Iterable[Descriptor]) -> None:
     """Close the schemas that only requests use, as the servers do; responses may get new fields."""
-    seen: set[str] = set()
-    pending = [kind.full_name for kind in answers]
+    used_names: set[str] = set()
+    pending = [kind.full_name for kind in responses]
     while pending:
         name = pending.pop()
-        if name not in seen:
-            seen.add(name)
+        if name not in used_names:
+            used_names.add(name)
             pending.extend(_REFERENCE.findall(json.dumps(schemas.defs.get(name, {}))))
     for name, schema in schemas.defs.items():
-        if name not in seen and schema["type"] == "object":
+        if name not in used_names and schema["type"] == "object":
             schema["additionalProperties"] = False
 
 
@@ -196,7 +196,7 @@ def _operation(method: PublicMethod, schemas: Schemas) -> Schema:
     if method.path in EXAMPLES:
         content["example"] = EXAMPLES[method.path]
     parameters = ["ConnectProtocolVersion", "ConnectTimeoutMs", "RequestId", *(_OF_TENANT if rule.needs_tenant else [])]
-    answer = {codec.JSON: {"schema": schemas.reference(descriptor_of(method.response))}, codec.PROTO: {}}
+    response_content = {codec.JSON: {"schema": schemas.reference(descriptor_of(method.response))}, codec.PROTO: {}}
     headers = {REQUEST_ID_KEY: {"$ref": "#/components/headers/RequestId"}}
     return {
         "operationId": f"{tag}_{name}",
@@ -207,7 +207,11 @@ def _operation(method: PublicMethod, schemas: Schemas) -> Schema:
         "parameters": [{"$ref": f"#/components/parameters/{parameter}"} for parameter in parameters],
         "requestBody": {"required": True, "content": {codec.JSON: content, codec.PROTO: {}}},
         "responses": {
-            "200": {"description": f"A {method.response.DESCRIPTOR.name}.", "headers": headers, "content": answer},
+            "200": {
+                "description": f"A {method.response.DESCRIPTOR.name}.",
+                "headers": headers,
+                "content": response_content,
+            },
             **_responses(rule, _refusals(service, comment)),
             "default": {"$ref": "#/components/responses/Error"},
         },
@@ -224,8 +228,8 @@ def _responses(rule: AccessRule, method_errors: Mapping[str, Sequence[str]]) -> 
         statuses["404"] = "Unknown"
     document_part = {status: {"$ref": f"#/components/responses/{name}"} for status, name in statuses.items()}
     for status, lines in method_errors.items():
-        before = [f"- {_RESPONSES[statuses[status]]}"] if status in statuses else []
-        document_part[status] = _error_response("\n".join([*before, *lines]))
+        general_lines = [f"- {_RESPONSES[statuses[status]]}"] if status in statuses else []
+        document_part[status] = _error_response("\n".join([*general_lines, *lines]))
     return dict(sorted(document_part.items()))
 
 
@@ -265,16 +269,16 @@ def _refusals(service: str, comment: str) -> dict[str, list[str]]:
         elif reference:
             for name in _METHOD_NAME.findall(reference[1]):
                 for status, lines in _refusals(service, _comment(service, name)).items():
-                    known = document_part.setdefault(status, [])
-                    known.extend(line for line in lines if line not in known)
+                    status_lines = document_part.setdefault(status, [])
+                    status_lines.extend(line for line in lines if line not in status_lines)
     return document_part
 
 
 def _comment(service: str, name: str) -> str:
     """Return the comment of a method, preferably of the same service."""
-    named = [path for path in PUBLIC_METHODS if path.endswith(f"/{name}")]
-    best = sorted(named, key=lambda path: not path.startswith(f"/{service}/"))[:1]
-    return "".join(comments().get(path.strip("/").replace("/", "."), "") for path in best)
+    paths = [path for path in PUBLIC_METHODS if path.endswith(f"/{name}")]
+    preferred_paths = sorted(paths, key=lambda path: not path.startswith(f"/{service}/"))[:1]
+    return "".join(comments().get(path.strip("/").replace("/", "."), "") for path in preferred_paths)
 
 
 def _errors(comment: str) -> Iterator[str]:

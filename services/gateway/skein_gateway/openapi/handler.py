@@ -55,8 +55,8 @@ class OpenApiHandler:
         issuer = "" if self._metadata is None else await self._metadata.issuer_if_known()
         encoded = await asyncio.to_thread(encoded_document, issuer)
         headers = {"etag": encoded.etag, "cache-control": _CACHED, "vary": "accept-encoding"}
-        known = [tag.strip() for tag in request.headers.get("if-none-match", "").split(",")]
-        if encoded.etag in known or "*" in known:
+        client_tags = [tag.strip() for tag in request.headers.get("if-none-match", "").split(",")]
+        if encoded.etag in client_tags or "*" in client_tags:
             return Response(status_code=304, headers=headers)
         if _accepts_gzip(request.headers.get("accept-encoding", "")):
             headers["content-encoding"] = "gzip"

@@ -1,7 +1,7 @@
 """Rate limits: spends leases of token buckets that all gateways share.
 
 tenancy keeps a bucket for each tenant and each caller. A gateway leases about one second's worth of tokens and spends
-them locally, so a busy caller costs one RPC a second and never waits for it. Only a first call, or a call beyond the
+them locally. So a busy caller costs one RPC a second and never waits for it. Only a first call, or a call beyond the
 lease, waits. Unspent tokens expire. While tenancy is unavailable all calls pass: limits must not stop the cluster.
 """
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     AcquireLease = Callable[[pb.AcquireRateLimitRequest], Awaitable[pb.AcquireRateLimitResponse]]
 
-LIMITED = Counter("skein_gateway_rate_limited_total", "Calls refused by a rate limit, by its name.", ["kind"])
+LIMITED = Counter("skein_gateway_rate_limited_calls_total", "Calls refused by a rate limit, by its name.", ["kind"])
 LEASE_FAILURES = Counter(
     "skein_gateway_rate_limit_lease_failures_total",
     "Leases of tokens that tenancy did not grant; meanwhile no rate limit is enforced.",
@@ -51,8 +51,8 @@ _MIN_RETRY_SECONDS = 0.1
 # spent.
 _MIN_LEASE = 8
 _SMALL_LEASE, _SMALL_LEASE_SECONDS = 64, 0.16
-# The next lease starts when the remaining tokens last less than _LOW_SECONDS: at the earliest with _LOW_SHARE of the
-# lease left, at the latest with _LOW_COUNT tokens. If tokens are few, it also starts _RENEW_SECONDS before expiry.
+# The next lease starts when the remaining tokens last less than _LOW_SECONDS. It starts at the earliest with _LOW_SHARE
+# of the lease left, at the latest with _LOW_COUNT tokens. With few tokens, it also starts _RENEW_SECONDS before expiry.
 _LOW_SECONDS, _LOW_SHARE, _LOW_COUNT = 0.5, 0.5, 2
 _RENEW_SECONDS = 1.0
 # Shortest time over which the rate of calls is measured.
@@ -114,8 +114,8 @@ class LeasedBucket:
         """Tell whether to lease before a call has to wait. Tiny buckets never do, so their tokens do not expire."""
         return self.full_count >= _MIN_LEASE and self.is_low(now)
 
-    def lease_size(self, now: float, waiting: int) -> int:
-        """Return the tokens to lease: at least for the waiting calls, else for the next second."""
+    def lease_size(self, now: float, waiting_count: int) -> int:
+        """Return the tokens to lease: at least for the waiting_count calls, else for the next second."""
         maximum = max(1.0, min(self.rate, _MAX_LEASE))
         minimum, remaining = _MIN_LEASE, self.remaining
         if now >= self.expire_time:
@@ -123,12 +123,8 @@ class LeasedBucket:
         elif 2 * self.spent_count >= self.full_count:
             # Half of the last lease was spent, so little of a larger one would expire.
             minimum = max(_MIN_LEASE, int(min(_SMALL_LEASE, self.rate * _SMALL_LEASE_SECONDS)))
-        return int(
-            min(
-                maximum,
-                max(waiting, 1, max(minimum, math.ceil(self._calls_per_second(now) * _LEASE_AHEAD_FACTOR)) - remaining),
-            )
-        )
+        expected = math.ceil(self._calls_per_second(now) * _LEASE_AHEAD_FACTOR)
+        return int(min(maximum, max(waiting_count, 1, max(minimum, expected) - remaining)))
 
     def _calls_per_second(self, now: float) -> float:
         """Return the rate at which the lease is spent."""
@@ -230,16 +226,18 @@ class RateLimiter:
         loop = asyncio.get_running_loop()
         now = loop.time()
         buckets = self._buckets_of(caller)
-        waiting = self._waiting.get((caller.tenant_id, caller.principal), 0)
+        waiting_count = self._waiting.get((caller.tenant_id, caller.principal), 0)
         counts = [
-            bucket.lease_size(now, waiting)
-            if bucket.should_lease_early(now) or (waiting and not bucket.can_spend(now))
+            bucket.lease_size(now, waiting_count)
+            if bucket.should_lease_early(now) or (waiting_count and not bucket.can_spend(now))
             else 0
             for bucket in buckets
         ]
         if not any(counts):
             return
-        request = pb.AcquireRateLimitRequest(tenant_count=counts[0] if len(buckets) > 1 else 0, caller_count=counts[-1])
+        request = pb.AcquireRateLimitRequest(
+            tenant_tokens=counts[0] if len(buckets) > 1 else 0, caller_tokens=counts[-1]
+        )
         call = Call(path=_PATH, metadata={}, deadline=now + ANSWER_SECONDS, peer="gateway")
         call.identity_token = token
         try:
@@ -255,13 +253,13 @@ class RateLimiter:
         self._add_leases(buckets, response, loop.time())
 
     def _add_leases(self, buckets: list[LeasedBucket], response: pb.AcquireRateLimitResponse, now: float) -> None:
-        counts = [response.tenant_count, response.caller_count][-len(buckets) :]
+        counts = [response.tenant_tokens, response.caller_tokens][-len(buckets) :]
         rates = [response.tenant_rate, response.caller_rate][-len(buckets) :]
         expire_time = now + response.lifetime.ToTimedelta().total_seconds()
         for bucket, count, rate in zip(buckets, counts, rates, strict=True):
             if count:
                 bucket.add_lease(count, rate=rate, expire_time=expire_time, now=now)
-        if response.exhausted:
-            exhausted = buckets[-1] if response.exhausted == _CALLERS else buckets[0]
+        if response.exhausted_limit:
+            bucket = buckets[-1] if response.exhausted_limit == _CALLERS else buckets[0]
             delay = response.retry_delay.ToTimedelta().total_seconds()
-            exhausted.exhausted_until, exhausted.kind = now + max(delay, _MIN_RETRY_SECONDS), response.exhausted
+            bucket.exhausted_until, bucket.kind = now + max(delay, _MIN_RETRY_SECONDS), response.exhausted_limit

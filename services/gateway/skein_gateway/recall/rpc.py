@@ -304,18 +304,18 @@ def index_result(arms: Sequence[pb.Arm], timed: TimedResponse[recall_pb2.RecallR
     hits = response.hits
     kinds = [hit.kind for hit in hits]
     # Without a query vector, hits do not tell whether they have one.
-    compared = bool(response.model) and not response.dense_unavailable
-    unembedded = [hit.kind for hit in hits if not hit.HasField("similarity")] if compared else []
+    has_query_vector = bool(response.model) and not response.dense_unavailable
+    unembedded = [hit.kind for hit in hits if not hit.HasField("similarity")] if has_query_vector else []
 
     def outcome(arm: pb.Arm) -> ArmOutcome:
-        hit_count, without = kinds.count(_KINDS[arm]), unembedded.count(_KINDS[arm])
-        by_words = response.dense_unavailable or 0 < hit_count == without
+        hit_count, unembedded_count = kinds.count(_KINDS[arm]), unembedded.count(_KINDS[arm])
+        by_words = response.dense_unavailable or 0 < hit_count == unembedded_count
         return ArmOutcome(
             arm=arm,
             state=pb.ARM_STATE_LEXICAL_ONLY if by_words else pb.ARM_STATE_OK,
             seconds=timed.seconds,
             hit_count=hit_count,
-            unembedded_count=without,
+            unembedded_count=unembedded_count,
             filter_emptied=response.filter_emptied,
             filter_truncated=response.filter_truncated,
         )
@@ -332,11 +332,11 @@ def block_hits(blocks: Sequence[blocks_pb2.Block], query: str, limit: int) -> li
             kind=recall_pb2.ITEM_KIND_BLOCK,
             item_id=block_id,
             score=score,
-            components=[recall_pb2.ScoreComponent(signal="words", raw=count, value=score, weight=1.0, rank=place)],
+            components=[recall_pb2.ScoreComponent(signal="words", raw=count, value=score, weight=1.0, rank=rank)],
             block=by_id[block_id],
             has_query_words=True,
         )
-        for place, (block_id, score, count) in enumerate(rank_texts(texts, terms_of(query), limit), start=1)
+        for rank, (block_id, score, count) in enumerate(rank_texts(texts, terms_of(query), limit), start=1)
     ]
 
 
@@ -425,18 +425,18 @@ async def gather_or_cancel(*calls: Coroutine[Any, Any, Response]) -> list[Respon
 
 def enforce_partial_policy(outcomes: Sequence[ArmOutcome], on_partial: pb.OnPartial) -> None:
     """Raise the first fault if all arms failed, or an error if any failed and `on_partial` is FAIL."""
-    missing = [outcome for outcome in outcomes if outcome.is_missing]
-    if not missing:
+    failures = [outcome for outcome in outcomes if outcome.is_missing]
+    if not failures:
         return
     if on_partial == pb.ON_PARTIAL_FAIL:
-        names = ", ".join(name_of(outcome.arm) for outcome in missing)
-        if all(outcome.state == pb.ARM_STATE_TIMED_OUT for outcome in missing):
+        names = ", ".join(name_of(outcome.arm) for outcome in failures)
+        if all(outcome.state == pb.ARM_STATE_TIMED_OUT for outcome in failures):
             raise RecallTimedOut(arms=names)
         raise RecallIncomplete(arms=names)
     if all(outcome.is_missing or outcome.state == pb.ARM_STATE_SKIPPED for outcome in outcomes):
-        first = missing[0]
-        if first.fault is not None:
-            raise translate_upstream(first.fault, service=_SERVICES.get(first.arm, "recall"))
+        failure = failures[0]
+        if failure.fault is not None:
+            raise translate_upstream(failure.fault, service=_SERVICES.get(failure.arm, "recall"))
 
 
 def name_of(arm: pb.Arm) -> str:

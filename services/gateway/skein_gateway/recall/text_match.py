@@ -25,7 +25,7 @@ _SHORT_SENTENCE = 10
 _WORD = re.compile(r"\w+")
 # Ends of sentences: punctuation marks and line ends.
 _END = re.compile(r"(?<=[.!?])[\"')\]]*\s+|(?<=[\u3002\uff01\uff1f])|\n+")
-_SHORTEST_STEMMED = 4
+_MIN_STEMMED_CHARACTERS = 4
 # English stop words.
 _ENGLISH = """
 a about after again all also am an and any are as at be because been before being between both but by can could did do
@@ -39,7 +39,7 @@ _STOP_WORDS = frozenset(_ENGLISH.split())
 
 def stem(word: str) -> str:
     """Return the stem of a word: "allergy" for "allergies", "kettle" for "kettles"."""
-    if len(word) < _SHORTEST_STEMMED or not word.endswith("s"):
+    if len(word) < _MIN_STEMMED_CHARACTERS or not word.endswith("s"):
         return word
     if word.endswith("ies") and not word.endswith(("eies", "aies")):
         return f"{word[:-3]}y"
@@ -81,12 +81,12 @@ def excerpt(text: str, max_characters: int, terms: frozenset[str]) -> str:
         return text
     if max_characters < MIN_EXCERPT_CHARACTERS:
         return ""
-    inner = max_characters - 2 * (len(ELLIPSIS) + 1)
-    spans = _sentences(text, inner)
-    start, end = _best(spans, [counts_of(text[slice(*span)], terms) for span in spans], inner)
-    before = f"{ELLIPSIS} " if start > spans[0][0] else ""
-    after = f" {ELLIPSIS}" if end < spans[-1][1] else ""
-    return f"{before}{text[start:end].strip()}{after}"
+    limit = max_characters - 2 * (len(ELLIPSIS) + 1)
+    spans = _sentences(text, limit)
+    start, end = _best(spans, [counts_of(text[slice(*span)], terms) for span in spans], limit)
+    prefix = f"{ELLIPSIS} " if start > spans[0][0] else ""
+    suffix = f" {ELLIPSIS}" if end < spans[-1][1] else ""
+    return f"{prefix}{text[start:end].strip()}{suffix}"
 
 
 def normalize(text: str) -> str:
@@ -94,30 +94,30 @@ def normalize(text: str) -> str:
     return " ".join(_WORD.findall(text.casefold())) or text.strip()
 
 
-def _sentences(text: str, most: int) -> list[tuple[int, int]]:
-    """Return start and end of sentences; those longer than `most` characters in pieces of half that length."""
+def _sentences(text: str, max_characters: int) -> list[tuple[int, int]]:
+    """Return start and end of sentences; those longer than `max_characters` are split at half that length."""
     spans, start = list[tuple[int, int]](), 0
     # A closing quotation mark belongs to the sentence.
     ends = [(match.start() + len(match.group().rstrip()), match.end()) for match in _END.finditer(text)]
     for end, after in [*ends, (len(text), len(text))]:
-        while end - start > most:
-            cut = text.rfind(" ", start + 1, start + most // 2 + 1)
+        while end - start > max_characters:
+            cut = text.rfind(" ", start + 1, start + max_characters // 2 + 1)
             # A text without spaces is cut anywhere.
-            cut = cut if cut > 0 else start + most // 2
+            cut = cut if cut > 0 else start + max_characters // 2
             spans.append((start, cut))
             start = cut
         if text[start:end].strip():
             spans.append((start, end))
         start = max(start, after)
-    return _join_short(spans, most)
+    return _join_short(spans, max_characters)
 
 
-def _join_short(spans: list[tuple[int, int]], most: int) -> list[tuple[int, int]]:
+def _join_short(spans: list[tuple[int, int]], max_characters: int) -> list[tuple[int, int]]:
     """Return the sentences, with short ones joined to the next as far as they fit."""
     joined = spans[:1]
     for start, end in spans[1:]:
         first, last = joined[-1]
-        if last - first < _SHORT_SENTENCE and end - first <= most:
+        if last - first < _SHORT_SENTENCE and end - first <= max_characters:
             joined[-1] = (first, end)
         else:
             joined.append((start, end))
@@ -128,19 +128,19 @@ def _best(spans: list[tuple[int, int]], counts: list[Counter[str]], max_characte
     """Return start and end of the best run. Spare space goes to the text after its terms first."""
     best, first, last = -1, 0, 0
     counts_in_run: Counter[str] = Counter()
-    begin = 0
+    run_start = 0
     term_count = 0
-    for place, (_, end) in enumerate(spans):
-        counts_in_run.update(counts[place])
-        is_same = not counts[place]
-        while end - spans[begin][0] > max_characters:
-            counts_in_run.subtract(counts[begin])
-            is_same = is_same and not counts[begin]
-            begin += 1
+    for index, (_, end) in enumerate(spans):
+        counts_in_run.update(counts[index])
+        is_same = not counts[index]
+        while end - spans[run_start][0] > max_characters:
+            counts_in_run.subtract(counts[run_start])
+            is_same = is_same and not counts[run_start]
+            run_start += 1
         if not is_same:
             term_count = sum(count > 0 for count in counts_in_run.values())
         if term_count > best:
-            best, first, last = term_count, begin, place
+            best, first, last = term_count, run_start, index
     while first < last and not counts[first]:
         first += 1
     if first and spans[last][1] - spans[first - 1][0] <= max_characters:

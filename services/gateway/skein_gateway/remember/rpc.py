@@ -25,27 +25,27 @@ def append_request(request: pb.RememberRequest) -> session_pb2.AppendMessagesReq
     """Return the messages of a request as an AppendMessages request; None without messages."""
     if not request.messages:
         return None
-    part = session_pb2.AppendMessagesRequest(
+    append = session_pb2.AppendMessagesRequest(
         session_id=request.session_id,
         messages=request.messages,
         create_session=True,
-        request_id=_part(request.request_id, "messages"),
+        request_id=_part_request_id(request.request_id, "messages"),
     )
-    fields.drop_duplicates_to_fit(part, MAX_MESSAGE_BYTES)
-    return part
+    fields.drop_duplicates_to_fit(append, MAX_MESSAGE_BYTES)
+    return append
 
 
 def create_request(request: pb.RememberRequest) -> memory_pb2.BatchCreateMemoriesRequest | None:
     """Return the memories of a request as a BatchCreateMemories request; None without memories."""
     if not request.memories:
         return None
-    part = memory_pb2.BatchCreateMemoriesRequest(
-        memories=request.memories, request_id=_part(request.request_id, "memories")
+    create = memory_pb2.BatchCreateMemoriesRequest(
+        memories=request.memories, request_id=_part_request_id(request.request_id, "memories")
     )
-    for memory in part.memories:
+    for memory in create.memories:
         memory.session_id = memory.session_id or request.session_id
-    fields.drop_duplicates_to_fit(part, MAX_MESSAGE_BYTES)
-    return part
+    fields.drop_duplicates_to_fit(create, MAX_MESSAGE_BYTES)
+    return create
 
 
 class RememberHandler:
@@ -83,5 +83,5 @@ class RememberHandler:
         return response
 
 
-def _part(request_id: str, name: str) -> str:
+def _part_request_id(request_id: str, name: str) -> str:
     return f"remember:{request_id}:{name}" if request_id else ""

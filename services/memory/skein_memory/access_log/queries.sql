@@ -1,9 +1,9 @@
 -- list_accesses --
 -- Read the newest accesses of a range of ids; a null condition does not restrict.
-SELECT access_id, operation, method, principal, memory_id, session_id, agent_id, subject_id, claimed_agent_id,
+SELECT access_event_id, operation, method, principal, memory_id, session_id, agent_id, subject_id, claimed_agent_id,
     claimed_session_id, item_count, request_data, success, error_reason, client_address, request_id, create_time
 FROM memory.access_log
-WHERE tenant_id = :tenant_id AND access_id >= :from_id AND access_id < :before_id
+WHERE tenant_id = :tenant_id AND access_event_id >= :from_id AND access_event_id < :before_id
     AND (:memory_id::uuid IS NULL OR memory_id = :memory_id)
     AND (:session_id::text IS NULL OR session_id = :session_id)
     AND (:agent_id::text IS NULL OR agent_id = :agent_id)
@@ -11,7 +11,7 @@ WHERE tenant_id = :tenant_id AND access_id >= :from_id AND access_id < :before_i
     AND (:claimed_session_id::text IS NULL OR claimed_session_id = :claimed_session_id)
     AND (:operation::text IS NULL OR operation = :operation)
     AND (NOT :failed_only::boolean OR success IS NOT true)
-ORDER BY access_id DESC
+ORDER BY access_event_id DESC
 LIMIT :count;
 
 -- drop_access_log --

@@ -35,9 +35,10 @@ class AccessLogHandlers:
         tenant_id, size = caller_of(context).require_tenant(), resolve_page_size(request.page_size)
         rows = await self._store.list_accesses(tenant_id, _access_filter(request, tenant_id), count=size + 1)
         page = fit_items(_entry(row) for row in rows[:size])
-        more = len(rows) > len(page)
+        has_more = len(rows) > len(page)
         return pb.ListAccessLogResponse(
-            accesses=page, next_page_token=write_token([page[-1].access_id], tenant_id, request) if more else ""
+            access_events=page,
+            next_page_token=write_token([page[-1].access_event_id], tenant_id, request) if has_more else "",
         )
 
 
@@ -58,9 +59,9 @@ def _access_filter(request: pb.ListAccessLogRequest, tenant_id: UUID) -> AccessL
     )
 
 
-def _entry(row: asyncpg.Record) -> pb.AccessLogEntry:
-    return pb.AccessLogEntry(
-        access_id=str(row["access_id"]),
+def _entry(row: asyncpg.Record) -> pb.AccessEvent:
+    return pb.AccessEvent(
+        access_event_id=str(row["access_event_id"]),
         operation=f"{_PREFIX}{row['operation'].upper()}",
         method=row["method"],
         principal=row["principal"],

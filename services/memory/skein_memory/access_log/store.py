@@ -47,5 +47,5 @@ class AccessLogStore:
     async def drop_before(self, before: datetime) -> int:
         """Remove the months of all tenants' logs that end before a time; return how many."""
         async with self._database.global_transaction() as tx:
-            dropped: int = await tx.value(QUERIES["drop_access_log"], before=before)
-        return dropped
+            dropped_count: int = await tx.value(QUERIES["drop_access_log"], before=before)
+        return dropped_count

@@ -50,15 +50,15 @@ class AliasDraft:
     times: ImportTimes | None = None
 
     def to_alias(
-        self, before: Alias | None, last: int, alias_id: UUID, canonical_id: UUID, *, at: datetime, by: str
+        self, before: Alias | None, last_revision: int, alias_id: UUID, canonical_id: UUID, *, at: datetime, by: str
     ) -> Alias:
-        """Return the new alias; `last` is the number of its last stored revision."""
+        """Return the new alias; `last_revision` is the number of its last stored revision."""
         return Alias(
             alias_memory_id=alias_id,
             canonical_memory_id=canonical_id,
             confidence=self.confidence,
             note=self.note,
-            revision=(last if before is None else before.revision) + 1,
+            revision=(last_revision if before is None else before.revision) + 1,
             create_time=(self.times.create_time if self.times else at) if before is None else before.create_time,
             update_time=self.times.update_time if self.times else at,
             created_by=by if before is None else before.created_by,

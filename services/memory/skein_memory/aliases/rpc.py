@@ -36,16 +36,18 @@ class AliasHandlers:
         async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
             if write.saved_response is not None:
                 return pb.ResolveEntityResponse.FromString(write.saved_response)
-            alias, moved = await self._store.resolve_entity(
+            alias, moved_count = await self._store.resolve_entity(
                 write.tx, caller.require_tenant(), draft, at=at, by=caller.principal
             )
-            return await write.save(pb.ResolveEntityResponse(alias=_alias(alias), moved_count=moved))
+            return await write.save(pb.ResolveEntityResponse(alias=_alias(alias), moved_count=moved_count))
 
-    async def GetCanonical(self, request: pb.GetCanonicalRequest, context: Context) -> pb.GetCanonicalResponse:
-        canonical_id, alias = await self._store.get_canonical(
+    async def GetCanonicalMemory(
+        self, request: pb.GetCanonicalMemoryRequest, context: Context
+    ) -> pb.GetCanonicalMemoryResponse:
+        canonical_id, alias = await self._store.get_canonical_memory(
             caller_of(context).require_tenant(), request.memory_id, at=now()
         )
-        return pb.GetCanonicalResponse(
+        return pb.GetCanonicalMemoryResponse(
             canonical_memory_id=str(canonical_id), alias=None if alias is None else _alias(alias)
         )
 
@@ -57,15 +59,15 @@ class AliasHandlers:
         page, token = cut_page(map(_alias, aliases), size, "alias_memory_id", tenant_id, request)
         return pb.ListAliasesResponse(aliases=page, next_page_token=token)
 
-    async def RemoveAlias(self, request: pb.RemoveAliasRequest, context: Context) -> pb.RemoveAliasResponse:
+    async def DeleteAlias(self, request: pb.DeleteAliasRequest, context: Context) -> pb.DeleteAliasResponse:
         caller = caller_of(context)
         async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
             if write.saved_response is None:
-                await self._store.remove_alias(
+                await self._store.delete_alias(
                     write.tx, caller.require_tenant(), request.alias_memory_id, at=now(), by=caller.principal
                 )
-                await write.save(pb.RemoveAliasResponse())
-        return pb.RemoveAliasResponse()
+                await write.save(pb.DeleteAliasResponse())
+        return pb.DeleteAliasResponse()
 
 
 def _draft(request: pb.ResolveEntityRequest, times: ImportTimes) -> AliasDraft:

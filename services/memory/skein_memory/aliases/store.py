@@ -53,8 +53,8 @@ class AliasStore:
             raise AliasCycle
         followers = await _followers(tx, tenant_id, alias_id)
         before = aliases.get(alias_id)
-        last = 0 if before else await writer.last_revision(tx, tenant_id, _KIND, str(alias_id))
-        after = draft.to_alias(before, last, alias_id, root, at=at, by=by)
+        last_revision = 0 if before else await writer.last_revision(tx, tenant_id, _KIND, str(alias_id))
+        after = draft.to_alias(before, last_revision, alias_id, root, at=at, by=by)
         changes = [(before, after), *((follower, follower.repoint(root, at=at, by=by)) for follower in followers)]
         await writer.insert_revisions(
             tx,
@@ -71,7 +71,7 @@ class AliasStore:
             await writes.archive_memories(tx, tenant_id, memories.values(), event="memory_archived", at=at, by=by)
         return after, len(followers)
 
-    async def get_canonical(self, tenant_id: UUID, name: str, *, at: datetime) -> tuple[UUID, Alias | None]:
+    async def get_canonical_memory(self, tenant_id: UUID, name: str, *, at: datetime) -> tuple[UUID, Alias | None]:
         """Return the canonical id of a memory, and its alias if it is one. Raises MemoryNotFound."""
         async with self._database.transaction(tenant_id) as tx:
             return await _canonical(tx, tenant_id, name, at=at)
@@ -98,7 +98,7 @@ class AliasStore:
                 values["after"] = aliases[-1].alias_memory_id
         return visible[:count]
 
-    async def remove_alias(self, tx: Transaction, tenant_id: UUID, name: str, *, at: datetime, by: str) -> None:
+    async def delete_alias(self, tx: Transaction, tenant_id: UUID, name: str, *, at: datetime, by: str) -> None:
         """Delete the alias of a memory. Raises AliasNotFound."""
         await tx.execute(QUERIES["lock_aliases"], tenant_id=tenant_id)
         rows = await names.read_by_names(tx, QUERIES["find_memories"], tenant_id, [name])
@@ -131,9 +131,9 @@ async def _followers(tx: Transaction, tenant_id: UUID, memory_id: UUID) -> list[
 
 async def _visible(tx: Transaction, tenant_id: UUID, aliases: list[Alias], *, at: datetime) -> list[Alias]:
     """Leave out aliases of expired memories."""
-    ends = {id_ for alias in aliases for id_ in (alias.alias_memory_id, alias.canonical_memory_id)}
-    expired = await names.find_expired(tx, tenant_id, ends, at=at)
-    return [alias for alias in aliases if expired.isdisjoint({alias.alias_memory_id, alias.canonical_memory_id})]
+    memory_ids = {id_ for alias in aliases for id_ in (alias.alias_memory_id, alias.canonical_memory_id)}
+    expired_ids = await names.find_expired(tx, tenant_id, memory_ids, at=at)
+    return [alias for alias in aliases if expired_ids.isdisjoint({alias.alias_memory_id, alias.canonical_memory_id})]
 
 
 async def _canonical(tx: Transaction, tenant_id: UUID, name: str, *, at: datetime) -> tuple[UUID, Alias | None]:

@@ -94,11 +94,11 @@ class Block:
     def revise(self, draft: BlockDraft, *, at: datetime, by: str) -> Block:
         """Return its next revision, with the content `draft`. Raises BlockReadOnly.
 
-        What a read-only block says changes only together with its being read-only.
+        The content of a read-only block changes only together with `read_only`.
         """
         if self.draft.read_only and draft.read_only and self.draft.value != draft.value:
             raise BlockReadOnly
-        return self._next(at, by, draft=draft)
+        return self._next_revision(at, by, draft=draft)
 
     def write(self, value: str, *, at: datetime, by: str) -> Block:
         """Return its next revision, with another value. Raises BlockReadOnly and BlockTooLong."""
@@ -107,13 +107,13 @@ class Block:
 
     def delete(self, *, at: datetime, by: str) -> Block:
         """Return its next revision, deleted."""
-        return self._next(at, by, delete_time=at)
+        return self._next_revision(at, by, delete_time=at)
 
     def undelete(self, *, at: datetime, by: str) -> Block:
         """Return its next revision, no longer deleted."""
-        return self._next(at, by, delete_time=None)
+        return self._next_revision(at, by, delete_time=None)
 
-    def _next(self, at: datetime, by: str, **changes: Any) -> Block:
+    def _next_revision(self, at: datetime, by: str, **changes: Any) -> Block:
         return replace(self, **changes, revision=self.revision + 1, update_time=at, record_time=at, updated_by=by)
 
     def check_revision(self, revision: int) -> None:
@@ -123,7 +123,7 @@ class Block:
         check_revision(revision, self.revision)
 
     def check_writable(self) -> None:
-        """Reject to write into a read-only block."""
+        """Reject a write into a read-only block."""
         if self.draft.read_only:
             raise BlockReadOnly
 
@@ -161,5 +161,5 @@ def revision_of(block_id: str, state: str, *, revision: int, record_time: dateti
 
 
 def _text(value: object) -> str:
-    """Write a time as JSON has it."""
+    """Return a time in its JSON form."""
     return value.isoformat() if isinstance(value, datetime) else str(value)

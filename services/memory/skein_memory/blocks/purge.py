@@ -60,11 +60,11 @@ async def purge_blocks(
     are purged.
     """
     # Snapshots lock the blocks that they copy: after this lock, every copy is committed and can be deleted.
-    locked = await tx.rows(QUERIES["lock_blocks"], tenant_id=tenant_id, block_ids=list(block_ids))
-    about = [row for row in locked if subject_id is None or row["subject_id"] == subject_id]
-    purged_ids: list[str] = [row["block_id"] for row in about]
+    rows = await tx.rows(QUERIES["lock_blocks"], tenant_id=tenant_id, block_ids=list(block_ids))
+    purged_rows = [row for row in rows if subject_id is None or row["subject_id"] == subject_id]
+    purged_ids: list[str] = [row["block_id"] for row in purged_rows]
     keys = {"tenant_id": tenant_id, "block_ids": list(block_ids)}
-    removed = {
+    counts = {
         "memory.revisions": await tx.execute(
             QUERIES["purge_memory_block_revisions"], own_ids=purged_ids, subject_id=subject_id or "", **keys
         ),
@@ -79,19 +79,19 @@ async def purge_blocks(
     if purged_ids:
         await tombstones.write_blocks(tx, tenant_id, purged_ids, at=at)
         purged_keys = {"tenant_id": tenant_id, "block_ids": purged_ids}
-        removed["memory.block_agents"] = await tx.execute(QUERIES["purge_memory_block_agents"], **purged_keys)
-        removed["memory.blocks"] = await tx.execute(QUERIES["purge_memory_blocks"], **purged_keys)
+        counts["memory.block_agents"] = await tx.execute(QUERIES["purge_memory_block_agents"], **purged_keys)
+        counts["memory.blocks"] = await tx.execute(QUERIES["purge_memory_blocks"], **purged_keys)
         await writer.insert_events(
-            tx, tenant_id, [_purged(block_id, receipt_id) for block_id in purged_ids], at=at, by=by
+            tx, tenant_id, [_purge_event(block_id, receipt_id) for block_id in purged_ids], at=at, by=by
         )
     return BlockPurge(
         block_ids=purged_ids,
-        active_count=sum(row["is_active"] for row in about),
-        counts={table: count for table, count in removed.items() if count},
+        active_count=sum(row["is_active"] for row in purged_rows),
+        counts={table: count for table, count in counts.items() if count},
     )
 
 
-def _purged(block_id: str, receipt_id: UUID) -> Event:
+def _purge_event(block_id: str, receipt_id: UUID) -> Event:
     return Event(
         type="block_purged",
         entity_type="block",

@@ -75,7 +75,7 @@ class BlockHandlers:
             template = await self._store.read_block(write.tx, caller.require_tenant(), request.template_block_id)
             if template is None or not template.is_active or not template.draft.is_template:
                 raise BlockTemplateNotFound
-            message = _of_template(template, request)
+            message = _fill_block(template, request)
             with prefix_field_paths("block"):
                 block = Block.create(convert.draft(message), block_id=message.block_id, at=at, by=caller.principal)
             await self._store.create_block(write.tx, caller.require_tenant(), block, agent_id=request.agent_id)
@@ -145,20 +145,20 @@ class BlockHandlers:
         )
 
     async def AppendToBlock(self, request: pb.AppendToBlockRequest, context: Context) -> pb.AppendToBlockResponse:
-        def value(before: str) -> str:
-            return block_text.append(before, request.text)
+        def value(current: str) -> str:
+            return block_text.append(current, request.text)
 
         return await self._write(request, context, value, pb.AppendToBlockResponse)
 
     async def ReplaceInBlock(self, request: pb.ReplaceInBlockRequest, context: Context) -> pb.ReplaceInBlockResponse:
-        def value(before: str) -> str:
-            return block_text.replace(before, request.old_text, request.new_text)
+        def value(current: str) -> str:
+            return block_text.replace(current, request.old_text, request.new_text)
 
         return await self._write(request, context, value, pb.ReplaceInBlockResponse)
 
     async def InsertIntoBlock(self, request: pb.InsertIntoBlockRequest, context: Context) -> pb.InsertIntoBlockResponse:
-        def value(before: str) -> str:
-            return block_text.insert(before, request.text, request.line if request.HasField("line") else None)
+        def value(current: str) -> str:
+            return block_text.insert(current, request.text, request.line if request.HasField("line") else None)
 
         return await self._write(request, context, value, pb.InsertIntoBlockResponse)
 
@@ -188,12 +188,12 @@ class BlockHandlers:
             tenant_id, request.block_id, after=_cursor(request, tenant_id), count=size + 1
         )
         page = [
-            pb.BlockAgent(agent_id=agent_id, attach_time=to_timestamp(since), attached_by=by)
-            for agent_id, since, by in agents[:size]
+            pb.BlockAgent(agent_id=agent_id, attach_time=to_timestamp(attach_time), attached_by=by)
+            for agent_id, attach_time, by in agents[:size]
         ]
-        more = len(agents) > size
+        has_more = len(agents) > size
         return pb.ListBlockAgentsResponse(
-            agents=page, next_page_token=write_token([page[-1].agent_id], tenant_id, request) if more else ""
+            agents=page, next_page_token=write_token([page[-1].agent_id], tenant_id, request) if has_more else ""
         )
 
     async def ListAgentBlocks(self, request: pb.ListAgentBlocksRequest, context: Context) -> pb.ListAgentBlocksResponse:
@@ -229,15 +229,15 @@ class BlockHandlers:
         cursor = _cursor(request, tenant_id)
         if cursor and not (cursor.isdecimal() and len(cursor) <= _MAX_DIGITS):
             raise PageTokenInvalid
-        before, more = int(cursor) if cursor else None, True
+        before, has_more = int(cursor) if cursor else None, True
         builder = PageBuilder[pb.BlockRevision]()
-        while more and len(builder.items) < size and not builder.is_full:
+        while has_more and len(builder.items) < size and not builder.is_full:
             count = builder.next_batch_size(size - len(builder.items))
             rows = await self._store.list_revisions(tenant_id, request.block_id, before=before, count=count + 1)
-            more = builder.add(_revision(*row) for row in rows[:count]) < len(rows)
+            has_more = builder.add(_revision(*row) for row in rows[:count]) < len(rows)
             before = rows[:count][-1][0].revision if rows else None
         page = builder.items
-        token = write_token([str(page[-1].block.revision)], tenant_id, request) if more else ""
+        token = write_token([str(page[-1].block.revision)], tenant_id, request) if has_more else ""
         return pb.ListBlockRevisionsResponse(revisions=page, next_page_token=token)
 
     async def RevertBlock(self, request: pb.RevertBlockRequest, context: Context) -> pb.RevertBlockResponse:
@@ -247,12 +247,12 @@ class BlockHandlers:
             if write.saved_response is not None:
                 return pb.RevertBlockResponse.FromString(write.saved_response)
             before = await self._store.lock_block(write.tx, caller.require_tenant(), request.block_id)
-            earlier = await self._store.read_revision(
+            revision = await self._store.read_revision(
                 write.tx, caller.require_tenant(), request.block_id, request.to_revision
             )
             before.check_revision(request.revision)
             before.check_writable()
-            after = before.revise(earlier.draft, at=at, by=caller.principal)
+            after = before.revise(revision.draft, at=at, by=caller.principal)
             await self._store.update_block(write.tx, caller.require_tenant(), before, after, at=at, by=caller.principal)
             return await write.save(pb.RevertBlockResponse(block=convert.block(after)))
 
@@ -304,14 +304,14 @@ async def _page(
     read: Callable[[str, int], Awaitable[list[Block]]],
 ) -> tuple[list[pb.Block], str]:
     """Read a page in batches that fit the response; return it with the token of the next page, empty after the last."""
-    size, after, more = resolve_page_size(request.page_size), _cursor(request, tenant_id), True
+    size, after, has_more = resolve_page_size(request.page_size), _cursor(request, tenant_id), True
     builder = PageBuilder[pb.Block]()
-    while more and len(builder.items) < size and not builder.is_full:
+    while has_more and len(builder.items) < size and not builder.is_full:
         count = builder.next_batch_size(size - len(builder.items))
         blocks = await read(after, count + 1)
-        more = builder.add(convert.block(block) for block in blocks[:count]) < len(blocks)
+        has_more = builder.add(convert.block(block) for block in blocks[:count]) < len(blocks)
         after = blocks[:count][-1].block_id if blocks else ""
-    token = write_token([builder.items[-1].block_id], tenant_id, request) if more else ""
+    token = write_token([builder.items[-1].block_id], tenant_id, request) if has_more else ""
     return builder.items, token
 
 
@@ -329,14 +329,16 @@ def _revision(block: Block, until: datetime, by: str) -> pb.BlockRevision:
     return pb.BlockRevision(block=convert.block(block), until_time=to_timestamp(until), changed_by=by)
 
 
-def _of_template(template: Block, request: pb.CreateBlockFromTemplateRequest) -> pb.Block:
+def _fill_block(template: Block, request: pb.CreateBlockFromTemplateRequest) -> pb.Block:
     """Return the block of a template: its value filled in, other fields from the request where it has them."""
     fields, variables = request.block, dict(request.variables)
     if fields.value:
         raise FieldInvalid(violations=[("block.value", "comes from the template")])
-    unknown = sorted(variables.keys() - set(block_text.variables_of(template.draft.value)))
-    if unknown:
-        raise FieldInvalid(violations=[(f"variables.{name}", "is no variable of the template") for name in unknown])
+    unknown_names = sorted(variables.keys() - set(block_text.variables_of(template.draft.value)))
+    if unknown_names:
+        raise FieldInvalid(
+            violations=[(f"variables.{name}", "is no variable of the template") for name in unknown_names]
+        )
     message = convert.block(template)
     for field in ("label", "limit", "description", "subject_id"):
         if value := getattr(fields, field):

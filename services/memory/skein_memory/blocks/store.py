@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from skein_kit.database.transactions import Database, Transaction
     from skein_kit.quotas.store import QuotaCounter
 
-_WRITTEN_ONCE = frozenset({"create_time", "created_by"})
+_IMMUTABLE_COLUMNS = frozenset({"create_time", "created_by"})
 # Above every revision.
 _NEWEST = (1 << 63) - 1
 # Attachments of purged agents that one call removes.
@@ -94,7 +94,7 @@ class BlockStore:
 
     async def lock_block(self, tx: Transaction, tenant_id: UUID, block_id: str) -> Block:
         """Read a block, deleted or not, and lock it. Raises BlockNotFound."""
-        block = await locked_if_any(tx, tenant_id, block_id)
+        block = await lock_if_exists(tx, tenant_id, block_id)
         if block is None:
             raise BlockNotFound
         return block
@@ -123,7 +123,7 @@ class BlockStore:
         rows = await _revisions(tx, tenant_id, block_id, before_revision=min(revision + 1, _NEWEST), count=1)
         if not rows or rows[0]["revision"] != revision:
             raise BlockRevisionNotFound
-        return _former(rows[0])
+        return _earlier_revision(rows[0])
 
     async def list_revisions(
         self, tenant_id: UUID, block_id: str, *, before: int | None, count: int
@@ -136,7 +136,7 @@ class BlockStore:
             if await tx.row(QUERIES["get_block"], tenant_id=tenant_id, block_id=block_id) is None:
                 raise BlockNotFound
             rows = await _revisions(tx, tenant_id, block_id, before_revision=before or _NEWEST, count=count)
-        return [(_former(row), row["until_time"], row["changed_by"]) for row in rows]
+        return [(_earlier_revision(row), row["until_time"], row["changed_by"]) for row in rows]
 
     async def attach_block(
         self, tx: Transaction, tenant_id: UUID, block_id: str, agent_id: str, *, at: datetime, by: str
@@ -152,14 +152,14 @@ class BlockStore:
         """Detach a block from an agent. Raises BlockNotAttached."""
         if not await tx.execute(QUERIES["detach_block"], tenant_id=tenant_id, agent_id=agent_id, block_id=block_id):
             raise BlockNotAttached
-        await writer.insert_events(tx, tenant_id, [_of_agent("block_detached", block_id, agent_id)], at=at, by=by)
+        await writer.insert_events(tx, tenant_id, [_agent_event("block_detached", block_id, agent_id)], at=at, by=by)
 
     async def detach_deleted_agents(self, tenant_id: UUID, *, at: datetime, by: str) -> int:
         """Detach some blocks from agents that are being purged, and record the events; return how many."""
         async with self._database.transaction(tenant_id) as tx:
             rows = await tx.rows(QUERIES["detach_purged_agents"], tenant_id=tenant_id, count=_DETACHED_BATCH_SIZE)
             if rows:
-                events = [_of_agent("block_detached", row["block_id"], row["agent_id"]) for row in rows]
+                events = [_agent_event("block_detached", row["block_id"], row["agent_id"]) for row in rows]
                 await writer.insert_events(tx, tenant_id, events, at=at, by=by)
         return len(rows)
 
@@ -190,16 +190,16 @@ class BlockStore:
             rows = await tx.rows(
                 QUERIES["measure_prompt_bytes"], tenant_id=tenant_id, agent_id=agent_id, subject_ids=["", subject_id]
             )
-            chosen: dict[str, asyncpg.Record] = {}
+            rows_by_label: dict[str, asyncpg.Record] = {}
             for row in sorted(rows, key=lambda row: str(row["subject_id"])):
                 if not labels or row["label"] in labels:
-                    chosen[row["label"]] = row
-            size = sum(row["bytes"] for row in chosen.values())
+                    rows_by_label[row["label"]] = row
+            size = sum(row["bytes"] for row in rows_by_label.values())
             if size > PAGE_BYTES:
                 raise MessageTooLarge(limit=PAGE_BYTES, size=size)
-            ids = [row["block_id"] for row in chosen.values()]
-            rows_of_blocks = await tx.rows(QUERIES["get_blocks"], tenant_id=tenant_id, block_ids=ids) if ids else []
-        return [block_of(row) for row in rows_of_blocks]
+            ids = [row["block_id"] for row in rows_by_label.values()]
+            block_rows = await tx.rows(QUERIES["get_blocks"], tenant_id=tenant_id, block_ids=ids) if ids else []
+        return [block_of(row) for row in block_rows]
 
     async def _blocks(self, query: Query, *, tenant_id: UUID, **values: object) -> list[Block]:
         async with self._database.transaction(tenant_id, READ_ONLY) as tx:
@@ -211,7 +211,7 @@ async def replace(
     tx: Transaction, tenant_id: UUID, before: Block, after: Block, *, at: datetime, by: str, event: str
 ) -> None:
     """Store the next revision of a locked block and the one before, and record the event. Raises BlockLabelTaken."""
-    await _claim_place(tx, tenant_id, before, after)
+    await _update_attachments(tx, tenant_id, before, after)
     revision_before = Revision(
         kind="block",
         item_id=before.block_id,
@@ -223,18 +223,18 @@ async def replace(
         subject_id=before.draft.subject_id or None,
     )
     await writer.insert_revisions(tx, tenant_id, [revision_before])
-    columns = {name: value for name, value in _columns(after).items() if name not in _WRITTEN_ONCE}
+    columns = {name: value for name, value in _columns(after).items() if name not in _IMMUTABLE_COLUMNS}
     await tx.execute(QUERIES["update_block"], tenant_id=tenant_id, **columns)
-    changed = [name for name, value in asdict(after.draft).items() if asdict(before.draft)[name] != value]
-    await writer.insert_events(tx, tenant_id, [_event(event, after, changed)], at=at, by=by)
+    changed_fields = [name for name, value in asdict(after.draft).items() if asdict(before.draft)[name] != value]
+    await writer.insert_events(tx, tenant_id, [_event(event, after, changed_fields)], at=at, by=by)
 
 
-async def _claim_place(tx: Transaction, tenant_id: UUID, before: Block, after: Block) -> None:
+async def _update_attachments(tx: Transaction, tenant_id: UUID, before: Block, after: Block) -> None:
     """Update the label and the subject in all attachments of a block. Raises BlockLabelTaken."""
-    place = {"label": after.draft.label, "subject_id": after.draft.subject_id}
-    if place == {"label": before.draft.label, "subject_id": before.draft.subject_id}:
+    label_key = {"label": after.draft.label, "subject_id": after.draft.subject_id}
+    if label_key == {"label": before.draft.label, "subject_id": before.draft.subject_id}:
         return
-    keys = {"tenant_id": tenant_id, "block_id": after.block_id, **place}
+    keys = {"tenant_id": tenant_id, "block_id": after.block_id, **label_key}
     await tx.execute(QUERIES["release_labels"], **keys)
     if await tx.row(QUERIES["find_block_with_label"], **keys) is not None:
         raise BlockLabelTaken(label=after.draft.label)
@@ -251,7 +251,7 @@ async def insert(tx: Transaction, tenant_id: UUID, block: Block) -> None:
     )
 
 
-async def locked_if_any(tx: Transaction, tenant_id: UUID, block_id: str) -> Block | None:
+async def lock_if_exists(tx: Transaction, tenant_id: UUID, block_id: str) -> Block | None:
     """Read a block, deleted or not, and lock it; None when there is none."""
     row = await tx.row(QUERIES["lock_block"], tenant_id=tenant_id, block_id=block_id)
     return None if row is None else block_of(row)
@@ -262,7 +262,7 @@ async def attach(tx: Transaction, tenant_id: UUID, block: Block, agent_id: str, 
 
     Raises AgentNotActive, BlockLabelTaken and AgentBlocksFull; none leaves a trace.
     """
-    place = {"agent_id": agent_id, "subject_id": block.draft.subject_id}
+    agent_key = {"agent_id": agent_id, "subject_id": block.draft.subject_id}
     await tx.rows(QUERIES["lock_agent"], tenant_id=tenant_id, agent_id=agent_id)
     keys = {"tenant_id": tenant_id, "agent_id": agent_id, "block_id": block.block_id}
     # First: a repeated import changes nothing, also for an agent that is deleted since.
@@ -270,10 +270,10 @@ async def attach(tx: Transaction, tenant_id: UUID, block: Block, agent_id: str, 
         return False
     if await tx.row(QUERIES["deleted_agent"], tenant_id=tenant_id, agent_id=agent_id) is not None:
         raise AgentNotActive(agent_id=agent_id)
-    if await tx.value(QUERIES["count_agent_blocks"], tenant_id=tenant_id, **place) >= MAX_BLOCKS_PER_AGENT:
+    if await tx.value(QUERIES["count_agent_blocks"], tenant_id=tenant_id, **agent_key) >= MAX_BLOCKS_PER_AGENT:
         raise AgentBlocksFull(limit=MAX_BLOCKS_PER_AGENT)
-    await tx.execute(QUERIES["release_label"], tenant_id=tenant_id, label=block.draft.label, **place)
-    attached = await tx.execute(
+    await tx.execute(QUERIES["release_label"], tenant_id=tenant_id, label=block.draft.label, **agent_key)
+    inserted = await tx.execute(
         QUERIES["attach_block"],
         label=block.draft.label,
         attach_time=at,
@@ -281,9 +281,9 @@ async def attach(tx: Transaction, tenant_id: UUID, block: Block, agent_id: str, 
         **keys,
         subject_id=block.draft.subject_id,
     )
-    if not attached:
+    if not inserted:
         raise BlockLabelTaken(label=block.draft.label, agent_id=agent_id)
-    await writer.insert_events(tx, tenant_id, [_of_agent("block_attached", block.block_id, agent_id)], at=at, by=by)
+    await writer.insert_events(tx, tenant_id, [_agent_event("block_attached", block.block_id, agent_id)], at=at, by=by)
     return True
 
 
@@ -300,7 +300,7 @@ async def _revisions(
     )
 
 
-def _former(row: asyncpg.Record) -> Block:
+def _earlier_revision(row: asyncpg.Record) -> Block:
     return revision_of(row["item_id"], row["state"], revision=row["revision"], record_time=row["from_time"])
 
 
@@ -317,10 +317,10 @@ def _columns(block: Block) -> dict[str, object]:
     }
 
 
-def same(one: Block, other: Block) -> bool:
+def same(block: Block, other: Block) -> bool:
     """Return whether two blocks are equal; the format of their JSON does not matter."""
-    return but(one.draft, metadata=None) == but(other.draft, metadata=None) and exact.equal_json(
-        one.draft.metadata, other.draft.metadata
+    return but(block.draft, metadata=None) == but(other.draft, metadata=None) and exact.equal_json(
+        block.draft.metadata, other.draft.metadata
     )
 
 
@@ -352,7 +352,7 @@ def _event(kind: str, block: Block, fields: Sequence[str] = ()) -> Event:
     )
 
 
-def _of_agent(kind: str, block_id: str, agent_id: str) -> Event:
+def _agent_event(kind: str, block_id: str, agent_id: str) -> Event:
     verb = kind.removeprefix("block_")
     return Event(
         type=kind, entity_type="block", entity_id=block_id, summary=f"block {verb}", payload={"agent_id": agent_id}

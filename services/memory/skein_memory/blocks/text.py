@@ -72,6 +72,6 @@ def render(blocks: Iterable[Block], variables: Mapping[str, str]) -> str:
         attributes += [f'characters="{len(value)}"', f'limit="{draft.max_characters}"']
         if draft.read_only:
             attributes.append('read_only="true"')
-        inside = _FRAME.sub("&lt;", value)
-        parts.append(f"<block {' '.join(attributes)}>\n{inside}\n</block>")
+        escaped = _FRAME.sub("&lt;", value)
+        parts.append(f"<block {' '.join(attributes)}>\n{escaped}\n</block>")
     return "\n".join(parts)

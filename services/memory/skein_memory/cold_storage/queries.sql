@@ -1,6 +1,6 @@
 -- oldest_idle --
--- Scan the oldest memories of a range of ids, at most `scan`, each with whether it can be archived: unchanged since
--- a time, or of one session; and without secret, snapshot copy or expiry.
+-- Scan the oldest memories of a range of ids, at most `scan`, each with whether it can be archived. It can if it is
+-- unchanged since a time, or of one session, and has no secret, snapshot copy or expiry.
 SELECT looked.memory_id,
     (looked.record_time < :idle_since AND looked.type <> 'knowledge_vault' AND looked.is_active
         AND looked.expire_time IS NULL AND NOT EXISTS (
@@ -44,7 +44,7 @@ VALUES
      :created_by);
 
 -- insert_archived --
--- Insert which memories an archive holds.
+-- Insert which memories an archive contains.
 INSERT INTO memory.archived_memories (tenant_id, memory_id, archive_id, external_id, subject_id, session_id)
 VALUES (:tenant_id, :memory_id, :archive_id, :external_id, :subject_id, :session_id);
 
@@ -337,12 +337,12 @@ FROM memory.archived_memories
 WHERE tenant_id = :tenant_id AND archive_id = :archive_id;
 
 -- has_snapshot_copies --
--- Return whether a snapshot holds a copy of any of some memories.
+-- Return whether a snapshot has a copy of any of some memories.
 SELECT EXISTS (
     SELECT FROM memory.snapshot_items WHERE tenant_id = :tenant_id AND memory_id = ANY (:memory_ids::uuid[]));
 
 -- list_pending_rows_of_table --
--- Read what of memory.pending_rows hangs on some memories, whole rows as JSON: it goes on waiting in cold storage.
+-- Read the rows of memory.pending_rows that wait for some memories, as JSON: they are pending in cold storage too.
 SELECT to_jsonb(kept)::text AS row
 FROM memory.pending_rows AS kept
 WHERE tenant_id = :tenant_id AND memory_id = ANY (:memory_ids::uuid[])

@@ -46,7 +46,7 @@ _STATEMENTS: Mapping[str, tuple[str, str]] = {
     "revisions": ("archive_revisions", "unarchive_revisions"),
     "aliases": ("archive_aliases", "unarchive_aliases"),
     "conflict_resolutions": ("archive_conflict_resolutions", "unarchive_conflict_resolutions"),
-    # Pending rows are inserted into their own table, or stay pending.
+    # Pending rows are inserted into their target table, or stay pending.
     "pending_rows": ("list_pending_rows_of_table", "insert_pending_rows"),
 }
 
@@ -77,12 +77,12 @@ async def insert_rows(
     tx: Transaction,
     tenant_id: UUID,
     rows: Mapping[str, Sequence[dict[str, Any]]],
-    coming: set[UUID],
-    archived: Collection[UUID],
+    new_ids: set[UUID],
+    archived_ids: Collection[UUID],
 ) -> int:
     """Insert rows whose memories all exist, and rows that waited for them; return how many links were inserted.
 
-    A row that names one memory of those in `archived` waits for it.
+    A row that names one memory of those in `archived_ids` waits for it.
     """
     archived_rows = {table: list(rows.get(table, ())) for table in ARCHIVED_TABLES}
     subjects = {row["memory_id"]: row.get("subject_id") for row in archived_rows["memories"]}
@@ -91,38 +91,40 @@ async def insert_rows(
         {"subject_id": subjects.get(row["memory_id"]), **row, "folded_key": fold_key(row["key"])}
         for row in archived_rows["fact_keys"]
     ]
-    waited = await tx.rows(QUERIES["read_pending_rows"], tenant_id=tenant_id, memory_ids=sorted(coming))
-    arrived = [{"row_table": row["row_table"], "row_data": exact.loads(row["row_data"])} for row in waited]
-    for row in [*archived_rows.pop("pending_rows"), *arrived]:
+    stored_rows = await tx.rows(QUERIES["read_pending_rows"], tenant_id=tenant_id, memory_ids=sorted(new_ids))
+    due_rows = [{"row_table": row["row_table"], "row_data": exact.loads(row["row_data"])} for row in stored_rows]
+    for row in [*archived_rows.pop("pending_rows"), *due_rows]:
         archived_rows[row["row_table"]].append(row["row_data"])
-    existing_ids = coming | await existing_memory_ids(
-        tx, tenant_id, sorted(referenced_memory_ids(archived_rows) - coming)
+    existing_ids = new_ids | await existing_memory_ids(
+        tx, tenant_id, sorted(referenced_memory_ids(archived_rows) - new_ids)
     )
     links, pending_rows = 0, list[dict[str, object]]()
     for table, table_rows in archived_rows.items():
         complete_rows = list[dict[str, Any]]()
         for row in table_rows:
-            ends = {UUID(row[column]) for column in ARCHIVED_TABLES[table] if row[column] is not None}
-            if ends.isdisjoint(coming):
+            named_ids = {UUID(row[column]) for column in ARCHIVED_TABLES[table] if row[column] is not None}
+            if named_ids.isdisjoint(new_ids):
                 continue
-            if ends <= existing_ids:
+            if named_ids <= existing_ids:
                 complete_rows.append(row)
-            elif len(ends - existing_ids) == 1 and ends - existing_ids <= set(archived):
-                pending_rows.append(_waiting(table, row, ends & coming, ends - existing_ids))
+            elif len(named_ids - existing_ids) == 1 and named_ids - existing_ids <= set(archived_ids):
+                pending_rows.append(_pending_row(table, row, named_ids & new_ids, named_ids - existing_ids))
         if complete_rows:
-            stored = await tx.execute(
+            row_count = await tx.execute(
                 QUERIES[_STATEMENTS[table][1]], tenant_id=tenant_id, rows=exact.dumps(complete_rows)
             )
-            links += stored if table == "links" else 0
+            links += row_count if table == "links" else 0
     await tx.insert(QUERIES[_STATEMENTS["pending_rows"][1]], tenant_id, pending_rows)
     return links
 
 
-def _waiting(table: str, row: Mapping[str, Any], here: AbstractSet[UUID], away: AbstractSet[UUID]) -> dict[str, object]:
+def _pending_row(
+    table: str, row: Mapping[str, Any], new_ids: AbstractSet[UUID], missing_ids: AbstractSet[UUID]
+) -> dict[str, object]:
     return {
         "pending_row_id": uuid4(),
-        "memory_id": min(here),
-        "other_memory_id": min(away),
+        "memory_id": min(new_ids),
+        "other_memory_id": min(missing_ids),
         "row_table": table,
         "row_data": exact.dumps(row),
     }

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class ArchiveHandlers:
-    """Taking memories to cold storage and back."""
+    """Archives memories in cold storage, and unarchives them."""
 
     def __init__(self, store: ArchiveStore, idempotency: IdempotencyStore, *, embeddings: EmbeddingClient) -> None:
         """Documents of unarchived memories get embeddings."""

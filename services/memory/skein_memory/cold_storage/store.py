@@ -38,11 +38,11 @@ if TYPE_CHECKING:
 # Memories of one file, its bytes before compression, and memories of one scan.
 MEMORIES_PER_ARCHIVE = 500
 BYTES_PER_ARCHIVE = 16 * 1024 * 1024
-_SCAN = 2000
+_SCAN_BATCH_SIZE = 2000
 # Scans of one call.
-_SCANS = 200
+_MAX_SCANS = 200
 # An older file without an archive was left by a process that ended.
-_WRITING = timedelta(hours=1)
+_MAX_WRITE_TIME = timedelta(hours=1)
 _AFTER_ALL = UUID(int=(1 << 128) - 1)
 _BEFORE_ALL = UUID(int=0)
 
@@ -65,7 +65,7 @@ class ArchiveBatch:
     rows: dict[str, list[dict[str, Any]]]
     after_id: UUID | None
     # The newest archive at that time.
-    newest: UUID
+    newest_archive_id: UUID
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -106,8 +106,8 @@ class ArchiveReader:
             if archive is None:
                 raise ArchiveNotFound
             try:
-                written = FileInfo(checksum=archive["checksum"], byte_count=archive["byte_count"])
-                lines = await self._cold.read(tenant_id, archive_id, written)
+                file_info = FileInfo(checksum=archive["checksum"], byte_count=archive["byte_count"])
+                lines = await self._cold.read(tenant_id, archive_id, file_info)
                 return archive, await asyncio.to_thread(archive_rows.parse_lines, lines)
             except ArchiveDamaged:
                 # Another process may just have unarchived the archive, or changed its file.
@@ -139,7 +139,7 @@ class ArchiveStore:
     ) -> tuple[int, bool]:
         """Archive a batch of memories unchanged since a time; return how many, and whether there may be more."""
         selection = ArchiveSelection(idle_since=idle_since, before_id=min_id_at(idle_since))
-        for _ in range(_SCANS):
+        for _ in range(_MAX_SCANS):
             batch = await self.select_batch(tenant_id, selection)
             if batch.memory_ids or batch.after_id is None:
                 break
@@ -163,15 +163,18 @@ class ArchiveStore:
                 after_id=selection.after_id,
                 before_id=selection.before_id,
                 session_id=selection.session_id,
-                scan=_SCAN,
+                scan=_SCAN_BATCH_SIZE,
             )
             candidates = [row["memory_id"] for row in scanned_rows if row["goes"]][:MEMORIES_PER_ARCHIVE]
             sizes = await tx.rows(QUERIES["archive_sizes"], tenant_id=tenant_id, memory_ids=candidates)
-            memory_ids = _first_that_fit(candidates, {row["memory_id"]: row["bytes"] for row in sizes})
+            memory_ids = _fit_file(candidates, {row["memory_id"]: row["bytes"] for row in sizes})
             rows = await archive_rows.read_rows(tx, tenant_id, memory_ids) if memory_ids else {}
-            newest = await tx.value(QUERIES["newest_archive"], tenant_id=tenant_id) or _BEFORE_ALL
+            newest_archive_id = await tx.value(QUERIES["newest_archive"], tenant_id=tenant_id) or _BEFORE_ALL
         return ArchiveBatch(
-            memory_ids=memory_ids, rows=rows, after_id=_next(scanned_rows, candidates, memory_ids), newest=newest
+            memory_ids=memory_ids,
+            rows=rows,
+            after_id=_next_cursor(scanned_rows, candidates, memory_ids),
+            newest_archive_id=newest_archive_id,
         )
 
     async def write_file(self, tenant_id: UUID, batch: ArchiveBatch, at: datetime) -> ArchiveFile:
@@ -180,9 +183,9 @@ class ArchiveStore:
         A call that ends early leaves a file that no row names; the next call archives the same memories.
         """
         # Another process's clock may be ahead.
-        archive_id = max(new_id(at), UUID(int=batch.newest.int + 1))
-        written = await self._cold.write(tenant_id, archive_id, archive_rows.write_lines(batch.rows))
-        return ArchiveFile(archive_id=archive_id, byte_count=written.byte_count, checksum=written.checksum)
+        archive_id = max(new_id(at), UUID(int=batch.newest_archive_id.int + 1))
+        file_info = await self._cold.write(tenant_id, archive_id, archive_rows.write_lines(batch.rows))
+        return ArchiveFile(archive_id=archive_id, byte_count=file_info.byte_count, checksum=file_info.checksum)
 
     async def delete_file(self, tenant_id: UUID, file: ArchiveFile | StoredArchive) -> None:
         """Delete a file that no archive names, or names no longer."""
@@ -200,7 +203,7 @@ class ArchiveStore:
         by: str,
     ) -> asyncpg.Record | None:
         """Delete the rows that a file holds and insert its archive; return None if a memory changed meanwhile."""
-        locked = await writes.lock_memories(tx, tenant_id, batch.memory_ids)
+        memories = await writes.lock_memories(tx, tenant_id, batch.memory_ids)
         # A memory that a snapshot copied meanwhile stays: archiving it would remove the copy as well.
         if await tx.value(QUERIES["has_snapshot_copies"], tenant_id=tenant_id, memory_ids=batch.memory_ids):
             return None
@@ -230,12 +233,12 @@ class ArchiveStore:
         await tx.insert(
             QUERIES["insert_archived"],
             tenant_id,
-            [_archived(memory_id, file.archive_id, memory.draft) for memory_id, memory in locked.items()],
+            [_archived_row(memory_id, file.archive_id, memory.draft) for memory_id, memory in memories.items()],
         )
-        created = _event("archive_created", file.archive_id, len(batch.memory_ids))
-        await writer.insert_events(tx, tenant_id, [created], at=at, by=by)
-        active = sum(memory.is_active for memory in locked.values())
-        await self._quotas.charge(tx, tenant_id, {"memories": -active, "links": -len(batch.rows["links"])})
+        event = _event("archive_created", file.archive_id, len(batch.memory_ids))
+        await writer.insert_events(tx, tenant_id, [event], at=at, by=by)
+        active_count = sum(memory.is_active for memory in memories.values())
+        await self._quotas.charge(tx, tenant_id, {"memories": -active_count, "links": -len(batch.rows["links"])})
         return await tx.row(QUERIES["get_archive"], tenant_id=tenant_id, archive_id=file.archive_id)
 
     async def list_archives(self, tenant_id: UUID, *, before: UUID | None, count: int) -> list[asyncpg.Record]:
@@ -254,9 +257,9 @@ class ArchiveStore:
             archive, rows = await self._reader.read(tenant_id, archive_id)
         except ArchiveNotFound:
             return None
-        stored = StoredArchive(archive_id=archive_id, checksum=archive["checksum"], rows=rows)
-        await self._months.ensure(id_time(id_) for id_ in stored.memory_ids)
-        return stored
+        stored_archive = StoredArchive(archive_id=archive_id, checksum=archive["checksum"], rows=rows)
+        await self._months.ensure(id_time(id_) for id_ in stored_archive.memory_ids)
+        return stored_archive
 
     async def unarchive(
         self, tx: Transaction, tenant_id: UUID, archive: StoredArchive, *, at: datetime, by: str
@@ -267,36 +270,38 @@ class ArchiveStore:
         ArchiveNotFound and QuotaExceeded.
         """
         archive_id, rows, ids = archive.archive_id, archive.rows, archive.memory_ids
-        archived = await _lock_archives(tx, tenant_id, archive_id, archive_rows.referenced_memory_ids(rows) - set(ids))
+        archived_ids = await _lock_archives(
+            tx, tenant_id, archive_id, archive_rows.referenced_memory_ids(rows) - set(ids)
+        )
         archive_row = await tx.row(QUERIES["lock_archive"], tenant_id=tenant_id, archive_id=archive_id)
         if archive_row is None:
             raise ArchiveNotFound
         if archive_row["checksum"] != archive.checksum:
-            # A concurrent purge removed rows from it, which must not come back.
+            # A concurrent purge removed rows from it, which must not be restored.
             raise TransactionConflict
         existing_ids = await archive_rows.existing_memory_ids(tx, tenant_id, ids)
         new_ids = [id_ for id_ in ids if id_ not in existing_ids]
-        links = await archive_rows.insert_rows(tx, tenant_id, rows, set(new_ids), archived)
+        links = await archive_rows.insert_rows(tx, tenant_id, rows, set(new_ids), archived_ids)
         memories = await memory_rows.read_memories(tx, tenant_id, new_ids)
         purged_ids = await tombstones.find_purged(tx, tenant_id, list(memories.values()))
         for table, query in CONTENT_TABLES.items() if purged_ids else ():
-            removed = await tx.execute(query, tenant_id=tenant_id, memory_ids=sorted(purged_ids))
-            links -= removed if table == "memory.links" else 0
-        restored = [memory for id_, memory in memories.items() if id_ not in purged_ids]
-        await postings.add_documents(tx, tenant_id, documents_of(restored, at=at))
+            removed_count = await tx.execute(query, tenant_id=tenant_id, memory_ids=sorted(purged_ids))
+            links -= removed_count if table == "memory.links" else 0
+        new_memories = [memory for id_, memory in memories.items() if id_ not in purged_ids]
+        await postings.add_documents(tx, tenant_id, documents_of(new_memories, at=at))
         await tx.execute(QUERIES["delete_archive"], tenant_id=tenant_id, archive_id=archive_id)
-        event = _event("archive_restored", archive_id, len(restored))
+        event = _event("archive_restored", archive_id, len(new_memories))
         await writer.insert_events(tx, tenant_id, [event], at=at, by=by)
-        active = sum(memory.is_active for memory in restored)
-        await self._quotas.charge(tx, tenant_id, {"memories": active, "links": links})
-        return restored
+        active_count = sum(memory.is_active for memory in new_memories)
+        await self._quotas.charge(tx, tenant_id, {"memories": active_count, "links": links})
+        return new_memories
 
     async def delete_orphan_files(self, tenant_id: UUID, at: datetime) -> int:
         """Remove files that nothing names: a process that ended between two steps leaves them. Return how many."""
         async with self._database.transaction(tenant_id) as tx:
             rows = await tx.rows(QUERIES["name_archives"], tenant_id=tenant_id)
-        referenced = {(row["archive_id"], row["checksum"]) for row in rows}
-        return await self._cold.delete_unreferenced(tenant_id, referenced, older_than=at - _WRITING)
+        archive_files = {(row["archive_id"], row["checksum"]) for row in rows}
+        return await self._cold.delete_unreferenced(tenant_id, archive_files, older_than=at - _MAX_WRITE_TIME)
 
     async def purge_oldest_archive(self, tenant_id: UUID, before: datetime, *, at: datetime, by: str) -> int:
         """Purge an archive whose memories were all created and archived before a time; return their number."""
@@ -306,10 +311,10 @@ class ArchiveStore:
                 return 0
             archive_id, count = archive["archive_id"], archive["memory_count"]
             rows = await tx.rows(QUERIES["list_archived_memories"], tenant_id=tenant_id, archive_id=archive_id)
-            purged = purge_events([row["memory_id"] for row in rows], archive_id)
+            events = purge_events([row["memory_id"] for row in rows], archive_id)
             await tombstones.insert_memories(tx, tenant_id, [row["memory_id"] for row in rows], at=at)
             await tx.execute(QUERIES["delete_archive"], tenant_id=tenant_id, archive_id=archive_id)
-            await writer.insert_events(tx, tenant_id, purged, at=at, by=by)
+            await writer.insert_events(tx, tenant_id, events, at=at, by=by)
         await self._cold.delete(tenant_id, archive_id, archive["checksum"])
         return int(count)
 
@@ -318,12 +323,12 @@ class ArchiveStore:
         return await self._cold.delete_tenant(tenant_id)
 
 
-async def _lock_archives(tx: Transaction, tenant_id: UUID, archive_id: UUID, others: set[UUID]) -> set[UUID]:
+async def _lock_archives(tx: Transaction, tenant_id: UUID, archive_id: UUID, memory_ids: set[UUID]) -> set[UUID]:
     """Lock an archive, and the archives of some other memories; return which of these memories are archived.
 
     Two archives that are restored at the same time then see each other's memories. Raises TransactionConflict.
     """
-    parameters = {"tenant_id": tenant_id, "memory_ids": sorted(others)}
+    parameters = {"tenant_id": tenant_id, "memory_ids": sorted(memory_ids)}
     archive_ids = {row["archive_id"] for row in await tx.rows(QUERIES["find_archive_of_memories"], **parameters)}
     await tx.rows(QUERIES["lock_archives"], tenant_id=tenant_id, archive_ids=sorted({archive_id, *archive_ids}))
     archives = await tx.rows(QUERIES["find_archive_of_memories"], **parameters)
@@ -333,7 +338,7 @@ async def _lock_archives(tx: Transaction, tenant_id: UUID, archive_id: UUID, oth
     return {row["memory_id"] for row in archives}
 
 
-def _first_that_fit(memory_ids: Sequence[UUID], sizes: Mapping[UUID, int]) -> list[UUID]:
+def _fit_file(memory_ids: Sequence[UUID], sizes: Mapping[UUID, int]) -> list[UUID]:
     """Return the first memories that fit into one file, at least one of them."""
     fitting_ids, remaining_bytes = list[UUID](), BYTES_PER_ARCHIVE
     for memory_id in memory_ids:
@@ -344,17 +349,17 @@ def _first_that_fit(memory_ids: Sequence[UUID], sizes: Mapping[UUID, int]) -> li
     return fitting_ids
 
 
-def _next(
+def _next_cursor(
     scanned_rows: Sequence[asyncpg.Record], candidates: Sequence[UUID], memory_ids: Sequence[UUID]
 ) -> UUID | None:
     """Return where the next step begins; None when everything was scanned."""
     if len(memory_ids) < len(candidates) or len(memory_ids) == MEMORIES_PER_ARCHIVE:
         return memory_ids[-1]
-    last: UUID | None = scanned_rows[-1]["memory_id"] if len(scanned_rows) == _SCAN else None
+    last: UUID | None = scanned_rows[-1]["memory_id"] if len(scanned_rows) == _SCAN_BATCH_SIZE else None
     return last
 
 
-def _archived(memory_id: UUID, archive_id: UUID, draft: Any) -> dict[str, object]:
+def _archived_row(memory_id: UUID, archive_id: UUID, draft: Any) -> dict[str, object]:
     return {
         "memory_id": memory_id,
         "archive_id": archive_id,

@@ -23,7 +23,7 @@ Pair = tuple[UUID, UUID]
 
 _FIRST, _LAST = UUID(int=0), UUID(int=(1 << 128) - 1)
 _LINKS, _KEYS, _RESOLUTIONS = "links", "keys", "resolutions"
-_WALKS = (_LINKS, _KEYS, _RESOLUTIONS)
+_SCANS = (_LINKS, _KEYS, _RESOLUTIONS)
 # Rows of one statement of a scan.
 _LINK_ROWS = 100
 _KEY_ROWS = 400
@@ -46,9 +46,9 @@ class ConflictFilter:
 class ScanPosition:
     """A position in the scans: links first, then keys, then resolutions.
 
-    In the walks of links and resolutions `id` is the last row that was read, newest first; `first` is the number of the
-    status whose resolutions are read. In the walk of keys `id` is a fingerprint. The walk goes on with the memory
-    `first` and what follows it; where `second` is set, with the pairs of `first` that follow `second`.
+    The scans of links and resolutions read the newest row first, and `id` is the last row that was read. `first` is the
+    number of the status whose resolutions are read. In the scan of keys `id` is a fingerprint, and the scan continues
+    with the memory `first`. If `second` is set, it continues with the pairs of `first` after `second`.
     """
 
     scan: str = _LINKS
@@ -58,21 +58,21 @@ class ScanPosition:
 
     @property
     def to_token(self) -> list[str]:
-        """Return it as a page token holds it."""
+        """Return it as the parts of a page token."""
         return [self.scan, str(self.id), str(self.first), str(self.second)]
 
     @classmethod
-    def of(cls, words: Sequence[str]) -> Self:
+    def of(cls, parts: Sequence[str]) -> Self:
         """Read it from a page token. Raises ValueError."""
-        scan, id_, first, second = words
+        scan, id_, first, second = parts
         position = cls(scan=scan, id=UUID(id_), first=UUID(first), second=UUID(second))
-        if scan not in _WALKS or (scan == _RESOLUTIONS and position.first.int > len(STATUSES)):
+        if scan not in _SCANS or (scan == _RESOLUTIONS and position.first.int > len(STATUSES)):
             raise ValueError(scan)
         return position
 
     @property
     def order(self) -> tuple[int, int, int, int]:
-        number = _WALKS.index(self.scan)
+        number = _SCANS.index(self.scan)
         if self.scan == _KEYS:
             return number, self.id.int, self.first.int, self.second.int
         return number, self.first.int, -self.id.int, 0
@@ -89,13 +89,13 @@ class Candidate:
 
     pair: Pair
     reason: str
-    # The lower one of both memories' own confidences.
+    # The lower confidence of the two memories.
     score: float
     position: ScanPosition
 
     @property
     def rank(self) -> tuple[float, Pair]:
-        """Return the key that orders pairs of a batch: the surest first."""
+        """Return the key that orders pairs of a batch: the highest confidence first."""
         return -self.score, self.pair
 
 
@@ -111,26 +111,26 @@ async def scan_candidates(
     """Return the pairs of one batch that begins at `start`, in no order, and where the next one begins.
 
     `until` is the end that an earlier page found for the same batch; without it, the batch ends after a bounded
-    number of rows. The second value is END when the walks are over.
+    number of rows. The second value is END when the scans have ended.
     """
-    walks = _CandidateScan(tx, tenant_id, conflict_filter, at)
+    scan = _CandidateScan(tx, tenant_id, conflict_filter, at)
     batch: list[Candidate] = []
     position = start
     steps = 0
     while position != END:
         if position.order >= until.order if until else steps >= _BATCH_STEPS or len(batch) >= _BATCH_PAIRS:
             break
-        candidates, position = await walks.step(position)
+        candidates, position = await scan.step(position)
         batch += candidates
         steps += 1
     if until is None:
         return batch, position
-    return [one for one in batch if one.position.order <= until.order], until
+    return [candidate for candidate in batch if candidate.position.order <= until.order], until
 
 
-def sorted_pair(one: UUID, other: UUID) -> Pair:
+def sorted_pair(first: UUID, second: UUID) -> Pair:
     """Return two ids, the lower one first."""
-    return (one, other) if one < other else (other, one)
+    return (first, second) if first < second else (second, first)
 
 
 class _CandidateScan:
@@ -140,7 +140,7 @@ class _CandidateScan:
         """Scan memories at the time `at`."""
         self._tx = tx
         self._tenant_id = tenant_id
-        self._question = conflict_filter
+        self._filter = conflict_filter
         self._at = at
 
     async def step(self, position: ScanPosition) -> tuple[list[Candidate], ScanPosition]:
@@ -149,16 +149,16 @@ class _CandidateScan:
             return await self._links(position)
         if position.scan == _RESOLUTIONS:
             return await self._resolutions(position)
-        return await (self._keys(position) if position.second == _FIRST else self._keys_of_one(position))
+        return await (self._keys(position) if position.second == _FIRST else self._key_of_memory(position))
 
     async def _links(self, position: ScanPosition) -> tuple[list[Candidate], ScanPosition]:
         rows = await self._tx.rows(
             QUERIES["walk_contradictions"], tenant_id=self._tenant_id, before_id=position.id, count=_LINK_ROWS
         )
-        ends = [(row["from_memory_id"], row["to_memory_id"]) for row in rows]
+        linked_pairs = [(row["from_memory_id"], row["to_memory_id"]) for row in rows]
         # A pair that is linked in both directions is returned for the link from the lower id.
-        back = await self._linked([(end, start) for start, end in ends if start > end])
-        contenders = await self._contenders({id_ for pair in ends for id_ in pair})
+        reverse_links = await self._find_contradictions([(end, start) for start, end in linked_pairs if start > end])
+        contenders = await self._contenders({id_ for pair in linked_pairs for id_ in pair})
         candidates = [
             Candidate(
                 pair=pair,
@@ -166,8 +166,8 @@ class _CandidateScan:
                 score=_score(contenders, pair),
                 position=ScanPosition(scan=_LINKS, id=row["link_id"]),
             )
-            for row, (start, end) in zip(rows, ends, strict=True)
-            if (start < end or (end, start) not in back)
+            for row, (start, end) in zip(rows, linked_pairs, strict=True)
+            if (start < end or (end, start) not in reverse_links)
             and self._may_conflict(contenders, pair := sorted_pair(start, end))
         ]
         if len(rows) < _LINK_ROWS:
@@ -185,27 +185,29 @@ class _CandidateScan:
         elif len(rows) == _KEY_ROWS:
             # One key fills all rows, so each of its memories is scanned by itself.
             key, ids = groups[0]
-            return await self._keys_of_one(ScanPosition(scan=_KEYS, id=key, first=ids[0], second=ids[0]))
-        several = [(key, ids) for key, ids in groups if len(ids) > 1]
-        contenders = await self._contenders({id_ for _, ids in several for id_ in ids})
+            return await self._key_of_memory(ScanPosition(scan=_KEYS, id=key, first=ids[0], second=ids[0]))
+        shared_keys = [(key, ids) for key, ids in groups if len(ids) > 1]
+        contenders = await self._contenders({id_ for _, ids in shared_keys for id_ in ids})
         pairs = (
-            (key, (one, other))
-            for key, ids in several
-            for index, one in enumerate(ids)
-            for other in ids[index + 1 :]
-            if self._differ(contenders, (one, other))
+            (key, (first, second))
+            for key, ids in shared_keys
+            for index, first in enumerate(ids)
+            for second in ids[index + 1 :]
+            if self._differ(contenders, (first, second))
         )
         return await self._key_candidates(contenders, pairs, after)
 
-    async def _keys_of_one(self, position: ScanPosition) -> tuple[list[Candidate], ScanPosition]:
-        key, one = position.id, position.first
-        rows = await self._key_rows(key, _next(position.second))
-        others = [row["memory_id"] for row in rows if row["fingerprint"] == key]
-        after = ScanPosition(scan=_KEYS, id=key, first=_next(one))
-        if len(others) == _KEY_ROWS:
-            after = ScanPosition(scan=_KEYS, id=key, first=one, second=others[-1])
-        contenders = await self._contenders({one, *others})
-        pairs = ((key, (one, other)) for other in others if self._differ(contenders, (one, other)))
+    async def _key_of_memory(self, position: ScanPosition) -> tuple[list[Candidate], ScanPosition]:
+        key, memory_id = position.id, position.first
+        rows = await self._key_rows(key, _next_id(position.second))
+        other_ids = [row["memory_id"] for row in rows if row["fingerprint"] == key]
+        after = ScanPosition(scan=_KEYS, id=key, first=_next_id(memory_id))
+        if len(other_ids) == _KEY_ROWS:
+            after = ScanPosition(scan=_KEYS, id=key, first=memory_id, second=other_ids[-1])
+        contenders = await self._contenders({memory_id, *other_ids})
+        pairs = (
+            (key, (memory_id, other_id)) for other_id in other_ids if self._differ(contenders, (memory_id, other_id))
+        )
         return await self._key_candidates(contenders, pairs, after)
 
     async def _key_rows(self, fingerprint: UUID, memory_id: UUID) -> list[asyncpg.Record]:
@@ -221,7 +223,7 @@ class _CandidateScan:
     async def _key_candidates(
         self, contenders: Mapping[UUID, asyncpg.Record], pairs: Iterator[tuple[UUID, Pair]], after: ScanPosition
     ) -> tuple[list[Candidate], ScanPosition]:
-        """Return the first pairs with one key; the scan goes on after them when there are more."""
+        """Return the first pairs with one key; the scan continues after them when there are more."""
         candidates: list[Candidate] = []
         for key, pair in pairs:
             if len(candidates) == _BATCH_PAIRS:
@@ -236,13 +238,17 @@ class _CandidateScan:
                 )
             )
         # The scan of links has returned linked pairs.
-        linked = await self._linked([way for one in candidates for way in (one.pair, one.pair[::-1])])
-        return [one for one in candidates if not {one.pair, one.pair[::-1]} & linked], after
+        linked_pairs = await self._find_contradictions(
+            [direction for candidate in candidates for direction in (candidate.pair, candidate.pair[::-1])]
+        )
+        return [
+            candidate for candidate in candidates if not {candidate.pair, candidate.pair[::-1]} & linked_pairs
+        ], after
 
     async def _resolutions(self, position: ScanPosition) -> tuple[list[Candidate], ScanPosition]:
         number = position.first.int
         after = ScanPosition(scan=_RESOLUTIONS, first=UUID(int=number + 1))
-        if STATUSES[number] not in self._question.statuses:
+        if STATUSES[number] not in self._filter.statuses:
             return [], after
         rows = await self._tx.rows(
             QUERIES["list_resolutions"],
@@ -255,12 +261,14 @@ class _CandidateScan:
             after = ScanPosition(scan=_RESOLUTIONS, id=rows[-1]["resolution_id"], first=position.first)
         pairs = [(row["a_memory_id"], row["b_memory_id"]) for row in rows]
         contenders = await self._contenders({id_ for pair in pairs for id_ in pair})
-        linked = await self._linked([way for pair in pairs for way in (pair, pair[::-1])])
+        linked_pairs = await self._find_contradictions(
+            [direction for pair in pairs for direction in (pair, pair[::-1])]
+        )
         candidates: list[Candidate] = []
         for row, pair in zip(rows, pairs, strict=True):
             if not contenders.keys() >= set(pair):
                 continue
-            is_linked = bool({pair, pair[::-1]} & linked)
+            is_linked = bool({pair, pair[::-1]} & linked_pairs)
             has_same_key = _have_same_key(contenders, pair) and _differ(contenders, pair)
             if self._may_conflict(contenders, pair) and (is_linked or has_same_key):
                 # Another scan has returned it.
@@ -284,7 +292,7 @@ class _CandidateScan:
         )
         return {row["memory_id"]: row for row in rows}
 
-    async def _linked(self, pairs: Sequence[Pair]) -> set[Pair]:
+    async def _find_contradictions(self, pairs: Sequence[Pair]) -> set[Pair]:
         if not pairs:
             return set()
         rows = await self._tx.rows(
@@ -298,7 +306,7 @@ class _CandidateScan:
     def _may_conflict(self, contenders: Mapping[UUID, asyncpg.Record], pair: Pair) -> bool:
         """Return whether both exist and have a requested type."""
         types = [contenders[id_]["type"] for id_ in pair if id_ in contenders]
-        return len(types) == len(pair) and (self._question.all_types or set(types) == {FACT})
+        return len(types) == len(pair) and (self._filter.all_types or set(types) == {FACT})
 
     def _differ(self, contenders: Mapping[UUID, asyncpg.Record], pair: Pair) -> bool:
         return self._may_conflict(contenders, pair) and _differ(contenders, pair)
@@ -306,14 +314,14 @@ class _CandidateScan:
 
 def _differ(contenders: Mapping[UUID, asyncpg.Record], pair: Pair) -> bool:
     """Return whether two memories of one subject have different content."""
-    one, other = (contenders[id_] for id_ in pair)
-    says = ("content_digest", "data_digest")
-    return one["subject_id"] == other["subject_id"] and any(one[name] != other[name] for name in says)
+    first, second = (contenders[id_] for id_ in pair)
+    content_columns = ("content_digest", "data_digest")
+    return first["subject_id"] == second["subject_id"] and any(first[name] != second[name] for name in content_columns)
 
 
 def _have_same_key(contenders: Mapping[UUID, asyncpg.Record], pair: Pair) -> bool:
-    one, other = (contenders[id_]["fingerprint"] for id_ in pair)
-    return one is not None and one == other and has_key(one)
+    first, second = (contenders[id_]["fingerprint"] for id_ in pair)
+    return first is not None and first == second and has_key(first)
 
 
 def _score(contenders: Mapping[UUID, asyncpg.Record], pair: Pair) -> float:
@@ -325,5 +333,5 @@ def _fingerprint(row: asyncpg.Record) -> UUID:
     return fingerprint
 
 
-def _next(id_: UUID) -> UUID:
+def _next_id(id_: UUID) -> UUID:
     return UUID(int=min(id_.int + 1, _LAST.int))

@@ -21,7 +21,7 @@ STATUSES = ("dismissed", "needs_review", "resolved", SUPERSEDED)
 # Statuses of open conflicts; None: without a resolution.
 OPEN: frozenset[str | None] = frozenset({None, "needs_review"})
 # Statuses with a canonical memory.
-_DECIDED = frozenset({"resolved", SUPERSEDED})
+_STATUSES_WITH_CANONICAL = frozenset({"resolved", SUPERSEDED})
 CONTRADICTS, SAME_KEY, RESOLUTION = "contradicts_link", "same_key", "resolution"
 
 
@@ -35,7 +35,7 @@ class Resolution:
     status: str
     canonical_memory_id: UUID | None
     note: str | None
-    # The link that it made, and the end that it gave to the other memory's validity; None for none.
+    # The link that it created, and the end of validity that it set on the other memory; None for none.
     link_id: UUID | None
     closed_time: datetime | None
     revision: int
@@ -59,7 +59,7 @@ class Conflict:
     a: Memory
     b: Memory
     reason: str
-    # The lower one of both memories' own confidences.
+    # The lower confidence of the two memories.
     score: float
     resolution: Resolution | None
 
@@ -80,10 +80,10 @@ class ResolutionDraft:
     times: ImportTimes | None = None
 
     def check(self) -> None:
-        """Reject a canonical memory that the status has no place for, or a missing one. Raises FieldInvalid."""
+        """Reject a canonical memory for a status without one, or a missing one. Raises FieldInvalid."""
         if self.status == SUPERSEDED and self.canonical_name is None:
             raise FieldInvalid(violations=[("canonical_memory_id", "must name the memory that replaces the other")])
-        if self.canonical_name is not None and self.status not in _DECIDED:
+        if self.canonical_name is not None and self.status not in _STATUSES_WITH_CANONICAL:
             raise FieldInvalid(
                 violations=[("canonical_memory_id", f"has no place in a conflict that is {self.status}")]
             )
@@ -91,10 +91,10 @@ class ResolutionDraft:
     def to_resolution(
         self,
         before: Resolution | None,
-        last: int,
+        last_revision: int,
         pair: tuple[UUID, UUID],
         canonical_id: UUID | None,
-        done: tuple[UUID | None, datetime | None],
+        effects: tuple[UUID | None, datetime | None],
         *,
         at: datetime,
         by: str,
@@ -108,9 +108,9 @@ class ResolutionDraft:
             status=self.status,
             canonical_memory_id=canonical_id,
             note=self.note,
-            link_id=done[0],
-            closed_time=done[1],
-            revision=(last if before is None else before.revision) + 1,
+            link_id=effects[0],
+            closed_time=effects[1],
+            revision=(last_revision if before is None else before.revision) + 1,
             create_time=(self.times.create_time if self.times else at) if before is None else before.create_time,
             update_time=self.times.update_time if self.times else at,
             created_by=by if before is None else before.created_by,
@@ -118,7 +118,7 @@ class ResolutionDraft:
         )
 
 
-def pair_key(one: UUID, other: UUID) -> str:
+def pair_key(a: UUID, b: UUID) -> str:
     """Return the name of a pair, in either order."""
-    first, second = sorted((one, other))
-    return f"{first}|{second}"
+    lower, higher = sorted((a, b))
+    return f"{lower}|{higher}"

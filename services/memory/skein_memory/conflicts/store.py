@@ -48,16 +48,16 @@ class ConflictCursor:
 
     @property
     def to_token(self) -> list[str]:
-        """Return it as a page token holds it."""
+        """Return it as the parts of a page token."""
         end = [""] * len(self.start.to_token) if self.end is None else self.end.to_token
         after = ["", "", ""] if self.after is None else [repr(self.after[0]), *map(str, self.after[1])]
         return [*self.start.to_token, *end, *after]
 
     @classmethod
-    def of(cls, words: Sequence[str]) -> Self | None:
+    def of(cls, parts: Sequence[str]) -> Self | None:
         """Read a page token; None when it is invalid."""
         try:
-            start, end, (score, a, b) = words[:4], words[4:8], words[8:]
+            start, end, (score, a, b) = parts[:4], parts[4:8], parts[8:]
             return cls(
                 start=ScanPosition.of(start),
                 end=ScanPosition.of(end) if any(end) else None,
@@ -94,7 +94,7 @@ class ConflictStore:
     async def find_conflicts(
         self, tenant_id: UUID, conflict_filter: ConflictFilter, cursor: ConflictCursor, *, count: int, at: datetime
     ) -> ConflictBatch:
-        """Return the first `count` conflicts of a batch that come after the cursor, the surest first."""
+        """Return the first `count` conflicts of a batch after the cursor, the highest confidence first."""
         async with self._database.transaction(tenant_id) as tx:
             candidates, end = await candidate_scan.scan_candidates(
                 tx, tenant_id, conflict_filter, cursor.start, cursor.end, at=at
@@ -110,7 +110,9 @@ class ConflictStore:
                 key=lambda candidate: candidate.rank,
             )
             page = candidates_after[:count]
-            unscored = await memory_rows.read_memories(tx, tenant_id, sorted({id_ for one in page for id_ in one.pair}))
+            unscored = await memory_rows.read_memories(
+                tx, tenant_id, sorted({id_ for candidate in page for id_ in candidate.pair})
+            )
             scored = await with_scores(tx, tenant_id, self._policies, list(unscored.values()), at=at)
         memories = {memory.memory_id: memory for memory in scored}
         batch = replace(cursor, end=end)
@@ -119,16 +121,16 @@ class ConflictStore:
             conflicts=[
                 (
                     Conflict(
-                        a=memories[one.pair[0]],
-                        b=memories[one.pair[1]],
-                        reason=one.reason,
-                        score=one.score,
-                        resolution=resolutions.get(one.pair),
+                        a=memories[candidate.pair[0]],
+                        b=memories[candidate.pair[1]],
+                        reason=candidate.reason,
+                        score=candidate.score,
+                        resolution=resolutions.get(candidate.pair),
                     ),
-                    one.rank,
+                    candidate.rank,
                 )
-                for one in page
-                if memories.keys() >= set(one.pair)
+                for candidate in page
+                if memories.keys() >= set(candidate.pair)
             ],
             after=replace(batch, after=page[-1].rank) if len(candidates_after) > count else after,
             batch=batch,
@@ -147,8 +149,8 @@ class ConflictStore:
         if not all(id_ in memories and memories[id_].is_visible(at) for id_ in pair):
             raise MemoryNotFound
         before = (await _resolutions(tx, tenant_id, [pair])).get(pair)
-        last = 0 if before else await writer.last_revision(tx, tenant_id, _KIND, pair_key(*pair))
-        after = draft.to_resolution(before, last, pair, canonical_id, (None, None), at=at, by=by)
+        last_revision = 0 if before else await writer.last_revision(tx, tenant_id, _KIND, pair_key(*pair))
+        after = draft.to_resolution(before, last_revision, pair, canonical_id, (None, None), at=at, by=by)
         after, links = await _apply_resolution(tx, tenant_id, memories, before, after, at=at, by=by)
         if before is not None:
             await writer.insert_revisions(tx, tenant_id, [revision_of(before, at)])
@@ -168,8 +170,8 @@ class ConflictStore:
                 rows = await tx.rows(query, tenant_id=tenant_id, status=status, before_id=last, count=count)
                 if not rows:
                     break
-                ends = {row[end] for row in rows for end in ("a_memory_id", "b_memory_id")}
-                expired = await names.find_expired(tx, tenant_id, ends, at=at)
+                memory_ids = {row[column] for row in rows for column in ("a_memory_id", "b_memory_id")}
+                expired = await names.find_expired(tx, tenant_id, memory_ids, at=at)
                 resolutions += [
                     Resolution(**dict(row))
                     for row in rows
@@ -204,13 +206,13 @@ async def _find_pair(
     rows = await names.read_by_names(tx, QUERIES["find_visible"], tenant_id, memory_names, at=at)
     if not rows.keys() >= {draft.a_name, draft.b_name}:
         raise MemoryNotFound
-    one, other = rows[draft.a_name]["memory_id"], rows[draft.b_name]["memory_id"]
-    if one == other:
+    a_id, b_id = rows[draft.a_name]["memory_id"], rows[draft.b_name]["memory_id"]
+    if a_id == b_id:
         raise FieldInvalid(violations=[("b_memory_id", "names the same memory as a_memory_id")])
-    canonical = None if draft.canonical_name is None else rows.get(draft.canonical_name)
-    if draft.canonical_name is not None and (canonical is None or canonical["memory_id"] not in {one, other}):
+    canonical_row = None if draft.canonical_name is None else rows.get(draft.canonical_name)
+    if draft.canonical_name is not None and (canonical_row is None or canonical_row["memory_id"] not in {a_id, b_id}):
         raise CanonicalNotInPair
-    return sorted_pair(one, other), None if canonical is None else canonical["memory_id"]
+    return sorted_pair(a_id, b_id), None if canonical_row is None else canonical_row["memory_id"]
 
 
 async def _apply_resolution(
@@ -229,25 +231,27 @@ async def _apply_resolution(
     """
     if before is not None and before.canonical_memory_id == after.canonical_memory_id:
         return replace(after, link_id=before.link_id, closed_time=before.closed_time), 0
-    count = 0
+    link_delta = 0
     if before is not None and before.link_id is not None:
-        count -= len(await link_store.remove(tx, tenant_id, [before.link_id], at=at, by=by))
+        link_delta -= len(await link_store.remove(tx, tenant_id, [before.link_id], at=at, by=by))
     if before is not None and before.closed_time is not None and before.other_memory_id is not None:
-        reopened = memories[before.other_memory_id]
-        if reopened.draft.valid_to_time == before.closed_time:
-            await _set_validity_end(tx, tenant_id, reopened, None, at=at, by=by)
+        other_memory = memories[before.other_memory_id]
+        if other_memory.draft.valid_to_time == before.closed_time:
+            await _set_validity_end(tx, tenant_id, other_memory, None, at=at, by=by)
     canonical_id, other_id = after.canonical_memory_id, after.other_memory_id
     if canonical_id is None or other_id is None:
-        return after, count
+        return after, link_delta
     link = Link.create(canonical_id, other_id, "supersedes", new_id(at), time=after.update_time, at=at, by=by)
     new_links = await link_store.insert(tx, tenant_id, [link], at=at, by=by)
     draft = memories[other_id].draft
-    closed = None
+    closed_time = None
     if draft.valid_to_time is None:
         end_time = after.update_time
-        closed = end_time if draft.valid_from_time is None else max(end_time, draft.valid_from_time)
-        await _set_validity_end(tx, tenant_id, memories[other_id], closed, at=at, by=by, keeps_time=end_time != at)
-    return replace(after, link_id=link.link_id if new_links else None, closed_time=closed), count + len(new_links)
+        closed_time = end_time if draft.valid_from_time is None else max(end_time, draft.valid_from_time)
+        await _set_validity_end(tx, tenant_id, memories[other_id], closed_time, at=at, by=by, keeps_time=end_time != at)
+    return replace(after, link_id=link.link_id if new_links else None, closed_time=closed_time), link_delta + len(
+        new_links
+    )
 
 
 async def _set_validity_end(

@@ -23,14 +23,14 @@ MIN_GROUP_SIZE = 2
 # Fingerprints that one call scans; memories of one group that it merges, and of all groups.
 _FINGERPRINTS_BATCH_SIZE = 2000
 _MAX_GROUP_SIZE = 20
-_MAX_SETTLED = 200
+_MAX_GROUPED = 200
 _LAST = UUID(int=(1 << 128) - 1)
 # The key of a group: a fingerprint, and the readers.
 DuplicateKey = tuple[UUID, tuple[str | None, ...]]
 
 
 async def find_groups(
-    tx: Transaction, tenant_id: UUID, after: UUID, most: int, *, at: datetime, dry_run: bool
+    tx: Transaction, tenant_id: UUID, after: UUID, max_groups: int, *, at: datetime, dry_run: bool
 ) -> tuple[list[tuple[DuplicateKey, list[UUID]]], UUID | None, set[tuple[UUID, UUID]]]:
     """Return groups of duplicates with the same readers, and the fingerprint to continue after; None at the end.
 
@@ -54,17 +54,17 @@ async def find_groups(
     candidates = [row["memory_id"] for _, group in by_fingerprint if len(group) >= MIN_GROUP_SIZE for row in group]
     contradictions = await _contradictions(tx, tenant_id, candidates)
     groups: list[tuple[DuplicateKey, list[UUID]]] = []
-    settled, last = 0, after
+    grouped_count, last = 0, after
     for fingerprint, group in by_fingerprint:
         for audience, members in _group_duplicates(group, contradictions, at):
-            if len(groups) == most or settled >= _MAX_SETTLED:
+            if len(groups) == max_groups or grouped_count >= _MAX_GROUPED:
                 return groups, last, contradictions
             groups.append(((fingerprint, audience), members[:_MAX_GROUP_SIZE]))
-            settled += len(groups[-1][1])
+            grouped_count += len(groups[-1][1])
             if len(members) > _MAX_GROUP_SIZE and not dry_run:
                 # The next call handles the rest of the group.
                 return groups, last, contradictions
-            if dry_run and (len(groups) == most or settled >= _MAX_SETTLED):
+            if dry_run and (len(groups) == max_groups or grouped_count >= _MAX_GROUPED):
                 # A dry run changes nothing, so the next call would return the same groups again.
                 return groups, fingerprint, contradictions
         last = fingerprint
@@ -87,20 +87,25 @@ def _group_duplicates(
     A group has two memories at least. Deleted and expired memories are left out.
     """
     # Memories with one key and different contents contradict each other. Different data makes different memories.
-    alike: dict[tuple[tuple[str | None, ...], bytes | None], list[list[UUID]]] = {}
+    groups_by_key: dict[tuple[tuple[str | None, ...], bytes | None], list[list[UUID]]] = {}
     for row in rows:
         if row["expire_time"] is not None and row["expire_time"] <= at:
             continue
-        who = {name: row[name] for name in ("agent_id", "subject_id", "session_id")}
-        key = (memories_model.audience(row["scope"], **who), row["content_hash"])
-        groups, memory_id = alike.setdefault(key, []), row["memory_id"]
-        for one in groups:
-            if all((min(other, memory_id), max(other, memory_id)) not in contradictions for other in one):
-                one.append(memory_id)
+        readers = {name: row[name] for name in ("agent_id", "subject_id", "session_id")}
+        key = (memories_model.audience(row["scope"], **readers), row["content_hash"])
+        groups, memory_id = groups_by_key.setdefault(key, []), row["memory_id"]
+        for group in groups:
+            if all((min(member_id, memory_id), max(member_id, memory_id)) not in contradictions for member_id in group):
+                group.append(memory_id)
                 break
         else:
             groups.append([memory_id])
-    return [(key[0], members) for key, groups in alike.items() for members in groups if len(members) >= MIN_GROUP_SIZE]
+    return [
+        (key[0], members)
+        for key, groups in groups_by_key.items()
+        for members in groups
+        if len(members) >= MIN_GROUP_SIZE
+    ]
 
 
 def is_still_member(memory: Memory | None, key: DuplicateKey, at: datetime) -> bool:

@@ -27,7 +27,7 @@ MAX_TAGS = 100
 
 
 def reinforce(memory: Memory, *, confidence: float, importance: float, at: datetime, by: str) -> Memory:
-    """Return the next revision, surer and more important by so much, 1 at most."""
+    """Return the next revision, with confidence and importance raised by the given amounts, 1 at most."""
     draft = replace(
         memory.draft,
         confidence=min(1.0, memory.draft.confidence + confidence),
@@ -37,24 +37,24 @@ def reinforce(memory: Memory, *, confidence: float, importance: float, at: datet
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Idleness:
+class DecayState:
     """How far a memory has decayed: `since` is when idleness began to count, after `periods` that are done."""
 
     since: datetime
     periods: int
 
-    def due_periods(self, last_used: datetime, at: datetime, decay_days: int) -> tuple[int, Idleness | None]:
+    def due_periods(self, last_used: datetime, at: datetime, decay_days: int) -> tuple[int, DecayState | None]:
         """Return the periods of decay due at the time `at`, and the state to store; None when decay is complete.
 
         A memory that was used meanwhile starts again. A second call right after changes nothing.
         """
-        begins_anew = last_used > self.since
-        since, done = (last_used, 0) if begins_anew else (self.since, self.periods)
+        is_restarted = last_used > self.since
+        since, past_periods = (last_used, 0) if is_restarted else (self.since, self.periods)
         length = period(decay_days)
-        due = min(MAX_DECAY_PERIODS - done, max(0, (at - since) // length))
-        if done + due >= MAX_DECAY_PERIODS:
-            return due, None
-        return due, Idleness(since=since + due * length, periods=done + due)
+        due_count = min(MAX_DECAY_PERIODS - past_periods, max(0, (at - since) // length))
+        if past_periods + due_count >= MAX_DECAY_PERIODS:
+            return due_count, None
+        return due_count, DecayState(since=since + due_count * length, periods=past_periods + due_count)
 
 
 def period(decay_days: int) -> timedelta:
@@ -72,12 +72,12 @@ def decay(memory: Memory, periods: int) -> Memory:
     return replace(memory, draft=draft, revision=memory.revision + 1)
 
 
-def choose_kept(group: Sequence[Memory]) -> Memory:
+def best_duplicate(group: Sequence[Memory]) -> Memory:
     """Return the duplicate to keep: the most important, then the most confident, then the oldest."""
-    return min(group, key=lambda one: (-one.draft.importance, -one.draft.confidence, one.memory_id))
+    return min(group, key=lambda memory: (-memory.draft.importance, -memory.draft.confidence, memory.memory_id))
 
 
-def split_contradicting(group: Sequence[Memory], contradictions: AbstractSet[tuple[UUID, UUID]]) -> list[list[Memory]]:
+def split_contradictions(group: Sequence[Memory], contradictions: AbstractSet[tuple[UUID, UUID]]) -> list[list[Memory]]:
     """Split duplicates that contradict each other into groups, so that no memory is archived for another opinion.
 
     Two memories contradict each other if `contradictions` has them, the lower id first. They also do if they have one
@@ -85,29 +85,30 @@ def split_contradicting(group: Sequence[Memory], contradictions: AbstractSet[tup
     """
     groups: list[list[Memory]] = []
     for memory in group:
-        group_of_memory = next(
-            (one for one in groups if not any(_disagree(memory, other, contradictions) for other in one)), None
+        consistent_group = next(
+            (members for members in groups if not any(_contradict(memory, other, contradictions) for other in members)),
+            None,
         )
-        if group_of_memory is None:
+        if consistent_group is None:
             groups.append([memory])
         else:
-            group_of_memory.append(memory)
+            consistent_group.append(memory)
     return groups
 
 
-def _disagree(one: Memory, other: Memory, contradictions: AbstractSet[tuple[UUID, UUID]]) -> bool:
-    first, second = sorted((one.memory_id, other.memory_id))
+def _contradict(memory: Memory, other: Memory, contradictions: AbstractSet[tuple[UUID, UUID]]) -> bool:
+    first, second = sorted((memory.memory_id, other.memory_id))
     if (first, second) in contradictions:
         return True
-    if not has_key(one.draft.fingerprint) and one.draft.data is None and other.draft.data is None:
+    if not has_key(memory.draft.fingerprint) and memory.draft.data is None and other.draft.data is None:
         return False
-    return one.draft.content_hash != other.draft.content_hash
+    return memory.draft.content_hash != other.draft.content_hash
 
 
 def merge(memories: Sequence[Memory], *, max_content: int, at: datetime, by: str) -> Memory:
     """Return the first memory's next revision, with the content of all.
 
-    Contents that another one holds already are not repeated. Raises ContentTooLong and MergeTooLarge.
+    Contents that another one contains are not repeated. Raises ContentTooLong and MergeTooLarge.
     """
     parts: list[str] = []
     for memory in memories:

@@ -11,9 +11,9 @@ WHERE tenant_id = :tenant_id AND a_memory_id = ANY (:memory_ids::uuid[]) AND b_m
     AND status = 'needs_review';
 
 -- walk_fingerprints --
--- Read memories in the order of their fingerprints, so that those that say the same lie together, with who sees them.
--- Those whose hash an older version made take no part, since it does not tell their data apart; nor does the vault,
--- since secrets are not compared.
+-- Read memories and their readers in the order of their fingerprints, so that equal ones are adjacent. Hashes of an
+-- older version are left out, because they do not cover the data. The vault is left out, because secrets are not
+-- compared.
 SELECT fingerprint, memory_id, scope, agent_id, subject_id, session_id, expire_time,
        CASE WHEN fingerprint < :before_fingerprint OR data IS NOT NULL THEN content_hash END AS content_hash
 FROM memory.memories

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from skein_memory.memories.model import Memory
     from skein_memory.memories.store import MemoryStore
 
-_DEFAULT_DECAYED = 100
+_DEFAULT_DECAY_LIMIT = 100
 _DEFAULT_GROUPS = 20
 
 
@@ -79,7 +79,7 @@ class CurationHandlers:
                 write.tx, caller.require_tenant(), request.memory_id, reinforcement, at=at, by=caller.principal
             )
             return await write.save(
-                scores_pb2.ReinforceMemoryResponse(memories=map(_reinforced, memories), truncated=truncated)
+                scores_pb2.ReinforceMemoryResponse(memories=map(_reinforced_memory, memories), truncated=truncated)
             )
 
     async def DecayScores(
@@ -89,10 +89,14 @@ class CurationHandlers:
         async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
             if write.saved_response is not None:
                 return scores_pb2.DecayScoresResponse.FromString(write.saved_response)
-            decayed, more = await self._store.decay(
-                write.tx, caller.require_tenant(), limit=request.limit or _DEFAULT_DECAYED, at=at, by=caller.principal
+            decayed_count, more = await self._store.decay(
+                write.tx,
+                caller.require_tenant(),
+                limit=request.limit or _DEFAULT_DECAY_LIMIT,
+                at=at,
+                by=caller.principal,
             )
-            return await write.save(scores_pb2.DecayScoresResponse(decayed_count=decayed, more=more))
+            return await write.save(scores_pb2.DecayScoresResponse(decayed_count=decayed_count, more=more))
 
     async def MergeMemories(
         self, request: scores_pb2.MergeMemoriesRequest, context: Context
@@ -102,7 +106,7 @@ class CurationHandlers:
         async with self._idempotency.begin(tenant_id, idempotency_key) as write:
             if write.saved_response is not None:
                 return memory_pb2.MergeMemoriesResponse.FromString(write.saved_response)
-            merged = await self._store.merge(
+            result = await self._store.merge(
                 write.tx,
                 tenant_id,
                 list(request.memory_ids),
@@ -111,13 +115,13 @@ class CurationHandlers:
                 by=caller.principal,
             )
             response = memory_pb2.MergeMemoriesResponse(
-                memory=memories_convert.memory(merged.memory),
-                archived_memory_ids=[str(id_) for id_ in merged.archived_ids],
-                moved_link_count=merged.moved_links,
+                memory=memories_convert.memory(result.memory),
+                archived_memory_ids=[str(id_) for id_ in result.archived_ids],
+                moved_link_count=result.moved_links,
             )
             require_fit(response)
             await write.save(response)
-        if await self._embeddings.request_embeddings(merged.documents, remaining=context.time_remaining()):
+        if await self._embeddings.request_embeddings(result.documents, remaining=context.time_remaining()):
             response.embedding_pending = True
             await self._memories.replace_response(tenant_id, idempotency_key, response.SerializeToString())
         return response
@@ -142,20 +146,20 @@ class CurationHandlers:
                 write.tx,
                 tenant_id,
                 after=after,
-                most=request.page_size or _DEFAULT_GROUPS,
+                max_groups=request.page_size or _DEFAULT_GROUPS,
                 dry_run=request.dry_run,
                 at=at,
                 by=caller.principal,
             )
             return await write.save(
                 scores_pb2.ConsolidateMemoriesResponse(
-                    groups=[_group(one) for one in groups],
+                    groups=[_group(group) for group in groups],
                     next_page_token="" if cursor is None else write_token([str(cursor)], tenant_id, token_request),
                 )
             )
 
 
-def _reinforced(value: Memory) -> scores_pb2.ReinforcedMemory:
+def _reinforced_memory(value: Memory) -> scores_pb2.ReinforcedMemory:
     return scores_pb2.ReinforcedMemory(
         memory_id=str(value.memory_id),
         confidence=value.draft.confidence,

@@ -17,7 +17,7 @@ from skein_memory.memories import rows as memory_rows
 from skein_memory.memories.rows import with_scores
 from skein_memory.queries import QUERIES
 from skein_memory.scoring import model as scoring_model
-from skein_memory.scoring.inputs import NOTHING, read_score_inputs
+from skein_memory.scoring.inputs import NO_INPUTS, read_score_inputs
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -79,7 +79,7 @@ class CurationStore:
             memory = memory_rows.memory_of(rows[name]) if name in rows else None
             if memory is None or not memory.is_visible(at):
                 raise MemoryNotFound
-            inputs = (await read_score_inputs(tx, tenant_id, [memory])).get(memory.memory_id, NOTHING)
+            inputs = (await read_score_inputs(tx, tenant_id, [memory])).get(memory.memory_id, NO_INPUTS)
             formula = (await self._policies.get(tx, tenant_id)).importance_formula
         return memory.memory_id, scoring_model.explain(memory, inputs, formula=formula, at=at)
 
@@ -91,11 +91,11 @@ class CurationStore:
         Return the memory, then its neighbours, and whether it has more. Raises MemoryNotFound.
         """
         memory_id = (await names.find_visible(tx, tenant_id, [name], at=at))[name]
-        neighbours, more = await _neighbours(tx, tenant_id, memory_id) if reinforcement.spread else ([], False)
+        neighbours, has_more = await _read_neighbours(tx, tenant_id, memory_id) if reinforcement.spread else ([], False)
         memories = await writes.lock_memories(tx, tenant_id, [memory_id, *neighbours])
         if memory_id not in memories or not memories[memory_id].is_visible(at):
             raise MemoryNotFound
-        raised = []
+        results = []
         for id_, share in ((memory_id, 1.0), *((id_, reinforcement.spread) for id_ in neighbours)):
             before = memories.get(id_)
             if before is None or not before.is_visible(at):
@@ -104,8 +104,8 @@ class CurationStore:
             after = curation.reinforce(before, confidence=confidence, importance=importance, at=at, by=by)
             if after.draft != before.draft:
                 await writes.update_memory(tx, tenant_id, before, after, at=at, event="memory_reinforced")
-            raised.append(after if after.draft != before.draft else before)
-        return raised, more
+            results.append(after if after.draft != before.draft else before)
+        return results, has_more
 
     async def decay(self, tx: Transaction, tenant_id: UUID, *, limit: int, at: datetime, by: str) -> tuple[int, bool]:
         """Lower the scores of up to `limit` idle memories, once for each period.
@@ -144,83 +144,85 @@ class CurationStore:
         after = curation.merge(memories, max_content=max_content, at=at, by=by)
         documents = await writes.update_memory(tx, tenant_id, memories[0], after, at=at, event="memory_merged")
         await writes.archive_memories(tx, tenant_id, memories[1:], event="memory_merged", at=at, by=by)
-        moved, change = await _move_links(tx, tenant_id, ids[0], ids[1:], at=at, by=by)
-        change += await _supersede(tx, tenant_id, [(ids[0], id_) for id_ in ids[1:]], at=at, by=by)
-        (scored,) = await with_scores(tx, tenant_id, self._policies, [after], at=at)
-        await self._quotas.charge(tx, tenant_id, {"links": change})
-        return MergeResult(memory=scored, archived_ids=tuple(ids[1:]), moved_links=moved, documents=documents)
+        moved_count, link_delta = await _move_links(tx, tenant_id, ids[0], ids[1:], at=at, by=by)
+        link_delta += await _supersede(tx, tenant_id, [(ids[0], id_) for id_ in ids[1:]], at=at, by=by)
+        (merged,) = await with_scores(tx, tenant_id, self._policies, [after], at=at)
+        await self._quotas.charge(tx, tenant_id, {"links": link_delta})
+        return MergeResult(memory=merged, archived_ids=tuple(ids[1:]), moved_links=moved_count, documents=documents)
 
     async def consolidate(
-        self, tx: Transaction, tenant_id: UUID, *, after: UUID, most: int, dry_run: bool, at: datetime, by: str
+        self, tx: Transaction, tenant_id: UUID, *, after: UUID, max_groups: int, dry_run: bool, at: datetime, by: str
     ) -> tuple[list[DuplicateGroup], UUID | None]:
         """Keep one memory of each group of duplicates, and archive the others.
 
         A group has the same readers, has not expired and does not contradict itself. Scan a bounded number of memories
-        with fingerprints above `after`; return the groups, and where the next call goes on, None at the end. A
+        with fingerprints above `after`; return the groups, and where the next call continues, None at the end. A
         `dry_run` changes nothing, and of very many groups with one fingerprint names only some. Raises QuotaExceeded.
         """
         candidates, cursor, contradictions = await duplicates.find_groups(
-            tx, tenant_id, after, most, at=at, dry_run=dry_run
+            tx, tenant_id, after, max_groups, at=at, dry_run=dry_run
         )
         ids = [id_ for _, members in candidates for id_ in members]
         read = memory_rows.read_memories if dry_run else writes.lock_memories
         memories = await read(tx, tenant_id, ids) if ids else {}
         groups: list[DuplicateGroup] = []
         for key, members in candidates:
-            same = [memories[id_] for id_ in members if duplicates.is_still_member(memories.get(id_), key, at)]
-            for group in curation.split_contradicting(same, contradictions):
+            current_members = [
+                memories[id_] for id_ in members if duplicates.is_still_member(memories.get(id_), key, at)
+            ]
+            for group in curation.split_contradictions(current_members, contradictions):
                 if len(group) >= duplicates.MIN_GROUP_SIZE:
-                    kept = curation.choose_kept(group)
-                    others = tuple(one.memory_id for one in group if one is not kept)
-                    groups.append(DuplicateGroup(kept_id=kept.memory_id, archived_ids=others))
+                    best = curation.best_duplicate(group)
+                    archived_ids = tuple(memory.memory_id for memory in group if memory is not best)
+                    groups.append(DuplicateGroup(kept_id=best.memory_id, archived_ids=archived_ids))
         links = 0
         if not dry_run:
-            archived = [memories[id_] for group in groups for id_ in group.archived_ids]
-            await writes.archive_memories(tx, tenant_id, archived, event="memory_consolidated", at=at, by=by)
+            archived_memories = [memories[id_] for group in groups for id_ in group.archived_ids]
+            await writes.archive_memories(tx, tenant_id, archived_memories, event="memory_consolidated", at=at, by=by)
             pairs = [(group.kept_id, id_) for group in groups for id_ in group.archived_ids]
             links = await _supersede(tx, tenant_id, pairs, at=at, by=by)
         await self._quotas.charge(tx, tenant_id, {"links": links})
         return groups, cursor
 
 
-async def _neighbours(tx: Transaction, tenant_id: UUID, memory_id: UUID) -> tuple[list[UUID], bool]:
+async def _read_neighbours(tx: Transaction, tenant_id: UUID, memory_id: UUID) -> tuple[list[UUID], bool]:
     rows = await tx.rows(QUERIES["list_neighbours"], tenant_id=tenant_id, memory_id=memory_id, count=MAX_NEIGHBOURS + 1)
-    near = dict.fromkeys(row["other_id"] for row in rows[:MAX_NEIGHBOURS] if row["relation"] != "contradicts")
-    return list(near), len(rows) > MAX_NEIGHBOURS
+    neighbour_ids = dict.fromkeys(row["other_id"] for row in rows[:MAX_NEIGHBOURS] if row["relation"] != "contradicts")
+    return list(neighbour_ids), len(rows) > MAX_NEIGHBOURS
 
 
 async def _decay(
     tx: Transaction, tenant_id: UUID, decay_days: int, *, limit: int, at: datetime, by: str
 ) -> tuple[int, bool]:
     before = at - curation.period(decay_days)
-    idle = await tx.rows(QUERIES["find_idle"], tenant_id=tenant_id, before=before, at=at, count=limit)
-    memory_ids = [row["memory_id"] for row in idle]
+    idle_rows = await tx.rows(QUERIES["find_idle"], tenant_id=tenant_id, before=before, at=at, count=limit)
+    memory_ids = [row["memory_id"] for row in idle_rows]
     if not memory_ids:
         return 0, False
     memories = await writes.lock_memories(tx, tenant_id, memory_ids)
     # Another worker may have changed some of them before the locks.
     rows = await tx.rows(QUERIES["read_idleness"], tenant_id=tenant_id, memory_ids=memory_ids)
-    decayed = 0
+    decayed_count = 0
     for row in rows:
         memory = memories.get(row["memory_id"])
         if memory is None or not memory.is_visible(at) or row["decay_time"] is None:
             continue
-        idleness = curation.Idleness(since=row["decay_time"], periods=row["decay_periods"])
+        state = curation.DecayState(since=row["decay_time"], periods=row["decay_periods"])
         last_access_time = row["last_access_time"]
-        used = memory.update_time if last_access_time is None else max(memory.update_time, last_access_time)
-        periods, next_idleness = idleness.due_periods(used, at, decay_days)
+        last_used = memory.update_time if last_access_time is None else max(memory.update_time, last_access_time)
+        periods, next_state = state.due_periods(last_used, at, decay_days)
         after = curation.decay(memory, periods)
         if after.draft != memory.draft:
             await writes.update_memory(tx, tenant_id, memory, after, at=at, event="memory_decayed", by=by)
-            decayed += 1
+            decayed_count += 1
         await tx.execute(
             QUERIES["mark_decay"],
             tenant_id=tenant_id,
             memory_id=memory.memory_id,
-            decay_time=None if next_idleness is None else next_idleness.since,
-            decay_periods=curation.MAX_DECAY_PERIODS if next_idleness is None else next_idleness.periods,
+            decay_time=None if next_state is None else next_state.since,
+            decay_periods=curation.MAX_DECAY_PERIODS if next_state is None else next_state.periods,
         )
-    return decayed, len(memory_ids) == limit
+    return decayed_count, len(memory_ids) == limit
 
 
 async def _supersede(
@@ -228,32 +230,35 @@ async def _supersede(
 ) -> int:
     """Link each first memory to the second, which it supersedes; return how many links are new."""
     links = [
-        Link.create(kept, other, "supersedes", id_, time=at, at=at, by=by)
-        for id_, (kept, other) in zip(new_ids(at, len(pairs)), pairs, strict=True)
+        Link.create(newer_id, older_id, "supersedes", id_, time=at, at=at, by=by)
+        for id_, (newer_id, older_id) in zip(new_ids(at, len(pairs)), pairs, strict=True)
     ]
     return len(await link_store.insert(tx, tenant_id, links, at=at, by=by))
 
 
 async def _move_links(
-    tx: Transaction, tenant_id: UUID, target: UUID, others: Sequence[UUID], *, at: datetime, by: str
+    tx: Transaction, tenant_id: UUID, target_id: UUID, memory_ids: Sequence[UUID], *, at: datetime, by: str
 ) -> tuple[int, int]:
     """Move the links of some memories to another one; return how many it got, and the change of their number.
 
-    Links among these memories go: they would lead from the other one to itself. So do those that it has already.
+    Links among these memories are removed, because they would link the other one to itself. Links that the other one
+    has already are removed too.
     """
-    rows = await tx.rows(QUERIES["find_links_of"], tenant_id=tenant_id, memory_ids=list(others), count=MAX_LINKS + 1)
+    rows = await tx.rows(
+        QUERIES["find_links_of"], tenant_id=tenant_id, memory_ids=list(memory_ids), count=MAX_LINKS + 1
+    )
     ids = {row["link_id"] for row in rows}
     if len(ids) > MAX_LINKS:
         raise MergeTooLarge(kind="links", limit=MAX_LINKS)
-    removed = await link_store.remove(tx, tenant_id, sorted(ids), at=at, by=by)
-    archived = set(others)
-    moved: dict[tuple[UUID, UUID, str], Link] = {}
-    for id_, link in zip(new_ids(at, len(removed)), removed, strict=True):
+    removed_links = await link_store.remove(tx, tenant_id, sorted(ids), at=at, by=by)
+    archived_ids = set(memory_ids)
+    copies: dict[tuple[UUID, UUID, str], Link] = {}
+    for id_, link in zip(new_ids(at, len(removed_links)), removed_links, strict=True):
         copy = replace(
             link,
             link_id=id_,
-            from_memory_id=target if link.from_memory_id in archived else link.from_memory_id,
-            to_memory_id=target if link.to_memory_id in archived else link.to_memory_id,
+            from_memory_id=target_id if link.from_memory_id in archived_ids else link.from_memory_id,
+            to_memory_id=target_id if link.to_memory_id in archived_ids else link.to_memory_id,
             create_time=at,
             created_by=by,
             revision=1,
@@ -262,6 +267,6 @@ async def _move_links(
             record_time=at,
         )
         if copy.from_memory_id != copy.to_memory_id:
-            moved.setdefault(copy.pair, copy)
-    new_links = await link_store.insert(tx, tenant_id, list(moved.values()), at=at, by=by)
-    return len(new_links), len(new_links) - len(removed)
+            copies.setdefault(copy.pair, copy)
+    new_links = await link_store.insert(tx, tenant_id, list(copies.values()), at=at, by=by)
+    return len(new_links), len(new_links) - len(removed_links)

@@ -1,7 +1,7 @@
 """The erasure of a person from the access log and the planner's statistics.
 
-A call in flight during an erasure is logged seconds later. So each erasure is recorded, and the access log is cleared
-three times: at once, half a minute later, and when the longest call has been logged. Then the record is deleted.
+A call in flight during an erasure is logged seconds later. So each erasure is recorded. The access log is cleared
+at once, half a minute later, and when the longest call has been logged. Then the record is deleted.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from skein_kit.database.transactions import Database, Transaction
 
 # By then every process has written the accesses of ended calls, and dropped its cached values.
-SETTLE_TIME = timedelta(seconds=30)
+ACCESS_LOG_DELAY = timedelta(seconds=30)
 # Calls that began so long before an erasure may end after it.
-_LONGEST_CALL = timedelta(minutes=10)
+_MAX_CALL_TIME = timedelta(minutes=10)
 # Searches that began so long before an erasure lose their recorded queries, which may name the person.
-_LONGEST_SEARCH = timedelta(minutes=1)
+_MAX_SEARCH_TIME = timedelta(minutes=1)
 _SECRET_BYTES = 32
 # Accesses that one transaction clears.
 _CLEARED_BATCH_SIZE = 5000
@@ -33,7 +33,7 @@ _CLEARED_BATCH_SIZE = 5000
 
 async def record_erasure(tx: Transaction, tenant_id: UUID, subject_id: str, *, at: datetime) -> None:
     """Record the erasure of a person, and delete the key of the tenant's hashes."""
-    await _note(tx, tenant_id, f"subject:{subject_id}", at=at)
+    await _insert_erasure(tx, tenant_id, f"subject:{subject_id}", at=at)
     await tx.execute(QUERIES["delete_access_key"], tenant_id=tenant_id)
 
 
@@ -50,7 +50,7 @@ async def clear_sessions(
     if names := sorted(set(session_ids)):
         await tx.execute(QUERIES["clear_accesses_of_sessions"], tenant_id=tenant_id, subject_id=subject_id, names=names)
         for name in names:
-            await _note(tx, tenant_id, f"session:{name}", at=at)
+            await _insert_erasure(tx, tenant_id, f"session:{name}", at=at)
 
 
 async def clear_queries(tx: Transaction, tenant_id: UUID, memory_ids: Sequence[UUID]) -> int:
@@ -64,7 +64,7 @@ async def log_end(tx: Transaction) -> str:
     return position
 
 
-async def _note(tx: Transaction, tenant_id: UUID, name: str, *, at: datetime) -> None:
+async def _insert_erasure(tx: Transaction, tenant_id: UUID, name: str, *, at: datetime) -> None:
     await tx.execute(
         QUERIES["insert_erasure"],
         tenant_id=tenant_id,
@@ -81,45 +81,45 @@ class AccessLogErasure:
     def __init__(self, database: Database, *, longest_call: timedelta) -> None:
         """Keep the records of erasures until the access log has all calls that may last `longest_call`."""
         self._database = database
-        self.retention = longest_call + SETTLE_TIME
+        self.retention = longest_call + ACCESS_LOG_DELAY
 
     async def clear_subject(self, tenant_id: UUID, subject_id: str) -> int:
         """Clear a person from the access log; return how many accesses were changed."""
-        cleared, count = 0, _CLEARED_BATCH_SIZE
+        cleared_count, count = 0, _CLEARED_BATCH_SIZE
         while count == _CLEARED_BATCH_SIZE:
             async with self._database.transaction(tenant_id) as tx:
                 count = await tx.execute(
                     QUERIES["clear_accesses_of_subject"], tenant_id=tenant_id, subject_id=subject_id, count=count
                 )
-            cleared += count
+            cleared_count += count
         async with self._database.transaction(tenant_id) as tx:
             display_name = await tx.value(QUERIES["display_name"], tenant_id=tenant_id, subject_id=subject_id) or ""
             names = sorted({subject_id.strip(), display_name.strip()} - {""})
-            cleared += await tx.execute(QUERIES["clear_queries_by_text"], tenant_id=tenant_id, names=names)
-        return cleared
+            cleared_count += await tx.execute(QUERIES["clear_queries_by_text"], tenant_id=tenant_id, names=names)
+        return cleared_count
 
     async def finish(self, tenant_id: UUID, *, at: datetime) -> bool:
         """Clear the access log again for recorded erasures; return whether one of them was completed.
 
-        What fails is done again by the next call, as the notes of the erasures go last.
+        The next call repeats what failed, because the records of the erasures are deleted last.
         """
-        until = at - SETTLE_TIME
-        of_tenant = {"tenant_id": tenant_id}
+        until = at - ACCESS_LOG_DELAY
+        tenant = {"tenant_id": tenant_id}
         async with self._database.transaction(tenant_id) as tx:
-            times = await tx.row(QUERIES["erasure_times"], **of_tenant, until_time=until)
+            times = await tx.row(QUERIES["erasure_times"], **tenant, until_time=until)
         if times is None or times["first_time"] is None:
             return False
-        since, before = (
-            min_id_at(times["first_time"] - max(_LONGEST_CALL, self.retention)),
+        since_id, before_id = (
+            min_id_at(times["first_time"] - max(_MAX_CALL_TIME, self.retention)),
             min_id_at(times["last_time"]),
         )
         async with self._database.transaction(tenant_id) as tx:
-            await tx.execute(QUERIES["clear_late_accesses"], **of_tenant, since_id=since)
-            await tx.execute(QUERIES["clear_queries_of_missing_memories"], **of_tenant, since_id=since)
-            since = min_id_at(times["first_time"] - _LONGEST_SEARCH)
-            await tx.execute(QUERIES["clear_queries_between"], **of_tenant, since_id=since, before_id=before)
-            await tx.execute(QUERIES["delete_access_key"], **of_tenant)
-            return await tx.execute(QUERIES["delete_erasures"], **of_tenant, until_time=at - self.retention) > 0
+            await tx.execute(QUERIES["clear_late_accesses"], **tenant, since_id=since_id)
+            await tx.execute(QUERIES["clear_queries_of_missing_memories"], **tenant, since_id=since_id)
+            since_id = min_id_at(times["first_time"] - _MAX_SEARCH_TIME)
+            await tx.execute(QUERIES["clear_queries_between"], **tenant, since_id=since_id, before_id=before_id)
+            await tx.execute(QUERIES["delete_access_key"], **tenant)
+            return await tx.execute(QUERIES["delete_erasures"], **tenant, until_time=at - self.retention) > 0
 
     async def refresh_statistics(self, *, before: datetime) -> None:
         """Refresh planner statistics that are older than a time.

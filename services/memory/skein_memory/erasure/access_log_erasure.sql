@@ -31,8 +31,8 @@ DELETE FROM memory.access_keys WHERE tenant_id = :tenant_id;
 UPDATE memory.access_log
 SET subject_id = NULL, session_id = NULL, claimed_session_id = NULL, request_data = NULL, client_address = NULL,
     request_id = ''
-WHERE tenant_id = :tenant_id AND access_id = ANY (ARRAY(
-    SELECT about.access_id FROM memory.access_log AS about
+WHERE tenant_id = :tenant_id AND access_event_id = ANY (ARRAY(
+    SELECT about.access_event_id FROM memory.access_log AS about
     WHERE about.tenant_id = :tenant_id AND about.subject_id = :subject_id
     LIMIT :count));
 
@@ -50,12 +50,12 @@ WHERE version.tenant_id = :tenant_id AND version.memory_id = ANY (:memory_ids) A
 UPDATE memory.access_log
 SET subject_id = NULL, session_id = NULL, claimed_session_id = NULL, request_data = NULL, client_address = NULL,
     request_id = ''
-WHERE tenant_id = :tenant_id AND access_id = ANY (ARRAY(
-    SELECT about.access_id FROM memory.access_log AS about
+WHERE tenant_id = :tenant_id AND access_event_id = ANY (ARRAY(
+    SELECT about.access_event_id FROM memory.access_log AS about
     WHERE about.tenant_id = :tenant_id AND about.session_id = ANY (:names::text[])
         AND (about.subject_id IS NULL OR about.subject_id = :subject_id::text)
     UNION
-    SELECT claimed.access_id FROM memory.access_log AS claimed
+    SELECT claimed.access_event_id FROM memory.access_log AS claimed
     WHERE claimed.tenant_id = :tenant_id AND claimed.claimed_session_id = ANY (:names)
         AND (claimed.subject_id IS NULL OR claimed.subject_id = :subject_id)));
 
@@ -67,8 +67,8 @@ WITH noted AS MATERIALIZED (
 UPDATE memory.access_log
 SET subject_id = NULL, session_id = NULL, claimed_session_id = NULL, request_data = NULL, client_address = NULL,
     request_id = ''
-WHERE tenant_id = :tenant_id AND access_id = ANY (ARRAY(
-    SELECT late.access_id
+WHERE tenant_id = :tenant_id AND access_event_id = ANY (ARRAY(
+    SELECT late.access_event_id
     FROM memory.access_log AS late,
          (SELECT DISTINCT noted.secret FROM noted) AS own,
          LATERAL (VALUES ('subject:' || late.subject_id),
@@ -78,14 +78,14 @@ WHERE tenant_id = :tenant_id AND access_id = ANY (ARRAY(
                           || late.claimed_session_id),
                          (CASE WHEN late.subject_id IS NULL THEN 'session:' || late.session_id END),
                          (CASE WHEN late.subject_id IS NULL THEN 'session:' || late.claimed_session_id END)) AS known (name)
-    WHERE late.tenant_id = :tenant_id AND late.access_id >= :since_id AND known.name IS NOT NULL
+    WHERE late.tenant_id = :tenant_id AND late.access_event_id >= :since_id AND known.name IS NOT NULL
         AND sha256(own.secret || convert_to(known.name, 'UTF8')) IN (SELECT noted.digest FROM noted)));
 
 -- clear_queries_between --
 -- Clear the queries of all searches between two times.
 UPDATE memory.access_log
 SET request_data = NULL
-WHERE tenant_id = :tenant_id AND access_id >= :since_id AND access_id < :before_id
+WHERE tenant_id = :tenant_id AND access_event_id >= :since_id AND access_event_id < :before_id
     AND request_data @? '$.**.query ? (@.type() == "string")';
 
 -- clear_queries_of_memories --
@@ -107,7 +107,7 @@ UPDATE memory.access_log AS access
 SET request_data = NULL
 FROM (
     SELECT DISTINCT found.request_id, found.create_time FROM memory.access_log AS found
-    WHERE found.tenant_id = :tenant_id AND found.access_id >= :since_id AND found.memory_id IS NOT NULL
+    WHERE found.tenant_id = :tenant_id AND found.access_event_id >= :since_id AND found.memory_id IS NOT NULL
         AND found.request_data @? '$.**.query ? (@.type() == "string")'
         AND NOT EXISTS (SELECT FROM memory.memories AS entry
                         WHERE entry.tenant_id = :tenant_id AND entry.memory_id = found.memory_id)

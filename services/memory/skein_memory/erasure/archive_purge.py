@@ -51,7 +51,7 @@ class PurgeOptions:
     by: str
     dry_run: bool
     # The person whose memories are all purged, if any: their sessions leave the access log too.
-    of_person: str = ""
+    subject_id: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -63,7 +63,7 @@ class ArchivePurge:
     # None: archives were not scanned.
     newest_archive_id: UUID | None = None
     # Whether there are archives after that one.
-    more: bool = False
+    has_more: bool = False
 
 
 class ArchivePurgeStore:
@@ -85,16 +85,16 @@ class ArchivePurgeStore:
                 QUERIES["find_archived"], tenant_id=tenant_id, memory_ids=ids, external_ids=list(names)
             )
         rows = [row for row in rows if after is None or row["archive_id"] > after]
-        archived_names = {row["memory_id"] for row in rows} | {row["external_id"] for row in rows}
-        meant = frozenset(
-            name for name in names if name in archived_names or (parse_id(name) or name) in archived_names
+        archived_keys = {row["memory_id"] for row in rows} | {row["external_id"] for row in rows}
+        archived_names = frozenset(
+            name for name in names if name in archived_keys or (parse_id(name) or name) in archived_keys
         )
         purged_ids: list[UUID] = []
         for archive_id, memory_ids in _by_archive(rows).items():
             purged_ids += await self._purge_from_archive(
-                tenant_id, archive_id, _choosing(filter_.condition(options.at), memory_ids), options
+                tenant_id, archive_id, _matcher(filter_.condition(options.at), memory_ids), options
             )
-        return ArchivePurge(memory_ids=purged_ids, names=meant, newest_archive_id=newest)
+        return ArchivePurge(memory_ids=purged_ids, names=archived_names, newest_archive_id=newest)
 
     async def purge_subject(
         self, tenant_id: UUID, subject_id: str, *, after: UUID | None, options: PurgeOptions
@@ -113,16 +113,14 @@ class ArchivePurgeStore:
                     since_id=since,
                     count=_FOUND_BATCH_SIZE,
                 )
-            archives, is_all = _by_archive(rows), len(rows) < _FOUND_BATCH_SIZE
-            if not is_all:
+            archives, is_last_batch = _by_archive(rows), len(rows) < _FOUND_BATCH_SIZE
+            if not is_last_batch:
                 # The last archive may hold more than were found, and is requested again.
                 since = max(archives)
                 del archives[since]
             for archive_id, memory_ids in archives.items():
-                purged_ids += await self._purge_from_archive(
-                    tenant_id, archive_id, _choosing(None, memory_ids), options
-                )
-            if is_all:
+                purged_ids += await self._purge_from_archive(tenant_id, archive_id, _matcher(None, memory_ids), options)
+            if is_last_batch:
                 return ArchivePurge(memory_ids=purged_ids, newest_archive_id=newest)
 
     async def purge_matching(
@@ -130,7 +128,7 @@ class ArchivePurgeStore:
     ) -> ArchivePurge:
         """Purge matching memories from some archives after one, whose files are read."""
         async with self._database.transaction(tenant_id) as tx:
-            scanned = await tx.rows(
+            rows = await tx.rows(
                 QUERIES["walk_archives"],
                 tenant_id=tenant_id,
                 after_id=after or _BEFORE_ALL,
@@ -138,18 +136,20 @@ class ArchivePurgeStore:
                 count=_SCAN_BATCH_SIZE,
             )
         purged_ids: list[UUID] = []
-        choose, files = _choosing(filter_.condition(options.at), None), 0
-        for index, row in enumerate(scanned, start=1):
+        find_matches, files = _matcher(filter_.condition(options.at), None), 0
+        for index, row in enumerate(rows, start=1):
             if row["may_hold"] and filter_.may_match_created_between(row["from_time"], row["to_time"]):
-                purged_ids += await self._purge_from_archive(tenant_id, row["archive_id"], choose, options)
+                purged_ids += await self._purge_from_archive(tenant_id, row["archive_id"], find_matches, options)
                 files += 1
-            if files == ARCHIVES_BATCH_SIZE and index < len(scanned):
-                return ArchivePurge(memory_ids=purged_ids, newest_archive_id=row["archive_id"], more=True)
-        seen = scanned[-1]["archive_id"] if scanned else after or _BEFORE_ALL
-        return ArchivePurge(memory_ids=purged_ids, newest_archive_id=seen, more=len(scanned) == _SCAN_BATCH_SIZE)
+            if files == ARCHIVES_BATCH_SIZE and index < len(rows):
+                return ArchivePurge(memory_ids=purged_ids, newest_archive_id=row["archive_id"], has_more=True)
+        last_archive_id = rows[-1]["archive_id"] if rows else after or _BEFORE_ALL
+        return ArchivePurge(
+            memory_ids=purged_ids, newest_archive_id=last_archive_id, has_more=len(rows) == _SCAN_BATCH_SIZE
+        )
 
     async def _purge_from_archive(
-        self, tenant_id: UUID, archive_id: UUID, choose: Callable[[Rows], set[UUID]], options: PurgeOptions
+        self, tenant_id: UUID, archive_id: UUID, find_matches: Callable[[Rows], set[UUID]], options: PurgeOptions
     ) -> Sequence[UUID]:
         """Purge chosen memories from an archive; return their ids: none when the archive was restored meanwhile."""
         while True:
@@ -157,7 +157,7 @@ class ArchivePurgeStore:
                 archive, rows = await self._reader.read(tenant_id, archive_id)
             except ArchiveNotFound:
                 return ()
-            purged_ids = sorted(choose(rows))
+            purged_ids = sorted(find_matches(rows))
             if options.dry_run or not purged_ids:
                 return purged_ids
             names = {str(id_) for id_ in purged_ids}
@@ -169,17 +169,17 @@ class ArchivePurgeStore:
                 ]
                 for table, table_rows in rows.items()
             }
-            written = (
+            new_file = (
                 await self._cold.write(tenant_id, archive_id, archive_rows.write_lines(remaining_rows))
                 if remaining_rows["memories"]
                 else None
             )
             async with self._database.transaction(tenant_id) as tx:
-                locked = await tx.row(QUERIES["lock_archive"], tenant_id=tenant_id, archive_id=archive_id)
-                is_mine = locked is not None and locked["checksum"] == archive["checksum"]
-                if is_mine:
+                lock_row = await tx.row(QUERIES["lock_archive"], tenant_id=tenant_id, archive_id=archive_id)
+                is_unchanged = lock_row is not None and lock_row["checksum"] == archive["checksum"]
+                if is_unchanged:
                     await _record_purge(tx, tenant_id, purged_ids, rows, options)
-                    if written is None:
+                    if new_file is None:
                         await tx.execute(QUERIES["delete_archive"], tenant_id=tenant_id, archive_id=archive_id)
                     else:
                         await tx.execute(
@@ -187,15 +187,15 @@ class ArchivePurgeStore:
                             tenant_id=tenant_id,
                             archive_id=archive_id,
                             memory_count=len(remaining_rows["memories"]),
-                            byte_count=written.byte_count,
-                            checksum=written.checksum,
+                            byte_count=new_file.byte_count,
+                            checksum=new_file.checksum,
                         )
-            if is_mine:
+            if is_unchanged:
                 await self._cold.delete(tenant_id, archive_id, archive["checksum"])
                 return purged_ids
             # The archive was changed meanwhile: try again.
-            if written is not None:
-                await self._cold.delete(tenant_id, archive_id, written.checksum)
+            if new_file is not None:
+                await self._cold.delete(tenant_id, archive_id, new_file.checksum)
 
 
 async def _newest(tx: Transaction, tenant_id: UUID) -> UUID:
@@ -216,12 +216,12 @@ async def _record_purge(
         purged_ids,
         at=options.at,
         external_ids=sorted({row["external_id"] for row in stored_rows if row["external_id"] is not None}),
-        sayings=[(row["type"], row["content"], _json(row["data"])) for row in stored_rows],
+        contents=[(row["type"], row["content"], _json(row["data"])) for row in stored_rows],
     )
     await access_log_erasure.clear_queries(tx, tenant_id, purged_ids)
-    if options.of_person:
+    if options.subject_id:
         sessions = {row["session_id"] for row in stored_rows if row["session_id"]}
-        await access_log_erasure.clear_sessions(tx, tenant_id, options.of_person, sessions, at=options.at)
+        await access_log_erasure.clear_sessions(tx, tenant_id, options.subject_id, sessions, at=options.at)
     await tx.execute(QUERIES["delete_archived"], tenant_id=tenant_id, memory_ids=purged_ids)
     await tx.execute(
         QUERIES["clear_responses"],
@@ -235,10 +235,10 @@ async def _record_purge(
     )
 
 
-def _choosing(condition: Expression | None, among: AbstractSet[UUID] | None) -> Callable[[Rows], set[UUID]]:
+def _matcher(condition: Expression | None, memory_ids: AbstractSet[UUID] | None) -> Callable[[Rows], set[UUID]]:
     """Return a function that chooses the matching memories from an archive's rows; None: all match."""
 
-    def choose(rows: Rows) -> set[UUID]:
+    def find_matches(rows: Rows) -> set[UUID]:
         tags: dict[str, list[str]] = {}
         for row in rows["tags"]:
             tags.setdefault(row["memory_id"], []).append(row["tag"])
@@ -246,11 +246,11 @@ def _choosing(condition: Expression | None, among: AbstractSet[UUID] | None) -> 
             memory_id
             for row in rows["memories"]
             if (memory_id := UUID(row["memory_id"])) is not None
-            and (among is None or memory_id in among)
+            and (memory_ids is None or memory_id in memory_ids)
             and (condition is None or filters.matches(condition, fields_of_row(row, tags.get(row["memory_id"], ()))))
         }
 
-    return choose
+    return find_matches
 
 
 def _by_archive(rows: Sequence[asyncpg.Record]) -> dict[UUID, set[UUID]]:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 # Saved responses of these have ids and counts only: a purge keeps them, so that a repeat returns the receipt.
-KEPT_RESPONSE_TYPES = ("skein.memory.v1.PurgeMemoriesRequest", "skein.memory.v1.ForgetMemoriesRequest")
+KEPT_RESPONSE_TYPES = ("skein.memory.v1.PurgeMemoriesRequest", "skein.memory.v1.DeleteMemoriesRequest")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -70,7 +70,7 @@ class PurgeHandlers:
         memories, after = await self._store.select(tenant_id, selection, at=now())
         builder = PageBuilder[pb.ExportedMemory]()
         for memory in memories:
-            if not builder.add([await self._exported(tenant_id, memory)]):
+            if not builder.add([await self._export(tenant_id, memory)]):
                 after = UUID(builder.items[-1].memory.memory_id)
                 break
         return pb.ExportMemoriesResponse(
@@ -89,19 +89,19 @@ class PurgeHandlers:
             return response
         options = PurgeOptions(at=at, by=caller.principal, dry_run=request.dry_run)
         selection = _selection(request.selection, request.page_token, tenant_id, request.page_size or DEFAULT_PURGE)
-        archived = await self._purge_archives(
+        archive_purge = await self._purge_archives(
             tenant_id, request.selection, request.page_token, selection.filter, options
         )
         selection = replace(
-            selection, subject_id=_subject(request.selection), newest_archive_id=archived.newest_archive_id
+            selection, subject_id=_subject(request.selection), newest_archive_id=archive_purge.newest_archive_id
         )
 
         def to_response(result: PurgeResult) -> pb.PurgeMemoriesResponse:
             return pb.PurgeMemoriesResponse(
-                archived_memory_ids=[str(id_) for id_ in archived.memory_ids],
+                archived_memory_ids=[str(id_) for id_ in archive_purge.memory_ids],
                 receipt=_receipt(result.receipt),
-                not_found=[name for name in result.not_found if name not in archived.names],
-                next_page_token=_next_page_token(result, archived, tenant_id, request.selection),
+                not_found_ids=[name for name in result.not_found_ids if name not in archive_purge.names],
+                next_page_token=_next_page_token(result, archive_purge, tenant_id, request.selection),
             )
 
         async with begin_write(self._idempotency, tenant_id, idempotency_key, dry_run=request.dry_run) as write:
@@ -126,34 +126,40 @@ class PurgeHandlers:
             await self._access_log.clear_subject(tenant_id, subject_id)
             self._completer.schedule(tenant_id)
 
-    async def ForgetMemories(self, request: pb.ForgetMemoriesRequest, context: Context) -> pb.ForgetMemoriesResponse:
+    async def DeleteMemories(self, request: pb.DeleteMemoriesRequest, context: Context) -> pb.DeleteMemoriesResponse:
         caller, at = caller_of(context), now()
         tenant_id, idempotency_key = caller.require_tenant(), IdempotencyKey.of(caller, request)
         saved_response = await read_response(self._idempotency, tenant_id, idempotency_key)
         if saved_response is not None:
-            return pb.ForgetMemoriesResponse.FromString(saved_response)
+            return pb.DeleteMemoriesResponse.FromString(saved_response)
         options = PurgeOptions(at=at, by=caller.principal, dry_run=request.dry_run)
         selection = _selection(
-            request.selection, request.page_token, tenant_id, request.page_size or DEFAULT_PURGE, alive=not request.hard
+            request.selection,
+            request.page_token,
+            tenant_id,
+            request.page_size or DEFAULT_PURGE,
+            active_only=not request.purge,
         )
-        archived = ArchivePurge(memory_ids=[])
-        if request.hard:
-            archived = await self._purge_archives(
+        archive_purge = ArchivePurge(memory_ids=[])
+        if request.purge:
+            archive_purge = await self._purge_archives(
                 tenant_id, request.selection, request.page_token, selection.filter, options
             )
-            selection = replace(selection, newest_archive_id=archived.newest_archive_id)
+            selection = replace(selection, newest_archive_id=archive_purge.newest_archive_id)
 
-        forget = self._store.purge if request.hard else self._store.delete_selected
+        operation = self._store.purge if request.purge else self._store.delete_selected
         async with begin_write(self._idempotency, tenant_id, idempotency_key, dry_run=request.dry_run) as write:
             if write.saved_response is not None:
-                return pb.ForgetMemoriesResponse.FromString(write.saved_response)
-            result = await forget(write.tx, tenant_id, selection, at=at, by=caller.principal, dry_run=request.dry_run)
-            response = pb.ForgetMemoriesResponse(
+                return pb.DeleteMemoriesResponse.FromString(write.saved_response)
+            result = await operation(
+                write.tx, tenant_id, selection, at=at, by=caller.principal, dry_run=request.dry_run
+            )
+            response = pb.DeleteMemoriesResponse(
                 memory_ids=[str(id_) for id_ in result.memory_ids],
-                archived_memory_ids=[str(id_) for id_ in archived.memory_ids],
+                archived_memory_ids=[str(id_) for id_ in archive_purge.memory_ids],
                 receipt=_receipt(result.receipt),
-                not_found=[name for name in result.not_found if name not in archived.names],
-                next_page_token=_next_page_token(result, archived, tenant_id, request.selection),
+                not_found_ids=[name for name in result.not_found_ids if name not in archive_purge.names],
+                next_page_token=_next_page_token(result, archive_purge, tenant_id, request.selection),
             )
             await write.save(response)
         return response
@@ -185,33 +191,33 @@ class PurgeHandlers:
                 tenant_id, message.memory_ids, filter_, after=cursor.cold_after, options=options
             )
         if subject_id := _subject(message):
-            person = replace(options, of_person=subject_id)
+            person = replace(options, subject_id=subject_id)
             return await self._archives.purge_subject(tenant_id, subject_id, after=cursor.cold_after, options=person)
         return await self._archives.purge_matching(tenant_id, filter_, after=cursor.cold_after, options=options)
 
-    async def _exported(self, tenant_id: UUID, memory: Memory) -> pb.ExportedMemory:
+    async def _export(self, tenant_id: UUID, memory: Memory) -> pb.ExportedMemory:
         versions, has_all_versions = await self._lists.versions_of(tenant_id, memory, _MAX_VERSIONS)
         links = await self._lists.links_of(tenant_id, memory, _MAX_LINKS + 1)
-        earlier, linked = PageBuilder[pb.MemoryVersion](), PageBuilder[pb.Link]()
-        converted = versions_of(versions, _MAX_VERSIONS, is_all=has_all_versions)
-        has_all_versions &= earlier.add(converted) == len(converted)
-        has_all_links = linked.add(links_convert.link(link) for link in links[:_MAX_LINKS]) == len(links)
+        version_page, link_page = PageBuilder[pb.MemoryVersion](), PageBuilder[pb.Link]()
+        messages = versions_of(versions, _MAX_VERSIONS, is_all=has_all_versions)
+        has_all_versions &= version_page.add(messages) == len(messages)
+        has_all_links = link_page.add(links_convert.link(link) for link in links[:_MAX_LINKS]) == len(links)
         return pb.ExportedMemory(
             memory=memories_convert.memory(memory),
-            versions=earlier.items,
-            links=linked.items,
+            versions=version_page.items,
+            links=link_page.items,
             truncated=not (has_all_versions and has_all_links),
         )
 
 
 def _selection(
-    message: pb.MemorySelection, page_token: str, tenant_id: UUID, count: int, *, alive: bool = False
+    message: pb.MemorySelection, page_token: str, tenant_id: UUID, count: int, *, active_only: bool = False
 ) -> Selection:
     filter_ = selection_filter(message)
     cursor = _read_cursor(read_token(page_token, tenant_id, _token_request(message)))
     return Selection(
         names=list(message.memory_ids),
-        filter=filter_.without_deleted() if alive else filter_,
+        filter=filter_.without_deleted() if active_only else filter_,
         after=cursor.after,
         count=count,
         blocks_after=cursor.blocks_after,
@@ -247,17 +253,23 @@ def _read(text: str) -> UUID | None:
 
 
 def _next_page_token(
-    result: PurgeResult, archived: ArchivePurge, tenant_id: UUID, selection: pb.MemorySelection
+    result: PurgeResult, archive_purge: ArchivePurge, tenant_id: UUID, selection: pb.MemorySelection
 ) -> str:
-    """Return the token of the next page; nowhere when nothing is left in the tables and in cold storage."""
-    if result.after is None and result.blocks_after is None and not (archived.more or result.is_behind):
+    """Return the token of the next page; empty when nothing remains in the tables and in cold storage."""
+    if (
+        result.after is None
+        and result.blocks_after is None
+        and not (archive_purge.has_more or result.has_newer_archive)
+    ):
         return ""
-    cursor = _PurgeCursor(after=result.after, blocks_after=result.blocks_after, cold_after=archived.newest_archive_id)
+    cursor = _PurgeCursor(
+        after=result.after, blocks_after=result.blocks_after, cold_after=archive_purge.newest_archive_id
+    )
     return _token(cursor, tenant_id, selection)
 
 
 def _token(cursor: _PurgeCursor, tenant_id: UUID, selection: pb.MemorySelection) -> str:
-    """Bind a place to the selection alone: the next call has another request_id."""
+    """Bind a page token to the selection alone: the next call has another request_id."""
     parts = [cursor.after or "", cursor.blocks_after or "", cursor.cold_after or ""]
     return write_token([str(part) for part in parts], tenant_id, _token_request(selection))
 
@@ -268,8 +280,8 @@ def _token_request(selection: pb.MemorySelection) -> pb.PurgeMemoriesRequest:
 
 def _subject(selection: pb.MemorySelection) -> str:
     """Return the subject of a selection of all memories about one person; empty for any other selection."""
-    alone = pb.MemorySelection(filter=pb.MemoryFilter(subject_id=selection.filter.subject_id))
-    return selection.filter.subject_id if selection == alone else ""
+    subject_only = pb.MemorySelection(filter=pb.MemoryFilter(subject_id=selection.filter.subject_id))
+    return selection.filter.subject_id if selection == subject_only else ""
 
 
 def _receipt(receipt: PurgeReceipt | None) -> pb.PurgeReceipt | None:

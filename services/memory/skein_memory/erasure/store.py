@@ -36,11 +36,11 @@ if TYPE_CHECKING:
 
 # Memories older than the retention that one call purges; rows of one scan; scans of one call.
 _RETENTION_BATCH = 200
-_SCAN = 2000
-_SCANS = 200
+_SCAN_BATCH_SIZE = 2000
+_MAX_SCANS = 200
 # Expired memories that one transaction erases, and transactions of one call.
 _EXPIRED_BATCH_SIZE = 200
-_EXPIRED_BATCHES = 20
+_MAX_EXPIRED_BATCHES = 20
 _NOTHING = listing_store.MatchingIds(memory_ids=[], after=None)
 
 
@@ -53,11 +53,11 @@ class PurgeResult:
 
     memory_ids: list[UUID]
     receipt: PurgeReceipt | None
-    not_found: list[str]
+    not_found_ids: list[str]
     after: UUID | None
     blocks_after: str | None = None
     # Whether memories were archived after cold storage was scanned.
-    is_behind: bool = False
+    has_newer_archive: bool = False
 
     def without_block_ids(self) -> PurgeResult:
         """Return it with a receipt that names no blocks."""
@@ -94,51 +94,51 @@ class PurgeStore:
     async def select(self, tenant_id: UUID, selection: Selection, *, at: datetime) -> tuple[list[Memory], UUID | None]:
         """Read the memories of a selection, newest first; and the next cursor, None when there are no more."""
         async with self._database.transaction(tenant_id) as tx:
-            selected, _ = await _select(tx, tenant_id, selection, at=at)
-            return await listing_store.read(tx, tenant_id, selected.memory_ids, None), selected.after
+            matching, _ = await _select(tx, tenant_id, selection, at=at)
+            return await listing_store.read(tx, tenant_id, matching.memory_ids, None), matching.after
 
     async def purge(
         self, tx: Transaction, tenant_id: UUID, selection: Selection, *, at: datetime, by: str, dry_run: bool
     ) -> PurgeResult:
         """Remove the memories of a selection for good. The caller rolls a dry run back."""
-        selected, not_found = await _select(tx, tenant_id, selection, at=at)
-        memory_ids = await _lock_matching(tx, tenant_id, selection.filter, selected.memory_ids, at=at)
+        matching, not_found = await _select(tx, tenant_id, selection, at=at)
+        memory_ids = await _lock_matching(tx, tenant_id, selection.filter, matching.memory_ids, at=at)
         sessions = (
             await access_log_erasure.sessions_of(tx, tenant_id, memory_ids) if selection.subject_id else set[str]()
         )
         receipt = await self._purge(tx, tenant_id, memory_ids, at=at, by=by, dry_run=dry_run)
         blocks_after = None
-        if selection.subject_id and selected.after is None:
+        if selection.subject_id and matching.after is None:
             receipt, blocks_after = await self._purge_blocks(tx, tenant_id, selection, receipt, by=by)
         if selection.subject_id:
             await access_log_erasure.record_erasure(tx, tenant_id, selection.subject_id, at=at)
             await access_log_erasure.clear_sessions(tx, tenant_id, selection.subject_id, sessions, at=at)
         receipt = replace(receipt, log_position=await access_log_erasure.log_end(tx))
-        is_behind = await _has_newer_archive(tx, tenant_id, selection)
-        if is_behind and not_found:
+        has_newer_archive = await _has_newer_archive(tx, tenant_id, selection)
+        if has_newer_archive and not_found:
             not_found = await _without_archived(tx, tenant_id, not_found)
         return PurgeResult(
             memory_ids=memory_ids,
             receipt=receipt,
-            not_found=not_found,
-            after=selected.after,
+            not_found_ids=not_found,
+            after=matching.after,
             blocks_after=blocks_after,
-            is_behind=is_behind,
+            has_newer_archive=has_newer_archive,
         )
 
     async def delete_selected(
         self, tx: Transaction, tenant_id: UUID, selection: Selection, *, at: datetime, by: str, dry_run: bool
     ) -> PurgeResult:
         """Delete the memories of a selection that are not deleted yet, so that they can be restored."""
-        selected, not_found = await _select(tx, tenant_id, selection, at=at)
-        memory_ids = selected.memory_ids
+        matching, not_found = await _select(tx, tenant_id, selection, at=at)
+        memory_ids = matching.memory_ids
         if not dry_run:
-            memory_ids = await _lock_matching(tx, tenant_id, selection.filter, selected.memory_ids, at=at)
+            memory_ids = await _lock_matching(tx, tenant_id, selection.filter, matching.memory_ids, at=at)
             for memory in (await memory_rows.read_memories(tx, tenant_id, memory_ids)).values():
                 deleted = memory.delete(at=at, by=by)
-                await writes.update_memory(tx, tenant_id, memory, deleted, at=at, event="memory_forget_soft")
+                await writes.update_memory(tx, tenant_id, memory, deleted, at=at, event="memory_deleted")
             await self._quotas.charge(tx, tenant_id, {"memories": -len(memory_ids)})
-        return PurgeResult(memory_ids=memory_ids, receipt=None, not_found=not_found, after=selected.after)
+        return PurgeResult(memory_ids=memory_ids, receipt=None, not_found_ids=not_found, after=matching.after)
 
     async def purge_older_than(self, tenant_id: UUID, before: datetime, *, at: datetime, by: str) -> tuple[int, bool]:
         """Purge some memories that were created and last changed before a time.
@@ -147,25 +147,25 @@ class PurgeStore:
         """
         after_id = UUID(int=0)
         async with self._database.transaction(tenant_id) as tx:
-            for _ in range(_SCANS):
-                scanned = await tx.rows(
+            for _ in range(_MAX_SCANS):
+                rows = await tx.rows(
                     QUERIES["oldest_memories"],
                     tenant_id=tenant_id,
                     after_id=after_id,
                     before_id=min_id_at(before),
                     before=before,
-                    scan=_SCAN,
+                    scan=_SCAN_BATCH_SIZE,
                 )
-                memory_ids = [row["memory_id"] for row in scanned if row["goes"]][:_RETENTION_BATCH]
-                if memory_ids or len(scanned) < _SCAN:
+                memory_ids = [row["memory_id"] for row in rows if row["goes"]][:_RETENTION_BATCH]
+                if memory_ids or len(rows) < _SCAN_BATCH_SIZE:
                     break
-                after_id = scanned[-1]["memory_id"]
+                after_id = rows[-1]["memory_id"]
             if memory_ids:
                 locked = await writes.lock_memories(tx, tenant_id, memory_ids)
                 # A memory may have been changed while this transaction waited for its lock.
-                old = [id_ for id_ in memory_ids if id_ in locked and locked[id_].record_time < before]
-                await self._purge(tx, tenant_id, old, at=at, by=by, dry_run=False)
-                return len(old), len(memory_ids) == _RETENTION_BATCH
+                old_ids = [id_ for id_ in memory_ids if id_ in locked and locked[id_].record_time < before]
+                await self._purge(tx, tenant_id, old_ids, at=at, by=by, dry_run=False)
+                return len(old_ids), len(memory_ids) == _RETENTION_BATCH
         return 0, False
 
     async def purge_expired(self, tenant_id: UUID, *, at: datetime, by: str) -> int:
@@ -173,8 +173,8 @@ class PurgeStore:
 
         They leave an event and no tombstone: an import may bring them again. The next call goes on.
         """
-        erased, count = 0, _EXPIRED_BATCH_SIZE
-        for _ in range(_EXPIRED_BATCHES):
+        purged_count, count = 0, _EXPIRED_BATCH_SIZE
+        for _ in range(_MAX_EXPIRED_BATCHES):
             if count < _EXPIRED_BATCH_SIZE:
                 break
             async with self._database.transaction(tenant_id) as tx:
@@ -184,10 +184,10 @@ class PurgeStore:
                 )
                 locked = await writes.lock_memories(tx, tenant_id, [row["memory_id"] for row in rows])
                 # A concurrent import may have moved its expiry.
-                over = sorted(id_ for id_, memory in locked.items() if memory.is_expired(at - grace))
-                await self._purge(tx, tenant_id, over, at=at, by=by, dry_run=False, cause="expired")
-            erased, count = erased + len(over), len(rows)
-        return erased
+                expired_ids = sorted(id_ for id_, memory in locked.items() if memory.is_expired(at - grace))
+                await self._purge(tx, tenant_id, expired_ids, at=at, by=by, dry_run=False, cause="expired")
+            purged_count, count = purged_count + len(expired_ids), len(rows)
+        return purged_count
 
     async def purge_block(
         self, tx: Transaction, tenant_id: UUID, block_id: str, *, at: datetime, by: str, dry_run: bool
@@ -219,42 +219,44 @@ class PurgeStore:
         )
         if not block_ids:
             return receipt, None
-        erased = await block_purge.purge_blocks(
+        result = await block_purge.purge_blocks(
             tx, tenant_id, selection.subject_id, block_ids, receipt.receipt_id, at=receipt.purge_time, by=by
         )
-        await self._quotas.charge(tx, tenant_id, {"blocks": -erased.active_count})
-        counts = Counter(receipt.deleted_counts) + Counter(erased.counts)
-        return replace(receipt, deleted_counts=counts, block_ids=tuple(erased.block_ids)), after
+        await self._quotas.charge(tx, tenant_id, {"blocks": -result.active_count})
+        counts = Counter(receipt.deleted_counts) + Counter(result.counts)
+        return replace(receipt, deleted_counts=counts, block_ids=tuple(result.block_ids)), after
 
     async def _purge(
         self, tx: Transaction, tenant_id: UUID, memory_ids: list[UUID], *, at: datetime, by: str, dry_run: bool,
         cause: str = "",
     ) -> PurgeReceipt:  # fmt: skip
-        """Remove locked memories, with all that holds something of them.
+        """Remove locked memories, with every copy of their content.
 
-        Tombstones stay, unless there is a `cause` other than a wish that they be forgotten.
+        Tombstones are inserted, unless there is another `cause` than a requested erasure.
         """
         receipt_id, counts = new_id(at), dict[str, int]()
         if memory_ids:
-            active = len(await tx.rows(QUERIES["find_active"], tenant_id=tenant_id, memory_ids=memory_ids))
+            active_count = len(await tx.rows(QUERIES["find_active"], tenant_id=tenant_id, memory_ids=memory_ids))
             if not cause:
                 await tombstones.insert_memories(tx, tenant_id, memory_ids, at=at)
                 await access_log_erasure.clear_queries(tx, tenant_id, memory_ids)
             await postings.subtract_counts(tx, tenant_id, memory_ids)
             for table, query in CONTENT_TABLES.items():
-                if removed := await tx.execute(query, tenant_id=tenant_id, memory_ids=memory_ids):
-                    counts[table] = removed
-            emptied = await tx.execute(
+                if row_count := await tx.execute(query, tenant_id=tenant_id, memory_ids=memory_ids):
+                    counts[table] = row_count
+            cleared_count = await tx.execute(
                 QUERIES["clear_responses"],
                 tenant_id=tenant_id,
                 since_time=at - LIFETIME,
                 names=[str(id_) for id_ in memory_ids],
                 spared=list(KEPT_RESPONSE_TYPES),
             )
-            if emptied:
-                counts["memory.requests"] = emptied
+            if cleared_count:
+                counts["memory.requests"] = cleared_count
             await writer.insert_events(tx, tenant_id, purge_events(memory_ids, receipt_id, cause=cause), at=at, by=by)
-            await self._quotas.charge(tx, tenant_id, {"memories": -active, "links": -counts.get("memory.links", 0)})
+            await self._quotas.charge(
+                tx, tenant_id, {"memories": -active_count, "links": -counts.get("memory.links", 0)}
+            )
         return PurgeReceipt(
             receipt_id=receipt_id,
             purge_time=at,
@@ -307,5 +309,5 @@ async def _lock_matching(
     if not memory_ids:
         return []
     await tx.rows(QUERIES["lock_memories"], tenant_id=tenant_id, memory_ids=sorted(memory_ids))
-    still = await listing_store.matching_ids(tx, tenant_id, filter_.condition(at), memory_ids)
-    return [id_ for id_ in memory_ids if id_ in still]
+    matching_ids = await listing_store.matching_ids(tx, tenant_id, filter_.condition(at), memory_ids)
+    return [id_ for id_ in memory_ids if id_ in matching_ids]

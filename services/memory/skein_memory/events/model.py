@@ -22,32 +22,34 @@ EVENT_TYPES = frozenset(
         "memory_created", "memory_updated", "memory_deleted", "memory_restored", "memory_archived",
         "memory_promoted", "memory_demoted",
         "memory_link_created", "memory_link_updated", "memory_link_removed",
-        "memory_consolidated", "memory_merged", "memory_forget_soft", "memory_forget_hard",
+        "memory_consolidated", "memory_merged", "memory_purged",
         "memory_reinforced", "memory_decayed",
         "memory_conflict_resolved", "memory_entity_resolved", "memory_entity_separated", "memory_source_trust_set",
         "secret_revealed", "tenant_key_rotated",
         "block_created", "block_updated", "block_deleted", "block_restored", "block_attached", "block_detached",
         "block_purged",
         "snapshot_created", "snapshot_restored", "snapshot_deleted", "data_exported", "data_imported",
-        "watch_created", "watch_updated", "watch_deleted", "watch_disabled",
+        "webhook_created", "webhook_updated", "webhook_deleted", "webhook_disabled",
         "archive_created", "archive_restored",
     }
 )  # fmt: skip
 # The names that MemoryVault gives to the same events; webhooks and filters take them as well.
 MEMORYVAULT_EVENT_TYPES: Mapping[str, str] = {
     "memory_saved": "memory_created",
+    "memory_forget_soft": "memory_deleted",
+    "memory_forget_hard": "memory_purged",
     "link_created": "memory_link_created",
     "link_updated": "memory_link_updated",
     "link_removed": "memory_link_removed",
-    "memory_watch_created": "watch_created",
-    "memory_watch_updated": "watch_updated",
-    "memory_watch_deleted": "watch_deleted",
+    "memory_watch_created": "webhook_created",
+    "memory_watch_updated": "webhook_updated",
+    "memory_watch_deleted": "webhook_deleted",
     "brain_snapshot_created": "snapshot_created",
     "brain_snapshot_restored": "snapshot_restored",
     "brain_data_imported": "data_imported",
 }
 
-_FORM = struct.Struct(">q16s")
+_LAYOUT = struct.Struct(">q16s")
 _LAST_ID = UUID(int=(1 << 128) - 1)
 
 
@@ -69,7 +71,7 @@ class Event:
 
 
 class Position(NamedTuple):
-    """A place in the log: positions are ordered as changes are."""
+    """A position in the log; positions have the order of the changes."""
 
     transaction: int
     change_id: UUID
@@ -78,7 +80,7 @@ class Position(NamedTuple):
     def of(cls, text: str) -> Self:
         """Read a position in the form that callers use. Raises PositionInvalid."""
         try:
-            transaction, change_id = _FORM.unpack(base64.b64decode(text, altchars=b"-_", validate=True))
+            transaction, change_id = _LAYOUT.unpack(base64.b64decode(text, altchars=b"-_", validate=True))
         except (binascii.Error, ValueError, struct.error):
             raise PositionInvalid from None
         if transaction < 0:
@@ -87,7 +89,7 @@ class Position(NamedTuple):
 
     def __str__(self) -> str:
         """Return it in the form that callers use."""
-        return base64.b64encode(_FORM.pack(self.transaction, self.change_id.bytes), altchars=b"-_").decode("ascii")
+        return base64.b64encode(_LAYOUT.pack(self.transaction, self.change_id.bytes), altchars=b"-_").decode("ascii")
 
 
 START = Position(0, UUID(int=0))
@@ -98,14 +100,14 @@ END = Position((1 << 63) - 1, _LAST_ID)
 def last_position_before(horizon: int) -> Position:
     """Return the last position before a transaction: no change up to it can appear any more.
 
-    `horizon` is the oldest transaction that was still at work.
+    `horizon` is the oldest transaction that was still open.
     """
     return Position(horizon - 1, _LAST_ID)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Change:
-    """One thing that happened, in its place."""
+    """An event with its position in the log."""
 
     position: Position
     event_type: str
@@ -131,13 +133,13 @@ class EventFilter:
         """Return a filter for types of events, which may have MemoryVault's names. Raises FieldInvalid."""
         names = [canonical_type(name) for name in event_types]
         valid_types = ", ".join(sorted(EVENT_TYPES))
-        wrong = [
+        violations = [
             (f"filter.event_types[{index}]", f"must be one of {valid_types}")
             for index, name in enumerate(names)
             if name not in EVENT_TYPES
         ]
-        if wrong:
-            raise FieldInvalid(violations=wrong)
+        if violations:
+            raise FieldInvalid(violations=violations)
         return cls(event_types=frozenset(names), entity_type=entity_type, entity_id=entity_id)
 
     @property

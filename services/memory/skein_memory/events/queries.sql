@@ -28,9 +28,8 @@ VALUES
      :changed_by);
 
 -- read_changes --
--- Read the log from after a place on, up to the horizon: the oldest transaction of this very snapshot that is still at
--- work. Before it nothing is to come, so no reader in order skips a late commit. One row without a change comes
--- back when there is none.
+-- Read the log after a position, up to the horizon: the oldest open transaction of this snapshot. No change can still
+-- appear before the horizon, so no reader skips a late commit. Without changes there is one row without a change.
 SELECT h.horizon, c.change_id, c.transaction, c.event_type, c.entity_type, c.entity_id, c.summary, c.payload,
     c.principal, c.create_time
 FROM (SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint AS horizon) AS h

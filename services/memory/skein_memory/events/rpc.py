@@ -39,24 +39,24 @@ class EventHandlers:
         end = await self._store.horizon(tenant_id) if request.newest_first else None
         batch = await self._store.list_changes(tenant_id, start, event_filter, count, newest_first=request.newest_first)
         page = fit_items(_change(change) for change in batch.changes)
-        is_cut = len(page) < len(batch.changes)
-        position = page[-1].position if is_cut else str(batch.position)
-        more = is_cut or not batch.is_all
+        is_truncated = len(page) < len(batch.changes)
+        position = page[-1].position if is_truncated else str(batch.position)
+        has_more = is_truncated or not batch.is_all
         return pb.ListChangesResponse(
             changes=page,
-            next_page_token=write_token([position], tenant_id, request) if more else "",
+            next_page_token=write_token([position], tenant_id, request) if has_more else "",
             position=position if end is None else str(end),
         )
 
-    async def WatchChanges(
-        self, request: pb.WatchChangesRequest, context: Context
-    ) -> AsyncGenerator[pb.WatchChangesResponse]:
+    async def StreamChanges(
+        self, request: pb.StreamChangesRequest, context: Context
+    ) -> AsyncGenerator[pb.StreamChangesResponse]:
         position = Position.of(request.position) if request.position else None
-        watched = self._stream.watch(caller_of(context).require_tenant(), position, _filter(request.filter))
-        async with aclosing(watched):
-            async for change, position in watched:
+        stream = self._stream.watch(caller_of(context).require_tenant(), position, _filter(request.filter))
+        async with aclosing(stream):
+            async for change, position in stream:
                 message = None if change is None else _change(change)
-                yield pb.WatchChangesResponse(change=message, position=str(position))
+                yield pb.StreamChangesResponse(change=message, position=str(position))
 
 
 def _filter(message: pb.ChangeFilter) -> EventFilter:

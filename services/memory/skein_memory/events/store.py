@@ -63,18 +63,18 @@ class EventStore:
         scanned_rows = 0
         while True:
             batch_size = count - len(changes) + 1 if event_filter.is_empty else _BATCH_SIZE
-            read = self._read_back if newest_first else self._read
-            horizon, scanned = await read(tenant_id, position, event_filter.entity_id, batch_size)
-            for change in scanned:
+            read = self._read_backward if newest_first else self._read
+            horizon, batch = await read(tenant_id, position, event_filter.entity_id, batch_size)
+            for change in batch:
                 if len(changes) == count:
                     return EventBatch(changes=changes, position=position, is_all=False)
                 position = change.position
                 if event_filter.matches(change):
                     changes.append(change)
-            if len(scanned) < batch_size:
+            if len(batch) < batch_size:
                 end = position if newest_first else last_position_before(horizon)
                 return EventBatch(changes=changes, position=end, is_all=True)
-            scanned_rows += len(scanned)
+            scanned_rows += len(batch)
             if scanned_rows >= _SCAN_BATCH_SIZE:
                 return EventBatch(changes=changes, position=position, is_all=False)
 
@@ -82,23 +82,23 @@ class EventStore:
         """Return the horizon and changes before it, both as one snapshot has them."""
         query = QUERIES["read_changes_of_entity" if entity_id else "read_changes"]
         async with self._database.transaction(tenant_id) as tx:
-            rows = await tx.rows(query, tenant_id=tenant_id, **_place(position, entity_id, count))
+            rows = await tx.rows(query, tenant_id=tenant_id, **_position_parameters(position, entity_id, count))
         horizon: int = rows[0]["horizon"]
         if position.transaction >= horizon:
             raise PositionInvalid
         return horizon, [_change(row) for row in rows if row["change_id"] is not None]
 
-    async def _read_back(
+    async def _read_backward(
         self, tenant_id: UUID, position: Position, entity_id: str, count: int
     ) -> tuple[int, list[Change]]:
         """Return changes before a position, newest first; they have no horizon."""
         query = QUERIES["read_changes_of_entity_back" if entity_id else "read_changes_back"]
         async with self._database.transaction(tenant_id) as tx:
-            rows = await tx.rows(query, tenant_id=tenant_id, **_place(position, entity_id, count))
+            rows = await tx.rows(query, tenant_id=tenant_id, **_position_parameters(position, entity_id, count))
         return 0, [_change(row) for row in rows if row["change_id"] is not None]
 
 
-def _place(position: Position, entity_id: str, count: int) -> dict[str, object]:
+def _position_parameters(position: Position, entity_id: str, count: int) -> dict[str, object]:
     keys: dict[str, object] = {"transaction": position.transaction, "change_id": position.change_id, "count": count}
     return keys | ({"entity_id": entity_id} if entity_id else {})
 

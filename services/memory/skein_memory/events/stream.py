@@ -49,9 +49,9 @@ log = logs.get("memory")
 class Subscriber:
     """One subscriber, and its queue of changes."""
 
-    def __init__(self, tail: TenantTail, event_filter: EventFilter, after: Position, capacity: int) -> None:
+    def __init__(self, feed: TenantFeed, event_filter: EventFilter, after: Position, capacity: int) -> None:
         """Queue matching changes after a position, up to `capacity` at a time."""
-        self._tail = tail
+        self._feed = feed
         self._filter = event_filter
         self._after = after
         self._capacity = capacity
@@ -81,13 +81,13 @@ class Subscriber:
 
     def close(self) -> None:
         """End the subscription."""
-        self._tail.subscribers.discard(self)
+        self._feed.subscribers.discard(self)
         self.is_gone = True
         self._has_capacity.set()
 
-    def fail(self, why: RpcError) -> None:
+    def fail(self, error: RpcError) -> None:
         """End the subscription with an error."""
-        self.error = why
+        self.error = error
         self._arrival.set()
 
     async def wait(self, seconds: float) -> None:
@@ -111,10 +111,10 @@ class Subscriber:
     @property
     def position(self) -> Position:
         """Return the position up to which all changes were taken, once the queue is empty."""
-        return max(self._after, self._tail.position)
+        return max(self._after, self._feed.position)
 
 
-class TenantTail:
+class TenantFeed:
     """The end of one tenant's log, and its subscribers."""
 
     def __init__(self, tenant_id: UUID, position: Position) -> None:
@@ -136,7 +136,7 @@ class EventStream:
         self._longest_pause = longest_pause_seconds
         self._capacity = capacity
         self._batch_size = max(1, min(_BATCH_SIZE, capacity // 2))
-        self._tails: dict[UUID, TenantTail] = {}
+        self._feeds: dict[UUID, TenantFeed] = {}
         self._polls: set[asyncio.Task[None]] = set()
 
     @asynccontextmanager
@@ -157,94 +157,96 @@ class EventStream:
 
         `position` None begins now. Raises PositionInvalid and StreamTooSlow.
         """
-        at = position or await self._store.horizon(tenant_id)
-        batch = await self._store.read_after(tenant_id, at, _BATCH_SIZE)
-        yield None, at
+        last_position = position or await self._store.horizon(tenant_id)
+        batch = await self._store.read_after(tenant_id, last_position, _BATCH_SIZE)
+        yield None, last_position
         while True:
             for change in batch.changes:
-                at = change.position
+                last_position = change.position
                 if event_filter.matches(change):
-                    yield change, at
-            at = batch.position
-            subscriber = self._subscribe(tenant_id, at, event_filter) if batch.is_all else None
+                    yield change, last_position
+            last_position = batch.position
+            subscriber = self._subscribe(tenant_id, last_position, event_filter) if batch.is_all else None
             if subscriber is not None:
                 break
-            batch = await self._store.read_after(tenant_id, at, _BATCH_SIZE)
+            batch = await self._store.read_after(tenant_id, last_position, _BATCH_SIZE)
         try:
-            async with aclosing(self._stream(subscriber, at)) as changes:
+            async with aclosing(self._stream(subscriber, last_position)) as changes:
                 async for item in changes:
                     yield item
         finally:
             subscriber.close()
 
-    async def _stream(self, subscriber: Subscriber, at: Position) -> AsyncGenerator[tuple[Change | None, Position]]:
+    async def _stream(
+        self, subscriber: Subscriber, position: Position
+    ) -> AsyncGenerator[tuple[Change | None, Position]]:
         loop = asyncio.get_running_loop()
         due = loop.time() + self._heartbeat
         while True:
             await subscriber.wait(due - loop.time())
             # Changes that were taken before the overflow keep their order.
             if subscriber.is_too_slow:
-                raise StreamTooSlow(position=at)
+                raise StreamTooSlow(position=position)
             if subscriber.error is not None:
                 raise subscriber.error
             change = subscriber.take()
             if change is not None:
-                at = change.position
-                yield change, at
+                position = change.position
+                yield change, position
             elif loop.time() >= due:
-                at = subscriber.position
-                yield None, at
+                position = subscriber.position
+                yield None, position
             else:
                 continue
             due = loop.time() + self._heartbeat
 
-    def _subscribe(self, tenant_id: UUID, at: Position, event_filter: EventFilter) -> Subscriber | None:
+    def _subscribe(self, tenant_id: UUID, position: Position, event_filter: EventFilter) -> Subscriber | None:
         """Wait at the tail of a tenant, after a position; None when the tail is further ahead."""
-        tail = self._tails.get(tenant_id)
-        if tail is None:
-            tail = self._tails[tenant_id] = TenantTail(tenant_id, at)
+        feed = self._feeds.get(tenant_id)
+        if feed is None:
+            feed = self._feeds[tenant_id] = TenantFeed(tenant_id, position)
             # One poll serves all subscribers and outlives the first call, so it has a context of its own.
-            task = asyncio.create_task(self._poll(tail), context=contextvars.Context())
+            task = asyncio.create_task(self._poll(feed), context=contextvars.Context())
             self._polls.add(task)
             task.add_done_callback(self._polls.discard)
-        elif tail.position > at:
+        elif feed.position > position:
             return None
-        subscriber = Subscriber(tail, event_filter, at, self._capacity)
-        tail.subscribers.add(subscriber)
+        subscriber = Subscriber(feed, event_filter, position, self._capacity)
+        feed.subscribers.add(subscriber)
         return subscriber
 
-    async def _poll(self, tail: TenantTail) -> None:
+    async def _poll(self, feed: TenantFeed) -> None:
         pause, failures = MIN_POLL_SECONDS, 0
         while True:
             await asyncio.sleep(pause)
-            if not tail.subscribers:
-                del self._tails[tail.tenant_id]
+            if not feed.subscribers:
+                del self._feeds[feed.tenant_id]
                 return
             pause = min(2 * pause, self._longest_pause)
             try:
                 async with asyncio.timeout(_POLL_TIMEOUT_SECONDS):
-                    batch = await self._store.read_after(tail.tenant_id, tail.position, self._batch_size)
+                    batch = await self._store.read_after(feed.tenant_id, feed.position, self._batch_size)
             except Exception as error:  # noqa: BLE001 - the next poll tries again.
                 failures += 1
-                log.warning("watch_failed", error=type(error).__name__, failures=failures)
+                log.warning("change_poll_failed", error=type(error).__name__, failures=failures)
                 if failures >= _FAILURES:
-                    for subscriber in tail.subscribers:
+                    for subscriber in feed.subscribers:
                         subscriber.fail(error if isinstance(error, RpcError) else DatabaseUnavailable())
                 continue
             failures = 0
-            await _wait_for_subscribers(tail, len(batch.changes))
+            await _wait_for_subscribers(feed, len(batch.changes))
             for change in batch.changes:
                 NOTIFICATION_DELAY.labels("stream").observe(max(0.0, (now() - change.create_time).total_seconds()))
-                for subscriber in tail.subscribers:
+                for subscriber in feed.subscribers:
                     subscriber.put(change)
-            tail.position = batch.position
+            feed.position = batch.position
             if batch.changes:
                 pause = MIN_POLL_SECONDS if batch.is_all else 0
 
 
-async def _wait_for_subscribers(tail: TenantTail, count: int) -> None:
+async def _wait_for_subscribers(feed: TenantFeed, count: int) -> None:
     """Wait until all subscribers have capacity for so many changes, at most _SLOW_SUBSCRIBER_SECONDS."""
     with suppress(TimeoutError):
         async with asyncio.timeout(_SLOW_SUBSCRIBER_SECONDS):
-            for subscriber in [*tail.subscribers]:
+            for subscriber in [*feed.subscribers]:
                 await subscriber.wait_for_capacity(count)

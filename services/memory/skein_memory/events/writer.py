@@ -58,7 +58,7 @@ async def insert_events(tx: Transaction, tenant_id: UUID, events: Sequence[Event
 
 async def insert_revisions(tx: Transaction, tenant_id: UUID, revisions: Sequence[Revision]) -> None:
     """Store the revisions that this transaction replaces."""
-    await tx.insert(QUERIES["insert_revisions"], tenant_id, [asdict(one) for one in revisions])
+    await tx.insert(QUERIES["insert_revisions"], tenant_id, [asdict(revision) for revision in revisions])
 
 
 async def last_revision(tx: Transaction, tenant_id: UUID, kind: str, item_id: str) -> int:

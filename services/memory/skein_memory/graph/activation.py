@@ -31,27 +31,27 @@ def spread_activation(
     Callers pass a link of both directions twice. Activation does not flow back to its source, and inhibited nodes pass
     none on. Without contradictions, a stronger seed never lowers the activation of a node.
     """
-    carrying: dict[Node, list[tuple[Node, float]]] = {}
+    outgoing: dict[Node, list[tuple[Node, float]]] = {}
     for start, end, relation, weight in links:
-        carrying.setdefault(start, []).append((end, RELATION_FACTORS.get(relation, DEFAULT_FACTOR) * weight * DAMPING))
-    total = {node: _clamped(strength) for node, strength in seeds.items()}
+        outgoing.setdefault(start, []).append((end, RELATION_FACTORS.get(relation, DEFAULT_FACTOR) * weight * DAMPING))
+    total = {node: _clamp(strength) for node, strength in seeds.items()}
     # The activation of the last hop by its source node; None for seeds.
-    arrived: dict[Node, dict[Node | None, float]] = {node: {None: strength} for node, strength in total.items()}
-    fading = 1.0
+    last_hop: dict[Node, dict[Node | None, float]] = {node: {None: strength} for node, strength in total.items()}
+    hop_factor = 1.0
     for _ in range(hops):
-        next_: dict[Node, dict[Node | None, float]] = {}
-        for node, sources in arrived.items():
+        next_hop: dict[Node, dict[Node | None, float]] = {}
+        for node, sources in last_hop.items():
             activation = sum(sources.values())
-            for end, carried in carrying.get(node, ()):
-                passed = _clamped(activation - sources.get(end, 0.0))
-                if passed > 0:
-                    came = next_.setdefault(end, {})
-                    came[node] = came.get(node, 0.0) + passed * carried * fading
-        for node, sources in next_.items():
+            for end, factor in outgoing.get(node, ()):
+                net_activation = _clamp(activation - sources.get(end, 0.0))
+                if net_activation > 0:
+                    incoming = next_hop.setdefault(end, {})
+                    incoming[node] = incoming.get(node, 0.0) + net_activation * factor * hop_factor
+        for node, sources in next_hop.items():
             total[node] = total.get(node, 0.0) + sum(sources.values())
-        arrived, fading = next_, fading * HOP_DECAY
-    return {node: round(_clamped(value), _DIGITS) for node, value in total.items()}
+        last_hop, hop_factor = next_hop, hop_factor * HOP_DECAY
+    return {node: round(_clamp(value), _DIGITS) for node, value in total.items()}
 
 
-def _clamped(value: float) -> float:
+def _clamp(value: float) -> float:
     return max(-1.0, min(1.0, value))

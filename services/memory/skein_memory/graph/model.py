@@ -70,12 +70,18 @@ class InferredLink:
 
 
 def infer_links(
-    tags: Mapping[UUID, Sequence[str]], linked: set[frozenset[UUID]], *, most: int
+    tags: Mapping[UUID, Sequence[str]], linked: set[frozenset[UUID]], *, max_count: int
 ) -> tuple[list[InferredLink], bool]:
     """Return pairs with shared tags that are not `linked`, those with the most first; and whether there are more."""
-    numbers = {tag: number for number, tag in enumerate(sorted({tag for own in tags.values() for tag in own}))}
+    numbers = {
+        tag: number for number, tag in enumerate(sorted({tag for memory_tags in tags.values() for tag in memory_tags}))
+    }
     # A set of tags as the bits of one number, so that shared tags are counted at once.
-    bits = {memory_id: sum(1 << numbers[tag] for tag in own) for memory_id, own in sorted(tags.items()) if own}
+    bits = {
+        memory_id: sum(1 << numbers[tag] for tag in memory_tags)
+        for memory_id, memory_tags in sorted(tags.items())
+        if memory_tags
+    }
     inferred = [
         (-shared.bit_count(), older, newer)
         for older, newer in combinations(bits, 2)
@@ -86,42 +92,42 @@ def infer_links(
         InferredLink(
             from_memory_id=older, to_memory_id=newer, shared_tags=tuple(sorted(set(tags[older]) & set(tags[newer])))
         )
-        for _, older, newer in inferred[:most]
-    ], len(inferred) > most
+        for _, older, newer in inferred[:max_count]
+    ], len(inferred) > max_count
 
 
 @dataclass(slots=True)
 class StepGraph:
     """The known steps of a search for paths: of several from one memory to another, the strongest."""
 
-    ahead: dict[UUID, dict[UUID, Step]] = field(default_factory=dict)
-    _ordered: dict[UUID, list[Step]] = field(default_factory=dict)
+    outgoing: dict[UUID, dict[UUID, Step]] = field(default_factory=dict)
+    _sorted_steps: dict[UUID, list[Step]] = field(default_factory=dict)
 
     def add(self, step: Step) -> None:
         """Add a step."""
-        steps = self.ahead.setdefault(step.near_id, {})
+        steps = self.outgoing.setdefault(step.near_id, {})
         if step.far_id not in steps or by_strength(step) < by_strength(steps[step.far_id]):
             steps[step.far_id] = step
-            self._ordered.pop(step.near_id, None)
+            self._sorted_steps.pop(step.near_id, None)
 
     def of(self, node: UUID) -> list[Step]:
         """Return the steps from a node, the strongest first."""
-        if node not in self._ordered:
-            self._ordered[node] = sorted(self.ahead.get(node, {}).values(), key=by_strength)
-        return self._ordered[node]
+        if node not in self._sorted_steps:
+            self._sorted_steps[node] = sorted(self.outgoing.get(node, {}).values(), key=by_strength)
+        return self._sorted_steps[node]
 
     def distances(self, goal: UUID, *, within: int) -> dict[UUID, int]:
         """Return the least number of steps from each node to the goal."""
-        behind: dict[UUID, list[UUID]] = {}
-        for near, steps in self.ahead.items():
+        incoming: dict[UUID, list[UUID]] = {}
+        for near, steps in self.outgoing.items():
             for far in steps:
-                behind.setdefault(far, []).append(near)
+                incoming.setdefault(far, []).append(near)
         hops, queue = {goal: 0}, deque([goal])
         while queue:
             node = queue.popleft()
             if hops[node] == within:
                 continue
-            for near in behind.get(node, ()):
+            for near in incoming.get(node, ()):
                 if near not in hops:
                     hops[near] = hops[node] + 1
                     queue.append(near)
@@ -132,41 +138,41 @@ class StepGraph:
 class SearchBudget:
     """The remaining steps of a search."""
 
-    left: int
+    remaining: int
     # A step was refused.
     is_spent: bool = False
 
     def take(self) -> bool:
         """Take one step; return False when none is left."""
-        self.left -= 1
-        self.is_spent = self.is_spent or self.left < 0
+        self.remaining -= 1
+        self.is_spent = self.is_spent or self.remaining < 0
         return not self.is_spent
 
 
 def shortest_paths(
-    roads: StepGraph, start: UUID, goal: UUID, *, hops: int, count: int, budget: SearchBudget
+    graph: StepGraph, start: UUID, goal: UUID, *, hops: int, count: int, budget: SearchBudget
 ) -> list[list[Step]]:
     """Return up to `count` paths without repeated nodes, shortest first; equally long ones in the order of their steps.
 
-    A path that can still be completed within `hops` waits by the length that it will have at least, so the first that
-    are complete are the shortest. Fewer come back when the budget ends.
+    The queue orders incomplete paths by their minimum length, so the shortest are complete first. An exhausted budget
+    gives fewer paths.
     """
-    hops_left = roads.distances(goal, within=hops)
-    if start not in hops_left:
+    remaining_hops = graph.distances(goal, within=hops)
+    if start not in remaining_hops:
         return []
     paths: list[list[Step]] = []
     # Of two paths of one length, the one with the stronger steps from the start on is continued first.
-    queue: list[tuple[int, tuple[int, ...], list[Step]]] = [(hops_left[start], (), [])]
+    queue: list[tuple[int, tuple[int, ...], list[Step]]] = [(remaining_hops[start], (), [])]
     while queue and len(paths) < count:
         _, ranks, path = heappop(queue)
         node = path[-1].far_id if path else start
         if node == goal:
             paths.append(path)
             continue
-        met = {start, *(step.far_id for step in path)}
-        for rank, step in enumerate(roads.of(node)):
-            length = len(path) + 1 + hops_left.get(step.far_id, hops)
-            if length > hops or step.far_id in met:
+        visited = {start, *(step.far_id for step in path)}
+        for rank, step in enumerate(graph.of(node)):
+            length = len(path) + 1 + remaining_hops.get(step.far_id, hops)
+            if length > hops or step.far_id in visited:
                 continue
             if not budget.take():
                 return paths

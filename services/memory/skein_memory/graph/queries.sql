@@ -17,8 +17,8 @@ CROSS JOIN LATERAL (
 ) AS steps;
 
 -- list_related_steps --
--- Read the strongest links by some relations of each of some memories, of equal ones the newest first: up to `fan` in each
--- direction and relation.
+-- Read the strongest links of each of some memories by some relations: up to `fan` in each direction and relation. Of
+-- equally strong links the newest come first.
 SELECT nears.near_id, steps.far_id, steps.link_id, steps.relation, steps.weight, steps.is_outgoing
 FROM unnest(:memory_ids::uuid[]) AS nears (near_id)
 CROSS JOIN unnest(:relations::text[]) AS requested (relation)

@@ -41,7 +41,7 @@ _NODE_BYTES = 1024 * 1024
 _LINK_BYTES = 1024 * 1024
 _MEMORY_BYTES = 1536 * 1024
 _MEMORIES_BATCH_SIZE = 20
-# Seconds of the call's time that a search for paths leaves, and the most seconds that it takes.
+# Seconds of the call's time that a search for paths must leave, and the limit of its own time.
 _SPARE_SECONDS = 0.5
 _SEARCH_SECONDS = 2.0
 _DEFAULT_STRENGTH = 1.0
@@ -61,11 +61,11 @@ class GraphHandlers:
             [request.memory_id],
             _filter(request.filter),
             hops=request.hops or DEFAULT_HOPS,
-            most=request.max_nodes or DEFAULT_NODES,
+            max_nodes=request.max_nodes or DEFAULT_NODES,
             infer=False,
             at=now(),
         )
-        nodes, links, truncated = _fitted(graph)
+        nodes, links, truncated = _fit_response(graph)
         if request.include_memories:
             await self._hydrate(tenant_id, nodes)
         return pb.TraverseLinksResponse(nodes=nodes, links=links, truncated=truncated)
@@ -77,15 +77,18 @@ class GraphHandlers:
             request.memory_ids,
             _filter(request.filter),
             hops=request.radius or None,
-            most=request.max_nodes or SUBGRAPH_NODES,
+            max_nodes=request.max_nodes or SUBGRAPH_NODES,
             infer=request.infer_links,
             at=now(),
         )
-        nodes, links, truncated = _fitted(graph)
+        nodes, links, truncated = _fit_response(graph)
         if request.include_memories:
             await self._hydrate(tenant_id, nodes)
         return pb.GetSubgraphResponse(
-            nodes=nodes, links=links, inferred_links=[_inferred(one) for one in graph.inferred], truncated=truncated
+            nodes=nodes,
+            links=links,
+            inferred_links=[_inferred_link(link) for link in graph.inferred],
+            truncated=truncated,
         )
 
     async def FindPaths(self, request: pb.FindPathsRequest, context: Context) -> pb.FindPathsResponse:
@@ -117,26 +120,26 @@ class GraphHandlers:
             ],
             _filter(request.filter),
             hops=request.hops or ACTIVATION_HOPS,
-            most=request.max_nodes or DEFAULT_NODES,
+            max_nodes=request.max_nodes or DEFAULT_NODES,
             at=now(),
         )
         memories = [pb.ActivatedMemory(node=_node(node), activation=activation) for node, activation in result.memories]
-        fitted = _prefix(memories, _NODE_BYTES)
-        return pb.SpreadActivationResponse(memories=fitted, truncated=result.truncated or len(fitted) < len(memories))
+        page = _prefix(memories, _NODE_BYTES)
+        return pb.SpreadActivationResponse(memories=page, truncated=result.truncated or len(page) < len(memories))
 
     async def SuggestLinks(self, request: pb.SuggestLinksRequest, context: Context) -> pb.SuggestLinksResponse:
         suggestions = await self._store.suggest_links(
             caller_of(context).require_tenant(),
             request.memory_id,
-            least=request.min_score if request.HasField("min_score") else None,
+            min_score=request.min_score if request.HasField("min_score") else None,
             count=request.max_suggestions or None,
             at=now(),
         )
-        return pb.SuggestLinksResponse(suggestions=[_suggestion(one) for one in suggestions])
+        return pb.SuggestLinksResponse(suggestions=[_suggestion(suggestion) for suggestion in suggestions])
 
     async def suggestions(self, tenant_id: UUID, memory_id: UUID, at: datetime) -> list[pb.LinkSuggestion]:
         suggestions = await self._store.suggest_links(tenant_id, str(memory_id), at=at)
-        return [_suggestion(one) for one in suggestions]
+        return [_suggestion(suggestion) for suggestion in suggestions]
 
     async def _hydrate(self, tenant_id: UUID, nodes: Sequence[pb.GraphNode]) -> None:
         """Put complete memories into the nearest nodes, within the limit of bytes."""
@@ -162,13 +165,13 @@ def _filter(link_filter: pb.LinkFilter) -> LinkFilter:
     )
 
 
-def _fitted(graph: Graph) -> tuple[list[pb.GraphNode], list[pb.Link], bool]:
+def _fit_response(graph: Graph) -> tuple[list[pb.GraphNode], list[pb.Link], bool]:
     nodes = _prefix([_node(node) for node in graph.nodes], _NODE_BYTES)
     node_ids = {node.memory_id for node in nodes}
-    among = [links_convert.link(link) for link in graph.links]
-    among = [link for link in among if link.from_memory_id in node_ids and link.to_memory_id in node_ids]
-    links = _prefix(among, _LINK_BYTES)
-    return nodes, links, graph.truncated or len(nodes) < len(graph.nodes) or len(links) < len(among)
+    all_links = [links_convert.link(link) for link in graph.links]
+    all_links = [link for link in all_links if link.from_memory_id in node_ids and link.to_memory_id in node_ids]
+    links = _prefix(all_links, _LINK_BYTES)
+    return nodes, links, graph.truncated or len(nodes) < len(graph.nodes) or len(links) < len(all_links)
 
 
 def _prefix(items: Iterable[Item], max_bytes: int) -> list[Item]:
@@ -191,7 +194,7 @@ def _node(node: Node) -> pb.GraphNode:
     )
 
 
-def _inferred(value: InferredLink) -> pb.InferredLink:
+def _inferred_link(value: InferredLink) -> pb.InferredLink:
     return pb.InferredLink(
         from_memory_id=str(value.from_memory_id),
         to_memory_id=str(value.to_memory_id),
@@ -203,10 +206,10 @@ def _inferred(value: InferredLink) -> pb.InferredLink:
 
 def _timer(context: Context) -> Callable[[], bool]:
     """Return a function that returns whether a search may continue."""
-    until = time.monotonic() + _SEARCH_SECONDS
+    deadline = time.monotonic() + _SEARCH_SECONDS
 
     def has_time() -> bool:
-        return time.monotonic() < until and context.time_remaining() > _SPARE_SECONDS
+        return time.monotonic() < deadline and context.time_remaining() > _SPARE_SECONDS
 
     return has_time
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 _MAX_LINKS = 2000
 _MAX_TAGS = 100
 # Memories that are scanned for each tag, and memories that are compared in all.
-_SHARING_EACH = 40
+_MAX_MEMORIES_PER_TAG = 40
 _MAX_COMPARED = 100
 DEFAULT_SUGGESTIONS = 5
 
@@ -73,40 +73,43 @@ class GraphStore:
     async def read_subgraph(
         self,
         tenant_id: UUID,
-        starts: Sequence[str],
+        start_names: Sequence[str],
         link_filter: LinkFilter,
         *,
         hops: int | None,
-        most: int,
+        max_nodes: int,
         infer: bool,
         at: datetime,
     ) -> Graph:
-        """Return the graph within so many hops of some memories; the policy's radius when `hops` is None.
+        """Return the graph within `hops` of some memories; the policy's radius when `hops` is None.
 
         With `infer`, links are inferred from shared tags. Raises MemoryNotFound.
         """
         async with self._database.transaction(tenant_id) as tx:
             policy = await self._policies.get(tx, tenant_id)
             radius = min(policy.subgraph_default_radius, MAX_RADIUS) if hops is None else hops
-            nodes = list((await _starts(tx, tenant_id, starts, at=at)).values())
+            nodes = list((await _read_start_nodes(tx, tenant_id, start_names, at=at)).values())
             traversal = await traverse(
-                tx, tenant_id, nodes, link_filter, hops=radius, most=max(most, len(nodes)), at=at
+                tx, tenant_id, nodes, link_filter, hops=radius, max_nodes=max(max_nodes, len(nodes)), at=at
             )
-            links, cut = await _links_among(tx, tenant_id, list(traversal.nodes), link_filter)
+            links, is_truncated = await _read_links_between(tx, tenant_id, list(traversal.nodes), link_filter)
             inferred: list[InferredLink] = []
             if infer:
-                tags = await _tags_of(tx, tenant_id, list(traversal.nodes))
+                tags = await _read_tags(tx, tenant_id, list(traversal.nodes))
                 linked = {frozenset((link.from_memory_id, link.to_memory_id)) for link in links}
-                inferred, more = infer_links(tags, linked, most=policy.max_inferred_edges)
-                cut = cut or more
+                inferred, has_more = infer_links(tags, linked, max_count=policy.max_inferred_edges)
+                is_truncated = is_truncated or has_more
         return Graph(
-            nodes=list(traversal.nodes.values()), links=links, inferred=inferred, truncated=traversal.truncated or cut
+            nodes=list(traversal.nodes.values()),
+            links=links,
+            inferred=inferred,
+            truncated=traversal.truncated or is_truncated,
         )
 
     async def find_paths(
         self,
         tenant_id: UUID,
-        ends: tuple[str, str],
+        memory_names: tuple[str, str],
         link_filter: LinkFilter,
         *,
         hops: int | None,
@@ -120,8 +123,8 @@ class GraphStore:
         """
         async with self._database.transaction(tenant_id) as tx:
             policy = await self._policies.get(tx, tenant_id)
-            nodes = await _starts(tx, tenant_id, ends, at=at)
-            start, goal = (nodes[name].memory_id for name in ends)
+            nodes = await _read_start_nodes(tx, tenant_id, memory_names, at=at)
+            start, goal = (nodes[name].memory_id for name in memory_names)
             if start == goal:
                 raise PathToItself
             search = PathSearch(
@@ -135,14 +138,14 @@ class GraphStore:
             links = await link_store.read_links(tx, tenant_id, list({step.link_id for path in paths for step in path}))
             # Paths over a link that was deleted meanwhile are left out.
             paths = [path for path in paths if all(step.link_id in links for step in path)]
-            places: dict[UUID, int] = {}
+            hops_by_memory: dict[UUID, int] = {}
             for path in paths:
                 for hop, step in enumerate(path, start=1):
-                    places[step.far_id] = min(hop, places.get(step.far_id, hop))
-            if places:
-                places = {start: 0, **places}
-            rows = await tx.rows(QUERIES["get_nodes"], tenant_id=tenant_id, memory_ids=list(places), at=at)
-        found = {row["memory_id"]: Node(**dict(row), hop=places[row["memory_id"]]) for row in rows}
+                    hops_by_memory[step.far_id] = min(hop, hops_by_memory.get(step.far_id, hop))
+            if hops_by_memory:
+                hops_by_memory = {start: 0, **hops_by_memory}
+            rows = await tx.rows(QUERIES["get_nodes"], tenant_id=tenant_id, memory_ids=list(hops_by_memory), at=at)
+        nodes_by_id = {row["memory_id"]: Node(**dict(row), hop=hops_by_memory[row["memory_id"]]) for row in rows}
         return Paths(
             paths=[
                 (
@@ -151,7 +154,7 @@ class GraphStore:
                 )
                 for path in paths
             ],
-            nodes=sorted(found.values(), key=lambda node: (node.hop, node.memory_id)),
+            nodes=sorted(nodes_by_id.values(), key=lambda node: (node.hop, node.memory_id)),
             truncated=search.truncated,
         )
 
@@ -162,17 +165,19 @@ class GraphStore:
         link_filter: LinkFilter,
         *,
         hops: int,
-        most: int,
+        max_nodes: int,
         at: datetime,
     ) -> Activation:
         """Spread activation so many hops from seeds: names and strengths. Raises MemoryNotFound."""
         async with self._database.transaction(tenant_id) as tx:
-            starts = await _starts(tx, tenant_id, [name for name, _ in seeds], at=at)
-            nodes = list({node.memory_id: node for node in starts.values()}.values())
-            traversal = await traverse(tx, tenant_id, nodes, link_filter, hops=hops, most=max(most, len(nodes)), at=at)
+            start_nodes = await _read_start_nodes(tx, tenant_id, [name for name, _ in seeds], at=at)
+            nodes = list({node.memory_id: node for node in start_nodes.values()}.values())
+            traversal = await traverse(
+                tx, tenant_id, nodes, link_filter, hops=hops, max_nodes=max(max_nodes, len(nodes)), at=at
+            )
         strengths: dict[UUID, float] = {}
         for name, strength in seeds:
-            memory_id = starts[name].memory_id
+            memory_id = start_nodes[name].memory_id
             strengths[memory_id] = max(strength, strengths.get(memory_id, 0.0))
         steps = [
             (step.near_id, step.far_id, step.relation, step.weight)
@@ -187,26 +192,30 @@ class GraphStore:
         )
 
     async def suggest_links(
-        self, tenant_id: UUID, name: str, *, at: datetime, least: float | None = None, count: int | None = None
+        self, tenant_id: UUID, name: str, *, at: datetime, min_score: float | None = None, count: int | None = None
     ) -> list[Suggestion]:
-        """Return memories to link with; of at least the policy's score when `least` is None. Raises MemoryNotFound."""
+        """Return memories to link with; the policy has a default for `min_score`. Raises MemoryNotFound."""
         async with self._database.transaction(tenant_id) as tx:
             policy = await self._policies.get(tx, tenant_id)
-            memory_id = (await _starts(tx, tenant_id, [name], at=at))[name].memory_id
-            tags = (await _tags_of(tx, tenant_id, [memory_id]))[memory_id]
-            others = await _find_sharing(tx, tenant_id, memory_id, tags) if tags else []
-            rows = await tx.rows(QUERIES["find_linked"], tenant_id=tenant_id, memory_id=memory_id, memory_ids=others)
-            linked = {row["memory_id"] for row in rows}
-            others = [other for other in others if other not in linked]
-            candidates = await _read_candidates(tx, tenant_id, [memory_id, *others], tags, at=at) if others else {}
+            memory_id = (await _read_start_nodes(tx, tenant_id, [name], at=at))[name].memory_id
+            tags = (await _read_tags(tx, tenant_id, [memory_id]))[memory_id]
+            other_ids = await _find_with_shared_tags(tx, tenant_id, memory_id, tags) if tags else []
+            rows = await tx.rows(QUERIES["find_linked"], tenant_id=tenant_id, memory_id=memory_id, memory_ids=other_ids)
+            linked_ids = {row["memory_id"] for row in rows}
+            other_ids = [id_ for id_ in other_ids if id_ not in linked_ids]
+            candidates = (
+                await _read_candidates(tx, tenant_id, [memory_id, *other_ids], tags, at=at) if other_ids else {}
+            )
         memory = candidates.pop(memory_id, None)
         if memory is None:
             return []
-        score = policy.min_link_suggestion_score if least is None else least
-        return suggest(memory, candidates.values(), least=score, count=count or DEFAULT_SUGGESTIONS)
+        threshold = policy.min_link_suggestion_score if min_score is None else min_score
+        return suggest(memory, candidates.values(), min_score=threshold, count=count or DEFAULT_SUGGESTIONS)
 
 
-async def _starts(tx: Transaction, tenant_id: UUID, memory_names: Sequence[str], *, at: datetime) -> dict[str, Node]:
+async def _read_start_nodes(
+    tx: Transaction, tenant_id: UUID, memory_names: Sequence[str], *, at: datetime
+) -> dict[str, Node]:
     """Return the first nodes of a traversal, by name; they may be archived. Raises MemoryNotFound."""
     rows = await names.read_by_names(tx, QUERIES["get_nodes"], tenant_id, memory_names, at=at)
     if not rows.keys() >= set(memory_names):
@@ -214,7 +223,7 @@ async def _starts(tx: Transaction, tenant_id: UUID, memory_names: Sequence[str],
     return {name: Node(**dict(rows[name]), hop=0) for name in dict.fromkeys(memory_names)}
 
 
-async def _links_among(
+async def _read_links_between(
     tx: Transaction, tenant_id: UUID, memory_ids: Sequence[UUID], link_filter: LinkFilter
 ) -> tuple[list[Link], bool]:
     """Read the links among memories, strongest first; and whether there are more than _MAX_LINKS."""
@@ -230,18 +239,18 @@ async def _links_among(
     return sorted(links, key=lambda link: (-link.weight, -link.link_id.int)), len(rows) > _MAX_LINKS
 
 
-async def _tags_of(tx: Transaction, tenant_id: UUID, memory_ids: Sequence[UUID]) -> Mapping[UUID, list[str]]:
+async def _read_tags(tx: Transaction, tenant_id: UUID, memory_ids: Sequence[UUID]) -> Mapping[UUID, list[str]]:
     rows = await tx.rows(QUERIES["list_tags_of"], tenant_id=tenant_id, memory_ids=list(memory_ids), count=_MAX_TAGS)
     return {row["memory_id"]: row["tags"] for row in rows}
 
 
-async def _find_sharing(tx: Transaction, tenant_id: UUID, memory_id: UUID, tags: Sequence[str]) -> list[UUID]:
+async def _find_with_shared_tags(tx: Transaction, tenant_id: UUID, memory_id: UUID, tags: Sequence[str]) -> list[UUID]:
     """Return memories that share tags with one: those with the most shared tags first, then the newest."""
     rows = await tx.rows(
-        QUERIES["list_sharing"], tenant_id=tenant_id, memory_id=memory_id, tags=list(tags), count=_SHARING_EACH
+        QUERIES["list_sharing"], tenant_id=tenant_id, memory_id=memory_id, tags=list(tags), count=_MAX_MEMORIES_PER_TAG
     )
-    shared = Counter(row["memory_id"] for row in rows)
-    return sorted(shared, key=lambda other: (-shared[other], -other.int))[:_MAX_COMPARED]
+    shared_counts = Counter(row["memory_id"] for row in rows)
+    return sorted(shared_counts, key=lambda other: (-shared_counts[other], -other.int))[:_MAX_COMPARED]
 
 
 async def _read_candidates(

@@ -62,24 +62,24 @@ class Suggestion:
 
 def compare(memory: Candidate, other: Candidate) -> Suggestion:
     """Return the similarity of two memories by its parts."""
-    shared = tuple(sorted(set(memory.tags) & set(other.tags)))
-    ours, theirs = memory.words, other.words
-    either = len(ours | theirs)
-    apart = abs(memory.create_time - other.create_time)
+    shared_tags = tuple(sorted(set(memory.tags) & set(other.tags)))
+    words, other_words = memory.words, other.words
+    union_size = len(words | other_words)
+    time_distance = abs(memory.create_time - other.create_time)
     return Suggestion(
         memory=other,
-        shared_tags=shared,
-        tag_score=TAGS * min(1.0, len(shared) / MAX_SHARED_TAGS),
-        word_score=WORDS * len(ours & theirs) / either if either else 0.0,
+        shared_tags=shared_tags,
+        tag_score=TAGS * min(1.0, len(shared_tags) / MAX_SHARED_TAGS),
+        word_score=WORDS * len(words & other_words) / union_size if union_size else 0.0,
         source_score=SOURCE if memory.source is not None and memory.source == other.source else 0.0,
-        time_score=TIME * max(0.0, 1.0 - apart / MAX_TIME_APART),
+        time_score=TIME * max(0.0, 1.0 - time_distance / MAX_TIME_APART),
         type_score=TYPE if memory.type == other.type else 0.0,
     )
 
 
-def suggest(memory: Candidate, others: Iterable[Candidate], *, least: float, count: int) -> list[Suggestion]:
-    """Return the most similar memories with a shared tag and a score of `least`, best first, of equals the newest."""
+def suggest(memory: Candidate, others: Iterable[Candidate], *, min_score: float, count: int) -> list[Suggestion]:
+    """Return the most similar memories with a shared tag and at least `min_score`, best first; of equals the newest."""
     suggestions = [compare(memory, other) for other in others]
-    able = [suggestion for suggestion in suggestions if suggestion.shared_tags and suggestion.score >= least]
-    able.sort(key=lambda suggestion: (-suggestion.score, -suggestion.memory.memory_id.int))
-    return able[:count]
+    matches = [suggestion for suggestion in suggestions if suggestion.shared_tags and suggestion.score >= min_score]
+    matches.sort(key=lambda suggestion: (-suggestion.score, -suggestion.memory.memory_id.int))
+    return matches[:count]

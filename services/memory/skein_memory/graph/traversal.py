@@ -27,8 +27,8 @@ _MAX_LINKS = 1000
 _SPARE = 32
 # Limits of a search for paths: links of one memory in each direction, memories, and steps.
 _MAX_LINKS_PER_NODE = 300
-_MAX_NODES_MET = 1000
-_MAX_WAITING = 20_000
+_MAX_NODES = 1000
+_MAX_STEPS = 20_000
 
 
 @dataclass(slots=True)
@@ -48,22 +48,24 @@ async def traverse(
     link_filter: LinkFilter,
     *,
     hops: int,
-    most: int,
+    max_nodes: int,
     at: datetime,
 ) -> Traversal:
-    """Traverse so many hops from some memories, up to `most` memories; the strongest links of each level come first."""
+    """Traverse up to `hops` hops and `max_nodes` memories; the strongest links of each level come first."""
     traversal = Traversal(nodes={start.memory_id: start for start in starts})
     frontier = list(traversal.nodes)
     for hop in range(1, hops + 1):
         if not frontier:
             break
-        steps, cut = await _steps(tx, tenant_id, frontier, link_filter, most_each=2 * most)
+        steps, has_more_links = await _steps(tx, tenant_id, frontier, link_filter, max_links=2 * max_nodes)
         traversal.steps += steps
-        via: dict[UUID, Step] = {}
+        first_steps: dict[UUID, Step] = {}
         for step in steps:
             if step.far_id not in traversal.nodes:
-                via.setdefault(step.far_id, step)
-        rows, left_out = await _visible_nodes(tx, tenant_id, list(via), most=most - len(traversal.nodes), at=at)
+                first_steps.setdefault(step.far_id, step)
+        rows, has_more_nodes = await _visible_nodes(
+            tx, tenant_id, list(first_steps), max_nodes=max_nodes - len(traversal.nodes), at=at
+        )
         for row in rows:
             memory_id = row["memory_id"]
             traversal.nodes[memory_id] = Node(
@@ -71,11 +73,11 @@ async def traverse(
                 type=row["type"],
                 title=row["title"],
                 hop=hop,
-                via_link_id=via[memory_id].link_id,
+                via_link_id=first_steps[memory_id].link_id,
             )
-        traversal.truncated = traversal.truncated or cut or left_out
+        traversal.truncated = traversal.truncated or has_more_links or has_more_nodes
         frontier = [row["memory_id"] for row in rows]
-        if hop < hops and frontier and len(traversal.nodes) >= most:
+        if hop < hops and frontier and len(traversal.nodes) >= max_nodes:
             # The limit is reached, so the memories behind these are not scanned.
             traversal.truncated = True
             break
@@ -88,7 +90,7 @@ class _Frontier:
 
     frontier: list[UUID]
     # Memories that are not visited again. A path ends at either of its ends.
-    seen: set[UUID]
+    visited: set[UUID]
     link_filter: LinkFilter
     is_start: bool
     hops: int = 0
@@ -108,14 +110,14 @@ class PathSearch:
         self._count = count + 1
         self._link_filter = link_filter
         self._graph = StepGraph()
-        self._budget = SearchBudget(left=_MAX_WAITING)
+        self._budget = SearchBudget(remaining=_MAX_STEPS)
         # Memories of both sides that may lie on a path.
-        self._met = {start, goal}
+        self._known_ids = {start, goal}
         self._sides = (
-            _Frontier(frontier=[start], seen={start, goal}, link_filter=link_filter, is_start=True),
-            _Frontier(frontier=[goal], seen={start, goal}, link_filter=link_filter.reversed(), is_start=False),
+            _Frontier(frontier=[start], visited={start, goal}, link_filter=link_filter, is_start=True),
+            _Frontier(frontier=[goal], visited={start, goal}, link_filter=link_filter.reversed(), is_start=False),
         )
-        self._found: list[list[Step]] = []
+        self._paths: list[list[Step]] = []
         self.truncated = False
 
     async def run(
@@ -128,24 +130,24 @@ class PathSearch:
                 self.truncated = True
                 break
             side = min(self._sides, key=lambda side: (side.hops > 0, len(side.frontier), side.hops))
-            await self._take_hop(tx, tenant_id, side, at)
-            covered = sum(side.hops for side in self._sides)
+            await self._expand(tx, tenant_id, side, at)
+            total_hops = sum(side.hops for side in self._sides)
             # Both ends take one hop first: a memory with very many links is reached from the other end.
-            if all(side.hops for side in self._sides) or covered == self._hops:
-                self._found = shortest_paths(
-                    self._graph, self._start, self._goal, hops=covered, count=self._count, budget=self._budget
+            if all(side.hops for side in self._sides) or total_hops == self._hops:
+                self._paths = shortest_paths(
+                    self._graph, self._start, self._goal, hops=total_hops, count=self._count, budget=self._budget
                 )
             if not all(side.frontier for side in self._sides):
                 # One end has visited its whole component: more hops find nothing.
-                self._found = shortest_paths(
+                self._paths = shortest_paths(
                     self._graph, self._start, self._goal, hops=self._hops, count=self._count, budget=self._budget
                 )
                 break
-        self.truncated = self.truncated or self._budget.is_spent or len(self._found) == self._count
-        return self._found[: self._count - 1]
+        self.truncated = self.truncated or self._budget.is_spent or len(self._paths) == self._count
+        return self._paths[: self._count - 1]
 
     def _is_done(self) -> bool:
-        return len(self._found) == self._count or self._budget.is_spent
+        return len(self._paths) == self._count or self._budget.is_spent
 
     async def _add_direct_links(self, tx: Transaction, tenant_id: UUID) -> None:
         """Add the links between the two ends, however many other links they have."""
@@ -162,39 +164,41 @@ class PathSearch:
             if self._link_filter.outgoing if is_outgoing else self._link_filter.incoming:
                 self._graph.add(Step(self._start, self._goal, row["link_id"], row["relation"], row["weight"]))
 
-    async def _take_hop(self, tx: Transaction, tenant_id: UUID, side: _Frontier, at: datetime) -> None:
-        steps, cut = await _steps(tx, tenant_id, side.frontier, side.link_filter, most_each=_MAX_LINKS_PER_NODE)
-        far = list(dict.fromkeys(step.far_id for step in steps if step.far_id not in side.seen))
-        unknown = [memory_id for memory_id in far if memory_id not in self._met]
-        room = _MAX_NODES_MET - len(self._met)
-        rows, left_out = await _visible_nodes(tx, tenant_id, unknown, most=room, at=at, bare=True)
-        self._met.update(row["memory_id"] for row in rows)
+    async def _expand(self, tx: Transaction, tenant_id: UUID, side: _Frontier, at: datetime) -> None:
+        steps, has_more_links = await _steps(
+            tx, tenant_id, side.frontier, side.link_filter, max_links=_MAX_LINKS_PER_NODE
+        )
+        far_ids = list(dict.fromkeys(step.far_id for step in steps if step.far_id not in side.visited))
+        new_ids = [memory_id for memory_id in far_ids if memory_id not in self._known_ids]
+        max_new = _MAX_NODES - len(self._known_ids)
+        rows, has_more_nodes = await _visible_nodes(tx, tenant_id, new_ids, max_nodes=max_new, at=at, ids_only=True)
+        self._known_ids.update(row["memory_id"] for row in rows)
         for step in steps:
-            if step.far_id in self._met:
-                self._graph.add(step if side.is_start else _reversed(step))
+            if step.far_id in self._known_ids:
+                self._graph.add(step if side.is_start else _reverse(step))
                 if not side.link_filter.is_directed:
-                    self._graph.add(_reversed(step) if side.is_start else step)
-        side.frontier, side.hops = [memory_id for memory_id in far if memory_id in self._met], side.hops + 1
-        side.seen.update(side.frontier)
-        self.truncated = self.truncated or cut or left_out
+                    self._graph.add(_reverse(step) if side.is_start else step)
+        side.frontier, side.hops = [memory_id for memory_id in far_ids if memory_id in self._known_ids], side.hops + 1
+        side.visited.update(side.frontier)
+        self.truncated = self.truncated or has_more_links or has_more_nodes
 
 
-def _reversed(step: Step) -> Step:
+def _reverse(step: Step) -> Step:
     return step._replace(near_id=step.far_id, far_id=step.near_id)
 
 
 async def _steps(
-    tx: Transaction, tenant_id: UUID, near: Sequence[UUID], link_filter: LinkFilter, *, most_each: int
+    tx: Transaction, tenant_id: UUID, near_ids: Sequence[UUID], link_filter: LinkFilter, *, max_links: int
 ) -> tuple[list[Step], bool]:
     """Read the strongest links of some memories, strongest first; and whether some have more than were read."""
-    fan = max(_MIN_LINKS, min(most_each, _MAX_LINKS, _LINKS_OF_LEVEL // len(near)))
+    links_per_node = max(_MIN_LINKS, min(max_links, _MAX_LINKS, _LINKS_OF_LEVEL // len(near_ids)))
     values: dict[str, object] = {
         "tenant_id": tenant_id,
-        "memory_ids": list(near),
+        "memory_ids": list(near_ids),
         "min_weight": link_filter.min_weight,
         "outgoing": link_filter.outgoing,
         "incoming": link_filter.incoming,
-        "fan": fan + 1,
+        "fan": links_per_node + 1,
     }
     if link_filter.relations is None:
         rows = await tx.rows(QUERIES["list_steps"], **values)
@@ -204,23 +208,29 @@ async def _steps(
         counts = Counter((row["near_id"], row["is_outgoing"], row["relation"]) for row in rows)
     steps = [Step(row["near_id"], row["far_id"], row["link_id"], row["relation"], row["weight"]) for row in rows]
     steps.sort(key=by_strength)
-    return steps, any(count > fan for count in counts.values())
+    return steps, any(count > links_per_node for count in counts.values())
 
 
 async def _visible_nodes(
-    tx: Transaction, tenant_id: UUID, memory_ids: Sequence[UUID], *, most: int, at: datetime, bare: bool = False
+    tx: Transaction,
+    tenant_id: UUID,
+    memory_ids: Sequence[UUID],
+    *,
+    max_nodes: int,
+    at: datetime,
+    ids_only: bool = False,
 ) -> tuple[list[asyncpg.Record], bool]:
-    """Read the first `most` of some memories that are not deleted, archived or expired, in this order.
+    """Read the first `max_nodes` of some memories that are not deleted, archived or expired, in this order.
 
-    Return also whether some were left out. `bare` reads ids alone.
+    Return also whether some were left out. `ids_only` reads ids alone.
     """
     visible: list[asyncpg.Record] = []
-    scanned = 0
-    while scanned < len(memory_ids) and len(visible) < most:
-        batch = memory_ids[scanned : scanned + most - len(visible) + _SPARE]
-        scanned += len(batch)
-        query = QUERIES["find_visible_node"] if bare else QUERIES["get_visible_nodes"]
+    scanned_count = 0
+    while scanned_count < len(memory_ids) and len(visible) < max_nodes:
+        batch = memory_ids[scanned_count : scanned_count + max_nodes - len(visible) + _SPARE]
+        scanned_count += len(batch)
+        query = QUERIES["find_visible_node"] if ids_only else QUERIES["get_visible_nodes"]
         rows = await tx.rows(query, tenant_id=tenant_id, memory_ids=list(batch), at=at)
         by_id = {row["memory_id"]: row for row in rows}
         visible += [by_id[memory_id] for memory_id in batch if memory_id in by_id]
-    return visible[:most], scanned < len(memory_ids) or len(visible) > most
+    return visible[:max_nodes], scanned_count < len(memory_ids) or len(visible) > max_nodes

@@ -45,7 +45,7 @@ class LinkDraft:
                 raise FieldInvalid(violations=[(field, f"must have 1 to {MAX_NAME} characters")])
         check_storable([("label", self.label)], [("metadata", self.metadata)])
 
-    def between(
+    def create_link(
         self,
         from_id: UUID,
         to_id: UUID,
@@ -147,7 +147,7 @@ class Link:
     def revise(self, draft: LinkDraft, *, at: datetime, by: str) -> Link:
         """Return its next revision, with the content `draft` and the same ends; itself when nothing changes."""
         content = {"relation": draft.relation, "label": draft.label, "weight": draft.weight}
-        if all(getattr(self, name) == value for name, value in content.items()) and self._has(draft.metadata):
+        if all(getattr(self, name) == value for name, value in content.items()) and self._has_metadata(draft.metadata):
             return self
         return replace(
             self,
@@ -161,7 +161,7 @@ class Link:
             record_time=at,
         )
 
-    def _has(self, metadata: str | None) -> bool:
+    def _has_metadata(self, metadata: str | None) -> bool:
         # The database writes JSON in a form of its own.
         return exact.equal_json(self.metadata, metadata)
 

@@ -76,8 +76,8 @@ ORDER BY link_id DESC
 LIMIT :count;
 
 -- list_links_as_of --
--- Read the links that a memory had at a time as they were then, newest first, older than one link: those that have not
--- changed since, and what those were that have changed or gone. Each link is in one of the four parts.
+-- Read the links of a memory as they were at a time, newest first, older than one link. These are the links without a
+-- later change, and earlier revisions of changed or deleted ones. Each link is in one of the four parts.
 SELECT link_id, from_memory_id, to_memory_id, relation, label, weight, metadata, create_time, created_by, revision,
        update_time, updated_by, record_time
 FROM (

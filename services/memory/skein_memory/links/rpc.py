@@ -75,7 +75,7 @@ class LinkHandlers:
         async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
             if write.saved_response is not None:
                 return pb.UpsertLinkResponse.FromString(write.saved_response)
-            link, created = await self._store.upsert_link(
+            link, is_new = await self._store.upsert_link(
                 write.tx,
                 caller.require_tenant(),
                 draft,
@@ -83,7 +83,7 @@ class LinkHandlers:
                 at=at,
                 by=caller.principal,
             )
-            return await write.save(pb.UpsertLinkResponse(link=convert.link(link), created=created))
+            return await write.save(pb.UpsertLinkResponse(link=convert.link(link), created=is_new))
 
     async def GetLink(self, request: pb.GetLinkRequest, context: Context) -> pb.GetLinkResponse:
         link = await self._store.get_link(caller_of(context).require_tenant(), UUID(request.link_id), at=now())

@@ -33,7 +33,7 @@ _AFTER_ALL = UUID(int=(1 << 128) - 1)
 _CONTENT_COLUMNS = ("relation", "label", "weight", "metadata")
 # A new link has no earlier state, so these are left to the first change.
 _MUTABLE_COLUMNS = ("revision", "updated_by")
-_MISSING_ENDS = {"links_from_fkey": MemoryNotFound, "links_to_fkey": MemoryNotFound}
+_CONSTRAINT_ERRORS = {"links_from_fkey": MemoryNotFound, "links_to_fkey": MemoryNotFound}
 
 
 class LinkStore:
@@ -48,27 +48,27 @@ class LinkStore:
     ) -> list[Link]:
         """Store links, all or none.
 
-        Raises MemoryNotFound, LinkToItself, LinkExists and, of two for one pair and relation, DuplicateInBatch, each
-        with the "index" of the link when there are several; and QuotaExceeded.
+        Raises MemoryNotFound, LinkToItself, LinkExists, and DuplicateInBatch for two links of one pair and relation.
+        Each has the "index" of the link in a batch of several. Raises QuotaExceeded too.
         """
-        ends = await _ends(tx, tenant_id, drafts, at=at)
+        memory_ids = await _find_memories(tx, tenant_id, drafts, at=at)
         links: list[Link] = []
-        seen_pairs: dict[tuple[UUID, UUID, str], int | None] = {}
+        indexes: dict[tuple[UUID, UUID, str], int | None] = {}
         # The later in a batch is the newer.
         for index, (draft, link_id) in enumerate(zip(drafts, new_ids(at, len(drafts)), strict=True)):
             batch_index = index if len(drafts) > 1 else None
-            if not ends.keys() >= {draft.from_name, draft.to_name}:
+            if not memory_ids.keys() >= {draft.from_name, draft.to_name}:
                 raise MemoryNotFound(index=batch_index)
-            start, end = ends[draft.from_name], ends[draft.to_name]
-            link = draft.between(start, end, at=at, by=by, link_id=link_id, index=batch_index)
-            if link.pair in seen_pairs:
+            start, end = memory_ids[draft.from_name], memory_ids[draft.to_name]
+            link = draft.create_link(start, end, at=at, by=by, link_id=link_id, index=batch_index)
+            if link.pair in indexes:
                 raise DuplicateInBatch(index=batch_index)
-            seen_pairs[link.pair] = batch_index
+            indexes[link.pair] = batch_index
             links.append(link)
-        new = await insert(tx, tenant_id, links, at=at, by=by)
-        if len(new) < len(links):
-            existing = next(link for link in links if link not in new)
-            raise LinkExists(index=seen_pairs[existing.pair])
+        new_links = await insert(tx, tenant_id, links, at=at, by=by)
+        if len(new_links) < len(links):
+            existing = next(link for link in links if link not in new_links)
+            raise LinkExists(index=indexes[existing.pair])
         await self._quotas.charge(tx, tenant_id, {"links": len(links)})
         return links
 
@@ -87,12 +87,12 @@ class LinkStore:
         With `either_direction` a link that leads the other way is the pair's, too.
         Raises MemoryNotFound, LinkToItself and QuotaExceeded.
         """
-        ends = await names.find_visible(tx, tenant_id, [draft.from_name, draft.to_name], at=at)
-        link = draft.between(ends[draft.from_name], ends[draft.to_name], at=at, by=by)
+        memory_ids = await names.find_visible(tx, tenant_id, [draft.from_name, draft.to_name], at=at)
+        link = draft.create_link(memory_ids[draft.from_name], memory_ids[draft.to_name], at=at, by=by)
         if either_direction:
             # A concurrent upsert in the other direction waits here.
-            both = sorted((link.from_memory_id, link.to_memory_id))
-            await tx.rows(QUERIES["lock_memories"], tenant_id=tenant_id, memory_ids=both)
+            pair_ids = sorted((link.from_memory_id, link.to_memory_id))
+            await tx.rows(QUERIES["lock_memories"], tenant_id=tenant_id, memory_ids=pair_ids)
         before = await _find_link(tx, tenant_id, link, either_direction=either_direction)
         while before is None:
             if await insert(tx, tenant_id, [link], at=at, by=by):
@@ -107,7 +107,7 @@ class LinkStore:
     async def lock_link(self, tx: Transaction, tenant_id: UUID, link_id: UUID, *, at: datetime) -> Link:
         """Read a link and lock it. Raises LinkNotFound, also when one of its memories has expired."""
         link = await lock_link(tx, tenant_id, link_id)
-        await _check_ends(tx, tenant_id, link, at=at)
+        await _check_unexpired(tx, tenant_id, link, at=at)
         return link
 
     async def update_link(self, tx: Transaction, tenant_id: UUID, before: Link, after: Link) -> None:
@@ -119,10 +119,10 @@ class LinkStore:
         self, tx: Transaction, tenant_id: UUID, link_id: UUID, *, revision: int, at: datetime, by: str
     ) -> None:
         """Remove a link. Raises LinkNotFound and RevisionStale."""
-        removed = await remove(tx, tenant_id, [link_id], at=at, by=by)
-        if not removed:
+        links = await remove(tx, tenant_id, [link_id], at=at, by=by)
+        if not links:
             raise LinkNotFound
-        removed[0].check_revision(revision)
+        links[0].check_revision(revision)
         await self._quotas.charge(tx, tenant_id, {"links": -1})
 
     async def get_link(self, tenant_id: UUID, link_id: UUID, *, at: datetime) -> Link:
@@ -131,7 +131,7 @@ class LinkStore:
             links = await read_links(tx, tenant_id, [link_id])
             if link_id not in links:
                 raise LinkNotFound
-            await _check_ends(tx, tenant_id, links[link_id], at=at)
+            await _check_unexpired(tx, tenant_id, links[link_id], at=at)
         return links[link_id]
 
     async def list_links(
@@ -169,14 +169,16 @@ class LinkStore:
                     count=count,
                     **values,
                 )
-                links += await _alive(tx, tenant_id, rows, at=as_of_time or at)
+                links += await _visible_links(tx, tenant_id, rows, at=as_of_time or at)
                 if len(rows) < count:
                     break
                 last = rows[-1]["link_id"]
         return [Link(**dict(row)) for row in links[:count]]
 
 
-async def _ends(tx: Transaction, tenant_id: UUID, drafts: Sequence[LinkDraft], *, at: datetime) -> dict[str, UUID]:
+async def _find_memories(
+    tx: Transaction, tenant_id: UUID, drafts: Sequence[LinkDraft], *, at: datetime
+) -> dict[str, UUID]:
     memory_names = [name for draft in drafts for name in (draft.from_name, draft.to_name)]
     rows = await names.read_by_names(tx, QUERIES["find_visible"], tenant_id, memory_names, at=at)
     return {name: row["memory_id"] for name, row in rows.items()}
@@ -200,39 +202,41 @@ async def _find_link(tx: Transaction, tenant_id: UUID, link: Link, *, either_dir
     return None
 
 
-async def _check_ends(tx: Transaction, tenant_id: UUID, link: Link, *, at: datetime) -> None:
+async def _check_unexpired(tx: Transaction, tenant_id: UUID, link: Link, *, at: datetime) -> None:
     """Reject a link of an expired memory as if it were not there. Raises LinkNotFound."""
     if await names.find_expired(tx, tenant_id, [link.from_memory_id, link.to_memory_id], at=at):
         raise LinkNotFound
 
 
-async def _alive(
+async def _visible_links(
     tx: Transaction, tenant_id: UUID, links: list[asyncpg.Record], *, at: datetime
 ) -> list[asyncpg.Record]:
     """Leave out links to deleted and expired memories. Ids are values: a join would plan every month."""
     if not links:
         return []
-    ends = {row[end] for row in links for end in ("from_memory_id", "to_memory_id")}
-    rows = await tx.rows(QUERIES["find_visible"], tenant_id=tenant_id, memory_ids=list(ends), at=at)
-    active = {row["memory_id"] for row in rows}
-    return [row for row in links if row["from_memory_id"] in active and row["to_memory_id"] in active]
+    memory_ids = {row[column] for row in links for column in ("from_memory_id", "to_memory_id")}
+    rows = await tx.rows(QUERIES["find_visible"], tenant_id=tenant_id, memory_ids=list(memory_ids), at=at)
+    visible_ids = {row["memory_id"] for row in rows}
+    return [row for row in links if row["from_memory_id"] in visible_ids and row["to_memory_id"] in visible_ids]
 
 
 async def insert(tx: Transaction, tenant_id: UUID, links: Sequence[Link], *, at: datetime, by: str) -> list[Link]:
-    """Store new links of different pairs or relations, and record the event; return those whose place was free.
+    """Store new links of different pairs or relations, and record the event; return those that did not exist.
 
-    The others have left no trace. Raises MemoryNotFound when an end is gone for good.
+    Nothing is written for the others. Raises MemoryNotFound when a memory was purged.
     """
     # In one order everywhere, so that two batches never wait for each other.
     rows = [_columns(link) for link in sorted(links, key=lambda link: link.pair)]
-    with translate_constraint_errors(_MISSING_ENDS):
-        inserted = await tx.insert(QUERIES["insert_links"], tenant_id, rows)
-    new = list(links)
-    if inserted < len(links):
+    with translate_constraint_errors(_CONSTRAINT_ERRORS):
+        inserted_count = await tx.insert(QUERIES["insert_links"], tenant_id, rows)
+    new_links = list(links)
+    if inserted_count < len(links):
         existing_ids = await find_link_ids(tx, tenant_id, [link.pair for link in links])
-        new = [link for link in links if existing_ids.get(link.pair) == link.link_id]
-    await writer.insert_events(tx, tenant_id, [link_event("memory_link_created", link) for link in new], at=at, by=by)
-    return new
+        new_links = [link for link in links if existing_ids.get(link.pair) == link.link_id]
+    await writer.insert_events(
+        tx, tenant_id, [link_event("memory_link_created", link) for link in new_links], at=at, by=by
+    )
+    return new_links
 
 
 async def find_link_ids(
@@ -265,14 +269,16 @@ async def read_links(tx: Transaction, tenant_id: UUID, link_ids: Sequence[UUID])
 
 async def replace(tx: Transaction, tenant_id: UUID, before: Link, after: Link) -> None:
     """Store the next revision of a locked link, keep the one before, and record the event. Raises LinkExists."""
-    await writer.insert_revisions(tx, tenant_id, [_former(before, until=after.record_time, by=after.updated_by)])
+    await writer.insert_revisions(
+        tx, tenant_id, [_earlier_revision(before, until=after.record_time, by=after.updated_by)]
+    )
     columns = {
         name: getattr(after, name) for name in (*_CONTENT_COLUMNS, *_MUTABLE_COLUMNS, "update_time", "record_time")
     }
     with translate_constraint_errors({"links_pair_key": LinkExists}):
         await tx.execute(QUERIES["update_link"], tenant_id=tenant_id, link_id=after.link_id, **columns)
-    changed = [name for name in _CONTENT_COLUMNS if getattr(before, name) != getattr(after, name)]
-    event = link_event("memory_link_updated", after, changed)
+    changed_fields = [name for name in _CONTENT_COLUMNS if getattr(before, name) != getattr(after, name)]
+    event = link_event("memory_link_updated", after, changed_fields)
     await writer.insert_events(tx, tenant_id, [event], at=after.record_time, by=after.updated_by)
 
 
@@ -280,7 +286,7 @@ async def remove(tx: Transaction, tenant_id: UUID, link_ids: Sequence[UUID], *, 
     """Remove links for good, store their revisions and events, and return them."""
     rows = await tx.rows(QUERIES["delete_links"], tenant_id=tenant_id, link_ids=list(link_ids))
     links = sorted((Link(**dict(row)) for row in rows), key=lambda link: link.link_id)
-    await writer.insert_revisions(tx, tenant_id, [_former(link, until=at, by=by) for link in links])
+    await writer.insert_revisions(tx, tenant_id, [_earlier_revision(link, until=at, by=by) for link in links])
     await writer.insert_events(tx, tenant_id, [link_event("memory_link_removed", link) for link in links], at=at, by=by)
     return links
 
@@ -289,7 +295,7 @@ def _columns(link: Link) -> dict[str, object]:
     return {name: value for name, value in asdict(link).items() if name not in _MUTABLE_COLUMNS}
 
 
-def _former(link: Link, *, until: datetime, by: str) -> Revision:
+def _earlier_revision(link: Link, *, until: datetime, by: str) -> Revision:
     return Revision(
         kind="link",
         item_id=str(link.link_id),

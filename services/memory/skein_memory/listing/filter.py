@@ -164,7 +164,7 @@ class Filter:
 
 
 def _path_of(part: Expression) -> AccessPath | None:
-    """Return the index that holds all matches of one condition; None when there is none."""
+    """Return the index that contains all matches of one condition; None when there is none."""
     match part:
         case Tags("any", tags) if len(tags) <= _MAX_PATH_VALUES:
             return AccessPath(kind="tags", values=tags)

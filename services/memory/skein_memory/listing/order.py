@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from uuid import UUID
 
 _MICROSECOND = timedelta(microseconds=1)
-# A bigint of Postgres holds no more.
+# The largest bigint of Postgres.
 MAX_COUNT = (1 << 63) - 1
 
 

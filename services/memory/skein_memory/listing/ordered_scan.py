@@ -51,7 +51,7 @@ _LOWEST: Mapping[str, datetime | float | int] = {
 class OrderedIds:
     """Cursors of matching memories, in order; `after` is the next cursor, None at the end."""
 
-    places: list[PageCursor]
+    cursors: list[PageCursor]
     after: PageCursor | None
 
 
@@ -67,35 +67,35 @@ async def find_ordered(
 ) -> OrderedIds:
     """Find up to `count` matching memories after `after`; scan at most MAX_ROWS_SCANNED."""
     expression = filter_.condition(at)
-    condition, scanned = compile_to_sql(expression, ENTRIES), scan_cost.scan_cost_sql(expression, ENTRIES)
-    scans = tx.database.scan_buckets.begin(tenant_id) if scanned else None
-    passing: list[PageCursor] = []
-    remaining_rows, batch_size, last = MAX_ROWS_SCANNED, count + 1, after or _first(order)
+    condition, cost_sql = compile_to_sql(expression, ENTRIES), scan_cost.scan_cost_sql(expression, ENTRIES)
+    scans = tx.database.scan_buckets.begin(tenant_id) if cost_sql else None
+    matches: list[PageCursor] = []
+    remaining_rows, batch_size, last = MAX_ROWS_SCANNED, count + 1, after or _start_cursor(order)
     while remaining_rows > 0 and not (scans is not None and scans.is_exhausted):
         batch_size = min(batch_size, remaining_rows, _MAX_BATCH_SIZE)
         is_unread = _is_unread(order, last)
         query, values = scan_query(order, last)
         if scans is not None:
-            query = scan_cost.with_scan_budget(query, scanned)
+            query = scan_cost.with_scan_budget(query, cost_sql)
             values["scan_bytes"] = max(1, scans.remaining)
         statement = tx.rows(
             with_condition(query, condition.text), tenant_id=tenant_id, count=batch_size, **values, **condition.values
         )
-        checked = await (statement if scans is None else scans.run_and_charge(statement))
-        for row in checked:
-            if row["passes"] is None or (row["passes"] and len(passing) == count):
-                return OrderedIds(places=passing, after=last)
+        rows = await (statement if scans is None else scans.run_and_charge(statement))
+        for row in rows:
+            if row["passes"] is None or (row["passes"] and len(matches) == count):
+                return OrderedIds(cursors=matches, after=last)
             last = PageCursor(memory_id=row["memory_id"], value=row["value"])
             if row["passes"]:
-                passing.append(last)
-        is_over = len(checked) < batch_size
-        remaining_rows, batch_size = remaining_rows - max(1, len(checked)), batch_size * _GROWTH
-        if is_over:
-            second_part = _rest(order, is_unread=is_unread)
-            if second_part is None:
-                return OrderedIds(places=passing, after=None)
-            last = second_part
-    return OrderedIds(places=passing, after=last)
+                matches.append(last)
+        is_end = len(rows) < batch_size
+        remaining_rows, batch_size = remaining_rows - max(1, len(rows)), batch_size * _GROWTH
+        if is_end:
+            next_cursor = _second_part_cursor(order, is_unread=is_unread)
+            if next_cursor is None:
+                return OrderedIds(cursors=matches, after=None)
+            last = next_cursor
+    return OrderedIds(cursors=matches, after=last)
 
 
 def scan_query(order: Order, last: PageCursor) -> tuple[Query, dict[str, object]]:
@@ -106,17 +106,17 @@ def scan_query(order: Order, last: PageCursor) -> tuple[Query, dict[str, object]
     else:
         query = QUERIES[_QUERIES[order.column]]
         values["before_value"] = last.value
-    return (query if order.is_descending else _upwards(query)), values
+    return (query if order.is_descending else _ascending(query)), values
 
 
 @lru_cache(maxsize=16)
-def _upwards(query: Query) -> Query:
+def _ascending(query: Query) -> Query:
     """Return the same scan in the other direction, from the other end of the index."""
     text = query.text.replace(" DESC", "").replace(") < (", ") > (").replace("memory_id < ", "memory_id > ")
     return replace(query, text=text)
 
 
-def _first(order: Order) -> PageCursor:
+def _start_cursor(order: Order) -> PageCursor:
     """Return the cursor before all memories."""
     if order.is_descending:
         return PageCursor(memory_id=_HIGHEST_ID, value=_HIGHEST[order.column])
@@ -130,7 +130,7 @@ def _is_unread(order: Order, cursor: PageCursor) -> bool:
     return order.is_descending or cursor.memory_id != _HIGHEST_ID
 
 
-def _rest(order: Order, *, is_unread: bool) -> PageCursor | None:
+def _second_part_cursor(order: Order, *, is_unread: bool) -> PageCursor | None:
     """Return the start of the second part of an order by accesses: memories with a count, or those without."""
     if order.column != "access_count" or is_unread == order.is_descending:
         return None

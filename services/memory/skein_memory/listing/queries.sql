@@ -74,8 +74,8 @@ FROM (
 ORDER BY memories.memory_id DESC;
 
 -- scan_by_column --
--- Scan the newest memories of a range of ids that have one of some values in an indexed column, each with whether it
--- matches. Each value is read in order from the index.
+-- Scan the newest memories of a range of ids that have one of some values in an indexed column. Return with each
+-- whether it matches. Each value is read in order from the index.
 SELECT memories.memory_id, ({condition}) AS passes
 FROM unnest(:values::text[]) AS requested (value)
 CROSS JOIN LATERAL (

@@ -48,24 +48,26 @@ class ListingHandlers:
         filter_, order = list_filter(request), Order.of(request.order_by, is_past=request.HasField("as_of_time"))
         after = PageCursor.of(read_token(request.page_token, tenant_id, request), order)
         builder = PageBuilder[pb.Memory]()
-        listed = await self._store.list_memories(
+        page = await self._store.list_memories(
             tenant_id, filter_, order, after=after, count=size, batch_size=builder.next_batch_size(size), at=at
         )
-        memories, rest = listed.memories, listed.rest
-        is_shown = True
-        while is_shown and memories:
+        memories, remaining_ids = page.memories, page.remaining_ids
+        has_room = True
+        while has_room and memories:
             visible = [memory for memory in memories if memory.is_active or request.show_deleted]
-            is_shown = builder.add(memories_convert.memory(memory) for memory in visible) == len(visible)
-            if not is_shown:
+            has_room = builder.add(memories_convert.memory(memory) for memory in visible) == len(visible)
+            if not has_room:
                 break
-            batch_size = builder.next_batch_size(len(rest)) if rest else 0
-            memories = await self._store.read_memories(tenant_id, rest[:batch_size], filter_.as_of_time, at=at)
-            rest = rest[batch_size:]
-        cursor = listed.after if is_shown else listed.places[builder.items[-1].memory_id]
+            batch_size = builder.next_batch_size(len(remaining_ids)) if remaining_ids else 0
+            memories = await self._store.read_memories(tenant_id, remaining_ids[:batch_size], filter_.as_of_time, at=at)
+            remaining_ids = remaining_ids[batch_size:]
+        cursor = page.after if has_room else page.cursors[builder.items[-1].memory_id]
         total_size: int | None = None
         if request.show_total_size:
-            is_whole = after is None and cursor is None
-            total_size = len(builder.items) if is_whole else await self._store.count_memories(tenant_id, filter_, at=at)
+            is_complete = after is None and cursor is None
+            total_size = (
+                len(builder.items) if is_complete else await self._store.count_memories(tenant_id, filter_, at=at)
+            )
         return pb.ListMemoriesResponse(
             memories=builder.items,
             next_page_token=write_token(cursor.token, tenant_id, request) if cursor else "",
@@ -84,23 +86,27 @@ class ListingHandlers:
             tenant_id, request.memory_id, before=before, count=size, at=now()
         )
         builder = PageBuilder[pb.MemoryVersion]()
-        converted = versions_of(versions, size, is_all=is_all)
-        added = builder.add(converted)
-        more = not is_all or added < len(converted)
-        token = write_token([str(versions[added - 1].memory.revision)], tenant_id, request) if more and added else ""
+        messages = versions_of(versions, size, is_all=is_all)
+        added_count = builder.add(messages)
+        has_more = not is_all or added_count < len(messages)
+        token = (
+            write_token([str(versions[added_count - 1].memory.revision)], tenant_id, request)
+            if has_more and added_count
+            else ""
+        )
         return pb.ListMemoryVersionsResponse(versions=builder.items, next_page_token=token)
 
 
 def versions_of(versions: list[MemoryVersion], count: int, *, is_all: bool) -> list[pb.MemoryVersion]:
     """Convert up to `count` versions, newest first; the one after the last only serves to compare."""
     # The oldest version has no predecessor.
-    before = [*(version.memory for version in versions[1:]), *([None] if is_all else [])]
-    converted = [
+    predecessors = [*(version.memory for version in versions[1:]), *([None] if is_all else [])]
+    messages = [
         pb.MemoryVersion(
             memory=memories_convert.memory(version.memory),
             until_time=to_timestamp(version.until_time),
             changed_fields=changed_fields(memory, version.memory),
         )
-        for version, memory in zip(versions, before, strict=False)
+        for version, memory in zip(versions, predecessors, strict=False)
     ]
-    return converted[:count]
+    return messages[:count]

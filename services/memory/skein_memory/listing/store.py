@@ -57,8 +57,8 @@ class MemoryPage:
     """The first memories of a page, the ids of the rest, a cursor for each, and the next cursor."""
 
     memories: list[Memory]
-    rest: list[UUID]
-    places: Mapping[str, PageCursor]
+    remaining_ids: list[UUID]
+    cursors: Mapping[str, PageCursor]
     after: PageCursor | None
 
 
@@ -88,18 +88,18 @@ class MemoryListStore:
                 matching = await find(
                     tx, tenant_id, filter_, after=last, count=count, at=at, is_descending=order.is_descending
                 )
-                places = [PageCursor(memory_id=id_) for id_ in matching.memory_ids]
+                cursors = [PageCursor(memory_id=id_) for id_ in matching.memory_ids]
                 ordered = OrderedIds(
-                    places=places, after=PageCursor(memory_id=matching.after) if matching.after else None
+                    cursors=cursors, after=PageCursor(memory_id=matching.after) if matching.after else None
                 )
             else:
                 ordered = await find_ordered(tx, tenant_id, filter_, order, after=after, count=count, at=at)
-            memory_ids = [cursor.memory_id for cursor in ordered.places]
+            memory_ids = [cursor.memory_id for cursor in ordered.cursors]
             first = await self._read_scored(tx, tenant_id, memory_ids[:batch_size], filter_.as_of_time, at=at)
         return MemoryPage(
             memories=first,
-            rest=memory_ids[batch_size:],
-            places={str(cursor.memory_id): cursor for cursor in ordered.places},
+            remaining_ids=memory_ids[batch_size:],
+            cursors={str(cursor.memory_id): cursor for cursor in ordered.cursors},
             after=ordered.after,
         )
 
@@ -114,10 +114,10 @@ class MemoryListStore:
                 return len(matching.memory_ids)
             # All ranges are read at once: the newest alone rarely give the count.
             scan = _FilteredScan(tx, tenant_id, filter_, at)
-            checked = await scan.read_range(filter_.access_path, spans[-1][0], spans[0][1], MAX_ROWS_SCANNED + 1)
-        if len(checked) > MAX_ROWS_SCANNED or any(passes is None for _, passes in checked):
+            results = await scan.read_range(filter_.access_path, spans[-1][0], spans[0][1], MAX_ROWS_SCANNED + 1)
+        if len(results) > MAX_ROWS_SCANNED or any(is_match is None for _, is_match in results):
             return None
-        return sum(passes is True for _, passes in checked)
+        return sum(is_match is True for _, is_match in results)
 
     async def read_memories(
         self, tenant_id: UUID, memory_ids: Sequence[UUID], as_of_time: datetime | None, *, at: datetime
@@ -209,31 +209,31 @@ async def find(
     scan = _FilteredScan(tx, tenant_id, filter_, at, is_descending=is_descending)
     path = filter_.access_path
     if path.kind in {"ids", "external_ids"}:
-        return await _among(scan, await _named(tx, tenant_id, path), after=after, count=count)
-    passing: list[UUID] = []
+        return await _filter_ids(scan, await _read_named_ids(tx, tenant_id, path), after=after, count=count)
+    matches: list[UUID] = []
     remaining_rows, batch_size, last = MAX_ROWS_SCANNED, count + 1, after
     for since, until in filter_.id_ranges(after, at) if is_descending else filter_.id_ranges_ascending(after, at):
         from_id, before_id = since, until
         while True:
             batch_size = min(batch_size, remaining_rows, _MAX_BATCH_SIZE)
-            checked = await scan.read_range(path, from_id, before_id, batch_size)
-            for memory_id, passes in checked:
-                if passes is None or (passes and len(passing) == count):
-                    return MatchingIds(memory_ids=passing, after=last)
-                if passes:
-                    passing.append(memory_id)
+            results = await scan.read_range(path, from_id, before_id, batch_size)
+            for memory_id, is_match in results:
+                if is_match is None or (is_match and len(matches) == count):
+                    return MatchingIds(memory_ids=matches, after=last)
+                if is_match:
+                    matches.append(memory_id)
                 last = memory_id
-            remaining_rows -= max(1, len(checked))
+            remaining_rows -= max(1, len(results))
             if remaining_rows <= 0 or scan.scans.is_exhausted:
-                return MatchingIds(memory_ids=passing, after=last)
-            if len(checked) < batch_size:
+                return MatchingIds(memory_ids=matches, after=last)
+            if len(results) < batch_size:
                 break
             if is_descending:
-                before_id = checked[-1][0]
+                before_id = results[-1][0]
             else:
-                from_id = UUID(int=checked[-1][0].int + 1)
+                from_id = UUID(int=results[-1][0].int + 1)
             batch_size *= _GROWTH
-    return MatchingIds(memory_ids=passing, after=None)
+    return MatchingIds(memory_ids=matches, after=None)
 
 
 async def filter_ids(
@@ -241,7 +241,7 @@ async def filter_ids(
     at: datetime,
 ) -> MatchingIds:  # fmt: skip
     """Find the matching ones of some memories, newest first, after `after`."""
-    return await _among(_FilteredScan(tx, tenant_id, filter_, at), memory_ids, after=after, count=count)
+    return await _filter_ids(_FilteredScan(tx, tenant_id, filter_, at), memory_ids, after=after, count=count)
 
 
 async def read(
@@ -285,54 +285,56 @@ class _FilteredScan:
             if path.kind == "properties":
                 values |= {"names": list(path.names)}
             rows = await self._tx.rows(
-                self._directed(QUERIES[_PATH_QUERIES[path.kind]]), tenant_id=self._tenant_id, **values
+                self._in_direction(QUERIES[_PATH_QUERIES[path.kind]]), tenant_id=self._tenant_id, **values
             )
-            return await self.passing([row["memory_id"] for row in rows])
+            return await self.check_ids([row["memory_id"] for row in rows])
         query = QUERIES["scan_memories"]
         if path.kind == "column":
             query = _by_column(path.column)
             values |= {"values": list(path.values)}
-        checked = await self._check(self._directed(query), ENTRIES, **values)
-        return checked if self._as_of_time is None else await self._as_of(checked)
+        results = await self._check(self._in_direction(query), ENTRIES, **values)
+        return results if self._as_of_time is None else await self._check_versions(results)
 
-    def _directed(self, query: Query) -> Query:
-        return query if self.is_descending else _upwards(query)
+    def _in_direction(self, query: Query) -> Query:
+        return query if self.is_descending else _ascending(query)
 
-    async def passing(self, memory_ids: Sequence[UUID]) -> list[tuple[UUID, bool | None]]:
+    async def check_ids(self, memory_ids: Sequence[UUID]) -> list[tuple[UUID, bool | None]]:
         """Return whether each memory matches, in the order of the scan, as `read_range` does."""
         if not memory_ids:
             return []
-        query = self._directed(QUERIES["scan_ids"])
-        passes = dict(await self._check(query, ENTRIES, memory_ids=list(memory_ids)))
-        checked = [(memory_id, passes.get(memory_id, False)) for memory_id in memory_ids]
-        return checked if self._as_of_time is None else await self._as_of(checked)
+        query = self._in_direction(QUERIES["scan_ids"])
+        is_match_by_id = dict(await self._check(query, ENTRIES, memory_ids=list(memory_ids)))
+        results = [(memory_id, is_match_by_id.get(memory_id, False)) for memory_id in memory_ids]
+        return results if self._as_of_time is None else await self._check_versions(results)
 
     async def _check(self, query: Query, source: FilterTable, **values: object) -> list[tuple[UUID, bool | None]]:
         """Run a query with the condition within the call's budget; return whether each memory matches."""
         condition = compile_to_sql(self._condition, source)
-        scanned = scan_cost.scan_cost_sql(self._condition, source)
-        if scanned:
-            query = scan_cost.with_scan_budget(query, scanned)
+        cost_sql = scan_cost.scan_cost_sql(self._condition, source)
+        if cost_sql:
+            query = scan_cost.with_scan_budget(query, cost_sql)
             values |= {"scan_bytes": max(1, self.scans.remaining)}
         statement = self._tx.rows(
             with_condition(query, condition.text), tenant_id=self._tenant_id, **values, **condition.values
         )
-        rows = await (self.scans.run_and_charge(statement) if scanned else statement)
+        rows = await (self.scans.run_and_charge(statement) if cost_sql else statement)
         return [(row["memory_id"], row["passes"]) for row in rows]
 
-    async def _as_of(self, now: Sequence[tuple[UUID, bool | None]]) -> list[tuple[UUID, bool | None]]:
-        """Return of memories whether each passed at the time requested, where `now` says whether it passes today."""
-        reached = [memory_id for memory_id, passes in now if passes is not None]
-        query = self._directed(QUERIES["match_versions"])
-        passed_then = dict(await self._check(query, VERSIONS, memory_ids=reached, as_of_time=self._as_of_time))
-        passed = {memory_id: passed_then.get(memory_id, passes) for memory_id, passes in now}
+    async def _check_versions(
+        self, current_results: Sequence[tuple[UUID, bool | None]]
+    ) -> list[tuple[UUID, bool | None]]:
+        """Return whether each memory matched at the requested time; `current_results` say whether it matches now."""
+        checked_ids = [memory_id for memory_id, is_match in current_results if is_match is not None]
+        query = self._in_direction(QUERIES["match_versions"])
+        version_matches = dict(await self._check(query, VERSIONS, memory_ids=checked_ids, as_of_time=self._as_of_time))
+        results = {memory_id: version_matches.get(memory_id, is_match) for memory_id, is_match in current_results}
         first_known = await self._tx.rows(
             QUERIES["find_first_known"],
             tenant_id=self._tenant_id,
-            memory_ids=[memory_id for memory_id, passes in passed.items() if passes],
+            memory_ids=[memory_id for memory_id, is_match in results.items() if is_match],
         )
-        was_known = {row["memory_id"] for row in first_known if row["known_time"] <= self._as_of_time}
-        return [(id_, None if passes is None else id_ in was_known) for id_, passes in passed.items()]
+        known_ids = {row["memory_id"] for row in first_known if row["known_time"] <= self._as_of_time}
+        return [(id_, None if is_match is None else id_ in known_ids) for id_, is_match in results.items()]
 
 
 def scan_budget(tx: Transaction, tenant_id: UUID, condition: Expression | None) -> ScanBudget:
@@ -352,22 +354,24 @@ async def matching_ids(
     return {row["memory_id"] for row in rows}
 
 
-async def _among(scan: _FilteredScan, memory_ids: Sequence[UUID], *, after: UUID | None, count: int) -> MatchingIds:
-    down = scan.is_descending
-    remaining_ids = {id_ for id_ in memory_ids if after is None or (id_ < after if down else id_ > after)}
-    filter_ = sorted(remaining_ids, reverse=down)
-    passing: list[UUID] = []
+async def _filter_ids(
+    scan: _FilteredScan, memory_ids: Sequence[UUID], *, after: UUID | None, count: int
+) -> MatchingIds:
+    is_descending = scan.is_descending
+    remaining_ids = {id_ for id_ in memory_ids if after is None or (id_ < after if is_descending else id_ > after)}
+    ordered_ids = sorted(remaining_ids, reverse=is_descending)
+    matches: list[UUID] = []
     last = after
-    for memory_id, passes in await scan.passing(filter_):
-        if passes is None or (passes and len(passing) == count):
-            return MatchingIds(memory_ids=passing, after=last)
-        if passes:
-            passing.append(memory_id)
+    for memory_id, is_match in await scan.check_ids(ordered_ids):
+        if is_match is None or (is_match and len(matches) == count):
+            return MatchingIds(memory_ids=matches, after=last)
+        if is_match:
+            matches.append(memory_id)
         last = memory_id
-    return MatchingIds(memory_ids=passing, after=None)
+    return MatchingIds(memory_ids=matches, after=None)
 
 
-async def _named(tx: Transaction, tenant_id: UUID, path: AccessPath) -> list[UUID]:
+async def _read_named_ids(tx: Transaction, tenant_id: UUID, path: AccessPath) -> list[UUID]:
     if path.kind == "ids":
         return [id_ for value in path.values if (id_ := parse_id(value)) is not None]
     rows = await tx.rows(QUERIES["find_external_ids"], tenant_id=tenant_id, external_ids=list(path.values))
@@ -378,7 +382,7 @@ _PATH_QUERIES = {"tags": "scan_by_tag", "properties": "scan_by_property"}
 
 
 @lru_cache(maxsize=64)
-def _upwards(query: Query) -> Query:
+def _ascending(query: Query) -> Query:
     """Return the scan in the other direction: the same index is read from its other end."""
     return replace(query, text=query.text.replace("memory_id DESC", "memory_id"))
 

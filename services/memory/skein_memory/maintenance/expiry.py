@@ -41,12 +41,12 @@ class Expiry:
 
     async def delete_expired(self, tenant_id: UUID, *, at: datetime, by: str) -> int:
         """Remove some of a tenant's expired rows; return how many. The next call removes more."""
-        deleted = await self._memories.delete_expired(tenant_id, at)
-        deleted += await self._purges.purge_expired(tenant_id, at=at, by=by)
+        deleted_count = await self._memories.delete_expired(tenant_id, at)
+        deleted_count += await self._purges.purge_expired(tenant_id, at=at, by=by)
         await self._memories.enforce_capacities(tenant_id, at=at, by=by)
         await self._tenant_keys.rewrap_keys(tenant_id)
         await self._webhooks.rewrap_keys(tenant_id)
-        deleted += await self._deliveries.delete_old(tenant_id, at)
-        deleted += await self._blocks.detach_deleted_agents(tenant_id, at=at, by=by)
+        deleted_count += await self._deliveries.delete_old(tenant_id, at)
+        deleted_count += await self._blocks.detach_deleted_agents(tenant_id, at=at, by=by)
         await self._erasure_completer.complete(tenant_id)
-        return deleted
+        return deleted_count

@@ -27,7 +27,7 @@ class Partitions:
 
         Return how many were created, and the time up to which partitions exist.
         """
-        created, horizon = await self._months.ensure_ahead(at, months)
+        created_count, horizon = await self._months.ensure_ahead(at, months)
         if self._access_log_months:
             await self._access_log.drop_before(add_months(month_start(at), -self._access_log_months))
-        return created, horizon
+        return created_count, horizon

@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 
 DEFAULT_MONTHS_AHEAD = 3
 # Memories that a call scans for decay, and memories of one transaction.
-DEFAULT_DECAYED = 500
-DECAYED_BATCH_SIZE = 100
+DEFAULT_DECAY_LIMIT = 500
+DECAY_BATCH_SIZE = 100
 # Memories that a call reindexes.
-DEFAULT_REINDEXED = 500
+DEFAULT_REINDEX_LIMIT = 500
 
 
 class MaintenanceHandlers:
@@ -56,24 +56,24 @@ class MaintenanceHandlers:
     async def EnsurePartitions(
         self, request: pb.EnsurePartitionsRequest, context: Context
     ) -> pb.EnsurePartitionsResponse:
-        ahead = request.months_ahead or DEFAULT_MONTHS_AHEAD
-        created, horizon = await self._partitions.ensure_ahead(now(), ahead)
-        return pb.EnsurePartitionsResponse(created_count=created, horizon_time=to_timestamp(horizon))
+        months_ahead = request.months_ahead or DEFAULT_MONTHS_AHEAD
+        created_count, horizon = await self._partitions.ensure_ahead(now(), months_ahead)
+        return pb.EnsurePartitionsResponse(created_count=created_count, horizon_time=to_timestamp(horizon))
 
     async def DeleteExpired(self, request: pb.DeleteExpiredRequest, context: Context) -> pb.DeleteExpiredResponse:
         caller = caller_of(context)
-        deleted = await self._expiry.delete_expired(caller.require_tenant(), at=now(), by=caller.principal)
-        return pb.DeleteExpiredResponse(deleted_count=deleted)
+        deleted_count = await self._expiry.delete_expired(caller.require_tenant(), at=now(), by=caller.principal)
+        return pb.DeleteExpiredResponse(deleted_count=deleted_count)
 
     async def DecayMemories(self, request: pb.DecayMemoriesRequest, context: Context) -> pb.DecayMemoriesResponse:
-        caller, remaining, decayed, more = caller_of(context), request.limit or DEFAULT_DECAYED, 0, True
-        while remaining > 0 and more:
-            batch_size = min(remaining, DECAYED_BATCH_SIZE)
-            count, more = await self._curation.decay_batch(
+        caller, remaining, decayed_count, has_more = caller_of(context), request.limit or DEFAULT_DECAY_LIMIT, 0, True
+        while remaining > 0 and has_more:
+            batch_size = min(remaining, DECAY_BATCH_SIZE)
+            count, has_more = await self._curation.decay_batch(
                 caller.require_tenant(), limit=batch_size, at=now(), by=caller.principal
             )
-            decayed, remaining = decayed + count, remaining - batch_size
-        return pb.DecayMemoriesResponse(decayed_count=decayed, more=more)
+            decayed_count, remaining = decayed_count + count, remaining - batch_size
+        return pb.DecayMemoriesResponse(decayed_count=decayed_count, more=has_more)
 
     async def ArchiveIdleMemories(
         self, _request: pb.ArchiveIdleMemoriesRequest, context: Context
@@ -94,15 +94,17 @@ class MaintenanceHandlers:
         policy = await self._memories.policy(caller.require_tenant())
         before = at - timedelta(days=policy.retention_days)
         count, more = await self._purges.purge_older_than(caller.require_tenant(), before, at=at, by=caller.principal)
-        stored = await self._archives.purge_oldest_archive(caller.require_tenant(), before, at=at, by=caller.principal)
-        return pb.ApplyRetentionResponse(purged_count=count + stored, more=more or stored > 0)
+        archived_count = await self._archives.purge_oldest_archive(
+            caller.require_tenant(), before, at=at, by=caller.principal
+        )
+        return pb.ApplyRetentionResponse(purged_count=count + archived_count, more=more or archived_count > 0)
 
     async def ReindexMemories(self, request: pb.ReindexMemoriesRequest, context: Context) -> pb.ReindexMemoriesResponse:
-        count = request.limit or DEFAULT_REINDEXED
-        reindexed, more = await self._memories.reindex_outdated(
+        count = request.limit or DEFAULT_REINDEX_LIMIT
+        reindexed_count, more = await self._memories.reindex_outdated(
             caller_of(context).require_tenant(), at=now(), count=count
         )
-        return pb.ReindexMemoriesResponse(reindexed_count=reindexed, more=more)
+        return pb.ReindexMemoriesResponse(reindexed_count=reindexed_count, more=more)
 
     async def ContinueSnapshots(
         self, request: pb.ContinueSnapshotsRequest, context: Context

@@ -38,8 +38,8 @@ WHERE tenant_id = :tenant_id AND webhook_id = ANY (ARRAY(SELECT gone.webhook_id 
 -- purge_tenant_access_log --
 -- Remove some of the accesses, of all months, of a deleted tenant.
 DELETE FROM memory.access_log
-WHERE tenant_id = :tenant_id AND access_id = ANY (ARRAY(
-    SELECT access_id FROM memory.access_log WHERE tenant_id = :tenant_id LIMIT :count));
+WHERE tenant_id = :tenant_id AND access_event_id = ANY (ARRAY(
+    SELECT access_event_id FROM memory.access_log WHERE tenant_id = :tenant_id LIMIT :count));
 
 -- purge_tenant_changes --
 -- Remove some of the events of a deleted tenant.

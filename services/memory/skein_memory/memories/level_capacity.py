@@ -23,15 +23,15 @@ BATCH_SIZE = 100
 
 
 async def enforce_capacities(
-    tx: Transaction, tenant_id: UUID, policy: Policy, full: Collection[str], *, at: datetime, by: str
+    tx: Transaction, tenant_id: UUID, policy: Policy, full_levels: Collection[str], *, at: datetime, by: str
 ) -> int:
     """Demote memories beyond the capacities of levels, the highest first: the next level may then be over capacity.
 
-    `full` are the levels with new memories. Nothing happens unless the tenant's levels are capped. Vectors stay: the
-    searched text does not change. Return how many memories moved.
+    `full_levels` are the levels with new memories. Nothing happens unless the tenant's levels are capped. Vectors stay,
+    because the searched text does not change. Return how many memories moved.
     """
-    moved, levels = 0, set(full) if policy.levels_capped else set()
-    for occupied_level, level in enumerate(LEVELS):
+    moved_count, levels = 0, set(full_levels) if policy.enforce_level_capacities else set()
+    for index, level in enumerate(LEVELS):
         if level not in levels:
             continue
         rows = await tx.rows(
@@ -42,15 +42,15 @@ async def enforce_capacities(
             at=at,
             count=BATCH_SIZE,
         )
-        for memory in await _locked(tx, tenant_id, [row["memory_id"] for row in rows]):
+        for memory in await _lock_unlocked(tx, tenant_id, [row["memory_id"] for row in rows]):
             if memory.draft.level != level or memory.draft.archive_time is not None:
                 continue
             after, event = demote_or_hide(memory, at=at, by=by)
             await writes.update_memory(tx, tenant_id, memory, after, at=at, event=event)
-            moved += 1
+            moved_count += 1
         if rows:
-            levels.update(LEVELS[occupied_level + 1 : occupied_level + 2])
-    return moved
+            levels.update(LEVELS[index + 1 : index + 2])
+    return moved_count
 
 
 async def evict_least_important(
@@ -62,29 +62,27 @@ async def evict_least_important(
     done, when there are not enough.
     """
     row = await tx.row(QUERIES["count_memories"], tenant_id=tenant_id)
-    used = 0 if row is None else row["used"]
-    needed = min(max(1, used - limit), len(new_memories))
-    new = {memory.memory_id for memory in new_memories}
+    memory_count = 0 if row is None else row["used"]
+    excess = min(max(1, memory_count - limit), len(new_memories))
+    new_ids = {memory.memory_id for memory in new_memories}
     rows = await tx.rows(
         QUERIES["list_least_important"],
         tenant_id=tenant_id,
         importance=min(memory.draft.importance for memory in new_memories),
         # Some may be locked by others, and some are the new memories themselves.
-        count=2 * needed + len(new),
+        count=2 * excess + len(new_ids),
     )
-    candidates = [row["memory_id"] for row in rows if row["memory_id"] not in new]
-    free = {memory.memory_id: memory for memory in await _locked(tx, tenant_id, candidates)}
-    evicted = [free[memory_id] for memory_id in candidates if memory_id in free][:needed]
-    if len(evicted) < needed:
+    candidates = [row["memory_id"] for row in rows if row["memory_id"] not in new_ids]
+    locked_memories = {memory.memory_id: memory for memory in await _lock_unlocked(tx, tenant_id, candidates)}
+    memories = [locked_memories[memory_id] for memory_id in candidates if memory_id in locked_memories][:excess]
+    if len(memories) < excess:
         return 0
-    for memory in evicted:
-        await writes.update_memory(
-            tx, tenant_id, memory, memory.delete(at=at, by=by), at=at, event="memory_forget_soft"
-        )
-    return needed
+    for memory in memories:
+        await writes.update_memory(tx, tenant_id, memory, memory.delete(at=at, by=by), at=at, event="memory_deleted")
+    return excess
 
 
-async def _locked(tx: Transaction, tenant_id: UUID, memory_ids: Sequence[UUID]) -> list[Memory]:
+async def _lock_unlocked(tx: Transaction, tenant_id: UUID, memory_ids: Sequence[UUID]) -> list[Memory]:
     """Return those of some memories that no other transaction has locked; locked ones are skipped, not waited for."""
     if not memory_ids:
         return []

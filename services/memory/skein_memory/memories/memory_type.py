@@ -63,7 +63,7 @@ class MemoryType:
     fields: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     required: tuple[str, ...] = ()
     # Fields whose words are searched, in the order in which they are read; of free data every text, or none.
-    searched: tuple[str, ...] = (ALL_TEXTS,)
+    searched_fields: tuple[str, ...] = (ALL_TEXTS,)
 
     @property
     def schema(self) -> dict[str, Any]:
@@ -99,35 +99,35 @@ BUILT_IN: Mapping[str, MemoryType] = {
         MemoryType(
             name="langgraph",
             description="A value of LangGraph's store; the content is the text that its index selects.",
-            searched=(),
+            searched_fields=(),
         ),
         MemoryType(
             name="episodic",
             description="An event.",
             fields={"occurred_at": _TIME, "actor": _NAME, "event_type": _NAME, "summary": _TEXT, "details": _TEXT},
             required=("event_type", "summary"),
-            searched=("actor", "event_type", "summary", "details"),
+            searched_fields=("actor", "event_type", "summary", "details"),
         ),
         MemoryType(
             name="semantic",
             description="A concept.",
             fields={"name": _NAME, "summary": _TEXT, "details": _TEXT, "source": _NAME},
             required=("name", "summary"),
-            searched=("name", "summary", "details", "source"),
+            searched_fields=("name", "summary", "details", "source"),
         ),
         MemoryType(
             name="procedural",
             description="A procedure.",
             fields={"entry_type": _NAME, "summary": _TEXT, "steps": _STEPS},
             required=("entry_type", "summary", "steps"),
-            searched=("entry_type", "summary", "steps"),
+            searched_fields=("entry_type", "summary", "steps"),
         ),
         MemoryType(
             name="resource",
             description="A document, a file, a page.",
             fields={"title": _NAME, "type": _NAME, "content": _TEXT, "summary": _TEXT, "uri": _NAME},
             required=("title", "type", "content"),
-            searched=("title", "type", "summary", "content"),
+            searched_fields=("title", "type", "summary", "content"),
         ),
         MemoryType(
             name=TASK,
@@ -139,13 +139,13 @@ BUILT_IN: Mapping[str, MemoryType] = {
                 "complete_time": _TIME,
                 "result": _TEXT,
             },
-            searched=("result",),
+            searched_fields=("result",),
         ),
         MemoryType(
             name=OBJECTIVE,
             description="A goal that tasks serve.",
             fields={"status": _STATUS, "due_time": _TIME, "complete_time": _TIME, "result": _TEXT},
-            searched=("result",),
+            searched_fields=("result",),
         ),
         MemoryType(
             name=VAULT,
@@ -155,13 +155,13 @@ BUILT_IN: Mapping[str, MemoryType] = {
                 "entry_type": _NAME,
                 SECRET_LENGTH: {"enum": list(_LENGTHS)},
             },
-            searched=("entry_type",),
+            searched_fields=("entry_type",),
         ),
     )
 }
 _VALIDATORS = {name: Draft202012Validator(type_.schema) for name, type_ in BUILT_IN.items() if type_.fields}
 # Fields of a memory with the meaning of a field of its data.
-_SAME = frozenset({"title", "content", "source"})
+_SHARED_FIELDS = frozenset({"title", "content", "source"})
 
 
 def validate_data(type_name: str, data: str | None, *, draft_fields: Mapping[str, str | None]) -> None:
@@ -174,37 +174,37 @@ def validate_data(type_name: str, data: str | None, *, draft_fields: Mapping[str
     if validator is None or data is None:
         return
     values = exact.loads(data)
-    present_fields = {name for name in _SAME if draft_fields.get(name)}
+    present_fields = {name for name in _SHARED_FIELDS if draft_fields.get(name)}
     violations = list(islice(_violations(validator, BUILT_IN[type_name], values, present_fields), _MAX_VIOLATIONS))
     if violations:
         raise MemoryDataInvalid(violations=violations, type=type_name)
 
 
-def searched_of(type_name: str) -> tuple[str, ...]:
+def searched_fields_of(type_name: str) -> tuple[str, ...]:
     """Return the fields of a type's data whose words are searched; a type of the tenant's own has free data."""
     type_ = BUILT_IN.get(type_name)
-    return (ALL_TEXTS,) if type_ is None else type_.searched
+    return (ALL_TEXTS,) if type_ is None else type_.searched_fields
 
 
-def search_text(type_name: str, data: str | None, *, beside: Sequence[str | None] = ()) -> str | None:
+def search_text(type_name: str, data: str | None, *, other_texts: Sequence[str | None] = ()) -> str | None:
     """Return the searched text of a memory's data (JSON text); None when nothing is searched. Never a secret.
 
-    Texts of free data that occur in one of the texts `beside` are left out.
+    Texts of free data that occur in one of the texts `other_texts` are left out.
     """
     if data is None:
         return None
-    values, searched = exact.loads(data), searched_of(type_name)
-    if searched == (ALL_TEXTS,):
-        texts = texts_of(values, beside=beside)
+    values, searched_fields = exact.loads(data), searched_fields_of(type_name)
+    if searched_fields == (ALL_TEXTS,):
+        texts = texts_of(values, other_texts=other_texts)
     else:
-        texts = [text for name in searched for text in _texts(values.get(name))]
+        texts = [text for name in searched_fields for text in _texts(values.get(name))]
     return "\n".join(texts) or None
 
 
 def time_of(data: str | None, name: str) -> datetime | None:
-    """Return a time that data (JSON text) holds; None when it holds none."""
+    """Return a time that data (JSON text) contains; None without one."""
     value = None if data is None else exact.loads(data).get(name)
-    return None if value is None else _moment(value)
+    return None if value is None else _parse_time(value)
 
 
 def check_type_allowed(policy: Policy, names: Sequence[str]) -> None:
@@ -231,8 +231,8 @@ def vault_data(data: str | None, *, secret: str, length: str) -> str:
     neither, or when the data contains a field for secrets.
     """
     values: dict[str, object] = {} if data is None else exact.loads(data)
-    if misplaced := sorted(values.keys() & _SECRET_NAMES):
-        violations = [(f"data.{name}", "must go into secret_value, which is encrypted") for name in misplaced]
+    if secret_fields := sorted(values.keys() & _SECRET_NAMES):
+        violations = [(f"data.{name}", "must go into secret_value, which is encrypted") for name in secret_fields]
         raise MemoryDataInvalid(violations=violations, type=VAULT)
     if not secret and length not in _LENGTHS:
         raise MemoryDataInvalid(violations=[("secret_value", f"is required of {VAULT}")], type=VAULT)
@@ -265,13 +265,17 @@ def _violations(
     for error in validator.iter_errors(values):
         if error.path:
             path = ".".join(str(part) for part in error.path)
-            yield f"data.{path}", _rule(error.validator, error.validator_value)
+            yield f"data.{path}", _describe_rule(error.validator, error.validator_value)
     for name, rule in type_.fields.items():
-        if rule.get("format") == "date-time" and isinstance(values.get(name), str) and _moment(values[name]) is None:
+        if (
+            rule.get("format") == "date-time"
+            and isinstance(values.get(name), str)
+            and _parse_time(values[name]) is None
+        ):
             yield f"data.{name}", "must be a time with its offset, such as 2026-05-17T12:00:00Z"
 
 
-def _rule(name: object, value: object) -> str:
+def _describe_rule(name: object, value: object) -> str:
     """Describe a rule for a value, without the value."""
     sentences = {
         "type": f"must be of type {value}",
@@ -290,7 +294,7 @@ def _texts(value: object) -> list[str]:
     return [text for text in value if isinstance(text, str)] if isinstance(value, list) else []
 
 
-def _moment(text: str) -> datetime | None:
+def _parse_time(text: str) -> datetime | None:
     """Read a time of RFC 3339 as one with an offset; None when it is no such time."""
     first_year, last_year = 1, 9999
     try:
@@ -303,17 +307,17 @@ def _moment(text: str) -> datetime | None:
     return time
 
 
-def texts_of(data: object, *, beside: Iterable[str | None] = ()) -> list[str]:
+def texts_of(data: object, *, other_texts: Iterable[str | None] = ()) -> list[str]:
     """Return the texts of parsed JSON at every depth, each once: those named "text" first, then by name.
 
-    Texts that occur in one of `beside` are left out, for these are searched anyway. So are timestamps, encoded files
-    and the values of names such as "password". Beyond MAX_DATA_CHARACTERS in all, texts are cut off.
+    Texts that occur in one of `other_texts` are left out, because those are searched anyway. So are timestamps, encoded
+    files and the values of names such as "password". Texts are cut off after MAX_DATA_CHARACTERS in all.
     """
-    texts_beside = [f" {_squeezed(text)} " for text in beside if text]
+    padded_texts = [f" {_collapse_spaces(text)} " for text in other_texts if text]
     texts: dict[str, None] = {}
     remaining_characters = MAX_DATA_CHARACTERS
-    for text in map(_squeezed, _strings(data)):
-        if text in texts or not _is_prose(text) or any(f" {text} " in one for one in texts_beside):
+    for text in map(_collapse_spaces, _strings(data)):
+        if text in texts or not _is_prose(text) or any(f" {text} " in padded for padded in padded_texts):
             continue
         if len(text) > remaining_characters:
             # Half a word would be another word.
@@ -337,12 +341,12 @@ def _strings(data: object) -> Iterator[str]:
             stack.extend(reversed(value))
         elif isinstance(value, dict):
             names = sorted(
-                (name for name in value if not _CREDENTIAL.search(name)), key=lambda one: (one != "text", one)
+                (name for name in value if not _CREDENTIAL.search(name)), key=lambda name: (name != "text", name)
             )
             stack.extend(value[name] for name in reversed(names))
 
 
-def _squeezed(text: str) -> str:
+def _collapse_spaces(text: str) -> str:
     return " ".join(text.split())
 
 

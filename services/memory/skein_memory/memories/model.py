@@ -109,7 +109,7 @@ class Draft:
     @property
     def data_text(self) -> str | None:
         """Return the searched text of the data; None for nothing."""
-        return memory_type.search_text(self.type, self.data, beside=(self.title, self.key, self.content))
+        return memory_type.search_text(self.type, self.data, other_texts=(self.title, self.key, self.content))
 
     @property
     def content_hash(self) -> bytes:
@@ -216,10 +216,10 @@ class Memory:
 
     def document(self, at: datetime) -> Document | None:
         """Return its document in the search index; None when it is not recalled at the time `at`."""
-        return None if self.is_expired(at) else self.indexed
+        return None if self.is_expired(at) else self.index_document
 
     @property
-    def indexed(self) -> Document | None:
+    def index_document(self) -> Document | None:
         """Return the document that the search index may still have after it expired; None for no document."""
         draft = self.draft
         if not self.is_active or draft.archive_time is not None:
@@ -242,17 +242,17 @@ class Memory:
 
     def revise(self, draft: Draft, *, at: datetime, by: str) -> Memory:
         """Return its next revision, with the content `draft`."""
-        return self._next(at, by, draft=draft)
+        return self._next_revision(at, by, draft=draft)
 
     def delete(self, *, at: datetime, by: str) -> Memory:
         """Return its next revision, deleted."""
-        return self._next(at, by, delete_time=at)
+        return self._next_revision(at, by, delete_time=at)
 
     def undelete(self, *, at: datetime, by: str) -> Memory:
         """Return its next revision, no longer deleted."""
-        return self._next(at, by, delete_time=None)
+        return self._next_revision(at, by, delete_time=None)
 
-    def _next(self, at: datetime, by: str, **changes: Any) -> Memory:
+    def _next_revision(self, at: datetime, by: str, **changes: Any) -> Memory:
         return replace(self, **changes, revision=self.revision + 1, update_time=at, record_time=at, updated_by=by)
 
     def check_revision(self, revision: int) -> None:
@@ -284,8 +284,8 @@ def create_memories(drafts: Sequence[Draft], *, at: datetime, by: str) -> list[M
     ids: dict[int, UUID] = {}
     for group in indexes_by_time.values():
         # Ids carry milliseconds, so memories of one millisecond are ordered here.
-        ordered = sorted(group, key=lambda index: (drafts[index].create_time, index))
-        ids.update(zip(ordered, new_ids(drafts[group[0]].create_time, len(group)), strict=True))
+        sorted_indexes = sorted(group, key=lambda index: (drafts[index].create_time, index))
+        ids.update(zip(sorted_indexes, new_ids(drafts[group[0]].create_time, len(group)), strict=True))
     return [
         Memory(
             memory_id=ids[index],
@@ -306,7 +306,10 @@ def documents_of(
 ) -> list[Document]:
     """Return the documents of memories that are recalled at the time `at`, with their caller vectors."""
     documents = [document for memory in memories if (document := memory.document(at)) is not None]
-    return [replace(one, embedding=embeddings[one.item_id]) if one.item_id in embeddings else one for one in documents]
+    return [
+        replace(document, embedding=embeddings[document.item_id]) if document.item_id in embeddings else document
+        for document in documents
+    ]
 
 
 def audience(
@@ -343,24 +346,24 @@ def capacity(policy: Policy, level: str) -> int:
     }[level]
 
 
-def promoted(memory: Memory, *, at: datetime, by: str) -> Memory:
+def promote(memory: Memory, *, at: datetime, by: str) -> Memory:
     """Return the next revision of a memory, one level higher. Raises LevelOutOfRange at the top."""
-    return _moved(memory, -1, at=at, by=by)
+    return _move(memory, -1, at=at, by=by)
 
 
-def demoted(memory: Memory, *, at: datetime, by: str) -> Memory:
+def demote(memory: Memory, *, at: datetime, by: str) -> Memory:
     """Return the next revision of a memory, one level lower. Raises LevelOutOfRange at the bottom."""
-    return _moved(memory, 1, at=at, by=by)
+    return _move(memory, 1, at=at, by=by)
 
 
 def demote_or_hide(memory: Memory, *, at: datetime, by: str) -> tuple[Memory, str]:
     """Return a memory that its level has no capacity for, and its event: demoted a level, or archived."""
     if memory.draft.level == LEVELS[-1]:
         return memory.revise(replace(memory.draft, archive_time=at), at=at, by=by), "memory_archived"
-    return demoted(memory, at=at, by=by), "memory_demoted"
+    return demote(memory, at=at, by=by), "memory_demoted"
 
 
-def _moved(memory: Memory, steps: int, *, at: datetime, by: str) -> Memory:
+def _move(memory: Memory, steps: int, *, at: datetime, by: str) -> Memory:
     index = LEVELS.index(memory.draft.level) + steps
     if not 0 <= index < len(LEVELS):
         raise LevelOutOfRange(level=memory.draft.level)
@@ -389,7 +392,7 @@ def purge_events(memory_ids: Sequence[UUID], receipt_id: UUID, *, cause: str = "
         payload["cause"] = cause
     return [
         Event(
-            type="memory_forget_hard",
+            type="memory_purged",
             entity_type="memory",
             entity_id=str(memory_id),
             summary=f"{cause} memory purged".strip(),
@@ -408,8 +411,8 @@ def changed_fields(before: Memory | None, after: Memory) -> list[str]:
     """Return the fields that differ, in order; those that are set when there was no version before."""
     if before is None:
         return [name for name in DRAFT_FIELDS if name not in _ALWAYS_SET and getattr(after.draft, name)]
-    changed = [name for name in DRAFT_FIELDS if getattr(before.draft, name) != getattr(after.draft, name)]
-    return changed if before.delete_time == after.delete_time else [*changed, "delete_time"]
+    names = [name for name in DRAFT_FIELDS if getattr(before.draft, name) != getattr(after.draft, name)]
+    return names if before.delete_time == after.delete_time else [*names, "delete_time"]
 
 
 class _Numeral(str):

@@ -77,9 +77,8 @@ async def claim_external_ids(
 ) -> str | None:
     """Claim external ids for memories; return one that another memory has, which the caller must reject.
 
-    An expired memory loses its id to the next claim, unless that comes from one of `expired_ids` itself: a repeated
-    import finds the memories of the first. Ids are claimed in one order everywhere, so that two batches cannot wait
-    for each other.
+    An expired memory loses its id to the next claim, except to a claim of one of `expired_ids`. So a repeated import
+    finds the memories of the first. All claims are in one order, so that two batches cannot wait for each other.
     """
     if not claims:
         return None
@@ -132,7 +131,7 @@ async def claim_fact_keys(
         return None
     rows: list[dict[str, object]] = [
         {"subject_id": key.subject_id or None, "key": key.key, "folded_key": key.folded[1], "memory_id": id_}
-        for key, id_ in sorted(claims, key=lambda one: (one[0].folded, one[1] in expired_ids))
+        for key, id_ in sorted(claims, key=lambda item: (item[0].folded, item[1] in expired_ids))
     ]
     claim = QUERIES["claim_fact_keys"]
     if await tx.insert(claim, tenant_id, rows) == len(rows):

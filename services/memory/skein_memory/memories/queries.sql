@@ -74,7 +74,7 @@ ORDER BY expire_time
 LIMIT :count;
 
 -- update_memory --
--- Store a memory's next revision. One that had decayed is idle anew from then on.
+-- Store a memory's next revision. The idle time of a decayed memory starts again.
 UPDATE memory.memories
 SET type = :type, title = :title, key = :key, content = :content, data = :data, source = :source,
     source_agent = :source_agent, agent_id = :agent_id, subject_id = :subject_id, session_id = :session_id,
@@ -88,8 +88,8 @@ SET type = :type, title = :title, key = :key, content = :content, data = :data, 
 WHERE tenant_id = :tenant_id AND memory_id = :memory_id;
 
 -- lock_outdated --
--- Find and lock some memories with data that an older release wrote. Skip locked ones: the change that holds the
--- lock brings them up to date.
+-- Find and lock some memories with data that an older release wrote. Skip locked ones: the change that has the lock
+-- updates them.
 SELECT memory_id, words
 FROM memory.memories
 WHERE tenant_id = :tenant_id AND data IS NOT NULL AND text_revision IS DISTINCT FROM revision

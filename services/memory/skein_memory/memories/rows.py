@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from skein_memory.memories.model import DRAFT_FIELDS, Draft, Memory
 from skein_memory.queries import QUERIES
-from skein_memory.scoring.inputs import NOTHING, read_score_inputs
+from skein_memory.scoring.inputs import NO_INPUTS, read_score_inputs
 from skein_memory.scoring.model import score_memory
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ async def with_scores(
         return []
     inputs = await read_score_inputs(tx, tenant_id, memories)
     formula = (await policies.get(tx, tenant_id)).importance_formula
-    return [score_memory(memory, inputs.get(memory.memory_id, NOTHING), formula, at) for memory in memories]
+    return [score_memory(memory, inputs.get(memory.memory_id, NO_INPUTS), formula, at) for memory in memories]
 
 
 def memory_of(row: asyncpg.Record) -> Memory:

@@ -79,19 +79,23 @@ class MemoryHandlers:
         embedding = request.memory.embedding
         vectors = {memory.memory_id: vector_columns.normalize(embedding, field="memory.embedding")} if embedding else {}
         documents = documents_of([memory], at=at, embeddings=vectors)
-        expected = bool(self._embeddings.has_pending_embeddings(documents, deferred=request.defer_embedding))
+        expected_pending = bool(
+            self._embeddings.has_pending_embeddings(documents, should_defer=request.defer_embedding)
+        )
         tenant_id, idempotency_key = caller.require_tenant(), IdempotencyKey.of(caller, request)
         async with self._store.begin_create(tenant_id, [memory], at=at) as (tx, scored):
-            response = pb.CreateMemoryResponse(memory=convert.memory(scored[0]), embedding_pending=expected)
+            response = pb.CreateMemoryResponse(memory=convert.memory(scored[0]), embedding_pending=expected_pending)
             write = await self._idempotency.claim(tx, tenant_id, idempotency_key, response=response.SerializeToString())
             if write.saved_response is not None:
                 return pb.CreateMemoryResponse.FromString(write.saved_response)
             secrets = convert.secrets([memory], [request.memory])
             await self._store.create_memories(tx, tenant_id, [memory], documents, at=at, secrets=secrets)
-        response.embedding_pending = bool(await self._pending(documents, context, deferred=request.defer_embedding))
+        response.embedding_pending = bool(
+            await self._request_embeddings(documents, context, should_defer=request.defer_embedding)
+        )
         if request.suggest_links:
             response.suggested_links.extend(await self._suggest_links(tenant_id, memory.memory_id, at))
-        if response.embedding_pending != expected or response.suggested_links:
+        if response.embedding_pending != expected_pending or response.suggested_links:
             await self._store.replace_response(tenant_id, idempotency_key, response.SerializeToString())
         return response
 
@@ -113,11 +117,11 @@ class MemoryHandlers:
             memories = convert.with_update_times(memories, request.memories, caller, at=at)
         vectors = convert.caller_vectors(memories, request.memories)
         documents = documents_of(memories, at=at, embeddings=vectors)
-        expected = self._embeddings.has_pending_embeddings(documents, deferred=request.defer_embedding)
+        expected_pending = self._embeddings.has_pending_embeddings(documents, should_defer=request.defer_embedding)
         tenant_id, idempotency_key = caller.require_tenant(), IdempotencyKey.of(caller, request)
         async with self._store.begin_create(tenant_id, memories, at=at) as (tx, scored):
             response = pb.BatchCreateMemoriesResponse(
-                memories=[convert.memory(memory) for memory in scored], pending_embedding_count=expected
+                memories=[convert.memory(memory) for memory in scored], pending_embedding_count=expected_pending
             )
             require_fit(response)
             write = await self._idempotency.claim(tx, tenant_id, idempotency_key, response=response.SerializeToString())
@@ -125,8 +129,10 @@ class MemoryHandlers:
                 return pb.BatchCreateMemoriesResponse.FromString(write.saved_response)
             secrets = convert.secrets(memories, request.memories)
             await self._store.create_memories(tx, tenant_id, memories, documents, at=at, secrets=secrets)
-        response.pending_embedding_count = await self._pending(documents, context, deferred=request.defer_embedding)
-        if response.pending_embedding_count != expected:
+        response.pending_embedding_count = await self._request_embeddings(
+            documents, context, should_defer=request.defer_embedding
+        )
+        if response.pending_embedding_count != expected_pending:
             await self._store.replace_response(tenant_id, idempotency_key, response.SerializeToString())
         return response
 
@@ -134,10 +140,10 @@ class MemoryHandlers:
         self, request: pb.BatchGetMemoriesRequest, context: Context
     ) -> pb.BatchGetMemoriesResponse:
         tenant_id, names, at = caller_of(context).require_tenant(), list(request.memory_ids), now()
-        builder, looked_up = PageBuilder[pb.Memory](), 0
+        builder, read_count = PageBuilder[pb.Memory](), 0
         not_found: list[str] = []
-        while looked_up < len(names) and not builder.is_full:
-            batch = names[looked_up : looked_up + builder.next_batch_size(len(names) - looked_up)]
+        while read_count < len(names) and not builder.is_full:
+            batch = names[read_count : read_count + builder.next_batch_size(len(names) - read_count)]
             memories = await self._store.get_memories(tenant_id, batch, at=at)
             for name in batch:
                 memory = memories.get(name)
@@ -145,8 +151,10 @@ class MemoryHandlers:
                     not_found.append(name)
                 elif not builder.add([convert.memory(memory)]):
                     break
-                looked_up += 1
-        return pb.BatchGetMemoriesResponse(memories=builder.items, not_found=not_found, deferred=names[looked_up:])
+                read_count += 1
+        return pb.BatchGetMemoriesResponse(
+            memories=builder.items, not_found_ids=not_found, unread_ids=names[read_count:]
+        )
 
     async def UpdateMemory(self, request: pb.UpdateMemoryRequest, context: Context) -> pb.UpdateMemoryResponse:
         caller, at = caller_of(context), now()
@@ -178,7 +186,7 @@ class MemoryHandlers:
                 write.tx, tenant_id, before, after, at=at, secret=secret
             )
             response = await write.save(pb.UpdateMemoryResponse(memory=convert.memory(memory)))
-        if await self._pending(documents, context, deferred=request.defer_embedding):
+        if await self._request_embeddings(documents, context, should_defer=request.defer_embedding):
             response.embedding_pending = True
             await self._store.replace_response(tenant_id, idempotency_key, response.SerializeToString())
         return response
@@ -211,7 +219,7 @@ class MemoryHandlers:
                 write.tx, tenant_id, before, after, at=at, event="memory_restored"
             )
             response = await write.save(pb.UndeleteMemoryResponse(memory=convert.memory(memory)))
-        if await self._pending(documents, context):
+        if await self._request_embeddings(documents, context):
             response.embedding_pending = True
             await self._store.replace_response(tenant_id, idempotency_key, response.SerializeToString())
         return response
@@ -219,10 +227,13 @@ class MemoryHandlers:
     async def ListMemoryTypes(self, request: pb.ListMemoryTypesRequest, context: Context) -> pb.ListMemoryTypesResponse:
         tenant_id = caller_of(context).require_tenant()
         policy = await self._store.policy(tenant_id)
-        own_names = [name for name in policy.memory_types if name not in memory_type.BUILT_IN]
+        tenant_types = [name for name in policy.memory_types if name not in memory_type.BUILT_IN]
         types = [
             *(_type(type_, policy) for type_ in memory_type.BUILT_IN.values()),
-            *(_type(memory_type.MemoryType(name=name, description="The tenant's own."), policy) for name in own_names),
+            *(
+                _type(memory_type.MemoryType(name=name, description="The tenant's own."), policy)
+                for name in tenant_types
+            ),
         ]
         page, token = paginate(
             types, lambda type_: type_.type, request, tenant_id, size=request.page_size or MAX_UNPAGED
@@ -231,9 +242,11 @@ class MemoryHandlers:
             memory_types=page, others_accepted=not policy.memory_types, next_page_token=token
         )
 
-    async def _pending(self, documents: Sequence[Document], context: Context, *, deferred: bool = False) -> int:
+    async def _request_embeddings(
+        self, documents: Sequence[Document], context: Context, *, should_defer: bool = False
+    ) -> int:
         return await self._embeddings.request_embeddings(
-            documents, remaining=context.time_remaining(), deferred=deferred
+            documents, remaining=context.time_remaining(), should_defer=should_defer
         )
 
 
@@ -242,7 +255,7 @@ def _type(type_: memory_type.MemoryType, policy: Policy) -> pb.MemoryType:
         type=type_.name,
         description=type_.description,
         built_in=type_.name in memory_type.BUILT_IN,
-        searched_fields=type_.searched,
+        searched_fields=type_.searched_fields,
         accepted=not policy.memory_types or type_.name in policy.memory_types,
         **fields(json_schema=exact.dumps(type_.schema)),
     )

@@ -31,12 +31,12 @@ if TYPE_CHECKING:
     from skein_memory.vault.store import Vault
 
 # Transactions of one call that enforces capacities.
-_CAPACITY_BATCHES = 5
+_MAX_CAPACITY_BATCHES = 5
 # Memories that one transaction reindexes.
 REINDEX_BATCH_SIZE = 50
 # Expired memories that one transaction takes out of the index, and transactions of one call.
 _EXPIRED_BATCH_SIZE = 200
-_EXPIRED_BATCHES = 20
+_MAX_EXPIRED_BATCHES = 20
 
 
 class MemoryStore:
@@ -68,9 +68,9 @@ class MemoryStore:
         So the response is known before the work, and the claim of the request can save it.
         """
         await self._months.ensure(memory.draft.create_time for memory in memories)
-        options = TxOptions(plan_once=not self._may_move_others(tenant_id))
+        options = TxOptions(plan_once=not self._may_demote_others(tenant_id))
         async with self._database.transaction(tenant_id, options) as tx:
-            yield tx, await writes.with_scores_of_new(tx, tenant_id, self._policies, memories, at=at)
+            yield tx, await writes.score_new_memories(tx, tenant_id, self._policies, memories, at=at)
 
     async def create_memories(
         self,
@@ -94,10 +94,10 @@ class MemoryStore:
             await self._vault.put(tx, tenant_id, secrets, at=at)
         await self._charge_quota(tx, tenant_id, policy, memories, at=at)
 
-    def _may_move_others(self, tenant_id: UUID) -> bool:
+    def _may_demote_others(self, tenant_id: UUID) -> bool:
         """Return whether new memories may demote others: then the plan depends on how many there are."""
         policy = self._policies.get_cached(tenant_id)
-        return policy is None or policy.levels_capped
+        return policy is None or policy.enforce_level_capacities
 
     async def policy(self, tenant_id: UUID) -> Policy:
         async with self._database.transaction(tenant_id) as tx:
@@ -175,15 +175,15 @@ class MemoryStore:
         by = memories[0].created_by if memories else ""
         try:
             await self._quotas.charge(tx, tenant_id, {"memories": len(memories)})
-        except QuotaExceeded as refusal:
-            if not policy.levels_capped or refusal.metadata.get("kind") != "memories":
+        except QuotaExceeded as error:
+            if not policy.enforce_level_capacities or error.metadata.get("kind") != "memories":
                 raise
-            limit = int(refusal.metadata["limit"])
-            forgotten = await level_capacity.evict_least_important(tx, tenant_id, memories, limit, at=at, by=by)
-            if not forgotten:
+            limit = int(error.metadata["limit"])
+            evicted_count = await level_capacity.evict_least_important(tx, tenant_id, memories, limit, at=at, by=by)
+            if not evicted_count:
                 raise
-            await self._quotas.charge(tx, tenant_id, {"memories": -forgotten})
-        if not policy.levels_capped:
+            await self._quotas.charge(tx, tenant_id, {"memories": -evicted_count})
+        if not policy.enforce_level_capacities:
             return
         occupied_levels = {memory.occupied_level for memory in memories if memory.occupied_level is not None}
         await level_capacity.enforce_capacities(tx, tenant_id, policy, occupied_levels, at=at, by=by)
@@ -197,14 +197,14 @@ class MemoryStore:
             memory = await writes.lock_memory(tx, tenant_id, name)
             memory.check_visible(at)
             value = await self._vault.get(tx, tenant_id, memory.memory_id)
-            revealed = Event(
+            event = Event(
                 type="secret_revealed",
                 entity_type="memory",
                 entity_id=str(memory.memory_id),
                 summary="secret revealed",
                 payload={"revision": memory.revision},
             )
-            await writer.insert_events(tx, tenant_id, [revealed], at=at, by=by)
+            await writer.insert_events(tx, tenant_id, [event], at=at, by=by)
         return str(memory.memory_id), value
 
     async def delete_expired(self, tenant_id: UUID, at: datetime) -> int:
@@ -213,24 +213,24 @@ class MemoryStore:
         Return how many. Batches are small, so that no other transaction waits long for a lock; the next call continues.
         """
         async with self._database.transaction(tenant_id) as tx:
-            deleted = await self._idempotency.delete_expired(tx, tenant_id, at)
-            removed = await postings.remove_expired(tx, tenant_id, "memory", at=at, count=_EXPIRED_BATCH_SIZE)
-        deleted += removed
-        for _ in range(1, _EXPIRED_BATCHES):
-            if removed < _EXPIRED_BATCH_SIZE:
+            deleted_count = await self._idempotency.delete_expired(tx, tenant_id, at)
+            removed_count = await postings.remove_expired(tx, tenant_id, "memory", at=at, count=_EXPIRED_BATCH_SIZE)
+        deleted_count += removed_count
+        for _ in range(1, _MAX_EXPIRED_BATCHES):
+            if removed_count < _EXPIRED_BATCH_SIZE:
                 break
             async with self._database.transaction(tenant_id) as tx:
-                removed = await postings.remove_expired(tx, tenant_id, "memory", at=at, count=_EXPIRED_BATCH_SIZE)
-            deleted += removed
-        return deleted
+                removed_count = await postings.remove_expired(tx, tenant_id, "memory", at=at, count=_EXPIRED_BATCH_SIZE)
+            deleted_count += removed_count
+        return deleted_count
 
     async def enforce_capacities(self, tenant_id: UUID, *, at: datetime, by: str) -> None:
-        """Demote some memories beyond the capacities of a tenant's levels. The next call goes on."""
-        for _ in range(_CAPACITY_BATCHES):
+        """Demote some memories beyond the capacities of a tenant's levels. The next call continues."""
+        for _ in range(_MAX_CAPACITY_BATCHES):
             async with self._database.transaction(tenant_id) as tx:
                 policy = await self._policies.get(tx, tenant_id)
-                moved = await level_capacity.enforce_capacities(tx, tenant_id, policy, LEVELS, at=at, by=by)
-            if moved < level_capacity.BATCH_SIZE:
+                moved_count = await level_capacity.enforce_capacities(tx, tenant_id, policy, LEVELS, at=at, by=by)
+            if moved_count < level_capacity.BATCH_SIZE:
                 return
 
     async def reindex_outdated(self, tenant_id: UUID, *, at: datetime, count: int) -> tuple[int, bool]:
@@ -238,12 +238,12 @@ class MemoryStore:
 
         Return how many, and whether there may be more.
         """
-        reindexed = 0
-        while reindexed < count:
-            batch_size = min(REINDEX_BATCH_SIZE, count - reindexed)
+        reindexed_count = 0
+        while reindexed_count < count:
+            batch_size = min(REINDEX_BATCH_SIZE, count - reindexed_count)
             async with self._database.transaction(tenant_id) as tx:
-                refreshed = await writes.reindex_outdated(tx, tenant_id, at=at, count=batch_size)
-            reindexed += refreshed
-            if refreshed < batch_size:
-                return reindexed, False
-        return reindexed, True
+                batch_count = await writes.reindex_outdated(tx, tenant_id, at=at, count=batch_size)
+            reindexed_count += batch_count
+            if batch_count < batch_size:
+                return reindexed_count, False
+        return reindexed_count, True

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 _DRAFT_COLUMNS = tuple(name for name in DRAFT_FIELDS if name != "tags")
 # Columns that no change touches.
-_WRITTEN_ONCE = frozenset({"external_id", "create_time", "created_by"})
+_IMMUTABLE_COLUMNS = frozenset({"external_id", "create_time", "created_by"})
 
 
 async def insert_memories(
@@ -46,9 +46,9 @@ async def insert_memories(
     """
     if not memories:
         return
-    created = [memory_event("memory_created", memory) for memory in memories]
-    await tx.insert(QUERIES["insert_memories"], tenant_id, [_entry(memory) for memory in memories])
-    await writer.insert_events(tx, tenant_id, created, at=at, by=memories[0].created_by)
+    events = [memory_event("memory_created", memory) for memory in memories]
+    await tx.insert(QUERIES["insert_memories"], tenant_id, [_columns(memory) for memory in memories])
+    await writer.insert_events(tx, tenant_id, events, at=at, by=memories[0].created_by)
     await tx.insert(QUERIES["insert_tags"], tenant_id, [row for memory in memories for row in _tags(memory)])
     await _insert_tasks(tx, tenant_id, memories)
     await _insert_properties(tx, tenant_id, memories)
@@ -58,10 +58,10 @@ async def insert_memories(
 
 async def lock_memory(tx: Transaction, tenant_id: UUID, name: str) -> Memory:
     """Read a memory, by id or external id, and lock it. Raises MemoryNotFound."""
-    locked = await names.read_by_name(tx, QUERIES["lock_memory"], tenant_id, name)
-    if locked is None:
+    lock_row = await names.read_by_name(tx, QUERIES["lock_memory"], tenant_id, name)
+    if lock_row is None:
         raise MemoryNotFound
-    rows = await tx.rows(QUERIES["get_memories"], tenant_id=tenant_id, memory_ids=[locked["memory_id"]])
+    rows = await tx.rows(QUERIES["get_memories"], tenant_id=tenant_id, memory_ids=[lock_row["memory_id"]])
     return memory_rows.memory_of(rows[0])
 
 
@@ -94,7 +94,7 @@ async def update_memory(
     ExternalIdTaken when an expired memory comes back.
     """
     after = but(after, record_time=at)
-    values = {name: value for name, value in _entry(after).items() if name not in _WRITTEN_ONCE}
+    values = {name: value for name, value in _columns(after).items() if name not in _IMMUTABLE_COLUMNS}
     await tx.insert(QUERIES["insert_versions"], tenant_id, [_version(before, until=at)])
     await tx.execute(
         QUERIES["update_memory"],
@@ -106,20 +106,22 @@ async def update_memory(
     )
     await _replace_tags(tx, tenant_id, before, after)
     # While it was expired, another memory may have taken its names.
-    comes_back = before.is_expired(at) and not after.is_expired(at)
-    if before.fact_key != after.fact_key or comes_back:
-        await _move_key(tx, tenant_id, before, after, at=at)
-    if comes_back and (name := after.draft.external_id) is not None:
-        taken_id = await names.claim_external_ids(tx, tenant_id, [(name, after.memory_id)], at=at)
-        if taken_id is not None:
-            raise ExternalIdTaken(external_id=taken_id)
+    is_revived = before.is_expired(at) and not after.is_expired(at)
+    if before.fact_key != after.fact_key or is_revived:
+        await _replace_fact_key(tx, tenant_id, before, after, at=at)
+    if is_revived and (name := after.draft.external_id) is not None:
+        conflicting_id = await names.claim_external_ids(tx, tenant_id, [(name, after.memory_id)], at=at)
+        if conflicting_id is not None:
+            raise ExternalIdTaken(external_id=conflicting_id)
     await _replace_task(tx, tenant_id, before, after)
     await _replace_properties(tx, tenant_id, before, after)
-    changed = [name for name in DRAFT_FIELDS if getattr(before.draft, name) != getattr(after.draft, name)]
-    await writer.insert_events(tx, tenant_id, [memory_event(event, after, changed)], at=at, by=by or after.updated_by)
+    changed_fields = [name for name in DRAFT_FIELDS if getattr(before.draft, name) != getattr(after.draft, name)]
+    await writer.insert_events(
+        tx, tenant_id, [memory_event(event, after, changed_fields)], at=at, by=by or after.updated_by
+    )
     if before.needs_reindex:
         return await reindex(tx, tenant_id, after, at=at)
-    return await _reindex(tx, tenant_id, before.indexed, after.document(at))
+    return await _reindex(tx, tenant_id, before.index_document, after.document(at))
 
 
 async def archive_memories(
@@ -146,8 +148,8 @@ async def reindex_outdated(tx: Transaction, tenant_id: UUID, *, at: datetime, co
     rows = await tx.rows(QUERIES["lock_outdated"], tenant_id=tenant_id, count=count)
     if not rows:
         return 0
-    words_before = {row["memory_id"]: row["words"] for row in rows}
-    memories = await memory_rows.read_memories(tx, tenant_id, list(words_before))
+    stored_words = {row["memory_id"]: row["words"] for row in rows}
+    memories = await memory_rows.read_memories(tx, tenant_id, list(stored_words))
     for memory_id, memory in memories.items():
         words = memory.draft.data_text
         await tx.execute(
@@ -159,7 +161,7 @@ async def reindex_outdated(tx: Transaction, tenant_id: UUID, *, at: datetime, co
             fingerprint=memory.draft.fingerprint,
         )
         # The same text keeps its vectors.
-        if words != words_before[memory_id]:
+        if words != stored_words[memory_id]:
             await reindex(tx, tenant_id, memory, at=at)
     return len(rows)
 
@@ -189,9 +191,9 @@ async def _reindex(
 async def _replace_tags(tx: Transaction, tenant_id: UUID, before: Memory, after: Memory) -> None:
     if before.draft.tags == after.draft.tags:
         return
-    dropped = sorted(set(before.draft.tags) - set(after.draft.tags))
-    if dropped:
-        await tx.execute(QUERIES["delete_tags"], tenant_id=tenant_id, memory_id=after.memory_id, tags=dropped)
+    removed_tags = sorted(set(before.draft.tags) - set(after.draft.tags))
+    if removed_tags:
+        await tx.execute(QUERIES["delete_tags"], tenant_id=tenant_id, memory_id=after.memory_id, tags=removed_tags)
     # All tags: remaining ones may have moved, and older releases stored no positions.
     await tx.insert(QUERIES["place_tags"], tenant_id, _tags(after))
 
@@ -209,17 +211,17 @@ async def _claim_names(tx: Transaction, tenant_id: UUID, memories: Sequence[Memo
     indexes = {name: index for index, memory in enumerate(memories) if (name := memory.draft.external_id) is not None}
     if indexes:
         claims = [(name, ids[index]) for name, index in indexes.items()]
-        taken_id = await names.claim_external_ids(tx, tenant_id, claims, at=at, expired_ids=expired_ids)
-        if taken_id is not None:
-            raise ExternalIdTaken(external_id=taken_id, index=indexes[taken_id])
+        conflicting_id = await names.claim_external_ids(tx, tenant_id, claims, at=at, expired_ids=expired_ids)
+        if conflicting_id is not None:
+            raise ExternalIdTaken(external_id=conflicting_id, index=indexes[conflicting_id])
     if keys := [(key, memory.memory_id) for memory in memories if (key := memory.fact_key) is not None]:
-        taken_key = await names.claim_fact_keys(tx, tenant_id, keys, at=at, expired_ids=expired_ids)
-        if taken_key is not None:
-            key, memory_id = taken_key
+        conflicting_key = await names.claim_fact_keys(tx, tenant_id, keys, at=at, expired_ids=expired_ids)
+        if conflicting_key is not None:
+            key, memory_id = conflicting_key
             raise FactKeyTaken(key=key.key, subject_id=key.subject_id or None, index=ids.index(memory_id))
 
 
-async def _move_key(tx: Transaction, tenant_id: UUID, before: Memory, after: Memory, *, at: datetime) -> None:
+async def _replace_fact_key(tx: Transaction, tenant_id: UUID, before: Memory, after: Memory, *, at: datetime) -> None:
     if before.fact_key is not None:
         await tx.execute(QUERIES["release_fact_key"], tenant_id=tenant_id, memory_id=before.memory_id)
     if after.fact_key is not None:
@@ -229,7 +231,7 @@ async def _move_key(tx: Transaction, tenant_id: UUID, before: Memory, after: Mem
             raise FactKeyTaken(key=key.key, subject_id=key.subject_id or None)
 
 
-def _entry(memory: Memory) -> dict[str, object]:
+def _columns(memory: Memory) -> dict[str, object]:
     draft = memory.draft
     return {name: getattr(draft, name) for name in _DRAFT_COLUMNS} | {
         "memory_id": memory.memory_id,
@@ -289,7 +291,7 @@ async def _replace_properties(tx: Transaction, tenant_id: UUID, before: Memory, 
         await _insert_properties(tx, tenant_id, [after])
 
 
-async def with_scores_of_new(
+async def score_new_memories(
     tx: Transaction, tenant_id: UUID, policies: PolicyCache, memories: Sequence[Memory], *, at: datetime
 ) -> list[Memory]:
     """Return new memories with their scores: they have no links and no accesses yet."""

@@ -116,7 +116,7 @@ CREATE TABLE memory.deliveries (
     delivery_id uuid NOT NULL,
     webhook_id uuid NOT NULL,
     change_id uuid NOT NULL,
-    state text NOT NULL CONSTRAINT deliveries_state_known CHECK (state IN ('pending', 'delivered', 'dead')),
+    state text NOT NULL CONSTRAINT deliveries_state_known CHECK (state IN ('pending', 'delivered', 'failed')),
     attempts integer NOT NULL DEFAULT 0,
     -- Time of the next attempt; during an attempt, when another worker may try.
     next_time timestamptz NOT NULL,

@@ -5,7 +5,7 @@
 CREATE TABLE memory.access_log (
     tenant_id uuid NOT NULL
         CONSTRAINT access_log_tenant_fkey REFERENCES tenancy.tenants (tenant_id) ON DELETE CASCADE,
-    access_id uuid NOT NULL,
+    access_event_id uuid NOT NULL,
     operation text NOT NULL
         CONSTRAINT access_log_operation_known CHECK (operation IN ('create', 'read', 'update', 'delete', 'search')),
     method text NOT NULL,
@@ -25,18 +25,18 @@ CREATE TABLE memory.access_log (
     -- What the caller claimed; agent_id is verified.
     claimed_agent_id text,
     claimed_session_id text,
-    CONSTRAINT access_log_pkey PRIMARY KEY (tenant_id, access_id)
-) PARTITION BY RANGE (access_id);
-CREATE INDEX access_log_memory ON memory.access_log (tenant_id, memory_id, access_id) WHERE memory_id IS NOT NULL;
-CREATE INDEX access_log_session ON memory.access_log (tenant_id, session_id, access_id) WHERE session_id IS NOT NULL;
-CREATE INDEX access_log_agent ON memory.access_log (tenant_id, agent_id, access_id) WHERE agent_id IS NOT NULL;
-CREATE INDEX access_log_operation ON memory.access_log (tenant_id, operation, access_id);
-CREATE INDEX access_log_refused ON memory.access_log (tenant_id, access_id) WHERE success IS NOT true;
-CREATE INDEX access_log_claimed_agent ON memory.access_log (tenant_id, claimed_agent_id, access_id)
+    CONSTRAINT access_log_pkey PRIMARY KEY (tenant_id, access_event_id)
+) PARTITION BY RANGE (access_event_id);
+CREATE INDEX access_log_memory ON memory.access_log (tenant_id, memory_id, access_event_id) WHERE memory_id IS NOT NULL;
+CREATE INDEX access_log_session ON memory.access_log (tenant_id, session_id, access_event_id) WHERE session_id IS NOT NULL;
+CREATE INDEX access_log_agent ON memory.access_log (tenant_id, agent_id, access_event_id) WHERE agent_id IS NOT NULL;
+CREATE INDEX access_log_operation ON memory.access_log (tenant_id, operation, access_event_id);
+CREATE INDEX access_log_refused ON memory.access_log (tenant_id, access_event_id) WHERE success IS NOT true;
+CREATE INDEX access_log_claimed_agent ON memory.access_log (tenant_id, claimed_agent_id, access_event_id)
     WHERE claimed_agent_id IS NOT NULL;
-CREATE INDEX access_log_claimed_session ON memory.access_log (tenant_id, claimed_session_id, access_id)
+CREATE INDEX access_log_claimed_session ON memory.access_log (tenant_id, claimed_session_id, access_event_id)
     WHERE claimed_session_id IS NOT NULL;
-CREATE INDEX access_log_subject ON memory.access_log (tenant_id, subject_id, access_id) WHERE subject_id IS NOT NULL;
+CREATE INDEX access_log_subject ON memory.access_log (tenant_id, subject_id, access_event_id) WHERE subject_id IS NOT NULL;
 
 -- Searches whose query text was recorded (policy audit_query_text).
 CREATE INDEX access_log_words ON memory.access_log (tenant_id, request_id)

@@ -41,18 +41,20 @@ UNIT_LENGTHS: Mapping[str, timedelta] = {
 }
 
 
-def tag_counts(tagged: Iterable[Sequence[str]], top: int) -> tuple[list[tuple[str, int]], list[tuple[str, str, int]]]:
+def tag_counts(
+    tag_lists: Iterable[Sequence[str]], top: int
+) -> tuple[list[tuple[str, int]], list[tuple[str, str, int]]]:
     """Return the most frequent tags and pairs of tags of memories, each with how many memories have it."""
     tags: Counter[str] = Counter()
     pairs: Counter[tuple[str, str]] = Counter()
-    for names in tagged:
+    for memory_tags in tag_lists:
         # The pairs of a hundred tags are five thousand: of so many only the first make pairs.
-        ordered = sorted(set(names))
-        tags.update(ordered)
-        pairs.update(combinations(ordered[:_PAIRED_TAGS], 2))
-    ranked = sorted(tags.items(), key=lambda item: (-item[1], item[0]))[:top]
-    paired = sorted(pairs.items(), key=lambda item: (-item[1], item[0]))[:top]
-    return ranked, [(first, second, count) for (first, second), count in paired]
+        sorted_tags = sorted(set(memory_tags))
+        tags.update(sorted_tags)
+        pairs.update(combinations(sorted_tags[:_PAIRED_TAGS], 2))
+    top_tags = sorted(tags.items(), key=lambda item: (-item[1], item[0]))[:top]
+    top_pairs = sorted(pairs.items(), key=lambda item: (-item[1], item[0]))[:top]
+    return top_tags, [(first, second, count) for (first, second), count in top_pairs]
 
 
 _PAIRED_TAGS = 12

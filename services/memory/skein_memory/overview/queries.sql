@@ -3,9 +3,9 @@
 SELECT count(*) FROM (SELECT FROM memory.aliases WHERE tenant_id = :tenant_id LIMIT :most) AS these;
 
 -- find_review_candidates --
--- Find memories that may deserve a second look: the most important of each level, the least sure and the oldest, so many
--- of each. Each level is spelled out: the planner knows then that an index of importance alone may have to read a whole tenant
--- to find a few of a level.
+-- Find memories that may need a review: up to `count` each of the most important of each level, those of the lowest
+-- confidence, and the oldest. Each level is a constant. So the planner knows that an index of importance alone may
+-- read a whole tenant to find a few memories of a level.
 (SELECT memory_id FROM memory.memories
  WHERE tenant_id = :tenant_id AND level = 'strategic' AND is_active AND archive_time IS NULL
  ORDER BY importance DESC LIMIT :count)

@@ -16,7 +16,7 @@ from skein_memory.overview import model as overview_model
 from skein_memory.overview.model import UNIT_LENGTHS, tag_counts, truncate_time
 from skein_memory.queries import QUERIES
 from skein_memory.scoring import model as scoring_model
-from skein_memory.scoring.inputs import NOTHING, read_score_inputs
+from skein_memory.scoring.inputs import NO_INPUTS, read_score_inputs
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -95,13 +95,15 @@ class OverviewStore:
             scored = await with_scores(tx, tenant_id, self._policies, memories, at=at)
         items = []
         for memory in scored:
-            circumstances = inputs.get(memory.memory_id, NOTHING)
-            stale = scoring_model.days_between(scoring_model.last_used(memory, circumstances), at)
+            memory_inputs = inputs.get(memory.memory_id, NO_INPUTS)
+            stale_days = scoring_model.days_between(scoring_model.last_used(memory, memory_inputs), at)
             if memory.memory_scores is not None:
                 urgency = overview_model.urgency(
-                    memory.memory_scores.scores, stale_days=stale, links=circumstances.links
+                    memory.memory_scores.scores, stale_days=stale_days, links=memory_inputs.links
                 )
-                items.append(ReviewItem(memory=memory, urgency=urgency, stale_days=stale, links=circumstances.links))
+                items.append(
+                    ReviewItem(memory=memory, urgency=urgency, stale_days=stale_days, links=memory_inputs.links)
+                )
         return nlargest(limit, items, key=lambda item: (item.urgency, item.memory.memory_id))
 
     async def clusters(
@@ -122,17 +124,17 @@ class OverviewStore:
             )
         spans: defaultdict[datetime, list[tuple[float, UUID, str]]] = defaultdict(list)
         for row in rows[:MAX_CLUSTERED]:
-            beginning = truncate_time(id_time(row["memory_id"]), unit)
-            spans[beginning].append((row["importance"], row["memory_id"], row["type"]))
+            span_start = truncate_time(id_time(row["memory_id"]), unit)
+            spans[span_start].append((row["importance"], row["memory_id"], row["type"]))
         clusters = [
             Cluster(
-                start=beginning,
-                end=beginning + UNIT_LENGTHS[unit],
+                start=span_start,
+                end=span_start + UNIT_LENGTHS[unit],
                 count=len(members),
                 types=Counter(kind for _, _, kind in members),
                 memory_ids=[id_ for _, id_, _ in nlargest(_NAMED_IN_CLUSTER, members)],
             )
-            for beginning, members in spans.items()
+            for span_start, members in spans.items()
         ]
         return clusters, len(rows) > MAX_CLUSTERED
 
@@ -153,19 +155,19 @@ class OverviewStore:
                 count=MAX_SAMPLED + 1,
             )
             sample = rows[:MAX_SAMPLED]
-            tagged: defaultdict[UUID, list[str]] = defaultdict(list)
+            tags_by_memory: defaultdict[UUID, list[str]] = defaultdict(list)
             if sample:
-                counted = {row["memory_id"] for row in sample}
+                sample_ids = {row["memory_id"] for row in sample}
                 for row in await tx.rows(
                     QUERIES["list_tags_since"],
                     tenant_id=tenant_id,
                     from_id=sample[-1]["memory_id"],
                     count=_MAX_TAGS,
                 ):
-                    if row["memory_id"] in counted:
-                        tagged[row["memory_id"]].append(row["tag"])
+                    if row["memory_id"] in sample_ids:
+                        tags_by_memory[row["memory_id"]].append(row["tag"])
             links = await tx.rows(QUERIES["list_relations"], tenant_id=tenant_id, count=MAX_SAMPLED + 1)
-        tags, pairs = tag_counts(tagged.values(), top)
+        tags, pairs = tag_counts(tags_by_memory.values(), top)
         return Statistics(
             totals=totals,
             aliases=aliases,

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from skein_kit.database.transactions import Transaction
     from skein_memory.memories.model import Memory
 
-NOTHING = ScoreInputs()
+NO_INPUTS = ScoreInputs()
 
 
 async def read_score_inputs(tx: Transaction, tenant_id: UUID, memories: Sequence[Memory]) -> dict[UUID, ScoreInputs]:
@@ -41,16 +41,20 @@ async def read_score_inputs(tx: Transaction, tenant_id: UUID, memories: Sequence
         )
         for row in rows
     }
-    full = [row["memory_id"] for row in rows if MAX_LINKS_COUNTED in (len(row["incoming"]), len(row["outgoing"]))]
-    if full:
+    truncated_ids = [
+        row["memory_id"] for row in rows if MAX_LINKS_COUNTED in (len(row["incoming"]), len(row["outgoing"]))
+    ]
+    if truncated_ids:
         # The first query reads an arbitrary part of these links, so they are counted by relation.
-        counted = await tx.rows(
-            QUERIES["count_relations"], tenant_id=tenant_id, memory_ids=full, most=MAX_LINKS_COUNTED
+        relation_rows = await tx.rows(
+            QUERIES["count_relations"], tenant_id=tenant_id, memory_ids=truncated_ids, most=MAX_LINKS_COUNTED
         )
-        totals = await tx.rows(QUERIES["count_links"], tenant_id=tenant_id, memory_ids=full, most=MAX_LINKS_COUNTED)
+        totals = await tx.rows(
+            QUERIES["count_links"], tenant_id=tenant_id, memory_ids=truncated_ids, most=MAX_LINKS_COUNTED
+        )
         links = {row["memory_id"]: row["incoming"] + row["outgoing"] for row in totals}
-        for memory_id in full:
-            relations = [row for row in counted if row["memory_id"] == memory_id]
+        for memory_id in truncated_ids:
+            relations = [row for row in relation_rows if row["memory_id"] == memory_id]
             inputs[memory_id] = replace(
                 inputs[memory_id],
                 incoming={row["relation"]: row["incoming"] for row in relations},

@@ -1,6 +1,6 @@
 -- read_score_inputs --
--- Read the inputs of scores: trust in sources (a key for each memory), use, and the relations of up to `most` links
--- from and to each memory. Each part is read from its own index.
+-- Read the inputs of scores: trust in sources (a key for each memory), use, and relations. Up to `most` links from
+-- and to each memory are read. Each part is read from its own index.
 SELECT requested.memory_id, source.trust, used.access_count, used.last_access_time,
        ARRAY(SELECT relation FROM memory.links
              WHERE links.tenant_id = :tenant_id AND links.from_memory_id = requested.memory_id LIMIT :most) AS outgoing,

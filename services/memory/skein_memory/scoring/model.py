@@ -108,8 +108,8 @@ def explain(memory: Memory, inputs: ScoreInputs, *, formula: str, at: datetime) 
     """Return the scores with every term."""
     name = FORMULAS.get(formula, DYNAMIC)
     terms = _Terms.of(memory, inputs, at)
-    confidence = _bounded(terms.confidence())
-    importance = _bounded(terms.importance() if name == DYNAMIC else weighted(memory, inputs, at))
+    confidence = _with_bounds(terms.confidence())
+    importance = _with_bounds(terms.importance() if name == DYNAMIC else weighted(memory, inputs, at))
     return Explanation(
         scores=Scores(confidence=_sum(confidence), importance=_sum(importance), formula=name, version=VERSION),
         confidence=confidence,
@@ -119,8 +119,8 @@ def explain(memory: Memory, inputs: ScoreInputs, *, formula: str, at: datetime) 
 
 def last_used(memory: Memory, inputs: ScoreInputs) -> datetime:
     """Return when a memory was last changed or read."""
-    accessed = inputs.last_access_time
-    return memory.update_time if accessed is None else max(memory.update_time, accessed)
+    access_time = inputs.last_access_time
+    return memory.update_time if access_time is None else max(memory.update_time, access_time)
 
 
 def days_between(earlier: datetime, later: datetime) -> float:
@@ -149,10 +149,10 @@ def count_terms(text: str, terms: tuple[str, ...]) -> int:
 @cache
 def _patterns(terms: tuple[str, ...]) -> list[tuple[str, re.Pattern[str]]]:
     """Return for each term its longest word, and an expression that finds it as whole words of letters and digits."""
-    between = [r"[\W_]+".join(re.escape(word) for word in term.split()) for term in terms]
+    word_patterns = [r"[\W_]+".join(re.escape(word) for word in term.split()) for term in terms]
     return [
         (max(term.split(), key=len), re.compile(rf"(?<![^\W_]){words}(?![^\W_])"))
-        for term, words in zip(terms, between, strict=True)
+        for term, words in zip(terms, word_patterns, strict=True)
     ]
 
 
@@ -164,43 +164,43 @@ class _Terms:
     inputs: ScoreInputs
     # Days since it was changed or read; since it was read.
     age: float
-    unread: float | None
+    days_unread: float | None
     text: str
     source: str
 
     @classmethod
     def of(cls, memory: Memory, inputs: ScoreInputs, at: datetime) -> _Terms:
-        draft, accessed = memory.draft, inputs.last_access_time
+        draft, access_time = memory.draft, inputs.last_access_time
         return cls(
             draft=draft,
             inputs=inputs,
             age=days_between(last_used(memory, inputs), at),
-            unread=None if accessed is None else days_between(accessed, at),
+            days_unread=None if access_time is None else days_between(access_time, at),
             text="\n".join([draft.text, *draft.tags]),
             source=source_key(draft.source),
         )
 
     def confidence(self) -> list[Component]:
-        certain, hedging = count_terms(self.text, CERTAINTY_WORDS), count_terms(self.text, HEDGING_WORDS)
+        certainty_count, hedging_count = count_terms(self.text, CERTAINTY_WORDS), count_terms(self.text, HEDGING_WORDS)
         supports, contradicts = self._incoming("supports"), self._both(CONTRADICTS)
         return [
             Component(name="base", value=self.draft.confidence, detail="as given"),
             self._source_bonus(),
             Component(name="source_trust", value=(self._trust - NEUTRAL_TRUST) * 0.4, detail=self._trust_detail),
-            Component(name="certainty", value=min(0.2, 0.04 * certain), detail=f"words: {certain}"),
+            Component(name="certainty", value=min(0.2, 0.04 * certainty_count), detail=f"words: {certainty_count}"),
             Component(name="type", value=TYPE_CONFIDENCE.get(self.draft.type, 0.0), detail=self.draft.type),
             Component(name="supports", value=min(0.22, 0.05 * supports), detail=f"links: {supports}"),
             self._usage("usage", 0.25),
             self._link("link", 0.35),
             self._example("example", 0.25),
             Component(name="contradicts", value=-min(0.28, 0.09 * contradicts), detail=f"links: {contradicts}"),
-            Component(name="hedge", value=-min(0.2, 0.055 * hedging), detail=f"words: {hedging}"),
+            Component(name="hedge", value=-min(0.2, 0.055 * hedging_count), detail=f"words: {hedging_count}"),
             self._source_penalty(),
             Component(name="stale", value=-min(0.2, self.age / _YEAR_DAYS * 0.16), detail=f"days: {self.age:.3f}"),
         ]
 
     def importance(self) -> list[Component]:
-        weighty, causes, supersedes = (
+        keyword_count, causes, supersedes = (
             count_terms(self.text, IMPORTANCE_WORDS),
             self._outgoing("causes"),
             self._outgoing("supersedes"),
@@ -210,7 +210,7 @@ class _Terms:
         depth = min(0.08, max(0.0, (characters - 80) / 420) * 0.08)
         return [
             Component(name="base", value=self.draft.importance, detail="as given"),
-            Component(name="keywords", value=min(0.24, 0.045 * weighty), detail=f"words: {weighty}"),
+            Component(name="keywords", value=min(0.24, 0.045 * keyword_count), detail=f"words: {keyword_count}"),
             Component(name="source_trust", value=(self._trust - NEUTRAL_TRUST) * 0.14, detail=self._trust_detail),
             Component(name="depth", value=depth, detail=f"characters: {characters}"),
             Component(name="type", value=TYPE_IMPORTANCE.get(self.draft.type, 0.0), detail=self.draft.type),
@@ -219,7 +219,7 @@ class _Terms:
             self._example("example", 1.0),
             Component(name="supersede", value=min(0.08, 0.02 * supersedes), detail=f"links: {supersedes}"),
             self._usage("usage", 1.0),
-            Component(name="recall", value=self._recall(), detail=_days(self.unread)),
+            Component(name="recall", value=self._recall(), detail=_days(self.days_unread)),
             Component(name="recency", value=self._recency(), detail=_days(self.age)),
             Component(name="contradicts", value=-0.25 * min(0.28, 0.09 * contradicts), detail=f"links: {contradicts}"),
         ]
@@ -242,13 +242,15 @@ class _Terms:
         return self._incoming(relation) + self._outgoing(relation)
 
     def _source_bonus(self) -> Component:
-        good = count_terms(self.source, GOOD_SOURCES) > 0
-        value = 0.09 if good else 0.04 if self.source else 0.0
-        return Component(name="source_bonus", value=value, detail="" if not self.source else "named" if good else "any")
+        is_good = count_terms(self.source, GOOD_SOURCES) > 0
+        value = 0.09 if is_good else 0.04 if self.source else 0.0
+        return Component(
+            name="source_bonus", value=value, detail="" if not self.source else "named" if is_good else "any"
+        )
 
     def _source_penalty(self) -> Component:
-        poor = count_terms(self.source, POOR_SOURCES) > 0
-        return Component(name="source_penalty", value=-0.07 if poor else 0.0, detail="named" if poor else "")
+        is_poor = count_terms(self.source, POOR_SOURCES) > 0
+        return Component(name="source_penalty", value=-0.07 if is_poor else 0.0, detail="named" if is_poor else "")
 
     def _link(self, name: str, share: float) -> Component:
         count = self.inputs.links
@@ -263,9 +265,9 @@ class _Terms:
         return Component(name=name, value=share * min(0.16, math.log1p(count) * 0.05), detail=f"accesses: {count}")
 
     def _recall(self) -> float:
-        if self.unread is None:
+        if self.days_unread is None:
             return 0.0
-        return next((value for days, value in ((2, 0.08), (14, 0.04), (60, 0.015)) if self.unread < days), 0.0)
+        return next((value for days, value in ((2, 0.08), (14, 0.04), (60, 0.015)) if self.days_unread < days), 0.0)
 
     def _recency(self) -> float:
         for days, value in ((3, 0.12), (14, 0.07), (60, 0.03)):
@@ -278,18 +280,23 @@ def weighted(memory: Memory, inputs: ScoreInputs, at: datetime) -> list[Componen
     """Return the terms of "agentmem-weighted".
 
     Relevance, emotional weight, context and interaction are numbers of 0 to 1 in the memory's metadata under these
-    names; without them relevance is the memory's own importance, and the others are neutral, 0.5. How fast recency
-    fades depends on the priority: critical from 9 of ten on, high from 7, medium from 4.
+    names. The default of relevance is the memory's importance; that of the others is 0.5. The priority determines how
+    fast recency fades: critical from 9 of ten on, high from 7, medium from 4.
     """
     draft = memory.draft
-    rate = next(rate for least, rate in _DECAY_RATES if priority_of(draft.importance) >= least)
+    rate = next(rate for min_priority, rate in _DECAY_RATES if priority_of(draft.importance) >= min_priority)
     hours = max(0.0, (at - last_used(memory, inputs)).total_seconds() / _HOUR_SECONDS)
     days = max(1.0, days_between(draft.create_time, at))
-    per_day = inputs.access_count / days
+    accesses_per_day = inputs.access_count / days
     numbers = _numbers(draft.metadata)
     parts = (
         ("recency", 0.25, math.exp(-rate * hours), f"hours: {hours:.3f}, rate: {rate:g}"),
-        ("frequency", 0.20, min(1.0, math.log1p(per_day) / math.log(101)), f"accesses per day: {per_day:.3f}"),
+        (
+            "frequency",
+            0.20,
+            min(1.0, math.log1p(accesses_per_day) / math.log(101)),
+            f"accesses per day: {accesses_per_day:.3f}",
+        ),
         (
             "relevance",
             0.25,
@@ -314,15 +321,15 @@ def _numbers(metadata: str | None) -> dict[str, float]:
     }
 
 
-def _detail(name: str, numbers: Mapping[str, float], otherwise: str) -> str:
-    return "metadata" if name in numbers else otherwise
+def _detail(name: str, numbers: Mapping[str, float], default: str) -> str:
+    return "metadata" if name in numbers else default
 
 
 def _days(days: float | None) -> str:
     return "never" if days is None else f"days: {days:.3f}"
 
 
-def _bounded(components: list[Component]) -> list[Component]:
+def _with_bounds(components: list[Component]) -> list[Component]:
     total = math.fsum(component.value for component in components)
     correction = min(1.0, max(0.0, total)) - total
     return [*components, Component(name="bounds", value=correction, detail="0 to 1")] if correction else components

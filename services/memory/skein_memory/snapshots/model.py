@@ -39,7 +39,7 @@ class Snapshot:
 
     @classmethod
     def create(cls, label: str, summary: str, policy: Policy, *, horizon: int, at: datetime, by: str) -> Self:
-        """Return a snapshot that holds nothing yet."""
+        """Return an empty snapshot."""
         check_storable([("label", label), ("summary", summary)], [])
         return cls(
             snapshot_id=new_id(at),
@@ -57,7 +57,7 @@ class Snapshot:
         )
 
     def check_ready(self) -> Self:
-        """Reject a snapshot that does not hold everything yet."""
+        """Reject an incomplete snapshot."""
         if self.state != READY:
             raise SnapshotNotReady
         return self

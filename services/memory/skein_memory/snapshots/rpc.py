@@ -66,8 +66,8 @@ class SnapshotHandlers:
 
     async def DiffSnapshots(self, request: pb.DiffSnapshotsRequest, context: Context) -> pb.DiffSnapshotsResponse:
         tenant_id, size = caller_of(context).require_tenant(), resolve_page_size(request.page_size)
-        other = parse_id(request.other_snapshot_id) if request.other_snapshot_id else None
-        if request.other_snapshot_id and other is None:
+        other_id = parse_id(request.other_snapshot_id) if request.other_snapshot_id else None
+        if request.other_snapshot_id and other_id is None:
             raise FieldInvalid(violations=[("other_snapshot_id", "must be a UUID")])
         cursor: TransferCursor | None = transfer_convert.read_cursor(request, tenant_id) or TransferCursor(
             phase="of", kind=KINDS[0], after=""
@@ -79,16 +79,19 @@ class SnapshotHandlers:
             differences, cursor = await self._store.diff(
                 tenant_id,
                 UUID(request.snapshot_id),
-                other,
+                other_id,
                 cursor=cursor,
                 count=min(_SCAN_BATCH_SIZE, size - len(differences_of_page)),
                 at=now(),
             )
             differences_of_page += [
                 pb.Difference(
-                    kind=one.kind, item_id=one.item_id, type=f"DIFFERENCE_TYPE_{one.type.upper()}", fields=one.fields
+                    kind=difference.kind,
+                    item_id=difference.item_id,
+                    type=f"DIFFERENCE_TYPE_{difference.type.upper()}",
+                    fields=difference.fields,
                 )
-                for one in differences
+                for difference in differences
             ]
         return pb.DiffSnapshotsResponse(
             differences=differences_of_page, next_page_token=transfer_convert.page_token(cursor, tenant_id, request)
@@ -97,11 +100,11 @@ class SnapshotHandlers:
     async def RestoreSnapshot(self, request: pb.RestoreSnapshotRequest, context: Context) -> pb.RestoreSnapshotResponse:
         caller, at = caller_of(context), now()
         tenant_id, idempotency_key = caller.require_tenant(), IdempotencyKey.of(caller, request)
-        first = TransferCursor(phase="remove" if request.replace else "store", kind=KINDS[0], after="")
+        first_cursor = TransferCursor(phase="remove" if request.replace else "store", kind=KINDS[0], after="")
         batch = await self._store.read_restore_batch(
             tenant_id,
             UUID(request.snapshot_id),
-            transfer_convert.read_cursor(request, tenant_id, "request_id") or first,
+            transfer_convert.read_cursor(request, tenant_id, "request_id") or first_cursor,
             count=resolve_page_size(request.page_size),
             at=at,
             by=caller.principal,

@@ -41,7 +41,7 @@ _BATCH_SIZE = 100
 _REMOVED_BATCH_SIZE = 1000
 _MAX_BATCHES = 20
 _AFTER_ALL = UUID(int=(1 << 128) - 1)
-_GONE = {
+_CONSTRAINT_ERRORS = {
     "snapshot_items_memory_fkey": TransactionConflict,
     "snapshot_items_other_memory_fkey": TransactionConflict,
 }
@@ -59,7 +59,7 @@ class Difference:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RestoreBatch:
-    """Items of one step of a restore; `last` is where the next step goes on, None at the end of the kind."""
+    """Items of one step of a restore; `last` is where the next step continues, None at the end of the kind."""
 
     snapshot_id: UUID
     cursor: TransferCursor
@@ -136,15 +136,15 @@ class SnapshotStore:
 
     async def continue_snapshots(self, tenant_id: UUID, *, max_batches: int = _MAX_BATCHES) -> tuple[bool, bool]:
         """Continue snapshots that are being created or deleted; return whether there were any, and more to do."""
-        for turn in range(max_batches):
+        for batch_number in range(max_batches):
             async with self._database.transaction(tenant_id) as tx:
                 rows = await tx.rows(QUERIES["unfinished_snapshots"], tenant_id=tenant_id, count=10)
             if not rows:
-                return turn > 0, False
-            moved = False
+                return batch_number > 0, False
+            has_progress = False
             for row in rows:
-                moved = await self._continue(tenant_id, row["snapshot_id"]) is not None or moved
-            if not moved:
+                has_progress = await self._continue(tenant_id, row["snapshot_id"]) is not None or has_progress
+            if not has_progress:
                 return True, False
         return True, True
 
@@ -172,20 +172,20 @@ class SnapshotStore:
                 now=snapshot.as_of_time,
             )
             rows = [_row(snapshot_id, item) for item in items]
-            with translate_constraint_errors(_GONE):
-                copied = await tx.insert(QUERIES["insert_snapshot_items"], tenant_id, rows)
+            with translate_constraint_errors(_CONSTRAINT_ERRORS):
+                copied_count = await tx.insert(QUERIES["insert_snapshot_items"], tenant_id, rows)
             next_cursor = cursor.advance(last)
             after = replace(
                 snapshot,
-                counts=snapshot.with_count(cursor.kind, copied),
+                counts=snapshot.with_count(cursor.kind, copied_count),
                 state=READY if next_cursor is None else CREATING,
                 last_kind=None if next_cursor is None else next_cursor.kind,
                 last_item_id=None if next_cursor is None else next_cursor.after,
             )
-            moved = {
+            progress = {
                 name: getattr(after, name) for name in ("snapshot_id", "state", "last_kind", "last_item_id", "counts")
             }
-            await tx.execute(QUERIES["move_snapshot"], tenant_id=tenant_id, **moved)
+            await tx.execute(QUERIES["move_snapshot"], tenant_id=tenant_id, **progress)
             if after.state == READY:
                 await self._finish(tx, tenant_id, after)
         return after
@@ -195,14 +195,14 @@ class SnapshotStore:
         at, by = snapshot.create_time, snapshot.created_by
         await writer.insert_events(tx, tenant_id, [_event("snapshot_created", snapshot.snapshot_id)], at=at, by=by)
         policy = await self._policies.get(tx, tenant_id)
-        surplus = await tx.rows(
+        rows = await tx.rows(
             QUERIES["surplus_snapshots"], tenant_id=tenant_id, kept=max(1, policy.snapshot_retention), count=100
         )
-        if surplus:
-            ids = [row["snapshot_id"] for row in surplus]
-            dropped = await tx.execute(QUERIES["drop_snapshots"], tenant_id=tenant_id, snapshot_ids=ids)
+        if rows:
+            ids = [row["snapshot_id"] for row in rows]
+            deleted_count = await tx.execute(QUERIES["drop_snapshots"], tenant_id=tenant_id, snapshot_ids=ids)
             await writer.insert_events(tx, tenant_id, [_event("snapshot_deleted", id_) for id_ in ids], at=at, by=by)
-            await self._quotas.charge(tx, tenant_id, {"snapshots": -dropped})
+            await self._quotas.charge(tx, tenant_id, {"snapshots": -deleted_count})
 
     async def diff(
         self,
@@ -228,22 +228,22 @@ class SnapshotStore:
                 items, last = await _read_batch(
                     tx, tenant_id, snapshot_id, kind, after=cursor.after, count=count, now=at
                 )
-                others = await _read_by_ids(tx, tenant_id, other_id, kind, items, now=at)
+                other_items = await _read_by_ids(tx, tenant_id, other_id, kind, items, now=at)
                 differences = [
                     Difference(kind=kind, item_id=item.item_id, type="removed")
-                    if item.item_id not in others
+                    if item.item_id not in other_items
                     else Difference(kind=kind, item_id=item.item_id, type="changed", fields=fields)
                     for item in items
-                    if item.item_id not in others
-                    or (fields := changed_fields(item.message, others[item.item_id].message))
+                    if item.item_id not in other_items
+                    or (fields := changed_fields(item.message, other_items[item.item_id].message))
                 ]
             else:
                 items, last = await _read_batch(tx, tenant_id, other_id, kind, after=cursor.after, count=count, now=at)
-                others = await _read_by_ids(tx, tenant_id, snapshot_id, kind, items, now=at)
+                other_items = await _read_by_ids(tx, tenant_id, snapshot_id, kind, items, now=at)
                 differences = [
                     Difference(kind=kind, item_id=item.item_id, type="added")
                     for item in items
-                    if item.item_id not in others
+                    if item.item_id not in other_items
                 ]
         next_cursor = cursor.advance(last)
         if next_cursor is None and cursor.phase == "of":
@@ -255,7 +255,7 @@ class SnapshotStore:
     ) -> RestoreBatch:
         """Read and check a batch of a restore, and create the partitions of its months.
 
-        The phase "remove" deletes what the snapshot does not hold, "store" brings back what it holds. Raises
+        The phase "remove" deletes items that are not in the snapshot; "store" restores those that are. Raises
         SnapshotNotFound and SnapshotNotReady.
         """
         is_removal = cursor.phase == "remove"
@@ -278,9 +278,9 @@ class SnapshotStore:
         policy = await self._policies.get(tx, tenant_id)
         importer = Importer(tx, tenant_id, policy, ImportMode.RESTORE, at=at, by=by)
         if cursor.phase == "remove":
-            in_snapshot = await _read_by_ids(tx, tenant_id, snapshot_id, cursor.kind, batch.items, now=at)
-            removed = [item.item_id for item in batch.items if item.item_id not in in_snapshot]
-            await importer.remove(cursor.kind, removed)
+            snapshot_items = await _read_by_ids(tx, tenant_id, snapshot_id, cursor.kind, batch.items, now=at)
+            removed_ids = [item.item_id for item in batch.items if item.item_id not in snapshot_items]
+            await importer.remove(cursor.kind, removed_ids)
         else:
             await importer.apply(batch.import_batch)
         next_cursor = cursor.advance(batch.last)
@@ -339,8 +339,8 @@ async def _read_by_ids(
 ) -> dict[str, TransferItem]:
     """Read those of some items that are in a snapshot, or in the current state when there is none.
 
-    A snapshot holds a memory even after the expiry that it had then: a restore does not remove the memory of now,
-    which may have got more time.
+    A snapshot contains a memory even after its expiry: its current version may expire later, and a restore must not
+    remove it.
     """
     ids = [item.item_id for item in items]
     if not ids:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def key_of(source: str) -> str:
-    """Return the key of a source that a caller names; refuse one that holds only spaces."""
+    """Return the key of a source that a caller names; reject a blank one."""
     check_storable([("source", source)], [])
     key = source_key(source)
     if not key:
@@ -61,14 +61,14 @@ class TrustDraft:
     # None: now.
     times: ImportTimes | None = None
 
-    def to_source_trust(self, before: SourceTrust | None, last: int, *, at: datetime, by: str) -> SourceTrust:
-        """Return the new trust; `last` is the number of the last stored revision."""
+    def to_source_trust(self, before: SourceTrust | None, last_revision: int, *, at: datetime, by: str) -> SourceTrust:
+        """Return the new trust; `last_revision` is the number of the last stored revision."""
         check_revision(self.revision, 0 if before is None else before.revision)
         return SourceTrust(
             source_key=self.source_key,
             trust=self.trust,
             notes=self.notes,
-            revision=(last if before is None else before.revision) + 1,
+            revision=(last_revision if before is None else before.revision) + 1,
             create_time=(self.times.create_time if self.times else at) if before is None else before.create_time,
             update_time=self.times.update_time if self.times else at,
             created_by=by if before is None else before.created_by,

@@ -34,7 +34,7 @@ class SourceTrustStore:
         self, tx: Transaction, tenant_id: UUID, draft: TrustDraft, *, at: datetime, by: str
     ) -> SourceTrust:
         """Store the trust in a source, and its revision before."""
-        before = await _locked(tx, tenant_id, draft.source_key)
+        before = await _lock(tx, tenant_id, draft.source_key)
         if before is None:
             last = await writer.last_revision(tx, tenant_id, _KIND, SourceTrust.id_of(draft.source_key))
             after = draft.to_source_trust(None, last, at=at, by=by)
@@ -73,7 +73,7 @@ class SourceTrustStore:
 
     async def delete_source_trust(self, tx: Transaction, tenant_id: UUID, key: str, *, at: datetime, by: str) -> None:
         """Delete the trust in a source. Raises SourceTrustNotFound."""
-        before = await _locked(tx, tenant_id, key)
+        before = await _lock(tx, tenant_id, key)
         if before is None:
             raise SourceTrustNotFound
         await writer.insert_revisions(tx, tenant_id, [revision_of(before, at)])
@@ -81,7 +81,7 @@ class SourceTrustStore:
         await writer.insert_events(tx, tenant_id, [_event(before, "removed")], at=at, by=by)
 
 
-async def _locked(tx: Transaction, tenant_id: UUID, key: str) -> SourceTrust | None:
+async def _lock(tx: Transaction, tenant_id: UUID, key: str) -> SourceTrust | None:
     row = await tx.row(QUERIES["lock_source_trust"], tenant_id=tenant_id, source_key=key)
     return None if row is None else SourceTrust(**dict(row))
 
@@ -100,11 +100,11 @@ def revision_of(before: SourceTrust, until: datetime) -> Revision:
     )
 
 
-def _event(trust: SourceTrust, what: str) -> Event:
+def _event(trust: SourceTrust, action: str) -> Event:
     return Event(
         type="memory_source_trust_set",
         entity_type=_KIND,
         entity_id=trust.source_trust_id,
-        summary=f"source trust {what}",
-        payload={"revision": trust.revision, "removed": what == "removed"},
+        summary=f"source trust {action}",
+        payload={"revision": trust.revision, "removed": action == "removed"},
     )

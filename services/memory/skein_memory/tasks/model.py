@@ -70,7 +70,7 @@ def urgency(due_time: datetime | None, at: datetime) -> float:
     """Return the part of a score for the due time."""
     if due_time is None:
         return 0.0
-    return next((share for within, share in URGENCY if due_time - at <= within), 0.0)
+    return next((share for limit, share in URGENCY if due_time - at <= limit), 0.0)
 
 
 def score(task: Task, at: datetime) -> float:
@@ -84,31 +84,31 @@ def with_status(memory: Memory, status: str, *, at: datetime, by: str, result: s
 
     A finished one has a complete_time and may have a result; a reopened one has neither. Raises NotATask.
     """
-    data = _data_of(memory, at)
-    changed = {**data, "status": status}
+    data = _read_data(memory, at)
+    new_data = {**data, "status": status}
     for name in ("complete_time", "result"):
-        changed.pop(name, None)
+        new_data.pop(name, None)
     if status == DONE:
         was_done = data.get("status") == DONE
-        changed["complete_time"] = data["complete_time"] if was_done and "complete_time" in data else _text(at)
-    kept_result = result or (data.get("result", "") if status == data.get("status", OPEN) else "")
-    if kept_result:
-        changed["result"] = kept_result
-    return _changed(memory, data, changed, at=at, by=by)
+        new_data["complete_time"] = data["complete_time"] if was_done and "complete_time" in data else _text(at)
+    new_result = result or (data.get("result", "") if status == data.get("status", OPEN) else "")
+    if new_result:
+        new_data["result"] = new_result
+    return _revise(memory, data, new_data, at=at, by=by)
 
 
 def with_objective(memory: Memory, objective_id: UUID | None, *, at: datetime, by: str) -> Memory:
     """Return the next revision of a task, serving another objective or none. Raises NotATask."""
-    data = _data_of(memory, at)
+    data = _read_data(memory, at)
     if memory.draft.type != memory_type.TASK:
         raise NotATask
-    changed = {name: value for name, value in data.items() if name != "objective_id"}
+    new_data = {name: value for name, value in data.items() if name != "objective_id"}
     if objective_id is not None:
-        changed["objective_id"] = str(objective_id)
-    return _changed(memory, data, changed, at=at, by=by)
+        new_data["objective_id"] = str(objective_id)
+    return _revise(memory, data, new_data, at=at, by=by)
 
 
-def _data_of(memory: Memory, at: datetime) -> dict[str, object]:
+def _read_data(memory: Memory, at: datetime) -> dict[str, object]:
     memory.check_visible(at)
     if memory.draft.type not in TASK_TYPES:
         raise NotATask
@@ -116,10 +116,10 @@ def _data_of(memory: Memory, at: datetime) -> dict[str, object]:
     return data
 
 
-def _changed(memory: Memory, data: dict[str, object], changed: dict[str, object], *, at: datetime, by: str) -> Memory:
-    if changed == data:
+def _revise(memory: Memory, data: dict[str, object], new_data: dict[str, object], *, at: datetime, by: str) -> Memory:
+    if new_data == data:
         return memory
-    text = exact.dumps(changed)
+    text = exact.dumps(new_data)
     memory_type.validate_data(memory.draft.type, text, draft_fields={})
     return memory.revise(replace(memory.draft, data=text), at=at, by=by)
 

@@ -30,8 +30,8 @@ ORDER BY memory_id DESC
 LIMIT :count;
 
 -- list_next_tasks --
--- Find tasks to do next, of each status the most important, those due soonest and those changed last: whatever scores
--- best is among them. Each part is read in order from its own index.
+-- Find tasks to do next: of each status the most important, those due soonest and those changed last. The tasks with
+-- the best scores are among them. Each part is read in order from its own index.
 SELECT memory_id, kind, status, due_time, objective_id, importance, update_time
 FROM memory.tasks
 WHERE tenant_id = :tenant_id AND kind = 'task' AND (:objective_id::uuid IS NULL OR objective_id = :objective_id)

@@ -16,7 +16,7 @@ from skein_kit.rpc.well_known_types import read_time
 from skein_memory.memories import convert as memories_convert
 from skein_memory.memories import memory_type
 from skein_memory.memories.memory_type import DONE, OPEN
-from skein_memory.memories.model import demoted, promoted
+from skein_memory.memories.model import demote, promote
 from skein_memory.paging import PageBuilder
 from skein_memory.tasks import model as tasks
 from skein_memory.tasks.store import TaskFilter
@@ -58,7 +58,7 @@ class TaskHandlers:
         def change(memory: Memory) -> Memory:
             memory.check_visible(at)
             memory.check_revision(request.revision)
-            return promoted(memory, at=at, by=caller.principal)
+            return promote(memory, at=at, by=caller.principal)
 
         return await self._change(context, request, change, pb.PromoteMemoryResponse, at=at, event="memory_promoted")
 
@@ -68,7 +68,7 @@ class TaskHandlers:
         def change(memory: Memory) -> Memory:
             memory.check_visible(at)
             memory.check_revision(request.revision)
-            return demoted(memory, at=at, by=caller.principal)
+            return demote(memory, at=at, by=caller.principal)
 
         return await self._change(context, request, change, pb.DemoteMemoryResponse, at=at, event="memory_demoted")
 
@@ -133,11 +133,11 @@ class TaskHandlers:
 
     async def ListNextActions(self, request: pb.ListNextActionsRequest, context: Context) -> pb.ListNextActionsResponse:
         tenant_id = caller_of(context).require_tenant()
-        size, most = request.page_size or request.limit or _DEFAULT_ACTIONS, request.limit or _MAX_ACTIONS
+        size, limit = request.page_size or request.limit or _DEFAULT_ACTIONS, request.limit or _MAX_ACTIONS
         # One more shows whether there is a next page.
-        count = most if request.page_token else min(most, size + 1)
-        found = await self._store.list_next(tenant_id, request.objective_id or None, count=count, at=now())
-        actions = [pb.NextAction(memory=memories_convert.memory(memory), score=score) for memory, score in found]
+        count = limit if request.page_token else min(limit, size + 1)
+        next_tasks = await self._store.list_next(tenant_id, request.objective_id or None, count=count, at=now())
+        actions = [pb.NextAction(memory=memories_convert.memory(memory), score=score) for memory, score in next_tasks]
         page, token = paginate(actions, lambda action: action.memory.memory_id, request, tenant_id, size=size)
         return pb.ListNextActionsResponse(next_actions=page, next_page_token=token)
 
@@ -162,26 +162,26 @@ class TaskHandlers:
             memory, documents = await self._memories.update_memory(
                 write.tx, caller.require_tenant(), before, change(before), at=at, event=event
             )
-            changed = await write.save(response(memory=memories_convert.memory(memory)))
+            reply = await write.save(response(memory=memories_convert.memory(memory)))
         await self._embeddings.request_embeddings(documents, remaining=context.time_remaining())
-        return changed
+        return reply
 
     async def _page(
         self, tenant_id: UUID, request: pb.ListTasksRequest | pb.ListObjectivesRequest, task_filter: TaskFilter
     ) -> tuple[list[pb.Memory], str]:
         """Read a page; expired tasks are passed over, so that one may hold fewer than were requested."""
         size, at, last = resolve_page_size(request.page_size), now(), read_id(tenant_id, request)
-        builder, more = PageBuilder[pb.Memory](), True
-        while more and len(builder.items) < size and not builder.is_full:
+        builder, has_more = PageBuilder[pb.Memory](), True
+        while has_more and len(builder.items) < size and not builder.is_full:
             count = builder.next_batch_size(size - len(builder.items))
             memories = await self._store.list_tasks(tenant_id, task_filter, before=last, count=count + 1, at=at)
-            more = len(memories) > count
+            has_more = len(memories) > count
             for memory in memories[:count]:
                 if not memory.is_expired(at) and not builder.add([memories_convert.memory(memory)]):
-                    more = True
+                    has_more = True
                     break
                 last = memory.memory_id
-        return builder.items, write_token([str(last)], tenant_id, request) if more else ""
+        return builder.items, write_token([str(last)], tenant_id, request) if has_more else ""
 
 
 def _statuses(numbers: Iterable[int]) -> list[str] | None:

@@ -69,14 +69,14 @@ class TaskStore:
                 QUERIES["list_next_tasks"], tenant_id=tenant_id, objective_id=objective_id, count=_CANDIDATES
             )
             scores = {row["memory_id"]: tasks.score(tasks.Task(**dict(row)), at) for row in rows}
-            ordered = sorted(scores, key=lambda memory_id: (-scores[memory_id], memory_id))
+            ranked_ids = sorted(scores, key=lambda memory_id: (-scores[memory_id], memory_id))
             next_memories: list[Memory] = []
-            # Others take the places of expired ones.
-            while ordered and len(next_memories) < count:
-                batch, ordered = ordered[: count - len(next_memories)], ordered[count - len(next_memories) :]
-                read_memories = await memory_rows.read_memories(tx, tenant_id, batch)
-                alive = (read_memories[memory_id] for memory_id in batch if memory_id in read_memories)
-                next_memories += [memory for memory in alive if not memory.is_expired(at)]
+            # More are read, in place of expired ones.
+            while ranked_ids and len(next_memories) < count:
+                batch, ranked_ids = ranked_ids[: count - len(next_memories)], ranked_ids[count - len(next_memories) :]
+                memories_by_id = await memory_rows.read_memories(tx, tenant_id, batch)
+                memories = (memories_by_id[memory_id] for memory_id in batch if memory_id in memories_by_id)
+                next_memories += [memory for memory in memories if not memory.is_expired(at)]
         return [(memory, scores[memory.memory_id]) for memory in next_memories]
 
     @staticmethod

@@ -34,24 +34,24 @@ async def insert_memories(
     *,
     at: datetime,
     external_ids: Sequence[str] = (),
-    sayings: Sequence[Content] = (),
+    contents: Sequence[Content] = (),
 ) -> None:
     """Write tombstones of memories before their purge: ids, external ids, and all versions of their content.
 
-    For archived memories the caller passes `external_ids` and `sayings`, which include those of earlier versions.
+    For archived memories the caller passes `external_ids` and `contents`, which include those of earlier versions.
     """
     ids = list(memory_ids)
-    external = await tx.rows(QUERIES["external_ids_of"], tenant_id=tenant_id, memory_ids=ids)
+    external_rows = await tx.rows(QUERIES["external_ids_of"], tenant_id=tenant_id, memory_ids=ids)
     rows = await tx.rows(QUERIES["read_contents"], tenant_id=tenant_id, memory_ids=ids)
-    contents: list[Content] = [(row["type"], row["content"], row["data"]) for row in rows]
+    stored_contents: list[Content] = [(row["type"], row["content"], row["data"]) for row in rows]
     salt = await _salt(tx, tenant_id)
     digests = {
         *(digest_of(salt, "memory_id", id_.bytes) for id_ in ids),
-        *(digest_of(salt, "external_id", row["external_id"].encode()) for row in external),
+        *(digest_of(salt, "external_id", row["external_id"].encode()) for row in external_rows),
         *(
-            digest_of(salt, _CONTENT_WITH_DATA, content_hash(*saying))
-            for saying in [*contents, *sayings]
-            if _is_identifying(*saying)
+            digest_of(salt, _CONTENT_WITH_DATA, content_hash(*content))
+            for content in [*stored_contents, *contents]
+            if _is_identifying(*content)
         ),
         *(digest_of(salt, "external_id", external_id.encode()) for external_id in external_ids),
     }
@@ -89,10 +89,10 @@ async def find_purged(tx: Transaction, tenant_id: UUID, memories: Sequence[Memor
     if salt is None or not memories:
         return set()
     digests = {memory.memory_id: _digests(salt, memory) for memory in memories}
-    sorted_digests = sorted({digest for own_digests in digests.values() for digest in own_digests})
+    sorted_digests = sorted({digest for memory_digests in digests.values() for digest in memory_digests})
     rows = await tx.rows(QUERIES["find_tombstones"], tenant_id=tenant_id, digests=sorted_digests)
     tombstones = {row["digest"] for row in rows}
-    return {memory_id for memory_id, own_digests in digests.items() if not tombstones.isdisjoint(own_digests)}
+    return {memory_id for memory_id, memory_digests in digests.items() if not tombstones.isdisjoint(memory_digests)}
 
 
 async def _salt(tx: Transaction, tenant_id: UUID) -> bytes:

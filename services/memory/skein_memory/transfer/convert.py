@@ -37,19 +37,22 @@ def import_counts(importer: Importer) -> pb.ImportCounts:
 
 
 def import_errors(importer: Importer) -> Sequence[pb.ImportError]:
-    ordered = sorted(importer.errors, key=lambda problem: problem.line_number)[:_MAX_ERRORS]
-    return [pb.ImportError(line=one.line_number, kind=one.kind, reason=one.reason, field=one.field) for one in ordered]
+    problems = sorted(importer.errors, key=lambda problem: problem.line_number)[:_MAX_ERRORS]
+    return [
+        pb.ImportError(line=problem.line_number, kind=problem.kind, reason=problem.reason, field=problem.field)
+        for problem in problems
+    ]
 
 
-def page_token(cursor: TransferCursor | None, tenant_id: UUID, request: Message, *ignored: str) -> str:
+def page_token(cursor: TransferCursor | None, tenant_id: UUID, request: Message, *ignored_fields: str) -> str:
     if cursor is None:
         return ""
-    return write_token([cursor.phase, cursor.kind, cursor.after], tenant_id, _token_request(request, ignored))
+    return write_token([cursor.phase, cursor.kind, cursor.after], tenant_id, _token_request(request, ignored_fields))
 
 
-def read_cursor(request: Message, tenant_id: UUID, *ignored: str) -> TransferCursor | None:
+def read_cursor(request: Message, tenant_id: UUID, *ignored_fields: str) -> TransferCursor | None:
     token: str = request.page_token  # type: ignore[attr-defined]  # Every request of these has one.
-    parts = read_token(token, tenant_id, _token_request(request, ignored))
+    parts = read_token(token, tenant_id, _token_request(request, ignored_fields))
     if parts is None:
         return None
     if len(parts) != len(("phase", "kind", "after")) or parts[1] not in KINDS or "\0" in parts[2]:
@@ -57,10 +60,10 @@ def read_cursor(request: Message, tenant_id: UUID, *ignored: str) -> TransferCur
     return TransferCursor(phase=parts[0], kind=parts[1], after=parts[2])
 
 
-def _token_request(request: Message, ignored: Sequence[str]) -> Message:
+def _token_request(request: Message, ignored_fields: Sequence[str]) -> Message:
     """Return a request without the fields that differ between pages."""
     token_request = type(request)()
     token_request.CopyFrom(request)
-    for name in ignored:
+    for name in ignored_fields:
         token_request.ClearField(name)
     return token_request

@@ -72,7 +72,7 @@ async def read_batch(
     Memories that have expired at the time `now` are left out, and items that name them.
     """
     items, last = await _BATCH_READERS[kind](tx, tenant_id, after, count, at)
-    return await _visible(tx, tenant_id, kind, items, now=now), last
+    return await _without_expired(tx, tenant_id, kind, items, now=now), last
 
 
 async def read_by_ids(
@@ -80,7 +80,7 @@ async def read_by_ids(
 ) -> dict[str, TransferItem]:
     """Read existing items by id that have not expired at the time `now`."""
     items = await _READERS_BY_ID[kind](tx, tenant_id, item_ids)
-    return {item.item_id: item for item in await _visible(tx, tenant_id, kind, items, now=now)}
+    return {item.item_id: item for item in await _without_expired(tx, tenant_id, kind, items, now=now)}
 
 
 def is_expired(item: TransferItem, now: datetime) -> bool:
@@ -91,14 +91,14 @@ def is_expired(item: TransferItem, now: datetime) -> bool:
     return message.expire_time.ToDatetime(tzinfo=UTC) <= now
 
 
-async def _visible(
+async def _without_expired(
     tx: Transaction, tenant_id: UUID, kind: str, items: list[TransferItem], *, now: datetime
 ) -> list[TransferItem]:
     """Leave out expired memories, and items that name one."""
     if kind == "memory":
         return [item for item in items if not is_expired(item, now)]
-    ends = {id_ for item in items for id_ in (item.memory_id, item.other_memory_id) if id_ is not None}
-    expired = await names.find_expired(tx, tenant_id, ends, at=now)
+    named_ids = {id_ for item in items for id_ in (item.memory_id, item.other_memory_id) if id_ is not None}
+    expired = await names.find_expired(tx, tenant_id, named_ids, at=now)
     return [item for item in items if expired.isdisjoint({item.memory_id, item.other_memory_id})]
 
 
@@ -107,16 +107,16 @@ async def _memories(tx: Transaction, tenant_id: UUID, after: str, count: int, at
     ids = [row["memory_id"] for row in rows]
     memories = await memory_rows.read_memories(tx, tenant_id, ids)
     if at is not None:
-        late = [id_ for id_, memory in memories.items() if memory.record_time > at]
-        if late:
-            versions = await tx.rows(QUERIES["versions_as_of"], tenant_id=tenant_id, memory_ids=late, at=at)
-            earlier = {row["memory_id"]: memory_rows.memory_of(row) for row in versions}
-            memories = {id_: memory for id_, memory in memories.items() if id_ not in set(late)} | earlier
+        newer_ids = [id_ for id_, memory in memories.items() if memory.record_time > at]
+        if newer_ids:
+            versions = await tx.rows(QUERIES["versions_as_of"], tenant_id=tenant_id, memory_ids=newer_ids, at=at)
+            earlier_versions = {row["memory_id"]: memory_rows.memory_of(row) for row in versions}
+            memories = {id_: memory for id_, memory in memories.items() if id_ not in set(newer_ids)} | earlier_versions
     items = [_memory(memories[id_]) for id_ in ids if id_ in memories and memories[id_].is_active]
-    return items, _last(ids, count)
+    return items, _next_cursor(ids, count)
 
 
-async def _some_memories(tx: Transaction, tenant_id: UUID, item_ids: Sequence[str]) -> list[TransferItem]:
+async def _memories_by_ids(tx: Transaction, tenant_id: UUID, item_ids: Sequence[str]) -> list[TransferItem]:
     memories = await memory_rows.read_memories(tx, tenant_id, _ids(item_ids))
     return [_memory(memory) for memory in memories.values() if memory.is_active]
 
@@ -124,10 +124,10 @@ async def _some_memories(tx: Transaction, tenant_id: UUID, item_ids: Sequence[st
 async def _links(tx: Transaction, tenant_id: UUID, after: str, count: int, at: datetime | None) -> ItemBatch:
     rows = await tx.rows(QUERIES["next_link_ids"], tenant_id=tenant_id, after_id=_id(after), count=count)
     ids = [row["link_id"] for row in rows]
-    last = _last(ids, count)
+    last = _next_cursor(ids, count)
     links = await link_store.read_links(tx, tenant_id, ids)
     if at is not None:
-        former = await tx.rows(
+        revisions = await tx.rows(
             QUERIES["revisions_between"],
             tenant_id=tenant_id,
             kind="link",
@@ -136,11 +136,11 @@ async def _links(tx: Transaction, tenant_id: UUID, after: str, count: int, at: d
             at=at,
         )
         links = {id_: link for id_, link in links.items() if link.record_time <= at}
-        links |= {UUID(row["item_id"]): _former_link(row) for row in former}
+        links |= {UUID(row["item_id"]): _earlier_link(row) for row in revisions}
     return [_link(links[id_]) for id_ in sorted(links)], last
 
 
-async def _some_links(tx: Transaction, tenant_id: UUID, item_ids: Sequence[str]) -> list[TransferItem]:
+async def _links_by_ids(tx: Transaction, tenant_id: UUID, item_ids: Sequence[str]) -> list[TransferItem]:
     return [_link(link) for link in (await link_store.read_links(tx, tenant_id, _ids(item_ids))).values()]
 
 
@@ -152,20 +152,22 @@ async def _blocks(tx: Transaction, tenant_id: UUID, after: str, count: int, at: 
         await tx.rows(QUERIES["lock_blocks_with_agents"], tenant_id=tenant_id, block_ids=ids)
     blocks = {row["block_id"]: block_of(row) for row in await _read_blocks(tx, tenant_id, ids)}
     if at is not None:
-        late = [id_ for id_, block in blocks.items() if block.record_time > at]
-        former = await tx.rows(QUERIES["revisions_as_of"], tenant_id=tenant_id, kind="block", item_ids=late, at=at)
-        blocks = {id_: block for id_, block in blocks.items() if id_ not in set(late)}
+        newer_ids = [id_ for id_, block in blocks.items() if block.record_time > at]
+        revisions = await tx.rows(
+            QUERIES["revisions_as_of"], tenant_id=tenant_id, kind="block", item_ids=newer_ids, at=at
+        )
+        blocks = {id_: block for id_, block in blocks.items() if id_ not in set(newer_ids)}
         blocks |= {
             row["item_id"]: revision_of(
                 row["item_id"], row["state"], revision=row["revision"], record_time=row["from_time"]
             )
-            for row in former
+            for row in revisions
         }
     items = await _with_agents(tx, tenant_id, [blocks[id_] for id_ in ids if id_ in blocks])
-    return items, _last(ids, count)
+    return items, _next_cursor(ids, count)
 
 
-async def _some_blocks(tx: Transaction, tenant_id: UUID, item_ids: Sequence[str]) -> list[TransferItem]:
+async def _blocks_by_ids(tx: Transaction, tenant_id: UUID, item_ids: Sequence[str]) -> list[TransferItem]:
     rows = await _read_blocks(tx, tenant_id, item_ids)
     return await _with_agents(tx, tenant_id, [block_of(row) for row in rows])
 
@@ -192,10 +194,10 @@ async def _with_agents(tx: Transaction, tenant_id: UUID, blocks: Sequence[Block]
 async def _trusts(tx: Transaction, tenant_id: UUID, after: str, count: int, at: datetime | None) -> ItemBatch:
     rows = await tx.rows(QUERIES["list_source_trust"], tenant_id=tenant_id, after=after, count=count)
     items = [_trust(row) for row in rows if at is None or row["create_time"] <= at]
-    return items, _last([row["source_key"] for row in rows], count)
+    return items, _next_cursor([row["source_key"] for row in rows], count)
 
 
-async def _some_trusts(tx: Transaction, tenant_id: UUID, item_ids: Sequence[str]) -> list[TransferItem]:
+async def _trusts_by_ids(tx: Transaction, tenant_id: UUID, item_ids: Sequence[str]) -> list[TransferItem]:
     rows = await tx.rows(QUERIES["read_source_trusts"], tenant_id=tenant_id, source_keys=list(item_ids))
     return [_trust(row) for row in rows]
 
@@ -203,10 +205,10 @@ async def _some_trusts(tx: Transaction, tenant_id: UUID, item_ids: Sequence[str]
 async def _aliases(tx: Transaction, tenant_id: UUID, after: str, count: int, at: datetime | None) -> ItemBatch:
     rows = await tx.rows(QUERIES["list_aliases"], tenant_id=tenant_id, after=_id(after), count=count)
     items = [_alias(row) for row in rows if at is None or row["create_time"] <= at]
-    return items, _last([row["alias_memory_id"] for row in rows], count)
+    return items, _next_cursor([row["alias_memory_id"] for row in rows], count)
 
 
-async def _some_aliases(tx: Transaction, tenant_id: UUID, item_ids: Sequence[str]) -> list[TransferItem]:
+async def _aliases_by_ids(tx: Transaction, tenant_id: UUID, item_ids: Sequence[str]) -> list[TransferItem]:
     rows = await tx.rows(QUERIES["get_aliases"], tenant_id=tenant_id, memory_ids=_ids(item_ids))
     return [_alias(row) for row in rows]
 
@@ -217,10 +219,10 @@ async def _conflicts(tx: Transaction, tenant_id: UUID, after: str, count: int, a
         QUERIES["next_resolutions"], tenant_id=tenant_id, after_a=_id(a_id), after_b=_id(b_id), count=count
     )
     items = [_conflict(row) for row in rows if at is None or row["create_time"] <= at]
-    return items, _last([f"{row['a_memory_id']}|{row['b_memory_id']}" for row in rows], count)
+    return items, _next_cursor([f"{row['a_memory_id']}|{row['b_memory_id']}" for row in rows], count)
 
 
-async def _some_conflicts(tx: Transaction, tenant_id: UUID, item_ids: Sequence[str]) -> list[TransferItem]:
+async def _conflicts_by_ids(tx: Transaction, tenant_id: UUID, item_ids: Sequence[str]) -> list[TransferItem]:
     pairs = [item_id.partition("|") for item_id in item_ids]
     rows = await tx.rows(
         QUERIES["get_resolutions"],
@@ -250,7 +252,7 @@ def _link(link: Link) -> TransferItem:
     )
 
 
-def _former_link(row: asyncpg.Record) -> Link:
+def _earlier_link(row: asyncpg.Record) -> Link:
     state = exact.loads(row["state"])
     metadata = state.pop("metadata")
     values = {
@@ -270,7 +272,7 @@ def _former_link(row: asyncpg.Record) -> Link:
 
 
 def _trust(row: asyncpg.Record) -> TransferItem:
-    message = _filled(curation_pb2.SourceTrust(), row)
+    message = _fill(curation_pb2.SourceTrust(), row)
     return TransferItem(kind="source_trust", item_id=row["source_key"], message=message)
 
 
@@ -278,7 +280,7 @@ def _alias(row: asyncpg.Record) -> TransferItem:
     return TransferItem(
         kind="alias",
         item_id=str(row["alias_memory_id"]),
-        message=_filled(curation_pb2.Alias(), row),
+        message=_fill(curation_pb2.Alias(), row),
         memory_id=row["alias_memory_id"],
         other_memory_id=row["canonical_memory_id"],
     )
@@ -293,13 +295,13 @@ def _conflict(row: asyncpg.Record) -> TransferItem:
     return TransferItem(
         kind="conflict",
         item_id=message.pair_key,
-        message=_filled(message, row),
+        message=_fill(message, row),
         memory_id=row["a_memory_id"],
         other_memory_id=row["b_memory_id"],
     )
 
 
-def _filled(message: Any, row: asyncpg.Record) -> Any:
+def _fill(message: Any, row: asyncpg.Record) -> Any:
     """Copy the columns of a row into the fields of the same names."""
     names = {field.name for field in message.DESCRIPTOR.fields}
     for name, value in row.items():
@@ -320,7 +322,7 @@ def _ids(texts: Sequence[str]) -> list[UUID]:
     return [_id(text) for text in texts]
 
 
-def _last(ids: Sequence[object], count: int) -> str | None:
+def _next_cursor(ids: Sequence[object], count: int) -> str | None:
     """Return the next cursor after a batch; None when it was not full."""
     return str(ids[-1]) if len(ids) == count else None
 
@@ -334,10 +336,10 @@ _BATCH_READERS: Mapping[str, Callable[[Any, UUID, str, int, datetime | None], Aw
     "block": _blocks,
 }
 _READERS_BY_ID: Mapping[str, Callable[[Any, UUID, Sequence[str]], Awaitable[list[TransferItem]]]] = {
-    "memory": _some_memories,
-    "link": _some_links,
-    "source_trust": _some_trusts,
-    "alias": _some_aliases,
-    "conflict": _some_conflicts,
-    "block": _some_blocks,
+    "memory": _memories_by_ids,
+    "link": _links_by_ids,
+    "source_trust": _trusts_by_ids,
+    "alias": _aliases_by_ids,
+    "conflict": _conflicts_by_ids,
+    "block": _blocks_by_ids,
 }

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from google.protobuf.message import Message
 
 # An id that follows from the create_time of its memory lies in the same month.
-_NEAR = timedelta(days=1)
+_MAX_ID_TIME_DIFFERENCE = timedelta(days=1)
 _UUID7 = 7
 
 
@@ -50,7 +50,7 @@ class ImportItem:
     draft: object
     # Its create_time and update_time in the source; None: unknown.
     create_time: datetime | None
-    changed: datetime | None
+    update_time: datetime | None
     agent_ids: tuple[str, ...] = ()
     # The vector of a memory by the active model; empty for none.
     embedding: Sequence[float] = ()
@@ -73,33 +73,33 @@ class ImportBatch:
 
 
 def parse_import(
-    imported: Sequence[ImportLine | ImportProblem], *, at: datetime, by: str, max_content: int
+    lines: Sequence[ImportLine | ImportProblem], *, at: datetime, by: str, max_content: int
 ) -> ImportBatch:
     """Parse items; rejected ones are returned with the reason."""
     batch = ImportBatch()
-    for one in imported:
-        if isinstance(one, ImportProblem):
-            batch.errors.append(one)
+    for line in lines:
+        if isinstance(line, ImportProblem):
+            batch.errors.append(line)
             continue
-        if one.kind == "memory" and one.message.secret_value:
+        if line.kind == "memory" and line.message.secret_value:
             # Exports never contain secrets, so imports take none.
-            secret = ImportProblem(
-                line_number=one.line_number, kind=one.kind, reason=REASON_NOT_IMPORTABLE, field="secret_value"
+            problem = ImportProblem(
+                line_number=line.line_number, kind=line.kind, reason=REASON_NOT_IMPORTABLE, field="secret_value"
             )
-            batch.errors.append(secret)
+            batch.errors.append(problem)
             continue
         try:
-            validate(one.message)
-            batch.items.setdefault(one.kind, []).append(_import_item(one, at=at, by=by, max_content=max_content))
-        except RpcError as refusal:
-            batch.errors.append(import_error(one.line_number, one.kind, refusal))
+            validate(line.message)
+            batch.items.setdefault(line.kind, []).append(_import_item(line, at=at, by=by, max_content=max_content))
+        except RpcError as error:
+            batch.errors.append(import_error(line.line_number, line.kind, error))
     return batch
 
 
-def import_error(line_number: int, kind: str, refusal: RpcError) -> ImportProblem:
+def import_error(line_number: int, kind: str, error: RpcError) -> ImportProblem:
     """Return an error as the problem of an item."""
-    first = refusal.violations[0][0] if refusal.violations else ""
-    return ImportProblem(line_number=line_number, kind=kind, reason=refusal.reason, field=first)
+    field_path = error.violations[0][0] if error.violations else ""
+    return ImportProblem(line_number=line_number, kind=kind, reason=error.reason, field=field_path)
 
 
 def find_existing(*candidates: Memory | None, at: datetime) -> Memory | None:
@@ -109,7 +109,7 @@ def find_existing(*candidates: Memory | None, at: datetime) -> Memory | None:
 
 
 def merge_imported(
-    before: Memory, imported: Memory, mode: ImportMode, changed: datetime | None, *, at: datetime, by: str
+    before: Memory, imported: Memory, mode: ImportMode, update_time: datetime | None, *, at: datetime, by: str
 ) -> Memory:
     """Return the next revision of an existing memory; itself when nothing changes.
 
@@ -119,22 +119,22 @@ def merge_imported(
     replaces_expired = before.is_active and before.is_expired(at) and not imported.is_expired(at)
     if mode is ImportMode.SKIP and not replaces_expired:
         return before
-    is_later = changed is not None and changed > before.update_time
-    wins = mode in {ImportMode.OVERWRITE, ImportMode.RESTORE} or is_later or replaces_expired
-    draft = imported.draft if wins else before.draft
+    is_later = update_time is not None and update_time > before.update_time
+    has_precedence = mode in {ImportMode.OVERWRITE, ImportMode.RESTORE} or is_later or replaces_expired
+    draft = imported.draft if has_precedence else before.draft
     tags = imported.draft.tags
     if mode is ImportMode.MERGE:
         # The existing order stays.
         tags = tuple(dict.fromkeys([*before.draft.tags, *imported.draft.tags]))
     draft = replace(draft, tags=tags, external_id=before.draft.external_id, create_time=before.draft.create_time)
-    is_back = wins and not before.is_active
-    is_same_time = not wins or mode is ImportMode.RESTORE or changed in {None, before.update_time, at}
-    if not is_back and (not before.is_active or (is_same_time and is_same_draft(before.draft, draft))):
+    is_undeleted = has_precedence and not before.is_active
+    is_same_time = not has_precedence or mode is ImportMode.RESTORE or update_time in {None, before.update_time, at}
+    if not is_undeleted and (not before.is_active or (is_same_time and is_same_draft(before.draft, draft))):
         return before
-    update_time = before.update_time
-    if wins:
-        update_time = at if mode is ImportMode.RESTORE or changed is None else changed
-    return replace(before.revise(draft, at=at, by=by), delete_time=None, update_time=update_time)
+    new_update_time = before.update_time
+    if has_precedence:
+        new_update_time = at if mode is ImportMode.RESTORE or update_time is None else update_time
+    return replace(before.revise(draft, at=at, by=by), delete_time=None, update_time=new_update_time)
 
 
 def unique_names(memory: Memory, *, at: datetime) -> set[tuple[str, object]]:
@@ -166,49 +166,49 @@ def check_key_free(memory: Memory, keys: Mapping[FactKey | None, UUID], *, at: d
         raise FactKeyTaken(key=memory.fact_key.key, subject_id=memory.fact_key.subject_id or None)
 
 
-def is_same_draft(one: Draft, other: Draft) -> bool:
+def is_same_draft(draft: Draft, other: Draft) -> bool:
     """Return whether two drafts are equal; the format of their JSON does not matter."""
     return (
-        replace(one, data=None, metadata=None) == replace(other, data=None, metadata=None)
-        and exact.equal_json(one.data, other.data)
-        and exact.equal_json(one.metadata, other.metadata)
+        replace(draft, data=None, metadata=None) == replace(other, data=None, metadata=None)
+        and exact.equal_json(draft.data, other.data)
+        and exact.equal_json(draft.metadata, other.metadata)
     )
 
 
-def _import_item(one: ImportLine, *, at: datetime, by: str, max_content: int) -> ImportItem:
-    message = one.message
+def _import_item(line: ImportLine, *, at: datetime, by: str, max_content: int) -> ImportItem:
+    message = line.message
     agent_ids: tuple[str, ...] = ()
     draft: object = message
-    if one.kind == "memory":
+    if line.kind == "memory":
         draft = _memory(message, at=at, by=by, max_content=max_content)
-    elif one.kind == "link":
+    elif line.kind == "link":
         draft = links_convert.draft(message)
-    elif one.kind == "block":
+    elif line.kind == "block":
         agent_ids = tuple(message.agent_ids)
         message = message.block
         if not message.block_id:
             raise FieldInvalid(violations=[("block_id", "must name the block")])
         draft = Block.create(blocks_convert.draft(message), block_id=message.block_id, at=at, by=by)
     return ImportItem(
-        line_number=one.line_number,
-        kind=one.kind,
+        line_number=line.line_number,
+        kind=line.kind,
         draft=draft,
         create_time=read_past_time(message, "create_time", at),
-        changed=read_past_time(message, "update_time", at),
+        update_time=read_past_time(message, "update_time", at),
         agent_ids=agent_ids,
-        embedding=tuple(message.embedding) if one.kind == "memory" else (),
+        embedding=tuple(message.embedding) if line.kind == "memory" else (),
     )
 
 
 def _memory(message: Message, *, at: datetime, by: str, max_content: int) -> Memory:
     draft = memories_convert.draft(message, at=at, max_content=max_content)  # type: ignore[arg-type]  # A memory, by its kind.
-    imported = str(message.memory_id)  # type: ignore[attr-defined]  # A memory, by its kind.
-    memory_id = reusable_id(imported, draft.create_time, at)
+    imported_id = str(message.memory_id)  # type: ignore[attr-defined]  # A memory, by its kind.
+    memory_id = reusable_id(imported_id, draft.create_time, at)
     if memory_id is None:
         memory_id = new_id(draft.create_time)
-        if imported and draft.external_id is None:
+        if imported_id and draft.external_id is None:
             # Links and a repeated import find it by this external id.
-            draft = replace(draft, external_id=imported)
+            draft = replace(draft, external_id=imported_id)
     return Memory(
         memory_id=memory_id,
         draft=draft,
@@ -221,10 +221,14 @@ def _memory(message: Message, *, at: datetime, by: str, max_content: int) -> Mem
     )
 
 
-def reusable_id(text: str, created: datetime, at: datetime) -> UUID | None:
+def reusable_id(text: str, create_time: datetime, at: datetime) -> UUID | None:
     """Return an id that follows from its item's create_time and can be reused; else None."""
     id_ = parse_id(text)
     if id_ is None or id_.version != _UUID7:
         return None
     id_create_time = id_time(id_)
-    return id_ if abs(id_create_time - created) <= _NEAR and id_create_time <= at + MAX_AHEAD else None
+    return (
+        id_
+        if abs(id_create_time - create_time) <= _MAX_ID_TIME_DIFFERENCE and id_create_time <= at + MAX_AHEAD
+        else None
+    )

@@ -82,7 +82,7 @@ def raise_on_concurrent_import(*errors: type[Exception]) -> Iterator[None]:
 class EmbeddingImport:
     """How many embeddings were kept, and how many were not, by reason."""
 
-    kept: int = 0
+    stored_count: int = 0
     recomputed: Counter[str] = field(default_factory=Counter)
 
     def accept(self, values: Sequence[float], dimensions: int) -> NDArray[np.float32] | None:
@@ -90,10 +90,10 @@ class EmbeddingImport:
         try:
             vector_columns.require_dimensions(dimensions, values)
             vector = vector_columns.normalize(values)
-        except (DimensionsMismatch, FieldInvalid) as refusal:
-            self.recomputed[refusal.reason] += 1
+        except (DimensionsMismatch, FieldInvalid) as error:
+            self.recomputed[error.reason] += 1
             return None
-        self.kept += 1
+        self.stored_count += 1
         return vector
 
     def skip(self, values: Sequence[float]) -> None:
@@ -150,8 +150,8 @@ class Importer:
                     getattr(self, await store(item)).append(kind)
                 except TransactionConflict:
                     raise
-                except RpcError as refusal:
-                    self.errors.append(import_error(item.line_number, kind, refusal))
+                except RpcError as error:
+                    self.errors.append(import_error(item.line_number, kind, error))
 
     async def _memories(self, items: Sequence[ImportItem]) -> None:
         if not items:
@@ -160,34 +160,38 @@ class Importer:
         memories = await names.avoid_message_ids(
             tx, tenant_id, [memory for item in items if isinstance(memory := item.draft, Memory)]
         )
-        external = await names.external_id_holders(tx, tenant_id, [memory.draft.external_id for memory in memories])
-        holders = await names.fact_key_holders(tx, tenant_id, [memory.fact_key for memory in memories])
-        ids = {memory.memory_id for memory in memories} | {*external.values(), *holders.values()}
+        external_id_holders = await names.external_id_holders(
+            tx, tenant_id, [memory.draft.external_id for memory in memories]
+        )
+        key_holders = await names.fact_key_holders(tx, tenant_id, [memory.fact_key for memory in memories])
+        ids = {memory.memory_id for memory in memories} | {*external_id_holders.values(), *key_holders.values()}
         existing = await writes.lock_memories(tx, tenant_id, list(ids))
         # An expired fact loses its key to the next claim.
         keys = {
-            key: id_ for key, id_ in holders.items() if id_ not in existing or not existing[id_].is_expired(self._at)
+            key: id_
+            for key, id_ in key_holders.items()
+            if id_ not in existing or not existing[id_].is_expired(self._at)
         }
         purged_ids = await tombstones.find_purged(tx, tenant_id, memories)
         dimensions = await _dimensions(tx) if any(item.embedding for item in items) else 0
-        new: list[Memory] = []
+        new_memories: list[Memory] = []
         embeddings: dict[UUID, NDArray[np.float32]] = {}
-        claimed: set[object] = set()
+        claimed_names: set[object] = set()
         for item, memory in zip(items, memories, strict=True):
-            own_ids = (memory.memory_id, external.get(memory.draft.external_id or "", _FIRST))
-            by_key = find_fact_holder(existing.get(holders.get(memory.fact_key, _FIRST)), memory, at=self._at)
-            before = find_existing(*map(existing.get, own_ids), by_key, at=self._at)
-            named = {("id", before.memory_id if before else memory.memory_id), *unique_names(memory, at=self._at)}
+            candidate_ids = (memory.memory_id, external_id_holders.get(memory.draft.external_id or "", _FIRST))
+            by_key = find_fact_holder(existing.get(key_holders.get(memory.fact_key, _FIRST)), memory, at=self._at)
+            before = find_existing(*map(existing.get, candidate_ids), by_key, at=self._at)
+            item_names = {("id", before.memory_id if before else memory.memory_id), *unique_names(memory, at=self._at)}
             try:
                 memory_type.check_type_allowed(self._policy, [memory.draft.type])
-                if not claimed.isdisjoint(named):
+                if not claimed_names.isdisjoint(item_names):
                     raise DuplicateInBatch
-                claimed |= named
+                claimed_names |= item_names
                 if before is None and memory.memory_id in purged_ids:
                     self.errors.append(ImportProblem(line_number=item.line_number, kind="memory", reason=REASON_PURGED))
                 elif before is None:
                     check_key_free(memory, keys, at=self._at)
-                    new.append(memory)
+                    new_memories.append(memory)
                     if item.embedding and (vector := self.vectors.accept(item.embedding, dimensions)) is not None:
                         embeddings[memory.memory_id] = vector
                     self._count("created", memory)
@@ -196,18 +200,18 @@ class Importer:
                     await self._merge(item, before, memory, keys, is_purged=memory.memory_id in purged_ids)
             except TransactionConflict:
                 raise
-            except RpcError as refusal:
-                self.errors.append(import_error(item.line_number, "memory", refusal))
-        documents = documents_of(new, at=self._at, embeddings=embeddings)
+            except RpcError as error:
+                self.errors.append(import_error(item.line_number, "memory", error))
+        documents = documents_of(new_memories, at=self._at, embeddings=embeddings)
         with raise_on_concurrent_import(asyncpg.UniqueViolationError, ExternalIdTaken, FactKeyTaken):
-            await writes.insert_memories(tx, tenant_id, new, documents, at=self._at)
+            await writes.insert_memories(tx, tenant_id, new_memories, documents, at=self._at)
         self.documents += documents
-        self.usage["memories"] += len(new)
+        self.usage["memories"] += len(new_memories)
 
     async def _merge(
         self, item: ImportItem, before: Memory, memory: Memory, keys: Mapping[FactKey | None, UUID], *, is_purged: bool
     ) -> None:
-        after = merge_imported(before, memory, self._mode, item.changed, at=self._at, by=self._by)
+        after = merge_imported(before, memory, self._mode, item.update_time, at=self._at, by=self._by)
         if after is before:
             self.unchanged.append("memory")
             return
@@ -215,10 +219,10 @@ class Importer:
             self.errors.append(ImportProblem(line_number=item.line_number, kind="memory", reason=REASON_PURGED))
             return
         # While it was expired, another memory may have taken its names: refuse before anything is written.
-        comes_back = before.is_expired(self._at) and not after.is_expired(self._at)
-        if comes_back or after.fact_key != before.fact_key:
+        is_revived = before.is_expired(self._at) and not after.is_expired(self._at)
+        if is_revived or after.fact_key != before.fact_key:
             check_key_free(after, keys, at=self._at)
-        if comes_back:
+        if is_revived:
             await names.check_external_id_free(self._tx, self._tenant_id, after, at=self._at)
         kind = "memory_updated" if before.is_active else "memory_restored"
         with raise_on_concurrent_import(ExternalIdTaken, FactKeyTaken):
@@ -235,7 +239,7 @@ class Importer:
         if memory.is_expired(self._at):
             self.expired.append("memory")
 
-    async def _ends(self, *memory_names: str) -> list[UUID]:
+    async def _find_memories(self, *memory_names: str) -> list[UUID]:
         """Return memories by name. Raises MemoryNotFound."""
         rows = await names.read_by_names(self._tx, QUERIES["find_active"], self._tenant_id, memory_names)
         if not rows.keys() >= set(memory_names):
@@ -245,36 +249,36 @@ class Importer:
     def _is_unchanged(self, item: ImportItem, update_time: datetime) -> bool:
         """Return whether the existing item stays as it is."""
         if self._mode is ImportMode.MERGE:
-            return item.changed is None or item.changed <= update_time
+            return item.update_time is None or item.update_time <= update_time
         return self._mode is ImportMode.SKIP
 
     def _update_time(self, item: ImportItem) -> datetime:
-        return self._at if self._mode is ImportMode.RESTORE or item.changed is None else item.changed
+        return self._at if self._mode is ImportMode.RESTORE or item.update_time is None else item.update_time
 
     def _has_same_time(self, item: ImportItem, update_time: datetime) -> bool:
         """Return whether an item has no other update time than the existing one; a future time does not count."""
-        return self._mode is ImportMode.RESTORE or item.changed in {None, update_time, self._at}
+        return self._mode is ImportMode.RESTORE or item.update_time in {None, update_time, self._at}
 
-    def _stays(self, item: ImportItem, update_time: datetime, *, is_same: bool) -> bool:
+    def _keeps_existing(self, item: ImportItem, update_time: datetime, *, is_same: bool) -> bool:
         """Return whether the existing item stays as it is; `is_same`: both have the same content."""
         return self._is_unchanged(item, update_time) or (is_same and self._has_same_time(item, update_time))
 
     async def _link(self, item: ImportItem) -> str:
         draft: Any = item.draft
         assert isinstance(draft, LinkDraft)  # noqa: S101 - by its kind.
-        from_id, to_id = await self._ends(draft.from_name, draft.to_name)
+        from_id, to_id = await self._find_memories(draft.from_name, draft.to_name)
         create_time = item.create_time or self._at
         link = replace(
-            draft.between(from_id, to_id, at=create_time, by=self._by),
-            update_time=max(create_time, item.changed or create_time),
+            draft.create_link(from_id, to_id, at=create_time, by=self._by),
+            update_time=max(create_time, item.update_time or create_time),
             record_time=self._at,
         )
         existing_links = await link_store.find_link_ids(self._tx, self._tenant_id, [link.pair])
         if link.pair not in existing_links:
             with raise_on_concurrent_import(MemoryNotFound):
-                new = await link_store.insert(self._tx, self._tenant_id, [link], at=self._at, by=self._by)
-            self.usage["links"] += len(new)
-            return "created" if new else "unchanged"
+                new_links = await link_store.insert(self._tx, self._tenant_id, [link], at=self._at, by=self._by)
+            self.usage["links"] += len(new_links)
+            return "created" if new_links else "unchanged"
         before: Link = await link_store.lock_link(self._tx, self._tenant_id, existing_links[link.pair])
         if self._is_unchanged(item, before.update_time):
             return "unchanged"
@@ -295,7 +299,7 @@ class Importer:
         content = {"trust": message.trust, "notes": message.notes or None}
         if before is not None:
             is_same = content == {"trust": before.trust, "notes": before.notes}
-            if self._stays(item, before.update_time, is_same=is_same):
+            if self._keeps_existing(item, before.update_time, is_same=is_same):
                 return "unchanged"
             await self._store_revision(trust_store.revision_of(before, self._at))
         last = before.revision if before else await self._last_revision("source_trust", SourceTrust.id_of(key))
@@ -316,7 +320,7 @@ class Importer:
 
     async def _alias(self, item: ImportItem) -> str:
         message: Any = item.draft
-        alias_id, root = await self._ends(message.alias_memory_id, message.canonical_memory_id)
+        alias_id, root = await self._find_memories(message.alias_memory_id, message.canonical_memory_id)
         rows = await self._tx.rows(QUERIES["get_aliases"], tenant_id=self._tenant_id, memory_ids=[alias_id, root])
         aliases = {row["alias_memory_id"]: Alias(**dict(row)) for row in rows}
         root = aliases[root].canonical_memory_id if root in aliases else root
@@ -333,7 +337,7 @@ class Importer:
         content = (root, message.confidence, message.note or None)
         if before is not None:
             is_same = content == (before.canonical_memory_id, before.confidence, before.note)
-            if self._stays(item, before.update_time, is_same=is_same):
+            if self._keeps_existing(item, before.update_time, is_same=is_same):
                 return "unchanged"
             await self._store_revision(alias_store.revision_of(before, self._at))
         last = before.revision if before else await self._last_revision("alias", str(alias_id))
@@ -354,8 +358,8 @@ class Importer:
 
     async def _conflict(self, item: ImportItem) -> str:
         message: Any = item.draft
-        a_id, b_id = sorted(await self._ends(message.a_memory_id, message.b_memory_id))
-        canonical = (await self._ends(message.canonical_memory_id))[0] if message.canonical_memory_id else None
+        a_id, b_id = sorted(await self._find_memories(message.a_memory_id, message.b_memory_id))
+        canonical = (await self._find_memories(message.canonical_memory_id))[0] if message.canonical_memory_id else None
         if a_id == b_id or canonical not in {None, a_id, b_id}:
             raise MemoryNotFound
         # Concurrent resolutions of the same pair wait here.
@@ -366,7 +370,7 @@ class Importer:
         content = (status, canonical, message.note or None)
         if before is not None:
             is_same = content == (before.status, before.canonical_memory_id, before.note)
-            if self._stays(item, before.update_time, is_same=is_same):
+            if self._keeps_existing(item, before.update_time, is_same=is_same):
                 return "unchanged"
             await self._store_revision(conflict_store.revision_of(before, self._at))
         last = before.revision if before else await self._last_revision("conflict", f"{a_id}|{b_id}")
@@ -394,11 +398,11 @@ class Importer:
 
     async def _block(self, item: ImportItem) -> str:
         block: Any = item.draft
-        before = await block_store.locked_if_any(self._tx, self._tenant_id, block.block_id)
+        before = await block_store.lock_if_exists(self._tx, self._tenant_id, block.block_id)
         outcome = "created"
         if before is None:
-            create_time = item.create_time or item.changed or self._at
-            block = replace(block, create_time=create_time, update_time=item.changed or create_time)
+            create_time = item.create_time or item.update_time or self._at
+            block = replace(block, create_time=create_time, update_time=item.update_time or create_time)
             with raise_on_concurrent_import(BlockExists):
                 await block_store.insert(self._tx, self._tenant_id, block)
                 self.usage["blocks"] += 1
@@ -414,11 +418,11 @@ class Importer:
                 await self._put_block(before, after, event="block_updated")
         for agent_id in item.agent_ids:
             try:
-                new = await block_store.attach(self._tx, self._tenant_id, block, agent_id, at=self._at, by=self._by)
-            except RpcError as refusal:
-                self.errors.append(import_error(item.line_number, "block", refusal))
+                is_new = await block_store.attach(self._tx, self._tenant_id, block, agent_id, at=self._at, by=self._by)
+            except RpcError as error:
+                self.errors.append(import_error(item.line_number, "block", error))
                 continue
-            outcome = "updated" if new and outcome == "unchanged" else outcome
+            outcome = "updated" if is_new and outcome == "unchanged" else outcome
         return outcome
 
     async def _put_block(self, before: Block, after: Block, *, event: str) -> None:
@@ -433,12 +437,12 @@ class Importer:
             memories = await writes.lock_memories(tx, tenant_id, [UUID(item_id) for item_id in item_ids])
             for memory in memories.values():
                 if memory.is_active:
-                    deleted_memory = memory.delete(at=at, by=by)
-                    await writes.update_memory(tx, tenant_id, memory, deleted_memory, at=at, event="memory_deleted")
+                    deleted = memory.delete(at=at, by=by)
+                    await writes.update_memory(tx, tenant_id, memory, deleted, at=at, event="memory_deleted")
                     self.usage["memories"] -= 1
         elif kind == "link":
-            gone_links = await link_store.remove(tx, tenant_id, [UUID(item_id) for item_id in item_ids], at=at, by=by)
-            self.usage["links"] -= len(gone_links)
+            links = await link_store.remove(tx, tenant_id, [UUID(item_id) for item_id in item_ids], at=at, by=by)
+            self.usage["links"] -= len(links)
         else:
             for item_id in item_ids:
                 await self._remove_one(kind, item_id)
@@ -446,7 +450,7 @@ class Importer:
     async def _remove_one(self, kind: str, item_id: str) -> None:
         tx, tenant_id = self._tx, self._tenant_id
         if kind == "block":
-            block = await block_store.locked_if_any(tx, tenant_id, item_id)
+            block = await block_store.lock_if_exists(tx, tenant_id, item_id)
             if block is not None and block.is_active:
                 await self._put_block(block, block.delete(at=self._at, by=self._by), event="block_deleted")
         elif kind == "source_trust":

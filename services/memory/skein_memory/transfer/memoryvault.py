@@ -28,13 +28,13 @@ def parse_document(text: str) -> Iterator[ImportLine | ImportProblem]:
         document = None
     if not isinstance(document, dict):
         raise ImportFormatUnknown(format="")
-    named = next((document[name] for name in _NAMES if isinstance(document.get(name), str)), FORMAT)
+    format_name = next((document[name] for name in _NAMES if isinstance(document.get(name), str)), FORMAT)
     # Some releases wrap their lists once more.
-    inner = document.get("data")
-    lists = inner if isinstance(inner, dict) else document
+    data = document.get("data")
+    lists = data if isinstance(data, dict) else document
     known_lists = [(kind, rows) for kind, names, _ in _LISTS for name in names if (rows := lists.get(name)) is not None]
-    if named != FORMAT or not known_lists or not all(isinstance(rows, list) for _, rows in known_lists):
-        raise ImportFormatUnknown(format=str(named))
+    if format_name != FORMAT or not known_lists or not all(isinstance(rows, list) for _, rows in known_lists):
+        raise ImportFormatUnknown(format=str(format_name))
     readers = {kind: reader for kind, _, reader in _LISTS}
     line_number = 0
     for kind, rows in known_lists:

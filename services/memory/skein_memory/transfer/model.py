@@ -38,7 +38,7 @@ LINE_INVALID = "LINE_INVALID"
 REASON_PURGED = "PURGED"
 REASON_NOT_IMPORTABLE = "SECRET_NOT_IMPORTED"
 # Fields that the service sets: an import neither compares nor sets them.
-_RECORD = frozenset(
+_SERVICE_FIELDS = frozenset(
     {
         "revision", "create_time", "update_time", "delete_time", "created_by", "updated_by", "content_hash", "scores",
         "access_count", "last_access_time", "record_time", "character_count", "nearly_full", "link_id", "resolution_id",
@@ -112,8 +112,8 @@ def parse_item(line_number: int, values: object) -> ImportLine | ImportProblem:
     try:
         message = MESSAGES[kind]()
         fields.from_values(value, message)
-    except FieldInvalid as refusal:
-        return ImportProblem(line_number=line_number, kind=kind, reason=refusal.reason, field=refusal.violations[0][0])
+    except FieldInvalid as error:
+        return ImportProblem(line_number=line_number, kind=kind, reason=error.reason, field=error.violations[0][0])
     except (json_format.ParseError, ValueError, TypeError, AttributeError, RecursionError):
         return ImportProblem(line_number=line_number, kind=kind, reason=LINE_INVALID)
     return ImportLine(line_number=line_number, kind=kind, message=message)
@@ -124,16 +124,18 @@ def changed_fields(before: Message, after: Message) -> list[str]:
     if isinstance(before, snapshots_pb2.PortableBlock) and isinstance(after, snapshots_pb2.PortableBlock):
         agents = [] if list(before.agent_ids) == list(after.agent_ids) else ["agent_ids"]
         return [*changed_fields(before.block, after.block), *agents]
-    free = fields.json_field_names(before.DESCRIPTOR)
+    json_names = fields.json_field_names(before.DESCRIPTOR)
     names = [
-        field.name for field in before.DESCRIPTOR.fields if field.name not in _RECORD and not fields.is_text(field)
+        field.name
+        for field in before.DESCRIPTOR.fields
+        if field.name not in _SERVICE_FIELDS and not fields.is_text(field)
     ]
     return [
         name
         for name in names
         if (
             not exact.equal_json(json_text(before, name), json_text(after, name))
-            if name in free
+            if name in json_names
             else getattr(before, name) != getattr(after, name)
         )
     ]

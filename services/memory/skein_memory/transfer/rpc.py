@@ -59,12 +59,12 @@ class TransferHandlers:
             await self._store.start_export(tenant_id, at=at, by=caller.principal)
             lines.append(transfer_model.header(at.isoformat()))
             cursor = TransferCursor(phase=at.isoformat(), kind=KINDS[0], after="")
-        at, items, length = _moment(cursor.phase), 0, 0
+        at, items, length = _parse_time(cursor.phase), 0, 0
         while cursor is not None and items < size and length < PAGE_BYTES:
-            found, next_cursor = await self._store.read_batch(
+            batch, next_cursor = await self._store.read_batch(
                 tenant_id, cursor, count=min(DEFAULT_PAGE_SIZE, size - items), at=at, now=now()
             )
-            for item in found:
+            for item in batch:
                 line = transfer_model.format_line(item)
                 length += len(line.encode())
                 if items and length > PAGE_BYTES:
@@ -84,11 +84,11 @@ class TransferHandlers:
     async def ImportData(self, request: pb.ImportDataRequest, context: Context) -> pb.ImportDataResponse:
         caller, at = caller_of(context), now()
         is_vault = request.format == pb.IMPORT_FORMAT_MEMORYVAULT_EXPORT_V1
-        lines_read = list((memoryvault.parse_document if is_vault else transfer_model.parse_lines)(request.lines))
-        if len(lines_read) > MAX_ITEMS:
+        lines = list((memoryvault.parse_document if is_vault else transfer_model.parse_lines)(request.lines))
+        if len(lines) > MAX_ITEMS:
             raise FieldInvalid(violations=[("lines", f"hold more than {MAX_ITEMS} items")])
         tenant_id, idempotency_key = caller.require_tenant(), IdempotencyKey.of(caller, request)
-        import_batch = await self._store.prepare_import(lines_read, at=at, by=caller.principal)
+        import_batch = await self._store.prepare_import(lines, at=at, by=caller.principal)
         async with begin_write(self._idempotency, tenant_id, idempotency_key, dry_run=request.dry_run) as write:
             if write.saved_response is not None:
                 return pb.ImportDataResponse.FromString(write.saved_response)
@@ -105,7 +105,7 @@ class TransferHandlers:
                 counts=convert.import_counts(importer),
                 errors=convert.import_errors(importer),
                 pending_embedding_count=self._embeddings.has_pending_embeddings(importer.documents),
-                kept_embedding_count=importer.vectors.kept,
+                kept_embedding_count=importer.vectors.stored_count,
                 remade_embeddings=importer.vectors.recomputed,
             )
             await write.save(response)
@@ -114,7 +114,7 @@ class TransferHandlers:
         return response
 
 
-def _moment(text: str) -> datetime:
+def _parse_time(text: str) -> datetime:
     try:
         return datetime.fromisoformat(text)
     except ValueError:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 _KEY_BYTES = 32
 _NONCE_BYTES = 12
-_HOW = "make one with: python3 -c 'import secrets; print(secrets.token_hex(32))'"
+_KEY_HINT = "make one with: python3 -c 'import secrets; print(secrets.token_hex(32))'"
 _HEX = re.compile(r"[0-9a-fA-F]{64}")
 
 
@@ -48,9 +48,9 @@ class MasterKey:
     @classmethod
     def of(cls, text: str, *, variable: str) -> Self:
         """Read 32 bytes as hex or base64. Raises SettingInvalid, which names the variable and never its value."""
-        secret = _bytes_of(text.strip())
+        secret = _parse_key(text.strip())
         if len(secret) != _KEY_BYTES:
-            raise SettingInvalid(f"{variable} should hold 32 bytes as hex or base64; {_HOW}.")
+            raise SettingInvalid(f"{variable} should hold 32 bytes as hex or base64; {_KEY_HINT}.")
         return cls(secret=secret, fingerprint=hashlib.sha256(b"skein master key v1" + secret).hexdigest()[:16])
 
 
@@ -60,7 +60,7 @@ class WrappedKey:
 
     key_id: UUID
     master_key: str
-    sealed: Ciphertext
+    encrypted_key: Ciphertext
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -77,11 +77,11 @@ class TenantKey:
 
     def encrypt(self, value: str, *, tenant_id: UUID, memory_id: UUID) -> Ciphertext:
         """Encrypt a memory's secret."""
-        return _encrypt(self.secret, value.encode(), _memory_name(tenant_id, memory_id))
+        return _encrypt(self.secret, value.encode(), _secret_owner(tenant_id, memory_id))
 
-    def decrypt(self, sealed: Ciphertext, *, tenant_id: UUID, memory_id: UUID) -> str:
+    def decrypt(self, encrypted: Ciphertext, *, tenant_id: UUID, memory_id: UUID) -> str:
         """Return a memory's secret. Raises SecretUndecryptable if the key or the memory is another one."""
-        return _decrypt(self.secret, sealed, _memory_name(tenant_id, memory_id)).decode()
+        return _decrypt(self.secret, encrypted, _secret_owner(tenant_id, memory_id)).decode()
 
 
 class MasterKeys:
@@ -105,17 +105,19 @@ class MasterKeys:
         """Return the fingerprint of the key that encrypts; empty without one."""
         return "" if self._current is None else self._current.fingerprint
 
-    def check_has(self, used: set[str]) -> None:
-        """Raise SettingInvalid unless every master key that is in use is here."""
-        missing = ", ".join(sorted(used - self._by_fingerprint.keys()))
+    def check_has(self, fingerprints: set[str]) -> None:
+        """Raise SettingInvalid unless every master key that is in use is configured."""
+        missing = ", ".join(sorted(fingerprints - self._by_fingerprint.keys()))
         if not missing:
             return
         if self._current is None:
-            message = f"SKEIN_MASTER_KEY is needed: there are secrets, sealed under the master key {missing}."
+            message = (
+                f"Set SKEIN_MASTER_KEY: the database has secrets that are encrypted under the master key {missing}."
+            )
         else:
             message = (
-                f"Secrets are sealed under the master key {missing}, which is neither SKEIN_MASTER_KEY"
-                f" ({self.current}) nor SKEIN_MASTER_KEY_PREVIOUS; give it as SKEIN_MASTER_KEY_PREVIOUS."
+                f"Secrets are encrypted under the master key {missing}, which is neither SKEIN_MASTER_KEY"
+                f" ({self.current}) nor SKEIN_MASTER_KEY_PREVIOUS; set SKEIN_MASTER_KEY_PREVIOUS to it."
             )
         raise SettingInvalid(message)
 
@@ -128,19 +130,19 @@ class MasterKeys:
         """Encrypt a tenant's key. Raises MasterKeyMissing."""
         if self._current is None:
             raise MasterKeyMissing
-        sealed = _encrypt(self._current.secret, key.secret, _key_name(tenant_id, key.key_id))
-        return WrappedKey(key_id=key.key_id, master_key=self._current.fingerprint, sealed=sealed)
+        encrypted_key = _encrypt(self._current.secret, key.secret, _key_owner(tenant_id, key.key_id))
+        return WrappedKey(key_id=key.key_id, master_key=self._current.fingerprint, encrypted_key=encrypted_key)
 
     def unwrap(self, wrapped: WrappedKey, *, tenant_id: UUID) -> TenantKey:
-        """Decrypt a tenant's key. Raises SecretUndecryptable when its master key is not here."""
-        master = self._by_fingerprint.get(wrapped.master_key)
-        if master is None:
+        """Decrypt a tenant's key. Raises SecretUndecryptable when its master key is not configured."""
+        master_key = self._by_fingerprint.get(wrapped.master_key)
+        if master_key is None:
             raise SecretUndecryptable(master_key=wrapped.master_key)
-        secret = _decrypt(master.secret, wrapped.sealed, _key_name(tenant_id, wrapped.key_id))
+        secret = _decrypt(master_key.secret, wrapped.encrypted_key, _key_owner(tenant_id, wrapped.key_id))
         return TenantKey(key_id=wrapped.key_id, secret=secret)
 
 
-def _bytes_of(text: str) -> bytes:
+def _parse_key(text: str) -> bytes:
     if _HEX.fullmatch(text):
         return bytes.fromhex(text)
     try:
@@ -149,21 +151,21 @@ def _bytes_of(text: str) -> bytes:
         return b""
 
 
-def _memory_name(tenant_id: UUID, memory_id: UUID) -> bytes:
+def _secret_owner(tenant_id: UUID, memory_id: UUID) -> bytes:
     return b"skein secret v1" + tenant_id.bytes + memory_id.bytes
 
 
-def _key_name(tenant_id: UUID, key_id: UUID) -> bytes:
+def _key_owner(tenant_id: UUID, key_id: UUID) -> bytes:
     return b"skein tenant key v1" + tenant_id.bytes + key_id.bytes
 
 
-def _encrypt(key: bytes, value: bytes, name: bytes) -> Ciphertext:
+def _encrypt(key: bytes, value: bytes, associated_data: bytes) -> Ciphertext:
     nonce = secrets.token_bytes(_NONCE_BYTES)
-    return Ciphertext(nonce=nonce, ciphertext=AESGCM(key).encrypt(nonce, value, name))
+    return Ciphertext(nonce=nonce, ciphertext=AESGCM(key).encrypt(nonce, value, associated_data))
 
 
-def _decrypt(key: bytes, sealed: Ciphertext, name: bytes) -> bytes:
+def _decrypt(key: bytes, encrypted: Ciphertext, associated_data: bytes) -> bytes:
     try:
-        return AESGCM(key).decrypt(sealed.nonce, sealed.ciphertext, name)
+        return AESGCM(key).decrypt(encrypted.nonce, encrypted.ciphertext, associated_data)
     except (InvalidTag, ValueError):
         raise SecretUndecryptable from None

@@ -26,7 +26,7 @@ SET master_key = :master_key, nonce = :nonce, ciphertext = :ciphertext
 WHERE tenant_id = :tenant_id AND key_id = :key_id;
 
 -- delete_tenant_key --
--- Remove a key of a tenant that seals no secret any more.
+-- Remove a key of a tenant that encrypts no secret any more.
 DELETE FROM memory.tenant_keys
 WHERE tenant_id = :tenant_id AND key_id = :key_id
     AND NOT EXISTS (SELECT FROM memory.secrets WHERE secrets.tenant_id = :tenant_id AND secrets.key_id = :key_id);
@@ -46,7 +46,7 @@ WHERE key_count > 0
 ORDER BY fingerprint;
 
 -- put_secret --
--- Store a memory's secret, sealed, in place of the one before.
+-- Store a memory's encrypted secret in place of the one before.
 INSERT INTO memory.secrets AS known (tenant_id, memory_id, key_id, nonce, ciphertext, update_time)
 VALUES (:tenant_id, :memory_id, :key_id, :nonce, :ciphertext, :update_time)
 ON CONFLICT ON CONSTRAINT secrets_pkey DO UPDATE
@@ -54,7 +54,7 @@ ON CONFLICT ON CONSTRAINT secrets_pkey DO UPDATE
         update_time = excluded.update_time;
 
 -- get_secret --
--- Read a memory's secret, sealed, together with the key that seals it: a rotation may change both at any moment.
+-- Read a memory's encrypted secret together with its key: a rotation may change both at any moment.
 SELECT secrets.key_id, secrets.nonce, secrets.ciphertext,
        keys.master_key, keys.nonce AS key_nonce, keys.ciphertext AS key_ciphertext
 FROM memory.secrets
@@ -76,7 +76,7 @@ LIMIT :count
 FOR UPDATE;
 
 -- reencrypt_secret --
--- Store a secret as a newer key seals it.
+-- Store a secret that a newer key encrypts.
 UPDATE memory.secrets
 SET key_id = :key_id, nonce = :nonce, ciphertext = :ciphertext
 WHERE tenant_id = :tenant_id AND memory_id = :memory_id;

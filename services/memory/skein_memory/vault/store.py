@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 log = logs.get("memory")
 
-# Secrets that one transaction encrypts anew.
+# Secrets that one transaction encrypts again.
 BATCH_SIZE = 500
 
 
@@ -42,10 +42,10 @@ class Vault:
             return
         self.master_keys.check_current()
         rows = await tx.rows(QUERIES["share_tenant_keys"], tenant_id=tenant_id)
-        key = self.master_keys.unwrap(_wrapped(rows[0]), tenant_id=tenant_id) if rows else None
+        key = self.master_keys.unwrap(_wrapped_key(rows[0]), tenant_id=tenant_id) if rows else None
         if key is None:
             key = await self.new_key(tx, tenant_id, at=at)
-        sealed = {
+        encrypted_secrets = {
             memory_id: key.encrypt(value, tenant_id=tenant_id, memory_id=memory_id)
             for memory_id, value in secrets.items()
         }
@@ -56,11 +56,11 @@ class Vault:
                 {
                     "memory_id": memory_id,
                     "key_id": key.key_id,
-                    "nonce": one.nonce,
-                    "ciphertext": one.ciphertext,
+                    "nonce": encrypted.nonce,
+                    "ciphertext": encrypted.ciphertext,
                     "update_time": at,
                 }
-                for memory_id, one in sealed.items()
+                for memory_id, encrypted in encrypted_secrets.items()
             ],
         )
 
@@ -69,37 +69,37 @@ class Vault:
         row = await tx.row(QUERIES["get_secret"], tenant_id=tenant_id, memory_id=memory_id)
         if row is None:
             raise SecretNotFound
-        wrapped = WrappedKey(
+        wrapped_key = WrappedKey(
             key_id=row["key_id"],
             master_key=row["master_key"],
-            sealed=Ciphertext(nonce=row["key_nonce"], ciphertext=row["key_ciphertext"]),
+            encrypted_key=Ciphertext(nonce=row["key_nonce"], ciphertext=row["key_ciphertext"]),
         )
-        key = self.master_keys.unwrap(wrapped, tenant_id=tenant_id)
-        sealed = Ciphertext(nonce=row["nonce"], ciphertext=row["ciphertext"])
-        return key.decrypt(sealed, tenant_id=tenant_id, memory_id=memory_id)
+        key = self.master_keys.unwrap(wrapped_key, tenant_id=tenant_id)
+        encrypted = Ciphertext(nonce=row["nonce"], ciphertext=row["ciphertext"])
+        return key.decrypt(encrypted, tenant_id=tenant_id, memory_id=memory_id)
 
     async def delete(self, tx: Transaction, tenant_id: UUID, memory_id: UUID) -> None:
-        """Delete the secret of a memory that is none of the vault any more."""
+        """Delete the secret of a memory that no longer belongs to the vault."""
         await tx.execute(QUERIES["delete_secret"], tenant_id=tenant_id, memory_id=memory_id)
 
     async def new_key(self, tx: Transaction, tenant_id: UUID, *, at: datetime) -> TenantKey:
         """Create the key that encrypts from here on. Raises MasterKeyMissing."""
         key = TenantKey.new(at)
-        wrapped = self.master_keys.wrap(key, tenant_id=tenant_id)
-        await tx.execute(QUERIES["insert_tenant_key"], tenant_id=tenant_id, create_time=at, **_columns(wrapped))
-        await tx.execute(QUERIES["count_master_key"], fingerprint=wrapped.master_key, amount=1)
+        wrapped_key = self.master_keys.wrap(key, tenant_id=tenant_id)
+        await tx.execute(QUERIES["insert_tenant_key"], tenant_id=tenant_id, create_time=at, **_columns(wrapped_key))
+        await tx.execute(QUERIES["count_master_key"], fingerprint=wrapped_key.master_key, amount=1)
         return key
 
     async def rewrap(self, tx: Transaction, tenant_id: UUID, rows: Sequence[asyncpg.Record]) -> int:
         """Wrap the keys in these locked rows with the current master key; return how many another one wrapped."""
-        others = [row for row in rows if row["master_key"] != self.master_keys.current]
-        for row in others:
-            key = self.master_keys.unwrap(_wrapped(row), tenant_id=tenant_id)
-            wrapped = self.master_keys.wrap(key, tenant_id=tenant_id)
-            await tx.execute(QUERIES["rewrap_tenant_key"], tenant_id=tenant_id, **_columns(wrapped))
+        rows_to_wrap = [row for row in rows if row["master_key"] != self.master_keys.current]
+        for row in rows_to_wrap:
+            key = self.master_keys.unwrap(_wrapped_key(row), tenant_id=tenant_id)
+            wrapped_key = self.master_keys.wrap(key, tenant_id=tenant_id)
+            await tx.execute(QUERIES["rewrap_tenant_key"], tenant_id=tenant_id, **_columns(wrapped_key))
             await tx.execute(QUERIES["count_master_key"], fingerprint=row["master_key"], amount=-1)
-            await tx.execute(QUERIES["count_master_key"], fingerprint=wrapped.master_key, amount=1)
-        return len(others)
+            await tx.execute(QUERIES["count_master_key"], fingerprint=wrapped_key.master_key, amount=1)
+        return len(rows_to_wrap)
 
     async def reencrypt(self, tx: Transaction, tenant_id: UUID, rows: Sequence[asyncpg.Record]) -> tuple[int, bool]:
         """Encrypt a batch of secrets of older keys with the newest key, and delete older keys without secrets.
@@ -108,29 +108,29 @@ class Vault:
         """
         if not rows:
             return 0, False
-        newest, *older = [self.master_keys.unwrap(_wrapped(row), tenant_id=tenant_id) for row in rows]
+        newest_key, *older_keys = [self.master_keys.unwrap(_wrapped_key(row), tenant_id=tenant_id) for row in rows]
         count = 0
-        for row, key in zip(rows[1:], older, strict=True):
-            found = await tx.rows(
+        for row, key in zip(rows[1:], older_keys, strict=True):
+            secret_rows = await tx.rows(
                 QUERIES["list_older_secrets"],
                 tenant_id=tenant_id,
                 key_id=key.key_id,
                 count=BATCH_SIZE - count,
             )
-            for secret in found:
-                memory_id = secret["memory_id"]
-                sealed = Ciphertext(nonce=secret["nonce"], ciphertext=secret["ciphertext"])
-                value = key.decrypt(sealed, tenant_id=tenant_id, memory_id=memory_id)
-                ciphertext = newest.encrypt(value, tenant_id=tenant_id, memory_id=memory_id)
+            for secret_row in secret_rows:
+                memory_id = secret_row["memory_id"]
+                encrypted = Ciphertext(nonce=secret_row["nonce"], ciphertext=secret_row["ciphertext"])
+                value = key.decrypt(encrypted, tenant_id=tenant_id, memory_id=memory_id)
+                reencrypted = newest_key.encrypt(value, tenant_id=tenant_id, memory_id=memory_id)
                 await tx.execute(
                     QUERIES["reencrypt_secret"],
                     tenant_id=tenant_id,
                     memory_id=memory_id,
-                    key_id=newest.key_id,
-                    nonce=ciphertext.nonce,
-                    ciphertext=ciphertext.ciphertext,
+                    key_id=newest_key.key_id,
+                    nonce=reencrypted.nonce,
+                    ciphertext=reencrypted.ciphertext,
                 )
-            count += len(found)
+            count += len(secret_rows)
             if count == BATCH_SIZE:
                 return count, True
             await tx.execute(QUERIES["delete_tenant_key"], tenant_id=tenant_id, key_id=key.key_id)
@@ -160,14 +160,14 @@ class TenantKeyStore:
         rows = await tx.rows(QUERIES["lock_tenant_keys"], tenant_id=tenant_id)
         count, more = await self._vault.reencrypt(tx, tenant_id, rows)
         key_id = str(rows[0]["key_id"])
-        rotated = Event(
+        event = Event(
             type="tenant_key_rotated",
             entity_type="tenant_key",
             entity_id=key_id,
             summary=f"key rotated: {count} secrets{', more to come' if more else ''}",
             payload={"count": count, "more": more},
         )
-        await writer.insert_events(tx, tenant_id, [rotated], at=at, by=by)
+        await writer.insert_events(tx, tenant_id, [event], at=at, by=by)
         return key_id, count, more
 
     async def rewrap_keys(self, tenant_id: UUID) -> int:
@@ -176,11 +176,11 @@ class TenantKeyStore:
             return 0
         async with self._database.transaction(tenant_id) as tx:
             rows = await tx.rows(QUERIES["lock_tenant_keys"], tenant_id=tenant_id)
-            rewrapped = await self._vault.rewrap(tx, tenant_id, rows)
-            if rewrapped:
+            wrapped_count = await self._vault.rewrap(tx, tenant_id, rows)
+            if wrapped_count:
                 rows = await tx.rows(QUERIES["lock_tenant_keys"], tenant_id=tenant_id)
             count, _ = await self._vault.reencrypt(tx, tenant_id, rows)
-        return rewrapped + count
+        return wrapped_count + count
 
 
 class MasterKeyCheck:
@@ -189,47 +189,47 @@ class MasterKeyCheck:
     def __init__(self, database: Database, master_keys: MasterKeys) -> None:
         self._database = database
         self._master_keys = master_keys
-        self._is_settled = False
-        self._logged = ""
+        self._is_checked = False
+        self._logged_problem = ""
 
-    async def at_start(self) -> None:
+    async def check_at_start(self) -> None:
         """Raise SettingInvalid when a key is missing. When the database is down or empty, `ready` checks later."""
         try:
-            await self._settle()
+            await self._check_once()
         except (RpcError, asyncpg.PostgresError):
             return
 
     async def ready(self) -> bool:
         """Return whether all keys are configured, and log a missing one."""
         try:
-            await self._settle()
-        except SettingInvalid as invalid:
-            if str(invalid) != self._logged:
-                log.error("master_key_missing", problem=str(invalid))  # noqa: TRY400 - the trace says nothing more.
-            self._logged = str(invalid)
+            await self._check_once()
+        except SettingInvalid as error:
+            if str(error) != self._logged_problem:
+                log.error("master_key_missing", problem=str(error))  # noqa: TRY400 - the trace says nothing more.
+            self._logged_problem = str(error)
             return False
         return True
 
-    async def _settle(self) -> None:
-        if not self._is_settled:
+    async def _check_once(self) -> None:
+        if not self._is_checked:
             async with self._database.global_transaction() as tx:
                 rows = await tx.rows(QUERIES["list_master_keys"])
             self._master_keys.check_has({row["fingerprint"] for row in rows})
-            self._is_settled = True
+            self._is_checked = True
 
 
-def _wrapped(row: asyncpg.Record) -> WrappedKey:
+def _wrapped_key(row: asyncpg.Record) -> WrappedKey:
     return WrappedKey(
         key_id=row["key_id"],
         master_key=row["master_key"],
-        sealed=Ciphertext(nonce=row["nonce"], ciphertext=row["ciphertext"]),
+        encrypted_key=Ciphertext(nonce=row["nonce"], ciphertext=row["ciphertext"]),
     )
 
 
-def _columns(wrapped: WrappedKey) -> dict[str, object]:
+def _columns(wrapped_key: WrappedKey) -> dict[str, object]:
     return {
-        "key_id": wrapped.key_id,
-        "master_key": wrapped.master_key,
-        "nonce": wrapped.sealed.nonce,
-        "ciphertext": wrapped.sealed.ciphertext,
+        "key_id": wrapped_key.key_id,
+        "master_key": wrapped_key.master_key,
+        "nonce": wrapped_key.encrypted_key.nonce,
+        "ciphertext": wrapped_key.encrypted_key.ciphertext,
     }

@@ -1,1 +1,1 @@
-"""Webhooks: webhooks on the event log, and signed deliveries to their URLs."""
+"""Webhooks: subscriptions to the event log, and signed deliveries to their URLs."""

@@ -28,12 +28,12 @@ class WebhookConcurrency:
     def __init__(self) -> None:
         self._tenants = FairSlots(TOTAL, per_owner=PER_TENANT)
         self._at_destination = Counter[str]()
-        self._own = Counter[tuple[UUID, str]]()
+        self._of_tenant_at_destination = Counter[tuple[UUID, str]]()
         self._failing = Counter[UUID]()
 
-    def reserve(self, tenant_id: UUID, most: int) -> int:
-        """Reserve up to `most` slots for attempts of a tenant; return how many."""
-        count = max(0, min(most, self._tenants.free_for(str(tenant_id))))
+    def reserve(self, tenant_id: UUID, limit: int) -> int:
+        """Reserve up to `limit` slots for attempts of a tenant; return how many."""
+        count = max(0, min(limit, self._tenants.free_for(str(tenant_id))))
         for _ in range(count):
             self._tenants.take(str(tenant_id))
         return count
@@ -46,17 +46,21 @@ class WebhookConcurrency:
     def begin(self, tenant_id: UUID, webhook: Webhook) -> None:
         """Count an attempt, for which a slot is reserved, at the webhook's destination."""
         self._at_destination[webhook.destination] += 1
-        self._own[tenant_id, webhook.destination] += 1
+        self._of_tenant_at_destination[tenant_id, webhook.destination] += 1
         self._failing[tenant_id] += webhook.is_failing
 
     def end(self, tenant_id: UUID, webhook: Webhook) -> None:
         """Release the slot and the share of an ended attempt."""
         self.release(tenant_id, 1)
         self._at_destination[webhook.destination] -= 1
-        self._own[tenant_id, webhook.destination] -= 1
+        self._of_tenant_at_destination[tenant_id, webhook.destination] -= 1
         self._failing[tenant_id] -= webhook.is_failing
         # Counters drop the keys that are zero.
-        self._at_destination, self._own, self._failing = +self._at_destination, +self._own, +self._failing
+        self._at_destination, self._of_tenant_at_destination, self._failing = (
+            +self._at_destination,
+            +self._of_tenant_at_destination,
+            +self._failing,
+        )
 
     def free_for_failing(self, tenant_id: UUID) -> int:
         """Return how many attempts a tenant may begin at destinations whose last attempt failed."""
@@ -66,7 +70,7 @@ class WebhookConcurrency:
         """Return how many attempts a tenant may begin at each destination where others, or its own, wait already."""
         free_slots = {}
         for destination, count in self._at_destination.items():
-            own_count = self._own[tenant_id, destination]
-            free = max(0, min(PER_DESTINATION_OF_TENANT - own_count, PER_DESTINATION - count))
-            free_slots[destination] = free if own_count else max(free, 1)
+            tenant_count = self._of_tenant_at_destination[tenant_id, destination]
+            free = max(0, min(PER_DESTINATION_OF_TENANT - tenant_count, PER_DESTINATION - count))
+            free_slots[destination] = free if tenant_count else max(free, 1)
         return free_slots

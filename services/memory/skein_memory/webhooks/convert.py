@@ -69,14 +69,14 @@ def webhook(value: Webhook) -> pb.Webhook:
     )
 
 
-def delivery(row: asyncpg.Record) -> pb.Delivery:
-    return pb.Delivery(
+def delivery(row: asyncpg.Record) -> pb.WebhookDelivery:
+    return pb.WebhookDelivery(
         delivery_id=str(row["delivery_id"]),
         webhook_id=str(row["webhook_id"]),
         change_id=str(row["change_id"]),
         state=f"DELIVERY_STATE_{row['state'].upper()}",
-        attempts=row["attempts"],
-        next_time=to_timestamp(row["next_time"]) if row["state"] == "pending" else None,
+        attempt_count=row["attempts"],
+        next_attempt_time=to_timestamp(row["next_time"]) if row["state"] == "pending" else None,
         last_error=row["last_error"] or "",
         create_time=to_timestamp(row["create_time"]),
         finish_time=to_timestamp(row["finish_time"]),

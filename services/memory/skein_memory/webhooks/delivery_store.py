@@ -65,10 +65,10 @@ class QueueStatus:
     """The state of the queue: active webhooks, events that are left, and due deliveries."""
 
     has_webhooks: bool = False
-    more: bool = False
+    has_more: bool = False
     # Deliveries that are due, MAX_DUE_COUNTED at most, and the time of the oldest.
-    due: int = 0
-    oldest_due: datetime | None = None
+    due_count: int = 0
+    oldest_due_time: datetime | None = None
 
 
 class DeliveryStore:
@@ -106,7 +106,7 @@ class DeliveryStore:
 
     async def enqueue(self, tenant_id: UUID, *, at: datetime) -> QueueStatus:
         """Queue deliveries of the events since the last call, and count due deliveries."""
-        more = False
+        has_more = False
         async with self._database.transaction(tenant_id) as tx:
             # Most tenants have none, and this runs often.
             if not await tx.value(QUERIES["has_active_webhook"], tenant_id=tenant_id):
@@ -130,10 +130,10 @@ class DeliveryStore:
                 )
                 if changes:
                     await _queue_changes(tx, tenant_id, group, changes, at=at)
-                more = more or len(changes) == batch_size
-            due = await tx.row(QUERIES["due_deliveries"], tenant_id=tenant_id, at=at, count=MAX_DUE_COUNTED)
-        count, oldest = (0, None) if due is None else (due["count"], due["oldest_time"])
-        return QueueStatus(has_webhooks=True, more=more, due=count, oldest_due=oldest)
+                has_more = has_more or len(changes) == batch_size
+            due_row = await tx.row(QUERIES["due_deliveries"], tenant_id=tenant_id, at=at, count=MAX_DUE_COUNTED)
+        count, oldest_time = (0, None) if due_row is None else (due_row["count"], due_row["oldest_time"])
+        return QueueStatus(has_webhooks=True, has_more=has_more, due_count=count, oldest_due_time=oldest_time)
 
     async def claim(
         self, tenant_id: UUID, *, at: datetime, count: int, failing_destinations: int, free_slots: Mapping[str, int]
@@ -146,7 +146,7 @@ class DeliveryStore:
         until = at + _LEASE
         async with self._database.transaction(tenant_id) as tx:
             await disable_webhooks_of_ended_grants(tx, tenant_id, at)
-            claimed = await tx.rows(
+            delivery_rows = await tx.rows(
                 QUERIES["claim_deliveries"],
                 tenant_id=tenant_id,
                 at=at,
@@ -157,13 +157,15 @@ class DeliveryStore:
                 destinations=list(free_slots),
                 free_slots=list(free_slots.values()),
             )
-            if not claimed:
+            if not delivery_rows:
                 return []
             change_rows = await tx.rows(
-                QUERIES["notified_changes"], tenant_id=tenant_id, change_ids=[row["change_id"] for row in claimed]
+                QUERIES["notified_changes"], tenant_id=tenant_id, change_ids=[row["change_id"] for row in delivery_rows]
             )
             webhooks = await tx.rows(
-                QUERIES["get_webhooks"], tenant_id=tenant_id, webhook_ids=list({row["webhook_id"] for row in claimed})
+                QUERIES["get_webhooks"],
+                tenant_id=tenant_id,
+                webhook_ids=list({row["webhook_id"] for row in delivery_rows}),
             )
         changes = {row["change_id"]: row for row in change_rows}
         webhooks_by_id = {row["webhook_id"]: webhook_of(row) for row in webhooks}
@@ -176,10 +178,10 @@ class DeliveryStore:
                 create_time=changes[row["change_id"]]["create_time"],
                 until=until,
             )
-            for row in claimed
+            for row in delivery_rows
         ]
 
-    async def due(self, tenant_id: UUID, *, at: datetime) -> tuple[int, datetime | None]:
+    async def count_due(self, tenant_id: UUID, *, at: datetime) -> tuple[int, datetime | None]:
         """Return how many deliveries are due, MAX_DUE_COUNTED at most, and the time of the oldest."""
         async with self._database.transaction(tenant_id) as tx:
             row = await tx.row(QUERIES["due_deliveries"], tenant_id=tenant_id, at=at, count=MAX_DUE_COUNTED)
@@ -215,8 +217,8 @@ class DeliveryStore:
                     webhook = outcome.attempt.webhook
                     by_webhook.setdefault(webhook.webhook_id, []).append(outcome)
                     if outcome.is_healthy is not None:
-                        claimed = (webhook.destination, outcome.attempt.until)
-                        by_destination.setdefault(claimed, []).append(outcome.is_healthy)
+                        key = (webhook.destination, outcome.attempt.until)
+                        by_destination.setdefault(key, []).append(outcome.is_healthy)
             for (destination, until), results in sorted(by_destination.items()):
                 await tx.execute(
                     QUERIES["count_destination"],
@@ -232,20 +234,20 @@ class DeliveryStore:
                     # Spread, not secret.
                     spread=jitter(random.random()),  # noqa: S311
                 )
-            for webhook_id, ended in sorted(by_webhook.items()):
-                errors = [outcome.error for outcome in ended if outcome.error is not None]
+            for webhook_id, webhook_outcomes in sorted(by_webhook.items()):
+                errors = [outcome.error for outcome in webhook_outcomes if outcome.error is not None]
                 row = await tx.row(
                     QUERIES["count_attempt"],
                     tenant_id=tenant_id,
                     webhook_id=webhook_id,
-                    delivered=len(errors) < len(ended),
+                    delivered=len(errors) < len(webhook_outcomes),
                     failed=len(errors),
                     last_error=errors[-1] if errors else None,
                     most=policy.webhook_max_failures,
                     at=at,
                 )
                 if row is not None and row["is_disabled"]:
-                    await record_webhook_event(tx, tenant_id, "watch_disabled", webhook_id, at=at, by="system:worker")
+                    await record_webhook_event(tx, tenant_id, "webhook_disabled", webhook_id, at=at, by="system:worker")
                 await self._webhooks.rewrap(tx, tenant_id, webhook_id)
 
     async def delete_old(self, tenant_id: UUID, at: datetime) -> int:
@@ -293,17 +295,17 @@ async def _matching_changes(
     condition = filters.parse(draft.condition)
     if condition is None:
         return [row["change_id"] for row in matching]
-    about = {row["change_id"]: UUID(row["entity_id"]) for row in matching if row["entity_type"] == "memory"}
-    memories = await rows.read_memories(tx, tenant_id, list(set(about.values()))) if about else {}
-    visible = {id_: memory for id_, memory in memories.items() if not memory.is_expired(at)}
-    passing = {id_ for id_, memory in visible.items() if filters.matches(condition, fields_of(memory))}
-    return [change_id for change_id, memory_id in about.items() if memory_id in passing]
+    memory_ids = {row["change_id"]: UUID(row["entity_id"]) for row in matching if row["entity_type"] == "memory"}
+    memories = await rows.read_memories(tx, tenant_id, list(set(memory_ids.values()))) if memory_ids else {}
+    visible_memories = {id_: memory for id_, memory in memories.items() if not memory.is_expired(at)}
+    matching_ids = {id_ for id_, memory in visible_memories.items() if filters.matches(condition, fields_of(memory))}
+    return [change_id for change_id, memory_id in memory_ids.items() if memory_id in matching_ids]
 
 
 def _outcome_columns(outcome: Outcome, at: datetime) -> dict[str, object]:
     attempt = outcome.attempt
     is_last = outcome.error is None or attempt.attempts >= MAX_ATTEMPTS
-    state = "delivered" if outcome.error is None else "dead" if is_last else "pending"
+    state = "delivered" if outcome.error is None else "failed" if is_last else "pending"
     # Spread, not secret.
     pause = retry_delay(attempt.attempts, random.random())  # noqa: S311
     return {

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from skein_kit.identity.identity_token import Caller
     from skein_memory.vault.encryption import WrappedKey
 
-EVERYTHING = "*"
+ALL_EVENTS = "*"
 # First and longest pause between attempts. Each is three times the one before, with jitter.
 INITIAL_BACKOFF = timedelta(seconds=5)
 MAX_BACKOFF = timedelta(hours=6)
@@ -55,23 +55,27 @@ class WebhookDraft:
             ("event_types", len(self.event_types), _MAX_TYPES),
             ("webhook_url", len(self.webhook_url), _MAX_URL),
         )
-        wrong = [(name, f"must have 1 to {most}") for name, length, most in lengths if not 1 <= length <= most]
+        violations = [
+            (name, f"must have 1 to {max_length}")
+            for name, length, max_length in lengths
+            if not 1 <= length <= max_length
+        ]
         if len(self.condition) > _MAX_CONDITION:
-            wrong.append(("where", f"has more than {_MAX_CONDITION} characters"))
-        if wrong:
-            raise FieldInvalid(violations=wrong)
-        unknown = sorted(set(self.event_types) - EVENT_TYPES - MEMORYVAULT_EVENT_TYPES.keys() - {EVERYTHING})
-        if unknown:
-            never = ", ".join(repr(name[:60]) for name in unknown[:2])
-            valid_types = f"these do: {EVERYTHING} for all, {', '.join(sorted(EVENT_TYPES))}"
-            raise EventTypeUnknown(violations=[("event_types", f"{never} never happens; {valid_types}")])
+            violations.append(("where", f"has more than {_MAX_CONDITION} characters"))
+        if violations:
+            raise FieldInvalid(violations=violations)
+        unknown_types = sorted(set(self.event_types) - EVENT_TYPES - MEMORYVAULT_EVENT_TYPES.keys() - {ALL_EVENTS})
+        if unknown_types:
+            names = ", ".join(repr(name[:60]) for name in unknown_types[:2])
+            valid_types = f"use {ALL_EVENTS} for all, or {', '.join(sorted(EVENT_TYPES))}"
+            raise EventTypeUnknown(violations=[("event_types", f"{names} is no event type; {valid_types}")])
         check_storable([("display_name", self.display_name), ("webhook_url", self.webhook_url)], [])
         filters.parse(self.condition)
         return self
 
     def matches_type(self, event_type: str) -> bool:
         """Return whether an event is of a type that is waited for."""
-        return EVERYTHING in self.event_types or event_type in map(canonical_type, self.event_types)
+        return ALL_EVENTS in self.event_types or event_type in map(canonical_type, self.event_types)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -135,7 +139,7 @@ class Outcome:
 def is_healthy(status: int | None) -> bool:
     """Return whether a response shows that its destination works; None: no response came.
 
-    What is wrong with one request (4xx) is wrong with one webhook. Servers that fail or ask for less are left alone.
+    What is wrong with one request (4xx) is wrong with one webhook. Servers that fail or limit the rate get a pause.
     """
     return status is not None and status < _SERVER_ERROR and status != _TOO_MANY
 
@@ -149,18 +153,18 @@ def grants_after_update(before: Sequence[UUID], by: Caller, *, activates: bool) 
     return [] if activates and is_person else sorted({*before, *by.grant_ids})
 
 
-def retry_delay(attempts: int, chance: float) -> timedelta:
-    """Return the backoff after so many failed attempts; `chance`, 0 to 1, spreads attempts that failed together.
+def retry_delay(attempts: int, random_share: float) -> timedelta:
+    """Return the backoff after so many failed attempts; `random_share`, 0 to 1, spreads attempts that failed together.
 
     Exponential back-off with full jitter, of which at least a fifth is waited.
     """
-    longest: timedelta = min(MAX_BACKOFF, INITIAL_BACKOFF * _GROWTH ** min(attempts - 1, 20))
-    return longest * jitter(chance)
+    max_delay: timedelta = min(MAX_BACKOFF, INITIAL_BACKOFF * _GROWTH ** min(attempts - 1, 20))
+    return max_delay * jitter(random_share)
 
 
-def jitter(chance: float) -> float:
+def jitter(random_share: float) -> float:
     """Return the share of a pause for a chance of 0 to 1."""
-    return 0.2 + 0.8 * chance
+    return 0.2 + 0.8 * random_share
 
 
 def secret_text(key: bytes) -> str:
@@ -180,8 +184,8 @@ def body_of(webhook_id: UUID, event: Mapping[str, object], create_time: datetime
 
 def signature_of(key: bytes, webhook_id: str, timestamp: int, body: bytes) -> str:
     """Sign a body by Standard Webhooks 1.0: HMAC-SHA256 of "<id>.<timestamp>.<body>", in base64."""
-    signed = f"{webhook_id}.{timestamp}.".encode() + body
-    return f"v1,{base64.b64encode(hmac.new(key, signed, hashlib.sha256).digest()).decode('ascii')}"
+    message = f"{webhook_id}.{timestamp}.".encode() + body
+    return f"v1,{base64.b64encode(hmac.new(key, message, hashlib.sha256).digest()).decode('ascii')}"
 
 
 def headers_of(key: bytes, delivery_id: UUID, body: bytes, at: datetime) -> dict[str, str]:

@@ -44,7 +44,7 @@ ORDER BY webhook_id DESC
 LIMIT :count;
 
 -- update_webhook --
--- Store a webhook's next revision; one that becomes active goes on with what happens from now on.
+-- Store a webhook's next revision; one that becomes active continues with new events.
 UPDATE memory.webhooks
 SET display_name = :display_name, event_types = :event_types, condition = :condition, webhook_url = :webhook_url,
     transaction = CASE WHEN :is_active AND NOT is_active
@@ -72,7 +72,7 @@ WHERE tenant_id = :tenant_id AND is_active AND grant_ids <> '{}' AND EXISTS (
 RETURNING webhook_id;
 
 -- list_older_webhooks --
--- Name some of the webhooks whose keys another master key seals.
+-- Name some of the webhooks whose keys another master key encrypts.
 SELECT webhook_id
 FROM memory.webhooks
 WHERE tenant_id = :tenant_id AND master_key <> :master_key
@@ -129,8 +129,8 @@ ON CONFLICT ON CONSTRAINT deliveries_change_key DO NOTHING;
 -- Take up to `count` deliveries that are due: of each destination as many as `free_slots` says, or `per_destination`.
 -- They come from the destinations in turn. Other workers take none of them before `until`.
 -- Of destinations whose last attempt failed at most `failing_destinations` are taken, with one delivery each. A
--- destination that failed `threshold` times is left alone until its retry_time. Then one delivery probes it, and its
--- retry_time moves to `until`; it stays where it is when no delivery of the destination was taken.
+-- destination that failed `threshold` times gets nothing until its retry_time. Then one delivery probes it, and its
+-- retry_time moves to `until`; it does not change when no delivery of the destination was taken.
 WITH slots AS (
     SELECT slot.destination, slot.free
     FROM unnest(:destinations::text[], :free_slots::integer[]) AS slot (destination, free)
@@ -211,8 +211,8 @@ WHERE tenant_id = :tenant_id AND webhook_id = ANY (ARRAY(
     FOR NO KEY UPDATE));
 
 -- due_deliveries --
--- Count the deliveries that are due, up to a number, and say since when the oldest is; those apart whose destinations
--- are left alone.
+-- Count the due deliveries, up to a number, and return the time of the oldest. Deliveries to destinations in a pause
+-- are left out.
 SELECT count(*)::integer AS count, min(due.next_time) AS oldest_time
 FROM (
     SELECT one.next_time
@@ -259,9 +259,9 @@ WHERE tenant_id = :tenant_id AND webhook_id = :webhook_id
 RETURNING (disable_time = :at) IS true AS is_disabled, failures;
 
 -- count_destination --
--- Say on all webhooks of a destination what came of attempts. One that answered is open to all deliveries again. One
--- that failed `threshold` times in a row is left alone, each time longer; attempts that
--- began before that count no more.
+-- Record the result of attempts on all webhooks of a destination. A destination that answered accepts all deliveries
+-- again. One that failed `threshold` times in a row gets a pause, each time a longer one; attempts that began before
+-- the pause are not counted.
 UPDATE memory.webhooks
 SET destination_failures = CASE WHEN :answered::boolean THEN 0 ELSE destination_failures + :failed::integer END,
     retry_time = CASE

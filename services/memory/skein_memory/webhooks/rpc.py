@@ -154,10 +154,10 @@ class WebhookHandlers:
             seconds=request.wait.ToMilliseconds() / 1000 if request.HasField("wait") else None,
         )
         return memory_pb2.DeliverWebhooksResponse(
-            delivered_count=result.delivered,
-            failed_count=result.failed,
-            more=result.more,
-            active=result.active,
-            due_count=result.due,
-            oldest_due_time=to_timestamp(result.oldest_due),
+            delivered_count=result.delivered_count,
+            failed_count=result.failed_count,
+            more=result.has_more,
+            active=result.has_webhooks,
+            due_count=result.due_count,
+            oldest_due_time=to_timestamp(result.oldest_due_time),
         )

@@ -43,13 +43,13 @@ log = logs.get("memory")
 class DeliveryCounts:
     """Counts of attempts, whether more deliveries are due, and whether any webhook is active."""
 
-    delivered: int
-    failed: int
-    more: bool
-    active: bool
+    delivered_count: int
+    failed_count: int
+    has_more: bool
+    has_webhooks: bool
     # Due deliveries without an attempt, and the time of the oldest.
-    due: int
-    oldest_due: datetime | None
+    due_count: int
+    oldest_due_time: datetime | None
 
 
 class WebhookSender:
@@ -93,22 +93,31 @@ class WebhookSender:
         Wait up to `seconds` for attempts; None: until all have ended, at most 30 s. Attempts go on after the call. A
         slow receiver only blocks its own share of the slots.
         """
-        queued = await self._store.enqueue(tenant_id, at=now())
-        if not queued.has_webhooks:
-            return DeliveryCounts(delivered=0, failed=0, more=False, active=False, due=0, oldest_due=None)
+        queue = await self._store.enqueue(tenant_id, at=now())
+        if not queue.has_webhooks:
+            return DeliveryCounts(
+                delivered_count=0, failed_count=0, has_more=False, has_webhooks=False, due_count=0, oldest_due_time=None
+            )
         run = self._runs.get(tenant_id)
-        if queued.due and not self._is_stopping:
+        if queue.due_count and not self._is_stopping:
             run = run or self._start(tenant_id)
             run.extend(limit)
-        delivered = failed = 0
-        due, oldest, more = queued.due, queued.oldest_due, queued.more
+        delivered_count = failed_count = 0
+        due_count, oldest_due_time, has_more = queue.due_count, queue.oldest_due_time, queue.has_more
         if run is not None and seconds != 0:
-            before = run.delivered, run.failed
+            counts_before = run.delivered_count, run.failed_count
             await asyncio.wait({run.task}, timeout=_CALL_SECONDS if seconds is None else min(seconds, _CALL_SECONDS))
-            delivered, failed = run.delivered - before[0], run.failed - before[1]
-            due, oldest = await self._store.due(tenant_id, at=now())
-            more = more or due > 0
-        return DeliveryCounts(delivered=delivered, failed=failed, more=more, active=True, due=due, oldest_due=oldest)
+            delivered_count, failed_count = run.delivered_count - counts_before[0], run.failed_count - counts_before[1]
+            due_count, oldest_due_time = await self._store.count_due(tenant_id, at=now())
+            has_more = has_more or due_count > 0
+        return DeliveryCounts(
+            delivered_count=delivered_count,
+            failed_count=failed_count,
+            has_more=has_more,
+            has_webhooks=True,
+            due_count=due_count,
+            oldest_due_time=oldest_due_time,
+        )
 
     def _start(self, tenant_id: UUID) -> _TenantSender:
         run = self._runs[tenant_id] = _TenantSender(self._store, self._slots, self._attempt, tenant_id)
@@ -126,10 +135,10 @@ class WebhookSender:
 
     async def _attempt(self, tenant_id: UUID, attempt: Attempt) -> Outcome:
         body = body_of(attempt.webhook.webhook_id, attempt.event, attempt.create_time)
-        error, healthy = await self._send(tenant_id, attempt.webhook, attempt.delivery_id, body)
+        error, is_working = await self._send(tenant_id, attempt.webhook, attempt.delivery_id, body)
         if error is None:
             NOTIFICATION_DELAY.labels("webhook").observe(max(0.0, (now() - attempt.create_time).total_seconds()))
-        return Outcome(attempt=attempt, error=error, is_healthy=healthy)
+        return Outcome(attempt=attempt, error=error, is_healthy=is_working)
 
     async def test(self, tenant_id: UUID, webhook: Webhook) -> str | None:
         """Send a test event; return the error, None for none."""
@@ -161,12 +170,12 @@ class WebhookSender:
             await self._outbound.send(
                 webhook.draft.webhook_url, body, headers=headers, timeout=TIMEOUT_SECONDS, owner=str(tenant_id)
             )
-        except OutboundError as refused:
+        except OutboundError as error:
             DELIVERIES.labels("failed").inc()
-            return str(refused), is_healthy(refused.status)
+            return str(error), is_healthy(error.status)
         except SecretUndecryptable:
             DELIVERIES.labels("failed").inc()
-            log.warning("webhook_key_sealed", tenant_id=str(tenant_id), webhook_id=str(webhook.webhook_id))
+            log.warning("webhook_secret_undecryptable", tenant_id=str(tenant_id), webhook_id=str(webhook.webhook_id))
             return "key", None
         except Exception as error:
             DELIVERIES.labels("failed").inc()
@@ -194,33 +203,33 @@ class _TenantSender:
         self._tenant_id = tenant_id
         self._limit = 0
         # More deliveries may be due, or may begin, than at the last claim.
-        self._news = asyncio.Event()
+        self._wakeup = asyncio.Event()
         self._attempts: dict[asyncio.Task[Outcome], Attempt] = {}
         self._is_stopping = False
-        self.delivered = self.failed = 0
+        self.delivered_count = self.failed_count = 0
 
     def extend(self, limit: int) -> None:
         """Claim again, and begin up to `limit` attempts from now on."""
         self._limit = max(self._limit, limit)
-        self._news.set()
+        self._wakeup.set()
 
     def stop(self) -> asyncio.Task[None]:
         """Begin no more attempts; return the task that ends with the running ones."""
         self._is_stopping = True
-        self._news.set()
+        self._wakeup.set()
         return self.task
 
     async def run(self) -> None:
         """Claim and attempt deliveries until none is due; cancelled ones are released."""
         try:
-            while self._attempts or self._news.is_set():
-                self._news.clear()
+            while self._attempts or self._wakeup.is_set():
+                self._wakeup.clear()
                 await self._claim()
-                outcomes = await self._ended()
+                outcomes = await self._wait_for_outcomes()
                 if outcomes:
                     await self._finish(outcomes)
                     # Slots are free again.
-                    self._news.set()
+                    self._wakeup.set()
         finally:
             await self._release_running()
 
@@ -229,7 +238,7 @@ class _TenantSender:
         if self._is_stopping:
             return
         slots, tenant_id = self._slots, self._tenant_id
-        count = unused = slots.reserve(tenant_id, self._limit)
+        count = unused_slots = slots.reserve(tenant_id, self._limit)
         if not count:
             return
         try:
@@ -240,41 +249,41 @@ class _TenantSender:
                 failing_destinations=slots.free_for_failing(tenant_id),
                 free_slots=slots.free_by_destination(tenant_id),
             )
-            unused -= len(attempts)
+            unused_slots -= len(attempts)
         finally:
-            slots.release(tenant_id, unused)
+            slots.release(tenant_id, unused_slots)
         self._limit -= len(attempts)
         for attempt in attempts:
             slots.begin(tenant_id, attempt.webhook)
             task = asyncio.create_task(self._try(tenant_id, attempt))
             self._attempts[task] = attempt
-            task.add_done_callback(functools.partial(self._end, attempt.webhook))
+            task.add_done_callback(functools.partial(self._on_attempt_end, attempt.webhook))
 
-    def _end(self, webhook: Webhook, _task: object) -> None:
+    def _on_attempt_end(self, webhook: Webhook, _task: object) -> None:
         self._slots.end(self._tenant_id, webhook)
 
-    async def _ended(self) -> list[Outcome]:
+    async def _wait_for_outcomes(self) -> list[Outcome]:
         """Wait until an attempt ends or more deliveries may be due; return the outcomes of ended attempts."""
         if not self._attempts:
             return []
-        news = asyncio.create_task(self._news.wait())
+        wakeup = asyncio.create_task(self._wakeup.wait())
         try:
-            await asyncio.wait({news, *self._attempts}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({wakeup, *self._attempts}, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            news.cancel()
-        return self._take_ended()
+            wakeup.cancel()
+        return self._pop_outcomes()
 
-    def _take_ended(self) -> list[Outcome]:
-        ended = [task for task in self._attempts if task.done()]
-        for task in ended:
+    def _pop_outcomes(self) -> list[Outcome]:
+        tasks = [task for task in self._attempts if task.done()]
+        for task in tasks:
             del self._attempts[task]
-        return [task.result() for task in ended]
+        return [task.result() for task in tasks]
 
     async def _finish(self, outcomes: list[Outcome]) -> None:
         await self._store.finish(self._tenant_id, outcomes, at=now())
-        failed = sum(outcome.error is not None for outcome in outcomes)
-        self.failed += failed
-        self.delivered += len(outcomes) - failed
+        failed_count = sum(outcome.error is not None for outcome in outcomes)
+        self.failed_count += failed_count
+        self.delivered_count += len(outcomes) - failed_count
 
     async def _release_running(self) -> None:
         """Cancel running attempts, and release their deliveries for another worker."""
@@ -283,10 +292,10 @@ class _TenantSender:
         for task in self._attempts:
             task.cancel()
         await asyncio.wait(self._attempts)
-        broken_off = [attempt for task, attempt in self._attempts.items() if task.cancelled()]
+        cancelled_attempts = [attempt for task, attempt in self._attempts.items() if task.cancelled()]
         outcomes = [task.result() for task in self._attempts if not task.cancelled() and task.exception() is None]
         self._attempts.clear()
         if outcomes:
             await self._finish(outcomes)
-        if broken_off:
-            await self._store.release(self._tenant_id, broken_off, at=now())
+        if cancelled_attempts:
+            await self._store.release(self._tenant_id, cancelled_attempts, at=now())

@@ -48,7 +48,7 @@ class WebhookStore:
         by: str,
     ) -> Webhook:
         """Store a webhook whose id is its key's. Raises MasterKeyMissing and QuotaExceeded."""
-        wrapped = self._master_keys.wrap(key, tenant_id=tenant_id)
+        wrapped_key = self._master_keys.wrap(key, tenant_id=tenant_id)
         await tx.execute(
             QUERIES["insert_webhook"],
             tenant_id=tenant_id,
@@ -57,11 +57,11 @@ class WebhookStore:
             created_by=by,
             grant_ids=list(grant_ids),
             **_draft_columns(draft),
-            **_columns(wrapped),
+            **_columns(wrapped_key),
         )
-        await tx.execute(QUERIES["count_master_key"], fingerprint=wrapped.master_key, amount=1)
+        await tx.execute(QUERIES["count_master_key"], fingerprint=wrapped_key.master_key, amount=1)
         webhook = await read_webhook(tx, tenant_id, key.key_id)
-        await record_webhook_event(tx, tenant_id, "watch_created", webhook.webhook_id, at=at, by=by)
+        await record_webhook_event(tx, tenant_id, "webhook_created", webhook.webhook_id, at=at, by=by)
         await self._quotas.charge(tx, tenant_id, {"webhooks": 1})
         return webhook
 
@@ -104,17 +104,17 @@ class WebhookStore:
             grant_ids=list(grant_ids),
             **_draft_columns(draft),
         )
-        await record_webhook_event(tx, tenant_id, "watch_updated", webhook_id, at=at, by=by)
+        await record_webhook_event(tx, tenant_id, "webhook_updated", webhook_id, at=at, by=by)
         return await read_webhook(tx, tenant_id, webhook_id)
 
     async def rotate_secret(
         self, tx: Transaction, tenant_id: UUID, key: TenantKey, *, at: datetime, by: str
     ) -> Webhook:
         """Replace a webhook's signing key; return the webhook. Raises WebhookNotFound and MasterKeyMissing."""
-        wrapped = self._master_keys.wrap(key, tenant_id=tenant_id)
+        wrapped_key = self._master_keys.wrap(key, tenant_id=tenant_id)
         before = await self.lock_webhook(tx, tenant_id, key.key_id)
-        await self._rekey(tx, tenant_id, before, wrapped)
-        await record_webhook_event(tx, tenant_id, "watch_updated", key.key_id, at=at, by=by)
+        await self._rekey(tx, tenant_id, before, wrapped_key)
+        await record_webhook_event(tx, tenant_id, "webhook_updated", key.key_id, at=at, by=by)
         return before
 
     async def delete_webhook(
@@ -125,7 +125,7 @@ class WebhookStore:
         if master_key is None:
             raise WebhookNotFound
         await tx.execute(QUERIES["count_master_key"], fingerprint=master_key, amount=-1)
-        await record_webhook_event(tx, tenant_id, "watch_deleted", webhook_id, at=at, by=by)
+        await record_webhook_event(tx, tenant_id, "webhook_deleted", webhook_id, at=at, by=by)
         await self._quotas.charge(tx, tenant_id, {"webhooks": -1})
 
     def signing_key(self, tenant_id: UUID, webhook: Webhook) -> bytes:
@@ -156,12 +156,12 @@ class WebhookStore:
             await self._rekey(tx, tenant_id, webhook, self._master_keys.wrap(key, tenant_id=tenant_id))
 
     @staticmethod
-    async def _rekey(tx: Transaction, tenant_id: UUID, webhook: Webhook, wrapped: WrappedKey) -> None:
-        columns = _columns(wrapped)
+    async def _rekey(tx: Transaction, tenant_id: UUID, webhook: Webhook, wrapped_key: WrappedKey) -> None:
+        columns = _columns(wrapped_key)
         await tx.execute(QUERIES["rekey_webhook"], tenant_id=tenant_id, webhook_id=webhook.webhook_id, **columns)
-        if wrapped.master_key != webhook.key.master_key:
+        if wrapped_key.master_key != webhook.key.master_key:
             await tx.execute(QUERIES["count_master_key"], fingerprint=webhook.key.master_key, amount=-1)
-            await tx.execute(QUERIES["count_master_key"], fingerprint=wrapped.master_key, amount=1)
+            await tx.execute(QUERIES["count_master_key"], fingerprint=wrapped_key.master_key, amount=1)
 
 
 async def read_webhook(tx: Transaction, tenant_id: UUID, webhook_id: UUID, *, query: str = "get_webhook") -> Webhook:
@@ -180,11 +180,11 @@ def _draft_columns(draft: WebhookDraft) -> dict[str, object]:
     }
 
 
-def _columns(wrapped: WrappedKey) -> dict[str, object]:
+def _columns(wrapped_key: WrappedKey) -> dict[str, object]:
     return {
-        "master_key": wrapped.master_key,
-        "nonce": wrapped.sealed.nonce,
-        "ciphertext": wrapped.sealed.ciphertext,
+        "master_key": wrapped_key.master_key,
+        "nonce": wrapped_key.encrypted_key.nonce,
+        "ciphertext": wrapped_key.encrypted_key.ciphertext,
     }
 
 
@@ -205,7 +205,7 @@ def webhook_of(row: asyncpg.Record) -> Webhook:
         key=WrappedKey(
             key_id=row["webhook_id"],
             master_key=row["master_key"],
-            sealed=Ciphertext(nonce=row["nonce"], ciphertext=row["ciphertext"]),
+            encrypted_key=Ciphertext(nonce=row["nonce"], ciphertext=row["ciphertext"]),
         ),
         failures=row["failures"],
         last_delivery_time=row["last_delivery_time"],
@@ -234,4 +234,4 @@ async def record_webhook_event(
 async def disable_webhooks_of_ended_grants(tx: Transaction, tenant_id: UUID, at: datetime) -> None:
     """Disable the webhooks of an ended grant, before anything is queued or sent for them."""
     for row in await tx.rows(QUERIES["disable_webhooks_of_ended_grants"], tenant_id=tenant_id, at=at):
-        await record_webhook_event(tx, tenant_id, "watch_disabled", row["webhook_id"], at=at, by="system:worker")
+        await record_webhook_event(tx, tenant_id, "webhook_disabled", row["webhook_id"], at=at, by="system:worker")

@@ -28,7 +28,7 @@ Result = TypeVar("Result")
 class _PendingItem(Generic[Item, Result]):
     item: Item
     context: RequestContext
-    done: asyncio.Future[Result | None] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
+    future: asyncio.Future[Result | None] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
 
 
 class CallBatcher(Generic[Item, Result]):
@@ -36,40 +36,43 @@ class CallBatcher(Generic[Item, Result]):
 
     def __init__(
         self,
-        alone: Callable[[Item, RequestContext], Awaitable[Result]],
-        together: Callable[[Sequence[Item], RequestContext], Awaitable[Sequence[Result | None]]],
+        call_one: Callable[[Item, RequestContext], Awaitable[Result]],
+        call_many: Callable[[Sequence[Item], RequestContext], Awaitable[Sequence[Result | None]]],
         *,
-        under_way: int = 2,
-        most: int = 32,
+        max_calls: int = 2,
+        max_items: int = 32,
     ) -> None:
-        """`together` handles up to `most` items, all or none. It returns None for an item that must be called alone."""
-        self._alone = alone
-        self._together = together
-        self._free_slots = under_way
-        self._most = most
-        self._waiting: deque[_PendingItem[Item, Result]] = deque()
+        """Run up to `max_calls` calls at the same time, each for one item or for a batch.
+
+        `call_many` handles up to `max_items` items, all or none. It returns None for an item that needs its own call.
+        """
+        self._call_one = call_one
+        self._call_many = call_many
+        self._free_slots = max_calls
+        self._max_items = max_items
+        self._queue: deque[_PendingItem[Item, Result]] = deque()
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def submit(self, item: Item, context: RequestContext) -> Result:
-        """Return the item's result, from a call of its own or from a batch. Raises what `alone` raises."""
+        """Return the item's result, from a call of its own or from a batch. Raises what `call_one` raises."""
         if not self._free_slots:
             pending: _PendingItem[Item, Result] = _PendingItem(item, context)
-            self._waiting.append(pending)
-            result = await pending.done
-            return await self._alone(item, context) if result is None else result
+            self._queue.append(pending)
+            result = await pending.future
+            return await self._call_one(item, context) if result is None else result
         self._free_slots -= 1
         try:
-            return await self._alone(item, context)
+            return await self._call_one(item, context)
         finally:
             self._release()
 
     def _release(self) -> None:
         """Start a batch of the queued items, or free the slot."""
         batch: list[_PendingItem[Item, Result]] = []
-        while self._waiting and len(batch) < self._most:
-            pending = self._waiting.popleft()
+        while self._queue and len(batch) < self._max_items:
+            pending = self._queue.popleft()
             # A cancelled caller needs no result.
-            if not pending.done.done():
+            if not pending.future.done():
                 batch.append(pending)
         if not batch:
             self._free_slots += 1
@@ -82,16 +85,16 @@ class CallBatcher(Generic[Item, Result]):
         results: Sequence[Result | None] = [None] * len(batch)
         try:
             if len(batch) == 1:
-                results = [await self._alone(batch[0].item, batch[0].context)]
+                results = [await self._call_one(batch[0].item, batch[0].context)]
             else:
-                # The deadline of the oldest item holds for the batch.
-                results = await self._together([pending.item for pending in batch], batch[0].context)
+                # The batch has the deadline of its oldest item.
+                results = await self._call_many([pending.item for pending in batch], batch[0].context)
         except (aio.AioRpcError, RequestError) as error:
-            if len(batch) == 1 and not batch[0].done.done():
-                batch[0].done.set_exception(error)
-            # One item of several may be at fault, so each is called alone.
+            if len(batch) == 1 and not batch[0].future.done():
+                batch[0].future.set_exception(error)
+            # One item of several may be invalid, so each gets its own call.
         finally:
             for pending, result in zip(batch, results, strict=True):
-                if not pending.done.done():
-                    pending.done.set_result(result)
+                if not pending.future.done():
+                    pending.future.set_result(result)
             self._release()

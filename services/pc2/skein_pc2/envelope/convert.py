@@ -17,15 +17,15 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
 _TYPE = re.compile(r"[a-z][a-z0-9_]{0,63}")
-_LOWEST_PRIORITY, _HIGHEST_PRIORITY = 1, 10
+_MIN_PRIORITY, _MAX_PRIORITY = 1, 10
 # The type of a `save` without a type.
 SAVED_TYPE = "context"
-# Parts of a content that memories have fields for; the rest becomes data.
-_ABOUT = frozenset({"text", "source_agent", "metadata"})
-_MOST_TYPES, _MOST_TAGS = 50, 50
+# Keys of a content that memories have fields for; other keys become data.
+_MEMORY_FIELD_KEYS = frozenset({"text", "source_agent", "metadata"})
+_MAX_TYPES, _MAX_TAGS = 50, 50
 # Timestamps count from here, in UTC.
 _EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - a zone would be written out.
-# Year 9999 is the last that calendars agree on.
+# Years after 9999 do not exist for datetime and protobuf.
 _LAST_TIME = datetime(9999, 12, 31, tzinfo=UTC)
 
 
@@ -34,47 +34,47 @@ def new_memory_id() -> str:
     return f"mem-{secrets.token_hex(8)}"
 
 
-def memory(payload: Mapping[str, Any], *, session_id: str, at: datetime) -> pb.Memory:
+def parse_create(payload: Mapping[str, Any], *, session_id: str, at: datetime) -> pb.Memory:
     """Read the payload of `create` without its id. Raises RequestError."""
     if payload.get("memory_type") in (None, ""):
         raise invalid("memory_type", "is needed, such as conversation")
     content = _parse_content(payload)
     result = pb.Memory(
-        type=memory_type(payload["memory_type"]),
+        type=parse_memory_type(payload["memory_type"]),
         tags=texts(payload.get("tags"), "tags"),
-        importance=_importance(payload.get("priority")),
+        importance=_parse_importance(payload.get("priority")),
         session_id=session_id,
     )
     _set_content(result, content)
     _require_text(result, content)
-    _expire(result, payload.get("ttl"), at)
+    _set_expire_time(result, payload.get("ttl"), at)
     return result
 
 
-def update(payload: Mapping[str, Any], at: datetime) -> tuple[pb.Memory, list[str]]:
+def parse_update(payload: Mapping[str, Any], at: datetime) -> tuple[pb.Memory, list[str]]:
     """Read the payload of `update`: the memory, and the paths of the changed fields.
 
     Text, source_agent and metadata stay as they are unless the content names them.
     """
-    result = pb.Memory(memory_id=memory_id(payload))
-    changed: list[str] = []
+    result = pb.Memory(memory_id=parse_memory_id(payload))
+    paths: list[str] = []
     if payload.get("content") is not None:
         content = _parse_content(payload)
-        changed += ["data", *_set_content(result, content)]
-        if "content" in changed:
+        paths += ["data", *_set_content(result, content)]
+        if "content" in paths:
             _require_text(result, content)
     if payload.get("tags") is not None:
         result.tags.extend(texts(payload["tags"], "tags"))
-        changed.append("tags")
+        paths.append("tags")
     if payload.get("ttl") is not None:
-        _expire(result, payload["ttl"], at)
-        changed.append("expire_time")
+        _set_expire_time(result, payload["ttl"], at)
+        paths.append("expire_time")
     if payload.get("priority") is not None:
-        result.importance = _importance(payload["priority"])
-        changed.append("importance")
-    if not changed:
+        result.importance = _parse_importance(payload["priority"])
+        paths.append("importance")
+    if not paths:
         raise invalid("payload", "has nothing to change: content, tags, ttl or priority")
-    return result, changed
+    return result, paths
 
 
 def parse_save(message: Mapping[str, Any], payload: Mapping[str, Any], *, session_id: str, at: datetime) -> pb.Memory:
@@ -82,13 +82,13 @@ def parse_save(message: Mapping[str, Any], payload: Mapping[str, Any], *, sessio
     value = payload if message.get("data") is None else message["data"]
     content = value if isinstance(value, dict) else {"text": value} if isinstance(value, str) else {"value": value}
     kind = payload.get("memory_type") or content.get("memory_type") or SAVED_TYPE
-    result = memory({"memory_type": kind, "content": content}, session_id=session_id, at=at)
+    result = parse_create({"memory_type": kind, "content": content}, session_id=session_id, at=at)
     if not result.content and isinstance(content.get("content"), str):
         result.content = text(content, "content", "data.content")
     return result
 
 
-def memory_type(value: object) -> str:
+def parse_memory_type(value: object) -> str:
     """Read a memory_type: "User-Preference" is user_preference."""
     if isinstance(value, str):
         name = value.strip().lower().replace("-", "_").replace(" ", "_")
@@ -97,27 +97,27 @@ def memory_type(value: object) -> str:
     raise invalid("memory_type", "is a name of letters, digits and underscores, such as user_preference")
 
 
-def memory_id(payload: Mapping[str, Any]) -> str:
+def parse_memory_id(payload: Mapping[str, Any]) -> str:
     """Read a payload's memory_id."""
     return required_text(payload, "memory_id")
 
 
-def condition(filters: Mapping[str, Any], field: str, *, session_id: str) -> pb.MemoryFilter:
+def parse_filter(filters: Mapping[str, Any], field: str, *, session_id: str) -> pb.MemoryFilter:
     """Read the conditions of any filter, within one session.
 
     A memory passes with any one of several types or tags.
     """
     types = texts(filters.get("memory_types") or filters.get("memory_type"), f"{field}.memory_types")
     tags = texts(filters.get("tags"), f"{field}.tags")
-    if len(types) > _MOST_TYPES:
-        raise invalid(f"{field}.memory_types", f"are at most {_MOST_TYPES}")
-    if len(tags) > _MOST_TAGS:
-        raise invalid(f"{field}.tags", f"are at most {_MOST_TAGS}")
-    result = pb.MemoryFilter(types=[memory_type(name) for name in types], tags_any=tags, session_id=session_id)
-    span = mapping(filters.get("time_range"), f"{field}.time_range")
+    if len(types) > _MAX_TYPES:
+        raise invalid(f"{field}.memory_types", f"are at most {_MAX_TYPES}")
+    if len(tags) > _MAX_TAGS:
+        raise invalid(f"{field}.tags", f"are at most {_MAX_TAGS}")
+    result = pb.MemoryFilter(types=[parse_memory_type(name) for name in types], tags_any=tags, session_id=session_id)
+    time_range = mapping(filters.get("time_range"), f"{field}.time_range")
     for name, target in (("start", result.start_time), ("end", result.end_time)):
-        if span.get(name) is not None:
-            target.FromDatetime(read_time(span[name], f"{field}.time_range.{name}"))
+        if time_range.get(name) is not None:
+            target.FromDatetime(read_time(time_range[name], f"{field}.time_range.{name}"))
     return result
 
 
@@ -141,7 +141,7 @@ def memory_data(stored: pb.Memory) -> dict[str, Any]:
         "memory_id": id_of(stored),
         "session_id": stored.session_id or None,
         "memory_type": stored.type,
-        "content": _content(stored),
+        "content": _to_content(stored),
         "source_agent": stored.source_agent or None,
         "tags": list(stored.tags),
         "created_at": time_of(stored, "create_time"),
@@ -152,7 +152,7 @@ def memory_data(stored: pb.Memory) -> dict[str, Any]:
 
 
 def id_of(stored: pb.Memory) -> str:
-    """Return the id by which assistants know a memory."""
+    """Return a memory's id on the ports."""
     return stored.external_id or stored.memory_id
 
 
@@ -176,7 +176,7 @@ def _parse_content(payload: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _require_text(memory: pb.Memory, content: Mapping[str, Any]) -> None:
-    if not memory.content.strip() and not content.keys() - _ABOUT:
+    if not memory.content.strip() and not content.keys() - _MEMORY_FIELD_KEYS:
         raise invalid("content.text", "needs at least one character that is not a space")
 
 
@@ -188,28 +188,24 @@ def _set_content(memory: pb.Memory, content: dict[str, Any]) -> Iterable[str]:
     if metadata:
         memory.metadata.CopyFrom(struct(metadata, "content.metadata"))
     # Memory fields cannot tell an empty value from a missing one, and the service strips texts.
-    more = {name: value for name, value in content.items() if name not in _ABOUT or not value}
+    data = {name: value for name, value in content.items() if name not in _MEMORY_FIELD_KEYS or not value}
     if memory.content != memory.content.strip():
-        more["text"] = memory.content
-    if more:
-        memory.data.CopyFrom(struct(more, "content"))
+        data["text"] = memory.content
+    if data:
+        memory.data.CopyFrom(struct(data, "content"))
     names = {"text": "content", "source_agent": "source_agent", "metadata": "metadata"}
     return [field for name, field in names.items() if content.get(name) is not None]
 
 
-def _importance(priority: object) -> float:
+def _parse_importance(priority: object) -> float:
     if priority is None:
         priority = DEFAULT_PRIORITY
-    if (
-        not isinstance(priority, int)
-        or isinstance(priority, bool)
-        or not _LOWEST_PRIORITY <= priority <= _HIGHEST_PRIORITY
-    ):
-        raise invalid("priority", f"is a whole number from {_LOWEST_PRIORITY} to {_HIGHEST_PRIORITY}")
+    if not isinstance(priority, int) or isinstance(priority, bool) or not _MIN_PRIORITY <= priority <= _MAX_PRIORITY:
+        raise invalid("priority", f"is a whole number from {_MIN_PRIORITY} to {_MAX_PRIORITY}")
     return importance_of(priority)
 
 
-def _expire(memory: pb.Memory, ttl: object, at: datetime) -> None:
+def _set_expire_time(memory: pb.Memory, ttl: object, at: datetime) -> None:
     if ttl is None:
         return
     if not isinstance(ttl, int | float) or isinstance(ttl, bool) or ttl <= 0:
@@ -219,7 +215,7 @@ def _expire(memory: pb.Memory, ttl: object, at: datetime) -> None:
     memory.expire_time.FromDatetime(at + timedelta(seconds=ttl))
 
 
-def _content(stored: pb.Memory) -> dict[str, Any]:
+def _to_content(stored: pb.Memory) -> dict[str, Any]:
     """Return a content as it was sent. Fields that a typed client changed since take precedence."""
     content = to_json(stored.data) if stored.HasField("data") else {}
     if str(content.get("text") or "").strip() != stored.content:

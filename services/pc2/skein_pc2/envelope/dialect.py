@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from skein_pc2.envelope import memories, memory_lists, search, sessions
 from skein_pc2.envelope.request import Request
 from skein_pc2.protocol.concurrency import ConcurrencyLimit
-from skein_pc2.protocol.dialect import answer_by_type, is_health, is_health_by_type
+from skein_pc2.protocol.dialect import is_health_request, is_typed_health_request, typed_health_reply
 from skein_pc2.protocol.errors import INVALID_REQUEST, SEARCH_ERROR, STORAGE_ERROR, RequestError
 from skein_pc2.protocol.frames import Frames, MalformedMessage, Message, timestamp
 
@@ -26,10 +26,12 @@ SEARCH = "search"
 class Orchestrator:
     """Answers every action of the Memory Orchestrator."""
 
-    def __init__(self, api: GatewayApi, health: Health, deletions: BackgroundDeletions, *, at_once: int) -> None:
-        """Run up to `at_once` actions at the same time; others wait. Health is answered at once."""
+    def __init__(
+        self, api: GatewayApi, health: Health, deletions: BackgroundDeletions, *, max_concurrency: int
+    ) -> None:
+        """Run up to `max_concurrency` actions at the same time; others wait. Health is answered at once."""
         self._health = health
-        self._limit = ConcurrencyLimit(at_once)
+        self._limit = ConcurrencyLimit(max_concurrency)
         self._actions: dict[str, Action] = {
             **memories.Memories(api).actions(),
             **memory_lists.MemoryLists(api, deletions).actions(),
@@ -40,12 +42,12 @@ class Orchestrator:
     async def answer(self, frames: Frames, *, deadline: float) -> Message:
         try:
             message = frames.parse()
-        except MalformedMessage as malformed:
-            return self.error_reply(INVALID_REQUEST, str(malformed))
-        if is_health(message):
+        except MalformedMessage as error:
+            return self.error_reply(INVALID_REQUEST, str(error))
+        if is_health_request(message):
             return self._health.document()
-        if is_health_by_type(message):
-            return answer_by_type(self._health.document())
+        if is_typed_health_request(message):
+            return typed_health_reply(self._health.document())
         sent_id = message.get("request_id")
         envelope: Message = {
             "action": message.get("action", ""),
@@ -72,5 +74,7 @@ class Orchestrator:
         action = self._actions.get(request.action)
         if action is None:
             raise RequestError(INVALID_REQUEST, f"Unknown action: {request.action}")
-        transient = SEARCH_ERROR if request.action == SEARCH else STORAGE_ERROR
-        return await self._limit.run(request, lambda: action(request), name=request.action, transient=transient)
+        transient_code = SEARCH_ERROR if request.action == SEARCH else STORAGE_ERROR
+        return await self._limit.run(
+            request, lambda: action(request), name=request.action, transient_code=transient_code
+        )

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 # Fields that an upsert replaces; the memory stays in the session that stored it first.
-_REPLACED = ("type", "content", "data", "source_agent", "metadata", "tags", "importance", "expire_time")
+_REPLACED_FIELDS = ("type", "content", "data", "source_agent", "metadata", "tags", "importance", "expire_time")
 
 
 class Memories:
@@ -32,8 +32,8 @@ class Memories:
 
     def __init__(self, api: GatewayApi) -> None:
         self._api = api
-        self._storing = CallBatcher(self._store, self._store_all)
-        self._finding = CallBatcher(self._find, self._find_all)
+        self._create_batcher = CallBatcher(self._create_one, self._create_many)
+        self._read_batcher = CallBatcher(self._read_one, self._read_many)
 
     def actions(self) -> dict[str, Action]:
         """Return the handlers by the protocol's action names."""
@@ -48,7 +48,7 @@ class Memories:
 
     async def _create(self, request: Request) -> dict[str, Any]:
         """Create a memory. A repeat with the same request_id returns the first memory."""
-        memory = wire.memory(request.payload, session_id=request.session_id, at=datetime.now(UTC))
+        memory = wire.parse_create(request.payload, session_id=request.session_id, at=datetime.now(UTC))
         return await self._create_memory(memory, request)
 
     async def _save(self, request: Request) -> dict[str, Any]:
@@ -66,7 +66,7 @@ class Memories:
             if error.code() is not grpc.StatusCode.ALREADY_EXISTS:
                 raise
         try:
-            return wire.create_reply(await self._find_batched(memory.external_id, request))
+            return wire.create_reply(await self._read_batched(memory.external_id, request))
         except aio.AioRpcError as error:
             if error.code() is not grpc.StatusCode.NOT_FOUND:
                 raise
@@ -75,14 +75,14 @@ class Memories:
         return wire.create_reply(await self._create_batched(memory, request))
 
     async def _read(self, request: Request) -> dict[str, Any]:
-        record = wire.memory_data(await self._find_batched(wire.memory_id(request.payload), request))
+        record = wire.memory_data(await self._read_batched(wire.parse_memory_id(request.payload), request))
         # The orchestrator's client reads the record itself; the translation service reads `memory`.
         return {**record, "memory": record}
 
     async def _upsert(self, request: Request) -> dict[str, Any]:
         """Create a memory with the caller's id, or replace that memory as a whole."""
-        memory = wire.memory(request.payload, session_id=request.session_id, at=datetime.now(UTC))
-        memory.external_id = wire.memory_id(request.payload)
+        memory = wire.parse_create(request.payload, session_id=request.session_id, at=datetime.now(UTC))
+        memory.external_id = wire.parse_memory_id(request.payload)
         stored = await self._replace(memory, request)
         if stored is None:
             await ensure_session(self._api, request, memory.session_id)
@@ -96,60 +96,62 @@ class Memories:
 
     async def _replace(self, memory: pb.Memory, request: Request) -> pb.Memory | None:
         """Replace a memory's fields; None when it does not exist."""
-        call = pb.UpdateMemoryRequest(defer_embedding=True, memory=memory, update_mask=FieldMask(paths=_REPLACED))
+        call = pb.UpdateMemoryRequest(
+            defer_embedding=True, memory=memory, update_mask=FieldMask(paths=_REPLACED_FIELDS)
+        )
         call.memory.memory_id = memory.external_id
         reply = await self._api.find(self._api.memories.UpdateMemory, call, request)
         return None if reply is None else reply.memory
 
     async def _undelete(self, memory: pb.Memory, request: Request) -> pb.Memory:
-        """Undelete a memory, whose id stays taken, and replace its fields."""
+        """Undelete a memory, because its id cannot be used again, and replace its fields."""
         call = pb.UndeleteMemoryRequest(memory_id=memory.external_id)
         await self._api.call(self._api.memories.UndeleteMemory, call, request)
-        replaced = await self._replace(memory, request)
-        if replaced is None:
+        stored = await self._replace(memory, request)
+        if stored is None:
             raise RequestError(STORAGE_ERROR, "The memory was deleted meanwhile; send the message again")
-        return replaced
+        return stored
 
     async def _update(self, request: Request) -> dict[str, Any]:
-        memory, changed = wire.update(request.payload, datetime.now(UTC))
+        memory, paths = wire.parse_update(request.payload, datetime.now(UTC))
         call = pb.UpdateMemoryRequest(
-            defer_embedding=True, memory=memory, update_mask=FieldMask(paths=changed), request_id=request.repeat_id
+            defer_embedding=True, memory=memory, update_mask=FieldMask(paths=paths), request_id=request.repeat_id
         )
         try:
             response = await self._api.call(self._api.memories.UpdateMemory, call, request)
         except aio.AioRpcError as error:
-            # A repeated ttl gives a later expire_time, so the repeat differs although it was done before.
+            # A repeated ttl gives a later expire_time, so a repeat differs from the first request.
             if reason_of_call(error) != "REQUEST_ID_REUSED":
                 raise
-            return wire.update_reply(await self._find_batched(memory.memory_id, request))
+            return wire.update_reply(await self._read_batched(memory.memory_id, request))
         return wire.update_reply(response.memory)
 
     async def _delete(self, request: Request) -> dict[str, Any]:
-        call = pb.DeleteMemoryRequest(memory_id=wire.memory_id(request.payload), request_id=request.repeat_id)
+        call = pb.DeleteMemoryRequest(memory_id=wire.parse_memory_id(request.payload), request_id=request.repeat_id)
         await self._api.call(self._api.memories.DeleteMemory, call, request)
         return {"memory_id": call.memory_id, "deleted": True}
 
     async def _create_batched(self, memory: pb.Memory, request: Request) -> pb.Memory:
-        return await self._storing.submit(memory, request)
+        return await self._create_batcher.submit(memory, request)
 
-    async def _find_batched(self, memory_id: str, request: Request) -> pb.Memory:
-        return await self._finding.submit(memory_id, request)
+    async def _read_batched(self, memory_id: str, request: Request) -> pb.Memory:
+        return await self._read_batcher.submit(memory_id, request)
 
-    async def _store(self, memory: pb.Memory, context: RequestContext) -> pb.Memory:
+    async def _create_one(self, memory: pb.Memory, context: RequestContext) -> pb.Memory:
         call = pb.CreateMemoryRequest(defer_embedding=True, memory=memory)
         return (await self._api.call(self._api.memories.CreateMemory, call, context)).memory
 
-    async def _store_all(self, memories: Sequence[pb.Memory], context: RequestContext) -> Sequence[pb.Memory]:
+    async def _create_many(self, memories: Sequence[pb.Memory], context: RequestContext) -> Sequence[pb.Memory]:
         call = pb.BatchCreateMemoriesRequest(defer_embedding=True, memories=memories)
         return (await self._api.call(self._api.memories.BatchCreateMemories, call, context)).memories
 
-    async def _find(self, memory_id: str, context: RequestContext) -> pb.Memory:
+    async def _read_one(self, memory_id: str, context: RequestContext) -> pb.Memory:
         call = pb.GetMemoryRequest(memory_id=memory_id)
         return (await self._api.call(self._api.memories.GetMemory, call, context)).memory
 
-    async def _find_all(self, memory_ids: Sequence[str], context: RequestContext) -> Sequence[pb.Memory | None]:
+    async def _read_many(self, memory_ids: Sequence[str], context: RequestContext) -> Sequence[pb.Memory | None]:
         call = pb.BatchGetMemoriesRequest(memory_ids=list(dict.fromkeys(memory_ids)))
         response = await self._api.call(self._api.memories.BatchGetMemories, call, context)
         result = {name: memory for memory in response.memories for name in (memory.memory_id, memory.external_id)}
-        # A missing memory is read alone, which raises the service's own error.
+        # A missing memory gets its own call, which raises the service's error.
         return [result.get(memory_id) for memory_id in memory_ids]

@@ -14,7 +14,7 @@ from grpc import aio
 from skein.memory.v1 import memory_pb2 as pb
 from skein_kit.text.summary import DEFAULT_CHARACTERS, MAX_READ_CHARACTERS, SpeakerTurn, summarize
 from skein_pc2.envelope import convert as wire
-from skein_pc2.envelope.pagination import MOST_SORTED, BatchReadQuery, fit_reply, matches
+from skein_pc2.envelope.pagination import MAX_SORTED_MEMORIES, BatchReadQuery, fit_reply, matches
 from skein_pc2.protocol.errors import STORAGE_ERROR, RequestError
 from skein_pc2.protocol.fields import invalid, mapping, read_time
 from skein_pc2.protocol.frames import timestamp
@@ -25,14 +25,14 @@ if TYPE_CHECKING:
     from skein_pc2.gateway_api.client import GatewayApi
 
 # Most BatchGetMemories calls of one request; each reply has up to 4 MiB.
-_MOST_ANSWERS = 20
+_MAX_READ_CALLS = 20
 _PAGE_SIZE = 1000
 # Memories of one deletion call, all or none: few enough for a busy machine.
-PORTION = 50
+DELETION_BATCH_SIZE = 50
 # Most deletion calls of one request, and the time reserved for its reply.
-MOST_BATCHES = 200
+MAX_DELETION_CALLS = 200
 _MARGIN_SECONDS = 0.2
-_MOST_SUMMARIZED = 500
+_MAX_SUMMARIZED_MEMORIES = 500
 _BULK_CONDITIONS = frozenset({"memory_type", "memory_types", "older_than", "tags", "time_range"})
 
 
@@ -44,7 +44,7 @@ class _MemoryPage:
     # More memories may match.
     has_more: bool
     # Matching memories before this page, and all of them if that was counted.
-    skipped: int = 0
+    skipped_count: int = 0
     total: int | None = None
 
 
@@ -64,93 +64,96 @@ class MemoryLists:
 
         `total_count` is the number of matches; when it was not counted, the number of matches read so far.
         """
-        page = BatchReadQuery.of(request.payload, session_id=request.scope())
-        result = await (self._get_named(page, request) if page.memory_ids else self._list_filtered(page, request))
-        fitting = fit_reply(result.memories[: page.limit])
-        has_more = result.has_more or len(result.memories) > len(fitting)
+        page = BatchReadQuery.of(request.payload, session_id=request.required_session_id())
+        result = await (self._read_by_ids(page, request) if page.memory_ids else self._read_by_filter(page, request))
+        page_memories = fit_reply(result.memories[: page.limit])
+        has_more = result.has_more or len(result.memories) > len(page_memories)
         return {
-            "memories": [wire.memory_data(memory) for memory in fitting],
-            "total_count": result.skipped + len(result.memories) if result.total is None else result.total,
+            "memories": [wire.memory_data(memory) for memory in page_memories],
+            "total_count": result.skipped_count + len(result.memories) if result.total is None else result.total,
             "page_info": {
-                # The page's real size: a reply holds a few megabytes.
-                "limit": page.limit if len(fitting) == min(page.limit, len(result.memories)) else len(fitting),
+                # The page's real size, because a reply has at most a few megabytes.
+                "limit": page.limit
+                if len(page_memories) == min(page.limit, len(result.memories))
+                else len(page_memories),
                 "offset": page.offset,
                 "has_more": has_more,
             },
         }
 
-    async def _get_named(self, page: BatchReadQuery, request: Request) -> _MemoryPage:
+    async def _read_by_ids(self, page: BatchReadQuery, request: Request) -> _MemoryPage:
         memory_ids, result = page.memory_ids, []
-        for _ in range(_MOST_ANSWERS):
+        for _ in range(_MAX_READ_CALLS):
             call = pb.BatchGetMemoriesRequest(memory_ids=memory_ids)
             response = await self._api.call(self._api.memories.BatchGetMemories, call, request)
             result += [memory for memory in response.memories if matches(memory, page.filter)]
-            memory_ids = list(response.deferred)
+            memory_ids = list(response.unread_ids)
             if not memory_ids:
                 break
         else:
             raise RequestError(STORAGE_ERROR, "The memories are too large to be read together; ask for fewer at a time")
         return _MemoryPage(memories=result, has_more=False)
 
-    async def _list_filtered(self, page: BatchReadQuery, request: Request) -> _MemoryPage:
+    async def _read_by_filter(self, page: BatchReadQuery, request: Request) -> _MemoryPage:
         if page.order_by:
-            # One more than the page tells whether more follow.
-            most = page.offset + page.limit + 1
-            result = await self._list(page.filter, most, request, order_by=page.order_by, is_counted=True)
+            # One memory beyond the page shows whether there are more.
+            limit = page.offset + page.limit + 1
+            result = await self._list(page.filter, limit, request, order_by=page.order_by, should_count=True)
         else:
-            result = await self._list(page.filter, MOST_SORTED, request)
+            result = await self._list(page.filter, MAX_SORTED_MEMORIES, request)
             if result.has_more:
                 raise invalid(
-                    "filter.sort", f"has no index: it takes a filter that at most {MOST_SORTED} memories pass"
+                    "filter.sort", f"has no index: it takes a filter that at most {MAX_SORTED_MEMORIES} memories pass"
                 )
             result.memories.sort(key=page.key, reverse=page.is_descending)
-        skipped = min(page.offset, len(result.memories))
-        return replace(result, memories=result.memories[skipped:], skipped=skipped)
+        skipped_count = min(page.offset, len(result.memories))
+        return replace(result, memories=result.memories[skipped_count:], skipped_count=skipped_count)
 
     async def _list(
         self,
         condition: pb.MemoryFilter,
-        most: int,
+        limit: int,
         request: Request,
         *,
         order_by: str = "create_time desc",
-        most_characters: float = math.inf,
-        is_counted: bool = False,
+        max_characters: float = math.inf,
+        should_count: bool = False,
     ) -> _MemoryPage:
-        """Return up to `most` matching memories; stop after `most_characters` of content."""
-        call = pb.ListMemoriesRequest(filter=condition, order_by=order_by, show_total_size=is_counted)
+        """Return up to `limit` matching memories; stop after `max_characters` of content."""
+        call = pb.ListMemoriesRequest(filter=condition, order_by=order_by, show_total_size=should_count)
         result: list[pb.Memory] = []
         total: int | None = None
         characters = 0
         while True:
-            call.page_size = min(_PAGE_SIZE, most - len(result))
+            call.page_size = min(_PAGE_SIZE, limit - len(result))
             response = await self._api.call(self._api.memories.ListMemories, call, request)
             if response.HasField("total_size"):
                 total = response.total_size
             result += response.memories
             characters += sum(len(memory.content) for memory in response.memories)
             call.page_token = response.next_page_token
-            if not call.page_token or len(result) >= most or characters >= most_characters:
+            if not call.page_token or len(result) >= limit or characters >= max_characters:
                 return _MemoryPage(memories=result, has_more=bool(call.page_token), total=total)
 
     async def _bulk_delete(self, request: Request) -> dict[str, Any]:
         """Delete the memories of a session that match a filter.
 
-        The rest is deleted in the background when time runs out, except memories created since; `has_more` says so.
+        When time runs out, deletion continues in the background, except for memories created since. The reply then has
+        `has_more`.
         """
         received_at = datetime.now(UTC)
-        session_id = request.scope()
+        session_id = request.required_session_id()
         values = mapping(request.payload.get("filter"), "filter")
-        condition, applied = _bulk_filter(values, session_id=session_id)
-        call = pb.ForgetMemoriesRequest(selection=pb.MemorySelection(filter=condition), page_size=PORTION)
+        condition, applied_filter = _bulk_filter(values, session_id=session_id)
+        call = pb.DeleteMemoriesRequest(selection=pb.MemorySelection(filter=condition), page_size=DELETION_BATCH_SIZE)
         # The reply reports finished deletions even when time runs out.
         margin_request = replace(request, deadline=request.deadline - _MARGIN_SECONDS)
         count = 0
-        for batch_number in range(MOST_BATCHES):
+        for batch_number in range(MAX_DELETION_CALLS):
             if request.repeat_id:
                 call.request_id = f"{request.repeat_id}-{batch_number}"
             try:
-                response = await self._api.call(self._api.memories.ForgetMemories, call, margin_request)
+                response = await self._api.call(self._api.memories.DeleteMemories, call, margin_request)
             except aio.AioRpcError as error:
                 if not batch_number or error.code() is not grpc.StatusCode.DEADLINE_EXCEEDED:
                     raise
@@ -162,64 +165,64 @@ class MemoryLists:
         has_more = bool(call.page_token)
         if has_more:
             _limit_to_before(condition, received_at)
-            self._deletions.submit(self._api, pb.MemorySelection(filter=condition), page_size=PORTION)
-        return {"deleted_count": count, "filter_applied": applied, "has_more": has_more}
+            self._deletions.submit(self._api, pb.MemorySelection(filter=condition), page_size=DELETION_BATCH_SIZE)
+        return {"deleted_count": count, "filter_applied": applied_filter, "has_more": has_more}
 
     async def _summarize(self, request: Request) -> dict[str, Any]:
-        """Summarize the newest matching memories by their most telling sentences."""
-        condition = wire.condition(request.payload, "payload", session_id=request.scope())
+        """Summarize the newest matching memories by their most important sentences."""
+        condition = wire.parse_filter(request.payload, "payload", session_id=request.required_session_id())
         if not condition.types:
             raise invalid("memory_type", "is needed, such as conversation")
-        result = await self._list(condition, _MOST_SUMMARIZED, request, most_characters=MAX_READ_CHARACTERS)
-        summarized = _within(result.memories, MAX_READ_CHARACTERS)
-        turns = [SpeakerTurn(speaker="", text=memory.content) for memory in reversed(summarized)]
+        result = await self._list(condition, _MAX_SUMMARIZED_MEMORIES, request, max_characters=MAX_READ_CHARACTERS)
+        summarized_memories = _fit_characters(result.memories, MAX_READ_CHARACTERS)
+        turns = [SpeakerTurn(speaker="", text=memory.content) for memory in reversed(summarized_memories)]
         summary = await asyncio.to_thread(summarize, turns)
-        if not summary and summarized:
-            # The texts hold no sentence.
-            summary = summarized[0].content[:DEFAULT_CHARACTERS]
-        span = mapping(request.payload.get("time_range"), "time_range")
-        margin_request = {"start": summarized[-1], "end": summarized[0]} if summarized else {}
+        if not summary and summarized_memories:
+            # The texts contain no sentence.
+            summary = summarized_memories[0].content[:DEFAULT_CHARACTERS]
+        time_range = mapping(request.payload.get("time_range"), "time_range")
+        range_ends = {"start": summarized_memories[-1], "end": summarized_memories[0]} if summarized_memories else {}
         return {
             "summary": summary,
-            "memory_count": len(summarized),
+            "memory_count": len(summarized_memories),
             "time_range": {
-                name: timestamp(read_time(span[name], f"time_range.{name}"))
-                if span.get(name) is not None
-                else wire.time_of(margin_request[name], "create_time")
-                if name in margin_request
+                name: timestamp(read_time(time_range[name], f"time_range.{name}"))
+                if time_range.get(name) is not None
+                else wire.time_of(range_ends[name], "create_time")
+                if name in range_ends
                 else None
                 for name in ("start", "end")
             },
-            "has_more": result.has_more or len(summarized) < len(result.memories),
+            "has_more": result.has_more or len(summarized_memories) < len(result.memories),
         }
 
 
 def _bulk_filter(values: dict[str, Any], *, session_id: str) -> tuple[pb.MemoryFilter, dict[str, Any]]:
     """Read a deletion's filter; return it and its echo. An ignored condition would delete too much."""
-    unknown = sorted(values.keys() - _BULK_CONDITIONS)
-    if unknown:
-        raise invalid(f"filter.{unknown[0][:100]}", "is not known here; nothing was deleted")
-    condition = wire.condition(values, "filter", session_id=session_id)
-    applied: dict[str, Any] = {}
+    unknown_names = sorted(values.keys() - _BULK_CONDITIONS)
+    if unknown_names:
+        raise invalid(f"filter.{unknown_names[0][:100]}", "is not known here; nothing was deleted")
+    condition = wire.parse_filter(values, "filter", session_id=session_id)
+    applied_filter: dict[str, Any] = {}
     if condition.types:
         name = "memory_type" if len(condition.types) == 1 else "memory_types"
-        applied[name] = condition.types[0] if len(condition.types) == 1 else list(condition.types)
+        applied_filter[name] = condition.types[0] if len(condition.types) == 1 else list(condition.types)
     if condition.tags_any:
-        applied["tags"] = list(condition.tags_any)
+        applied_filter["tags"] = list(condition.tags_any)
     if values.get("older_than") is not None:
-        before = read_time(values["older_than"], "filter.older_than")
-        _limit_to_before(condition, before)
-        applied["older_than"] = timestamp(before)
-    span = mapping(values.get("time_range"), "filter.time_range")
-    if any(span.get(name) is not None for name in ("start", "end")):
-        applied["time_range"] = {
-            name: timestamp(read_time(span[name], f"filter.time_range.{name}"))
+        end_time = read_time(values["older_than"], "filter.older_than")
+        _limit_to_before(condition, end_time)
+        applied_filter["older_than"] = timestamp(end_time)
+    time_range = mapping(values.get("time_range"), "filter.time_range")
+    if any(time_range.get(name) is not None for name in ("start", "end")):
+        applied_filter["time_range"] = {
+            name: timestamp(read_time(time_range[name], f"filter.time_range.{name}"))
             for name in ("start", "end")
-            if span.get(name) is not None
+            if time_range.get(name) is not None
         }
-    if not applied:
+    if not applied_filter:
         raise invalid("filter", "is needed: memory_type, older_than, tags or time_range; nothing was deleted")
-    return condition, applied
+    return condition, applied_filter
 
 
 def _limit_to_before(condition: pb.MemoryFilter, end: datetime) -> None:
@@ -228,7 +231,7 @@ def _limit_to_before(condition: pb.MemoryFilter, end: datetime) -> None:
         condition.end_time.FromDatetime(end)
 
 
-def _within(memories: list[pb.Memory], characters: int) -> list[pb.Memory]:
+def _fit_characters(memories: list[pb.Memory], characters: int) -> list[pb.Memory]:
     """Return the first memories within a budget of characters, at least one."""
     for count, memory in enumerate(memories):
         characters -= len(memory.content)

@@ -1,4 +1,4 @@
-"""Which memories a `batch_read` wants, in what order, from which offset. Pure."""
+"""The filter, order and offset of a `batch_read`. Pure."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 # Most memories that are sorted here, for orders without an index.
-MOST_SORTED = 1000
-_MOST_IDS = 1000
-_DEFAULT_LIMIT, _HIGHEST_LIMIT = 50, 200
+MAX_SORTED_MEMORIES = 1000
+_MAX_IDS = 1000
+_DEFAULT_LIMIT, _MAX_LIMIT = 50, 200
 # Rows before a page are read and dropped.
-_HIGHEST_OFFSET = 1000
-_ANSWER_BYTES = 3 * 1024 * 1024
+_MAX_OFFSET = 1000
+_MAX_REPLY_BYTES = 3 * 1024 * 1024
 _DESCENDING = {"desc": True, "descending": True, "asc": False, "ascending": False}
 _FIELDS = {
     "created_at": "create_time",
@@ -42,26 +42,26 @@ class BatchReadQuery:
 
     @classmethod
     def of(cls, payload: Mapping[str, Any], *, session_id: str) -> BatchReadQuery:
-        """Read the payload. Named memories all come in the order named: clients send limit and order regardless.
+        """Read the payload. Memory ids take precedence over limit, offset and order, which clients send as well.
 
         Raises RequestError.
         """
         filters = mapping(payload.get("filter"), "filter")
         memory_ids = texts(payload.get("memory_ids"), "memory_ids")
-        if len(memory_ids) > _MOST_IDS:
-            raise invalid("memory_ids", f"are at most {_MOST_IDS}")
+        if len(memory_ids) > _MAX_IDS:
+            raise invalid("memory_ids", f"are at most {_MAX_IDS}")
         if payload.get("memory_ids") == [] and not filters:
             raise invalid("memory_ids", "names no memory, and there is no filter")
-        limit = integer(filters.get("limit"), "filter.limit", default=_DEFAULT_LIMIT, least=1)
-        offset = integer(filters.get("offset"), "filter.offset", default=0, least=0)
-        if offset > _HIGHEST_OFFSET:
-            rule = f"is at most {_HIGHEST_OFFSET}; narrow the time_range to go further"
+        limit = integer(filters.get("limit"), "filter.limit", default=_DEFAULT_LIMIT, minimum=1)
+        offset = integer(filters.get("offset"), "filter.offset", default=0, minimum=0)
+        if offset > _MAX_OFFSET:
+            rule = f"is at most {_MAX_OFFSET}; narrow the time_range to go further"
             raise invalid("filter.offset", rule)
-        column, is_descending = _order(filters.get("sort"))
+        column, is_descending = _parse_order(filters.get("sort"))
         return cls(
             memory_ids=memory_ids,
-            filter=wire.condition(filters, "filter", session_id=session_id),
-            limit=len(memory_ids) or min(limit, _HIGHEST_LIMIT),
+            filter=wire.parse_filter(filters, "filter", session_id=session_id),
+            limit=len(memory_ids) or min(limit, _MAX_LIMIT),
             offset=0 if memory_ids else offset,
             column=column,
             is_descending=is_descending,
@@ -79,32 +79,32 @@ class BatchReadQuery:
 
 
 def matches(memory: pb.Memory, condition: pb.MemoryFilter) -> bool:
-    """Say whether a memory matches a filter of `wire.condition`."""
+    """Say whether a memory matches a filter of `wire.parse_filter`."""
     if condition.session_id and memory.session_id != condition.session_id:
         return False
     if condition.types and memory.type not in condition.types:
         return False
     if condition.tags_any and not set(condition.tags_any) & set(memory.tags):
         return False
-    created = memory.create_time.ToDatetime(tzinfo=UTC)
-    if condition.HasField("start_time") and created < condition.start_time.ToDatetime(tzinfo=UTC):
+    create_time = memory.create_time.ToDatetime(tzinfo=UTC)
+    if condition.HasField("start_time") and create_time < condition.start_time.ToDatetime(tzinfo=UTC):
         return False
-    return not condition.HasField("end_time") or created < condition.end_time.ToDatetime(tzinfo=UTC)
+    return not condition.HasField("end_time") or create_time < condition.end_time.ToDatetime(tzinfo=UTC)
 
 
 def fit_reply(memories: Sequence[pb.Memory]) -> list[pb.Memory]:
     """Return the first memories that fit into one reply, at least one."""
-    fitting: list[pb.Memory] = []
+    result: list[pb.Memory] = []
     size = 0
     for memory in memories:
         size += memory.ByteSize()
-        if fitting and size > _ANSWER_BYTES:
+        if result and size > _MAX_REPLY_BYTES:
             break
-        fitting.append(memory)
-    return fitting
+        result.append(memory)
+    return result
 
 
-def _order(sort: object) -> tuple[str, bool]:
+def _parse_order(sort: object) -> tuple[str, bool]:
     if isinstance(sort, str):
         sort = {"field": sort}
     values = mapping(sort, "filter.sort")

@@ -49,7 +49,7 @@ class Request(RequestContext):
         """The session_id of the message or of its payload; empty for none. Raises RequestError."""
         return text(self.message, "session_id") or text(self.payload, "session_id")
 
-    def scope(self) -> str:
+    def required_session_id(self) -> str:
         """Return the session of a list, search or deletion. Raises RequestError without one."""
         session_id = self.session_id
         if not session_id:

@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
 SEMANTIC, KEYWORD, HYBRID = "semantic", "keyword", "hybrid"
 
-_DEFAULT_LIMIT, _HIGHEST_LIMIT = 5, 100
+_DEFAULT_LIMIT, _MAX_LIMIT = 5, 100
 _DEFAULT_MIN_SIMILARITY = 0.7
 # Signals are fused before the cut, so a search with a threshold of its own takes more candidates.
-_CANDIDATES = 50
+_MIN_CANDIDATES = 50
 _MODES = {
     SEMANTIC: recall_pb2.SEARCH_MODE_SEMANTIC,
     KEYWORD: recall_pb2.SEARCH_MODE_KEYWORD,
@@ -35,8 +35,8 @@ class SearchAction:
 
     async def search(self, request: Request) -> dict[str, Any]:
         """Find the best memories of a session for a query."""
-        search = SearchRequest(request.payload, session_id=request.scope())
-        response = await self._api.call(self._api.index.Recall, search.request(), request)
+        search = SearchRequest(request.payload, session_id=request.required_session_id())
+        response = await self._api.call(self._api.index.Recall, search.recall_request(), request)
         results = search.results(response)
         return {
             "results": results,
@@ -59,29 +59,29 @@ class SearchRequest:
         if self.type not in (SEMANTIC, KEYWORD, HYBRID):
             raise invalid("search_type", "is semantic, keyword or hybrid")
         limit = filters.get("limit", payload.get("limit"))
-        self.limit = min(integer(limit, "filters.limit", default=_DEFAULT_LIMIT, least=1), _HIGHEST_LIMIT)
-        self._min_similarity = _similarity(filters.get("min_similarity"))
-        self._filter = wire.condition(filters, "filters", session_id=session_id)
+        self.limit = min(integer(limit, "filters.limit", default=_DEFAULT_LIMIT, minimum=1), _MAX_LIMIT)
+        self._min_similarity = _parse_similarity(filters.get("min_similarity"))
+        self._filter = wire.parse_filter(filters, "filters", session_id=session_id)
 
-    def request(self) -> recall_pb2.RecallRequest:
+    def recall_request(self) -> recall_pb2.RecallRequest:
         """Return the Recall request for candidates."""
-        picks = self.type == HYBRID and self._min_similarity is not None
-        candidates = min(_HIGHEST_LIMIT, max(_CANDIDATES, 2 * self.limit)) if picks else self.limit
-        least = _DEFAULT_MIN_SIMILARITY if self._min_similarity is None else self._min_similarity
+        has_own_threshold = self.type == HYBRID and self._min_similarity is not None
+        candidates = min(_MAX_LIMIT, max(_MIN_CANDIDATES, 2 * self.limit)) if has_own_threshold else self.limit
+        threshold = _DEFAULT_MIN_SIMILARITY if self._min_similarity is None else self._min_similarity
         return recall_pb2.RecallRequest(
             query=self._query,
             limit=candidates,
             kinds=[recall_pb2.ITEM_KIND_MEMORY],
             filter=self._filter,
-            # The threshold holds for meaning alone, not for words.
-            min_similarity=least if self.type == SEMANTIC else 0.0,
+            # The threshold applies to semantic search alone.
+            min_similarity=threshold if self.type == SEMANTIC else 0.0,
             mode=_MODES[self.type],
         )
 
     def results(self, response: recall_pb2.RecallResponse) -> list[dict[str, Any]]:
         """Return the hits, best first by the search type."""
-        scored = [(self._score(hit), hit) for hit in response.hits]
-        result = [(score, hit) for score, hit in scored if score is not None]
+        scored_hits = [(self._score(hit), hit) for hit in response.hits]
+        result = [(score, hit) for score, hit in scored_hits if score is not None]
         result.sort(key=lambda pair: pair[0], reverse=True)
         return [
             {**wire.memory_data(hit.memory), "similarity_score": round(score, 6)} for score, hit in result[: self.limit]
@@ -94,7 +94,7 @@ class SearchRequest:
         return hit.score if hit.similarity >= self._min_similarity or hit.has_query_words else None
 
 
-def _similarity(value: object) -> float | None:
+def _parse_similarity(value: object) -> float | None:
     """Read the lowest similarity; None leaves it to the search type."""
     if value is None:
         return None

@@ -31,33 +31,33 @@ class SessionActions:
         return {"create_session": self._create_session, "end_session": self._end_session}
 
     async def _create_session(self, request: Request) -> dict[str, Any]:
-        """Create a session. One that its first message created gets the missing fields."""
-        session = _session(request)
+        """Create a session. A session that its first message created gets the missing fields."""
+        session = _parse_session(request)
         session_id = request.session_id or request.new_id("session")
-        session_reply = await open_session(self._api, request, session_id, session)
-        if session_reply is None:
-            session_reply = await self._fill_in(session_id, session, request)
-        return {"session_id": session_reply.session_id, "created_at": wire.time_of(session_reply, "create_time")}
+        stored = await open_session(self._api, request, session_id, session)
+        if stored is None:
+            stored = await self._set_missing_fields(session_id, session, request)
+        return {"session_id": stored.session_id, "created_at": wire.time_of(stored, "create_time")}
 
-    async def _fill_in(self, session_id: str, draft: pb.Session, request: Request) -> pb.Session:
+    async def _set_missing_fields(self, session_id: str, draft: pb.Session, request: Request) -> pb.Session:
         """Set the fields that a session lacks."""
-        stored = await self._find(session_id, request)
+        stored = await self._read_session(session_id, request)
         if stored.state in {_ENDED, _HIDDEN}:
             raise RequestError(
                 VALIDATION_ERROR, "The session has ended; open one under another id", session_id=session_id
             )
-        changed = [name for name in ("subject_id", "metadata") if _is_set(draft, name) and not _is_set(stored, name)]
+        paths = [name for name in ("subject_id", "metadata") if _is_set(draft, name) and not _is_set(stored, name)]
         if draft.session_type and not stored.subject_id and not stored.HasField("metadata"):
-            changed.append("session_type")
-        if not changed:
+            paths.append("session_type")
+        if not paths:
             return stored
         draft.session_id = session_id
         call = pb.UpdateSessionRequest(session=draft, request_id=request.repeat_id)
-        call.update_mask.paths.extend(changed)
+        call.update_mask.paths.extend(paths)
         return (await self._api.call(self._api.sessions.UpdateSession, call, request)).session
 
     async def _end_session(self, request: Request) -> dict[str, Any]:
-        """End a session, and hide it if asked; an ended session stays as it is."""
+        """End a session, and hide it if `archive` is true; an ended session does not change."""
         session_id = request.session_id
         if not session_id:
             raise invalid("session_id", "is needed")
@@ -83,9 +83,9 @@ class SessionActions:
         except aio.AioRpcError as error:
             if reason_of_call(error) != "SESSION_HIDDEN":
                 raise
-        return await self._find(session_id, request)
+        return await self._read_session(session_id, request)
 
-    async def _find(self, session_id: str, request: Request) -> pb.Session:
+    async def _read_session(self, session_id: str, request: Request) -> pb.Session:
         call = pb.GetSessionRequest(session_id=session_id)
         reply = await self._api.find(self._api.sessions.GetSession, call, request)
         if reply is None:
@@ -97,7 +97,7 @@ class SessionActions:
         return reply.session
 
 
-def _session(request: Request) -> pb.Session:
+def _parse_session(request: Request) -> pb.Session:
     """Read the payload of `create_session`."""
     payload = request.payload
     metadata = mapping(payload.get("session_metadata"), "session_metadata")

@@ -1,7 +1,7 @@
 """Changes of a tenant's memory by any caller, published in the order of the event log.
 
 One stream of the log serves all ports of an API key. It begins now and resumes after an interruption, so subscribers
-miss nothing and get nothing twice. A restart loses the position: clients that must not miss any read WatchChanges.
+miss nothing and get nothing twice. A restart loses the position: clients that must not miss any read StreamChanges.
 """
 
 from __future__ import annotations
@@ -42,20 +42,19 @@ TOPICS = {
     "memory_merged": _UPDATED,
     "memory_consolidated": _UPDATED,
     "memory_deleted": _DELETED,
-    "memory_forget_soft": _DELETED,
-    "memory_forget_hard": _DELETED,
+    "memory_purged": _DELETED,
 }
 # Changes whose memories' names are read by one call.
-_AT_ONCE = 50
+_MAX_BATCH_CHANGES = 50
 # Queued changes; the stream waits when the queue is full.
-_WAITING = 1000
+_MAX_QUEUED_CHANGES = 1000
 # The stream sends something every 15 seconds, if only a heartbeat.
-_SILENCE_SECONDS = 60.0
-_LOOK_SECONDS = 5.0
-_FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.2, 5.0
+_STREAM_TIMEOUT_SECONDS = 60.0
+_CALL_SECONDS = 5.0
+_MIN_PAUSE_SECONDS, _MAX_PAUSE_SECONDS = 0.2, 5.0
 # Failures in a row until a warning, about six seconds: a starting cluster causes one or two.
-_LOGGED_FAILURES = 6
-_MOST_NAMES = 10_000
+_FAILURES_BEFORE_WARNING = 6
+_MAX_CACHED_NAMES = 10_000
 
 log = logs.get("pc2")
 
@@ -68,69 +67,69 @@ class EventPublisher:
         self._publishers = publishers
         # Position of the change published last.
         self._position = ""
-        self._names = _MemoryNames(api)
+        self._memory_names = _MemoryNames(api)
 
     async def run(self) -> None:
         """Publish changes from now on, until cancelled."""
-        pause, failures = _FIRST_PAUSE_SECONDS, 0
+        pause, failures = _MIN_PAUSE_SECONDS, 0
         while True:
-            before = self._position
+            last_position = self._position
             try:
                 await self._stream()
             except RequestError:
-                # No key exists yet; health says so.
+                # There is no API key yet; the health document shows it.
                 pass
             except (aio.AioRpcError, TimeoutError) as error:
-                reason = _reason(error)
+                reason = _error_reason(error)
                 if reason == "POSITION_INVALID":
-                    # The database was restored, so the log is another one.
-                    self._position = before = ""
+                    # The database was restored, so the position is of another log.
+                    self._position = last_position = ""
                 failures += 1
-                if failures == _LOGGED_FAILURES:
+                if failures == _FAILURES_BEFORE_WARNING:
                     log.warning("events_interrupted", reason=reason)
-            if self._position != before:
-                pause, failures = _FIRST_PAUSE_SECONDS, 0
+            if self._position != last_position:
+                pause, failures = _MIN_PAUSE_SECONDS, 0
             await asyncio.sleep(pause)
-            pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
+            pause = min(2 * pause, _MAX_PAUSE_SECONDS)
 
     async def _stream(self) -> None:
         """Publish the changes of one stream."""
-        waiting: asyncio.Queue[pb.WatchChangesResponse | None] = asyncio.Queue(_WAITING)
-        reading = asyncio.create_task(self._read(waiting))
+        queue: asyncio.Queue[pb.StreamChangesResponse | None] = asyncio.Queue(_MAX_QUEUED_CHANGES)
+        read_task = asyncio.create_task(self._queue_responses(queue))
         try:
             while True:
-                async with asyncio.timeout(_SILENCE_SECONDS):
-                    answers = [await waiting.get()]
-                while not waiting.empty() and len(answers) < _AT_ONCE:
-                    answers.append(waiting.get_nowait())
-                await self._publish([answer for answer in answers if answer is not None])
-                if answers[-1] is None:
-                    await reading
+                async with asyncio.timeout(_STREAM_TIMEOUT_SECONDS):
+                    responses = [await queue.get()]
+                while not queue.empty() and len(responses) < _MAX_BATCH_CHANGES:
+                    responses.append(queue.get_nowait())
+                await self._publish([response for response in responses if response is not None])
+                if responses[-1] is None:
+                    await read_task
                     return
         finally:
-            reading.cancel()
-            await asyncio.gather(reading, return_exceptions=True)
+            read_task.cancel()
+            await asyncio.gather(read_task, return_exceptions=True)
 
-    async def _read(self, waiting: asyncio.Queue[pb.WatchChangesResponse | None]) -> None:
+    async def _queue_responses(self, queue: asyncio.Queue[pb.StreamChangesResponse | None]) -> None:
         """Queue the stream's responses, then None."""
         change_filter = pb.ChangeFilter(event_types=TOPICS)
-        request = pb.WatchChangesRequest(position=self._position, filter=change_filter)
+        request = pb.StreamChangesRequest(position=self._position, filter=change_filter)
         try:
-            call = self._api.history.WatchChanges(request, metadata=self._api.metadata(""))
+            call = self._api.history.StreamChanges(request, metadata=self._api.metadata(""))
             # Channels of a host return generators.
-            async with aclosing(cast("AsyncGenerator[pb.WatchChangesResponse, None]", call)) as answers:
-                async for answer in answers:
-                    await waiting.put(answer)
+            async with aclosing(cast("AsyncGenerator[pb.StreamChangesResponse, None]", call)) as responses:
+                async for response in responses:
+                    await queue.put(response)
         except (RequestError, aio.AioRpcError):
-            await waiting.put(None)
+            await queue.put(None)
             raise
-        await waiting.put(None)
+        await queue.put(None)
 
-    async def _publish(self, answers: Sequence[pb.WatchChangesResponse]) -> None:
-        changes = [answer.change for answer in answers if answer.HasField("change")]
+    async def _publish(self, responses: Sequence[pb.StreamChangesResponse]) -> None:
+        changes = [response.change for response in responses if response.HasField("change")]
         publishers = [publisher for publisher in self._publishers if publisher.has_subscribers]
         if changes and publishers:
-            names = await self._names.of([change.entity_id for change in changes])
+            names = await self._memory_names.of([change.entity_id for change in changes])
             for change in changes:
                 event: dict[str, Any] = {
                     "memory_id": names.get(change.entity_id, change.entity_id),
@@ -141,8 +140,8 @@ class EventPublisher:
                 message = f"{TOPICS[change.event_type]} {json.dumps(event)}"
                 for publisher in publishers:
                     publisher.publish(message)
-        if answers:
-            self._position = answers[-1].position
+        if responses:
+            self._position = responses[-1].position
 
 
 class _MemoryNames:
@@ -154,16 +153,16 @@ class _MemoryNames:
 
     async def of(self, memory_ids: Sequence[str]) -> dict[str, str]:
         """Return names by memory ids; a purged memory may have none."""
-        unknown = sorted({id_ for id_ in memory_ids if id_ not in self._names_by_id})
-        if unknown:
-            where = f"memory_id IN ({', '.join(json.dumps(id_) for id_ in unknown)})"
+        missing_ids = sorted({id_ for id_ in memory_ids if id_ not in self._names_by_id})
+        if missing_ids:
+            where = f"memory_id IN ({', '.join(json.dumps(id_) for id_ in missing_ids)})"
             request = memory_pb2.ListMemoriesRequest(
-                page_size=len(unknown),
+                page_size=len(missing_ids),
                 filter=memory_pb2.MemoryFilter(where=where),
                 show_archived=True,
                 show_deleted=True,
             )
-            context = RequestContext(request_id="", deadline=asyncio.get_running_loop().time() + _LOOK_SECONDS)
+            context = RequestContext(request_id="", deadline=asyncio.get_running_loop().time() + _CALL_SECONDS)
             while True:
                 page = await self._api.call(self._api.memories.ListMemories, request, context)
                 self._names_by_id |= {
@@ -175,12 +174,12 @@ class _MemoryNames:
         names = {id_: self._names_by_id[id_] for id_ in memory_ids if id_ in self._names_by_id}
         for id_ in names:
             self._names_by_id.move_to_end(id_)
-        while len(self._names_by_id) > _MOST_NAMES:
+        while len(self._names_by_id) > _MAX_CACHED_NAMES:
             self._names_by_id.popitem(last=False)
         return names
 
 
-def _reason(error: aio.AioRpcError | TimeoutError) -> str:
+def _error_reason(error: aio.AioRpcError | TimeoutError) -> str:
     if isinstance(error, TimeoutError):
         return "silence"
-    return str(to_request_error(error, transient="").details.get("reason") or error.code().name)
+    return str(to_request_error(error, transient_code="").details.get("reason") or error.code().name)

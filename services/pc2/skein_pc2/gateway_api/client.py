@@ -32,11 +32,11 @@ if TYPE_CHECKING:
 
     from skein_pc2.protocol.concurrency import RequestContext
 
-_ASK_SECONDS = 1.5
-_ACCEPTED_SECONDS = 10.0
-_REFUSED_SECONDS = 1.0
+_CHECK_SECONDS = 1.5
+_ACCEPTED_CACHE_SECONDS = 10.0
+_REJECTED_CACHE_SECONDS = 1.0
 # Shortest and longest pause before an OVERLOADED call is repeated.
-_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.05, 0.4
+_MIN_PAUSE_SECONDS, _MAX_PAUSE_SECONDS = 0.05, 0.4
 _PRINTABLE = re.compile(r"[\x21-\x7e]{1,128}")
 
 Request_contra = TypeVar("Request_contra", contravariant=True)
@@ -69,10 +69,10 @@ class GatewayApi:
         self.index: recall_pb2_grpc.RecallServiceAsyncStub = recall_pb2_grpc.RecallServiceStub(channel)
         self._auth: auth_pb2_grpc.AuthServiceAsyncStub = auth_pb2_grpc.AuthServiceStub(channel)
         # Sessions that exist in the key's tenant.
-        self.known_sessions = RecentNames()
+        self.existing_session_ids = RecentNames()
         self._dimensions: dict[str, int] = {}
-        self._accepted = False
-        self._ask_again = 0.0
+        self._is_accepted = False
+        self._next_check_time = 0.0
 
     def has_key(self) -> bool:
         """Say whether there is an API key."""
@@ -81,14 +81,16 @@ class GatewayApi:
     async def is_accepted(self) -> bool:
         """Say whether the gateway accepts the key; the result is cached for a few seconds."""
         loop = asyncio.get_running_loop()
-        if self.has_key() and loop.time() >= self._ask_again:
+        if self.has_key() and loop.time() >= self._next_check_time:
             try:
-                await self._auth.GetMe(auth_pb2.GetMeRequest(), timeout=_ASK_SECONDS, metadata=self.metadata(""))
-                self._accepted = True
+                await self._auth.GetMe(auth_pb2.GetMeRequest(), timeout=_CHECK_SECONDS, metadata=self.metadata(""))
+                self._is_accepted = True
             except aio.AioRpcError:
-                self._accepted = False
-            self._ask_again = loop.time() + (_ACCEPTED_SECONDS if self._accepted else _REFUSED_SECONDS)
-        return self._accepted
+                self._is_accepted = False
+            self._next_check_time = loop.time() + (
+                _ACCEPTED_CACHE_SECONDS if self._is_accepted else _REJECTED_CACHE_SECONDS
+            )
+        return self._is_accepted
 
     async def find(
         self, method: Method[Request_contra, Response_co], request: Request_contra, context: RequestContext
@@ -106,27 +108,29 @@ class GatewayApi:
     ) -> Response_co:
         """Call an RPC within the context's time, under its id. Raises AioRpcError, and RequestError without a key.
 
-        An OVERLOADED call had no effect, and assistants do not repeat it, so this method does: after the pause that the
-        gateway names, or after half of the remaining time if that is shorter.
+        An OVERLOADED call had no effect, and assistants do not repeat it, so this method does. It waits for the pause
+        that the gateway names, or for half of the remaining time if that is shorter.
         """
-        pause = _PAUSE_SECONDS
+        pause = _MIN_PAUSE_SECONDS
         if isinstance(request, Message):
             unmark_message(request)
         while True:
             try:
-                reply = await method(request, timeout=context.seconds(), metadata=self.metadata(context.request_id))
+                reply = await method(
+                    request, timeout=context.remaining_seconds(), metadata=self.metadata(context.request_id)
+                )
             except aio.AioRpcError as error:
-                left = context.seconds()
-                if reason_of_call(error) != Overloaded.reason or left <= 2 * pause:
+                remaining_seconds = context.remaining_seconds()
+                if reason_of_call(error) != Overloaded.reason or remaining_seconds <= 2 * pause:
                     raise
                 retry_pause = retry_seconds(error)
             else:
                 if isinstance(reply, Message):
                     mark_message(reply)
                 return reply
-            spread = random.uniform(1.0, 1.5)  # noqa: S311 - only spreads the calls.
-            await asyncio.sleep(min(max(retry_pause, pause) * spread, left / 2))
-            pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
+            jitter = random.uniform(1.0, 1.5)  # noqa: S311 - only spreads the calls.
+            await asyncio.sleep(min(max(retry_pause, pause) * jitter, remaining_seconds / 2))
+            pause = min(2 * pause, _MAX_PAUSE_SECONDS)
 
     async def dimensions(self, model: str, context: RequestContext) -> int | None:
         """Return the dimensions of a model; None for an unknown model."""
@@ -141,7 +145,7 @@ class GatewayApi:
         if not key:
             raise RequestError(STORAGE_ERROR, "Skein is starting: there is no identity to act with yet")
         credential = (AUTHORIZATION_KEY, f"Bearer {key}")
-        # Metadata takes printable ASCII alone, so other ids are left out.
+        # Metadata may contain printable ASCII only, so other ids are not sent.
         return (credential, (REQUEST_ID_KEY, request_id)) if _PRINTABLE.fullmatch(request_id) else (credential,)
 
 
@@ -152,17 +156,17 @@ class PortApis:
         self._channel = channel
         self._environment = environment
         self._shared = GatewayApi(channel, identity_of(environment))
-        self._own: dict[int, GatewayApi] = {}
-        self._used: set[GatewayApi] = set()
+        self._apis_by_port: dict[int, GatewayApi] = {}
+        self._used_apis: set[GatewayApi] = set()
 
     def of(self, port: int) -> GatewayApi:
         """Return the API of a port of the protocol."""
-        if port not in self._own and has_own_identity(self._environment, port):
-            self._own[port] = GatewayApi(self._channel, identity_of(self._environment, port))
-        api = self._own.get(port, self._shared)
-        self._used.add(api)
+        if port not in self._apis_by_port and has_own_identity(self._environment, port):
+            self._apis_by_port[port] = GatewayApi(self._channel, identity_of(self._environment, port))
+        api = self._apis_by_port.get(port, self._shared)
+        self._used_apis.add(api)
         return api
 
     async def are_accepted(self) -> bool:
         """Say whether the gateway accepts the key of every port."""
-        return all(await asyncio.gather(*(api.is_accepted() for api in self._used)))
+        return all(await asyncio.gather(*(api.is_accepted() for api in self._used_apis)))

@@ -22,57 +22,57 @@ async def append_messages(
     session_id: str,
     messages: Sequence[pb.Message],
     *,
-    opens: pb.Session | None = None,
+    draft: pb.Session | None = None,
     request_id: str = "",
 ) -> list[pb.Message]:
     """Append messages to a session, which is created if needed; return them as stored.
 
-    `opens` is the session to create, with `session_id` as its id; None creates a plain one. A `request_id`, made by
-    `frames.repeat_key`, keeps a repeat from appending again.
+    `draft` is the session to create, with `session_id` as its id; None creates a plain one. With a
+    `request_id` from `frames.repeat_key`, a repeat appends nothing.
 
-    Raises AioRpcError: SESSION_ENDED, SESSION_HIDDEN, or SESSION_NOT_FOUND for a deleted session, its name is taken.
+    Raises AioRpcError: SESSION_ENDED, SESSION_HIDDEN, or SESSION_NOT_FOUND for a deleted session.
     """
     request = pb.AppendMessagesRequest(
         defer_embedding=True, session_id=session_id, messages=messages, request_id=request_id
     )
-    if opens is None:
+    if draft is None:
         request.create_session = True
     try:
         response = await api.call(api.sessions.AppendMessages, request, context)
     except aio.AioRpcError as error:
-        if opens is None or error.code() is not grpc.StatusCode.NOT_FOUND:
+        if draft is None or error.code() is not grpc.StatusCode.NOT_FOUND:
             raise
-        await open_session(api, context, session_id, opens)
+        await open_session(api, context, session_id, draft)
         response = await api.call(api.sessions.AppendMessages, request, context)
-    api.known_sessions.add(session_id)
+    api.existing_session_ids.add(session_id)
     return list(response.messages)
 
 
 async def ensure_session(
-    api: GatewayApi, context: RequestContext, session_id: str, opens: pb.Session | None = None
+    api: GatewayApi, context: RequestContext, session_id: str, draft: pb.Session | None = None
 ) -> None:
     """Create a session unless it exists; this costs a call when the name is new to this process.
 
     Ended, hidden and deleted sessions keep their names, so nothing is created for them. Raises AioRpcError.
     """
-    if session_id and session_id not in api.known_sessions:
-        await open_session(api, context, session_id, opens)
+    if session_id and session_id not in api.existing_session_ids:
+        await open_session(api, context, session_id, draft)
 
 
 async def open_session(
-    api: GatewayApi, context: RequestContext, session_id: str, opens: pb.Session | None = None
+    api: GatewayApi, context: RequestContext, session_id: str, draft: pb.Session | None = None
 ) -> pb.Session | None:
-    """Create a session; None when the name is taken. Raises AioRpcError."""
+    """Create a session; None when the name is in use. Raises AioRpcError."""
     session = pb.Session()
-    if opens is not None:
-        session.CopyFrom(opens)
+    if draft is not None:
+        session.CopyFrom(draft)
     session.session_id = session_id
     try:
         response = await api.call(api.sessions.CreateSession, pb.CreateSessionRequest(session=session), context)
     except aio.AioRpcError as error:
         if error.code() is not grpc.StatusCode.ALREADY_EXISTS:
             raise
-        api.known_sessions.add(session_id)
+        api.existing_session_ids.add(session_id)
         return None
-    api.known_sessions.add(session_id)
+    api.existing_session_ids.add(session_id)
     return response.session

@@ -22,12 +22,12 @@ if TYPE_CHECKING:
     from skein_pc2.protocol.actions import ActionRequest
     from skein_pc2.protocol.frames import Message
 
-_MOST_ADDED, _MOST_READ = 500, 200
-_LONGEST_ID = 255
+_MAX_ADDED_MEMORIES, _MAX_READ_MEMORIES = 500, 200
+_MAX_ID_CHARACTERS = 255
 _MISSING = "There is no memory of this id"
-_NO_ROOM = "The answer has no room for this one; ask for it again"
+_REPLY_FULL = "The answer has no room for this one; ask for it again"
 # Errors of one item, whose index the service names.
-_FAULTS = frozenset({grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.ALREADY_EXISTS})
+_ITEM_ERROR_CODES = frozenset({grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.ALREADY_EXISTS})
 
 
 class Batches:
@@ -38,7 +38,7 @@ class Batches:
 
     async def add(self, request: ActionRequest) -> Message:
         """Create memories; `memory_ids` has an id or null for each."""
-        items = _items(request, "memories", _MOST_ADDED)
+        items = _parse_items(request, "memories", _MAX_ADDED_MEMORIES)
         failures: dict[int, str] = {}
         drafts: dict[int, pb.Memory] = {}
         parents: dict[int, str] = {}
@@ -51,7 +51,7 @@ class Batches:
             except RequestError as error:
                 failures[index] = error_text(error)
         for parent_id in {parents[index] for index in drafts if parents[index]}:
-            parent = await self._parent(parent_id, request)
+            parent = await self._find_parent(parent_id, request)
             for index in [index for index in drafts if parents[index] == parent_id]:
                 if parent is None:
                     del drafts[index]
@@ -62,56 +62,60 @@ class Batches:
         for index, memory in stored.items():
             if parents[index]:
                 await links.set_parent(self._api, request, memory.memory_id, parents[index])
-        answer: Message = {
+        reply: Message = {
             "memory_ids": [records.name(stored[index]) if index in stored else None for index in range(len(items))],
             "count": len(stored),
             "failures": [{"index": index, "message": failures[index]} for index in sorted(failures)],
         }
         if items and not stored:
-            return {**answer, "status": "error", "message": "None of the memories was added; failures say why"}
-        return answer
+            return {**reply, "status": "error", "message": "None of the memories was added; failures say why"}
+        return reply
 
     async def get(self, request: ActionRequest) -> Message:
         """Read memories, in the order of the request."""
-        sent_ids = _items(request, "memory_ids", _MOST_READ)
+        sent_ids = _parse_items(request, "memory_ids", _MAX_READ_MEMORIES)
         memory_ids = list(dict.fromkeys(item for item in sent_ids if isinstance(item, str)))
         failures: list[dict[str, Any]] = [
             {"memory_id": None, "message": "A memory_id is a text"} for item in sent_ids if not isinstance(item, str)
         ]
-        good = [name for name in memory_ids if _is_id(name)]
-        failures += [{"memory_id": name[:_LONGEST_ID], "message": _MISSING} for name in memory_ids if not _is_id(name)]
+        valid_ids = [name for name in memory_ids if _is_id(name)]
+        failures += [
+            {"memory_id": name[:_MAX_ID_CHARACTERS], "message": _MISSING} for name in memory_ids if not _is_id(name)
+        ]
         memories: list[pb.Memory] = []
-        if good:
-            call = pb.BatchGetMemoriesRequest(memory_ids=good)
+        if valid_ids:
+            call = pb.BatchGetMemoriesRequest(memory_ids=valid_ids)
             result = await self._api.call(self._api.memories.BatchGetMemories, call, request)
             memories += result.memories
-            failures += [{"memory_id": name, "message": _MISSING} for name in result.not_found]
-            failures += [{"memory_id": name, "message": _NO_ROOM} for name in result.deferred]
+            failures += [{"memory_id": name, "message": _MISSING} for name in result.not_found_ids]
+            failures += [{"memory_id": name, "message": _REPLY_FULL} for name in result.unread_ids]
         return {**links.list_reply(await links.to_records(self._api, request, memories)), "failures": failures}
 
     async def _create_all(
         self, drafts: dict[int, pb.Memory], failures: dict[int, str], request: ActionRequest
     ) -> dict[int, pb.Memory]:
         """Create all drafts except faulty ones, which are removed as the service names them."""
-        left = dict(drafts)
-        while left:
-            places = list(left)
+        remaining = dict(drafts)
+        while remaining:
+            indexes = list(remaining)
             # Another set of items needs another request_id.
-            repeat = f"{request.repeat_id}-{len(failures)}" if request.repeat_id else ""
-            call = pb.BatchCreateMemoriesRequest(defer_embedding=True, memories=left.values(), request_id=repeat)
+            request_id = f"{request.repeat_id}-{len(failures)}" if request.repeat_id else ""
+            call = pb.BatchCreateMemoriesRequest(
+                defer_embedding=True, memories=remaining.values(), request_id=request_id
+            )
             try:
-                answer = await self._api.call(self._api.memories.BatchCreateMemories, call, request)
+                response = await self._api.call(self._api.memories.BatchCreateMemories, call, request)
             except aio.AioRpcError as error:
-                index = _index(error)
-                if error.code() not in _FAULTS or index is None or not 0 <= index < len(places):
+                index = _error_index(error)
+                if error.code() not in _ITEM_ERROR_CODES or index is None or not 0 <= index < len(indexes):
                     raise
-                failures[places[index]] = error_text(to_request_error(error, transient=""))
-                del left[places[index]]
+                failures[indexes[index]] = error_text(to_request_error(error, transient_code=""))
+                del remaining[indexes[index]]
                 continue
-            return dict(zip(places, answer.memories, strict=True))
+            return dict(zip(indexes, response.memories, strict=True))
         return {}
 
-    async def _parent(self, parent_id: str, request: ActionRequest) -> Parent | None:
+    async def _find_parent(self, parent_id: str, request: ActionRequest) -> Parent | None:
         try:
             return await parent_of(self._api, request, parent_id)
         except RequestError:
@@ -122,12 +126,12 @@ class Batches:
             return None
 
 
-def _items(request: ActionRequest, name: str, most: int) -> list[Any]:
+def _parse_items(request: ActionRequest, name: str, max_items: int) -> list[Any]:
     items = request.fields.get(name)
     if not isinstance(items, list):
         raise fields.invalid(name, "is a list")
-    if len(items) > most:
-        raise fields.invalid(name, f"holds at most {most} items")
+    if len(items) > max_items:
+        raise fields.invalid(name, f"holds at most {max_items} items")
     return items
 
 
@@ -137,10 +141,10 @@ def _is_id(name: str) -> bool:
         fields.require_text(name, "memory_id")
     except RequestError:
         return False
-    return 0 < len(name) <= _LONGEST_ID and "\0" not in name
+    return 0 < len(name) <= _MAX_ID_CHARACTERS and "\0" not in name
 
 
-def _index(error: aio.AioRpcError) -> int | None:
+def _error_index(error: aio.AioRpcError) -> int | None:
     """Return the index of the item that an error is about."""
     try:
         status = rpc_status.from_call(error)  # type: ignore[arg-type]  # It reads three methods that both have.

@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from google.protobuf.timestamp_pb2 import Timestamp
 
 # Relations from a memory to its parent, and to its context group.
-PARENT, MEMBER = "child_of", "member_of"
+PARENT_RELATION, MEMBER_RELATION = "child_of", "member_of"
 # Relations that records show as fields.
-STRUCTURAL = frozenset({PARENT, MEMBER})
-# Relation of names that cannot be relations; the label keeps the name.
-_OTHER = "related"
+STRUCTURAL_RELATIONS = frozenset({PARENT_RELATION, MEMBER_RELATION})
+# Relation for names that cannot be relations; the label has the name.
+_DEFAULT_RELATION = "related"
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")
 _LEVELS = {"short": pb.LEVEL_CONTEXTUAL, "medium": pb.LEVEL_OPERATIONAL, "long": pb.LEVEL_STRATEGIC}
 _TIERS = {
@@ -30,16 +30,16 @@ _TIERS = {
     pb.LEVEL_TACTICAL: "medium",
     pb.LEVEL_STRATEGIC: "long",
 }
-# A context group's id is this prefix and a number that every JSON reader keeps exactly.
-GROUP_PREFIX, LARGEST_GROUP = "group-", 2**53 - 1
-_LONGEST_TTL = timedelta(days=36_500)
+# A context group's id is this prefix and a number that every JSON reader represents exactly.
+GROUP_PREFIX, MAX_GROUP_NUMBER = "group-", 2**53 - 1
+_MAX_TTL = timedelta(days=36_500)
 _DEFAULT_TYPE, _DEFAULT_LEVEL = "general", pb.LEVEL_CONTEXTUAL
-# Types whose data has a schema; an object sent as content is kept in the metadata instead.
-_FORMED_TYPES = frozenset({"episodic", "semantic", "procedural", "resource", "task", "objective"})
+# Types whose data has a schema; an object sent as content is stored in the metadata instead.
+_SCHEMA_TYPES = frozenset({"episodic", "semantic", "procedural", "resource", "task", "objective"})
 _OBJECT_KEY = "pc2_content"
 # Searched characters of an object without a text.
-_SEARCHED_CHARACTERS = 10_000
-_LONGEST_TITLE, _LONGEST_ID = 1000, 255
+_MAX_SEARCHED_CHARACTERS = 10_000
+_MAX_TITLE_CHARACTERS, _MAX_ID_CHARACTERS = 1000, 255
 _MICROSECONDS = 1_000_000
 
 
@@ -54,15 +54,15 @@ def parse_draft(values: Mapping[str, Any], memory_id: str) -> pb.Memory:
         level=_DEFAULT_LEVEL,
     )
     _read_content(values.get("content"), result)
-    _read_rest(values, result)
-    _form(result)
+    _read_attributes(values, result)
+    _move_object_to_metadata(result)
     # Search reads titles and subjects, which hold a fact's topic and the memory's subject.
     result.title = _title_of(result)
     result.subject_id = result.subject_id or _subject_of(result)
     if values.get("expires_at") is not None:
         result.expire_time.FromDatetime(fields.read_time(values["expires_at"], "expires_at"))
     elif values.get("ttl") is not None:
-        result.ttl.FromTimedelta(_ttl(values))
+        result.ttl.FromTimedelta(_parse_ttl(values))
     return result
 
 
@@ -71,11 +71,11 @@ def parse_update(memory_id: str, update: Mapping[str, Any], at: datetime) -> tup
     result, mask = pb.Memory(memory_id=memory_id), []
     if "content" in update:
         mask += _read_content(update["content"], result)
-    mask += _read_rest(update, result)
+    mask += _read_attributes(update, result)
     if update.get("expires_at") is not None:
         result.expire_time.FromDatetime(fields.read_time(update["expires_at"], "expires_at"))
     elif update.get("ttl") is not None:
-        result.expire_time.FromDatetime(at + _ttl(update))
+        result.expire_time.FromDatetime(at + _parse_ttl(update))
     # An explicit null removes the expiry.
     return result, [*mask, *(["expire_time"] if {"expires_at", "ttl"} & update.keys() else [])]
 
@@ -85,28 +85,28 @@ def depends_on_stored(mask: Sequence[str]) -> bool:
     return "metadata" in mask or "content" in mask
 
 
-def merge_into(stored: pb.Memory, new: pb.Memory, mask: Sequence[str]) -> tuple[pb.Memory, list[str]]:
+def merge_into(stored: pb.Memory, changes: pb.Memory, mask: Sequence[str]) -> tuple[pb.Memory, list[str]]:
     """Merge an update into a stored memory: metadata is merged, a content replaces the content."""
     result, names = pb.Memory(), list(mask)
-    result.CopyFrom(new)
+    result.CopyFrom(changes)
     result.revision = stored.revision
     metadata = pb.Memory(metadata=stored.metadata).metadata
     if "content" in names:
         metadata.fields.pop(_OBJECT_KEY, None)
         result.type = result.type or stored.type
-    for key, value in new.metadata.fields.items():
+    for key, value in changes.metadata.fields.items():
         metadata.fields[key].CopyFrom(value)
     result.metadata.CopyFrom(metadata)
     if "content" in names:
-        _form(result)
+        _move_object_to_metadata(result)
         # A text replaces an object, but not data with a schema.
-        if result.type not in _FORMED_TYPES and "data" not in names:
+        if result.type not in _SCHEMA_TYPES and "data" not in names:
             names.append("data")
-        elif result.type in _FORMED_TYPES and "data" in names:
+        elif result.type in _SCHEMA_TYPES and "data" in names:
             names.remove("data")
     if result.metadata != stored.metadata and "metadata" not in names:
         names.append("metadata")
-    # A title or subject from a typed client stays.
+    # A title or subject from a typed client does not change.
     if _title_of(result) != _title_of(stored) == stored.title:
         result.title = _title_of(result)
         names.append("title")
@@ -116,23 +116,23 @@ def merge_into(stored: pb.Memory, new: pb.Memory, mask: Sequence[str]) -> tuple[
     return result, names
 
 
-def record(memory: pb.Memory) -> dict[str, Any]:
+def to_record(memory: pb.Memory) -> dict[str, Any]:
     """Return a memory as a record, without its relations."""
     metadata = fields.to_json(memory.metadata)
     metadata.pop(_OBJECT_KEY, None)
-    created_at = epoch(memory, "create_time")
+    created_at = epoch_seconds(memory, "create_time")
     return {
         "memory_id": name(memory),
-        "content": _content(memory),
+        "content": _to_content(memory),
         "memory_type": memory.type,
         "memory_tier": tier(memory),
         "importance": memory.importance,
         "importance_score": memory.importance,
         "access_count": memory.access_count,
-        "last_accessed_at": epoch(memory, "last_access_time") or created_at,
+        "last_accessed_at": epoch_seconds(memory, "last_access_time") or created_at,
         "created_at": created_at,
-        "updated_at": epoch(memory, "update_time"),
-        "expires_at": epoch(memory, "expire_time"),
+        "updated_at": epoch_seconds(memory, "update_time"),
+        "expires_at": epoch_seconds(memory, "expire_time"),
         "metadata": metadata,
         "tags": list(memory.tags),
         "session_id": memory.session_id or None,
@@ -146,11 +146,11 @@ def tier(memory: pb.Memory) -> str:
 
 def level_names(value: object, field: str = "memory_tier") -> list[str]:
     """Return the levels of a tier, by their names in filters."""
-    tier = _TIERS[_level(value, field)]
+    tier = _TIERS[_parse_level(value, field)]
     return [pb.Level.Name(level).removeprefix("LEVEL_").lower() for level, name in _TIERS.items() if name == tier]
 
 
-def epoch(message: Any, field: str) -> float | None:
+def epoch_seconds(message: Any, field: str) -> float | None:
     """Return a time field in seconds since 1970; None when it is not set."""
     if not message.HasField(field):
         return None
@@ -167,10 +167,10 @@ def group_number(group_id: str) -> int | str:
     """Return a context group's name on the port: the number in its id, or the id that its assistant chose."""
     digits = group_id.removeprefix(GROUP_PREFIX)
     is_number = digits.isascii() and digits.isdecimal() and digits != group_id and not digits.startswith("0")
-    return int(digits) if is_number and int(digits) <= LARGEST_GROUP else group_id
+    return int(digits) if is_number and int(digits) <= MAX_GROUP_NUMBER else group_id
 
 
-def group_id(value: object, field: str = "group_id") -> str:
+def parse_group_id(value: object, field: str = "group_id") -> str:
     """Read a context group's id: a number, its digits as a text, or an id."""
     if isinstance(value, bool) or not isinstance(value, int | str):
         if value is None:
@@ -185,26 +185,26 @@ def group_id(value: object, field: str = "group_id") -> str:
     return f"{GROUP_PREFIX}{value}" if is_number else value
 
 
-def memory_type(value: object, field: str = "memory_type") -> str:
+def parse_memory_type(value: object, field: str = "memory_type") -> str:
     """Read a type: "User-Preference" is user_preference."""
-    result = _snake(value) if isinstance(value, str) else ""
+    result = _to_snake_case(value) if isinstance(value, str) else ""
     if not result:
         raise fields.invalid(field, "is a name of letters, digits and underscores, such as user_preference")
     return result
 
 
-def relation(value: str) -> tuple[str, str]:
-    """Read a relationship type: the relation, and a label that keeps another spelling.
+def parse_relation(value: str) -> tuple[str, str]:
+    """Read a relationship type: the relation, and a label with the original spelling.
 
     A name that cannot be a relation becomes the label.
     """
-    result = _snake(value)
-    return result or _OTHER, "" if result == value else value[:1000]
+    result = _to_snake_case(value)
+    return result or _DEFAULT_RELATION, "" if result == value else value[:1000]
 
 
 def is_relation(value: str) -> bool:
     """Say whether a relationship type can be a relation."""
-    return bool(_snake(value))
+    return bool(_to_snake_case(value))
 
 
 def relationship_type(link: pb.Link) -> str:
@@ -212,81 +212,81 @@ def relationship_type(link: pb.Link) -> str:
     return link.label or link.relation
 
 
-def number(value: object, field: str, *, default: float, least: float, most: float = math.inf) -> float:
+def parse_number(value: object, field: str, *, default: float, minimum: float, maximum: float = math.inf) -> float:
     """Read a number; a missing one is `default`."""
     if value is None:
         return default
-    if not isinstance(value, int | float) or isinstance(value, bool) or not least <= value <= most:
-        rule = f"from {least:g} to {most:g}" if most < math.inf else f"of at least {least:g}"
+    if not isinstance(value, int | float) or isinstance(value, bool) or not minimum <= value <= maximum:
+        rule = f"from {minimum:g} to {maximum:g}" if maximum < math.inf else f"of at least {minimum:g}"
         raise fields.invalid(field, f"is a number {rule}")
     return float(value)
 
 
-def _read_content(content: object, into: pb.Memory) -> list[str]:
+def _read_content(content: object, memory: pb.Memory) -> list[str]:
     """Read a content: a text, or an object whose `text` is searched. Return the paths set."""
     if isinstance(content, str) and content.strip():
         fields.require_text(content, "content")
-        into.content = content
+        memory.content = content
         return ["content"]
     if isinstance(content, dict) and content:
-        into.data.CopyFrom(fields.struct(content, "content"))
-        into.content = fields.text(content, "text", "content.text") or _texts_of(content)
+        memory.data.CopyFrom(fields.struct(content, "content"))
+        memory.content = fields.text(content, "text", "content.text") or _texts_of(content)
         return ["content", "data"]
     raise fields.invalid("content", "is a text or an object, and not empty")
 
 
-def _read_rest(values: Mapping[str, Any], into: pb.Memory) -> list[str]:
+def _read_attributes(values: Mapping[str, Any], memory: pb.Memory) -> list[str]:
     mask = []
     if values.get("memory_type") is not None:
-        into.type = memory_type(values["memory_type"])
+        memory.type = parse_memory_type(values["memory_type"])
         mask.append("type")
     if values.get("memory_tier") is not None:
-        into.level = _level(values["memory_tier"], "memory_tier")
+        memory.level = _parse_level(values["memory_tier"], "memory_tier")
         mask.append("level")
     for name in ("importance", "importance_score"):
         if values.get(name) is not None:
-            into.importance = number(values[name], name, default=0, least=0, most=1)
+            memory.importance = parse_number(values[name], name, default=0, minimum=0, maximum=1)
             mask.append("importance")
             break
     if values.get("metadata") is not None:
-        into.metadata.CopyFrom(fields.struct(fields.mapping(values["metadata"], "metadata"), "metadata"))
+        memory.metadata.CopyFrom(fields.struct(fields.mapping(values["metadata"], "metadata"), "metadata"))
         mask.append("metadata")
     if values.get("tags") is not None:
-        into.tags.extend(fields.texts(values["tags"], "tags"))
+        memory.tags.extend(fields.texts(values["tags"], "tags"))
         mask.append("tags")
     return mask
 
 
-def _ttl(values: Mapping[str, Any]) -> timedelta:
-    seconds = number(values["ttl"], "ttl", default=0, least=1, most=_LONGEST_TTL.total_seconds())
+def _parse_ttl(values: Mapping[str, Any]) -> timedelta:
+    seconds = parse_number(values["ttl"], "ttl", default=0, minimum=1, maximum=_MAX_TTL.total_seconds())
     return timedelta(seconds=seconds)
 
 
-def _level(value: object, field: str) -> pb.Level:
+def _parse_level(value: object, field: str) -> pb.Level:
     level = _LEVELS.get(value.strip().lower().removesuffix("_term")) if isinstance(value, str) else None
     if level is None:
         raise fields.invalid(field, "is short, medium or long")
     return level
 
 
-def _form(memory: pb.Memory) -> None:
+def _move_object_to_metadata(memory: pb.Memory) -> None:
     """Move an object content into the metadata when the memory's type has a data schema."""
-    if memory.HasField("data") and memory.type in _FORMED_TYPES:
+    if memory.HasField("data") and memory.type in _SCHEMA_TYPES:
         memory.metadata.fields[_OBJECT_KEY].struct_value.CopyFrom(memory.data)
         memory.ClearField("data")
 
 
 def _title_of(memory: pb.Memory) -> str:
-    return query.topic_of(memory)[:_LONGEST_TITLE]
+    return query.topic_of(memory)[:_MAX_TITLE_CHARACTERS]
 
 
 def _subject_of(memory: pb.Memory) -> str:
     """Return the metadata's user_id; "" when it cannot be a subject's id."""
     user_id = memory.metadata.fields["user_id"].string_value if "user_id" in memory.metadata.fields else ""
-    return user_id if len(user_id) <= _LONGEST_ID else ""
+    return user_id if len(user_id) <= _MAX_ID_CHARACTERS else ""
 
 
-def _content(memory: pb.Memory) -> str | dict[str, Any]:
+def _to_content(memory: pb.Memory) -> str | dict[str, Any]:
     if _OBJECT_KEY in memory.metadata.fields:
         content = fields.to_json(memory.metadata.fields[_OBJECT_KEY].struct_value)
     elif memory.HasField("data"):
@@ -302,19 +302,19 @@ def _content(memory: pb.Memory) -> str | dict[str, Any]:
 def _texts_of(value: object) -> str:
     """Return an object's texts, one per line, as searchable content of an object without a text."""
     lines: list[str] = []
-    rest: list[object] = [value]
-    while rest:
-        item = rest.pop()
+    pending: list[object] = [value]
+    while pending:
+        item = pending.pop()
         if isinstance(item, str):
             lines.append(item.strip())
         elif isinstance(item, dict):
             # Stored objects have lost the order of their keys.
-            rest.extend(item[key] for key in sorted(item, reverse=True))
+            pending.extend(item[key] for key in sorted(item, reverse=True))
         elif isinstance(item, list):
-            rest.extend(reversed(item))
-    return "\n".join(line for line in lines if line)[:_SEARCHED_CHARACTERS]
+            pending.extend(reversed(item))
+    return "\n".join(line for line in lines if line)[:_MAX_SEARCHED_CHARACTERS]
 
 
-def _snake(value: str) -> str:
+def _to_snake_case(value: str) -> str:
     result = value.strip().lower().replace("-", "_").replace(" ", "_")
     return result if _NAME.fullmatch(result) else ""

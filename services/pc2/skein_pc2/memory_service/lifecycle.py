@@ -29,12 +29,12 @@ _DAILY_LOSS = {"short": 0.1, "medium": 0.05, "long": 0.01}
 _NEXT_TIER = {"short": (pb.LEVEL_OPERATIONAL, 0.4), "medium": (pb.LEVEL_STRATEGIC, 0.2)}
 _DAY = timedelta(days=1)
 # Shorter idle times are not written.
-_LEAST_IDLE = timedelta(hours=1)
-_DEFAULT_LIMIT, _HIGHEST_LIMIT = 1000, 1000
-_MIN_AGE_HOURS, _MAX_IMPORTANCE = 24, 0.5
-_CLEANUP_AGE_DAYS, _CLEANUP_IMPORTANCE = 90, 0.1
-_LONGEST_AGE = timedelta(days=36_500)
-_ATTEMPTS = 5
+_MIN_IDLE = timedelta(hours=1)
+_DEFAULT_LIMIT, _MAX_LIMIT = 1000, 1000
+_DEFAULT_MIN_AGE_HOURS, _DEFAULT_MAX_IMPORTANCE = 24, 0.5
+_DEFAULT_CLEANUP_AGE_DAYS, _DEFAULT_CLEANUP_IMPORTANCE = 90, 0.1
+_MAX_AGE = timedelta(days=36_500)
+_MAX_ATTEMPTS = 5
 
 Change = tuple[pb.Memory, list[str]]
 
@@ -48,30 +48,32 @@ class Lifecycle:
     async def list_decaying(self, request: ActionRequest) -> Message:
         """List memories that may decay: all except those of the long tier, oldest first."""
         levels = [name for tier in _NEXT_TIER for name in records.level_names(tier)]
-        return await self._list(request, pb.MemoryFilter(where=search_filters.equals("level", levels)))
+        return await self._list(request, pb.MemoryFilter(where=search_filters.one_of("level", levels)))
 
-    async def for_consolidation(self, request: ActionRequest) -> Message:
+    async def list_for_consolidation(self, request: ActionRequest) -> Message:
         """List memories of a tier that are old and unimportant enough for the next tier."""
         tier = request.fields.get("memory_tier")
         condition = pb.MemoryFilter(
-            where=search_filters.equals("level", records.level_names("short" if tier is None else tier)),
-            max_importance=_importance(request, _MAX_IMPORTANCE),
+            where=search_filters.one_of("level", records.level_names("short" if tier is None else tier)),
+            max_importance=_parse_max_importance(request, _DEFAULT_MAX_IMPORTANCE),
         )
-        condition.end_time.FromDatetime(_before(request, "min_age_hours", timedelta(hours=1), _MIN_AGE_HOURS))
+        condition.end_time.FromDatetime(
+            _latest_create_time(request, "min_age_hours", timedelta(hours=1), _DEFAULT_MIN_AGE_HOURS)
+        )
         return await self._list(request, condition)
 
-    async def for_cleanup(self, request: ActionRequest) -> Message:
+    async def list_for_cleanup(self, request: ActionRequest) -> Message:
         """List memories that are old and unimportant enough to be archived."""
-        condition = pb.MemoryFilter(max_importance=_importance(request, _CLEANUP_IMPORTANCE))
-        condition.end_time.FromDatetime(_before(request, "min_age_days", _DAY, _CLEANUP_AGE_DAYS))
+        condition = pb.MemoryFilter(max_importance=_parse_max_importance(request, _DEFAULT_CLEANUP_IMPORTANCE))
+        condition.end_time.FromDatetime(_latest_create_time(request, "min_age_days", _DAY, _DEFAULT_CLEANUP_AGE_DAYS))
         return await self._list(request, condition)
 
     async def decay(self, request: ActionRequest) -> Message:
         """Lower a memory's importance by the days since its last use; below a bound it moves to the next tier."""
         at = datetime.now(UTC)
-        before, after = await self._update_with_retry(request, lambda memory: _decay(memory, at))
+        before, after = await self._update_with_retry(request, lambda memory: _apply_decay(memory, at))
         return {
-            **_summary(after),
+            **_to_summary(after),
             "decayed": after.importance != before.importance,
             "old_importance": before.importance,
             "new_importance": after.importance,
@@ -80,10 +82,10 @@ class Lifecycle:
     async def consolidate(self, request: ActionRequest) -> Message:
         """Move a memory to the next tier, if there is one."""
         before, after = await self._update_with_retry(request, _promote_tier)
-        return {**_summary(after), "consolidated": after.level != before.level}
+        return {**_to_summary(after), "consolidated": after.level != before.level}
 
     async def archive(self, request: ActionRequest) -> Message:
-        """Archive a memory: lists and searches leave it out, its id still reads it."""
+        """Archive a memory: lists and searches exclude it, reads by id do not."""
         at = datetime.now(UTC)
 
         def change(memory: pb.Memory) -> Change:
@@ -93,7 +95,7 @@ class Lifecycle:
             return memory, ["archive_time"]
 
         _, after = await self._update_with_retry(request, change)
-        return {**_summary(after), "archived": True}
+        return {**_to_summary(after), "archived": True}
 
     async def status(self, request: ActionRequest) -> Message:
         """Count memories: exactly, and by tier among the newest that the service samples."""
@@ -114,28 +116,28 @@ class Lifecycle:
         return {"system_status": status, **({"truncated": True} if statistics.memories_truncated else {})}
 
     async def _list(self, request: ActionRequest, condition: pb.MemoryFilter) -> Message:
-        """List memories oldest first, so that a truncated list holds those that wait longest."""
-        limit = min(
-            _HIGHEST_LIMIT, fields.integer(request.fields.get("limit"), "limit", default=_DEFAULT_LIMIT, least=1)
+        """List memories oldest first, so that a truncated list has the oldest."""
+        limit = min(_MAX_LIMIT, fields.integer(request.fields.get("limit"), "limit", default=_DEFAULT_LIMIT, minimum=1))
+        memories, has_more = await links.list_memories(
+            self._api, request, condition, order_by="create_time", limit=limit + 1
         )
-        memories, is_more = await links.listing(self._api, request, condition, order_by="create_time", most=limit + 1)
-        if is_more and len(memories) < limit:
+        if has_more and len(memories) < limit:
             # The oldest are mostly of the long tier, and a scan is bounded; the short tier is among the newest.
-            newest, _ = await links.listing(
-                self._api, request, condition, order_by="create_time desc", most=limit - len(memories)
+            newest, _ = await links.list_memories(
+                self._api, request, condition, order_by="create_time desc", limit=limit - len(memories)
             )
             listed_ids = {memory.memory_id for memory in memories}
             memories += [memory for memory in reversed(newest) if memory.memory_id not in listed_ids]
-        fitting = links.fit_reply(memories, limit)
-        written_records = [records.record(memory) for memory in fitting]
-        return links.list_reply(written_records, "results", more=is_more or len(fitting) < len(memories))
+        shown_memories = links.fit_reply(memories, limit)
+        memory_records = [records.to_record(memory) for memory in shown_memories]
+        return links.list_reply(memory_records, "results", is_truncated=has_more or len(shown_memories) < len(memories))
 
     async def _update_with_retry(
         self, request: ActionRequest, change: Callable[[pb.Memory], Change]
     ) -> tuple[pb.Memory, pb.Memory]:
         """Change a memory depending on its state; return it before and after. Concurrent changes are retried."""
         memory_id = fields.required_text(request.fields, "memory_id")
-        for attempt in range(1, _ATTEMPTS + 1):
+        for attempt in range(1, _MAX_ATTEMPTS + 1):
             before = await links.read_memory(self._api, request, memory_id)
             if before is None:
                 raise RequestError(MEMORY_NOT_FOUND, "There is no memory of this id")
@@ -147,7 +149,7 @@ class Lifecycle:
             try:
                 return before, await self._update(request, after, mask)
             except aio.AioRpcError as error:
-                if error.code() is not grpc.StatusCode.ABORTED or attempt == _ATTEMPTS:
+                if error.code() is not grpc.StatusCode.ABORTED or attempt == _MAX_ATTEMPTS:
                     raise
         raise RequestError(STORAGE_ERROR, "The memory changes all the time; try again soon")
 
@@ -156,12 +158,12 @@ class Lifecycle:
         return (await self._api.call(self._api.memories.UpdateMemory, call, request)).memory
 
 
-def _decay(memory: pb.Memory, at: datetime) -> Change:
+def _apply_decay(memory: pb.Memory, at: datetime) -> Change:
     """Lower a memory's importance by its tier's daily loss, since its last use, its last change or its creation."""
     tier = records.tier(memory)
     idle = at - _last_use(memory)
     mask = []
-    if idle >= _LEAST_IDLE:
+    if idle >= _MIN_IDLE:
         memory.importance = max(0.0, memory.importance * (1 - _DAILY_LOSS[tier] * (idle / _DAY)))
         mask.append("importance")
     level, bound = _NEXT_TIER.get(tier, (memory.level, 0.0))
@@ -188,7 +190,7 @@ def _last_use(memory: pb.Memory) -> datetime:
     return max(time.ToDatetime(tzinfo=UTC) for time in times)
 
 
-def _summary(memory: pb.Memory) -> Message:
+def _to_summary(memory: pb.Memory) -> Message:
     return {
         "memory_id": records.name(memory),
         "importance": memory.importance,
@@ -196,11 +198,13 @@ def _summary(memory: pb.Memory) -> Message:
     }
 
 
-def _importance(request: ActionRequest, default: float) -> float:
-    return records.number(request.fields.get("max_importance"), "max_importance", default=default, least=0, most=1)
+def _parse_max_importance(request: ActionRequest, default: float) -> float:
+    return records.parse_number(
+        request.fields.get("max_importance"), "max_importance", default=default, minimum=0, maximum=1
+    )
 
 
-def _before(request: ActionRequest, name: str, unit: timedelta, default: float) -> datetime:
+def _latest_create_time(request: ActionRequest, name: str, unit: timedelta, default: float) -> datetime:
     """Return the latest creation time of a memory that is old enough."""
-    age = records.number(request.fields.get(name), name, default=default, least=0, most=_LONGEST_AGE / unit)
+    age = records.parse_number(request.fields.get(name), name, default=default, minimum=0, maximum=_MAX_AGE / unit)
     return datetime.now(UTC) - age * unit

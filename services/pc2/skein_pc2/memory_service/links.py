@@ -19,19 +19,19 @@ if TYPE_CHECKING:
     from skein_pc2.protocol.frames import Message
 
 # Memories of one GetSubgraph call, and nodes of its reply.
-_AT_ONCE, _NODES = 20, 120
+_SUBGRAPH_MEMORIES, _MAX_SUBGRAPH_NODES = 20, 120
 # Most children in one reply: those with the newest links.
-MOST_CHILDREN = 500
-_PAGE = 200
+MAX_CHILDREN = 500
+_PAGE_SIZE = 200
 # Memories of one page, and bytes of all memories in one reply: each is written two or three times.
-MOST_LISTED, MOST_BYTES = 1000, 2 * 1024 * 1024
+MAX_PAGE_SIZE, MAX_REPLY_BYTES = 1000, 2 * 1024 * 1024
 # Most calls of one list.
-_CALLS = 20
+_MAX_CALLS = 20
 # Depth of one traversal to descendants, and its nodes.
-_HOPS, _WALKED = 4, 1000
-_DOWN = pb.LinkFilter(relations=[records.PARENT], direction=pb.LINK_DIRECTION_INCOMING)
+_MAX_HOPS, _MAX_TRAVERSED_NODES = 4, 1000
+_TO_CHILDREN = pb.LinkFilter(relations=[records.PARENT_RELATION], direction=pb.LINK_DIRECTION_INCOMING)
 # Most descendants of one cascading deletion.
-MOST_DESCENDANTS = 2000
+MAX_DESCENDANTS = 2000
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,12 +42,12 @@ class Neighborhood:
     memories: dict[str, pb.Memory] = field(default_factory=dict)
     links: dict[str, dict[str, pb.Link]] = field(default_factory=dict)
 
-    def record(self, memory: pb.Memory) -> dict[str, Any]:
+    def to_record(self, memory: pb.Memory) -> dict[str, Any]:
         """Return a memory as a record with its relations."""
         links = self.links.get(memory.memory_id, {}).values()
         outgoing = [link for link in links if link.from_memory_id == memory.memory_id]
         return {
-            **records.record(memory),
+            **records.to_record(memory),
             "relationships": [
                 {
                     "source_id": self.name(link.from_memory_id),
@@ -56,17 +56,17 @@ class Neighborhood:
                     "strength": link.weight,
                 }
                 for link in links
-                if link.relation not in records.STRUCTURAL
+                if link.relation not in records.STRUCTURAL_RELATIONS
             ],
             # Without a parent memory, the session is the parent.
             "parent_id": next(
-                (self.name(link.to_memory_id) for link in outgoing if link.relation == records.PARENT),
+                (self.name(link.to_memory_id) for link in outgoing if link.relation == records.PARENT_RELATION),
                 memory.session_id or None,
             ),
             "group_ids": [
                 records.group_number(self.name(link.to_memory_id))
                 for link in outgoing
-                if link.relation == records.MEMBER
+                if link.relation == records.MEMBER_RELATION
             ],
         }
 
@@ -74,23 +74,25 @@ class Neighborhood:
         """Return a memory's name on the ports."""
         return records.name(self.memories[memory_id]) if memory_id in self.memories else memory_id
 
-    def add(self, answer: pb.GetSubgraphResponse) -> None:
+    def add(self, response: pb.GetSubgraphResponse) -> None:
         """Add the reply of one call."""
-        for node in answer.nodes:
+        for node in response.nodes:
             if node.HasField("memory"):
                 self.memories[node.memory_id] = node.memory
-        for link in answer.links:
+        for link in response.links:
             for memory_id in {link.from_memory_id, link.to_memory_id}:
                 self.links.setdefault(memory_id, {})[link.link_id] = link
 
 
 async def read_neighborhood(api: GatewayApi, context: RequestContext, memory_ids: Sequence[str]) -> Neighborhood:
-    """Read the links of memories. A memory deleted meanwhile leaves out all memories of its call."""
+    """Read the links of memories. If a memory was deleted since, the links of its whole batch are missing."""
     result = Neighborhood()
-    batches = [memory_ids[start : start + _AT_ONCE] for start in range(0, len(memory_ids), _AT_ONCE)]
+    batches = [
+        memory_ids[start : start + _SUBGRAPH_MEMORIES] for start in range(0, len(memory_ids), _SUBGRAPH_MEMORIES)
+    ]
 
     async def read_batch(batch: Sequence[str]) -> None:
-        call = pb.GetSubgraphRequest(memory_ids=batch, radius=1, max_nodes=_NODES, include_memories=True)
+        call = pb.GetSubgraphRequest(memory_ids=batch, radius=1, max_nodes=_MAX_SUBGRAPH_NODES, include_memories=True)
         subgraph = await api.find(api.links.GetSubgraph, call, context)
         if subgraph is not None:
             result.add(subgraph)
@@ -102,11 +104,11 @@ async def read_neighborhood(api: GatewayApi, context: RequestContext, memory_ids
 async def to_records(api: GatewayApi, context: RequestContext, memories: Sequence[pb.Memory]) -> list[dict[str, Any]]:
     """Return memories as records with their relations."""
     result = await read_neighborhood(api, context, [memory.memory_id for memory in memories])
-    return [result.record(memory) for memory in memories]
+    return [result.to_record(memory) for memory in memories]
 
 
-async def read(api: GatewayApi, context: RequestContext, memory_ids: Sequence[str]) -> list[pb.Memory]:
-    """Read memories; missing ones, and those beyond the size of a reply, are left out."""
+async def read_memories(api: GatewayApi, context: RequestContext, memory_ids: Sequence[str]) -> list[pb.Memory]:
+    """Read memories, without missing ones and those beyond the size of a reply."""
     if not memory_ids:
         return []
     call = pb.BatchGetMemoriesRequest(memory_ids=memory_ids)
@@ -126,14 +128,14 @@ async def read_memory(api: GatewayApi, context: RequestContext, memory_id: str) 
     return None
 
 
-async def pages(
+async def memory_pages(
     api: GatewayApi, context: RequestContext, condition: pb.MemoryFilter, *, order_by: str, page_size: int
 ) -> AsyncIterator[list[pb.Memory]]:
     """Yield all matching memories in order; a page may be empty.
 
     A page scans a bounded number of memories, matching or not.
     """
-    call = pb.ListMemoriesRequest(filter=condition, order_by=order_by, page_size=min(page_size, MOST_LISTED))
+    call = pb.ListMemoriesRequest(filter=condition, order_by=order_by, page_size=min(page_size, MAX_PAGE_SIZE))
     while True:
         page = await api.call(api.memories.ListMemories, call, context)
         yield list(page.memories)
@@ -142,29 +144,29 @@ async def pages(
             return
 
 
-async def listing(
+async def list_memories(
     api: GatewayApi,
     context: RequestContext,
     condition: pb.MemoryFilter,
     *,
     order_by: str,
-    most: int,
-    calls: int = _CALLS,
+    limit: int,
+    max_calls: int = _MAX_CALLS,
 ) -> tuple[list[pb.Memory], bool]:
-    """Return up to `most` matching memories in order, and whether there may be more.
+    """Return up to `limit` matching memories in order, and whether there may be more.
 
-    Each call scans a bounded number of memories; where few match, `calls` ends the scan early.
+    Each call scans a bounded number of memories; where few match, `max_calls` ends the scan early.
     """
     result: list[pb.Memory] = []
     call = pb.ListMemoriesRequest(filter=condition, order_by=order_by)
-    for _ in range(calls):
-        call.page_size = min(most - len(result), MOST_LISTED)
+    for _ in range(max_calls):
+        call.page_size = min(limit - len(result), MAX_PAGE_SIZE)
         page = await api.call(api.memories.ListMemories, call, context)
         result += page.memories
         call.page_token = page.next_page_token
         if not page.next_page_token:
             return result, False
-        if len(result) >= most:
+        if len(result) >= limit:
             break
     return result, True
 
@@ -174,104 +176,114 @@ def fit_reply(memories: Sequence[pb.Memory], limit: int) -> list[pb.Memory]:
     size = 0
     for count, memory in enumerate(memories[:limit]):
         size += memory.ByteSize()
-        if size > MOST_BYTES and count:
+        if size > MAX_REPLY_BYTES and count:
             return list(memories[:count])
     return list(memories[:limit])
 
 
-def list_reply(memories: list[dict[str, Any]], *names: str, more: bool = False) -> Message:
-    """Return a reply with records under "memories" and `names`; `more` marks it as truncated."""
+def list_reply(memories: list[dict[str, Any]], *names: str, is_truncated: bool = False) -> Message:
+    """Return a reply with records under "memories" and `names`; `is_truncated` marks it as truncated."""
     return {
         **dict.fromkeys(("memories", *names), memories),
         "count": len(memories),
-        **({"truncated": True} if more else {}),
+        **({"truncated": True} if is_truncated else {}),
     }
 
 
 async def links_of(
-    api: GatewayApi, context: RequestContext, memory_id: str, *, direction: pb.LinkDirection, relation: str, most: int
+    api: GatewayApi, context: RequestContext, memory_id: str, *, direction: pb.LinkDirection, relation: str, limit: int
 ) -> tuple[list[pb.Link], bool]:
-    """Return a memory's links, newest first, and whether there are more than `most`."""
-    call = pb.ListLinksRequest(memory_id=memory_id, direction=direction, relation=relation, page_size=_PAGE)
+    """Return a memory's links, newest first, and whether there are more than `limit`."""
+    call = pb.ListLinksRequest(memory_id=memory_id, direction=direction, relation=relation, page_size=_PAGE_SIZE)
     links: list[pb.Link] = []
-    while len(links) <= most:
+    while len(links) <= limit:
         page = await api.call(api.links.ListLinks, call, context)
         links += page.links
         call.page_token = page.next_page_token
         if not page.next_page_token:
             break
-    return links[:most], len(links) > most
+    return links[:limit], len(links) > limit
 
 
 async def set_parent(api: GatewayApi, context: RequestContext, memory_id: str, parent_id: str) -> None:
     """Set a memory's parent memory; "" for none."""
     parent_link_id = ""
     if parent_id:
-        link = pb.Link(from_memory_id=memory_id, to_memory_id=parent_id, relation=records.PARENT)
+        link = pb.Link(from_memory_id=memory_id, to_memory_id=parent_id, relation=records.PARENT_RELATION)
         stored = await api.call(api.links.UpsertLink, pb.UpsertLinkRequest(link=link), context)
         parent_link_id = stored.link.link_id
-    before, _ = await links_of(
-        api, context, memory_id, direction=pb.LINK_DIRECTION_OUTGOING, relation=records.PARENT, most=_PAGE
+    old_links, _ = await links_of(
+        api,
+        context,
+        memory_id,
+        direction=pb.LINK_DIRECTION_OUTGOING,
+        relation=records.PARENT_RELATION,
+        limit=_PAGE_SIZE,
     )
-    for link in before:
+    for link in old_links:
         if link.link_id != parent_link_id:
             await api.call(api.links.DeleteLink, pb.DeleteLinkRequest(link_id=link.link_id), context)
 
 
-async def children(api: GatewayApi, context: RequestContext, memory_id: str) -> tuple[list[pb.Memory], bool]:
+async def list_children(api: GatewayApi, context: RequestContext, memory_id: str) -> tuple[list[pb.Memory], bool]:
     """Return a memory's children, newest links first, and whether there are more."""
     call = pb.GetSubgraphRequest(
-        memory_ids=[memory_id], radius=1, max_nodes=MOST_CHILDREN, filter=_DOWN, include_memories=True
+        memory_ids=[memory_id], radius=1, max_nodes=MAX_CHILDREN, filter=_TO_CHILDREN, include_memories=True
     )
-    answer = await api.call(api.links.GetSubgraph, call, context)
-    nodes = [node for node in answer.nodes if node.hop]
+    response = await api.call(api.links.GetSubgraph, call, context)
+    nodes = [node for node in response.nodes if node.hop]
     memories = {node.memory_id: node.memory for node in nodes if node.HasField("memory")}
     # Large children do not all fit into one reply.
-    rest = [node.memory_id for node in nodes if node.memory_id not in memories]
-    for start in range(0, len(rest), _PAGE):
-        memories |= {memory.memory_id: memory for memory in await read(api, context, rest[start : start + _PAGE])}
+    missing_ids = [node.memory_id for node in nodes if node.memory_id not in memories]
+    for start in range(0, len(missing_ids), _PAGE_SIZE):
+        memories |= {
+            memory.memory_id: memory
+            for memory in await read_memories(api, context, missing_ids[start : start + _PAGE_SIZE])
+        }
     result = [memories[node.memory_id] for node in nodes if node.memory_id in memories]
-    return result, answer.truncated or len(result) < len(nodes)
+    return result, response.truncated or len(result) < len(nodes)
 
 
 async def descendants(api: GatewayApi, context: RequestContext, memory_id: str) -> list[list[str]]:
     """Return the ids of a memory's descendants by generation."""
-    walk = pb.TraverseLinksRequest(memory_id=memory_id, hops=_HOPS, max_nodes=_WALKED, filter=_DOWN)
-    near = await api.call(api.links.TraverseLinks, walk, context)
-    if not near.truncated and all(node.hop < _HOPS for node in near.nodes):
-        result = [[node.memory_id for node in near.nodes if node.hop == hop] for hop in range(1, _HOPS)]
+    traversal = pb.TraverseLinksRequest(
+        memory_id=memory_id, hops=_MAX_HOPS, max_nodes=_MAX_TRAVERSED_NODES, filter=_TO_CHILDREN
+    )
+    response = await api.call(api.links.TraverseLinks, traversal, context)
+    if not response.truncated and all(node.hop < _MAX_HOPS for node in response.nodes):
+        result = [[node.memory_id for node in response.nodes if node.hop == hop] for hop in range(1, _MAX_HOPS)]
         return [generation for generation in result if generation]
     return await generations(api, context, [memory_id])
 
 
 async def generations(api: GatewayApi, context: RequestContext, memory_ids: Sequence[str]) -> list[list[str]]:
     """Return the ids of descendants by generation, at any depth."""
-    seen: set[str] = set()
-    generation, below = list(memory_ids), []
+    visited_ids: set[str] = set()
+    generation, descendant_ids = list(memory_ids), []
     while generation:
         children: list[str] = []
-        for start in range(0, len(generation), _AT_ONCE):
-            children += await _children(api, context, generation[start : start + _AT_ONCE])
-        seen |= set(generation)
-        generation = [child for child in dict.fromkeys(children) if child not in seen]
-        below.append(generation)
-        if len(seen) + len(generation) > MOST_DESCENDANTS:
+        for start in range(0, len(generation), _SUBGRAPH_MEMORIES):
+            children += await _read_child_ids(api, context, generation[start : start + _SUBGRAPH_MEMORIES])
+        visited_ids |= set(generation)
+        generation = [child for child in dict.fromkeys(children) if child not in visited_ids]
+        descendant_ids.append(generation)
+        if len(visited_ids) + len(generation) > MAX_DESCENDANTS:
             raise RequestError(
-                VALIDATION_ERROR, f"More than {MOST_DESCENDANTS} memories would be deleted; delete a part of them first"
+                VALIDATION_ERROR, f"More than {MAX_DESCENDANTS} memories would be deleted; delete a part of them first"
             )
-    return below
+    return descendant_ids
 
 
-async def _children(api: GatewayApi, context: RequestContext, parents: Sequence[str]) -> list[str]:
+async def _read_child_ids(api: GatewayApi, context: RequestContext, parents: Sequence[str]) -> list[str]:
     call = pb.GetSubgraphRequest(
         memory_ids=parents,
         radius=1,
-        max_nodes=MOST_CHILDREN,
-        filter=_DOWN,
+        max_nodes=MAX_CHILDREN,
+        filter=_TO_CHILDREN,
     )
-    answer = await api.call(api.links.GetSubgraph, call, context)
-    if not answer.truncated:
-        return [node.memory_id for node in answer.nodes if node.hop]
+    response = await api.call(api.links.GetSubgraph, call, context)
+    if not response.truncated:
+        return [node.memory_id for node in response.nodes if node.hop]
     result = []
     for parent in call.memory_ids:
         links, _ = await links_of(
@@ -279,8 +291,8 @@ async def _children(api: GatewayApi, context: RequestContext, parents: Sequence[
             context,
             parent,
             direction=pb.LINK_DIRECTION_INCOMING,
-            relation=records.PARENT,
-            most=MOST_DESCENDANTS + 1,
+            relation=records.PARENT_RELATION,
+            limit=MAX_DESCENDANTS + 1,
         )
         result += [link.from_memory_id for link in links]
     return result

@@ -22,7 +22,7 @@ _STOP_WORDS = frozenset(
     }
 )  # fmt: skip
 # In shorter words a final "s" is no plural.
-_LEAST_PLURAL = 4
+_MIN_PLURAL_CHARACTERS = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,21 +37,21 @@ class Query:
     @classmethod
     def of(cls, text: str) -> Query:
         """Read a query."""
-        folded = text.strip().casefold()
-        words = dict.fromkeys(_WORD.findall(folded))
-        return cls(folded, tuple(word for word in words if word not in _STOP_WORDS) or tuple(words))
+        folded_text = text.strip().casefold()
+        words = dict.fromkeys(_WORD.findall(folded_text))
+        return cls(folded_text, tuple(word for word in words if word not in _STOP_WORDS) or tuple(words))
 
     def is_topic_of(self, memory: pb.Memory) -> bool:
         """Say whether the query is the topic of a fact."""
         return topic_of(memory).strip().casefold() == self.text != ""
 
-    def is_answered_by(self, memory: pb.Memory) -> bool:
+    def matches(self, memory: pb.Memory) -> bool:
         """Say whether a memory's topic, tags or text contain the query itself, or each of its words."""
         text = "\n".join((topic_of(memory), memory.title, *memory.tags, memory.content)).casefold()
         if self.text and self.text in text:
             return True
         words = set(_WORD.findall(text))
-        return bool(self.words) and all(_is_among(word, words) for word in self.words)
+        return bool(self.words) and all(_contains_word(word, words) for word in self.words)
 
 
 def topic_of(memory: pb.Memory) -> str:
@@ -67,7 +67,7 @@ def statuses(query: str) -> list[str]:
     return list(dict.fromkeys(values))
 
 
-def _is_among(word: str, words: set[str]) -> bool:
+def _contains_word(word: str, words: set[str]) -> bool:
     """Say whether `words` has the word, its singular, or a word that begins with it."""
-    is_plural = len(word) >= _LEAST_PLURAL and word.endswith("s") and not word.endswith("ss")
+    is_plural = len(word) >= _MIN_PLURAL_CHARACTERS and word.endswith("s") and not word.endswith("ss")
     return (is_plural and word[:-1] in words) or any(other.startswith(word) for other in words)

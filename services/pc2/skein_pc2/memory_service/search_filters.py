@@ -33,15 +33,15 @@ _NAMES = {
     "max_importance": "max_importance",
 }
 # Restrictions beside `filters`; other fields of a message are ignored.
-_BESIDE = frozenset({"parent_id", "session_id", "user_id", "memory_type", "memory_tier", "tags"})
+_TOP_LEVEL_NAMES = frozenset({"parent_id", "session_id", "user_id", "memory_type", "memory_tier", "tags"})
 # Most ids of one `where` condition.
-_IDS_AT_ONCE = 80
-_MOST_VALUES = 50
+_MAX_CONDITION_IDS = 80
+_MAX_VALUES = 50
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SearchScope:
-    """The part of a tenant that a search is kept to."""
+    """The part of a tenant that is searched."""
 
     # A memory must match one of them; without any, the search is empty.
     filters: tuple[pb.MemoryFilter, ...]
@@ -50,19 +50,19 @@ class SearchScope:
     # The search names a parent or a session.
     is_narrow: bool
     # Some children are not searched.
-    is_cut: bool
+    is_truncated: bool
 
     def with_condition(self, condition: str) -> list[pb.MemoryFilter]:
         """Return the filters with one more `where` condition."""
-        changed = []
-        for one in self.filters:
+        result = []
+        for item in self.filters:
             copy = pb.MemoryFilter()
-            copy.CopyFrom(one)
-            copy.where = _all_of([one.where, condition] if one.where else [condition])
-            changed.append(copy)
-        return changed
+            copy.CopyFrom(item)
+            copy.where = _join_conditions([item.where, condition] if item.where else [condition])
+            result.append(copy)
+        return result
 
-    def holds(self, record: Mapping[str, Any]) -> bool:
+    def contains(self, record: Mapping[str, Any]) -> bool:
         """Say whether a record belongs to the named parent."""
         return not self.session_id or record["parent_id"] == self.session_id
 
@@ -73,45 +73,45 @@ class SearchScope:
 
 async def parse_scope(api: GatewayApi, request: ActionRequest) -> SearchScope:
     """Read a search's scope. Raises RequestError for a missing parent or an invalid filter."""
-    values = _values(request.fields)
+    values = _parse_restrictions(request.fields)
     condition = pb.MemoryFilter()
-    wheres = []
+    conditions = []
     for name, value in values.items():
-        wheres += _read(name, value, condition)
-    session_id, child_ids, is_cut = "", None, False
+        conditions += _parse_restriction(name, value, condition)
+    session_id, child_ids, is_truncated = "", None, False
     if "parent_id" in values:
         parent_id = fields.required_text(values, "parent_id")
         parent = await parents.parent_of(api, request, parent_id)
         if parent.session is None:
-            memories, is_cut = await links.children(api, request, parent_id)
+            memories, is_truncated = await links.list_children(api, request, parent_id)
             child_ids = [memory.memory_id for memory in memories]
         elif condition.session_id and condition.session_id != parent_id:
             child_ids = []
         else:
             session_id = condition.session_id = parent_id
     if child_ids is None:
-        condition.where = _all_of(wheres)
+        condition.where = _join_conditions(conditions)
         filters = [condition]
     else:
         filters = []
-        for start in range(0, len(child_ids), _IDS_AT_ONCE):
+        for start in range(0, len(child_ids), _MAX_CONDITION_IDS):
             batch_filter = pb.MemoryFilter()
             batch_filter.CopyFrom(condition)
-            ids = ", ".join(json.dumps(memory_id) for memory_id in child_ids[start : start + _IDS_AT_ONCE])
-            batch_filter.where = _all_of([*wheres, f"memory_id IN ({ids})"])
+            ids = ", ".join(json.dumps(memory_id) for memory_id in child_ids[start : start + _MAX_CONDITION_IDS])
+            batch_filter.where = _join_conditions([*conditions, f"memory_id IN ({ids})"])
             filters.append(batch_filter)
     is_narrow = bool({"parent_id", "session_id"} & values.keys())
-    return SearchScope(filters=tuple(filters), session_id=session_id, is_narrow=is_narrow, is_cut=is_cut)
+    return SearchScope(filters=tuple(filters), session_id=session_id, is_narrow=is_narrow, is_truncated=is_truncated)
 
 
-def equals(path: str, values: list[Any]) -> str:
+def one_of(path: str, values: list[Any]) -> str:
     """Return a condition: the field, or an element of it, is one of the values."""
     return f"{path} IN ({', '.join(json.dumps(value) for value in values)})"
 
 
-def _values(message_fields: Mapping[str, Any]) -> dict[str, Any]:
+def _parse_restrictions(message_fields: Mapping[str, Any]) -> dict[str, Any]:
     """Return a search's restrictions by name; unknown names in `filters` restrict the metadata."""
-    values = {name: message_fields[name] for name in sorted(_BESIDE) if message_fields.get(name) is not None}
+    values = {name: message_fields[name] for name in sorted(_TOP_LEVEL_NAMES) if message_fields.get(name) is not None}
     metadata: dict[str, Any] = {}
     for name, value in fields.mapping(message_fields.get("filters"), "filters").items():
         if value is None:
@@ -126,45 +126,45 @@ def _values(message_fields: Mapping[str, Any]) -> dict[str, Any]:
     return {**values, **({"metadata": metadata} if metadata else {})}
 
 
-def _read(name: str, value: Any, into: pb.MemoryFilter) -> list[str]:
+def _parse_restriction(name: str, value: Any, condition: pb.MemoryFilter) -> list[str]:
     """Read one restriction; return its `where` conditions."""
     match name:
         case "session_id":
-            into.session_id = fields.required_text({name: value}, name)
+            condition.session_id = fields.required_text({name: value}, name)
         case "user_id":
             # The metadata's user_id also sets the subject.
-            into.subject_id = fields.required_text({name: value}, name)
+            condition.subject_id = fields.required_text({name: value}, name)
         case "memory_type":
             items = value if isinstance(value, list) else [value]
-            into.types.extend(records.memory_type(item) for item in items)
+            condition.types.extend(records.parse_memory_type(item) for item in items)
         case "memory_tier":
-            return [equals("level", records.level_names(value))]
+            return [one_of("level", records.level_names(value))]
         case "tags":
-            into.tags_any.extend(fields.texts(value, "tags"))
+            condition.tags_any.extend(fields.texts(value, "tags"))
         case "min_importance":
-            into.min_importance = records.number(value, name, default=0, least=0, most=1)
+            condition.min_importance = records.parse_number(value, name, default=0, minimum=0, maximum=1)
         case "max_importance":
-            into.max_importance = records.number(value, name, default=1, least=0, most=1)
+            condition.max_importance = records.parse_number(value, name, default=1, minimum=0, maximum=1)
         case "metadata":
-            return [_about(key, item) for key, item in value.items()]
+            return [_metadata_condition(key, item) for key, item in value.items()]
     return []
 
 
-def _about(key: str, value: Any) -> str:
+def _metadata_condition(key: str, value: Any) -> str:
     """Return a condition on one key of the metadata."""
     if not key:
         raise fields.invalid("filters", "names a field of the metadata by an empty text")
     fields.require_text(key, "filters")
     values = value if isinstance(value, list) else [value]
-    if not values or len(values) > _MOST_VALUES or not all(isinstance(one, str | int | float) for one in values):
+    if not values or len(values) > _MAX_VALUES or not all(isinstance(item, str | int | float) for item in values):
         raise fields.invalid(
-            f"filters.{key[:100]}", f"is a text, a number, true or false, or up to {_MOST_VALUES} of them"
+            f"filters.{key[:100]}", f"is a text, a number, true or false, or up to {_MAX_VALUES} of them"
         )
-    for one in values:
-        if isinstance(one, str):
-            fields.require_text(one, f"filters.{key[:100]}")
-    return equals(f"metadata.{json.dumps(key)}", values)
+    for item in values:
+        if isinstance(item, str):
+            fields.require_text(item, f"filters.{key[:100]}")
+    return one_of(f"metadata.{json.dumps(key)}", values)
 
 
-def _all_of(conditions: list[str]) -> str:
+def _join_conditions(conditions: list[str]) -> str:
     return " AND ".join(f"({condition})" for condition in conditions)

@@ -33,11 +33,11 @@ if TYPE_CHECKING:
     from skein_pc2.protocol.health import Health
 
 _DEFAULT_FACTOR = 1.2
-_DEFAULT_LIMIT, _HIGHEST_LIMIT = 100, 200
+_DEFAULT_LIMIT, _MAX_LIMIT = 100, 200
 # Memories whose reads are counted ahead of the service.
 _MAX_COUNTED_MEMORIES = 10_000
 # Attempts of an update with concurrent changes.
-_ATTEMPTS = 5
+_MAX_ATTEMPTS = 5
 _NOT_FOUND, _UPDATED = "There is no memory of this id", "Memory updated"
 _RELATED_FIELDS = ("memory_id", "content", "memory_type", "memory_tier", "importance")
 _DIRECTIONS = {pb.LINK_DIRECTION_OUTGOING: "outgoing", pb.LINK_DIRECTION_INCOMING: "incoming"}
@@ -46,39 +46,39 @@ _DIRECTIONS = {pb.LINK_DIRECTION_OUTGOING: "outgoing", pb.LINK_DIRECTION_INCOMIN
 class MemoryService(ActionPort):
     """Answers the actions of port 7140."""
 
-    def __init__(self, api: GatewayApi, health: Health, *, at_once: int) -> None:
+    def __init__(self, api: GatewayApi, health: Health, *, max_concurrency: int) -> None:
         groups, batches, lifecycle = Groups(api), Batches(api), Lifecycle(api)
         actions: dict[str, Action] = {
             "add_memory": self._add,
             "get_memory": self._get,
-            "get_children": partial(parents.children, api),
-            "add_relationship": self._relate,
-            "get_related": self._related,
-            "search_memory": partial(search.by_words, api),
+            "get_children": partial(parents.list_children, api),
+            "add_relationship": self._add_relationship,
+            "get_related": self._get_related,
+            "search_memory": partial(search.search_by_words, api),
             "update_memory": self._update,
             "delete_memory": self._delete,
             "reinforce_memory": self._reinforce,
             "create_context_group": groups.create,
             "add_to_group": groups.add,
-            "get_memories_by_group": groups.memories,
-            "semantic_search": partial(search.by_meaning, api),
+            "get_memories_by_group": groups.list_memories,
+            "semantic_search": partial(search.search_by_meaning, api),
             "batch_add_memories": batches.add,
             "batch_get_memories": batches.get,
-            "create_session": self._session,
+            "create_session": self._create_session,
             "get_all_memories_for_lifecycle": lifecycle.list_decaying,
-            "get_memories_for_consolidation": lifecycle.for_consolidation,
-            "get_memories_for_cleanup": lifecycle.for_cleanup,
+            "get_memories_for_consolidation": lifecycle.list_for_consolidation,
+            "get_memories_for_cleanup": lifecycle.list_for_cleanup,
             "get_memory_system_status": lifecycle.status,
             "apply_decay": lifecycle.decay,
             "consolidate_memory": lifecycle.consolidate,
             "archive_memory": lifecycle.archive,
         }
-        super().__init__(health, actions, at_once=at_once)
+        super().__init__(health, actions, max_concurrency=max_concurrency)
         self._api = api
         self._access_counts = _AccessCounts()
 
     async def _add(self, request: ActionRequest) -> Message:
-        """Store a memory; a message that is sent again with its request id finds the one that it stored before."""
+        """Store a memory. A repeat with the same request_id returns the first memory."""
         memory = records.parse_draft(request.fields, f"mem-{request.new_id()}")
         parent_id = fields.text(request.fields, "parent_id")
         parent = await parents.parent_of(self._api, request, parent_id) if parent_id else None
@@ -91,7 +91,7 @@ class MemoryService(ActionPort):
         return {"memory_id": records.name(stored)}
 
     async def _get(self, request: ActionRequest) -> Message:
-        """Read a memory, or a session in the form of a memory; the reply counts this access already."""
+        """Read a memory, or a session in the form of a memory; the reply's access count includes this read."""
         memory_id = fields.required_text(request.fields, "memory_id")
         try:
             memory = await self._get_memory(memory_id, request)
@@ -107,52 +107,54 @@ class MemoryService(ActionPort):
         record["last_accessed_at"] = datetime.now(UTC).timestamp()
         return {"memory": record}
 
-    async def _relate(self, request: ActionRequest) -> Message:
+    async def _add_relationship(self, request: ActionRequest) -> Message:
         """Relate two memories, or change the strength of their relationship."""
-        relation, label = records.relation(fields.required_text(request.fields, "relationship_type"))
+        relation, label = records.parse_relation(fields.required_text(request.fields, "relationship_type"))
         link = pb.Link(
             from_memory_id=fields.required_text(request.fields, "source_id"),
             to_memory_id=fields.required_text(request.fields, "target_id"),
             relation=relation,
             label=label,
-            weight=records.number(request.fields.get("strength"), "strength", default=1.0, least=0, most=1),
+            weight=records.parse_number(request.fields.get("strength"), "strength", default=1.0, minimum=0, maximum=1),
         )
         call = pb.UpsertLinkRequest(link=link, request_id=request.repeat_id)
         stored = (await self._api.call(self._api.links.UpsertLink, call, request)).link
         return {"relationship_id": stored.link_id}
 
-    async def _related(self, request: ActionRequest) -> Message:
-        memory_id, limit = fields.required_text(request.fields, "memory_id"), _limit(request)
+    async def _get_related(self, request: ActionRequest) -> Message:
+        memory_id, limit = fields.required_text(request.fields, "memory_id"), _parse_limit(request)
         relationship_type = fields.text(request.fields, "relationship_type")
-        relation, label = records.relation(relationship_type) if relationship_type else ("", "")
+        relation, label = records.parse_relation(relationship_type) if relationship_type else ("", "")
         result: list[tuple[str, pb.Link, str]] = []
-        is_more = False
+        has_more = False
         for direction, direction_name in _DIRECTIONS.items():
-            links, more = await relations.links_of(
-                self._api, request, memory_id, direction=direction, relation=relation, most=limit
+            links, has_more_links = await relations.links_of(
+                self._api, request, memory_id, direction=direction, relation=relation, limit=limit
             )
-            is_more |= more
+            has_more |= has_more_links
             for link in links:
-                other = link.to_memory_id if direction_name == "outgoing" else link.from_memory_id
-                result.append((other, link, direction_name))
+                other_id = link.to_memory_id if direction_name == "outgoing" else link.from_memory_id
+                result.append((other_id, link, direction_name))
         if not relation:
-            result = [one for one in result if one[1].relation not in records.STRUCTURAL]
+            result = [entry for entry in result if entry[1].relation not in records.STRUCTURAL_RELATIONS]
         elif not records.is_relation(relationship_type):
             # Only the label has this name.
-            result = [one for one in result if one[1].label == label]
-        result, is_more = result[:limit], is_more or len(result) > limit
-        memories = await relations.read(self._api, request, list(dict.fromkeys(other for other, _, _ in result)))
-        written = await relations.to_records(self._api, request, memories)
-        by_id = {memory.memory_id: record for memory, record in zip(memories, written, strict=True)}
-        related = [
+            result = [entry for entry in result if entry[1].label == label]
+        result, has_more = result[:limit], has_more or len(result) > limit
+        memories = await relations.read_memories(
+            self._api, request, list(dict.fromkeys(other_id for other_id, _, _ in result))
+        )
+        memory_records = await relations.to_records(self._api, request, memories)
+        records_by_id = {memory.memory_id: record for memory, record in zip(memories, memory_records, strict=True)}
+        related_records = [
             {
-                **by_id[other],
+                **records_by_id[other_id],
                 "relationship_type": records.relationship_type(link),
                 "strength": link.weight,
                 "direction": direction_name,
             }
-            for other, link, direction_name in result
-            if other in by_id
+            for other_id, link, direction_name in result
+            if other_id in records_by_id
         ]
         # The original service returned outgoing relationships alone, each beside its memory.
         outgoing = [
@@ -160,20 +162,22 @@ class MemoryService(ActionPort):
                 "relationship": {
                     "type": records.relationship_type(link),
                     "strength": link.weight,
-                    "created_at": records.epoch(link, "create_time"),
+                    "created_at": records.epoch_seconds(link, "create_time"),
                 },
-                "memory": {name: by_id[other][name] for name in _RELATED_FIELDS},
+                "memory": {name: records_by_id[other_id][name] for name in _RELATED_FIELDS},
             }
-            for link, other in ((link, other) for other, link, direction_name in result if direction_name == "outgoing")
-            if other in by_id
+            for link, other_id in (
+                (link, other_id) for other_id, link, direction_name in result if direction_name == "outgoing"
+            )
+            if other_id in records_by_id
         ]
-        is_more |= len(related) < len(result)
-        return {**relations.list_reply(related, more=is_more), "related_memories": outgoing}
+        has_more |= len(related_records) < len(result)
+        return {**relations.list_reply(related_records, is_truncated=has_more), "related_memories": outgoing}
 
     async def _update(self, request: ActionRequest) -> Message:
         """Change the named fields of a memory, or the metadata of a session."""
         memory_id, update = fields.required_text(request.fields, "memory_id"), _update_data(request)
-        new, mask = records.parse_update(memory_id, update, datetime.now(UTC))
+        changes, mask = records.parse_update(memory_id, update, datetime.now(UTC))
         is_moved = "parent_id" in update
         if not mask and not is_moved:
             raise fields.invalid("update_data", "names nothing that can be changed")
@@ -185,31 +189,31 @@ class MemoryService(ActionPort):
         parent = await parents.parent_of(self._api, request, parent_id) if parent_id else None
         is_under_session = parent is not None and parent.session is not None
         if is_under_session or (is_moved and not parent_id):
-            new.session_id = parent_id
+            changes.session_id = parent_id
             mask.append("session_id")
         if mask:
             # With a ttl each repeat is another request, which is harmless.
-            await self._change(
-                request, stored, new, mask, repeat=request.repeat_id if update.get("ttl") is None else ""
+            await self._update_with_retry(
+                request, stored, changes, mask, request_id=request.repeat_id if update.get("ttl") is None else ""
             )
         if is_moved:
             await relations.set_parent(self._api, request, memory_id, "" if is_under_session else parent_id)
         return {"memory_id": memory_id, "message": _UPDATED}
 
-    async def _change(
-        self, request: ActionRequest, stored: pb.Memory, new: pb.Memory, mask: Sequence[str], *, repeat: str
+    async def _update_with_retry(
+        self, request: ActionRequest, stored: pb.Memory, changes: pb.Memory, mask: Sequence[str], *, request_id: str
     ) -> None:
         """Update a memory; an update that depends on its state is retried after concurrent changes."""
         if not records.depends_on_stored(mask):
-            await self._write(request, new, mask, repeat)
+            await self._write_update(request, changes, mask, request_id)
             return
-        for attempt in range(1, _ATTEMPTS + 1):
-            memory, names = records.merge_into(stored, new, mask)
+        for attempt in range(1, _MAX_ATTEMPTS + 1):
+            memory, names = records.merge_into(stored, changes, mask)
             try:
                 # A repeated merge gives the same result, so no request_id is needed.
-                await self._write(request, memory, names, "")
+                await self._write_update(request, memory, names, "")
             except aio.AioRpcError as error:
-                if error.code() is not grpc.StatusCode.ABORTED or attempt == _ATTEMPTS:
+                if error.code() is not grpc.StatusCode.ABORTED or attempt == _MAX_ATTEMPTS:
                     raise
                 latest = await relations.read_memory(self._api, request, stored.memory_id)
                 if latest is None:
@@ -218,9 +222,11 @@ class MemoryService(ActionPort):
             else:
                 return
 
-    async def _write(self, request: ActionRequest, memory: pb.Memory, mask: Sequence[str], repeat: str) -> None:
+    async def _write_update(
+        self, request: ActionRequest, memory: pb.Memory, mask: Sequence[str], request_id: str
+    ) -> None:
         call = pb.UpdateMemoryRequest(
-            defer_embedding=True, memory=memory, update_mask=FieldMask(paths=mask), request_id=repeat
+            defer_embedding=True, memory=memory, update_mask=FieldMask(paths=mask), request_id=request_id
         )
         await self._api.call(self._api.memories.UpdateMemory, call, request)
 
@@ -244,12 +250,12 @@ class MemoryService(ActionPort):
     async def _reinforce(self, request: ActionRequest) -> Message:
         """Multiply a memory's importance, up to 1."""
         memory_id = fields.required_text(request.fields, "memory_id")
-        factor = records.number(
+        factor = records.parse_number(
             request.fields.get("reinforcement_factor"),
             "reinforcement_factor",
             default=_DEFAULT_FACTOR,
-            least=1,
-            most=1000,
+            minimum=1,
+            maximum=1000,
         )
         memory = await relations.read_memory(self._api, request, memory_id)
         if memory is None:
@@ -262,16 +268,16 @@ class MemoryService(ActionPort):
             spread=0.0,
             request_id=request.repeat_id,
         )
-        reinforced = await self._api.call(self._api.memories.ReinforceMemory, call, request)
-        importance = reinforced.memories[0].importance
+        response = await self._api.call(self._api.memories.ReinforceMemory, call, request)
+        importance = response.memories[0].importance
         return {"memory_id": records.name(memory), "importance": importance, "new_importance": importance}
 
-    async def _session(self, request: ActionRequest) -> Message:
+    async def _create_session(self, request: ActionRequest) -> Message:
         return {"session_id": await create_session(self._api, request)}
 
     async def _get_memory(self, memory_id: str, request: ActionRequest) -> pb.Memory:
-        answer = await self._api.call(self._api.memories.GetMemory, pb.GetMemoryRequest(memory_id=memory_id), request)
-        return answer.memory
+        response = await self._api.call(self._api.memories.GetMemory, pb.GetMemoryRequest(memory_id=memory_id), request)
+        return response.memory
 
 
 class _AccessCounts:
@@ -289,8 +295,8 @@ class _AccessCounts:
         return count
 
 
-def _limit(request: ActionRequest) -> int:
-    return min(_HIGHEST_LIMIT, fields.integer(request.fields.get("limit"), "limit", default=_DEFAULT_LIMIT, least=1))
+def _parse_limit(request: ActionRequest) -> int:
+    return min(_MAX_LIMIT, fields.integer(request.fields.get("limit"), "limit", default=_DEFAULT_LIMIT, minimum=1))
 
 
 def _update_data(request: ActionRequest) -> dict[str, Any]:

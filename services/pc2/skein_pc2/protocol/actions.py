@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from skein_pc2.protocol import fields
 from skein_pc2.protocol.concurrency import ConcurrencyLimit, RequestContext
-from skein_pc2.protocol.dialect import answer_by_type, is_health, is_health_by_type
+from skein_pc2.protocol.dialect import is_health_request, is_typed_health_request, typed_health_reply
 from skein_pc2.protocol.errors import STORAGE_ERROR, RequestError, error_text
 from skein_pc2.protocol.frames import Frames, MalformedMessage, Message, repeat_key
 
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from skein_pc2.protocol.health import Health
 
 # Longest request_id that a reply repeats.
-_LONGEST_ECHO = 1000
+_MAX_REQUEST_ID_CHARACTERS = 1000
 # Longest name of an unknown action that a reply repeats.
-_LONGEST_NAME = 100
-# Objects that may hold the fields, besides the message itself.
-_HOLDERS = ("data", "payload")
+_MAX_ACTION_CHARACTERS = 100
+# Keys of objects that may have the fields, besides the message itself.
+_FIELD_OBJECTS = ("data", "payload")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -47,32 +47,34 @@ Action = Callable[[ActionRequest], Awaitable[Message]]
 class ActionPort:
     """A dialect with one handler for each action."""
 
-    def __init__(self, health: Health, actions: Mapping[str, Action], *, at_once: int) -> None:
-        """Run up to `at_once` actions at the same time; others wait. Health is answered at once."""
+    def __init__(self, health: Health, actions: Mapping[str, Action], *, max_concurrency: int) -> None:
+        """Run up to `max_concurrency` actions at the same time; others wait. Health is answered at once."""
         self._health = health
         self._actions = actions
-        self._limit = ConcurrencyLimit(at_once)
+        self._limit = ConcurrencyLimit(max_concurrency)
 
     async def answer(self, frames: Frames, *, deadline: float) -> Message:
         try:
             message = frames.parse()
-        except MalformedMessage as malformed:
-            return {"status": "error", "message": str(malformed)}
-        if is_health(message):
+        except MalformedMessage as error:
+            return {"status": "error", "message": str(error)}
+        if is_health_request(message):
             return self.health_document(str(message["action"]))
-        if is_health_by_type(message):
-            return answer_by_type(self._health.document())
-        echo = _echo(message)
+        if is_typed_health_request(message):
+            return typed_health_reply(self._health.document())
+        echo = _request_id_echo(message)
         action = message.get("action")
         handler = self._actions.get(action) if isinstance(action, str) else None
         if handler is None:
-            return {"status": "error", "message": _unknown(action), **echo}
+            return {"status": "error", "message": _unknown_action_text(action), **echo}
         try:
             request = _parse_request(message, deadline)
-            answer = await self._limit.run(request, lambda: handler(request), name=str(action), transient=STORAGE_ERROR)
+            reply = await self._limit.run(
+                request, lambda: handler(request), name=str(action), transient_code=STORAGE_ERROR
+            )
         except RequestError as error:
             return {"status": "error", "message": error_text(error), **echo}
-        return {"status": "success", **answer, **echo}
+        return {"status": "success", **reply, **echo}
 
     def health_document(self, action: str) -> Message:
         """Return the health document as the clients of this port read it."""
@@ -82,31 +84,31 @@ class ActionPort:
         return {"status": "error", "message": text}
 
 
-def _unknown(action: object) -> str:
+def _unknown_action_text(action: object) -> str:
     """Return the original agents' message for an unknown action."""
-    name = action[:_LONGEST_NAME] if isinstance(action, str) else "none"
+    name = action[:_MAX_ACTION_CHARACTERS] if isinstance(action, str) else "none"
     return f"Unknown action: {name}"
 
 
 def _parse_request(message: Message, deadline: float) -> ActionRequest:
-    values = {name: value for name, value in message.items() if name not in _HOLDERS}
-    for holder in _HOLDERS:
-        values |= fields.mapping(message.get(holder), holder)
+    values = {name: value for name, value in message.items() if name not in _FIELD_OBJECTS}
+    for object_name in _FIELD_OBJECTS:
+        values |= fields.mapping(message.get(object_name), object_name)
     sent_id = message.get("request_id")
     request_id = sent_id if isinstance(sent_id, str) and sent_id else f"req-{secrets.token_hex(8)}"
-    return ActionRequest(request_id=request_id, deadline=deadline, fields=values, repeat_id=_repeat_id(message))
+    return ActionRequest(request_id=request_id, deadline=deadline, fields=values, repeat_id=_parse_repeat_id(message))
 
 
-def _repeat_id(message: Message) -> str:
+def _parse_repeat_id(message: Message) -> str:
     try:
         return repeat_key(message)
     except RecursionError:
         raise RequestError(STORAGE_ERROR, "The message is nested too deeply") from None
 
 
-def _echo(message: Message) -> Message:
+def _request_id_echo(message: Message) -> Message:
     """Return the request_id as it was sent, unless it is very long or neither text nor number."""
     sent_id = message.get("request_id")
-    if isinstance(sent_id, str) and len(sent_id) > _LONGEST_ECHO:
+    if isinstance(sent_id, str) and len(sent_id) > _MAX_REQUEST_ID_CHARACTERS:
         return {}
     return {"request_id": sent_id} if isinstance(sent_id, str | int | float) else {}

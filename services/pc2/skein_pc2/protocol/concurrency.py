@@ -29,20 +29,20 @@ class RequestContext:
     # A time of the event loop's clock.
     deadline: float
 
-    def seconds(self) -> float:
-        """Return the time left for a call."""
+    def remaining_seconds(self) -> float:
+        """Return the seconds until the deadline, at least 0.001."""
         return max(0.001, self.deadline - asyncio.get_running_loop().time())
 
 
 @dataclass(frozen=True, slots=True)
 class ConcurrencyLimit:
-    """Runs up to `at_once` actions of a port at the same time; others wait."""
+    """Runs up to `max_concurrency` actions of a port at the same time; others wait."""
 
-    at_once: int
-    _free: asyncio.Semaphore = field(init=False)
+    max_concurrency: int
+    _semaphore: asyncio.Semaphore = field(init=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "_free", asyncio.Semaphore(self.at_once))
+        object.__setattr__(self, "_semaphore", asyncio.Semaphore(self.max_concurrency))
 
     async def run(
         self,
@@ -50,28 +50,28 @@ class ConcurrencyLimit:
         action: Callable[[], Awaitable[Result]],
         *,
         name: str,
-        transient: str = STORAGE_ERROR,
+        transient_code: str = STORAGE_ERROR,
     ) -> Result:
-        """Run an action before the deadline. Raises RequestError, and nothing else.
+        """Run an action before the deadline. Raises RequestError and no other exception.
 
-        `transient` is the error code for unavailable or late services; `name` is the action's name for logs.
+        `transient_code` is the error code for unavailable or late services; `name` is the action's name for logs.
         """
-        working = False
+        is_running = False
         try:
-            async with asyncio.timeout_at(context.deadline), self._free:
-                working = True
+            async with asyncio.timeout_at(context.deadline), self._semaphore:
+                is_running = True
                 return await action()
         except aio.AioRpcError as error:
-            raise to_request_error(error, transient=transient) from None
+            raise to_request_error(error, transient_code=transient_code) from None
         except TimeoutError:
-            if working:
-                raise RequestError(transient, "Skein did not answer in time; try again soon") from None
+            if is_running:
+                raise RequestError(transient_code, "Skein did not answer in time; try again soon") from None
             raise RequestError(RATE_LIMIT_EXCEEDED, "Too many requests are waiting; try again soon") from None
         except RequestError:
             raise
         except Exception:
             log.exception("internal_error", action=name, request_id=context.request_id)
-            raise RequestError(INTERNAL_ERROR, "Skein failed; the request id finds the reason in the logs") from None
+            raise RequestError(INTERNAL_ERROR, "Skein failed; find the reason in the logs by the request id") from None
 
 
 class KeyedLock:

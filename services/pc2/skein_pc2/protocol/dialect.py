@@ -35,7 +35,7 @@ class HealthPort:
     async def answer(self, frames: Frames, *, deadline: float) -> Message:
         document = await self._health.current_document()
         try:
-            return answer_by_type(document) if is_health_by_type(frames.parse()) else document
+            return typed_health_reply(document) if is_typed_health_request(frames.parse()) else document
         except MalformedMessage:
             return document
 
@@ -43,17 +43,17 @@ class HealthPort:
         return self._health.document()
 
 
-def is_health(message: Message) -> bool:
+def is_health_request(message: Message) -> bool:
     """Say whether a message requests the health document."""
     action = message.get("action")
     return isinstance(action, str) and action in HEALTH_ACTIONS
 
 
-def is_health_by_type(message: Message) -> bool:
+def is_typed_health_request(message: Message) -> bool:
     """Say whether a message without an action requests the health document by its `request_type`."""
-    return message.get("action") is None and is_health({"action": message.get("request_type")})
+    return message.get("action") is None and is_health_request({"action": message.get("request_type")})
 
 
-def answer_by_type(document: Message) -> Message:
+def typed_health_reply(document: Message) -> Message:
     """Return the health document for clients that send `request_type`, which expect the status "success"."""
     return {**document, "status": "success"}

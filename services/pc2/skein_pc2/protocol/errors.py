@@ -71,36 +71,38 @@ class RequestError(Exception):
 def error_text(error: RequestError, separator: str = ": ") -> str:
     """Return an error as one text, with the invalid fields and their rules."""
     violations = error.details.get("violations") or []
-    unstated = [violation for violation in violations if violation["description"] not in error.message]
-    fields = "; ".join(f"{violation['field']}{separator}{violation['description']}" for violation in unstated)
+    unmentioned_violations = [violation for violation in violations if violation["description"] not in error.message]
+    fields = "; ".join(
+        f"{violation['field']}{separator}{violation['description']}" for violation in unmentioned_violations
+    )
     return f"{error.message} ({fields})" if fields else error.message
 
 
 def reason_of_call(error: aio.AioRpcError) -> str:
     """Return a service's error reason, a value of `skein.errors.v1.ErrorReason`; empty for none."""
-    status = _status(error)
+    status = _rpc_status(error)
     return status_reason(status) if status is not None else ""
 
 
 def log_reason(error: aio.AioRpcError | RequestError) -> str:
-    """Return the reason that a log line gives for an error."""
+    """Return the reason of an error for a log line."""
     return error.code if isinstance(error, RequestError) else reason_of_call(error) or error.code().name
 
 
 def retry_seconds(error: aio.AioRpcError) -> float:
     """Return the pause in seconds that a service demands before a repeat; 0 for none."""
-    status, retry = _status(error), error_details_pb2.RetryInfo()
+    status, retry = _rpc_status(error), error_details_pb2.RetryInfo()
     if status is None or not any(detail.Unpack(retry) for detail in status.details):
         return 0.0
     return float(retry.retry_delay.ToTimedelta().total_seconds())
 
 
-def to_request_error(error: aio.AioRpcError, *, transient: str) -> RequestError:
-    """Convert a service's error to the protocol's codes; `transient` is the code for unavailable services."""
-    status = _status(error)
+def to_request_error(error: aio.AioRpcError, *, transient_code: str) -> RequestError:
+    """Convert a service's error to the protocol's codes; `transient_code` is the code for unavailable services."""
+    status = _rpc_status(error)
     reason = status_reason(status) if status is not None else ""
     code_by_status = _REASONS.get(reason) or _CODES.get(error.code(), INTERNAL_ERROR)
-    code = transient if error.code() in _TRANSIENT else code_by_status
+    code = transient_code if error.code() in _TRANSIENT else code_by_status
     details: dict[str, Any] = {"reason": reason} if reason else {}
     violations = _violations(status) if status is not None else []
     if violations:
@@ -110,7 +112,7 @@ def to_request_error(error: aio.AioRpcError, *, transient: str) -> RequestError:
     return RequestError(code, message or code, **details)
 
 
-def _status(error: aio.AioRpcError) -> Status | None:
+def _rpc_status(error: aio.AioRpcError) -> Status | None:
     try:
         return rpc_status.from_call(error)  # type: ignore[arg-type]  # It reads three methods that both have.
     except ValueError:
@@ -120,7 +122,10 @@ def _status(error: aio.AioRpcError) -> Status | None:
 def _violations(status: Status) -> list[dict[str, str]]:
     for detail in status.details:
         if detail.Is(error_details_pb2.BadRequest.DESCRIPTOR):
-            bad = error_details_pb2.BadRequest()
-            detail.Unpack(bad)
-            return [{"field": result.field, "description": result.description} for result in bad.field_violations]
+            bad_request = error_details_pb2.BadRequest()
+            detail.Unpack(bad_request)
+            return [
+                {"field": violation.field, "description": violation.description}
+                for violation in bad_request.field_violations
+            ]
     return []

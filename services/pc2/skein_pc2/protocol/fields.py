@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 # Each JSON level is three protobuf levels, of which protobuf parses a hundred.
-_DEEPEST = 30
+_MAX_LEVELS = 30
 
 
 def invalid(field: str, rule: str) -> RequestError:
@@ -73,14 +73,14 @@ def mapping(value: object, field: str) -> dict[str, Any]:
     return value
 
 
-def integer(value: object, field: str, *, default: int, least: int, most: int | None = None) -> int:
+def integer(value: object, field: str, *, default: int, minimum: int, maximum: int | None = None) -> int:
     """Read a whole number; a missing one is `default`."""
     if value is None:
         return default
-    if not isinstance(value, int) or isinstance(value, bool) or value < least:
-        raise invalid(field, f"is a whole number of at least {least}")
-    if most is not None and value > most:
-        raise invalid(field, f"is a whole number from {least} to {most}")
+    if not isinstance(value, int) or isinstance(value, bool) or value < minimum:
+        raise invalid(field, f"is a whole number of at least {minimum}")
+    if maximum is not None and value > maximum:
+        raise invalid(field, f"is a whole number from {minimum} to {maximum}")
     return value
 
 
@@ -103,8 +103,8 @@ def read_time(value: object, field: str) -> datetime:
 
 def struct(value: dict[str, Any], field: str) -> Struct:
     """Read an object of any shape."""
-    if _is_deeper(value, _DEEPEST):
-        raise invalid(field, f"is nested more than {_DEEPEST} levels deep")
+    if _is_deeper(value, _MAX_LEVELS):
+        raise invalid(field, f"is nested more than {_MAX_LEVELS} levels deep")
     result = Struct()
     try:
         exact_json.check_numbers(exact_json.to_decimals(value))
@@ -116,21 +116,21 @@ def struct(value: dict[str, Any], field: str) -> Struct:
     return result
 
 
-def _is_deeper(value: object, than: int) -> bool:
-    """Say whether objects and lists are nested deeper than `than` levels."""
+def _is_deeper(value: object, max_levels: int) -> bool:
+    """Say whether objects and lists are nested deeper than `max_levels` levels."""
     if isinstance(value, dict):
-        return than < 1 or any(_is_deeper(item, than - 1) for item in value.values())
+        return max_levels < 1 or any(_is_deeper(item, max_levels - 1) for item in value.values())
     if isinstance(value, list):
-        return than < 1 or any(_is_deeper(item, than - 1) for item in value)
+        return max_levels < 1 or any(_is_deeper(item, max_levels - 1) for item in value)
     return False
 
 
 def to_json(values: Struct) -> dict[str, Any]:
     """Return an object of any shape; numbers without a fraction become whole numbers, as they were sent."""
-    return {name: _plain(value) for name, value in values.fields.items()}
+    return {name: _to_json_value(value) for name, value in values.fields.items()}
 
 
-def _plain(value: Value) -> Any:
+def _to_json_value(value: Value) -> Any:
     match value.WhichOneof("kind"):
         case "string_value":
             exact = number_in(value.string_value)
@@ -142,6 +142,6 @@ def _plain(value: Value) -> Any:
         case "struct_value":
             return to_json(value.struct_value)
         case "list_value":
-            return [_plain(item) for item in value.list_value.values]
+            return [_to_json_value(item) for item in value.list_value.values]
         case _:
             return None

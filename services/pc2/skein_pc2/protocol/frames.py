@@ -19,13 +19,13 @@ MAX_MESSAGE_BYTES = 4 * 1024 * 1024
 
 # Most values and levels of a message, because one thread handles all messages.
 MAX_VALUES = 20_000
-_MOST_LEVELS = 400
+_MAX_LEVELS = 400
 
 Message = dict[str, Any]
 
 
 class MalformedMessage(Exception):
-    """The message is invalid; the text tells its sender why."""
+    """The message is invalid; the text is the reason, which its sender reads."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class Frames:
 
     @classmethod
     def of(cls, frames: Sequence[bytes]) -> Frames:
-        """Split `[id, b"", json]` and `[id, json]` alike: an empty frame that ends the message is its body."""
+        """Split `[id, b"", json]` or `[id, json]`. An empty last frame is the body."""
         for position in range(1, len(frames) - 1):
             if frames[position] == b"":
                 return cls(tuple(frames[: position + 1]), tuple(frames[position + 1 :]))
@@ -64,7 +64,7 @@ def parse_json(body: bytes) -> Message:
     if len(body) > MAX_MESSAGE_BYTES:
         raise MalformedMessage(f"The message is larger than {MAX_MESSAGE_BYTES} bytes")
     try:
-        message = _MESSAGES.decode(body.decode("utf-8"))
+        message = _DECODER.decode(body.decode("utf-8"))
     except UnicodeDecodeError:
         raise MalformedMessage("The message is not UTF-8") from None
     except RecursionError:
@@ -80,8 +80,8 @@ def parse_json(body: bytes) -> Message:
 def repeat_key(message: Message) -> str:
     """Return a key that a message and its repeats share; empty for a message without request_id.
 
-    The key hashes the whole message without its timestamp: ids of the protocol have eight digits and recur, and the
-    same id with other fields is another message. RPCs take the key as their request_id.
+    The key is a hash of the whole message without its timestamp. Ids of the protocol have eight digits and recur, so
+    the same id with other fields is another message. RPCs take the key as their request_id.
     """
     if not message.get("request_id"):
         return ""
@@ -101,11 +101,11 @@ def local_timestamp(time: datetime | None = None) -> str:
     return (time or datetime.now(UTC)).astimezone().replace(tzinfo=None).isoformat()
 
 
-def _no_constant(name: str) -> None:
+def _reject_constant(name: str) -> None:
     raise ValueError(name)
 
 
-def _finite(text: str) -> float:
+def _parse_finite(text: str) -> float:
     value = exact.ExactFloat.read(text)
     if not math.isfinite(value):
         raise ValueError(text)
@@ -118,22 +118,22 @@ def _dump(message: Message, separators: tuple[str, str], *, sort_keys: bool = Fa
 
 
 # Created once: creation costs as much as one use.
-_MESSAGES = json.JSONDecoder(parse_constant=_no_constant, parse_float=_finite)
+_DECODER = json.JSONDecoder(parse_constant=_reject_constant, parse_float=_parse_finite)
 
 
 def _check_bounds(message: Message) -> None:
-    row: list[dict[str, Any] | list[Any]] = [message]
+    containers: list[dict[str, Any] | list[Any]] = [message]
     levels = count = 0
-    while row:
+    while containers:
         levels += 1
-        count += sum(len(item) for item in row)
-        if levels > _MOST_LEVELS:
+        count += sum(len(item) for item in containers)
+        if levels > _MAX_LEVELS:
             raise MalformedMessage("The message is nested too deeply")
         if count > MAX_VALUES:
             raise MalformedMessage(f"The message holds more than {MAX_VALUES} values")
-        row = [
+        containers = [
             inner
-            for item in row
+            for item in containers
             for inner in (item.values() if isinstance(item, dict) else item)
             if isinstance(inner, dict | list)
         ]

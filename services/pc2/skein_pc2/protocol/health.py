@@ -19,7 +19,7 @@ class Health:
         """`agent` is the name of the agent whose port this is."""
         self.agent = agent
         self.is_ready = is_ready
-        self._started = time.monotonic()
+        self._start_time = time.monotonic()
 
     async def current_document(self) -> Message:
         """Return the document, with numbers that need a call."""
@@ -46,4 +46,4 @@ class Health:
 
     def uptime(self) -> float:
         """Return the seconds since the start."""
-        return round(time.monotonic() - self._started, 3)
+        return round(time.monotonic() - self._start_time, 3)

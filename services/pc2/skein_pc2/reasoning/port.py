@@ -1,15 +1,15 @@
-"""Port 5596: chooses one of three dialects for each message."""
+"""Port 5596 answers each message in one of three dialects."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from skein_pc2.protocol.concurrency import ConcurrencyLimit
-from skein_pc2.protocol.dialect import answer_by_type, is_health, is_health_by_type
+from skein_pc2.protocol.dialect import is_health_request, is_typed_health_request, typed_health_reply
 from skein_pc2.protocol.frames import Frames, MalformedMessage, Message, timestamp
 from skein_pc2.reasoning.actions import coordination
-from skein_pc2.reasoning.actions.digital_twins import Twins
-from skein_pc2.reasoning.actions.error_patterns import Patterns
+from skein_pc2.reasoning.actions.digital_twins import DigitalTwins
+from skein_pc2.reasoning.actions.error_patterns import ErrorPatterns
 from skein_pc2.reasoning.actions.interactions import Interactions
 from skein_pc2.reasoning.actions.memories import MemoryActions
 from skein_pc2.reasoning.actions.personal_data import PersonalDataActions
@@ -32,13 +32,13 @@ class ReasoningPort:
     """Answers §1, §2 and §3 of the protocol, and the interpreter's actions."""
 
     def __init__(
-        self, api: GatewayApi, health: ReasoningHealth, background: BackgroundUpdates, *, at_once: int
+        self, api: GatewayApi, health: ReasoningHealth, background: BackgroundUpdates, *, max_concurrency: int
     ) -> None:
-        """Run up to `at_once` actions at the same time; others wait. Health is answered at once."""
+        """Run up to `max_concurrency` actions at the same time; others wait. Health is answered at once."""
         self._health = health
-        self._runner = agent_request.RequestRunner(api, ConcurrencyLimit(at_once))
+        self._runner = agent_request.RequestRunner(api, ConcurrencyLimit(max_concurrency))
         store = MemoryStore(api)
-        twins = Twins(api)
+        twins = DigitalTwins(api)
         personal = PersonalDataActions(api, twins)
         self._jarvis = jarvis.Memories(api).actions
         self._commands = commands.Commands(api, store).actions
@@ -46,7 +46,7 @@ class ReasoningPort:
         self._actions: dict[str, Action] = {
             **self._jarvis,
             **Interactions(api, health, personal).actions,
-            **Patterns(api).actions,
+            **ErrorPatterns(api).actions,
             **twins.actions,
             **personal.actions,
             # This add_memory has `content`; Jarvis' has `memory`.
@@ -56,49 +56,49 @@ class ReasoningPort:
     async def answer(self, frames: Frames, *, deadline: float) -> Message:
         try:
             message = frames.parse()
-        except MalformedMessage as malformed:
-            reply = _malformed_error(frames, str(malformed))
+        except MalformedMessage as error:
+            reply = _malformed_error(frames, str(error))
         else:
             reply = await self._answer(message, deadline)
-        self._health.count_request(is_refused=str(reply["status"]).lower() == "error")
+        self._health.count_request(is_error=str(reply["status"]).lower() == "error")
         return reply
 
     def error_reply(self, code: str, text: str) -> Message:
         return agent_request.lower_case_error(text)
 
     async def _answer(self, message: Message, deadline: float) -> Message:
-        if is_health(message):
+        if is_health_request(message):
             return await self._health.current_document()
         if message.get("action") is not None:
-            return await self._act(message, deadline)
+            return await self._answer_action(message, deadline)
         if "command" in message:
-            return await self._command(message, deadline)
-        if is_health_by_type(message):
-            return answer_by_type(await self._health.current_document())
+            return await self._answer_command(message, deadline)
+        if is_typed_health_request(message):
+            return typed_health_reply(await self._health.current_document())
         if coordination.KEY in message:
             return await self._runner.answer(
                 message, self._coordinate, _coordination_error, name=coordination.KEY, deadline=deadline
             )
         return agent_request.lower_case_error(agent_request.UNKNOWN_ACTION)
 
-    async def _act(self, message: Message, deadline: float) -> Message:
-        name = agent_request.verb(message)
-        of_jarvis = name == _ADD_MEMORY and "memory" in message
-        action = self._jarvis[name] if of_jarvis else self._actions.get(name)
+    async def _answer_action(self, message: Message, deadline: float) -> Message:
+        name = agent_request.action_name(message)
+        is_jarvis_action = name == _ADD_MEMORY and "memory" in message
+        action = self._jarvis[name] if is_jarvis_action else self._actions.get(name)
         if action is None:
             return agent_request.lower_case_error(agent_request.UNKNOWN_ACTION)
         return await self._runner.answer(message, action, agent_request.lower_case_error, name=name, deadline=deadline)
 
-    async def _command(self, message: Message, deadline: float) -> Message:
+    async def _answer_command(self, message: Message, deadline: float) -> Message:
         name = message["command"]
         if name == _HEALTH_CHECK:
-            return await self._checked()
+            return await self._health_reply()
         action = self._commands.get(name) if isinstance(name, str) else None
         if action is None:
             return commands.upper_case_error(f"Unknown command: {record_values.truncate_name(name)}")
         return await self._runner.answer(message, action, commands.upper_case_error, name=str(name), deadline=deadline)
 
-    async def _checked(self) -> Message:
+    async def _health_reply(self) -> Message:
         health = await self._health.current_document()
         return {
             "status": "success",

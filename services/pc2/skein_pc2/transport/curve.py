@@ -1,6 +1,6 @@
 """CURVE: encrypted sockets for clients whose keys the operator allowed.
 
-Certificates are pyzmq files (`zmq.auth`) in one folder: `server.key_secret` is the ports' key pair, and each other
+Certificates are pyzmq files (`zmq.auth`) in one folder. `server.key_secret` is the key pair of the ports. Each other
 `*.key` is the public key of an allowed client.
 """
 
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 
 SERVER = "server"
 _SECRET, _PUBLIC = ".key_secret", ".key"
-_OTHERS, _OTHERS_WRITE = 0o077, 0o022
-_MOST_REFUSED = 1000
+_OTHERS_ACCESS, _OTHERS_WRITE = 0o077, 0o022
+_MAX_LOGGED_PEERS = 1000
 # Address of libzmq's authentication requests.
-_QUESTIONS = "inproc://zeromq.zap.01"
+_ZAP_ADDRESS = "inproc://zeromq.zap.01"
 
 log = logs.get("pc2")
 
@@ -51,7 +51,7 @@ class CurveCertificates:
             )
         path = folder / f"{SERVER}{_SECRET}"
         try:
-            is_open = folder.stat().st_mode & _OTHERS_WRITE or path.stat().st_mode & _OTHERS
+            is_open = folder.stat().st_mode & _OTHERS_WRITE or path.stat().st_mode & _OTHERS_ACCESS
             public_key, secret_key = zmq.auth.load_certificate(path)
         except (OSError, ValueError):
             secret_key = None
@@ -73,7 +73,7 @@ class CurveCertificates:
         socket.curve_publickey = self.public_key
         socket.curve_secretkey = self.secret_key
 
-    def admits(self, public_key: bytes) -> bool:
+    def allows(self, public_key: bytes) -> bool:
         """Say whether a client's key is in the folder now; changes need no restart."""
         return any(_public_key(path) == public_key for path in self.folder.glob(f"*{_PUBLIC}") if path.stem != SERVER)
 
@@ -87,8 +87,8 @@ class _ZapHandler:
     def __init__(self, socket: zmq.asyncio.Socket, certificates: CurveCertificates) -> None:
         self._socket = socket
         self._certificates = certificates
-        # A rejected client retries for ever, so it is logged once.
-        self._refused = RecentNames(_MOST_REFUSED)
+        # A rejected client retries for ever and is logged once.
+        self._logged_clients = RecentNames(_MAX_LOGGED_PEERS)
 
     async def answer(self) -> None:
         """Answer until cancelled."""
@@ -103,22 +103,22 @@ class _ZapHandler:
                 *credentials,
             ) = await self._socket.recv_multipart()
             try:
-                is_admitted = mechanism == b"CURVE" and self._admits(b"".join(credentials))
+                is_allowed = mechanism == b"CURVE" and self._is_allowed(b"".join(credentials))
             except Exception:
                 # libzmq sends no further request before a reply.
                 log.exception("internal_error")
-                is_admitted = False
-            verdict = (b"200", b"OK") if is_admitted else (b"400", b"This client is not admitted")
+                is_allowed = False
+            verdict = (b"200", b"OK") if is_allowed else (b"400", b"This client is not admitted")
             # User id and metadata follow the verdict; both are unused.
             await self._socket.send_multipart([version, request_id, *verdict, b"", b""])
 
-    def _admits(self, key: bytes) -> bool:
+    def _is_allowed(self, key: bytes) -> bool:
         public_key = z85.encode(key)
-        if self._certificates.admits(public_key):
+        if self._certificates.allows(public_key):
             return True
         name = public_key.decode("ascii")
-        if name not in self._refused:
-            self._refused.add(name)
+        if name not in self._logged_clients:
+            self._logged_clients.add(name)
             # The operator needs the public key, which is no secret, to allow the client.
             log.warning("client_refused", public_key=name)
         return False
@@ -133,7 +133,7 @@ async def run_zap_handler(context: zmq.asyncio.Context, certificates: CurveCerti
     socket = context.socket(zmq.REP)
     try:
         socket.setsockopt(zmq.LINGER, 0)
-        socket.bind(_QUESTIONS)
+        socket.bind(_ZAP_ADDRESS)
         async with background_tasks(**{"pc2 admission": _ZapHandler(socket, certificates).answer}):
             yield
     finally:

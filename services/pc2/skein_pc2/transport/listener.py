@@ -33,14 +33,14 @@ if TYPE_CHECKING:
 MAX_CONNECTIONS, MAX_CONNECTIONS_PER_ADDRESS = 400, 200
 # File descriptors of a connection: TCP, both ends of the Unix socket, its listener, and the socket's wake-up.
 _FILES_PER_CONNECTION = 6
-_LEAST_CONNECTIONS_OF_ALL_PORTS = 64
+_MIN_CONNECTIONS_OF_ALL_PORTS = 64
 # Socket types of subscribers, and of clients with requests.
-_SUBSCRIBING, _REQUESTING = frozenset({"SUB", "XSUB"}), frozenset({"REQ", "DEALER"})
+_SUBSCRIBER_TYPES, _REQUESTER_TYPES = frozenset({"SUB", "XSUB"}), frozenset({"REQ", "DEALER"})
 # Time to read the last messages of a closed peer, and to send the last replies.
 _FLUSH_SECONDS = 2.0
 _CHUNK_BYTES = 64 * 1024
-# A rejected peer retries for ever, so it is logged once.
-_MOST_REFUSED = 1000
+# Number of rejected peers that are remembered: a peer that retries is logged once.
+_MAX_LOGGED_PEERS = 1000
 # The path of a Unix socket has at most 107 bytes on Linux and 103 on macOS; the folder and the socket need some.
 _MAX_BASE_BYTES = 64
 
@@ -51,9 +51,9 @@ class ConnectionCount:
     """Number of connections of all ports of a process."""
 
     def __init__(self) -> None:
-        # Half of the file descriptors; the rest serves the gateway and logs.
-        most = open_files.limit() // (2 * _FILES_PER_CONNECTION)
-        self.most = max(_LEAST_CONNECTIONS_OF_ALL_PORTS, most)
+        # Half of the file descriptors; the gateway connection and logs need others.
+        max_connections = open_files.limit() // (2 * _FILES_PER_CONNECTION)
+        self.max_connections = max(_MIN_CONNECTIONS_OF_ALL_PORTS, max_connections)
         self.count = 0
 
 
@@ -66,22 +66,22 @@ class Listener:
         *,
         router: Router | None = None,
         publisher: Publisher | None = None,
-        of_all_ports: ConnectionCount | None = None,
+        total_connections: ConnectionCount | None = None,
     ) -> None:
         """Serve peers with `router`, `publisher`, or both by the peer's socket type."""
         self._config = config
         self._router = router
         self._publisher = publisher
-        self._of_all_ports = of_all_ports or ConnectionCount()
+        self._total_connections = total_connections or ConnectionCount()
         self._addresses: Counter[str] = Counter()
         self._tasks: set[asyncio.Task[None]] = set()
         # Connections whose greeting is being read.
-        self._greeting: set[asyncio.Task[None]] = set()
-        self._refused = RecentNames(_MOST_REFUSED)
+        self._greeting_tasks: set[asyncio.Task[None]] = set()
+        self._logged_addresses = RecentNames(_MAX_LOGGED_PEERS)
         self._names = itertools.count()
         self._folder = ""
         self._server: asyncio.Server | None = None
-        self._is_stopping = asyncio.Event()
+        self._stop_event = asyncio.Event()
         self.address = ""
         # False while no peer can connect.
         self.is_listening = False
@@ -89,9 +89,9 @@ class Listener:
     @asynccontextmanager
     async def open(self) -> AsyncIterator[None]:
         """Accept connections until the block ends, then send pending replies. Raises PortInUse."""
-        # Only this process may enter.
+        # Only this user can open the folder.
         with _socket_folder() as self._folder:
-            self._server = server = await self._bound()
+            self._server = server = await self._bind()
             host, port = server.sockets[0].getsockname()[:2]
             self.address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
             self.is_listening = True
@@ -106,17 +106,19 @@ class Listener:
         self.is_listening = False
         if self._server is not None:
             self._server.close()
-        self._is_stopping.set()
-        for task in self._greeting:
+        self._stop_event.set()
+        for task in self._greeting_tasks:
             task.cancel()
 
-    async def _bound(self) -> asyncio.Server:
+    async def _bind(self) -> asyncio.Server:
         # ZeroMQ's name for all addresses.
         host = "0.0.0.0" if self._config.host == "*" else self._config.host  # noqa: S104 - settings demand an allow-list.
         try:
             if host == "::" and socket.has_dualstack_ipv6():
-                both = socket.create_server((host, self._config.port), family=socket.AF_INET6, dualstack_ipv6=True)
-                return await asyncio.start_server(self._accept, sock=both)
+                dual_stack_socket = socket.create_server(
+                    (host, self._config.port), family=socket.AF_INET6, dualstack_ipv6=True
+                )
+                return await asyncio.start_server(self._accept, sock=dual_stack_socket)
             family = socket.AF_INET6 if ":" in host else socket.AF_INET
             return await asyncio.start_server(self._accept, host, self._config.port, family=family)
         except OSError as error:
@@ -129,29 +131,29 @@ class Listener:
         address = writer.get_extra_info("peername", ("",))[0]
         self._tasks.add(task)
         self._addresses[address] += 1
-        self._of_all_ports.count += 1
+        self._total_connections.count += 1
         try:
-            if self._admits(address) and self._has_room(address):
+            if self._is_allowed(address) and self._has_room(address):
                 _enable_keepalive(writer)
                 await self._serve(reader, writer, task)
-        except (OSError, TimeoutError, asyncio.IncompleteReadError, zmtp.NotZmtp):
+        except (OSError, TimeoutError, asyncio.IncompleteReadError, zmtp.InvalidHandshake):
             # The peer is gone, or does not speak ZMTP.
             pass
         except Exception:
             log.exception("internal_error", port=self._config.number)
         finally:
             self._tasks.discard(task)
-            self._of_all_ports.count -= 1
+            self._total_connections.count -= 1
             self._addresses[address] -= 1
             if not self._addresses[address]:
                 del self._addresses[address]
             writer.transport.abort()
 
-    def _admits(self, address: str) -> bool:
-        if self._config.admits(address):
+    def _is_allowed(self, address: str) -> bool:
+        if self._config.allows(address):
             return True
-        if address not in self._refused:
-            self._refused.add(address)
+        if address not in self._logged_addresses:
+            self._logged_addresses.add(address)
             log.warning("peer_refused", port=self._config.number, address=address, setting="SKEIN_PC2_ALLOW")
         return False
 
@@ -159,29 +161,31 @@ class Listener:
         return (
             len(self._tasks) <= MAX_CONNECTIONS
             and self._addresses[address] <= MAX_CONNECTIONS_PER_ADDRESS
-            and self._of_all_ports.count <= self._of_all_ports.most
+            and self._total_connections.count <= self._total_connections.max_connections
         )
 
     async def _serve(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, task: asyncio.Task[None]
     ) -> None:
         """Connect a peer with the router or publisher for its socket type until either end closes."""
-        opening, kind = b"", ""
+        first_bytes, socket_type = b"", ""
         if self._router is not None and self._publisher is not None:
-            self._greeting.add(task)
+            self._greeting_tasks.add(task)
             try:
-                opening, kind = await _read_greeting(reader, writer)
+                first_bytes, socket_type = await _read_greeting(reader, writer)
             finally:
-                self._greeting.discard(task)
+                self._greeting_tasks.discard(task)
         path = str(Path(self._folder) / str(next(self._names)))
-        if self._router is not None and (self._publisher is None or kind in _REQUESTING):
+        if self._router is not None and (self._publisher is None or socket_type in _REQUESTER_TYPES):
             async with self._router.connection(path) as connection:
-                await self._splice(reader, writer, path, connection, opening=opening)
+                await self._splice(reader, writer, path, connection, first_bytes=first_bytes)
         elif (
-            self._publisher is not None and (self._router is None or kind in _SUBSCRIBING) and self._publisher.has_room
+            self._publisher is not None
+            and (self._router is None or socket_type in _SUBSCRIBER_TYPES)
+            and self._publisher.has_room
         ):
             async with self._publisher.connection(path) as subscription:
-                await self._splice(reader, writer, path, subscription, opening=opening)
+                await self._splice(reader, writer, path, subscription, first_bytes=first_bytes)
 
     async def _splice(
         self,
@@ -190,31 +194,31 @@ class Listener:
         path: str,
         connection: RouterConnection | PublisherConnection,
         *,
-        opening: bytes,
+        first_bytes: bytes,
     ) -> None:
         """Connect a peer with the Unix socket at `path` until either end or the port closes.
 
-        `opening` holds the bytes already read. The peer has had a greeting then, so the socket's greeting is dropped.
+        `first_bytes` are the bytes already read. The peer has had a greeting then, so the socket's greeting is dropped.
         """
         inner_reader, inner_writer = await asyncio.open_unix_connection(path)
         tasks: list[asyncio.Task[None]] = []
         try:
-            if opening:
-                inner_writer.write(opening)
+            if first_bytes:
+                inner_writer.write(first_bytes)
                 await inner_reader.readexactly(zmtp.GREETING_BYTES)
-            inward = asyncio.create_task(_forward_input(reader, inner_writer))
-            outward = asyncio.create_task(_forward_output(inner_reader, writer, connection))
-            stopping = asyncio.create_task(_wait(self._is_stopping))
-            tasks += (inward, outward, stopping)
-            serving = [connection.serving] if connection.serving is not None else []
-            await asyncio.wait([*tasks, *serving], return_when=asyncio.FIRST_COMPLETED)
-            if inward.done() and not outward.done():
+            input_task = asyncio.create_task(_forward_input(reader, inner_writer))
+            output_task = asyncio.create_task(_forward_output(inner_reader, writer, connection))
+            stop_task = asyncio.create_task(_wait_for_event(self._stop_event))
+            tasks += (input_task, output_task, stop_task)
+            serve_tasks = [connection.serve_task] if connection.serve_task is not None else []
+            await asyncio.wait([*tasks, *serve_tasks], return_when=asyncio.FIRST_COMPLETED)
+            if input_task.done() and not output_task.done():
                 # The socket reads to the end and closes, so every message of the peer has arrived.
                 inner_writer.write_eof()
-                await asyncio.wait([outward], timeout=_FLUSH_SECONDS)
-            await connection.drain(is_peer_gone=inward.done() or outward.done())
-            await asyncio.wait([outward], timeout=_FLUSH_SECONDS)
-            if not inward.done():
+                await asyncio.wait([output_task], timeout=_FLUSH_SECONDS)
+            await connection.drain(is_peer_gone=input_task.done() or output_task.done())
+            await asyncio.wait([output_task], timeout=_FLUSH_SECONDS)
+            if not input_task.done():
                 async with asyncio.timeout(_FLUSH_SECONDS):
                     writer.close()
                     await writer.wait_closed()
@@ -231,24 +235,24 @@ async def listen(
     *,
     router: Router | None = None,
     publisher: Publisher | None = None,
-    of_all_ports: ConnectionCount | None = None,
+    total_connections: ConnectionCount | None = None,
 ) -> AsyncIterator[Listener]:
     """Listen on a port until the block ends, then send pending replies. Raises PortInUse."""
-    listener = Listener(config, router=router, publisher=publisher, of_all_ports=of_all_ports)
+    listener = Listener(config, router=router, publisher=publisher, total_connections=total_connections)
     async with listener.open():
         yield listener
 
 
 async def _read_greeting(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> tuple[bytes, str]:
-    """Return a peer's first bytes and its socket type. Raises TimeoutError, NotZmtp and IncompleteReadError."""
+    """Return a peer's first bytes and socket type. Raises TimeoutError, InvalidHandshake and IncompleteReadError."""
     async with asyncio.timeout(HANDSHAKE_MILLISECONDS / 1000):
         writer.write(zmtp.GREETING)
         greeting = await zmtp.read_greeting(reader)
-        ready, kind = await zmtp.read_ready(reader)
-    return greeting + ready, kind
+        ready, socket_type = await zmtp.read_ready(reader)
+    return greeting + ready, socket_type
 
 
-async def _wait(event: asyncio.Event) -> None:
+async def _wait_for_event(event: asyncio.Event) -> None:
     await event.wait()
 
 

@@ -46,13 +46,15 @@ class Port:
 class Ports:
     """The ports of one process."""
 
-    def __init__(self, context: zmq.asyncio.Context, addresses: MutableMapping[str, str], *, max_waiting: int) -> None:
-        """Write "127.0.0.1:5570" for "pc2:5570" into `addresses` when it opens. See Router for `max_waiting`."""
+    def __init__(
+        self, context: zmq.asyncio.Context, addresses: MutableMapping[str, str], *, max_queued_messages: int
+    ) -> None:
+        """Write "127.0.0.1:5570" for "pc2:5570" into `addresses` when it opens."""
         self._context = context
         self._addresses = addresses
-        self._max_waiting = max_waiting
+        self._max_queued_messages = max_queued_messages
         self._connections = ConnectionCount()
-        self._waiting: dict[int, Port] = {}
+        self._pending: dict[int, Port] = {}
         self._listeners: list[Listener] = []
         self._stack = AsyncExitStack()
 
@@ -69,32 +71,32 @@ class Ports:
     def are_open(self) -> bool:
         """Say whether no port waits for a key and all open ports listen, at least one."""
         return (
-            not self._waiting and bool(self._listeners) and all(listener.is_listening for listener in self._listeners)
+            not self._pending and bool(self._listeners) and all(listener.is_listening for listener in self._listeners)
         )
 
     async def open(self, ports: Iterable[Port]) -> None:
-        """Open the ports that have an identity; `open_waiting` opens the others."""
+        """Open the ports that have an API key; `open_pending` opens the others."""
         for port in ports:
             if port.has_identity():
                 await self._open(port)
             else:
                 log.info("port_waits_for_identity", port=port.config.number)
-                self._waiting[port.config.number] = port
+                self._pending[port.config.number] = port
 
-    async def open_waiting(self) -> None:
-        """Open each remaining port when its identity is there. Runs until cancelled."""
+    async def open_pending(self) -> None:
+        """Open each pending port when its API key exists. Runs until cancelled."""
         while True:
-            for number, port in list(self._waiting.items()):
+            for number, port in list(self._pending.items()):
                 if port.has_identity():
                     await self._open(port)
-                    del self._waiting[number]
+                    del self._pending[number]
             # The key appears in the environment or in a file, without notice.
             await asyncio.sleep(_IDENTITY_POLL_SECONDS)
 
     async def _open(self, port: Port) -> None:
         number = port.config.number
         try:
-            listener = await self._listener(port)
+            listener = await self._start_listener(port)
         except PortInUse as error:
             # The other ports open, so this is an event without a traceback.
             log.error("port_in_use", port=port.config.port, setting=setting_of(number), error=str(error))  # noqa: TRY400
@@ -102,14 +104,14 @@ class Ports:
         self._listeners.append(listener)
         self._addresses[f"pc2:{number}"] = listener.address
 
-    async def _listener(self, port: Port) -> Listener:
+    async def _start_listener(self, port: Port) -> Listener:
         router = publisher = None
         if port.dialect is not None:
-            router = Router(self._context, port.config, port.dialect, waiting=self._max_waiting)
+            router = Router(self._context, port.config, port.dialect, max_queued_messages=self._max_queued_messages)
         if port.publishers is not None:
             publisher = Publisher(self._context, port.config)
         listener = await self._stack.enter_async_context(
-            listen(port.config, router=router, publisher=publisher, of_all_ports=self._connections)
+            listen(port.config, router=router, publisher=publisher, total_connections=self._connections)
         )
         if publisher is not None and port.publishers is not None:
             port.publishers.append(publisher)

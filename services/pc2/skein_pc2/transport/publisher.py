@@ -22,16 +22,16 @@ if TYPE_CHECKING:
     from skein_pc2.transport.router import PortConfig
 
 # Queued messages of one subscriber, besides the system's buffers.
-QUEUED_MESSAGES = 10_000
+MAX_QUEUED_MESSAGES = 10_000
 # Each takes some file descriptors; more are rejected.
-MOST_SUBSCRIBERS = 100
+MAX_SUBSCRIBERS = 100
 # Subscribers send topics, which are short.
-_LONGEST_TOPIC = 4096
+_MAX_TOPIC_BYTES = 4096
 
-PUBLISHED = prometheus_client.Counter(
+PUBLICATIONS = prometheus_client.Counter(
     "skein_pc2_publications_total", "Events and heartbeats that were published.", ["port"]
 )
-DROPPED = prometheus_client.Counter(
+DROPPED_PUBLICATIONS = prometheus_client.Counter(
     "skein_pc2_publications_dropped_total",
     "Publications dropped because a subscriber was too slow, once for each such subscriber.",
     ["port"],
@@ -42,14 +42,16 @@ SUBSCRIBERS = prometheus_client.Gauge("skein_pc2_subscribers", "Connected subscr
 class Publisher:
     """The publisher of one port."""
 
-    def __init__(self, context: zmq.asyncio.Context, config: PortConfig, *, queued: int = QUEUED_MESSAGES) -> None:
-        """Queue up to `queued` messages for each subscriber."""
+    def __init__(
+        self, context: zmq.asyncio.Context, config: PortConfig, *, max_queued_messages: int = MAX_QUEUED_MESSAGES
+    ) -> None:
+        """Queue up to `max_queued_messages` messages for each subscriber."""
         self._context = context
         self._config = config
-        self._queued = queued
+        self._max_queued_messages = max_queued_messages
         self._sockets: set[zmq.Socket[bytes]] = set()
         port = str(config.number)
-        self._published, self._dropped = PUBLISHED.labels(port), DROPPED.labels(port)
+        self._publication_count, self._drop_count = PUBLICATIONS.labels(port), DROPPED_PUBLICATIONS.labels(port)
         self._subscribers = SUBSCRIBERS.labels(port)
 
     @property
@@ -60,39 +62,39 @@ class Publisher:
     @property
     def has_room(self) -> bool:
         """Say whether one more subscriber is allowed."""
-        return len(self._sockets) < MOST_SUBSCRIBERS
+        return len(self._sockets) < MAX_SUBSCRIBERS
 
     def publish(self, message: str) -> None:
         """Send a message to all subscribers without waiting; a subscriber with a full queue loses it."""
-        self._published.inc()
+        self._publication_count.inc()
         frame = message.encode()
         for subscriber in self._sockets:
-            if not (_sent(subscriber, frame) or _sent_after_all(subscriber, frame)):
-                self._dropped.inc()
+            if not (_try_send(subscriber, frame) or _retry_send(subscriber, frame)):
+                self._drop_count.inc()
 
     @asynccontextmanager
     async def connection(self, path: str) -> AsyncIterator[PublisherConnection]:
         """Publish to one subscriber, which is connected to the Unix socket at `path`, until the block ends."""
-        own: zmq.Socket[bytes] = zmq.Socket(self._context, zmq.PUB)
+        socket: zmq.Socket[bytes] = zmq.Socket(self._context, zmq.PUB)
         try:
-            own.setsockopt(zmq.LINGER, 0)
-            own.setsockopt(zmq.SNDHWM, self._queued)
-            # Report messages for which the queue has no room.
-            own.setsockopt(zmq.XPUB_NODROP, 1)
-            own.setsockopt(zmq.MAXMSGSIZE, _LONGEST_TOPIC)
-            own.setsockopt(zmq.HANDSHAKE_IVL, HANDSHAKE_MILLISECONDS)
+            socket.setsockopt(zmq.LINGER, 0)
+            socket.setsockopt(zmq.SNDHWM, self._max_queued_messages)
+            # Raise an error when the queue is full.
+            socket.setsockopt(zmq.XPUB_NODROP, 1)
+            socket.setsockopt(zmq.MAXMSGSIZE, _MAX_TOPIC_BYTES)
+            socket.setsockopt(zmq.HANDSHAKE_IVL, HANDSHAKE_MILLISECONDS)
             if self._config.certificates is not None:
-                self._config.certificates.secure(own)
-            own.bind(f"ipc://{path}")
-            self._sockets.add(own)
+                self._config.certificates.secure(socket)
+            socket.bind(f"ipc://{path}")
+            self._sockets.add(socket)
             self._subscribers.inc()
             try:
-                yield PublisherConnection(self, own)
+                yield PublisherConnection(self, socket)
             finally:
-                self.remove(own)
+                self.remove(socket)
                 self._subscribers.dec()
         finally:
-            own.close()
+            socket.close()
 
     def remove(self, subscriber: zmq.Socket[bytes]) -> None:
         """Stop publishing to this subscriber."""
@@ -103,7 +105,7 @@ class PublisherConnection:
     """One subscriber of a port."""
 
     # The socket handles subscription messages itself.
-    serving: asyncio.Task[None] | None = None
+    serve_task: asyncio.Task[None] | None = None
 
     def __init__(self, publisher: Publisher, socket: zmq.Socket[bytes]) -> None:
         self._publisher = publisher
@@ -118,7 +120,7 @@ class PublisherConnection:
         self._socket.close()
 
 
-def _sent(subscriber: zmq.Socket[bytes], frame: bytes) -> bool:
+def _try_send(subscriber: zmq.Socket[bytes], frame: bytes) -> bool:
     try:
         subscriber.send(frame, zmq.NOBLOCK)
     except zmq.ZMQError:
@@ -127,7 +129,7 @@ def _sent(subscriber: zmq.Socket[bytes], frame: bytes) -> bool:
     return True
 
 
-def _sent_after_all(subscriber: zmq.Socket[bytes], frame: bytes) -> bool:
+def _retry_send(subscriber: zmq.Socket[bytes], frame: bytes) -> bool:
     """Try again after reading EVENTS, which makes the socket notice reads of the last millisecond."""
     subscriber.getsockopt(zmq.EVENTS)
-    return _sent(subscriber, frame)
+    return _try_send(subscriber, frame)

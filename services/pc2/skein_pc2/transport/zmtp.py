@@ -1,7 +1,7 @@
 """The handshake of ZMTP 3 up to the peer's socket type. No sockets.
 
-Source: ZMTP 3.1, https://rfc.zeromq.org/spec/37. With the mechanism NULL both sides send a greeting of 64 bytes and
-then one command, READY, in the clear; its metadata names the sender's Socket-Type.
+Source: ZMTP 3.1, https://rfc.zeromq.org/spec/37. With the mechanism NULL, both sides send a greeting of 64 bytes and
+then the command READY, unencrypted. Its metadata names the sender's Socket-Type.
 """
 
 from __future__ import annotations
@@ -24,51 +24,51 @@ _READY = b"\x05READY"
 _SOCKET_TYPE = b"socket-type"
 
 
-class NotZmtp(Exception):
+class InvalidHandshake(Exception):
     """The peer does not open a ZMTP 3 connection with the mechanism NULL."""
 
 
 async def read_greeting(reader: asyncio.StreamReader) -> bytes:
-    """Read a peer's greeting. Raises NotZmtp and IncompleteReadError."""
+    """Read a peer's greeting. Raises InvalidHandshake and IncompleteReadError."""
     greeting = await reader.readexactly(_VERSION + 1)
     if greeting[0] != GREETING[0] or greeting[9] & 1 == 0 or greeting[_VERSION] < GREETING[_VERSION]:
-        raise NotZmtp
+        raise InvalidHandshake
     greeting += await reader.readexactly(GREETING_BYTES - len(greeting))
     if greeting[_MECHANISM] != GREETING[_MECHANISM]:
-        raise NotZmtp
+        raise InvalidHandshake
     return greeting
 
 
 async def read_ready(reader: asyncio.StreamReader) -> tuple[bytes, str]:
-    """Read a peer's READY: the frame as it came, and its socket type. Raises NotZmtp and IncompleteReadError."""
+    """Read a peer's READY: the frame as received, and the socket type. Raises InvalidHandshake, IncompleteReadError."""
     flags = await reader.readexactly(1)
     if flags[0] not in (_COMMAND, _LONG_COMMAND):
-        raise NotZmtp
+        raise InvalidHandshake
     size = await reader.readexactly(1 if flags[0] == _COMMAND else 8)
     length = int.from_bytes(size, "big")
     if length > _MAX_READY_BYTES:
-        raise NotZmtp
+        raise InvalidHandshake
     body = await reader.readexactly(length)
     return flags + size + body, socket_type(body)
 
 
 def socket_type(body: bytes) -> str:
-    """Return the Socket-Type that the body of a READY names: "REQ", "SUB" and so on. Raises NotZmtp."""
+    """Return the Socket-Type that the body of a READY names: "REQ", "SUB" and so on. Raises InvalidHandshake."""
     if not body.startswith(_READY):
-        raise NotZmtp
+        raise InvalidHandshake
     position = len(_READY)
     while position < len(body):
-        name, position = _sized(body, position, 1)
-        value, position = _sized(body, position, 4)
+        name, position = _read_prefixed(body, position, 1)
+        value, position = _read_prefixed(body, position, 4)
         if name.lower() == _SOCKET_TYPE:
             return value.decode("ascii", "replace")
-    raise NotZmtp
+    raise InvalidHandshake
 
 
-def _sized(body: bytes, position: int, width: int) -> tuple[bytes, int]:
+def _read_prefixed(body: bytes, position: int, width: int) -> tuple[bytes, int]:
     """Return length-prefixed bytes, and the position after them."""
     start = position + width
     end = start + int.from_bytes(body[position:start], "big")
     if start > len(body) or end > len(body):
-        raise NotZmtp
+        raise InvalidHandshake
     return body[start:end], end

@@ -39,8 +39,9 @@ BATCH_TOKENS = 256
 WINDOW_TEXTS = 64
 WINDOW_CHARACTERS = 16_384
 
-# A larger request is a bulk one. A single text is always small.
-SMALL_REQUEST_TEXTS = 8
+# A larger request is a bulk one. A single text is always small. Writes whose callers wait have up to 16 texts: behind
+# bulk requests of long texts they would miss their deadlines.
+SMALL_REQUEST_TEXTS = 16
 SMALL_REQUEST_CHARACTERS = 8192
 
 # Texts in each queue: some seconds' work. An empty queue takes a request of any size.
@@ -87,8 +88,8 @@ class LocalEmbedder:
     ) -> Self:
         """Load the weights and prepare the graph; blocks for about 0.2 s. Raises ModelUnavailable.
 
-        For metrics, the embedder's thread calls `on_batch(texts, seconds)` after each batch, and `on_begin(seconds)`
-        with the time that a request waited until its first text runs.
+        For metrics, the embedder's thread calls `on_batch(texts, seconds)` after each batch. It calls
+        `on_begin(seconds)` with the time that a request waited for its first text.
         """
         return cls(MiniLM.load(threads=threads), on_batch=on_batch, on_begin=on_begin)
 

@@ -33,11 +33,11 @@ LAYOUT_KEY = "weights_layout_sha256"
 
 
 # The encoder's matrices are quantized to uint8, with one scale for so many weights of a row. It halves the time of a
-# query, which reads a quarter of the memory. Vectors of sentences turn by two degrees (a cosine of 0.9994): 85.6 % of
-# LoCoMo's evidence is among the first ten instead of 85.9 %, which is within the noise. Longer blocks are faster and
-# less exact. It needs AVX2, or dot products on ARM; other processors convert the weights to float32 for each batch.
+# query, which reads a quarter of the memory. Vectors of sentences turn by two degrees (a cosine of 0.9994). 85.6 % of
+# LoCoMo's evidence is among the first ten instead of 85.9 %, within the noise. Longer blocks are faster and less
+# exact. It needs AVX2, or dot products on ARM; other processors convert the weights to float32 for each batch.
 BLOCK = 64
-_LARGEST, _ZERO = 127, 128
+_MAX_CODE, _ZERO = 127, 128
 LAYERS = 6
 # The linear layers of each layer.
 _LINEAR = (
@@ -75,7 +75,7 @@ class QuantizedMatrix:
     def of(cls, matrix: NDArray[np.float32]) -> QuantizedMatrix:
         """Quantize a matrix (rows, columns); the largest weight of a block is 127 times its scale."""
         blocks = matrix.reshape(len(matrix), -1, BLOCK)
-        scales = np.abs(blocks).max(axis=2) / np.float32(_LARGEST)
+        scales = np.abs(blocks).max(axis=2) / np.float32(_MAX_CODE)
         # A block of zeros needs no scale, and a subnormal one would be inexact.
         scales[scales < np.finfo(np.float32).tiny] = 1
         codes = (np.rint(blocks / scales[..., np.newaxis]) + _ZERO).astype(np.uint8)

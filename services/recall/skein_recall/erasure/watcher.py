@@ -81,7 +81,7 @@ class ErasureWatcher:
             try:
                 await self.poll()
             except Exception as error:  # noqa: BLE001 - whatever fails, cached data may be erased meanwhile.
-                log.warning("erasures_not_seen", error=type(error).__name__)
+                log.warning("erasure_poll_failed", error=type(error).__name__)
                 if loop.time() - polled > _MAX_BLIND_SECONDS:
                     self._drop(None)
             else:

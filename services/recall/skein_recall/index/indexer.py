@@ -56,7 +56,7 @@ class FailedItems:
         EMBEDDER_FAILURES.inc()
         key = (tenant_id, item_id)
         if key not in self._items:
-            log.error("item_not_embedded", tenant_id=str(tenant_id), item_id=str(item_id), exc_info=error)
+            log.error("item_embedding_failed", tenant_id=str(tenant_id), item_id=str(item_id), exc_info=error)
         self._items[key] = self._clock()
         self._items.move_to_end(key)
         while len(self._items) > MAX_FAILED:
@@ -188,7 +188,7 @@ class Indexer:
                 items = await self._vector_store.items_without_vectors(task.tenant_id, model, batch)
                 vectors.append((model, await self._embedder.embed_items(model, items)))
             except Exception as error:  # noqa: BLE001 - no search needs this model yet; its reindex scans again.
-                log.warning("model_fell_behind", model=model.model, error=type(error).__name__)
+                log.warning("followed_model_failed", model=model.model, error=type(error).__name__)
                 failed.append(model)
         return await self._vector_store.put(task.tenant_id, batch, vectors, pending=task.pending, failed=failed)
 

@@ -51,7 +51,7 @@ class IndexHandlers:
     async def IndexItems(self, request: pb.IndexItemsRequest, context: Context) -> pb.IndexItemsResponse:
         items = [IndexItem(UUID(item.item_id), item.revision, item.text) for item in request.items]
         tenant_id = caller_of(context).require_tenant()
-        if request.deferred:
+        if request.defer_embedding:
             # A full queue takes none: the worker finds them in the backlog.
             self._queue.put(tenant_id, items)
             return pb.IndexItemsResponse()
@@ -101,5 +101,5 @@ class IndexHandlers:
         present = [name for name in names if name in states]
         page = pagination.fit_items(convert.index_state(name, states[name]) for name in present)
         return pb.BatchGetIndexStatesResponse(
-            states=page, not_found=[name for name in names if name not in states], deferred=present[len(page) :]
+            states=page, not_found_ids=[name for name in names if name not in states], unread_ids=present[len(page) :]
         )

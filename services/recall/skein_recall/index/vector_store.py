@@ -138,7 +138,7 @@ async def _lock_document(tx: Transaction, tenant_id: UUID, vectors: CallerVector
     if row is None:
         raise DocumentNotFound
     if vectors.revision and vectors.revision < row["revision"]:
-        raise RevisionStale(given=vectors.revision, current=row["revision"])
+        raise RevisionStale(requested=vectors.revision, current=row["revision"])
     return row
 
 

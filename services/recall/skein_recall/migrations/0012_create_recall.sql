@@ -350,7 +350,7 @@ END
 $$;
 
 -- Activate one model and deactivate the former one. Readers see one or the other, never none.
-CREATE FUNCTION recall.set_active_model(chosen text, at timestamptz) RETURNS void
+CREATE FUNCTION recall.activate_model(chosen text, at timestamptz) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = ''
 SET lock_timeout = '5s'
@@ -376,7 +376,7 @@ $$;
 -- Drop a model with its vectors, unless it is active, followed, or was so after a time; return 'dropped', 'active', 'in
 -- use' or 'unknown'. The table's foreign key locks recall.documents against readers, so the wait for open readers is
 -- short and the caller tries again.
-CREATE FUNCTION recall.drop_model(named text, left_before timestamptz) RETURNS text
+CREATE FUNCTION recall.delete_model(named text, left_before timestamptz) RETURNS text
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = ''
 SET lock_timeout = '100ms'
@@ -401,12 +401,12 @@ END
 $$;
 REVOKE ALL ON FUNCTION
     recall.register_endpoint(text, integer, timestamptz, text, text, integer, double precision, integer),
-    recall.set_active_model(text, timestamptz), recall.set_model_leave_time(text, timestamptz),
-    recall.drop_model(text, timestamptz) FROM PUBLIC;
+    recall.activate_model(text, timestamptz), recall.set_model_leave_time(text, timestamptz),
+    recall.delete_model(text, timestamptz) FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION
     recall.register_endpoint(text, integer, timestamptz, text, text, integer, double precision, integer),
-    recall.set_active_model(text, timestamptz), recall.set_model_leave_time(text, timestamptz),
-    recall.drop_model(text, timestamptz) TO skein_recall;
+    recall.activate_model(text, timestamptz), recall.set_model_leave_time(text, timestamptz),
+    recall.delete_model(text, timestamptz) TO skein_recall;
 
 SELECT recall.register_model('all-minilm-l6-v2', 'embedded', 384, now());
 UPDATE recall.embedding_models SET active = true WHERE model = 'all-minilm-l6-v2';

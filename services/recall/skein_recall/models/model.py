@@ -9,6 +9,7 @@ from uuid import UUID
 
 from skein_kit.errors import DimensionsMismatch
 from skein_recall import embedded_model
+from skein_recall.embedded_model.scripts import readable_share
 from skein_recall.errors import ModelNotFound
 
 if TYPE_CHECKING:
@@ -70,6 +71,10 @@ class EmbeddingModel:
         """Whether this cluster can compute the model's vectors."""
         return self.endpoint is not None or (self.provider == EMBEDDED and self.model == EMBEDDED_MODEL)
 
+    def readable_share(self, text: str) -> float:
+        """Return the share of a text, 0 to 1, in scripts that the model was trained on; 1 for a model of others."""
+        return readable_share(text) if self.provider == EMBEDDED else 1.0
+
     def is_followed_in(self, tenant_id: UUID) -> bool:
         """Return whether a tenant's new documents get this model's vectors although another model is active."""
         return self.can_embed and not self.active and not self.followed_tenant_ids.isdisjoint((tenant_id, EVERY_TENANT))
@@ -77,7 +82,7 @@ class EmbeddingModel:
     def check_dimensions(self, dimensions: int) -> None:
         """Raise DimensionsMismatch for a vector that has another length than the model's."""
         if dimensions != self.dimensions:
-            raise DimensionsMismatch(expected=self.dimensions, given=dimensions)
+            raise DimensionsMismatch(expected=self.dimensions, actual=dimensions)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -20,14 +20,14 @@ SELECT recall.register_endpoint(
     :model, :dimensions, :create_time, :endpoint, :remote_model, :batch_size, :timeout_seconds, :window_characters
 );
 
--- set_active_model --
+-- activate_model --
 -- Make a model the active one.
-SELECT recall.set_active_model(:model, :at);
+SELECT recall.activate_model(:model, :at);
 
 -- set_model_left_time --
 -- Record when a model was followed last.
 SELECT recall.set_model_leave_time(:model, :at);
 
--- drop_model --
+-- delete_model --
 -- Delete a model with its vectors, unless it is in use or was after a time; return the outcome.
-SELECT recall.drop_model(:model, :left_before);
+SELECT recall.delete_model(:model, :left_before);

@@ -81,17 +81,19 @@ class ModelHandlers:
             model = await self._store.register_model(write.tx, draft, now())
             return await write.save(pb.RegisterEmbeddingModelResponse(embedding_model=convert.embedding_model(model)))
 
-    async def DropModel(self, request: pb.DropModelRequest, context: Context) -> pb.DropModelResponse:
+    async def DeleteEmbeddingModel(
+        self, request: pb.DeleteEmbeddingModelRequest, context: Context
+    ) -> pb.DeleteEmbeddingModelResponse:
         key = IdempotencyKey.of(caller_of(context), request)
         await _retry_conflicts(lambda: self._drop(request.model, key))
         self._registry.invalidate()
-        return pb.DropModelResponse()
+        return pb.DeleteEmbeddingModelResponse()
 
     async def _drop(self, name: str, key: IdempotencyKey) -> None:
         async with self._idempotency.begin_as_operator(key) as write:
             if write.saved_response is None:
-                await self._store.drop_model(write.tx, name, left_before=now() - self._settle_time)
-                await write.save(pb.DropModelResponse())
+                await self._store.delete_model(write.tx, name, left_before=now() - self._settle_time)
+                await write.save(pb.DeleteEmbeddingModelResponse())
 
 
 async def _retry_conflicts(change: Callable[[], Awaitable[Response]]) -> Response:

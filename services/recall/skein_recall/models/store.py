@@ -72,20 +72,20 @@ class ModelStore:
             endpoint=draft.endpoint,
         )
 
-    async def set_active_model(self, tx: Transaction, name: str, at: datetime) -> None:
+    async def activate_model(self, tx: Transaction, name: str, at: datetime) -> None:
         """Make a model the active one."""
-        await tx.execute(QUERIES["set_active_model"], model=name, at=at)
+        await tx.execute(QUERIES["activate_model"], model=name, at=at)
 
     async def set_left_time(self, tx: Transaction, name: str, at: datetime) -> None:
         """Record when the last process may have followed a model."""
         await tx.execute(QUERIES["set_model_left_time"], model=name, at=at)
 
-    async def drop_model(self, tx: Transaction, name: str, *, left_before: datetime) -> None:
+    async def delete_model(self, tx: Transaction, name: str, *, left_before: datetime) -> None:
         """Delete a model with its vectors. It is in use while a reindex of it runs, and if left after `left_before`.
 
         Raises ModelNotFound, ModelActive and ModelInUse, and TransactionConflict while tables are locked.
         """
-        result = await tx.value(QUERIES["drop_model"], model=name, left_before=left_before)
+        result = await tx.value(QUERIES["delete_model"], model=name, left_before=left_before)
         if result in _DROP_ERRORS:
             raise _DROP_ERRORS[result](model=name)
 

@@ -1,4 +1,4 @@
-"""A circuit breaker: when a failing service is left alone, and when it is tried again. No I/O."""
+"""A circuit breaker: when a failing service gets no requests, and when it is tried again. No I/O."""
 
 from __future__ import annotations
 

@@ -127,9 +127,9 @@ class OpenAIProvider:
 
     async def _request(self, texts: Sequence[str], seconds: float) -> NDArray[np.float32]:
         if not self._circuit.allow_request():
-            raise ModelUnavailable(model=self._model.model, why="circuit open")
+            raise ModelUnavailable(model=self._model.model, cause="circuit open")
         started = time.perf_counter()
-        outcome = "withdrawn"
+        outcome = "cancelled"
         try:
             fetched = await self._outbound.post_json(
                 f"{self._endpoint.endpoint}/embeddings",
@@ -148,10 +148,10 @@ class OpenAIProvider:
             outcome = "answer"
             # Retries cannot help: the endpoint's model differs from the registered one.
             self._circuit.on_failure()
-            log.error("model_answers_wrong", model=self._model.model, what=str(error))  # noqa: TRY400 - no bug of ours.
-            raise ModelResponseInvalid(model=self._model.model, what=str(error)) from None
+            log.error("model_response_invalid", model=self._model.model, problem=str(error))  # noqa: TRY400 - no bug of ours.
+            raise ModelResponseInvalid(model=self._model.model, problem=str(error)) from None
         finally:
-            if outcome == "withdrawn":
+            if outcome == "cancelled":
                 self._circuit.on_cancelled()
             REQUESTS.labels(self._model.model, outcome).inc()
             REQUEST_TIME.labels(self._model.model).observe(time.perf_counter() - started)
@@ -167,7 +167,7 @@ class OpenAIProvider:
         elif error.status != _TOO_MANY_REQUESTS:
             self._circuit.on_failure()
         if error.status not in _TEXT_STATUSES:
-            log.warning("model_did_not_answer", model=self._model.model, why=str(error))
+            log.warning("model_unavailable", model=self._model.model, why=str(error))
 
     def _rpc_error(self, error: OutboundError) -> Exception:
         if error.status in _TEXT_STATUSES:
@@ -175,14 +175,14 @@ class OpenAIProvider:
         is_transient = error.why in {"time", "connection"} or error.status in _TRANSIENT_STATUSES
         return ModelUnavailable(
             model=self._model.model,
-            why=str(error),
+            cause=str(error),
             retry_seconds=error.retry_after or 0.0,
             is_transient=is_transient,
         )
 
     def _on_change(self, state: CircuitState) -> None:
         CIRCUIT.labels(self._model.model).set(state)
-        log.warning("model_circuit", model=self._model.model, state=state.name.lower())
+        log.warning("model_circuit_changed", model=self._model.model, state=state.name.lower())
 
 
 class InvalidResponse(Exception):

@@ -195,7 +195,7 @@ class TextEmbedder:
             # The provider has logged it.
             return None
         except Exception as error:  # noqa: BLE001 - whatever failed, a search by words still works.
-            log.warning("embedder_did_not_answer", error=type(error).__name__)
+            log.warning("query_embedding_failed", error=type(error).__name__)
             return None
 
     def drop(self, tenant_id: UUID | None) -> None:

@@ -120,7 +120,7 @@ class ModelComparer:
         for model in models:
             vector = await self._embedder.embed_query(model, query, tenant_id=tenant_id, seconds=seconds)
             if vector is None:
-                raise ModelUnavailable(model=model.model, why="no answer")
+                raise ModelUnavailable(model=model.model, cause="no answer")
             vectors.append(vector)
         nearest = []
         async with self._store.transaction(tenant_id, is_filtered=False) as tx:

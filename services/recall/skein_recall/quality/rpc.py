@@ -28,7 +28,9 @@ class QualityHandlers:
     def __init__(self, comparer: ModelComparer) -> None:
         self._comparer = comparer
 
-    async def CompareModels(self, request: pb.CompareModelsRequest, context: Context) -> pb.CompareModelsResponse:
+    async def CompareEmbeddingModels(
+        self, request: pb.CompareEmbeddingModelsRequest, context: Context
+    ) -> pb.CompareEmbeddingModelsResponse:
         comparison = _request(request)
         active, agreements, truncated = await self._comparer.compare(
             comparison, context.time_remaining() * _SHARE_OF_TIME
@@ -36,7 +38,7 @@ class QualityHandlers:
         return _response(comparison, active, agreements, truncated=truncated)
 
 
-def _request(request: pb.CompareModelsRequest) -> ComparisonRequest:
+def _request(request: pb.CompareEmbeddingModelsRequest) -> ComparisonRequest:
     """Read a request. Raises FieldInvalid for queries without a tenant."""
     if request.queries and not request.tenant_id:
         raise FieldInvalid(violations=[("tenant_id", "is required with queries: they are searched for in a tenant")])
@@ -51,9 +53,9 @@ def _request(request: pb.CompareModelsRequest) -> ComparisonRequest:
 
 def _response(
     request: ComparisonRequest, active: EmbeddingModel, agreements: Iterable[ModelAgreement], *, truncated: bool
-) -> pb.CompareModelsResponse:
+) -> pb.CompareEmbeddingModelsResponse:
     overall = ModelAgreement()
-    response = pb.CompareModelsResponse(
+    response = pb.CompareEmbeddingModelsResponse(
         active_model=active.model, model=request.model, limit=request.limit, truncated=truncated
     )
     for agreement in agreements:

@@ -77,8 +77,8 @@ class SampleResult:
     def of(cls, served: tuple[UUID, ...], nearest: dict[UUID, float], limit: int) -> SampleResult:
         """Compare the served items with the true neighbours and their cosines.
 
-        Items as near as the last true neighbour count as true: vectors that are equal, or differ by less than half
-        precision shows, have no order that a search could miss.
+        Items as near as the last true neighbour count as true. Vectors that are equal within half precision have no
+        order that a search could miss.
         """
         best = list(nearest)[:limit]
         if not best:
@@ -127,9 +127,9 @@ class Sampler:
             try:
                 await self.evaluate(sample)
             except (RpcError, TimeoutError, asyncpg.UndefinedTableError) as error:
-                # The database is away or busy, or the model was dropped; the next sample may work.
+                # The database is unavailable or busy, or the model was dropped; the next sample may work.
                 RECALL_UNSAMPLED.inc()
-                log.warning("sample_not_judged", reason=type(error).__name__)
+                log.warning("sample_evaluation_failed", reason=type(error).__name__)
             if loop.time() - logged > _LOG_SECONDS:
                 logged = loop.time()
                 self._log_worst()
@@ -154,7 +154,7 @@ class Sampler:
     def _log_worst(self) -> None:
         """Log the tenants whose searches missed most since the last time."""
         for tenant_id, searches in self._misses.most_common(_LOGGED_TENANTS):
-            log.warning("recall_missed", tenant_id=str(tenant_id), searches=searches)
+            log.warning("neighbours_missed", tenant_id=str(tenant_id), searches=searches)
         self._misses.clear()
 
 

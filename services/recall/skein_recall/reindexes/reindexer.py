@@ -1,7 +1,7 @@
 """Reindexing: embeds all documents of a tenant with a model, in the background, while another model is searched.
 
-A scan passes over every document in order of the ids and embeds those without vectors. The last scan is one that began
-after every process followed the model, and that found nothing to embed: later documents get the vectors of both models.
+A scan reads every document in order of the ids and embeds those without vectors. The last scan begins after every
+process uses the new model, and finds nothing to embed. Later documents get the vectors of both models.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class Reindexer:
             try:
                 embedded += await self._scan_page(tenant_id, pending, model, deadline)
             except (ModelUnavailable, ModelResponseInvalid) as error:
-                log.warning("reindex_waits", model=model.model, reason=error.reason)
+                log.warning("reindex_skipped", model=model.model, reason=error.reason)
                 skipped.add(pending.reindex_id)
             if time.monotonic() >= deadline:
                 return embedded, True
@@ -152,7 +152,7 @@ class Reindexer:
             if len(batch) > 1:
                 return sum([await self._embed(tenant_id, pending, model, [item]) for item in batch])
             log.error(  # noqa: TRY400 - the words of an error may quote the text.
-                "item_not_reindexed",
+                "item_reindex_failed",
                 tenant_id=str(tenant_id),
                 item_id=str(batch[0].item_id),
                 model=model.model,
@@ -166,7 +166,7 @@ class Reindexer:
     ) -> None:
         chunked = await self._embedder.chunk(model, batch)
         start_time = await self._store.reserve_texts(pending.reindex_id, chunked.count, now())
-        # The rate of the reindex; no connection is held meanwhile.
+        # Limits the rate of the reindex, without a database connection.
         await asyncio.sleep(max(0.0, (start_time - now()).total_seconds()))
         vectors = await self._embedder.embed_chunks(model, chunked)
         await self._vector_store.put_reindexed(tenant_id, model, batch, vectors)

@@ -103,17 +103,19 @@ class ReindexHandlers:
         self._registry.invalidate()
         return response
 
-    async def SetActiveModel(self, request: pb.SetActiveModelRequest, context: Context) -> pb.SetActiveModelResponse:
+    async def ActivateEmbeddingModel(
+        self, request: pb.ActivateEmbeddingModelRequest, context: Context
+    ) -> pb.ActivateEmbeddingModelResponse:
         caller = caller_of(context)
         draft = self._draft(request.model, caller.principal, keep_rate=True)
         async with self._idempotency.begin_as_operator(IdempotencyKey.of(caller, request)) as write:
             if write.saved_response is not None:
-                response = pb.SetActiveModelResponse.FromString(write.saved_response)
+                response = pb.ActivateEmbeddingModelResponse.FromString(write.saved_response)
             else:
                 former = await self._set_active_model(write.tx, draft, force=request.force)
                 models = ModelSnapshot.of(await self._models.list_models_in(write.tx))
                 response = await write.save(
-                    pb.SetActiveModelResponse(
+                    pb.ActivateEmbeddingModelResponse(
                         embedding_model=models_convert.embedding_model(models.get(request.model)), former_model=former
                     )
                 )
@@ -133,7 +135,7 @@ class ReindexHandlers:
             missing = {each.model: await self._store.count_missing(tx, each) for each in (model, former) if each}
             if (counts := missing[model.model]) is not None and not force:
                 raise VectorsMissing(model=model.model, tenants=counts.get("tenants"), items=counts.get("items"))
-            await self._models.set_active_model(tx, model.model, draft.at)
+            await self._models.activate_model(tx, model.model, draft.at)
             # In order of their names, so that two switches do not deadlock.
             for name in sorted(missing):
                 if models.by_name[name].can_embed:
@@ -177,7 +179,7 @@ class ReindexHandlers:
         try:
             await self._embedder.embed_texts(model, [_PROBE_TEXT])
         except TextRejected as error:
-            raise ModelResponseInvalid(model=model.model, what=str(error)) from None
+            raise ModelResponseInvalid(model=model.model, problem=str(error)) from None
 
 
 def _reindex(value: Reindex) -> pb.Reindex:

@@ -93,8 +93,8 @@ def _dates(text: str, today: date) -> Iterator[DateRange]:
     """Find dates, the most complete forms first. Each form removes its matches from the text."""
     for pattern, read in _FORMS:
         for match in pattern.finditer(text):
-            # Some matches are no dates: the thirtieth of February, a time before the year 1, a name with letters that
-            # are equal only if case is ignored (a long s, a dotless i).
+            # Some matches are no dates: the thirtieth of February, or a time before the year 1. A name may match only
+            # because case is ignored (a long s, a dotless i).
             try:
                 dates = read(match, today)
             except (LookupError, ValueError, OverflowError):

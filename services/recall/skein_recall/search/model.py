@@ -26,8 +26,9 @@ if TYPE_CHECKING:
     from skein_recall.search.ranking import RankedItem
 
 KINDS = ("memory", "message")
-# Candidates of each signal at first. The search goes deeper where too few of them may be shown.
-CANDIDATES_PER_SIGNAL = 100
+# Candidates of each signal at first, whatever the limit, so that a larger one changes no earlier hit. The search goes
+# deeper where too few of them may be shown.
+CANDIDATES_PER_SIGNAL = 200
 # Candidates beyond the limit where the vector alone ranks: some may not be shown.
 SPARE_HITS = 10
 # Signals by which FindSimilar ranks.
@@ -149,7 +150,7 @@ class Query:
 
     def candidate_count(self, *, uses_terms: bool) -> int:
         """Return how many candidates each signal proposes at first."""
-        return max(CANDIDATES_PER_SIGNAL, 2 * self.limit) if uses_terms else self.limit + SPARE_HITS
+        return CANDIDATES_PER_SIGNAL if uses_terms else self.limit + SPARE_HITS
 
     def uses_terms(self, *, has_vector: bool) -> bool:
         """Return whether words are searched: not where a vector is there and nothing else counts."""
@@ -166,9 +167,10 @@ class ScoringFormula:
     name: str
 
     @classmethod
-    def of(cls, query: Query, policy: Policy) -> Self:
+    def of(cls, query: Query, policy: Policy, *, readable_share: float = 1.0) -> Self:
         """Take the caller's weights and fusion, else the tenant's, else the defaults. Raises FieldInvalid.
 
+        Of a text that the model reads in part, cosines have that share of their weight, unless the caller sets them.
         A mode that is not hybrid has a formula of its own, which neither the caller nor the tenant changes.
         """
         if query.mode is not Mode.HYBRID:
@@ -177,6 +179,8 @@ class ScoringFormula:
         if unknown:
             raise FieldInvalid(violations=unknown)
         weights = _tenant_weights(policy.recall_weights)
+        if readable_share < 1 and query.vector is None:
+            weights = replace(weights, dense=weights.dense * readable_share, context=weights.context * readable_share)
         if query.weights:
             weights = replace(weights, **query.weights)
         if query.weights and not any(asdict(weights).values()):
@@ -234,7 +238,7 @@ class RecallResult:
     model: str
     # The query needs a vector and has none.
     dense_unavailable: bool
-    # How the vectors were searched: "held", "exact", "rescored", or "none".
+    # How the vectors were searched: "cached", "exact", "rescored", or "none".
     dense_path: str
     # The name of the formula.
     formula: str

@@ -9,8 +9,8 @@ LIMIT :count;
 
 -- nearest_filtered --
 -- Find the chunks nearest to a vector among the items that pass a filter. If these are few of the tenant's items, each is
--- looked up by itself, which costs as much as scanning one or two dozen; the ORDER BY makes the planner use the index that
--- begins with the item, because the covering one would read all of the tenant's vectors each time. Otherwise the set is
+-- looked up by itself, which costs as much as scanning one or two dozen. The ORDER BY makes the planner use the index
+-- that begins with the item: the covering one would read all of the tenant's vectors each time. Otherwise the set is
 -- tested as a hashed subplan: the IS TRUE prevents nested loops, as the planner cannot know the size of the set.
 WITH allowed AS MATERIALIZED (
     SELECT d.item_id
@@ -71,9 +71,9 @@ WHERE d.tenant_id = :tenant_id AND d.item_id = :item_id
 ORDER BY v.chunk;
 
 -- query_terms --
--- Split a query into its terms, each with the number of documents that have it: counted here for a rare term, else as the
--- worker counted last. Each row also has number and length of all documents: counted and uncounted ones, minus removed
--- ones.
+-- Split a query into its terms, each with its number of documents. It is counted here for a rare term; for others it is
+-- the worker's last count. Each row also has number and length of all documents: counted and uncounted ones, minus
+-- removed ones.
 SELECT term.lexeme AS term,
        greatest(known.documents, CASE WHEN known.documents < :most THEN (
            SELECT count(*)
@@ -151,10 +151,11 @@ ORDER BY bm25 DESC, p.item_id
 LIMIT :count;
 
 -- measure_items --
--- Measure items and their neighbours: those of the same session, up to `reach` before and after each of the centres, in
--- order of their ids, which is that of time. The result is one row of arrays, several times as fast as hundreds of rows:
--- the items in order; per posting the item, the position of the term from 1 and its count; per item with a vector its
--- position from 1 and cosine; and the previous item of each item around a centre.
+-- Measure items and their neighbours: those of the same session, up to `reach` before and after each of the centres.
+-- The order is that of the ids, which is that of time. The result is one row of arrays, several times as fast as
+-- hundreds of rows. The first array has the items. Each posting has the item, the position of the term from 1 and its
+-- count. Each item with a vector has its position from 1 and its cosine. The last array has the previous item of each
+-- item around a centre.
 -- An item has changed when its row was written by the transaction :horizon or a later one. A row keeps the lower half of
 -- that number: one written two billion transactions ago may count as changed, never the other way round.
 WITH centre AS MATERIALIZED (

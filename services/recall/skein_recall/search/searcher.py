@@ -63,7 +63,7 @@ _MAX_FILTERED = 5000
 _MAX_CANDIDATES = 100_000
 # Chunks read per wanted item. More are read where the nearest chunks belong to a few long items.
 _CHUNKS_PER_ITEM = 2
-_SEARCHES = {path: RECALL_SEARCHES.labels(path) for path in ("held", "exact", "rescored", "none")}
+_SEARCHES = {path: RECALL_SEARCHES.labels(path) for path in ("cached", "exact", "rescored", "none")}
 # A shortlist has a tenth more items than needed, and this many: some may be deleted.
 _SHORTLIST_SURPLUS = 5
 # Items compared over all dimensions where the index covers only some of them.
@@ -96,7 +96,7 @@ class RecallSearcher:
         self._wait_seconds = wait_seconds
 
     async def recall(self, tenant_id: UUID, query: Query, *, seconds: float) -> RecallResult:
-        """Find the best items for a query within the `seconds` left. No connection is held while embedding.
+        """Find the best items for a query within `seconds`. Embedding uses no database connection.
 
         Raises ModelUnavailable or ModelNotFound in the semantic mode without a vector: an empty result would mean that
         nothing exists.
@@ -106,7 +106,7 @@ class RecallSearcher:
             raise ModelNotFound(model=model.model)
         vector = await self._query_vector(tenant_id, model, query, seconds)
         if query.mode is Mode.SEMANTIC and vector is None:
-            raise ModelUnavailable(model=model.model, why="no answer")
+            raise ModelUnavailable(model=model.model, cause="no answer")
         shortlist = await self._shortlist(tenant_id, model, query, vector)
         at = now()
         async with self._store.transaction(tenant_id, is_filtered=bool(query.filter.all_names)) as tx:
@@ -213,7 +213,7 @@ class SearchTransaction:
         self._rows: Mapping[UUID, asyncpg.Record] = {}
         self._uses_terms = query.uses_terms(has_vector=vector is not None)
         self._at = at
-        self.formula = ScoringFormula.of(query, policy)
+        self.formula = ScoringFormula.of(query, policy, readable_share=model.readable_share(query.text))
         self._language = policy.search_language
         self._cues = QueryCues.of(query.text, at)
         # The items that the vector found last, the nearest first, and how they were found.
@@ -426,7 +426,7 @@ class SearchTransaction:
         cosines = [cosine for _, cosine in nearest.values()]
         if not (self._vector_cache.accept_rows(shortlist, rows) and shortlist.is_complete(cosines, depth)):
             return None
-        self.path = "held"
+        self.path = "cached"
         self._cached = _CachedSimilarities(shortlist, {row["item_id"] for row in rows if row["is_new"] is True})
         return dict(islice(nearest.items(), depth)), not shortlist.has_every_item or len(nearest) > depth
 

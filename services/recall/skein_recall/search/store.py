@@ -19,6 +19,7 @@ from skein_kit.errors import ReadTooCostly
 from skein_kit.filters import scan_cost
 from skein_kit.filters.compiler import ENTRIES, compile_to_sql
 from skein_kit.policies.store import shared_policy_cache
+from skein_kit.search_text.segmentation import segment
 from skein_kit.search_text.vector_columns import COVERED_DIMENSIONS, for_table, read_vector, vector_columns
 from skein_recall.queries import QUERIES
 from skein_recall.search.model import ReferenceItem
@@ -40,15 +41,15 @@ if TYPE_CHECKING:
     from skein_recall.search.model import Filter
     from skein_recall.vector_cache.matrix import Shortlist
 
-# The first terms of a query, which are searched.
-_MAX_TERMS = 100
+# The first terms of a query, which are searched. A text of Chinese has two for each letter.
+_MAX_TERMS = 200
 # Documents of a term that a query counts itself; of longer lists the worker keeps the number.
 _MAX_COUNTED = 2000
 # Postings that a query reads: the lists of its rarest terms up to this number, and always the rarest one's. Frequent
 # terms have little weight. The items found are measured by every term.
 POSTINGS_READ = 8000
-# A term's list is read whole to measure items where it has fewer postings than this per item, each with about one
-# neighbour: reading eight costs as much as one lookup. A list beyond _MAX_COUNTED may be longer than known.
+# Postings per item up to which a term's whole list is read to measure items, each with about one neighbour. Reading
+# eight postings costs as much as one lookup. A list beyond _MAX_COUNTED may be longer than known.
 _POSTINGS_PER_LOOKUP = 16
 # Factors of POSTINGS_READ for repeated attempts where too few items are found.
 _READ_FACTORS = (1, 8, 64)
@@ -346,7 +347,7 @@ class QueryTransaction:
         """Split a query into its terms."""
         rows = await self._rows(
             QUERIES["query_terms"],
-            words=text,
+            words=segment(text),
             kinds=list(kinds),
             language=language,
             terms=_MAX_TERMS,

@@ -173,7 +173,7 @@ class VectorCache:
                 if entry is not None:
                     await self._refresh(key, entry)
             except Exception as error:  # noqa: BLE001 - the index serves this tenant, and others wait.
-                log.warning("vectors_not_held", error=type(error).__name__)
+                log.warning("vector_load_failed", error=type(error).__name__)
                 if entry is not None:
                     self._evict(entry)
                     entry.back_off(self._clock())

@@ -41,7 +41,7 @@ _MAX_CODE = 127
 # Below any cosine.
 _NO_BOUND = -2.0
 # The cosine of a hidden row, and the least finite number.
-_HIDDEN, _LEAST_NUMBER = -np.inf, float(np.finfo(np.float32).min)
+_HIDDEN, _MIN_FLOAT32 = -np.inf, float(np.finfo(np.float32).min)
 
 
 class QuantizedVectors(NamedTuple):
@@ -213,7 +213,7 @@ class VectorMatrix:
         margins += self.max_norm * math.sqrt(residual.dot(residual)) + _ROUNDING_ERROR
         threshold = _kth_greatest(cosines - margins, count)
         cosines += margins
-        return np.flatnonzero(cosines >= max(threshold, _LEAST_NUMBER))
+        return np.flatnonzero(cosines >= max(threshold, _MIN_FLOAT32))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -5,8 +5,8 @@ SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint AS transaction,
        pg_current_wal_insert_lsn()::text AS log_position;
 
 -- is_horizon_durable --
--- Return whether the log is on disk up to a position, so that a crash cannot reuse the transaction numbers below it; null
--- for another server.
+-- Return whether the log is on disk up to a position, so that a crash cannot reuse the transaction numbers below it.
+-- Null for another server.
 SELECT CASE WHEN pg_postmaster_start_time() = :server_start::timestamptz
        THEN pg_current_wal_flush_lsn() >= :log_position::text::pg_lsn END;
 
@@ -31,7 +31,7 @@ WHERE v.tenant_id = :tenant_id AND v.transaction >= :horizon
 LIMIT :count;
 
 -- compare_shortlist --
--- Compare chunks with a vector over all dimensions: those of some items, and up to a number of those of a transaction and
+-- Compare chunks of some items with a vector over all dimensions, and up to a number of chunks of a transaction and
 -- later ones. Each row has the server's start time; without chunks there is one row without an item.
 SELECT here.server, found.item_id, found.chunk, found.kind, found.is_new, found.distance
 FROM (SELECT pg_postmaster_start_time() AS server) AS here

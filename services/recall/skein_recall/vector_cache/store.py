@@ -32,7 +32,7 @@ _FIRST = (UUID(int=0), 0)
 class TransactionHorizon:
     """When a read began, in terms of the database."""
 
-    # Start time of the server: another server numbers its transactions anew.
+    # Start time of the server: another server restarts the transaction numbers.
     server_start: datetime
     # All transactions below this number had ended.
     transaction: int

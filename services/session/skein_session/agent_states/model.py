@@ -53,7 +53,7 @@ class AgentStatePut:
             if active is None:
                 raise AgentStateNotFound
             if self.revision != active["revision"]:
-                raise RevisionStale(given=self.revision, current=active["revision"])
+                raise RevisionStale(requested=self.revision, current=active["revision"])
         state_data, expire_time = self.state_data, self.expire_time
         if self.is_merge and active is not None:
             state_data = merge_patch(active["state_data"], self.state_data)

@@ -95,14 +95,16 @@ class AgentStateStore:
         if row is None or is_expired(row, at):
             raise AgentStateNotFound
         if revision not in (0, row["revision"]):
-            raise RevisionStale(given=revision, current=row["revision"])
+            raise RevisionStale(requested=revision, current=row["revision"])
         await tx.execute(_QUERIES["delete_state"], **state_key)
         await self._quotas.charge(tx, tenant_id, {"agent_states": -1})
 
     async def delete_expired(self, tenant_id: UUID, at: datetime, *, count: int) -> int:
         """Delete up to `count` expired states, and as many of purged agents; return how many."""
         async with self._database.transaction(tenant_id) as tx:
-            deleted = await tx.execute(_QUERIES["delete_expired_states"], tenant_id=tenant_id, at=at, count=count)
-            deleted += await tx.execute(_QUERIES["delete_states_of_purged_agents"], tenant_id=tenant_id, count=count)
-            await self._quotas.charge(tx, tenant_id, {"agent_states": -deleted})
-        return deleted
+            deleted_count = await tx.execute(_QUERIES["delete_expired_states"], tenant_id=tenant_id, at=at, count=count)
+            deleted_count += await tx.execute(
+                _QUERIES["delete_states_of_purged_agents"], tenant_id=tenant_id, count=count
+            )
+            await self._quotas.charge(tx, tenant_id, {"agent_states": -deleted_count})
+        return deleted_count

@@ -69,8 +69,8 @@ async def read_session_rows(tx: Transaction, tenant_id: UUID, session_id: str) -
     lines: list[str] = []
     index: list[dict[str, Any]] = []
     active_count, character_count, after = 0, 0, 0
-    of_session = {"tenant_id": tenant_id, "session_id": session_id, "count": BATCH}
-    while rows := await tx.rows(_QUERIES["messages_to_archive"], **of_session, after=after):
+    session_key = {"tenant_id": tenant_id, "session_id": session_id, "count": BATCH}
+    while rows := await tx.rows(_QUERIES["messages_to_archive"], **session_key, after=after):
         after = rows[-1]["sequence"]
         index += [
             {"message_id": row["message_id"], "session_id": session_id, "subject_id": row["subject_id"]} for row in rows
@@ -81,7 +81,7 @@ async def read_session_rows(tx: Transaction, tenant_id: UUID, session_id: str) -
         if len(index) > MAX_MESSAGES or character_count > MAX_CHARACTERS:
             raise SessionTooLong(session_id=session_id)
     after = 0
-    while rows := await tx.rows(_QUERIES["order_to_archive"], **of_session, after=after):
+    while rows := await tx.rows(_QUERIES["order_to_archive"], **session_key, after=after):
         after = rows[-1]["sequence"]
         lines += [_line("order", row["row"]) for row in rows]
     return SessionRows(lines=lines, index=index, active_count=active_count)

@@ -57,11 +57,13 @@ class ColdStorageHandlers:
         if saved_response is not None:
             return pb.UnarchiveSessionResponse.FromString(saved_response)
         await self._archives.require_session(tenant_id, request.session_id)
-        archived = await self._archives.read_to_unarchive(tenant_id, request.session_id)
+        archived_session = await self._archives.read_to_unarchive(tenant_id, request.session_id)
         async with self._idempotency.begin(tenant_id, key) as write:
             if write.saved_response is not None:
                 return pb.UnarchiveSessionResponse.FromString(write.saved_response)
-            documents = await self._archives.unarchive_session(write.tx, tenant_id, request.session_id, archived)
+            documents = await self._archives.unarchive_session(
+                write.tx, tenant_id, request.session_id, archived_session
+            )
             response = await write.save(pb.UnarchiveSessionResponse(pending_embedding_count=len(documents)))
         await self._archives.purge_due_files(tenant_id, at)
         await self._embeddings.request_embeddings(documents, remaining=context.time_remaining())

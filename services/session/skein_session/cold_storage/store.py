@@ -135,34 +135,34 @@ class ColdStorageStore:
 
         Raises ArchiveDamaged.
         """
-        archived = await self.read(tenant_id, session_id)
-        if archived is not None:
+        archived_session = await self.read(tenant_id, session_id)
+        if archived_session is not None:
             # Ids begin with the time that chooses their partition.
-            await self._months.ensure({id_time(UUID(row["message_id"])) for row in archived.rows.messages})
-        return archived
+            await self._months.ensure({id_time(UUID(row["message_id"])) for row in archived_session.rows.messages})
+        return archived_session
 
     async def unarchive_session(
-        self, tx: Transaction, tenant_id: UUID, session_id: str, archived: ArchivedSession | None
+        self, tx: Transaction, tenant_id: UUID, session_id: str, archived_session: ArchivedSession | None
     ) -> list[Document]:
         """Insert a session's messages into the tables, deleted ones too; return the documents to embed.
 
-        All messages of a deleted session are deleted. A session that is not archived is unchanged. Raises
-        TransactionConflict when the session was archived again since `archived` was read. The file is due for deletion
-        after the commit.
+        All messages of a deleted session are deleted. A session that is not archived is unchanged. The file is due for
+        deletion after the commit. Raises TransactionConflict when the session was archived again since
+        `archived_session` was read.
         """
-        of_session = {"tenant_id": tenant_id, "session_id": session_id}
-        session = await tx.row(_QUERIES["lock_session_any"], **of_session)
-        current = await tx.row(_QUERIES["get_archived_session"], **of_session)
+        session_key = {"tenant_id": tenant_id, "session_id": session_id}
+        session = await tx.row(_QUERIES["lock_session_any"], **session_key)
+        current = await tx.row(_QUERIES["get_archived_session"], **session_key)
         if session is None or current is None:
             return []
-        if archived is None or current["checksum"] != archived.checksum:
+        if archived_session is None or current["checksum"] != archived_session.checksum:
             raise TransactionConflict
         # Again, because a concurrent call may have purged some.
-        index = await tx.rows(_QUERIES["messages_of_archive"], **of_session, limit=MAX_MESSAGES)
-        rows = archived.rows.filter_ids({row["message_id"] for row in index})
+        index = await tx.rows(_QUERIES["messages_of_archive"], **session_key, limit=MAX_MESSAGES)
+        rows = archived_session.rows.filter_ids({row["message_id"] for row in index})
         documents = await insert_rows(tx, tenant_id, rows, is_active=session["is_active"])
         await self.unlink_file(tx, tenant_id, session_id)
-        await tx.execute(_QUERIES["mark_archived"], **of_session, archive_time=None)
+        await tx.execute(_QUERIES["mark_archived"], **session_key, archive_time=None)
         return documents
 
     async def require_session(self, tenant_id: UUID, session_id: str) -> None:
@@ -219,12 +219,12 @@ class ColdStorageStore:
         """
         damaged_checksum = None
         while True:
-            of_session = {"tenant_id": tenant_id, "session_id": session_id}
+            session_key = {"tenant_id": tenant_id, "session_id": session_id}
             async with self._database.transaction(tenant_id) as tx:
-                session = await tx.row(_QUERIES["get_archived_session"], **of_session)
+                session = await tx.row(_QUERIES["get_archived_session"], **session_key)
                 if session is None:
                     return None
-                index = await tx.rows(_QUERIES["messages_of_archive"], **of_session, limit=MAX_MESSAGES)
+                index = await tx.rows(_QUERIES["messages_of_archive"], **session_key, limit=MAX_MESSAGES)
             try:
                 info = FileInfo(checksum=session["checksum"], byte_count=session["byte_count"])
                 lines = await self._files.read(tenant_id, session["file_id"], info)
@@ -234,8 +234,8 @@ class ColdStorageStore:
                     raise
                 damaged_checksum = session["checksum"]
                 continue
-            parsed = await asyncio.to_thread(parse_lines, lines)
-            rows = parsed.filter_ids({row["message_id"] for row in index})
+            archived_rows = await asyncio.to_thread(parse_lines, lines)
+            rows = archived_rows.filter_ids({row["message_id"] for row in index})
             rows.inherit(session["agent_id"], session["subject_id"])
             return ArchivedSession(checksum=session["checksum"], rows=rows, is_active=session["is_active"])
 
@@ -255,13 +255,13 @@ class ColdStorageStore:
         while count < _MAX_UNARCHIVED:
             async with self._database.transaction(tenant_id) as tx:
                 row = await next_archived_of_subject(tx, tenant_id, subject_id, "")
-                archived = row and await tx.row(
+                archived_session = row and await tx.row(
                     _QUERIES["get_archived_session"], tenant_id=tenant_id, session_id=row["session_id"]
                 )
             if row is None:
                 return
             await self._unarchive(tenant_id, row["session_id"], at)
-            count += max(1, archived["message_count"] if archived else 1)
+            count += max(1, archived_session["message_count"] if archived_session else 1)
 
     async def unlink_file(self, tx: Transaction, tenant_id: UUID, session_id: str) -> None:
         """Unlink a session's file and make it due for deletion."""
@@ -306,9 +306,9 @@ class ColdStorageStore:
         return file is not None and file.is_linked
 
     async def _unarchive(self, tenant_id: UUID, session_id: str, at: datetime) -> None:
-        archived = await self.read_to_unarchive(tenant_id, session_id)
+        archived_session = await self.read_to_unarchive(tenant_id, session_id)
         async with self._database.transaction(tenant_id) as tx:
-            await self.unarchive_session(tx, tenant_id, session_id, archived)
+            await self.unarchive_session(tx, tenant_id, session_id, archived_session)
         await self.purge_due_files(tenant_id, at)
 
     async def _write_file(self, tenant_id: UUID, session_id: str, at: datetime) -> PendingFile | None:
@@ -318,12 +318,12 @@ class ColdStorageStore:
                 return None
             session_rows = await read_session_rows(tx, tenant_id, session_id)
         # Outside of a transaction, because packing takes seconds.
-        packed, info = await asyncio.to_thread(self._files.pack, with_header(session_rows.lines))
+        packed_bytes, info = await asyncio.to_thread(self._files.pack, with_header(session_rows.lines))
         file = PendingFile(session_id=session_id, file_id=new_id(at), session_rows=session_rows, info=info)
         async with self._database.transaction(tenant_id) as tx:
             await _insert_pending_file(tx, tenant_id, (file.file_id, info.checksum), session_id, at + _ABANDONED_AFTER)
         try:
-            await self._files.write_packed(tenant_id, file.file_id, packed, info)
+            await self._files.write_packed(tenant_id, file.file_id, packed_bytes, info)
         except FileNotFoundError:
             # A concurrent purge has deleted the file.
             raise TransactionConflict from None
@@ -337,22 +337,22 @@ class ColdStorageStore:
 
         Raises TransactionConflict when the session has changed since the file was written.
         """
-        of_session = {"tenant_id": tenant_id, "session_id": file.session_id}
+        session_key = {"tenant_id": tenant_id, "session_id": file.session_id}
         if (await read_session_rows(tx, tenant_id, file.session_id)).lines != file.session_rows.lines:
             raise TransactionConflict
-        if await tx.row(_QUERIES["link_file"], **of_session, file_id=file.file_id) is None:
+        if await tx.row(_QUERIES["link_file"], **session_key, file_id=file.file_id) is None:
             # A purge has cancelled the file, or the file was abandoned and deleted.
             raise TransactionConflict
-        await tx.execute(_QUERIES["delete_order_of_session"], **of_session)
+        await tx.execute(_QUERIES["delete_order_of_session"], **session_key)
         await postings.subtract_session_counts(tx, tenant_id, file.session_id)
-        await tx.execute(_QUERIES["delete_documents_of_session"], **of_session)
+        await tx.execute(_QUERIES["delete_documents_of_session"], **session_key)
         ids = file.session_rows.message_ids
         for start in range(0, len(ids), BATCH):
             batch = ids[start : start + BATCH]
             await tx.execute(_QUERIES["delete_archived_messages"], tenant_id=tenant_id, message_ids=batch)
         await tx.execute(
             _QUERIES["insert_archived_session"],
-            **of_session,
+            **session_key,
             file_id=file.file_id,
             checksum=file.info.checksum,
             byte_count=file.info.byte_count,
@@ -361,15 +361,15 @@ class ColdStorageStore:
             archived_by=archived_by,
         )
         await tx.insert(_QUERIES["insert_archived_messages"], tenant_id, file.session_rows.index)
-        await tx.execute(_QUERIES["mark_archived"], **of_session, archive_time=at)
+        await tx.execute(_QUERIES["mark_archived"], **session_key, archive_time=at)
 
     async def _discard_file(self, tenant_id: UUID, file: PendingFile) -> None:
         """Delete a file that is not linked to its session."""
-        of_file = {"tenant_id": tenant_id, "file_id": file.file_id}
+        file_key = {"tenant_id": tenant_id, "file_id": file.file_id}
         async with self._database.transaction(tenant_id) as tx:
             # Waits for a commit whose result the process has not received.
-            await tx.row(_QUERIES["delete_pending_file"], **of_file)
-            if not await tx.value(_QUERIES["is_linked"], **of_file, session_id=file.session_id):
+            await tx.row(_QUERIES["delete_pending_file"], **file_key)
+            if not await tx.value(_QUERIES["is_linked"], **file_key, session_id=file.session_id):
                 await self._files.delete(tenant_id, file.file_id, file.info.checksum)
 
 

@@ -172,12 +172,12 @@ FROM unnest(:erasure_ids::uuid[], :names::text[]) AS erased (erasure_id, name),
 UPDATE memory.access_log
 SET subject_id = NULL, session_id = NULL, claimed_session_id = NULL, request_data = NULL, client_address = NULL,
     request_id = ''
-WHERE tenant_id = :tenant_id AND access_id = ANY (ARRAY(
-    SELECT about.access_id FROM memory.access_log AS about
+WHERE tenant_id = :tenant_id AND access_event_id = ANY (ARRAY(
+    SELECT about.access_event_id FROM memory.access_log AS about
     WHERE about.tenant_id = :tenant_id AND about.session_id = :session_id
         AND (about.subject_id IS NULL OR about.subject_id = :subject_id::text)
     UNION
-    SELECT claimed.access_id FROM memory.access_log AS claimed
+    SELECT claimed.access_event_id FROM memory.access_log AS claimed
     WHERE claimed.tenant_id = :tenant_id AND claimed.claimed_session_id = :session_id
         AND (claimed.subject_id IS NULL OR claimed.subject_id = :subject_id)));
 
@@ -186,7 +186,7 @@ WHERE tenant_id = :tenant_id AND access_id = ANY (ARRAY(
 UPDATE memory.access_log
 SET subject_id = NULL, session_id = NULL, claimed_session_id = NULL, request_data = NULL, client_address = NULL,
     request_id = ''
-WHERE tenant_id = :tenant_id AND access_id = ANY (ARRAY(
-    SELECT about.access_id FROM memory.access_log AS about
+WHERE tenant_id = :tenant_id AND access_event_id = ANY (ARRAY(
+    SELECT about.access_event_id FROM memory.access_log AS about
     WHERE about.tenant_id = :tenant_id AND about.subject_id = :subject_id
     LIMIT :count));

@@ -105,13 +105,13 @@ class ErasureStore:
         if options.is_dry_run:
             return await _count_subject(tx, tenant_id, subject_id)
         purge = _PurgeTransaction(tx, tenant_id, at, self._archives, limit=options.limit)
-        of_subject = {"tenant_id": tenant_id, "subject_id": subject_id}
+        subject_key = {"tenant_id": tenant_id, "subject_id": subject_id}
         await tombstones.renew_subject(tx, tenant_id, subject_id, at)
         has_more = True
         for _ in range(_MAX_SESSIONS):
-            session = await tx.row(_QUERIES["lock_session_of_subject"], **of_subject)
+            session = await tx.row(_QUERIES["lock_session_of_subject"], **subject_key)
             if session is None:
-                if await tx.rows(_QUERIES["sessions_of_subject"], **of_subject, limit=1):
+                if await tx.rows(_QUERIES["sessions_of_subject"], **subject_key, limit=1):
                     # A concurrent call has purged the session that the lock waited for; there are others.
                     continue
                 has_more = await self._purge_messages_of_subject(purge, tx, tenant_id, subject_id)
@@ -140,7 +140,7 @@ class ErasureStore:
         """Purge messages about a subject in sessions of others; return whether there are more."""
         limit = purge.remaining
         # Before and after, because a session that a concurrent call moves is in cold storage at one of the two times.
-        archived = await next_archived_of_subject(tx, tenant_id, subject_id, "")
+        next_archived = await next_archived_of_subject(tx, tenant_id, subject_id, "")
         rows = await tx.rows(
             _QUERIES["messages_naming_subject"],
             tenant_id=tenant_id,
@@ -149,8 +149,8 @@ class ErasureStore:
             limit=limit + 1,
         )
         await purge.purge_messages({row["message_id"]: row["session_id"] for row in rows[:limit]})
-        archived = archived or await next_archived_of_subject(tx, tenant_id, subject_id, "")
-        return len(rows) > limit or archived is not None
+        next_archived = next_archived or await next_archived_of_subject(tx, tenant_id, subject_id, "")
+        return len(rows) > limit or next_archived is not None
 
 
 class _PurgeTransaction:
@@ -170,26 +170,26 @@ class _PurgeTransaction:
 
     async def purge_session(self, session_id: str, subject_id: str | None) -> bool:
         """Purge a session of a subject, which the transaction has locked; return False when messages remain."""
-        of_session = {"tenant_id": self._tenant_id, "session_id": session_id}
-        self.charges["session_items"] -= await self._execute("session.items", "delete_items_of_session", **of_session)
+        session_key = {"tenant_id": self._tenant_id, "session_id": session_id}
+        self.charges["session_items"] -= await self._execute("session.items", "delete_items_of_session", **session_key)
         await postings.subtract_session_counts(self._tx, self._tenant_id, session_id)
-        await self._execute("recall.documents", "delete_documents_of_session", **of_session)
+        await self._execute("recall.documents", "delete_documents_of_session", **session_key)
         self.charges.update(await delete_session_rows(self._tx, self._tenant_id, session_id, self._at) or {})
         await self._clear_responses([session_id])
         self.receipt.cancelled_files += await self._archives.cancel_pending_files(
             self._tx, self._tenant_id, [session_id]
         )
-        rows = await self._tx.rows(_QUERIES["messages_to_purge"], **of_session, limit=self.remaining + 1)
+        rows = await self._tx.rows(_QUERIES["messages_to_purge"], **session_key, limit=self.remaining + 1)
         ids = [row["message_id"] for row in rows[: self.remaining]]
         await self._purge_rows(ids)
         if len(rows) > len(ids) or not await self._purge_archive(session_id):
             return False
         self.charges["agent_states"] -= await self._execute(
-            "session.agent_states", "purge_states_of_session", **of_session
+            "session.agent_states", "purge_states_of_session", **session_key
         )
-        await self._execute("session.sessions", "purge_session", **of_session)
+        await self._execute("session.sessions", "purge_session", **session_key)
         await tombstones.insert(self._tx, self._tenant_id, [tombstones.of_session(session_id)], self._at)
-        await self._tx.execute(_QUERIES["purge_access_log_of_session"], **of_session, subject_id=subject_id)
+        await self._tx.execute(_QUERIES["purge_access_log_of_session"], **session_key, subject_id=subject_id)
         names = [f"session:{session_id}"]
         if subject_id is not None:
             names.append(f"subject-session:{len(subject_id)}:{subject_id}:{session_id}")
@@ -202,23 +202,23 @@ class _PurgeTransaction:
         if not sessions:
             return
         ids, session_ids = sorted(sessions), sorted(set(sessions.values()))
-        of_sessions = {"tenant_id": self._tenant_id, "session_ids": session_ids}
-        await self._tx.rows(_QUERIES["lock_sessions"], **of_sessions)
-        await self._tx.execute(_QUERIES["purge_titles"], **of_sessions, message_ids=ids)
-        purged = await self._purge_rows(ids)
-        changed_session_ids = {row["session_id"] for row in purged}
+        session_keys = {"tenant_id": self._tenant_id, "session_ids": session_ids}
+        await self._tx.rows(_QUERIES["lock_sessions"], **session_keys)
+        await self._tx.execute(_QUERIES["purge_titles"], **session_keys, message_ids=ids)
+        purged_rows = await self._purge_rows(ids)
+        changed_session_ids = {row["session_id"] for row in purged_rows}
         self.receipt.cancelled_files += await self._archives.cancel_pending_files(
             self._tx, self._tenant_id, changed_session_ids
         )
         await self._tx.execute(
             _QUERIES["purge_message_order"],
             tenant_id=self._tenant_id,
-            session_ids=[row["session_id"] for row in purged],
-            sequences=[row["sequence"] for row in purged],
+            session_ids=[row["session_id"] for row in purged_rows],
+            sequences=[row["sequence"] for row in purged_rows],
         )
-        active_counts = Counter(row["session_id"] for row in purged if row["is_active"])
+        active_counts = Counter(row["session_id"] for row in purged_rows if row["is_active"])
         counts = [active_counts[session_id] for session_id in session_ids]
-        await self._tx.execute(_QUERIES["decrement_message_counts"], **of_sessions, counts=counts)
+        await self._tx.execute(_QUERIES["decrement_message_counts"], **session_keys, counts=counts)
         await postings.subtract_counts(self._tx, self._tenant_id, ids)
         await self._execute("recall.documents", "purge_documents", tenant_id=self._tenant_id, message_ids=ids)
         await self._clear_responses(session_ids)
@@ -242,19 +242,19 @@ class _PurgeTransaction:
         """Purge messages and their external ids; return the ids, sequences and states of the purged rows."""
         if not ids:
             return []
-        of_messages = {"tenant_id": self._tenant_id, "message_ids": list(ids)}
-        external_ids = await self._tx.rows(_QUERIES["purge_external_ids"], **of_messages)
+        message_keys = {"tenant_id": self._tenant_id, "message_ids": list(ids)}
+        external_ids = await self._tx.rows(_QUERIES["purge_external_ids"], **message_keys)
         names = [
             *map(tombstones.of_message_id, ids),
             *(tombstones.of_message(row["external_id"]) for row in external_ids),
         ]
         await tombstones.insert(self._tx, self._tenant_id, names, self._at)
-        purged = await self._tx.rows(_QUERIES[query], **of_messages)
+        purged_rows = await self._tx.rows(_QUERIES[query], **message_keys)
         self.receipt.add_count("session.message_external_ids", len(external_ids))
-        self.receipt.add_count(table, len(purged))
-        self.receipt.message_ids += [row["message_id"] for row in purged]
+        self.receipt.add_count(table, len(purged_rows))
+        self.receipt.message_ids += [row["message_id"] for row in purged_rows]
         self.remaining -= len(ids)
-        return purged
+        return purged_rows
 
     async def _clear_responses(self, session_ids: Sequence[str]) -> None:
         await self._execute(
@@ -306,10 +306,10 @@ async def _count_rows(tx: Transaction, tenant_id: UUID, session_ids: list[str], 
 
 
 async def _count_subject(tx: Transaction, tenant_id: UUID, subject_id: str) -> Receipt:
-    of_subject = {"tenant_id": tenant_id, "subject_id": subject_id}
-    rows = await tx.rows(_QUERIES["sessions_of_subject"], **of_subject, limit=_MAX_COUNTED_SESSIONS)
+    subject_key = {"tenant_id": tenant_id, "subject_id": subject_id}
+    rows = await tx.rows(_QUERIES["sessions_of_subject"], **subject_key, limit=_MAX_COUNTED_SESSIONS)
     session_ids = [row["session_id"] for row in rows]
     other_messages = await tx.value(
-        _QUERIES["count_messages_naming_subject"], **of_subject, session_ids=session_ids, limit=_MAX_COUNTED_ROWS
+        _QUERIES["count_messages_naming_subject"], **subject_key, session_ids=session_ids, limit=_MAX_COUNTED_ROWS
     )
     return await _count_rows(tx, tenant_id, session_ids, other_messages=other_messages)

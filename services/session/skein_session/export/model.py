@@ -1,7 +1,7 @@
 """The position of an export of one subject.
 
-An export reads session by session with all rows of each, then messages about the subject in sessions of others, and
-archived ones of those last.
+An export reads session by session, with all rows of each. Messages about the subject in sessions of others follow, and
+the archived ones of those come last.
 """
 
 from __future__ import annotations

@@ -48,8 +48,8 @@ class ExportHandlers:
         return response
 
 
-def _subject_record(exported: ExportedRow) -> pb.SubjectRecord:
-    row: Any = exported.row
+def _subject_record(exported_row: ExportedRow) -> pb.SubjectRecord:
+    row: Any = exported_row.row
     # States and items have no such column: they are deleted for good.
     is_deleted = not row.get("is_active", True)
-    return pb.SubjectRecord(deleted=is_deleted, **{exported.kind: _CONVERTERS[exported.kind](row)})
+    return pb.SubjectRecord(deleted=is_deleted, **{exported_row.kind: _CONVERTERS[exported_row.kind](row)})

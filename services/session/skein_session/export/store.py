@@ -82,13 +82,13 @@ class ExportStore:
         is_own = position.stage == "messages"
         stage: Stage = "messages" if is_own else "stored"
         after = position.sequence
-        archived = await self._archives.read(tenant_id, session_id)
-        if archived is None:
+        archived_session = await self._archives.read(tenant_id, session_id)
+        if archived_session is None:
             # A concurrent call has unarchived the session.
             return _ExportBatch([], position if is_own else ExportPosition("elsewhere"))
         archived_rows = [
-            {**row, "is_active": row["is_active"] and archived.is_active}
-            for row in archived.rows.messages
+            {**row, "is_active": row["is_active"] and archived_session.is_active}
+            for row in archived_session.rows.messages
             if row["sequence"] > after and (is_own or row["subject_id"] == page.subject_id)
         ]
         rows = [
@@ -130,14 +130,16 @@ class _PageBuilder:
 
     def add(self, batch: _ExportBatch) -> None:
         """Add rows of up to PAGE_BYTES characters."""
-        for exported in batch.rows:
-            if exported.row is not None:
-                self._character_count += sum(len(value) for value in exported.row.values() if isinstance(value, str))
+        for exported_row in batch.rows:
+            if exported_row.row is not None:
+                self._character_count += sum(
+                    len(value) for value in exported_row.row.values() if isinstance(value, str)
+                )
                 if self.rows and self._character_count > PAGE_BYTES:
                     self._is_full = True
                     return
-                self.rows.append(exported)
-            self.position = exported.position
+                self.rows.append(exported_row)
+            self.position = exported_row.position
         self._scanned_count += max(1, len(batch.rows))
         self.position = batch.next_position
 
@@ -157,8 +159,8 @@ async def _read_batch(
     if position.stage == "messages":
         return await _read_messages(tx, tenant_id, position, count)
     if position.stage in ("elsewhere", "stored"):
-        read_others = _read_elsewhere if position.stage == "elsewhere" else _find_archive_elsewhere
-        return await read_others(tx, tenant_id, subject_id, position, count)
+        read_stage = _read_elsewhere if position.stage == "elsewhere" else _find_archive_elsewhere
+        return await read_stage(tx, tenant_id, subject_id, position, count)
     rows = await _read_states_or_items(tx, tenant_id, position, count)
     if len(rows) == count:
         return _ExportBatch(rows, rows[-1].position)
@@ -169,16 +171,16 @@ async def _read_batch(
 
 async def _read_messages(tx: Transaction, tenant_id: UUID, position: ExportPosition, count: int) -> _ExportBatch:
     """Read messages of a session, or find that its file has them."""
-    of_session = {"tenant_id": tenant_id, "session_id": position.session_id}
-    archived_before = await tx.row(_QUERIES["get_archived_session"], **of_session)
+    session_key = {"tenant_id": tenant_id, "session_id": position.session_id}
+    archived_before = await tx.row(_QUERIES["get_archived_session"], **session_key)
     rows = [
         ExportedRow(ExportPosition("messages", position.session_id, str(row["sequence"])), "message", row)
-        for row in await tx.rows(_QUERIES["export_messages"], **of_session, limit=count, after=position.sequence)
+        for row in await tx.rows(_QUERIES["export_messages"], **session_key, limit=count, after=position.sequence)
     ]
     next_position = rows[-1].position if rows else position
     if len(rows) == count:
         return _ExportBatch(rows, next_position)
-    if await tx.row(_QUERIES["get_archived_session"], **of_session) is not None:
+    if await tx.row(_QUERIES["get_archived_session"], **session_key) is not None:
         return _ExportBatch(rows, next_position, archived_session_id=position.session_id)
     # The session was unarchived between the first read and the last: read its messages again.
     if archived_before is not None:
@@ -190,12 +192,12 @@ async def _read_states_or_items(
     tx: Transaction, tenant_id: UUID, position: ExportPosition, count: int
 ) -> list[ExportedRow]:
     """Read agent states or items of a session, by the stage of the position."""
-    of_session = {"tenant_id": tenant_id, "session_id": position.session_id, "limit": count}
+    session_key = {"tenant_id": tenant_id, "session_id": position.session_id, "limit": count}
     # EPOCH, because at that time no row has expired.
     if position.stage == "states":
         rows = await tx.rows(
             _QUERIES["list_states_of_session"],
-            **of_session,
+            **session_key,
             after_agent=position.after,
             agent_id=None,
             at=EPOCH,
@@ -204,7 +206,7 @@ async def _read_states_or_items(
         return [
             ExportedRow(ExportPosition("states", position.session_id, row["agent_id"]), "state", row) for row in rows
         ]
-    rows = await tx.rows(_QUERIES["list_items"], **of_session, after=position.after, prefix=None, at=EPOCH)
+    rows = await tx.rows(_QUERIES["list_items"], **session_key, after=position.after, prefix=None, at=EPOCH)
     return [ExportedRow(ExportPosition("items", position.session_id, row["key"]), "item", row) for row in rows]
 
 
@@ -212,21 +214,21 @@ async def _read_elsewhere(
     tx: Transaction, tenant_id: UUID, subject_id: str, position: ExportPosition, count: int
 ) -> _ExportBatch:
     """Read messages about the subject in sessions of others; messages in its own sessions are skipped."""
-    scanned = await tx.rows(
+    scanned_rows = await tx.rows(
         _QUERIES["messages_naming_subject"],
         tenant_id=tenant_id,
         subject_id=subject_id,
         after=position.message_id,
         limit=count,
     )
-    others = [row["message_id"] for row in scanned if not row["is_own"]]
-    own_rows = await tx.rows(_QUERIES["export_named_messages"], tenant_id=tenant_id, message_ids=others)
+    other_ids = [row["message_id"] for row in scanned_rows if not row["is_own"]]
+    own_rows = await tx.rows(_QUERIES["export_named_messages"], tenant_id=tenant_id, message_ids=other_ids)
     messages = {row["message_id"]: row for row in own_rows}
     rows = [
         ExportedRow(ExportPosition("elsewhere", "", str(row["message_id"])), "message", messages.get(row["message_id"]))
-        for row in scanned
+        for row in scanned_rows
     ]
-    return _ExportBatch(rows, rows[-1].position if len(scanned) == count else ExportPosition("stored"))
+    return _ExportBatch(rows, rows[-1].position if len(scanned_rows) == count else ExportPosition("stored"))
 
 
 async def _find_archive_elsewhere(

@@ -32,7 +32,7 @@ def session_item(record: Record) -> pb.SessionItem:
     )
 
 
-def item_put(request: pb.PutItemRequest, *, at: datetime, times: ImportTimes) -> ItemPut:
+def item_put(request: pb.PutSessionItemRequest, *, at: datetime, times: ImportTimes) -> ItemPut:
     """Read a request at the time `at`. Raises FieldInvalid."""
     if not request.HasField("value") or request.value.WhichOneof("kind") is None:
         raise FieldInvalid(violations=[("value", "must be a JSON value, which may be null")])

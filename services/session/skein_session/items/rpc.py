@@ -26,21 +26,23 @@ class ItemHandlers:
         self._store = store
         self._idempotency = idempotency
 
-    async def PutItem(self, request: pb.PutItemRequest, context: Context) -> pb.PutItemResponse:
+    async def PutSessionItem(self, request: pb.PutSessionItemRequest, context: Context) -> pb.PutSessionItemResponse:
         caller, at = caller_of(context), now()
         times = ImportTimes.read(request, caller, at, keep_times=request.keep_times)
         put = convert.item_put(request, at=at, times=times)
         async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
             if write.saved_response is not None:
-                return pb.PutItemResponse.FromString(write.saved_response)
+                return pb.PutSessionItemResponse.FromString(write.saved_response)
             row = await self._store.put_item(write.tx, caller.require_tenant(), put, at=at, created_by=caller.principal)
-            return await write.save(pb.PutItemResponse(item=convert.session_item(row)))
+            return await write.save(pb.PutSessionItemResponse(item=convert.session_item(row)))
 
-    async def GetItem(self, request: pb.GetItemRequest, context: Context) -> pb.GetItemResponse:
+    async def GetSessionItem(self, request: pb.GetSessionItemRequest, context: Context) -> pb.GetSessionItemResponse:
         row = await self._store.get_item(caller_of(context).require_tenant(), request.session_id, request.key, now())
-        return pb.GetItemResponse(item=convert.session_item(row))
+        return pb.GetSessionItemResponse(item=convert.session_item(row))
 
-    async def ListItems(self, request: pb.ListItemsRequest, context: Context) -> pb.ListItemsResponse:
+    async def ListSessionItems(
+        self, request: pb.ListSessionItemsRequest, context: Context
+    ) -> pb.ListSessionItemsResponse:
         tenant_id = caller_of(context).require_tenant()
         after_key, _ = keys_from_page_token(read_token(request.page_token, tenant_id, request))
         size = resolve_page_size(request.page_size)
@@ -48,14 +50,16 @@ class ItemHandlers:
             tenant_id, request.session_id, prefix=request.prefix or None, after_key=after_key, at=now(), limit=size + 1
         )
         items = fit_items(convert.session_item(row) for row in rows[:size])
-        response = pb.ListItemsResponse(items=items)
+        response = pb.ListSessionItemsResponse(items=items)
         if len(rows) > len(items):
             response.next_page_token = write_token([items[-1].key, ""], tenant_id, request)
         return response
 
-    async def DeleteItem(self, request: pb.DeleteItemRequest, context: Context) -> pb.DeleteItemResponse:
+    async def DeleteSessionItem(
+        self, request: pb.DeleteSessionItemRequest, context: Context
+    ) -> pb.DeleteSessionItemResponse:
         caller = caller_of(context)
         async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
             if write.saved_response is None:
                 await self._store.delete_item(write.tx, caller.require_tenant(), request.session_id, request.key, now())
-        return pb.DeleteItemResponse()
+        return pb.DeleteSessionItemResponse()

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from skein_kit.database.named_queries import Queries
 from skein_kit.errors import TransactionConflict
-from skein_session.errors import ItemNotFound, ItemsFull
+from skein_session.errors import ItemsFull, SessionItemNotFound
 from skein_session.items.model import MAX_ITEMS
 from skein_session.sessions.store import lock_session_shared, require_session
 
@@ -34,11 +34,11 @@ class ItemStore:
         self, tx: Transaction, tenant_id: UUID, put: ItemPut, *, at: datetime, created_by: str
     ) -> Record:
         """Store an item in place of the one under its key. Raises SessionNotFound, ItemsFull and QuotaExceeded."""
-        of_session = {"tenant_id": tenant_id, "session_id": put.session_id}
+        session_key = {"tenant_id": tenant_id, "session_id": put.session_id}
         await lock_session_shared(tx, tenant_id, put.session_id)
         row = await tx.row(
             _QUERIES["put_item"],
-            **of_session,
+            **session_key,
             key=put.key,
             value=put.value,
             expire_time=put.expire_time,
@@ -49,18 +49,18 @@ class ItemStore:
         )
         if row is None:  # The statement always returns a row.
             raise TransactionConflict
-        if row["is_new"] and await tx.value(_QUERIES["count_items"], **of_session, limit=MAX_ITEMS + 1) > MAX_ITEMS:
+        if row["is_new"] and await tx.value(_QUERIES["count_items"], **session_key, limit=MAX_ITEMS + 1) > MAX_ITEMS:
             raise ItemsFull(limit=MAX_ITEMS)
         await self._quotas.charge(tx, tenant_id, {"session_items": int(row["is_new"])})
         return row
 
     async def get_item(self, tenant_id: UUID, session_id: str, item_key: str, at: datetime) -> Record:
-        """Read an item that has not expired. Raises SessionNotFound and ItemNotFound."""
+        """Read an item that has not expired. Raises SessionNotFound and SessionItemNotFound."""
         async with self._database.transaction(tenant_id) as tx:
             row = await tx.row(_QUERIES["get_item"], tenant_id=tenant_id, session_id=session_id, key=item_key, at=at)
             if row is None:
                 await require_session(tx, tenant_id, session_id)
-                raise ItemNotFound
+                raise SessionItemNotFound
         return row
 
     async def list_items(
@@ -82,16 +82,16 @@ class ItemStore:
         return rows
 
     async def delete_item(self, tx: Transaction, tenant_id: UUID, session_id: str, item_key: str, at: datetime) -> None:
-        """Delete an item for good. Raises SessionNotFound and ItemNotFound."""
+        """Delete an item for good. Raises SessionNotFound and SessionItemNotFound."""
         await require_session(tx, tenant_id, session_id)
         expire_time = await tx.value(_QUERIES["delete_item"], tenant_id=tenant_id, session_id=session_id, key=item_key)
         if expire_time is None or expire_time <= at:
-            raise ItemNotFound
+            raise SessionItemNotFound
         await self._quotas.charge(tx, tenant_id, {"session_items": -1})
 
     async def delete_expired(self, tenant_id: UUID, at: datetime, *, count: int) -> int:
         """Delete up to `count` expired items; return how many."""
         async with self._database.transaction(tenant_id) as tx:
-            deleted = await tx.execute(_QUERIES["delete_expired_items"], tenant_id=tenant_id, at=at, count=count)
-            await self._quotas.charge(tx, tenant_id, {"session_items": -deleted})
-        return deleted
+            deleted_count = await tx.execute(_QUERIES["delete_expired_items"], tenant_id=tenant_id, at=at, count=count)
+            await self._quotas.charge(tx, tenant_id, {"session_items": -deleted_count})
+        return deleted_count

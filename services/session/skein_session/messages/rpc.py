@@ -54,7 +54,9 @@ class MessageHandlers:
         batch = convert.batch(
             request, at=now(), principal=caller.principal, max_content=self._max_content, agent_id=caller.agent_id
         )
-        expected_pending = self._embeddings.has_pending_embeddings(batch.documents, deferred=request.defer_embedding)
+        expected_pending = self._embeddings.has_pending_embeddings(
+            batch.documents, should_defer=request.defer_embedding
+        )
         async with (
             self._store.prepare_append(tenant_id, batch),
             self._idempotency.begin(tenant_id, key, _PLAN_ONCE) as write,
@@ -68,7 +70,7 @@ class MessageHandlers:
             require_fit(response)
             await write.save(response)
         pending = await self._embeddings.request_embeddings(
-            batch.documents, remaining=context.time_remaining(), deferred=request.defer_embedding
+            batch.documents, remaining=context.time_remaining(), should_defer=request.defer_embedding
         )
         if pending != expected_pending:
             response.pending_embedding_count = pending

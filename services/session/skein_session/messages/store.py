@@ -92,11 +92,11 @@ class MessageStore:
         # Index rows take most of the time, so they are written before the session is locked.
         await postings.add_documents(tx, tenant_id, documents)
         idle_cutoff = await self._sessions.idle_cutoff(tx, tenant_id, batch.append_time)
-        session, new_sessions = await self._advance(tx, tenant_id, batch, idle_cutoff)
+        session, new_sessions = await self._advance_session(tx, tenant_id, batch, idle_cutoff)
         batch.inherit(session["agent_id"], session["subject_id"])
         # Documents differ only when the session was created or changed between the read and the lock.
-        for before, document in zip(documents, batch.documents, strict=True):
-            if document != before:
+        for previous_document, document in zip(documents, batch.documents, strict=True):
+            if document != previous_document:
                 await tx.execute(
                     _QUERIES["set_document_participants"],
                     tenant_id=tenant_id,
@@ -125,26 +125,28 @@ class MessageStore:
 
         Raises MessageNotFound, SessionArchived, RevisionStale and ContentEmpty.
         """
-        before = await self._find_message(tx, tenant_id, change.message_name)
+        previous_row = await self._find_message(tx, tenant_id, change.message_name)
         # Every change of messages locks the session before its messages, which avoids deadlocks.
-        session = await tx.row(_QUERIES["touch_session"], tenant_id=tenant_id, session_id=before["session_id"], at=at)
+        session = await tx.row(
+            _QUERIES["touch_session"], tenant_id=tenant_id, session_id=previous_row["session_id"], at=at
+        )
         # Again, because a concurrent call may have changed the message before the lock.
-        before = await self._find_message(tx, tenant_id, str(before["message_id"]))
+        previous_row = await self._find_message(tx, tenant_id, str(previous_row["message_id"]))
         row = session and await tx.row(
             _QUERIES["update_message"],
-            **columns_of(change, without="message_name"),
+            **columns_of(change, excluded_field="message_name"),
             tenant_id=tenant_id,
-            message_id=before["message_id"],
+            message_id=previous_row["message_id"],
             at=at,
             updated_by=updated_by,
         )
         if row is None:
-            current = await self._find_message(tx, tenant_id, str(before["message_id"]))
-            raise RevisionStale(given=change.revision, current=current["revision"])
+            current = await self._find_message(tx, tenant_id, str(previous_row["message_id"]))
+            raise RevisionStale(requested=change.revision, current=current["revision"])
         require_content(row)
-        if row["content"] != before["content"]:
-            await self._retitle(tx, tenant_id, before, row)
-        if embedded_text(row) == embedded_text(before):
+        if row["content"] != previous_row["content"]:
+            await self._update_title(tx, tenant_id, previous_row, row)
+        if embedded_text(row) == embedded_text(previous_row):
             return row, None
         await postings.remove_documents(tx, tenant_id, [row["message_id"]])
         document = to_document(row)
@@ -155,14 +157,14 @@ class MessageStore:
     async def delete_message(self, tx: Transaction, tenant_id: UUID, name: str) -> None:
         """Delete a message and its document. Raises MessageNotFound and SessionArchived."""
         message = await self._find_message(tx, tenant_id, name)
-        of_session = {"tenant_id": tenant_id, "session_id": message["session_id"]}
+        session_key = {"tenant_id": tenant_id, "session_id": message["session_id"]}
         # Every change of messages locks the session before its messages, which avoids deadlocks.
-        if await tx.row(_QUERIES["decrement_message_count"], **of_session) is None:
+        if await tx.row(_QUERIES["decrement_message_count"], **session_key) is None:
             raise MessageNotFound
-        deleted = await tx.row(_QUERIES["delete_message"], tenant_id=tenant_id, message_id=message["message_id"])
-        if deleted is None:
+        deleted_row = await tx.row(_QUERIES["delete_message"], tenant_id=tenant_id, message_id=message["message_id"])
+        if deleted_row is None:
             raise MessageNotFound
-        await tx.execute(_QUERIES["delete_message_order"], **of_session, sequence=deleted["sequence"])
+        await tx.execute(_QUERIES["delete_message_order"], **session_key, sequence=deleted_row["sequence"])
         await postings.remove_documents(tx, tenant_id, [message["message_id"]])
         await self._quotas.charge(tx, tenant_id, {"messages": -1})
 
@@ -181,20 +183,25 @@ class MessageStore:
             for row in rows
         }
 
-    async def read_stream_messages(self, tenant_id: UUID, session_id: str, after: int) -> tuple[list[Record], int]:
+    async def read_stream_messages(
+        self, tenant_id: UUID, session_id: str, after_sequence: int
+    ) -> tuple[list[Record], int]:
         """Read the next messages of a session, and the sequence number of the last position read.
 
-        The number is `after` when no position follows, as when all later messages are deleted. Raises SessionArchived.
+        The number is `after_sequence` when no position follows, as when all later messages are deleted.
+        Raises SessionArchived.
         """
         async with self._database.transaction(tenant_id) as tx:
-            order = await read_order(tx, tenant_id, session_id, "order_after", sequence=after, limit=_STREAM_BATCH)
+            order = await read_order(
+                tx, tenant_id, session_id, "order_after", sequence=after_sequence, limit=_STREAM_BATCH
+            )
             # A slow caller may keep the messages for long, so they are a page at most.
-            messages, is_cut = await take_page(
+            messages, is_truncated = await take_page(
                 read_in_order(tx, tenant_id, [row["message_id"] for row in order], session_id=session_id)
             )
-        if is_cut:
+        if is_truncated:
             return messages, messages[-1]["sequence"]
-        return messages, order[-1]["sequence"] if order else after
+        return messages, order[-1]["sequence"] if order else after_sequence
 
     @staticmethod
     async def _inherit(tx: Transaction, tenant_id: UUID, batch: MessageBatch) -> None:
@@ -205,12 +212,12 @@ class MessageStore:
         batch.inherit(*(None, None) if session is None else (session["agent_id"], session["subject_id"]))
 
     @staticmethod
-    async def _advance(
+    async def _advance_session(
         tx: Transaction, tenant_id: UUID, batch: MessageBatch, idle_cutoff: datetime | None
     ) -> tuple[Record, int]:
         """Lock the session and return it with the last sequence number of the batch, and the count of new sessions."""
         new_sessions = 0
-        advance = {
+        advance_values = {
             "tenant_id": tenant_id,
             "session_id": batch.session_id,
             "count": len(batch.rows),
@@ -219,7 +226,7 @@ class MessageStore:
             "update_time": batch.update_time,
             "idle_cutoff": idle_cutoff,
         }
-        session = await tx.row(_QUERIES["advance_session"], **advance)
+        session = await tx.row(_QUERIES["advance_session"], **advance_values)
         if session is None and batch.create_session:
             if await tombstones.find_purged(tx, tenant_id, [tombstones.of_session(batch.session_id)]):
                 raise SessionNotFound(session_id=batch.session_id)
@@ -234,7 +241,7 @@ class MessageStore:
                 at=batch.append_time,
                 created_by=batch.created_by,
             )
-            session = await tx.row(_QUERIES["advance_session"], **advance)
+            session = await tx.row(_QUERIES["advance_session"], **advance_values)
         if session is None:
             row = await require_session(tx, tenant_id, batch.session_id)
             session_state(row).require_open(session_id=batch.session_id)
@@ -242,16 +249,16 @@ class MessageStore:
         return session, new_sessions
 
     @staticmethod
-    async def _retitle(tx: Transaction, tenant_id: UUID, before: Record, after: Record) -> None:
+    async def _update_title(tx: Transaction, tenant_id: UUID, previous_row: Record, row: Record) -> None:
         """Update a session title that was taken from the message."""
-        title = default_title(before)
+        title = default_title(previous_row)
         if title is not None:
             await tx.execute(
                 _QUERIES["retitle_session"],
                 tenant_id=tenant_id,
-                session_id=before["session_id"],
+                session_id=previous_row["session_id"],
                 before=title,
-                title=default_title(after),
+                title=default_title(row),
             )
 
     @staticmethod
@@ -280,9 +287,9 @@ class MessageStore:
             async for message in read_in_order(tx, tenant_id, [other_id]):
                 return message
         if ids := [id_ for id_ in (message_id, other_id) if id_ is not None]:
-            archived = await tx.row(_QUERIES["find_archived_messages"], tenant_id=tenant_id, message_ids=ids)
-            if archived is not None:
-                await _require_unarchived(tx, tenant_id, archived["session_id"])
+            archived_message = await tx.row(_QUERIES["find_archived_messages"], tenant_id=tenant_id, message_ids=ids)
+            if archived_message is not None:
+                await _require_unarchived(tx, tenant_id, archived_message["session_id"])
             # A concurrent call may have unarchived the session between the two reads.
             async for message in read_in_order(tx, tenant_id, ids):
                 return message

@@ -39,29 +39,29 @@ class StreamSubscriber:
         # None once the session is deleted.
         self.position: StreamPosition | None = position
         self.error: RpcError | None = None
-        self._updated = asyncio.Event()
+        self._update_event = asyncio.Event()
 
     def update(self, position: StreamPosition | None) -> bool:
         """Store the position of a poll, None for a deleted session; return whether it changed."""
         if position == self.position:
             return False
         self.position = position
-        self._updated.set()
+        self._update_event.set()
         return True
 
     def fail(self, error: RpcError) -> None:
         """Let the stream raise an error."""
         self.error = error
-        self._updated.set()
+        self._update_event.set()
 
     async def wait_for_update(self, seconds: float) -> bool:
         """Wait for an update or an error; return False after `seconds` without."""
         try:
             async with asyncio.timeout(seconds):
-                await self._updated.wait()
+                await self._update_event.wait()
         except TimeoutError:
             return False
-        self._updated.clear()
+        self._update_event.clear()
         return True
 
 
@@ -151,7 +151,7 @@ class StreamHub:
                     positions = await self._store.read_stream_positions(tenant_id, session_ids)
             except Exception as error:  # noqa: BLE001 - the next poll may succeed after any error.
                 failures += 1
-                log.warning("follow_failed", error=type(error).__name__, failures=failures)
+                log.warning("message_poll_failed", error=type(error).__name__, failures=failures)
                 if failures >= _MAX_FAILURES:
                     for subscriber in subscribers:
                         subscriber.fail(error if isinstance(error, RpcError) else DatabaseUnavailable())

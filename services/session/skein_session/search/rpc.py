@@ -55,21 +55,23 @@ class SearchHandlers:
             return pb.SearchMessagesResponse(
                 hits=_hits(hits), truncated=horizon_time is not None, horizon_time=to_timestamp(horizon_time)
             )
-        if request.mode == pb.SEARCH_MODE_MEANING:
+        if request.mode == pb.SEARCH_MODE_SEMANTIC:
             hits = await self._search_meaning(tenant_id, request, query, remaining)
             return pb.SearchMessagesResponse(hits=_hits(hits))
         if request.mode == pb.SEARCH_MODE_HYBRID:
             hits, is_lexical = await self._search_hybrid(tenant_id, request, query, remaining)
-            return pb.SearchMessagesResponse(hits=_hits(hits), meaning_unavailable=is_lexical)
+            return pb.SearchMessagesResponse(hits=_hits(hits), dense_unavailable=is_lexical)
         return pb.SearchMessagesResponse(hits=_hits(await self._store.search_terms(tenant_id, query)))
 
     async def _search_meaning(
         self, tenant_id: UUID, request: pb.SearchMessagesRequest, query: SearchQuery, remaining: float
     ) -> list[MessageHit]:
         await self._store.require_session(tenant_id, query.session_id)
-        embedded = await self._recall.EmbedText(recall_pb2.EmbedTextRequest(texts=[query.text]), timeout=remaining)
+        embed_response = await self._recall.EmbedText(
+            recall_pb2.EmbedTextRequest(texts=[query.text]), timeout=remaining
+        )
         scores, _ = await self._recall_scores(
-            request, query, embedding=embedded.embeddings[0].values, seconds=remaining
+            request, query, embedding=embed_response.embeddings[0].values, seconds=remaining
         )
         return await self._store.read_hits(tenant_id, query, scores)
 

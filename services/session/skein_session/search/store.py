@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from skein_kit.database.named_queries import Queries
 from skein_kit.ids import id_time
 from skein_kit.rpc.pagination import PAGE_BYTES
+from skein_kit.search_text.segmentation import segment
 from skein_session.messages.model import LAST_ID, NO_ID, character_count, id_ranges
 from skein_session.messages.store import read_in_order
 from skein_session.search.model import MAX_SCANNED_MESSAGES, SCAN_BATCH, MessageHit, like_pattern, required_words
@@ -35,7 +36,7 @@ class _ScanIds:
     """Ids of messages to scan, newest first, and whether older ones are left out."""
 
     ids: list[UUID]
-    is_cut: bool
+    is_truncated: bool
 
 
 class SearchStore:
@@ -52,7 +53,7 @@ class SearchStore:
             rows = await tx.rows(
                 _QUERIES["search_messages"],
                 tenant_id=tenant_id,
-                words=query.text,
+                words=segment(query.text),
                 language=await self._language(tx, tenant_id),
                 lowest=query.lowest_id,
                 below=query.before_id,
@@ -91,7 +92,7 @@ class SearchStore:
                 if len(ids) == query.limit:
                     break
             hits = await self._read_hits(tx, tenant_id, query, dict.fromkeys(ids, 0.0))
-        if not scan.is_cut or len(ids) == query.limit:
+        if not scan.is_truncated or len(ids) == query.limit:
             return hits, None
         oldest_time = id_time(scan.ids[-1])
         # Other messages of the oldest millisecond may be unscanned, so the next search includes it. When all are of
@@ -128,7 +129,7 @@ class SearchStore:
             before_id=query.before_id or LAST_ID,
             count=MAX_SCANNED_MESSAGES,
         )
-        return _ScanIds([row["message_id"] for row in rows], is_cut=len(rows) == MAX_SCANNED_MESSAGES)
+        return _ScanIds([row["message_id"] for row in rows], is_truncated=len(rows) == MAX_SCANNED_MESSAGES)
 
     async def _scan_tenant(self, tx: Transaction, tenant_id: UUID, query: SearchQuery, at: datetime) -> _ScanIds:
         newest: list[UUID] = []
@@ -144,26 +145,26 @@ class SearchStore:
             if len(newest) == MAX_SCANNED_MESSAGES:
                 break
         if len(newest) < MAX_SCANNED_MESSAGES:
-            return _ScanIds(newest, is_cut=False)
-        rarest = await tx.row(
+            return _ScanIds(newest, is_truncated=False)
+        rarest_row = await tx.row(
             _QUERIES["rarest_term"],
             tenant_id=tenant_id,
             words=required_words(query.text),
             language=await self._language(tx, tenant_id),
             count=MAX_SCANNED_MESSAGES,
         )
-        if rarest is None:
-            return _ScanIds(newest, is_cut=True)
+        if rarest_row is None:
+            return _ScanIds(newest, is_truncated=True)
         rows = await tx.rows(
             _QUERIES["messages_with_term"],
             tenant_id=tenant_id,
-            term=rarest["term"],
+            term=rarest_row["term"],
             from_id=query.lowest_id or NO_ID,
             before_id=newest[-1],
             count=MAX_SCANNED_MESSAGES,
         )
         older = [row["item_id"] for row in rows]
-        return _ScanIds([*newest, *older], is_cut=len(older) == MAX_SCANNED_MESSAGES)
+        return _ScanIds([*newest, *older], is_truncated=len(older) == MAX_SCANNED_MESSAGES)
 
     async def _read_hits(
         self, tx: Transaction, tenant_id: UUID, query: SearchQuery, scores: Mapping[UUID, float]

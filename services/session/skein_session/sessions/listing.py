@@ -92,14 +92,14 @@ class ListCursor:
         if token is None:
             return cls()
         try:
-            which, time, session_id, newest_update_time, start_time = token
-            if which not in {_FIRST_PASS, _SECOND_PASS}:
+            pass_name, time, session_id, newest_update_time, start_time = token
+            if pass_name not in {_FIRST_PASS, _SECOND_PASS}:
                 raise PageTokenInvalid
             return cls(
-                after=(_parse_time(time), session_id) if which == _FIRST_PASS else None,
+                after=(_parse_time(time), session_id) if pass_name == _FIRST_PASS else None,
                 newest_update_time=_parse_time(newest_update_time),
                 start_time=_parse_time(start_time),
-                after_id=session_id if which == _SECOND_PASS else None,
+                after_id=session_id if pass_name == _SECOND_PASS else None,
             )
         except (ValueError, OverflowError):
             raise PageTokenInvalid from None

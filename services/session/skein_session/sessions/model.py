@@ -108,9 +108,9 @@ class Transition:
     summary: str | None = None
 
 
-def columns_of(value: Any, *, without: str) -> dict[str, Any]:
+def columns_of(value: Any, *, excluded_field: str) -> dict[str, Any]:
     """Return the fields of a dataclass but for one, as parameters of a query."""
-    return {field.name: getattr(value, field.name) for field in fields(value) if field.name != without}
+    return {field.name: getattr(value, field.name) for field in fields(value) if field.name != excluded_field}
 
 
 def idle_cutoff(at: datetime, minutes: int) -> datetime | None:

@@ -80,7 +80,7 @@ class SessionStore:
         """Insert a session. Raises SessionExists and QuotaExceeded."""
         row = await tx.row(
             _QUERIES["insert_session"],
-            **columns_of(draft, without="properties"),
+            **columns_of(draft, excluded_field="properties"),
             tenant_id=tenant_id,
             active_time=max(draft.create_time, at),
             created_by=created_by,
@@ -104,30 +104,30 @@ class SessionStore:
         async with self._database.transaction(tenant_id, READ_ONLY) as tx:
             session_ids = await self._find_rare_property(tx, tenant_id, session_filter)
             rows = await self._scan(tx, tenant_id, session_filter, cursor, session_ids, limit)
-            edge = rows[0]
-            matching = [row for row in rows if row["session_id"] is not None]
-            is_window_full = edge["scanned_count"] == _SCAN_WINDOW
+            window_row = rows[0]
+            matching_rows = [row for row in rows if row["session_id"] is not None]
+            is_window_full = window_row["scanned_count"] == _SCAN_WINDOW
             has_second_pass = False
-            if len(matching) < limit and not is_window_full and cursor.after is not None:
+            if len(matching_rows) < limit and not is_window_full and cursor.after is not None:
                 second_pass = await self._scan(tx, tenant_id, session_filter, cursor.second_pass(), session_ids, 1)
                 has_second_pass = bool(second_pass[0]["scanned_count"])
         return SessionScan(
-            rows=matching,
+            rows=matching_rows,
             is_window_full=is_window_full,
             has_second_pass=has_second_pass,
-            newest_update_time=edge["newest_update_time"],
-            last_time=edge["last_time"],
-            last_id=edge["last_id"],
+            newest_update_time=window_row["newest_update_time"],
+            last_time=window_row["last_time"],
+            last_id=window_row["last_id"],
         )
 
     async def update_session(self, tx: Transaction, tenant_id: UUID, change: SessionChange, at: datetime) -> Record:
         """Change a session. Raises SessionNotFound, RevisionStale, SessionHidden and SessionEnded."""
-        columns = columns_of(change, without="properties")
+        columns = columns_of(change, excluded_field="properties")
         row = await tx.row(_QUERIES["update_session"], tenant_id=tenant_id, **columns, at=at)
         if row is None:
             current = await require_session(tx, tenant_id, change.session_id)
             if change.revision not in (0, current["revision"]):
-                raise RevisionStale(given=change.revision, current=current["revision"])
+                raise RevisionStale(requested=change.revision, current=current["revision"])
             session_state(current).require_open(session_id=change.session_id)
             # A concurrent call has unhidden the session after the update failed.
             raise TransactionConflict
@@ -151,7 +151,7 @@ class SessionStore:
             return row
         if row["archive_time"] is not None:
             raise SessionArchived(session_id=session_id)
-        changed = await tx.row(
+        changed_row = await tx.row(
             _QUERIES["set_session_state"],
             tenant_id=tenant_id,
             session_id=session_id,
@@ -163,7 +163,7 @@ class SessionStore:
             summary=transition.summary,
             at=transition.at,
         )
-        return changed or row
+        return changed_row or row
 
     async def delete_session(self, tx: Transaction, tenant_id: UUID, session_id: str, at: datetime) -> None:
         """Delete a session with its messages. Raises SessionNotFound."""
@@ -202,17 +202,17 @@ class SessionStore:
 
         Return how many changed, and whether there may be more.
         """
-        changed, remaining = 0, count
+        total_count, remaining = 0, count
         while remaining > 0:
             async with self._database.transaction(tenant_id) as tx:
                 counts = await self._inherit_participants(tx, tenant_id, count=min(remaining, _INHERIT_BATCH))
             if counts is None:
-                return changed, False
+                return total_count, False
             read_count, changed_count = counts
-            changed += changed_count
+            total_count += changed_count
             # At least one, because a session whose messages are all deleted costs a transaction too.
             remaining -= max(1, read_count)
-        return changed, True
+        return total_count, True
 
     @staticmethod
     async def _inherit_participants(
@@ -225,9 +225,9 @@ class SessionStore:
         session = await tx.row(_QUERIES["next_session_to_inherit"], tenant_id=tenant_id, session_id=session_id)
         if session is None:
             return None
-        of_session = {"tenant_id": tenant_id, "session_id": session["session_id"]}
+        session_key = {"tenant_id": tenant_id, "session_id": session["session_id"]}
         order = await tx.rows(
-            _QUERIES["order_after"], **of_session, sequence=session["inherited_sequence"], limit=count
+            _QUERIES["order_after"], **session_key, sequence=session["inherited_sequence"], limit=count
         )
         values = {
             "tenant_id": tenant_id,
@@ -235,13 +235,13 @@ class SessionStore:
             "agent_id": session["agent_id"],
             "subject_id": session["subject_id"],
         }
-        changed = 0
+        changed_count = 0
         if order:
-            changed = await tx.execute(_QUERIES["inherit_messages"], **values)
+            changed_count = await tx.execute(_QUERIES["inherit_messages"], **values)
             await tx.execute(_QUERIES["inherit_documents"], **values)
         inherited_sequence = order[-1]["sequence"] if len(order) == count else session["last_sequence"]
-        await tx.execute(_QUERIES["mark_inherited"], **of_session, sequence=inherited_sequence)
-        return len(order), changed
+        await tx.execute(_QUERIES["mark_inherited"], **session_key, sequence=inherited_sequence)
+        return len(order), changed_count
 
     @staticmethod
     async def _insert_properties(
@@ -330,23 +330,23 @@ async def delete_session_rows(tx: Transaction, tenant_id: UUID, session_id: str,
 
     Return the change of the tenant's row counts, by kind; None when the session is deleted already.
     """
-    of_session = {"tenant_id": tenant_id, "session_id": session_id}
+    session_key = {"tenant_id": tenant_id, "session_id": session_id}
     # First, because its lock keeps other transactions from adding or deleting messages.
-    if await tx.row(_QUERIES["delete_session"], **of_session, at=at) is None:
+    if await tx.row(_QUERIES["delete_session"], **session_key, at=at) is None:
         return None
-    await tx.execute(_QUERIES["delete_session_properties"], **of_session)
-    items = await tx.execute(_QUERIES["delete_items_of_session"], **of_session)
+    await tx.execute(_QUERIES["delete_session_properties"], **session_key)
+    items = await tx.execute(_QUERIES["delete_items_of_session"], **session_key)
     charges = {"sessions": -1, "session_items": -items}
-    archived = await tx.row(_QUERIES["get_archived_session"], **of_session)
-    if archived is not None:
-        charges["messages"] = -archived["message_count"]
-    ids = await tx.row(_QUERIES["id_range_of_session"], **of_session)
+    archived_row = await tx.row(_QUERIES["get_archived_session"], **session_key)
+    if archived_row is not None:
+        charges["messages"] = -archived_row["message_count"]
+    ids = await tx.row(_QUERIES["id_range_of_session"], **session_key)
     if ids is not None and ids["lowest"] is not None:
         messages = await tx.execute(
-            _QUERIES["delete_messages_of_session"], **of_session, lowest=ids["lowest"], highest=ids["highest"]
+            _QUERIES["delete_messages_of_session"], **session_key, lowest=ids["lowest"], highest=ids["highest"]
         )
-        await tx.execute(_QUERIES["delete_order_of_session"], **of_session)
+        await tx.execute(_QUERIES["delete_order_of_session"], **session_key)
         await postings.subtract_session_counts(tx, tenant_id, session_id)
-        await tx.execute(_QUERIES["delete_documents_of_session"], **of_session)
+        await tx.execute(_QUERIES["delete_documents_of_session"], **session_key)
         charges["messages"] = charges.get("messages", 0) - messages
     return charges

@@ -52,7 +52,7 @@ class SummaryHandlers:
         for _ in range(_MAX_ATTEMPTS):
             transcript = await self._store.read_transcript(tenant_id, request.session_id)
             response = pb.SummarizeSessionResponse(
-                session=convert.session(transcript.session), truncated=transcript.is_cut
+                session=convert.session(transcript.session), truncated=transcript.is_truncated
             )
             model_seconds = deadline - loop.time() - MARGIN_SECONDS
             await self._summarize(request, transcript.turns, model_seconds, response)

@@ -37,7 +37,7 @@ class Transcript:
     # Without tool and system messages, which are no conversation.
     turns: Sequence[SpeakerTurn]
     # True when older messages are left out.
-    is_cut: bool
+    is_truncated: bool
 
 
 class SummaryStore:
@@ -62,8 +62,8 @@ class SummaryStore:
                 message_ids.append(message["message_id"])
                 if role in _SUMMARIZED_ROLES and content.strip():
                     turns.append(SpeakerTurn(message["name"] or role, content, is_user=role == "user"))
-        is_cut = len(message_ids) < session["message_count"]
-        return Transcript(session=session, message_ids=message_ids, turns=turns[::-1], is_cut=is_cut)
+        is_truncated = len(message_ids) < session["message_count"]
+        return Transcript(session=session, message_ids=message_ids, turns=turns[::-1], is_truncated=is_truncated)
 
     @staticmethod
     async def save_summary(

@@ -73,10 +73,10 @@ class TranscriptHandlers:
             caller_of(context).require_tenant(), request.session_id, request.token_budget or DEFAULT_BUDGET
         )
         messages = fit_items(map(message_rows.message, window.rows))
-        window.close(limit=len(messages))
+        window.trim(limit=len(messages))
         return pb.GetRecentWindowResponse(
             messages=reversed(messages[: len(window.rows)]),
             summary=window.summary,
             token_count=window.token_count,
-            truncated=window.is_cut,
+            truncated=window.is_truncated,
         )

@@ -82,13 +82,15 @@ class TranscriptStore:
         except SessionArchived:
             if not show_archived:
                 raise
-        archived = await self._archives.read(tenant_id, session_id)
-        if archived is None:
+        archived_session = await self._archives.read(tenant_id, session_id)
+        if archived_session is None:
             # A concurrent call has unarchived the session.
             return await self._list_active(
                 tenant_id, session_id, sequence, newest_first=newest_first, page_size=page_size
             )
-        return await self._list_archived(tenant_id, archived, sequence, newest_first=newest_first, page_size=page_size)
+        return await self._list_archived(
+            tenant_id, archived_session, sequence, newest_first=newest_first, page_size=page_size
+        )
 
     async def list_agent_messages(
         self,
@@ -106,24 +108,24 @@ class TranscriptStore:
         The ids are from `lowest_id` (inclusive) to `before_id` (exclusive); None is no bound.
         """
         async with self._database.transaction(tenant_id) as tx:
-            scanned: list[Record] = []
+            scanned_rows: list[Record] = []
             for range_start, range_end in id_ranges(lowest_id, before_id, at):
-                id_range = {"from_id": range_start, "before_id": range_end, "window": _SCAN_WINDOW - len(scanned)}
+                id_range = {"from_id": range_start, "before_id": range_end, "window": _SCAN_WINDOW - len(scanned_rows)}
                 if agent_id is None:
                     query, values = "messages_of_subject", {"subject_id": subject_id}
                 else:
                     query, values = "messages_of_agent", {"agent_id": agent_id, "subject_id": subject_id}
-                scanned += await tx.rows(_QUERIES[query], tenant_id=tenant_id, **id_range, **values)
-                if len(scanned) == _SCAN_WINDOW or sum(row["is_match"] for row in scanned) > page_size:
+                scanned_rows += await tx.rows(_QUERIES[query], tenant_id=tenant_id, **id_range, **values)
+                if len(scanned_rows) == _SCAN_WINDOW or sum(row["is_match"] for row in scanned_rows) > page_size:
                     break
-            matching = [row["message_id"] for row in scanned if row["is_match"]]
+            matching_ids = [row["message_id"] for row in scanned_rows if row["is_match"]]
             next_id: UUID | None = None
-            if len(matching) > page_size:
-                next_id = matching[page_size - 1]
-            elif len(scanned) == _SCAN_WINDOW:
-                next_id = scanned[-1]["message_id"]
-            rows, is_cut = await take_page(read_in_order(tx, tenant_id, matching[:page_size]))
-        return AgentMessagesPage(rows=rows, next_id=rows[-1]["message_id"] if is_cut else next_id)
+            if len(matching_ids) > page_size:
+                next_id = matching_ids[page_size - 1]
+            elif len(scanned_rows) == _SCAN_WINDOW:
+                next_id = scanned_rows[-1]["message_id"]
+            rows, is_truncated = await take_page(read_in_order(tx, tenant_id, matching_ids[:page_size]))
+        return AgentMessagesPage(rows=rows, next_id=rows[-1]["message_id"] if is_truncated else next_id)
 
     async def read_window(self, tenant_id: UUID, session_id: str, token_budget: int) -> RecentWindow:
         """Read the newest messages that fit the budget; the caller closes the window.
@@ -150,25 +152,25 @@ class TranscriptStore:
             if not order:
                 await require_session(tx, tenant_id, session_id)
             ids = [row["message_id"] for row in order[:page_size]]
-            rows, is_cut = await take_page(read_in_order(tx, tenant_id, ids, session_id=session_id))
-        if not is_cut and len(order) <= page_size:
+            rows, is_truncated = await take_page(read_in_order(tx, tenant_id, ids, session_id=session_id))
+        if not is_truncated and len(order) <= page_size:
             return TranscriptPage(rows=rows)
         # When a concurrent call has deleted all messages of a full page, the list goes on after it.
         next_sequence = rows[-1]["sequence"] if rows else order[page_size - 1]["sequence"]
         return TranscriptPage(rows=rows, next_sequence=next_sequence)
 
     async def _list_archived(
-        self, tenant_id: UUID, archived: ArchivedSession, sequence: int, *, newest_first: bool, page_size: int
+        self, tenant_id: UUID, archived_session: ArchivedSession, sequence: int, *, newest_first: bool, page_size: int
     ) -> TranscriptPage:
         archived_rows = [
             row
-            for row in archived.rows.messages
+            for row in archived_session.rows.messages
             if row["is_active"] and (row["sequence"] < sequence if newest_first else row["sequence"] > sequence)
         ]
         if newest_first:
             archived_rows.reverse()
-        rows, is_cut = await take_page(self._parse_archived(tenant_id, archived_rows[:page_size]))
-        has_more = is_cut or len(archived_rows) > page_size
+        rows, is_truncated = await take_page(self._parse_archived(tenant_id, archived_rows[:page_size]))
+        has_more = is_truncated or len(archived_rows) > page_size
         return TranscriptPage(rows=rows, next_sequence=rows[-1]["sequence"] if has_more else None)
 
     async def _parse_archived(self, tenant_id: UUID, rows: Sequence[dict[str, Any]]) -> AsyncIterator[Record]:

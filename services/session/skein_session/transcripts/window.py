@@ -22,8 +22,8 @@ def tokens_of(row: MessageRow) -> int:
     """Estimate the tokens of a message: its content and name, and its parts and tool calls and returns as JSON."""
     # Numbers count as doubles, as protobuf writes them.
     lists = (json.loads(row[column], parse_int=float) for column in LIST_FIELDS if row[column] is not None)
-    others = sum(len(json.dumps(values)) for values in lists if values)
-    characters = len(row["content"]) + len(row["name"] or "") + others
+    other_characters = sum(len(json.dumps(values)) for values in lists if values)
+    characters = len(row["content"]) + len(row["name"] or "") + other_characters
     return TOKENS_OF_A_MESSAGE - (-characters // CHARACTERS_PER_TOKEN)
 
 
@@ -43,7 +43,7 @@ class RecentWindow:
     rows: list[MessageRow] = field(default_factory=list)
     token_count: int = 0
     # True when older messages are left out; set by close.
-    is_cut: bool = False
+    is_truncated: bool = False
 
     def add(self, row: MessageRow) -> bool:
         """Add the next older message; return False when it does not fit."""
@@ -54,13 +54,13 @@ class RecentWindow:
         self.token_count += tokens
         return True
 
-    def close(self, *, limit: int) -> None:
+    def trim(self, *, limit: int) -> None:
         """Keep the newest `limit` messages, and reserve tokens for the summary when others are left out."""
         while len(self.rows) > limit:
             self._drop_oldest()
-        self.is_cut = len(self.rows) < self.message_count
+        self.is_truncated = len(self.rows) < self.message_count
         tokens = estimate_tokens(self.summary)
-        if not self.is_cut or tokens > self.budget // 2:
+        if not self.is_truncated or tokens > self.budget // 2:
             self.summary = ""
         if not self.summary:
             return

@@ -42,8 +42,8 @@ def draft(message: pb.Agent) -> RowDraft:
 
 def change(message: pb.Agent, mask: FieldMask) -> RowChange:
     """Read the fields that the mask names, or all when it is empty."""
-    updated = well_known_types.updated_fields(mask, _UPDATABLE)
-    return RowChange(row_id=message.agent_id, revision=message.revision, values=_values(message, updated))
+    updated_names = well_known_types.updated_fields(mask, _UPDATABLE)
+    return RowChange(row_id=message.agent_id, revision=message.revision, values=_values(message, updated_names))
 
 
 def _values(message: pb.Agent, names: Iterable[str]) -> dict[str, object]:

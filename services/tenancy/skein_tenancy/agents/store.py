@@ -47,8 +47,8 @@ class AgentStore:
             **draft.values,
         )
         if row is None:
-            deleted = await tx.value(QUERIES["agent_delete_time"], tenant_id=tenant_id, agent_id=draft.row_id)
-            raise AgentExists if deleted is None else AgentDeleted
+            delete_time = await tx.value(QUERIES["agent_delete_time"], tenant_id=tenant_id, agent_id=draft.row_id)
+            raise AgentExists if delete_time is None else AgentDeleted
         await self._quota_counter.charge(tx, tenant_id, {"agents": 1})
         return Agent(**row)
 
@@ -78,14 +78,14 @@ class AgentStore:
 
     async def delete_agent(self, tx: Transaction, tenant_id: UUID, agent_id: str, *, deleted_by: str) -> None:
         """Delete an agent; its tools, blocks, states and keys stay for an undelete. Raises AgentNotFound."""
-        deleted = await tx.execute(
+        deleted_count = await tx.execute(
             QUERIES["delete_agent"],
             tenant_id=tenant_id,
             agent_id=agent_id,
             delete_time=now(),
             deleted_by=deleted_by,
         )
-        if not deleted:
+        if not deleted_count:
             raise AgentNotFound
         await self._quota_counter.charge(tx, tenant_id, {"agents": -1})
 

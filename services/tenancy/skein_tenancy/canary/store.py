@@ -36,7 +36,7 @@ class CanaryStore:
             try:
                 await self._create_missing()
             except (RpcError, asyncpg.PostgresError) as error:
-                log.warning("canary_not_made", error=type(error).__name__)
+                log.warning("canary_provisioning_failed", error=type(error).__name__)
                 await asyncio.sleep(_PAUSE_SECONDS)
             else:
                 await asyncio.Event().wait()

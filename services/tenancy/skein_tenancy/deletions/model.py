@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from skein_kit.identity.identity_token import Caller
 
-GRACE, PURGING, DONE, UNDONE = "grace", "purging", "done", "undone"
+GRACE, PURGING, DONE, CANCELLED = "grace", "purging", "done", "cancelled"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -54,7 +54,7 @@ class Deletion:
     tenant_id: UUID
     deletion_id: UUID
     organization_id: UUID
-    # GRACE, PURGING, DONE or UNDONE.
+    # GRACE, PURGING, DONE or CANCELLED.
     state: str
     # What the worker removes now; empty before and after.
     stage: str
@@ -71,7 +71,7 @@ class Deletion:
         A finished deletion stays finished, but takes the counts of a second worker's batches.
         Raises TenantNotDeleted for a deletion that was undone, or is in its grace period.
         """
-        if self.state == UNDONE or self.purge_time > at:
+        if self.state == CANCELLED or self.purge_time > at:
             raise TenantNotDeleted
         counts = Counter(json.loads(self.deleted_counts))
         # Two workers may finish the same deletion; the tenant's own row counts once.

@@ -8,7 +8,7 @@ from skein_kit.database.tenant_purge import purge_tenant_rows
 from skein_kit.database.transactions import translate_constraint_errors
 from skein_kit.errors import TenantNotDeleted
 from skein_kit.ids import new_id, now
-from skein_tenancy.deletions.model import DONE, PURGING, UNDONE, Deletion
+from skein_tenancy.deletions.model import CANCELLED, DONE, PURGING, Deletion
 from skein_tenancy.errors import (
     DeletionStarted,
     OrganizationExists,
@@ -71,7 +71,7 @@ class DeletionStore:
         Raises TenantNotFound, DeletionStarted, and TenantExists or OrganizationExists when a slug is taken by now.
         """
         deletion = await _lock_deletion(tx, tenant_id)
-        if deletion is None or deletion.state in (DONE, UNDONE):
+        if deletion is None or deletion.state in (DONE, CANCELLED):
             raise TenantNotFound
         if deletion.state == PURGING:
             raise DeletionStarted
@@ -81,7 +81,7 @@ class DeletionStore:
             await tx.execute(QUERIES["undelete_organization"], organization_id=deletion.organization_id, update_time=at)
             await tx.execute(QUERIES["undelete_tenant"], tenant_id=tenant_id, update_time=at)
         return await _update_deletion(
-            tx, deletion, state=UNDONE, stage="", deleted_counts=deletion.deleted_counts, finish_time=at
+            tx, deletion, state=CANCELLED, stage="", deleted_counts=deletion.deleted_counts, finish_time=at
         )
 
     async def get_deletion(self, tenant_id: UUID) -> Deletion:
@@ -116,13 +116,13 @@ class DeletionStore:
             deletion = await _lock_deletion(tx, tenant_id)
             if deletion is None:
                 raise TenantNotDeleted
-            updated = await _update_deletion(tx, deletion, **deletion.apply(progress, now()))
+            updated_deletion = await _update_deletion(tx, deletion, **deletion.apply(progress, now()))
             if progress.is_finished:
                 # When the last two tenants finish at once, the second sees that the first is gone.
                 await tx.value(QUERIES["lock_organization_any"], organization_id=deletion.organization_id)
                 await tx.execute(QUERIES["purge_tenant_row"], tenant_id=tenant_id)
                 await tx.execute(QUERIES["purge_organization_row"], organization_id=deletion.organization_id)
-            return updated
+            return updated_deletion
 
     async def purge_tenant(self, tenant_id: UUID, limit: int) -> tuple[dict[str, int], bool]:
         """Remove up to `limit` rows of a deleted tenant; return rows by table, and whether more may remain."""

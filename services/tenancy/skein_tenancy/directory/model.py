@@ -78,8 +78,8 @@ class DirectoryChange:
 
 def slug_from_name(display_name: str, *, default: str) -> str:
     """Make a slug of a display name; `default` when no character of the name can be used."""
-    plain = unicodedata.normalize("NFKD", display_name).encode("ascii", "ignore").decode("ascii").lower()
-    return _SEPARATORS.sub("-", plain).strip("-")[:MAX_SLUG_CHARACTERS].rstrip("-") or default
+    ascii_name = unicodedata.normalize("NFKD", display_name).encode("ascii", "ignore").decode("ascii").lower()
+    return _SEPARATORS.sub("-", ascii_name).strip("-")[:MAX_SLUG_CHARACTERS].rstrip("-") or default
 
 
 def slug_candidates(slug: str, *, suffix: Callable[[], str]) -> Iterator[str]:

@@ -61,8 +61,8 @@ class RedeemableInvitation:
 
     def verify(self, token: BearerToken, email: str, at: datetime) -> None:
         """Raise InvitationNotFound, without saying why, for a wrong secret or address and for an ended invitation."""
-        is_over = self.use_time is not None or self.revoke_time is not None or at >= self.expire_time
-        if not token.matches_hash(self.secret_hash) or is_over or email != self.email:
+        is_closed = self.use_time is not None or self.revoke_time is not None or at >= self.expire_time
+        if not token.matches_hash(self.secret_hash) or is_closed or email != self.email:
             raise InvitationNotFound
 
     def require_verified(self, address: AccountAddress) -> None:

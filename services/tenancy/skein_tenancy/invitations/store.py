@@ -74,10 +74,10 @@ class InvitationStore:
 
     async def revoke_invitation(self, tx: Transaction, tenant_id: UUID, invitation_id: UUID) -> None:
         """Raises InvitationNotFound for one that is not open."""
-        revoked = await tx.execute(
+        revoked_count = await tx.execute(
             QUERIES["revoke_invitation"], tenant_id=tenant_id, invitation_id=invitation_id, revoke_time=now()
         )
-        if not revoked:
+        if not revoked_count:
             raise InvitationNotFound
 
     async def mark_mailed(self, tenant_id: UUID, invitation_id: UUID) -> None:

@@ -36,9 +36,9 @@ class MaintenanceHandlers:
 
     async def DeleteExpired(self, request: pb.DeleteExpiredRequest, context: Context) -> pb.DeleteExpiredResponse:
         tenant_id, at = caller_of(context).require_tenant(), now()
-        deleted = await self._invitations.delete_expired(tenant_id, at)
+        deleted_count = await self._invitations.delete_expired(tenant_id, at)
         async with self._database.transaction(tenant_id) as tx:
-            deleted += await self._idempotency.delete_expired(tx, tenant_id, at)
-        deleted += await self._rate_limits.delete_idle_buckets(tenant_id, at)
-        deleted += await self._agents.delete_purged(tenant_id, at)
-        return pb.DeleteExpiredResponse(deleted_count=deleted)
+            deleted_count += await self._idempotency.delete_expired(tx, tenant_id, at)
+        deleted_count += await self._rate_limits.delete_idle_buckets(tenant_id, at)
+        deleted_count += await self._agents.delete_purged(tenant_id, at)
+        return pb.DeleteExpiredResponse(deleted_count=deleted_count)

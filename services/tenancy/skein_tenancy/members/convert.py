@@ -36,5 +36,5 @@ def membership(value: Membership | None) -> pb.GetMembershipResponse:
     """Convert a membership; None: the tenant does not exist."""
     if value is None:
         return pb.GetMembershipResponse()
-    state = pb.TENANT_STATE_OPEN if value.is_active else pb.TENANT_STATE_CLOSED
+    state = pb.TENANT_STATE_ACTIVE if value.is_active else pb.TENANT_STATE_DELETED
     return pb.GetMembershipResponse(state=state, role=role(value.role))

@@ -95,11 +95,11 @@ class Authority:
         self.require_rank(role)
         if self.permissions is None:
             return
-        added = ROLE_PERMISSIONS[role] - ROLE_PERMISSIONS.get(former_role, frozenset())
-        missing = sorted(added - self.permissions)
-        if missing:
-            raise PermissionEscalation(permission=" ".join(missing))
-        if added and self.agent_id:
+        added_permissions = ROLE_PERMISSIONS[role] - ROLE_PERMISSIONS.get(former_role, frozenset())
+        missing_permissions = sorted(added_permissions - self.permissions)
+        if missing_permissions:
+            raise PermissionEscalation(permission=" ".join(missing_permissions))
+        if added_permissions and self.agent_id:
             raise PermissionEscalation(agent_id=self.agent_id)
 
 
@@ -173,7 +173,7 @@ def invitable_roles(role: str) -> list[str]:
     return [name for name, rank in _RANKS.items() if rank <= _RANKS[role]]
 
 
-def require_remaining_owner(tenant_id: UUID, owners: Iterable[UUID], *, without: UUID) -> None:
-    """Raise LastOwner when `without` is the only owner."""
-    if not set(owners) - {without}:
+def require_remaining_owner(tenant_id: UUID, owners: Iterable[UUID], *, leaving_account_id: UUID) -> None:
+    """Raise LastOwner when `leaving_account_id` is the only owner."""
+    if not set(owners) - {leaving_account_id}:
         raise LastOwner(tenant_id=tenant_id)

@@ -73,33 +73,33 @@ class MemberStore:
 
     async def update_member(self, tx: Transaction, tenant_id: UUID, change: RoleChange, authority: Authority) -> Member:
         """Raises MemberNotFound, RoleTooLow, PermissionEscalation, RevisionStale and LastOwner."""
-        locked = await self._lock_members(tx, tenant_id, change.account_id)
-        current = _require_member(locked, change.account_id)
+        locked_members = await self._lock_members(tx, tenant_id, change.account_id)
+        current = _require_member(locked_members, change.account_id)
         authority.require_rank(current["role"])
         authority.require_permissions_for(change.role, former_role=current["role"])
         check_revision(change.revision, current["revision"])
         if current["role"] == OWNER != change.role:
-            require_remaining_owner(tenant_id, _owners(locked), without=change.account_id)
+            require_remaining_owner(tenant_id, _owners(locked_members), leaving_account_id=change.account_id)
         return await self._set_role(tx, tenant_id, change.account_id, change.role)
 
     async def remove_member(
         self, tx: Transaction, tenant_id: UUID, account_id: UUID, authority: Authority | None
     ) -> None:
         """Remove a member; `authority` is None for an account that leaves. Raises as `update_member` does."""
-        locked = await self._lock_members(tx, tenant_id, account_id)
-        role = _require_member(locked, account_id)["role"]
+        locked_members = await self._lock_members(tx, tenant_id, account_id)
+        role = _require_member(locked_members, account_id)["role"]
         if authority is not None:
             authority.require_rank(role)
         if role == OWNER:
-            require_remaining_owner(tenant_id, _owners(locked), without=account_id)
+            require_remaining_owner(tenant_id, _owners(locked_members), leaving_account_id=account_id)
         await self._delete_member(tx, tenant_id, account_id)
 
     async def transfer_ownership(self, tx: Transaction, tenant_id: UUID, transfer: OwnershipTransfer) -> Member:
         """Make one member an owner and the former owner, if named, an admin. Raises MemberNotFound."""
-        locked = await self._lock_members(tx, tenant_id, transfer.new_owner_id)
-        _require_member(locked, transfer.new_owner_id)
+        locked_members = await self._lock_members(tx, tenant_id, transfer.new_owner_id)
+        _require_member(locked_members, transfer.new_owner_id)
         if transfer.former_owner_id is not None:
-            if transfer.former_owner_id not in _owners(locked):
+            if transfer.former_owner_id not in _owners(locked_members):
                 raise MemberNotFound
             await self._set_role(tx, tenant_id, transfer.former_owner_id, ADMIN)
         return await self._set_role(tx, tenant_id, transfer.new_owner_id, OWNER)
@@ -116,21 +116,21 @@ class MemberStore:
             if membership["role"] == OWNER:
                 async with self._database.transaction(membership["tenant_id"]) as tx:
                     await self._check_last_owner(tx, membership["tenant_id"], account_id)
-        removed = 0
+        removed_count = 0
         for membership in memberships:
             async with self._database.transaction(membership["tenant_id"]) as tx:
                 if await self._check_last_owner(tx, membership["tenant_id"], account_id):
-                    removed += await self._delete_member(tx, membership["tenant_id"], account_id)
-        return removed
+                    removed_count += await self._delete_member(tx, membership["tenant_id"], account_id)
+        return removed_count
 
     async def _check_last_owner(self, tx: Transaction, tenant_id: UUID, account_id: UUID) -> bool:
         """Raise LastOwner for the last owner of an open tenant; return whether the account is still a member."""
         membership = await tx.row(QUERIES["get_membership"], tenant_id=tenant_id, account_id=account_id)
-        locked = await self._lock_members(tx, tenant_id, account_id)
-        if account_id not in locked:
+        locked_members = await self._lock_members(tx, tenant_id, account_id)
+        if account_id not in locked_members:
             return False
-        if membership is not None and membership["is_active"] and account_id in _owners(locked):
-            require_remaining_owner(tenant_id, _owners(locked), without=account_id)
+        if membership is not None and membership["is_active"] and account_id in _owners(locked_members):
+            require_remaining_owner(tenant_id, _owners(locked_members), leaving_account_id=account_id)
         return True
 
     async def _lock_members(self, tx: Transaction, tenant_id: UUID, account_id: UUID) -> Mapping[UUID, asyncpg.Record]:
@@ -146,10 +146,10 @@ class MemberStore:
         return Member(**require_row(row))
 
     async def _delete_member(self, tx: Transaction, tenant_id: UUID, account_id: UUID) -> int:
-        deleted = await tx.execute(QUERIES["delete_member"], tenant_id=tenant_id, account_id=account_id)
+        deleted_count = await tx.execute(QUERIES["delete_member"], tenant_id=tenant_id, account_id=account_id)
         await self._revoke_invitations(tx, tenant_id, account_id, invitable=[])
-        await self._quota_counter.charge(tx, tenant_id, {"members": -deleted})
-        return deleted
+        await self._quota_counter.charge(tx, tenant_id, {"members": -deleted_count})
+        return deleted_count
 
     @staticmethod
     async def _revoke_invitations(tx: Transaction, tenant_id: UUID, account_id: UUID, invitable: Sequence[str]) -> None:
@@ -163,11 +163,11 @@ class MemberStore:
         )
 
 
-def _require_member(locked: Mapping[UUID, asyncpg.Record], account_id: UUID) -> asyncpg.Record:
-    if account_id not in locked:
+def _require_member(locked_members: Mapping[UUID, asyncpg.Record], account_id: UUID) -> asyncpg.Record:
+    if account_id not in locked_members:
         raise MemberNotFound
-    return locked[account_id]
+    return locked_members[account_id]
 
 
-def _owners(locked: Mapping[UUID, asyncpg.Record]) -> set[UUID]:
-    return {account_id for account_id, row in locked.items() if row["role"] == OWNER}
+def _owners(locked_members: Mapping[UUID, asyncpg.Record]) -> set[UUID]:
+    return {account_id for account_id, row in locked_members.items() if row["role"] == OWNER}

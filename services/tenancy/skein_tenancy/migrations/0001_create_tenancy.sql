@@ -325,7 +325,7 @@ CREATE TABLE tenancy.policies (
     capacity_tactical integer,
     capacity_operational integer,
     capacity_contextual integer,
-    levels_capped boolean,
+    enforce_level_capacities boolean,
     -- A text search configuration of Postgres.
     search_language text
         CONSTRAINT policies_search_language_known CHECK (search_language IN (
@@ -444,7 +444,7 @@ CREATE TABLE tenancy.deletions (
     tenant_id uuid NOT NULL,
     deletion_id uuid NOT NULL,
     organization_id uuid NOT NULL,
-    state text NOT NULL CONSTRAINT deletions_state_known CHECK (state IN ('grace', 'purging', 'done', 'undone')),
+    state text NOT NULL CONSTRAINT deletions_state_known CHECK (state IN ('grace', 'purging', 'done', 'cancelled')),
     stage text NOT NULL DEFAULT '',
     -- Rows removed, by table.
     deleted_counts jsonb NOT NULL DEFAULT '{}',

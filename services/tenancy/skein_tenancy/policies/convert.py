@@ -61,14 +61,14 @@ def change(request: pb.UpdatePolicyRequest) -> PolicyChange:
         raise PolicyFieldUnknown(violations=violations)
     if not request.update_mask.paths:
         raise UpdateMaskInvalid(violations=[("update_mask", "must name at least one field")])
-    updated = well_known_types.updated_fields(request.update_mask, DEFAULTS)
-    values = {name: _value(request.policy, name) for name in sorted(updated)}
+    updated_names = well_known_types.updated_fields(request.update_mask, DEFAULTS)
+    values = {name: _value(request.policy, name) for name in sorted(updated_names)}
     return PolicyChange(revision=request.policy.revision, values=values)
 
 
 def _unknown_numbers(message: Message) -> list[int]:
-    unknown = UnknownFieldSet(message)
-    return [unknown[index].field_number for index in range(len(unknown))]
+    unknown_fields = UnknownFieldSet(message)
+    return [unknown_fields[index].field_number for index in range(len(unknown_fields))]
 
 
 def _value(message: pb.Policy, name: str) -> object:

@@ -2,7 +2,7 @@
 -- Read the policy of a tenant; NULL for each value that it did not set.
 SELECT decay_days, max_inferred_edges, min_link_suggestion_score, retention_days, private_mode, snapshot_retention,
     path_max_hops, subgraph_default_radius, importance_formula, memory_types, audit_strict, audit_query_text,
-    session_idle_minutes, archive_days, webhook_max_failures, levels_capped, capacity_strategic, capacity_tactical,
+    session_idle_minutes, archive_days, webhook_max_failures, enforce_level_capacities, capacity_strategic, capacity_tactical,
     capacity_operational, capacity_contextual, search_language, recall_fusion, recall_weights,
     expiry_grace_hours, revision, update_time
 FROM tenancy.policies
@@ -18,7 +18,7 @@ ON CONFLICT ON CONSTRAINT policies_pkey DO NOTHING;
 -- Read a policy and keep others from changing it until the transaction ends.
 SELECT decay_days, max_inferred_edges, min_link_suggestion_score, retention_days, private_mode, snapshot_retention,
     path_max_hops, subgraph_default_radius, importance_formula, memory_types, audit_strict, audit_query_text,
-    session_idle_minutes, archive_days, webhook_max_failures, levels_capped, capacity_strategic, capacity_tactical,
+    session_idle_minutes, archive_days, webhook_max_failures, enforce_level_capacities, capacity_strategic, capacity_tactical,
     capacity_operational, capacity_contextual, search_language, recall_fusion, recall_weights,
     expiry_grace_hours, revision, update_time
 FROM tenancy.policies
@@ -34,7 +34,7 @@ SET decay_days = :decay_days, max_inferred_edges = :max_inferred_edges,
     subgraph_default_radius = :subgraph_default_radius, importance_formula = :importance_formula,
     memory_types = :memory_types, audit_strict = :audit_strict, audit_query_text = :audit_query_text,
     session_idle_minutes = :session_idle_minutes, archive_days = :archive_days,
-    webhook_max_failures = :webhook_max_failures, levels_capped = :levels_capped,
+    webhook_max_failures = :webhook_max_failures, enforce_level_capacities = :enforce_level_capacities,
     capacity_strategic = :capacity_strategic, capacity_tactical = :capacity_tactical,
     capacity_operational = :capacity_operational, capacity_contextual = :capacity_contextual,
     search_language = :search_language, recall_fusion = :recall_fusion, recall_weights = :recall_weights,
@@ -42,6 +42,6 @@ SET decay_days = :decay_days, max_inferred_edges = :max_inferred_edges,
 WHERE tenant_id = :tenant_id
 RETURNING decay_days, max_inferred_edges, min_link_suggestion_score, retention_days, private_mode, snapshot_retention,
     path_max_hops, subgraph_default_radius, importance_formula, memory_types, audit_strict, audit_query_text,
-    session_idle_minutes, archive_days, webhook_max_failures, levels_capped, capacity_strategic, capacity_tactical,
+    session_idle_minutes, archive_days, webhook_max_failures, enforce_level_capacities, capacity_strategic, capacity_tactical,
     capacity_operational, capacity_contextual, search_language, recall_fusion, recall_weights,
     expiry_grace_hours, revision, update_time;

@@ -57,8 +57,8 @@ class QuotaStore:
         Raises OrganizationNotFound and RevisionStale.
         """
         await _require_organization(tx, organization_id)
-        locked = await tx.rows(QUERIES["lock_organization_limits"], organization_id=organization_id)
-        revision, at = _next_revision(change, locked), now()
+        locked_rows = await tx.rows(QUERIES["lock_organization_limits"], organization_id=organization_id)
+        revision, at = _next_revision(change, locked_rows), now()
         for kind, limit in change.limits.items():
             await tx.execute(
                 QUERIES["set_organization_limit"],
@@ -164,9 +164,9 @@ async def _require_organization(tx: Transaction, organization_id: UUID) -> None:
         raise OrganizationNotFound
 
 
-def _next_revision(change: QuotaChange, locked: Sequence[asyncpg.Record]) -> int:
+def _next_revision(change: QuotaChange, locked_rows: Sequence[asyncpg.Record]) -> int:
     """Return the revision after a change. Raises RevisionStale."""
-    current = _quota(locked).revision
+    current = _quota(locked_rows).revision
     check_revision(change.revision, current)
     return current + 1
 

@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 
 def request_lease(lease: RequestLease) -> pb.AcquireRateLimitResponse:
     """Convert leases; of two exhausted limits, name the one that stays exhausted longer."""
-    exhausted = max(lease.tenant, lease.caller, key=lambda part: part.retry_seconds)
+    binding_lease = max(lease.tenant, lease.caller, key=lambda part: part.retry_seconds)
     return pb.AcquireRateLimitResponse(
-        tenant_count=lease.tenant.count,
-        caller_count=lease.caller.count,
+        tenant_tokens=lease.tenant.count,
+        caller_tokens=lease.caller.count,
         lifetime=_duration(LEASE_SECONDS),
-        retry_delay=_duration(exhausted.retry_seconds) if exhausted.exhausted else None,
-        exhausted=exhausted.exhausted,
+        retry_delay=_duration(binding_lease.retry_seconds) if binding_lease.exhausted_kind else None,
+        exhausted_limit=binding_lease.exhausted_kind,
         tenant_rate=lease.tenant_limit.sustained_rate,
         caller_rate=lease.caller_limit.sustained_rate,
     )
@@ -31,8 +31,8 @@ def request_lease(lease: RequestLease) -> pb.AcquireRateLimitResponse:
 def unlimited_lease(request: pb.AcquireRateLimitRequest) -> pb.AcquireRateLimitResponse:
     """Grant every requested call, to callers without a limit."""
     return pb.AcquireRateLimitResponse(
-        tenant_count=request.tenant_count,
-        caller_count=request.caller_count,
+        tenant_tokens=request.tenant_tokens,
+        caller_tokens=request.caller_tokens,
         lifetime=_duration(LEASE_SECONDS),
         tenant_rate=float("inf"),
         caller_rate=float("inf"),

@@ -43,9 +43,9 @@ class RateLimit:
             rate = min(rate, self.max_per_day / _DAY_SECONDS)
         return rate
 
-    def lease_size(self, requested: int) -> int:
+    def lease_size(self, requested_count: int) -> int:
         """Return the calls to lease at once: those of one second at most, so that an unused lease wastes little."""
-        return min(requested, max(1, int(self.sustained_rate)))
+        return min(requested_count, max(1, int(self.sustained_rate)))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -90,8 +90,8 @@ class Bucket:
     tokens: float
     hour_count: int
     day_count: int
-    hour_seconds_left: float
-    day_seconds_left: float
+    hour_remaining_seconds: float
+    day_remaining_seconds: float
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -100,7 +100,7 @@ class RateLease:
 
     count: int = 0
     # The kind of the limit that is exhausted; empty: none.
-    exhausted: str = ""
+    exhausted_kind: str = ""
     # How long the limit stays exhausted.
     retry_seconds: float = 0.0
 
@@ -108,12 +108,12 @@ class RateLease:
     def create(cls, limit: RateLimit, count: int, bucket: Bucket) -> RateLease:
         """Name the limit that `bucket` shows to be exhausted; the longest one wins."""
         if limit.max_per_day is not None and bucket.day_count >= limit.max_per_day:
-            return cls(count=count, exhausted=PER_DAY, retry_seconds=bucket.day_seconds_left)
+            return cls(count=count, exhausted_kind=PER_DAY, retry_seconds=bucket.day_remaining_seconds)
         if limit.max_per_hour is not None and bucket.hour_count >= limit.max_per_hour:
-            return cls(count=count, exhausted=PER_HOUR, retry_seconds=bucket.hour_seconds_left)
+            return cls(count=count, exhausted_kind=PER_HOUR, retry_seconds=bucket.hour_remaining_seconds)
         if bucket.tokens < 1:
             seconds = (1 - bucket.tokens) / limit.rate if limit.rate > 0 else _MINUTE_SECONDS
-            return cls(count=count, exhausted=limit.kind, retry_seconds=min(seconds, _HOUR_SECONDS))
+            return cls(count=count, exhausted_kind=limit.kind, retry_seconds=min(seconds, _HOUR_SECONDS))
         return cls(count=count)
 
 

@@ -31,8 +31,8 @@ class RateLimitHandlers:
         lease = await self._store.lease_requests(
             caller.tenant_id,
             caller.principal,
-            tenant_count=request.tenant_count,
-            caller_count=request.caller_count,
+            tenant_count=request.tenant_tokens,
+            caller_count=request.caller_tokens,
             defaults=self._defaults,
         )
         return convert.request_lease(lease)

@@ -67,9 +67,9 @@ class RateLimitStore:
 
 
 async def _acquire(
-    tx: Transaction, tenant_id: UUID, caller: str, limit: RateLimit, requested: int, at: datetime
+    tx: Transaction, tenant_id: UUID, caller: str, limit: RateLimit, requested_count: int, at: datetime
 ) -> RateLease:
-    if not requested:
+    if not requested_count:
         return RateLease()
     hour = at.replace(minute=0, second=0, microsecond=0)
     day = hour.replace(hour=0)
@@ -78,7 +78,7 @@ async def _acquire(
             QUERIES["acquire_rate_limit"],
             tenant_id=tenant_id,
             caller=caller,
-            requested=limit.lease_size(requested),
+            requested=limit.lease_size(requested_count),
             rate=limit.rate,
             burst=limit.burst,
             max_per_hour=limit.max_per_hour,
@@ -92,7 +92,7 @@ async def _acquire(
         tokens=row["tokens"],
         hour_count=row["hour_count"],
         day_count=row["day_count"],
-        hour_seconds_left=(hour + timedelta(hours=1) - at).total_seconds(),
-        day_seconds_left=(day + timedelta(days=1) - at).total_seconds(),
+        hour_remaining_seconds=(hour + timedelta(hours=1) - at).total_seconds(),
+        day_remaining_seconds=(day + timedelta(days=1) - at).total_seconds(),
     )
     return RateLease.create(limit, row["leased"], bucket)

@@ -43,8 +43,8 @@ def draft(message: pb.Subject) -> RowDraft:
 
 def change(message: pb.Subject, mask: FieldMask) -> RowChange:
     """Read the fields that the mask names, or all when it is empty."""
-    updated = well_known_types.updated_fields(mask, _UPDATABLE)
-    return RowChange(row_id=message.subject_id, revision=message.revision, values=_values(message, updated))
+    updated_names = well_known_types.updated_fields(mask, _UPDATABLE)
+    return RowChange(row_id=message.subject_id, revision=message.revision, values=_values(message, updated_names))
 
 
 def subject_filter(request: pb.ListSubjectsRequest) -> SubjectFilter:

@@ -47,8 +47,8 @@ class SubjectStore:
             **draft.values,
         )
         if row is None:
-            deleted = await tx.value(QUERIES["subject_delete_time"], tenant_id=tenant_id, subject_id=draft.row_id)
-            raise SubjectExists if deleted is None else SubjectDeleted
+            delete_time = await tx.value(QUERIES["subject_delete_time"], tenant_id=tenant_id, subject_id=draft.row_id)
+            raise SubjectExists if delete_time is None else SubjectDeleted
         await _insert_properties(tx, tenant_id, row["subject_id"], draft.values)
         await self._quota_counter.charge(tx, tenant_id, {"subjects": 1})
         return Subject(**row)
@@ -95,14 +95,14 @@ class SubjectStore:
 
     async def delete_subject(self, tx: Transaction, tenant_id: UUID, subject_id: str, *, deleted_by: str) -> None:
         """Delete a subject; its properties stay for an undelete. Raises SubjectNotFound."""
-        deleted = await tx.execute(
+        deleted_count = await tx.execute(
             QUERIES["delete_subject"],
             tenant_id=tenant_id,
             subject_id=subject_id,
             delete_time=now(),
             deleted_by=deleted_by,
         )
-        if not deleted:
+        if not deleted_count:
             raise SubjectNotFound
         await self._quota_counter.charge(tx, tenant_id, {"subjects": -1})
 

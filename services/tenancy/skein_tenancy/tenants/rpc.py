@@ -93,12 +93,12 @@ class TenantHandlers:
         )
         scope.require_visible(change.row_id)
         key = IdempotencyKey.of(caller, request)
-        writing = (
+        begin = (
             self._idempotency.begin_as_operator(key)
             if scope.tenant_id is None
             else self._idempotency.begin(scope.tenant_id, key)
         )
-        async with writing as write:
+        async with begin as write:
             if write.saved_response is not None:
                 return pb.UpdateTenantResponse.FromString(write.saved_response)
             tenant = await self._store.update_tenant(write.tx, change)

@@ -35,8 +35,8 @@ async def draft(message: pb.Tool) -> RowDraft:
 
 async def change(message: pb.Tool, mask: FieldMask) -> RowChange:
     """Read the fields that the mask names, or all when it is empty. Raises JsonSchemaInvalid and FieldInvalid."""
-    updated = well_known_types.updated_fields(mask, _UPDATABLE)
-    return RowChange(row_id=message.tool_id, revision=message.revision, values=await _values(message, updated))
+    updated_names = well_known_types.updated_fields(mask, _UPDATABLE)
+    return RowChange(row_id=message.tool_id, revision=message.revision, values=await _values(message, updated_names))
 
 
 async def _values(message: pb.Tool, names: Iterable[str]) -> dict[str, object]:

@@ -41,13 +41,13 @@ class ToolStore:
             **draft.values,
         )
         if row is None:
-            deleted = await tx.value(
+            delete_time = await tx.value(
                 QUERIES["find_conflicting_tool"],
                 tenant_id=tenant_id,
                 tool_id=draft.row_id or None,
                 name=draft.values["name"],
             )
-            raise ToolExists if deleted is None else ToolDeleted
+            raise ToolExists if delete_time is None else ToolDeleted
         await self._quota_counter.charge(tx, tenant_id, {"tools": 1})
         return Tool(**row)
 
@@ -79,10 +79,10 @@ class ToolStore:
         values = {**current, **change.values, **stamps}
         if values["name"] != current["name"]:
             # Finds a deleted tool with the name; the constraint below finds one that is not deleted.
-            deleted = await tx.value(
+            delete_time = await tx.value(
                 QUERIES["find_conflicting_tool"], tenant_id=tenant_id, tool_id=None, name=values["name"]
             )
-            if deleted is not None:
+            if delete_time is not None:
                 raise ToolDeleted
         with translate_constraint_errors({"tools_name_key": ToolExists()}):
             row = await update_row(tx, QUERIES["update_tool"], values)
@@ -90,10 +90,10 @@ class ToolStore:
 
     async def delete_tool(self, tx: Transaction, tenant_id: UUID, tool_id: str, *, deleted_by: str) -> None:
         """Delete a tool; it stays attached for an undelete. Raises ToolNotFound."""
-        deleted = await tx.execute(
+        deleted_count = await tx.execute(
             QUERIES["delete_tool"], tenant_id=tenant_id, tool_id=tool_id, delete_time=now(), deleted_by=deleted_by
         )
-        if not deleted:
+        if not deleted_count:
             raise ToolNotFound
         await self._quota_counter.charge(tx, tenant_id, {"tools": -1})
 
@@ -118,7 +118,7 @@ class ToolStore:
         self, tx: Transaction, tenant_id: UUID, agent_id: str, tool_id: str, *, created_by: str
     ) -> None:
         """Raises AgentNotFound and ToolNotFound."""
-        await _share(tx, tenant_id, agent_id, tool_id)
+        await _lock_for_share(tx, tenant_id, agent_id, tool_id)
         await tx.execute(
             QUERIES["attach_tool"],
             tenant_id=tenant_id,
@@ -130,11 +130,11 @@ class ToolStore:
 
     async def detach_tool(self, tx: Transaction, tenant_id: UUID, agent_id: str, tool_id: str) -> None:
         """Raises AgentNotFound and ToolNotFound."""
-        await _share(tx, tenant_id, agent_id, tool_id)
+        await _lock_for_share(tx, tenant_id, agent_id, tool_id)
         await tx.execute(QUERIES["detach_tool"], tenant_id=tenant_id, agent_id=agent_id, tool_id=tool_id)
 
 
-async def _share(tx: Transaction, tenant_id: UUID, agent_id: str, tool_id: str) -> None:
+async def _lock_for_share(tx: Transaction, tenant_id: UUID, agent_id: str, tool_id: str) -> None:
     """Keep an agent and a tool from being deleted until the transaction ends."""
     if await tx.value(QUERIES["share_agent"], tenant_id=tenant_id, agent_id=agent_id) is None:
         raise AgentNotFound

@@ -47,13 +47,13 @@ def method_of(path: str) -> MethodDescriptor:
     return method
 
 
-async def _merge_first(stream: Any, merged: Message) -> Message:
+async def _merge_first(stream: Any, merged_response: Message) -> Message:
     async with aclosing(stream) as messages:
         for number in range(_MAX_MESSAGES):
             try:
                 # Until the first message only the deadline of the call counts.
                 async with asyncio.timeout(_SILENCE_SECONDS if number else None):
-                    merged.MergeFrom(await anext(messages))
+                    merged_response.MergeFrom(await anext(messages))
             except (TimeoutError, StopAsyncIteration):
                 break
-    return merged
+    return merged_response

@@ -119,8 +119,10 @@ class IsolationCheck:
         outcomes: dict[str, str] = {}
         for probe in self._probes:
             if probe.is_possible(side.data for side in sides):
-                both = {await self._run_probe(probe, *pair) for pair in (sides, reversed(sides))}
-                outcomes[probe.method] = next((one for one in (LEAKED, FAILED) if one in both), ISOLATED)
+                pair_outcomes = {await self._run_probe(probe, *pair) for pair in (sides, reversed(sides))}
+                outcomes[probe.method] = next(
+                    (outcome for outcome in (LEAKED, FAILED) if outcome in pair_outcomes), ISOLATED
+                )
         self._report(outcomes)
         return outcomes
 

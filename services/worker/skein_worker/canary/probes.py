@@ -88,7 +88,7 @@ EXEMPT: Mapping[str, str] = {
         "for operators, who see every tenant",
     ),
     **dict.fromkeys(
-        (f"{RECALL}{name}" for name in ("GetReindex", "ListReindexes", "CompareModels")),
+        (f"{RECALL}{name}" for name in ("GetReindex", "ListReindexes", "CompareEmbeddingModels")),
         "for operators, who see every model",
     ),
     f"{AUTH}ListSigningKeys": "public keys, which belong to no tenant",
@@ -119,12 +119,12 @@ def _search_probe(path: str, build: Callable[[str], Message]) -> Probe:
     return Probe(path=path, request_for_both=lambda own, other: build(f"{own.word} {other.word}"))
 
 
-def _built_probe(path: str, build: Callable[[SyntheticData], Message]) -> Probe:
+def _custom_probe(path: str, build: Callable[[SyntheticData], Message]) -> Probe:
     """Return a probe whose request needs a builder of its own."""
     return Probe(path=path, request_for=build)
 
 
-def _visible(data: SyntheticData) -> memory_pb2.MemoryFilter:
+def _visible_filter(data: SyntheticData) -> memory_pb2.MemoryFilter:
     context = memory_pb2.ScopeContext(agent_id=data["agent"], subject_id=data["subject"])
     return memory_pb2.MemoryFilter(visible_to=context)
 
@@ -160,7 +160,7 @@ _OF_SESSION = (
     _by_id_probe(f"{SESSIONS}GetSession", session_pb2.GetSessionRequest, session_id="session"),
     _fixed_probe(f"{SESSIONS}ListSessions", session_pb2.ListSessionsRequest),
     _by_id_probe(f"{SESSIONS}GetMessage", session_pb2.GetMessageRequest, message_id="message"),
-    _built_probe(
+    _custom_probe(
         f"{SESSIONS}StreamMessages",
         lambda data: session_pb2.StreamMessagesRequest(session_id=data["session"], after_sequence=0),
     ),
@@ -172,14 +172,14 @@ _OF_SESSION = (
     _search_probe(f"{SESSIONS}SearchMessages", lambda query: session_pb2.SearchMessagesRequest(query=query)),
     _by_id_probe(f"{SESSIONS}GetAgentState", states_pb2.GetAgentStateRequest, agent_id="agent", session_id="session"),
     _fixed_probe(f"{SESSIONS}ListAgentStates", states_pb2.ListAgentStatesRequest),
-    _by_id_probe(f"{SESSIONS}GetItem", states_pb2.GetItemRequest, session_id="session", key="item"),
-    _by_id_probe(f"{SESSIONS}ListItems", states_pb2.ListItemsRequest, session_id="session"),
+    _by_id_probe(f"{SESSIONS}GetSessionItem", states_pb2.GetSessionItemRequest, session_id="session", key="item"),
+    _by_id_probe(f"{SESSIONS}ListSessionItems", states_pb2.ListSessionItemsRequest, session_id="session"),
     _by_id_probe(f"{SESSIONS}ExportSubject", session_pb2.ExportSubjectRequest, subject_id="subject"),
     _fixed_probe(f"{SESSIONS}ListArchivedSessions", session_archives_pb2.ListArchivedSessionsRequest),
 )
 _OF_MEMORY = (
     _by_id_probe(f"{MEMORIES}GetMemory", memory_pb2.GetMemoryRequest, memory_id="memory"),
-    _built_probe(
+    _custom_probe(
         f"{MEMORIES}BatchGetMemories",
         lambda data: memory_pb2.BatchGetMemoriesRequest(memory_ids=[data["memory"], data["other_memory"]]),
     ),
@@ -188,10 +188,10 @@ _OF_MEMORY = (
     # By external id, so that the id is a mark in the response.
     Probe(
         path=f"{MEMORIES}ExplainScore",
-        request_for=lambda data: scores_pb2.ExplainScoreRequest(memory_id=data.chosen_id("memory")),
+        request_for=lambda data: scores_pb2.ExplainScoreRequest(memory_id=data.external_id("memory")),
     ),
     _by_id_probe(f"{MEMORIES}ListMemoryVersions", memory_pb2.ListMemoryVersionsRequest, memory_id="memory"),
-    _built_probe(
+    _custom_probe(
         f"{MEMORIES}ExportMemories",
         lambda data: memory_pb2.ExportMemoriesRequest(
             selection=memory_pb2.MemorySelection(memory_ids=[data["memory"]])
@@ -204,18 +204,18 @@ _OF_MEMORY = (
     _by_id_probe(f"{LINKS}GetLink", memory_pb2.GetLinkRequest, link_id="link"),
     _by_id_probe(f"{LINKS}ListLinks", memory_pb2.ListLinksRequest, memory_id="memory"),
     _by_id_probe(f"{LINKS}TraverseLinks", memory_pb2.TraverseLinksRequest, memory_id="memory"),
-    _built_probe(
+    _custom_probe(
         f"{LINKS}GetSubgraph",
         lambda data: memory_pb2.GetSubgraphRequest(memory_ids=[data["memory"]], include_memories=True),
     ),
     _by_id_probe(
         f"{LINKS}FindPaths", memory_pb2.FindPathsRequest, from_memory_id="memory", to_memory_id="other_memory"
     ),
-    _built_probe(
+    _custom_probe(
         f"{LINKS}SpreadActivation",
         lambda data: memory_pb2.SpreadActivationRequest(seeds=[memory_pb2.ActivationSeed(memory_id=data["memory"])]),
     ),
-    _built_probe(
+    _custom_probe(
         f"{LINKS}SuggestLinks",
         lambda data: memory_pb2.SuggestLinksRequest(memory_id=data["alike"], min_score=0.0),
     ),
@@ -223,7 +223,7 @@ _OF_MEMORY = (
     _fixed_probe(f"{CURATION}ListSourceTrust", curation_pb2.ListSourceTrustRequest),
     _fixed_probe(f"{CURATION}ListConflicts", curation_pb2.ListConflictsRequest, show_settled=True, all_types=True),
     _fixed_probe(f"{CURATION}ListConflictResolutions", curation_pb2.ListConflictResolutionsRequest),
-    _by_id_probe(f"{CURATION}GetCanonical", curation_pb2.GetCanonicalRequest, memory_id="alias"),
+    _by_id_probe(f"{CURATION}GetCanonicalMemory", curation_pb2.GetCanonicalMemoryRequest, memory_id="alias"),
     _by_id_probe(f"{CURATION}ListAliases", curation_pb2.ListAliasesRequest, memory_id="memory"),
     _fixed_probe(f"{CURATION}GetReviewQueue", curation_pb2.GetReviewQueueRequest),
     _fixed_probe(
@@ -241,7 +241,7 @@ _OF_MEMORY = (
 )
 _OF_HISTORY = (
     _fixed_probe(f"{HISTORY}ListChanges", history_pb2.ListChangesRequest),
-    _fixed_probe(f"{HISTORY}WatchChanges", history_pb2.WatchChangesRequest, position=_FIRST_POSITION),
+    _fixed_probe(f"{HISTORY}StreamChanges", history_pb2.StreamChangesRequest, position=_FIRST_POSITION),
     _by_id_probe(f"{HISTORY}GetWebhook", webhooks_pb2.GetWebhookRequest, webhook_id="webhook"),
     _fixed_probe(f"{HISTORY}ListWebhooks", webhooks_pb2.ListWebhooksRequest),
     # The webhook has no deliveries, because its event does not happen.
@@ -261,15 +261,15 @@ _OF_HISTORY = (
 _OF_RECALL = (
     _search_probe(f"{RECALL}Recall", lambda query: recall_pb2.RecallRequest(query=query)),
     _by_id_probe(f"{RECALL}FindSimilar", recall_pb2.FindSimilarRequest, item_id="memory"),
-    _built_probe(
+    _custom_probe(
         f"{RECALL}BatchGetIndexStates",
         # By external id, so that the id is a mark in the response.
-        lambda data: recall_pb2.BatchGetIndexStatesRequest(item_ids=[data.chosen_id("memory")]),
+        lambda data: recall_pb2.BatchGetIndexStatesRequest(item_ids=[data.external_id("memory")]),
     ),
     Probe(
         path=f"{GATEWAY}Recall",
         request_for_both=lambda own, other: gateway_pb2.RecallRequest(
-            query=f"{own.word} {other.word}", filter=_visible(own)
+            query=f"{own.word} {other.word}", filter=_visible_filter(own)
         ),
     ),
     Probe(

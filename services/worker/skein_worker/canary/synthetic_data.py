@@ -63,7 +63,7 @@ class SyntheticData:
         """Return a text with the topic, the word and the secret."""
         return f"{topic} {self.canary.word} {self.canary.secret}"
 
-    def chosen_id(self, name: str) -> str:
+    def external_id(self, name: str) -> str:
         """Return the id of a row whose id the caller chooses."""
         return f"{self.canary.slug}-{name}"
 
@@ -86,7 +86,7 @@ class SyntheticDataWriter:
         await self._write_sessions()
         await self._write_memories()
         await self._write_graph()
-        await self._write_rest()
+        await self._write_blocks_webhooks_and_archives()
 
     async def _write_tenancy(self) -> None:
         data = self._data
@@ -150,12 +150,12 @@ class SyntheticDataWriter:
         state = states_pb2.AgentState(agent_id=data["agent"], session_id=data["session"])
         state.state_data.update({"thought": data.canary.secret})
         await self._gateway.call(f"{SESSIONS}PutAgentState", states_pb2.PutAgentStateRequest(state=state))
-        data.ids["item"] = data.chosen_id("item")
-        item = states_pb2.PutItemRequest(
+        data.ids["item"] = data.external_id("item")
+        item = states_pb2.PutSessionItemRequest(
             session_id=data["session"], key=data["item"], value=Value(string_value=data.canary.secret)
         )
         # Written in every round, so that the access log, which has no reads of the canary, gets a row.
-        await self._gateway.call(f"{SESSIONS}PutItem", item)
+        await self._gateway.call(f"{SESSIONS}PutSessionItem", item)
         await self._create_with_id(
             "stored_session",
             f"{SESSIONS}CreateSession",
@@ -163,8 +163,8 @@ class SyntheticDataWriter:
                 session=session_pb2.Session(session_id=id_, title=data.text("stored"))
             ),
         )
-        stored = session_archives_pb2.ListArchivedSessionsRequest()
-        if not (await self._gateway.call(f"{SESSIONS}ListArchivedSessions", stored)).sessions:
+        list_request = session_archives_pb2.ListArchivedSessionsRequest()
+        if not (await self._gateway.call(f"{SESSIONS}ListArchivedSessions", list_request)).sessions:
             # An interrupted write has hidden the session already.
             with _ignore_existing(grpc.StatusCode.FAILED_PRECONDITION):
                 await self._append("stored_message", "stored_session")
@@ -178,13 +178,13 @@ class SyntheticDataWriter:
 
     async def _message(self, name: str, session: str, **participants: Any) -> None:
         await self._append(name, session, **participants)
-        request = session_pb2.GetMessageRequest(message_id=self._data.chosen_id(name))
+        request = session_pb2.GetMessageRequest(message_id=self._data.external_id(name))
         self._data.ids[name] = (await self._gateway.call(f"{SESSIONS}GetMessage", request)).message.message_id
 
     async def _append(self, name: str, session: str, **participants: Any) -> None:
         data = self._data
         message = session_pb2.Message(
-            external_id=data.chosen_id(name),
+            external_id=data.external_id(name),
             role=session_pb2.MESSAGE_ROLE_USER,
             content=data.text("we spoke of"),
             **participants,
@@ -195,16 +195,16 @@ class SyntheticDataWriter:
 
     async def _write_memories(self) -> None:
         data = self._data
-        marked: dict[str, Any] = {"tags": [data.canary.secret], "source": data.canary.secret, "confidence": 1.0}
-        await self._memory("memory", **marked)
+        secret_fields: dict[str, Any] = {"tags": [data.canary.secret], "source": data.canary.secret, "confidence": 1.0}
+        await self._memory("memory", **secret_fields)
         await self._find_or_create(
             "snapshot",
             (f"{SNAPSHOTS}ListSnapshots", snapshots_pb2.ListSnapshotsRequest(), "snapshots"),
             (f"{SNAPSHOTS}CreateSnapshot", snapshots_pb2.CreateSnapshotRequest(label=data.text("label"))),
         )
-        await self._memory("other_memory", **marked)
+        await self._memory("other_memory", **secret_fields)
         # Similar enough for a suggested link.
-        await self._memory("alike", **marked)
+        await self._memory("alike", **secret_fields)
         await self._memory("alias")
         # Facts whose keys differ only in spaces are a conflict.
         for number, key in (("1", "colour"), ("2", "colour ")):
@@ -244,11 +244,11 @@ class SyntheticDataWriter:
                     note=data.canary.secret,
                 ),
             )
-        data.ids["source"] = data.chosen_id("source")
+        data.ids["source"] = data.external_id("source")
         trust = curation_pb2.SetSourceTrustRequest(source=data["source"], trust=0.5, notes=data.canary.secret)
         await self._gateway.call(f"{CURATION}SetSourceTrust", trust)
 
-    async def _write_rest(self) -> None:
+    async def _write_blocks_webhooks_and_archives(self) -> None:
         data = self._data
         block: dict[str, Any] = {"label": "canary", "value": data.text("core")}
         await self._create_with_id(
@@ -258,10 +258,10 @@ class SyntheticDataWriter:
         )
         revisions = blocks_pb2.ListBlockRevisionsRequest(block_id=data["block"])
         if not (await self._gateway.call(f"{BLOCKS}ListBlockRevisions", revisions)).revisions:
-            more = blocks_pb2.AppendToBlockRequest(block_id=data["block"], text=data.text("more"))
-            await self._gateway.call(f"{BLOCKS}AppendToBlock", more)
-        attached = blocks_pb2.AttachBlockRequest(block_id=data["block"], agent_id=data["agent"])
-        await self._gateway.call(f"{BLOCKS}AttachBlock", attached)
+            append_request = blocks_pb2.AppendToBlockRequest(block_id=data["block"], text=data.text("more"))
+            await self._gateway.call(f"{BLOCKS}AppendToBlock", append_request)
+        attachment = blocks_pb2.AttachBlockRequest(block_id=data["block"], agent_id=data["agent"])
+        await self._gateway.call(f"{BLOCKS}AttachBlock", attachment)
         # It has no deliveries, because this event does not happen.
         webhook = webhooks_pb2.Webhook(
             display_name=data.text("webhook"), event_types=["snapshot_restored"], webhook_url="https://canary.invalid/"
@@ -281,13 +281,13 @@ class SyntheticDataWriter:
 
     async def _memory(self, name: str, **fields: Any) -> None:
         data = self._data
-        request = memory_pb2.GetMemoryRequest(memory_id=data.chosen_id(name))
+        request = memory_pb2.GetMemoryRequest(memory_id=data.external_id(name))
         try:
             response = await self._gateway.call(f"{MEMORIES}GetMemory", request)
         except aio.AioRpcError as error:
             if error.code() is not grpc.StatusCode.NOT_FOUND:
                 raise
-            memory = memory_pb2.Memory(external_id=data.chosen_id(name), content=data.text(name), **fields)
+            memory = memory_pb2.Memory(external_id=data.external_id(name), content=data.text(name), **fields)
             response = await self._gateway.call(
                 f"{MEMORIES}CreateMemory", memory_pb2.CreateMemoryRequest(memory=memory)
             )
@@ -296,7 +296,7 @@ class SyntheticDataWriter:
     async def _create_with_id(self, name: str, path: str, request: Callable[[str], Message]) -> None:
         """Create a row with a chosen id, unless it exists."""
         data = self._data
-        data.ids[name] = data.chosen_id(name)
+        data.ids[name] = data.external_id(name)
         with _ignore_existing():
             await self._gateway.call(path, request(data[name]))
 

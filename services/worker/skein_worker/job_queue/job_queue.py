@@ -1,7 +1,7 @@
 """The job queue: pgqueuer on a connection of its own, which is opened again when it is lost.
 
-Of pgqueuer this module uses what the package exports at its top, and from submodules DBSettings, Durability, Channel
-and the three query builders: only these put the tables into a schema without reading environment variables.
+This module uses names that the package pgqueuer exports at its top. DBSettings, Durability, Channel and the three query
+builders come from submodules, because only they put the tables into a schema without reading environment variables.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 
     from pgqueuer import Job as JobRow
 
-# Runs a job with its payload and an event that is set when the job should stop soon: the process stops, or the queue is
-# lost. Returns the seconds until the job runs again, None when it is done. Running a job twice must do no harm.
+# Runs a job with its payload. The event is set when the job should stop soon, because the process stops or the queue is
+# disconnected. Returns the seconds until the job runs again, None when it is done. Running a job twice must do no harm.
 JobHandler = Callable[[bytes, asyncio.Event], Awaitable[float | None]]
 
 # The label is not "job", which Prometheus sets to the name of the scraped target.
@@ -137,12 +137,12 @@ class JobQueue:
     async def _reconnect_forever(self, handlers: Mapping[str, JobHandler], periodic_jobs: Sequence[Job]) -> None:
         pause = _MIN_RECONNECT_SECONDS
         while not self._stopping.is_set():
-            started = time.monotonic()
+            start = time.monotonic()
             try:
                 await self._consume(handlers, periodic_jobs)
             except Exception as error:  # noqa: BLE001 - the next connection may work after any error.
                 self._log_error(error)
-            if time.monotonic() - started > _MAX_RECONNECT_SECONDS:
+            if time.monotonic() - start > _MAX_RECONNECT_SECONDS:
                 pause = _MIN_RECONNECT_SECONDS
             await _wait_first(self._stopping, seconds=pause)
             pause = min(2 * pause, _MAX_RECONNECT_SECONDS)
@@ -154,8 +154,8 @@ class JobQueue:
             timeout=_CONNECT_SECONDS,
             command_timeout=_STATEMENT_SECONDS,
         )
-        lost = asyncio.Event()
-        connection.add_termination_listener(lambda _connection: lost.set())
+        disconnected = asyncio.Event()
+        connection.add_termination_listener(lambda _connection: disconnected.set())
         stop = asyncio.Event()
         queries = Queries(
             AsyncpgDriver(connection),
@@ -183,7 +183,7 @@ class JobQueue:
             self._last_error = ""
             log.info("queue_connected")
             try:
-                await _wait_first(lost, self._stopping, task=consumer)
+                await _wait_first(disconnected, self._stopping, task=consumer)
                 self._queries = None
                 stop.set()
                 manager.shutdown.set()
@@ -192,7 +192,7 @@ class JobQueue:
                 self._queries = None
                 consumer.cancel()
                 await asyncio.gather(consumer, return_exceptions=True)
-            if lost.is_set():
+            if disconnected.is_set():
                 message = "the server closed the connection"
                 raise ConnectionResetError(message)
         finally:
@@ -203,24 +203,24 @@ class JobQueue:
         text = f"{type(error).__name__}: {error}"
         if text != self._last_error:
             self._last_error = text
-            log.warning("queue_lost", error=text)
+            log.warning("queue_connection_failed", error=text)
 
 
 def _job_runner(name: str, handler: JobHandler, stop: asyncio.Event) -> Callable[[JobRow], Awaitable[None]]:
     timer = JOB_TIME.labels(name)
-    done, failed = JOBS.labels(name, "done"), JOBS.labels(name, "failed")
+    done_counter, failed_counter = JOBS.labels(name, "done"), JOBS.labels(name, "failed")
 
     async def run_job(row: JobRow) -> None:
-        started = time.perf_counter()
+        start = time.perf_counter()
         try:
             pause = await handler(row.payload or b"", stop)
-            done.inc()
+            done_counter.inc()
         except Exception:
-            failed.inc()
+            failed_counter.inc()
             log.exception("job_failed", job=name, job_id=row.id)
             pause = _FAILED_JOB_SECONDS
         finally:
-            timer.observe(time.perf_counter() - started)
+            timer.observe(time.perf_counter() - start)
         if pause is not None:
             raise RetryRequested(delay=timedelta(seconds=pause))
 

@@ -43,17 +43,17 @@ class ExpiringGauge(Collector):
         self._documentation = documentation
         self._clock = clock
         self._values: Mapping[tuple[str, ...], float] = {}
-        self._ends = 0.0
+        self._expire_seconds = 0.0
         REGISTRY.register(self)
 
     def put(self, values: Mapping[tuple[str, ...], float], *, ttl_seconds: float) -> None:
         """Replace the values, by their labels, for this number of seconds."""
-        self._values, self._ends = values, self._clock() + ttl_seconds
+        self._values, self._expire_seconds = values, self._clock() + ttl_seconds
 
     def collect(self) -> Iterator[CounterMetricFamily | GaugeMetricFamily]:
         """Yield the values that have not expired."""
         family = self._family()
-        if self._clock() < self._ends:
+        if self._clock() < self._expire_seconds:
             for labels, value in self._values.items():
                 family.add_metric(labels, value)
         yield family

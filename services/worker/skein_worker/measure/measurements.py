@@ -48,9 +48,9 @@ REPLICATION_BYTES = ExpiringGauge(
 ARCHIVE_FAILURES = ExpiringGauge(
     "skein_wal_archive_failures_total", "Failed attempts to archive a file of the write-ahead log.", kind="counter"
 )
-ARCHIVE_AGE = ExpiringGauge(
-    "skein_wal_archive_age_seconds",
-    "Age of the oldest part of the write-ahead log that is not archived; 0 if all is archived.",
+ARCHIVE_DELAY = ExpiringGauge(
+    "skein_wal_archive_delay_seconds",
+    "Time since the oldest unarchived part of the write-ahead log was written; 0 if all is archived.",
 )
 LOG_LAG = ExpiringGauge(
     "skein_change_log_lag_seconds", "Delay of change notifications caused by older open transactions."
@@ -86,7 +86,7 @@ class ServerMeasurements:
         """Measure every `seconds`."""
         self._store = store
         self._seconds = seconds
-        self._lasting = _MAX_FAILED_ROUNDS * seconds + _MARGIN_SECONDS
+        self._ttl_seconds = _MAX_FAILED_ROUNDS * seconds + _MARGIN_SECONDS
         self._last_errors: dict[str, str] = {}
         self._measurements = {
             "server": self._server,
@@ -116,7 +116,7 @@ class ServerMeasurements:
         except (RpcError, asyncpg.PostgresError, TimeoutError) as error:
             error_name = type(error).__name__
             if self._last_errors.get(name) != error_name:
-                log.warning("not_measured", measurement=name, error=error_name)
+                log.warning("measurement_failed", measurement=name, error=error_name)
             self._last_errors[name] = error_name
         else:
             self._last_errors.pop(name, None)
@@ -127,7 +127,7 @@ class ServerMeasurements:
         self._put(DATABASE_BYTES, row["bytes"])
         self._put(WRAPAROUND, row["wraparound"])
         self._put(ARCHIVE_FAILURES, row["archive_failures"])
-        self._put(ARCHIVE_AGE, row["archive_age"])
+        self._put(ARCHIVE_DELAY, row["archive_delay"])
 
     async def _transactions(self) -> None:
         (row,) = await self._store.measure("measure_transactions")
@@ -142,12 +142,12 @@ class ServerMeasurements:
                 if row[column] is not None:
                     # Replicas that share a name count as the one that is behind the most.
                     lags[row["name"],] = max(lags.get((row["name"],), 0.0), float(row[column]))
-            metric.put(lags, ttl_seconds=self._lasting)
+            metric.put(lags, ttl_seconds=self._ttl_seconds)
 
     async def _tables(self) -> None:
         rows = await self._store.measure("measure_tables")
         sizes: Values = {(row["schema"], row["table"]): float(row["bytes"]) for row in rows}
-        TABLE_BYTES.put(sizes, ttl_seconds=self._lasting)
+        TABLE_BYTES.put(sizes, ttl_seconds=self._ttl_seconds)
 
     async def _queue(self) -> None:
         rows = await self._store.measure("measure_queue")
@@ -156,66 +156,75 @@ class ServerMeasurements:
         for row in rows:
             if row["oldest"] is not None:
                 oldest[row["entrypoint"],] = float(row["oldest"])
-        QUEUE_JOBS.put(jobs, ttl_seconds=self._lasting)
-        QUEUE_OLDEST.put(oldest, ttl_seconds=self._lasting)
+        QUEUE_JOBS.put(jobs, ttl_seconds=self._ttl_seconds)
+        QUEUE_OLDEST.put(oldest, ttl_seconds=self._ttl_seconds)
 
     def _put(self, metric: ExpiringGauge, value: float | None) -> None:
-        metric.put({} if value is None else {(): float(value)}, ttl_seconds=self._lasting)
+        metric.put({} if value is None else {(): float(value)}, ttl_seconds=self._ttl_seconds)
 
 
 @dataclass(slots=True)
-class WaitingCounts:
+class PendingCounts:
     """Counts of waiting items by tenant, as this worker has seen them.
 
     An imported item may be older than its import. Therefore no item counts as waiting for longer than this worker has
     seen its tenant with waiting items.
     """
 
-    _waiting: dict[str, tuple[int, float]] = field(default_factory=dict)
-    _since: dict[str, float] = field(default_factory=dict)
+    _pending: dict[str, tuple[int, float]] = field(default_factory=dict)
+    _first_seen: dict[str, float] = field(default_factory=dict)
 
     def record(self, tenant_id: str, count: int, oldest: float, *, at: float) -> None:
         """Set a tenant's count at the time `at`; `oldest` is the time of its oldest item. Times are Unix seconds."""
         if count:
-            self._waiting[tenant_id] = count, oldest
-            self._since.setdefault(tenant_id, at)
+            self._pending[tenant_id] = count, oldest
+            self._first_seen.setdefault(tenant_id, at)
         else:
-            self._waiting.pop(tenant_id, None)
-            self._since.pop(tenant_id, None)
+            self._pending.pop(tenant_id, None)
+            self._first_seen.pop(tenant_id, None)
 
-    def keep(self, tenant_ids: Collection[str]) -> None:
+    def retain_only(self, tenant_ids: Collection[str]) -> None:
         """Drop all other tenants."""
-        for tenant_id in self._waiting.keys() - set(tenant_ids):
-            del self._waiting[tenant_id], self._since[tenant_id]
+        for tenant_id in self._pending.keys() - set(tenant_ids):
+            del self._pending[tenant_id], self._first_seen[tenant_id]
 
     @property
     def count(self) -> int:
         """The waiting items of all tenants."""
-        return sum(count for count, _ in self._waiting.values())
+        return sum(count for count, _ in self._pending.values())
 
-    def oldest_age(self, at: float, *, since_seen: bool) -> float:
-        """Return how many seconds the oldest item has waited; with `since_seen`, since this worker saw its tenant's."""
+    def oldest_age(self, at: float, *, since_first_seen: bool) -> float:
+        """Return the seconds that the oldest item has waited.
+
+        With `since_first_seen`, an item waits at most since this worker first saw its tenant with waiting items.
+        """
         start_times = [
-            max(oldest, self._since[tenant_id]) if since_seen else oldest
-            for tenant_id, (_, oldest) in self._waiting.items()
+            max(oldest, self._first_seen[tenant_id]) if since_first_seen else oldest
+            for tenant_id, (_, oldest) in self._pending.items()
         ]
         return max(0.0, at - min(start_times, default=at))
 
 
-def set_backlog_metrics(counts: WaitingCounts, *, pause: float) -> None:
+def set_backlog_metrics(counts: PendingCounts, *, pause: float) -> None:
     """Set the metrics of items without vectors; the next scan begins after `pause` seconds."""
-    _put_counts(_BACKLOG, counts, BACKLOG_ITEMS, BACKLOG_OLDEST, pause=pause, since_seen=True)
+    _put_counts(_BACKLOG, counts, BACKLOG_ITEMS, BACKLOG_OLDEST, pause=pause, since_first_seen=True)
 
 
-def set_webhook_metrics(counts: WaitingCounts, *, pause: float) -> None:
+def set_webhook_metrics(counts: PendingCounts, *, pause: float) -> None:
     """Set the metrics of due webhook deliveries; the next round begins after `pause` seconds."""
-    _put_counts(_WEBHOOKS, counts, WEBHOOKS_DUE, WEBHOOKS_OLDEST, pause=pause, since_seen=False)
+    _put_counts(_WEBHOOKS, counts, WEBHOOKS_DUE, WEBHOOKS_OLDEST, pause=pause, since_first_seen=False)
 
 
 def _put_counts(
-    name: str, counts: WaitingCounts, items: ExpiringGauge, oldest: ExpiringGauge, *, pause: float, since_seen: bool
+    name: str,
+    counts: PendingCounts,
+    items: ExpiringGauge,
+    oldest: ExpiringGauge,
+    *,
+    pause: float,
+    since_first_seen: bool,
 ) -> None:
-    lasting = _MAX_FAILED_ROUNDS * pause + _MARGIN_SECONDS
-    items.put({(): float(counts.count)}, ttl_seconds=lasting)
-    oldest.put({(): counts.oldest_age(time.time(), since_seen=since_seen)}, ttl_seconds=lasting)
+    ttl_seconds = _MAX_FAILED_ROUNDS * pause + _MARGIN_SECONDS
+    items.put({(): float(counts.count)}, ttl_seconds=ttl_seconds)
+    oldest.put({(): counts.oldest_age(time.time(), since_first_seen=since_first_seen)}, ttl_seconds=ttl_seconds)
     record_measurement(name)

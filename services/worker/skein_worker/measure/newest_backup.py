@@ -29,12 +29,12 @@ async def run(folder: Path, seconds: float) -> None:
     declare_measurements("backups")
     while True:
         newest = await asyncio.to_thread(find_newest_backup, folder)
-        set_backup_metrics(newest, lasting=_MAX_FAILED_ROUNDS * seconds + _MARGIN_SECONDS)
+        set_backup_metrics(newest, ttl_seconds=_MAX_FAILED_ROUNDS * seconds + _MARGIN_SECONDS)
         record_measurement("backups")
         await asyncio.sleep(seconds)
 
 
-def set_backup_metrics(newest: NewestBackup | None, *, lasting: float) -> None:
-    """Set the metrics of the newest backup for `lasting` seconds; without a backup they disappear."""
-    LAST_SUCCESS.put({(): newest.finish_time.timestamp()} if newest else {}, ttl_seconds=lasting)
-    BYTES.put({(): float(newest.byte_count)} if newest else {}, ttl_seconds=lasting)
+def set_backup_metrics(newest: NewestBackup | None, *, ttl_seconds: float) -> None:
+    """Set the metrics of the newest backup for `ttl_seconds`; without a backup they disappear."""
+    LAST_SUCCESS.put({(): newest.finish_time.timestamp()} if newest else {}, ttl_seconds=ttl_seconds)
+    BYTES.put({(): float(newest.byte_count)} if newest else {}, ttl_seconds=ttl_seconds)

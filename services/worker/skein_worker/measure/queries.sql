@@ -1,6 +1,6 @@
 -- measure_server --
--- Return the database's size, the used share of transaction ids, and the state of the archive. The age is that of the
--- oldest part of the log that is not archived: 0 when all is archived, null when the server archives nothing.
+-- Return the database's size, the used share of transaction ids, and the state of the archive. The delay is that of the
+-- oldest unarchived part of the log: 0 when all is archived, null when the server archives nothing.
 SELECT
     pg_database_size(current_database()) AS bytes,
     (SELECT max(greatest(age(datfrozenxid), mxid_age(datminmxid))) FROM pg_database) / 2147483648.0 AS wraparound,
@@ -13,7 +13,7 @@ SELECT
             * (SELECT setting::bigint FROM pg_settings WHERE name = 'wal_segment_size') + 8192
         THEN 0
         ELSE extract(epoch FROM clock_timestamp() - coalesce(last_archived_time, pg_postmaster_start_time()))
-    END AS archive_age
+    END AS archive_delay
 FROM pg_stat_archiver, (SELECT current_setting('archive_mode') <> 'off' AS archiving) AS setting;
 
 -- measure_transactions --

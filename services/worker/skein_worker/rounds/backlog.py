@@ -15,7 +15,7 @@ from skein_kit.errors import RpcError
 from skein_kit.telemetry import logs
 from skein_kit.telemetry.metrics import without_tracing
 from skein_worker.job_queue.job_queue import Job
-from skein_worker.measure.measurements import WaitingCounts, set_backlog_metrics
+from skein_worker.measure.measurements import PendingCounts, set_backlog_metrics
 from skein_worker.rounds.tenant_visits import IdleBackoff, RoundProgress
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ class BacklogJobs:
         self._settings = settings
         self._backoff = IdleBackoff(settings.backlog_seconds, settings.rest_seconds)
         # Items without vectors, by tenant.
-        self._waiting = WaitingCounts()
+        self._pending_counts = PendingCounts()
 
     def handlers(self) -> Mapping[str, JobHandler]:
         """Return the handlers by the names of their jobs."""
@@ -100,8 +100,8 @@ class BacklogJobs:
             log.warning("backlog_scan_incomplete", tenants=progress.visited_count, failures=progress.failures)
         pause = max(self._settings.backlog_seconds, _PAUSE_FACTOR * (loop.time() - start))
         if not progress.is_stopped:
-            self._waiting.keep(progress.tenant_ids)
-            set_backlog_metrics(self._waiting, pause=pause)
+            self._pending_counts.retain_only(progress.tenant_ids)
+            set_backlog_metrics(self._pending_counts, pause=pause)
         return pause
 
     async def _embed_tenant(self, payload: bytes, stop: asyncio.Event) -> None:
@@ -131,5 +131,5 @@ class BacklogJobs:
             response = await self._index_service.IndexBacklog(request)
         INDEXED.inc(response.indexed_count)
         oldest = response.oldest_pending_time.ToMilliseconds() / 1000
-        self._waiting.record(tenant_id, response.pending_count, oldest, at=time.time())
+        self._pending_counts.record(tenant_id, response.pending_count, oldest, at=time.time())
         return response

@@ -12,7 +12,7 @@ from skein.memory.v1 import memory_pb2
 from skein.session.v1 import archives_pb2, session_pb2
 from skein.tenancy.v1 import limits_pb2, members_pb2
 from skein_kit.telemetry import logs
-from skein_worker.measure.measurements import WaitingCounts, set_webhook_metrics
+from skein_worker.measure.measurements import PendingCounts, set_webhook_metrics
 from skein_worker.rounds.tenant_rounds import Round
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ _MANY_REPEATS = 10_000
 log = logs.get("worker")
 
 
-def rounds(
+def build_rounds(
     *,
     auth: auth_pb2_grpc.AuthInternalServiceAsyncStub,
     tenancy: tenancy_pb2_grpc.TenancyInternalServiceAsyncStub,
@@ -77,15 +77,15 @@ def rounds(
 
 
 def _webhooks(memory: memory_pb2_grpc.MemoryInternalServiceAsyncStub, settings: WorkerSettings) -> Round:
-    due = WaitingCounts()
+    due_counts = PendingCounts()
 
     def on_response(tenant_id: str, response: memory_pb2.DeliverWebhooksResponse) -> None:
         oldest = response.oldest_due_time.ToMilliseconds() / 1000
-        due.record(tenant_id, response.due_count, oldest, at=time.time())
+        due_counts.record(tenant_id, response.due_count, oldest, at=time.time())
 
     def on_end(tenant_ids: Collection[str], pause: float) -> None:
-        due.keep(tenant_ids)
-        set_webhook_metrics(due, pause=pause)
+        due_counts.retain_only(tenant_ids)
+        set_webhook_metrics(due_counts, pause=pause)
 
     return Round(
         name="webhooks",
@@ -122,7 +122,7 @@ def expiry(
     def on_end(tenant_ids: Collection[str], _pause: float) -> None:
         nonlocal deleted_count
         if deleted_count:
-            log.info("expired_deleted", tenants=len(tenant_ids), rows=deleted_count)
+            log.info("expired_rows_deleted", tenants=len(tenant_ids), rows=deleted_count)
         deleted_count = 0
 
     return Round(

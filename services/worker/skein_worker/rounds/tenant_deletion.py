@@ -103,7 +103,7 @@ class TenantDeletionJob:
                     if error.code() in _CLUSTER_FAULTS:
                         break
         except aio.AioRpcError as error:
-            log.warning("deletions_unknown", code=error.code().name)
+            log.warning("deletion_list_failed", code=error.code().name)
         return self._seconds
 
     async def _due_deletions(self) -> AsyncIterator[members_pb2.Deletion]:
@@ -132,7 +132,7 @@ class TenantDeletionJob:
                         PURGED.inc(row_count)
                         purged_count += row_count
         deletion = await self._record(tenant_id, stage="tenancy", deleted_counts={"tenancy.tenants": 1}, finished=True)
-        log.info("tenant_removed", tenant_id=tenant_id, rows=sum(deletion.deleted_counts.values()))
+        log.info("tenant_purged", tenant_id=tenant_id, rows=sum(deletion.deleted_counts.values()))
 
     async def _purge_batch(self, tenant_id: str, purge: Purge, stop: asyncio.Event) -> Any:
         """Purge a batch, with a second attempt when auth's cache still has the tenant as open."""

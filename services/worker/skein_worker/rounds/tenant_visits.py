@@ -59,7 +59,7 @@ class IdleBackoff:
         # Half a round earlier, so that a tenant that is due just after the start of a round does not wait for another.
         self._due_times[tenant_id] = at + pause - self.seconds / 2
 
-    def keep(self, tenant_ids: set[str]) -> None:
+    def retain_only(self, tenant_ids: set[str]) -> None:
         """Drop all other tenants."""
         for tenant_id in self._pauses.keys() - tenant_ids:
             del self._pauses[tenant_id], self._due_times[tenant_id]
@@ -107,7 +107,7 @@ class TenantVisitor:
         """Visit every tenant that is due."""
         is_complete = await visit_tenants(self._pages(), visit, progress, at_once=self._at_once)
         if is_complete and progress.backoff is not None:
-            progress.backoff.keep(progress.tenant_ids)
+            progress.backoff.retain_only(progress.tenant_ids)
 
     async def _pages(self) -> AsyncIterator[Sequence[str]]:
         request = tenancy_pb2.ListTenantsRequest(page_size=_TENANTS_PER_PAGE)

@@ -555,18 +555,18 @@ class CreateOneTimeTokenResponse(_message.Message):
     def __init__(self, token: _Optional[str] = ..., expire_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
 
 class RevokeCredentialsRequest(_message.Message):
-    __slots__ = ("account_id", "tenant_id", "client_id", "keys", "request_id")
+    __slots__ = ("account_id", "tenant_id", "client_id", "include_api_keys", "request_id")
     ACCOUNT_ID_FIELD_NUMBER: _ClassVar[int]
     TENANT_ID_FIELD_NUMBER: _ClassVar[int]
     CLIENT_ID_FIELD_NUMBER: _ClassVar[int]
-    KEYS_FIELD_NUMBER: _ClassVar[int]
+    INCLUDE_API_KEYS_FIELD_NUMBER: _ClassVar[int]
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     account_id: str
     tenant_id: str
     client_id: str
-    keys: bool
+    include_api_keys: bool
     request_id: str
-    def __init__(self, account_id: _Optional[str] = ..., tenant_id: _Optional[str] = ..., client_id: _Optional[str] = ..., keys: _Optional[bool] = ..., request_id: _Optional[str] = ...) -> None: ...
+    def __init__(self, account_id: _Optional[str] = ..., tenant_id: _Optional[str] = ..., client_id: _Optional[str] = ..., include_api_keys: _Optional[bool] = ..., request_id: _Optional[str] = ...) -> None: ...
 
 class RevokeCredentialsResponse(_message.Message):
     __slots__ = ("revoked_count",)

@@ -28,13 +28,15 @@ if _version_not_supported:
 
 
 class AuthServiceStub:
-    """AuthService knows who may come in: accounts and how they sign in, API keys and
-    service accounts, and the keys that sign identities. It is the only holder of
-    secrets. Calls that need no credential are limited by address, and failed
-    sign-ins by account and address together (RESOURCE_EXHAUSTED,
-    TOO_MANY_ATTEMPTS with RetryInfo). Passwords are hashed in fair turns, so any
-    call with a password may be refused as RESOURCE_EXHAUSTED, OVERLOADED with
-    RetryInfo. Errors are documented in skein/errors/v1/errors.proto.
+    """AuthService manages accounts, logins, API keys, service accounts and the keys
+    that sign identity tokens. No other service stores secrets.
+
+    A rate limit for each address applies to calls without a credential; one for
+    account and address together applies to failed logins. Both fail with
+    RESOURCE_EXHAUSTED, TOO_MANY_ATTEMPTS and RetryInfo. Password hashing runs in
+    a fair queue. Any call with a password may therefore fail with
+    RESOURCE_EXHAUSTED, OVERLOADED and RetryInfo. skein/errors/v1/errors.proto
+    documents the errors.
     """
 
     def __init__(self, channel):
@@ -281,27 +283,29 @@ class AuthServiceStub:
 
 
 class AuthServiceServicer:
-    """AuthService knows who may come in: accounts and how they sign in, API keys and
-    service accounts, and the keys that sign identities. It is the only holder of
-    secrets. Calls that need no credential are limited by address, and failed
-    sign-ins by account and address together (RESOURCE_EXHAUSTED,
-    TOO_MANY_ATTEMPTS with RetryInfo). Passwords are hashed in fair turns, so any
-    call with a password may be refused as RESOURCE_EXHAUSTED, OVERLOADED with
-    RetryInfo. Errors are documented in skein/errors/v1/errors.proto.
+    """AuthService manages accounts, logins, API keys, service accounts and the keys
+    that sign identity tokens. No other service stores secrets.
+
+    A rate limit for each address applies to calls without a credential; one for
+    account and address together applies to failed logins. Both fail with
+    RESOURCE_EXHAUSTED, TOO_MANY_ATTEMPTS and RetryInfo. Password hashing runs in
+    a fair queue. Any call with a password may therefore fail with
+    RESOURCE_EXHAUSTED, OVERLOADED and RetryInfo. skein/errors/v1/errors.proto
+    documents the errors.
     """
 
     def SignUp(self, request, context):
-        """SignUp makes an account and, where mail is set up, sends a link that
-        verifies its address. Needs no credential. Not to be repeated blindly: a
-        second call finds the address taken.
+        """SignUp creates an account. Where mail is configured, it also sends a link
+        that verifies the address. Needs no credential. Not safe to retry: a second
+        call fails with ACCOUNT_EXISTS.
 
         Errors:
-        - PERMISSION_DENIED, SIGN_UP_CLOSED: sign-up is closed, or for invited
-        people only and the invitation is missing, spent or for another address.
+        - PERMISSION_DENIED, SIGN_UP_CLOSED: sign-up is closed, or needs an
+        invitation and this one is missing, used or for another address.
         - ALREADY_EXISTS, ACCOUNT_EXISTS.
         - INVALID_ARGUMENT, PASSWORD_TOO_SHORT.
-        - RESOURCE_EXHAUSTED, TOO_MANY_ATTEMPTS: by address; with a valid invitation
-        by invitation.
+        - RESOURCE_EXHAUSTED, TOO_MANY_ATTEMPTS: the limit counts by address; with
+        a valid invitation, by invitation.
         - RESOURCE_EXHAUSTED, OVERLOADED.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -309,11 +313,12 @@ class AuthServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def VerifyEmail(self, request, context):
-        """VerifyEmail spends a token that was sent to an address, which is thereby
-        the account's. Needs no credential.
+        """VerifyEmail redeems a token that was mailed to an address. The address then
+        belongs to the account and is verified. A token works once. Needs no
+        credential.
 
         Errors:
-        - INVALID_ARGUMENT, ONE_TIME_TOKEN_INVALID: unknown, spent or expired.
+        - INVALID_ARGUMENT, ONE_TIME_TOKEN_INVALID: unknown, used or expired.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -321,23 +326,25 @@ class AuthServiceServicer:
 
     def RequestEmailVerification(self, request, context):
         """RequestEmailVerification sends another link to the account's address.
-        Earlier ones go on working until they expire. Repeating a request_id sends
-        nothing more.
+        Earlier links work until they expire. Repeating a request_id sends no
+        further mail.
 
         Errors:
-        - FAILED_PRECONDITION, MAIL_NOT_CONFIGURED: ask the operator for a token.
+        - FAILED_PRECONDITION, MAIL_NOT_CONFIGURED: the operator can create a
+        token.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def RequestPasswordReset(self, request, context):
-        """RequestPasswordReset sends a link that sets a new password, if there is an
-        account with this address; the answer is the same if there is none. Needs
-        no credential. Safe to repeat, within the limits on attempts.
+        """RequestPasswordReset sends a link for setting a new password to the account
+        with this address. The response is the same when no account has the
+        address. Needs no credential. Safe to retry within the limits on attempts.
 
         Errors:
-        - FAILED_PRECONDITION, MAIL_NOT_CONFIGURED: ask the operator for a token.
+        - FAILED_PRECONDITION, MAIL_NOT_CONFIGURED: the operator can create a
+        token.
         - RESOURCE_EXHAUSTED, TOO_MANY_ATTEMPTS.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -345,9 +352,10 @@ class AuthServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def ResetPassword(self, request, context):
-        """ResetPassword spends a token and sets a password. Every auth session of the
-        account ends, and its devices are unknown again. Where the address was not
-        verified, linked identities and the second factor are removed as well. Needs no credential.
+        """ResetPassword redeems a token and sets a password. It ends every auth
+        session of the account, and the devices of the account count as unknown
+        again. If the address was not verified, it also removes linked identities
+        and the second factor. A token works once. Needs no credential.
 
         Errors:
         - INVALID_ARGUMENT, ONE_TIME_TOKEN_INVALID or PASSWORD_TOO_SHORT.
@@ -358,20 +366,21 @@ class AuthServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def SignIn(self, request, context):
-        """SignIn gives tokens for an address and a password. An unknown address and a
-        wrong password get the same answer in the same time. Needs no credential.
-        Each call is a sign-in of its own. Wrong passwords slow the sign-ins to that
-        account that come from the same address. A device that shows its
-        device_token does not wait for them, nor does the right password together
-        with the right second factor.
+        """SignIn returns tokens for an address and a password. An unknown address and
+        a wrong password get the same error in the same time. Needs no credential.
+        Each call begins another auth session.
+
+        Wrong passwords slow logins to that account from the same address. A known
+        device, which sends its device_token, is exempt from this limit. So is the
+        right password together with the right second factor.
 
         Errors:
         - UNAUTHENTICATED, SIGN_IN_REFUSED: address, password or second factor is
         wrong, or the account is deactivated.
-        - UNAUTHENTICATED, SECOND_FACTOR_NEEDED: the password is right.
-        - RESOURCE_EXHAUSTED, TOO_MANY_ATTEMPTS: too many wrong ones came before.
-        Send the device_token or, for an account that has one, the second factor
-        along; else wait as long as RetryInfo says.
+        - UNAUTHENTICATED, SECOND_FACTOR_REQUIRED: the password is right.
+        - RESOURCE_EXHAUSTED, TOO_MANY_ATTEMPTS: too many wrong passwords before
+        this call. Send the device_token or, if the account has one, the second
+        factor. Otherwise wait for the delay in RetryInfo.
         - RESOURCE_EXHAUSTED, OVERLOADED.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -379,12 +388,12 @@ class AuthServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def SignInWithIdentity(self, request, context):
-        """SignInWithIdentity gives tokens for what an identity provider says. An
-        identity without a link gets an account of its own where sign-up is
-        open; an account is never found by an e-mail address. Needs no credential.
+        """SignInWithIdentity returns tokens for an identity that a provider confirms.
+        An unlinked identity creates a new account where sign-up is open. It is
+        never matched to an account by e-mail address. Needs no credential.
 
         Errors:
-        - UNAUTHENTICATED, SIGN_IN_REFUSED or SECOND_FACTOR_NEEDED.
+        - UNAUTHENTICATED, SIGN_IN_REFUSED or SECOND_FACTOR_REQUIRED.
         - RESOURCE_EXHAUSTED, TOO_MANY_ATTEMPTS: too many wrong codes, or too many
         refused identities from this address.
         - NOT_FOUND, PROVIDER_NOT_FOUND.
@@ -396,10 +405,10 @@ class AuthServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def RefreshSession(self, request, context):
-        """RefreshSession replaces a refresh token and gives a new access token. The
-        token just replaced gets the same successor again for a few seconds, so an
-        answer that was lost can be asked for again; any older one, or the same one
-        later, ends the auth session, because another party has it. Needs no other
+        """RefreshSession replaces a refresh token and returns a new access token. For
+        a few seconds the replaced token returns the same successor, so a caller
+        may retry after a lost response. Using it later, or using an older token,
+        means that another party has it: the auth session ends. Needs no other
         credential.
 
         Errors:
@@ -410,8 +419,8 @@ class AuthServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def SignOut(self, request, context):
-        """SignOut ends the sign-in that makes the call. Repeating a request_id
-        changes nothing.
+        """SignOut ends the auth session of the call. Repeating a request_id changes
+        nothing.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -419,13 +428,13 @@ class AuthServiceServicer:
 
     def UpdateMe(self, request, context):
         """UpdateMe changes the fields named in update_mask. A new address replaces
-        the old one once it is verified; a new password meanwhile forgets it.
-        Repeating a request_id returns the first answer.
+        the old one when it is verified. A password change before then discards the
+        new address. Repeating a request_id returns the first answer.
 
         Errors:
         - ALREADY_EXISTS, ACCOUNT_EXISTS.
-        - FAILED_PRECONDITION, SIGN_IN_TOO_OLD: the address changes only within a
-        quarter of an hour of signing in.
+        - FAILED_PRECONDITION, LOGIN_TOO_OLD: the address changes only within 15
+        minutes after a login.
         - RESOURCE_EXHAUSTED, TOO_MANY_ATTEMPTS.
         - ABORTED, REVISION_STALE.
         - INVALID_ARGUMENT, UPDATE_MASK_INVALID.
@@ -435,69 +444,72 @@ class AuthServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def ChangePassword(self, request, context):
-        """ChangePassword sets a new password. Every other sign-in of the account
-        ends, and its devices are unknown again. Repeating a request_id changes nothing.
+        """ChangePassword sets a new password. It ends every other auth session of the
+        account, and the devices of the account count as unknown again. Repeating a
+        request_id changes nothing.
 
         Errors:
         - PERMISSION_DENIED, PASSWORD_WRONG.
         - INVALID_ARGUMENT, PASSWORD_TOO_SHORT.
         - RESOURCE_EXHAUSTED, TOO_MANY_ATTEMPTS.
-        - FAILED_PRECONDITION, SIGN_IN_TOO_OLD: it has no password and signed in more
-        than a quarter of an hour ago.
+        - FAILED_PRECONDITION, LOGIN_TOO_OLD: the account has no password and its
+        login is older than 15 minutes.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def DeactivateMe(self, request, context):
-        """DeactivateMe ends every auth session of the account and refuses new ones
-        until the operator reactivates it. Repeating a request_id changes nothing.
+        """DeactivateMe ends every auth session of the account. Logins fail until the
+        operator reactivates the account. Repeating a request_id changes nothing.
 
         Errors:
         - PERMISSION_DENIED, PASSWORD_WRONG.
-        - FAILED_PRECONDITION, SIGN_IN_TOO_OLD: it has no password and signed in more
-        than a quarter of an hour ago.
+        - FAILED_PRECONDITION, LOGIN_TOO_OLD: the account has no password and its
+        login is older than 15 minutes.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def DeleteMe(self, request, context):
-        """DeleteMe removes the account, its sign-ins, identities and memberships.
-        What it stored in tenants stays. Repeating a request_id changes nothing.
+        """DeleteMe removes the account, its auth sessions, identities and
+        memberships. The account's data in tenants remains. Repeating a request_id
+        changes nothing.
 
         Errors:
         - PERMISSION_DENIED, PASSWORD_WRONG.
-        - FAILED_PRECONDITION, LAST_OWNER: a tenant would be left without an owner.
-        - FAILED_PRECONDITION, SIGN_IN_TOO_OLD: it has no password and signed in more
-        than a quarter of an hour ago.
+        - FAILED_PRECONDITION, LAST_OWNER: a tenant would have no owner.
+        - FAILED_PRECONDITION, LOGIN_TOO_OLD: the account has no password and its
+        login is older than 15 minutes.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def StartTotp(self, request, context):
-        """StartTotp makes a secret for an authenticator (RFC 6238: SHA-1, six digits,
-        30 seconds). It counts for nothing until ConfirmTotp. A repeated
-        request_id gets no secret.
+        """StartTotp creates a secret for an authenticator (RFC 6238: SHA-1, six
+        digits, 30 seconds). It has no effect on logins until ConfirmTotp. A
+        repeated request_id returns no secret.
 
         Errors:
         - PERMISSION_DENIED, PASSWORD_WRONG.
-        - FAILED_PRECONDITION, TOTP_STATE: there is a second factor already.
-        - FAILED_PRECONDITION, SIGN_IN_TOO_OLD: it has no password and signed in more
-        than a quarter of an hour ago.
+        - FAILED_PRECONDITION, TOTP_STATE_INVALID: the account already has a second
+        factor.
+        - FAILED_PRECONDITION, LOGIN_TOO_OLD: the account has no password and its
+        login is older than 15 minutes.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ConfirmTotp(self, request, context):
-        """ConfirmTotp makes the second factor obligatory from now on. A repeated
-        request_id gets no recovery codes.
+        """ConfirmTotp makes the second factor obligatory and returns recovery codes.
+        A repeated request_id returns no recovery codes.
 
         Errors:
         - PERMISSION_DENIED, CODE_WRONG.
-        - FAILED_PRECONDITION, TOTP_STATE: StartTotp first.
+        - FAILED_PRECONDITION, TOTP_STATE_INVALID: call StartTotp first.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -509,25 +521,26 @@ class AuthServiceServicer:
 
         Errors:
         - PERMISSION_DENIED, PASSWORD_WRONG or CODE_WRONG.
-        - FAILED_PRECONDITION, TOTP_STATE: there is none.
-        - FAILED_PRECONDITION, SIGN_IN_TOO_OLD: it has no password and signed in more
-        than a quarter of an hour ago.
+        - FAILED_PRECONDITION, TOTP_STATE_INVALID: the account has no second
+        factor.
+        - FAILED_PRECONDITION, LOGIN_TOO_OLD: the account has no password and its
+        login is older than 15 minutes.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ListAuthSessions(self, request, context):
-        """ListAuthSessions lists the account's live sign-ins and the applications
-        that act for it, newest first. Safe to retry.
+        """ListAuthSessions lists the account's active auth sessions, newest first.
+        They include the OAuth clients that act for the account. Safe to retry.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def RevokeAuthSession(self, request, context):
-        """RevokeAuthSession ends one of them, or all others. Calls with its tokens
-        are refused within five seconds. Repeating a request_id returns the first
+        """RevokeAuthSession ends one auth session, or all others. Calls with its
+        tokens fail within five seconds. Repeating a request_id returns the first
         answer.
 
         Errors:
@@ -538,43 +551,47 @@ class AuthServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def LinkIdentity(self, request, context):
-        """LinkIdentity lets an account at an identity provider sign into this one.
-        Repeating a request_id returns the first answer.
+        """LinkIdentity enables login to this account with an account at an identity
+        provider. Repeating a request_id returns the first answer.
 
         Errors:
-        - ALREADY_EXISTS, IDENTITY_TAKEN: it signs into another account.
-        - PERMISSION_DENIED, IDENTITY_REFUSED: the provider does not vouch for it.
+        - ALREADY_EXISTS, IDENTITY_TAKEN: the identity is linked to another
+        account.
+        - PERMISSION_DENIED, IDENTITY_REFUSED: the provider does not confirm the
+        identity.
         - NOT_FOUND, PROVIDER_NOT_FOUND.
         - UNAVAILABLE, PROVIDER_UNAVAILABLE.
-        - FAILED_PRECONDITION, SIGN_IN_TOO_OLD: more than a quarter of an hour.
+        - FAILED_PRECONDITION, LOGIN_TOO_OLD: the login is older than 15 minutes.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def UnlinkIdentity(self, request, context):
-        """UnlinkIdentity ends that. Repeating a request_id changes nothing.
+        """UnlinkIdentity disables login with an identity. Repeating a request_id
+        changes nothing.
 
         Errors:
         - NOT_FOUND, IDENTITY_NOT_FOUND.
-        - FAILED_PRECONDITION, LAST_WAY_IN: the account has no password and no
-        other identity.
+        - FAILED_PRECONDITION, LAST_LOGIN_METHOD: the account has no password and
+        no other identity.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ListIdentities(self, request, context):
-        """ListIdentities lists what signs into the account besides its password.
+        """ListIdentities lists the identities that are linked to the account. Safe to
+        retry.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def CreateAccount(self, request, context):
-        """CreateAccount makes an account whatever the sign-up setting says, with or
-        without a password. Operators only. Repeating a request_id returns the
-        first one.
+        """CreateAccount creates an account with or without a password, whatever the
+        sign-up setting. Operators only. Repeating a request_id returns the first
+        account.
 
         Errors:
         - ALREADY_EXISTS, ACCOUNT_EXISTS.
@@ -585,7 +602,8 @@ class AuthServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def GetAccount(self, request, context):
-        """GetAccount reads one account by id or address. Operators only.
+        """GetAccount returns one account by id or address. Operators only. Safe to
+        retry.
 
         Errors:
         - NOT_FOUND, ACCOUNT_NOT_FOUND.
@@ -595,16 +613,17 @@ class AuthServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def ListAccounts(self, request, context):
-        """ListAccounts pages through all accounts, newest first. Operators only.
+        """ListAccounts lists all accounts, newest first. Operators only. Safe to
+        retry.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def UpdateAccount(self, request, context):
-        """UpdateAccount changes the fields named in update_mask; deactivating ends
-        every sign-in within five seconds. Operators only. Repeating a request_id
-        returns the first answer.
+        """UpdateAccount changes the fields named in update_mask. Deactivation ends
+        every auth session of the account within five seconds. Operators only.
+        Repeating a request_id returns the first answer.
 
         Errors:
         - NOT_FOUND, ACCOUNT_NOT_FOUND.
@@ -628,8 +647,8 @@ class AuthServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def CreateOneTimeToken(self, request, context):
-        """CreateOneTimeToken makes what would otherwise be sent by mail. Operators
-        only. A repeated request_id gets no token.
+        """CreateOneTimeToken returns a token that would otherwise be sent by mail.
+        Operators only. A repeated request_id returns no token.
 
         Errors:
         - NOT_FOUND, ACCOUNT_NOT_FOUND.
@@ -639,29 +658,29 @@ class AuthServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def RevokeCredentials(self, request, context):
-        """RevokeCredentials ends everything that an account, a tenant's applications
-        (and keys) or an application hold, within five seconds in every service.
-        Operators only. Repeating a request_id returns the first answer.
+        """RevokeCredentials ends the auth sessions and grants of one account, tenant
+        or OAuth client. For a tenant it can also revoke API keys. Every service
+        refuses them within five seconds. Operators only. Repeating a request_id
+        returns the first answer.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def SetLegacyToken(self, request, context):
-        """SetLegacyToken lets callers of an earlier system, who share one bearer
-        token, act as a member of the operator's chosen tenant. Operators only.
-        Repeating a request_id changes nothing.
+        """SetLegacyToken sets the bearer token that all callers of an earlier system
+        share. With it they act as a member of the operator's chosen tenant.
+        Operators only. Repeating a request_id changes nothing.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ImportClient(self, request, context):
-        """ImportClient keeps an application that registered with an earlier system
-        under the client_id and with the secret that it has there, so that what is
-        deployed goes on working; its people consent anew. A client_id that is taken
-        changes nothing. Operators only. Repeating a request_id returns the first
-        answer.
+        """ImportClient registers an OAuth client of an earlier system under the same
+        client_id and secret. Deployed software therefore continues to work; its
+        users consent again. If the client_id is taken, nothing changes. Operators
+        only. Repeating a request_id returns the first answer.
 
         Errors:
         - INVALID_ARGUMENT, OAUTH_INVALID_CLIENT_METADATA or
@@ -672,36 +691,38 @@ class AuthServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def ListAuditEvents(self, request, context):
-        """ListAuditEvents pages through authentication events, newest first: those of
-        the caller's tenant or, for an operator in no tenant, those that concern
-        none. Safe to retry.
+        """ListAuditEvents lists audit events of the caller's tenant, newest first. An
+        operator in no tenant gets the events that concern no tenant. Safe to
+        retry.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ListMyAuditEvents(self, request, context):
-        """ListMyAuditEvents pages through what happened to the account that makes the
-        call, newest first: its sign-ins, and failed ones. Safe to retry.
+        """ListMyAuditEvents lists audit events of the caller's account, newest first:
+        its logins, and failed ones. Safe to retry.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def CreateServiceAccount(self, request, context):
-        """CreateServiceAccount makes a name that keys can belong to. It never carries
-        more than its creator has. One that an application makes ends with the
-        application's grant, unless AdoptServiceAccount is called. Repeating a request_id returns the first one.
+        """CreateServiceAccount creates a service account, which API keys can belong
+        to. It never has more permissions than its creator. If an OAuth client
+        creates it, the end of the client's grant disables it, unless
+        AdoptServiceAccount was called. Repeating a request_id returns the first
+        service account.
 
         Errors:
-        - PERMISSION_DENIED, PERMISSION_WIDENED.
+        - PERMISSION_DENIED, PERMISSION_ESCALATION.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def GetServiceAccount(self, request, context):
-        """GetServiceAccount reads one. Safe to retry.
+        """GetServiceAccount returns one service account. Safe to retry.
 
         Errors:
         - NOT_FOUND, SERVICE_ACCOUNT_NOT_FOUND.
@@ -711,20 +732,21 @@ class AuthServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def ListServiceAccounts(self, request, context):
-        """ListServiceAccounts pages through the tenant's, newest first.
+        """ListServiceAccounts lists the tenant's service accounts, newest first. Safe
+        to retry.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def UpdateServiceAccount(self, request, context):
-        """UpdateServiceAccount changes the fields named in update_mask, which bounds
-        its keys and tokens within five seconds. Repeating a request_id returns the
-        first answer.
+        """UpdateServiceAccount changes the fields named in update_mask. New
+        permissions limit the keys and tokens of the service account within five
+        seconds. Repeating a request_id returns the first answer.
 
         Errors:
         - NOT_FOUND, SERVICE_ACCOUNT_NOT_FOUND.
-        - PERMISSION_DENIED, PERMISSION_WIDENED.
+        - PERMISSION_DENIED, PERMISSION_ESCALATION.
         - ABORTED, REVISION_STALE.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -732,25 +754,29 @@ class AuthServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def AdoptServiceAccount(self, request, context):
-        """AdoptServiceAccount lets a service account outlive the application's grants
-        that made it (ServiceAccount.grant_ids). Its keys have grants of their own:
-        adopt those with AdoptApiKey. One that has ended stays disabled. Only a
-        person's own sign-in, or an operator, adopts, and no person adopts a service account that may do
-        more than they may. Adopting again changes nothing. Repeating a request_id
-        returns the first answer.
+        """AdoptServiceAccount detaches a service account from the grants that created
+        it (ServiceAccount.grant_ids). It then outlives them. Its keys have grants
+        of their own: adopt them with AdoptApiKey. A service account that a grant's
+        end disabled stays disabled.
+
+        Only an account's own auth session, or an operator, may call. An account
+        cannot adopt a service account with permissions that the account lacks. A
+        second adoption changes nothing. Repeating a request_id returns the first
+        answer.
 
         Errors:
         - NOT_FOUND, SERVICE_ACCOUNT_NOT_FOUND.
-        - PERMISSION_DENIED, ACCOUNT_NEEDED: an application or a key calls.
-        - PERMISSION_DENIED, PERMISSION_WIDENED.
+        - PERMISSION_DENIED, ACCOUNT_REQUIRED: the caller is an OAuth client or an
+        API key.
+        - PERMISSION_DENIED, PERMISSION_ESCALATION.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def DeleteServiceAccount(self, request, context):
-        """DeleteServiceAccount removes it and revokes its keys. Repeating a
-        request_id changes nothing.
+        """DeleteServiceAccount removes a service account and revokes its keys.
+        Repeating a request_id changes nothing.
 
         Errors:
         - NOT_FOUND, SERVICE_ACCOUNT_NOT_FOUND.
@@ -760,22 +786,24 @@ class AuthServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def GetMe(self, request, context):
-        """GetMe says who the credential of this call belongs to. Safe to retry.
+        """GetMe returns the principal, tenant and permissions of the call's
+        credential. Safe to retry.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def CreateApiKey(self, request, context):
-        """CreateApiKey makes a key for the caller's tenant and returns its secret
-        this one time. A repeated request_id returns the same key without the
-        secret. The new key never carries more than its creator has, and never
-        outlives it: a later expire_time, or none, becomes that of the key that
-        makes the call. What an application makes ends with its grant, and so does
-        what that makes, unless AdoptApiKey is called.
+        """CreateApiKey creates a key for the caller's tenant and returns its secret
+        once. A repeated request_id returns the same key without the secret.
+
+        The new key never has more permissions than its creator and never outlives
+        it. If the caller is a key, that key's expire_time replaces a later one or
+        none. A key that an OAuth client creates ends with the client's grant. So
+        does everything that this key creates. AdoptApiKey removes this dependency.
 
         Errors:
-        - PERMISSION_DENIED, PERMISSION_WIDENED: a permission the caller lacks.
+        - PERMISSION_DENIED, PERMISSION_ESCALATION: the caller lacks a permission.
         - INVALID_ARGUMENT, REQUEST_ID_REUSED.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -783,17 +811,17 @@ class AuthServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def ListApiKeys(self, request, context):
-        """ListApiKeys lists the tenant's keys, newest first, revoked ones included.
-        Secrets are never part of it. Safe to retry.
+        """ListApiKeys lists the tenant's keys, newest first, including revoked ones.
+        It never returns secrets. Safe to retry.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def RevokeApiKey(self, request, context):
-        """RevokeApiKey ends a key. Calls with it are refused within five seconds.
-        Revoking again changes nothing, so a caller may retry freely. Repeating a
-        request_id returns the first answer.
+        """RevokeApiKey ends a key. Calls with it fail within five seconds. Revoking
+        again changes nothing, so a caller may retry freely. Repeating a request_id
+        returns the first answer.
 
         Errors:
         - NOT_FOUND, API_KEY_NOT_FOUND.
@@ -804,62 +832,68 @@ class AuthServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def RotateApiKey(self, request, context):
-        """RotateApiKey makes a successor with the same name, permissions and end, and
-        gives the old key the overlap to live. A repeated request_id returns the
-        same key without the secret.
+        """RotateApiKey creates a successor with the same name, permissions and
+        expire_time. The old key works until the overlap ends. A repeated
+        request_id returns the same key without the secret.
 
         Errors:
         - NOT_FOUND, API_KEY_NOT_FOUND.
-        - FAILED_PRECONDITION, API_KEY_OVER: it is revoked, expired or was rotated.
-        - PERMISSION_DENIED, PERMISSION_WIDENED.
+        - FAILED_PRECONDITION, API_KEY_INACTIVE: the key is revoked, expired or
+        rotated.
+        - PERMISSION_DENIED, PERMISSION_ESCALATION.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def AdoptApiKey(self, request, context):
-        """AdoptApiKey lets a key outlive the application's grants that made it
-        (ApiKey.grant_ids); its end stays. A key of a service account still ends
-        with that one's grants: adopt it as well. Only a person's own sign-in, or an
-        operator, adopts, and no person adopts a key that may do more than they may. Adopting
-        again changes nothing. Repeating a request_id returns the first answer.
+        """AdoptApiKey detaches a key from the grants that created it
+        (ApiKey.grant_ids). It then outlives them; its expire_time does not change.
+        The key of a service account still ends with that service account's grants:
+        adopt both.
+
+        Only an account's own auth session, or an operator, may call. An account
+        cannot adopt a key with permissions that the account lacks. A second
+        adoption changes nothing. Repeating a request_id returns the first answer.
 
         Errors:
         - NOT_FOUND, API_KEY_NOT_FOUND.
-        - FAILED_PRECONDITION, API_KEY_OVER: it is revoked, expired, or ended with
-        a grant.
-        - PERMISSION_DENIED, ACCOUNT_NEEDED: an application or a key calls.
-        - PERMISSION_DENIED, PERMISSION_WIDENED.
+        - FAILED_PRECONDITION, API_KEY_INACTIVE: the key is revoked or expired, or
+        ended with a grant.
+        - PERMISSION_DENIED, ACCOUNT_REQUIRED: the caller is an OAuth client or an
+        API key.
+        - PERMISSION_DENIED, PERMISSION_ESCALATION.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Introspect(self, request, context):
-        """Introspect says whether a credential of the caller's own tenant is valid
-        and what it allows. A credential of another tenant is answered like an
-        unknown one, and so is every credential of a deleted tenant: active is
-        false and nothing else is set. Safe to retry.
+        """Introspect returns whether a credential of the caller's own tenant is
+        valid, and its permissions. For a credential that is unknown, or of another
+        or a deleted tenant, active is false and nothing else is set. Safe to
+        retry.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ListSigningKeys(self, request, context):
-        """ListSigningKeys returns the public keys that verify internal identity
-        tokens, the active one first. Needs no credential. Safe to retry.
+        """ListSigningKeys returns the public keys that verify identity tokens, the
+        active key first. Needs no credential. Safe to retry.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def RotateSigningKey(self, request, context):
-        """RotateSigningKey makes a new signing key the active one; the old key goes
-        on verifying until the tokens it signed have expired. Operators only.
-        In an emergency the old key ends at once: every service refuses what it
-        signed within five seconds, and everybody has to be signed anew, which their
-        next call does by itself; access tokens have to be refreshed. Repeating a
-        request_id returns the first answer; without one, every call makes another
+        """RotateSigningKey creates a signing key and makes it active. The old key
+        verifies until the tokens that it signed expire. Operators only.
+
+        In an emergency the old key ends at once: every service refuses its
+        signatures within five seconds. Callers receive a new identity token with
+        their next call; clients must refresh access tokens. Repeating a request_id
+        returns the first answer. Without a request_id, every call creates another
         key.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -1113,13 +1147,15 @@ def add_AuthServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class AuthService:
-    """AuthService knows who may come in: accounts and how they sign in, API keys and
-    service accounts, and the keys that sign identities. It is the only holder of
-    secrets. Calls that need no credential are limited by address, and failed
-    sign-ins by account and address together (RESOURCE_EXHAUSTED,
-    TOO_MANY_ATTEMPTS with RetryInfo). Passwords are hashed in fair turns, so any
-    call with a password may be refused as RESOURCE_EXHAUSTED, OVERLOADED with
-    RetryInfo. Errors are documented in skein/errors/v1/errors.proto.
+    """AuthService manages accounts, logins, API keys, service accounts and the keys
+    that sign identity tokens. No other service stores secrets.
+
+    A rate limit for each address applies to calls without a credential; one for
+    account and address together applies to failed logins. Both fail with
+    RESOURCE_EXHAUSTED, TOO_MANY_ATTEMPTS and RetryInfo. Password hashing runs in
+    a fair queue. Any call with a password may therefore fail with
+    RESOURCE_EXHAUSTED, OVERLOADED and RetryInfo. skein/errors/v1/errors.proto
+    documents the errors.
     """
 
     @staticmethod
@@ -2393,8 +2429,8 @@ class AuthService:
 
 
 class AuthInternalServiceStub:
-    """AuthInternalService is internal: the gateway and the worker exchange credentials
-    here for signed identity tokens. The gateway does not forward it.
+    """AuthInternalService is internal: the gateway and the worker exchange
+    credentials for signed identity tokens here. The gateway does not forward it.
     """
 
     def __init__(self, channel):
@@ -2431,13 +2467,13 @@ class AuthInternalServiceStub:
 
 
 class AuthInternalServiceServicer:
-    """AuthInternalService is internal: the gateway and the worker exchange credentials
-    here for signed identity tokens. The gateway does not forward it.
+    """AuthInternalService is internal: the gateway and the worker exchange
+    credentials for signed identity tokens here. The gateway does not forward it.
     """
 
     def Exchange(self, request, context):
-        """Exchange turns a credential into a signed identity token that lives for a
-        minute. Safe to retry.
+        """Exchange returns a signed identity token for a credential. The token is
+        valid for one minute. Safe to retry.
 
         Errors:
         - UNAUTHENTICATED, CREDENTIAL_INVALID or CREDENTIAL_EXPIRED.
@@ -2449,18 +2485,17 @@ class AuthInternalServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def DeleteExpired(self, request, context):
-        """DeleteExpired removes expired signing keys, sign-ins, codes, one-time
-        tokens, limits and audit events, and stored answers of the operator and of
-        the tenant that the token names. Idempotent. System only.
+        """DeleteExpired removes expired signing keys, auth sessions, codes, one-time
+        tokens, limits and audit events. It also removes stored answers of the
+        operator and of the token's tenant. Idempotent. System only.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def PurgeTenant(self, request, context):
-        """PurgeTenant removes some of what auth keeps of the token's tenant, which is
-        being deleted. Idempotent: called until it says that nothing is left.
-        System only.
+        """PurgeTenant removes one batch of auth's rows of the token's tenant, which
+        is deleted. Idempotent: call it again while `more` is set. System only.
 
         Errors:
         - FAILED_PRECONDITION, TENANT_NOT_DELETED.
@@ -2470,9 +2505,9 @@ class AuthInternalServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def GetAccountState(self, request, context):
-        """GetAccountState tells services that keep accounts' ids what they may know
-        of them: address, name and status. Needs any identity, because they ask in
-        the name of their callers. Safe to retry.
+        """GetAccountState returns address, name and status of an account, for
+        services that store account ids. Any identity may call, because those
+        services call in the name of their callers. Safe to retry.
 
         Errors:
         - NOT_FOUND, ACCOUNT_NOT_FOUND.
@@ -2482,9 +2517,9 @@ class AuthInternalServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def GetCheckKeys(self, request, context):
-        """GetCheckKeys returns the keys of the check digits in API keys, so that the
-        gateway recognises an invented key without asking for an exchange. A key
-        with right check digits is not proven: Exchange decides. Safe to retry.
+        """GetCheckKeys returns the keys of the check digits in API keys. With them
+        the gateway rejects an invented key without an exchange. Right check digits
+        prove nothing: Exchange decides. Safe to retry.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -2527,8 +2562,8 @@ def add_AuthInternalServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class AuthInternalService:
-    """AuthInternalService is internal: the gateway and the worker exchange credentials
-    here for signed identity tokens. The gateway does not forward it.
+    """AuthInternalService is internal: the gateway and the worker exchange
+    credentials for signed identity tokens here. The gateway does not forward it.
     """
 
     @staticmethod

@@ -29,13 +29,15 @@ GRPC_GENERATED_VERSION: str
 GRPC_VERSION: str
 
 class AuthServiceStub:
-    """AuthService knows who may come in: accounts and how they sign in, API keys and
-    service accounts, and the keys that sign identities. It is the only holder of
-    secrets. Calls that need no credential are limited by address, and failed
-    sign-ins by account and address together (RESOURCE_EXHAUSTED,
-    TOO_MANY_ATTEMPTS with RetryInfo). Passwords are hashed in fair turns, so any
-    call with a password may be refused as RESOURCE_EXHAUSTED, OVERLOADED with
-    RetryInfo. Errors are documented in skein/errors/v1/errors.proto.
+    """AuthService manages accounts, logins, API keys, service accounts and the keys
+    that sign identity tokens. No other service stores secrets.
+
+    A rate limit for each address applies to calls without a credential; one for
+    account and address together applies to failed logins. Both fail with
+    RESOURCE_EXHAUSTED, TOO_MANY_ATTEMPTS and RetryInfo. Password hashing runs in
+    a fair queue. Any call with a password may therefore fail with
+    RESOURCE_EXHAUSTED, OVERLOADED and RetryInfo. skein/errors/v1/errors.proto
+    documents the errors.
     """
 
     @_typing.overload
@@ -43,76 +45,81 @@ class AuthServiceStub:
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> AuthServiceAsyncStub: ...
     SignUp: _grpc.UnaryUnaryMultiCallable[_accounts_pb2.SignUpRequest, _accounts_pb2.SignUpResponse]
-    """SignUp makes an account and, where mail is set up, sends a link that
-    verifies its address. Needs no credential. Not to be repeated blindly: a
-    second call finds the address taken.
+    """SignUp creates an account. Where mail is configured, it also sends a link
+    that verifies the address. Needs no credential. Not safe to retry: a second
+    call fails with ACCOUNT_EXISTS.
 
     Errors:
-    - PERMISSION_DENIED, SIGN_UP_CLOSED: sign-up is closed, or for invited
-      people only and the invitation is missing, spent or for another address.
+    - PERMISSION_DENIED, SIGN_UP_CLOSED: sign-up is closed, or needs an
+      invitation and this one is missing, used or for another address.
     - ALREADY_EXISTS, ACCOUNT_EXISTS.
     - INVALID_ARGUMENT, PASSWORD_TOO_SHORT.
-    - RESOURCE_EXHAUSTED, TOO_MANY_ATTEMPTS: by address; with a valid invitation
-      by invitation.
+    - RESOURCE_EXHAUSTED, TOO_MANY_ATTEMPTS: the limit counts by address; with
+      a valid invitation, by invitation.
     - RESOURCE_EXHAUSTED, OVERLOADED.
     """
     VerifyEmail: _grpc.UnaryUnaryMultiCallable[_accounts_pb2.VerifyEmailRequest, _accounts_pb2.VerifyEmailResponse]
-    """VerifyEmail spends a token that was sent to an address, which is thereby
-    the account's. Needs no credential.
+    """VerifyEmail redeems a token that was mailed to an address. The address then
+    belongs to the account and is verified. A token works once. Needs no
+    credential.
 
     Errors:
-    - INVALID_ARGUMENT, ONE_TIME_TOKEN_INVALID: unknown, spent or expired.
+    - INVALID_ARGUMENT, ONE_TIME_TOKEN_INVALID: unknown, used or expired.
     """
     RequestEmailVerification: _grpc.UnaryUnaryMultiCallable[_accounts_pb2.RequestEmailVerificationRequest, _accounts_pb2.RequestEmailVerificationResponse]
     """RequestEmailVerification sends another link to the account's address.
-    Earlier ones go on working until they expire. Repeating a request_id sends
-    nothing more.
+    Earlier links work until they expire. Repeating a request_id sends no
+    further mail.
 
     Errors:
-    - FAILED_PRECONDITION, MAIL_NOT_CONFIGURED: ask the operator for a token.
+    - FAILED_PRECONDITION, MAIL_NOT_CONFIGURED: the operator can create a
+      token.
     """
     RequestPasswordReset: _grpc.UnaryUnaryMultiCallable[_accounts_pb2.RequestPasswordResetRequest, _accounts_pb2.RequestPasswordResetResponse]
-    """RequestPasswordReset sends a link that sets a new password, if there is an
-    account with this address; the answer is the same if there is none. Needs
-    no credential. Safe to repeat, within the limits on attempts.
+    """RequestPasswordReset sends a link for setting a new password to the account
+    with this address. The response is the same when no account has the
+    address. Needs no credential. Safe to retry within the limits on attempts.
 
     Errors:
-    - FAILED_PRECONDITION, MAIL_NOT_CONFIGURED: ask the operator for a token.
+    - FAILED_PRECONDITION, MAIL_NOT_CONFIGURED: the operator can create a
+      token.
     - RESOURCE_EXHAUSTED, TOO_MANY_ATTEMPTS.
     """
     ResetPassword: _grpc.UnaryUnaryMultiCallable[_accounts_pb2.ResetPasswordRequest, _accounts_pb2.ResetPasswordResponse]
-    """ResetPassword spends a token and sets a password. Every auth session of the
-    account ends, and its devices are unknown again. Where the address was not
-    verified, linked identities and the second factor are removed as well. Needs no credential.
+    """ResetPassword redeems a token and sets a password. It ends every auth
+    session of the account, and the devices of the account count as unknown
+    again. If the address was not verified, it also removes linked identities
+    and the second factor. A token works once. Needs no credential.
 
     Errors:
     - INVALID_ARGUMENT, ONE_TIME_TOKEN_INVALID or PASSWORD_TOO_SHORT.
     - RESOURCE_EXHAUSTED, OVERLOADED.
     """
     SignIn: _grpc.UnaryUnaryMultiCallable[_accounts_pb2.SignInRequest, _accounts_pb2.SignInResponse]
-    """SignIn gives tokens for an address and a password. An unknown address and a
-    wrong password get the same answer in the same time. Needs no credential.
-    Each call is a sign-in of its own. Wrong passwords slow the sign-ins to that
-    account that come from the same address. A device that shows its
-    device_token does not wait for them, nor does the right password together
-    with the right second factor.
+    """SignIn returns tokens for an address and a password. An unknown address and
+    a wrong password get the same error in the same time. Needs no credential.
+    Each call begins another auth session.
+
+    Wrong passwords slow logins to that account from the same address. A known
+    device, which sends its device_token, is exempt from this limit. So is the
+    right password together with the right second factor.
 
     Errors:
     - UNAUTHENTICATED, SIGN_IN_REFUSED: address, password or second factor is
       wrong, or the account is deactivated.
-    - UNAUTHENTICATED, SECOND_FACTOR_NEEDED: the password is right.
-    - RESOURCE_EXHAUSTED, TOO_MANY_ATTEMPTS: too many wrong ones came before.
-      Send the device_token or, for an account that has one, the second factor
-      along; else wait as long as RetryInfo says.
+    - UNAUTHENTICATED, SECOND_FACTOR_REQUIRED: the password is right.
+    - RESOURCE_EXHAUSTED, TOO_MANY_ATTEMPTS: too many wrong passwords before
+      this call. Send the device_token or, if the account has one, the second
+      factor. Otherwise wait for the delay in RetryInfo.
     - RESOURCE_EXHAUSTED, OVERLOADED.
     """
     SignInWithIdentity: _grpc.UnaryUnaryMultiCallable[_accounts_pb2.SignInWithIdentityRequest, _accounts_pb2.SignInWithIdentityResponse]
-    """SignInWithIdentity gives tokens for what an identity provider says. An
-    identity without a link gets an account of its own where sign-up is
-    open; an account is never found by an e-mail address. Needs no credential.
+    """SignInWithIdentity returns tokens for an identity that a provider confirms.
+    An unlinked identity creates a new account where sign-up is open. It is
+    never matched to an account by e-mail address. Needs no credential.
 
     Errors:
-    - UNAUTHENTICATED, SIGN_IN_REFUSED or SECOND_FACTOR_NEEDED.
+    - UNAUTHENTICATED, SIGN_IN_REFUSED or SECOND_FACTOR_REQUIRED.
     - RESOURCE_EXHAUSTED, TOO_MANY_ATTEMPTS: too many wrong codes, or too many
       refused identities from this address.
     - NOT_FOUND, PROVIDER_NOT_FOUND.
@@ -120,80 +127,83 @@ class AuthServiceStub:
     - UNAVAILABLE, PROVIDER_UNAVAILABLE.
     """
     RefreshSession: _grpc.UnaryUnaryMultiCallable[_accounts_pb2.RefreshSessionRequest, _accounts_pb2.RefreshSessionResponse]
-    """RefreshSession replaces a refresh token and gives a new access token. The
-    token just replaced gets the same successor again for a few seconds, so an
-    answer that was lost can be asked for again; any older one, or the same one
-    later, ends the auth session, because another party has it. Needs no other
+    """RefreshSession replaces a refresh token and returns a new access token. For
+    a few seconds the replaced token returns the same successor, so a caller
+    may retry after a lost response. Using it later, or using an older token,
+    means that another party has it: the auth session ends. Needs no other
     credential.
 
     Errors:
     - UNAUTHENTICATED, CREDENTIAL_INVALID or CREDENTIAL_EXPIRED.
     """
     SignOut: _grpc.UnaryUnaryMultiCallable[_accounts_pb2.SignOutRequest, _accounts_pb2.SignOutResponse]
-    """SignOut ends the sign-in that makes the call. Repeating a request_id
-    changes nothing.
+    """SignOut ends the auth session of the call. Repeating a request_id changes
+    nothing.
     """
     UpdateMe: _grpc.UnaryUnaryMultiCallable[_accounts_pb2.UpdateMeRequest, _accounts_pb2.UpdateMeResponse]
     """UpdateMe changes the fields named in update_mask. A new address replaces
-    the old one once it is verified; a new password meanwhile forgets it.
-    Repeating a request_id returns the first answer.
+    the old one when it is verified. A password change before then discards the
+    new address. Repeating a request_id returns the first answer.
 
     Errors:
     - ALREADY_EXISTS, ACCOUNT_EXISTS.
-    - FAILED_PRECONDITION, SIGN_IN_TOO_OLD: the address changes only within a
-      quarter of an hour of signing in.
+    - FAILED_PRECONDITION, LOGIN_TOO_OLD: the address changes only within 15
+      minutes after a login.
     - RESOURCE_EXHAUSTED, TOO_MANY_ATTEMPTS.
     - ABORTED, REVISION_STALE.
     - INVALID_ARGUMENT, UPDATE_MASK_INVALID.
     """
     ChangePassword: _grpc.UnaryUnaryMultiCallable[_accounts_pb2.ChangePasswordRequest, _accounts_pb2.ChangePasswordResponse]
-    """ChangePassword sets a new password. Every other sign-in of the account
-    ends, and its devices are unknown again. Repeating a request_id changes nothing.
+    """ChangePassword sets a new password. It ends every other auth session of the
+    account, and the devices of the account count as unknown again. Repeating a
+    request_id changes nothing.
 
     Errors:
     - PERMISSION_DENIED, PASSWORD_WRONG.
     - INVALID_ARGUMENT, PASSWORD_TOO_SHORT.
     - RESOURCE_EXHAUSTED, TOO_MANY_ATTEMPTS.
-    - FAILED_PRECONDITION, SIGN_IN_TOO_OLD: it has no password and signed in more
-      than a quarter of an hour ago.
+    - FAILED_PRECONDITION, LOGIN_TOO_OLD: the account has no password and its
+      login is older than 15 minutes.
     """
     DeactivateMe: _grpc.UnaryUnaryMultiCallable[_accounts_pb2.DeactivateMeRequest, _accounts_pb2.DeactivateMeResponse]
-    """DeactivateMe ends every auth session of the account and refuses new ones
-    until the operator reactivates it. Repeating a request_id changes nothing.
+    """DeactivateMe ends every auth session of the account. Logins fail until the
+    operator reactivates the account. Repeating a request_id changes nothing.
 
     Errors:
     - PERMISSION_DENIED, PASSWORD_WRONG.
-    - FAILED_PRECONDITION, SIGN_IN_TOO_OLD: it has no password and signed in more
-      than a quarter of an hour ago.
+    - FAILED_PRECONDITION, LOGIN_TOO_OLD: the account has no password and its
+      login is older than 15 minutes.
     """
     DeleteMe: _grpc.UnaryUnaryMultiCallable[_accounts_pb2.DeleteMeRequest, _accounts_pb2.DeleteMeResponse]
-    """DeleteMe removes the account, its sign-ins, identities and memberships.
-    What it stored in tenants stays. Repeating a request_id changes nothing.
+    """DeleteMe removes the account, its auth sessions, identities and
+    memberships. The account's data in tenants remains. Repeating a request_id
+    changes nothing.
 
     Errors:
     - PERMISSION_DENIED, PASSWORD_WRONG.
-    - FAILED_PRECONDITION, LAST_OWNER: a tenant would be left without an owner.
-    - FAILED_PRECONDITION, SIGN_IN_TOO_OLD: it has no password and signed in more
-      than a quarter of an hour ago.
+    - FAILED_PRECONDITION, LAST_OWNER: a tenant would have no owner.
+    - FAILED_PRECONDITION, LOGIN_TOO_OLD: the account has no password and its
+      login is older than 15 minutes.
     """
     StartTotp: _grpc.UnaryUnaryMultiCallable[_accounts_pb2.StartTotpRequest, _accounts_pb2.StartTotpResponse]
-    """StartTotp makes a secret for an authenticator (RFC 6238: SHA-1, six digits,
-    30 seconds). It counts for nothing until ConfirmTotp. A repeated
-    request_id gets no secret.
+    """StartTotp creates a secret for an authenticator (RFC 6238: SHA-1, six
+    digits, 30 seconds). It has no effect on logins until ConfirmTotp. A
+    repeated request_id returns no secret.
 
     Errors:
     - PERMISSION_DENIED, PASSWORD_WRONG.
-    - FAILED_PRECONDITION, TOTP_STATE: there is a second factor already.
-    - FAILED_PRECONDITION, SIGN_IN_TOO_OLD: it has no password and signed in more
-      than a quarter of an hour ago.
+    - FAILED_PRECONDITION, TOTP_STATE_INVALID: the account already has a second
+      factor.
+    - FAILED_PRECONDITION, LOGIN_TOO_OLD: the account has no password and its
+      login is older than 15 minutes.
     """
     ConfirmTotp: _grpc.UnaryUnaryMultiCallable[_accounts_pb2.ConfirmTotpRequest, _accounts_pb2.ConfirmTotpResponse]
-    """ConfirmTotp makes the second factor obligatory from now on. A repeated
-    request_id gets no recovery codes.
+    """ConfirmTotp makes the second factor obligatory and returns recovery codes.
+    A repeated request_id returns no recovery codes.
 
     Errors:
     - PERMISSION_DENIED, CODE_WRONG.
-    - FAILED_PRECONDITION, TOTP_STATE: StartTotp first.
+    - FAILED_PRECONDITION, TOTP_STATE_INVALID: call StartTotp first.
     """
     DisableTotp: _grpc.UnaryUnaryMultiCallable[_accounts_pb2.DisableTotpRequest, _accounts_pb2.DisableTotpResponse]
     """DisableTotp removes the second factor and its recovery codes. Repeating a
@@ -201,64 +211,73 @@ class AuthServiceStub:
 
     Errors:
     - PERMISSION_DENIED, PASSWORD_WRONG or CODE_WRONG.
-    - FAILED_PRECONDITION, TOTP_STATE: there is none.
-    - FAILED_PRECONDITION, SIGN_IN_TOO_OLD: it has no password and signed in more
-      than a quarter of an hour ago.
+    - FAILED_PRECONDITION, TOTP_STATE_INVALID: the account has no second
+      factor.
+    - FAILED_PRECONDITION, LOGIN_TOO_OLD: the account has no password and its
+      login is older than 15 minutes.
     """
     ListAuthSessions: _grpc.UnaryUnaryMultiCallable[_accounts_pb2.ListAuthSessionsRequest, _accounts_pb2.ListAuthSessionsResponse]
-    """ListAuthSessions lists the account's live sign-ins and the applications
-    that act for it, newest first. Safe to retry.
+    """ListAuthSessions lists the account's active auth sessions, newest first.
+    They include the OAuth clients that act for the account. Safe to retry.
     """
     RevokeAuthSession: _grpc.UnaryUnaryMultiCallable[_accounts_pb2.RevokeAuthSessionRequest, _accounts_pb2.RevokeAuthSessionResponse]
-    """RevokeAuthSession ends one of them, or all others. Calls with its tokens
-    are refused within five seconds. Repeating a request_id returns the first
+    """RevokeAuthSession ends one auth session, or all others. Calls with its
+    tokens fail within five seconds. Repeating a request_id returns the first
     answer.
 
     Errors:
     - NOT_FOUND, AUTH_SESSION_NOT_FOUND.
     """
     LinkIdentity: _grpc.UnaryUnaryMultiCallable[_accounts_pb2.LinkIdentityRequest, _accounts_pb2.LinkIdentityResponse]
-    """LinkIdentity lets an account at an identity provider sign into this one.
-    Repeating a request_id returns the first answer.
+    """LinkIdentity enables login to this account with an account at an identity
+    provider. Repeating a request_id returns the first answer.
 
     Errors:
-    - ALREADY_EXISTS, IDENTITY_TAKEN: it signs into another account.
-    - PERMISSION_DENIED, IDENTITY_REFUSED: the provider does not vouch for it.
+    - ALREADY_EXISTS, IDENTITY_TAKEN: the identity is linked to another
+      account.
+    - PERMISSION_DENIED, IDENTITY_REFUSED: the provider does not confirm the
+      identity.
     - NOT_FOUND, PROVIDER_NOT_FOUND.
     - UNAVAILABLE, PROVIDER_UNAVAILABLE.
-    - FAILED_PRECONDITION, SIGN_IN_TOO_OLD: more than a quarter of an hour.
+    - FAILED_PRECONDITION, LOGIN_TOO_OLD: the login is older than 15 minutes.
     """
     UnlinkIdentity: _grpc.UnaryUnaryMultiCallable[_accounts_pb2.UnlinkIdentityRequest, _accounts_pb2.UnlinkIdentityResponse]
-    """UnlinkIdentity ends that. Repeating a request_id changes nothing.
+    """UnlinkIdentity disables login with an identity. Repeating a request_id
+    changes nothing.
 
     Errors:
     - NOT_FOUND, IDENTITY_NOT_FOUND.
-    - FAILED_PRECONDITION, LAST_WAY_IN: the account has no password and no
-      other identity.
+    - FAILED_PRECONDITION, LAST_LOGIN_METHOD: the account has no password and
+      no other identity.
     """
     ListIdentities: _grpc.UnaryUnaryMultiCallable[_accounts_pb2.ListIdentitiesRequest, _accounts_pb2.ListIdentitiesResponse]
-    """ListIdentities lists what signs into the account besides its password."""
+    """ListIdentities lists the identities that are linked to the account. Safe to
+    retry.
+    """
     CreateAccount: _grpc.UnaryUnaryMultiCallable[_accounts_pb2.CreateAccountRequest, _accounts_pb2.CreateAccountResponse]
-    """CreateAccount makes an account whatever the sign-up setting says, with or
-    without a password. Operators only. Repeating a request_id returns the
-    first one.
+    """CreateAccount creates an account with or without a password, whatever the
+    sign-up setting. Operators only. Repeating a request_id returns the first
+    account.
 
     Errors:
     - ALREADY_EXISTS, ACCOUNT_EXISTS.
     - INVALID_ARGUMENT, PASSWORD_HASH_UNKNOWN.
     """
     GetAccount: _grpc.UnaryUnaryMultiCallable[_accounts_pb2.GetAccountRequest, _accounts_pb2.GetAccountResponse]
-    """GetAccount reads one account by id or address. Operators only.
+    """GetAccount returns one account by id or address. Operators only. Safe to
+    retry.
 
     Errors:
     - NOT_FOUND, ACCOUNT_NOT_FOUND.
     """
     ListAccounts: _grpc.UnaryUnaryMultiCallable[_accounts_pb2.ListAccountsRequest, _accounts_pb2.ListAccountsResponse]
-    """ListAccounts pages through all accounts, newest first. Operators only."""
+    """ListAccounts lists all accounts, newest first. Operators only. Safe to
+    retry.
+    """
     UpdateAccount: _grpc.UnaryUnaryMultiCallable[_accounts_pb2.UpdateAccountRequest, _accounts_pb2.UpdateAccountResponse]
-    """UpdateAccount changes the fields named in update_mask; deactivating ends
-    every sign-in within five seconds. Operators only. Repeating a request_id
-    returns the first answer.
+    """UpdateAccount changes the fields named in update_mask. Deactivation ends
+    every auth session of the account within five seconds. Operators only.
+    Repeating a request_id returns the first answer.
 
     Errors:
     - NOT_FOUND, ACCOUNT_NOT_FOUND.
@@ -274,242 +293,266 @@ class AuthServiceStub:
     - FAILED_PRECONDITION, LAST_OWNER.
     """
     CreateOneTimeToken: _grpc.UnaryUnaryMultiCallable[_accounts_pb2.CreateOneTimeTokenRequest, _accounts_pb2.CreateOneTimeTokenResponse]
-    """CreateOneTimeToken makes what would otherwise be sent by mail. Operators
-    only. A repeated request_id gets no token.
+    """CreateOneTimeToken returns a token that would otherwise be sent by mail.
+    Operators only. A repeated request_id returns no token.
 
     Errors:
     - NOT_FOUND, ACCOUNT_NOT_FOUND.
     """
     RevokeCredentials: _grpc.UnaryUnaryMultiCallable[_accounts_pb2.RevokeCredentialsRequest, _accounts_pb2.RevokeCredentialsResponse]
-    """RevokeCredentials ends everything that an account, a tenant's applications
-    (and keys) or an application hold, within five seconds in every service.
-    Operators only. Repeating a request_id returns the first answer.
+    """RevokeCredentials ends the auth sessions and grants of one account, tenant
+    or OAuth client. For a tenant it can also revoke API keys. Every service
+    refuses them within five seconds. Operators only. Repeating a request_id
+    returns the first answer.
     """
     SetLegacyToken: _grpc.UnaryUnaryMultiCallable[_accounts_pb2.SetLegacyTokenRequest, _accounts_pb2.SetLegacyTokenResponse]
-    """SetLegacyToken lets callers of an earlier system, who share one bearer
-    token, act as a member of the operator's chosen tenant. Operators only.
-    Repeating a request_id changes nothing.
+    """SetLegacyToken sets the bearer token that all callers of an earlier system
+    share. With it they act as a member of the operator's chosen tenant.
+    Operators only. Repeating a request_id changes nothing.
     """
     ImportClient: _grpc.UnaryUnaryMultiCallable[_oauth_pb2.ImportClientRequest, _oauth_pb2.ImportClientResponse]
-    """ImportClient keeps an application that registered with an earlier system
-    under the client_id and with the secret that it has there, so that what is
-    deployed goes on working; its people consent anew. A client_id that is taken
-    changes nothing. Operators only. Repeating a request_id returns the first
-    answer.
+    """ImportClient registers an OAuth client of an earlier system under the same
+    client_id and secret. Deployed software therefore continues to work; its
+    users consent again. If the client_id is taken, nothing changes. Operators
+    only. Repeating a request_id returns the first answer.
 
     Errors:
     - INVALID_ARGUMENT, OAUTH_INVALID_CLIENT_METADATA or
       OAUTH_INVALID_REDIRECT_URI.
     """
     ListAuditEvents: _grpc.UnaryUnaryMultiCallable[_accounts_pb2.ListAuditEventsRequest, _accounts_pb2.ListAuditEventsResponse]
-    """ListAuditEvents pages through authentication events, newest first: those of
-    the caller's tenant or, for an operator in no tenant, those that concern
-    none. Safe to retry.
+    """ListAuditEvents lists audit events of the caller's tenant, newest first. An
+    operator in no tenant gets the events that concern no tenant. Safe to
+    retry.
     """
     ListMyAuditEvents: _grpc.UnaryUnaryMultiCallable[_accounts_pb2.ListMyAuditEventsRequest, _accounts_pb2.ListMyAuditEventsResponse]
-    """ListMyAuditEvents pages through what happened to the account that makes the
-    call, newest first: its sign-ins, and failed ones. Safe to retry.
+    """ListMyAuditEvents lists audit events of the caller's account, newest first:
+    its logins, and failed ones. Safe to retry.
     """
     CreateServiceAccount: _grpc.UnaryUnaryMultiCallable[_accounts_pb2.CreateServiceAccountRequest, _accounts_pb2.CreateServiceAccountResponse]
-    """CreateServiceAccount makes a name that keys can belong to. It never carries
-    more than its creator has. One that an application makes ends with the
-    application's grant, unless AdoptServiceAccount is called. Repeating a request_id returns the first one.
+    """CreateServiceAccount creates a service account, which API keys can belong
+    to. It never has more permissions than its creator. If an OAuth client
+    creates it, the end of the client's grant disables it, unless
+    AdoptServiceAccount was called. Repeating a request_id returns the first
+    service account.
 
     Errors:
-    - PERMISSION_DENIED, PERMISSION_WIDENED.
+    - PERMISSION_DENIED, PERMISSION_ESCALATION.
     """
     GetServiceAccount: _grpc.UnaryUnaryMultiCallable[_accounts_pb2.GetServiceAccountRequest, _accounts_pb2.GetServiceAccountResponse]
-    """GetServiceAccount reads one. Safe to retry.
+    """GetServiceAccount returns one service account. Safe to retry.
 
     Errors:
     - NOT_FOUND, SERVICE_ACCOUNT_NOT_FOUND.
     """
     ListServiceAccounts: _grpc.UnaryUnaryMultiCallable[_accounts_pb2.ListServiceAccountsRequest, _accounts_pb2.ListServiceAccountsResponse]
-    """ListServiceAccounts pages through the tenant's, newest first."""
+    """ListServiceAccounts lists the tenant's service accounts, newest first. Safe
+    to retry.
+    """
     UpdateServiceAccount: _grpc.UnaryUnaryMultiCallable[_accounts_pb2.UpdateServiceAccountRequest, _accounts_pb2.UpdateServiceAccountResponse]
-    """UpdateServiceAccount changes the fields named in update_mask, which bounds
-    its keys and tokens within five seconds. Repeating a request_id returns the
-    first answer.
+    """UpdateServiceAccount changes the fields named in update_mask. New
+    permissions limit the keys and tokens of the service account within five
+    seconds. Repeating a request_id returns the first answer.
 
     Errors:
     - NOT_FOUND, SERVICE_ACCOUNT_NOT_FOUND.
-    - PERMISSION_DENIED, PERMISSION_WIDENED.
+    - PERMISSION_DENIED, PERMISSION_ESCALATION.
     - ABORTED, REVISION_STALE.
     """
     AdoptServiceAccount: _grpc.UnaryUnaryMultiCallable[_accounts_pb2.AdoptServiceAccountRequest, _accounts_pb2.AdoptServiceAccountResponse]
-    """AdoptServiceAccount lets a service account outlive the application's grants
-    that made it (ServiceAccount.grant_ids). Its keys have grants of their own:
-    adopt those with AdoptApiKey. One that has ended stays disabled. Only a
-    person's own sign-in, or an operator, adopts, and no person adopts a service account that may do
-    more than they may. Adopting again changes nothing. Repeating a request_id
-    returns the first answer.
+    """AdoptServiceAccount detaches a service account from the grants that created
+    it (ServiceAccount.grant_ids). It then outlives them. Its keys have grants
+    of their own: adopt them with AdoptApiKey. A service account that a grant's
+    end disabled stays disabled.
+
+    Only an account's own auth session, or an operator, may call. An account
+    cannot adopt a service account with permissions that the account lacks. A
+    second adoption changes nothing. Repeating a request_id returns the first
+    answer.
 
     Errors:
     - NOT_FOUND, SERVICE_ACCOUNT_NOT_FOUND.
-    - PERMISSION_DENIED, ACCOUNT_NEEDED: an application or a key calls.
-    - PERMISSION_DENIED, PERMISSION_WIDENED.
+    - PERMISSION_DENIED, ACCOUNT_REQUIRED: the caller is an OAuth client or an
+      API key.
+    - PERMISSION_DENIED, PERMISSION_ESCALATION.
     """
     DeleteServiceAccount: _grpc.UnaryUnaryMultiCallable[_accounts_pb2.DeleteServiceAccountRequest, _accounts_pb2.DeleteServiceAccountResponse]
-    """DeleteServiceAccount removes it and revokes its keys. Repeating a
-    request_id changes nothing.
+    """DeleteServiceAccount removes a service account and revokes its keys.
+    Repeating a request_id changes nothing.
 
     Errors:
     - NOT_FOUND, SERVICE_ACCOUNT_NOT_FOUND.
     """
     GetMe: _grpc.UnaryUnaryMultiCallable[_auth_pb2.GetMeRequest, _auth_pb2.GetMeResponse]
-    """GetMe says who the credential of this call belongs to. Safe to retry."""
+    """GetMe returns the principal, tenant and permissions of the call's
+    credential. Safe to retry.
+    """
     CreateApiKey: _grpc.UnaryUnaryMultiCallable[_auth_pb2.CreateApiKeyRequest, _auth_pb2.CreateApiKeyResponse]
-    """CreateApiKey makes a key for the caller's tenant and returns its secret
-    this one time. A repeated request_id returns the same key without the
-    secret. The new key never carries more than its creator has, and never
-    outlives it: a later expire_time, or none, becomes that of the key that
-    makes the call. What an application makes ends with its grant, and so does
-    what that makes, unless AdoptApiKey is called.
+    """CreateApiKey creates a key for the caller's tenant and returns its secret
+    once. A repeated request_id returns the same key without the secret.
+
+    The new key never has more permissions than its creator and never outlives
+    it. If the caller is a key, that key's expire_time replaces a later one or
+    none. A key that an OAuth client creates ends with the client's grant. So
+    does everything that this key creates. AdoptApiKey removes this dependency.
 
     Errors:
-    - PERMISSION_DENIED, PERMISSION_WIDENED: a permission the caller lacks.
+    - PERMISSION_DENIED, PERMISSION_ESCALATION: the caller lacks a permission.
     - INVALID_ARGUMENT, REQUEST_ID_REUSED.
     """
     ListApiKeys: _grpc.UnaryUnaryMultiCallable[_auth_pb2.ListApiKeysRequest, _auth_pb2.ListApiKeysResponse]
-    """ListApiKeys lists the tenant's keys, newest first, revoked ones included.
-    Secrets are never part of it. Safe to retry.
+    """ListApiKeys lists the tenant's keys, newest first, including revoked ones.
+    It never returns secrets. Safe to retry.
     """
     RevokeApiKey: _grpc.UnaryUnaryMultiCallable[_auth_pb2.RevokeApiKeyRequest, _auth_pb2.RevokeApiKeyResponse]
-    """RevokeApiKey ends a key. Calls with it are refused within five seconds.
-    Revoking again changes nothing, so a caller may retry freely. Repeating a
-    request_id returns the first answer.
+    """RevokeApiKey ends a key. Calls with it fail within five seconds. Revoking
+    again changes nothing, so a caller may retry freely. Repeating a request_id
+    returns the first answer.
 
     Errors:
     - NOT_FOUND, API_KEY_NOT_FOUND.
     - INVALID_ARGUMENT, REQUEST_ID_REUSED.
     """
     RotateApiKey: _grpc.UnaryUnaryMultiCallable[_accounts_pb2.RotateApiKeyRequest, _auth_pb2.RotateApiKeyResponse]
-    """RotateApiKey makes a successor with the same name, permissions and end, and
-    gives the old key the overlap to live. A repeated request_id returns the
-    same key without the secret.
+    """RotateApiKey creates a successor with the same name, permissions and
+    expire_time. The old key works until the overlap ends. A repeated
+    request_id returns the same key without the secret.
 
     Errors:
     - NOT_FOUND, API_KEY_NOT_FOUND.
-    - FAILED_PRECONDITION, API_KEY_OVER: it is revoked, expired or was rotated.
-    - PERMISSION_DENIED, PERMISSION_WIDENED.
+    - FAILED_PRECONDITION, API_KEY_INACTIVE: the key is revoked, expired or
+      rotated.
+    - PERMISSION_DENIED, PERMISSION_ESCALATION.
     """
     AdoptApiKey: _grpc.UnaryUnaryMultiCallable[_accounts_pb2.AdoptApiKeyRequest, _auth_pb2.AdoptApiKeyResponse]
-    """AdoptApiKey lets a key outlive the application's grants that made it
-    (ApiKey.grant_ids); its end stays. A key of a service account still ends
-    with that one's grants: adopt it as well. Only a person's own sign-in, or an
-    operator, adopts, and no person adopts a key that may do more than they may. Adopting
-    again changes nothing. Repeating a request_id returns the first answer.
+    """AdoptApiKey detaches a key from the grants that created it
+    (ApiKey.grant_ids). It then outlives them; its expire_time does not change.
+    The key of a service account still ends with that service account's grants:
+    adopt both.
+
+    Only an account's own auth session, or an operator, may call. An account
+    cannot adopt a key with permissions that the account lacks. A second
+    adoption changes nothing. Repeating a request_id returns the first answer.
 
     Errors:
     - NOT_FOUND, API_KEY_NOT_FOUND.
-    - FAILED_PRECONDITION, API_KEY_OVER: it is revoked, expired, or ended with
-      a grant.
-    - PERMISSION_DENIED, ACCOUNT_NEEDED: an application or a key calls.
-    - PERMISSION_DENIED, PERMISSION_WIDENED.
+    - FAILED_PRECONDITION, API_KEY_INACTIVE: the key is revoked or expired, or
+      ended with a grant.
+    - PERMISSION_DENIED, ACCOUNT_REQUIRED: the caller is an OAuth client or an
+      API key.
+    - PERMISSION_DENIED, PERMISSION_ESCALATION.
     """
     Introspect: _grpc.UnaryUnaryMultiCallable[_auth_pb2.IntrospectRequest, _auth_pb2.IntrospectResponse]
-    """Introspect says whether a credential of the caller's own tenant is valid
-    and what it allows. A credential of another tenant is answered like an
-    unknown one, and so is every credential of a deleted tenant: active is
-    false and nothing else is set. Safe to retry.
+    """Introspect returns whether a credential of the caller's own tenant is
+    valid, and its permissions. For a credential that is unknown, or of another
+    or a deleted tenant, active is false and nothing else is set. Safe to
+    retry.
     """
     ListSigningKeys: _grpc.UnaryUnaryMultiCallable[_auth_pb2.ListSigningKeysRequest, _auth_pb2.ListSigningKeysResponse]
-    """ListSigningKeys returns the public keys that verify internal identity
-    tokens, the active one first. Needs no credential. Safe to retry.
+    """ListSigningKeys returns the public keys that verify identity tokens, the
+    active key first. Needs no credential. Safe to retry.
     """
     RotateSigningKey: _grpc.UnaryUnaryMultiCallable[_auth_pb2.RotateSigningKeyRequest, _auth_pb2.RotateSigningKeyResponse]
-    """RotateSigningKey makes a new signing key the active one; the old key goes
-    on verifying until the tokens it signed have expired. Operators only.
-    In an emergency the old key ends at once: every service refuses what it
-    signed within five seconds, and everybody has to be signed anew, which their
-    next call does by itself; access tokens have to be refreshed. Repeating a
-    request_id returns the first answer; without one, every call makes another
+    """RotateSigningKey creates a signing key and makes it active. The old key
+    verifies until the tokens that it signed expire. Operators only.
+
+    In an emergency the old key ends at once: every service refuses its
+    signatures within five seconds. Callers receive a new identity token with
+    their next call; clients must refresh access tokens. Repeating a request_id
+    returns the first answer. Without a request_id, every call creates another
     key.
     """
 
 @_typing.type_check_only
 class AuthServiceAsyncStub(AuthServiceStub):
-    """AuthService knows who may come in: accounts and how they sign in, API keys and
-    service accounts, and the keys that sign identities. It is the only holder of
-    secrets. Calls that need no credential are limited by address, and failed
-    sign-ins by account and address together (RESOURCE_EXHAUSTED,
-    TOO_MANY_ATTEMPTS with RetryInfo). Passwords are hashed in fair turns, so any
-    call with a password may be refused as RESOURCE_EXHAUSTED, OVERLOADED with
-    RetryInfo. Errors are documented in skein/errors/v1/errors.proto.
+    """AuthService manages accounts, logins, API keys, service accounts and the keys
+    that sign identity tokens. No other service stores secrets.
+
+    A rate limit for each address applies to calls without a credential; one for
+    account and address together applies to failed logins. Both fail with
+    RESOURCE_EXHAUSTED, TOO_MANY_ATTEMPTS and RetryInfo. Password hashing runs in
+    a fair queue. Any call with a password may therefore fail with
+    RESOURCE_EXHAUSTED, OVERLOADED and RetryInfo. skein/errors/v1/errors.proto
+    documents the errors.
     """
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     SignUp: _aio.UnaryUnaryMultiCallable[_accounts_pb2.SignUpRequest, _accounts_pb2.SignUpResponse]  # type: ignore[assignment]
-    """SignUp makes an account and, where mail is set up, sends a link that
-    verifies its address. Needs no credential. Not to be repeated blindly: a
-    second call finds the address taken.
+    """SignUp creates an account. Where mail is configured, it also sends a link
+    that verifies the address. Needs no credential. Not safe to retry: a second
+    call fails with ACCOUNT_EXISTS.
 
     Errors:
-    - PERMISSION_DENIED, SIGN_UP_CLOSED: sign-up is closed, or for invited
-      people only and the invitation is missing, spent or for another address.
+    - PERMISSION_DENIED, SIGN_UP_CLOSED: sign-up is closed, or needs an
+      invitation and this one is missing, used or for another address.
     - ALREADY_EXISTS, ACCOUNT_EXISTS.
     - INVALID_ARGUMENT, PASSWORD_TOO_SHORT.
-    - RESOURCE_EXHAUSTED, TOO_MANY_ATTEMPTS: by address; with a valid invitation
-      by invitation.
+    - RESOURCE_EXHAUSTED, TOO_MANY_ATTEMPTS: the limit counts by address; with
+      a valid invitation, by invitation.
     - RESOURCE_EXHAUSTED, OVERLOADED.
     """
     VerifyEmail: _aio.UnaryUnaryMultiCallable[_accounts_pb2.VerifyEmailRequest, _accounts_pb2.VerifyEmailResponse]  # type: ignore[assignment]
-    """VerifyEmail spends a token that was sent to an address, which is thereby
-    the account's. Needs no credential.
+    """VerifyEmail redeems a token that was mailed to an address. The address then
+    belongs to the account and is verified. A token works once. Needs no
+    credential.
 
     Errors:
-    - INVALID_ARGUMENT, ONE_TIME_TOKEN_INVALID: unknown, spent or expired.
+    - INVALID_ARGUMENT, ONE_TIME_TOKEN_INVALID: unknown, used or expired.
     """
     RequestEmailVerification: _aio.UnaryUnaryMultiCallable[_accounts_pb2.RequestEmailVerificationRequest, _accounts_pb2.RequestEmailVerificationResponse]  # type: ignore[assignment]
     """RequestEmailVerification sends another link to the account's address.
-    Earlier ones go on working until they expire. Repeating a request_id sends
-    nothing more.
+    Earlier links work until they expire. Repeating a request_id sends no
+    further mail.
 
     Errors:
-    - FAILED_PRECONDITION, MAIL_NOT_CONFIGURED: ask the operator for a token.
+    - FAILED_PRECONDITION, MAIL_NOT_CONFIGURED: the operator can create a
+      token.
     """
     RequestPasswordReset: _aio.UnaryUnaryMultiCallable[_accounts_pb2.RequestPasswordResetRequest, _accounts_pb2.RequestPasswordResetResponse]  # type: ignore[assignment]
-    """RequestPasswordReset sends a link that sets a new password, if there is an
-    account with this address; the answer is the same if there is none. Needs
-    no credential. Safe to repeat, within the limits on attempts.
+    """RequestPasswordReset sends a link for setting a new password to the account
+    with this address. The response is the same when no account has the
+    address. Needs no credential. Safe to retry within the limits on attempts.
 
     Errors:
-    - FAILED_PRECONDITION, MAIL_NOT_CONFIGURED: ask the operator for a token.
+    - FAILED_PRECONDITION, MAIL_NOT_CONFIGURED: the operator can create a
+      token.
     - RESOURCE_EXHAUSTED, TOO_MANY_ATTEMPTS.
     """
     ResetPassword: _aio.UnaryUnaryMultiCallable[_accounts_pb2.ResetPasswordRequest, _accounts_pb2.ResetPasswordResponse]  # type: ignore[assignment]
-    """ResetPassword spends a token and sets a password. Every auth session of the
-    account ends, and its devices are unknown again. Where the address was not
-    verified, linked identities and the second factor are removed as well. Needs no credential.
+    """ResetPassword redeems a token and sets a password. It ends every auth
+    session of the account, and the devices of the account count as unknown
+    again. If the address was not verified, it also removes linked identities
+    and the second factor. A token works once. Needs no credential.
 
     Errors:
     - INVALID_ARGUMENT, ONE_TIME_TOKEN_INVALID or PASSWORD_TOO_SHORT.
     - RESOURCE_EXHAUSTED, OVERLOADED.
     """
     SignIn: _aio.UnaryUnaryMultiCallable[_accounts_pb2.SignInRequest, _accounts_pb2.SignInResponse]  # type: ignore[assignment]
-    """SignIn gives tokens for an address and a password. An unknown address and a
-    wrong password get the same answer in the same time. Needs no credential.
-    Each call is a sign-in of its own. Wrong passwords slow the sign-ins to that
-    account that come from the same address. A device that shows its
-    device_token does not wait for them, nor does the right password together
-    with the right second factor.
+    """SignIn returns tokens for an address and a password. An unknown address and
+    a wrong password get the same error in the same time. Needs no credential.
+    Each call begins another auth session.
+
+    Wrong passwords slow logins to that account from the same address. A known
+    device, which sends its device_token, is exempt from this limit. So is the
+    right password together with the right second factor.
 
     Errors:
     - UNAUTHENTICATED, SIGN_IN_REFUSED: address, password or second factor is
       wrong, or the account is deactivated.
-    - UNAUTHENTICATED, SECOND_FACTOR_NEEDED: the password is right.
-    - RESOURCE_EXHAUSTED, TOO_MANY_ATTEMPTS: too many wrong ones came before.
-      Send the device_token or, for an account that has one, the second factor
-      along; else wait as long as RetryInfo says.
+    - UNAUTHENTICATED, SECOND_FACTOR_REQUIRED: the password is right.
+    - RESOURCE_EXHAUSTED, TOO_MANY_ATTEMPTS: too many wrong passwords before
+      this call. Send the device_token or, if the account has one, the second
+      factor. Otherwise wait for the delay in RetryInfo.
     - RESOURCE_EXHAUSTED, OVERLOADED.
     """
     SignInWithIdentity: _aio.UnaryUnaryMultiCallable[_accounts_pb2.SignInWithIdentityRequest, _accounts_pb2.SignInWithIdentityResponse]  # type: ignore[assignment]
-    """SignInWithIdentity gives tokens for what an identity provider says. An
-    identity without a link gets an account of its own where sign-up is
-    open; an account is never found by an e-mail address. Needs no credential.
+    """SignInWithIdentity returns tokens for an identity that a provider confirms.
+    An unlinked identity creates a new account where sign-up is open. It is
+    never matched to an account by e-mail address. Needs no credential.
 
     Errors:
-    - UNAUTHENTICATED, SIGN_IN_REFUSED or SECOND_FACTOR_NEEDED.
+    - UNAUTHENTICATED, SIGN_IN_REFUSED or SECOND_FACTOR_REQUIRED.
     - RESOURCE_EXHAUSTED, TOO_MANY_ATTEMPTS: too many wrong codes, or too many
       refused identities from this address.
     - NOT_FOUND, PROVIDER_NOT_FOUND.
@@ -517,80 +560,83 @@ class AuthServiceAsyncStub(AuthServiceStub):
     - UNAVAILABLE, PROVIDER_UNAVAILABLE.
     """
     RefreshSession: _aio.UnaryUnaryMultiCallable[_accounts_pb2.RefreshSessionRequest, _accounts_pb2.RefreshSessionResponse]  # type: ignore[assignment]
-    """RefreshSession replaces a refresh token and gives a new access token. The
-    token just replaced gets the same successor again for a few seconds, so an
-    answer that was lost can be asked for again; any older one, or the same one
-    later, ends the auth session, because another party has it. Needs no other
+    """RefreshSession replaces a refresh token and returns a new access token. For
+    a few seconds the replaced token returns the same successor, so a caller
+    may retry after a lost response. Using it later, or using an older token,
+    means that another party has it: the auth session ends. Needs no other
     credential.
 
     Errors:
     - UNAUTHENTICATED, CREDENTIAL_INVALID or CREDENTIAL_EXPIRED.
     """
     SignOut: _aio.UnaryUnaryMultiCallable[_accounts_pb2.SignOutRequest, _accounts_pb2.SignOutResponse]  # type: ignore[assignment]
-    """SignOut ends the sign-in that makes the call. Repeating a request_id
-    changes nothing.
+    """SignOut ends the auth session of the call. Repeating a request_id changes
+    nothing.
     """
     UpdateMe: _aio.UnaryUnaryMultiCallable[_accounts_pb2.UpdateMeRequest, _accounts_pb2.UpdateMeResponse]  # type: ignore[assignment]
     """UpdateMe changes the fields named in update_mask. A new address replaces
-    the old one once it is verified; a new password meanwhile forgets it.
-    Repeating a request_id returns the first answer.
+    the old one when it is verified. A password change before then discards the
+    new address. Repeating a request_id returns the first answer.
 
     Errors:
     - ALREADY_EXISTS, ACCOUNT_EXISTS.
-    - FAILED_PRECONDITION, SIGN_IN_TOO_OLD: the address changes only within a
-      quarter of an hour of signing in.
+    - FAILED_PRECONDITION, LOGIN_TOO_OLD: the address changes only within 15
+      minutes after a login.
     - RESOURCE_EXHAUSTED, TOO_MANY_ATTEMPTS.
     - ABORTED, REVISION_STALE.
     - INVALID_ARGUMENT, UPDATE_MASK_INVALID.
     """
     ChangePassword: _aio.UnaryUnaryMultiCallable[_accounts_pb2.ChangePasswordRequest, _accounts_pb2.ChangePasswordResponse]  # type: ignore[assignment]
-    """ChangePassword sets a new password. Every other sign-in of the account
-    ends, and its devices are unknown again. Repeating a request_id changes nothing.
+    """ChangePassword sets a new password. It ends every other auth session of the
+    account, and the devices of the account count as unknown again. Repeating a
+    request_id changes nothing.
 
     Errors:
     - PERMISSION_DENIED, PASSWORD_WRONG.
     - INVALID_ARGUMENT, PASSWORD_TOO_SHORT.
     - RESOURCE_EXHAUSTED, TOO_MANY_ATTEMPTS.
-    - FAILED_PRECONDITION, SIGN_IN_TOO_OLD: it has no password and signed in more
-      than a quarter of an hour ago.
+    - FAILED_PRECONDITION, LOGIN_TOO_OLD: the account has no password and its
+      login is older than 15 minutes.
     """
     DeactivateMe: _aio.UnaryUnaryMultiCallable[_accounts_pb2.DeactivateMeRequest, _accounts_pb2.DeactivateMeResponse]  # type: ignore[assignment]
-    """DeactivateMe ends every auth session of the account and refuses new ones
-    until the operator reactivates it. Repeating a request_id changes nothing.
+    """DeactivateMe ends every auth session of the account. Logins fail until the
+    operator reactivates the account. Repeating a request_id changes nothing.
 
     Errors:
     - PERMISSION_DENIED, PASSWORD_WRONG.
-    - FAILED_PRECONDITION, SIGN_IN_TOO_OLD: it has no password and signed in more
-      than a quarter of an hour ago.
+    - FAILED_PRECONDITION, LOGIN_TOO_OLD: the account has no password and its
+      login is older than 15 minutes.
     """
     DeleteMe: _aio.UnaryUnaryMultiCallable[_accounts_pb2.DeleteMeRequest, _accounts_pb2.DeleteMeResponse]  # type: ignore[assignment]
-    """DeleteMe removes the account, its sign-ins, identities and memberships.
-    What it stored in tenants stays. Repeating a request_id changes nothing.
+    """DeleteMe removes the account, its auth sessions, identities and
+    memberships. The account's data in tenants remains. Repeating a request_id
+    changes nothing.
 
     Errors:
     - PERMISSION_DENIED, PASSWORD_WRONG.
-    - FAILED_PRECONDITION, LAST_OWNER: a tenant would be left without an owner.
-    - FAILED_PRECONDITION, SIGN_IN_TOO_OLD: it has no password and signed in more
-      than a quarter of an hour ago.
+    - FAILED_PRECONDITION, LAST_OWNER: a tenant would have no owner.
+    - FAILED_PRECONDITION, LOGIN_TOO_OLD: the account has no password and its
+      login is older than 15 minutes.
     """
     StartTotp: _aio.UnaryUnaryMultiCallable[_accounts_pb2.StartTotpRequest, _accounts_pb2.StartTotpResponse]  # type: ignore[assignment]
-    """StartTotp makes a secret for an authenticator (RFC 6238: SHA-1, six digits,
-    30 seconds). It counts for nothing until ConfirmTotp. A repeated
-    request_id gets no secret.
+    """StartTotp creates a secret for an authenticator (RFC 6238: SHA-1, six
+    digits, 30 seconds). It has no effect on logins until ConfirmTotp. A
+    repeated request_id returns no secret.
 
     Errors:
     - PERMISSION_DENIED, PASSWORD_WRONG.
-    - FAILED_PRECONDITION, TOTP_STATE: there is a second factor already.
-    - FAILED_PRECONDITION, SIGN_IN_TOO_OLD: it has no password and signed in more
-      than a quarter of an hour ago.
+    - FAILED_PRECONDITION, TOTP_STATE_INVALID: the account already has a second
+      factor.
+    - FAILED_PRECONDITION, LOGIN_TOO_OLD: the account has no password and its
+      login is older than 15 minutes.
     """
     ConfirmTotp: _aio.UnaryUnaryMultiCallable[_accounts_pb2.ConfirmTotpRequest, _accounts_pb2.ConfirmTotpResponse]  # type: ignore[assignment]
-    """ConfirmTotp makes the second factor obligatory from now on. A repeated
-    request_id gets no recovery codes.
+    """ConfirmTotp makes the second factor obligatory and returns recovery codes.
+    A repeated request_id returns no recovery codes.
 
     Errors:
     - PERMISSION_DENIED, CODE_WRONG.
-    - FAILED_PRECONDITION, TOTP_STATE: StartTotp first.
+    - FAILED_PRECONDITION, TOTP_STATE_INVALID: call StartTotp first.
     """
     DisableTotp: _aio.UnaryUnaryMultiCallable[_accounts_pb2.DisableTotpRequest, _accounts_pb2.DisableTotpResponse]  # type: ignore[assignment]
     """DisableTotp removes the second factor and its recovery codes. Repeating a
@@ -598,64 +644,73 @@ class AuthServiceAsyncStub(AuthServiceStub):
 
     Errors:
     - PERMISSION_DENIED, PASSWORD_WRONG or CODE_WRONG.
-    - FAILED_PRECONDITION, TOTP_STATE: there is none.
-    - FAILED_PRECONDITION, SIGN_IN_TOO_OLD: it has no password and signed in more
-      than a quarter of an hour ago.
+    - FAILED_PRECONDITION, TOTP_STATE_INVALID: the account has no second
+      factor.
+    - FAILED_PRECONDITION, LOGIN_TOO_OLD: the account has no password and its
+      login is older than 15 minutes.
     """
     ListAuthSessions: _aio.UnaryUnaryMultiCallable[_accounts_pb2.ListAuthSessionsRequest, _accounts_pb2.ListAuthSessionsResponse]  # type: ignore[assignment]
-    """ListAuthSessions lists the account's live sign-ins and the applications
-    that act for it, newest first. Safe to retry.
+    """ListAuthSessions lists the account's active auth sessions, newest first.
+    They include the OAuth clients that act for the account. Safe to retry.
     """
     RevokeAuthSession: _aio.UnaryUnaryMultiCallable[_accounts_pb2.RevokeAuthSessionRequest, _accounts_pb2.RevokeAuthSessionResponse]  # type: ignore[assignment]
-    """RevokeAuthSession ends one of them, or all others. Calls with its tokens
-    are refused within five seconds. Repeating a request_id returns the first
+    """RevokeAuthSession ends one auth session, or all others. Calls with its
+    tokens fail within five seconds. Repeating a request_id returns the first
     answer.
 
     Errors:
     - NOT_FOUND, AUTH_SESSION_NOT_FOUND.
     """
     LinkIdentity: _aio.UnaryUnaryMultiCallable[_accounts_pb2.LinkIdentityRequest, _accounts_pb2.LinkIdentityResponse]  # type: ignore[assignment]
-    """LinkIdentity lets an account at an identity provider sign into this one.
-    Repeating a request_id returns the first answer.
+    """LinkIdentity enables login to this account with an account at an identity
+    provider. Repeating a request_id returns the first answer.
 
     Errors:
-    - ALREADY_EXISTS, IDENTITY_TAKEN: it signs into another account.
-    - PERMISSION_DENIED, IDENTITY_REFUSED: the provider does not vouch for it.
+    - ALREADY_EXISTS, IDENTITY_TAKEN: the identity is linked to another
+      account.
+    - PERMISSION_DENIED, IDENTITY_REFUSED: the provider does not confirm the
+      identity.
     - NOT_FOUND, PROVIDER_NOT_FOUND.
     - UNAVAILABLE, PROVIDER_UNAVAILABLE.
-    - FAILED_PRECONDITION, SIGN_IN_TOO_OLD: more than a quarter of an hour.
+    - FAILED_PRECONDITION, LOGIN_TOO_OLD: the login is older than 15 minutes.
     """
     UnlinkIdentity: _aio.UnaryUnaryMultiCallable[_accounts_pb2.UnlinkIdentityRequest, _accounts_pb2.UnlinkIdentityResponse]  # type: ignore[assignment]
-    """UnlinkIdentity ends that. Repeating a request_id changes nothing.
+    """UnlinkIdentity disables login with an identity. Repeating a request_id
+    changes nothing.
 
     Errors:
     - NOT_FOUND, IDENTITY_NOT_FOUND.
-    - FAILED_PRECONDITION, LAST_WAY_IN: the account has no password and no
-      other identity.
+    - FAILED_PRECONDITION, LAST_LOGIN_METHOD: the account has no password and
+      no other identity.
     """
     ListIdentities: _aio.UnaryUnaryMultiCallable[_accounts_pb2.ListIdentitiesRequest, _accounts_pb2.ListIdentitiesResponse]  # type: ignore[assignment]
-    """ListIdentities lists what signs into the account besides its password."""
+    """ListIdentities lists the identities that are linked to the account. Safe to
+    retry.
+    """
     CreateAccount: _aio.UnaryUnaryMultiCallable[_accounts_pb2.CreateAccountRequest, _accounts_pb2.CreateAccountResponse]  # type: ignore[assignment]
-    """CreateAccount makes an account whatever the sign-up setting says, with or
-    without a password. Operators only. Repeating a request_id returns the
-    first one.
+    """CreateAccount creates an account with or without a password, whatever the
+    sign-up setting. Operators only. Repeating a request_id returns the first
+    account.
 
     Errors:
     - ALREADY_EXISTS, ACCOUNT_EXISTS.
     - INVALID_ARGUMENT, PASSWORD_HASH_UNKNOWN.
     """
     GetAccount: _aio.UnaryUnaryMultiCallable[_accounts_pb2.GetAccountRequest, _accounts_pb2.GetAccountResponse]  # type: ignore[assignment]
-    """GetAccount reads one account by id or address. Operators only.
+    """GetAccount returns one account by id or address. Operators only. Safe to
+    retry.
 
     Errors:
     - NOT_FOUND, ACCOUNT_NOT_FOUND.
     """
     ListAccounts: _aio.UnaryUnaryMultiCallable[_accounts_pb2.ListAccountsRequest, _accounts_pb2.ListAccountsResponse]  # type: ignore[assignment]
-    """ListAccounts pages through all accounts, newest first. Operators only."""
+    """ListAccounts lists all accounts, newest first. Operators only. Safe to
+    retry.
+    """
     UpdateAccount: _aio.UnaryUnaryMultiCallable[_accounts_pb2.UpdateAccountRequest, _accounts_pb2.UpdateAccountResponse]  # type: ignore[assignment]
-    """UpdateAccount changes the fields named in update_mask; deactivating ends
-    every sign-in within five seconds. Operators only. Repeating a request_id
-    returns the first answer.
+    """UpdateAccount changes the fields named in update_mask. Deactivation ends
+    every auth session of the account within five seconds. Operators only.
+    Repeating a request_id returns the first answer.
 
     Errors:
     - NOT_FOUND, ACCOUNT_NOT_FOUND.
@@ -671,167 +726,186 @@ class AuthServiceAsyncStub(AuthServiceStub):
     - FAILED_PRECONDITION, LAST_OWNER.
     """
     CreateOneTimeToken: _aio.UnaryUnaryMultiCallable[_accounts_pb2.CreateOneTimeTokenRequest, _accounts_pb2.CreateOneTimeTokenResponse]  # type: ignore[assignment]
-    """CreateOneTimeToken makes what would otherwise be sent by mail. Operators
-    only. A repeated request_id gets no token.
+    """CreateOneTimeToken returns a token that would otherwise be sent by mail.
+    Operators only. A repeated request_id returns no token.
 
     Errors:
     - NOT_FOUND, ACCOUNT_NOT_FOUND.
     """
     RevokeCredentials: _aio.UnaryUnaryMultiCallable[_accounts_pb2.RevokeCredentialsRequest, _accounts_pb2.RevokeCredentialsResponse]  # type: ignore[assignment]
-    """RevokeCredentials ends everything that an account, a tenant's applications
-    (and keys) or an application hold, within five seconds in every service.
-    Operators only. Repeating a request_id returns the first answer.
+    """RevokeCredentials ends the auth sessions and grants of one account, tenant
+    or OAuth client. For a tenant it can also revoke API keys. Every service
+    refuses them within five seconds. Operators only. Repeating a request_id
+    returns the first answer.
     """
     SetLegacyToken: _aio.UnaryUnaryMultiCallable[_accounts_pb2.SetLegacyTokenRequest, _accounts_pb2.SetLegacyTokenResponse]  # type: ignore[assignment]
-    """SetLegacyToken lets callers of an earlier system, who share one bearer
-    token, act as a member of the operator's chosen tenant. Operators only.
-    Repeating a request_id changes nothing.
+    """SetLegacyToken sets the bearer token that all callers of an earlier system
+    share. With it they act as a member of the operator's chosen tenant.
+    Operators only. Repeating a request_id changes nothing.
     """
     ImportClient: _aio.UnaryUnaryMultiCallable[_oauth_pb2.ImportClientRequest, _oauth_pb2.ImportClientResponse]  # type: ignore[assignment]
-    """ImportClient keeps an application that registered with an earlier system
-    under the client_id and with the secret that it has there, so that what is
-    deployed goes on working; its people consent anew. A client_id that is taken
-    changes nothing. Operators only. Repeating a request_id returns the first
-    answer.
+    """ImportClient registers an OAuth client of an earlier system under the same
+    client_id and secret. Deployed software therefore continues to work; its
+    users consent again. If the client_id is taken, nothing changes. Operators
+    only. Repeating a request_id returns the first answer.
 
     Errors:
     - INVALID_ARGUMENT, OAUTH_INVALID_CLIENT_METADATA or
       OAUTH_INVALID_REDIRECT_URI.
     """
     ListAuditEvents: _aio.UnaryUnaryMultiCallable[_accounts_pb2.ListAuditEventsRequest, _accounts_pb2.ListAuditEventsResponse]  # type: ignore[assignment]
-    """ListAuditEvents pages through authentication events, newest first: those of
-    the caller's tenant or, for an operator in no tenant, those that concern
-    none. Safe to retry.
+    """ListAuditEvents lists audit events of the caller's tenant, newest first. An
+    operator in no tenant gets the events that concern no tenant. Safe to
+    retry.
     """
     ListMyAuditEvents: _aio.UnaryUnaryMultiCallable[_accounts_pb2.ListMyAuditEventsRequest, _accounts_pb2.ListMyAuditEventsResponse]  # type: ignore[assignment]
-    """ListMyAuditEvents pages through what happened to the account that makes the
-    call, newest first: its sign-ins, and failed ones. Safe to retry.
+    """ListMyAuditEvents lists audit events of the caller's account, newest first:
+    its logins, and failed ones. Safe to retry.
     """
     CreateServiceAccount: _aio.UnaryUnaryMultiCallable[_accounts_pb2.CreateServiceAccountRequest, _accounts_pb2.CreateServiceAccountResponse]  # type: ignore[assignment]
-    """CreateServiceAccount makes a name that keys can belong to. It never carries
-    more than its creator has. One that an application makes ends with the
-    application's grant, unless AdoptServiceAccount is called. Repeating a request_id returns the first one.
+    """CreateServiceAccount creates a service account, which API keys can belong
+    to. It never has more permissions than its creator. If an OAuth client
+    creates it, the end of the client's grant disables it, unless
+    AdoptServiceAccount was called. Repeating a request_id returns the first
+    service account.
 
     Errors:
-    - PERMISSION_DENIED, PERMISSION_WIDENED.
+    - PERMISSION_DENIED, PERMISSION_ESCALATION.
     """
     GetServiceAccount: _aio.UnaryUnaryMultiCallable[_accounts_pb2.GetServiceAccountRequest, _accounts_pb2.GetServiceAccountResponse]  # type: ignore[assignment]
-    """GetServiceAccount reads one. Safe to retry.
+    """GetServiceAccount returns one service account. Safe to retry.
 
     Errors:
     - NOT_FOUND, SERVICE_ACCOUNT_NOT_FOUND.
     """
     ListServiceAccounts: _aio.UnaryUnaryMultiCallable[_accounts_pb2.ListServiceAccountsRequest, _accounts_pb2.ListServiceAccountsResponse]  # type: ignore[assignment]
-    """ListServiceAccounts pages through the tenant's, newest first."""
+    """ListServiceAccounts lists the tenant's service accounts, newest first. Safe
+    to retry.
+    """
     UpdateServiceAccount: _aio.UnaryUnaryMultiCallable[_accounts_pb2.UpdateServiceAccountRequest, _accounts_pb2.UpdateServiceAccountResponse]  # type: ignore[assignment]
-    """UpdateServiceAccount changes the fields named in update_mask, which bounds
-    its keys and tokens within five seconds. Repeating a request_id returns the
-    first answer.
+    """UpdateServiceAccount changes the fields named in update_mask. New
+    permissions limit the keys and tokens of the service account within five
+    seconds. Repeating a request_id returns the first answer.
 
     Errors:
     - NOT_FOUND, SERVICE_ACCOUNT_NOT_FOUND.
-    - PERMISSION_DENIED, PERMISSION_WIDENED.
+    - PERMISSION_DENIED, PERMISSION_ESCALATION.
     - ABORTED, REVISION_STALE.
     """
     AdoptServiceAccount: _aio.UnaryUnaryMultiCallable[_accounts_pb2.AdoptServiceAccountRequest, _accounts_pb2.AdoptServiceAccountResponse]  # type: ignore[assignment]
-    """AdoptServiceAccount lets a service account outlive the application's grants
-    that made it (ServiceAccount.grant_ids). Its keys have grants of their own:
-    adopt those with AdoptApiKey. One that has ended stays disabled. Only a
-    person's own sign-in, or an operator, adopts, and no person adopts a service account that may do
-    more than they may. Adopting again changes nothing. Repeating a request_id
-    returns the first answer.
+    """AdoptServiceAccount detaches a service account from the grants that created
+    it (ServiceAccount.grant_ids). It then outlives them. Its keys have grants
+    of their own: adopt them with AdoptApiKey. A service account that a grant's
+    end disabled stays disabled.
+
+    Only an account's own auth session, or an operator, may call. An account
+    cannot adopt a service account with permissions that the account lacks. A
+    second adoption changes nothing. Repeating a request_id returns the first
+    answer.
 
     Errors:
     - NOT_FOUND, SERVICE_ACCOUNT_NOT_FOUND.
-    - PERMISSION_DENIED, ACCOUNT_NEEDED: an application or a key calls.
-    - PERMISSION_DENIED, PERMISSION_WIDENED.
+    - PERMISSION_DENIED, ACCOUNT_REQUIRED: the caller is an OAuth client or an
+      API key.
+    - PERMISSION_DENIED, PERMISSION_ESCALATION.
     """
     DeleteServiceAccount: _aio.UnaryUnaryMultiCallable[_accounts_pb2.DeleteServiceAccountRequest, _accounts_pb2.DeleteServiceAccountResponse]  # type: ignore[assignment]
-    """DeleteServiceAccount removes it and revokes its keys. Repeating a
-    request_id changes nothing.
+    """DeleteServiceAccount removes a service account and revokes its keys.
+    Repeating a request_id changes nothing.
 
     Errors:
     - NOT_FOUND, SERVICE_ACCOUNT_NOT_FOUND.
     """
     GetMe: _aio.UnaryUnaryMultiCallable[_auth_pb2.GetMeRequest, _auth_pb2.GetMeResponse]  # type: ignore[assignment]
-    """GetMe says who the credential of this call belongs to. Safe to retry."""
+    """GetMe returns the principal, tenant and permissions of the call's
+    credential. Safe to retry.
+    """
     CreateApiKey: _aio.UnaryUnaryMultiCallable[_auth_pb2.CreateApiKeyRequest, _auth_pb2.CreateApiKeyResponse]  # type: ignore[assignment]
-    """CreateApiKey makes a key for the caller's tenant and returns its secret
-    this one time. A repeated request_id returns the same key without the
-    secret. The new key never carries more than its creator has, and never
-    outlives it: a later expire_time, or none, becomes that of the key that
-    makes the call. What an application makes ends with its grant, and so does
-    what that makes, unless AdoptApiKey is called.
+    """CreateApiKey creates a key for the caller's tenant and returns its secret
+    once. A repeated request_id returns the same key without the secret.
+
+    The new key never has more permissions than its creator and never outlives
+    it. If the caller is a key, that key's expire_time replaces a later one or
+    none. A key that an OAuth client creates ends with the client's grant. So
+    does everything that this key creates. AdoptApiKey removes this dependency.
 
     Errors:
-    - PERMISSION_DENIED, PERMISSION_WIDENED: a permission the caller lacks.
+    - PERMISSION_DENIED, PERMISSION_ESCALATION: the caller lacks a permission.
     - INVALID_ARGUMENT, REQUEST_ID_REUSED.
     """
     ListApiKeys: _aio.UnaryUnaryMultiCallable[_auth_pb2.ListApiKeysRequest, _auth_pb2.ListApiKeysResponse]  # type: ignore[assignment]
-    """ListApiKeys lists the tenant's keys, newest first, revoked ones included.
-    Secrets are never part of it. Safe to retry.
+    """ListApiKeys lists the tenant's keys, newest first, including revoked ones.
+    It never returns secrets. Safe to retry.
     """
     RevokeApiKey: _aio.UnaryUnaryMultiCallable[_auth_pb2.RevokeApiKeyRequest, _auth_pb2.RevokeApiKeyResponse]  # type: ignore[assignment]
-    """RevokeApiKey ends a key. Calls with it are refused within five seconds.
-    Revoking again changes nothing, so a caller may retry freely. Repeating a
-    request_id returns the first answer.
+    """RevokeApiKey ends a key. Calls with it fail within five seconds. Revoking
+    again changes nothing, so a caller may retry freely. Repeating a request_id
+    returns the first answer.
 
     Errors:
     - NOT_FOUND, API_KEY_NOT_FOUND.
     - INVALID_ARGUMENT, REQUEST_ID_REUSED.
     """
     RotateApiKey: _aio.UnaryUnaryMultiCallable[_accounts_pb2.RotateApiKeyRequest, _auth_pb2.RotateApiKeyResponse]  # type: ignore[assignment]
-    """RotateApiKey makes a successor with the same name, permissions and end, and
-    gives the old key the overlap to live. A repeated request_id returns the
-    same key without the secret.
+    """RotateApiKey creates a successor with the same name, permissions and
+    expire_time. The old key works until the overlap ends. A repeated
+    request_id returns the same key without the secret.
 
     Errors:
     - NOT_FOUND, API_KEY_NOT_FOUND.
-    - FAILED_PRECONDITION, API_KEY_OVER: it is revoked, expired or was rotated.
-    - PERMISSION_DENIED, PERMISSION_WIDENED.
+    - FAILED_PRECONDITION, API_KEY_INACTIVE: the key is revoked, expired or
+      rotated.
+    - PERMISSION_DENIED, PERMISSION_ESCALATION.
     """
     AdoptApiKey: _aio.UnaryUnaryMultiCallable[_accounts_pb2.AdoptApiKeyRequest, _auth_pb2.AdoptApiKeyResponse]  # type: ignore[assignment]
-    """AdoptApiKey lets a key outlive the application's grants that made it
-    (ApiKey.grant_ids); its end stays. A key of a service account still ends
-    with that one's grants: adopt it as well. Only a person's own sign-in, or an
-    operator, adopts, and no person adopts a key that may do more than they may. Adopting
-    again changes nothing. Repeating a request_id returns the first answer.
+    """AdoptApiKey detaches a key from the grants that created it
+    (ApiKey.grant_ids). It then outlives them; its expire_time does not change.
+    The key of a service account still ends with that service account's grants:
+    adopt both.
+
+    Only an account's own auth session, or an operator, may call. An account
+    cannot adopt a key with permissions that the account lacks. A second
+    adoption changes nothing. Repeating a request_id returns the first answer.
 
     Errors:
     - NOT_FOUND, API_KEY_NOT_FOUND.
-    - FAILED_PRECONDITION, API_KEY_OVER: it is revoked, expired, or ended with
-      a grant.
-    - PERMISSION_DENIED, ACCOUNT_NEEDED: an application or a key calls.
-    - PERMISSION_DENIED, PERMISSION_WIDENED.
+    - FAILED_PRECONDITION, API_KEY_INACTIVE: the key is revoked or expired, or
+      ended with a grant.
+    - PERMISSION_DENIED, ACCOUNT_REQUIRED: the caller is an OAuth client or an
+      API key.
+    - PERMISSION_DENIED, PERMISSION_ESCALATION.
     """
     Introspect: _aio.UnaryUnaryMultiCallable[_auth_pb2.IntrospectRequest, _auth_pb2.IntrospectResponse]  # type: ignore[assignment]
-    """Introspect says whether a credential of the caller's own tenant is valid
-    and what it allows. A credential of another tenant is answered like an
-    unknown one, and so is every credential of a deleted tenant: active is
-    false and nothing else is set. Safe to retry.
+    """Introspect returns whether a credential of the caller's own tenant is
+    valid, and its permissions. For a credential that is unknown, or of another
+    or a deleted tenant, active is false and nothing else is set. Safe to
+    retry.
     """
     ListSigningKeys: _aio.UnaryUnaryMultiCallable[_auth_pb2.ListSigningKeysRequest, _auth_pb2.ListSigningKeysResponse]  # type: ignore[assignment]
-    """ListSigningKeys returns the public keys that verify internal identity
-    tokens, the active one first. Needs no credential. Safe to retry.
+    """ListSigningKeys returns the public keys that verify identity tokens, the
+    active key first. Needs no credential. Safe to retry.
     """
     RotateSigningKey: _aio.UnaryUnaryMultiCallable[_auth_pb2.RotateSigningKeyRequest, _auth_pb2.RotateSigningKeyResponse]  # type: ignore[assignment]
-    """RotateSigningKey makes a new signing key the active one; the old key goes
-    on verifying until the tokens it signed have expired. Operators only.
-    In an emergency the old key ends at once: every service refuses what it
-    signed within five seconds, and everybody has to be signed anew, which their
-    next call does by itself; access tokens have to be refreshed. Repeating a
-    request_id returns the first answer; without one, every call makes another
+    """RotateSigningKey creates a signing key and makes it active. The old key
+    verifies until the tokens that it signed expire. Operators only.
+
+    In an emergency the old key ends at once: every service refuses its
+    signatures within five seconds. Callers receive a new identity token with
+    their next call; clients must refresh access tokens. Repeating a request_id
+    returns the first answer. Without a request_id, every call creates another
     key.
     """
 
 class AuthServiceServicer(metaclass=_abc_1.ABCMeta):
-    """AuthService knows who may come in: accounts and how they sign in, API keys and
-    service accounts, and the keys that sign identities. It is the only holder of
-    secrets. Calls that need no credential are limited by address, and failed
-    sign-ins by account and address together (RESOURCE_EXHAUSTED,
-    TOO_MANY_ATTEMPTS with RetryInfo). Passwords are hashed in fair turns, so any
-    call with a password may be refused as RESOURCE_EXHAUSTED, OVERLOADED with
-    RetryInfo. Errors are documented in skein/errors/v1/errors.proto.
+    """AuthService manages accounts, logins, API keys, service accounts and the keys
+    that sign identity tokens. No other service stores secrets.
+
+    A rate limit for each address applies to calls without a credential; one for
+    account and address together applies to failed logins. Both fail with
+    RESOURCE_EXHAUSTED, TOO_MANY_ATTEMPTS and RetryInfo. Password hashing runs in
+    a fair queue. Any call with a password may therefore fail with
+    RESOURCE_EXHAUSTED, OVERLOADED and RetryInfo. skein/errors/v1/errors.proto
+    documents the errors.
     """
 
     @_abc_1.abstractmethod
@@ -840,17 +914,17 @@ class AuthServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _accounts_pb2.SignUpRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_accounts_pb2.SignUpResponse, _abc.Awaitable[_accounts_pb2.SignUpResponse]]:
-        """SignUp makes an account and, where mail is set up, sends a link that
-        verifies its address. Needs no credential. Not to be repeated blindly: a
-        second call finds the address taken.
+        """SignUp creates an account. Where mail is configured, it also sends a link
+        that verifies the address. Needs no credential. Not safe to retry: a second
+        call fails with ACCOUNT_EXISTS.
 
         Errors:
-        - PERMISSION_DENIED, SIGN_UP_CLOSED: sign-up is closed, or for invited
-          people only and the invitation is missing, spent or for another address.
+        - PERMISSION_DENIED, SIGN_UP_CLOSED: sign-up is closed, or needs an
+          invitation and this one is missing, used or for another address.
         - ALREADY_EXISTS, ACCOUNT_EXISTS.
         - INVALID_ARGUMENT, PASSWORD_TOO_SHORT.
-        - RESOURCE_EXHAUSTED, TOO_MANY_ATTEMPTS: by address; with a valid invitation
-          by invitation.
+        - RESOURCE_EXHAUSTED, TOO_MANY_ATTEMPTS: the limit counts by address; with
+          a valid invitation, by invitation.
         - RESOURCE_EXHAUSTED, OVERLOADED.
         """
 
@@ -860,11 +934,12 @@ class AuthServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _accounts_pb2.VerifyEmailRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_accounts_pb2.VerifyEmailResponse, _abc.Awaitable[_accounts_pb2.VerifyEmailResponse]]:
-        """VerifyEmail spends a token that was sent to an address, which is thereby
-        the account's. Needs no credential.
+        """VerifyEmail redeems a token that was mailed to an address. The address then
+        belongs to the account and is verified. A token works once. Needs no
+        credential.
 
         Errors:
-        - INVALID_ARGUMENT, ONE_TIME_TOKEN_INVALID: unknown, spent or expired.
+        - INVALID_ARGUMENT, ONE_TIME_TOKEN_INVALID: unknown, used or expired.
         """
 
     @_abc_1.abstractmethod
@@ -874,11 +949,12 @@ class AuthServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_accounts_pb2.RequestEmailVerificationResponse, _abc.Awaitable[_accounts_pb2.RequestEmailVerificationResponse]]:
         """RequestEmailVerification sends another link to the account's address.
-        Earlier ones go on working until they expire. Repeating a request_id sends
-        nothing more.
+        Earlier links work until they expire. Repeating a request_id sends no
+        further mail.
 
         Errors:
-        - FAILED_PRECONDITION, MAIL_NOT_CONFIGURED: ask the operator for a token.
+        - FAILED_PRECONDITION, MAIL_NOT_CONFIGURED: the operator can create a
+          token.
         """
 
     @_abc_1.abstractmethod
@@ -887,12 +963,13 @@ class AuthServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _accounts_pb2.RequestPasswordResetRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_accounts_pb2.RequestPasswordResetResponse, _abc.Awaitable[_accounts_pb2.RequestPasswordResetResponse]]:
-        """RequestPasswordReset sends a link that sets a new password, if there is an
-        account with this address; the answer is the same if there is none. Needs
-        no credential. Safe to repeat, within the limits on attempts.
+        """RequestPasswordReset sends a link for setting a new password to the account
+        with this address. The response is the same when no account has the
+        address. Needs no credential. Safe to retry within the limits on attempts.
 
         Errors:
-        - FAILED_PRECONDITION, MAIL_NOT_CONFIGURED: ask the operator for a token.
+        - FAILED_PRECONDITION, MAIL_NOT_CONFIGURED: the operator can create a
+          token.
         - RESOURCE_EXHAUSTED, TOO_MANY_ATTEMPTS.
         """
 
@@ -902,9 +979,10 @@ class AuthServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _accounts_pb2.ResetPasswordRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_accounts_pb2.ResetPasswordResponse, _abc.Awaitable[_accounts_pb2.ResetPasswordResponse]]:
-        """ResetPassword spends a token and sets a password. Every auth session of the
-        account ends, and its devices are unknown again. Where the address was not
-        verified, linked identities and the second factor are removed as well. Needs no credential.
+        """ResetPassword redeems a token and sets a password. It ends every auth
+        session of the account, and the devices of the account count as unknown
+        again. If the address was not verified, it also removes linked identities
+        and the second factor. A token works once. Needs no credential.
 
         Errors:
         - INVALID_ARGUMENT, ONE_TIME_TOKEN_INVALID or PASSWORD_TOO_SHORT.
@@ -917,20 +995,21 @@ class AuthServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _accounts_pb2.SignInRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_accounts_pb2.SignInResponse, _abc.Awaitable[_accounts_pb2.SignInResponse]]:
-        """SignIn gives tokens for an address and a password. An unknown address and a
-        wrong password get the same answer in the same time. Needs no credential.
-        Each call is a sign-in of its own. Wrong passwords slow the sign-ins to that
-        account that come from the same address. A device that shows its
-        device_token does not wait for them, nor does the right password together
-        with the right second factor.
+        """SignIn returns tokens for an address and a password. An unknown address and
+        a wrong password get the same error in the same time. Needs no credential.
+        Each call begins another auth session.
+
+        Wrong passwords slow logins to that account from the same address. A known
+        device, which sends its device_token, is exempt from this limit. So is the
+        right password together with the right second factor.
 
         Errors:
         - UNAUTHENTICATED, SIGN_IN_REFUSED: address, password or second factor is
           wrong, or the account is deactivated.
-        - UNAUTHENTICATED, SECOND_FACTOR_NEEDED: the password is right.
-        - RESOURCE_EXHAUSTED, TOO_MANY_ATTEMPTS: too many wrong ones came before.
-          Send the device_token or, for an account that has one, the second factor
-          along; else wait as long as RetryInfo says.
+        - UNAUTHENTICATED, SECOND_FACTOR_REQUIRED: the password is right.
+        - RESOURCE_EXHAUSTED, TOO_MANY_ATTEMPTS: too many wrong passwords before
+          this call. Send the device_token or, if the account has one, the second
+          factor. Otherwise wait for the delay in RetryInfo.
         - RESOURCE_EXHAUSTED, OVERLOADED.
         """
 
@@ -940,12 +1019,12 @@ class AuthServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _accounts_pb2.SignInWithIdentityRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_accounts_pb2.SignInWithIdentityResponse, _abc.Awaitable[_accounts_pb2.SignInWithIdentityResponse]]:
-        """SignInWithIdentity gives tokens for what an identity provider says. An
-        identity without a link gets an account of its own where sign-up is
-        open; an account is never found by an e-mail address. Needs no credential.
+        """SignInWithIdentity returns tokens for an identity that a provider confirms.
+        An unlinked identity creates a new account where sign-up is open. It is
+        never matched to an account by e-mail address. Needs no credential.
 
         Errors:
-        - UNAUTHENTICATED, SIGN_IN_REFUSED or SECOND_FACTOR_NEEDED.
+        - UNAUTHENTICATED, SIGN_IN_REFUSED or SECOND_FACTOR_REQUIRED.
         - RESOURCE_EXHAUSTED, TOO_MANY_ATTEMPTS: too many wrong codes, or too many
           refused identities from this address.
         - NOT_FOUND, PROVIDER_NOT_FOUND.
@@ -959,10 +1038,10 @@ class AuthServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _accounts_pb2.RefreshSessionRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_accounts_pb2.RefreshSessionResponse, _abc.Awaitable[_accounts_pb2.RefreshSessionResponse]]:
-        """RefreshSession replaces a refresh token and gives a new access token. The
-        token just replaced gets the same successor again for a few seconds, so an
-        answer that was lost can be asked for again; any older one, or the same one
-        later, ends the auth session, because another party has it. Needs no other
+        """RefreshSession replaces a refresh token and returns a new access token. For
+        a few seconds the replaced token returns the same successor, so a caller
+        may retry after a lost response. Using it later, or using an older token,
+        means that another party has it: the auth session ends. Needs no other
         credential.
 
         Errors:
@@ -975,8 +1054,8 @@ class AuthServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _accounts_pb2.SignOutRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_accounts_pb2.SignOutResponse, _abc.Awaitable[_accounts_pb2.SignOutResponse]]:
-        """SignOut ends the sign-in that makes the call. Repeating a request_id
-        changes nothing.
+        """SignOut ends the auth session of the call. Repeating a request_id changes
+        nothing.
         """
 
     @_abc_1.abstractmethod
@@ -986,13 +1065,13 @@ class AuthServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_accounts_pb2.UpdateMeResponse, _abc.Awaitable[_accounts_pb2.UpdateMeResponse]]:
         """UpdateMe changes the fields named in update_mask. A new address replaces
-        the old one once it is verified; a new password meanwhile forgets it.
-        Repeating a request_id returns the first answer.
+        the old one when it is verified. A password change before then discards the
+        new address. Repeating a request_id returns the first answer.
 
         Errors:
         - ALREADY_EXISTS, ACCOUNT_EXISTS.
-        - FAILED_PRECONDITION, SIGN_IN_TOO_OLD: the address changes only within a
-          quarter of an hour of signing in.
+        - FAILED_PRECONDITION, LOGIN_TOO_OLD: the address changes only within 15
+          minutes after a login.
         - RESOURCE_EXHAUSTED, TOO_MANY_ATTEMPTS.
         - ABORTED, REVISION_STALE.
         - INVALID_ARGUMENT, UPDATE_MASK_INVALID.
@@ -1004,15 +1083,16 @@ class AuthServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _accounts_pb2.ChangePasswordRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_accounts_pb2.ChangePasswordResponse, _abc.Awaitable[_accounts_pb2.ChangePasswordResponse]]:
-        """ChangePassword sets a new password. Every other sign-in of the account
-        ends, and its devices are unknown again. Repeating a request_id changes nothing.
+        """ChangePassword sets a new password. It ends every other auth session of the
+        account, and the devices of the account count as unknown again. Repeating a
+        request_id changes nothing.
 
         Errors:
         - PERMISSION_DENIED, PASSWORD_WRONG.
         - INVALID_ARGUMENT, PASSWORD_TOO_SHORT.
         - RESOURCE_EXHAUSTED, TOO_MANY_ATTEMPTS.
-        - FAILED_PRECONDITION, SIGN_IN_TOO_OLD: it has no password and signed in more
-          than a quarter of an hour ago.
+        - FAILED_PRECONDITION, LOGIN_TOO_OLD: the account has no password and its
+          login is older than 15 minutes.
         """
 
     @_abc_1.abstractmethod
@@ -1021,13 +1101,13 @@ class AuthServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _accounts_pb2.DeactivateMeRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_accounts_pb2.DeactivateMeResponse, _abc.Awaitable[_accounts_pb2.DeactivateMeResponse]]:
-        """DeactivateMe ends every auth session of the account and refuses new ones
-        until the operator reactivates it. Repeating a request_id changes nothing.
+        """DeactivateMe ends every auth session of the account. Logins fail until the
+        operator reactivates the account. Repeating a request_id changes nothing.
 
         Errors:
         - PERMISSION_DENIED, PASSWORD_WRONG.
-        - FAILED_PRECONDITION, SIGN_IN_TOO_OLD: it has no password and signed in more
-          than a quarter of an hour ago.
+        - FAILED_PRECONDITION, LOGIN_TOO_OLD: the account has no password and its
+          login is older than 15 minutes.
         """
 
     @_abc_1.abstractmethod
@@ -1036,14 +1116,15 @@ class AuthServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _accounts_pb2.DeleteMeRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_accounts_pb2.DeleteMeResponse, _abc.Awaitable[_accounts_pb2.DeleteMeResponse]]:
-        """DeleteMe removes the account, its sign-ins, identities and memberships.
-        What it stored in tenants stays. Repeating a request_id changes nothing.
+        """DeleteMe removes the account, its auth sessions, identities and
+        memberships. The account's data in tenants remains. Repeating a request_id
+        changes nothing.
 
         Errors:
         - PERMISSION_DENIED, PASSWORD_WRONG.
-        - FAILED_PRECONDITION, LAST_OWNER: a tenant would be left without an owner.
-        - FAILED_PRECONDITION, SIGN_IN_TOO_OLD: it has no password and signed in more
-          than a quarter of an hour ago.
+        - FAILED_PRECONDITION, LAST_OWNER: a tenant would have no owner.
+        - FAILED_PRECONDITION, LOGIN_TOO_OLD: the account has no password and its
+          login is older than 15 minutes.
         """
 
     @_abc_1.abstractmethod
@@ -1052,15 +1133,16 @@ class AuthServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _accounts_pb2.StartTotpRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_accounts_pb2.StartTotpResponse, _abc.Awaitable[_accounts_pb2.StartTotpResponse]]:
-        """StartTotp makes a secret for an authenticator (RFC 6238: SHA-1, six digits,
-        30 seconds). It counts for nothing until ConfirmTotp. A repeated
-        request_id gets no secret.
+        """StartTotp creates a secret for an authenticator (RFC 6238: SHA-1, six
+        digits, 30 seconds). It has no effect on logins until ConfirmTotp. A
+        repeated request_id returns no secret.
 
         Errors:
         - PERMISSION_DENIED, PASSWORD_WRONG.
-        - FAILED_PRECONDITION, TOTP_STATE: there is a second factor already.
-        - FAILED_PRECONDITION, SIGN_IN_TOO_OLD: it has no password and signed in more
-          than a quarter of an hour ago.
+        - FAILED_PRECONDITION, TOTP_STATE_INVALID: the account already has a second
+          factor.
+        - FAILED_PRECONDITION, LOGIN_TOO_OLD: the account has no password and its
+          login is older than 15 minutes.
         """
 
     @_abc_1.abstractmethod
@@ -1069,12 +1151,12 @@ class AuthServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _accounts_pb2.ConfirmTotpRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_accounts_pb2.ConfirmTotpResponse, _abc.Awaitable[_accounts_pb2.ConfirmTotpResponse]]:
-        """ConfirmTotp makes the second factor obligatory from now on. A repeated
-        request_id gets no recovery codes.
+        """ConfirmTotp makes the second factor obligatory and returns recovery codes.
+        A repeated request_id returns no recovery codes.
 
         Errors:
         - PERMISSION_DENIED, CODE_WRONG.
-        - FAILED_PRECONDITION, TOTP_STATE: StartTotp first.
+        - FAILED_PRECONDITION, TOTP_STATE_INVALID: call StartTotp first.
         """
 
     @_abc_1.abstractmethod
@@ -1088,9 +1170,10 @@ class AuthServiceServicer(metaclass=_abc_1.ABCMeta):
 
         Errors:
         - PERMISSION_DENIED, PASSWORD_WRONG or CODE_WRONG.
-        - FAILED_PRECONDITION, TOTP_STATE: there is none.
-        - FAILED_PRECONDITION, SIGN_IN_TOO_OLD: it has no password and signed in more
-          than a quarter of an hour ago.
+        - FAILED_PRECONDITION, TOTP_STATE_INVALID: the account has no second
+          factor.
+        - FAILED_PRECONDITION, LOGIN_TOO_OLD: the account has no password and its
+          login is older than 15 minutes.
         """
 
     @_abc_1.abstractmethod
@@ -1099,8 +1182,8 @@ class AuthServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _accounts_pb2.ListAuthSessionsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_accounts_pb2.ListAuthSessionsResponse, _abc.Awaitable[_accounts_pb2.ListAuthSessionsResponse]]:
-        """ListAuthSessions lists the account's live sign-ins and the applications
-        that act for it, newest first. Safe to retry.
+        """ListAuthSessions lists the account's active auth sessions, newest first.
+        They include the OAuth clients that act for the account. Safe to retry.
         """
 
     @_abc_1.abstractmethod
@@ -1109,8 +1192,8 @@ class AuthServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _accounts_pb2.RevokeAuthSessionRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_accounts_pb2.RevokeAuthSessionResponse, _abc.Awaitable[_accounts_pb2.RevokeAuthSessionResponse]]:
-        """RevokeAuthSession ends one of them, or all others. Calls with its tokens
-        are refused within five seconds. Repeating a request_id returns the first
+        """RevokeAuthSession ends one auth session, or all others. Calls with its
+        tokens fail within five seconds. Repeating a request_id returns the first
         answer.
 
         Errors:
@@ -1123,15 +1206,17 @@ class AuthServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _accounts_pb2.LinkIdentityRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_accounts_pb2.LinkIdentityResponse, _abc.Awaitable[_accounts_pb2.LinkIdentityResponse]]:
-        """LinkIdentity lets an account at an identity provider sign into this one.
-        Repeating a request_id returns the first answer.
+        """LinkIdentity enables login to this account with an account at an identity
+        provider. Repeating a request_id returns the first answer.
 
         Errors:
-        - ALREADY_EXISTS, IDENTITY_TAKEN: it signs into another account.
-        - PERMISSION_DENIED, IDENTITY_REFUSED: the provider does not vouch for it.
+        - ALREADY_EXISTS, IDENTITY_TAKEN: the identity is linked to another
+          account.
+        - PERMISSION_DENIED, IDENTITY_REFUSED: the provider does not confirm the
+          identity.
         - NOT_FOUND, PROVIDER_NOT_FOUND.
         - UNAVAILABLE, PROVIDER_UNAVAILABLE.
-        - FAILED_PRECONDITION, SIGN_IN_TOO_OLD: more than a quarter of an hour.
+        - FAILED_PRECONDITION, LOGIN_TOO_OLD: the login is older than 15 minutes.
         """
 
     @_abc_1.abstractmethod
@@ -1140,12 +1225,13 @@ class AuthServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _accounts_pb2.UnlinkIdentityRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_accounts_pb2.UnlinkIdentityResponse, _abc.Awaitable[_accounts_pb2.UnlinkIdentityResponse]]:
-        """UnlinkIdentity ends that. Repeating a request_id changes nothing.
+        """UnlinkIdentity disables login with an identity. Repeating a request_id
+        changes nothing.
 
         Errors:
         - NOT_FOUND, IDENTITY_NOT_FOUND.
-        - FAILED_PRECONDITION, LAST_WAY_IN: the account has no password and no
-          other identity.
+        - FAILED_PRECONDITION, LAST_LOGIN_METHOD: the account has no password and
+          no other identity.
         """
 
     @_abc_1.abstractmethod
@@ -1154,7 +1240,9 @@ class AuthServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _accounts_pb2.ListIdentitiesRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_accounts_pb2.ListIdentitiesResponse, _abc.Awaitable[_accounts_pb2.ListIdentitiesResponse]]:
-        """ListIdentities lists what signs into the account besides its password."""
+        """ListIdentities lists the identities that are linked to the account. Safe to
+        retry.
+        """
 
     @_abc_1.abstractmethod
     def CreateAccount(
@@ -1162,9 +1250,9 @@ class AuthServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _accounts_pb2.CreateAccountRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_accounts_pb2.CreateAccountResponse, _abc.Awaitable[_accounts_pb2.CreateAccountResponse]]:
-        """CreateAccount makes an account whatever the sign-up setting says, with or
-        without a password. Operators only. Repeating a request_id returns the
-        first one.
+        """CreateAccount creates an account with or without a password, whatever the
+        sign-up setting. Operators only. Repeating a request_id returns the first
+        account.
 
         Errors:
         - ALREADY_EXISTS, ACCOUNT_EXISTS.
@@ -1177,7 +1265,8 @@ class AuthServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _accounts_pb2.GetAccountRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_accounts_pb2.GetAccountResponse, _abc.Awaitable[_accounts_pb2.GetAccountResponse]]:
-        """GetAccount reads one account by id or address. Operators only.
+        """GetAccount returns one account by id or address. Operators only. Safe to
+        retry.
 
         Errors:
         - NOT_FOUND, ACCOUNT_NOT_FOUND.
@@ -1189,7 +1278,9 @@ class AuthServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _accounts_pb2.ListAccountsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_accounts_pb2.ListAccountsResponse, _abc.Awaitable[_accounts_pb2.ListAccountsResponse]]:
-        """ListAccounts pages through all accounts, newest first. Operators only."""
+        """ListAccounts lists all accounts, newest first. Operators only. Safe to
+        retry.
+        """
 
     @_abc_1.abstractmethod
     def UpdateAccount(
@@ -1197,9 +1288,9 @@ class AuthServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _accounts_pb2.UpdateAccountRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_accounts_pb2.UpdateAccountResponse, _abc.Awaitable[_accounts_pb2.UpdateAccountResponse]]:
-        """UpdateAccount changes the fields named in update_mask; deactivating ends
-        every sign-in within five seconds. Operators only. Repeating a request_id
-        returns the first answer.
+        """UpdateAccount changes the fields named in update_mask. Deactivation ends
+        every auth session of the account within five seconds. Operators only.
+        Repeating a request_id returns the first answer.
 
         Errors:
         - NOT_FOUND, ACCOUNT_NOT_FOUND.
@@ -1227,8 +1318,8 @@ class AuthServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _accounts_pb2.CreateOneTimeTokenRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_accounts_pb2.CreateOneTimeTokenResponse, _abc.Awaitable[_accounts_pb2.CreateOneTimeTokenResponse]]:
-        """CreateOneTimeToken makes what would otherwise be sent by mail. Operators
-        only. A repeated request_id gets no token.
+        """CreateOneTimeToken returns a token that would otherwise be sent by mail.
+        Operators only. A repeated request_id returns no token.
 
         Errors:
         - NOT_FOUND, ACCOUNT_NOT_FOUND.
@@ -1240,9 +1331,10 @@ class AuthServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _accounts_pb2.RevokeCredentialsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_accounts_pb2.RevokeCredentialsResponse, _abc.Awaitable[_accounts_pb2.RevokeCredentialsResponse]]:
-        """RevokeCredentials ends everything that an account, a tenant's applications
-        (and keys) or an application hold, within five seconds in every service.
-        Operators only. Repeating a request_id returns the first answer.
+        """RevokeCredentials ends the auth sessions and grants of one account, tenant
+        or OAuth client. For a tenant it can also revoke API keys. Every service
+        refuses them within five seconds. Operators only. Repeating a request_id
+        returns the first answer.
         """
 
     @_abc_1.abstractmethod
@@ -1251,9 +1343,9 @@ class AuthServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _accounts_pb2.SetLegacyTokenRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_accounts_pb2.SetLegacyTokenResponse, _abc.Awaitable[_accounts_pb2.SetLegacyTokenResponse]]:
-        """SetLegacyToken lets callers of an earlier system, who share one bearer
-        token, act as a member of the operator's chosen tenant. Operators only.
-        Repeating a request_id changes nothing.
+        """SetLegacyToken sets the bearer token that all callers of an earlier system
+        share. With it they act as a member of the operator's chosen tenant.
+        Operators only. Repeating a request_id changes nothing.
         """
 
     @_abc_1.abstractmethod
@@ -1262,11 +1354,10 @@ class AuthServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _oauth_pb2.ImportClientRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_oauth_pb2.ImportClientResponse, _abc.Awaitable[_oauth_pb2.ImportClientResponse]]:
-        """ImportClient keeps an application that registered with an earlier system
-        under the client_id and with the secret that it has there, so that what is
-        deployed goes on working; its people consent anew. A client_id that is taken
-        changes nothing. Operators only. Repeating a request_id returns the first
-        answer.
+        """ImportClient registers an OAuth client of an earlier system under the same
+        client_id and secret. Deployed software therefore continues to work; its
+        users consent again. If the client_id is taken, nothing changes. Operators
+        only. Repeating a request_id returns the first answer.
 
         Errors:
         - INVALID_ARGUMENT, OAUTH_INVALID_CLIENT_METADATA or
@@ -1279,9 +1370,9 @@ class AuthServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _accounts_pb2.ListAuditEventsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_accounts_pb2.ListAuditEventsResponse, _abc.Awaitable[_accounts_pb2.ListAuditEventsResponse]]:
-        """ListAuditEvents pages through authentication events, newest first: those of
-        the caller's tenant or, for an operator in no tenant, those that concern
-        none. Safe to retry.
+        """ListAuditEvents lists audit events of the caller's tenant, newest first. An
+        operator in no tenant gets the events that concern no tenant. Safe to
+        retry.
         """
 
     @_abc_1.abstractmethod
@@ -1290,8 +1381,8 @@ class AuthServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _accounts_pb2.ListMyAuditEventsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_accounts_pb2.ListMyAuditEventsResponse, _abc.Awaitable[_accounts_pb2.ListMyAuditEventsResponse]]:
-        """ListMyAuditEvents pages through what happened to the account that makes the
-        call, newest first: its sign-ins, and failed ones. Safe to retry.
+        """ListMyAuditEvents lists audit events of the caller's account, newest first:
+        its logins, and failed ones. Safe to retry.
         """
 
     @_abc_1.abstractmethod
@@ -1300,12 +1391,14 @@ class AuthServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _accounts_pb2.CreateServiceAccountRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_accounts_pb2.CreateServiceAccountResponse, _abc.Awaitable[_accounts_pb2.CreateServiceAccountResponse]]:
-        """CreateServiceAccount makes a name that keys can belong to. It never carries
-        more than its creator has. One that an application makes ends with the
-        application's grant, unless AdoptServiceAccount is called. Repeating a request_id returns the first one.
+        """CreateServiceAccount creates a service account, which API keys can belong
+        to. It never has more permissions than its creator. If an OAuth client
+        creates it, the end of the client's grant disables it, unless
+        AdoptServiceAccount was called. Repeating a request_id returns the first
+        service account.
 
         Errors:
-        - PERMISSION_DENIED, PERMISSION_WIDENED.
+        - PERMISSION_DENIED, PERMISSION_ESCALATION.
         """
 
     @_abc_1.abstractmethod
@@ -1314,7 +1407,7 @@ class AuthServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _accounts_pb2.GetServiceAccountRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_accounts_pb2.GetServiceAccountResponse, _abc.Awaitable[_accounts_pb2.GetServiceAccountResponse]]:
-        """GetServiceAccount reads one. Safe to retry.
+        """GetServiceAccount returns one service account. Safe to retry.
 
         Errors:
         - NOT_FOUND, SERVICE_ACCOUNT_NOT_FOUND.
@@ -1326,7 +1419,9 @@ class AuthServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _accounts_pb2.ListServiceAccountsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_accounts_pb2.ListServiceAccountsResponse, _abc.Awaitable[_accounts_pb2.ListServiceAccountsResponse]]:
-        """ListServiceAccounts pages through the tenant's, newest first."""
+        """ListServiceAccounts lists the tenant's service accounts, newest first. Safe
+        to retry.
+        """
 
     @_abc_1.abstractmethod
     def UpdateServiceAccount(
@@ -1334,13 +1429,13 @@ class AuthServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _accounts_pb2.UpdateServiceAccountRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_accounts_pb2.UpdateServiceAccountResponse, _abc.Awaitable[_accounts_pb2.UpdateServiceAccountResponse]]:
-        """UpdateServiceAccount changes the fields named in update_mask, which bounds
-        its keys and tokens within five seconds. Repeating a request_id returns the
-        first answer.
+        """UpdateServiceAccount changes the fields named in update_mask. New
+        permissions limit the keys and tokens of the service account within five
+        seconds. Repeating a request_id returns the first answer.
 
         Errors:
         - NOT_FOUND, SERVICE_ACCOUNT_NOT_FOUND.
-        - PERMISSION_DENIED, PERMISSION_WIDENED.
+        - PERMISSION_DENIED, PERMISSION_ESCALATION.
         - ABORTED, REVISION_STALE.
         """
 
@@ -1350,17 +1445,21 @@ class AuthServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _accounts_pb2.AdoptServiceAccountRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_accounts_pb2.AdoptServiceAccountResponse, _abc.Awaitable[_accounts_pb2.AdoptServiceAccountResponse]]:
-        """AdoptServiceAccount lets a service account outlive the application's grants
-        that made it (ServiceAccount.grant_ids). Its keys have grants of their own:
-        adopt those with AdoptApiKey. One that has ended stays disabled. Only a
-        person's own sign-in, or an operator, adopts, and no person adopts a service account that may do
-        more than they may. Adopting again changes nothing. Repeating a request_id
-        returns the first answer.
+        """AdoptServiceAccount detaches a service account from the grants that created
+        it (ServiceAccount.grant_ids). It then outlives them. Its keys have grants
+        of their own: adopt them with AdoptApiKey. A service account that a grant's
+        end disabled stays disabled.
+
+        Only an account's own auth session, or an operator, may call. An account
+        cannot adopt a service account with permissions that the account lacks. A
+        second adoption changes nothing. Repeating a request_id returns the first
+        answer.
 
         Errors:
         - NOT_FOUND, SERVICE_ACCOUNT_NOT_FOUND.
-        - PERMISSION_DENIED, ACCOUNT_NEEDED: an application or a key calls.
-        - PERMISSION_DENIED, PERMISSION_WIDENED.
+        - PERMISSION_DENIED, ACCOUNT_REQUIRED: the caller is an OAuth client or an
+          API key.
+        - PERMISSION_DENIED, PERMISSION_ESCALATION.
         """
 
     @_abc_1.abstractmethod
@@ -1369,8 +1468,8 @@ class AuthServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _accounts_pb2.DeleteServiceAccountRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_accounts_pb2.DeleteServiceAccountResponse, _abc.Awaitable[_accounts_pb2.DeleteServiceAccountResponse]]:
-        """DeleteServiceAccount removes it and revokes its keys. Repeating a
-        request_id changes nothing.
+        """DeleteServiceAccount removes a service account and revokes its keys.
+        Repeating a request_id changes nothing.
 
         Errors:
         - NOT_FOUND, SERVICE_ACCOUNT_NOT_FOUND.
@@ -1382,7 +1481,9 @@ class AuthServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _auth_pb2.GetMeRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_auth_pb2.GetMeResponse, _abc.Awaitable[_auth_pb2.GetMeResponse]]:
-        """GetMe says who the credential of this call belongs to. Safe to retry."""
+        """GetMe returns the principal, tenant and permissions of the call's
+        credential. Safe to retry.
+        """
 
     @_abc_1.abstractmethod
     def CreateApiKey(
@@ -1390,15 +1491,16 @@ class AuthServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _auth_pb2.CreateApiKeyRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_auth_pb2.CreateApiKeyResponse, _abc.Awaitable[_auth_pb2.CreateApiKeyResponse]]:
-        """CreateApiKey makes a key for the caller's tenant and returns its secret
-        this one time. A repeated request_id returns the same key without the
-        secret. The new key never carries more than its creator has, and never
-        outlives it: a later expire_time, or none, becomes that of the key that
-        makes the call. What an application makes ends with its grant, and so does
-        what that makes, unless AdoptApiKey is called.
+        """CreateApiKey creates a key for the caller's tenant and returns its secret
+        once. A repeated request_id returns the same key without the secret.
+
+        The new key never has more permissions than its creator and never outlives
+        it. If the caller is a key, that key's expire_time replaces a later one or
+        none. A key that an OAuth client creates ends with the client's grant. So
+        does everything that this key creates. AdoptApiKey removes this dependency.
 
         Errors:
-        - PERMISSION_DENIED, PERMISSION_WIDENED: a permission the caller lacks.
+        - PERMISSION_DENIED, PERMISSION_ESCALATION: the caller lacks a permission.
         - INVALID_ARGUMENT, REQUEST_ID_REUSED.
         """
 
@@ -1408,8 +1510,8 @@ class AuthServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _auth_pb2.ListApiKeysRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_auth_pb2.ListApiKeysResponse, _abc.Awaitable[_auth_pb2.ListApiKeysResponse]]:
-        """ListApiKeys lists the tenant's keys, newest first, revoked ones included.
-        Secrets are never part of it. Safe to retry.
+        """ListApiKeys lists the tenant's keys, newest first, including revoked ones.
+        It never returns secrets. Safe to retry.
         """
 
     @_abc_1.abstractmethod
@@ -1418,9 +1520,9 @@ class AuthServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _auth_pb2.RevokeApiKeyRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_auth_pb2.RevokeApiKeyResponse, _abc.Awaitable[_auth_pb2.RevokeApiKeyResponse]]:
-        """RevokeApiKey ends a key. Calls with it are refused within five seconds.
-        Revoking again changes nothing, so a caller may retry freely. Repeating a
-        request_id returns the first answer.
+        """RevokeApiKey ends a key. Calls with it fail within five seconds. Revoking
+        again changes nothing, so a caller may retry freely. Repeating a request_id
+        returns the first answer.
 
         Errors:
         - NOT_FOUND, API_KEY_NOT_FOUND.
@@ -1433,14 +1535,15 @@ class AuthServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _accounts_pb2.RotateApiKeyRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_auth_pb2.RotateApiKeyResponse, _abc.Awaitable[_auth_pb2.RotateApiKeyResponse]]:
-        """RotateApiKey makes a successor with the same name, permissions and end, and
-        gives the old key the overlap to live. A repeated request_id returns the
-        same key without the secret.
+        """RotateApiKey creates a successor with the same name, permissions and
+        expire_time. The old key works until the overlap ends. A repeated
+        request_id returns the same key without the secret.
 
         Errors:
         - NOT_FOUND, API_KEY_NOT_FOUND.
-        - FAILED_PRECONDITION, API_KEY_OVER: it is revoked, expired or was rotated.
-        - PERMISSION_DENIED, PERMISSION_WIDENED.
+        - FAILED_PRECONDITION, API_KEY_INACTIVE: the key is revoked, expired or
+          rotated.
+        - PERMISSION_DENIED, PERMISSION_ESCALATION.
         """
 
     @_abc_1.abstractmethod
@@ -1449,18 +1552,22 @@ class AuthServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _accounts_pb2.AdoptApiKeyRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_auth_pb2.AdoptApiKeyResponse, _abc.Awaitable[_auth_pb2.AdoptApiKeyResponse]]:
-        """AdoptApiKey lets a key outlive the application's grants that made it
-        (ApiKey.grant_ids); its end stays. A key of a service account still ends
-        with that one's grants: adopt it as well. Only a person's own sign-in, or an
-        operator, adopts, and no person adopts a key that may do more than they may. Adopting
-        again changes nothing. Repeating a request_id returns the first answer.
+        """AdoptApiKey detaches a key from the grants that created it
+        (ApiKey.grant_ids). It then outlives them; its expire_time does not change.
+        The key of a service account still ends with that service account's grants:
+        adopt both.
+
+        Only an account's own auth session, or an operator, may call. An account
+        cannot adopt a key with permissions that the account lacks. A second
+        adoption changes nothing. Repeating a request_id returns the first answer.
 
         Errors:
         - NOT_FOUND, API_KEY_NOT_FOUND.
-        - FAILED_PRECONDITION, API_KEY_OVER: it is revoked, expired, or ended with
-          a grant.
-        - PERMISSION_DENIED, ACCOUNT_NEEDED: an application or a key calls.
-        - PERMISSION_DENIED, PERMISSION_WIDENED.
+        - FAILED_PRECONDITION, API_KEY_INACTIVE: the key is revoked or expired, or
+          ended with a grant.
+        - PERMISSION_DENIED, ACCOUNT_REQUIRED: the caller is an OAuth client or an
+          API key.
+        - PERMISSION_DENIED, PERMISSION_ESCALATION.
         """
 
     @_abc_1.abstractmethod
@@ -1469,10 +1576,10 @@ class AuthServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _auth_pb2.IntrospectRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_auth_pb2.IntrospectResponse, _abc.Awaitable[_auth_pb2.IntrospectResponse]]:
-        """Introspect says whether a credential of the caller's own tenant is valid
-        and what it allows. A credential of another tenant is answered like an
-        unknown one, and so is every credential of a deleted tenant: active is
-        false and nothing else is set. Safe to retry.
+        """Introspect returns whether a credential of the caller's own tenant is
+        valid, and its permissions. For a credential that is unknown, or of another
+        or a deleted tenant, active is false and nothing else is set. Safe to
+        retry.
         """
 
     @_abc_1.abstractmethod
@@ -1481,8 +1588,8 @@ class AuthServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _auth_pb2.ListSigningKeysRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_auth_pb2.ListSigningKeysResponse, _abc.Awaitable[_auth_pb2.ListSigningKeysResponse]]:
-        """ListSigningKeys returns the public keys that verify internal identity
-        tokens, the active one first. Needs no credential. Safe to retry.
+        """ListSigningKeys returns the public keys that verify identity tokens, the
+        active key first. Needs no credential. Safe to retry.
         """
 
     @_abc_1.abstractmethod
@@ -1491,20 +1598,21 @@ class AuthServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _auth_pb2.RotateSigningKeyRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_auth_pb2.RotateSigningKeyResponse, _abc.Awaitable[_auth_pb2.RotateSigningKeyResponse]]:
-        """RotateSigningKey makes a new signing key the active one; the old key goes
-        on verifying until the tokens it signed have expired. Operators only.
-        In an emergency the old key ends at once: every service refuses what it
-        signed within five seconds, and everybody has to be signed anew, which their
-        next call does by itself; access tokens have to be refreshed. Repeating a
-        request_id returns the first answer; without one, every call makes another
+        """RotateSigningKey creates a signing key and makes it active. The old key
+        verifies until the tokens that it signed expire. Operators only.
+
+        In an emergency the old key ends at once: every service refuses its
+        signatures within five seconds. Callers receive a new identity token with
+        their next call; clients must refresh access tokens. Repeating a request_id
+        returns the first answer. Without a request_id, every call creates another
         key.
         """
 
 def add_AuthServiceServicer_to_server(servicer: AuthServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...
 
 class AuthInternalServiceStub:
-    """AuthInternalService is internal: the gateway and the worker exchange credentials
-    here for signed identity tokens. The gateway does not forward it.
+    """AuthInternalService is internal: the gateway and the worker exchange
+    credentials for signed identity tokens here. The gateway does not forward it.
     """
 
     @_typing.overload
@@ -1512,8 +1620,8 @@ class AuthInternalServiceStub:
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> AuthInternalServiceAsyncStub: ...
     Exchange: _grpc.UnaryUnaryMultiCallable[_auth_pb2.ExchangeRequest, _auth_pb2.ExchangeResponse]
-    """Exchange turns a credential into a signed identity token that lives for a
-    minute. Safe to retry.
+    """Exchange returns a signed identity token for a credential. The token is
+    valid for one minute. Safe to retry.
 
     Errors:
     - UNAUTHENTICATED, CREDENTIAL_INVALID or CREDENTIAL_EXPIRED.
@@ -1521,42 +1629,41 @@ class AuthInternalServiceStub:
       that does not exist.
     """
     DeleteExpired: _grpc.UnaryUnaryMultiCallable[_auth_pb2.DeleteExpiredRequest, _auth_pb2.DeleteExpiredResponse]
-    """DeleteExpired removes expired signing keys, sign-ins, codes, one-time
-    tokens, limits and audit events, and stored answers of the operator and of
-    the tenant that the token names. Idempotent. System only.
+    """DeleteExpired removes expired signing keys, auth sessions, codes, one-time
+    tokens, limits and audit events. It also removes stored answers of the
+    operator and of the token's tenant. Idempotent. System only.
     """
     PurgeTenant: _grpc.UnaryUnaryMultiCallable[_auth_pb2.PurgeTenantRequest, _auth_pb2.PurgeTenantResponse]
-    """PurgeTenant removes some of what auth keeps of the token's tenant, which is
-    being deleted. Idempotent: called until it says that nothing is left.
-    System only.
+    """PurgeTenant removes one batch of auth's rows of the token's tenant, which
+    is deleted. Idempotent: call it again while `more` is set. System only.
 
     Errors:
     - FAILED_PRECONDITION, TENANT_NOT_DELETED.
     """
     GetAccountState: _grpc.UnaryUnaryMultiCallable[_auth_pb2.GetAccountStateRequest, _auth_pb2.GetAccountStateResponse]
-    """GetAccountState tells services that keep accounts' ids what they may know
-    of them: address, name and status. Needs any identity, because they ask in
-    the name of their callers. Safe to retry.
+    """GetAccountState returns address, name and status of an account, for
+    services that store account ids. Any identity may call, because those
+    services call in the name of their callers. Safe to retry.
 
     Errors:
     - NOT_FOUND, ACCOUNT_NOT_FOUND.
     """
     GetCheckKeys: _grpc.UnaryUnaryMultiCallable[_auth_pb2.GetCheckKeysRequest, _auth_pb2.GetCheckKeysResponse]
-    """GetCheckKeys returns the keys of the check digits in API keys, so that the
-    gateway recognises an invented key without asking for an exchange. A key
-    with right check digits is not proven: Exchange decides. Safe to retry.
+    """GetCheckKeys returns the keys of the check digits in API keys. With them
+    the gateway rejects an invented key without an exchange. Right check digits
+    prove nothing: Exchange decides. Safe to retry.
     """
 
 @_typing.type_check_only
 class AuthInternalServiceAsyncStub(AuthInternalServiceStub):
-    """AuthInternalService is internal: the gateway and the worker exchange credentials
-    here for signed identity tokens. The gateway does not forward it.
+    """AuthInternalService is internal: the gateway and the worker exchange
+    credentials for signed identity tokens here. The gateway does not forward it.
     """
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     Exchange: _aio.UnaryUnaryMultiCallable[_auth_pb2.ExchangeRequest, _auth_pb2.ExchangeResponse]  # type: ignore[assignment]
-    """Exchange turns a credential into a signed identity token that lives for a
-    minute. Safe to retry.
+    """Exchange returns a signed identity token for a credential. The token is
+    valid for one minute. Safe to retry.
 
     Errors:
     - UNAUTHENTICATED, CREDENTIAL_INVALID or CREDENTIAL_EXPIRED.
@@ -1564,35 +1671,34 @@ class AuthInternalServiceAsyncStub(AuthInternalServiceStub):
       that does not exist.
     """
     DeleteExpired: _aio.UnaryUnaryMultiCallable[_auth_pb2.DeleteExpiredRequest, _auth_pb2.DeleteExpiredResponse]  # type: ignore[assignment]
-    """DeleteExpired removes expired signing keys, sign-ins, codes, one-time
-    tokens, limits and audit events, and stored answers of the operator and of
-    the tenant that the token names. Idempotent. System only.
+    """DeleteExpired removes expired signing keys, auth sessions, codes, one-time
+    tokens, limits and audit events. It also removes stored answers of the
+    operator and of the token's tenant. Idempotent. System only.
     """
     PurgeTenant: _aio.UnaryUnaryMultiCallable[_auth_pb2.PurgeTenantRequest, _auth_pb2.PurgeTenantResponse]  # type: ignore[assignment]
-    """PurgeTenant removes some of what auth keeps of the token's tenant, which is
-    being deleted. Idempotent: called until it says that nothing is left.
-    System only.
+    """PurgeTenant removes one batch of auth's rows of the token's tenant, which
+    is deleted. Idempotent: call it again while `more` is set. System only.
 
     Errors:
     - FAILED_PRECONDITION, TENANT_NOT_DELETED.
     """
     GetAccountState: _aio.UnaryUnaryMultiCallable[_auth_pb2.GetAccountStateRequest, _auth_pb2.GetAccountStateResponse]  # type: ignore[assignment]
-    """GetAccountState tells services that keep accounts' ids what they may know
-    of them: address, name and status. Needs any identity, because they ask in
-    the name of their callers. Safe to retry.
+    """GetAccountState returns address, name and status of an account, for
+    services that store account ids. Any identity may call, because those
+    services call in the name of their callers. Safe to retry.
 
     Errors:
     - NOT_FOUND, ACCOUNT_NOT_FOUND.
     """
     GetCheckKeys: _aio.UnaryUnaryMultiCallable[_auth_pb2.GetCheckKeysRequest, _auth_pb2.GetCheckKeysResponse]  # type: ignore[assignment]
-    """GetCheckKeys returns the keys of the check digits in API keys, so that the
-    gateway recognises an invented key without asking for an exchange. A key
-    with right check digits is not proven: Exchange decides. Safe to retry.
+    """GetCheckKeys returns the keys of the check digits in API keys. With them
+    the gateway rejects an invented key without an exchange. Right check digits
+    prove nothing: Exchange decides. Safe to retry.
     """
 
 class AuthInternalServiceServicer(metaclass=_abc_1.ABCMeta):
-    """AuthInternalService is internal: the gateway and the worker exchange credentials
-    here for signed identity tokens. The gateway does not forward it.
+    """AuthInternalService is internal: the gateway and the worker exchange
+    credentials for signed identity tokens here. The gateway does not forward it.
     """
 
     @_abc_1.abstractmethod
@@ -1601,8 +1707,8 @@ class AuthInternalServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _auth_pb2.ExchangeRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_auth_pb2.ExchangeResponse, _abc.Awaitable[_auth_pb2.ExchangeResponse]]:
-        """Exchange turns a credential into a signed identity token that lives for a
-        minute. Safe to retry.
+        """Exchange returns a signed identity token for a credential. The token is
+        valid for one minute. Safe to retry.
 
         Errors:
         - UNAUTHENTICATED, CREDENTIAL_INVALID or CREDENTIAL_EXPIRED.
@@ -1616,9 +1722,9 @@ class AuthInternalServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _auth_pb2.DeleteExpiredRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_auth_pb2.DeleteExpiredResponse, _abc.Awaitable[_auth_pb2.DeleteExpiredResponse]]:
-        """DeleteExpired removes expired signing keys, sign-ins, codes, one-time
-        tokens, limits and audit events, and stored answers of the operator and of
-        the tenant that the token names. Idempotent. System only.
+        """DeleteExpired removes expired signing keys, auth sessions, codes, one-time
+        tokens, limits and audit events. It also removes stored answers of the
+        operator and of the token's tenant. Idempotent. System only.
         """
 
     @_abc_1.abstractmethod
@@ -1627,9 +1733,8 @@ class AuthInternalServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _auth_pb2.PurgeTenantRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_auth_pb2.PurgeTenantResponse, _abc.Awaitable[_auth_pb2.PurgeTenantResponse]]:
-        """PurgeTenant removes some of what auth keeps of the token's tenant, which is
-        being deleted. Idempotent: called until it says that nothing is left.
-        System only.
+        """PurgeTenant removes one batch of auth's rows of the token's tenant, which
+        is deleted. Idempotent: call it again while `more` is set. System only.
 
         Errors:
         - FAILED_PRECONDITION, TENANT_NOT_DELETED.
@@ -1641,9 +1746,9 @@ class AuthInternalServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _auth_pb2.GetAccountStateRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_auth_pb2.GetAccountStateResponse, _abc.Awaitable[_auth_pb2.GetAccountStateResponse]]:
-        """GetAccountState tells services that keep accounts' ids what they may know
-        of them: address, name and status. Needs any identity, because they ask in
-        the name of their callers. Safe to retry.
+        """GetAccountState returns address, name and status of an account, for
+        services that store account ids. Any identity may call, because those
+        services call in the name of their callers. Safe to retry.
 
         Errors:
         - NOT_FOUND, ACCOUNT_NOT_FOUND.
@@ -1655,9 +1760,9 @@ class AuthInternalServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _auth_pb2.GetCheckKeysRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_auth_pb2.GetCheckKeysResponse, _abc.Awaitable[_auth_pb2.GetCheckKeysResponse]]:
-        """GetCheckKeys returns the keys of the check digits in API keys, so that the
-        gateway recognises an invented key without asking for an exchange. A key
-        with right check digits is not proven: Exchange decides. Safe to retry.
+        """GetCheckKeys returns the keys of the check digits in API keys. With them
+        the gateway rejects an invented key without an exchange. Right check digits
+        prove nothing: Exchange decides. Safe to retry.
         """
 
 def add_AuthInternalServiceServicer_to_server(servicer: AuthInternalServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

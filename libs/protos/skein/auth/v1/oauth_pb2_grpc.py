@@ -26,11 +26,12 @@ if _version_not_supported:
 
 
 class OAuthServiceStub:
-    """OAuthService is the OAuth 2.1 authorization server: clients, authorizations,
-    tokens. The world speaks to it in OAuth's own form, at the gateway's HTTP port
-    (/authorize, /token, /register, ...), so it is not forwarded as gRPC. Refusals
-    that OAuth has a word for carry it in their reason: OAUTH_INVALID_GRANT is
-    "invalid_grant". Errors are documented in skein/errors/v1/errors.proto.
+    """OAuthService is the OAuth 2.1 authorization server: clients, authorizations
+    and tokens. Its clients use OAuth's HTTP endpoints at the gateway
+    (/authorize, /token, /register, ...), so the gateway does not forward this
+    service as gRPC. An error that OAuth defines has its code in the reason:
+    OAUTH_INVALID_GRANT is "invalid_grant". skein/errors/v1/errors.proto
+    documents the errors.
     """
 
     def __init__(self, channel):
@@ -112,16 +113,17 @@ class OAuthServiceStub:
 
 
 class OAuthServiceServicer:
-    """OAuthService is the OAuth 2.1 authorization server: clients, authorizations,
-    tokens. The world speaks to it in OAuth's own form, at the gateway's HTTP port
-    (/authorize, /token, /register, ...), so it is not forwarded as gRPC. Refusals
-    that OAuth has a word for carry it in their reason: OAUTH_INVALID_GRANT is
-    "invalid_grant". Errors are documented in skein/errors/v1/errors.proto.
+    """OAuthService is the OAuth 2.1 authorization server: clients, authorizations
+    and tokens. Its clients use OAuth's HTTP endpoints at the gateway
+    (/authorize, /token, /register, ...), so the gateway does not forward this
+    service as gRPC. An error that OAuth defines has its code in the reason:
+    OAUTH_INVALID_GRANT is "invalid_grant". skein/errors/v1/errors.proto
+    documents the errors.
     """
 
     def GetServerMetadata(self, request, context):
-        """GetServerMetadata says what the server can do, for RFC 8414 and OpenID
-        Connect discovery, and the resources that it makes tokens for. Needs no
+        """GetServerMetadata returns the server's capabilities for RFC 8414 and OpenID
+        Connect discovery, and the resources that it issues tokens for. Needs no
         credential. Safe to retry.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -129,13 +131,13 @@ class OAuthServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def RegisterClient(self, request, context):
-        """RegisterClient makes an application known (RFC 7591). Needs no credential
-        unless an initial access token is set. Each call makes another client.
+        """RegisterClient registers a client (RFC 7591). Needs no credential unless an
+        initial access token is configured. Each call registers another client.
 
         Errors:
         - INVALID_ARGUMENT, OAUTH_INVALID_CLIENT_METADATA or
         OAUTH_INVALID_REDIRECT_URI.
-        - UNAUTHENTICATED, OAUTH_INVALID_TOKEN: the initial access token.
+        - UNAUTHENTICATED, OAUTH_INVALID_TOKEN: the initial access token is wrong.
         - RESOURCE_EXHAUSTED, TOO_MANY_ATTEMPTS.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -143,7 +145,7 @@ class OAuthServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def GetClient(self, request, context):
-        """GetClient reads a client with the token that its registration returned
+        """GetClient returns a client to the holder of its registration access token
         (RFC 7592). Safe to retry.
 
         Errors:
@@ -154,7 +156,7 @@ class OAuthServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def UpdateClient(self, request, context):
-        """UpdateClient replaces what a client says of itself. Safe to retry.
+        """UpdateClient replaces the metadata of a client. Safe to retry.
 
         Errors:
         - UNAUTHENTICATED, OAUTH_INVALID_TOKEN.
@@ -166,8 +168,7 @@ class OAuthServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def DeleteClient(self, request, context):
-        """DeleteClient removes a client and everything that it was given. Safe to
-        retry.
+        """DeleteClient removes a client with its grants and tokens. Safe to retry.
 
         Errors:
         - UNAUTHENTICATED, OAUTH_INVALID_TOKEN.
@@ -177,46 +178,49 @@ class OAuthServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def CreateAuthorization(self, request, context):
-        """CreateAuthorization checks what /authorize was asked and says what the
-        person is to be asked. Nothing is stored: the handle holds the request,
-        sealed, for ten minutes. A request whose client or redirect cannot be
-        trusted is refused; any other fault comes back as a redirect.
+        """CreateAuthorization validates a request to /authorize and returns the
+        prompt for the person. It stores nothing: the handle contains the request,
+        encrypted, and is valid for ten minutes. The call fails if the client or
+        the redirect URI is invalid. Any other fault returns a redirect URL with an
+        error.
 
         Errors:
-        - INVALID_ARGUMENT, OAUTH_INVALID_REQUEST or OAUTH_INVALID_CLIENT: to be
-        shown to the person, never redirected.
+        - INVALID_ARGUMENT, OAUTH_INVALID_REQUEST or OAUTH_INVALID_CLIENT: show it
+        to the person, never redirect.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ApproveAuthorization(self, request, context):
-        """ApproveAuthorization records the answer of the account that makes the call
-        and returns where to send its browser: with a single-use code, or with
-        access_denied. The permissions are what was asked, what is granted and what
-        the account's role in the tenant allows, whichever is least.
+        """ApproveAuthorization records the decision of the calling account and
+        returns the redirect URL for its browser. The URL has a single-use code, or
+        access_denied. The grant contains the permissions that were requested,
+        approved, and allowed by the account's role in the tenant.
 
         Errors:
-        - INVALID_ARGUMENT, OAUTH_INVALID_REQUEST: the handle is damaged or expired.
-        - NOT_FOUND, TENANT_NOT_FOUND: the account is no member of the tenant.
+        - INVALID_ARGUMENT, OAUTH_INVALID_REQUEST: the handle is damaged or
+        expired.
+        - NOT_FOUND, TENANT_NOT_FOUND: the account is not a member of the tenant.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ExchangeToken(self, request, context):
-        """ExchangeToken gives tokens for a grant. A code, a device's code or a
-        refresh token works once; a second use by its own client revokes what the
-        first one gave. Within ten seconds (SKEIN_REFRESH_GRACE_SECONDS) the latter
-        two give the same refresh token again, for an answer that got lost. A
-        refused code or token is no attempt and locks nothing.
+        """ExchangeToken returns tokens for a grant. A code, a device code or a
+        refresh token works once. A second use by its own client revokes the tokens
+        of the first use. For device codes and refresh tokens this applies after
+        ten seconds (SKEIN_REFRESH_GRACE_SECONDS): a retry before then returns the
+        same refresh token. A refused code or token does not count as an attempt,
+        so it locks nothing.
 
         Errors:
         - INVALID_ARGUMENT, OAUTH_INVALID_GRANT, OAUTH_INVALID_SCOPE,
         OAUTH_INVALID_TARGET or OAUTH_UNAUTHORIZED_CLIENT.
         - UNAUTHENTICATED, OAUTH_INVALID_CLIENT.
         - FAILED_PRECONDITION, OAUTH_AUTHORIZATION_PENDING, OAUTH_SLOW_DOWN,
-        OAUTH_ACCESS_DENIED or OAUTH_EXPIRED_TOKEN: of the device flow.
+        OAUTH_ACCESS_DENIED or OAUTH_EXPIRED_TOKEN: in the device flow.
         - RESOURCE_EXHAUSTED, TOO_MANY_ATTEMPTS.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -224,7 +228,8 @@ class OAuthServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def StartDeviceAuthorization(self, request, context):
-        """StartDeviceAuthorization gives a device its two codes (RFC 8628).
+        """StartDeviceAuthorization returns the two codes of a device (RFC 8628). Each
+        call starts another authorization.
 
         Errors:
         - UNAUTHENTICATED, OAUTH_INVALID_CLIENT.
@@ -237,10 +242,12 @@ class OAuthServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def GetDeviceAuthorization(self, request, context):
-        """GetDeviceAuthorization says which device a person typed the code of.
+        """GetDeviceAuthorization returns the client and scopes of a user code. Safe
+        to retry.
 
         Errors:
-        - NOT_FOUND, DEVICE_CODE_NOT_FOUND: unknown, expired or answered.
+        - NOT_FOUND, DEVICE_CODE_NOT_FOUND: the code is unknown, expired or
+        answered.
         - RESOURCE_EXHAUSTED, TOO_MANY_ATTEMPTS.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -248,7 +255,7 @@ class OAuthServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def ApproveDevice(self, request, context):
-        """ApproveDevice records the answer of the account that makes the call.
+        """ApproveDevice records the decision of the calling account about a device.
 
         Errors:
         - NOT_FOUND, DEVICE_CODE_NOT_FOUND or TENANT_NOT_FOUND.
@@ -259,9 +266,9 @@ class OAuthServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def RevokeToken(self, request, context):
-        """RevokeToken ends a refresh token with everything of its grant, or the grant
-        of an access token (RFC 7009). An unknown token, or another
-        client's, is answered like one that was revoked.
+        """RevokeToken revokes the grant of a refresh token or access token, with all
+        its tokens (RFC 7009). It also succeeds for an unknown token or another
+        client's, and then changes nothing.
 
         Errors:
         - UNAUTHENTICATED, OAUTH_INVALID_CLIENT.
@@ -271,8 +278,9 @@ class OAuthServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def IntrospectToken(self, request, context):
-        """IntrospectToken says what a token of the client's own, or of the caller's
-        tenant, allows (RFC 7662). Any other is answered as not active.
+        """IntrospectToken returns the state and scopes of a token of the calling
+        client or of the caller's tenant (RFC 7662). Any other token is not active.
+        Safe to retry.
 
         Errors:
         - UNAUTHENTICATED, OAUTH_INVALID_CLIENT.
@@ -282,8 +290,8 @@ class OAuthServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def GetUserInfo(self, request, context):
-        """GetUserInfo tells an application that holds an access token with the scope
-        openid who it acts for (OpenID Connect Core, 5.3).
+        """GetUserInfo returns claims about the account of an access token with the
+        scope openid (OpenID Connect Core, 5.3). Safe to retry.
 
         Errors:
         - UNAUTHENTICATED, OAUTH_INVALID_TOKEN.
@@ -375,11 +383,12 @@ def add_OAuthServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class OAuthService:
-    """OAuthService is the OAuth 2.1 authorization server: clients, authorizations,
-    tokens. The world speaks to it in OAuth's own form, at the gateway's HTTP port
-    (/authorize, /token, /register, ...), so it is not forwarded as gRPC. Refusals
-    that OAuth has a word for carry it in their reason: OAUTH_INVALID_GRANT is
-    "invalid_grant". Errors are documented in skein/errors/v1/errors.proto.
+    """OAuthService is the OAuth 2.1 authorization server: clients, authorizations
+    and tokens. Its clients use OAuth's HTTP endpoints at the gateway
+    (/authorize, /token, /register, ...), so the gateway does not forward this
+    service as gRPC. An error that OAuth defines has its code in the reason:
+    OAUTH_INVALID_GRANT is "invalid_grant". skein/errors/v1/errors.proto
+    documents the errors.
     """
 
     @staticmethod

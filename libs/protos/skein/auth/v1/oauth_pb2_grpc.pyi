@@ -27,11 +27,12 @@ GRPC_GENERATED_VERSION: str
 GRPC_VERSION: str
 
 class OAuthServiceStub:
-    """OAuthService is the OAuth 2.1 authorization server: clients, authorizations,
-    tokens. The world speaks to it in OAuth's own form, at the gateway's HTTP port
-    (/authorize, /token, /register, ...), so it is not forwarded as gRPC. Refusals
-    that OAuth has a word for carry it in their reason: OAUTH_INVALID_GRANT is
-    "invalid_grant". Errors are documented in skein/errors/v1/errors.proto.
+    """OAuthService is the OAuth 2.1 authorization server: clients, authorizations
+    and tokens. Its clients use OAuth's HTTP endpoints at the gateway
+    (/authorize, /token, /register, ...), so the gateway does not forward this
+    service as gRPC. An error that OAuth defines has its code in the reason:
+    OAUTH_INVALID_GRANT is "invalid_grant". skein/errors/v1/errors.proto
+    documents the errors.
     """
 
     @_typing.overload
@@ -39,29 +40,29 @@ class OAuthServiceStub:
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> OAuthServiceAsyncStub: ...
     GetServerMetadata: _grpc.UnaryUnaryMultiCallable[_oauth_pb2.GetServerMetadataRequest, _oauth_pb2.GetServerMetadataResponse]
-    """GetServerMetadata says what the server can do, for RFC 8414 and OpenID
-    Connect discovery, and the resources that it makes tokens for. Needs no
+    """GetServerMetadata returns the server's capabilities for RFC 8414 and OpenID
+    Connect discovery, and the resources that it issues tokens for. Needs no
     credential. Safe to retry.
     """
     RegisterClient: _grpc.UnaryUnaryMultiCallable[_oauth_pb2.RegisterClientRequest, _oauth_pb2.RegisterClientResponse]
-    """RegisterClient makes an application known (RFC 7591). Needs no credential
-    unless an initial access token is set. Each call makes another client.
+    """RegisterClient registers a client (RFC 7591). Needs no credential unless an
+    initial access token is configured. Each call registers another client.
 
     Errors:
     - INVALID_ARGUMENT, OAUTH_INVALID_CLIENT_METADATA or
       OAUTH_INVALID_REDIRECT_URI.
-    - UNAUTHENTICATED, OAUTH_INVALID_TOKEN: the initial access token.
+    - UNAUTHENTICATED, OAUTH_INVALID_TOKEN: the initial access token is wrong.
     - RESOURCE_EXHAUSTED, TOO_MANY_ATTEMPTS.
     """
     GetClient: _grpc.UnaryUnaryMultiCallable[_oauth_pb2.GetClientRequest, _oauth_pb2.GetClientResponse]
-    """GetClient reads a client with the token that its registration returned
+    """GetClient returns a client to the holder of its registration access token
     (RFC 7592). Safe to retry.
 
     Errors:
     - UNAUTHENTICATED, OAUTH_INVALID_TOKEN.
     """
     UpdateClient: _grpc.UnaryUnaryMultiCallable[_oauth_pb2.UpdateClientRequest, _oauth_pb2.UpdateClientResponse]
-    """UpdateClient replaces what a client says of itself. Safe to retry.
+    """UpdateClient replaces the metadata of a client. Safe to retry.
 
     Errors:
     - UNAUTHENTICATED, OAUTH_INVALID_TOKEN.
@@ -69,49 +70,52 @@ class OAuthServiceStub:
       OAUTH_INVALID_REDIRECT_URI.
     """
     DeleteClient: _grpc.UnaryUnaryMultiCallable[_oauth_pb2.DeleteClientRequest, _oauth_pb2.DeleteClientResponse]
-    """DeleteClient removes a client and everything that it was given. Safe to
-    retry.
+    """DeleteClient removes a client with its grants and tokens. Safe to retry.
 
     Errors:
     - UNAUTHENTICATED, OAUTH_INVALID_TOKEN.
     """
     CreateAuthorization: _grpc.UnaryUnaryMultiCallable[_oauth_pb2.CreateAuthorizationRequest, _oauth_pb2.CreateAuthorizationResponse]
-    """CreateAuthorization checks what /authorize was asked and says what the
-    person is to be asked. Nothing is stored: the handle holds the request,
-    sealed, for ten minutes. A request whose client or redirect cannot be
-    trusted is refused; any other fault comes back as a redirect.
+    """CreateAuthorization validates a request to /authorize and returns the
+    prompt for the person. It stores nothing: the handle contains the request,
+    encrypted, and is valid for ten minutes. The call fails if the client or
+    the redirect URI is invalid. Any other fault returns a redirect URL with an
+    error.
 
     Errors:
-    - INVALID_ARGUMENT, OAUTH_INVALID_REQUEST or OAUTH_INVALID_CLIENT: to be
-      shown to the person, never redirected.
+    - INVALID_ARGUMENT, OAUTH_INVALID_REQUEST or OAUTH_INVALID_CLIENT: show it
+      to the person, never redirect.
     """
     ApproveAuthorization: _grpc.UnaryUnaryMultiCallable[_oauth_pb2.ApproveAuthorizationRequest, _oauth_pb2.ApproveAuthorizationResponse]
-    """ApproveAuthorization records the answer of the account that makes the call
-    and returns where to send its browser: with a single-use code, or with
-    access_denied. The permissions are what was asked, what is granted and what
-    the account's role in the tenant allows, whichever is least.
+    """ApproveAuthorization records the decision of the calling account and
+    returns the redirect URL for its browser. The URL has a single-use code, or
+    access_denied. The grant contains the permissions that were requested,
+    approved, and allowed by the account's role in the tenant.
 
     Errors:
-    - INVALID_ARGUMENT, OAUTH_INVALID_REQUEST: the handle is damaged or expired.
-    - NOT_FOUND, TENANT_NOT_FOUND: the account is no member of the tenant.
+    - INVALID_ARGUMENT, OAUTH_INVALID_REQUEST: the handle is damaged or
+      expired.
+    - NOT_FOUND, TENANT_NOT_FOUND: the account is not a member of the tenant.
     """
     ExchangeToken: _grpc.UnaryUnaryMultiCallable[_oauth_pb2.ExchangeTokenRequest, _oauth_pb2.ExchangeTokenResponse]
-    """ExchangeToken gives tokens for a grant. A code, a device's code or a
-    refresh token works once; a second use by its own client revokes what the
-    first one gave. Within ten seconds (SKEIN_REFRESH_GRACE_SECONDS) the latter
-    two give the same refresh token again, for an answer that got lost. A
-    refused code or token is no attempt and locks nothing.
+    """ExchangeToken returns tokens for a grant. A code, a device code or a
+    refresh token works once. A second use by its own client revokes the tokens
+    of the first use. For device codes and refresh tokens this applies after
+    ten seconds (SKEIN_REFRESH_GRACE_SECONDS): a retry before then returns the
+    same refresh token. A refused code or token does not count as an attempt,
+    so it locks nothing.
 
     Errors:
     - INVALID_ARGUMENT, OAUTH_INVALID_GRANT, OAUTH_INVALID_SCOPE,
       OAUTH_INVALID_TARGET or OAUTH_UNAUTHORIZED_CLIENT.
     - UNAUTHENTICATED, OAUTH_INVALID_CLIENT.
     - FAILED_PRECONDITION, OAUTH_AUTHORIZATION_PENDING, OAUTH_SLOW_DOWN,
-      OAUTH_ACCESS_DENIED or OAUTH_EXPIRED_TOKEN: of the device flow.
+      OAUTH_ACCESS_DENIED or OAUTH_EXPIRED_TOKEN: in the device flow.
     - RESOURCE_EXHAUSTED, TOO_MANY_ATTEMPTS.
     """
     StartDeviceAuthorization: _grpc.UnaryUnaryMultiCallable[_oauth_pb2.StartDeviceAuthorizationRequest, _oauth_pb2.StartDeviceAuthorizationResponse]
-    """StartDeviceAuthorization gives a device its two codes (RFC 8628).
+    """StartDeviceAuthorization returns the two codes of a device (RFC 8628). Each
+    call starts another authorization.
 
     Errors:
     - UNAUTHENTICATED, OAUTH_INVALID_CLIENT.
@@ -120,37 +124,40 @@ class OAuthServiceStub:
     - RESOURCE_EXHAUSTED, TOO_MANY_ATTEMPTS.
     """
     GetDeviceAuthorization: _grpc.UnaryUnaryMultiCallable[_oauth_pb2.GetDeviceAuthorizationRequest, _oauth_pb2.GetDeviceAuthorizationResponse]
-    """GetDeviceAuthorization says which device a person typed the code of.
+    """GetDeviceAuthorization returns the client and scopes of a user code. Safe
+    to retry.
 
     Errors:
-    - NOT_FOUND, DEVICE_CODE_NOT_FOUND: unknown, expired or answered.
+    - NOT_FOUND, DEVICE_CODE_NOT_FOUND: the code is unknown, expired or
+      answered.
     - RESOURCE_EXHAUSTED, TOO_MANY_ATTEMPTS.
     """
     ApproveDevice: _grpc.UnaryUnaryMultiCallable[_oauth_pb2.ApproveDeviceRequest, _oauth_pb2.ApproveDeviceResponse]
-    """ApproveDevice records the answer of the account that makes the call.
+    """ApproveDevice records the decision of the calling account about a device.
 
     Errors:
     - NOT_FOUND, DEVICE_CODE_NOT_FOUND or TENANT_NOT_FOUND.
     - RESOURCE_EXHAUSTED, TOO_MANY_ATTEMPTS.
     """
     RevokeToken: _grpc.UnaryUnaryMultiCallable[_oauth_pb2.RevokeTokenRequest, _oauth_pb2.RevokeTokenResponse]
-    """RevokeToken ends a refresh token with everything of its grant, or the grant
-    of an access token (RFC 7009). An unknown token, or another
-    client's, is answered like one that was revoked.
+    """RevokeToken revokes the grant of a refresh token or access token, with all
+    its tokens (RFC 7009). It also succeeds for an unknown token or another
+    client's, and then changes nothing.
 
     Errors:
     - UNAUTHENTICATED, OAUTH_INVALID_CLIENT.
     """
     IntrospectToken: _grpc.UnaryUnaryMultiCallable[_oauth_pb2.IntrospectTokenRequest, _oauth_pb2.IntrospectTokenResponse]
-    """IntrospectToken says what a token of the client's own, or of the caller's
-    tenant, allows (RFC 7662). Any other is answered as not active.
+    """IntrospectToken returns the state and scopes of a token of the calling
+    client or of the caller's tenant (RFC 7662). Any other token is not active.
+    Safe to retry.
 
     Errors:
     - UNAUTHENTICATED, OAUTH_INVALID_CLIENT.
     """
     GetUserInfo: _grpc.UnaryUnaryMultiCallable[_oauth_pb2.GetUserInfoRequest, _oauth_pb2.GetUserInfoResponse]
-    """GetUserInfo tells an application that holds an access token with the scope
-    openid who it acts for (OpenID Connect Core, 5.3).
+    """GetUserInfo returns claims about the account of an access token with the
+    scope openid (OpenID Connect Core, 5.3). Safe to retry.
 
     Errors:
     - UNAUTHENTICATED, OAUTH_INVALID_TOKEN.
@@ -159,38 +166,39 @@ class OAuthServiceStub:
 
 @_typing.type_check_only
 class OAuthServiceAsyncStub(OAuthServiceStub):
-    """OAuthService is the OAuth 2.1 authorization server: clients, authorizations,
-    tokens. The world speaks to it in OAuth's own form, at the gateway's HTTP port
-    (/authorize, /token, /register, ...), so it is not forwarded as gRPC. Refusals
-    that OAuth has a word for carry it in their reason: OAUTH_INVALID_GRANT is
-    "invalid_grant". Errors are documented in skein/errors/v1/errors.proto.
+    """OAuthService is the OAuth 2.1 authorization server: clients, authorizations
+    and tokens. Its clients use OAuth's HTTP endpoints at the gateway
+    (/authorize, /token, /register, ...), so the gateway does not forward this
+    service as gRPC. An error that OAuth defines has its code in the reason:
+    OAUTH_INVALID_GRANT is "invalid_grant". skein/errors/v1/errors.proto
+    documents the errors.
     """
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     GetServerMetadata: _aio.UnaryUnaryMultiCallable[_oauth_pb2.GetServerMetadataRequest, _oauth_pb2.GetServerMetadataResponse]  # type: ignore[assignment]
-    """GetServerMetadata says what the server can do, for RFC 8414 and OpenID
-    Connect discovery, and the resources that it makes tokens for. Needs no
+    """GetServerMetadata returns the server's capabilities for RFC 8414 and OpenID
+    Connect discovery, and the resources that it issues tokens for. Needs no
     credential. Safe to retry.
     """
     RegisterClient: _aio.UnaryUnaryMultiCallable[_oauth_pb2.RegisterClientRequest, _oauth_pb2.RegisterClientResponse]  # type: ignore[assignment]
-    """RegisterClient makes an application known (RFC 7591). Needs no credential
-    unless an initial access token is set. Each call makes another client.
+    """RegisterClient registers a client (RFC 7591). Needs no credential unless an
+    initial access token is configured. Each call registers another client.
 
     Errors:
     - INVALID_ARGUMENT, OAUTH_INVALID_CLIENT_METADATA or
       OAUTH_INVALID_REDIRECT_URI.
-    - UNAUTHENTICATED, OAUTH_INVALID_TOKEN: the initial access token.
+    - UNAUTHENTICATED, OAUTH_INVALID_TOKEN: the initial access token is wrong.
     - RESOURCE_EXHAUSTED, TOO_MANY_ATTEMPTS.
     """
     GetClient: _aio.UnaryUnaryMultiCallable[_oauth_pb2.GetClientRequest, _oauth_pb2.GetClientResponse]  # type: ignore[assignment]
-    """GetClient reads a client with the token that its registration returned
+    """GetClient returns a client to the holder of its registration access token
     (RFC 7592). Safe to retry.
 
     Errors:
     - UNAUTHENTICATED, OAUTH_INVALID_TOKEN.
     """
     UpdateClient: _aio.UnaryUnaryMultiCallable[_oauth_pb2.UpdateClientRequest, _oauth_pb2.UpdateClientResponse]  # type: ignore[assignment]
-    """UpdateClient replaces what a client says of itself. Safe to retry.
+    """UpdateClient replaces the metadata of a client. Safe to retry.
 
     Errors:
     - UNAUTHENTICATED, OAUTH_INVALID_TOKEN.
@@ -198,49 +206,52 @@ class OAuthServiceAsyncStub(OAuthServiceStub):
       OAUTH_INVALID_REDIRECT_URI.
     """
     DeleteClient: _aio.UnaryUnaryMultiCallable[_oauth_pb2.DeleteClientRequest, _oauth_pb2.DeleteClientResponse]  # type: ignore[assignment]
-    """DeleteClient removes a client and everything that it was given. Safe to
-    retry.
+    """DeleteClient removes a client with its grants and tokens. Safe to retry.
 
     Errors:
     - UNAUTHENTICATED, OAUTH_INVALID_TOKEN.
     """
     CreateAuthorization: _aio.UnaryUnaryMultiCallable[_oauth_pb2.CreateAuthorizationRequest, _oauth_pb2.CreateAuthorizationResponse]  # type: ignore[assignment]
-    """CreateAuthorization checks what /authorize was asked and says what the
-    person is to be asked. Nothing is stored: the handle holds the request,
-    sealed, for ten minutes. A request whose client or redirect cannot be
-    trusted is refused; any other fault comes back as a redirect.
+    """CreateAuthorization validates a request to /authorize and returns the
+    prompt for the person. It stores nothing: the handle contains the request,
+    encrypted, and is valid for ten minutes. The call fails if the client or
+    the redirect URI is invalid. Any other fault returns a redirect URL with an
+    error.
 
     Errors:
-    - INVALID_ARGUMENT, OAUTH_INVALID_REQUEST or OAUTH_INVALID_CLIENT: to be
-      shown to the person, never redirected.
+    - INVALID_ARGUMENT, OAUTH_INVALID_REQUEST or OAUTH_INVALID_CLIENT: show it
+      to the person, never redirect.
     """
     ApproveAuthorization: _aio.UnaryUnaryMultiCallable[_oauth_pb2.ApproveAuthorizationRequest, _oauth_pb2.ApproveAuthorizationResponse]  # type: ignore[assignment]
-    """ApproveAuthorization records the answer of the account that makes the call
-    and returns where to send its browser: with a single-use code, or with
-    access_denied. The permissions are what was asked, what is granted and what
-    the account's role in the tenant allows, whichever is least.
+    """ApproveAuthorization records the decision of the calling account and
+    returns the redirect URL for its browser. The URL has a single-use code, or
+    access_denied. The grant contains the permissions that were requested,
+    approved, and allowed by the account's role in the tenant.
 
     Errors:
-    - INVALID_ARGUMENT, OAUTH_INVALID_REQUEST: the handle is damaged or expired.
-    - NOT_FOUND, TENANT_NOT_FOUND: the account is no member of the tenant.
+    - INVALID_ARGUMENT, OAUTH_INVALID_REQUEST: the handle is damaged or
+      expired.
+    - NOT_FOUND, TENANT_NOT_FOUND: the account is not a member of the tenant.
     """
     ExchangeToken: _aio.UnaryUnaryMultiCallable[_oauth_pb2.ExchangeTokenRequest, _oauth_pb2.ExchangeTokenResponse]  # type: ignore[assignment]
-    """ExchangeToken gives tokens for a grant. A code, a device's code or a
-    refresh token works once; a second use by its own client revokes what the
-    first one gave. Within ten seconds (SKEIN_REFRESH_GRACE_SECONDS) the latter
-    two give the same refresh token again, for an answer that got lost. A
-    refused code or token is no attempt and locks nothing.
+    """ExchangeToken returns tokens for a grant. A code, a device code or a
+    refresh token works once. A second use by its own client revokes the tokens
+    of the first use. For device codes and refresh tokens this applies after
+    ten seconds (SKEIN_REFRESH_GRACE_SECONDS): a retry before then returns the
+    same refresh token. A refused code or token does not count as an attempt,
+    so it locks nothing.
 
     Errors:
     - INVALID_ARGUMENT, OAUTH_INVALID_GRANT, OAUTH_INVALID_SCOPE,
       OAUTH_INVALID_TARGET or OAUTH_UNAUTHORIZED_CLIENT.
     - UNAUTHENTICATED, OAUTH_INVALID_CLIENT.
     - FAILED_PRECONDITION, OAUTH_AUTHORIZATION_PENDING, OAUTH_SLOW_DOWN,
-      OAUTH_ACCESS_DENIED or OAUTH_EXPIRED_TOKEN: of the device flow.
+      OAUTH_ACCESS_DENIED or OAUTH_EXPIRED_TOKEN: in the device flow.
     - RESOURCE_EXHAUSTED, TOO_MANY_ATTEMPTS.
     """
     StartDeviceAuthorization: _aio.UnaryUnaryMultiCallable[_oauth_pb2.StartDeviceAuthorizationRequest, _oauth_pb2.StartDeviceAuthorizationResponse]  # type: ignore[assignment]
-    """StartDeviceAuthorization gives a device its two codes (RFC 8628).
+    """StartDeviceAuthorization returns the two codes of a device (RFC 8628). Each
+    call starts another authorization.
 
     Errors:
     - UNAUTHENTICATED, OAUTH_INVALID_CLIENT.
@@ -249,37 +260,40 @@ class OAuthServiceAsyncStub(OAuthServiceStub):
     - RESOURCE_EXHAUSTED, TOO_MANY_ATTEMPTS.
     """
     GetDeviceAuthorization: _aio.UnaryUnaryMultiCallable[_oauth_pb2.GetDeviceAuthorizationRequest, _oauth_pb2.GetDeviceAuthorizationResponse]  # type: ignore[assignment]
-    """GetDeviceAuthorization says which device a person typed the code of.
+    """GetDeviceAuthorization returns the client and scopes of a user code. Safe
+    to retry.
 
     Errors:
-    - NOT_FOUND, DEVICE_CODE_NOT_FOUND: unknown, expired or answered.
+    - NOT_FOUND, DEVICE_CODE_NOT_FOUND: the code is unknown, expired or
+      answered.
     - RESOURCE_EXHAUSTED, TOO_MANY_ATTEMPTS.
     """
     ApproveDevice: _aio.UnaryUnaryMultiCallable[_oauth_pb2.ApproveDeviceRequest, _oauth_pb2.ApproveDeviceResponse]  # type: ignore[assignment]
-    """ApproveDevice records the answer of the account that makes the call.
+    """ApproveDevice records the decision of the calling account about a device.
 
     Errors:
     - NOT_FOUND, DEVICE_CODE_NOT_FOUND or TENANT_NOT_FOUND.
     - RESOURCE_EXHAUSTED, TOO_MANY_ATTEMPTS.
     """
     RevokeToken: _aio.UnaryUnaryMultiCallable[_oauth_pb2.RevokeTokenRequest, _oauth_pb2.RevokeTokenResponse]  # type: ignore[assignment]
-    """RevokeToken ends a refresh token with everything of its grant, or the grant
-    of an access token (RFC 7009). An unknown token, or another
-    client's, is answered like one that was revoked.
+    """RevokeToken revokes the grant of a refresh token or access token, with all
+    its tokens (RFC 7009). It also succeeds for an unknown token or another
+    client's, and then changes nothing.
 
     Errors:
     - UNAUTHENTICATED, OAUTH_INVALID_CLIENT.
     """
     IntrospectToken: _aio.UnaryUnaryMultiCallable[_oauth_pb2.IntrospectTokenRequest, _oauth_pb2.IntrospectTokenResponse]  # type: ignore[assignment]
-    """IntrospectToken says what a token of the client's own, or of the caller's
-    tenant, allows (RFC 7662). Any other is answered as not active.
+    """IntrospectToken returns the state and scopes of a token of the calling
+    client or of the caller's tenant (RFC 7662). Any other token is not active.
+    Safe to retry.
 
     Errors:
     - UNAUTHENTICATED, OAUTH_INVALID_CLIENT.
     """
     GetUserInfo: _aio.UnaryUnaryMultiCallable[_oauth_pb2.GetUserInfoRequest, _oauth_pb2.GetUserInfoResponse]  # type: ignore[assignment]
-    """GetUserInfo tells an application that holds an access token with the scope
-    openid who it acts for (OpenID Connect Core, 5.3).
+    """GetUserInfo returns claims about the account of an access token with the
+    scope openid (OpenID Connect Core, 5.3). Safe to retry.
 
     Errors:
     - UNAUTHENTICATED, OAUTH_INVALID_TOKEN.
@@ -287,11 +301,12 @@ class OAuthServiceAsyncStub(OAuthServiceStub):
     """
 
 class OAuthServiceServicer(metaclass=_abc_1.ABCMeta):
-    """OAuthService is the OAuth 2.1 authorization server: clients, authorizations,
-    tokens. The world speaks to it in OAuth's own form, at the gateway's HTTP port
-    (/authorize, /token, /register, ...), so it is not forwarded as gRPC. Refusals
-    that OAuth has a word for carry it in their reason: OAUTH_INVALID_GRANT is
-    "invalid_grant". Errors are documented in skein/errors/v1/errors.proto.
+    """OAuthService is the OAuth 2.1 authorization server: clients, authorizations
+    and tokens. Its clients use OAuth's HTTP endpoints at the gateway
+    (/authorize, /token, /register, ...), so the gateway does not forward this
+    service as gRPC. An error that OAuth defines has its code in the reason:
+    OAUTH_INVALID_GRANT is "invalid_grant". skein/errors/v1/errors.proto
+    documents the errors.
     """
 
     @_abc_1.abstractmethod
@@ -300,8 +315,8 @@ class OAuthServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _oauth_pb2.GetServerMetadataRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_oauth_pb2.GetServerMetadataResponse, _abc.Awaitable[_oauth_pb2.GetServerMetadataResponse]]:
-        """GetServerMetadata says what the server can do, for RFC 8414 and OpenID
-        Connect discovery, and the resources that it makes tokens for. Needs no
+        """GetServerMetadata returns the server's capabilities for RFC 8414 and OpenID
+        Connect discovery, and the resources that it issues tokens for. Needs no
         credential. Safe to retry.
         """
 
@@ -311,13 +326,13 @@ class OAuthServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _oauth_pb2.RegisterClientRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_oauth_pb2.RegisterClientResponse, _abc.Awaitable[_oauth_pb2.RegisterClientResponse]]:
-        """RegisterClient makes an application known (RFC 7591). Needs no credential
-        unless an initial access token is set. Each call makes another client.
+        """RegisterClient registers a client (RFC 7591). Needs no credential unless an
+        initial access token is configured. Each call registers another client.
 
         Errors:
         - INVALID_ARGUMENT, OAUTH_INVALID_CLIENT_METADATA or
           OAUTH_INVALID_REDIRECT_URI.
-        - UNAUTHENTICATED, OAUTH_INVALID_TOKEN: the initial access token.
+        - UNAUTHENTICATED, OAUTH_INVALID_TOKEN: the initial access token is wrong.
         - RESOURCE_EXHAUSTED, TOO_MANY_ATTEMPTS.
         """
 
@@ -327,7 +342,7 @@ class OAuthServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _oauth_pb2.GetClientRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_oauth_pb2.GetClientResponse, _abc.Awaitable[_oauth_pb2.GetClientResponse]]:
-        """GetClient reads a client with the token that its registration returned
+        """GetClient returns a client to the holder of its registration access token
         (RFC 7592). Safe to retry.
 
         Errors:
@@ -340,7 +355,7 @@ class OAuthServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _oauth_pb2.UpdateClientRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_oauth_pb2.UpdateClientResponse, _abc.Awaitable[_oauth_pb2.UpdateClientResponse]]:
-        """UpdateClient replaces what a client says of itself. Safe to retry.
+        """UpdateClient replaces the metadata of a client. Safe to retry.
 
         Errors:
         - UNAUTHENTICATED, OAUTH_INVALID_TOKEN.
@@ -354,8 +369,7 @@ class OAuthServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _oauth_pb2.DeleteClientRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_oauth_pb2.DeleteClientResponse, _abc.Awaitable[_oauth_pb2.DeleteClientResponse]]:
-        """DeleteClient removes a client and everything that it was given. Safe to
-        retry.
+        """DeleteClient removes a client with its grants and tokens. Safe to retry.
 
         Errors:
         - UNAUTHENTICATED, OAUTH_INVALID_TOKEN.
@@ -367,14 +381,15 @@ class OAuthServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _oauth_pb2.CreateAuthorizationRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_oauth_pb2.CreateAuthorizationResponse, _abc.Awaitable[_oauth_pb2.CreateAuthorizationResponse]]:
-        """CreateAuthorization checks what /authorize was asked and says what the
-        person is to be asked. Nothing is stored: the handle holds the request,
-        sealed, for ten minutes. A request whose client or redirect cannot be
-        trusted is refused; any other fault comes back as a redirect.
+        """CreateAuthorization validates a request to /authorize and returns the
+        prompt for the person. It stores nothing: the handle contains the request,
+        encrypted, and is valid for ten minutes. The call fails if the client or
+        the redirect URI is invalid. Any other fault returns a redirect URL with an
+        error.
 
         Errors:
-        - INVALID_ARGUMENT, OAUTH_INVALID_REQUEST or OAUTH_INVALID_CLIENT: to be
-          shown to the person, never redirected.
+        - INVALID_ARGUMENT, OAUTH_INVALID_REQUEST or OAUTH_INVALID_CLIENT: show it
+          to the person, never redirect.
         """
 
     @_abc_1.abstractmethod
@@ -383,14 +398,15 @@ class OAuthServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _oauth_pb2.ApproveAuthorizationRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_oauth_pb2.ApproveAuthorizationResponse, _abc.Awaitable[_oauth_pb2.ApproveAuthorizationResponse]]:
-        """ApproveAuthorization records the answer of the account that makes the call
-        and returns where to send its browser: with a single-use code, or with
-        access_denied. The permissions are what was asked, what is granted and what
-        the account's role in the tenant allows, whichever is least.
+        """ApproveAuthorization records the decision of the calling account and
+        returns the redirect URL for its browser. The URL has a single-use code, or
+        access_denied. The grant contains the permissions that were requested,
+        approved, and allowed by the account's role in the tenant.
 
         Errors:
-        - INVALID_ARGUMENT, OAUTH_INVALID_REQUEST: the handle is damaged or expired.
-        - NOT_FOUND, TENANT_NOT_FOUND: the account is no member of the tenant.
+        - INVALID_ARGUMENT, OAUTH_INVALID_REQUEST: the handle is damaged or
+          expired.
+        - NOT_FOUND, TENANT_NOT_FOUND: the account is not a member of the tenant.
         """
 
     @_abc_1.abstractmethod
@@ -399,18 +415,19 @@ class OAuthServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _oauth_pb2.ExchangeTokenRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_oauth_pb2.ExchangeTokenResponse, _abc.Awaitable[_oauth_pb2.ExchangeTokenResponse]]:
-        """ExchangeToken gives tokens for a grant. A code, a device's code or a
-        refresh token works once; a second use by its own client revokes what the
-        first one gave. Within ten seconds (SKEIN_REFRESH_GRACE_SECONDS) the latter
-        two give the same refresh token again, for an answer that got lost. A
-        refused code or token is no attempt and locks nothing.
+        """ExchangeToken returns tokens for a grant. A code, a device code or a
+        refresh token works once. A second use by its own client revokes the tokens
+        of the first use. For device codes and refresh tokens this applies after
+        ten seconds (SKEIN_REFRESH_GRACE_SECONDS): a retry before then returns the
+        same refresh token. A refused code or token does not count as an attempt,
+        so it locks nothing.
 
         Errors:
         - INVALID_ARGUMENT, OAUTH_INVALID_GRANT, OAUTH_INVALID_SCOPE,
           OAUTH_INVALID_TARGET or OAUTH_UNAUTHORIZED_CLIENT.
         - UNAUTHENTICATED, OAUTH_INVALID_CLIENT.
         - FAILED_PRECONDITION, OAUTH_AUTHORIZATION_PENDING, OAUTH_SLOW_DOWN,
-          OAUTH_ACCESS_DENIED or OAUTH_EXPIRED_TOKEN: of the device flow.
+          OAUTH_ACCESS_DENIED or OAUTH_EXPIRED_TOKEN: in the device flow.
         - RESOURCE_EXHAUSTED, TOO_MANY_ATTEMPTS.
         """
 
@@ -420,7 +437,8 @@ class OAuthServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _oauth_pb2.StartDeviceAuthorizationRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_oauth_pb2.StartDeviceAuthorizationResponse, _abc.Awaitable[_oauth_pb2.StartDeviceAuthorizationResponse]]:
-        """StartDeviceAuthorization gives a device its two codes (RFC 8628).
+        """StartDeviceAuthorization returns the two codes of a device (RFC 8628). Each
+        call starts another authorization.
 
         Errors:
         - UNAUTHENTICATED, OAUTH_INVALID_CLIENT.
@@ -435,10 +453,12 @@ class OAuthServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _oauth_pb2.GetDeviceAuthorizationRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_oauth_pb2.GetDeviceAuthorizationResponse, _abc.Awaitable[_oauth_pb2.GetDeviceAuthorizationResponse]]:
-        """GetDeviceAuthorization says which device a person typed the code of.
+        """GetDeviceAuthorization returns the client and scopes of a user code. Safe
+        to retry.
 
         Errors:
-        - NOT_FOUND, DEVICE_CODE_NOT_FOUND: unknown, expired or answered.
+        - NOT_FOUND, DEVICE_CODE_NOT_FOUND: the code is unknown, expired or
+          answered.
         - RESOURCE_EXHAUSTED, TOO_MANY_ATTEMPTS.
         """
 
@@ -448,7 +468,7 @@ class OAuthServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _oauth_pb2.ApproveDeviceRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_oauth_pb2.ApproveDeviceResponse, _abc.Awaitable[_oauth_pb2.ApproveDeviceResponse]]:
-        """ApproveDevice records the answer of the account that makes the call.
+        """ApproveDevice records the decision of the calling account about a device.
 
         Errors:
         - NOT_FOUND, DEVICE_CODE_NOT_FOUND or TENANT_NOT_FOUND.
@@ -461,9 +481,9 @@ class OAuthServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _oauth_pb2.RevokeTokenRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_oauth_pb2.RevokeTokenResponse, _abc.Awaitable[_oauth_pb2.RevokeTokenResponse]]:
-        """RevokeToken ends a refresh token with everything of its grant, or the grant
-        of an access token (RFC 7009). An unknown token, or another
-        client's, is answered like one that was revoked.
+        """RevokeToken revokes the grant of a refresh token or access token, with all
+        its tokens (RFC 7009). It also succeeds for an unknown token or another
+        client's, and then changes nothing.
 
         Errors:
         - UNAUTHENTICATED, OAUTH_INVALID_CLIENT.
@@ -475,8 +495,9 @@ class OAuthServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _oauth_pb2.IntrospectTokenRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_oauth_pb2.IntrospectTokenResponse, _abc.Awaitable[_oauth_pb2.IntrospectTokenResponse]]:
-        """IntrospectToken says what a token of the client's own, or of the caller's
-        tenant, allows (RFC 7662). Any other is answered as not active.
+        """IntrospectToken returns the state and scopes of a token of the calling
+        client or of the caller's tenant (RFC 7662). Any other token is not active.
+        Safe to retry.
 
         Errors:
         - UNAUTHENTICATED, OAUTH_INVALID_CLIENT.
@@ -488,8 +509,8 @@ class OAuthServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _oauth_pb2.GetUserInfoRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_oauth_pb2.GetUserInfoResponse, _abc.Awaitable[_oauth_pb2.GetUserInfoResponse]]:
-        """GetUserInfo tells an application that holds an access token with the scope
-        openid who it acts for (OpenID Connect Core, 5.3).
+        """GetUserInfo returns claims about the account of an access token with the
+        scope openid (OpenID Connect Core, 5.3). Safe to retry.
 
         Errors:
         - UNAUTHENTICATED, OAUTH_INVALID_TOKEN.

@@ -26,9 +26,9 @@ if _version_not_supported:
 
 
 class GatewayServiceStub:
-    """GatewayService is what most agents need: remember, recall. Every other public
-    RPC of the cluster answers on the same port. Errors are documented in
-    skein/errors/v1/errors.proto.
+    """GatewayService has the RPCs that most agents need. Every other public RPC of
+    the cluster is available on the same port. skein/errors/v1/errors.proto
+    documents the errors.
     """
 
     def __init__(self, channel):
@@ -65,20 +65,21 @@ class GatewayServiceStub:
 
 
 class GatewayServiceServicer:
-    """GatewayService is what most agents need: remember, recall. Every other public
-    RPC of the cluster answers on the same port. Errors are documented in
-    skein/errors/v1/errors.proto.
+    """GatewayService has the RPCs that most agents need. Every other public RPC of
+    the cluster is available on the same port. skein/errors/v1/errors.proto
+    documents the errors.
     """
 
     def Remember(self, request, context):
-        """Remember stores memories, then appends turns to a session (opening it on
-        first use), under one request_id. Each part is atomic by itself. When the
-        memories are refused nothing is stored; when the turns are, the memories
-        are stored already. Either way the call may be repeated with the same
-        request_id: it returns what is done, completes what is left undone, and a
-        part that was refused may be corrected. A part that is stored must come
-        again unchanged, or the call is refused (REQUEST_ID_REUSED); one that is
-        left out is not missed.
+        """Remember stores memories, then appends messages to a session, under one
+        request_id. It creates the session on first use. Memories and messages are
+        each atomic. If the memories are refused, nothing is stored. If the
+        messages are refused, the memories are already stored.
+
+        Repeating a request_id is safe: it returns the stored part and completes
+        the other. A refused part may be corrected. A stored part may be omitted;
+        if it differs from the first request, the call fails with
+        REQUEST_ID_REUSED.
 
         Errors:
         - as AppendMessages and BatchCreateMemories.
@@ -88,42 +89,45 @@ class GatewayServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def Recall(self, request, context):
-        """Recall asks several arms at once (memories, messages, core-memory blocks,
-        the profile of the person spoken of) and returns the best of all, best
-        first, within the caller's deadline. An arm that fails or is late is named
-        in incomplete and the rest is returned, unless on_partial says otherwise;
-        when no arm answers the call fails with what the first one failed with. Safe
-        to retry.
+        """Recall searches several arms concurrently and returns the best hits of all,
+        best first, within the caller's deadline. Arms are memories, messages,
+        blocks and the profile of the filter's subject. If an arm fails or times
+        out, the response lists it in incomplete and contains the other hits,
+        unless on_partial is FAIL. If every arm fails, the call fails with the
+        error of the first. Safe to retry.
 
         Errors:
         - INVALID_ARGUMENT, QUERY_EMPTY or DIMENSIONS_MISMATCH.
-        - INVALID_ARGUMENT, INVALID_FIELD: weights or fusion with a mode that is not
-        hybrid; embedding or min_similarity with the keyword mode.
-        - PERMISSION_DENIED, PERMISSION_MISSING: the arms named need memory.read
+        - INVALID_ARGUMENT, INVALID_FIELD: weights or fusion without the hybrid
+        mode; embedding or min_similarity with the keyword mode.
+        - PERMISSION_DENIED, PERMISSION_MISSING: a requested arm needs memory.read
         (blocks) or subject.read (profile).
         - NOT_FOUND, MODEL_NOT_FOUND: in the semantic mode, no model can embed the
         query.
-        - UNAVAILABLE, MODEL_UNAVAILABLE: in the semantic mode, the embedder did not
-        answer and no other arm did. Search by keyword, or try again soon.
-        - UNAVAILABLE, RECALL_INCOMPLETE: an arm is missing and on_partial is FAIL.
-        - DEADLINE_EXCEEDED, RECALL_LATE: the same, and the arms missing were late.
+        - UNAVAILABLE, MODEL_UNAVAILABLE: in the semantic mode, the embedder did
+        not respond and no other arm did. Use the keyword mode, or retry soon.
+        - UNAVAILABLE, RECALL_INCOMPLETE: an arm failed and on_partial is FAIL.
+        - DEADLINE_EXCEEDED, RECALL_TIMED_OUT: on_partial is FAIL, and every failed
+        arm timed out.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def BuildContext(self, request, context):
-        """BuildContext recalls, and packs the best of it into a budget of tokens: a
-        text for a prompt, each line of which cites what it says, and the list of
-        citations. Blocks come first, then the profile, then memories by type, then
-        conversations by session, each of them in order of time. What was superseded
-        and what another line says already is left out; a long text is cut at the
-        end of a sentence, to the part that holds most of the query's words. Equal
-        requests over equal data get equal texts. Safe to retry.
+        """BuildContext recalls, and packs the best hits into a text for a prompt,
+        within a budget of tokens. Each line has a citation, and the response lists
+        all citations. Blocks come first, then the profile, memories by type, and
+        messages by session. Each group is in order of time.
+
+        Superseded items are excluded, and so are items whose words another line
+        contains. A long text is cut to whole sentences: the part that contains
+        most of the query's words. Equal requests over equal data return equal
+        texts. Safe to retry.
 
         Errors:
         - as Recall.
-        - NOT_FOUND, SESSION_NOT_FOUND: there is no session to show the end of.
+        - NOT_FOUND, SESSION_NOT_FOUND: the session of session_id does not exist.
         - FAILED_PRECONDITION, SESSION_ARCHIVED.
         - PERMISSION_DENIED, PERMISSION_MISSING: session_id needs session.read.
         """
@@ -132,26 +136,30 @@ class GatewayServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def Forget(self, request, context):
-        """Forget erases one person: sessions with their messages, memories and blocks
-        also from cold storage and snapshots, and the profile, each with every copy,
-        in this order and for good. With dry_run nothing is erased. It goes on until
-        everything is gone or the deadline is near: then more is set, and the call
-        is to be repeated. Repeating a request_id goes on where it stopped and does
-        nothing twice. Rows of the access log stay, without the person and without
-        the words of searches that found or named them; the key that the tenant's
-        other searches were hashed with is destroyed. The answer says in `remains`
-        until when copies that no call can read may hold bytes of the person.
+        """Forget purges one subject: sessions with their messages, then memories and
+        blocks, then the profile. It covers every copy in indexes, caches, cold
+        storage and snapshots. With dry_run it only counts rows.
+
+        The call continues until nothing remains or the deadline is near. In the
+        latter case it sets more: repeat the call. Repeating a request_id continues
+        with the next step and repeats no completed one.
+
+        Rows of the access log remain, without the subject and without the text of
+        queries that found or named the subject. The hash key of the tenant's other
+        logged queries is destroyed. `remains` states how long copies that no call
+        can read may contain bytes of the subject.
 
         Errors:
-        - as PurgeMemories, PurgeSubject and the session service's erasure: the
-        permissions of each part are needed.
+        - as PurgeMemories and PurgeSubject (of tenancy and of session). The caller
+        needs the permissions of all three.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def GetClusterStatus(self, request, context):
-        """GetClusterStatus says which services answer and how. Safe to retry.
+        """GetClusterStatus returns the state and response time of each service. Safe
+        to retry.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -194,9 +202,9 @@ def add_GatewayServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class GatewayService:
-    """GatewayService is what most agents need: remember, recall. Every other public
-    RPC of the cluster answers on the same port. Errors are documented in
-    skein/errors/v1/errors.proto.
+    """GatewayService has the RPCs that most agents need. Every other public RPC of
+    the cluster is available on the same port. skein/errors/v1/errors.proto
+    documents the errors.
     """
 
     @staticmethod

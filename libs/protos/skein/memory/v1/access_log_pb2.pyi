@@ -27,9 +27,9 @@ ACCESS_OPERATION_UPDATE: AccessOperation
 ACCESS_OPERATION_DELETE: AccessOperation
 ACCESS_OPERATION_SEARCH: AccessOperation
 
-class AccessLogEntry(_message.Message):
-    __slots__ = ("access_id", "operation", "method", "principal", "memory_id", "session_id", "agent_id", "subject_id", "item_count", "request_data", "request_data_json", "success", "error_reason", "client_address", "call_request_id", "create_time", "claimed_agent_id", "claimed_session_id")
-    ACCESS_ID_FIELD_NUMBER: _ClassVar[int]
+class AccessEvent(_message.Message):
+    __slots__ = ("access_event_id", "operation", "method", "principal", "memory_id", "session_id", "agent_id", "subject_id", "item_count", "request_data", "request_data_json", "success", "error_reason", "client_address", "call_request_id", "create_time", "claimed_agent_id", "claimed_session_id")
+    ACCESS_EVENT_ID_FIELD_NUMBER: _ClassVar[int]
     OPERATION_FIELD_NUMBER: _ClassVar[int]
     METHOD_FIELD_NUMBER: _ClassVar[int]
     PRINCIPAL_FIELD_NUMBER: _ClassVar[int]
@@ -47,7 +47,7 @@ class AccessLogEntry(_message.Message):
     CREATE_TIME_FIELD_NUMBER: _ClassVar[int]
     CLAIMED_AGENT_ID_FIELD_NUMBER: _ClassVar[int]
     CLAIMED_SESSION_ID_FIELD_NUMBER: _ClassVar[int]
-    access_id: str
+    access_event_id: str
     operation: AccessOperation
     method: str
     principal: str
@@ -65,7 +65,7 @@ class AccessLogEntry(_message.Message):
     create_time: _timestamp_pb2.Timestamp
     claimed_agent_id: str
     claimed_session_id: str
-    def __init__(self, access_id: _Optional[str] = ..., operation: _Optional[_Union[AccessOperation, str]] = ..., method: _Optional[str] = ..., principal: _Optional[str] = ..., memory_id: _Optional[str] = ..., session_id: _Optional[str] = ..., agent_id: _Optional[str] = ..., subject_id: _Optional[str] = ..., item_count: _Optional[int] = ..., request_data: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., request_data_json: _Optional[str] = ..., success: _Optional[bool] = ..., error_reason: _Optional[str] = ..., client_address: _Optional[str] = ..., call_request_id: _Optional[str] = ..., create_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., claimed_agent_id: _Optional[str] = ..., claimed_session_id: _Optional[str] = ...) -> None: ...
+    def __init__(self, access_event_id: _Optional[str] = ..., operation: _Optional[_Union[AccessOperation, str]] = ..., method: _Optional[str] = ..., principal: _Optional[str] = ..., memory_id: _Optional[str] = ..., session_id: _Optional[str] = ..., agent_id: _Optional[str] = ..., subject_id: _Optional[str] = ..., item_count: _Optional[int] = ..., request_data: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., request_data_json: _Optional[str] = ..., success: _Optional[bool] = ..., error_reason: _Optional[str] = ..., client_address: _Optional[str] = ..., call_request_id: _Optional[str] = ..., create_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., claimed_agent_id: _Optional[str] = ..., claimed_session_id: _Optional[str] = ...) -> None: ...
 
 class ListAccessLogRequest(_message.Message):
     __slots__ = ("page_size", "page_token", "memory_id", "session_id", "agent_id", "operation", "failed_only", "start_time", "end_time", "claimed_agent_id", "claimed_session_id")
@@ -94,9 +94,9 @@ class ListAccessLogRequest(_message.Message):
     def __init__(self, page_size: _Optional[int] = ..., page_token: _Optional[str] = ..., memory_id: _Optional[str] = ..., session_id: _Optional[str] = ..., agent_id: _Optional[str] = ..., operation: _Optional[_Union[AccessOperation, str]] = ..., failed_only: _Optional[bool] = ..., start_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., end_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., claimed_agent_id: _Optional[str] = ..., claimed_session_id: _Optional[str] = ...) -> None: ...
 
 class ListAccessLogResponse(_message.Message):
-    __slots__ = ("accesses", "next_page_token")
-    ACCESSES_FIELD_NUMBER: _ClassVar[int]
+    __slots__ = ("access_events", "next_page_token")
+    ACCESS_EVENTS_FIELD_NUMBER: _ClassVar[int]
     NEXT_PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
-    accesses: _containers.RepeatedCompositeFieldContainer[AccessLogEntry]
+    access_events: _containers.RepeatedCompositeFieldContainer[AccessEvent]
     next_page_token: str
-    def __init__(self, accesses: _Optional[_Iterable[_Union[AccessLogEntry, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
+    def __init__(self, access_events: _Optional[_Iterable[_Union[AccessEvent, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...

@@ -26,11 +26,11 @@ if _version_not_supported:
 
 
 class BlockServiceStub:
-    """BlockService keeps core memory: short texts that agents carry in every
-    prompt. A block belongs to the tenant and is seen by the agents that it is
-    attached to; one block may be shared by several. A block about a person
-    (subject_id) is compiled for that person alone. Every change keeps what the
-    block said before. Errors are documented in skein/errors/v1/errors.proto.
+    """BlockService stores blocks: short texts that agents carry in every prompt. A
+    block belongs to the tenant and is attached to agents; several agents may
+    share it. A block about a person (subject_id) is compiled only for that
+    person. Every change keeps the earlier revision. skein/errors/v1/errors.proto
+    documents the errors.
     """
 
     def __init__(self, channel):
@@ -132,22 +132,22 @@ class BlockServiceStub:
 
 
 class BlockServiceServicer:
-    """BlockService keeps core memory: short texts that agents carry in every
-    prompt. A block belongs to the tenant and is seen by the agents that it is
-    attached to; one block may be shared by several. A block about a person
-    (subject_id) is compiled for that person alone. Every change keeps what the
-    block said before. Errors are documented in skein/errors/v1/errors.proto.
+    """BlockService stores blocks: short texts that agents carry in every prompt. A
+    block belongs to the tenant and is attached to agents; several agents may
+    share it. A block about a person (subject_id) is compiled only for that
+    person. Every change keeps the earlier revision. skein/errors/v1/errors.proto
+    documents the errors.
     """
 
     def CreateBlock(self, request, context):
-        """CreateBlock stores one block, attached to agent_id if one is given.
+        """CreateBlock stores one block and, with agent_id, attaches it to that agent.
         Repeating a request_id returns the first answer.
 
         Errors:
-        - ALREADY_EXISTS, BLOCK_EXISTS: the block_id is taken, also by a deleted
-        block.
+        - ALREADY_EXISTS, BLOCK_EXISTS: the block_id is taken, possibly by a
+        deleted block.
         - ALREADY_EXISTS, BLOCK_LABEL_TAKEN.
-        - INVALID_ARGUMENT, BLOCK_TOO_LONG: the value passes the limit.
+        - INVALID_ARGUMENT, BLOCK_TOO_LONG: the value exceeds the limit.
         - FAILED_PRECONDITION, AGENT_BLOCKS_FULL.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -155,13 +155,13 @@ class BlockServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def CreateBlockFromTemplate(self, request, context):
-        """CreateBlockFromTemplate stores a block that says what a template says, its
-        variables filled in. Repeating a request_id returns the first answer.
+        """CreateBlockFromTemplate stores a block with the value of a template, its
+        variables replaced. Repeating a request_id returns the first answer.
 
         Errors:
         - NOT_FOUND, BLOCK_TEMPLATE_NOT_FOUND.
-        - INVALID_ARGUMENT, BLOCK_VARIABLE_MISSING: metadata "variables" names those
-        without a value.
+        - INVALID_ARGUMENT, BLOCK_VARIABLE_MISSING: metadata "variables" lists
+        those without a value.
         - as CreateBlock.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -190,16 +190,16 @@ class BlockServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def UpdateBlock(self, request, context):
-        """UpdateBlock changes the fields named in update_mask and returns the block at
-        its new revision. The value of a read-only block changes only together with
+        """UpdateBlock changes the fields in update_mask and returns the block at its
+        new revision. The value of a read-only block changes only together with
         read_only. Repeating a request_id returns the first answer.
 
         Errors:
         - NOT_FOUND, BLOCK_NOT_FOUND.
-        - ABORTED, REVISION_STALE: the revision given is not the current one.
+        - ABORTED, REVISION_STALE: the request's revision is not the current one.
         - FAILED_PRECONDITION, BLOCK_READ_ONLY.
         - INVALID_ARGUMENT, UPDATE_MASK_INVALID, BLOCK_TOO_LONG.
-        - ALREADY_EXISTS, BLOCK_LABEL_TAKEN: an agent that has the block has another
+        - ALREADY_EXISTS, BLOCK_LABEL_TAKEN: an agent with this block has another
         one with the new label.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -207,9 +207,9 @@ class BlockServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def DeleteBlock(self, request, context):
-        """DeleteBlock hides a block from every read and every prompt; UndeleteBlock
-        brings it back. Deleting again is NOT_FOUND; repeating a request_id returns
-        the first answer.
+        """DeleteBlock hides a block from every read and every prompt until its purge;
+        UndeleteBlock brings it back. Deleting it again is NOT_FOUND. Repeating a
+        request_id returns the first answer.
 
         Errors:
         - NOT_FOUND, BLOCK_NOT_FOUND.
@@ -220,10 +220,10 @@ class BlockServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def UndeleteBlock(self, request, context):
-        """UndeleteBlock brings a deleted block back, attached as before, save to agents
-        that took another block with its label meanwhile. Undeleting one that is not
-        deleted returns it unchanged. Repeating a request_id returns the first
-        answer.
+        """UndeleteBlock brings a deleted block back, attached as before. Agents that
+        have another block with its label by then do not get it back. A block that
+        is not deleted is returned unchanged. Repeating a request_id returns the
+        first answer.
 
         Errors:
         - NOT_FOUND, BLOCK_NOT_FOUND.
@@ -233,10 +233,11 @@ class BlockServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def PurgeBlock(self, request, context):
-        """PurgeBlock removes a deleted block for good, with what it said before, its
-        copies in snapshots, and stored answers that show it. A salted digest of its
-        id stays, so that an import or a snapshot cannot bring it back. With dry_run
-        nothing is removed. Repeating a request_id returns the first receipt.
+        """PurgeBlock purges a deleted block with its revisions, its copies in
+        snapshots, and saved responses that contain it. A tombstone (a salted
+        digest of its id) remains, so that neither an import nor a snapshot can
+        bring it back. With dry_run nothing is purged. Repeating a request_id
+        returns the first receipt.
 
         Errors:
         - NOT_FOUND, BLOCK_NOT_FOUND.
@@ -247,8 +248,8 @@ class BlockServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def AppendToBlock(self, request, context):
-        """AppendToBlock adds text at the end of a block, on a line of its own. Of two
-        at once, both arrive. Repeating a request_id returns the first answer.
+        """AppendToBlock appends text to a block, on a line of its own. Concurrent
+        appends are all kept. Repeating a request_id returns the first answer.
 
         Errors:
         - NOT_FOUND, BLOCK_NOT_FOUND.
@@ -261,15 +262,15 @@ class BlockServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def ReplaceInBlock(self, request, context):
-        """ReplaceInBlock replaces one text by another, which may be empty. Repeating a
-        request_id returns the first answer.
+        """ReplaceInBlock replaces old_text by new_text, which may be empty. Repeating
+        a request_id returns the first answer.
 
         Errors:
         - NOT_FOUND, BLOCK_NOT_FOUND.
         - ABORTED, REVISION_STALE.
         - FAILED_PRECONDITION, BLOCK_READ_ONLY.
-        - FAILED_PRECONDITION, BLOCK_TEXT_NOT_UNIQUE: the old text does not occur
-        exactly once; metadata "count" says how often it does.
+        - FAILED_PRECONDITION, BLOCK_TEXT_NOT_UNIQUE: old_text does not occur
+        exactly once; metadata "count" is the number of occurrences.
         - INVALID_ARGUMENT, BLOCK_TOO_LONG.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -277,8 +278,8 @@ class BlockServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def InsertIntoBlock(self, request, context):
-        """InsertIntoBlock puts text between two lines. Repeating a request_id returns
-        the first answer.
+        """InsertIntoBlock inserts text between two lines. Repeating a request_id
+        returns the first answer.
 
         Errors:
         - NOT_FOUND, BLOCK_NOT_FOUND.
@@ -292,24 +293,24 @@ class BlockServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def AttachBlock(self, request, context):
-        """AttachBlock gives a block to an agent, by the id that the agent has in its
+        """AttachBlock attaches a block to an agent. agent_id is the agent's id in the
         tenant or in its own system. Attaching again changes nothing. Repeating a
         request_id returns the first answer.
 
         Errors:
         - NOT_FOUND, BLOCK_NOT_FOUND.
         - ALREADY_EXISTS, BLOCK_LABEL_TAKEN: the agent has another block with this
-        label for the same person, or for no person. Metadata: label, agent_id.
-        - FAILED_PRECONDITION, AGENT_BLOCKS_FULL: the agent has as many blocks as one
-        may have for the same person, or for no person. Metadata: limit.
+        label for the same subject, or for no subject. Metadata: label, agent_id.
+        - FAILED_PRECONDITION, AGENT_BLOCKS_FULL: the agent has the maximum of
+        blocks for the same subject, or for no subject. Metadata: limit.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def DetachBlock(self, request, context):
-        """DetachBlock takes a block from an agent; the block stays. Detaching again is
-        NOT_FOUND; repeating a request_id returns the first answer.
+        """DetachBlock detaches a block from an agent; the block stays. Detaching it
+        again is NOT_FOUND. Repeating a request_id returns the first answer.
 
         Errors:
         - NOT_FOUND, BLOCK_NOT_ATTACHED.
@@ -319,8 +320,8 @@ class BlockServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def ListBlockAgents(self, request, context):
-        """ListBlockAgents pages through the agents that a block is attached to, in the
-        order of their ids.
+        """ListBlockAgents pages through the agents that a block is attached to, in
+        the order of their ids.
 
         Errors:
         - NOT_FOUND, BLOCK_NOT_FOUND.
@@ -330,8 +331,8 @@ class BlockServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def ListAgentBlocks(self, request, context):
-        """ListAgentBlocks pages through an agent's blocks in the order of their ids. An
-        agent that no block is attached to has none.
+        """ListAgentBlocks pages through an agent's blocks in the order of their ids.
+        For an agent without blocks, or an unknown one, the list is empty.
 
         Errors:
         - INVALID_ARGUMENT, PAGE_TOKEN_INVALID.
@@ -342,26 +343,26 @@ class BlockServiceServicer:
 
     def CompileBlocks(self, request, context):
         """CompileBlocks renders an agent's blocks as one text for its prompt: system,
-        then persona, then human, then the others by label. A block about the person
-        asked for stands in for one with the same label about no person; blocks about
-        other people are left out. Each block is a line
+        then persona, then human, then the others by label. A block about the
+        requested subject replaces one with the same label about no subject. Blocks
+        about other subjects are omitted. Each block is a line
         <block label="human" description="..." characters="120" limit="2000">
-        (with read_only="true" for a read-only one and no description where there is
-        none), its value, and a line </block>; "<" of what looks like such a line in
-        a value is written "&lt;". Blocks that are templates are filled with
-        variables. Safe to retry.
+        then its value, then a line </block>. A read-only block also has
+        read_only="true"; without a description that attribute is omitted. In
+        values, the "<" of text that resembles such a line becomes "&lt;". The
+        variables of templates are replaced. Safe to retry.
 
         Errors:
         - INVALID_ARGUMENT, BLOCK_VARIABLE_MISSING.
-        - RESOURCE_EXHAUSTED, MESSAGE_TOO_LARGE: the text would pass 3 MiB.
+        - RESOURCE_EXHAUSTED, MESSAGE_TOO_LARGE: the text would exceed 3 MiB.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ListBlockRevisions(self, request, context):
-        """ListBlockRevisions pages through what a block said before each of its
-        changes, newest first, also for a deleted block.
+        """ListBlockRevisions pages through the earlier revisions of a block, newest
+        first. It also lists those of a deleted block.
 
         Errors:
         - NOT_FOUND, BLOCK_NOT_FOUND.
@@ -371,8 +372,8 @@ class BlockServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def RevertBlock(self, request, context):
-        """RevertBlock makes a block say again what it said at an earlier revision, as a
-        new revision. Repeating a request_id returns the first answer.
+        """RevertBlock sets a block to the state of an earlier revision, as a new
+        revision. Repeating a request_id returns the first answer.
 
         Errors:
         - NOT_FOUND, BLOCK_NOT_FOUND or BLOCK_REVISION_NOT_FOUND.
@@ -486,11 +487,11 @@ def add_BlockServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class BlockService:
-    """BlockService keeps core memory: short texts that agents carry in every
-    prompt. A block belongs to the tenant and is seen by the agents that it is
-    attached to; one block may be shared by several. A block about a person
-    (subject_id) is compiled for that person alone. Every change keeps what the
-    block said before. Errors are documented in skein/errors/v1/errors.proto.
+    """BlockService stores blocks: short texts that agents carry in every prompt. A
+    block belongs to the tenant and is attached to agents; several agents may
+    share it. A block about a person (subject_id) is compiled only for that
+    person. Every change keeps the earlier revision. skein/errors/v1/errors.proto
+    documents the errors.
     """
 
     @staticmethod

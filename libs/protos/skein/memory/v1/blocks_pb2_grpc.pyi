@@ -27,11 +27,11 @@ GRPC_GENERATED_VERSION: str
 GRPC_VERSION: str
 
 class BlockServiceStub:
-    """BlockService keeps core memory: short texts that agents carry in every
-    prompt. A block belongs to the tenant and is seen by the agents that it is
-    attached to; one block may be shared by several. A block about a person
-    (subject_id) is compiled for that person alone. Every change keeps what the
-    block said before. Errors are documented in skein/errors/v1/errors.proto.
+    """BlockService stores blocks: short texts that agents carry in every prompt. A
+    block belongs to the tenant and is attached to agents; several agents may
+    share it. A block about a person (subject_id) is compiled only for that
+    person. Every change keeps the earlier revision. skein/errors/v1/errors.proto
+    documents the errors.
     """
 
     @_typing.overload
@@ -39,24 +39,24 @@ class BlockServiceStub:
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> BlockServiceAsyncStub: ...
     CreateBlock: _grpc.UnaryUnaryMultiCallable[_blocks_pb2.CreateBlockRequest, _blocks_pb2.CreateBlockResponse]
-    """CreateBlock stores one block, attached to agent_id if one is given.
+    """CreateBlock stores one block and, with agent_id, attaches it to that agent.
     Repeating a request_id returns the first answer.
 
     Errors:
-    - ALREADY_EXISTS, BLOCK_EXISTS: the block_id is taken, also by a deleted
-      block.
+    - ALREADY_EXISTS, BLOCK_EXISTS: the block_id is taken, possibly by a
+      deleted block.
     - ALREADY_EXISTS, BLOCK_LABEL_TAKEN.
-    - INVALID_ARGUMENT, BLOCK_TOO_LONG: the value passes the limit.
+    - INVALID_ARGUMENT, BLOCK_TOO_LONG: the value exceeds the limit.
     - FAILED_PRECONDITION, AGENT_BLOCKS_FULL.
     """
     CreateBlockFromTemplate: _grpc.UnaryUnaryMultiCallable[_blocks_pb2.CreateBlockFromTemplateRequest, _blocks_pb2.CreateBlockFromTemplateResponse]
-    """CreateBlockFromTemplate stores a block that says what a template says, its
-    variables filled in. Repeating a request_id returns the first answer.
+    """CreateBlockFromTemplate stores a block with the value of a template, its
+    variables replaced. Repeating a request_id returns the first answer.
 
     Errors:
     - NOT_FOUND, BLOCK_TEMPLATE_NOT_FOUND.
-    - INVALID_ARGUMENT, BLOCK_VARIABLE_MISSING: metadata "variables" names those
-      without a value.
+    - INVALID_ARGUMENT, BLOCK_VARIABLE_MISSING: metadata "variables" lists
+      those without a value.
     - as CreateBlock.
     """
     GetBlock: _grpc.UnaryUnaryMultiCallable[_blocks_pb2.GetBlockRequest, _blocks_pb2.GetBlockResponse]
@@ -73,49 +73,50 @@ class BlockServiceStub:
     - INVALID_ARGUMENT, PAGE_TOKEN_INVALID: also when the filter changed.
     """
     UpdateBlock: _grpc.UnaryUnaryMultiCallable[_blocks_pb2.UpdateBlockRequest, _blocks_pb2.UpdateBlockResponse]
-    """UpdateBlock changes the fields named in update_mask and returns the block at
-    its new revision. The value of a read-only block changes only together with
+    """UpdateBlock changes the fields in update_mask and returns the block at its
+    new revision. The value of a read-only block changes only together with
     read_only. Repeating a request_id returns the first answer.
 
     Errors:
     - NOT_FOUND, BLOCK_NOT_FOUND.
-    - ABORTED, REVISION_STALE: the revision given is not the current one.
+    - ABORTED, REVISION_STALE: the request's revision is not the current one.
     - FAILED_PRECONDITION, BLOCK_READ_ONLY.
     - INVALID_ARGUMENT, UPDATE_MASK_INVALID, BLOCK_TOO_LONG.
-    - ALREADY_EXISTS, BLOCK_LABEL_TAKEN: an agent that has the block has another
+    - ALREADY_EXISTS, BLOCK_LABEL_TAKEN: an agent with this block has another
       one with the new label.
     """
     DeleteBlock: _grpc.UnaryUnaryMultiCallable[_blocks_pb2.DeleteBlockRequest, _blocks_pb2.DeleteBlockResponse]
-    """DeleteBlock hides a block from every read and every prompt; UndeleteBlock
-    brings it back. Deleting again is NOT_FOUND; repeating a request_id returns
-    the first answer.
+    """DeleteBlock hides a block from every read and every prompt until its purge;
+    UndeleteBlock brings it back. Deleting it again is NOT_FOUND. Repeating a
+    request_id returns the first answer.
 
     Errors:
     - NOT_FOUND, BLOCK_NOT_FOUND.
     - ABORTED, REVISION_STALE.
     """
     UndeleteBlock: _grpc.UnaryUnaryMultiCallable[_blocks_pb2.UndeleteBlockRequest, _blocks_pb2.UndeleteBlockResponse]
-    """UndeleteBlock brings a deleted block back, attached as before, save to agents
-    that took another block with its label meanwhile. Undeleting one that is not
-    deleted returns it unchanged. Repeating a request_id returns the first
-    answer.
+    """UndeleteBlock brings a deleted block back, attached as before. Agents that
+    have another block with its label by then do not get it back. A block that
+    is not deleted is returned unchanged. Repeating a request_id returns the
+    first answer.
 
     Errors:
     - NOT_FOUND, BLOCK_NOT_FOUND.
     """
     PurgeBlock: _grpc.UnaryUnaryMultiCallable[_blocks_pb2.PurgeBlockRequest, _blocks_pb2.PurgeBlockResponse]
-    """PurgeBlock removes a deleted block for good, with what it said before, its
-    copies in snapshots, and stored answers that show it. A salted digest of its
-    id stays, so that an import or a snapshot cannot bring it back. With dry_run
-    nothing is removed. Repeating a request_id returns the first receipt.
+    """PurgeBlock purges a deleted block with its revisions, its copies in
+    snapshots, and saved responses that contain it. A tombstone (a salted
+    digest of its id) remains, so that neither an import nor a snapshot can
+    bring it back. With dry_run nothing is purged. Repeating a request_id
+    returns the first receipt.
 
     Errors:
     - NOT_FOUND, BLOCK_NOT_FOUND.
     - FAILED_PRECONDITION, BLOCK_NOT_DELETED: delete it first.
     """
     AppendToBlock: _grpc.UnaryUnaryMultiCallable[_blocks_pb2.AppendToBlockRequest, _blocks_pb2.AppendToBlockResponse]
-    """AppendToBlock adds text at the end of a block, on a line of its own. Of two
-    at once, both arrive. Repeating a request_id returns the first answer.
+    """AppendToBlock appends text to a block, on a line of its own. Concurrent
+    appends are all kept. Repeating a request_id returns the first answer.
 
     Errors:
     - NOT_FOUND, BLOCK_NOT_FOUND.
@@ -124,20 +125,20 @@ class BlockServiceStub:
     - INVALID_ARGUMENT, BLOCK_TOO_LONG.
     """
     ReplaceInBlock: _grpc.UnaryUnaryMultiCallable[_blocks_pb2.ReplaceInBlockRequest, _blocks_pb2.ReplaceInBlockResponse]
-    """ReplaceInBlock replaces one text by another, which may be empty. Repeating a
-    request_id returns the first answer.
+    """ReplaceInBlock replaces old_text by new_text, which may be empty. Repeating
+    a request_id returns the first answer.
 
     Errors:
     - NOT_FOUND, BLOCK_NOT_FOUND.
     - ABORTED, REVISION_STALE.
     - FAILED_PRECONDITION, BLOCK_READ_ONLY.
-    - FAILED_PRECONDITION, BLOCK_TEXT_NOT_UNIQUE: the old text does not occur
-      exactly once; metadata "count" says how often it does.
+    - FAILED_PRECONDITION, BLOCK_TEXT_NOT_UNIQUE: old_text does not occur
+      exactly once; metadata "count" is the number of occurrences.
     - INVALID_ARGUMENT, BLOCK_TOO_LONG.
     """
     InsertIntoBlock: _grpc.UnaryUnaryMultiCallable[_blocks_pb2.InsertIntoBlockRequest, _blocks_pb2.InsertIntoBlockResponse]
-    """InsertIntoBlock puts text between two lines. Repeating a request_id returns
-    the first answer.
+    """InsertIntoBlock inserts text between two lines. Repeating a request_id
+    returns the first answer.
 
     Errors:
     - NOT_FOUND, BLOCK_NOT_FOUND.
@@ -147,63 +148,63 @@ class BlockServiceStub:
     - INVALID_ARGUMENT, BLOCK_TOO_LONG.
     """
     AttachBlock: _grpc.UnaryUnaryMultiCallable[_blocks_pb2.AttachBlockRequest, _blocks_pb2.AttachBlockResponse]
-    """AttachBlock gives a block to an agent, by the id that the agent has in its
+    """AttachBlock attaches a block to an agent. agent_id is the agent's id in the
     tenant or in its own system. Attaching again changes nothing. Repeating a
     request_id returns the first answer.
 
     Errors:
     - NOT_FOUND, BLOCK_NOT_FOUND.
     - ALREADY_EXISTS, BLOCK_LABEL_TAKEN: the agent has another block with this
-      label for the same person, or for no person. Metadata: label, agent_id.
-    - FAILED_PRECONDITION, AGENT_BLOCKS_FULL: the agent has as many blocks as one
-      may have for the same person, or for no person. Metadata: limit.
+      label for the same subject, or for no subject. Metadata: label, agent_id.
+    - FAILED_PRECONDITION, AGENT_BLOCKS_FULL: the agent has the maximum of
+      blocks for the same subject, or for no subject. Metadata: limit.
     """
     DetachBlock: _grpc.UnaryUnaryMultiCallable[_blocks_pb2.DetachBlockRequest, _blocks_pb2.DetachBlockResponse]
-    """DetachBlock takes a block from an agent; the block stays. Detaching again is
-    NOT_FOUND; repeating a request_id returns the first answer.
+    """DetachBlock detaches a block from an agent; the block stays. Detaching it
+    again is NOT_FOUND. Repeating a request_id returns the first answer.
 
     Errors:
     - NOT_FOUND, BLOCK_NOT_ATTACHED.
     """
     ListBlockAgents: _grpc.UnaryUnaryMultiCallable[_blocks_pb2.ListBlockAgentsRequest, _blocks_pb2.ListBlockAgentsResponse]
-    """ListBlockAgents pages through the agents that a block is attached to, in the
-    order of their ids.
+    """ListBlockAgents pages through the agents that a block is attached to, in
+    the order of their ids.
 
     Errors:
     - NOT_FOUND, BLOCK_NOT_FOUND.
     """
     ListAgentBlocks: _grpc.UnaryUnaryMultiCallable[_blocks_pb2.ListAgentBlocksRequest, _blocks_pb2.ListAgentBlocksResponse]
-    """ListAgentBlocks pages through an agent's blocks in the order of their ids. An
-    agent that no block is attached to has none.
+    """ListAgentBlocks pages through an agent's blocks in the order of their ids.
+    For an agent without blocks, or an unknown one, the list is empty.
 
     Errors:
     - INVALID_ARGUMENT, PAGE_TOKEN_INVALID.
     """
     CompileBlocks: _grpc.UnaryUnaryMultiCallable[_blocks_pb2.CompileBlocksRequest, _blocks_pb2.CompileBlocksResponse]
     """CompileBlocks renders an agent's blocks as one text for its prompt: system,
-    then persona, then human, then the others by label. A block about the person
-    asked for stands in for one with the same label about no person; blocks about
-    other people are left out. Each block is a line
+    then persona, then human, then the others by label. A block about the
+    requested subject replaces one with the same label about no subject. Blocks
+    about other subjects are omitted. Each block is a line
       <block label="human" description="..." characters="120" limit="2000">
-    (with read_only="true" for a read-only one and no description where there is
-    none), its value, and a line </block>; "<" of what looks like such a line in
-    a value is written "&lt;". Blocks that are templates are filled with
-    variables. Safe to retry.
+    then its value, then a line </block>. A read-only block also has
+    read_only="true"; without a description that attribute is omitted. In
+    values, the "<" of text that resembles such a line becomes "&lt;". The
+    variables of templates are replaced. Safe to retry.
 
     Errors:
     - INVALID_ARGUMENT, BLOCK_VARIABLE_MISSING.
-    - RESOURCE_EXHAUSTED, MESSAGE_TOO_LARGE: the text would pass 3 MiB.
+    - RESOURCE_EXHAUSTED, MESSAGE_TOO_LARGE: the text would exceed 3 MiB.
     """
     ListBlockRevisions: _grpc.UnaryUnaryMultiCallable[_blocks_pb2.ListBlockRevisionsRequest, _blocks_pb2.ListBlockRevisionsResponse]
-    """ListBlockRevisions pages through what a block said before each of its
-    changes, newest first, also for a deleted block.
+    """ListBlockRevisions pages through the earlier revisions of a block, newest
+    first. It also lists those of a deleted block.
 
     Errors:
     - NOT_FOUND, BLOCK_NOT_FOUND.
     """
     RevertBlock: _grpc.UnaryUnaryMultiCallable[_blocks_pb2.RevertBlockRequest, _blocks_pb2.RevertBlockResponse]
-    """RevertBlock makes a block say again what it said at an earlier revision, as a
-    new revision. Repeating a request_id returns the first answer.
+    """RevertBlock sets a block to the state of an earlier revision, as a new
+    revision. Repeating a request_id returns the first answer.
 
     Errors:
     - NOT_FOUND, BLOCK_NOT_FOUND or BLOCK_REVISION_NOT_FOUND.
@@ -214,33 +215,33 @@ class BlockServiceStub:
 
 @_typing.type_check_only
 class BlockServiceAsyncStub(BlockServiceStub):
-    """BlockService keeps core memory: short texts that agents carry in every
-    prompt. A block belongs to the tenant and is seen by the agents that it is
-    attached to; one block may be shared by several. A block about a person
-    (subject_id) is compiled for that person alone. Every change keeps what the
-    block said before. Errors are documented in skein/errors/v1/errors.proto.
+    """BlockService stores blocks: short texts that agents carry in every prompt. A
+    block belongs to the tenant and is attached to agents; several agents may
+    share it. A block about a person (subject_id) is compiled only for that
+    person. Every change keeps the earlier revision. skein/errors/v1/errors.proto
+    documents the errors.
     """
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     CreateBlock: _aio.UnaryUnaryMultiCallable[_blocks_pb2.CreateBlockRequest, _blocks_pb2.CreateBlockResponse]  # type: ignore[assignment]
-    """CreateBlock stores one block, attached to agent_id if one is given.
+    """CreateBlock stores one block and, with agent_id, attaches it to that agent.
     Repeating a request_id returns the first answer.
 
     Errors:
-    - ALREADY_EXISTS, BLOCK_EXISTS: the block_id is taken, also by a deleted
-      block.
+    - ALREADY_EXISTS, BLOCK_EXISTS: the block_id is taken, possibly by a
+      deleted block.
     - ALREADY_EXISTS, BLOCK_LABEL_TAKEN.
-    - INVALID_ARGUMENT, BLOCK_TOO_LONG: the value passes the limit.
+    - INVALID_ARGUMENT, BLOCK_TOO_LONG: the value exceeds the limit.
     - FAILED_PRECONDITION, AGENT_BLOCKS_FULL.
     """
     CreateBlockFromTemplate: _aio.UnaryUnaryMultiCallable[_blocks_pb2.CreateBlockFromTemplateRequest, _blocks_pb2.CreateBlockFromTemplateResponse]  # type: ignore[assignment]
-    """CreateBlockFromTemplate stores a block that says what a template says, its
-    variables filled in. Repeating a request_id returns the first answer.
+    """CreateBlockFromTemplate stores a block with the value of a template, its
+    variables replaced. Repeating a request_id returns the first answer.
 
     Errors:
     - NOT_FOUND, BLOCK_TEMPLATE_NOT_FOUND.
-    - INVALID_ARGUMENT, BLOCK_VARIABLE_MISSING: metadata "variables" names those
-      without a value.
+    - INVALID_ARGUMENT, BLOCK_VARIABLE_MISSING: metadata "variables" lists
+      those without a value.
     - as CreateBlock.
     """
     GetBlock: _aio.UnaryUnaryMultiCallable[_blocks_pb2.GetBlockRequest, _blocks_pb2.GetBlockResponse]  # type: ignore[assignment]
@@ -257,49 +258,50 @@ class BlockServiceAsyncStub(BlockServiceStub):
     - INVALID_ARGUMENT, PAGE_TOKEN_INVALID: also when the filter changed.
     """
     UpdateBlock: _aio.UnaryUnaryMultiCallable[_blocks_pb2.UpdateBlockRequest, _blocks_pb2.UpdateBlockResponse]  # type: ignore[assignment]
-    """UpdateBlock changes the fields named in update_mask and returns the block at
-    its new revision. The value of a read-only block changes only together with
+    """UpdateBlock changes the fields in update_mask and returns the block at its
+    new revision. The value of a read-only block changes only together with
     read_only. Repeating a request_id returns the first answer.
 
     Errors:
     - NOT_FOUND, BLOCK_NOT_FOUND.
-    - ABORTED, REVISION_STALE: the revision given is not the current one.
+    - ABORTED, REVISION_STALE: the request's revision is not the current one.
     - FAILED_PRECONDITION, BLOCK_READ_ONLY.
     - INVALID_ARGUMENT, UPDATE_MASK_INVALID, BLOCK_TOO_LONG.
-    - ALREADY_EXISTS, BLOCK_LABEL_TAKEN: an agent that has the block has another
+    - ALREADY_EXISTS, BLOCK_LABEL_TAKEN: an agent with this block has another
       one with the new label.
     """
     DeleteBlock: _aio.UnaryUnaryMultiCallable[_blocks_pb2.DeleteBlockRequest, _blocks_pb2.DeleteBlockResponse]  # type: ignore[assignment]
-    """DeleteBlock hides a block from every read and every prompt; UndeleteBlock
-    brings it back. Deleting again is NOT_FOUND; repeating a request_id returns
-    the first answer.
+    """DeleteBlock hides a block from every read and every prompt until its purge;
+    UndeleteBlock brings it back. Deleting it again is NOT_FOUND. Repeating a
+    request_id returns the first answer.
 
     Errors:
     - NOT_FOUND, BLOCK_NOT_FOUND.
     - ABORTED, REVISION_STALE.
     """
     UndeleteBlock: _aio.UnaryUnaryMultiCallable[_blocks_pb2.UndeleteBlockRequest, _blocks_pb2.UndeleteBlockResponse]  # type: ignore[assignment]
-    """UndeleteBlock brings a deleted block back, attached as before, save to agents
-    that took another block with its label meanwhile. Undeleting one that is not
-    deleted returns it unchanged. Repeating a request_id returns the first
-    answer.
+    """UndeleteBlock brings a deleted block back, attached as before. Agents that
+    have another block with its label by then do not get it back. A block that
+    is not deleted is returned unchanged. Repeating a request_id returns the
+    first answer.
 
     Errors:
     - NOT_FOUND, BLOCK_NOT_FOUND.
     """
     PurgeBlock: _aio.UnaryUnaryMultiCallable[_blocks_pb2.PurgeBlockRequest, _blocks_pb2.PurgeBlockResponse]  # type: ignore[assignment]
-    """PurgeBlock removes a deleted block for good, with what it said before, its
-    copies in snapshots, and stored answers that show it. A salted digest of its
-    id stays, so that an import or a snapshot cannot bring it back. With dry_run
-    nothing is removed. Repeating a request_id returns the first receipt.
+    """PurgeBlock purges a deleted block with its revisions, its copies in
+    snapshots, and saved responses that contain it. A tombstone (a salted
+    digest of its id) remains, so that neither an import nor a snapshot can
+    bring it back. With dry_run nothing is purged. Repeating a request_id
+    returns the first receipt.
 
     Errors:
     - NOT_FOUND, BLOCK_NOT_FOUND.
     - FAILED_PRECONDITION, BLOCK_NOT_DELETED: delete it first.
     """
     AppendToBlock: _aio.UnaryUnaryMultiCallable[_blocks_pb2.AppendToBlockRequest, _blocks_pb2.AppendToBlockResponse]  # type: ignore[assignment]
-    """AppendToBlock adds text at the end of a block, on a line of its own. Of two
-    at once, both arrive. Repeating a request_id returns the first answer.
+    """AppendToBlock appends text to a block, on a line of its own. Concurrent
+    appends are all kept. Repeating a request_id returns the first answer.
 
     Errors:
     - NOT_FOUND, BLOCK_NOT_FOUND.
@@ -308,20 +310,20 @@ class BlockServiceAsyncStub(BlockServiceStub):
     - INVALID_ARGUMENT, BLOCK_TOO_LONG.
     """
     ReplaceInBlock: _aio.UnaryUnaryMultiCallable[_blocks_pb2.ReplaceInBlockRequest, _blocks_pb2.ReplaceInBlockResponse]  # type: ignore[assignment]
-    """ReplaceInBlock replaces one text by another, which may be empty. Repeating a
-    request_id returns the first answer.
+    """ReplaceInBlock replaces old_text by new_text, which may be empty. Repeating
+    a request_id returns the first answer.
 
     Errors:
     - NOT_FOUND, BLOCK_NOT_FOUND.
     - ABORTED, REVISION_STALE.
     - FAILED_PRECONDITION, BLOCK_READ_ONLY.
-    - FAILED_PRECONDITION, BLOCK_TEXT_NOT_UNIQUE: the old text does not occur
-      exactly once; metadata "count" says how often it does.
+    - FAILED_PRECONDITION, BLOCK_TEXT_NOT_UNIQUE: old_text does not occur
+      exactly once; metadata "count" is the number of occurrences.
     - INVALID_ARGUMENT, BLOCK_TOO_LONG.
     """
     InsertIntoBlock: _aio.UnaryUnaryMultiCallable[_blocks_pb2.InsertIntoBlockRequest, _blocks_pb2.InsertIntoBlockResponse]  # type: ignore[assignment]
-    """InsertIntoBlock puts text between two lines. Repeating a request_id returns
-    the first answer.
+    """InsertIntoBlock inserts text between two lines. Repeating a request_id
+    returns the first answer.
 
     Errors:
     - NOT_FOUND, BLOCK_NOT_FOUND.
@@ -331,63 +333,63 @@ class BlockServiceAsyncStub(BlockServiceStub):
     - INVALID_ARGUMENT, BLOCK_TOO_LONG.
     """
     AttachBlock: _aio.UnaryUnaryMultiCallable[_blocks_pb2.AttachBlockRequest, _blocks_pb2.AttachBlockResponse]  # type: ignore[assignment]
-    """AttachBlock gives a block to an agent, by the id that the agent has in its
+    """AttachBlock attaches a block to an agent. agent_id is the agent's id in the
     tenant or in its own system. Attaching again changes nothing. Repeating a
     request_id returns the first answer.
 
     Errors:
     - NOT_FOUND, BLOCK_NOT_FOUND.
     - ALREADY_EXISTS, BLOCK_LABEL_TAKEN: the agent has another block with this
-      label for the same person, or for no person. Metadata: label, agent_id.
-    - FAILED_PRECONDITION, AGENT_BLOCKS_FULL: the agent has as many blocks as one
-      may have for the same person, or for no person. Metadata: limit.
+      label for the same subject, or for no subject. Metadata: label, agent_id.
+    - FAILED_PRECONDITION, AGENT_BLOCKS_FULL: the agent has the maximum of
+      blocks for the same subject, or for no subject. Metadata: limit.
     """
     DetachBlock: _aio.UnaryUnaryMultiCallable[_blocks_pb2.DetachBlockRequest, _blocks_pb2.DetachBlockResponse]  # type: ignore[assignment]
-    """DetachBlock takes a block from an agent; the block stays. Detaching again is
-    NOT_FOUND; repeating a request_id returns the first answer.
+    """DetachBlock detaches a block from an agent; the block stays. Detaching it
+    again is NOT_FOUND. Repeating a request_id returns the first answer.
 
     Errors:
     - NOT_FOUND, BLOCK_NOT_ATTACHED.
     """
     ListBlockAgents: _aio.UnaryUnaryMultiCallable[_blocks_pb2.ListBlockAgentsRequest, _blocks_pb2.ListBlockAgentsResponse]  # type: ignore[assignment]
-    """ListBlockAgents pages through the agents that a block is attached to, in the
-    order of their ids.
+    """ListBlockAgents pages through the agents that a block is attached to, in
+    the order of their ids.
 
     Errors:
     - NOT_FOUND, BLOCK_NOT_FOUND.
     """
     ListAgentBlocks: _aio.UnaryUnaryMultiCallable[_blocks_pb2.ListAgentBlocksRequest, _blocks_pb2.ListAgentBlocksResponse]  # type: ignore[assignment]
-    """ListAgentBlocks pages through an agent's blocks in the order of their ids. An
-    agent that no block is attached to has none.
+    """ListAgentBlocks pages through an agent's blocks in the order of their ids.
+    For an agent without blocks, or an unknown one, the list is empty.
 
     Errors:
     - INVALID_ARGUMENT, PAGE_TOKEN_INVALID.
     """
     CompileBlocks: _aio.UnaryUnaryMultiCallable[_blocks_pb2.CompileBlocksRequest, _blocks_pb2.CompileBlocksResponse]  # type: ignore[assignment]
     """CompileBlocks renders an agent's blocks as one text for its prompt: system,
-    then persona, then human, then the others by label. A block about the person
-    asked for stands in for one with the same label about no person; blocks about
-    other people are left out. Each block is a line
+    then persona, then human, then the others by label. A block about the
+    requested subject replaces one with the same label about no subject. Blocks
+    about other subjects are omitted. Each block is a line
       <block label="human" description="..." characters="120" limit="2000">
-    (with read_only="true" for a read-only one and no description where there is
-    none), its value, and a line </block>; "<" of what looks like such a line in
-    a value is written "&lt;". Blocks that are templates are filled with
-    variables. Safe to retry.
+    then its value, then a line </block>. A read-only block also has
+    read_only="true"; without a description that attribute is omitted. In
+    values, the "<" of text that resembles such a line becomes "&lt;". The
+    variables of templates are replaced. Safe to retry.
 
     Errors:
     - INVALID_ARGUMENT, BLOCK_VARIABLE_MISSING.
-    - RESOURCE_EXHAUSTED, MESSAGE_TOO_LARGE: the text would pass 3 MiB.
+    - RESOURCE_EXHAUSTED, MESSAGE_TOO_LARGE: the text would exceed 3 MiB.
     """
     ListBlockRevisions: _aio.UnaryUnaryMultiCallable[_blocks_pb2.ListBlockRevisionsRequest, _blocks_pb2.ListBlockRevisionsResponse]  # type: ignore[assignment]
-    """ListBlockRevisions pages through what a block said before each of its
-    changes, newest first, also for a deleted block.
+    """ListBlockRevisions pages through the earlier revisions of a block, newest
+    first. It also lists those of a deleted block.
 
     Errors:
     - NOT_FOUND, BLOCK_NOT_FOUND.
     """
     RevertBlock: _aio.UnaryUnaryMultiCallable[_blocks_pb2.RevertBlockRequest, _blocks_pb2.RevertBlockResponse]  # type: ignore[assignment]
-    """RevertBlock makes a block say again what it said at an earlier revision, as a
-    new revision. Repeating a request_id returns the first answer.
+    """RevertBlock sets a block to the state of an earlier revision, as a new
+    revision. Repeating a request_id returns the first answer.
 
     Errors:
     - NOT_FOUND, BLOCK_NOT_FOUND or BLOCK_REVISION_NOT_FOUND.
@@ -397,11 +399,11 @@ class BlockServiceAsyncStub(BlockServiceStub):
     """
 
 class BlockServiceServicer(metaclass=_abc_1.ABCMeta):
-    """BlockService keeps core memory: short texts that agents carry in every
-    prompt. A block belongs to the tenant and is seen by the agents that it is
-    attached to; one block may be shared by several. A block about a person
-    (subject_id) is compiled for that person alone. Every change keeps what the
-    block said before. Errors are documented in skein/errors/v1/errors.proto.
+    """BlockService stores blocks: short texts that agents carry in every prompt. A
+    block belongs to the tenant and is attached to agents; several agents may
+    share it. A block about a person (subject_id) is compiled only for that
+    person. Every change keeps the earlier revision. skein/errors/v1/errors.proto
+    documents the errors.
     """
 
     @_abc_1.abstractmethod
@@ -410,14 +412,14 @@ class BlockServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _blocks_pb2.CreateBlockRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_blocks_pb2.CreateBlockResponse, _abc.Awaitable[_blocks_pb2.CreateBlockResponse]]:
-        """CreateBlock stores one block, attached to agent_id if one is given.
+        """CreateBlock stores one block and, with agent_id, attaches it to that agent.
         Repeating a request_id returns the first answer.
 
         Errors:
-        - ALREADY_EXISTS, BLOCK_EXISTS: the block_id is taken, also by a deleted
-          block.
+        - ALREADY_EXISTS, BLOCK_EXISTS: the block_id is taken, possibly by a
+          deleted block.
         - ALREADY_EXISTS, BLOCK_LABEL_TAKEN.
-        - INVALID_ARGUMENT, BLOCK_TOO_LONG: the value passes the limit.
+        - INVALID_ARGUMENT, BLOCK_TOO_LONG: the value exceeds the limit.
         - FAILED_PRECONDITION, AGENT_BLOCKS_FULL.
         """
 
@@ -427,13 +429,13 @@ class BlockServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _blocks_pb2.CreateBlockFromTemplateRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_blocks_pb2.CreateBlockFromTemplateResponse, _abc.Awaitable[_blocks_pb2.CreateBlockFromTemplateResponse]]:
-        """CreateBlockFromTemplate stores a block that says what a template says, its
-        variables filled in. Repeating a request_id returns the first answer.
+        """CreateBlockFromTemplate stores a block with the value of a template, its
+        variables replaced. Repeating a request_id returns the first answer.
 
         Errors:
         - NOT_FOUND, BLOCK_TEMPLATE_NOT_FOUND.
-        - INVALID_ARGUMENT, BLOCK_VARIABLE_MISSING: metadata "variables" names those
-          without a value.
+        - INVALID_ARGUMENT, BLOCK_VARIABLE_MISSING: metadata "variables" lists
+          those without a value.
         - as CreateBlock.
         """
 
@@ -468,16 +470,16 @@ class BlockServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _blocks_pb2.UpdateBlockRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_blocks_pb2.UpdateBlockResponse, _abc.Awaitable[_blocks_pb2.UpdateBlockResponse]]:
-        """UpdateBlock changes the fields named in update_mask and returns the block at
-        its new revision. The value of a read-only block changes only together with
+        """UpdateBlock changes the fields in update_mask and returns the block at its
+        new revision. The value of a read-only block changes only together with
         read_only. Repeating a request_id returns the first answer.
 
         Errors:
         - NOT_FOUND, BLOCK_NOT_FOUND.
-        - ABORTED, REVISION_STALE: the revision given is not the current one.
+        - ABORTED, REVISION_STALE: the request's revision is not the current one.
         - FAILED_PRECONDITION, BLOCK_READ_ONLY.
         - INVALID_ARGUMENT, UPDATE_MASK_INVALID, BLOCK_TOO_LONG.
-        - ALREADY_EXISTS, BLOCK_LABEL_TAKEN: an agent that has the block has another
+        - ALREADY_EXISTS, BLOCK_LABEL_TAKEN: an agent with this block has another
           one with the new label.
         """
 
@@ -487,9 +489,9 @@ class BlockServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _blocks_pb2.DeleteBlockRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_blocks_pb2.DeleteBlockResponse, _abc.Awaitable[_blocks_pb2.DeleteBlockResponse]]:
-        """DeleteBlock hides a block from every read and every prompt; UndeleteBlock
-        brings it back. Deleting again is NOT_FOUND; repeating a request_id returns
-        the first answer.
+        """DeleteBlock hides a block from every read and every prompt until its purge;
+        UndeleteBlock brings it back. Deleting it again is NOT_FOUND. Repeating a
+        request_id returns the first answer.
 
         Errors:
         - NOT_FOUND, BLOCK_NOT_FOUND.
@@ -502,10 +504,10 @@ class BlockServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _blocks_pb2.UndeleteBlockRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_blocks_pb2.UndeleteBlockResponse, _abc.Awaitable[_blocks_pb2.UndeleteBlockResponse]]:
-        """UndeleteBlock brings a deleted block back, attached as before, save to agents
-        that took another block with its label meanwhile. Undeleting one that is not
-        deleted returns it unchanged. Repeating a request_id returns the first
-        answer.
+        """UndeleteBlock brings a deleted block back, attached as before. Agents that
+        have another block with its label by then do not get it back. A block that
+        is not deleted is returned unchanged. Repeating a request_id returns the
+        first answer.
 
         Errors:
         - NOT_FOUND, BLOCK_NOT_FOUND.
@@ -517,10 +519,11 @@ class BlockServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _blocks_pb2.PurgeBlockRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_blocks_pb2.PurgeBlockResponse, _abc.Awaitable[_blocks_pb2.PurgeBlockResponse]]:
-        """PurgeBlock removes a deleted block for good, with what it said before, its
-        copies in snapshots, and stored answers that show it. A salted digest of its
-        id stays, so that an import or a snapshot cannot bring it back. With dry_run
-        nothing is removed. Repeating a request_id returns the first receipt.
+        """PurgeBlock purges a deleted block with its revisions, its copies in
+        snapshots, and saved responses that contain it. A tombstone (a salted
+        digest of its id) remains, so that neither an import nor a snapshot can
+        bring it back. With dry_run nothing is purged. Repeating a request_id
+        returns the first receipt.
 
         Errors:
         - NOT_FOUND, BLOCK_NOT_FOUND.
@@ -533,8 +536,8 @@ class BlockServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _blocks_pb2.AppendToBlockRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_blocks_pb2.AppendToBlockResponse, _abc.Awaitable[_blocks_pb2.AppendToBlockResponse]]:
-        """AppendToBlock adds text at the end of a block, on a line of its own. Of two
-        at once, both arrive. Repeating a request_id returns the first answer.
+        """AppendToBlock appends text to a block, on a line of its own. Concurrent
+        appends are all kept. Repeating a request_id returns the first answer.
 
         Errors:
         - NOT_FOUND, BLOCK_NOT_FOUND.
@@ -549,15 +552,15 @@ class BlockServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _blocks_pb2.ReplaceInBlockRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_blocks_pb2.ReplaceInBlockResponse, _abc.Awaitable[_blocks_pb2.ReplaceInBlockResponse]]:
-        """ReplaceInBlock replaces one text by another, which may be empty. Repeating a
-        request_id returns the first answer.
+        """ReplaceInBlock replaces old_text by new_text, which may be empty. Repeating
+        a request_id returns the first answer.
 
         Errors:
         - NOT_FOUND, BLOCK_NOT_FOUND.
         - ABORTED, REVISION_STALE.
         - FAILED_PRECONDITION, BLOCK_READ_ONLY.
-        - FAILED_PRECONDITION, BLOCK_TEXT_NOT_UNIQUE: the old text does not occur
-          exactly once; metadata "count" says how often it does.
+        - FAILED_PRECONDITION, BLOCK_TEXT_NOT_UNIQUE: old_text does not occur
+          exactly once; metadata "count" is the number of occurrences.
         - INVALID_ARGUMENT, BLOCK_TOO_LONG.
         """
 
@@ -567,8 +570,8 @@ class BlockServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _blocks_pb2.InsertIntoBlockRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_blocks_pb2.InsertIntoBlockResponse, _abc.Awaitable[_blocks_pb2.InsertIntoBlockResponse]]:
-        """InsertIntoBlock puts text between two lines. Repeating a request_id returns
-        the first answer.
+        """InsertIntoBlock inserts text between two lines. Repeating a request_id
+        returns the first answer.
 
         Errors:
         - NOT_FOUND, BLOCK_NOT_FOUND.
@@ -584,16 +587,16 @@ class BlockServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _blocks_pb2.AttachBlockRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_blocks_pb2.AttachBlockResponse, _abc.Awaitable[_blocks_pb2.AttachBlockResponse]]:
-        """AttachBlock gives a block to an agent, by the id that the agent has in its
+        """AttachBlock attaches a block to an agent. agent_id is the agent's id in the
         tenant or in its own system. Attaching again changes nothing. Repeating a
         request_id returns the first answer.
 
         Errors:
         - NOT_FOUND, BLOCK_NOT_FOUND.
         - ALREADY_EXISTS, BLOCK_LABEL_TAKEN: the agent has another block with this
-          label for the same person, or for no person. Metadata: label, agent_id.
-        - FAILED_PRECONDITION, AGENT_BLOCKS_FULL: the agent has as many blocks as one
-          may have for the same person, or for no person. Metadata: limit.
+          label for the same subject, or for no subject. Metadata: label, agent_id.
+        - FAILED_PRECONDITION, AGENT_BLOCKS_FULL: the agent has the maximum of
+          blocks for the same subject, or for no subject. Metadata: limit.
         """
 
     @_abc_1.abstractmethod
@@ -602,8 +605,8 @@ class BlockServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _blocks_pb2.DetachBlockRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_blocks_pb2.DetachBlockResponse, _abc.Awaitable[_blocks_pb2.DetachBlockResponse]]:
-        """DetachBlock takes a block from an agent; the block stays. Detaching again is
-        NOT_FOUND; repeating a request_id returns the first answer.
+        """DetachBlock detaches a block from an agent; the block stays. Detaching it
+        again is NOT_FOUND. Repeating a request_id returns the first answer.
 
         Errors:
         - NOT_FOUND, BLOCK_NOT_ATTACHED.
@@ -615,8 +618,8 @@ class BlockServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _blocks_pb2.ListBlockAgentsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_blocks_pb2.ListBlockAgentsResponse, _abc.Awaitable[_blocks_pb2.ListBlockAgentsResponse]]:
-        """ListBlockAgents pages through the agents that a block is attached to, in the
-        order of their ids.
+        """ListBlockAgents pages through the agents that a block is attached to, in
+        the order of their ids.
 
         Errors:
         - NOT_FOUND, BLOCK_NOT_FOUND.
@@ -628,8 +631,8 @@ class BlockServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _blocks_pb2.ListAgentBlocksRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_blocks_pb2.ListAgentBlocksResponse, _abc.Awaitable[_blocks_pb2.ListAgentBlocksResponse]]:
-        """ListAgentBlocks pages through an agent's blocks in the order of their ids. An
-        agent that no block is attached to has none.
+        """ListAgentBlocks pages through an agent's blocks in the order of their ids.
+        For an agent without blocks, or an unknown one, the list is empty.
 
         Errors:
         - INVALID_ARGUMENT, PAGE_TOKEN_INVALID.
@@ -642,18 +645,18 @@ class BlockServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_blocks_pb2.CompileBlocksResponse, _abc.Awaitable[_blocks_pb2.CompileBlocksResponse]]:
         """CompileBlocks renders an agent's blocks as one text for its prompt: system,
-        then persona, then human, then the others by label. A block about the person
-        asked for stands in for one with the same label about no person; blocks about
-        other people are left out. Each block is a line
+        then persona, then human, then the others by label. A block about the
+        requested subject replaces one with the same label about no subject. Blocks
+        about other subjects are omitted. Each block is a line
           <block label="human" description="..." characters="120" limit="2000">
-        (with read_only="true" for a read-only one and no description where there is
-        none), its value, and a line </block>; "<" of what looks like such a line in
-        a value is written "&lt;". Blocks that are templates are filled with
-        variables. Safe to retry.
+        then its value, then a line </block>. A read-only block also has
+        read_only="true"; without a description that attribute is omitted. In
+        values, the "<" of text that resembles such a line becomes "&lt;". The
+        variables of templates are replaced. Safe to retry.
 
         Errors:
         - INVALID_ARGUMENT, BLOCK_VARIABLE_MISSING.
-        - RESOURCE_EXHAUSTED, MESSAGE_TOO_LARGE: the text would pass 3 MiB.
+        - RESOURCE_EXHAUSTED, MESSAGE_TOO_LARGE: the text would exceed 3 MiB.
         """
 
     @_abc_1.abstractmethod
@@ -662,8 +665,8 @@ class BlockServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _blocks_pb2.ListBlockRevisionsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_blocks_pb2.ListBlockRevisionsResponse, _abc.Awaitable[_blocks_pb2.ListBlockRevisionsResponse]]:
-        """ListBlockRevisions pages through what a block said before each of its
-        changes, newest first, also for a deleted block.
+        """ListBlockRevisions pages through the earlier revisions of a block, newest
+        first. It also lists those of a deleted block.
 
         Errors:
         - NOT_FOUND, BLOCK_NOT_FOUND.
@@ -675,8 +678,8 @@ class BlockServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _blocks_pb2.RevertBlockRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_blocks_pb2.RevertBlockResponse, _abc.Awaitable[_blocks_pb2.RevertBlockResponse]]:
-        """RevertBlock makes a block say again what it said at an earlier revision, as a
-        new revision. Repeating a request_id returns the first answer.
+        """RevertBlock sets a block to the state of an earlier revision, as a new
+        revision. Repeating a request_id returns the first answer.
 
         Errors:
         - NOT_FOUND, BLOCK_NOT_FOUND or BLOCK_REVISION_NOT_FOUND.

@@ -303,13 +303,13 @@ class ResolveEntityResponse(_message.Message):
     moved_count: int
     def __init__(self, alias: _Optional[_Union[Alias, _Mapping]] = ..., moved_count: _Optional[int] = ...) -> None: ...
 
-class GetCanonicalRequest(_message.Message):
+class GetCanonicalMemoryRequest(_message.Message):
     __slots__ = ("memory_id",)
     MEMORY_ID_FIELD_NUMBER: _ClassVar[int]
     memory_id: str
     def __init__(self, memory_id: _Optional[str] = ...) -> None: ...
 
-class GetCanonicalResponse(_message.Message):
+class GetCanonicalMemoryResponse(_message.Message):
     __slots__ = ("canonical_memory_id", "alias")
     CANONICAL_MEMORY_ID_FIELD_NUMBER: _ClassVar[int]
     ALIAS_FIELD_NUMBER: _ClassVar[int]
@@ -335,7 +335,7 @@ class ListAliasesResponse(_message.Message):
     next_page_token: str
     def __init__(self, aliases: _Optional[_Iterable[_Union[Alias, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
 
-class RemoveAliasRequest(_message.Message):
+class DeleteAliasRequest(_message.Message):
     __slots__ = ("alias_memory_id", "request_id")
     ALIAS_MEMORY_ID_FIELD_NUMBER: _ClassVar[int]
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
@@ -343,7 +343,7 @@ class RemoveAliasRequest(_message.Message):
     request_id: str
     def __init__(self, alias_memory_id: _Optional[str] = ..., request_id: _Optional[str] = ...) -> None: ...
 
-class RemoveAliasResponse(_message.Message):
+class DeleteAliasResponse(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
 

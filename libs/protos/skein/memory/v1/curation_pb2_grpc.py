@@ -26,9 +26,9 @@ if _version_not_supported:
 
 
 class CurationServiceStub:
-    """CurationService settles what contradicts itself or has two names, says how
-    far sources are trusted, and looks over what there is. Wherever a memory_id
-    is taken, the memory's external_id does as well.
+    """CurationService resolves conflicts and aliases, stores the trust in sources,
+    and reports on the tenant's memories. A memory's external_id is accepted
+    wherever a memory_id is.
     """
 
     def __init__(self, channel):
@@ -77,20 +77,20 @@ class CurationServiceStub:
                 request_serializer=skein_dot_memory_dot_v1_dot_curation__pb2.ResolveEntityRequest.SerializeToString,
                 response_deserializer=skein_dot_memory_dot_v1_dot_curation__pb2.ResolveEntityResponse.FromString,
                 _registered_method=True)
-        self.GetCanonical = channel.unary_unary(
-                '/skein.memory.v1.CurationService/GetCanonical',
-                request_serializer=skein_dot_memory_dot_v1_dot_curation__pb2.GetCanonicalRequest.SerializeToString,
-                response_deserializer=skein_dot_memory_dot_v1_dot_curation__pb2.GetCanonicalResponse.FromString,
+        self.GetCanonicalMemory = channel.unary_unary(
+                '/skein.memory.v1.CurationService/GetCanonicalMemory',
+                request_serializer=skein_dot_memory_dot_v1_dot_curation__pb2.GetCanonicalMemoryRequest.SerializeToString,
+                response_deserializer=skein_dot_memory_dot_v1_dot_curation__pb2.GetCanonicalMemoryResponse.FromString,
                 _registered_method=True)
         self.ListAliases = channel.unary_unary(
                 '/skein.memory.v1.CurationService/ListAliases',
                 request_serializer=skein_dot_memory_dot_v1_dot_curation__pb2.ListAliasesRequest.SerializeToString,
                 response_deserializer=skein_dot_memory_dot_v1_dot_curation__pb2.ListAliasesResponse.FromString,
                 _registered_method=True)
-        self.RemoveAlias = channel.unary_unary(
-                '/skein.memory.v1.CurationService/RemoveAlias',
-                request_serializer=skein_dot_memory_dot_v1_dot_curation__pb2.RemoveAliasRequest.SerializeToString,
-                response_deserializer=skein_dot_memory_dot_v1_dot_curation__pb2.RemoveAliasResponse.FromString,
+        self.DeleteAlias = channel.unary_unary(
+                '/skein.memory.v1.CurationService/DeleteAlias',
+                request_serializer=skein_dot_memory_dot_v1_dot_curation__pb2.DeleteAliasRequest.SerializeToString,
+                response_deserializer=skein_dot_memory_dot_v1_dot_curation__pb2.DeleteAliasResponse.FromString,
                 _registered_method=True)
         self.GetReviewQueue = channel.unary_unary(
                 '/skein.memory.v1.CurationService/GetReviewQueue',
@@ -110,37 +110,37 @@ class CurationServiceStub:
 
 
 class CurationServiceServicer:
-    """CurationService settles what contradicts itself or has two names, says how
-    far sources are trusted, and looks over what there is. Wherever a memory_id
-    is taken, the memory's external_id does as well.
+    """CurationService resolves conflicts and aliases, stores the trust in sources,
+    and reports on the tenant's memories. A memory's external_id is accepted
+    wherever a memory_id is.
     """
 
     def SetSourceTrust(self, request, context):
-        """SetSourceTrust says how far a source is trusted. From then on it moves the
+        """SetSourceTrust sets the trust in a source, which from then on changes the
         scores of every memory with this source. Repeating a request_id returns the
         first answer.
 
         Errors:
         - INVALID_ARGUMENT, INVALID_FIELD: the source holds only spaces.
-        - ABORTED, REVISION_STALE: the revision given is not the current one.
+        - ABORTED, REVISION_STALE: the request's revision is not the current one.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def GetSourceTrust(self, request, context):
-        """GetSourceTrust reads how far a source is trusted. Safe to retry.
+        """GetSourceTrust reads the trust in a source. Safe to retry.
 
         Errors:
-        - NOT_FOUND, SOURCE_TRUST_NOT_FOUND: no trust is set; the source counts as
-        0.5.
+        - NOT_FOUND, SOURCE_TRUST_NOT_FOUND: no trust is set, so 0.5 applies.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ListSourceTrust(self, request, context):
-        """ListSourceTrust pages through the sources with a set trust, in the order of their keys. Safe to retry.
+        """ListSourceTrust pages through the sources with a set trust, in the order of
+        their keys. Safe to retry.
 
         Errors:
         - INVALID_ARGUMENT, PAGE_TOKEN_INVALID.
@@ -150,8 +150,9 @@ class CurationServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def DeleteSourceTrust(self, request, context):
-        """DeleteSourceTrust forgets what was said of a source. Deleting again is
-        NOT_FOUND; repeating a request_id returns the first answer.
+        """DeleteSourceTrust removes the trust in a source, so that 0.5 applies again.
+        Deleting it again is NOT_FOUND. Repeating a request_id returns the first
+        answer.
 
         Errors:
         - NOT_FOUND, SOURCE_TRUST_NOT_FOUND.
@@ -162,14 +163,17 @@ class CurationServiceServicer:
 
     def ListConflicts(self, request, context):
         """ListConflicts pages through pairs of memories that contradict each other:
-        facts with a contradicts link, facts about the same subject whose keys
-        differ only in case or spaces while they say different things, and pairs of
-        any type that a caller set to NEEDS_REVIEW. How sure a memory is hides
-        none: the score of a pair orders the list, and reading a memory changes
-        neither. Memories that are deleted, archived or expired are in no conflict.
-        A call looks at a bounded number of candidates, in portions of some
-        hundreds; the list is ordered within a portion. So a page may be short,
-        even empty, and still have a next one. Safe to retry.
+        - facts with a contradicts link,
+        - facts about the same subject with the same key, ignoring case and spaces,
+        and different content or data,
+        - pairs of any type that a caller set to NEEDS_REVIEW.
+
+        Memories that are deleted, archived or expired are in no conflict. A low
+        confidence hides no pair: it only orders the list. Reading a memory changes
+        neither the pairs nor their order. A call scans a bounded number of
+        candidates, in batches of some hundreds; the list is ordered within a
+        batch. A page may therefore be short or empty and still have a
+        next_page_token. Safe to retry.
 
         Errors:
         - INVALID_ARGUMENT, PAGE_TOKEN_INVALID.
@@ -179,16 +183,16 @@ class CurationServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def ResolveConflict(self, request, context):
-        """ResolveConflict says what became of a conflict; said again, it replaces what
-        was said before. A canonical memory gets a supersedes link to the other,
-        whose valid_to_time is set unless it has one, so that recall can leave it
-        out. Repeating a request_id returns the first answer.
+        """ResolveConflict stores the resolution of a conflict, replacing an earlier
+        one. A canonical memory gets a supersedes link to the other memory. Recall
+        can omit the other one, because its valid_to_time is set unless it has one.
+        Repeating a request_id returns the first answer.
 
         Errors:
         - NOT_FOUND, MEMORY_NOT_FOUND.
         - INVALID_ARGUMENT, CANONICAL_NOT_IN_PAIR: the canonical memory is neither.
-        - INVALID_ARGUMENT, INVALID_FIELD: one memory twice, superseded without a
-        canonical memory, or one where the status knows none.
+        - INVALID_ARGUMENT, INVALID_FIELD: both memories are the same, superseded
+        has no canonical memory, or the status does not allow one.
         - ABORTED, REVISION_STALE.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -196,7 +200,7 @@ class CurationServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def ListConflictResolutions(self, request, context):
-        """ListConflictResolutions pages through what was said of conflicts, newest
+        """ListConflictResolutions pages through the resolutions of conflicts, newest
         conflict first. Safe to retry.
 
         Errors:
@@ -207,26 +211,26 @@ class CurationServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def ResolveEntity(self, request, context):
-        """ResolveEntity says that one memory is another name for what a second one
-        stands for. If that is an alias itself, the alias gets what it stands for;
-        aliases of the first memory follow it. So every alias names what it stands
-        for directly. Said again, it replaces what was said before. Repeating a
-        request_id returns the first answer.
+        """ResolveEntity makes one memory an alias of a second one, replacing an
+        earlier alias. If the second memory is an alias itself, the new alias
+        refers to its canonical memory. Aliases of the first memory move along. So
+        every alias refers to its canonical memory directly. Repeating a request_id
+        returns the first answer.
 
         Errors:
         - NOT_FOUND, MEMORY_NOT_FOUND.
         - FAILED_PRECONDITION, ALIAS_CYCLE: the second memory is an alias of the
-        first, or both are one.
-        - FAILED_PRECONDITION, ALIASES_TOO_MANY: more aliases would follow than one
-        call moves.
+        first, or both are the same.
+        - FAILED_PRECONDITION, ALIASES_TOO_MANY: the call would move more aliases
+        than one call may.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
-    def GetCanonical(self, request, context):
-        """GetCanonical returns what a memory stands for: itself, unless it is an
-        alias. Safe to retry.
+    def GetCanonicalMemory(self, request, context):
+        """GetCanonicalMemory returns the canonical memory of an alias; for any other
+        memory, that memory. Safe to retry.
 
         Errors:
         - NOT_FOUND, MEMORY_NOT_FOUND.
@@ -247,9 +251,9 @@ class CurationServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
-    def RemoveAlias(self, request, context):
-        """RemoveAlias lets a memory stand for itself again. Removing again is
-        NOT_FOUND; repeating a request_id returns the first answer.
+    def DeleteAlias(self, request, context):
+        """DeleteAlias removes an alias: its memory becomes canonical again. Deleting
+        it again is NOT_FOUND. Repeating a request_id returns the first answer.
 
         Errors:
         - NOT_FOUND, ALIAS_NOT_FOUND.
@@ -259,10 +263,11 @@ class CurationServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def GetReviewQueue(self, request, context):
-        """GetReviewQueue returns memories that deserve a second look, most urgent
-        first: important, unsure, unchanged for long, hardly linked. Candidates are
-        the most important of each level, the least sure and the oldest ones, a
-        hundred of each; of a tenant with no more memories, all. Safe to retry.
+        """GetReviewQueue returns memories that need a review, most urgent first:
+        important, unsure, long unchanged, hardly linked. Candidates are the 100
+        most important of each level, the 100 least sure and the 100 oldest
+        memories. A tenant with no more memories than that has all of them as
+        candidates. Safe to retry.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -270,20 +275,20 @@ class CurationServiceServicer:
 
     def GetTemporalClusters(self, request, context):
         """GetTemporalClusters counts memories by the hour, day or week of their
-        create_time. It counts the newest of the time asked for, up to a bound, and
-        says when there were more. Safe to retry.
+        create_time. It counts the newest memories of the period, up to a bound;
+        `truncated` is true if there are more. Safe to retry.
 
         Errors:
-        - INVALID_ARGUMENT, INVALID_FIELD: the end lies before the start.
+        - INVALID_ARGUMENT, INVALID_FIELD: end_time is before start_time.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def GetStatistics(self, request, context):
-        """GetStatistics says how much there is: exact totals, and shares by type,
-        scope, level, tag, pair of tags and relation, counted over the newest
-        memories and links up to a bound, which the answer names. Safe to retry.
+        """GetStatistics returns exact totals, and counts by type, scope, level, tag,
+        pair of tags and relation. The counts cover the newest memories and links
+        up to a bound, which the response contains. Safe to retry.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -332,20 +337,20 @@ def add_CurationServiceServicer_to_server(servicer, server):
                     request_deserializer=skein_dot_memory_dot_v1_dot_curation__pb2.ResolveEntityRequest.FromString,
                     response_serializer=skein_dot_memory_dot_v1_dot_curation__pb2.ResolveEntityResponse.SerializeToString,
             ),
-            'GetCanonical': grpc.unary_unary_rpc_method_handler(
-                    servicer.GetCanonical,
-                    request_deserializer=skein_dot_memory_dot_v1_dot_curation__pb2.GetCanonicalRequest.FromString,
-                    response_serializer=skein_dot_memory_dot_v1_dot_curation__pb2.GetCanonicalResponse.SerializeToString,
+            'GetCanonicalMemory': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetCanonicalMemory,
+                    request_deserializer=skein_dot_memory_dot_v1_dot_curation__pb2.GetCanonicalMemoryRequest.FromString,
+                    response_serializer=skein_dot_memory_dot_v1_dot_curation__pb2.GetCanonicalMemoryResponse.SerializeToString,
             ),
             'ListAliases': grpc.unary_unary_rpc_method_handler(
                     servicer.ListAliases,
                     request_deserializer=skein_dot_memory_dot_v1_dot_curation__pb2.ListAliasesRequest.FromString,
                     response_serializer=skein_dot_memory_dot_v1_dot_curation__pb2.ListAliasesResponse.SerializeToString,
             ),
-            'RemoveAlias': grpc.unary_unary_rpc_method_handler(
-                    servicer.RemoveAlias,
-                    request_deserializer=skein_dot_memory_dot_v1_dot_curation__pb2.RemoveAliasRequest.FromString,
-                    response_serializer=skein_dot_memory_dot_v1_dot_curation__pb2.RemoveAliasResponse.SerializeToString,
+            'DeleteAlias': grpc.unary_unary_rpc_method_handler(
+                    servicer.DeleteAlias,
+                    request_deserializer=skein_dot_memory_dot_v1_dot_curation__pb2.DeleteAliasRequest.FromString,
+                    response_serializer=skein_dot_memory_dot_v1_dot_curation__pb2.DeleteAliasResponse.SerializeToString,
             ),
             'GetReviewQueue': grpc.unary_unary_rpc_method_handler(
                     servicer.GetReviewQueue,
@@ -371,9 +376,9 @@ def add_CurationServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class CurationService:
-    """CurationService settles what contradicts itself or has two names, says how
-    far sources are trusted, and looks over what there is. Wherever a memory_id
-    is taken, the memory's external_id does as well.
+    """CurationService resolves conflicts and aliases, stores the trust in sources,
+    and reports on the tenant's memories. A memory's external_id is accepted
+    wherever a memory_id is.
     """
 
     @staticmethod
@@ -593,7 +598,7 @@ class CurationService:
             _registered_method=True)
 
     @staticmethod
-    def GetCanonical(request,
+    def GetCanonicalMemory(request,
             target,
             options=(),
             channel_credentials=None,
@@ -606,9 +611,9 @@ class CurationService:
         return grpc.experimental.unary_unary(
             request,
             target,
-            '/skein.memory.v1.CurationService/GetCanonical',
-            skein_dot_memory_dot_v1_dot_curation__pb2.GetCanonicalRequest.SerializeToString,
-            skein_dot_memory_dot_v1_dot_curation__pb2.GetCanonicalResponse.FromString,
+            '/skein.memory.v1.CurationService/GetCanonicalMemory',
+            skein_dot_memory_dot_v1_dot_curation__pb2.GetCanonicalMemoryRequest.SerializeToString,
+            skein_dot_memory_dot_v1_dot_curation__pb2.GetCanonicalMemoryResponse.FromString,
             options,
             channel_credentials,
             insecure,
@@ -647,7 +652,7 @@ class CurationService:
             _registered_method=True)
 
     @staticmethod
-    def RemoveAlias(request,
+    def DeleteAlias(request,
             target,
             options=(),
             channel_credentials=None,
@@ -660,9 +665,9 @@ class CurationService:
         return grpc.experimental.unary_unary(
             request,
             target,
-            '/skein.memory.v1.CurationService/RemoveAlias',
-            skein_dot_memory_dot_v1_dot_curation__pb2.RemoveAliasRequest.SerializeToString,
-            skein_dot_memory_dot_v1_dot_curation__pb2.RemoveAliasResponse.FromString,
+            '/skein.memory.v1.CurationService/DeleteAlias',
+            skein_dot_memory_dot_v1_dot_curation__pb2.DeleteAliasRequest.SerializeToString,
+            skein_dot_memory_dot_v1_dot_curation__pb2.DeleteAliasResponse.FromString,
             options,
             channel_credentials,
             insecure,

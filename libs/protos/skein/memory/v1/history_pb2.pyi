@@ -72,7 +72,7 @@ class ListChangesResponse(_message.Message):
     position: str
     def __init__(self, changes: _Optional[_Iterable[_Union[Change, _Mapping]]] = ..., next_page_token: _Optional[str] = ..., position: _Optional[str] = ...) -> None: ...
 
-class WatchChangesRequest(_message.Message):
+class StreamChangesRequest(_message.Message):
     __slots__ = ("position", "filter")
     POSITION_FIELD_NUMBER: _ClassVar[int]
     FILTER_FIELD_NUMBER: _ClassVar[int]
@@ -80,7 +80,7 @@ class WatchChangesRequest(_message.Message):
     filter: ChangeFilter
     def __init__(self, position: _Optional[str] = ..., filter: _Optional[_Union[ChangeFilter, _Mapping]] = ...) -> None: ...
 
-class WatchChangesResponse(_message.Message):
+class StreamChangesResponse(_message.Message):
     __slots__ = ("change", "position")
     CHANGE_FIELD_NUMBER: _ClassVar[int]
     POSITION_FIELD_NUMBER: _ClassVar[int]

@@ -29,17 +29,17 @@ if _version_not_supported:
 
 
 class HistoryServiceStub:
-    """HistoryService tells what happened in a tenant's memory, in one order that is
-    the same for every reader. Each change comes once, and none is skipped, also
-    when it was committed late. Changes name ids, counts and fields, never
-    content. Errors are documented in skein/errors/v1/errors.proto.
+    """HistoryService reports the changes of a tenant's memory in one order, the
+    same for every reader. Each change appears exactly once, even if it is
+    committed late. Changes contain ids, counts and names of fields, never
+    content. skein/errors/v1/errors.proto documents the errors.
 
-    A position is a place in that order: of a change, or, in a heartbeat, the
-    last place before which no change is to come. It stays good across restarts,
-    for as long as the database does. The log keeps what the tenant's policy lets
-    it keep; a position older than that goes on with the oldest change that is
-    left. Changes appear once every transaction of the database that began to
-    write before them is over.
+    A position is a place in that order. In a change it is the change's place; in
+    a heartbeat, the last place before which no further change will appear.
+    Positions stay valid across restarts, for as long as the database exists. A
+    position before the oldest change in the log continues at that change. A
+    change appears once all transactions of the database that began to write
+    before it have ended.
     """
 
     def __init__(self, channel):
@@ -53,10 +53,10 @@ class HistoryServiceStub:
                 request_serializer=skein_dot_memory_dot_v1_dot_history__pb2.ListChangesRequest.SerializeToString,
                 response_deserializer=skein_dot_memory_dot_v1_dot_history__pb2.ListChangesResponse.FromString,
                 _registered_method=True)
-        self.WatchChanges = channel.unary_stream(
-                '/skein.memory.v1.HistoryService/WatchChanges',
-                request_serializer=skein_dot_memory_dot_v1_dot_history__pb2.WatchChangesRequest.SerializeToString,
-                response_deserializer=skein_dot_memory_dot_v1_dot_history__pb2.WatchChangesResponse.FromString,
+        self.StreamChanges = channel.unary_stream(
+                '/skein.memory.v1.HistoryService/StreamChanges',
+                request_serializer=skein_dot_memory_dot_v1_dot_history__pb2.StreamChangesRequest.SerializeToString,
+                response_deserializer=skein_dot_memory_dot_v1_dot_history__pb2.StreamChangesResponse.FromString,
                 _registered_method=True)
         self.CreateWebhook = channel.unary_unary(
                 '/skein.memory.v1.HistoryService/CreateWebhook',
@@ -126,80 +126,80 @@ class HistoryServiceStub:
 
 
 class HistoryServiceServicer:
-    """HistoryService tells what happened in a tenant's memory, in one order that is
-    the same for every reader. Each change comes once, and none is skipped, also
-    when it was committed late. Changes name ids, counts and fields, never
-    content. Errors are documented in skein/errors/v1/errors.proto.
+    """HistoryService reports the changes of a tenant's memory in one order, the
+    same for every reader. Each change appears exactly once, even if it is
+    committed late. Changes contain ids, counts and names of fields, never
+    content. skein/errors/v1/errors.proto documents the errors.
 
-    A position is a place in that order: of a change, or, in a heartbeat, the
-    last place before which no change is to come. It stays good across restarts,
-    for as long as the database does. The log keeps what the tenant's policy lets
-    it keep; a position older than that goes on with the oldest change that is
-    left. Changes appear once every transaction of the database that began to
-    write before them is over.
+    A position is a place in that order. In a change it is the change's place; in
+    a heartbeat, the last place before which no further change will appear.
+    Positions stay valid across restarts, for as long as the database exists. A
+    position before the oldest change in the log continues at that change. A
+    change appears once all transactions of the database that began to write
+    before it have ended.
     """
 
     def ListChanges(self, request, context):
-        """ListChanges pages through the log, oldest first, from after a position, or
-        newest first, from before one. Changes that are made meanwhile appear on
-        later pages, and with newest_first on none. A page reads a bounded part of
-        the log. So with filters a page before the last may hold fewer changes than
-        asked for, or none. Safe to retry.
+        """ListChanges pages through the log: oldest first from after a position, or
+        newest first from before one. Changes made between pages appear on later
+        pages; with newest_first they do not appear. A page reads a bounded part of
+        the log. With filters, a page may therefore be short or empty and still
+        have a next_page_token. Safe to retry.
 
         Errors:
         - INVALID_ARGUMENT, POSITION_INVALID.
         - INVALID_ARGUMENT, PAGE_TOKEN_INVALID.
-        - INVALID_ARGUMENT, INVALID_FIELD: also for an event type that is none.
+        - INVALID_ARGUMENT, INVALID_FIELD: also for an unknown event type.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
-    def WatchChanges(self, request, context):
-        """WatchChanges sends changes as they are made, in order, from after a
-        position or, without one, from now on. The first answer comes at once, and
-        while nothing happens one comes every 15 seconds: a heartbeat, which holds
-        no change. A caller that is cut off, or told to come again, resumes from
-        the position of the last answer; it misses and repeats nothing. Safe to
-        retry.
+    def StreamChanges(self, request, context):
+        """StreamChanges streams changes in order as they are made, after a position
+        or, without one, from now on. The first response comes at once. Without
+        changes, a heartbeat comes every 15 seconds; it contains no change. A
+        disconnected caller resumes from the position of the last response, without
+        gaps or repeats. The same applies after STREAM_ENDED. Safe to retry.
 
-        It lasts until the caller hangs up or its deadline is over. After an hour it
-        ends well (OK), to be resumed. A credential that is revoked and a tenant
-        that is closed end it within ten seconds or so.
+        The stream ends when the caller disconnects or its deadline expires. After
+        an hour it ends with OK, to be resumed. It ends within about ten seconds
+        when the credential is revoked or the tenant is closed.
 
         Errors:
         - INVALID_ARGUMENT, POSITION_INVALID.
-        - INVALID_ARGUMENT, INVALID_FIELD: also for an event type that is none.
-        - UNAVAILABLE, STREAM_ENDED: the service leaves off; resume.
-        - RESOURCE_EXHAUSTED, STREAM_TOO_SLOW: more changes were made than wait for a
-        caller that does not read. The metadata "position" is that of the last
-        answer sent; resume from there.
-        - RESOURCE_EXHAUSTED, TOO_MANY_STREAMS: the tenant has as many open as it
-        may have.
+        - INVALID_ARGUMENT, INVALID_FIELD: also for an unknown event type.
+        - UNAVAILABLE, STREAM_ENDED: the service is stopping; resume.
+        - RESOURCE_EXHAUSTED, STREAM_TOO_SLOW: changes are made faster than the
+        caller reads them. Metadata "position" is that of the last response sent;
+        resume from there.
+        - RESOURCE_EXHAUSTED, TOO_MANY_STREAMS: the tenant has the maximum of open
+        streams.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def CreateWebhook(self, request, context):
-        """CreateWebhook registers an endpoint that receives changes from now on. One that an
-        application makes is switched off when its grant ends. The answer
-        shows the key that deliveries are signed with, once: a repeated request_id
-        gets the same webhook without it.
+        """CreateWebhook registers an endpoint that receives changes from now on. A
+        webhook created by an application is disabled when its grant ends. The
+        response contains the signing key once. A repeated request_id returns the
+        same webhook without the key.
 
         Errors:
         - INVALID_ARGUMENT, EVENT_TYPE_UNKNOWN.
         - INVALID_ARGUMENT, FILTER_INVALID or FILTER_FIELD_UNKNOWN.
-        - FAILED_PRECONDITION, MASTER_KEY_MISSING: the key cannot be kept.
-        - RESOURCE_EXHAUSTED, QUOTA_EXCEEDED: the tenant has as many webhooks as it
-        may have. Delete one, or have an operator raise the limit (UpdateQuota).
+        - FAILED_PRECONDITION, MASTER_KEY_MISSING: the signing key cannot be
+        encrypted.
+        - RESOURCE_EXHAUSTED, QUOTA_EXCEEDED: the tenant has the maximum of
+        webhooks. Delete one, or let an operator raise the limit (UpdateQuota).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def GetWebhook(self, request, context):
-        """GetWebhook reads one webhook, without its key. Safe to retry.
+        """GetWebhook reads one webhook, without its signing key. Safe to retry.
 
         Errors:
         - NOT_FOUND, WEBHOOK_NOT_FOUND.
@@ -216,7 +216,7 @@ class HistoryServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def UpdateWebhook(self, request, context):
-        """UpdateWebhook changes the fields named in update_mask. Repeating a request_id
+        """UpdateWebhook changes the fields in update_mask. Repeating a request_id
         returns the first answer.
 
         Errors:
@@ -229,8 +229,9 @@ class HistoryServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def DeleteWebhook(self, request, context):
-        """DeleteWebhook removes a webhook and what is still to be delivered to it.
-        Deleting again is NOT_FOUND; repeating a request_id returns the first answer.
+        """DeleteWebhook purges a webhook and its deliveries, including pending ones.
+        Deleting it again is NOT_FOUND. Repeating a request_id returns the first
+        answer.
 
         Errors:
         - NOT_FOUND, WEBHOOK_NOT_FOUND.
@@ -240,8 +241,9 @@ class HistoryServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def RotateWebhookSecret(self, request, context):
-        """RotateWebhookSecret signs what is sent from now on with another key, which is
-        shown once. Repeating a request_id changes nothing and shows no key.
+        """RotateWebhookSecret replaces the signing key of later deliveries and
+        returns the new key once. Repeating a request_id changes nothing and
+        returns no key.
 
         Errors:
         - NOT_FOUND, WEBHOOK_NOT_FOUND.
@@ -252,9 +254,9 @@ class HistoryServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def TestWebhook(self, request, context):
-        """TestWebhook sends an event of the type "test" at once, also to a webhook that is
-        not active, and says what came of it. It is sent once; nothing is stored.
-        Calling again sends another.
+        """TestWebhook sends an event of the type "test" at once, even to an inactive
+        webhook, and returns the result. It is sent once and nothing is stored;
+        calling again sends another.
 
         Errors:
         - NOT_FOUND, WEBHOOK_NOT_FOUND.
@@ -264,9 +266,9 @@ class HistoryServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def ListWebhookDeliveries(self, request, context):
-        """ListWebhookDeliveries pages through the deliveries of a webhook, waiting
-        ones too, newest first. Deliveries that ended are kept for a week. Safe to
-        retry.
+        """ListWebhookDeliveries pages through the deliveries of a webhook, including
+        pending ones, newest first. Finished deliveries are kept for a week. Safe
+        to retry.
 
         Errors:
         - NOT_FOUND, WEBHOOK_NOT_FOUND.
@@ -276,7 +278,7 @@ class HistoryServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def RetryWebhookDelivery(self, request, context):
-        """RetryWebhookDelivery has a delivery tried again at once, also one that is dead.
+        """RetryWebhookDelivery retries a delivery at once, even a failed one.
         Repeating a request_id returns the first answer.
 
         Errors:
@@ -287,36 +289,37 @@ class HistoryServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def ArchiveMemories(self, request, context):
-        """ArchiveMemories moves up to 500 memories that were not changed since a time
-        to a file of cold storage. The oldest go first, each with all its rows.
-        Secrets, deleted memories and what a snapshot holds stay. Repeating a
-        request_id returns the first answer.
+        """ArchiveMemories moves up to 500 memories, unchanged since idle_since_time,
+        to a file in cold storage. The oldest go first, each with all its rows.
+        Secrets, deleted memories, memories with an expire_time and memories in
+        snapshots stay. Repeating a request_id returns the first answer.
 
         Errors:
-        - INVALID_ARGUMENT, INVALID_FIELD: idle_since_time lies in the future.
+        - INVALID_ARGUMENT, INVALID_FIELD: idle_since_time is in the future.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ListArchives(self, request, context):
-        """ListArchives pages through what lies in cold storage, newest first. Safe to
-        retry.
+        """ListArchives pages through the archives in cold storage, newest first. Safe
+        to retry.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def UnarchiveMemories(self, request, context):
-        """UnarchiveMemories brings the memories of an archive back as they were,
-        found by their words at once and by meaning soon, and removes it. What was
-        purged meanwhile stays away; so does a link whose other end is gone, and a
-        key or external id that another memory took. Repeating a request_id returns
-        the first answer.
+        """UnarchiveMemories moves the memories of an archive back unchanged and
+        removes the archive. Words find them at once, meaning finds them soon.
+        Purged memories do not come back. Neither do links to missing memories, nor
+        keys and external ids that another memory has by then. Repeating a
+        request_id returns the first answer.
 
         Errors:
         - NOT_FOUND, ARCHIVE_NOT_FOUND.
-        - DATA_LOSS, ARCHIVE_DAMAGED: the file is missing or not what was written.
+        - DATA_LOSS, ARCHIVE_DAMAGED: the file is missing or its content has
+        changed.
         - RESOURCE_EXHAUSTED, QUOTA_EXCEEDED.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -324,10 +327,10 @@ class HistoryServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def ListAccessLog(self, request, context):
-        """ListAccessLog pages through who read, wrote and searched what, newest
-        first. Each access has the verified agent of the credential and, apart from
-        it, the agent and the session that the caller claimed. Accesses appear a
-        few seconds after they happen. Safe to retry.
+        """ListAccessLog pages through the access log, newest first: who read, wrote
+        and searched which memories. Each access has the verified agent of the
+        credential and, separately, the agent and the session that the caller
+        claimed. Accesses appear after a few seconds. Safe to retry.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -341,10 +344,10 @@ def add_HistoryServiceServicer_to_server(servicer, server):
                     request_deserializer=skein_dot_memory_dot_v1_dot_history__pb2.ListChangesRequest.FromString,
                     response_serializer=skein_dot_memory_dot_v1_dot_history__pb2.ListChangesResponse.SerializeToString,
             ),
-            'WatchChanges': grpc.unary_stream_rpc_method_handler(
-                    servicer.WatchChanges,
-                    request_deserializer=skein_dot_memory_dot_v1_dot_history__pb2.WatchChangesRequest.FromString,
-                    response_serializer=skein_dot_memory_dot_v1_dot_history__pb2.WatchChangesResponse.SerializeToString,
+            'StreamChanges': grpc.unary_stream_rpc_method_handler(
+                    servicer.StreamChanges,
+                    request_deserializer=skein_dot_memory_dot_v1_dot_history__pb2.StreamChangesRequest.FromString,
+                    response_serializer=skein_dot_memory_dot_v1_dot_history__pb2.StreamChangesResponse.SerializeToString,
             ),
             'CreateWebhook': grpc.unary_unary_rpc_method_handler(
                     servicer.CreateWebhook,
@@ -420,17 +423,17 @@ def add_HistoryServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class HistoryService:
-    """HistoryService tells what happened in a tenant's memory, in one order that is
-    the same for every reader. Each change comes once, and none is skipped, also
-    when it was committed late. Changes name ids, counts and fields, never
-    content. Errors are documented in skein/errors/v1/errors.proto.
+    """HistoryService reports the changes of a tenant's memory in one order, the
+    same for every reader. Each change appears exactly once, even if it is
+    committed late. Changes contain ids, counts and names of fields, never
+    content. skein/errors/v1/errors.proto documents the errors.
 
-    A position is a place in that order: of a change, or, in a heartbeat, the
-    last place before which no change is to come. It stays good across restarts,
-    for as long as the database does. The log keeps what the tenant's policy lets
-    it keep; a position older than that goes on with the oldest change that is
-    left. Changes appear once every transaction of the database that began to
-    write before them is over.
+    A position is a place in that order. In a change it is the change's place; in
+    a heartbeat, the last place before which no further change will appear.
+    Positions stay valid across restarts, for as long as the database exists. A
+    position before the oldest change in the log continues at that change. A
+    change appears once all transactions of the database that began to write
+    before it have ended.
     """
 
     @staticmethod
@@ -461,7 +464,7 @@ class HistoryService:
             _registered_method=True)
 
     @staticmethod
-    def WatchChanges(request,
+    def StreamChanges(request,
             target,
             options=(),
             channel_credentials=None,
@@ -474,9 +477,9 @@ class HistoryService:
         return grpc.experimental.unary_stream(
             request,
             target,
-            '/skein.memory.v1.HistoryService/WatchChanges',
-            skein_dot_memory_dot_v1_dot_history__pb2.WatchChangesRequest.SerializeToString,
-            skein_dot_memory_dot_v1_dot_history__pb2.WatchChangesResponse.FromString,
+            '/skein.memory.v1.HistoryService/StreamChanges',
+            skein_dot_memory_dot_v1_dot_history__pb2.StreamChangesRequest.SerializeToString,
+            skein_dot_memory_dot_v1_dot_history__pb2.StreamChangesResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -30,17 +30,17 @@ GRPC_GENERATED_VERSION: str
 GRPC_VERSION: str
 
 class HistoryServiceStub:
-    """HistoryService tells what happened in a tenant's memory, in one order that is
-    the same for every reader. Each change comes once, and none is skipped, also
-    when it was committed late. Changes name ids, counts and fields, never
-    content. Errors are documented in skein/errors/v1/errors.proto.
+    """HistoryService reports the changes of a tenant's memory in one order, the
+    same for every reader. Each change appears exactly once, even if it is
+    committed late. Changes contain ids, counts and names of fields, never
+    content. skein/errors/v1/errors.proto documents the errors.
 
-    A position is a place in that order: of a change, or, in a heartbeat, the
-    last place before which no change is to come. It stays good across restarts,
-    for as long as the database does. The log keeps what the tenant's policy lets
-    it keep; a position older than that goes on with the oldest change that is
-    left. Changes appear once every transaction of the database that began to
-    write before them is over.
+    A position is a place in that order. In a change it is the change's place; in
+    a heartbeat, the last place before which no further change will appear.
+    Positions stay valid across restarts, for as long as the database exists. A
+    position before the oldest change in the log continues at that change. A
+    change appears once all transactions of the database that began to write
+    before it have ended.
     """
 
     @_typing.overload
@@ -48,54 +48,54 @@ class HistoryServiceStub:
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> HistoryServiceAsyncStub: ...
     ListChanges: _grpc.UnaryUnaryMultiCallable[_history_pb2.ListChangesRequest, _history_pb2.ListChangesResponse]
-    """ListChanges pages through the log, oldest first, from after a position, or
-    newest first, from before one. Changes that are made meanwhile appear on
-    later pages, and with newest_first on none. A page reads a bounded part of
-    the log. So with filters a page before the last may hold fewer changes than
-    asked for, or none. Safe to retry.
+    """ListChanges pages through the log: oldest first from after a position, or
+    newest first from before one. Changes made between pages appear on later
+    pages; with newest_first they do not appear. A page reads a bounded part of
+    the log. With filters, a page may therefore be short or empty and still
+    have a next_page_token. Safe to retry.
 
     Errors:
     - INVALID_ARGUMENT, POSITION_INVALID.
     - INVALID_ARGUMENT, PAGE_TOKEN_INVALID.
-    - INVALID_ARGUMENT, INVALID_FIELD: also for an event type that is none.
+    - INVALID_ARGUMENT, INVALID_FIELD: also for an unknown event type.
     """
-    WatchChanges: _grpc.UnaryStreamMultiCallable[_history_pb2.WatchChangesRequest, _history_pb2.WatchChangesResponse]
-    """WatchChanges sends changes as they are made, in order, from after a
-    position or, without one, from now on. The first answer comes at once, and
-    while nothing happens one comes every 15 seconds: a heartbeat, which holds
-    no change. A caller that is cut off, or told to come again, resumes from
-    the position of the last answer; it misses and repeats nothing. Safe to
-    retry.
+    StreamChanges: _grpc.UnaryStreamMultiCallable[_history_pb2.StreamChangesRequest, _history_pb2.StreamChangesResponse]
+    """StreamChanges streams changes in order as they are made, after a position
+    or, without one, from now on. The first response comes at once. Without
+    changes, a heartbeat comes every 15 seconds; it contains no change. A
+    disconnected caller resumes from the position of the last response, without
+    gaps or repeats. The same applies after STREAM_ENDED. Safe to retry.
 
-    It lasts until the caller hangs up or its deadline is over. After an hour it
-    ends well (OK), to be resumed. A credential that is revoked and a tenant
-    that is closed end it within ten seconds or so.
+    The stream ends when the caller disconnects or its deadline expires. After
+    an hour it ends with OK, to be resumed. It ends within about ten seconds
+    when the credential is revoked or the tenant is closed.
 
     Errors:
     - INVALID_ARGUMENT, POSITION_INVALID.
-    - INVALID_ARGUMENT, INVALID_FIELD: also for an event type that is none.
-    - UNAVAILABLE, STREAM_ENDED: the service leaves off; resume.
-    - RESOURCE_EXHAUSTED, STREAM_TOO_SLOW: more changes were made than wait for a
-      caller that does not read. The metadata "position" is that of the last
-      answer sent; resume from there.
-    - RESOURCE_EXHAUSTED, TOO_MANY_STREAMS: the tenant has as many open as it
-      may have.
+    - INVALID_ARGUMENT, INVALID_FIELD: also for an unknown event type.
+    - UNAVAILABLE, STREAM_ENDED: the service is stopping; resume.
+    - RESOURCE_EXHAUSTED, STREAM_TOO_SLOW: changes are made faster than the
+      caller reads them. Metadata "position" is that of the last response sent;
+      resume from there.
+    - RESOURCE_EXHAUSTED, TOO_MANY_STREAMS: the tenant has the maximum of open
+      streams.
     """
     CreateWebhook: _grpc.UnaryUnaryMultiCallable[_webhooks_pb2.CreateWebhookRequest, _webhooks_pb2.CreateWebhookResponse]
-    """CreateWebhook registers an endpoint that receives changes from now on. One that an
-    application makes is switched off when its grant ends. The answer
-    shows the key that deliveries are signed with, once: a repeated request_id
-    gets the same webhook without it.
+    """CreateWebhook registers an endpoint that receives changes from now on. A
+    webhook created by an application is disabled when its grant ends. The
+    response contains the signing key once. A repeated request_id returns the
+    same webhook without the key.
 
     Errors:
     - INVALID_ARGUMENT, EVENT_TYPE_UNKNOWN.
     - INVALID_ARGUMENT, FILTER_INVALID or FILTER_FIELD_UNKNOWN.
-    - FAILED_PRECONDITION, MASTER_KEY_MISSING: the key cannot be kept.
-    - RESOURCE_EXHAUSTED, QUOTA_EXCEEDED: the tenant has as many webhooks as it
-      may have. Delete one, or have an operator raise the limit (UpdateQuota).
+    - FAILED_PRECONDITION, MASTER_KEY_MISSING: the signing key cannot be
+      encrypted.
+    - RESOURCE_EXHAUSTED, QUOTA_EXCEEDED: the tenant has the maximum of
+      webhooks. Delete one, or let an operator raise the limit (UpdateQuota).
     """
     GetWebhook: _grpc.UnaryUnaryMultiCallable[_webhooks_pb2.GetWebhookRequest, _webhooks_pb2.GetWebhookResponse]
-    """GetWebhook reads one webhook, without its key. Safe to retry.
+    """GetWebhook reads one webhook, without its signing key. Safe to retry.
 
     Errors:
     - NOT_FOUND, WEBHOOK_NOT_FOUND.
@@ -103,7 +103,7 @@ class HistoryServiceStub:
     ListWebhooks: _grpc.UnaryUnaryMultiCallable[_webhooks_pb2.ListWebhooksRequest, _webhooks_pb2.ListWebhooksResponse]
     """ListWebhooks pages through webhooks, newest first. Safe to retry."""
     UpdateWebhook: _grpc.UnaryUnaryMultiCallable[_webhooks_pb2.UpdateWebhookRequest, _webhooks_pb2.UpdateWebhookResponse]
-    """UpdateWebhook changes the fields named in update_mask. Repeating a request_id
+    """UpdateWebhook changes the fields in update_mask. Repeating a request_id
     returns the first answer.
 
     Errors:
@@ -112,140 +112,143 @@ class HistoryServiceStub:
     - as CreateWebhook.
     """
     DeleteWebhook: _grpc.UnaryUnaryMultiCallable[_webhooks_pb2.DeleteWebhookRequest, _webhooks_pb2.DeleteWebhookResponse]
-    """DeleteWebhook removes a webhook and what is still to be delivered to it.
-    Deleting again is NOT_FOUND; repeating a request_id returns the first answer.
+    """DeleteWebhook purges a webhook and its deliveries, including pending ones.
+    Deleting it again is NOT_FOUND. Repeating a request_id returns the first
+    answer.
 
     Errors:
     - NOT_FOUND, WEBHOOK_NOT_FOUND.
     """
     RotateWebhookSecret: _grpc.UnaryUnaryMultiCallable[_webhooks_pb2.RotateWebhookSecretRequest, _webhooks_pb2.RotateWebhookSecretResponse]
-    """RotateWebhookSecret signs what is sent from now on with another key, which is
-    shown once. Repeating a request_id changes nothing and shows no key.
+    """RotateWebhookSecret replaces the signing key of later deliveries and
+    returns the new key once. Repeating a request_id changes nothing and
+    returns no key.
 
     Errors:
     - NOT_FOUND, WEBHOOK_NOT_FOUND.
     - FAILED_PRECONDITION, MASTER_KEY_MISSING.
     """
     TestWebhook: _grpc.UnaryUnaryMultiCallable[_webhooks_pb2.TestWebhookRequest, _webhooks_pb2.TestWebhookResponse]
-    """TestWebhook sends an event of the type "test" at once, also to a webhook that is
-    not active, and says what came of it. It is sent once; nothing is stored.
-    Calling again sends another.
+    """TestWebhook sends an event of the type "test" at once, even to an inactive
+    webhook, and returns the result. It is sent once and nothing is stored;
+    calling again sends another.
 
     Errors:
     - NOT_FOUND, WEBHOOK_NOT_FOUND.
     """
     ListWebhookDeliveries: _grpc.UnaryUnaryMultiCallable[_webhooks_pb2.ListWebhookDeliveriesRequest, _webhooks_pb2.ListWebhookDeliveriesResponse]
-    """ListWebhookDeliveries pages through the deliveries of a webhook, waiting
-    ones too, newest first. Deliveries that ended are kept for a week. Safe to
-    retry.
+    """ListWebhookDeliveries pages through the deliveries of a webhook, including
+    pending ones, newest first. Finished deliveries are kept for a week. Safe
+    to retry.
 
     Errors:
     - NOT_FOUND, WEBHOOK_NOT_FOUND.
     """
     RetryWebhookDelivery: _grpc.UnaryUnaryMultiCallable[_webhooks_pb2.RetryWebhookDeliveryRequest, _webhooks_pb2.RetryWebhookDeliveryResponse]
-    """RetryWebhookDelivery has a delivery tried again at once, also one that is dead.
+    """RetryWebhookDelivery retries a delivery at once, even a failed one.
     Repeating a request_id returns the first answer.
 
     Errors:
     - NOT_FOUND, DELIVERY_NOT_FOUND.
     """
     ArchiveMemories: _grpc.UnaryUnaryMultiCallable[_archives_pb2.ArchiveMemoriesRequest, _archives_pb2.ArchiveMemoriesResponse]
-    """ArchiveMemories moves up to 500 memories that were not changed since a time
-    to a file of cold storage. The oldest go first, each with all its rows.
-    Secrets, deleted memories and what a snapshot holds stay. Repeating a
+    """ArchiveMemories moves up to 500 memories, unchanged since idle_since_time,
+    to a file in cold storage. The oldest go first, each with all its rows.
+    Secrets, deleted memories, memories with an expire_time and memories in
+    snapshots stay. Repeating a request_id returns the first answer.
+
+    Errors:
+    - INVALID_ARGUMENT, INVALID_FIELD: idle_since_time is in the future.
+    """
+    ListArchives: _grpc.UnaryUnaryMultiCallable[_archives_pb2.ListArchivesRequest, _archives_pb2.ListArchivesResponse]
+    """ListArchives pages through the archives in cold storage, newest first. Safe
+    to retry.
+    """
+    UnarchiveMemories: _grpc.UnaryUnaryMultiCallable[_archives_pb2.UnarchiveMemoriesRequest, _archives_pb2.UnarchiveMemoriesResponse]
+    """UnarchiveMemories moves the memories of an archive back unchanged and
+    removes the archive. Words find them at once, meaning finds them soon.
+    Purged memories do not come back. Neither do links to missing memories, nor
+    keys and external ids that another memory has by then. Repeating a
     request_id returns the first answer.
 
     Errors:
-    - INVALID_ARGUMENT, INVALID_FIELD: idle_since_time lies in the future.
-    """
-    ListArchives: _grpc.UnaryUnaryMultiCallable[_archives_pb2.ListArchivesRequest, _archives_pb2.ListArchivesResponse]
-    """ListArchives pages through what lies in cold storage, newest first. Safe to
-    retry.
-    """
-    UnarchiveMemories: _grpc.UnaryUnaryMultiCallable[_archives_pb2.UnarchiveMemoriesRequest, _archives_pb2.UnarchiveMemoriesResponse]
-    """UnarchiveMemories brings the memories of an archive back as they were,
-    found by their words at once and by meaning soon, and removes it. What was
-    purged meanwhile stays away; so does a link whose other end is gone, and a
-    key or external id that another memory took. Repeating a request_id returns
-    the first answer.
-
-    Errors:
     - NOT_FOUND, ARCHIVE_NOT_FOUND.
-    - DATA_LOSS, ARCHIVE_DAMAGED: the file is missing or not what was written.
+    - DATA_LOSS, ARCHIVE_DAMAGED: the file is missing or its content has
+      changed.
     - RESOURCE_EXHAUSTED, QUOTA_EXCEEDED.
     """
     ListAccessLog: _grpc.UnaryUnaryMultiCallable[_access_log_pb2.ListAccessLogRequest, _access_log_pb2.ListAccessLogResponse]
-    """ListAccessLog pages through who read, wrote and searched what, newest
-    first. Each access has the verified agent of the credential and, apart from
-    it, the agent and the session that the caller claimed. Accesses appear a
-    few seconds after they happen. Safe to retry.
+    """ListAccessLog pages through the access log, newest first: who read, wrote
+    and searched which memories. Each access has the verified agent of the
+    credential and, separately, the agent and the session that the caller
+    claimed. Accesses appear after a few seconds. Safe to retry.
     """
 
 @_typing.type_check_only
 class HistoryServiceAsyncStub(HistoryServiceStub):
-    """HistoryService tells what happened in a tenant's memory, in one order that is
-    the same for every reader. Each change comes once, and none is skipped, also
-    when it was committed late. Changes name ids, counts and fields, never
-    content. Errors are documented in skein/errors/v1/errors.proto.
+    """HistoryService reports the changes of a tenant's memory in one order, the
+    same for every reader. Each change appears exactly once, even if it is
+    committed late. Changes contain ids, counts and names of fields, never
+    content. skein/errors/v1/errors.proto documents the errors.
 
-    A position is a place in that order: of a change, or, in a heartbeat, the
-    last place before which no change is to come. It stays good across restarts,
-    for as long as the database does. The log keeps what the tenant's policy lets
-    it keep; a position older than that goes on with the oldest change that is
-    left. Changes appear once every transaction of the database that began to
-    write before them is over.
+    A position is a place in that order. In a change it is the change's place; in
+    a heartbeat, the last place before which no further change will appear.
+    Positions stay valid across restarts, for as long as the database exists. A
+    position before the oldest change in the log continues at that change. A
+    change appears once all transactions of the database that began to write
+    before it have ended.
     """
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     ListChanges: _aio.UnaryUnaryMultiCallable[_history_pb2.ListChangesRequest, _history_pb2.ListChangesResponse]  # type: ignore[assignment]
-    """ListChanges pages through the log, oldest first, from after a position, or
-    newest first, from before one. Changes that are made meanwhile appear on
-    later pages, and with newest_first on none. A page reads a bounded part of
-    the log. So with filters a page before the last may hold fewer changes than
-    asked for, or none. Safe to retry.
+    """ListChanges pages through the log: oldest first from after a position, or
+    newest first from before one. Changes made between pages appear on later
+    pages; with newest_first they do not appear. A page reads a bounded part of
+    the log. With filters, a page may therefore be short or empty and still
+    have a next_page_token. Safe to retry.
 
     Errors:
     - INVALID_ARGUMENT, POSITION_INVALID.
     - INVALID_ARGUMENT, PAGE_TOKEN_INVALID.
-    - INVALID_ARGUMENT, INVALID_FIELD: also for an event type that is none.
+    - INVALID_ARGUMENT, INVALID_FIELD: also for an unknown event type.
     """
-    WatchChanges: _aio.UnaryStreamMultiCallable[_history_pb2.WatchChangesRequest, _history_pb2.WatchChangesResponse]  # type: ignore[assignment]
-    """WatchChanges sends changes as they are made, in order, from after a
-    position or, without one, from now on. The first answer comes at once, and
-    while nothing happens one comes every 15 seconds: a heartbeat, which holds
-    no change. A caller that is cut off, or told to come again, resumes from
-    the position of the last answer; it misses and repeats nothing. Safe to
-    retry.
+    StreamChanges: _aio.UnaryStreamMultiCallable[_history_pb2.StreamChangesRequest, _history_pb2.StreamChangesResponse]  # type: ignore[assignment]
+    """StreamChanges streams changes in order as they are made, after a position
+    or, without one, from now on. The first response comes at once. Without
+    changes, a heartbeat comes every 15 seconds; it contains no change. A
+    disconnected caller resumes from the position of the last response, without
+    gaps or repeats. The same applies after STREAM_ENDED. Safe to retry.
 
-    It lasts until the caller hangs up or its deadline is over. After an hour it
-    ends well (OK), to be resumed. A credential that is revoked and a tenant
-    that is closed end it within ten seconds or so.
+    The stream ends when the caller disconnects or its deadline expires. After
+    an hour it ends with OK, to be resumed. It ends within about ten seconds
+    when the credential is revoked or the tenant is closed.
 
     Errors:
     - INVALID_ARGUMENT, POSITION_INVALID.
-    - INVALID_ARGUMENT, INVALID_FIELD: also for an event type that is none.
-    - UNAVAILABLE, STREAM_ENDED: the service leaves off; resume.
-    - RESOURCE_EXHAUSTED, STREAM_TOO_SLOW: more changes were made than wait for a
-      caller that does not read. The metadata "position" is that of the last
-      answer sent; resume from there.
-    - RESOURCE_EXHAUSTED, TOO_MANY_STREAMS: the tenant has as many open as it
-      may have.
+    - INVALID_ARGUMENT, INVALID_FIELD: also for an unknown event type.
+    - UNAVAILABLE, STREAM_ENDED: the service is stopping; resume.
+    - RESOURCE_EXHAUSTED, STREAM_TOO_SLOW: changes are made faster than the
+      caller reads them. Metadata "position" is that of the last response sent;
+      resume from there.
+    - RESOURCE_EXHAUSTED, TOO_MANY_STREAMS: the tenant has the maximum of open
+      streams.
     """
     CreateWebhook: _aio.UnaryUnaryMultiCallable[_webhooks_pb2.CreateWebhookRequest, _webhooks_pb2.CreateWebhookResponse]  # type: ignore[assignment]
-    """CreateWebhook registers an endpoint that receives changes from now on. One that an
-    application makes is switched off when its grant ends. The answer
-    shows the key that deliveries are signed with, once: a repeated request_id
-    gets the same webhook without it.
+    """CreateWebhook registers an endpoint that receives changes from now on. A
+    webhook created by an application is disabled when its grant ends. The
+    response contains the signing key once. A repeated request_id returns the
+    same webhook without the key.
 
     Errors:
     - INVALID_ARGUMENT, EVENT_TYPE_UNKNOWN.
     - INVALID_ARGUMENT, FILTER_INVALID or FILTER_FIELD_UNKNOWN.
-    - FAILED_PRECONDITION, MASTER_KEY_MISSING: the key cannot be kept.
-    - RESOURCE_EXHAUSTED, QUOTA_EXCEEDED: the tenant has as many webhooks as it
-      may have. Delete one, or have an operator raise the limit (UpdateQuota).
+    - FAILED_PRECONDITION, MASTER_KEY_MISSING: the signing key cannot be
+      encrypted.
+    - RESOURCE_EXHAUSTED, QUOTA_EXCEEDED: the tenant has the maximum of
+      webhooks. Delete one, or let an operator raise the limit (UpdateQuota).
     """
     GetWebhook: _aio.UnaryUnaryMultiCallable[_webhooks_pb2.GetWebhookRequest, _webhooks_pb2.GetWebhookResponse]  # type: ignore[assignment]
-    """GetWebhook reads one webhook, without its key. Safe to retry.
+    """GetWebhook reads one webhook, without its signing key. Safe to retry.
 
     Errors:
     - NOT_FOUND, WEBHOOK_NOT_FOUND.
@@ -253,7 +256,7 @@ class HistoryServiceAsyncStub(HistoryServiceStub):
     ListWebhooks: _aio.UnaryUnaryMultiCallable[_webhooks_pb2.ListWebhooksRequest, _webhooks_pb2.ListWebhooksResponse]  # type: ignore[assignment]
     """ListWebhooks pages through webhooks, newest first. Safe to retry."""
     UpdateWebhook: _aio.UnaryUnaryMultiCallable[_webhooks_pb2.UpdateWebhookRequest, _webhooks_pb2.UpdateWebhookResponse]  # type: ignore[assignment]
-    """UpdateWebhook changes the fields named in update_mask. Repeating a request_id
+    """UpdateWebhook changes the fields in update_mask. Repeating a request_id
     returns the first answer.
 
     Errors:
@@ -262,87 +265,90 @@ class HistoryServiceAsyncStub(HistoryServiceStub):
     - as CreateWebhook.
     """
     DeleteWebhook: _aio.UnaryUnaryMultiCallable[_webhooks_pb2.DeleteWebhookRequest, _webhooks_pb2.DeleteWebhookResponse]  # type: ignore[assignment]
-    """DeleteWebhook removes a webhook and what is still to be delivered to it.
-    Deleting again is NOT_FOUND; repeating a request_id returns the first answer.
+    """DeleteWebhook purges a webhook and its deliveries, including pending ones.
+    Deleting it again is NOT_FOUND. Repeating a request_id returns the first
+    answer.
 
     Errors:
     - NOT_FOUND, WEBHOOK_NOT_FOUND.
     """
     RotateWebhookSecret: _aio.UnaryUnaryMultiCallable[_webhooks_pb2.RotateWebhookSecretRequest, _webhooks_pb2.RotateWebhookSecretResponse]  # type: ignore[assignment]
-    """RotateWebhookSecret signs what is sent from now on with another key, which is
-    shown once. Repeating a request_id changes nothing and shows no key.
+    """RotateWebhookSecret replaces the signing key of later deliveries and
+    returns the new key once. Repeating a request_id changes nothing and
+    returns no key.
 
     Errors:
     - NOT_FOUND, WEBHOOK_NOT_FOUND.
     - FAILED_PRECONDITION, MASTER_KEY_MISSING.
     """
     TestWebhook: _aio.UnaryUnaryMultiCallable[_webhooks_pb2.TestWebhookRequest, _webhooks_pb2.TestWebhookResponse]  # type: ignore[assignment]
-    """TestWebhook sends an event of the type "test" at once, also to a webhook that is
-    not active, and says what came of it. It is sent once; nothing is stored.
-    Calling again sends another.
+    """TestWebhook sends an event of the type "test" at once, even to an inactive
+    webhook, and returns the result. It is sent once and nothing is stored;
+    calling again sends another.
 
     Errors:
     - NOT_FOUND, WEBHOOK_NOT_FOUND.
     """
     ListWebhookDeliveries: _aio.UnaryUnaryMultiCallable[_webhooks_pb2.ListWebhookDeliveriesRequest, _webhooks_pb2.ListWebhookDeliveriesResponse]  # type: ignore[assignment]
-    """ListWebhookDeliveries pages through the deliveries of a webhook, waiting
-    ones too, newest first. Deliveries that ended are kept for a week. Safe to
-    retry.
+    """ListWebhookDeliveries pages through the deliveries of a webhook, including
+    pending ones, newest first. Finished deliveries are kept for a week. Safe
+    to retry.
 
     Errors:
     - NOT_FOUND, WEBHOOK_NOT_FOUND.
     """
     RetryWebhookDelivery: _aio.UnaryUnaryMultiCallable[_webhooks_pb2.RetryWebhookDeliveryRequest, _webhooks_pb2.RetryWebhookDeliveryResponse]  # type: ignore[assignment]
-    """RetryWebhookDelivery has a delivery tried again at once, also one that is dead.
+    """RetryWebhookDelivery retries a delivery at once, even a failed one.
     Repeating a request_id returns the first answer.
 
     Errors:
     - NOT_FOUND, DELIVERY_NOT_FOUND.
     """
     ArchiveMemories: _aio.UnaryUnaryMultiCallable[_archives_pb2.ArchiveMemoriesRequest, _archives_pb2.ArchiveMemoriesResponse]  # type: ignore[assignment]
-    """ArchiveMemories moves up to 500 memories that were not changed since a time
-    to a file of cold storage. The oldest go first, each with all its rows.
-    Secrets, deleted memories and what a snapshot holds stay. Repeating a
+    """ArchiveMemories moves up to 500 memories, unchanged since idle_since_time,
+    to a file in cold storage. The oldest go first, each with all its rows.
+    Secrets, deleted memories, memories with an expire_time and memories in
+    snapshots stay. Repeating a request_id returns the first answer.
+
+    Errors:
+    - INVALID_ARGUMENT, INVALID_FIELD: idle_since_time is in the future.
+    """
+    ListArchives: _aio.UnaryUnaryMultiCallable[_archives_pb2.ListArchivesRequest, _archives_pb2.ListArchivesResponse]  # type: ignore[assignment]
+    """ListArchives pages through the archives in cold storage, newest first. Safe
+    to retry.
+    """
+    UnarchiveMemories: _aio.UnaryUnaryMultiCallable[_archives_pb2.UnarchiveMemoriesRequest, _archives_pb2.UnarchiveMemoriesResponse]  # type: ignore[assignment]
+    """UnarchiveMemories moves the memories of an archive back unchanged and
+    removes the archive. Words find them at once, meaning finds them soon.
+    Purged memories do not come back. Neither do links to missing memories, nor
+    keys and external ids that another memory has by then. Repeating a
     request_id returns the first answer.
 
     Errors:
-    - INVALID_ARGUMENT, INVALID_FIELD: idle_since_time lies in the future.
-    """
-    ListArchives: _aio.UnaryUnaryMultiCallable[_archives_pb2.ListArchivesRequest, _archives_pb2.ListArchivesResponse]  # type: ignore[assignment]
-    """ListArchives pages through what lies in cold storage, newest first. Safe to
-    retry.
-    """
-    UnarchiveMemories: _aio.UnaryUnaryMultiCallable[_archives_pb2.UnarchiveMemoriesRequest, _archives_pb2.UnarchiveMemoriesResponse]  # type: ignore[assignment]
-    """UnarchiveMemories brings the memories of an archive back as they were,
-    found by their words at once and by meaning soon, and removes it. What was
-    purged meanwhile stays away; so does a link whose other end is gone, and a
-    key or external id that another memory took. Repeating a request_id returns
-    the first answer.
-
-    Errors:
     - NOT_FOUND, ARCHIVE_NOT_FOUND.
-    - DATA_LOSS, ARCHIVE_DAMAGED: the file is missing or not what was written.
+    - DATA_LOSS, ARCHIVE_DAMAGED: the file is missing or its content has
+      changed.
     - RESOURCE_EXHAUSTED, QUOTA_EXCEEDED.
     """
     ListAccessLog: _aio.UnaryUnaryMultiCallable[_access_log_pb2.ListAccessLogRequest, _access_log_pb2.ListAccessLogResponse]  # type: ignore[assignment]
-    """ListAccessLog pages through who read, wrote and searched what, newest
-    first. Each access has the verified agent of the credential and, apart from
-    it, the agent and the session that the caller claimed. Accesses appear a
-    few seconds after they happen. Safe to retry.
+    """ListAccessLog pages through the access log, newest first: who read, wrote
+    and searched which memories. Each access has the verified agent of the
+    credential and, separately, the agent and the session that the caller
+    claimed. Accesses appear after a few seconds. Safe to retry.
     """
 
 class HistoryServiceServicer(metaclass=_abc_1.ABCMeta):
-    """HistoryService tells what happened in a tenant's memory, in one order that is
-    the same for every reader. Each change comes once, and none is skipped, also
-    when it was committed late. Changes name ids, counts and fields, never
-    content. Errors are documented in skein/errors/v1/errors.proto.
+    """HistoryService reports the changes of a tenant's memory in one order, the
+    same for every reader. Each change appears exactly once, even if it is
+    committed late. Changes contain ids, counts and names of fields, never
+    content. skein/errors/v1/errors.proto documents the errors.
 
-    A position is a place in that order: of a change, or, in a heartbeat, the
-    last place before which no change is to come. It stays good across restarts,
-    for as long as the database does. The log keeps what the tenant's policy lets
-    it keep; a position older than that goes on with the oldest change that is
-    left. Changes appear once every transaction of the database that began to
-    write before them is over.
+    A position is a place in that order. In a change it is the change's place; in
+    a heartbeat, the last place before which no further change will appear.
+    Positions stay valid across restarts, for as long as the database exists. A
+    position before the oldest change in the log continues at that change. A
+    change appears once all transactions of the database that began to write
+    before it have ended.
     """
 
     @_abc_1.abstractmethod
@@ -351,44 +357,43 @@ class HistoryServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _history_pb2.ListChangesRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_history_pb2.ListChangesResponse, _abc.Awaitable[_history_pb2.ListChangesResponse]]:
-        """ListChanges pages through the log, oldest first, from after a position, or
-        newest first, from before one. Changes that are made meanwhile appear on
-        later pages, and with newest_first on none. A page reads a bounded part of
-        the log. So with filters a page before the last may hold fewer changes than
-        asked for, or none. Safe to retry.
+        """ListChanges pages through the log: oldest first from after a position, or
+        newest first from before one. Changes made between pages appear on later
+        pages; with newest_first they do not appear. A page reads a bounded part of
+        the log. With filters, a page may therefore be short or empty and still
+        have a next_page_token. Safe to retry.
 
         Errors:
         - INVALID_ARGUMENT, POSITION_INVALID.
         - INVALID_ARGUMENT, PAGE_TOKEN_INVALID.
-        - INVALID_ARGUMENT, INVALID_FIELD: also for an event type that is none.
+        - INVALID_ARGUMENT, INVALID_FIELD: also for an unknown event type.
         """
 
     @_abc_1.abstractmethod
-    def WatchChanges(
+    def StreamChanges(
         self,
-        request: _history_pb2.WatchChangesRequest,
+        request: _history_pb2.StreamChangesRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_abc.Iterator[_history_pb2.WatchChangesResponse], _abc.AsyncIterator[_history_pb2.WatchChangesResponse]]:
-        """WatchChanges sends changes as they are made, in order, from after a
-        position or, without one, from now on. The first answer comes at once, and
-        while nothing happens one comes every 15 seconds: a heartbeat, which holds
-        no change. A caller that is cut off, or told to come again, resumes from
-        the position of the last answer; it misses and repeats nothing. Safe to
-        retry.
+    ) -> _typing.Union[_abc.Iterator[_history_pb2.StreamChangesResponse], _abc.AsyncIterator[_history_pb2.StreamChangesResponse]]:
+        """StreamChanges streams changes in order as they are made, after a position
+        or, without one, from now on. The first response comes at once. Without
+        changes, a heartbeat comes every 15 seconds; it contains no change. A
+        disconnected caller resumes from the position of the last response, without
+        gaps or repeats. The same applies after STREAM_ENDED. Safe to retry.
 
-        It lasts until the caller hangs up or its deadline is over. After an hour it
-        ends well (OK), to be resumed. A credential that is revoked and a tenant
-        that is closed end it within ten seconds or so.
+        The stream ends when the caller disconnects or its deadline expires. After
+        an hour it ends with OK, to be resumed. It ends within about ten seconds
+        when the credential is revoked or the tenant is closed.
 
         Errors:
         - INVALID_ARGUMENT, POSITION_INVALID.
-        - INVALID_ARGUMENT, INVALID_FIELD: also for an event type that is none.
-        - UNAVAILABLE, STREAM_ENDED: the service leaves off; resume.
-        - RESOURCE_EXHAUSTED, STREAM_TOO_SLOW: more changes were made than wait for a
-          caller that does not read. The metadata "position" is that of the last
-          answer sent; resume from there.
-        - RESOURCE_EXHAUSTED, TOO_MANY_STREAMS: the tenant has as many open as it
-          may have.
+        - INVALID_ARGUMENT, INVALID_FIELD: also for an unknown event type.
+        - UNAVAILABLE, STREAM_ENDED: the service is stopping; resume.
+        - RESOURCE_EXHAUSTED, STREAM_TOO_SLOW: changes are made faster than the
+          caller reads them. Metadata "position" is that of the last response sent;
+          resume from there.
+        - RESOURCE_EXHAUSTED, TOO_MANY_STREAMS: the tenant has the maximum of open
+          streams.
         """
 
     @_abc_1.abstractmethod
@@ -397,17 +402,18 @@ class HistoryServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _webhooks_pb2.CreateWebhookRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_webhooks_pb2.CreateWebhookResponse, _abc.Awaitable[_webhooks_pb2.CreateWebhookResponse]]:
-        """CreateWebhook registers an endpoint that receives changes from now on. One that an
-        application makes is switched off when its grant ends. The answer
-        shows the key that deliveries are signed with, once: a repeated request_id
-        gets the same webhook without it.
+        """CreateWebhook registers an endpoint that receives changes from now on. A
+        webhook created by an application is disabled when its grant ends. The
+        response contains the signing key once. A repeated request_id returns the
+        same webhook without the key.
 
         Errors:
         - INVALID_ARGUMENT, EVENT_TYPE_UNKNOWN.
         - INVALID_ARGUMENT, FILTER_INVALID or FILTER_FIELD_UNKNOWN.
-        - FAILED_PRECONDITION, MASTER_KEY_MISSING: the key cannot be kept.
-        - RESOURCE_EXHAUSTED, QUOTA_EXCEEDED: the tenant has as many webhooks as it
-          may have. Delete one, or have an operator raise the limit (UpdateQuota).
+        - FAILED_PRECONDITION, MASTER_KEY_MISSING: the signing key cannot be
+          encrypted.
+        - RESOURCE_EXHAUSTED, QUOTA_EXCEEDED: the tenant has the maximum of
+          webhooks. Delete one, or let an operator raise the limit (UpdateQuota).
         """
 
     @_abc_1.abstractmethod
@@ -416,7 +422,7 @@ class HistoryServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _webhooks_pb2.GetWebhookRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_webhooks_pb2.GetWebhookResponse, _abc.Awaitable[_webhooks_pb2.GetWebhookResponse]]:
-        """GetWebhook reads one webhook, without its key. Safe to retry.
+        """GetWebhook reads one webhook, without its signing key. Safe to retry.
 
         Errors:
         - NOT_FOUND, WEBHOOK_NOT_FOUND.
@@ -436,7 +442,7 @@ class HistoryServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _webhooks_pb2.UpdateWebhookRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_webhooks_pb2.UpdateWebhookResponse, _abc.Awaitable[_webhooks_pb2.UpdateWebhookResponse]]:
-        """UpdateWebhook changes the fields named in update_mask. Repeating a request_id
+        """UpdateWebhook changes the fields in update_mask. Repeating a request_id
         returns the first answer.
 
         Errors:
@@ -451,8 +457,9 @@ class HistoryServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _webhooks_pb2.DeleteWebhookRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_webhooks_pb2.DeleteWebhookResponse, _abc.Awaitable[_webhooks_pb2.DeleteWebhookResponse]]:
-        """DeleteWebhook removes a webhook and what is still to be delivered to it.
-        Deleting again is NOT_FOUND; repeating a request_id returns the first answer.
+        """DeleteWebhook purges a webhook and its deliveries, including pending ones.
+        Deleting it again is NOT_FOUND. Repeating a request_id returns the first
+        answer.
 
         Errors:
         - NOT_FOUND, WEBHOOK_NOT_FOUND.
@@ -464,8 +471,9 @@ class HistoryServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _webhooks_pb2.RotateWebhookSecretRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_webhooks_pb2.RotateWebhookSecretResponse, _abc.Awaitable[_webhooks_pb2.RotateWebhookSecretResponse]]:
-        """RotateWebhookSecret signs what is sent from now on with another key, which is
-        shown once. Repeating a request_id changes nothing and shows no key.
+        """RotateWebhookSecret replaces the signing key of later deliveries and
+        returns the new key once. Repeating a request_id changes nothing and
+        returns no key.
 
         Errors:
         - NOT_FOUND, WEBHOOK_NOT_FOUND.
@@ -478,9 +486,9 @@ class HistoryServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _webhooks_pb2.TestWebhookRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_webhooks_pb2.TestWebhookResponse, _abc.Awaitable[_webhooks_pb2.TestWebhookResponse]]:
-        """TestWebhook sends an event of the type "test" at once, also to a webhook that is
-        not active, and says what came of it. It is sent once; nothing is stored.
-        Calling again sends another.
+        """TestWebhook sends an event of the type "test" at once, even to an inactive
+        webhook, and returns the result. It is sent once and nothing is stored;
+        calling again sends another.
 
         Errors:
         - NOT_FOUND, WEBHOOK_NOT_FOUND.
@@ -492,9 +500,9 @@ class HistoryServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _webhooks_pb2.ListWebhookDeliveriesRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_webhooks_pb2.ListWebhookDeliveriesResponse, _abc.Awaitable[_webhooks_pb2.ListWebhookDeliveriesResponse]]:
-        """ListWebhookDeliveries pages through the deliveries of a webhook, waiting
-        ones too, newest first. Deliveries that ended are kept for a week. Safe to
-        retry.
+        """ListWebhookDeliveries pages through the deliveries of a webhook, including
+        pending ones, newest first. Finished deliveries are kept for a week. Safe
+        to retry.
 
         Errors:
         - NOT_FOUND, WEBHOOK_NOT_FOUND.
@@ -506,7 +514,7 @@ class HistoryServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _webhooks_pb2.RetryWebhookDeliveryRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_webhooks_pb2.RetryWebhookDeliveryResponse, _abc.Awaitable[_webhooks_pb2.RetryWebhookDeliveryResponse]]:
-        """RetryWebhookDelivery has a delivery tried again at once, also one that is dead.
+        """RetryWebhookDelivery retries a delivery at once, even a failed one.
         Repeating a request_id returns the first answer.
 
         Errors:
@@ -519,13 +527,13 @@ class HistoryServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _archives_pb2.ArchiveMemoriesRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_archives_pb2.ArchiveMemoriesResponse, _abc.Awaitable[_archives_pb2.ArchiveMemoriesResponse]]:
-        """ArchiveMemories moves up to 500 memories that were not changed since a time
-        to a file of cold storage. The oldest go first, each with all its rows.
-        Secrets, deleted memories and what a snapshot holds stay. Repeating a
-        request_id returns the first answer.
+        """ArchiveMemories moves up to 500 memories, unchanged since idle_since_time,
+        to a file in cold storage. The oldest go first, each with all its rows.
+        Secrets, deleted memories, memories with an expire_time and memories in
+        snapshots stay. Repeating a request_id returns the first answer.
 
         Errors:
-        - INVALID_ARGUMENT, INVALID_FIELD: idle_since_time lies in the future.
+        - INVALID_ARGUMENT, INVALID_FIELD: idle_since_time is in the future.
         """
 
     @_abc_1.abstractmethod
@@ -534,8 +542,8 @@ class HistoryServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _archives_pb2.ListArchivesRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_archives_pb2.ListArchivesResponse, _abc.Awaitable[_archives_pb2.ListArchivesResponse]]:
-        """ListArchives pages through what lies in cold storage, newest first. Safe to
-        retry.
+        """ListArchives pages through the archives in cold storage, newest first. Safe
+        to retry.
         """
 
     @_abc_1.abstractmethod
@@ -544,15 +552,16 @@ class HistoryServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _archives_pb2.UnarchiveMemoriesRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_archives_pb2.UnarchiveMemoriesResponse, _abc.Awaitable[_archives_pb2.UnarchiveMemoriesResponse]]:
-        """UnarchiveMemories brings the memories of an archive back as they were,
-        found by their words at once and by meaning soon, and removes it. What was
-        purged meanwhile stays away; so does a link whose other end is gone, and a
-        key or external id that another memory took. Repeating a request_id returns
-        the first answer.
+        """UnarchiveMemories moves the memories of an archive back unchanged and
+        removes the archive. Words find them at once, meaning finds them soon.
+        Purged memories do not come back. Neither do links to missing memories, nor
+        keys and external ids that another memory has by then. Repeating a
+        request_id returns the first answer.
 
         Errors:
         - NOT_FOUND, ARCHIVE_NOT_FOUND.
-        - DATA_LOSS, ARCHIVE_DAMAGED: the file is missing or not what was written.
+        - DATA_LOSS, ARCHIVE_DAMAGED: the file is missing or its content has
+          changed.
         - RESOURCE_EXHAUSTED, QUOTA_EXCEEDED.
         """
 
@@ -562,10 +571,10 @@ class HistoryServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _access_log_pb2.ListAccessLogRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_access_log_pb2.ListAccessLogResponse, _abc.Awaitable[_access_log_pb2.ListAccessLogResponse]]:
-        """ListAccessLog pages through who read, wrote and searched what, newest
-        first. Each access has the verified agent of the credential and, apart from
-        it, the agent and the session that the caller claimed. Accesses appear a
-        few seconds after they happen. Safe to retry.
+        """ListAccessLog pages through the access log, newest first: who read, wrote
+        and searched which memories. Each access has the verified agent of the
+        credential and, separately, the agent and the session that the caller
+        claimed. Accesses appear after a few seconds. Safe to retry.
         """
 
 def add_HistoryServiceServicer_to_server(servicer: HistoryServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

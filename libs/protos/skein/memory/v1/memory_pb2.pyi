@@ -300,14 +300,14 @@ class BatchGetMemoriesRequest(_message.Message):
     def __init__(self, memory_ids: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class BatchGetMemoriesResponse(_message.Message):
-    __slots__ = ("memories", "not_found", "deferred")
+    __slots__ = ("memories", "not_found_ids", "unread_ids")
     MEMORIES_FIELD_NUMBER: _ClassVar[int]
-    NOT_FOUND_FIELD_NUMBER: _ClassVar[int]
-    DEFERRED_FIELD_NUMBER: _ClassVar[int]
+    NOT_FOUND_IDS_FIELD_NUMBER: _ClassVar[int]
+    UNREAD_IDS_FIELD_NUMBER: _ClassVar[int]
     memories: _containers.RepeatedCompositeFieldContainer[Memory]
-    not_found: _containers.RepeatedScalarFieldContainer[str]
-    deferred: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, memories: _Optional[_Iterable[_Union[Memory, _Mapping]]] = ..., not_found: _Optional[_Iterable[str]] = ..., deferred: _Optional[_Iterable[str]] = ...) -> None: ...
+    not_found_ids: _containers.RepeatedScalarFieldContainer[str]
+    unread_ids: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, memories: _Optional[_Iterable[_Union[Memory, _Mapping]]] = ..., not_found_ids: _Optional[_Iterable[str]] = ..., unread_ids: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class ListMemoriesRequest(_message.Message):
     __slots__ = ("page_size", "page_token", "filter", "show_archived", "show_deleted", "as_of_time", "order_by", "show_total_size")
@@ -775,46 +775,46 @@ class PurgeMemoriesRequest(_message.Message):
     def __init__(self, selection: _Optional[_Union[MemorySelection, _Mapping]] = ..., dry_run: _Optional[bool] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ..., request_id: _Optional[str] = ...) -> None: ...
 
 class PurgeMemoriesResponse(_message.Message):
-    __slots__ = ("receipt", "not_found", "next_page_token", "archived_memory_ids")
+    __slots__ = ("receipt", "not_found_ids", "next_page_token", "archived_memory_ids")
     RECEIPT_FIELD_NUMBER: _ClassVar[int]
-    NOT_FOUND_FIELD_NUMBER: _ClassVar[int]
+    NOT_FOUND_IDS_FIELD_NUMBER: _ClassVar[int]
     NEXT_PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
     ARCHIVED_MEMORY_IDS_FIELD_NUMBER: _ClassVar[int]
     receipt: PurgeReceipt
-    not_found: _containers.RepeatedScalarFieldContainer[str]
+    not_found_ids: _containers.RepeatedScalarFieldContainer[str]
     next_page_token: str
     archived_memory_ids: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, receipt: _Optional[_Union[PurgeReceipt, _Mapping]] = ..., not_found: _Optional[_Iterable[str]] = ..., next_page_token: _Optional[str] = ..., archived_memory_ids: _Optional[_Iterable[str]] = ...) -> None: ...
+    def __init__(self, receipt: _Optional[_Union[PurgeReceipt, _Mapping]] = ..., not_found_ids: _Optional[_Iterable[str]] = ..., next_page_token: _Optional[str] = ..., archived_memory_ids: _Optional[_Iterable[str]] = ...) -> None: ...
 
-class ForgetMemoriesRequest(_message.Message):
-    __slots__ = ("selection", "hard", "dry_run", "page_size", "page_token", "request_id")
+class DeleteMemoriesRequest(_message.Message):
+    __slots__ = ("selection", "purge", "dry_run", "page_size", "page_token", "request_id")
     SELECTION_FIELD_NUMBER: _ClassVar[int]
-    HARD_FIELD_NUMBER: _ClassVar[int]
+    PURGE_FIELD_NUMBER: _ClassVar[int]
     DRY_RUN_FIELD_NUMBER: _ClassVar[int]
     PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
     PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     selection: MemorySelection
-    hard: bool
+    purge: bool
     dry_run: bool
     page_size: int
     page_token: str
     request_id: str
-    def __init__(self, selection: _Optional[_Union[MemorySelection, _Mapping]] = ..., hard: _Optional[bool] = ..., dry_run: _Optional[bool] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ..., request_id: _Optional[str] = ...) -> None: ...
+    def __init__(self, selection: _Optional[_Union[MemorySelection, _Mapping]] = ..., purge: _Optional[bool] = ..., dry_run: _Optional[bool] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ..., request_id: _Optional[str] = ...) -> None: ...
 
-class ForgetMemoriesResponse(_message.Message):
-    __slots__ = ("memory_ids", "receipt", "not_found", "next_page_token", "archived_memory_ids")
+class DeleteMemoriesResponse(_message.Message):
+    __slots__ = ("memory_ids", "receipt", "not_found_ids", "next_page_token", "archived_memory_ids")
     MEMORY_IDS_FIELD_NUMBER: _ClassVar[int]
     RECEIPT_FIELD_NUMBER: _ClassVar[int]
-    NOT_FOUND_FIELD_NUMBER: _ClassVar[int]
+    NOT_FOUND_IDS_FIELD_NUMBER: _ClassVar[int]
     NEXT_PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
     ARCHIVED_MEMORY_IDS_FIELD_NUMBER: _ClassVar[int]
     memory_ids: _containers.RepeatedScalarFieldContainer[str]
     receipt: PurgeReceipt
-    not_found: _containers.RepeatedScalarFieldContainer[str]
+    not_found_ids: _containers.RepeatedScalarFieldContainer[str]
     next_page_token: str
     archived_memory_ids: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, memory_ids: _Optional[_Iterable[str]] = ..., receipt: _Optional[_Union[PurgeReceipt, _Mapping]] = ..., not_found: _Optional[_Iterable[str]] = ..., next_page_token: _Optional[str] = ..., archived_memory_ids: _Optional[_Iterable[str]] = ...) -> None: ...
+    def __init__(self, memory_ids: _Optional[_Iterable[str]] = ..., receipt: _Optional[_Union[PurgeReceipt, _Mapping]] = ..., not_found_ids: _Optional[_Iterable[str]] = ..., next_page_token: _Optional[str] = ..., archived_memory_ids: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class CreateLinkRequest(_message.Message):
     __slots__ = ("link", "request_id", "keep_times")

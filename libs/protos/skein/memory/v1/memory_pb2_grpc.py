@@ -27,15 +27,16 @@ if _version_not_supported:
 
 
 class MemoryServiceStub:
-    """MemoryService keeps what is remembered. A memory is searchable by its words
-    the moment its call returns. Wherever a memory_id is taken, the memory's
-    external_id does as well. Errors are documented in
-    skein/errors/v1/errors.proto.
+    """MemoryService stores, reads, changes and deletes memories. A memory is
+    searchable by its words as soon as its call returns. A memory's external_id
+    is accepted wherever a memory_id is. skein/errors/v1/errors.proto documents
+    the errors.
 
-    From its expire_time on no call finds a memory, and its external_id and key
-    are free. A read as of an earlier time shows it until the worker erases it,
-    after the policy's expiry_grace_hours; until then it counts for the quota. Once
-    another memory has its external_id, such a read finds it by memory_id alone.
+    A memory expires at its expire_time: no call finds it, and its external_id
+    and key become free. It counts for the quota until the worker purges it,
+    after the policy's expiry_grace_hours. Until then, reads as of an earlier
+    time return it. Once another memory has its external_id, such reads find it
+    by memory_id alone.
     """
 
     def __init__(self, channel):
@@ -99,10 +100,10 @@ class MemoryServiceStub:
                 request_serializer=skein_dot_memory_dot_v1_dot_memory__pb2.PurgeMemoriesRequest.SerializeToString,
                 response_deserializer=skein_dot_memory_dot_v1_dot_memory__pb2.PurgeMemoriesResponse.FromString,
                 _registered_method=True)
-        self.ForgetMemories = channel.unary_unary(
-                '/skein.memory.v1.MemoryService/ForgetMemories',
-                request_serializer=skein_dot_memory_dot_v1_dot_memory__pb2.ForgetMemoriesRequest.SerializeToString,
-                response_deserializer=skein_dot_memory_dot_v1_dot_memory__pb2.ForgetMemoriesResponse.FromString,
+        self.DeleteMemories = channel.unary_unary(
+                '/skein.memory.v1.MemoryService/DeleteMemories',
+                request_serializer=skein_dot_memory_dot_v1_dot_memory__pb2.DeleteMemoriesRequest.SerializeToString,
+                response_deserializer=skein_dot_memory_dot_v1_dot_memory__pb2.DeleteMemoriesResponse.FromString,
                 _registered_method=True)
         self.ListMemoryTypes = channel.unary_unary(
                 '/skein.memory.v1.MemoryService/ListMemoryTypes',
@@ -192,15 +193,16 @@ class MemoryServiceStub:
 
 
 class MemoryServiceServicer:
-    """MemoryService keeps what is remembered. A memory is searchable by its words
-    the moment its call returns. Wherever a memory_id is taken, the memory's
-    external_id does as well. Errors are documented in
-    skein/errors/v1/errors.proto.
+    """MemoryService stores, reads, changes and deletes memories. A memory is
+    searchable by its words as soon as its call returns. A memory's external_id
+    is accepted wherever a memory_id is. skein/errors/v1/errors.proto documents
+    the errors.
 
-    From its expire_time on no call finds a memory, and its external_id and key
-    are free. A read as of an earlier time shows it until the worker erases it,
-    after the policy's expiry_grace_hours; until then it counts for the quota. Once
-    another memory has its external_id, such a read finds it by memory_id alone.
+    A memory expires at its expire_time: no call finds it, and its external_id
+    and key become free. It counts for the quota until the worker purges it,
+    after the policy's expiry_grace_hours. Until then, reads as of an earlier
+    time return it. Once another memory has its external_id, such reads find it
+    by memory_id alone.
     """
 
     def CreateMemory(self, request, context):
@@ -208,16 +210,16 @@ class MemoryServiceServicer:
         stored first and changes nothing, so a caller may retry freely.
 
         Errors:
-        - INVALID_ARGUMENT, CONTENT_EMPTY: content holds only spaces and there is
-        no data.
+        - INVALID_ARGUMENT, CONTENT_EMPTY: content holds only spaces and data is
+        empty.
         - INVALID_ARGUMENT, CONTENT_TOO_LONG.
         - INVALID_ARGUMENT, TYPE_NOT_ALLOWED or MEMORY_DATA_INVALID.
-        - INVALID_ARGUMENT, INVALID_FIELD: expire_time lies in the past, or the
-        scope is user and subject_id is not set. Imports may give both: keep_times
-        is set, or the call is ImportData.
+        - INVALID_ARGUMENT, INVALID_FIELD: expire_time is in the past, or the scope
+        is user and subject_id is empty. Imports (keep_times or ImportData)
+        accept both.
         - ALREADY_EXISTS, EXTERNAL_ID_TAKEN or FACT_KEY_TAKEN.
-        - FAILED_PRECONDITION, MASTER_KEY_MISSING: there is a secret, and the
-        cluster has no key to seal it with.
+        - FAILED_PRECONDITION, MASTER_KEY_MISSING: secret_value is set and the
+        cluster has no key to encrypt it with.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -228,45 +230,47 @@ class MemoryServiceServicer:
         request_id returns the first answer.
 
         Errors:
-        - as CreateMemory; metadata "index" names the memory at fault.
+        - as CreateMemory; metadata "index" is the index of the invalid memory.
         - INVALID_ARGUMENT, DUPLICATE_IN_BATCH.
-        - RESOURCE_EXHAUSTED, MESSAGE_TOO_LARGE: the answer, which repeats the
-        memories with their ids, would pass 4 MiB.
+        - RESOURCE_EXHAUSTED, MESSAGE_TOO_LARGE: the response, which repeats the
+        memories with their ids, would exceed 4 MiB.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def GetMemory(self, request, context):
-        """GetMemory reads one memory: also one that is archived, which lists and
-        recall leave out. With as_of_time it reads what was known of it then. Safe
-        to retry.
+        """GetMemory reads one memory, including an archived one, which lists and
+        recall omit. With as_of_time it reads the memory as recorded at that time.
+        Safe to retry.
 
         Errors:
-        - NOT_FOUND, MEMORY_NOT_FOUND: also for an expired memory, and for a deleted
-        one unless show_deleted is set.
-        - NOT_FOUND, MEMORY_NOT_KNOWN_THEN: it came after as_of_time.
+        - NOT_FOUND, MEMORY_NOT_FOUND: also for an expired memory, and for a
+        deleted one unless show_deleted is set.
+        - NOT_FOUND, MEMORY_NOT_KNOWN_THEN: the memory was recorded after
+        as_of_time.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def BatchGetMemories(self, request, context):
-        """BatchGetMemories reads several memories in the order asked. Ids that do not
-        exist do not fail the call: not_found names them. Ids for which the answer
-        had no room are in deferred: ask again for these. Archived memories are
-        read, expired ones are in not_found. Safe to retry.
+        """BatchGetMemories reads several memories in the order of the requested ids,
+        including archived ones. Unknown ids and ids of expired memories do not
+        fail the call: not_found_ids lists them. unread_ids lists the ids that the
+        response has no room for: request these again. Safe to retry.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ListMemories(self, request, context):
-        """ListMemories pages through memories that pass the filter, newest first or
-        as order_by says. Memories created meanwhile never move a page. In an order
-        by what changes, one that is changed meanwhile may come twice or not at
-        all. One call looks at a bounded number of memories: a page may hold fewer
-        than asked for, none even, and still have a next one. Safe to retry.
+        """ListMemories pages through the memories that match the filter, newest first
+        or in the order of order_by. Memories created between pages never shift a
+        page. If order_by names a mutable field, a memory changed between pages may
+        appear twice or not at all. One call scans a bounded number of memories. A
+        page may therefore be short or empty and still have a next_page_token. Safe
+        to retry.
 
         Errors:
         - INVALID_ARGUMENT, PAGE_TOKEN_INVALID: also when filter or order changed.
@@ -278,12 +282,12 @@ class MemoryServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def UpdateMemory(self, request, context):
-        """UpdateMemory changes the fields named in update_mask and returns the memory
-        at its new revision. Repeating a request_id returns the first answer.
+        """UpdateMemory changes the fields in update_mask and returns the memory at
+        its new revision. Repeating a request_id returns the first answer.
 
         Errors:
         - NOT_FOUND, MEMORY_NOT_FOUND.
-        - ABORTED, REVISION_STALE: the revision given is not the current one.
+        - ABORTED, REVISION_STALE: the request's revision is not the current one.
         - INVALID_ARGUMENT, UPDATE_MASK_INVALID, CONTENT_EMPTY, CONTENT_TOO_LONG.
         - ALREADY_EXISTS, FACT_KEY_TAKEN.
         """
@@ -292,9 +296,9 @@ class MemoryServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def DeleteMemory(self, request, context):
-        """DeleteMemory hides a memory from every read and from recall; UndeleteMemory
-        brings it back. Deleting again is NOT_FOUND; repeating a request_id returns
-        the first answer.
+        """DeleteMemory hides a memory from every read and from recall until its
+        purge; UndeleteMemory brings it back. Deleting it again is NOT_FOUND.
+        Repeating a request_id returns the first answer.
 
         Errors:
         - NOT_FOUND, MEMORY_NOT_FOUND.
@@ -305,22 +309,22 @@ class MemoryServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def UndeleteMemory(self, request, context):
-        """UndeleteMemory brings a deleted memory back, searchable as before. Undeleting
-        one that is not deleted returns it unchanged. Repeating a request_id returns
-        the first answer.
+        """UndeleteMemory brings a deleted memory back; it is searchable as before. A
+        memory that is not deleted is returned unchanged. Repeating a request_id
+        returns the first answer.
 
         Errors:
         - NOT_FOUND, MEMORY_NOT_FOUND.
-        - ALREADY_EXISTS, FACT_KEY_TAKEN: another fact took its key meanwhile.
+        - ALREADY_EXISTS, FACT_KEY_TAKEN: another fact has taken its key.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ListMemoryVersions(self, request, context):
-        """ListMemoryVersions pages through what a memory said, newest first: who
-        changed it, when, and which fields. The first is what it says now. Also of
-        a deleted memory. Safe to retry.
+        """ListMemoryVersions pages through the versions of a memory, newest first:
+        who changed it, when, and which fields. The first version is the current
+        one. It also lists the versions of a deleted memory. Safe to retry.
 
         Errors:
         - NOT_FOUND, MEMORY_NOT_FOUND.
@@ -330,10 +334,10 @@ class MemoryServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def ExportMemories(self, request, context):
-        """ExportMemories pages through the memories that PurgeMemories would remove
-        for the same selection, newest first, each with its versions and links.
-        Expired memories are left out, and so are those in cold storage: unarchive
-        them first. Safe to retry.
+        """ExportMemories pages through the memories that PurgeMemories would purge
+        for the same selection. They come newest first, each with its versions and
+        links. Expired memories and memories in cold storage are omitted: unarchive
+        the latter first. Safe to retry.
 
         Errors:
         - as PurgeMemories.
@@ -343,17 +347,19 @@ class MemoryServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def PurgeMemories(self, request, context):
-        """PurgeMemories removes memories for good, and every copy of what they say.
-        Copies are earlier versions, tags, properties, links, keys, the search
-        index with its vectors, and stored answers. Deleted, archived and expired
-        ones go as well. A salted digest of each stays, so that an import cannot
-        bring it back. A filter that names only a subject also removes the blocks
-        about that person, with their revisions and their copies in snapshots. Cold
-        storage is reached too: for ids and a person at once, for any other filter
-        some archives in each call. One call removes up to page_size memories and
-        looks at a bounded number: go on with next_page_token until there is none.
-        With dry_run nothing is removed. Repeating a request_id returns the first
-        receipt.
+        """PurgeMemories purges memories and every copy of their content, including
+        deleted, archived and expired memories. Copies are earlier versions, tags,
+        properties, links, keys, the search index with its vectors, and saved
+        responses. Tombstones (salted digests) remain, so that an import cannot
+        bring a memory back.
+
+        A filter that names only a subject also purges the blocks about that
+        person, with their revisions and their copies in snapshots. Cold storage is
+        included: ids and a person are purged from all archives at once; with any
+        other filter, each call purges from some archives. One call purges up to
+        page_size memories and scans a bounded number: repeat it with
+        next_page_token until that is empty. With dry_run nothing is purged.
+        Repeating a request_id returns the first receipt.
 
         Errors:
         - INVALID_ARGUMENT, SELECTION_EMPTY: neither ids nor a condition.
@@ -364,12 +370,11 @@ class MemoryServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
-    def ForgetMemories(self, request, context):
-        """ForgetMemories deletes up to 200 memories as DeleteMemory does or, with
-        hard, as PurgeMemories does, but without the blocks of a person. A soft one
-        leaves cold storage alone: what lies there is hidden already, and comes back
-        when its archive does. Those that are deleted already are passed over
-        unless hard is set. Repeating a request_id returns the first answer.
+    def DeleteMemories(self, request, context):
+        """DeleteMemories deletes up to 200 memories as DeleteMemory does. With purge
+        it purges them as PurgeMemories does, but without a subject's blocks.
+        Without purge, memories in cold storage stay and deleted memories are
+        skipped. Repeating a request_id returns the first answer.
 
         Errors:
         - as PurgeMemories.
@@ -379,22 +384,22 @@ class MemoryServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def ListMemoryTypes(self, request, context):
-        """ListMemoryTypes tells which types of memory there are and what the data of
-        each may hold. Safe to retry.
+        """ListMemoryTypes lists the types of memories, each with the JSON Schema of
+        its data. Safe to retry.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def RevealSecret(self, request, context):
-        """RevealSecret returns the secret of a memory of the knowledge vault, and
-        records that it did. Needs the permission secrets.read. Each call is an event
-        of its own, also one that repeats a request_id: no answer with a secret is
-        stored. Safe to retry.
+        """RevealSecret returns the decrypted secret of a memory of the knowledge
+        vault, and records the access. It needs the permission secrets.read. Each
+        call is an event of its own, even with a repeated request_id: no response
+        with a secret is saved. Safe to retry.
 
         Errors:
         - NOT_FOUND, MEMORY_NOT_FOUND.
-        - NOT_FOUND, SECRET_NOT_FOUND: the memory holds no secret.
+        - NOT_FOUND, SECRET_NOT_FOUND: the memory has no secret.
         - FAILED_PRECONDITION, SECRET_UNDECRYPTABLE.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -402,10 +407,11 @@ class MemoryServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def RotateTenantKey(self, request, context):
-        """RotateTenantKey makes a new key for the tenant's secrets and encrypts some
-        of them with it. While older keys still encrypt any, a call goes on with
-        these and makes no other key. Call it until `more` is false; otherwise the
-        worker does what is left. Repeating a request_id returns the first answer.
+        """RotateTenantKey creates a new key for the tenant's secrets and encrypts a
+        batch of them with it. While older keys still encrypt secrets, a call
+        continues with these and creates no other key. Call it until `more` is
+        false; otherwise the worker encrypts the rest. Repeating a request_id
+        returns the first answer.
 
         Errors:
         - FAILED_PRECONDITION, MASTER_KEY_MISSING or SECRET_UNDECRYPTABLE.
@@ -416,9 +422,9 @@ class MemoryServiceServicer:
 
     def PromoteMemory(self, request, context):
         """PromoteMemory moves a memory one level up: contextual, operational,
-        tactical, strategic. Where the tenant's levels are capped and the level is
-        full, its least important memories pass down at once, perhaps this one.
-        Repeating a request_id returns the first answer.
+        tactical, strategic. If the tenant's levels are capped and the level is
+        full, its least important memories are demoted at once, possibly including
+        this one. Repeating a request_id returns the first answer.
 
         Errors:
         - NOT_FOUND, MEMORY_NOT_FOUND.
@@ -443,8 +449,8 @@ class MemoryServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def ListTasks(self, request, context):
-        """ListTasks pages through tasks, newest first. Deleted, archived and expired
-        ones are left out.
+        """ListTasks pages through tasks, newest first. It omits deleted, archived and
+        expired tasks.
 
         Errors:
         - NOT_FOUND, OBJECTIVE_NOT_FOUND.
@@ -455,9 +461,9 @@ class MemoryServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def UpdateTaskStatus(self, request, context):
-        """UpdateTaskStatus moves a task or an objective to another status and returns
-        it. Done sets data.complete_time; every other status clears it. Repeating a
-        request_id returns the first answer.
+        """UpdateTaskStatus sets the status of a task or an objective and returns it.
+        The status done sets data.complete_time; every other status clears it.
+        Repeating a request_id returns the first answer.
 
         Errors:
         - NOT_FOUND, MEMORY_NOT_FOUND.
@@ -469,8 +475,8 @@ class MemoryServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def CompleteTask(self, request, context):
-        """CompleteTask moves a task or an objective to done, with what came of it.
-        Repeating a request_id returns the first answer.
+        """CompleteTask sets the status of a task or an objective to done and stores
+        its result. Repeating a request_id returns the first answer.
 
         Errors:
         - as UpdateTaskStatus.
@@ -480,8 +486,8 @@ class MemoryServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def ReopenTask(self, request, context):
-        """ReopenTask moves a task or an objective back to open. Repeating a request_id
-        returns the first answer.
+        """ReopenTask sets the status of a task or an objective to open. Repeating a
+        request_id returns the first answer.
 
         Errors:
         - as UpdateTaskStatus.
@@ -491,7 +497,7 @@ class MemoryServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def SetObjective(self, request, context):
-        """SetObjective puts a task under an objective, or under none. Objectives are
+        """SetObjective assigns a task to an objective, or to none. Objectives are
         memories of the type objective. Repeating a request_id returns the first
         answer.
 
@@ -505,8 +511,8 @@ class MemoryServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def ListObjectives(self, request, context):
-        """ListObjectives pages through objectives, newest first. Deleted, archived and
-        expired ones are left out.
+        """ListObjectives pages through objectives, newest first. It omits deleted,
+        archived and expired objectives.
 
         Errors:
         - INVALID_ARGUMENT, PAGE_TOKEN_INVALID.
@@ -518,10 +524,9 @@ class MemoryServiceServicer:
     def ListNextActions(self, request, context):
         """ListNextActions returns the open tasks to do next, best first, by 0.68
         importance + 0.22 freshness + urgency. Freshness falls from 1 to 0 within
-        30 days of the last change. Urgency is 0.1 when due within a day or
-        overdue, 0.07 within 3 days, 0.04 within 7. Of each status 200 tasks are
-        looked at by importance, as many by due time and by last change. Safe to
-        retry.
+        30 days of the last change. Urgency is 0.1 if due within a day or overdue,
+        0.07 within 3 days, 0.04 within 7 days. Candidates of each status are 200
+        tasks by importance, 200 by due time and 200 by last change. Safe to retry.
 
         Errors:
         - INVALID_ARGUMENT, PAGE_TOKEN_INVALID.
@@ -532,8 +537,8 @@ class MemoryServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def ExplainScore(self, request, context):
-        """ExplainScore returns a memory's scores with every term that they are the
-        sums of: those that GetMemory shows at the same moment. Safe to retry.
+        """ExplainScore returns the scores of a memory and all their terms. They are
+        the scores that GetMemory returns for the same time. Safe to retry.
 
         Errors:
         - NOT_FOUND, MEMORY_NOT_FOUND.
@@ -543,9 +548,10 @@ class MemoryServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def ReinforceMemory(self, request, context):
-        """ReinforceMemory raises a memory's own confidence and importance. Memories
-        linked to it gain a part of that, up to 50 links. Those that contradict it
-        gain nothing. Repeating a request_id returns the first answer.
+        """ReinforceMemory raises the stored confidence and importance of a memory. Up
+        to 50 linked memories gain a part of that increase; memories that
+        contradict it gain nothing. Repeating a request_id returns the first
+        answer.
 
         Errors:
         - NOT_FOUND, MEMORY_NOT_FOUND.
@@ -555,22 +561,22 @@ class MemoryServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def DecayScores(self, request, context):
-        """DecayScores lowers the own scores of memories that were neither changed nor
-        read for the days that the policy names. It does so once for each such
-        period, and at most three times until they are used again. It is no update:
-        update_time stays. The worker does so daily. Calling again does nothing
-        twice; repeating a request_id returns the first answer.
+        """DecayScores lowers the stored scores of memories that were neither changed
+        nor read within the policy's decay_days. Scores decay once for each such
+        period, at most three times until the memory is used again. update_time
+        does not change. The worker decays scores daily. Calling again lowers no
+        score twice. Repeating a request_id returns the first answer.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def MergeMemories(self, request, context):
-        """MergeMemories lets the first of some memories take in the others: contents joined,
-        tags united, the highest scores, their links. The others are archived, and
-        superseded by it. The caller decides: memories that contradict each other
-        are merged as well, and no worker calls it. Repeating a request_id returns
-        the first answer.
+        """MergeMemories merges memories into the first one: it joins their contents,
+        unites their tags, keeps the highest scores and moves their links. The
+        other memories are archived and superseded. Contradicting memories are
+        merged as well: the caller decides, and no worker calls this RPC. Repeating
+        a request_id returns the first answer.
 
         Errors:
         - NOT_FOUND, MEMORY_NOT_FOUND.
@@ -582,18 +588,22 @@ class MemoryServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def ConsolidateMemories(self, request, context):
-        """ConsolidateMemories finds groups of memories of one type that say the same:
-        same key, else same title, else the same first 160 characters. Case and
-        spaces do not matter. It keeps the most important of each group; the others
-        are superseded and archived. Memories of a group are about the same
-        subject, or about none. They have the same scope and, within it, the same
-        agent, person and session. So no memory gives way to one that its readers
-        do not see. Memories that contradict each other never give way. These have
-        the same key and other content, are joined by a contradicts link, or are
-        set to NEEDS_REVIEW. A memory with data gives way only to one with the same
-        content and data. Expired ones and the knowledge vault take no part. A call
-        looks at a bounded number of memories: call again with next_page_token
-        until there is none. Repeating a request_id returns the first answer.
+        """ConsolidateMemories finds groups of duplicates of one type and keeps the
+        most important memory of each group. The others are archived and
+        superseded. Duplicates have the same key, else the same title, else the
+        same first 160 characters, ignoring case and spaces.
+
+        Memories of a group have the same readers: the same subject or none, the
+        same scope and, within it, the same agent, subject and session. So no
+        reader of an archived duplicate loses access to its content. Memories that
+        contradict each other are never duplicates. Two memories contradict each
+        other if they have the same key and different content, a contradicts link,
+        or the status NEEDS_REVIEW. A memory with data is a duplicate only of one
+        with the same content and data. Expired memories and the knowledge vault
+        are excluded.
+
+        One call scans a bounded number of memories: repeat it with next_page_token
+        until that is empty. Repeating a request_id returns the first answer.
 
         Errors:
         - INVALID_ARGUMENT, PAGE_TOKEN_INVALID.
@@ -660,10 +670,10 @@ def add_MemoryServiceServicer_to_server(servicer, server):
                     request_deserializer=skein_dot_memory_dot_v1_dot_memory__pb2.PurgeMemoriesRequest.FromString,
                     response_serializer=skein_dot_memory_dot_v1_dot_memory__pb2.PurgeMemoriesResponse.SerializeToString,
             ),
-            'ForgetMemories': grpc.unary_unary_rpc_method_handler(
-                    servicer.ForgetMemories,
-                    request_deserializer=skein_dot_memory_dot_v1_dot_memory__pb2.ForgetMemoriesRequest.FromString,
-                    response_serializer=skein_dot_memory_dot_v1_dot_memory__pb2.ForgetMemoriesResponse.SerializeToString,
+            'DeleteMemories': grpc.unary_unary_rpc_method_handler(
+                    servicer.DeleteMemories,
+                    request_deserializer=skein_dot_memory_dot_v1_dot_memory__pb2.DeleteMemoriesRequest.FromString,
+                    response_serializer=skein_dot_memory_dot_v1_dot_memory__pb2.DeleteMemoriesResponse.SerializeToString,
             ),
             'ListMemoryTypes': grpc.unary_unary_rpc_method_handler(
                     servicer.ListMemoryTypes,
@@ -759,15 +769,16 @@ def add_MemoryServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class MemoryService:
-    """MemoryService keeps what is remembered. A memory is searchable by its words
-    the moment its call returns. Wherever a memory_id is taken, the memory's
-    external_id does as well. Errors are documented in
-    skein/errors/v1/errors.proto.
+    """MemoryService stores, reads, changes and deletes memories. A memory is
+    searchable by its words as soon as its call returns. A memory's external_id
+    is accepted wherever a memory_id is. skein/errors/v1/errors.proto documents
+    the errors.
 
-    From its expire_time on no call finds a memory, and its external_id and key
-    are free. A read as of an earlier time shows it until the worker erases it,
-    after the policy's expiry_grace_hours; until then it counts for the quota. Once
-    another memory has its external_id, such a read finds it by memory_id alone.
+    A memory expires at its expire_time: no call finds it, and its external_id
+    and key become free. It counts for the quota until the worker purges it,
+    after the policy's expiry_grace_hours. Until then, reads as of an earlier
+    time return it. Once another memory has its external_id, such reads find it
+    by memory_id alone.
     """
 
     @staticmethod
@@ -1068,7 +1079,7 @@ class MemoryService:
             _registered_method=True)
 
     @staticmethod
-    def ForgetMemories(request,
+    def DeleteMemories(request,
             target,
             options=(),
             channel_credentials=None,
@@ -1081,9 +1092,9 @@ class MemoryService:
         return grpc.experimental.unary_unary(
             request,
             target,
-            '/skein.memory.v1.MemoryService/ForgetMemories',
-            skein_dot_memory_dot_v1_dot_memory__pb2.ForgetMemoriesRequest.SerializeToString,
-            skein_dot_memory_dot_v1_dot_memory__pb2.ForgetMemoriesResponse.FromString,
+            '/skein.memory.v1.MemoryService/DeleteMemories',
+            skein_dot_memory_dot_v1_dot_memory__pb2.DeleteMemoriesRequest.SerializeToString,
+            skein_dot_memory_dot_v1_dot_memory__pb2.DeleteMemoriesResponse.FromString,
             options,
             channel_credentials,
             insecure,
@@ -1555,12 +1566,12 @@ class MemoryService:
 
 
 class LinkServiceStub:
-    """LinkService keeps directed links between memories of one tenant, unique per
-    (from, to, relation), and walks the graph that they make. Walks leave out
-    memories that are deleted, archived or expired. Where a memory has more links
-    than a walk takes, the strongest count, of equal ones the newest. The field
-    truncated says that some were left out. Systems whose links have no direction
-    write with UpsertLink's either_direction and read both directions.
+    """LinkService stores directed links between memories of one tenant, unique per
+    (from, to, relation), and traverses the graph of these links. Traversals skip
+    deleted, archived and expired memories. If a memory has more links than a
+    traversal follows, the strongest are followed; of equal ones, the newest.
+    `truncated` is then true. Systems with undirected links write with
+    UpsertLink's either_direction and read both directions.
     """
 
     def __init__(self, channel):
@@ -1632,12 +1643,12 @@ class LinkServiceStub:
 
 
 class LinkServiceServicer:
-    """LinkService keeps directed links between memories of one tenant, unique per
-    (from, to, relation), and walks the graph that they make. Walks leave out
-    memories that are deleted, archived or expired. Where a memory has more links
-    than a walk takes, the strongest count, of equal ones the newest. The field
-    truncated says that some were left out. Systems whose links have no direction
-    write with UpsertLink's either_direction and read both directions.
+    """LinkService stores directed links between memories of one tenant, unique per
+    (from, to, relation), and traverses the graph of these links. Traversals skip
+    deleted, archived and expired memories. If a memory has more links than a
+    traversal follows, the strongest are followed; of equal ones, the newest.
+    `truncated` is then true. Systems with undirected links write with
+    UpsertLink's either_direction and read both directions.
     """
 
     def CreateLink(self, request, context):
@@ -1645,7 +1656,8 @@ class LinkServiceServicer:
         link.
 
         Errors:
-        - NOT_FOUND, MEMORY_NOT_FOUND: either end does not exist for the caller.
+        - NOT_FOUND, MEMORY_NOT_FOUND: one of the memories does not exist for the
+        caller.
         - ALREADY_EXISTS, LINK_EXISTS.
         - INVALID_ARGUMENT, LINK_TO_ITSELF.
         """
@@ -1658,17 +1670,17 @@ class LinkServiceServicer:
         returns the first answer.
 
         Errors:
-        - as CreateLink; metadata "index" names the link at fault.
+        - as CreateLink; metadata "index" is the index of the invalid link.
         - INVALID_ARGUMENT, DUPLICATE_IN_BATCH.
-        - RESOURCE_EXHAUSTED, MESSAGE_TOO_LARGE: the answer would pass 4 MiB.
+        - RESOURCE_EXHAUSTED, MESSAGE_TOO_LARGE: the response would exceed 4 MiB.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def UpsertLink(self, request, context):
-        """UpsertLink stores a link or, when its pair and relation have one, makes
-        label, weight and metadata of that one what is given. One that is so already
+        """UpsertLink creates a link or, if its pair and relation have one, replaces
+        the label, weight and metadata of that link. A link without a difference
         keeps its revision. Repeating a request_id returns the first answer.
 
         Errors:
@@ -1680,7 +1692,8 @@ class LinkServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def GetLink(self, request, context):
-        """GetLink reads one link, also one whose memories are deleted. Safe to retry.
+        """GetLink reads one link, including a link of deleted memories. Safe to
+        retry.
 
         Errors:
         - NOT_FOUND, LINK_NOT_FOUND.
@@ -1690,22 +1703,23 @@ class LinkServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def UpdateLink(self, request, context):
-        """UpdateLink changes the fields named in update_mask and returns the link at
-        its new revision. Repeating a request_id returns the first answer.
+        """UpdateLink changes the fields in update_mask and returns the link at its
+        new revision. Repeating a request_id returns the first answer.
 
         Errors:
         - NOT_FOUND, LINK_NOT_FOUND.
         - ABORTED, REVISION_STALE.
         - INVALID_ARGUMENT, UPDATE_MASK_INVALID.
-        - ALREADY_EXISTS, LINK_EXISTS: the pair has a link by the new relation.
+        - ALREADY_EXISTS, LINK_EXISTS: the pair has a link with the new relation.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def DeleteLink(self, request, context):
-        """DeleteLink removes a link for good; what it was stays in the history.
-        Deleting again is NOT_FOUND; repeating a request_id returns the first answer.
+        """DeleteLink purges a link; its earlier states remain in the history.
+        Deleting it again is NOT_FOUND. Repeating a request_id returns the first
+        answer.
 
         Errors:
         - NOT_FOUND, LINK_NOT_FOUND.
@@ -1717,8 +1731,8 @@ class LinkServiceServicer:
 
     def ListLinks(self, request, context):
         """ListLinks pages through the links of one memory, newest first, as they are
-        or as they were at a time. It lists both directions unless the request
-        names one. Links to deleted memories are left out.
+        now or as they were at as_of_time. It lists both directions unless the
+        request names one. It omits links to deleted memories.
 
         Errors:
         - NOT_FOUND, MEMORY_NOT_FOUND.
@@ -1728,8 +1742,8 @@ class LinkServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def TraverseLinks(self, request, context):
-        """TraverseLinks walks from a memory to its neighbours, theirs and so on, and
-        returns the memories it met, nearest first, and the links among them. Safe to
+        """TraverseLinks follows links from a memory, hop by hop. It returns the
+        memories that it reached, nearest first, and the links among them. Safe to
         retry.
 
         Errors:
@@ -1740,9 +1754,9 @@ class LinkServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def GetSubgraph(self, request, context):
-        """GetSubgraph returns what lies around some memories, for a drawing: memories,
-        the links among them and, when asked, links inferred from tags that they
-        share. Safe to retry.
+        """GetSubgraph returns the graph around some memories, to be drawn: memories,
+        the links among them and, with infer_links, links inferred from shared
+        tags. Safe to retry.
 
         Errors:
         - NOT_FOUND, MEMORY_NOT_FOUND.
@@ -1752,9 +1766,9 @@ class LinkServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def FindPaths(self, request, context):
-        """FindPaths returns the paths from one memory to another that meet no memory
-        twice. The shortest come first, of equally long ones those whose first
-        links are stronger. Safe to retry.
+        """FindPaths returns the paths from one memory to another that contain no
+        memory twice. The shortest paths come first. Of equally long paths, those
+        with the stronger first links come first. Safe to retry.
 
         Errors:
         - NOT_FOUND, MEMORY_NOT_FOUND.
@@ -1765,12 +1779,13 @@ class LinkServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def SpreadActivation(self, request, context):
-        """SpreadActivation lets activation spread from some memories along their
-        links and returns whom it reached, most active first. A hop multiplies by
-        the link's weight, by the factor of its relation and by .74; each hop after
-        the first also by .78. Factors: supports .88, causes .82, example_of .7,
-        supersedes .65, contradicts -.75, others .62. Activation stays within -1
-        and 1; what is inhibited passes nothing on. Safe to retry.
+        """SpreadActivation spreads activation from some memories along their links
+        and returns the memories that it reached, most active first. A hop
+        multiplies activation by the link's weight, the factor of its relation and
+        .74; each hop after the first also by .78. Factors: supports .88, causes
+        .82, example_of .7, supersedes .65, contradicts -.75, others .62.
+        Activation stays within -1 and 1. Memories with negative activation do not
+        spread it. Safe to retry.
 
         Errors:
         - NOT_FOUND, MEMORY_NOT_FOUND.
@@ -1780,9 +1795,9 @@ class LinkServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def SuggestLinks(self, request, context):
-        """SuggestLinks names memories that share a tag with a memory and are not
-        linked with it. The most alike come first, each with what they have in
-        common. Of each tag the newest memories are looked at. Safe to retry.
+        """SuggestLinks returns memories that share a tag with a memory and are not
+        linked with it. The most similar come first, each with the parts of its
+        score. Candidates of each tag are its newest memories. Safe to retry.
 
         Errors:
         - NOT_FOUND, MEMORY_NOT_FOUND.
@@ -1863,12 +1878,12 @@ def add_LinkServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class LinkService:
-    """LinkService keeps directed links between memories of one tenant, unique per
-    (from, to, relation), and walks the graph that they make. Walks leave out
-    memories that are deleted, archived or expired. Where a memory has more links
-    than a walk takes, the strongest count, of equal ones the newest. The field
-    truncated says that some were left out. Systems whose links have no direction
-    write with UpsertLink's either_direction and read both directions.
+    """LinkService stores directed links between memories of one tenant, unique per
+    (from, to, relation), and traverses the graph of these links. Traversals skip
+    deleted, archived and expired memories. If a memory has more links than a
+    traversal follows, the strongest are followed; of equal ones, the newest.
+    `truncated` is then true. Systems with undirected links write with
+    UpsertLink's either_direction and read both directions.
     """
 
     @staticmethod
@@ -2197,8 +2212,8 @@ class LinkService:
 
 
 class MemoryInternalServiceStub:
-    """MemoryInternalService is internal: the worker calls it. The gateway does not forward
-    it.
+    """MemoryInternalService is internal: the worker calls it. The gateway does not
+    forward it.
     """
 
     def __init__(self, channel):
@@ -2255,77 +2270,77 @@ class MemoryInternalServiceStub:
 
 
 class MemoryInternalServiceServicer:
-    """MemoryInternalService is internal: the worker calls it. The gateway does not forward
-    it.
+    """MemoryInternalService is internal: the worker calls it. The gateway does not
+    forward it.
     """
 
     def EnsurePartitions(self, request, context):
-        """EnsurePartitions makes the partitions of the coming months. Idempotent.
-        System only.
+        """EnsurePartitions creates the missing partitions of the coming months.
+        Idempotent. System only.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def DeleteExpired(self, request, context):
-        """DeleteExpired works for the tenant that the token names. It removes stored
-        answers older than 24 hours, and the search documents of memories past
-        their expire_time. After the policy's expiry_grace_hours it removes these
-        memories with all their rows. Each erased memory leaves an event
-        memory_forget_hard with the cause "expired" and no tombstone. It also moves
-        down what capped levels have no room for, and wraps the tenant's keys with
-        the current master key. It goes on with a rotation. Idempotent. System
-        only.
-        """
-        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
-        context.set_details('Method not implemented!')
-        raise NotImplementedError('Method not implemented!')
-
-    def DeliverWebhooks(self, request, context):
-        """DeliverWebhooks queues what webhooks wait for and tries what is due, of the
-        tenant that the token names. What fails is tried again with growing pauses;
-        a delivery that is cut off is tried again after a minute under the same
-        webhook-id. Attempts go on after the call has ended. Few deliveries of a
-        tenant, and to one destination, are under way at a time. A destination that
-        fails repeatedly gets none for a while. Several workers may call at once.
+        """DeleteExpired works for the tenant of the caller's token. It deletes saved
+        responses older than 24 hours, and the search documents of memories past
+        their expire_time. After the policy's expiry_grace_hours it purges these
+        memories with all their rows. Each purged memory leaves an event
+        memory_purged with the cause "expired", and no tombstone. It also demotes
+        memories beyond the capacities of capped levels, wraps the tenant's keys
+        with the current master key, and continues a key rotation. Idempotent.
         System only.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def DeliverWebhooks(self, request, context):
+        """DeliverWebhooks queues deliveries for the webhooks of the caller's tenant
+        and attempts those that are due. Failed deliveries are retried with growing
+        pauses. An interrupted delivery is retried after a minute with the same
+        webhook-id. Attempts continue after the call has ended. Deliveries in
+        progress are limited per tenant and per destination. A destination that
+        fails repeatedly gets no deliveries for a while. Several workers may call
+        concurrently. System only.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def ContinueSnapshots(self, request, context):
-        """ContinueSnapshots goes on with snapshots that are still being made, and with
-        the removal of deleted ones, of the tenant that the token names. Idempotent;
-        several workers may call at once. System only.
+        """ContinueSnapshots continues the unfinished snapshots, and the removal of
+        deleted snapshots, of the caller's tenant. Idempotent; several workers may
+        call concurrently. System only.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ArchiveIdleMemories(self, request, context):
-        """ArchiveIdleMemories takes some of what was not changed for the policy's archive_days
-        to cold storage, of the tenant that the token names. Nothing without that
-        rule. Repeating it goes on; what is cut off is done by the next call. System
-        only.
+        """ArchiveIdleMemories moves a batch of memories of the caller's tenant to
+        cold storage: those unchanged for the policy's archive_days. Without that
+        rule it does nothing. Repeating it continues; the next call completes an
+        interrupted one. System only.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ApplyRetention(self, request, context):
-        """ApplyRetention purges some of the memories that were made and last changed
-        longer ago than the policy's retention_days, of the tenant that the token
-        names. Repeating it goes on. System only.
+        """ApplyRetention purges a batch of memories of the caller's tenant: those
+        created and last changed longer ago than the policy's retention_days.
+        Repeating it continues. System only.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def PurgeTenant(self, request, context):
-        """PurgeTenant removes some of what this service keeps of the token's tenant,
-        which is being deleted. Idempotent: called until it says that nothing is
-        left. System only.
+        """PurgeTenant purges a batch of this service's rows of the caller's tenant,
+        which is being deleted. Idempotent: call it until `more` is false. System
+        only.
 
         Errors:
         - FAILED_PRECONDITION, TENANT_NOT_DELETED.
@@ -2335,8 +2350,8 @@ class MemoryInternalServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def DecayMemories(self, request, context):
-        """DecayMemories does what MemoryService.DecayScores does, for the token's tenant.
-        Idempotent. System only.
+        """DecayMemories does for the caller's tenant what MemoryService.DecayScores
+        does. Idempotent. System only.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -2344,9 +2359,9 @@ class MemoryInternalServiceServicer:
 
     def ReindexMemories(self, request, context):
         """ReindexMemories updates memories with data that an older version stored, of
-        the tenant that the token names: their search documents and content_hash.
-        It is no update: revision and update_time stay. Idempotent: called until it
-        says that no more are left. System only.
+        the caller's tenant: their search documents and content_hash. revision and
+        update_time do not change. Idempotent: call it until `more` is false.
+        System only.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -2409,8 +2424,8 @@ def add_MemoryInternalServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class MemoryInternalService:
-    """MemoryInternalService is internal: the worker calls it. The gateway does not forward
-    it.
+    """MemoryInternalService is internal: the worker calls it. The gateway does not
+    forward it.
     """
 
     @staticmethod

@@ -28,15 +28,16 @@ GRPC_GENERATED_VERSION: str
 GRPC_VERSION: str
 
 class MemoryServiceStub:
-    """MemoryService keeps what is remembered. A memory is searchable by its words
-    the moment its call returns. Wherever a memory_id is taken, the memory's
-    external_id does as well. Errors are documented in
-    skein/errors/v1/errors.proto.
+    """MemoryService stores, reads, changes and deletes memories. A memory is
+    searchable by its words as soon as its call returns. A memory's external_id
+    is accepted wherever a memory_id is. skein/errors/v1/errors.proto documents
+    the errors.
 
-    From its expire_time on no call finds a memory, and its external_id and key
-    are free. A read as of an earlier time shows it until the worker erases it,
-    after the policy's expiry_grace_hours; until then it counts for the quota. Once
-    another memory has its external_id, such a read finds it by memory_id alone.
+    A memory expires at its expire_time: no call finds it, and its external_id
+    and key become free. It counts for the quota until the worker purges it,
+    after the policy's expiry_grace_hours. Until then, reads as of an earlier
+    time return it. Once another memory has its external_id, such reads find it
+    by memory_id alone.
     """
 
     @_typing.overload
@@ -48,49 +49,51 @@ class MemoryServiceStub:
     stored first and changes nothing, so a caller may retry freely.
 
     Errors:
-    - INVALID_ARGUMENT, CONTENT_EMPTY: content holds only spaces and there is
-      no data.
+    - INVALID_ARGUMENT, CONTENT_EMPTY: content holds only spaces and data is
+      empty.
     - INVALID_ARGUMENT, CONTENT_TOO_LONG.
     - INVALID_ARGUMENT, TYPE_NOT_ALLOWED or MEMORY_DATA_INVALID.
-    - INVALID_ARGUMENT, INVALID_FIELD: expire_time lies in the past, or the
-      scope is user and subject_id is not set. Imports may give both: keep_times
-      is set, or the call is ImportData.
+    - INVALID_ARGUMENT, INVALID_FIELD: expire_time is in the past, or the scope
+      is user and subject_id is empty. Imports (keep_times or ImportData)
+      accept both.
     - ALREADY_EXISTS, EXTERNAL_ID_TAKEN or FACT_KEY_TAKEN.
-    - FAILED_PRECONDITION, MASTER_KEY_MISSING: there is a secret, and the
-      cluster has no key to seal it with.
+    - FAILED_PRECONDITION, MASTER_KEY_MISSING: secret_value is set and the
+      cluster has no key to encrypt it with.
     """
     BatchCreateMemories: _grpc.UnaryUnaryMultiCallable[_memory_pb2.BatchCreateMemoriesRequest, _memory_pb2.BatchCreateMemoriesResponse]
     """BatchCreateMemories stores several memories, all or none. Repeating a
     request_id returns the first answer.
 
     Errors:
-    - as CreateMemory; metadata "index" names the memory at fault.
+    - as CreateMemory; metadata "index" is the index of the invalid memory.
     - INVALID_ARGUMENT, DUPLICATE_IN_BATCH.
-    - RESOURCE_EXHAUSTED, MESSAGE_TOO_LARGE: the answer, which repeats the
-      memories with their ids, would pass 4 MiB.
+    - RESOURCE_EXHAUSTED, MESSAGE_TOO_LARGE: the response, which repeats the
+      memories with their ids, would exceed 4 MiB.
     """
     GetMemory: _grpc.UnaryUnaryMultiCallable[_memory_pb2.GetMemoryRequest, _memory_pb2.GetMemoryResponse]
-    """GetMemory reads one memory: also one that is archived, which lists and
-    recall leave out. With as_of_time it reads what was known of it then. Safe
-    to retry.
+    """GetMemory reads one memory, including an archived one, which lists and
+    recall omit. With as_of_time it reads the memory as recorded at that time.
+    Safe to retry.
 
     Errors:
-    - NOT_FOUND, MEMORY_NOT_FOUND: also for an expired memory, and for a deleted
-      one unless show_deleted is set.
-    - NOT_FOUND, MEMORY_NOT_KNOWN_THEN: it came after as_of_time.
+    - NOT_FOUND, MEMORY_NOT_FOUND: also for an expired memory, and for a
+      deleted one unless show_deleted is set.
+    - NOT_FOUND, MEMORY_NOT_KNOWN_THEN: the memory was recorded after
+      as_of_time.
     """
     BatchGetMemories: _grpc.UnaryUnaryMultiCallable[_memory_pb2.BatchGetMemoriesRequest, _memory_pb2.BatchGetMemoriesResponse]
-    """BatchGetMemories reads several memories in the order asked. Ids that do not
-    exist do not fail the call: not_found names them. Ids for which the answer
-    had no room are in deferred: ask again for these. Archived memories are
-    read, expired ones are in not_found. Safe to retry.
+    """BatchGetMemories reads several memories in the order of the requested ids,
+    including archived ones. Unknown ids and ids of expired memories do not
+    fail the call: not_found_ids lists them. unread_ids lists the ids that the
+    response has no room for: request these again. Safe to retry.
     """
     ListMemories: _grpc.UnaryUnaryMultiCallable[_memory_pb2.ListMemoriesRequest, _memory_pb2.ListMemoriesResponse]
-    """ListMemories pages through memories that pass the filter, newest first or
-    as order_by says. Memories created meanwhile never move a page. In an order
-    by what changes, one that is changed meanwhile may come twice or not at
-    all. One call looks at a bounded number of memories: a page may hold fewer
-    than asked for, none even, and still have a next one. Safe to retry.
+    """ListMemories pages through the memories that match the filter, newest first
+    or in the order of order_by. Memories created between pages never shift a
+    page. If order_by names a mutable field, a memory changed between pages may
+    appear twice or not at all. One call scans a bounded number of memories. A
+    page may therefore be short or empty and still have a next_page_token. Safe
+    to retry.
 
     Errors:
     - INVALID_ARGUMENT, PAGE_TOKEN_INVALID: also when filter or order changed.
@@ -98,107 +101,109 @@ class MemoryServiceStub:
     - INVALID_ARGUMENT, ORDER_UNKNOWN.
     """
     UpdateMemory: _grpc.UnaryUnaryMultiCallable[_memory_pb2.UpdateMemoryRequest, _memory_pb2.UpdateMemoryResponse]
-    """UpdateMemory changes the fields named in update_mask and returns the memory
-    at its new revision. Repeating a request_id returns the first answer.
+    """UpdateMemory changes the fields in update_mask and returns the memory at
+    its new revision. Repeating a request_id returns the first answer.
 
     Errors:
     - NOT_FOUND, MEMORY_NOT_FOUND.
-    - ABORTED, REVISION_STALE: the revision given is not the current one.
+    - ABORTED, REVISION_STALE: the request's revision is not the current one.
     - INVALID_ARGUMENT, UPDATE_MASK_INVALID, CONTENT_EMPTY, CONTENT_TOO_LONG.
     - ALREADY_EXISTS, FACT_KEY_TAKEN.
     """
     DeleteMemory: _grpc.UnaryUnaryMultiCallable[_memory_pb2.DeleteMemoryRequest, _memory_pb2.DeleteMemoryResponse]
-    """DeleteMemory hides a memory from every read and from recall; UndeleteMemory
-    brings it back. Deleting again is NOT_FOUND; repeating a request_id returns
-    the first answer.
+    """DeleteMemory hides a memory from every read and from recall until its
+    purge; UndeleteMemory brings it back. Deleting it again is NOT_FOUND.
+    Repeating a request_id returns the first answer.
 
     Errors:
     - NOT_FOUND, MEMORY_NOT_FOUND.
     - ABORTED, REVISION_STALE.
     """
     UndeleteMemory: _grpc.UnaryUnaryMultiCallable[_memory_pb2.UndeleteMemoryRequest, _memory_pb2.UndeleteMemoryResponse]
-    """UndeleteMemory brings a deleted memory back, searchable as before. Undeleting
-    one that is not deleted returns it unchanged. Repeating a request_id returns
-    the first answer.
+    """UndeleteMemory brings a deleted memory back; it is searchable as before. A
+    memory that is not deleted is returned unchanged. Repeating a request_id
+    returns the first answer.
 
     Errors:
     - NOT_FOUND, MEMORY_NOT_FOUND.
-    - ALREADY_EXISTS, FACT_KEY_TAKEN: another fact took its key meanwhile.
+    - ALREADY_EXISTS, FACT_KEY_TAKEN: another fact has taken its key.
     """
     ListMemoryVersions: _grpc.UnaryUnaryMultiCallable[_memory_pb2.ListMemoryVersionsRequest, _memory_pb2.ListMemoryVersionsResponse]
-    """ListMemoryVersions pages through what a memory said, newest first: who
-    changed it, when, and which fields. The first is what it says now. Also of
-    a deleted memory. Safe to retry.
+    """ListMemoryVersions pages through the versions of a memory, newest first:
+    who changed it, when, and which fields. The first version is the current
+    one. It also lists the versions of a deleted memory. Safe to retry.
 
     Errors:
     - NOT_FOUND, MEMORY_NOT_FOUND.
     """
     ExportMemories: _grpc.UnaryUnaryMultiCallable[_memory_pb2.ExportMemoriesRequest, _memory_pb2.ExportMemoriesResponse]
-    """ExportMemories pages through the memories that PurgeMemories would remove
-    for the same selection, newest first, each with its versions and links.
-    Expired memories are left out, and so are those in cold storage: unarchive
-    them first. Safe to retry.
+    """ExportMemories pages through the memories that PurgeMemories would purge
+    for the same selection. They come newest first, each with its versions and
+    links. Expired memories and memories in cold storage are omitted: unarchive
+    the latter first. Safe to retry.
 
     Errors:
     - as PurgeMemories.
     """
     PurgeMemories: _grpc.UnaryUnaryMultiCallable[_memory_pb2.PurgeMemoriesRequest, _memory_pb2.PurgeMemoriesResponse]
-    """PurgeMemories removes memories for good, and every copy of what they say.
-    Copies are earlier versions, tags, properties, links, keys, the search
-    index with its vectors, and stored answers. Deleted, archived and expired
-    ones go as well. A salted digest of each stays, so that an import cannot
-    bring it back. A filter that names only a subject also removes the blocks
-    about that person, with their revisions and their copies in snapshots. Cold
-    storage is reached too: for ids and a person at once, for any other filter
-    some archives in each call. One call removes up to page_size memories and
-    looks at a bounded number: go on with next_page_token until there is none.
-    With dry_run nothing is removed. Repeating a request_id returns the first
-    receipt.
+    """PurgeMemories purges memories and every copy of their content, including
+    deleted, archived and expired memories. Copies are earlier versions, tags,
+    properties, links, keys, the search index with its vectors, and saved
+    responses. Tombstones (salted digests) remain, so that an import cannot
+    bring a memory back.
+
+    A filter that names only a subject also purges the blocks about that
+    person, with their revisions and their copies in snapshots. Cold storage is
+    included: ids and a person are purged from all archives at once; with any
+    other filter, each call purges from some archives. One call purges up to
+    page_size memories and scans a bounded number: repeat it with
+    next_page_token until that is empty. With dry_run nothing is purged.
+    Repeating a request_id returns the first receipt.
 
     Errors:
     - INVALID_ARGUMENT, SELECTION_EMPTY: neither ids nor a condition.
     - INVALID_ARGUMENT, FILTER_INVALID, FILTER_FIELD_UNKNOWN,
       PAGE_TOKEN_INVALID.
     """
-    ForgetMemories: _grpc.UnaryUnaryMultiCallable[_memory_pb2.ForgetMemoriesRequest, _memory_pb2.ForgetMemoriesResponse]
-    """ForgetMemories deletes up to 200 memories as DeleteMemory does or, with
-    hard, as PurgeMemories does, but without the blocks of a person. A soft one
-    leaves cold storage alone: what lies there is hidden already, and comes back
-    when its archive does. Those that are deleted already are passed over
-    unless hard is set. Repeating a request_id returns the first answer.
+    DeleteMemories: _grpc.UnaryUnaryMultiCallable[_memory_pb2.DeleteMemoriesRequest, _memory_pb2.DeleteMemoriesResponse]
+    """DeleteMemories deletes up to 200 memories as DeleteMemory does. With purge
+    it purges them as PurgeMemories does, but without a subject's blocks.
+    Without purge, memories in cold storage stay and deleted memories are
+    skipped. Repeating a request_id returns the first answer.
 
     Errors:
     - as PurgeMemories.
     """
     ListMemoryTypes: _grpc.UnaryUnaryMultiCallable[_memory_pb2.ListMemoryTypesRequest, _memory_pb2.ListMemoryTypesResponse]
-    """ListMemoryTypes tells which types of memory there are and what the data of
-    each may hold. Safe to retry.
+    """ListMemoryTypes lists the types of memories, each with the JSON Schema of
+    its data. Safe to retry.
     """
     RevealSecret: _grpc.UnaryUnaryMultiCallable[_memory_pb2.RevealSecretRequest, _memory_pb2.RevealSecretResponse]
-    """RevealSecret returns the secret of a memory of the knowledge vault, and
-    records that it did. Needs the permission secrets.read. Each call is an event
-    of its own, also one that repeats a request_id: no answer with a secret is
-    stored. Safe to retry.
+    """RevealSecret returns the decrypted secret of a memory of the knowledge
+    vault, and records the access. It needs the permission secrets.read. Each
+    call is an event of its own, even with a repeated request_id: no response
+    with a secret is saved. Safe to retry.
 
     Errors:
     - NOT_FOUND, MEMORY_NOT_FOUND.
-    - NOT_FOUND, SECRET_NOT_FOUND: the memory holds no secret.
+    - NOT_FOUND, SECRET_NOT_FOUND: the memory has no secret.
     - FAILED_PRECONDITION, SECRET_UNDECRYPTABLE.
     """
     RotateTenantKey: _grpc.UnaryUnaryMultiCallable[_memory_pb2.RotateTenantKeyRequest, _memory_pb2.RotateTenantKeyResponse]
-    """RotateTenantKey makes a new key for the tenant's secrets and encrypts some
-    of them with it. While older keys still encrypt any, a call goes on with
-    these and makes no other key. Call it until `more` is false; otherwise the
-    worker does what is left. Repeating a request_id returns the first answer.
+    """RotateTenantKey creates a new key for the tenant's secrets and encrypts a
+    batch of them with it. While older keys still encrypt secrets, a call
+    continues with these and creates no other key. Call it until `more` is
+    false; otherwise the worker encrypts the rest. Repeating a request_id
+    returns the first answer.
 
     Errors:
     - FAILED_PRECONDITION, MASTER_KEY_MISSING or SECRET_UNDECRYPTABLE.
     """
     PromoteMemory: _grpc.UnaryUnaryMultiCallable[_memory_pb2.PromoteMemoryRequest, _memory_pb2.PromoteMemoryResponse]
     """PromoteMemory moves a memory one level up: contextual, operational,
-    tactical, strategic. Where the tenant's levels are capped and the level is
-    full, its least important memories pass down at once, perhaps this one.
-    Repeating a request_id returns the first answer.
+    tactical, strategic. If the tenant's levels are capped and the level is
+    full, its least important memories are demoted at once, possibly including
+    this one. Repeating a request_id returns the first answer.
 
     Errors:
     - NOT_FOUND, MEMORY_NOT_FOUND.
@@ -215,17 +220,17 @@ class MemoryServiceStub:
     - FAILED_PRECONDITION, LEVEL_OUT_OF_RANGE: it is contextual already.
     """
     ListTasks: _grpc.UnaryUnaryMultiCallable[_memory_pb2.ListTasksRequest, _memory_pb2.ListTasksResponse]
-    """ListTasks pages through tasks, newest first. Deleted, archived and expired
-    ones are left out.
+    """ListTasks pages through tasks, newest first. It omits deleted, archived and
+    expired tasks.
 
     Errors:
     - NOT_FOUND, OBJECTIVE_NOT_FOUND.
     - INVALID_ARGUMENT, PAGE_TOKEN_INVALID.
     """
     UpdateTaskStatus: _grpc.UnaryUnaryMultiCallable[_memory_pb2.UpdateTaskStatusRequest, _memory_pb2.UpdateTaskStatusResponse]
-    """UpdateTaskStatus moves a task or an objective to another status and returns
-    it. Done sets data.complete_time; every other status clears it. Repeating a
-    request_id returns the first answer.
+    """UpdateTaskStatus sets the status of a task or an objective and returns it.
+    The status done sets data.complete_time; every other status clears it.
+    Repeating a request_id returns the first answer.
 
     Errors:
     - NOT_FOUND, MEMORY_NOT_FOUND.
@@ -233,21 +238,21 @@ class MemoryServiceStub:
     - ABORTED, REVISION_STALE.
     """
     CompleteTask: _grpc.UnaryUnaryMultiCallable[_memory_pb2.CompleteTaskRequest, _memory_pb2.CompleteTaskResponse]
-    """CompleteTask moves a task or an objective to done, with what came of it.
-    Repeating a request_id returns the first answer.
+    """CompleteTask sets the status of a task or an objective to done and stores
+    its result. Repeating a request_id returns the first answer.
 
     Errors:
     - as UpdateTaskStatus.
     """
     ReopenTask: _grpc.UnaryUnaryMultiCallable[_memory_pb2.ReopenTaskRequest, _memory_pb2.ReopenTaskResponse]
-    """ReopenTask moves a task or an objective back to open. Repeating a request_id
-    returns the first answer.
+    """ReopenTask sets the status of a task or an objective to open. Repeating a
+    request_id returns the first answer.
 
     Errors:
     - as UpdateTaskStatus.
     """
     SetObjective: _grpc.UnaryUnaryMultiCallable[_memory_pb2.SetObjectiveRequest, _memory_pb2.SetObjectiveResponse]
-    """SetObjective puts a task under an objective, or under none. Objectives are
+    """SetObjective assigns a task to an objective, or to none. Objectives are
     memories of the type objective. Repeating a request_id returns the first
     answer.
 
@@ -257,8 +262,8 @@ class MemoryServiceStub:
     - ABORTED, REVISION_STALE.
     """
     ListObjectives: _grpc.UnaryUnaryMultiCallable[_memory_pb2.ListObjectivesRequest, _memory_pb2.ListObjectivesResponse]
-    """ListObjectives pages through objectives, newest first. Deleted, archived and
-    expired ones are left out.
+    """ListObjectives pages through objectives, newest first. It omits deleted,
+    archived and expired objectives.
 
     Errors:
     - INVALID_ARGUMENT, PAGE_TOKEN_INVALID.
@@ -266,43 +271,43 @@ class MemoryServiceStub:
     ListNextActions: _grpc.UnaryUnaryMultiCallable[_memory_pb2.ListNextActionsRequest, _memory_pb2.ListNextActionsResponse]
     """ListNextActions returns the open tasks to do next, best first, by 0.68
     importance + 0.22 freshness + urgency. Freshness falls from 1 to 0 within
-    30 days of the last change. Urgency is 0.1 when due within a day or
-    overdue, 0.07 within 3 days, 0.04 within 7. Of each status 200 tasks are
-    looked at by importance, as many by due time and by last change. Safe to
-    retry.
+    30 days of the last change. Urgency is 0.1 if due within a day or overdue,
+    0.07 within 3 days, 0.04 within 7 days. Candidates of each status are 200
+    tasks by importance, 200 by due time and 200 by last change. Safe to retry.
 
     Errors:
     - INVALID_ARGUMENT, PAGE_TOKEN_INVALID.
     - NOT_FOUND, OBJECTIVE_NOT_FOUND.
     """
     ExplainScore: _grpc.UnaryUnaryMultiCallable[_scores_pb2.ExplainScoreRequest, _scores_pb2.ExplainScoreResponse]
-    """ExplainScore returns a memory's scores with every term that they are the
-    sums of: those that GetMemory shows at the same moment. Safe to retry.
+    """ExplainScore returns the scores of a memory and all their terms. They are
+    the scores that GetMemory returns for the same time. Safe to retry.
 
     Errors:
     - NOT_FOUND, MEMORY_NOT_FOUND.
     """
     ReinforceMemory: _grpc.UnaryUnaryMultiCallable[_scores_pb2.ReinforceMemoryRequest, _scores_pb2.ReinforceMemoryResponse]
-    """ReinforceMemory raises a memory's own confidence and importance. Memories
-    linked to it gain a part of that, up to 50 links. Those that contradict it
-    gain nothing. Repeating a request_id returns the first answer.
+    """ReinforceMemory raises the stored confidence and importance of a memory. Up
+    to 50 linked memories gain a part of that increase; memories that
+    contradict it gain nothing. Repeating a request_id returns the first
+    answer.
 
     Errors:
     - NOT_FOUND, MEMORY_NOT_FOUND.
     """
     DecayScores: _grpc.UnaryUnaryMultiCallable[_scores_pb2.DecayScoresRequest, _scores_pb2.DecayScoresResponse]
-    """DecayScores lowers the own scores of memories that were neither changed nor
-    read for the days that the policy names. It does so once for each such
-    period, and at most three times until they are used again. It is no update:
-    update_time stays. The worker does so daily. Calling again does nothing
-    twice; repeating a request_id returns the first answer.
+    """DecayScores lowers the stored scores of memories that were neither changed
+    nor read within the policy's decay_days. Scores decay once for each such
+    period, at most three times until the memory is used again. update_time
+    does not change. The worker decays scores daily. Calling again lowers no
+    score twice. Repeating a request_id returns the first answer.
     """
     MergeMemories: _grpc.UnaryUnaryMultiCallable[_scores_pb2.MergeMemoriesRequest, _memory_pb2.MergeMemoriesResponse]
-    """MergeMemories lets the first of some memories take in the others: contents joined,
-    tags united, the highest scores, their links. The others are archived, and
-    superseded by it. The caller decides: memories that contradict each other
-    are merged as well, and no worker calls it. Repeating a request_id returns
-    the first answer.
+    """MergeMemories merges memories into the first one: it joins their contents,
+    unites their tags, keeps the highest scores and moves their links. The
+    other memories are archived and superseded. Contradicting memories are
+    merged as well: the caller decides, and no worker calls this RPC. Repeating
+    a request_id returns the first answer.
 
     Errors:
     - NOT_FOUND, MEMORY_NOT_FOUND.
@@ -310,18 +315,22 @@ class MemoryServiceStub:
     - FAILED_PRECONDITION, MERGE_TOO_LARGE: more than 500 links or 100 tags.
     """
     ConsolidateMemories: _grpc.UnaryUnaryMultiCallable[_scores_pb2.ConsolidateMemoriesRequest, _scores_pb2.ConsolidateMemoriesResponse]
-    """ConsolidateMemories finds groups of memories of one type that say the same:
-    same key, else same title, else the same first 160 characters. Case and
-    spaces do not matter. It keeps the most important of each group; the others
-    are superseded and archived. Memories of a group are about the same
-    subject, or about none. They have the same scope and, within it, the same
-    agent, person and session. So no memory gives way to one that its readers
-    do not see. Memories that contradict each other never give way. These have
-    the same key and other content, are joined by a contradicts link, or are
-    set to NEEDS_REVIEW. A memory with data gives way only to one with the same
-    content and data. Expired ones and the knowledge vault take no part. A call
-    looks at a bounded number of memories: call again with next_page_token
-    until there is none. Repeating a request_id returns the first answer.
+    """ConsolidateMemories finds groups of duplicates of one type and keeps the
+    most important memory of each group. The others are archived and
+    superseded. Duplicates have the same key, else the same title, else the
+    same first 160 characters, ignoring case and spaces.
+
+    Memories of a group have the same readers: the same subject or none, the
+    same scope and, within it, the same agent, subject and session. So no
+    reader of an archived duplicate loses access to its content. Memories that
+    contradict each other are never duplicates. Two memories contradict each
+    other if they have the same key and different content, a contradicts link,
+    or the status NEEDS_REVIEW. A memory with data is a duplicate only of one
+    with the same content and data. Expired memories and the knowledge vault
+    are excluded.
+
+    One call scans a bounded number of memories: repeat it with next_page_token
+    until that is empty. Repeating a request_id returns the first answer.
 
     Errors:
     - INVALID_ARGUMENT, PAGE_TOKEN_INVALID.
@@ -329,15 +338,16 @@ class MemoryServiceStub:
 
 @_typing.type_check_only
 class MemoryServiceAsyncStub(MemoryServiceStub):
-    """MemoryService keeps what is remembered. A memory is searchable by its words
-    the moment its call returns. Wherever a memory_id is taken, the memory's
-    external_id does as well. Errors are documented in
-    skein/errors/v1/errors.proto.
+    """MemoryService stores, reads, changes and deletes memories. A memory is
+    searchable by its words as soon as its call returns. A memory's external_id
+    is accepted wherever a memory_id is. skein/errors/v1/errors.proto documents
+    the errors.
 
-    From its expire_time on no call finds a memory, and its external_id and key
-    are free. A read as of an earlier time shows it until the worker erases it,
-    after the policy's expiry_grace_hours; until then it counts for the quota. Once
-    another memory has its external_id, such a read finds it by memory_id alone.
+    A memory expires at its expire_time: no call finds it, and its external_id
+    and key become free. It counts for the quota until the worker purges it,
+    after the policy's expiry_grace_hours. Until then, reads as of an earlier
+    time return it. Once another memory has its external_id, such reads find it
+    by memory_id alone.
     """
 
     def __init__(self, channel: _aio.Channel) -> None: ...
@@ -346,49 +356,51 @@ class MemoryServiceAsyncStub(MemoryServiceStub):
     stored first and changes nothing, so a caller may retry freely.
 
     Errors:
-    - INVALID_ARGUMENT, CONTENT_EMPTY: content holds only spaces and there is
-      no data.
+    - INVALID_ARGUMENT, CONTENT_EMPTY: content holds only spaces and data is
+      empty.
     - INVALID_ARGUMENT, CONTENT_TOO_LONG.
     - INVALID_ARGUMENT, TYPE_NOT_ALLOWED or MEMORY_DATA_INVALID.
-    - INVALID_ARGUMENT, INVALID_FIELD: expire_time lies in the past, or the
-      scope is user and subject_id is not set. Imports may give both: keep_times
-      is set, or the call is ImportData.
+    - INVALID_ARGUMENT, INVALID_FIELD: expire_time is in the past, or the scope
+      is user and subject_id is empty. Imports (keep_times or ImportData)
+      accept both.
     - ALREADY_EXISTS, EXTERNAL_ID_TAKEN or FACT_KEY_TAKEN.
-    - FAILED_PRECONDITION, MASTER_KEY_MISSING: there is a secret, and the
-      cluster has no key to seal it with.
+    - FAILED_PRECONDITION, MASTER_KEY_MISSING: secret_value is set and the
+      cluster has no key to encrypt it with.
     """
     BatchCreateMemories: _aio.UnaryUnaryMultiCallable[_memory_pb2.BatchCreateMemoriesRequest, _memory_pb2.BatchCreateMemoriesResponse]  # type: ignore[assignment]
     """BatchCreateMemories stores several memories, all or none. Repeating a
     request_id returns the first answer.
 
     Errors:
-    - as CreateMemory; metadata "index" names the memory at fault.
+    - as CreateMemory; metadata "index" is the index of the invalid memory.
     - INVALID_ARGUMENT, DUPLICATE_IN_BATCH.
-    - RESOURCE_EXHAUSTED, MESSAGE_TOO_LARGE: the answer, which repeats the
-      memories with their ids, would pass 4 MiB.
+    - RESOURCE_EXHAUSTED, MESSAGE_TOO_LARGE: the response, which repeats the
+      memories with their ids, would exceed 4 MiB.
     """
     GetMemory: _aio.UnaryUnaryMultiCallable[_memory_pb2.GetMemoryRequest, _memory_pb2.GetMemoryResponse]  # type: ignore[assignment]
-    """GetMemory reads one memory: also one that is archived, which lists and
-    recall leave out. With as_of_time it reads what was known of it then. Safe
-    to retry.
+    """GetMemory reads one memory, including an archived one, which lists and
+    recall omit. With as_of_time it reads the memory as recorded at that time.
+    Safe to retry.
 
     Errors:
-    - NOT_FOUND, MEMORY_NOT_FOUND: also for an expired memory, and for a deleted
-      one unless show_deleted is set.
-    - NOT_FOUND, MEMORY_NOT_KNOWN_THEN: it came after as_of_time.
+    - NOT_FOUND, MEMORY_NOT_FOUND: also for an expired memory, and for a
+      deleted one unless show_deleted is set.
+    - NOT_FOUND, MEMORY_NOT_KNOWN_THEN: the memory was recorded after
+      as_of_time.
     """
     BatchGetMemories: _aio.UnaryUnaryMultiCallable[_memory_pb2.BatchGetMemoriesRequest, _memory_pb2.BatchGetMemoriesResponse]  # type: ignore[assignment]
-    """BatchGetMemories reads several memories in the order asked. Ids that do not
-    exist do not fail the call: not_found names them. Ids for which the answer
-    had no room are in deferred: ask again for these. Archived memories are
-    read, expired ones are in not_found. Safe to retry.
+    """BatchGetMemories reads several memories in the order of the requested ids,
+    including archived ones. Unknown ids and ids of expired memories do not
+    fail the call: not_found_ids lists them. unread_ids lists the ids that the
+    response has no room for: request these again. Safe to retry.
     """
     ListMemories: _aio.UnaryUnaryMultiCallable[_memory_pb2.ListMemoriesRequest, _memory_pb2.ListMemoriesResponse]  # type: ignore[assignment]
-    """ListMemories pages through memories that pass the filter, newest first or
-    as order_by says. Memories created meanwhile never move a page. In an order
-    by what changes, one that is changed meanwhile may come twice or not at
-    all. One call looks at a bounded number of memories: a page may hold fewer
-    than asked for, none even, and still have a next one. Safe to retry.
+    """ListMemories pages through the memories that match the filter, newest first
+    or in the order of order_by. Memories created between pages never shift a
+    page. If order_by names a mutable field, a memory changed between pages may
+    appear twice or not at all. One call scans a bounded number of memories. A
+    page may therefore be short or empty and still have a next_page_token. Safe
+    to retry.
 
     Errors:
     - INVALID_ARGUMENT, PAGE_TOKEN_INVALID: also when filter or order changed.
@@ -396,107 +408,109 @@ class MemoryServiceAsyncStub(MemoryServiceStub):
     - INVALID_ARGUMENT, ORDER_UNKNOWN.
     """
     UpdateMemory: _aio.UnaryUnaryMultiCallable[_memory_pb2.UpdateMemoryRequest, _memory_pb2.UpdateMemoryResponse]  # type: ignore[assignment]
-    """UpdateMemory changes the fields named in update_mask and returns the memory
-    at its new revision. Repeating a request_id returns the first answer.
+    """UpdateMemory changes the fields in update_mask and returns the memory at
+    its new revision. Repeating a request_id returns the first answer.
 
     Errors:
     - NOT_FOUND, MEMORY_NOT_FOUND.
-    - ABORTED, REVISION_STALE: the revision given is not the current one.
+    - ABORTED, REVISION_STALE: the request's revision is not the current one.
     - INVALID_ARGUMENT, UPDATE_MASK_INVALID, CONTENT_EMPTY, CONTENT_TOO_LONG.
     - ALREADY_EXISTS, FACT_KEY_TAKEN.
     """
     DeleteMemory: _aio.UnaryUnaryMultiCallable[_memory_pb2.DeleteMemoryRequest, _memory_pb2.DeleteMemoryResponse]  # type: ignore[assignment]
-    """DeleteMemory hides a memory from every read and from recall; UndeleteMemory
-    brings it back. Deleting again is NOT_FOUND; repeating a request_id returns
-    the first answer.
+    """DeleteMemory hides a memory from every read and from recall until its
+    purge; UndeleteMemory brings it back. Deleting it again is NOT_FOUND.
+    Repeating a request_id returns the first answer.
 
     Errors:
     - NOT_FOUND, MEMORY_NOT_FOUND.
     - ABORTED, REVISION_STALE.
     """
     UndeleteMemory: _aio.UnaryUnaryMultiCallable[_memory_pb2.UndeleteMemoryRequest, _memory_pb2.UndeleteMemoryResponse]  # type: ignore[assignment]
-    """UndeleteMemory brings a deleted memory back, searchable as before. Undeleting
-    one that is not deleted returns it unchanged. Repeating a request_id returns
-    the first answer.
+    """UndeleteMemory brings a deleted memory back; it is searchable as before. A
+    memory that is not deleted is returned unchanged. Repeating a request_id
+    returns the first answer.
 
     Errors:
     - NOT_FOUND, MEMORY_NOT_FOUND.
-    - ALREADY_EXISTS, FACT_KEY_TAKEN: another fact took its key meanwhile.
+    - ALREADY_EXISTS, FACT_KEY_TAKEN: another fact has taken its key.
     """
     ListMemoryVersions: _aio.UnaryUnaryMultiCallable[_memory_pb2.ListMemoryVersionsRequest, _memory_pb2.ListMemoryVersionsResponse]  # type: ignore[assignment]
-    """ListMemoryVersions pages through what a memory said, newest first: who
-    changed it, when, and which fields. The first is what it says now. Also of
-    a deleted memory. Safe to retry.
+    """ListMemoryVersions pages through the versions of a memory, newest first:
+    who changed it, when, and which fields. The first version is the current
+    one. It also lists the versions of a deleted memory. Safe to retry.
 
     Errors:
     - NOT_FOUND, MEMORY_NOT_FOUND.
     """
     ExportMemories: _aio.UnaryUnaryMultiCallable[_memory_pb2.ExportMemoriesRequest, _memory_pb2.ExportMemoriesResponse]  # type: ignore[assignment]
-    """ExportMemories pages through the memories that PurgeMemories would remove
-    for the same selection, newest first, each with its versions and links.
-    Expired memories are left out, and so are those in cold storage: unarchive
-    them first. Safe to retry.
+    """ExportMemories pages through the memories that PurgeMemories would purge
+    for the same selection. They come newest first, each with its versions and
+    links. Expired memories and memories in cold storage are omitted: unarchive
+    the latter first. Safe to retry.
 
     Errors:
     - as PurgeMemories.
     """
     PurgeMemories: _aio.UnaryUnaryMultiCallable[_memory_pb2.PurgeMemoriesRequest, _memory_pb2.PurgeMemoriesResponse]  # type: ignore[assignment]
-    """PurgeMemories removes memories for good, and every copy of what they say.
-    Copies are earlier versions, tags, properties, links, keys, the search
-    index with its vectors, and stored answers. Deleted, archived and expired
-    ones go as well. A salted digest of each stays, so that an import cannot
-    bring it back. A filter that names only a subject also removes the blocks
-    about that person, with their revisions and their copies in snapshots. Cold
-    storage is reached too: for ids and a person at once, for any other filter
-    some archives in each call. One call removes up to page_size memories and
-    looks at a bounded number: go on with next_page_token until there is none.
-    With dry_run nothing is removed. Repeating a request_id returns the first
-    receipt.
+    """PurgeMemories purges memories and every copy of their content, including
+    deleted, archived and expired memories. Copies are earlier versions, tags,
+    properties, links, keys, the search index with its vectors, and saved
+    responses. Tombstones (salted digests) remain, so that an import cannot
+    bring a memory back.
+
+    A filter that names only a subject also purges the blocks about that
+    person, with their revisions and their copies in snapshots. Cold storage is
+    included: ids and a person are purged from all archives at once; with any
+    other filter, each call purges from some archives. One call purges up to
+    page_size memories and scans a bounded number: repeat it with
+    next_page_token until that is empty. With dry_run nothing is purged.
+    Repeating a request_id returns the first receipt.
 
     Errors:
     - INVALID_ARGUMENT, SELECTION_EMPTY: neither ids nor a condition.
     - INVALID_ARGUMENT, FILTER_INVALID, FILTER_FIELD_UNKNOWN,
       PAGE_TOKEN_INVALID.
     """
-    ForgetMemories: _aio.UnaryUnaryMultiCallable[_memory_pb2.ForgetMemoriesRequest, _memory_pb2.ForgetMemoriesResponse]  # type: ignore[assignment]
-    """ForgetMemories deletes up to 200 memories as DeleteMemory does or, with
-    hard, as PurgeMemories does, but without the blocks of a person. A soft one
-    leaves cold storage alone: what lies there is hidden already, and comes back
-    when its archive does. Those that are deleted already are passed over
-    unless hard is set. Repeating a request_id returns the first answer.
+    DeleteMemories: _aio.UnaryUnaryMultiCallable[_memory_pb2.DeleteMemoriesRequest, _memory_pb2.DeleteMemoriesResponse]  # type: ignore[assignment]
+    """DeleteMemories deletes up to 200 memories as DeleteMemory does. With purge
+    it purges them as PurgeMemories does, but without a subject's blocks.
+    Without purge, memories in cold storage stay and deleted memories are
+    skipped. Repeating a request_id returns the first answer.
 
     Errors:
     - as PurgeMemories.
     """
     ListMemoryTypes: _aio.UnaryUnaryMultiCallable[_memory_pb2.ListMemoryTypesRequest, _memory_pb2.ListMemoryTypesResponse]  # type: ignore[assignment]
-    """ListMemoryTypes tells which types of memory there are and what the data of
-    each may hold. Safe to retry.
+    """ListMemoryTypes lists the types of memories, each with the JSON Schema of
+    its data. Safe to retry.
     """
     RevealSecret: _aio.UnaryUnaryMultiCallable[_memory_pb2.RevealSecretRequest, _memory_pb2.RevealSecretResponse]  # type: ignore[assignment]
-    """RevealSecret returns the secret of a memory of the knowledge vault, and
-    records that it did. Needs the permission secrets.read. Each call is an event
-    of its own, also one that repeats a request_id: no answer with a secret is
-    stored. Safe to retry.
+    """RevealSecret returns the decrypted secret of a memory of the knowledge
+    vault, and records the access. It needs the permission secrets.read. Each
+    call is an event of its own, even with a repeated request_id: no response
+    with a secret is saved. Safe to retry.
 
     Errors:
     - NOT_FOUND, MEMORY_NOT_FOUND.
-    - NOT_FOUND, SECRET_NOT_FOUND: the memory holds no secret.
+    - NOT_FOUND, SECRET_NOT_FOUND: the memory has no secret.
     - FAILED_PRECONDITION, SECRET_UNDECRYPTABLE.
     """
     RotateTenantKey: _aio.UnaryUnaryMultiCallable[_memory_pb2.RotateTenantKeyRequest, _memory_pb2.RotateTenantKeyResponse]  # type: ignore[assignment]
-    """RotateTenantKey makes a new key for the tenant's secrets and encrypts some
-    of them with it. While older keys still encrypt any, a call goes on with
-    these and makes no other key. Call it until `more` is false; otherwise the
-    worker does what is left. Repeating a request_id returns the first answer.
+    """RotateTenantKey creates a new key for the tenant's secrets and encrypts a
+    batch of them with it. While older keys still encrypt secrets, a call
+    continues with these and creates no other key. Call it until `more` is
+    false; otherwise the worker encrypts the rest. Repeating a request_id
+    returns the first answer.
 
     Errors:
     - FAILED_PRECONDITION, MASTER_KEY_MISSING or SECRET_UNDECRYPTABLE.
     """
     PromoteMemory: _aio.UnaryUnaryMultiCallable[_memory_pb2.PromoteMemoryRequest, _memory_pb2.PromoteMemoryResponse]  # type: ignore[assignment]
     """PromoteMemory moves a memory one level up: contextual, operational,
-    tactical, strategic. Where the tenant's levels are capped and the level is
-    full, its least important memories pass down at once, perhaps this one.
-    Repeating a request_id returns the first answer.
+    tactical, strategic. If the tenant's levels are capped and the level is
+    full, its least important memories are demoted at once, possibly including
+    this one. Repeating a request_id returns the first answer.
 
     Errors:
     - NOT_FOUND, MEMORY_NOT_FOUND.
@@ -513,17 +527,17 @@ class MemoryServiceAsyncStub(MemoryServiceStub):
     - FAILED_PRECONDITION, LEVEL_OUT_OF_RANGE: it is contextual already.
     """
     ListTasks: _aio.UnaryUnaryMultiCallable[_memory_pb2.ListTasksRequest, _memory_pb2.ListTasksResponse]  # type: ignore[assignment]
-    """ListTasks pages through tasks, newest first. Deleted, archived and expired
-    ones are left out.
+    """ListTasks pages through tasks, newest first. It omits deleted, archived and
+    expired tasks.
 
     Errors:
     - NOT_FOUND, OBJECTIVE_NOT_FOUND.
     - INVALID_ARGUMENT, PAGE_TOKEN_INVALID.
     """
     UpdateTaskStatus: _aio.UnaryUnaryMultiCallable[_memory_pb2.UpdateTaskStatusRequest, _memory_pb2.UpdateTaskStatusResponse]  # type: ignore[assignment]
-    """UpdateTaskStatus moves a task or an objective to another status and returns
-    it. Done sets data.complete_time; every other status clears it. Repeating a
-    request_id returns the first answer.
+    """UpdateTaskStatus sets the status of a task or an objective and returns it.
+    The status done sets data.complete_time; every other status clears it.
+    Repeating a request_id returns the first answer.
 
     Errors:
     - NOT_FOUND, MEMORY_NOT_FOUND.
@@ -531,21 +545,21 @@ class MemoryServiceAsyncStub(MemoryServiceStub):
     - ABORTED, REVISION_STALE.
     """
     CompleteTask: _aio.UnaryUnaryMultiCallable[_memory_pb2.CompleteTaskRequest, _memory_pb2.CompleteTaskResponse]  # type: ignore[assignment]
-    """CompleteTask moves a task or an objective to done, with what came of it.
-    Repeating a request_id returns the first answer.
+    """CompleteTask sets the status of a task or an objective to done and stores
+    its result. Repeating a request_id returns the first answer.
 
     Errors:
     - as UpdateTaskStatus.
     """
     ReopenTask: _aio.UnaryUnaryMultiCallable[_memory_pb2.ReopenTaskRequest, _memory_pb2.ReopenTaskResponse]  # type: ignore[assignment]
-    """ReopenTask moves a task or an objective back to open. Repeating a request_id
-    returns the first answer.
+    """ReopenTask sets the status of a task or an objective to open. Repeating a
+    request_id returns the first answer.
 
     Errors:
     - as UpdateTaskStatus.
     """
     SetObjective: _aio.UnaryUnaryMultiCallable[_memory_pb2.SetObjectiveRequest, _memory_pb2.SetObjectiveResponse]  # type: ignore[assignment]
-    """SetObjective puts a task under an objective, or under none. Objectives are
+    """SetObjective assigns a task to an objective, or to none. Objectives are
     memories of the type objective. Repeating a request_id returns the first
     answer.
 
@@ -555,8 +569,8 @@ class MemoryServiceAsyncStub(MemoryServiceStub):
     - ABORTED, REVISION_STALE.
     """
     ListObjectives: _aio.UnaryUnaryMultiCallable[_memory_pb2.ListObjectivesRequest, _memory_pb2.ListObjectivesResponse]  # type: ignore[assignment]
-    """ListObjectives pages through objectives, newest first. Deleted, archived and
-    expired ones are left out.
+    """ListObjectives pages through objectives, newest first. It omits deleted,
+    archived and expired objectives.
 
     Errors:
     - INVALID_ARGUMENT, PAGE_TOKEN_INVALID.
@@ -564,43 +578,43 @@ class MemoryServiceAsyncStub(MemoryServiceStub):
     ListNextActions: _aio.UnaryUnaryMultiCallable[_memory_pb2.ListNextActionsRequest, _memory_pb2.ListNextActionsResponse]  # type: ignore[assignment]
     """ListNextActions returns the open tasks to do next, best first, by 0.68
     importance + 0.22 freshness + urgency. Freshness falls from 1 to 0 within
-    30 days of the last change. Urgency is 0.1 when due within a day or
-    overdue, 0.07 within 3 days, 0.04 within 7. Of each status 200 tasks are
-    looked at by importance, as many by due time and by last change. Safe to
-    retry.
+    30 days of the last change. Urgency is 0.1 if due within a day or overdue,
+    0.07 within 3 days, 0.04 within 7 days. Candidates of each status are 200
+    tasks by importance, 200 by due time and 200 by last change. Safe to retry.
 
     Errors:
     - INVALID_ARGUMENT, PAGE_TOKEN_INVALID.
     - NOT_FOUND, OBJECTIVE_NOT_FOUND.
     """
     ExplainScore: _aio.UnaryUnaryMultiCallable[_scores_pb2.ExplainScoreRequest, _scores_pb2.ExplainScoreResponse]  # type: ignore[assignment]
-    """ExplainScore returns a memory's scores with every term that they are the
-    sums of: those that GetMemory shows at the same moment. Safe to retry.
+    """ExplainScore returns the scores of a memory and all their terms. They are
+    the scores that GetMemory returns for the same time. Safe to retry.
 
     Errors:
     - NOT_FOUND, MEMORY_NOT_FOUND.
     """
     ReinforceMemory: _aio.UnaryUnaryMultiCallable[_scores_pb2.ReinforceMemoryRequest, _scores_pb2.ReinforceMemoryResponse]  # type: ignore[assignment]
-    """ReinforceMemory raises a memory's own confidence and importance. Memories
-    linked to it gain a part of that, up to 50 links. Those that contradict it
-    gain nothing. Repeating a request_id returns the first answer.
+    """ReinforceMemory raises the stored confidence and importance of a memory. Up
+    to 50 linked memories gain a part of that increase; memories that
+    contradict it gain nothing. Repeating a request_id returns the first
+    answer.
 
     Errors:
     - NOT_FOUND, MEMORY_NOT_FOUND.
     """
     DecayScores: _aio.UnaryUnaryMultiCallable[_scores_pb2.DecayScoresRequest, _scores_pb2.DecayScoresResponse]  # type: ignore[assignment]
-    """DecayScores lowers the own scores of memories that were neither changed nor
-    read for the days that the policy names. It does so once for each such
-    period, and at most three times until they are used again. It is no update:
-    update_time stays. The worker does so daily. Calling again does nothing
-    twice; repeating a request_id returns the first answer.
+    """DecayScores lowers the stored scores of memories that were neither changed
+    nor read within the policy's decay_days. Scores decay once for each such
+    period, at most three times until the memory is used again. update_time
+    does not change. The worker decays scores daily. Calling again lowers no
+    score twice. Repeating a request_id returns the first answer.
     """
     MergeMemories: _aio.UnaryUnaryMultiCallable[_scores_pb2.MergeMemoriesRequest, _memory_pb2.MergeMemoriesResponse]  # type: ignore[assignment]
-    """MergeMemories lets the first of some memories take in the others: contents joined,
-    tags united, the highest scores, their links. The others are archived, and
-    superseded by it. The caller decides: memories that contradict each other
-    are merged as well, and no worker calls it. Repeating a request_id returns
-    the first answer.
+    """MergeMemories merges memories into the first one: it joins their contents,
+    unites their tags, keeps the highest scores and moves their links. The
+    other memories are archived and superseded. Contradicting memories are
+    merged as well: the caller decides, and no worker calls this RPC. Repeating
+    a request_id returns the first answer.
 
     Errors:
     - NOT_FOUND, MEMORY_NOT_FOUND.
@@ -608,33 +622,38 @@ class MemoryServiceAsyncStub(MemoryServiceStub):
     - FAILED_PRECONDITION, MERGE_TOO_LARGE: more than 500 links or 100 tags.
     """
     ConsolidateMemories: _aio.UnaryUnaryMultiCallable[_scores_pb2.ConsolidateMemoriesRequest, _scores_pb2.ConsolidateMemoriesResponse]  # type: ignore[assignment]
-    """ConsolidateMemories finds groups of memories of one type that say the same:
-    same key, else same title, else the same first 160 characters. Case and
-    spaces do not matter. It keeps the most important of each group; the others
-    are superseded and archived. Memories of a group are about the same
-    subject, or about none. They have the same scope and, within it, the same
-    agent, person and session. So no memory gives way to one that its readers
-    do not see. Memories that contradict each other never give way. These have
-    the same key and other content, are joined by a contradicts link, or are
-    set to NEEDS_REVIEW. A memory with data gives way only to one with the same
-    content and data. Expired ones and the knowledge vault take no part. A call
-    looks at a bounded number of memories: call again with next_page_token
-    until there is none. Repeating a request_id returns the first answer.
+    """ConsolidateMemories finds groups of duplicates of one type and keeps the
+    most important memory of each group. The others are archived and
+    superseded. Duplicates have the same key, else the same title, else the
+    same first 160 characters, ignoring case and spaces.
+
+    Memories of a group have the same readers: the same subject or none, the
+    same scope and, within it, the same agent, subject and session. So no
+    reader of an archived duplicate loses access to its content. Memories that
+    contradict each other are never duplicates. Two memories contradict each
+    other if they have the same key and different content, a contradicts link,
+    or the status NEEDS_REVIEW. A memory with data is a duplicate only of one
+    with the same content and data. Expired memories and the knowledge vault
+    are excluded.
+
+    One call scans a bounded number of memories: repeat it with next_page_token
+    until that is empty. Repeating a request_id returns the first answer.
 
     Errors:
     - INVALID_ARGUMENT, PAGE_TOKEN_INVALID.
     """
 
 class MemoryServiceServicer(metaclass=_abc_1.ABCMeta):
-    """MemoryService keeps what is remembered. A memory is searchable by its words
-    the moment its call returns. Wherever a memory_id is taken, the memory's
-    external_id does as well. Errors are documented in
-    skein/errors/v1/errors.proto.
+    """MemoryService stores, reads, changes and deletes memories. A memory is
+    searchable by its words as soon as its call returns. A memory's external_id
+    is accepted wherever a memory_id is. skein/errors/v1/errors.proto documents
+    the errors.
 
-    From its expire_time on no call finds a memory, and its external_id and key
-    are free. A read as of an earlier time shows it until the worker erases it,
-    after the policy's expiry_grace_hours; until then it counts for the quota. Once
-    another memory has its external_id, such a read finds it by memory_id alone.
+    A memory expires at its expire_time: no call finds it, and its external_id
+    and key become free. It counts for the quota until the worker purges it,
+    after the policy's expiry_grace_hours. Until then, reads as of an earlier
+    time return it. Once another memory has its external_id, such reads find it
+    by memory_id alone.
     """
 
     @_abc_1.abstractmethod
@@ -647,16 +666,16 @@ class MemoryServiceServicer(metaclass=_abc_1.ABCMeta):
         stored first and changes nothing, so a caller may retry freely.
 
         Errors:
-        - INVALID_ARGUMENT, CONTENT_EMPTY: content holds only spaces and there is
-          no data.
+        - INVALID_ARGUMENT, CONTENT_EMPTY: content holds only spaces and data is
+          empty.
         - INVALID_ARGUMENT, CONTENT_TOO_LONG.
         - INVALID_ARGUMENT, TYPE_NOT_ALLOWED or MEMORY_DATA_INVALID.
-        - INVALID_ARGUMENT, INVALID_FIELD: expire_time lies in the past, or the
-          scope is user and subject_id is not set. Imports may give both: keep_times
-          is set, or the call is ImportData.
+        - INVALID_ARGUMENT, INVALID_FIELD: expire_time is in the past, or the scope
+          is user and subject_id is empty. Imports (keep_times or ImportData)
+          accept both.
         - ALREADY_EXISTS, EXTERNAL_ID_TAKEN or FACT_KEY_TAKEN.
-        - FAILED_PRECONDITION, MASTER_KEY_MISSING: there is a secret, and the
-          cluster has no key to seal it with.
+        - FAILED_PRECONDITION, MASTER_KEY_MISSING: secret_value is set and the
+          cluster has no key to encrypt it with.
         """
 
     @_abc_1.abstractmethod
@@ -669,10 +688,10 @@ class MemoryServiceServicer(metaclass=_abc_1.ABCMeta):
         request_id returns the first answer.
 
         Errors:
-        - as CreateMemory; metadata "index" names the memory at fault.
+        - as CreateMemory; metadata "index" is the index of the invalid memory.
         - INVALID_ARGUMENT, DUPLICATE_IN_BATCH.
-        - RESOURCE_EXHAUSTED, MESSAGE_TOO_LARGE: the answer, which repeats the
-          memories with their ids, would pass 4 MiB.
+        - RESOURCE_EXHAUSTED, MESSAGE_TOO_LARGE: the response, which repeats the
+          memories with their ids, would exceed 4 MiB.
         """
 
     @_abc_1.abstractmethod
@@ -681,14 +700,15 @@ class MemoryServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _memory_pb2.GetMemoryRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_memory_pb2.GetMemoryResponse, _abc.Awaitable[_memory_pb2.GetMemoryResponse]]:
-        """GetMemory reads one memory: also one that is archived, which lists and
-        recall leave out. With as_of_time it reads what was known of it then. Safe
-        to retry.
+        """GetMemory reads one memory, including an archived one, which lists and
+        recall omit. With as_of_time it reads the memory as recorded at that time.
+        Safe to retry.
 
         Errors:
-        - NOT_FOUND, MEMORY_NOT_FOUND: also for an expired memory, and for a deleted
-          one unless show_deleted is set.
-        - NOT_FOUND, MEMORY_NOT_KNOWN_THEN: it came after as_of_time.
+        - NOT_FOUND, MEMORY_NOT_FOUND: also for an expired memory, and for a
+          deleted one unless show_deleted is set.
+        - NOT_FOUND, MEMORY_NOT_KNOWN_THEN: the memory was recorded after
+          as_of_time.
         """
 
     @_abc_1.abstractmethod
@@ -697,10 +717,10 @@ class MemoryServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _memory_pb2.BatchGetMemoriesRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_memory_pb2.BatchGetMemoriesResponse, _abc.Awaitable[_memory_pb2.BatchGetMemoriesResponse]]:
-        """BatchGetMemories reads several memories in the order asked. Ids that do not
-        exist do not fail the call: not_found names them. Ids for which the answer
-        had no room are in deferred: ask again for these. Archived memories are
-        read, expired ones are in not_found. Safe to retry.
+        """BatchGetMemories reads several memories in the order of the requested ids,
+        including archived ones. Unknown ids and ids of expired memories do not
+        fail the call: not_found_ids lists them. unread_ids lists the ids that the
+        response has no room for: request these again. Safe to retry.
         """
 
     @_abc_1.abstractmethod
@@ -709,11 +729,12 @@ class MemoryServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _memory_pb2.ListMemoriesRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_memory_pb2.ListMemoriesResponse, _abc.Awaitable[_memory_pb2.ListMemoriesResponse]]:
-        """ListMemories pages through memories that pass the filter, newest first or
-        as order_by says. Memories created meanwhile never move a page. In an order
-        by what changes, one that is changed meanwhile may come twice or not at
-        all. One call looks at a bounded number of memories: a page may hold fewer
-        than asked for, none even, and still have a next one. Safe to retry.
+        """ListMemories pages through the memories that match the filter, newest first
+        or in the order of order_by. Memories created between pages never shift a
+        page. If order_by names a mutable field, a memory changed between pages may
+        appear twice or not at all. One call scans a bounded number of memories. A
+        page may therefore be short or empty and still have a next_page_token. Safe
+        to retry.
 
         Errors:
         - INVALID_ARGUMENT, PAGE_TOKEN_INVALID: also when filter or order changed.
@@ -727,12 +748,12 @@ class MemoryServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _memory_pb2.UpdateMemoryRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_memory_pb2.UpdateMemoryResponse, _abc.Awaitable[_memory_pb2.UpdateMemoryResponse]]:
-        """UpdateMemory changes the fields named in update_mask and returns the memory
-        at its new revision. Repeating a request_id returns the first answer.
+        """UpdateMemory changes the fields in update_mask and returns the memory at
+        its new revision. Repeating a request_id returns the first answer.
 
         Errors:
         - NOT_FOUND, MEMORY_NOT_FOUND.
-        - ABORTED, REVISION_STALE: the revision given is not the current one.
+        - ABORTED, REVISION_STALE: the request's revision is not the current one.
         - INVALID_ARGUMENT, UPDATE_MASK_INVALID, CONTENT_EMPTY, CONTENT_TOO_LONG.
         - ALREADY_EXISTS, FACT_KEY_TAKEN.
         """
@@ -743,9 +764,9 @@ class MemoryServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _memory_pb2.DeleteMemoryRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_memory_pb2.DeleteMemoryResponse, _abc.Awaitable[_memory_pb2.DeleteMemoryResponse]]:
-        """DeleteMemory hides a memory from every read and from recall; UndeleteMemory
-        brings it back. Deleting again is NOT_FOUND; repeating a request_id returns
-        the first answer.
+        """DeleteMemory hides a memory from every read and from recall until its
+        purge; UndeleteMemory brings it back. Deleting it again is NOT_FOUND.
+        Repeating a request_id returns the first answer.
 
         Errors:
         - NOT_FOUND, MEMORY_NOT_FOUND.
@@ -758,13 +779,13 @@ class MemoryServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _memory_pb2.UndeleteMemoryRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_memory_pb2.UndeleteMemoryResponse, _abc.Awaitable[_memory_pb2.UndeleteMemoryResponse]]:
-        """UndeleteMemory brings a deleted memory back, searchable as before. Undeleting
-        one that is not deleted returns it unchanged. Repeating a request_id returns
-        the first answer.
+        """UndeleteMemory brings a deleted memory back; it is searchable as before. A
+        memory that is not deleted is returned unchanged. Repeating a request_id
+        returns the first answer.
 
         Errors:
         - NOT_FOUND, MEMORY_NOT_FOUND.
-        - ALREADY_EXISTS, FACT_KEY_TAKEN: another fact took its key meanwhile.
+        - ALREADY_EXISTS, FACT_KEY_TAKEN: another fact has taken its key.
         """
 
     @_abc_1.abstractmethod
@@ -773,9 +794,9 @@ class MemoryServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _memory_pb2.ListMemoryVersionsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_memory_pb2.ListMemoryVersionsResponse, _abc.Awaitable[_memory_pb2.ListMemoryVersionsResponse]]:
-        """ListMemoryVersions pages through what a memory said, newest first: who
-        changed it, when, and which fields. The first is what it says now. Also of
-        a deleted memory. Safe to retry.
+        """ListMemoryVersions pages through the versions of a memory, newest first:
+        who changed it, when, and which fields. The first version is the current
+        one. It also lists the versions of a deleted memory. Safe to retry.
 
         Errors:
         - NOT_FOUND, MEMORY_NOT_FOUND.
@@ -787,10 +808,10 @@ class MemoryServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _memory_pb2.ExportMemoriesRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_memory_pb2.ExportMemoriesResponse, _abc.Awaitable[_memory_pb2.ExportMemoriesResponse]]:
-        """ExportMemories pages through the memories that PurgeMemories would remove
-        for the same selection, newest first, each with its versions and links.
-        Expired memories are left out, and so are those in cold storage: unarchive
-        them first. Safe to retry.
+        """ExportMemories pages through the memories that PurgeMemories would purge
+        for the same selection. They come newest first, each with its versions and
+        links. Expired memories and memories in cold storage are omitted: unarchive
+        the latter first. Safe to retry.
 
         Errors:
         - as PurgeMemories.
@@ -802,17 +823,19 @@ class MemoryServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _memory_pb2.PurgeMemoriesRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_memory_pb2.PurgeMemoriesResponse, _abc.Awaitable[_memory_pb2.PurgeMemoriesResponse]]:
-        """PurgeMemories removes memories for good, and every copy of what they say.
-        Copies are earlier versions, tags, properties, links, keys, the search
-        index with its vectors, and stored answers. Deleted, archived and expired
-        ones go as well. A salted digest of each stays, so that an import cannot
-        bring it back. A filter that names only a subject also removes the blocks
-        about that person, with their revisions and their copies in snapshots. Cold
-        storage is reached too: for ids and a person at once, for any other filter
-        some archives in each call. One call removes up to page_size memories and
-        looks at a bounded number: go on with next_page_token until there is none.
-        With dry_run nothing is removed. Repeating a request_id returns the first
-        receipt.
+        """PurgeMemories purges memories and every copy of their content, including
+        deleted, archived and expired memories. Copies are earlier versions, tags,
+        properties, links, keys, the search index with its vectors, and saved
+        responses. Tombstones (salted digests) remain, so that an import cannot
+        bring a memory back.
+
+        A filter that names only a subject also purges the blocks about that
+        person, with their revisions and their copies in snapshots. Cold storage is
+        included: ids and a person are purged from all archives at once; with any
+        other filter, each call purges from some archives. One call purges up to
+        page_size memories and scans a bounded number: repeat it with
+        next_page_token until that is empty. With dry_run nothing is purged.
+        Repeating a request_id returns the first receipt.
 
         Errors:
         - INVALID_ARGUMENT, SELECTION_EMPTY: neither ids nor a condition.
@@ -821,16 +844,15 @@ class MemoryServiceServicer(metaclass=_abc_1.ABCMeta):
         """
 
     @_abc_1.abstractmethod
-    def ForgetMemories(
+    def DeleteMemories(
         self,
-        request: _memory_pb2.ForgetMemoriesRequest,
+        request: _memory_pb2.DeleteMemoriesRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_memory_pb2.ForgetMemoriesResponse, _abc.Awaitable[_memory_pb2.ForgetMemoriesResponse]]:
-        """ForgetMemories deletes up to 200 memories as DeleteMemory does or, with
-        hard, as PurgeMemories does, but without the blocks of a person. A soft one
-        leaves cold storage alone: what lies there is hidden already, and comes back
-        when its archive does. Those that are deleted already are passed over
-        unless hard is set. Repeating a request_id returns the first answer.
+    ) -> _typing.Union[_memory_pb2.DeleteMemoriesResponse, _abc.Awaitable[_memory_pb2.DeleteMemoriesResponse]]:
+        """DeleteMemories deletes up to 200 memories as DeleteMemory does. With purge
+        it purges them as PurgeMemories does, but without a subject's blocks.
+        Without purge, memories in cold storage stay and deleted memories are
+        skipped. Repeating a request_id returns the first answer.
 
         Errors:
         - as PurgeMemories.
@@ -842,8 +864,8 @@ class MemoryServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _memory_pb2.ListMemoryTypesRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_memory_pb2.ListMemoryTypesResponse, _abc.Awaitable[_memory_pb2.ListMemoryTypesResponse]]:
-        """ListMemoryTypes tells which types of memory there are and what the data of
-        each may hold. Safe to retry.
+        """ListMemoryTypes lists the types of memories, each with the JSON Schema of
+        its data. Safe to retry.
         """
 
     @_abc_1.abstractmethod
@@ -852,14 +874,14 @@ class MemoryServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _memory_pb2.RevealSecretRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_memory_pb2.RevealSecretResponse, _abc.Awaitable[_memory_pb2.RevealSecretResponse]]:
-        """RevealSecret returns the secret of a memory of the knowledge vault, and
-        records that it did. Needs the permission secrets.read. Each call is an event
-        of its own, also one that repeats a request_id: no answer with a secret is
-        stored. Safe to retry.
+        """RevealSecret returns the decrypted secret of a memory of the knowledge
+        vault, and records the access. It needs the permission secrets.read. Each
+        call is an event of its own, even with a repeated request_id: no response
+        with a secret is saved. Safe to retry.
 
         Errors:
         - NOT_FOUND, MEMORY_NOT_FOUND.
-        - NOT_FOUND, SECRET_NOT_FOUND: the memory holds no secret.
+        - NOT_FOUND, SECRET_NOT_FOUND: the memory has no secret.
         - FAILED_PRECONDITION, SECRET_UNDECRYPTABLE.
         """
 
@@ -869,10 +891,11 @@ class MemoryServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _memory_pb2.RotateTenantKeyRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_memory_pb2.RotateTenantKeyResponse, _abc.Awaitable[_memory_pb2.RotateTenantKeyResponse]]:
-        """RotateTenantKey makes a new key for the tenant's secrets and encrypts some
-        of them with it. While older keys still encrypt any, a call goes on with
-        these and makes no other key. Call it until `more` is false; otherwise the
-        worker does what is left. Repeating a request_id returns the first answer.
+        """RotateTenantKey creates a new key for the tenant's secrets and encrypts a
+        batch of them with it. While older keys still encrypt secrets, a call
+        continues with these and creates no other key. Call it until `more` is
+        false; otherwise the worker encrypts the rest. Repeating a request_id
+        returns the first answer.
 
         Errors:
         - FAILED_PRECONDITION, MASTER_KEY_MISSING or SECRET_UNDECRYPTABLE.
@@ -885,9 +908,9 @@ class MemoryServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_memory_pb2.PromoteMemoryResponse, _abc.Awaitable[_memory_pb2.PromoteMemoryResponse]]:
         """PromoteMemory moves a memory one level up: contextual, operational,
-        tactical, strategic. Where the tenant's levels are capped and the level is
-        full, its least important memories pass down at once, perhaps this one.
-        Repeating a request_id returns the first answer.
+        tactical, strategic. If the tenant's levels are capped and the level is
+        full, its least important memories are demoted at once, possibly including
+        this one. Repeating a request_id returns the first answer.
 
         Errors:
         - NOT_FOUND, MEMORY_NOT_FOUND.
@@ -916,8 +939,8 @@ class MemoryServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _memory_pb2.ListTasksRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_memory_pb2.ListTasksResponse, _abc.Awaitable[_memory_pb2.ListTasksResponse]]:
-        """ListTasks pages through tasks, newest first. Deleted, archived and expired
-        ones are left out.
+        """ListTasks pages through tasks, newest first. It omits deleted, archived and
+        expired tasks.
 
         Errors:
         - NOT_FOUND, OBJECTIVE_NOT_FOUND.
@@ -930,9 +953,9 @@ class MemoryServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _memory_pb2.UpdateTaskStatusRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_memory_pb2.UpdateTaskStatusResponse, _abc.Awaitable[_memory_pb2.UpdateTaskStatusResponse]]:
-        """UpdateTaskStatus moves a task or an objective to another status and returns
-        it. Done sets data.complete_time; every other status clears it. Repeating a
-        request_id returns the first answer.
+        """UpdateTaskStatus sets the status of a task or an objective and returns it.
+        The status done sets data.complete_time; every other status clears it.
+        Repeating a request_id returns the first answer.
 
         Errors:
         - NOT_FOUND, MEMORY_NOT_FOUND.
@@ -946,8 +969,8 @@ class MemoryServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _memory_pb2.CompleteTaskRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_memory_pb2.CompleteTaskResponse, _abc.Awaitable[_memory_pb2.CompleteTaskResponse]]:
-        """CompleteTask moves a task or an objective to done, with what came of it.
-        Repeating a request_id returns the first answer.
+        """CompleteTask sets the status of a task or an objective to done and stores
+        its result. Repeating a request_id returns the first answer.
 
         Errors:
         - as UpdateTaskStatus.
@@ -959,8 +982,8 @@ class MemoryServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _memory_pb2.ReopenTaskRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_memory_pb2.ReopenTaskResponse, _abc.Awaitable[_memory_pb2.ReopenTaskResponse]]:
-        """ReopenTask moves a task or an objective back to open. Repeating a request_id
-        returns the first answer.
+        """ReopenTask sets the status of a task or an objective to open. Repeating a
+        request_id returns the first answer.
 
         Errors:
         - as UpdateTaskStatus.
@@ -972,7 +995,7 @@ class MemoryServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _memory_pb2.SetObjectiveRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_memory_pb2.SetObjectiveResponse, _abc.Awaitable[_memory_pb2.SetObjectiveResponse]]:
-        """SetObjective puts a task under an objective, or under none. Objectives are
+        """SetObjective assigns a task to an objective, or to none. Objectives are
         memories of the type objective. Repeating a request_id returns the first
         answer.
 
@@ -988,8 +1011,8 @@ class MemoryServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _memory_pb2.ListObjectivesRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_memory_pb2.ListObjectivesResponse, _abc.Awaitable[_memory_pb2.ListObjectivesResponse]]:
-        """ListObjectives pages through objectives, newest first. Deleted, archived and
-        expired ones are left out.
+        """ListObjectives pages through objectives, newest first. It omits deleted,
+        archived and expired objectives.
 
         Errors:
         - INVALID_ARGUMENT, PAGE_TOKEN_INVALID.
@@ -1003,10 +1026,9 @@ class MemoryServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_memory_pb2.ListNextActionsResponse, _abc.Awaitable[_memory_pb2.ListNextActionsResponse]]:
         """ListNextActions returns the open tasks to do next, best first, by 0.68
         importance + 0.22 freshness + urgency. Freshness falls from 1 to 0 within
-        30 days of the last change. Urgency is 0.1 when due within a day or
-        overdue, 0.07 within 3 days, 0.04 within 7. Of each status 200 tasks are
-        looked at by importance, as many by due time and by last change. Safe to
-        retry.
+        30 days of the last change. Urgency is 0.1 if due within a day or overdue,
+        0.07 within 3 days, 0.04 within 7 days. Candidates of each status are 200
+        tasks by importance, 200 by due time and 200 by last change. Safe to retry.
 
         Errors:
         - INVALID_ARGUMENT, PAGE_TOKEN_INVALID.
@@ -1019,8 +1041,8 @@ class MemoryServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _scores_pb2.ExplainScoreRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_scores_pb2.ExplainScoreResponse, _abc.Awaitable[_scores_pb2.ExplainScoreResponse]]:
-        """ExplainScore returns a memory's scores with every term that they are the
-        sums of: those that GetMemory shows at the same moment. Safe to retry.
+        """ExplainScore returns the scores of a memory and all their terms. They are
+        the scores that GetMemory returns for the same time. Safe to retry.
 
         Errors:
         - NOT_FOUND, MEMORY_NOT_FOUND.
@@ -1032,9 +1054,10 @@ class MemoryServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _scores_pb2.ReinforceMemoryRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_scores_pb2.ReinforceMemoryResponse, _abc.Awaitable[_scores_pb2.ReinforceMemoryResponse]]:
-        """ReinforceMemory raises a memory's own confidence and importance. Memories
-        linked to it gain a part of that, up to 50 links. Those that contradict it
-        gain nothing. Repeating a request_id returns the first answer.
+        """ReinforceMemory raises the stored confidence and importance of a memory. Up
+        to 50 linked memories gain a part of that increase; memories that
+        contradict it gain nothing. Repeating a request_id returns the first
+        answer.
 
         Errors:
         - NOT_FOUND, MEMORY_NOT_FOUND.
@@ -1046,11 +1069,11 @@ class MemoryServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _scores_pb2.DecayScoresRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_scores_pb2.DecayScoresResponse, _abc.Awaitable[_scores_pb2.DecayScoresResponse]]:
-        """DecayScores lowers the own scores of memories that were neither changed nor
-        read for the days that the policy names. It does so once for each such
-        period, and at most three times until they are used again. It is no update:
-        update_time stays. The worker does so daily. Calling again does nothing
-        twice; repeating a request_id returns the first answer.
+        """DecayScores lowers the stored scores of memories that were neither changed
+        nor read within the policy's decay_days. Scores decay once for each such
+        period, at most three times until the memory is used again. update_time
+        does not change. The worker decays scores daily. Calling again lowers no
+        score twice. Repeating a request_id returns the first answer.
         """
 
     @_abc_1.abstractmethod
@@ -1059,11 +1082,11 @@ class MemoryServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _scores_pb2.MergeMemoriesRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_memory_pb2.MergeMemoriesResponse, _abc.Awaitable[_memory_pb2.MergeMemoriesResponse]]:
-        """MergeMemories lets the first of some memories take in the others: contents joined,
-        tags united, the highest scores, their links. The others are archived, and
-        superseded by it. The caller decides: memories that contradict each other
-        are merged as well, and no worker calls it. Repeating a request_id returns
-        the first answer.
+        """MergeMemories merges memories into the first one: it joins their contents,
+        unites their tags, keeps the highest scores and moves their links. The
+        other memories are archived and superseded. Contradicting memories are
+        merged as well: the caller decides, and no worker calls this RPC. Repeating
+        a request_id returns the first answer.
 
         Errors:
         - NOT_FOUND, MEMORY_NOT_FOUND.
@@ -1077,18 +1100,22 @@ class MemoryServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _scores_pb2.ConsolidateMemoriesRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_scores_pb2.ConsolidateMemoriesResponse, _abc.Awaitable[_scores_pb2.ConsolidateMemoriesResponse]]:
-        """ConsolidateMemories finds groups of memories of one type that say the same:
-        same key, else same title, else the same first 160 characters. Case and
-        spaces do not matter. It keeps the most important of each group; the others
-        are superseded and archived. Memories of a group are about the same
-        subject, or about none. They have the same scope and, within it, the same
-        agent, person and session. So no memory gives way to one that its readers
-        do not see. Memories that contradict each other never give way. These have
-        the same key and other content, are joined by a contradicts link, or are
-        set to NEEDS_REVIEW. A memory with data gives way only to one with the same
-        content and data. Expired ones and the knowledge vault take no part. A call
-        looks at a bounded number of memories: call again with next_page_token
-        until there is none. Repeating a request_id returns the first answer.
+        """ConsolidateMemories finds groups of duplicates of one type and keeps the
+        most important memory of each group. The others are archived and
+        superseded. Duplicates have the same key, else the same title, else the
+        same first 160 characters, ignoring case and spaces.
+
+        Memories of a group have the same readers: the same subject or none, the
+        same scope and, within it, the same agent, subject and session. So no
+        reader of an archived duplicate loses access to its content. Memories that
+        contradict each other are never duplicates. Two memories contradict each
+        other if they have the same key and different content, a contradicts link,
+        or the status NEEDS_REVIEW. A memory with data is a duplicate only of one
+        with the same content and data. Expired memories and the knowledge vault
+        are excluded.
+
+        One call scans a bounded number of memories: repeat it with next_page_token
+        until that is empty. Repeating a request_id returns the first answer.
 
         Errors:
         - INVALID_ARGUMENT, PAGE_TOKEN_INVALID.
@@ -1097,12 +1124,12 @@ class MemoryServiceServicer(metaclass=_abc_1.ABCMeta):
 def add_MemoryServiceServicer_to_server(servicer: MemoryServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...
 
 class LinkServiceStub:
-    """LinkService keeps directed links between memories of one tenant, unique per
-    (from, to, relation), and walks the graph that they make. Walks leave out
-    memories that are deleted, archived or expired. Where a memory has more links
-    than a walk takes, the strongest count, of equal ones the newest. The field
-    truncated says that some were left out. Systems whose links have no direction
-    write with UpsertLink's either_direction and read both directions.
+    """LinkService stores directed links between memories of one tenant, unique per
+    (from, to, relation), and traverses the graph of these links. Traversals skip
+    deleted, archived and expired memories. If a memory has more links than a
+    traversal follows, the strongest are followed; of equal ones, the newest.
+    `truncated` is then true. Systems with undirected links write with
+    UpsertLink's either_direction and read both directions.
     """
 
     @_typing.overload
@@ -1114,7 +1141,8 @@ class LinkServiceStub:
     link.
 
     Errors:
-    - NOT_FOUND, MEMORY_NOT_FOUND: either end does not exist for the caller.
+    - NOT_FOUND, MEMORY_NOT_FOUND: one of the memories does not exist for the
+      caller.
     - ALREADY_EXISTS, LINK_EXISTS.
     - INVALID_ARGUMENT, LINK_TO_ITSELF.
     """
@@ -1123,13 +1151,13 @@ class LinkServiceStub:
     returns the first answer.
 
     Errors:
-    - as CreateLink; metadata "index" names the link at fault.
+    - as CreateLink; metadata "index" is the index of the invalid link.
     - INVALID_ARGUMENT, DUPLICATE_IN_BATCH.
-    - RESOURCE_EXHAUSTED, MESSAGE_TOO_LARGE: the answer would pass 4 MiB.
+    - RESOURCE_EXHAUSTED, MESSAGE_TOO_LARGE: the response would exceed 4 MiB.
     """
     UpsertLink: _grpc.UnaryUnaryMultiCallable[_memory_pb2.UpsertLinkRequest, _memory_pb2.UpsertLinkResponse]
-    """UpsertLink stores a link or, when its pair and relation have one, makes
-    label, weight and metadata of that one what is given. One that is so already
+    """UpsertLink creates a link or, if its pair and relation have one, replaces
+    the label, weight and metadata of that link. A link without a difference
     keeps its revision. Repeating a request_id returns the first answer.
 
     Errors:
@@ -1137,24 +1165,26 @@ class LinkServiceStub:
     - INVALID_ARGUMENT, LINK_TO_ITSELF.
     """
     GetLink: _grpc.UnaryUnaryMultiCallable[_memory_pb2.GetLinkRequest, _memory_pb2.GetLinkResponse]
-    """GetLink reads one link, also one whose memories are deleted. Safe to retry.
+    """GetLink reads one link, including a link of deleted memories. Safe to
+    retry.
 
     Errors:
     - NOT_FOUND, LINK_NOT_FOUND.
     """
     UpdateLink: _grpc.UnaryUnaryMultiCallable[_memory_pb2.UpdateLinkRequest, _memory_pb2.UpdateLinkResponse]
-    """UpdateLink changes the fields named in update_mask and returns the link at
-    its new revision. Repeating a request_id returns the first answer.
+    """UpdateLink changes the fields in update_mask and returns the link at its
+    new revision. Repeating a request_id returns the first answer.
 
     Errors:
     - NOT_FOUND, LINK_NOT_FOUND.
     - ABORTED, REVISION_STALE.
     - INVALID_ARGUMENT, UPDATE_MASK_INVALID.
-    - ALREADY_EXISTS, LINK_EXISTS: the pair has a link by the new relation.
+    - ALREADY_EXISTS, LINK_EXISTS: the pair has a link with the new relation.
     """
     DeleteLink: _grpc.UnaryUnaryMultiCallable[_memory_pb2.DeleteLinkRequest, _memory_pb2.DeleteLinkResponse]
-    """DeleteLink removes a link for good; what it was stays in the history.
-    Deleting again is NOT_FOUND; repeating a request_id returns the first answer.
+    """DeleteLink purges a link; its earlier states remain in the history.
+    Deleting it again is NOT_FOUND. Repeating a request_id returns the first
+    answer.
 
     Errors:
     - NOT_FOUND, LINK_NOT_FOUND.
@@ -1162,52 +1192,53 @@ class LinkServiceStub:
     """
     ListLinks: _grpc.UnaryUnaryMultiCallable[_memory_pb2.ListLinksRequest, _memory_pb2.ListLinksResponse]
     """ListLinks pages through the links of one memory, newest first, as they are
-    or as they were at a time. It lists both directions unless the request
-    names one. Links to deleted memories are left out.
+    now or as they were at as_of_time. It lists both directions unless the
+    request names one. It omits links to deleted memories.
 
     Errors:
     - NOT_FOUND, MEMORY_NOT_FOUND.
     """
     TraverseLinks: _grpc.UnaryUnaryMultiCallable[_memory_pb2.TraverseLinksRequest, _memory_pb2.TraverseLinksResponse]
-    """TraverseLinks walks from a memory to its neighbours, theirs and so on, and
-    returns the memories it met, nearest first, and the links among them. Safe to
+    """TraverseLinks follows links from a memory, hop by hop. It returns the
+    memories that it reached, nearest first, and the links among them. Safe to
     retry.
 
     Errors:
     - NOT_FOUND, MEMORY_NOT_FOUND.
     """
     GetSubgraph: _grpc.UnaryUnaryMultiCallable[_memory_pb2.GetSubgraphRequest, _memory_pb2.GetSubgraphResponse]
-    """GetSubgraph returns what lies around some memories, for a drawing: memories,
-    the links among them and, when asked, links inferred from tags that they
-    share. Safe to retry.
+    """GetSubgraph returns the graph around some memories, to be drawn: memories,
+    the links among them and, with infer_links, links inferred from shared
+    tags. Safe to retry.
 
     Errors:
     - NOT_FOUND, MEMORY_NOT_FOUND.
     """
     FindPaths: _grpc.UnaryUnaryMultiCallable[_memory_pb2.FindPathsRequest, _memory_pb2.FindPathsResponse]
-    """FindPaths returns the paths from one memory to another that meet no memory
-    twice. The shortest come first, of equally long ones those whose first
-    links are stronger. Safe to retry.
+    """FindPaths returns the paths from one memory to another that contain no
+    memory twice. The shortest paths come first. Of equally long paths, those
+    with the stronger first links come first. Safe to retry.
 
     Errors:
     - NOT_FOUND, MEMORY_NOT_FOUND.
     - INVALID_ARGUMENT, PATH_TO_ITSELF.
     """
     SpreadActivation: _grpc.UnaryUnaryMultiCallable[_memory_pb2.SpreadActivationRequest, _memory_pb2.SpreadActivationResponse]
-    """SpreadActivation lets activation spread from some memories along their
-    links and returns whom it reached, most active first. A hop multiplies by
-    the link's weight, by the factor of its relation and by .74; each hop after
-    the first also by .78. Factors: supports .88, causes .82, example_of .7,
-    supersedes .65, contradicts -.75, others .62. Activation stays within -1
-    and 1; what is inhibited passes nothing on. Safe to retry.
+    """SpreadActivation spreads activation from some memories along their links
+    and returns the memories that it reached, most active first. A hop
+    multiplies activation by the link's weight, the factor of its relation and
+    .74; each hop after the first also by .78. Factors: supports .88, causes
+    .82, example_of .7, supersedes .65, contradicts -.75, others .62.
+    Activation stays within -1 and 1. Memories with negative activation do not
+    spread it. Safe to retry.
 
     Errors:
     - NOT_FOUND, MEMORY_NOT_FOUND.
     """
     SuggestLinks: _grpc.UnaryUnaryMultiCallable[_memory_pb2.SuggestLinksRequest, _memory_pb2.SuggestLinksResponse]
-    """SuggestLinks names memories that share a tag with a memory and are not
-    linked with it. The most alike come first, each with what they have in
-    common. Of each tag the newest memories are looked at. Safe to retry.
+    """SuggestLinks returns memories that share a tag with a memory and are not
+    linked with it. The most similar come first, each with the parts of its
+    score. Candidates of each tag are its newest memories. Safe to retry.
 
     Errors:
     - NOT_FOUND, MEMORY_NOT_FOUND.
@@ -1215,12 +1246,12 @@ class LinkServiceStub:
 
 @_typing.type_check_only
 class LinkServiceAsyncStub(LinkServiceStub):
-    """LinkService keeps directed links between memories of one tenant, unique per
-    (from, to, relation), and walks the graph that they make. Walks leave out
-    memories that are deleted, archived or expired. Where a memory has more links
-    than a walk takes, the strongest count, of equal ones the newest. The field
-    truncated says that some were left out. Systems whose links have no direction
-    write with UpsertLink's either_direction and read both directions.
+    """LinkService stores directed links between memories of one tenant, unique per
+    (from, to, relation), and traverses the graph of these links. Traversals skip
+    deleted, archived and expired memories. If a memory has more links than a
+    traversal follows, the strongest are followed; of equal ones, the newest.
+    `truncated` is then true. Systems with undirected links write with
+    UpsertLink's either_direction and read both directions.
     """
 
     def __init__(self, channel: _aio.Channel) -> None: ...
@@ -1229,7 +1260,8 @@ class LinkServiceAsyncStub(LinkServiceStub):
     link.
 
     Errors:
-    - NOT_FOUND, MEMORY_NOT_FOUND: either end does not exist for the caller.
+    - NOT_FOUND, MEMORY_NOT_FOUND: one of the memories does not exist for the
+      caller.
     - ALREADY_EXISTS, LINK_EXISTS.
     - INVALID_ARGUMENT, LINK_TO_ITSELF.
     """
@@ -1238,13 +1270,13 @@ class LinkServiceAsyncStub(LinkServiceStub):
     returns the first answer.
 
     Errors:
-    - as CreateLink; metadata "index" names the link at fault.
+    - as CreateLink; metadata "index" is the index of the invalid link.
     - INVALID_ARGUMENT, DUPLICATE_IN_BATCH.
-    - RESOURCE_EXHAUSTED, MESSAGE_TOO_LARGE: the answer would pass 4 MiB.
+    - RESOURCE_EXHAUSTED, MESSAGE_TOO_LARGE: the response would exceed 4 MiB.
     """
     UpsertLink: _aio.UnaryUnaryMultiCallable[_memory_pb2.UpsertLinkRequest, _memory_pb2.UpsertLinkResponse]  # type: ignore[assignment]
-    """UpsertLink stores a link or, when its pair and relation have one, makes
-    label, weight and metadata of that one what is given. One that is so already
+    """UpsertLink creates a link or, if its pair and relation have one, replaces
+    the label, weight and metadata of that link. A link without a difference
     keeps its revision. Repeating a request_id returns the first answer.
 
     Errors:
@@ -1252,24 +1284,26 @@ class LinkServiceAsyncStub(LinkServiceStub):
     - INVALID_ARGUMENT, LINK_TO_ITSELF.
     """
     GetLink: _aio.UnaryUnaryMultiCallable[_memory_pb2.GetLinkRequest, _memory_pb2.GetLinkResponse]  # type: ignore[assignment]
-    """GetLink reads one link, also one whose memories are deleted. Safe to retry.
+    """GetLink reads one link, including a link of deleted memories. Safe to
+    retry.
 
     Errors:
     - NOT_FOUND, LINK_NOT_FOUND.
     """
     UpdateLink: _aio.UnaryUnaryMultiCallable[_memory_pb2.UpdateLinkRequest, _memory_pb2.UpdateLinkResponse]  # type: ignore[assignment]
-    """UpdateLink changes the fields named in update_mask and returns the link at
-    its new revision. Repeating a request_id returns the first answer.
+    """UpdateLink changes the fields in update_mask and returns the link at its
+    new revision. Repeating a request_id returns the first answer.
 
     Errors:
     - NOT_FOUND, LINK_NOT_FOUND.
     - ABORTED, REVISION_STALE.
     - INVALID_ARGUMENT, UPDATE_MASK_INVALID.
-    - ALREADY_EXISTS, LINK_EXISTS: the pair has a link by the new relation.
+    - ALREADY_EXISTS, LINK_EXISTS: the pair has a link with the new relation.
     """
     DeleteLink: _aio.UnaryUnaryMultiCallable[_memory_pb2.DeleteLinkRequest, _memory_pb2.DeleteLinkResponse]  # type: ignore[assignment]
-    """DeleteLink removes a link for good; what it was stays in the history.
-    Deleting again is NOT_FOUND; repeating a request_id returns the first answer.
+    """DeleteLink purges a link; its earlier states remain in the history.
+    Deleting it again is NOT_FOUND. Repeating a request_id returns the first
+    answer.
 
     Errors:
     - NOT_FOUND, LINK_NOT_FOUND.
@@ -1277,64 +1311,65 @@ class LinkServiceAsyncStub(LinkServiceStub):
     """
     ListLinks: _aio.UnaryUnaryMultiCallable[_memory_pb2.ListLinksRequest, _memory_pb2.ListLinksResponse]  # type: ignore[assignment]
     """ListLinks pages through the links of one memory, newest first, as they are
-    or as they were at a time. It lists both directions unless the request
-    names one. Links to deleted memories are left out.
+    now or as they were at as_of_time. It lists both directions unless the
+    request names one. It omits links to deleted memories.
 
     Errors:
     - NOT_FOUND, MEMORY_NOT_FOUND.
     """
     TraverseLinks: _aio.UnaryUnaryMultiCallable[_memory_pb2.TraverseLinksRequest, _memory_pb2.TraverseLinksResponse]  # type: ignore[assignment]
-    """TraverseLinks walks from a memory to its neighbours, theirs and so on, and
-    returns the memories it met, nearest first, and the links among them. Safe to
+    """TraverseLinks follows links from a memory, hop by hop. It returns the
+    memories that it reached, nearest first, and the links among them. Safe to
     retry.
 
     Errors:
     - NOT_FOUND, MEMORY_NOT_FOUND.
     """
     GetSubgraph: _aio.UnaryUnaryMultiCallable[_memory_pb2.GetSubgraphRequest, _memory_pb2.GetSubgraphResponse]  # type: ignore[assignment]
-    """GetSubgraph returns what lies around some memories, for a drawing: memories,
-    the links among them and, when asked, links inferred from tags that they
-    share. Safe to retry.
+    """GetSubgraph returns the graph around some memories, to be drawn: memories,
+    the links among them and, with infer_links, links inferred from shared
+    tags. Safe to retry.
 
     Errors:
     - NOT_FOUND, MEMORY_NOT_FOUND.
     """
     FindPaths: _aio.UnaryUnaryMultiCallable[_memory_pb2.FindPathsRequest, _memory_pb2.FindPathsResponse]  # type: ignore[assignment]
-    """FindPaths returns the paths from one memory to another that meet no memory
-    twice. The shortest come first, of equally long ones those whose first
-    links are stronger. Safe to retry.
+    """FindPaths returns the paths from one memory to another that contain no
+    memory twice. The shortest paths come first. Of equally long paths, those
+    with the stronger first links come first. Safe to retry.
 
     Errors:
     - NOT_FOUND, MEMORY_NOT_FOUND.
     - INVALID_ARGUMENT, PATH_TO_ITSELF.
     """
     SpreadActivation: _aio.UnaryUnaryMultiCallable[_memory_pb2.SpreadActivationRequest, _memory_pb2.SpreadActivationResponse]  # type: ignore[assignment]
-    """SpreadActivation lets activation spread from some memories along their
-    links and returns whom it reached, most active first. A hop multiplies by
-    the link's weight, by the factor of its relation and by .74; each hop after
-    the first also by .78. Factors: supports .88, causes .82, example_of .7,
-    supersedes .65, contradicts -.75, others .62. Activation stays within -1
-    and 1; what is inhibited passes nothing on. Safe to retry.
+    """SpreadActivation spreads activation from some memories along their links
+    and returns the memories that it reached, most active first. A hop
+    multiplies activation by the link's weight, the factor of its relation and
+    .74; each hop after the first also by .78. Factors: supports .88, causes
+    .82, example_of .7, supersedes .65, contradicts -.75, others .62.
+    Activation stays within -1 and 1. Memories with negative activation do not
+    spread it. Safe to retry.
 
     Errors:
     - NOT_FOUND, MEMORY_NOT_FOUND.
     """
     SuggestLinks: _aio.UnaryUnaryMultiCallable[_memory_pb2.SuggestLinksRequest, _memory_pb2.SuggestLinksResponse]  # type: ignore[assignment]
-    """SuggestLinks names memories that share a tag with a memory and are not
-    linked with it. The most alike come first, each with what they have in
-    common. Of each tag the newest memories are looked at. Safe to retry.
+    """SuggestLinks returns memories that share a tag with a memory and are not
+    linked with it. The most similar come first, each with the parts of its
+    score. Candidates of each tag are its newest memories. Safe to retry.
 
     Errors:
     - NOT_FOUND, MEMORY_NOT_FOUND.
     """
 
 class LinkServiceServicer(metaclass=_abc_1.ABCMeta):
-    """LinkService keeps directed links between memories of one tenant, unique per
-    (from, to, relation), and walks the graph that they make. Walks leave out
-    memories that are deleted, archived or expired. Where a memory has more links
-    than a walk takes, the strongest count, of equal ones the newest. The field
-    truncated says that some were left out. Systems whose links have no direction
-    write with UpsertLink's either_direction and read both directions.
+    """LinkService stores directed links between memories of one tenant, unique per
+    (from, to, relation), and traverses the graph of these links. Traversals skip
+    deleted, archived and expired memories. If a memory has more links than a
+    traversal follows, the strongest are followed; of equal ones, the newest.
+    `truncated` is then true. Systems with undirected links write with
+    UpsertLink's either_direction and read both directions.
     """
 
     @_abc_1.abstractmethod
@@ -1347,7 +1382,8 @@ class LinkServiceServicer(metaclass=_abc_1.ABCMeta):
         link.
 
         Errors:
-        - NOT_FOUND, MEMORY_NOT_FOUND: either end does not exist for the caller.
+        - NOT_FOUND, MEMORY_NOT_FOUND: one of the memories does not exist for the
+          caller.
         - ALREADY_EXISTS, LINK_EXISTS.
         - INVALID_ARGUMENT, LINK_TO_ITSELF.
         """
@@ -1362,9 +1398,9 @@ class LinkServiceServicer(metaclass=_abc_1.ABCMeta):
         returns the first answer.
 
         Errors:
-        - as CreateLink; metadata "index" names the link at fault.
+        - as CreateLink; metadata "index" is the index of the invalid link.
         - INVALID_ARGUMENT, DUPLICATE_IN_BATCH.
-        - RESOURCE_EXHAUSTED, MESSAGE_TOO_LARGE: the answer would pass 4 MiB.
+        - RESOURCE_EXHAUSTED, MESSAGE_TOO_LARGE: the response would exceed 4 MiB.
         """
 
     @_abc_1.abstractmethod
@@ -1373,8 +1409,8 @@ class LinkServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _memory_pb2.UpsertLinkRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_memory_pb2.UpsertLinkResponse, _abc.Awaitable[_memory_pb2.UpsertLinkResponse]]:
-        """UpsertLink stores a link or, when its pair and relation have one, makes
-        label, weight and metadata of that one what is given. One that is so already
+        """UpsertLink creates a link or, if its pair and relation have one, replaces
+        the label, weight and metadata of that link. A link without a difference
         keeps its revision. Repeating a request_id returns the first answer.
 
         Errors:
@@ -1388,7 +1424,8 @@ class LinkServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _memory_pb2.GetLinkRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_memory_pb2.GetLinkResponse, _abc.Awaitable[_memory_pb2.GetLinkResponse]]:
-        """GetLink reads one link, also one whose memories are deleted. Safe to retry.
+        """GetLink reads one link, including a link of deleted memories. Safe to
+        retry.
 
         Errors:
         - NOT_FOUND, LINK_NOT_FOUND.
@@ -1400,14 +1437,14 @@ class LinkServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _memory_pb2.UpdateLinkRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_memory_pb2.UpdateLinkResponse, _abc.Awaitable[_memory_pb2.UpdateLinkResponse]]:
-        """UpdateLink changes the fields named in update_mask and returns the link at
-        its new revision. Repeating a request_id returns the first answer.
+        """UpdateLink changes the fields in update_mask and returns the link at its
+        new revision. Repeating a request_id returns the first answer.
 
         Errors:
         - NOT_FOUND, LINK_NOT_FOUND.
         - ABORTED, REVISION_STALE.
         - INVALID_ARGUMENT, UPDATE_MASK_INVALID.
-        - ALREADY_EXISTS, LINK_EXISTS: the pair has a link by the new relation.
+        - ALREADY_EXISTS, LINK_EXISTS: the pair has a link with the new relation.
         """
 
     @_abc_1.abstractmethod
@@ -1416,8 +1453,9 @@ class LinkServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _memory_pb2.DeleteLinkRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_memory_pb2.DeleteLinkResponse, _abc.Awaitable[_memory_pb2.DeleteLinkResponse]]:
-        """DeleteLink removes a link for good; what it was stays in the history.
-        Deleting again is NOT_FOUND; repeating a request_id returns the first answer.
+        """DeleteLink purges a link; its earlier states remain in the history.
+        Deleting it again is NOT_FOUND. Repeating a request_id returns the first
+        answer.
 
         Errors:
         - NOT_FOUND, LINK_NOT_FOUND.
@@ -1431,8 +1469,8 @@ class LinkServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_memory_pb2.ListLinksResponse, _abc.Awaitable[_memory_pb2.ListLinksResponse]]:
         """ListLinks pages through the links of one memory, newest first, as they are
-        or as they were at a time. It lists both directions unless the request
-        names one. Links to deleted memories are left out.
+        now or as they were at as_of_time. It lists both directions unless the
+        request names one. It omits links to deleted memories.
 
         Errors:
         - NOT_FOUND, MEMORY_NOT_FOUND.
@@ -1444,8 +1482,8 @@ class LinkServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _memory_pb2.TraverseLinksRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_memory_pb2.TraverseLinksResponse, _abc.Awaitable[_memory_pb2.TraverseLinksResponse]]:
-        """TraverseLinks walks from a memory to its neighbours, theirs and so on, and
-        returns the memories it met, nearest first, and the links among them. Safe to
+        """TraverseLinks follows links from a memory, hop by hop. It returns the
+        memories that it reached, nearest first, and the links among them. Safe to
         retry.
 
         Errors:
@@ -1458,9 +1496,9 @@ class LinkServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _memory_pb2.GetSubgraphRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_memory_pb2.GetSubgraphResponse, _abc.Awaitable[_memory_pb2.GetSubgraphResponse]]:
-        """GetSubgraph returns what lies around some memories, for a drawing: memories,
-        the links among them and, when asked, links inferred from tags that they
-        share. Safe to retry.
+        """GetSubgraph returns the graph around some memories, to be drawn: memories,
+        the links among them and, with infer_links, links inferred from shared
+        tags. Safe to retry.
 
         Errors:
         - NOT_FOUND, MEMORY_NOT_FOUND.
@@ -1472,9 +1510,9 @@ class LinkServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _memory_pb2.FindPathsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_memory_pb2.FindPathsResponse, _abc.Awaitable[_memory_pb2.FindPathsResponse]]:
-        """FindPaths returns the paths from one memory to another that meet no memory
-        twice. The shortest come first, of equally long ones those whose first
-        links are stronger. Safe to retry.
+        """FindPaths returns the paths from one memory to another that contain no
+        memory twice. The shortest paths come first. Of equally long paths, those
+        with the stronger first links come first. Safe to retry.
 
         Errors:
         - NOT_FOUND, MEMORY_NOT_FOUND.
@@ -1487,12 +1525,13 @@ class LinkServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _memory_pb2.SpreadActivationRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_memory_pb2.SpreadActivationResponse, _abc.Awaitable[_memory_pb2.SpreadActivationResponse]]:
-        """SpreadActivation lets activation spread from some memories along their
-        links and returns whom it reached, most active first. A hop multiplies by
-        the link's weight, by the factor of its relation and by .74; each hop after
-        the first also by .78. Factors: supports .88, causes .82, example_of .7,
-        supersedes .65, contradicts -.75, others .62. Activation stays within -1
-        and 1; what is inhibited passes nothing on. Safe to retry.
+        """SpreadActivation spreads activation from some memories along their links
+        and returns the memories that it reached, most active first. A hop
+        multiplies activation by the link's weight, the factor of its relation and
+        .74; each hop after the first also by .78. Factors: supports .88, causes
+        .82, example_of .7, supersedes .65, contradicts -.75, others .62.
+        Activation stays within -1 and 1. Memories with negative activation do not
+        spread it. Safe to retry.
 
         Errors:
         - NOT_FOUND, MEMORY_NOT_FOUND.
@@ -1504,9 +1543,9 @@ class LinkServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _memory_pb2.SuggestLinksRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_memory_pb2.SuggestLinksResponse, _abc.Awaitable[_memory_pb2.SuggestLinksResponse]]:
-        """SuggestLinks names memories that share a tag with a memory and are not
-        linked with it. The most alike come first, each with what they have in
-        common. Of each tag the newest memories are looked at. Safe to retry.
+        """SuggestLinks returns memories that share a tag with a memory and are not
+        linked with it. The most similar come first, each with the parts of its
+        score. Candidates of each tag are its newest memories. Safe to retry.
 
         Errors:
         - NOT_FOUND, MEMORY_NOT_FOUND.
@@ -1515,8 +1554,8 @@ class LinkServiceServicer(metaclass=_abc_1.ABCMeta):
 def add_LinkServiceServicer_to_server(servicer: LinkServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...
 
 class MemoryInternalServiceStub:
-    """MemoryInternalService is internal: the worker calls it. The gateway does not forward
-    it.
+    """MemoryInternalService is internal: the worker calls it. The gateway does not
+    forward it.
     """
 
     @_typing.overload
@@ -1524,131 +1563,131 @@ class MemoryInternalServiceStub:
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> MemoryInternalServiceAsyncStub: ...
     EnsurePartitions: _grpc.UnaryUnaryMultiCallable[_memory_pb2.EnsurePartitionsRequest, _memory_pb2.EnsurePartitionsResponse]
-    """EnsurePartitions makes the partitions of the coming months. Idempotent.
-    System only.
+    """EnsurePartitions creates the missing partitions of the coming months.
+    Idempotent. System only.
     """
     DeleteExpired: _grpc.UnaryUnaryMultiCallable[_memory_pb2.DeleteExpiredRequest, _memory_pb2.DeleteExpiredResponse]
-    """DeleteExpired works for the tenant that the token names. It removes stored
-    answers older than 24 hours, and the search documents of memories past
-    their expire_time. After the policy's expiry_grace_hours it removes these
-    memories with all their rows. Each erased memory leaves an event
-    memory_forget_hard with the cause "expired" and no tombstone. It also moves
-    down what capped levels have no room for, and wraps the tenant's keys with
-    the current master key. It goes on with a rotation. Idempotent. System
-    only.
-    """
-    DeliverWebhooks: _grpc.UnaryUnaryMultiCallable[_memory_pb2.DeliverWebhooksRequest, _memory_pb2.DeliverWebhooksResponse]
-    """DeliverWebhooks queues what webhooks wait for and tries what is due, of the
-    tenant that the token names. What fails is tried again with growing pauses;
-    a delivery that is cut off is tried again after a minute under the same
-    webhook-id. Attempts go on after the call has ended. Few deliveries of a
-    tenant, and to one destination, are under way at a time. A destination that
-    fails repeatedly gets none for a while. Several workers may call at once.
+    """DeleteExpired works for the tenant of the caller's token. It deletes saved
+    responses older than 24 hours, and the search documents of memories past
+    their expire_time. After the policy's expiry_grace_hours it purges these
+    memories with all their rows. Each purged memory leaves an event
+    memory_purged with the cause "expired", and no tombstone. It also demotes
+    memories beyond the capacities of capped levels, wraps the tenant's keys
+    with the current master key, and continues a key rotation. Idempotent.
     System only.
     """
+    DeliverWebhooks: _grpc.UnaryUnaryMultiCallable[_memory_pb2.DeliverWebhooksRequest, _memory_pb2.DeliverWebhooksResponse]
+    """DeliverWebhooks queues deliveries for the webhooks of the caller's tenant
+    and attempts those that are due. Failed deliveries are retried with growing
+    pauses. An interrupted delivery is retried after a minute with the same
+    webhook-id. Attempts continue after the call has ended. Deliveries in
+    progress are limited per tenant and per destination. A destination that
+    fails repeatedly gets no deliveries for a while. Several workers may call
+    concurrently. System only.
+    """
     ContinueSnapshots: _grpc.UnaryUnaryMultiCallable[_memory_pb2.ContinueSnapshotsRequest, _memory_pb2.ContinueSnapshotsResponse]
-    """ContinueSnapshots goes on with snapshots that are still being made, and with
-    the removal of deleted ones, of the tenant that the token names. Idempotent;
-    several workers may call at once. System only.
+    """ContinueSnapshots continues the unfinished snapshots, and the removal of
+    deleted snapshots, of the caller's tenant. Idempotent; several workers may
+    call concurrently. System only.
     """
     ArchiveIdleMemories: _grpc.UnaryUnaryMultiCallable[_memory_pb2.ArchiveIdleMemoriesRequest, _memory_pb2.ArchiveIdleMemoriesResponse]
-    """ArchiveIdleMemories takes some of what was not changed for the policy's archive_days
-    to cold storage, of the tenant that the token names. Nothing without that
-    rule. Repeating it goes on; what is cut off is done by the next call. System
-    only.
+    """ArchiveIdleMemories moves a batch of memories of the caller's tenant to
+    cold storage: those unchanged for the policy's archive_days. Without that
+    rule it does nothing. Repeating it continues; the next call completes an
+    interrupted one. System only.
     """
     ApplyRetention: _grpc.UnaryUnaryMultiCallable[_memory_pb2.ApplyRetentionRequest, _memory_pb2.ApplyRetentionResponse]
-    """ApplyRetention purges some of the memories that were made and last changed
-    longer ago than the policy's retention_days, of the tenant that the token
-    names. Repeating it goes on. System only.
+    """ApplyRetention purges a batch of memories of the caller's tenant: those
+    created and last changed longer ago than the policy's retention_days.
+    Repeating it continues. System only.
     """
     PurgeTenant: _grpc.UnaryUnaryMultiCallable[_memory_pb2.PurgeTenantRequest, _memory_pb2.PurgeTenantResponse]
-    """PurgeTenant removes some of what this service keeps of the token's tenant,
-    which is being deleted. Idempotent: called until it says that nothing is
-    left. System only.
+    """PurgeTenant purges a batch of this service's rows of the caller's tenant,
+    which is being deleted. Idempotent: call it until `more` is false. System
+    only.
 
     Errors:
     - FAILED_PRECONDITION, TENANT_NOT_DELETED.
     """
     DecayMemories: _grpc.UnaryUnaryMultiCallable[_memory_pb2.DecayMemoriesRequest, _memory_pb2.DecayMemoriesResponse]
-    """DecayMemories does what MemoryService.DecayScores does, for the token's tenant.
-    Idempotent. System only.
+    """DecayMemories does for the caller's tenant what MemoryService.DecayScores
+    does. Idempotent. System only.
     """
     ReindexMemories: _grpc.UnaryUnaryMultiCallable[_memory_pb2.ReindexMemoriesRequest, _memory_pb2.ReindexMemoriesResponse]
     """ReindexMemories updates memories with data that an older version stored, of
-    the tenant that the token names: their search documents and content_hash.
-    It is no update: revision and update_time stay. Idempotent: called until it
-    says that no more are left. System only.
+    the caller's tenant: their search documents and content_hash. revision and
+    update_time do not change. Idempotent: call it until `more` is false.
+    System only.
     """
 
 @_typing.type_check_only
 class MemoryInternalServiceAsyncStub(MemoryInternalServiceStub):
-    """MemoryInternalService is internal: the worker calls it. The gateway does not forward
-    it.
+    """MemoryInternalService is internal: the worker calls it. The gateway does not
+    forward it.
     """
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     EnsurePartitions: _aio.UnaryUnaryMultiCallable[_memory_pb2.EnsurePartitionsRequest, _memory_pb2.EnsurePartitionsResponse]  # type: ignore[assignment]
-    """EnsurePartitions makes the partitions of the coming months. Idempotent.
-    System only.
+    """EnsurePartitions creates the missing partitions of the coming months.
+    Idempotent. System only.
     """
     DeleteExpired: _aio.UnaryUnaryMultiCallable[_memory_pb2.DeleteExpiredRequest, _memory_pb2.DeleteExpiredResponse]  # type: ignore[assignment]
-    """DeleteExpired works for the tenant that the token names. It removes stored
-    answers older than 24 hours, and the search documents of memories past
-    their expire_time. After the policy's expiry_grace_hours it removes these
-    memories with all their rows. Each erased memory leaves an event
-    memory_forget_hard with the cause "expired" and no tombstone. It also moves
-    down what capped levels have no room for, and wraps the tenant's keys with
-    the current master key. It goes on with a rotation. Idempotent. System
-    only.
-    """
-    DeliverWebhooks: _aio.UnaryUnaryMultiCallable[_memory_pb2.DeliverWebhooksRequest, _memory_pb2.DeliverWebhooksResponse]  # type: ignore[assignment]
-    """DeliverWebhooks queues what webhooks wait for and tries what is due, of the
-    tenant that the token names. What fails is tried again with growing pauses;
-    a delivery that is cut off is tried again after a minute under the same
-    webhook-id. Attempts go on after the call has ended. Few deliveries of a
-    tenant, and to one destination, are under way at a time. A destination that
-    fails repeatedly gets none for a while. Several workers may call at once.
+    """DeleteExpired works for the tenant of the caller's token. It deletes saved
+    responses older than 24 hours, and the search documents of memories past
+    their expire_time. After the policy's expiry_grace_hours it purges these
+    memories with all their rows. Each purged memory leaves an event
+    memory_purged with the cause "expired", and no tombstone. It also demotes
+    memories beyond the capacities of capped levels, wraps the tenant's keys
+    with the current master key, and continues a key rotation. Idempotent.
     System only.
     """
+    DeliverWebhooks: _aio.UnaryUnaryMultiCallable[_memory_pb2.DeliverWebhooksRequest, _memory_pb2.DeliverWebhooksResponse]  # type: ignore[assignment]
+    """DeliverWebhooks queues deliveries for the webhooks of the caller's tenant
+    and attempts those that are due. Failed deliveries are retried with growing
+    pauses. An interrupted delivery is retried after a minute with the same
+    webhook-id. Attempts continue after the call has ended. Deliveries in
+    progress are limited per tenant and per destination. A destination that
+    fails repeatedly gets no deliveries for a while. Several workers may call
+    concurrently. System only.
+    """
     ContinueSnapshots: _aio.UnaryUnaryMultiCallable[_memory_pb2.ContinueSnapshotsRequest, _memory_pb2.ContinueSnapshotsResponse]  # type: ignore[assignment]
-    """ContinueSnapshots goes on with snapshots that are still being made, and with
-    the removal of deleted ones, of the tenant that the token names. Idempotent;
-    several workers may call at once. System only.
+    """ContinueSnapshots continues the unfinished snapshots, and the removal of
+    deleted snapshots, of the caller's tenant. Idempotent; several workers may
+    call concurrently. System only.
     """
     ArchiveIdleMemories: _aio.UnaryUnaryMultiCallable[_memory_pb2.ArchiveIdleMemoriesRequest, _memory_pb2.ArchiveIdleMemoriesResponse]  # type: ignore[assignment]
-    """ArchiveIdleMemories takes some of what was not changed for the policy's archive_days
-    to cold storage, of the tenant that the token names. Nothing without that
-    rule. Repeating it goes on; what is cut off is done by the next call. System
-    only.
+    """ArchiveIdleMemories moves a batch of memories of the caller's tenant to
+    cold storage: those unchanged for the policy's archive_days. Without that
+    rule it does nothing. Repeating it continues; the next call completes an
+    interrupted one. System only.
     """
     ApplyRetention: _aio.UnaryUnaryMultiCallable[_memory_pb2.ApplyRetentionRequest, _memory_pb2.ApplyRetentionResponse]  # type: ignore[assignment]
-    """ApplyRetention purges some of the memories that were made and last changed
-    longer ago than the policy's retention_days, of the tenant that the token
-    names. Repeating it goes on. System only.
+    """ApplyRetention purges a batch of memories of the caller's tenant: those
+    created and last changed longer ago than the policy's retention_days.
+    Repeating it continues. System only.
     """
     PurgeTenant: _aio.UnaryUnaryMultiCallable[_memory_pb2.PurgeTenantRequest, _memory_pb2.PurgeTenantResponse]  # type: ignore[assignment]
-    """PurgeTenant removes some of what this service keeps of the token's tenant,
-    which is being deleted. Idempotent: called until it says that nothing is
-    left. System only.
+    """PurgeTenant purges a batch of this service's rows of the caller's tenant,
+    which is being deleted. Idempotent: call it until `more` is false. System
+    only.
 
     Errors:
     - FAILED_PRECONDITION, TENANT_NOT_DELETED.
     """
     DecayMemories: _aio.UnaryUnaryMultiCallable[_memory_pb2.DecayMemoriesRequest, _memory_pb2.DecayMemoriesResponse]  # type: ignore[assignment]
-    """DecayMemories does what MemoryService.DecayScores does, for the token's tenant.
-    Idempotent. System only.
+    """DecayMemories does for the caller's tenant what MemoryService.DecayScores
+    does. Idempotent. System only.
     """
     ReindexMemories: _aio.UnaryUnaryMultiCallable[_memory_pb2.ReindexMemoriesRequest, _memory_pb2.ReindexMemoriesResponse]  # type: ignore[assignment]
     """ReindexMemories updates memories with data that an older version stored, of
-    the tenant that the token names: their search documents and content_hash.
-    It is no update: revision and update_time stay. Idempotent: called until it
-    says that no more are left. System only.
+    the caller's tenant: their search documents and content_hash. revision and
+    update_time do not change. Idempotent: call it until `more` is false.
+    System only.
     """
 
 class MemoryInternalServiceServicer(metaclass=_abc_1.ABCMeta):
-    """MemoryInternalService is internal: the worker calls it. The gateway does not forward
-    it.
+    """MemoryInternalService is internal: the worker calls it. The gateway does not
+    forward it.
     """
 
     @_abc_1.abstractmethod
@@ -1657,8 +1696,8 @@ class MemoryInternalServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _memory_pb2.EnsurePartitionsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_memory_pb2.EnsurePartitionsResponse, _abc.Awaitable[_memory_pb2.EnsurePartitionsResponse]]:
-        """EnsurePartitions makes the partitions of the coming months. Idempotent.
-        System only.
+        """EnsurePartitions creates the missing partitions of the coming months.
+        Idempotent. System only.
         """
 
     @_abc_1.abstractmethod
@@ -1667,14 +1706,14 @@ class MemoryInternalServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _memory_pb2.DeleteExpiredRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_memory_pb2.DeleteExpiredResponse, _abc.Awaitable[_memory_pb2.DeleteExpiredResponse]]:
-        """DeleteExpired works for the tenant that the token names. It removes stored
-        answers older than 24 hours, and the search documents of memories past
-        their expire_time. After the policy's expiry_grace_hours it removes these
-        memories with all their rows. Each erased memory leaves an event
-        memory_forget_hard with the cause "expired" and no tombstone. It also moves
-        down what capped levels have no room for, and wraps the tenant's keys with
-        the current master key. It goes on with a rotation. Idempotent. System
-        only.
+        """DeleteExpired works for the tenant of the caller's token. It deletes saved
+        responses older than 24 hours, and the search documents of memories past
+        their expire_time. After the policy's expiry_grace_hours it purges these
+        memories with all their rows. Each purged memory leaves an event
+        memory_purged with the cause "expired", and no tombstone. It also demotes
+        memories beyond the capacities of capped levels, wraps the tenant's keys
+        with the current master key, and continues a key rotation. Idempotent.
+        System only.
         """
 
     @_abc_1.abstractmethod
@@ -1683,13 +1722,13 @@ class MemoryInternalServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _memory_pb2.DeliverWebhooksRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_memory_pb2.DeliverWebhooksResponse, _abc.Awaitable[_memory_pb2.DeliverWebhooksResponse]]:
-        """DeliverWebhooks queues what webhooks wait for and tries what is due, of the
-        tenant that the token names. What fails is tried again with growing pauses;
-        a delivery that is cut off is tried again after a minute under the same
-        webhook-id. Attempts go on after the call has ended. Few deliveries of a
-        tenant, and to one destination, are under way at a time. A destination that
-        fails repeatedly gets none for a while. Several workers may call at once.
-        System only.
+        """DeliverWebhooks queues deliveries for the webhooks of the caller's tenant
+        and attempts those that are due. Failed deliveries are retried with growing
+        pauses. An interrupted delivery is retried after a minute with the same
+        webhook-id. Attempts continue after the call has ended. Deliveries in
+        progress are limited per tenant and per destination. A destination that
+        fails repeatedly gets no deliveries for a while. Several workers may call
+        concurrently. System only.
         """
 
     @_abc_1.abstractmethod
@@ -1698,9 +1737,9 @@ class MemoryInternalServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _memory_pb2.ContinueSnapshotsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_memory_pb2.ContinueSnapshotsResponse, _abc.Awaitable[_memory_pb2.ContinueSnapshotsResponse]]:
-        """ContinueSnapshots goes on with snapshots that are still being made, and with
-        the removal of deleted ones, of the tenant that the token names. Idempotent;
-        several workers may call at once. System only.
+        """ContinueSnapshots continues the unfinished snapshots, and the removal of
+        deleted snapshots, of the caller's tenant. Idempotent; several workers may
+        call concurrently. System only.
         """
 
     @_abc_1.abstractmethod
@@ -1709,10 +1748,10 @@ class MemoryInternalServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _memory_pb2.ArchiveIdleMemoriesRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_memory_pb2.ArchiveIdleMemoriesResponse, _abc.Awaitable[_memory_pb2.ArchiveIdleMemoriesResponse]]:
-        """ArchiveIdleMemories takes some of what was not changed for the policy's archive_days
-        to cold storage, of the tenant that the token names. Nothing without that
-        rule. Repeating it goes on; what is cut off is done by the next call. System
-        only.
+        """ArchiveIdleMemories moves a batch of memories of the caller's tenant to
+        cold storage: those unchanged for the policy's archive_days. Without that
+        rule it does nothing. Repeating it continues; the next call completes an
+        interrupted one. System only.
         """
 
     @_abc_1.abstractmethod
@@ -1721,9 +1760,9 @@ class MemoryInternalServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _memory_pb2.ApplyRetentionRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_memory_pb2.ApplyRetentionResponse, _abc.Awaitable[_memory_pb2.ApplyRetentionResponse]]:
-        """ApplyRetention purges some of the memories that were made and last changed
-        longer ago than the policy's retention_days, of the tenant that the token
-        names. Repeating it goes on. System only.
+        """ApplyRetention purges a batch of memories of the caller's tenant: those
+        created and last changed longer ago than the policy's retention_days.
+        Repeating it continues. System only.
         """
 
     @_abc_1.abstractmethod
@@ -1732,9 +1771,9 @@ class MemoryInternalServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _memory_pb2.PurgeTenantRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_memory_pb2.PurgeTenantResponse, _abc.Awaitable[_memory_pb2.PurgeTenantResponse]]:
-        """PurgeTenant removes some of what this service keeps of the token's tenant,
-        which is being deleted. Idempotent: called until it says that nothing is
-        left. System only.
+        """PurgeTenant purges a batch of this service's rows of the caller's tenant,
+        which is being deleted. Idempotent: call it until `more` is false. System
+        only.
 
         Errors:
         - FAILED_PRECONDITION, TENANT_NOT_DELETED.
@@ -1746,8 +1785,8 @@ class MemoryInternalServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _memory_pb2.DecayMemoriesRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_memory_pb2.DecayMemoriesResponse, _abc.Awaitable[_memory_pb2.DecayMemoriesResponse]]:
-        """DecayMemories does what MemoryService.DecayScores does, for the token's tenant.
-        Idempotent. System only.
+        """DecayMemories does for the caller's tenant what MemoryService.DecayScores
+        does. Idempotent. System only.
         """
 
     @_abc_1.abstractmethod
@@ -1757,9 +1796,9 @@ class MemoryInternalServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_memory_pb2.ReindexMemoriesResponse, _abc.Awaitable[_memory_pb2.ReindexMemoriesResponse]]:
         """ReindexMemories updates memories with data that an older version stored, of
-        the tenant that the token names: their search documents and content_hash.
-        It is no update: revision and update_time stay. Idempotent: called until it
-        says that no more are left. System only.
+        the caller's tenant: their search documents and content_hash. revision and
+        update_time do not change. Idempotent: call it until `more` is false.
+        System only.
         """
 
 def add_MemoryInternalServiceServicer_to_server(servicer: MemoryInternalServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

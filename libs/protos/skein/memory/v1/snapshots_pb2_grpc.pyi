@@ -27,13 +27,15 @@ GRPC_GENERATED_VERSION: str
 GRPC_VERSION: str
 
 class SnapshotServiceStub:
-    """SnapshotService keeps copies of a tenant's whole memory, and carries it to
-    other tenants and from other systems. A whole memory is memories (archived
-    ones too, deleted ones not) with their tags, links, trust in sources, aliases,
-    resolved conflicts, and blocks with the agents that carry them. Secrets are
-    in none of it: a memory of the knowledge vault goes without its secret, and
-    gets it back only where it still has it. What was purged stays purged. Errors
-    are documented in skein/errors/v1/errors.proto.
+    """SnapshotService stores snapshots of a tenant's whole memory, exports it, and
+    imports exports of other tenants and systems. A whole memory is the undeleted
+    memories, including archived ones, with their tags, links, trust in sources,
+    aliases and conflict resolutions. It also has the blocks and the agents that
+    they are attached to.
+
+    Secrets are excluded. A memory of the knowledge vault is copied without its
+    secret; after a restore it has a secret only if it still had one. Purged
+    items stay purged. skein/errors/v1/errors.proto documents the errors.
     """
 
     @_typing.overload
@@ -41,13 +43,13 @@ class SnapshotServiceStub:
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> SnapshotServiceAsyncStub: ...
     CreateSnapshot: _grpc.UnaryUnaryMultiCallable[_snapshots_pb2.CreateSnapshotRequest, _snapshots_pb2.CreateSnapshotResponse]
-    """CreateSnapshot copies the tenant's memory as it is at the time of the call.
-    A large one is still `creating` when the call returns, and is finished in
-    the background. Of ready ones the newest policy.snapshot_retention are kept.
-    Repeating a request_id returns the first answer.
+    """CreateSnapshot copies the tenant's memory at the time of the call. A large
+    snapshot is still `creating` when the call returns, and completes in the
+    background. Of the ready snapshots, the newest policy.snapshot_retention
+    are kept. Repeating a request_id returns the first answer.
     """
     GetSnapshot: _grpc.UnaryUnaryMultiCallable[_snapshots_pb2.GetSnapshotRequest, _snapshots_pb2.GetSnapshotResponse]
-    """GetSnapshot reads what is known of one snapshot. Safe to retry.
+    """GetSnapshot reads the description of one snapshot. Safe to retry.
 
     Errors:
     - NOT_FOUND, SNAPSHOT_NOT_FOUND.
@@ -59,10 +61,11 @@ class SnapshotServiceStub:
     - INVALID_ARGUMENT, PAGE_TOKEN_INVALID.
     """
     DiffSnapshots: _grpc.UnaryUnaryMultiCallable[_snapshots_pb2.DiffSnapshotsRequest, _snapshots_pb2.DiffSnapshotsResponse]
-    """DiffSnapshots pages through what differs between a snapshot and another one,
-    or the memory as it is now: ids and names of fields, no content. First what
-    is in the one and changed or missing in the other, then what was added. A
-    page may be empty and have a next one. Safe to retry.
+    """DiffSnapshots pages through the differences between a snapshot and another
+    one, or the current memory: ids and names of fields, no content. Items of
+    the snapshot that are changed or missing in the other come first, then
+    added items. A page may be empty and still have a next_page_token. Safe to
+    retry.
 
     Errors:
     - NOT_FOUND, SNAPSHOT_NOT_FOUND.
@@ -70,13 +73,13 @@ class SnapshotServiceStub:
     - INVALID_ARGUMENT, PAGE_TOKEN_INVALID.
     """
     RestoreSnapshot: _grpc.UnaryUnaryMultiCallable[_snapshots_pb2.RestoreSnapshotRequest, _snapshots_pb2.RestoreSnapshotResponse]
-    """RestoreSnapshot brings a portion of a snapshot back: what is missing is
-    there again, what changed says what it said. With `replace`, what the
-    snapshot does not hold is deleted first. Memories whose expire_time in the
-    snapshot has passed stay as they are now. Each portion is done as a whole; a
-    next_page_token says that there is more, and the call that names it goes on,
-    also after an interruption. Doing a portion twice changes nothing. Repeating
-    a request_id returns the first answer.
+    """RestoreSnapshot restores a batch of a snapshot: missing items come back,
+    changed items return to their earlier state. With `replace`, items that are
+    not in the snapshot are deleted first. Memories whose expire_time in the
+    snapshot has passed do not change. Each batch is restored all or none.
+    Repeat the call with next_page_token until that is empty, also after an
+    interruption. Restoring a batch twice changes nothing. Repeating a
+    request_id returns the first answer.
 
     Errors:
     - NOT_FOUND, SNAPSHOT_NOT_FOUND.
@@ -85,60 +88,62 @@ class SnapshotServiceStub:
     - RESOURCE_EXHAUSTED, QUOTA_EXCEEDED.
     """
     DeleteSnapshot: _grpc.UnaryUnaryMultiCallable[_snapshots_pb2.DeleteSnapshotRequest, _snapshots_pb2.DeleteSnapshotResponse]
-    """DeleteSnapshot removes a snapshot for good; a large one in the background.
-    Deleting again is NOT_FOUND; repeating a request_id returns the first
+    """DeleteSnapshot purges a snapshot; a large one is purged in the background.
+    Deleting it again is NOT_FOUND. Repeating a request_id returns the first
     answer.
 
     Errors:
     - NOT_FOUND, SNAPSHOT_NOT_FOUND.
     """
     ExportData: _grpc.UnaryUnaryMultiCallable[_snapshots_pb2.ExportDataRequest, _snapshots_pb2.ExportDataResponse]
-    """ExportData returns a portion of the tenant's memory as JSON lines in the
-    format skein_export_v1, all portions as of the time of the first one; the
-    lines of all portions together are one file. Expired memories are left out,
-    with the links, aliases and conflicts that name them. Safe to retry.
+    """ExportData returns a batch of the tenant's memory as JSON lines in the
+    format skein_export_v1. All batches show the time of the first one; their
+    lines together are one file. Expired memories are omitted, with the links,
+    aliases and conflicts that refer to them. Safe to retry.
 
     Errors:
     - INVALID_ARGUMENT, PAGE_TOKEN_INVALID.
     """
     ImportData: _grpc.UnaryUnaryMultiCallable[_snapshots_pb2.ImportDataRequest, _snapshots_pb2.ImportDataResponse]
-    """ImportData stores a portion of an export, of this system or of MemoryVault.
-    Every item keeps the create_time and update_time that its line gives; one
-    without an update_time was last changed when it was made. When Skein recorded
-    it is record_time, which as-of reads and the event log go by. Memories whose
-    expire_time is over are stored as expired and counted.
-    Lines that cannot be stored are named with the reason; the others are stored
-    together or not at all. Importing the same again changes nothing. Memories
-    that have expired are stored, and no call finds them; one that is there
-    expired comes back when the line's is not. Repeating a request_id returns
-    the first answer.
+    """ImportData stores a batch of an export of Skein or of MemoryVault. Each
+    item keeps the create_time and update_time of its line; without an
+    update_time it counts as last changed at its create_time. As-of reads and
+    the event log use record_time, when Skein recorded it. Invalid lines are
+    returned with a reason; all others are stored, all or none. Importing the
+    same batch again changes nothing.
+
+    Memories whose expire_time has passed are stored as expired, counted, and
+    found by no call. An expired memory of the tenant comes back if the line's
+    is not expired. Repeating a request_id returns the first answer.
 
     Errors:
     - INVALID_ARGUMENT, IMPORT_FORMAT_UNKNOWN: the first line names another
-      format, or the document is none of MemoryVault's.
+      format, or the document is not one of MemoryVault's.
     - RESOURCE_EXHAUSTED, QUOTA_EXCEEDED.
     """
 
 @_typing.type_check_only
 class SnapshotServiceAsyncStub(SnapshotServiceStub):
-    """SnapshotService keeps copies of a tenant's whole memory, and carries it to
-    other tenants and from other systems. A whole memory is memories (archived
-    ones too, deleted ones not) with their tags, links, trust in sources, aliases,
-    resolved conflicts, and blocks with the agents that carry them. Secrets are
-    in none of it: a memory of the knowledge vault goes without its secret, and
-    gets it back only where it still has it. What was purged stays purged. Errors
-    are documented in skein/errors/v1/errors.proto.
+    """SnapshotService stores snapshots of a tenant's whole memory, exports it, and
+    imports exports of other tenants and systems. A whole memory is the undeleted
+    memories, including archived ones, with their tags, links, trust in sources,
+    aliases and conflict resolutions. It also has the blocks and the agents that
+    they are attached to.
+
+    Secrets are excluded. A memory of the knowledge vault is copied without its
+    secret; after a restore it has a secret only if it still had one. Purged
+    items stay purged. skein/errors/v1/errors.proto documents the errors.
     """
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     CreateSnapshot: _aio.UnaryUnaryMultiCallable[_snapshots_pb2.CreateSnapshotRequest, _snapshots_pb2.CreateSnapshotResponse]  # type: ignore[assignment]
-    """CreateSnapshot copies the tenant's memory as it is at the time of the call.
-    A large one is still `creating` when the call returns, and is finished in
-    the background. Of ready ones the newest policy.snapshot_retention are kept.
-    Repeating a request_id returns the first answer.
+    """CreateSnapshot copies the tenant's memory at the time of the call. A large
+    snapshot is still `creating` when the call returns, and completes in the
+    background. Of the ready snapshots, the newest policy.snapshot_retention
+    are kept. Repeating a request_id returns the first answer.
     """
     GetSnapshot: _aio.UnaryUnaryMultiCallable[_snapshots_pb2.GetSnapshotRequest, _snapshots_pb2.GetSnapshotResponse]  # type: ignore[assignment]
-    """GetSnapshot reads what is known of one snapshot. Safe to retry.
+    """GetSnapshot reads the description of one snapshot. Safe to retry.
 
     Errors:
     - NOT_FOUND, SNAPSHOT_NOT_FOUND.
@@ -150,10 +155,11 @@ class SnapshotServiceAsyncStub(SnapshotServiceStub):
     - INVALID_ARGUMENT, PAGE_TOKEN_INVALID.
     """
     DiffSnapshots: _aio.UnaryUnaryMultiCallable[_snapshots_pb2.DiffSnapshotsRequest, _snapshots_pb2.DiffSnapshotsResponse]  # type: ignore[assignment]
-    """DiffSnapshots pages through what differs between a snapshot and another one,
-    or the memory as it is now: ids and names of fields, no content. First what
-    is in the one and changed or missing in the other, then what was added. A
-    page may be empty and have a next one. Safe to retry.
+    """DiffSnapshots pages through the differences between a snapshot and another
+    one, or the current memory: ids and names of fields, no content. Items of
+    the snapshot that are changed or missing in the other come first, then
+    added items. A page may be empty and still have a next_page_token. Safe to
+    retry.
 
     Errors:
     - NOT_FOUND, SNAPSHOT_NOT_FOUND.
@@ -161,13 +167,13 @@ class SnapshotServiceAsyncStub(SnapshotServiceStub):
     - INVALID_ARGUMENT, PAGE_TOKEN_INVALID.
     """
     RestoreSnapshot: _aio.UnaryUnaryMultiCallable[_snapshots_pb2.RestoreSnapshotRequest, _snapshots_pb2.RestoreSnapshotResponse]  # type: ignore[assignment]
-    """RestoreSnapshot brings a portion of a snapshot back: what is missing is
-    there again, what changed says what it said. With `replace`, what the
-    snapshot does not hold is deleted first. Memories whose expire_time in the
-    snapshot has passed stay as they are now. Each portion is done as a whole; a
-    next_page_token says that there is more, and the call that names it goes on,
-    also after an interruption. Doing a portion twice changes nothing. Repeating
-    a request_id returns the first answer.
+    """RestoreSnapshot restores a batch of a snapshot: missing items come back,
+    changed items return to their earlier state. With `replace`, items that are
+    not in the snapshot are deleted first. Memories whose expire_time in the
+    snapshot has passed do not change. Each batch is restored all or none.
+    Repeat the call with next_page_token until that is empty, also after an
+    interruption. Restoring a batch twice changes nothing. Repeating a
+    request_id returns the first answer.
 
     Errors:
     - NOT_FOUND, SNAPSHOT_NOT_FOUND.
@@ -176,48 +182,50 @@ class SnapshotServiceAsyncStub(SnapshotServiceStub):
     - RESOURCE_EXHAUSTED, QUOTA_EXCEEDED.
     """
     DeleteSnapshot: _aio.UnaryUnaryMultiCallable[_snapshots_pb2.DeleteSnapshotRequest, _snapshots_pb2.DeleteSnapshotResponse]  # type: ignore[assignment]
-    """DeleteSnapshot removes a snapshot for good; a large one in the background.
-    Deleting again is NOT_FOUND; repeating a request_id returns the first
+    """DeleteSnapshot purges a snapshot; a large one is purged in the background.
+    Deleting it again is NOT_FOUND. Repeating a request_id returns the first
     answer.
 
     Errors:
     - NOT_FOUND, SNAPSHOT_NOT_FOUND.
     """
     ExportData: _aio.UnaryUnaryMultiCallable[_snapshots_pb2.ExportDataRequest, _snapshots_pb2.ExportDataResponse]  # type: ignore[assignment]
-    """ExportData returns a portion of the tenant's memory as JSON lines in the
-    format skein_export_v1, all portions as of the time of the first one; the
-    lines of all portions together are one file. Expired memories are left out,
-    with the links, aliases and conflicts that name them. Safe to retry.
+    """ExportData returns a batch of the tenant's memory as JSON lines in the
+    format skein_export_v1. All batches show the time of the first one; their
+    lines together are one file. Expired memories are omitted, with the links,
+    aliases and conflicts that refer to them. Safe to retry.
 
     Errors:
     - INVALID_ARGUMENT, PAGE_TOKEN_INVALID.
     """
     ImportData: _aio.UnaryUnaryMultiCallable[_snapshots_pb2.ImportDataRequest, _snapshots_pb2.ImportDataResponse]  # type: ignore[assignment]
-    """ImportData stores a portion of an export, of this system or of MemoryVault.
-    Every item keeps the create_time and update_time that its line gives; one
-    without an update_time was last changed when it was made. When Skein recorded
-    it is record_time, which as-of reads and the event log go by. Memories whose
-    expire_time is over are stored as expired and counted.
-    Lines that cannot be stored are named with the reason; the others are stored
-    together or not at all. Importing the same again changes nothing. Memories
-    that have expired are stored, and no call finds them; one that is there
-    expired comes back when the line's is not. Repeating a request_id returns
-    the first answer.
+    """ImportData stores a batch of an export of Skein or of MemoryVault. Each
+    item keeps the create_time and update_time of its line; without an
+    update_time it counts as last changed at its create_time. As-of reads and
+    the event log use record_time, when Skein recorded it. Invalid lines are
+    returned with a reason; all others are stored, all or none. Importing the
+    same batch again changes nothing.
+
+    Memories whose expire_time has passed are stored as expired, counted, and
+    found by no call. An expired memory of the tenant comes back if the line's
+    is not expired. Repeating a request_id returns the first answer.
 
     Errors:
     - INVALID_ARGUMENT, IMPORT_FORMAT_UNKNOWN: the first line names another
-      format, or the document is none of MemoryVault's.
+      format, or the document is not one of MemoryVault's.
     - RESOURCE_EXHAUSTED, QUOTA_EXCEEDED.
     """
 
 class SnapshotServiceServicer(metaclass=_abc_1.ABCMeta):
-    """SnapshotService keeps copies of a tenant's whole memory, and carries it to
-    other tenants and from other systems. A whole memory is memories (archived
-    ones too, deleted ones not) with their tags, links, trust in sources, aliases,
-    resolved conflicts, and blocks with the agents that carry them. Secrets are
-    in none of it: a memory of the knowledge vault goes without its secret, and
-    gets it back only where it still has it. What was purged stays purged. Errors
-    are documented in skein/errors/v1/errors.proto.
+    """SnapshotService stores snapshots of a tenant's whole memory, exports it, and
+    imports exports of other tenants and systems. A whole memory is the undeleted
+    memories, including archived ones, with their tags, links, trust in sources,
+    aliases and conflict resolutions. It also has the blocks and the agents that
+    they are attached to.
+
+    Secrets are excluded. A memory of the knowledge vault is copied without its
+    secret; after a restore it has a secret only if it still had one. Purged
+    items stay purged. skein/errors/v1/errors.proto documents the errors.
     """
 
     @_abc_1.abstractmethod
@@ -226,10 +234,10 @@ class SnapshotServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _snapshots_pb2.CreateSnapshotRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_snapshots_pb2.CreateSnapshotResponse, _abc.Awaitable[_snapshots_pb2.CreateSnapshotResponse]]:
-        """CreateSnapshot copies the tenant's memory as it is at the time of the call.
-        A large one is still `creating` when the call returns, and is finished in
-        the background. Of ready ones the newest policy.snapshot_retention are kept.
-        Repeating a request_id returns the first answer.
+        """CreateSnapshot copies the tenant's memory at the time of the call. A large
+        snapshot is still `creating` when the call returns, and completes in the
+        background. Of the ready snapshots, the newest policy.snapshot_retention
+        are kept. Repeating a request_id returns the first answer.
         """
 
     @_abc_1.abstractmethod
@@ -238,7 +246,7 @@ class SnapshotServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _snapshots_pb2.GetSnapshotRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_snapshots_pb2.GetSnapshotResponse, _abc.Awaitable[_snapshots_pb2.GetSnapshotResponse]]:
-        """GetSnapshot reads what is known of one snapshot. Safe to retry.
+        """GetSnapshot reads the description of one snapshot. Safe to retry.
 
         Errors:
         - NOT_FOUND, SNAPSHOT_NOT_FOUND.
@@ -262,10 +270,11 @@ class SnapshotServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _snapshots_pb2.DiffSnapshotsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_snapshots_pb2.DiffSnapshotsResponse, _abc.Awaitable[_snapshots_pb2.DiffSnapshotsResponse]]:
-        """DiffSnapshots pages through what differs between a snapshot and another one,
-        or the memory as it is now: ids and names of fields, no content. First what
-        is in the one and changed or missing in the other, then what was added. A
-        page may be empty and have a next one. Safe to retry.
+        """DiffSnapshots pages through the differences between a snapshot and another
+        one, or the current memory: ids and names of fields, no content. Items of
+        the snapshot that are changed or missing in the other come first, then
+        added items. A page may be empty and still have a next_page_token. Safe to
+        retry.
 
         Errors:
         - NOT_FOUND, SNAPSHOT_NOT_FOUND.
@@ -279,13 +288,13 @@ class SnapshotServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _snapshots_pb2.RestoreSnapshotRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_snapshots_pb2.RestoreSnapshotResponse, _abc.Awaitable[_snapshots_pb2.RestoreSnapshotResponse]]:
-        """RestoreSnapshot brings a portion of a snapshot back: what is missing is
-        there again, what changed says what it said. With `replace`, what the
-        snapshot does not hold is deleted first. Memories whose expire_time in the
-        snapshot has passed stay as they are now. Each portion is done as a whole; a
-        next_page_token says that there is more, and the call that names it goes on,
-        also after an interruption. Doing a portion twice changes nothing. Repeating
-        a request_id returns the first answer.
+        """RestoreSnapshot restores a batch of a snapshot: missing items come back,
+        changed items return to their earlier state. With `replace`, items that are
+        not in the snapshot are deleted first. Memories whose expire_time in the
+        snapshot has passed do not change. Each batch is restored all or none.
+        Repeat the call with next_page_token until that is empty, also after an
+        interruption. Restoring a batch twice changes nothing. Repeating a
+        request_id returns the first answer.
 
         Errors:
         - NOT_FOUND, SNAPSHOT_NOT_FOUND.
@@ -300,8 +309,8 @@ class SnapshotServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _snapshots_pb2.DeleteSnapshotRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_snapshots_pb2.DeleteSnapshotResponse, _abc.Awaitable[_snapshots_pb2.DeleteSnapshotResponse]]:
-        """DeleteSnapshot removes a snapshot for good; a large one in the background.
-        Deleting again is NOT_FOUND; repeating a request_id returns the first
+        """DeleteSnapshot purges a snapshot; a large one is purged in the background.
+        Deleting it again is NOT_FOUND. Repeating a request_id returns the first
         answer.
 
         Errors:
@@ -314,10 +323,10 @@ class SnapshotServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _snapshots_pb2.ExportDataRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_snapshots_pb2.ExportDataResponse, _abc.Awaitable[_snapshots_pb2.ExportDataResponse]]:
-        """ExportData returns a portion of the tenant's memory as JSON lines in the
-        format skein_export_v1, all portions as of the time of the first one; the
-        lines of all portions together are one file. Expired memories are left out,
-        with the links, aliases and conflicts that name them. Safe to retry.
+        """ExportData returns a batch of the tenant's memory as JSON lines in the
+        format skein_export_v1. All batches show the time of the first one; their
+        lines together are one file. Expired memories are omitted, with the links,
+        aliases and conflicts that refer to them. Safe to retry.
 
         Errors:
         - INVALID_ARGUMENT, PAGE_TOKEN_INVALID.
@@ -329,20 +338,20 @@ class SnapshotServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _snapshots_pb2.ImportDataRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_snapshots_pb2.ImportDataResponse, _abc.Awaitable[_snapshots_pb2.ImportDataResponse]]:
-        """ImportData stores a portion of an export, of this system or of MemoryVault.
-        Every item keeps the create_time and update_time that its line gives; one
-        without an update_time was last changed when it was made. When Skein recorded
-        it is record_time, which as-of reads and the event log go by. Memories whose
-        expire_time is over are stored as expired and counted.
-        Lines that cannot be stored are named with the reason; the others are stored
-        together or not at all. Importing the same again changes nothing. Memories
-        that have expired are stored, and no call finds them; one that is there
-        expired comes back when the line's is not. Repeating a request_id returns
-        the first answer.
+        """ImportData stores a batch of an export of Skein or of MemoryVault. Each
+        item keeps the create_time and update_time of its line; without an
+        update_time it counts as last changed at its create_time. As-of reads and
+        the event log use record_time, when Skein recorded it. Invalid lines are
+        returned with a reason; all others are stored, all or none. Importing the
+        same batch again changes nothing.
+
+        Memories whose expire_time has passed are stored as expired, counted, and
+        found by no call. An expired memory of the tenant comes back if the line's
+        is not expired. Repeating a request_id returns the first answer.
 
         Errors:
         - INVALID_ARGUMENT, IMPORT_FORMAT_UNKNOWN: the first line names another
-          format, or the document is none of MemoryVault's.
+          format, or the document is not one of MemoryVault's.
         - RESOURCE_EXHAUSTED, QUOTA_EXCEEDED.
         """
 

@@ -17,11 +17,11 @@ class DeliveryState(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     DELIVERY_STATE_UNSPECIFIED: _ClassVar[DeliveryState]
     DELIVERY_STATE_PENDING: _ClassVar[DeliveryState]
     DELIVERY_STATE_DELIVERED: _ClassVar[DeliveryState]
-    DELIVERY_STATE_DEAD: _ClassVar[DeliveryState]
+    DELIVERY_STATE_FAILED: _ClassVar[DeliveryState]
 DELIVERY_STATE_UNSPECIFIED: DeliveryState
 DELIVERY_STATE_PENDING: DeliveryState
 DELIVERY_STATE_DELIVERED: DeliveryState
-DELIVERY_STATE_DEAD: DeliveryState
+DELIVERY_STATE_FAILED: DeliveryState
 
 class Webhook(_message.Message):
     __slots__ = ("webhook_id", "display_name", "event_types", "where", "webhook_url", "active", "consecutive_failures", "last_delivery_time", "last_error", "disable_time", "revision", "create_time", "update_time", "created_by", "updated_by", "grant_ids", "retry_time")
@@ -61,14 +61,14 @@ class Webhook(_message.Message):
     retry_time: _timestamp_pb2.Timestamp
     def __init__(self, webhook_id: _Optional[str] = ..., display_name: _Optional[str] = ..., event_types: _Optional[_Iterable[str]] = ..., where: _Optional[str] = ..., webhook_url: _Optional[str] = ..., active: _Optional[bool] = ..., consecutive_failures: _Optional[int] = ..., last_delivery_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., last_error: _Optional[str] = ..., disable_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., revision: _Optional[int] = ..., create_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., update_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., created_by: _Optional[str] = ..., updated_by: _Optional[str] = ..., grant_ids: _Optional[_Iterable[str]] = ..., retry_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
 
-class Delivery(_message.Message):
-    __slots__ = ("delivery_id", "webhook_id", "change_id", "state", "attempts", "next_time", "last_error", "create_time", "finish_time")
+class WebhookDelivery(_message.Message):
+    __slots__ = ("delivery_id", "webhook_id", "change_id", "state", "attempt_count", "next_attempt_time", "last_error", "create_time", "finish_time")
     DELIVERY_ID_FIELD_NUMBER: _ClassVar[int]
     WEBHOOK_ID_FIELD_NUMBER: _ClassVar[int]
     CHANGE_ID_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
-    ATTEMPTS_FIELD_NUMBER: _ClassVar[int]
-    NEXT_TIME_FIELD_NUMBER: _ClassVar[int]
+    ATTEMPT_COUNT_FIELD_NUMBER: _ClassVar[int]
+    NEXT_ATTEMPT_TIME_FIELD_NUMBER: _ClassVar[int]
     LAST_ERROR_FIELD_NUMBER: _ClassVar[int]
     CREATE_TIME_FIELD_NUMBER: _ClassVar[int]
     FINISH_TIME_FIELD_NUMBER: _ClassVar[int]
@@ -76,12 +76,12 @@ class Delivery(_message.Message):
     webhook_id: str
     change_id: str
     state: DeliveryState
-    attempts: int
-    next_time: _timestamp_pb2.Timestamp
+    attempt_count: int
+    next_attempt_time: _timestamp_pb2.Timestamp
     last_error: str
     create_time: _timestamp_pb2.Timestamp
     finish_time: _timestamp_pb2.Timestamp
-    def __init__(self, delivery_id: _Optional[str] = ..., webhook_id: _Optional[str] = ..., change_id: _Optional[str] = ..., state: _Optional[_Union[DeliveryState, str]] = ..., attempts: _Optional[int] = ..., next_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., last_error: _Optional[str] = ..., create_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., finish_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+    def __init__(self, delivery_id: _Optional[str] = ..., webhook_id: _Optional[str] = ..., change_id: _Optional[str] = ..., state: _Optional[_Union[DeliveryState, str]] = ..., attempt_count: _Optional[int] = ..., next_attempt_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., last_error: _Optional[str] = ..., create_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., finish_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
 
 class CreateWebhookRequest(_message.Message):
     __slots__ = ("webhook", "request_id")
@@ -201,9 +201,9 @@ class ListWebhookDeliveriesResponse(_message.Message):
     __slots__ = ("deliveries", "next_page_token")
     DELIVERIES_FIELD_NUMBER: _ClassVar[int]
     NEXT_PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
-    deliveries: _containers.RepeatedCompositeFieldContainer[Delivery]
+    deliveries: _containers.RepeatedCompositeFieldContainer[WebhookDelivery]
     next_page_token: str
-    def __init__(self, deliveries: _Optional[_Iterable[_Union[Delivery, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
+    def __init__(self, deliveries: _Optional[_Iterable[_Union[WebhookDelivery, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
 
 class RetryWebhookDeliveryRequest(_message.Message):
     __slots__ = ("delivery_id", "request_id")
@@ -216,5 +216,5 @@ class RetryWebhookDeliveryRequest(_message.Message):
 class RetryWebhookDeliveryResponse(_message.Message):
     __slots__ = ("delivery",)
     DELIVERY_FIELD_NUMBER: _ClassVar[int]
-    delivery: Delivery
-    def __init__(self, delivery: _Optional[_Union[Delivery, _Mapping]] = ...) -> None: ...
+    delivery: WebhookDelivery
+    def __init__(self, delivery: _Optional[_Union[WebhookDelivery, _Mapping]] = ...) -> None: ...

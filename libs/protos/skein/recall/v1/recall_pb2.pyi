@@ -265,12 +265,12 @@ class IndexItem(_message.Message):
     def __init__(self, item_id: _Optional[str] = ..., revision: _Optional[int] = ..., text: _Optional[str] = ...) -> None: ...
 
 class IndexItemsRequest(_message.Message):
-    __slots__ = ("items", "deferred")
+    __slots__ = ("items", "defer_embedding")
     ITEMS_FIELD_NUMBER: _ClassVar[int]
-    DEFERRED_FIELD_NUMBER: _ClassVar[int]
+    DEFER_EMBEDDING_FIELD_NUMBER: _ClassVar[int]
     items: _containers.RepeatedCompositeFieldContainer[IndexItem]
-    deferred: bool
-    def __init__(self, items: _Optional[_Iterable[_Union[IndexItem, _Mapping]]] = ..., deferred: _Optional[bool] = ...) -> None: ...
+    defer_embedding: bool
+    def __init__(self, items: _Optional[_Iterable[_Union[IndexItem, _Mapping]]] = ..., defer_embedding: _Optional[bool] = ...) -> None: ...
 
 class IndexItemsResponse(_message.Message):
     __slots__ = ("indexed_count",)
@@ -362,14 +362,14 @@ class BatchGetIndexStatesRequest(_message.Message):
     def __init__(self, item_ids: _Optional[_Iterable[str]] = ..., kind: _Optional[_Union[ItemKind, str]] = ..., show_embeddings: _Optional[bool] = ...) -> None: ...
 
 class BatchGetIndexStatesResponse(_message.Message):
-    __slots__ = ("states", "not_found", "deferred")
+    __slots__ = ("states", "not_found_ids", "unread_ids")
     STATES_FIELD_NUMBER: _ClassVar[int]
-    NOT_FOUND_FIELD_NUMBER: _ClassVar[int]
-    DEFERRED_FIELD_NUMBER: _ClassVar[int]
+    NOT_FOUND_IDS_FIELD_NUMBER: _ClassVar[int]
+    UNREAD_IDS_FIELD_NUMBER: _ClassVar[int]
     states: _containers.RepeatedCompositeFieldContainer[IndexState]
-    not_found: _containers.RepeatedScalarFieldContainer[str]
-    deferred: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, states: _Optional[_Iterable[_Union[IndexState, _Mapping]]] = ..., not_found: _Optional[_Iterable[str]] = ..., deferred: _Optional[_Iterable[str]] = ...) -> None: ...
+    not_found_ids: _containers.RepeatedScalarFieldContainer[str]
+    unread_ids: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, states: _Optional[_Iterable[_Union[IndexState, _Mapping]]] = ..., not_found_ids: _Optional[_Iterable[str]] = ..., unread_ids: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class IndexState(_message.Message):
     __slots__ = ("name", "item_id", "revision", "pending", "vectors")
@@ -497,7 +497,7 @@ class CancelReindexResponse(_message.Message):
     reindex: Reindex
     def __init__(self, reindex: _Optional[_Union[Reindex, _Mapping]] = ...) -> None: ...
 
-class CompareModelsRequest(_message.Message):
+class CompareEmbeddingModelsRequest(_message.Message):
     __slots__ = ("model", "tenant_id", "queries", "limit", "samples")
     MODEL_FIELD_NUMBER: _ClassVar[int]
     TENANT_ID_FIELD_NUMBER: _ClassVar[int]
@@ -523,7 +523,7 @@ class ModelAgreement(_message.Message):
     same_first_count: int
     def __init__(self, tenant_id: _Optional[str] = ..., query_count: _Optional[int] = ..., agreement: _Optional[float] = ..., same_first_count: _Optional[int] = ...) -> None: ...
 
-class CompareModelsResponse(_message.Message):
+class CompareEmbeddingModelsResponse(_message.Message):
     __slots__ = ("active_model", "model", "limit", "overall", "tenants", "truncated")
     ACTIVE_MODEL_FIELD_NUMBER: _ClassVar[int]
     MODEL_FIELD_NUMBER: _ClassVar[int]
@@ -539,7 +539,7 @@ class CompareModelsResponse(_message.Message):
     truncated: bool
     def __init__(self, active_model: _Optional[str] = ..., model: _Optional[str] = ..., limit: _Optional[int] = ..., overall: _Optional[_Union[ModelAgreement, _Mapping]] = ..., tenants: _Optional[_Iterable[_Union[ModelAgreement, _Mapping]]] = ..., truncated: _Optional[bool] = ...) -> None: ...
 
-class SetActiveModelRequest(_message.Message):
+class ActivateEmbeddingModelRequest(_message.Message):
     __slots__ = ("model", "force", "request_id")
     MODEL_FIELD_NUMBER: _ClassVar[int]
     FORCE_FIELD_NUMBER: _ClassVar[int]
@@ -549,7 +549,7 @@ class SetActiveModelRequest(_message.Message):
     request_id: str
     def __init__(self, model: _Optional[str] = ..., force: _Optional[bool] = ..., request_id: _Optional[str] = ...) -> None: ...
 
-class SetActiveModelResponse(_message.Message):
+class ActivateEmbeddingModelResponse(_message.Message):
     __slots__ = ("embedding_model", "former_model")
     EMBEDDING_MODEL_FIELD_NUMBER: _ClassVar[int]
     FORMER_MODEL_FIELD_NUMBER: _ClassVar[int]
@@ -557,7 +557,7 @@ class SetActiveModelResponse(_message.Message):
     former_model: str
     def __init__(self, embedding_model: _Optional[_Union[EmbeddingModel, _Mapping]] = ..., former_model: _Optional[str] = ...) -> None: ...
 
-class DropModelRequest(_message.Message):
+class DeleteEmbeddingModelRequest(_message.Message):
     __slots__ = ("model", "request_id")
     MODEL_FIELD_NUMBER: _ClassVar[int]
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
@@ -565,7 +565,7 @@ class DropModelRequest(_message.Message):
     request_id: str
     def __init__(self, model: _Optional[str] = ..., request_id: _Optional[str] = ...) -> None: ...
 
-class DropModelResponse(_message.Message):
+class DeleteEmbeddingModelResponse(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
 

@@ -26,8 +26,9 @@ if _version_not_supported:
 
 
 class RecallServiceStub:
-    """RecallService finds memories and messages by meaning and by words, and says
-    why each came back. Errors are documented in skein/errors/v1/errors.proto.
+    """RecallService searches memories and messages by meaning and by words, and
+    explains the score of each hit. skein/errors/v1/errors.proto documents the
+    errors.
     """
 
     def __init__(self, channel):
@@ -91,64 +92,67 @@ class RecallServiceStub:
                 request_serializer=skein_dot_recall_dot_v1_dot_recall__pb2.CancelReindexRequest.SerializeToString,
                 response_deserializer=skein_dot_recall_dot_v1_dot_recall__pb2.CancelReindexResponse.FromString,
                 _registered_method=True)
-        self.CompareModels = channel.unary_unary(
-                '/skein.recall.v1.RecallService/CompareModels',
-                request_serializer=skein_dot_recall_dot_v1_dot_recall__pb2.CompareModelsRequest.SerializeToString,
-                response_deserializer=skein_dot_recall_dot_v1_dot_recall__pb2.CompareModelsResponse.FromString,
+        self.CompareEmbeddingModels = channel.unary_unary(
+                '/skein.recall.v1.RecallService/CompareEmbeddingModels',
+                request_serializer=skein_dot_recall_dot_v1_dot_recall__pb2.CompareEmbeddingModelsRequest.SerializeToString,
+                response_deserializer=skein_dot_recall_dot_v1_dot_recall__pb2.CompareEmbeddingModelsResponse.FromString,
                 _registered_method=True)
-        self.SetActiveModel = channel.unary_unary(
-                '/skein.recall.v1.RecallService/SetActiveModel',
-                request_serializer=skein_dot_recall_dot_v1_dot_recall__pb2.SetActiveModelRequest.SerializeToString,
-                response_deserializer=skein_dot_recall_dot_v1_dot_recall__pb2.SetActiveModelResponse.FromString,
+        self.ActivateEmbeddingModel = channel.unary_unary(
+                '/skein.recall.v1.RecallService/ActivateEmbeddingModel',
+                request_serializer=skein_dot_recall_dot_v1_dot_recall__pb2.ActivateEmbeddingModelRequest.SerializeToString,
+                response_deserializer=skein_dot_recall_dot_v1_dot_recall__pb2.ActivateEmbeddingModelResponse.FromString,
                 _registered_method=True)
-        self.DropModel = channel.unary_unary(
-                '/skein.recall.v1.RecallService/DropModel',
-                request_serializer=skein_dot_recall_dot_v1_dot_recall__pb2.DropModelRequest.SerializeToString,
-                response_deserializer=skein_dot_recall_dot_v1_dot_recall__pb2.DropModelResponse.FromString,
+        self.DeleteEmbeddingModel = channel.unary_unary(
+                '/skein.recall.v1.RecallService/DeleteEmbeddingModel',
+                request_serializer=skein_dot_recall_dot_v1_dot_recall__pb2.DeleteEmbeddingModelRequest.SerializeToString,
+                response_deserializer=skein_dot_recall_dot_v1_dot_recall__pb2.DeleteEmbeddingModelResponse.FromString,
                 _registered_method=True)
 
 
 class RecallServiceServicer:
-    """RecallService finds memories and messages by meaning and by words, and says
-    why each came back. Errors are documented in skein/errors/v1/errors.proto.
+    """RecallService searches memories and messages by meaning and by words, and
+    explains the score of each hit. skein/errors/v1/errors.proto documents the
+    errors.
     """
 
     def Recall(self, request, context):
         """Recall returns the best items for a text, a vector, or both, best first.
-        With a text alone the text is embedded by the active model. In the hybrid
-        mode dense and lexical signals are fused; each hit carries every component.
+        Without a vector, the active model embeds the text. The hybrid mode fuses
+        dense and lexical signals; each hit contains every component of its score.
         The keyword and the semantic mode search by one signal. Safe to retry.
 
         Errors:
-        - INVALID_ARGUMENT, QUERY_EMPTY: neither a text nor a vector.
-        - INVALID_ARGUMENT, INVALID_FIELD: weights name no signal, or leave none;
-        weights or fusion with a mode that is not hybrid; embedding or
-        min_similarity with the keyword mode.
+        - INVALID_ARGUMENT, QUERY_EMPTY: the request has neither a text nor a
+        vector.
+        - INVALID_ARGUMENT, INVALID_FIELD: weights name no signal, or disable all;
+        weights or fusion without the hybrid mode; embedding or min_similarity
+        with the keyword mode.
         - INVALID_ARGUMENT, DIMENSIONS_MISMATCH.
         - INVALID_ARGUMENT, FILTER_INVALID, FILTER_FIELD_UNKNOWN.
-        - UNAVAILABLE, MODEL_UNAVAILABLE: in the semantic mode, the embedder did not
-        answer in time. Search by keyword, or try again soon.
-        - NOT_FOUND, MODEL_NOT_FOUND: in the semantic mode, a text without a vector,
-        and this cluster cannot embed with the active model.
+        - UNAVAILABLE, MODEL_UNAVAILABLE: in the semantic mode, the embedder did
+        not respond in time. Use the keyword mode, or retry soon.
+        - NOT_FOUND, MODEL_NOT_FOUND: in the semantic mode, the request has a text
+        but no vector, and this cluster cannot embed with the active model.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def FindSimilar(self, request, context):
-        """FindSimilar returns the items most like a stored one, best first, without
-        that item. Its vectors are the query's vector: of an item with several, their
-        mean. The first 10,000 characters of its text are the query's words. The
-        hybrid mode fuses the cosine and BM25 alone, by the default weights. An item
-        without a vector of the active model is embedded for this call. Safe to
+        """FindSimilar returns the items most similar to a stored one, best first,
+        without that item. The query's vector is the mean of the item's vectors,
+        and its words are the first 10,000 characters of the item's text. The
+        hybrid mode fuses only the cosine and BM25, with the default weights. If
+        the item has no vector of the active model, this call embeds it. Safe to
         retry.
 
         Errors:
-        - NOT_FOUND, DOCUMENT_NOT_FOUND: no such memory or message can be recalled.
+        - NOT_FOUND, DOCUMENT_NOT_FOUND: the search index has no such memory or
+        message.
         - INVALID_ARGUMENT, QUERY_EMPTY: the item has neither words nor a vector.
         - INVALID_ARGUMENT, FILTER_INVALID, FILTER_FIELD_UNKNOWN.
         - UNAVAILABLE, MODEL_UNAVAILABLE: in the semantic mode, the item has no
-        vector and the embedder did not answer in time.
+        vector and the embedder did not respond in time.
         - NOT_FOUND, MODEL_NOT_FOUND: in the semantic mode, the item has no vector
         and this cluster cannot embed with the active model.
         """
@@ -158,15 +162,15 @@ class RecallServiceServicer:
 
     def EmbedText(self, request, context):
         """EmbedText returns the active model's vectors of up to 100 texts, of unit
-        length. Of a text beyond 256 tokens, or 8,192 characters, only the beginning
-        counts. Safe to retry.
+        length. It embeds only the first 256 tokens, or 8,192 characters, of each
+        text. Safe to retry.
 
         Errors:
-        - INVALID_ARGUMENT, INVALID_FIELD: the texts hold more than 200,000
-        characters together.
+        - INVALID_ARGUMENT, INVALID_FIELD: the texts have more than 200,000
+        characters in total.
         - NOT_FOUND, MODEL_NOT_FOUND: this cluster cannot embed with the active
         model.
-        - UNAVAILABLE, SERVICE_UNAVAILABLE: too many texts wait for the model.
+        - UNAVAILABLE, SERVICE_UNAVAILABLE: the model's queue is full.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -180,9 +184,9 @@ class RecallServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def RegisterEmbeddingModel(self, request, context):
-        """RegisterEmbeddingModel adds a model and makes its table of vectors. It does
-        not become the active one. Repeating a request_id returns the first answer.
-        Operators only.
+        """RegisterEmbeddingModel registers a model and creates its table of vectors.
+        It does not activate the model. Repeating a request_id returns the first
+        answer. Operators only.
 
         Errors:
         - ALREADY_EXISTS, MODEL_EXISTS.
@@ -192,50 +196,53 @@ class RecallServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def PutEmbedding(self, request, context):
-        """PutEmbedding stores the vectors that the caller made of an item, one for each
-        chunk of its text, instead of those it has. They stay until the text
-        changes; this cluster makes none of that model for it. Repeating a
-        request_id returns the first answer.
+        """PutEmbedding replaces an item's vectors of one model with caller vectors,
+        one for each chunk of its text. Until the text changes, this cluster
+        computes no vectors of that model for the item. Repeating a request_id
+        returns the first answer.
 
         Errors:
         - INVALID_ARGUMENT, DIMENSIONS_MISMATCH.
-        - NOT_FOUND, DOCUMENT_NOT_FOUND: no such item can be recalled.
+        - NOT_FOUND, DOCUMENT_NOT_FOUND: the search index has no such item.
         - NOT_FOUND, MODEL_NOT_FOUND.
-        - ABORTED, REVISION_STALE: the text is that of a later revision.
+        - ABORTED, REVISION_STALE: the text belongs to a later revision.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def BatchGetIndexStates(self, request, context):
-        """BatchGetIndexStates says of up to 100 memories or messages what the index has
-        of them: the revision whose words are found, and for each model the vectors
-        with provider and dimensions, be they made here or brought by a caller. Safe
-        to retry.
+        """BatchGetIndexStates returns the state of up to 100 memories or messages in
+        the search index. A state has the indexed revision and, for each model, the
+        vectors with provider and dimensions. It includes caller vectors. Safe to
+        retry.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def StartReindex(self, request, context):
-        """StartReindex makes the vectors of a model in the background, of every item
-        of one tenant or of all, while the model in force goes on being searched.
-        From then on whatever is written gets the vectors of both. Where a reindex
-        of the model stands already it looks at everything again. Of a model whose
-        vectors callers bring it only counts what is missing. Repeating a request_id
-        returns the first answer. Operators only.
+        """StartReindex computes a model's vectors in the background for every item of
+        one tenant or of all. Searches use the active model meanwhile. Items
+        written from then on get vectors of both models. If the model already has a
+        reindex that is not cancelled, it scans all items again. For a model with
+        caller vectors it only counts missing ones. Repeating a request_id returns
+        the first answer. Operators only.
 
         Errors:
         - NOT_FOUND, MODEL_NOT_FOUND or TENANT_NOT_FOUND.
-        - UNAVAILABLE, MODEL_UNAVAILABLE: the endpoint did not answer a first text.
-        - FAILED_PRECONDITION, MODEL_ANSWER_INVALID: it answered with something else.
+        - UNAVAILABLE, MODEL_UNAVAILABLE: the endpoint did not respond to a test
+        text.
+        - FAILED_PRECONDITION, MODEL_RESPONSE_INVALID: the endpoint's response is
+        invalid.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def GetReindex(self, request, context):
-        """GetReindex says how far a reindex is. Safe to retry. Operators only.
+        """GetReindex returns the progress of a reindex. Safe to retry. Operators
+        only.
 
         Errors:
         - NOT_FOUND, REINDEX_NOT_FOUND.
@@ -245,7 +252,7 @@ class RecallServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def ListReindexes(self, request, context):
-        """ListReindexes lists reindexes, newest first, cancelled ones included. Safe
+        """ListReindexes lists reindexes, newest first, including cancelled ones. Safe
         to retry. Operators only.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -253,9 +260,9 @@ class RecallServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def CancelReindex(self, request, context):
-        """CancelReindex ends a reindex: the model gets no more vectors of what is
-        written, unless it is in force. Those that it has stay. Repeating a request_id
-        returns the first answer. Operators only.
+        """CancelReindex ends a reindex. Items written from then on get no vectors of
+        the model, unless it is active. Existing vectors remain. Repeating a
+        request_id returns the first answer. Operators only.
 
         Errors:
         - NOT_FOUND, REINDEX_NOT_FOUND.
@@ -264,16 +271,16 @@ class RecallServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
-    def CompareModels(self, request, context):
-        """CompareModels searches with the model in force and with another one, and says
-        how many of the nearest items they have in common. Unless queries are given
-        it takes those that were asked last of the answering process, which keeps
-        some of each tenant in memory and nowhere else. Safe to retry. Operators
+    def CompareEmbeddingModels(self, request, context):
+        """CompareEmbeddingModels searches with the active model and with another one,
+        and returns the share of nearest items that they have in common. Without
+        queries it uses recent queries of the process that responds, which samples
+        some per tenant and stores them in memory only. Safe to retry. Operators
         only.
 
         Errors:
-        - NOT_FOUND, MODEL_NOT_FOUND: no such model, or none that this cluster can
-        embed with.
+        - NOT_FOUND, MODEL_NOT_FOUND: the model does not exist, or this cluster
+        cannot embed with one of the two.
         - UNAVAILABLE, MODEL_UNAVAILABLE.
         - INVALID_ARGUMENT, INVALID_FIELD: queries without a tenant.
         """
@@ -281,32 +288,32 @@ class RecallServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
-    def SetActiveModel(self, request, context):
-        """SetActiveModel puts a model in force: queries are embedded with it and its
-        vectors searched, from one moment to the next. The one before goes on
-        getting vectors, so the way back is the same call. Other processes follow
-        within five seconds. Repeating a request_id returns the first answer.
-        Operators only.
+    def ActivateEmbeddingModel(self, request, context):
+        """ActivateEmbeddingModel atomically switches the active model: queries are
+        embedded with it, and its vectors are searched. Items written later also
+        get vectors of the former model, so the same call reverts the switch. Other
+        processes follow within five seconds. Repeating a request_id returns the
+        first answer. Operators only.
 
         Errors:
         - NOT_FOUND, MODEL_NOT_FOUND.
-        - FAILED_PRECONDITION, VECTORS_MISSING: a reindex of all tenants is not done,
-        or was never begun, and force is not set.
+        - FAILED_PRECONDITION, VECTORS_MISSING: no reindex of all tenants is
+        complete, and force is not set.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
-    def DropModel(self, request, context):
-        """DropModel forgets a model and deletes its vectors. Repeating a request_id
-        returns the first answer. Operators only.
+    def DeleteEmbeddingModel(self, request, context):
+        """DeleteEmbeddingModel removes a model with its vectors. Repeating a
+        request_id returns the first answer. Operators only.
 
         Errors:
         - NOT_FOUND, MODEL_NOT_FOUND.
         - FAILED_PRECONDITION, MODEL_ACTIVE.
-        - FAILED_PRECONDITION, MODEL_IN_USE: a reindex of it stands, or ended just
-        now.
-        - ABORTED, TRANSACTION_CONFLICT: the tables were busy; call again.
+        - FAILED_PRECONDITION, MODEL_IN_USE: a reindex of it is not cancelled, or
+        has just ended.
+        - ABORTED, TRANSACTION_CONFLICT: the tables were busy; retry.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -370,20 +377,20 @@ def add_RecallServiceServicer_to_server(servicer, server):
                     request_deserializer=skein_dot_recall_dot_v1_dot_recall__pb2.CancelReindexRequest.FromString,
                     response_serializer=skein_dot_recall_dot_v1_dot_recall__pb2.CancelReindexResponse.SerializeToString,
             ),
-            'CompareModels': grpc.unary_unary_rpc_method_handler(
-                    servicer.CompareModels,
-                    request_deserializer=skein_dot_recall_dot_v1_dot_recall__pb2.CompareModelsRequest.FromString,
-                    response_serializer=skein_dot_recall_dot_v1_dot_recall__pb2.CompareModelsResponse.SerializeToString,
+            'CompareEmbeddingModels': grpc.unary_unary_rpc_method_handler(
+                    servicer.CompareEmbeddingModels,
+                    request_deserializer=skein_dot_recall_dot_v1_dot_recall__pb2.CompareEmbeddingModelsRequest.FromString,
+                    response_serializer=skein_dot_recall_dot_v1_dot_recall__pb2.CompareEmbeddingModelsResponse.SerializeToString,
             ),
-            'SetActiveModel': grpc.unary_unary_rpc_method_handler(
-                    servicer.SetActiveModel,
-                    request_deserializer=skein_dot_recall_dot_v1_dot_recall__pb2.SetActiveModelRequest.FromString,
-                    response_serializer=skein_dot_recall_dot_v1_dot_recall__pb2.SetActiveModelResponse.SerializeToString,
+            'ActivateEmbeddingModel': grpc.unary_unary_rpc_method_handler(
+                    servicer.ActivateEmbeddingModel,
+                    request_deserializer=skein_dot_recall_dot_v1_dot_recall__pb2.ActivateEmbeddingModelRequest.FromString,
+                    response_serializer=skein_dot_recall_dot_v1_dot_recall__pb2.ActivateEmbeddingModelResponse.SerializeToString,
             ),
-            'DropModel': grpc.unary_unary_rpc_method_handler(
-                    servicer.DropModel,
-                    request_deserializer=skein_dot_recall_dot_v1_dot_recall__pb2.DropModelRequest.FromString,
-                    response_serializer=skein_dot_recall_dot_v1_dot_recall__pb2.DropModelResponse.SerializeToString,
+            'DeleteEmbeddingModel': grpc.unary_unary_rpc_method_handler(
+                    servicer.DeleteEmbeddingModel,
+                    request_deserializer=skein_dot_recall_dot_v1_dot_recall__pb2.DeleteEmbeddingModelRequest.FromString,
+                    response_serializer=skein_dot_recall_dot_v1_dot_recall__pb2.DeleteEmbeddingModelResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -394,8 +401,9 @@ def add_RecallServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class RecallService:
-    """RecallService finds memories and messages by meaning and by words, and says
-    why each came back. Errors are documented in skein/errors/v1/errors.proto.
+    """RecallService searches memories and messages by meaning and by words, and
+    explains the score of each hit. skein/errors/v1/errors.proto documents the
+    errors.
     """
 
     @staticmethod
@@ -696,7 +704,7 @@ class RecallService:
             _registered_method=True)
 
     @staticmethod
-    def CompareModels(request,
+    def CompareEmbeddingModels(request,
             target,
             options=(),
             channel_credentials=None,
@@ -709,9 +717,9 @@ class RecallService:
         return grpc.experimental.unary_unary(
             request,
             target,
-            '/skein.recall.v1.RecallService/CompareModels',
-            skein_dot_recall_dot_v1_dot_recall__pb2.CompareModelsRequest.SerializeToString,
-            skein_dot_recall_dot_v1_dot_recall__pb2.CompareModelsResponse.FromString,
+            '/skein.recall.v1.RecallService/CompareEmbeddingModels',
+            skein_dot_recall_dot_v1_dot_recall__pb2.CompareEmbeddingModelsRequest.SerializeToString,
+            skein_dot_recall_dot_v1_dot_recall__pb2.CompareEmbeddingModelsResponse.FromString,
             options,
             channel_credentials,
             insecure,
@@ -723,7 +731,7 @@ class RecallService:
             _registered_method=True)
 
     @staticmethod
-    def SetActiveModel(request,
+    def ActivateEmbeddingModel(request,
             target,
             options=(),
             channel_credentials=None,
@@ -736,9 +744,9 @@ class RecallService:
         return grpc.experimental.unary_unary(
             request,
             target,
-            '/skein.recall.v1.RecallService/SetActiveModel',
-            skein_dot_recall_dot_v1_dot_recall__pb2.SetActiveModelRequest.SerializeToString,
-            skein_dot_recall_dot_v1_dot_recall__pb2.SetActiveModelResponse.FromString,
+            '/skein.recall.v1.RecallService/ActivateEmbeddingModel',
+            skein_dot_recall_dot_v1_dot_recall__pb2.ActivateEmbeddingModelRequest.SerializeToString,
+            skein_dot_recall_dot_v1_dot_recall__pb2.ActivateEmbeddingModelResponse.FromString,
             options,
             channel_credentials,
             insecure,
@@ -750,7 +758,7 @@ class RecallService:
             _registered_method=True)
 
     @staticmethod
-    def DropModel(request,
+    def DeleteEmbeddingModel(request,
             target,
             options=(),
             channel_credentials=None,
@@ -763,9 +771,9 @@ class RecallService:
         return grpc.experimental.unary_unary(
             request,
             target,
-            '/skein.recall.v1.RecallService/DropModel',
-            skein_dot_recall_dot_v1_dot_recall__pb2.DropModelRequest.SerializeToString,
-            skein_dot_recall_dot_v1_dot_recall__pb2.DropModelResponse.FromString,
+            '/skein.recall.v1.RecallService/DeleteEmbeddingModel',
+            skein_dot_recall_dot_v1_dot_recall__pb2.DeleteEmbeddingModelRequest.SerializeToString,
+            skein_dot_recall_dot_v1_dot_recall__pb2.DeleteEmbeddingModelResponse.FromString,
             options,
             channel_credentials,
             insecure,
@@ -778,8 +786,8 @@ class RecallService:
 
 
 class RecallInternalServiceStub:
-    """RecallInternalService is internal: memory, session and the worker call it. The gateway
-    does not forward it.
+    """RecallInternalService is internal: memory, session and the worker call it.
+    The gateway does not forward it.
     """
 
     def __init__(self, channel):
@@ -816,50 +824,48 @@ class RecallInternalServiceStub:
 
 
 class RecallInternalServiceServicer:
-    """RecallInternalService is internal: memory, session and the worker call it. The gateway
-    does not forward it.
+    """RecallInternalService is internal: memory, session and the worker call it.
+    The gateway does not forward it.
     """
 
     def IndexItems(self, request, context):
-        """IndexItems embeds items that their owner has just committed and stores the
-        vectors. An item that changed or went away meanwhile is passed over.
-        Idempotent.
+        """IndexItems embeds committed items and stores their vectors. It skips an
+        item that has since changed or been removed. Idempotent.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def IndexBacklog(self, request, context):
-        """IndexBacklog embeds items of the token's tenant that have no vectors yet,
-        oldest first, up to a number. Idempotent; several callers at once may do
-        the same work twice and store it once. System only.
+        """IndexBacklog embeds items of the token's tenant without vectors, oldest
+        first, up to a limit. Idempotent. Concurrent callers may embed the same
+        items and store them once. System only.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ListDueReindexes(self, request, context):
-        """ListDueReindexes lists tenants in which a reindex is not done. Safe to
-        retry. System only.
+        """ListDueReindexes lists tenants with an incomplete reindex. Safe to retry.
+        System only.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ContinueReindex(self, request, context):
-        """ContinueReindex works on the reindexes of the token's tenant for some
-        seconds. Idempotent: it goes on where the last one left off; several callers
-        at once may do the same work twice and store it once. A model whose endpoint
-        does not answer is passed over. System only.
+        """ContinueReindex continues the reindexes of the token's tenant for some
+        seconds. It skips a model whose endpoint does not respond. Idempotent: each
+        call resumes after the last one. Concurrent callers may embed the same
+        items and store them once. System only.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def PurgeTenant(self, request, context):
-        """PurgeTenant removes some of what this service keeps of the token's tenant,
-        which is being deleted. Idempotent: called until it says that nothing is
-        left. System only.
+        """PurgeTenant removes one batch of recall's rows of the token's tenant, which
+        is deleted. Idempotent: call it again while `more` is set. System only.
 
         Errors:
         - FAILED_PRECONDITION, TENANT_NOT_DELETED.
@@ -905,8 +911,8 @@ def add_RecallInternalServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class RecallInternalService:
-    """RecallInternalService is internal: memory, session and the worker call it. The gateway
-    does not forward it.
+    """RecallInternalService is internal: memory, session and the worker call it.
+    The gateway does not forward it.
     """
 
     @staticmethod

@@ -27,8 +27,9 @@ GRPC_GENERATED_VERSION: str
 GRPC_VERSION: str
 
 class RecallServiceStub:
-    """RecallService finds memories and messages by meaning and by words, and says
-    why each came back. Errors are documented in skein/errors/v1/errors.proto.
+    """RecallService searches memories and messages by meaning and by words, and
+    explains the score of each hit. skein/errors/v1/errors.proto documents the
+    errors.
     """
 
     @_typing.overload
@@ -37,300 +38,312 @@ class RecallServiceStub:
     def __new__(cls, channel: _aio.Channel) -> RecallServiceAsyncStub: ...
     Recall: _grpc.UnaryUnaryMultiCallable[_recall_pb2.RecallRequest, _recall_pb2.RecallResponse]
     """Recall returns the best items for a text, a vector, or both, best first.
-    With a text alone the text is embedded by the active model. In the hybrid
-    mode dense and lexical signals are fused; each hit carries every component.
+    Without a vector, the active model embeds the text. The hybrid mode fuses
+    dense and lexical signals; each hit contains every component of its score.
     The keyword and the semantic mode search by one signal. Safe to retry.
 
     Errors:
-    - INVALID_ARGUMENT, QUERY_EMPTY: neither a text nor a vector.
-    - INVALID_ARGUMENT, INVALID_FIELD: weights name no signal, or leave none;
-      weights or fusion with a mode that is not hybrid; embedding or
-      min_similarity with the keyword mode.
+    - INVALID_ARGUMENT, QUERY_EMPTY: the request has neither a text nor a
+      vector.
+    - INVALID_ARGUMENT, INVALID_FIELD: weights name no signal, or disable all;
+      weights or fusion without the hybrid mode; embedding or min_similarity
+      with the keyword mode.
     - INVALID_ARGUMENT, DIMENSIONS_MISMATCH.
     - INVALID_ARGUMENT, FILTER_INVALID, FILTER_FIELD_UNKNOWN.
-    - UNAVAILABLE, MODEL_UNAVAILABLE: in the semantic mode, the embedder did not
-      answer in time. Search by keyword, or try again soon.
-    - NOT_FOUND, MODEL_NOT_FOUND: in the semantic mode, a text without a vector,
-      and this cluster cannot embed with the active model.
+    - UNAVAILABLE, MODEL_UNAVAILABLE: in the semantic mode, the embedder did
+      not respond in time. Use the keyword mode, or retry soon.
+    - NOT_FOUND, MODEL_NOT_FOUND: in the semantic mode, the request has a text
+      but no vector, and this cluster cannot embed with the active model.
     """
     FindSimilar: _grpc.UnaryUnaryMultiCallable[_recall_pb2.FindSimilarRequest, _recall_pb2.FindSimilarResponse]
-    """FindSimilar returns the items most like a stored one, best first, without
-    that item. Its vectors are the query's vector: of an item with several, their
-    mean. The first 10,000 characters of its text are the query's words. The
-    hybrid mode fuses the cosine and BM25 alone, by the default weights. An item
-    without a vector of the active model is embedded for this call. Safe to
+    """FindSimilar returns the items most similar to a stored one, best first,
+    without that item. The query's vector is the mean of the item's vectors,
+    and its words are the first 10,000 characters of the item's text. The
+    hybrid mode fuses only the cosine and BM25, with the default weights. If
+    the item has no vector of the active model, this call embeds it. Safe to
     retry.
 
     Errors:
-    - NOT_FOUND, DOCUMENT_NOT_FOUND: no such memory or message can be recalled.
+    - NOT_FOUND, DOCUMENT_NOT_FOUND: the search index has no such memory or
+      message.
     - INVALID_ARGUMENT, QUERY_EMPTY: the item has neither words nor a vector.
     - INVALID_ARGUMENT, FILTER_INVALID, FILTER_FIELD_UNKNOWN.
     - UNAVAILABLE, MODEL_UNAVAILABLE: in the semantic mode, the item has no
-      vector and the embedder did not answer in time.
+      vector and the embedder did not respond in time.
     - NOT_FOUND, MODEL_NOT_FOUND: in the semantic mode, the item has no vector
       and this cluster cannot embed with the active model.
     """
     EmbedText: _grpc.UnaryUnaryMultiCallable[_recall_pb2.EmbedTextRequest, _recall_pb2.EmbedTextResponse]
     """EmbedText returns the active model's vectors of up to 100 texts, of unit
-    length. Of a text beyond 256 tokens, or 8,192 characters, only the beginning
-    counts. Safe to retry.
+    length. It embeds only the first 256 tokens, or 8,192 characters, of each
+    text. Safe to retry.
 
     Errors:
-    - INVALID_ARGUMENT, INVALID_FIELD: the texts hold more than 200,000
-      characters together.
+    - INVALID_ARGUMENT, INVALID_FIELD: the texts have more than 200,000
+      characters in total.
     - NOT_FOUND, MODEL_NOT_FOUND: this cluster cannot embed with the active
       model.
-    - UNAVAILABLE, SERVICE_UNAVAILABLE: too many texts wait for the model.
+    - UNAVAILABLE, SERVICE_UNAVAILABLE: the model's queue is full.
     """
     ListEmbeddingModels: _grpc.UnaryUnaryMultiCallable[_recall_pb2.ListEmbeddingModelsRequest, _recall_pb2.ListEmbeddingModelsResponse]
     """ListEmbeddingModels lists the registered models. Safe to retry."""
     RegisterEmbeddingModel: _grpc.UnaryUnaryMultiCallable[_recall_pb2.RegisterEmbeddingModelRequest, _recall_pb2.RegisterEmbeddingModelResponse]
-    """RegisterEmbeddingModel adds a model and makes its table of vectors. It does
-    not become the active one. Repeating a request_id returns the first answer.
-    Operators only.
+    """RegisterEmbeddingModel registers a model and creates its table of vectors.
+    It does not activate the model. Repeating a request_id returns the first
+    answer. Operators only.
 
     Errors:
     - ALREADY_EXISTS, MODEL_EXISTS.
     """
     PutEmbedding: _grpc.UnaryUnaryMultiCallable[_recall_pb2.PutEmbeddingRequest, _recall_pb2.PutEmbeddingResponse]
-    """PutEmbedding stores the vectors that the caller made of an item, one for each
-    chunk of its text, instead of those it has. They stay until the text
-    changes; this cluster makes none of that model for it. Repeating a
-    request_id returns the first answer.
+    """PutEmbedding replaces an item's vectors of one model with caller vectors,
+    one for each chunk of its text. Until the text changes, this cluster
+    computes no vectors of that model for the item. Repeating a request_id
+    returns the first answer.
 
     Errors:
     - INVALID_ARGUMENT, DIMENSIONS_MISMATCH.
-    - NOT_FOUND, DOCUMENT_NOT_FOUND: no such item can be recalled.
+    - NOT_FOUND, DOCUMENT_NOT_FOUND: the search index has no such item.
     - NOT_FOUND, MODEL_NOT_FOUND.
-    - ABORTED, REVISION_STALE: the text is that of a later revision.
+    - ABORTED, REVISION_STALE: the text belongs to a later revision.
     """
     BatchGetIndexStates: _grpc.UnaryUnaryMultiCallable[_recall_pb2.BatchGetIndexStatesRequest, _recall_pb2.BatchGetIndexStatesResponse]
-    """BatchGetIndexStates says of up to 100 memories or messages what the index has
-    of them: the revision whose words are found, and for each model the vectors
-    with provider and dimensions, be they made here or brought by a caller. Safe
-    to retry.
+    """BatchGetIndexStates returns the state of up to 100 memories or messages in
+    the search index. A state has the indexed revision and, for each model, the
+    vectors with provider and dimensions. It includes caller vectors. Safe to
+    retry.
     """
     StartReindex: _grpc.UnaryUnaryMultiCallable[_recall_pb2.StartReindexRequest, _recall_pb2.StartReindexResponse]
-    """StartReindex makes the vectors of a model in the background, of every item
-    of one tenant or of all, while the model in force goes on being searched.
-    From then on whatever is written gets the vectors of both. Where a reindex
-    of the model stands already it looks at everything again. Of a model whose
-    vectors callers bring it only counts what is missing. Repeating a request_id
-    returns the first answer. Operators only.
+    """StartReindex computes a model's vectors in the background for every item of
+    one tenant or of all. Searches use the active model meanwhile. Items
+    written from then on get vectors of both models. If the model already has a
+    reindex that is not cancelled, it scans all items again. For a model with
+    caller vectors it only counts missing ones. Repeating a request_id returns
+    the first answer. Operators only.
 
     Errors:
     - NOT_FOUND, MODEL_NOT_FOUND or TENANT_NOT_FOUND.
-    - UNAVAILABLE, MODEL_UNAVAILABLE: the endpoint did not answer a first text.
-    - FAILED_PRECONDITION, MODEL_ANSWER_INVALID: it answered with something else.
+    - UNAVAILABLE, MODEL_UNAVAILABLE: the endpoint did not respond to a test
+      text.
+    - FAILED_PRECONDITION, MODEL_RESPONSE_INVALID: the endpoint's response is
+      invalid.
     """
     GetReindex: _grpc.UnaryUnaryMultiCallable[_recall_pb2.GetReindexRequest, _recall_pb2.GetReindexResponse]
-    """GetReindex says how far a reindex is. Safe to retry. Operators only.
+    """GetReindex returns the progress of a reindex. Safe to retry. Operators
+    only.
 
     Errors:
     - NOT_FOUND, REINDEX_NOT_FOUND.
     """
     ListReindexes: _grpc.UnaryUnaryMultiCallable[_recall_pb2.ListReindexesRequest, _recall_pb2.ListReindexesResponse]
-    """ListReindexes lists reindexes, newest first, cancelled ones included. Safe
+    """ListReindexes lists reindexes, newest first, including cancelled ones. Safe
     to retry. Operators only.
     """
     CancelReindex: _grpc.UnaryUnaryMultiCallable[_recall_pb2.CancelReindexRequest, _recall_pb2.CancelReindexResponse]
-    """CancelReindex ends a reindex: the model gets no more vectors of what is
-    written, unless it is in force. Those that it has stay. Repeating a request_id
-    returns the first answer. Operators only.
+    """CancelReindex ends a reindex. Items written from then on get no vectors of
+    the model, unless it is active. Existing vectors remain. Repeating a
+    request_id returns the first answer. Operators only.
 
     Errors:
     - NOT_FOUND, REINDEX_NOT_FOUND.
     """
-    CompareModels: _grpc.UnaryUnaryMultiCallable[_recall_pb2.CompareModelsRequest, _recall_pb2.CompareModelsResponse]
-    """CompareModels searches with the model in force and with another one, and says
-    how many of the nearest items they have in common. Unless queries are given
-    it takes those that were asked last of the answering process, which keeps
-    some of each tenant in memory and nowhere else. Safe to retry. Operators
+    CompareEmbeddingModels: _grpc.UnaryUnaryMultiCallable[_recall_pb2.CompareEmbeddingModelsRequest, _recall_pb2.CompareEmbeddingModelsResponse]
+    """CompareEmbeddingModels searches with the active model and with another one,
+    and returns the share of nearest items that they have in common. Without
+    queries it uses recent queries of the process that responds, which samples
+    some per tenant and stores them in memory only. Safe to retry. Operators
     only.
 
     Errors:
-    - NOT_FOUND, MODEL_NOT_FOUND: no such model, or none that this cluster can
-      embed with.
+    - NOT_FOUND, MODEL_NOT_FOUND: the model does not exist, or this cluster
+      cannot embed with one of the two.
     - UNAVAILABLE, MODEL_UNAVAILABLE.
     - INVALID_ARGUMENT, INVALID_FIELD: queries without a tenant.
     """
-    SetActiveModel: _grpc.UnaryUnaryMultiCallable[_recall_pb2.SetActiveModelRequest, _recall_pb2.SetActiveModelResponse]
-    """SetActiveModel puts a model in force: queries are embedded with it and its
-    vectors searched, from one moment to the next. The one before goes on
-    getting vectors, so the way back is the same call. Other processes follow
-    within five seconds. Repeating a request_id returns the first answer.
-    Operators only.
+    ActivateEmbeddingModel: _grpc.UnaryUnaryMultiCallable[_recall_pb2.ActivateEmbeddingModelRequest, _recall_pb2.ActivateEmbeddingModelResponse]
+    """ActivateEmbeddingModel atomically switches the active model: queries are
+    embedded with it, and its vectors are searched. Items written later also
+    get vectors of the former model, so the same call reverts the switch. Other
+    processes follow within five seconds. Repeating a request_id returns the
+    first answer. Operators only.
 
     Errors:
     - NOT_FOUND, MODEL_NOT_FOUND.
-    - FAILED_PRECONDITION, VECTORS_MISSING: a reindex of all tenants is not done,
-      or was never begun, and force is not set.
+    - FAILED_PRECONDITION, VECTORS_MISSING: no reindex of all tenants is
+      complete, and force is not set.
     """
-    DropModel: _grpc.UnaryUnaryMultiCallable[_recall_pb2.DropModelRequest, _recall_pb2.DropModelResponse]
-    """DropModel forgets a model and deletes its vectors. Repeating a request_id
-    returns the first answer. Operators only.
+    DeleteEmbeddingModel: _grpc.UnaryUnaryMultiCallable[_recall_pb2.DeleteEmbeddingModelRequest, _recall_pb2.DeleteEmbeddingModelResponse]
+    """DeleteEmbeddingModel removes a model with its vectors. Repeating a
+    request_id returns the first answer. Operators only.
 
     Errors:
     - NOT_FOUND, MODEL_NOT_FOUND.
     - FAILED_PRECONDITION, MODEL_ACTIVE.
-    - FAILED_PRECONDITION, MODEL_IN_USE: a reindex of it stands, or ended just
-      now.
-    - ABORTED, TRANSACTION_CONFLICT: the tables were busy; call again.
+    - FAILED_PRECONDITION, MODEL_IN_USE: a reindex of it is not cancelled, or
+      has just ended.
+    - ABORTED, TRANSACTION_CONFLICT: the tables were busy; retry.
     """
 
 @_typing.type_check_only
 class RecallServiceAsyncStub(RecallServiceStub):
-    """RecallService finds memories and messages by meaning and by words, and says
-    why each came back. Errors are documented in skein/errors/v1/errors.proto.
+    """RecallService searches memories and messages by meaning and by words, and
+    explains the score of each hit. skein/errors/v1/errors.proto documents the
+    errors.
     """
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     Recall: _aio.UnaryUnaryMultiCallable[_recall_pb2.RecallRequest, _recall_pb2.RecallResponse]  # type: ignore[assignment]
     """Recall returns the best items for a text, a vector, or both, best first.
-    With a text alone the text is embedded by the active model. In the hybrid
-    mode dense and lexical signals are fused; each hit carries every component.
+    Without a vector, the active model embeds the text. The hybrid mode fuses
+    dense and lexical signals; each hit contains every component of its score.
     The keyword and the semantic mode search by one signal. Safe to retry.
 
     Errors:
-    - INVALID_ARGUMENT, QUERY_EMPTY: neither a text nor a vector.
-    - INVALID_ARGUMENT, INVALID_FIELD: weights name no signal, or leave none;
-      weights or fusion with a mode that is not hybrid; embedding or
-      min_similarity with the keyword mode.
+    - INVALID_ARGUMENT, QUERY_EMPTY: the request has neither a text nor a
+      vector.
+    - INVALID_ARGUMENT, INVALID_FIELD: weights name no signal, or disable all;
+      weights or fusion without the hybrid mode; embedding or min_similarity
+      with the keyword mode.
     - INVALID_ARGUMENT, DIMENSIONS_MISMATCH.
     - INVALID_ARGUMENT, FILTER_INVALID, FILTER_FIELD_UNKNOWN.
-    - UNAVAILABLE, MODEL_UNAVAILABLE: in the semantic mode, the embedder did not
-      answer in time. Search by keyword, or try again soon.
-    - NOT_FOUND, MODEL_NOT_FOUND: in the semantic mode, a text without a vector,
-      and this cluster cannot embed with the active model.
+    - UNAVAILABLE, MODEL_UNAVAILABLE: in the semantic mode, the embedder did
+      not respond in time. Use the keyword mode, or retry soon.
+    - NOT_FOUND, MODEL_NOT_FOUND: in the semantic mode, the request has a text
+      but no vector, and this cluster cannot embed with the active model.
     """
     FindSimilar: _aio.UnaryUnaryMultiCallable[_recall_pb2.FindSimilarRequest, _recall_pb2.FindSimilarResponse]  # type: ignore[assignment]
-    """FindSimilar returns the items most like a stored one, best first, without
-    that item. Its vectors are the query's vector: of an item with several, their
-    mean. The first 10,000 characters of its text are the query's words. The
-    hybrid mode fuses the cosine and BM25 alone, by the default weights. An item
-    without a vector of the active model is embedded for this call. Safe to
+    """FindSimilar returns the items most similar to a stored one, best first,
+    without that item. The query's vector is the mean of the item's vectors,
+    and its words are the first 10,000 characters of the item's text. The
+    hybrid mode fuses only the cosine and BM25, with the default weights. If
+    the item has no vector of the active model, this call embeds it. Safe to
     retry.
 
     Errors:
-    - NOT_FOUND, DOCUMENT_NOT_FOUND: no such memory or message can be recalled.
+    - NOT_FOUND, DOCUMENT_NOT_FOUND: the search index has no such memory or
+      message.
     - INVALID_ARGUMENT, QUERY_EMPTY: the item has neither words nor a vector.
     - INVALID_ARGUMENT, FILTER_INVALID, FILTER_FIELD_UNKNOWN.
     - UNAVAILABLE, MODEL_UNAVAILABLE: in the semantic mode, the item has no
-      vector and the embedder did not answer in time.
+      vector and the embedder did not respond in time.
     - NOT_FOUND, MODEL_NOT_FOUND: in the semantic mode, the item has no vector
       and this cluster cannot embed with the active model.
     """
     EmbedText: _aio.UnaryUnaryMultiCallable[_recall_pb2.EmbedTextRequest, _recall_pb2.EmbedTextResponse]  # type: ignore[assignment]
     """EmbedText returns the active model's vectors of up to 100 texts, of unit
-    length. Of a text beyond 256 tokens, or 8,192 characters, only the beginning
-    counts. Safe to retry.
+    length. It embeds only the first 256 tokens, or 8,192 characters, of each
+    text. Safe to retry.
 
     Errors:
-    - INVALID_ARGUMENT, INVALID_FIELD: the texts hold more than 200,000
-      characters together.
+    - INVALID_ARGUMENT, INVALID_FIELD: the texts have more than 200,000
+      characters in total.
     - NOT_FOUND, MODEL_NOT_FOUND: this cluster cannot embed with the active
       model.
-    - UNAVAILABLE, SERVICE_UNAVAILABLE: too many texts wait for the model.
+    - UNAVAILABLE, SERVICE_UNAVAILABLE: the model's queue is full.
     """
     ListEmbeddingModels: _aio.UnaryUnaryMultiCallable[_recall_pb2.ListEmbeddingModelsRequest, _recall_pb2.ListEmbeddingModelsResponse]  # type: ignore[assignment]
     """ListEmbeddingModels lists the registered models. Safe to retry."""
     RegisterEmbeddingModel: _aio.UnaryUnaryMultiCallable[_recall_pb2.RegisterEmbeddingModelRequest, _recall_pb2.RegisterEmbeddingModelResponse]  # type: ignore[assignment]
-    """RegisterEmbeddingModel adds a model and makes its table of vectors. It does
-    not become the active one. Repeating a request_id returns the first answer.
-    Operators only.
+    """RegisterEmbeddingModel registers a model and creates its table of vectors.
+    It does not activate the model. Repeating a request_id returns the first
+    answer. Operators only.
 
     Errors:
     - ALREADY_EXISTS, MODEL_EXISTS.
     """
     PutEmbedding: _aio.UnaryUnaryMultiCallable[_recall_pb2.PutEmbeddingRequest, _recall_pb2.PutEmbeddingResponse]  # type: ignore[assignment]
-    """PutEmbedding stores the vectors that the caller made of an item, one for each
-    chunk of its text, instead of those it has. They stay until the text
-    changes; this cluster makes none of that model for it. Repeating a
-    request_id returns the first answer.
+    """PutEmbedding replaces an item's vectors of one model with caller vectors,
+    one for each chunk of its text. Until the text changes, this cluster
+    computes no vectors of that model for the item. Repeating a request_id
+    returns the first answer.
 
     Errors:
     - INVALID_ARGUMENT, DIMENSIONS_MISMATCH.
-    - NOT_FOUND, DOCUMENT_NOT_FOUND: no such item can be recalled.
+    - NOT_FOUND, DOCUMENT_NOT_FOUND: the search index has no such item.
     - NOT_FOUND, MODEL_NOT_FOUND.
-    - ABORTED, REVISION_STALE: the text is that of a later revision.
+    - ABORTED, REVISION_STALE: the text belongs to a later revision.
     """
     BatchGetIndexStates: _aio.UnaryUnaryMultiCallable[_recall_pb2.BatchGetIndexStatesRequest, _recall_pb2.BatchGetIndexStatesResponse]  # type: ignore[assignment]
-    """BatchGetIndexStates says of up to 100 memories or messages what the index has
-    of them: the revision whose words are found, and for each model the vectors
-    with provider and dimensions, be they made here or brought by a caller. Safe
-    to retry.
+    """BatchGetIndexStates returns the state of up to 100 memories or messages in
+    the search index. A state has the indexed revision and, for each model, the
+    vectors with provider and dimensions. It includes caller vectors. Safe to
+    retry.
     """
     StartReindex: _aio.UnaryUnaryMultiCallable[_recall_pb2.StartReindexRequest, _recall_pb2.StartReindexResponse]  # type: ignore[assignment]
-    """StartReindex makes the vectors of a model in the background, of every item
-    of one tenant or of all, while the model in force goes on being searched.
-    From then on whatever is written gets the vectors of both. Where a reindex
-    of the model stands already it looks at everything again. Of a model whose
-    vectors callers bring it only counts what is missing. Repeating a request_id
-    returns the first answer. Operators only.
+    """StartReindex computes a model's vectors in the background for every item of
+    one tenant or of all. Searches use the active model meanwhile. Items
+    written from then on get vectors of both models. If the model already has a
+    reindex that is not cancelled, it scans all items again. For a model with
+    caller vectors it only counts missing ones. Repeating a request_id returns
+    the first answer. Operators only.
 
     Errors:
     - NOT_FOUND, MODEL_NOT_FOUND or TENANT_NOT_FOUND.
-    - UNAVAILABLE, MODEL_UNAVAILABLE: the endpoint did not answer a first text.
-    - FAILED_PRECONDITION, MODEL_ANSWER_INVALID: it answered with something else.
+    - UNAVAILABLE, MODEL_UNAVAILABLE: the endpoint did not respond to a test
+      text.
+    - FAILED_PRECONDITION, MODEL_RESPONSE_INVALID: the endpoint's response is
+      invalid.
     """
     GetReindex: _aio.UnaryUnaryMultiCallable[_recall_pb2.GetReindexRequest, _recall_pb2.GetReindexResponse]  # type: ignore[assignment]
-    """GetReindex says how far a reindex is. Safe to retry. Operators only.
+    """GetReindex returns the progress of a reindex. Safe to retry. Operators
+    only.
 
     Errors:
     - NOT_FOUND, REINDEX_NOT_FOUND.
     """
     ListReindexes: _aio.UnaryUnaryMultiCallable[_recall_pb2.ListReindexesRequest, _recall_pb2.ListReindexesResponse]  # type: ignore[assignment]
-    """ListReindexes lists reindexes, newest first, cancelled ones included. Safe
+    """ListReindexes lists reindexes, newest first, including cancelled ones. Safe
     to retry. Operators only.
     """
     CancelReindex: _aio.UnaryUnaryMultiCallable[_recall_pb2.CancelReindexRequest, _recall_pb2.CancelReindexResponse]  # type: ignore[assignment]
-    """CancelReindex ends a reindex: the model gets no more vectors of what is
-    written, unless it is in force. Those that it has stay. Repeating a request_id
-    returns the first answer. Operators only.
+    """CancelReindex ends a reindex. Items written from then on get no vectors of
+    the model, unless it is active. Existing vectors remain. Repeating a
+    request_id returns the first answer. Operators only.
 
     Errors:
     - NOT_FOUND, REINDEX_NOT_FOUND.
     """
-    CompareModels: _aio.UnaryUnaryMultiCallable[_recall_pb2.CompareModelsRequest, _recall_pb2.CompareModelsResponse]  # type: ignore[assignment]
-    """CompareModels searches with the model in force and with another one, and says
-    how many of the nearest items they have in common. Unless queries are given
-    it takes those that were asked last of the answering process, which keeps
-    some of each tenant in memory and nowhere else. Safe to retry. Operators
+    CompareEmbeddingModels: _aio.UnaryUnaryMultiCallable[_recall_pb2.CompareEmbeddingModelsRequest, _recall_pb2.CompareEmbeddingModelsResponse]  # type: ignore[assignment]
+    """CompareEmbeddingModels searches with the active model and with another one,
+    and returns the share of nearest items that they have in common. Without
+    queries it uses recent queries of the process that responds, which samples
+    some per tenant and stores them in memory only. Safe to retry. Operators
     only.
 
     Errors:
-    - NOT_FOUND, MODEL_NOT_FOUND: no such model, or none that this cluster can
-      embed with.
+    - NOT_FOUND, MODEL_NOT_FOUND: the model does not exist, or this cluster
+      cannot embed with one of the two.
     - UNAVAILABLE, MODEL_UNAVAILABLE.
     - INVALID_ARGUMENT, INVALID_FIELD: queries without a tenant.
     """
-    SetActiveModel: _aio.UnaryUnaryMultiCallable[_recall_pb2.SetActiveModelRequest, _recall_pb2.SetActiveModelResponse]  # type: ignore[assignment]
-    """SetActiveModel puts a model in force: queries are embedded with it and its
-    vectors searched, from one moment to the next. The one before goes on
-    getting vectors, so the way back is the same call. Other processes follow
-    within five seconds. Repeating a request_id returns the first answer.
-    Operators only.
+    ActivateEmbeddingModel: _aio.UnaryUnaryMultiCallable[_recall_pb2.ActivateEmbeddingModelRequest, _recall_pb2.ActivateEmbeddingModelResponse]  # type: ignore[assignment]
+    """ActivateEmbeddingModel atomically switches the active model: queries are
+    embedded with it, and its vectors are searched. Items written later also
+    get vectors of the former model, so the same call reverts the switch. Other
+    processes follow within five seconds. Repeating a request_id returns the
+    first answer. Operators only.
 
     Errors:
     - NOT_FOUND, MODEL_NOT_FOUND.
-    - FAILED_PRECONDITION, VECTORS_MISSING: a reindex of all tenants is not done,
-      or was never begun, and force is not set.
+    - FAILED_PRECONDITION, VECTORS_MISSING: no reindex of all tenants is
+      complete, and force is not set.
     """
-    DropModel: _aio.UnaryUnaryMultiCallable[_recall_pb2.DropModelRequest, _recall_pb2.DropModelResponse]  # type: ignore[assignment]
-    """DropModel forgets a model and deletes its vectors. Repeating a request_id
-    returns the first answer. Operators only.
+    DeleteEmbeddingModel: _aio.UnaryUnaryMultiCallable[_recall_pb2.DeleteEmbeddingModelRequest, _recall_pb2.DeleteEmbeddingModelResponse]  # type: ignore[assignment]
+    """DeleteEmbeddingModel removes a model with its vectors. Repeating a
+    request_id returns the first answer. Operators only.
 
     Errors:
     - NOT_FOUND, MODEL_NOT_FOUND.
     - FAILED_PRECONDITION, MODEL_ACTIVE.
-    - FAILED_PRECONDITION, MODEL_IN_USE: a reindex of it stands, or ended just
-      now.
-    - ABORTED, TRANSACTION_CONFLICT: the tables were busy; call again.
+    - FAILED_PRECONDITION, MODEL_IN_USE: a reindex of it is not cancelled, or
+      has just ended.
+    - ABORTED, TRANSACTION_CONFLICT: the tables were busy; retry.
     """
 
 class RecallServiceServicer(metaclass=_abc_1.ABCMeta):
-    """RecallService finds memories and messages by meaning and by words, and says
-    why each came back. Errors are documented in skein/errors/v1/errors.proto.
+    """RecallService searches memories and messages by meaning and by words, and
+    explains the score of each hit. skein/errors/v1/errors.proto documents the
+    errors.
     """
 
     @_abc_1.abstractmethod
@@ -340,21 +353,22 @@ class RecallServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_recall_pb2.RecallResponse, _abc.Awaitable[_recall_pb2.RecallResponse]]:
         """Recall returns the best items for a text, a vector, or both, best first.
-        With a text alone the text is embedded by the active model. In the hybrid
-        mode dense and lexical signals are fused; each hit carries every component.
+        Without a vector, the active model embeds the text. The hybrid mode fuses
+        dense and lexical signals; each hit contains every component of its score.
         The keyword and the semantic mode search by one signal. Safe to retry.
 
         Errors:
-        - INVALID_ARGUMENT, QUERY_EMPTY: neither a text nor a vector.
-        - INVALID_ARGUMENT, INVALID_FIELD: weights name no signal, or leave none;
-          weights or fusion with a mode that is not hybrid; embedding or
-          min_similarity with the keyword mode.
+        - INVALID_ARGUMENT, QUERY_EMPTY: the request has neither a text nor a
+          vector.
+        - INVALID_ARGUMENT, INVALID_FIELD: weights name no signal, or disable all;
+          weights or fusion without the hybrid mode; embedding or min_similarity
+          with the keyword mode.
         - INVALID_ARGUMENT, DIMENSIONS_MISMATCH.
         - INVALID_ARGUMENT, FILTER_INVALID, FILTER_FIELD_UNKNOWN.
-        - UNAVAILABLE, MODEL_UNAVAILABLE: in the semantic mode, the embedder did not
-          answer in time. Search by keyword, or try again soon.
-        - NOT_FOUND, MODEL_NOT_FOUND: in the semantic mode, a text without a vector,
-          and this cluster cannot embed with the active model.
+        - UNAVAILABLE, MODEL_UNAVAILABLE: in the semantic mode, the embedder did
+          not respond in time. Use the keyword mode, or retry soon.
+        - NOT_FOUND, MODEL_NOT_FOUND: in the semantic mode, the request has a text
+          but no vector, and this cluster cannot embed with the active model.
         """
 
     @_abc_1.abstractmethod
@@ -363,19 +377,20 @@ class RecallServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _recall_pb2.FindSimilarRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_recall_pb2.FindSimilarResponse, _abc.Awaitable[_recall_pb2.FindSimilarResponse]]:
-        """FindSimilar returns the items most like a stored one, best first, without
-        that item. Its vectors are the query's vector: of an item with several, their
-        mean. The first 10,000 characters of its text are the query's words. The
-        hybrid mode fuses the cosine and BM25 alone, by the default weights. An item
-        without a vector of the active model is embedded for this call. Safe to
+        """FindSimilar returns the items most similar to a stored one, best first,
+        without that item. The query's vector is the mean of the item's vectors,
+        and its words are the first 10,000 characters of the item's text. The
+        hybrid mode fuses only the cosine and BM25, with the default weights. If
+        the item has no vector of the active model, this call embeds it. Safe to
         retry.
 
         Errors:
-        - NOT_FOUND, DOCUMENT_NOT_FOUND: no such memory or message can be recalled.
+        - NOT_FOUND, DOCUMENT_NOT_FOUND: the search index has no such memory or
+          message.
         - INVALID_ARGUMENT, QUERY_EMPTY: the item has neither words nor a vector.
         - INVALID_ARGUMENT, FILTER_INVALID, FILTER_FIELD_UNKNOWN.
         - UNAVAILABLE, MODEL_UNAVAILABLE: in the semantic mode, the item has no
-          vector and the embedder did not answer in time.
+          vector and the embedder did not respond in time.
         - NOT_FOUND, MODEL_NOT_FOUND: in the semantic mode, the item has no vector
           and this cluster cannot embed with the active model.
         """
@@ -387,15 +402,15 @@ class RecallServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_recall_pb2.EmbedTextResponse, _abc.Awaitable[_recall_pb2.EmbedTextResponse]]:
         """EmbedText returns the active model's vectors of up to 100 texts, of unit
-        length. Of a text beyond 256 tokens, or 8,192 characters, only the beginning
-        counts. Safe to retry.
+        length. It embeds only the first 256 tokens, or 8,192 characters, of each
+        text. Safe to retry.
 
         Errors:
-        - INVALID_ARGUMENT, INVALID_FIELD: the texts hold more than 200,000
-          characters together.
+        - INVALID_ARGUMENT, INVALID_FIELD: the texts have more than 200,000
+          characters in total.
         - NOT_FOUND, MODEL_NOT_FOUND: this cluster cannot embed with the active
           model.
-        - UNAVAILABLE, SERVICE_UNAVAILABLE: too many texts wait for the model.
+        - UNAVAILABLE, SERVICE_UNAVAILABLE: the model's queue is full.
         """
 
     @_abc_1.abstractmethod
@@ -412,9 +427,9 @@ class RecallServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _recall_pb2.RegisterEmbeddingModelRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_recall_pb2.RegisterEmbeddingModelResponse, _abc.Awaitable[_recall_pb2.RegisterEmbeddingModelResponse]]:
-        """RegisterEmbeddingModel adds a model and makes its table of vectors. It does
-        not become the active one. Repeating a request_id returns the first answer.
-        Operators only.
+        """RegisterEmbeddingModel registers a model and creates its table of vectors.
+        It does not activate the model. Repeating a request_id returns the first
+        answer. Operators only.
 
         Errors:
         - ALREADY_EXISTS, MODEL_EXISTS.
@@ -426,16 +441,16 @@ class RecallServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _recall_pb2.PutEmbeddingRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_recall_pb2.PutEmbeddingResponse, _abc.Awaitable[_recall_pb2.PutEmbeddingResponse]]:
-        """PutEmbedding stores the vectors that the caller made of an item, one for each
-        chunk of its text, instead of those it has. They stay until the text
-        changes; this cluster makes none of that model for it. Repeating a
-        request_id returns the first answer.
+        """PutEmbedding replaces an item's vectors of one model with caller vectors,
+        one for each chunk of its text. Until the text changes, this cluster
+        computes no vectors of that model for the item. Repeating a request_id
+        returns the first answer.
 
         Errors:
         - INVALID_ARGUMENT, DIMENSIONS_MISMATCH.
-        - NOT_FOUND, DOCUMENT_NOT_FOUND: no such item can be recalled.
+        - NOT_FOUND, DOCUMENT_NOT_FOUND: the search index has no such item.
         - NOT_FOUND, MODEL_NOT_FOUND.
-        - ABORTED, REVISION_STALE: the text is that of a later revision.
+        - ABORTED, REVISION_STALE: the text belongs to a later revision.
         """
 
     @_abc_1.abstractmethod
@@ -444,10 +459,10 @@ class RecallServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _recall_pb2.BatchGetIndexStatesRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_recall_pb2.BatchGetIndexStatesResponse, _abc.Awaitable[_recall_pb2.BatchGetIndexStatesResponse]]:
-        """BatchGetIndexStates says of up to 100 memories or messages what the index has
-        of them: the revision whose words are found, and for each model the vectors
-        with provider and dimensions, be they made here or brought by a caller. Safe
-        to retry.
+        """BatchGetIndexStates returns the state of up to 100 memories or messages in
+        the search index. A state has the indexed revision and, for each model, the
+        vectors with provider and dimensions. It includes caller vectors. Safe to
+        retry.
         """
 
     @_abc_1.abstractmethod
@@ -456,17 +471,19 @@ class RecallServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _recall_pb2.StartReindexRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_recall_pb2.StartReindexResponse, _abc.Awaitable[_recall_pb2.StartReindexResponse]]:
-        """StartReindex makes the vectors of a model in the background, of every item
-        of one tenant or of all, while the model in force goes on being searched.
-        From then on whatever is written gets the vectors of both. Where a reindex
-        of the model stands already it looks at everything again. Of a model whose
-        vectors callers bring it only counts what is missing. Repeating a request_id
-        returns the first answer. Operators only.
+        """StartReindex computes a model's vectors in the background for every item of
+        one tenant or of all. Searches use the active model meanwhile. Items
+        written from then on get vectors of both models. If the model already has a
+        reindex that is not cancelled, it scans all items again. For a model with
+        caller vectors it only counts missing ones. Repeating a request_id returns
+        the first answer. Operators only.
 
         Errors:
         - NOT_FOUND, MODEL_NOT_FOUND or TENANT_NOT_FOUND.
-        - UNAVAILABLE, MODEL_UNAVAILABLE: the endpoint did not answer a first text.
-        - FAILED_PRECONDITION, MODEL_ANSWER_INVALID: it answered with something else.
+        - UNAVAILABLE, MODEL_UNAVAILABLE: the endpoint did not respond to a test
+          text.
+        - FAILED_PRECONDITION, MODEL_RESPONSE_INVALID: the endpoint's response is
+          invalid.
         """
 
     @_abc_1.abstractmethod
@@ -475,7 +492,8 @@ class RecallServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _recall_pb2.GetReindexRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_recall_pb2.GetReindexResponse, _abc.Awaitable[_recall_pb2.GetReindexResponse]]:
-        """GetReindex says how far a reindex is. Safe to retry. Operators only.
+        """GetReindex returns the progress of a reindex. Safe to retry. Operators
+        only.
 
         Errors:
         - NOT_FOUND, REINDEX_NOT_FOUND.
@@ -487,7 +505,7 @@ class RecallServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _recall_pb2.ListReindexesRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_recall_pb2.ListReindexesResponse, _abc.Awaitable[_recall_pb2.ListReindexesResponse]]:
-        """ListReindexes lists reindexes, newest first, cancelled ones included. Safe
+        """ListReindexes lists reindexes, newest first, including cancelled ones. Safe
         to retry. Operators only.
         """
 
@@ -497,73 +515,73 @@ class RecallServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _recall_pb2.CancelReindexRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_recall_pb2.CancelReindexResponse, _abc.Awaitable[_recall_pb2.CancelReindexResponse]]:
-        """CancelReindex ends a reindex: the model gets no more vectors of what is
-        written, unless it is in force. Those that it has stay. Repeating a request_id
-        returns the first answer. Operators only.
+        """CancelReindex ends a reindex. Items written from then on get no vectors of
+        the model, unless it is active. Existing vectors remain. Repeating a
+        request_id returns the first answer. Operators only.
 
         Errors:
         - NOT_FOUND, REINDEX_NOT_FOUND.
         """
 
     @_abc_1.abstractmethod
-    def CompareModels(
+    def CompareEmbeddingModels(
         self,
-        request: _recall_pb2.CompareModelsRequest,
+        request: _recall_pb2.CompareEmbeddingModelsRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_recall_pb2.CompareModelsResponse, _abc.Awaitable[_recall_pb2.CompareModelsResponse]]:
-        """CompareModels searches with the model in force and with another one, and says
-        how many of the nearest items they have in common. Unless queries are given
-        it takes those that were asked last of the answering process, which keeps
-        some of each tenant in memory and nowhere else. Safe to retry. Operators
+    ) -> _typing.Union[_recall_pb2.CompareEmbeddingModelsResponse, _abc.Awaitable[_recall_pb2.CompareEmbeddingModelsResponse]]:
+        """CompareEmbeddingModels searches with the active model and with another one,
+        and returns the share of nearest items that they have in common. Without
+        queries it uses recent queries of the process that responds, which samples
+        some per tenant and stores them in memory only. Safe to retry. Operators
         only.
 
         Errors:
-        - NOT_FOUND, MODEL_NOT_FOUND: no such model, or none that this cluster can
-          embed with.
+        - NOT_FOUND, MODEL_NOT_FOUND: the model does not exist, or this cluster
+          cannot embed with one of the two.
         - UNAVAILABLE, MODEL_UNAVAILABLE.
         - INVALID_ARGUMENT, INVALID_FIELD: queries without a tenant.
         """
 
     @_abc_1.abstractmethod
-    def SetActiveModel(
+    def ActivateEmbeddingModel(
         self,
-        request: _recall_pb2.SetActiveModelRequest,
+        request: _recall_pb2.ActivateEmbeddingModelRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_recall_pb2.SetActiveModelResponse, _abc.Awaitable[_recall_pb2.SetActiveModelResponse]]:
-        """SetActiveModel puts a model in force: queries are embedded with it and its
-        vectors searched, from one moment to the next. The one before goes on
-        getting vectors, so the way back is the same call. Other processes follow
-        within five seconds. Repeating a request_id returns the first answer.
-        Operators only.
+    ) -> _typing.Union[_recall_pb2.ActivateEmbeddingModelResponse, _abc.Awaitable[_recall_pb2.ActivateEmbeddingModelResponse]]:
+        """ActivateEmbeddingModel atomically switches the active model: queries are
+        embedded with it, and its vectors are searched. Items written later also
+        get vectors of the former model, so the same call reverts the switch. Other
+        processes follow within five seconds. Repeating a request_id returns the
+        first answer. Operators only.
 
         Errors:
         - NOT_FOUND, MODEL_NOT_FOUND.
-        - FAILED_PRECONDITION, VECTORS_MISSING: a reindex of all tenants is not done,
-          or was never begun, and force is not set.
+        - FAILED_PRECONDITION, VECTORS_MISSING: no reindex of all tenants is
+          complete, and force is not set.
         """
 
     @_abc_1.abstractmethod
-    def DropModel(
+    def DeleteEmbeddingModel(
         self,
-        request: _recall_pb2.DropModelRequest,
+        request: _recall_pb2.DeleteEmbeddingModelRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_recall_pb2.DropModelResponse, _abc.Awaitable[_recall_pb2.DropModelResponse]]:
-        """DropModel forgets a model and deletes its vectors. Repeating a request_id
-        returns the first answer. Operators only.
+    ) -> _typing.Union[_recall_pb2.DeleteEmbeddingModelResponse, _abc.Awaitable[_recall_pb2.DeleteEmbeddingModelResponse]]:
+        """DeleteEmbeddingModel removes a model with its vectors. Repeating a
+        request_id returns the first answer. Operators only.
 
         Errors:
         - NOT_FOUND, MODEL_NOT_FOUND.
         - FAILED_PRECONDITION, MODEL_ACTIVE.
-        - FAILED_PRECONDITION, MODEL_IN_USE: a reindex of it stands, or ended just
-          now.
-        - ABORTED, TRANSACTION_CONFLICT: the tables were busy; call again.
+        - FAILED_PRECONDITION, MODEL_IN_USE: a reindex of it is not cancelled, or
+          has just ended.
+        - ABORTED, TRANSACTION_CONFLICT: the tables were busy; retry.
         """
 
 def add_RecallServiceServicer_to_server(servicer: RecallServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...
 
 class RecallInternalServiceStub:
-    """RecallInternalService is internal: memory, session and the worker call it. The gateway
-    does not forward it.
+    """RecallInternalService is internal: memory, session and the worker call it.
+    The gateway does not forward it.
     """
 
     @_typing.overload
@@ -571,29 +589,27 @@ class RecallInternalServiceStub:
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> RecallInternalServiceAsyncStub: ...
     IndexItems: _grpc.UnaryUnaryMultiCallable[_recall_pb2.IndexItemsRequest, _recall_pb2.IndexItemsResponse]
-    """IndexItems embeds items that their owner has just committed and stores the
-    vectors. An item that changed or went away meanwhile is passed over.
-    Idempotent.
+    """IndexItems embeds committed items and stores their vectors. It skips an
+    item that has since changed or been removed. Idempotent.
     """
     IndexBacklog: _grpc.UnaryUnaryMultiCallable[_recall_pb2.IndexBacklogRequest, _recall_pb2.IndexBacklogResponse]
-    """IndexBacklog embeds items of the token's tenant that have no vectors yet,
-    oldest first, up to a number. Idempotent; several callers at once may do
-    the same work twice and store it once. System only.
+    """IndexBacklog embeds items of the token's tenant without vectors, oldest
+    first, up to a limit. Idempotent. Concurrent callers may embed the same
+    items and store them once. System only.
     """
     ListDueReindexes: _grpc.UnaryUnaryMultiCallable[_recall_pb2.ListDueReindexesRequest, _recall_pb2.ListDueReindexesResponse]
-    """ListDueReindexes lists tenants in which a reindex is not done. Safe to
-    retry. System only.
+    """ListDueReindexes lists tenants with an incomplete reindex. Safe to retry.
+    System only.
     """
     ContinueReindex: _grpc.UnaryUnaryMultiCallable[_recall_pb2.ContinueReindexRequest, _recall_pb2.ContinueReindexResponse]
-    """ContinueReindex works on the reindexes of the token's tenant for some
-    seconds. Idempotent: it goes on where the last one left off; several callers
-    at once may do the same work twice and store it once. A model whose endpoint
-    does not answer is passed over. System only.
+    """ContinueReindex continues the reindexes of the token's tenant for some
+    seconds. It skips a model whose endpoint does not respond. Idempotent: each
+    call resumes after the last one. Concurrent callers may embed the same
+    items and store them once. System only.
     """
     PurgeTenant: _grpc.UnaryUnaryMultiCallable[_recall_pb2.PurgeTenantRequest, _recall_pb2.PurgeTenantResponse]
-    """PurgeTenant removes some of what this service keeps of the token's tenant,
-    which is being deleted. Idempotent: called until it says that nothing is
-    left. System only.
+    """PurgeTenant removes one batch of recall's rows of the token's tenant, which
+    is deleted. Idempotent: call it again while `more` is set. System only.
 
     Errors:
     - FAILED_PRECONDITION, TENANT_NOT_DELETED.
@@ -601,43 +617,41 @@ class RecallInternalServiceStub:
 
 @_typing.type_check_only
 class RecallInternalServiceAsyncStub(RecallInternalServiceStub):
-    """RecallInternalService is internal: memory, session and the worker call it. The gateway
-    does not forward it.
+    """RecallInternalService is internal: memory, session and the worker call it.
+    The gateway does not forward it.
     """
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     IndexItems: _aio.UnaryUnaryMultiCallable[_recall_pb2.IndexItemsRequest, _recall_pb2.IndexItemsResponse]  # type: ignore[assignment]
-    """IndexItems embeds items that their owner has just committed and stores the
-    vectors. An item that changed or went away meanwhile is passed over.
-    Idempotent.
+    """IndexItems embeds committed items and stores their vectors. It skips an
+    item that has since changed or been removed. Idempotent.
     """
     IndexBacklog: _aio.UnaryUnaryMultiCallable[_recall_pb2.IndexBacklogRequest, _recall_pb2.IndexBacklogResponse]  # type: ignore[assignment]
-    """IndexBacklog embeds items of the token's tenant that have no vectors yet,
-    oldest first, up to a number. Idempotent; several callers at once may do
-    the same work twice and store it once. System only.
+    """IndexBacklog embeds items of the token's tenant without vectors, oldest
+    first, up to a limit. Idempotent. Concurrent callers may embed the same
+    items and store them once. System only.
     """
     ListDueReindexes: _aio.UnaryUnaryMultiCallable[_recall_pb2.ListDueReindexesRequest, _recall_pb2.ListDueReindexesResponse]  # type: ignore[assignment]
-    """ListDueReindexes lists tenants in which a reindex is not done. Safe to
-    retry. System only.
+    """ListDueReindexes lists tenants with an incomplete reindex. Safe to retry.
+    System only.
     """
     ContinueReindex: _aio.UnaryUnaryMultiCallable[_recall_pb2.ContinueReindexRequest, _recall_pb2.ContinueReindexResponse]  # type: ignore[assignment]
-    """ContinueReindex works on the reindexes of the token's tenant for some
-    seconds. Idempotent: it goes on where the last one left off; several callers
-    at once may do the same work twice and store it once. A model whose endpoint
-    does not answer is passed over. System only.
+    """ContinueReindex continues the reindexes of the token's tenant for some
+    seconds. It skips a model whose endpoint does not respond. Idempotent: each
+    call resumes after the last one. Concurrent callers may embed the same
+    items and store them once. System only.
     """
     PurgeTenant: _aio.UnaryUnaryMultiCallable[_recall_pb2.PurgeTenantRequest, _recall_pb2.PurgeTenantResponse]  # type: ignore[assignment]
-    """PurgeTenant removes some of what this service keeps of the token's tenant,
-    which is being deleted. Idempotent: called until it says that nothing is
-    left. System only.
+    """PurgeTenant removes one batch of recall's rows of the token's tenant, which
+    is deleted. Idempotent: call it again while `more` is set. System only.
 
     Errors:
     - FAILED_PRECONDITION, TENANT_NOT_DELETED.
     """
 
 class RecallInternalServiceServicer(metaclass=_abc_1.ABCMeta):
-    """RecallInternalService is internal: memory, session and the worker call it. The gateway
-    does not forward it.
+    """RecallInternalService is internal: memory, session and the worker call it.
+    The gateway does not forward it.
     """
 
     @_abc_1.abstractmethod
@@ -646,9 +660,8 @@ class RecallInternalServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _recall_pb2.IndexItemsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_recall_pb2.IndexItemsResponse, _abc.Awaitable[_recall_pb2.IndexItemsResponse]]:
-        """IndexItems embeds items that their owner has just committed and stores the
-        vectors. An item that changed or went away meanwhile is passed over.
-        Idempotent.
+        """IndexItems embeds committed items and stores their vectors. It skips an
+        item that has since changed or been removed. Idempotent.
         """
 
     @_abc_1.abstractmethod
@@ -657,9 +670,9 @@ class RecallInternalServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _recall_pb2.IndexBacklogRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_recall_pb2.IndexBacklogResponse, _abc.Awaitable[_recall_pb2.IndexBacklogResponse]]:
-        """IndexBacklog embeds items of the token's tenant that have no vectors yet,
-        oldest first, up to a number. Idempotent; several callers at once may do
-        the same work twice and store it once. System only.
+        """IndexBacklog embeds items of the token's tenant without vectors, oldest
+        first, up to a limit. Idempotent. Concurrent callers may embed the same
+        items and store them once. System only.
         """
 
     @_abc_1.abstractmethod
@@ -668,8 +681,8 @@ class RecallInternalServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _recall_pb2.ListDueReindexesRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_recall_pb2.ListDueReindexesResponse, _abc.Awaitable[_recall_pb2.ListDueReindexesResponse]]:
-        """ListDueReindexes lists tenants in which a reindex is not done. Safe to
-        retry. System only.
+        """ListDueReindexes lists tenants with an incomplete reindex. Safe to retry.
+        System only.
         """
 
     @_abc_1.abstractmethod
@@ -678,10 +691,10 @@ class RecallInternalServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _recall_pb2.ContinueReindexRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_recall_pb2.ContinueReindexResponse, _abc.Awaitable[_recall_pb2.ContinueReindexResponse]]:
-        """ContinueReindex works on the reindexes of the token's tenant for some
-        seconds. Idempotent: it goes on where the last one left off; several callers
-        at once may do the same work twice and store it once. A model whose endpoint
-        does not answer is passed over. System only.
+        """ContinueReindex continues the reindexes of the token's tenant for some
+        seconds. It skips a model whose endpoint does not respond. Idempotent: each
+        call resumes after the last one. Concurrent callers may embed the same
+        items and store them once. System only.
         """
 
     @_abc_1.abstractmethod
@@ -690,9 +703,8 @@ class RecallInternalServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _recall_pb2.PurgeTenantRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_recall_pb2.PurgeTenantResponse, _abc.Awaitable[_recall_pb2.PurgeTenantResponse]]:
-        """PurgeTenant removes some of what this service keeps of the token's tenant,
-        which is being deleted. Idempotent: called until it says that nothing is
-        left. System only.
+        """PurgeTenant removes one batch of recall's rows of the token's tenant, which
+        is deleted. Idempotent: call it again while `more` is set. System only.
 
         Errors:
         - FAILED_PRECONDITION, TENANT_NOT_DELETED.

@@ -35,9 +35,9 @@ class MessageRole(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
 class SearchMode(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
     SEARCH_MODE_UNSPECIFIED: _ClassVar[SearchMode]
-    SEARCH_MODE_WORDS: _ClassVar[SearchMode]
+    SEARCH_MODE_KEYWORD: _ClassVar[SearchMode]
     SEARCH_MODE_LITERAL: _ClassVar[SearchMode]
-    SEARCH_MODE_MEANING: _ClassVar[SearchMode]
+    SEARCH_MODE_SEMANTIC: _ClassVar[SearchMode]
     SEARCH_MODE_HYBRID: _ClassVar[SearchMode]
 
 class SummaryMethod(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
@@ -57,9 +57,9 @@ MESSAGE_ROLE_ASSISTANT: MessageRole
 MESSAGE_ROLE_SYSTEM: MessageRole
 MESSAGE_ROLE_TOOL: MessageRole
 SEARCH_MODE_UNSPECIFIED: SearchMode
-SEARCH_MODE_WORDS: SearchMode
+SEARCH_MODE_KEYWORD: SearchMode
 SEARCH_MODE_LITERAL: SearchMode
-SEARCH_MODE_MEANING: SearchMode
+SEARCH_MODE_SEMANTIC: SearchMode
 SEARCH_MODE_HYBRID: SearchMode
 SUMMARY_METHOD_UNSPECIFIED: SummaryMethod
 SUMMARY_METHOD_EXTRACTIVE: SummaryMethod
@@ -452,16 +452,16 @@ class MessageHit(_message.Message):
     def __init__(self, message: _Optional[_Union[Message, _Mapping]] = ..., score: _Optional[float] = ..., before: _Optional[_Iterable[_Union[Message, _Mapping]]] = ..., after: _Optional[_Iterable[_Union[Message, _Mapping]]] = ...) -> None: ...
 
 class SearchMessagesResponse(_message.Message):
-    __slots__ = ("hits", "truncated", "horizon_time", "meaning_unavailable")
+    __slots__ = ("hits", "truncated", "horizon_time", "dense_unavailable")
     HITS_FIELD_NUMBER: _ClassVar[int]
     TRUNCATED_FIELD_NUMBER: _ClassVar[int]
     HORIZON_TIME_FIELD_NUMBER: _ClassVar[int]
-    MEANING_UNAVAILABLE_FIELD_NUMBER: _ClassVar[int]
+    DENSE_UNAVAILABLE_FIELD_NUMBER: _ClassVar[int]
     hits: _containers.RepeatedCompositeFieldContainer[MessageHit]
     truncated: bool
     horizon_time: _timestamp_pb2.Timestamp
-    meaning_unavailable: bool
-    def __init__(self, hits: _Optional[_Iterable[_Union[MessageHit, _Mapping]]] = ..., truncated: _Optional[bool] = ..., horizon_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., meaning_unavailable: _Optional[bool] = ...) -> None: ...
+    dense_unavailable: bool
+    def __init__(self, hits: _Optional[_Iterable[_Union[MessageHit, _Mapping]]] = ..., truncated: _Optional[bool] = ..., horizon_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., dense_unavailable: _Optional[bool] = ...) -> None: ...
 
 class UpdateMessageRequest(_message.Message):
     __slots__ = ("message", "update_mask", "request_id")

@@ -28,9 +28,9 @@ if _version_not_supported:
 
 
 class SessionServiceStub:
-    """SessionService keeps conversations: sessions and the messages in them, each
-    turn once. Every message is searchable the moment its call returns. Errors
-    are documented in skein/errors/v1/errors.proto.
+    """SessionService stores conversations: sessions and their messages. A message
+    is searchable by its words as soon as its call returns.
+    skein/errors/v1/errors.proto documents the errors.
     """
 
     def __init__(self, channel):
@@ -149,25 +149,25 @@ class SessionServiceStub:
                 request_serializer=skein_dot_session_dot_v1_dot_states__pb2.DeleteAgentStateRequest.SerializeToString,
                 response_deserializer=skein_dot_session_dot_v1_dot_states__pb2.DeleteAgentStateResponse.FromString,
                 _registered_method=True)
-        self.PutItem = channel.unary_unary(
-                '/skein.session.v1.SessionService/PutItem',
-                request_serializer=skein_dot_session_dot_v1_dot_states__pb2.PutItemRequest.SerializeToString,
-                response_deserializer=skein_dot_session_dot_v1_dot_states__pb2.PutItemResponse.FromString,
+        self.PutSessionItem = channel.unary_unary(
+                '/skein.session.v1.SessionService/PutSessionItem',
+                request_serializer=skein_dot_session_dot_v1_dot_states__pb2.PutSessionItemRequest.SerializeToString,
+                response_deserializer=skein_dot_session_dot_v1_dot_states__pb2.PutSessionItemResponse.FromString,
                 _registered_method=True)
-        self.GetItem = channel.unary_unary(
-                '/skein.session.v1.SessionService/GetItem',
-                request_serializer=skein_dot_session_dot_v1_dot_states__pb2.GetItemRequest.SerializeToString,
-                response_deserializer=skein_dot_session_dot_v1_dot_states__pb2.GetItemResponse.FromString,
+        self.GetSessionItem = channel.unary_unary(
+                '/skein.session.v1.SessionService/GetSessionItem',
+                request_serializer=skein_dot_session_dot_v1_dot_states__pb2.GetSessionItemRequest.SerializeToString,
+                response_deserializer=skein_dot_session_dot_v1_dot_states__pb2.GetSessionItemResponse.FromString,
                 _registered_method=True)
-        self.ListItems = channel.unary_unary(
-                '/skein.session.v1.SessionService/ListItems',
-                request_serializer=skein_dot_session_dot_v1_dot_states__pb2.ListItemsRequest.SerializeToString,
-                response_deserializer=skein_dot_session_dot_v1_dot_states__pb2.ListItemsResponse.FromString,
+        self.ListSessionItems = channel.unary_unary(
+                '/skein.session.v1.SessionService/ListSessionItems',
+                request_serializer=skein_dot_session_dot_v1_dot_states__pb2.ListSessionItemsRequest.SerializeToString,
+                response_deserializer=skein_dot_session_dot_v1_dot_states__pb2.ListSessionItemsResponse.FromString,
                 _registered_method=True)
-        self.DeleteItem = channel.unary_unary(
-                '/skein.session.v1.SessionService/DeleteItem',
-                request_serializer=skein_dot_session_dot_v1_dot_states__pb2.DeleteItemRequest.SerializeToString,
-                response_deserializer=skein_dot_session_dot_v1_dot_states__pb2.DeleteItemResponse.FromString,
+        self.DeleteSessionItem = channel.unary_unary(
+                '/skein.session.v1.SessionService/DeleteSessionItem',
+                request_serializer=skein_dot_session_dot_v1_dot_states__pb2.DeleteSessionItemRequest.SerializeToString,
+                response_deserializer=skein_dot_session_dot_v1_dot_states__pb2.DeleteSessionItemResponse.FromString,
                 _registered_method=True)
         self.PurgeSession = channel.unary_unary(
                 '/skein.session.v1.SessionService/PurgeSession',
@@ -207,14 +207,14 @@ class SessionServiceStub:
 
 
 class SessionServiceServicer:
-    """SessionService keeps conversations: sessions and the messages in them, each
-    turn once. Every message is searchable the moment its call returns. Errors
-    are documented in skein/errors/v1/errors.proto.
+    """SessionService stores conversations: sessions and their messages. A message
+    is searchable by its words as soon as its call returns.
+    skein/errors/v1/errors.proto documents the errors.
     """
 
     def CreateSession(self, request, context):
-        """CreateSession opens a session. Its id may be chosen by the caller.
-        Repeating a request_id returns the session opened first.
+        """CreateSession opens a session. The caller may choose its id. Repeating a
+        request_id returns the session opened first.
 
         Errors:
         - ALREADY_EXISTS, SESSION_EXISTS: the id is taken.
@@ -234,13 +234,13 @@ class SessionServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def ListSessions(self, request, context):
-        """ListSessions pages through sessions, newest update first, without hidden
-        ones unless their state is asked for. At most 1,000 sessions are looked at
-        for a page, so one may be short, or empty, while a next_page_token says
-        that there are more. A session that is updated between two pages may come
-        twice, and is never missed. Those updated since the first page come again
-        at the end, in order of ids. A list ends however fast sessions change;
-        those opened after its first page may be missing. Safe to retry.
+        """ListSessions pages through sessions by update_time, newest first. It omits
+        hidden sessions unless the request names that state. A page scans at most
+        1,000 sessions, so it may be short or empty and still have a
+        next_page_token. A session updated between two pages may appear twice, but
+        is never missed. Sessions updated after the first page appear again at the
+        end, ordered by id. A list always ends, however fast sessions change;
+        sessions opened after its first page may be missing. Safe to retry.
 
         Errors:
         - INVALID_ARGUMENT, PAGE_TOKEN_INVALID.
@@ -250,28 +250,29 @@ class SessionServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def UpdateSession(self, request, context):
-        """UpdateSession changes the fields named in update_mask. A session that has
-        ended stays ended. Messages inherit a first agent or subject, and keep theirs
-        when it changes (see Session). Repeating a request_id returns the first answer.
+        """UpdateSession changes the fields in update_mask. An ended session stays
+        ended. Messages inherit the session's first agent or subject, and keep it
+        when the session's changes (see Session). Repeating a request_id returns
+        the first answer.
 
         Errors:
         - NOT_FOUND, SESSION_NOT_FOUND.
         - ABORTED, REVISION_STALE.
         - INVALID_ARGUMENT, UPDATE_MASK_INVALID.
-        - FAILED_PRECONDITION, SESSION_ENDED or SESSION_HIDDEN: an ended or
-        hidden session was to get another state.
+        - FAILED_PRECONDITION, SESSION_ENDED or SESSION_HIDDEN: the request changes
+        the state of an ended or hidden session.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def EndSession(self, request, context):
-        """EndSession closes a session: it takes no more messages and stays readable.
-        Ending it again returns it unchanged, so a caller may retry freely.
-        Repeating a request_id returns the first answer. A session without new
-        messages ends by itself when the tenant's policy says so
-        (session_idle_minutes), with the reason "idle"; paused and completed ones
-        stay.
+        """EndSession ends a session: it accepts no more messages and stays readable.
+        An ended session is returned unchanged, so a caller may retry freely.
+        Repeating a request_id returns the first answer. With the policy's
+        session_idle_minutes, active sessions without new messages end
+        automatically, with the reason "idle". Paused and completed sessions do
+        not.
 
         Errors:
         - NOT_FOUND, SESSION_NOT_FOUND.
@@ -282,9 +283,10 @@ class SessionServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def HideSession(self, request, context):
-        """HideSession puts a session away: it is read by its id, its messages are
-        found, but lists leave it out and it takes no messages. Hiding it again
-        returns it unchanged. Repeating a request_id returns the first answer.
+        """HideSession hides a session: lists omit it and it accepts no messages. It
+        can still be read by its id, and its messages can be found. A hidden
+        session is returned unchanged. Repeating a request_id returns the first
+        answer.
 
         Errors:
         - NOT_FOUND, SESSION_NOT_FOUND.
@@ -294,9 +296,9 @@ class SessionServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def UnhideSession(self, request, context):
-        """UnhideSession brings a hidden session back in the state that it had.
-        A session that is not hidden comes back unchanged. Repeating a request_id
-        returns the first answer.
+        """UnhideSession returns a hidden session to its earlier state. A session that
+        is not hidden is returned unchanged. Repeating a request_id returns the
+        first answer.
 
         Errors:
         - NOT_FOUND, SESSION_NOT_FOUND.
@@ -307,8 +309,8 @@ class SessionServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def DeleteSession(self, request, context):
-        """DeleteSession removes a session and its messages from every list and from
-        recall. Its id stays taken. Deleting again is NOT_FOUND; repeating a
+        """DeleteSession deletes a session and its messages: lists and recall omit
+        them. Its id stays taken. Deleting it again is NOT_FOUND. Repeating a
         request_id returns the first answer.
 
         Errors:
@@ -319,22 +321,21 @@ class SessionServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def AppendMessages(self, request, context):
-        """AppendMessages adds turns at the end of a session, all or none. They get
-        consecutive sequence numbers without gaps, in the order given, also when
-        several callers append at once. Repeating a request_id returns the messages
-        stored first and adds nothing.
+        """AppendMessages appends messages to a session, all or none. They get
+        consecutive sequence numbers without gaps, in the order of the request,
+        even if several callers append concurrently. Repeating a request_id returns
+        the messages stored first and appends nothing.
 
         Errors:
         - NOT_FOUND, SESSION_NOT_FOUND (unless create_session is set).
-        - FAILED_PRECONDITION, SESSION_ENDED: also of an active session that was
-        idle for longer than the tenant's policy allows. This call ends it if
-        nothing else has.
+        - FAILED_PRECONDITION, SESSION_ENDED: also if an active session was idle
+        for longer than the tenant's policy allows. This call then ends it.
         - FAILED_PRECONDITION, SESSION_HIDDEN.
         - ALREADY_EXISTS, EXTERNAL_ID_TAKEN.
         - INVALID_ARGUMENT, CONTENT_TOO_LONG or CONTENT_EMPTY or
         DUPLICATE_IN_BATCH.
-        - RESOURCE_EXHAUSTED, MESSAGE_TOO_LARGE: the answer, which repeats the
-        messages with their ids, would pass 4 MiB.
+        - RESOURCE_EXHAUSTED, MESSAGE_TOO_LARGE: the response, which repeats the
+        messages with their ids, would exceed 4 MiB.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -352,26 +353,26 @@ class SessionServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def ListMessages(self, request, context):
-        """ListMessages pages through a session in order of sequence, from the start
-        or, with newest_first, from the end. Messages appended meanwhile never move
-        a page.
+        """ListMessages pages through the messages of a session by sequence, oldest
+        first or, with newest_first, newest first. Messages appended between pages
+        never shift a page.
 
         Errors:
         - NOT_FOUND, SESSION_NOT_FOUND.
         - FAILED_PRECONDITION, SESSION_ARCHIVED: unless show_archived is set.
-        - DATA_LOSS, ARCHIVE_DAMAGED: with show_archived, the file is missing or not
-        what was written.
+        - DATA_LOSS, ARCHIVE_DAMAGED: with show_archived, the file is missing or
+        its content has changed.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ListAgentMessages(self, request, context):
-        """ListAgentMessages pages through messages of an agent, of a person, or of
-        the two in any session, newest first. These are messages that name them,
-        and messages that name none in sessions of theirs. At most 1,000 messages
-        are looked at for a page, so one may be short, or empty, while a
-        next_page_token says that there are more. Safe to retry.
+        """ListAgentMessages pages through the messages of an agent, of a subject, or
+        of both, in all sessions, newest first. These are messages that name them,
+        and messages without such a name in their sessions. A page scans at most
+        1,000 messages, so it may be short or empty and still have a
+        next_page_token. Safe to retry.
 
         Errors:
         - INVALID_ARGUMENT, INVALID_FIELD: neither an agent nor a subject.
@@ -382,11 +383,11 @@ class SessionServiceServicer:
 
     def GetRecentWindow(self, request, context):
         """GetRecentWindow returns the newest messages of a session that fit a budget
-        of tokens, oldest first. When older ones are left out, the session's
-        summary stands for them, if it takes no more than half of the budget.
-        Tokens are estimated: characters / 4, rounded up, and 4 for each message;
-        parts, tool calls and tool returns count as JSON. At most 1,000 messages
-        and 3 MiB come back. Safe to retry.
+        of tokens, oldest first. If older messages are omitted, the response also
+        has the session's summary, unless it takes more than half of the budget.
+        The estimate is 4 tokens per message plus characters / 4, rounded up.
+        Parts, tool calls and tool returns count as JSON. The response has at most
+        1,000 messages and 3 MiB. Safe to retry.
 
         Errors:
         - NOT_FOUND, SESSION_NOT_FOUND.
@@ -397,31 +398,35 @@ class SessionServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def SearchMessages(self, request, context):
-        """SearchMessages finds messages by their words, as they are written, by
-        meaning, or by both meaning and words. By words: any of them, in any form,
-        by English stems; best first. As written: the query anywhere in the text,
-        in any case; newest first. Each hit comes with its neighbours in the
-        session. By meaning recall is asked, which needs recall.read; when it is
-        away, a hybrid search answers by words alone and says so. As written, it
-        scans the newest 5,000 messages of the session or tenant. It also scans up
-        to 5,000 older ones of the tenant with a rare whole word of the query. The
-        field truncated says that there were more. Safe to retry.
+        """SearchMessages finds messages in one of four modes. Each hit comes with its
+        neighbours in the session. Safe to retry.
+
+        - KEYWORD: messages with any word of the query, in any form (English
+        stems), best first.
+        - LITERAL: messages that contain the query anywhere, ignoring case, newest
+        first. It scans the newest 5,000 messages of the session or tenant, and
+        up to 5,000 older ones of the tenant with a rare whole word of the query.
+        `truncated` is true if there were more.
+        - SEMANTIC: messages that recall finds by meaning. Needs the permission
+        recall.read.
+        - HYBRID: both meaning and words; needs recall.read. If recall is
+        unavailable, the hits are by words alone and dense_unavailable is true.
 
         Errors:
-        - NOT_FOUND, SESSION_NOT_FOUND: a session_id that does not exist.
-        - NOT_FOUND, MODEL_NOT_FOUND: by meaning, when no model can embed the query.
-        - FAILED_PRECONDITION, SESSION_ARCHIVED: a session_id in cold storage.
+        - NOT_FOUND, SESSION_NOT_FOUND: session_id does not exist.
+        - NOT_FOUND, MODEL_NOT_FOUND: by meaning, if no model can embed the query.
+        - FAILED_PRECONDITION, SESSION_ARCHIVED: the session of session_id is in
+        cold storage.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def UpdateMessage(self, request, context):
-        """UpdateMessage changes the fields named in update_mask: a correction, for
-        what was said otherwise is another message. Search knows the new text, and
-        no longer the old one, the moment the call returns. Messages of ended and
-        hidden sessions can be corrected too. Repeating a request_id returns the
-        first answer.
+        """UpdateMessage corrects a message: it changes the fields in update_mask.
+        Search finds the new text, and no longer the old one, as soon as the call
+        returns. Messages of ended and hidden sessions can be corrected too.
+        Repeating a request_id returns the first answer.
 
         Errors:
         - NOT_FOUND, MESSAGE_NOT_FOUND.
@@ -435,9 +440,9 @@ class SessionServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def DeleteMessage(self, request, context):
-        """DeleteMessage removes one message from every list and from recall. The
-        sequence numbers of the others stay. Deleting again is NOT_FOUND; repeating
-        a request_id returns the first answer.
+        """DeleteMessage deletes one message: lists and recall omit it. The sequence
+        numbers of the others do not change. Deleting it again is NOT_FOUND.
+        Repeating a request_id returns the first answer.
 
         Errors:
         - NOT_FOUND, MESSAGE_NOT_FOUND.
@@ -448,38 +453,38 @@ class SessionServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def StreamMessages(self, request, context):
-        """StreamMessages sends the messages of one session in order, as they are
-        appended, from after a sequence number or, without one, from now on. The
-        first answer comes at once, and without messages one comes every 15
-        seconds: a heartbeat, which holds no message. A caller that is cut off
-        resumes from the sequence of the last answer; it misses and repeats
-        nothing. Safe to retry. Messages that were deleted meanwhile are passed
-        over, and corrections of messages that were sent are not sent.
+        """StreamMessages streams the messages of one session in order as they are
+        appended, after a sequence number or, without one, from now on. The first
+        response comes at once. Without messages, a heartbeat comes every 15
+        seconds; it contains no message. A disconnected caller resumes from the
+        sequence of the last response, without gaps or repeats. Safe to retry. The
+        stream skips deleted messages, and does not repeat sent messages that are
+        corrected later.
 
-        It ends well (OK) when the session has ended or was hidden and all of it
-        was sent. It also ends well after an hour, to be resumed. Otherwise it ends
-        when the caller hangs up or its deadline is over. A credential that is
-        revoked and a tenant that is closed end it within ten seconds or so.
+        It ends with OK once the session has ended or is hidden and all messages
+        are sent. It also ends with OK after an hour, to be resumed. Otherwise it
+        ends when the caller disconnects or its deadline expires. It ends within
+        about ten seconds when the credential is revoked or the tenant is closed.
 
         Errors:
-        - NOT_FOUND, SESSION_NOT_FOUND: also when it is deleted meanwhile.
+        - NOT_FOUND, SESSION_NOT_FOUND: also if it is deleted during the stream.
         - FAILED_PRECONDITION, SESSION_ARCHIVED.
-        - UNAVAILABLE, STREAM_ENDED: the service leaves off; resume.
-        - RESOURCE_EXHAUSTED, TOO_MANY_STREAMS: the tenant has as many open as it
-        may have.
+        - UNAVAILABLE, STREAM_ENDED: the service is stopping; resume.
+        - RESOURCE_EXHAUSTED, TOO_MANY_STREAMS: the tenant has the maximum of open
+        streams.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def SummarizeSession(self, request, context):
-        """SummarizeSession puts a session into a few words, at most max_characters.
-        They are its own most telling sentences, the same ones each time. Where the
-        operator has configured a language model, it writes them. A model that
-        fails is replaced by the former, and fallback_reason says why. Of long
-        sessions the newest 1,000 messages and 200,000 characters count. With store
-        the session keeps it as its summary. Repeating a request_id returns the
-        first answer.
+        """SummarizeSession summarizes a session in at most max_characters. The
+        extractive summary consists of the session's most relevant sentences and is
+        deterministic. If the operator has configured a language model, it writes
+        the summary. If the model fails, the summary is extractive, and
+        fallback_reason names the reason. Of long sessions, the newest 1,000
+        messages and 200,000 characters count. With store, the summary becomes the
+        session's. Repeating a request_id returns the first answer.
 
         Errors:
         - NOT_FOUND, SESSION_NOT_FOUND.
@@ -490,16 +495,17 @@ class SessionServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def PutAgentState(self, request, context):
-        """PutAgentState stores what an agent keeps in mind, in a session or in none:
-        whole, or merged into what is there. With a revision it takes effect only
-        if that is current; with must_not_exist only if there is no state. When its
-        session is deleted a state stays readable by the same name, and can no
-        longer be put. It goes when the session is purged. Repeating a request_id
-        returns the first answer.
+        """PutAgentState stores the state of an agent, in a session or in none. It
+        replaces the stored state or is merged into it. With a revision it takes
+        effect only if that is current; with must_not_exist only if there is no
+        state. After its session is deleted, a state stays readable by the same ids
+        but can no longer be put. The purge of the session purges it. Repeating a
+        request_id returns the first answer.
 
         Errors:
-        - NOT_FOUND, SESSION_NOT_FOUND: a session_id that does not exist.
-        - NOT_FOUND, AGENT_STATE_NOT_FOUND: a revision of a state that is gone.
+        - NOT_FOUND, SESSION_NOT_FOUND: session_id does not exist.
+        - NOT_FOUND, AGENT_STATE_NOT_FOUND: the request has a revision and there is
+        no state.
         - FAILED_PRECONDITION, AGENT_NOT_ACTIVE: the agent is deleted.
         - ALREADY_EXISTS, AGENT_STATE_EXISTS.
         - ABORTED, REVISION_STALE.
@@ -513,17 +519,16 @@ class SessionServiceServicer:
         retry.
 
         Errors:
-        - NOT_FOUND, AGENT_STATE_NOT_FOUND: there is none, it has expired, or the
-        agent is deleted.
+        - NOT_FOUND, AGENT_STATE_NOT_FOUND: there is no state, it has expired, or
+        the agent is deleted.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ListAgentStates(self, request, context):
-        """ListAgentStates pages through states that have not expired, by agent and
-        session, also those of deleted sessions, not those of deleted agents. Safe
-        to retry.
+        """ListAgentStates pages through unexpired states by agent and session. It
+        lists states of deleted sessions, but not of deleted agents. Safe to retry.
 
         Errors:
         - INVALID_ARGUMENT, PAGE_TOKEN_INVALID.
@@ -533,9 +538,9 @@ class SessionServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def DeleteAgentState(self, request, context):
-        """DeleteAgentState removes a state for good, a deleted agent's too. Deleting
-        again is NOT_FOUND;
-        repeating a request_id returns the first answer.
+        """DeleteAgentState purges a state, including that of a deleted agent.
+        Deleting it again is NOT_FOUND. Repeating a request_id returns the first
+        answer.
 
         Errors:
         - NOT_FOUND, AGENT_STATE_NOT_FOUND.
@@ -545,9 +550,10 @@ class SessionServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
-    def PutItem(self, request, context):
-        """PutItem stores a value under a key of a session for a limited time, in place
-        of the one that is there. Repeating a request_id returns the first answer.
+    def PutSessionItem(self, request, context):
+        """PutSessionItem stores a value under a key of a session for a limited time.
+        It replaces the value of that key. Repeating a request_id returns the first
+        answer.
 
         Errors:
         - NOT_FOUND, SESSION_NOT_FOUND.
@@ -557,19 +563,19 @@ class SessionServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
-    def GetItem(self, request, context):
-        """GetItem reads what a session has under a key. Safe to retry.
+    def GetSessionItem(self, request, context):
+        """GetSessionItem reads the item under a key of a session. Safe to retry.
 
         Errors:
         - NOT_FOUND, SESSION_NOT_FOUND.
-        - NOT_FOUND, ITEM_NOT_FOUND: there is nothing, or it has expired.
+        - NOT_FOUND, SESSION_ITEM_NOT_FOUND: there is no item, or it has expired.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
-    def ListItems(self, request, context):
-        """ListItems pages through what a session has that has not expired, by key.
+    def ListSessionItems(self, request, context):
+        """ListSessionItems pages through the unexpired items of a session, by key.
         Safe to retry.
 
         Errors:
@@ -580,123 +586,129 @@ class SessionServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
-    def DeleteItem(self, request, context):
-        """DeleteItem removes what a session has under a key, for good. Deleting again
-        is NOT_FOUND; repeating a request_id returns the first answer.
+    def DeleteSessionItem(self, request, context):
+        """DeleteSessionItem purges the item under a key of a session. Deleting it
+        again is NOT_FOUND. Repeating a request_id returns the first answer.
 
         Errors:
         - NOT_FOUND, SESSION_NOT_FOUND.
-        - NOT_FOUND, ITEM_NOT_FOUND.
+        - NOT_FOUND, SESSION_ITEM_NOT_FOUND.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def PurgeSession(self, request, context):
-        """PurgeSession removes a session for good, deleted before or not, with its
-        messages, their words and vectors in recall, items and agent states. Of its
-        id a salted digest stays, so that no session takes its place; answers that
-        are kept for repeated requests are emptied. The access log loses the
-        session, except in accesses about other people. A long session takes several
-        calls: while the receipt says that there is more, call again with another
-        request_id. From the first call on no caller can read the session. Repeating a
-        request_id returns the first answer.
+        """PurgeSession purges a session, deleted or not, with its messages, their
+        words and vectors in recall, its items and agent states. A tombstone (a
+        salted digest of its id) remains, so that no other session can use the id.
+        Saved responses about the session are emptied. The access log loses the
+        session, except in accesses about other subjects.
+
+        A long session takes several calls: while the receipt has `more`, call
+        again with another request_id. From the first call on no caller can read
+        the session. Repeating a request_id returns the first answer.
 
         Errors:
-        - NOT_FOUND, SESSION_NOT_FOUND: also when it was purged.
+        - NOT_FOUND, SESSION_NOT_FOUND: also if it is purged already.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def PurgeMessages(self, request, context):
-        """PurgeMessages removes messages for good, deleted before or not. The others
-        keep their sequence numbers. Their sessions lose their summaries, and titles
-        that were made of these messages; answers that are kept for repeated requests
-        about these sessions are emptied. Of external ids a salted digest stays, so
-        that no message takes their place. Names of nothing are passed over, so it
-        can be repeated. A session in cold storage that has one of them is brought
-        back first. Repeating a request_id returns the first answer.
+        """PurgeMessages purges messages, deleted or not. The sequence numbers of the
+        others do not change. Their sessions lose their summaries, and titles that
+        were taken from these messages. Saved responses about these sessions are
+        emptied. Tombstones (salted digests) of external ids remain, so that no
+        other message can use them. Unknown ids are skipped, so the call can be
+        repeated. A session in cold storage with one of the messages is unarchived
+        first. Repeating a request_id returns the first answer.
 
         Errors:
-        - DATA_LOSS, ARCHIVE_DAMAGED: a file is missing or not what was written.
-        - ABORTED, TRANSACTION_CONFLICT: it changed meanwhile; ask again.
+        - DATA_LOSS, ARCHIVE_DAMAGED: a file is missing or its content has changed.
+        - ABORTED, TRANSACTION_CONFLICT: a session changed during the call; retry.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def PurgeSubject(self, request, context):
-        """PurgeSubject removes for good what is kept of one person. It purges the
-        person's sessions, as PurgeSession does, and the messages that name the
-        person in sessions of others, as PurgeMessages does. While the receipt says
-        that there is more, call again with another request_id; when nothing is
-        left the receipt is empty. Sessions of others in cold storage that name the
-        person are brought back once the person's own are gone. The access log
-        loses the person. Repeating a request_id returns the first answer.
+        """PurgeSubject purges all that this service stores about one person. It
+        purges the subject's sessions, as PurgeSession does. In other sessions it
+        purges the messages that name the subject, as PurgeMessages does. While the
+        receipt has `more`, call again with another request_id. The receipt is
+        empty when nothing is left.
+
+        Other sessions in cold storage that name the subject are unarchived once
+        the subject's own sessions are purged. The access log loses the subject.
+        Repeating a request_id returns the first answer.
 
         Errors:
-        - DATA_LOSS, ARCHIVE_DAMAGED: the file of a session of others is missing or
-        not what was written.
-        - ABORTED, TRANSACTION_CONFLICT: it changed meanwhile; ask again.
+        - DATA_LOSS, ARCHIVE_DAMAGED: the file of another session is missing or its
+        content has changed.
+        - ABORTED, TRANSACTION_CONFLICT: a session changed during the call; retry.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ExportSubject(self, request, context):
-        """ExportSubject pages through what PurgeSubject would remove: each session,
-        then its messages by sequence, its agent states and its items. Messages in
-        sessions of others come at the end. What was deleted and not purged is
-        there as well, and marked, so it takes the permission to write. A page may
-        be short, or empty, while a next_page_token says that there are more. It
-        changes nothing and needs no request_id: safe to retry. What lies in cold
-        storage is read from there, and stays there.
+        """ExportSubject pages through all that PurgeSubject would purge: each
+        session, then its messages by sequence, its agent states and its items.
+        Messages in other sessions come last. Deleted rows that are not purged yet
+        are included and marked, so the call needs the permission to write. A page
+        may be short or empty and still have a next_page_token. It changes nothing:
+        safe to retry without a request_id. Messages in cold storage are read there
+        and stay there.
 
         Errors:
         - INVALID_ARGUMENT, PAGE_TOKEN_INVALID.
-        - DATA_LOSS, ARCHIVE_DAMAGED: a file is missing or not what was written.
+        - DATA_LOSS, ARCHIVE_DAMAGED: a file is missing or its content has changed.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ArchiveSession(self, request, context):
-        """ArchiveSession moves the messages of a hidden session, deleted ones too, to
-        a file of cold storage. The session stays readable, its counts stay, and
-        archive_time says since when. Search and lists of several sessions leave
-        its messages out. A call that names one of them, or asks the session for
-        them, is refused with SESSION_ARCHIVED. Purges and exports reach the file.
-        One that is archived stays as it is. Repeating a request_id returns the
-        first answer.
+        """ArchiveSession moves the messages of a hidden session, including deleted
+        ones, to a file in cold storage. The session and its counts stay readable,
+        and archive_time is set. Search, and lists over several sessions, omit its
+        messages. A call that names one of them, or reads the session's messages,
+        fails with SESSION_ARCHIVED. Purges and exports include the file. A session
+        that is archived already does not change. Repeating a request_id returns
+        the first answer.
 
         Errors:
         - NOT_FOUND, SESSION_NOT_FOUND.
         - FAILED_PRECONDITION, SESSION_NOT_HIDDEN.
         - FAILED_PRECONDITION, SESSION_TOO_LONG.
-        - ABORTED, TRANSACTION_CONFLICT: it changed meanwhile; ask again.
+        - ABORTED, TRANSACTION_CONFLICT: the session changed during the call;
+        retry.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def UnarchiveSession(self, request, context):
-        """UnarchiveSession brings the messages of an archived session back as they were,
-        with their ids and sequence numbers; the session stays hidden. One that is
-        not archived stays as it is. Repeating a request_id returns the first answer.
+        """UnarchiveSession moves the messages of an archived session back, with their
+        ids and sequence numbers; the session stays hidden. A session that is not
+        archived does not change. Repeating a request_id returns the first answer.
 
         Errors:
         - NOT_FOUND, SESSION_NOT_FOUND.
-        - DATA_LOSS, ARCHIVE_DAMAGED: the file is missing or not what was written.
-        - ABORTED, TRANSACTION_CONFLICT: it changed meanwhile; ask again.
+        - DATA_LOSS, ARCHIVE_DAMAGED: the file is missing or its content has
+        changed.
+        - ABORTED, TRANSACTION_CONFLICT: the session changed during the call;
+        retry.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ListArchivedSessions(self, request, context):
-        """ListArchivedSessions pages through the sessions whose messages lie in cold
-        storage, archived last first. Safe to retry.
+        """ListArchivedSessions pages through the sessions whose messages are in cold
+        storage, last archived first. Safe to retry.
 
         Errors:
         - INVALID_ARGUMENT, PAGE_TOKEN_INVALID.
@@ -818,25 +830,25 @@ def add_SessionServiceServicer_to_server(servicer, server):
                     request_deserializer=skein_dot_session_dot_v1_dot_states__pb2.DeleteAgentStateRequest.FromString,
                     response_serializer=skein_dot_session_dot_v1_dot_states__pb2.DeleteAgentStateResponse.SerializeToString,
             ),
-            'PutItem': grpc.unary_unary_rpc_method_handler(
-                    servicer.PutItem,
-                    request_deserializer=skein_dot_session_dot_v1_dot_states__pb2.PutItemRequest.FromString,
-                    response_serializer=skein_dot_session_dot_v1_dot_states__pb2.PutItemResponse.SerializeToString,
+            'PutSessionItem': grpc.unary_unary_rpc_method_handler(
+                    servicer.PutSessionItem,
+                    request_deserializer=skein_dot_session_dot_v1_dot_states__pb2.PutSessionItemRequest.FromString,
+                    response_serializer=skein_dot_session_dot_v1_dot_states__pb2.PutSessionItemResponse.SerializeToString,
             ),
-            'GetItem': grpc.unary_unary_rpc_method_handler(
-                    servicer.GetItem,
-                    request_deserializer=skein_dot_session_dot_v1_dot_states__pb2.GetItemRequest.FromString,
-                    response_serializer=skein_dot_session_dot_v1_dot_states__pb2.GetItemResponse.SerializeToString,
+            'GetSessionItem': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetSessionItem,
+                    request_deserializer=skein_dot_session_dot_v1_dot_states__pb2.GetSessionItemRequest.FromString,
+                    response_serializer=skein_dot_session_dot_v1_dot_states__pb2.GetSessionItemResponse.SerializeToString,
             ),
-            'ListItems': grpc.unary_unary_rpc_method_handler(
-                    servicer.ListItems,
-                    request_deserializer=skein_dot_session_dot_v1_dot_states__pb2.ListItemsRequest.FromString,
-                    response_serializer=skein_dot_session_dot_v1_dot_states__pb2.ListItemsResponse.SerializeToString,
+            'ListSessionItems': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListSessionItems,
+                    request_deserializer=skein_dot_session_dot_v1_dot_states__pb2.ListSessionItemsRequest.FromString,
+                    response_serializer=skein_dot_session_dot_v1_dot_states__pb2.ListSessionItemsResponse.SerializeToString,
             ),
-            'DeleteItem': grpc.unary_unary_rpc_method_handler(
-                    servicer.DeleteItem,
-                    request_deserializer=skein_dot_session_dot_v1_dot_states__pb2.DeleteItemRequest.FromString,
-                    response_serializer=skein_dot_session_dot_v1_dot_states__pb2.DeleteItemResponse.SerializeToString,
+            'DeleteSessionItem': grpc.unary_unary_rpc_method_handler(
+                    servicer.DeleteSessionItem,
+                    request_deserializer=skein_dot_session_dot_v1_dot_states__pb2.DeleteSessionItemRequest.FromString,
+                    response_serializer=skein_dot_session_dot_v1_dot_states__pb2.DeleteSessionItemResponse.SerializeToString,
             ),
             'PurgeSession': grpc.unary_unary_rpc_method_handler(
                     servicer.PurgeSession,
@@ -882,9 +894,9 @@ def add_SessionServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class SessionService:
-    """SessionService keeps conversations: sessions and the messages in them, each
-    turn once. Every message is searchable the moment its call returns. Errors
-    are documented in skein/errors/v1/errors.proto.
+    """SessionService stores conversations: sessions and their messages. A message
+    is searchable by its words as soon as its call returns.
+    skein/errors/v1/errors.proto documents the errors.
     """
 
     @staticmethod
@@ -1482,7 +1494,7 @@ class SessionService:
             _registered_method=True)
 
     @staticmethod
-    def PutItem(request,
+    def PutSessionItem(request,
             target,
             options=(),
             channel_credentials=None,
@@ -1495,9 +1507,9 @@ class SessionService:
         return grpc.experimental.unary_unary(
             request,
             target,
-            '/skein.session.v1.SessionService/PutItem',
-            skein_dot_session_dot_v1_dot_states__pb2.PutItemRequest.SerializeToString,
-            skein_dot_session_dot_v1_dot_states__pb2.PutItemResponse.FromString,
+            '/skein.session.v1.SessionService/PutSessionItem',
+            skein_dot_session_dot_v1_dot_states__pb2.PutSessionItemRequest.SerializeToString,
+            skein_dot_session_dot_v1_dot_states__pb2.PutSessionItemResponse.FromString,
             options,
             channel_credentials,
             insecure,
@@ -1509,7 +1521,7 @@ class SessionService:
             _registered_method=True)
 
     @staticmethod
-    def GetItem(request,
+    def GetSessionItem(request,
             target,
             options=(),
             channel_credentials=None,
@@ -1522,9 +1534,9 @@ class SessionService:
         return grpc.experimental.unary_unary(
             request,
             target,
-            '/skein.session.v1.SessionService/GetItem',
-            skein_dot_session_dot_v1_dot_states__pb2.GetItemRequest.SerializeToString,
-            skein_dot_session_dot_v1_dot_states__pb2.GetItemResponse.FromString,
+            '/skein.session.v1.SessionService/GetSessionItem',
+            skein_dot_session_dot_v1_dot_states__pb2.GetSessionItemRequest.SerializeToString,
+            skein_dot_session_dot_v1_dot_states__pb2.GetSessionItemResponse.FromString,
             options,
             channel_credentials,
             insecure,
@@ -1536,7 +1548,7 @@ class SessionService:
             _registered_method=True)
 
     @staticmethod
-    def ListItems(request,
+    def ListSessionItems(request,
             target,
             options=(),
             channel_credentials=None,
@@ -1549,9 +1561,9 @@ class SessionService:
         return grpc.experimental.unary_unary(
             request,
             target,
-            '/skein.session.v1.SessionService/ListItems',
-            skein_dot_session_dot_v1_dot_states__pb2.ListItemsRequest.SerializeToString,
-            skein_dot_session_dot_v1_dot_states__pb2.ListItemsResponse.FromString,
+            '/skein.session.v1.SessionService/ListSessionItems',
+            skein_dot_session_dot_v1_dot_states__pb2.ListSessionItemsRequest.SerializeToString,
+            skein_dot_session_dot_v1_dot_states__pb2.ListSessionItemsResponse.FromString,
             options,
             channel_credentials,
             insecure,
@@ -1563,7 +1575,7 @@ class SessionService:
             _registered_method=True)
 
     @staticmethod
-    def DeleteItem(request,
+    def DeleteSessionItem(request,
             target,
             options=(),
             channel_credentials=None,
@@ -1576,9 +1588,9 @@ class SessionService:
         return grpc.experimental.unary_unary(
             request,
             target,
-            '/skein.session.v1.SessionService/DeleteItem',
-            skein_dot_session_dot_v1_dot_states__pb2.DeleteItemRequest.SerializeToString,
-            skein_dot_session_dot_v1_dot_states__pb2.DeleteItemResponse.FromString,
+            '/skein.session.v1.SessionService/DeleteSessionItem',
+            skein_dot_session_dot_v1_dot_states__pb2.DeleteSessionItemRequest.SerializeToString,
+            skein_dot_session_dot_v1_dot_states__pb2.DeleteSessionItemResponse.FromString,
             options,
             channel_credentials,
             insecure,
@@ -1780,8 +1792,8 @@ class SessionService:
 
 
 class SessionInternalServiceStub:
-    """SessionInternalService is internal: the worker calls it. The gateway does not forward
-    it.
+    """SessionInternalService is internal: the worker calls it. The gateway does not
+    forward it.
     """
 
     def __init__(self, channel):
@@ -1823,41 +1835,40 @@ class SessionInternalServiceStub:
 
 
 class SessionInternalServiceServicer:
-    """SessionInternalService is internal: the worker calls it. The gateway does not forward
-    it.
+    """SessionInternalService is internal: the worker calls it. The gateway does not
+    forward it.
     """
 
     def EnsurePartitions(self, request, context):
-        """EnsurePartitions makes the partitions of the coming months. Idempotent.
-        System only.
+        """EnsurePartitions creates the missing partitions of the coming months.
+        Idempotent. System only.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def DeleteExpired(self, request, context):
-        """DeleteExpired removes stored answers older than 24 hours of the tenant that
-        the token names, and some of its expired agent states and items. It is
-        called until it removes none. Idempotent. System only.
+        """DeleteExpired deletes saved responses older than 24 hours of the caller's
+        tenant, and a batch of its expired agent states and items. Idempotent: call
+        it until it deletes none. System only.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def EndIdleSessions(self, request, context):
-        """EndIdleSessions ends some active sessions of the token's tenant that have
-        been idle for longer than its policy allows, with the reason "idle".
-        Idempotent: called until it says that no more are left. System only.
+        """EndIdleSessions ends a batch of active sessions of the caller's tenant that
+        were idle for longer than its policy allows, with the reason "idle".
+        Idempotent: call it until `more` is false. System only.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def InheritParticipants(self, request, context):
-        """InheritParticipants gives messages that name no agent or no subject those
-        of their session. Such messages were stored before the session had them, or
-        by an older version. Idempotent: called until it says that no more are
-        left. System only.
+        """InheritParticipants gives messages without an agent or a subject those of
+        their session. Such messages were stored before the session had them, or by
+        an older version. Idempotent: call it until `more` is false. System only.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -1865,18 +1876,18 @@ class SessionInternalServiceServicer:
 
     def ArchiveHiddenSessions(self, request, context):
         """ArchiveHiddenSessions archives, as ArchiveSession does, sessions of the
-        token's tenant that were hidden longer ago than its policy's archive_days
-        (0: none). It also removes files that nothing names. Idempotent: called
-        until it says that no more are left. System only.
+        caller's tenant that were hidden longer ago than its policy's archive_days
+        (0: none). It also deletes unreferenced files. Idempotent: call it until
+        `more` is false. System only.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def PurgeTenant(self, request, context):
-        """PurgeTenant removes some of what this service keeps of the token's tenant,
-        which is being deleted. Idempotent: called until it says that nothing is
-        left. System only.
+        """PurgeTenant purges a batch of this service's rows of the caller's tenant,
+        which is being deleted. Idempotent: call it until `more` is false. System
+        only.
 
         Errors:
         - FAILED_PRECONDITION, TENANT_NOT_DELETED.
@@ -1927,8 +1938,8 @@ def add_SessionInternalServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class SessionInternalService:
-    """SessionInternalService is internal: the worker calls it. The gateway does not forward
-    it.
+    """SessionInternalService is internal: the worker calls it. The gateway does not
+    forward it.
     """
 
     @staticmethod

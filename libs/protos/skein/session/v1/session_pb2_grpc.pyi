@@ -29,9 +29,9 @@ GRPC_GENERATED_VERSION: str
 GRPC_VERSION: str
 
 class SessionServiceStub:
-    """SessionService keeps conversations: sessions and the messages in them, each
-    turn once. Every message is searchable the moment its call returns. Errors
-    are documented in skein/errors/v1/errors.proto.
+    """SessionService stores conversations: sessions and their messages. A message
+    is searchable by its words as soon as its call returns.
+    skein/errors/v1/errors.proto documents the errors.
     """
 
     @_typing.overload
@@ -39,8 +39,8 @@ class SessionServiceStub:
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> SessionServiceAsyncStub: ...
     CreateSession: _grpc.UnaryUnaryMultiCallable[_session_pb2.CreateSessionRequest, _session_pb2.CreateSessionResponse]
-    """CreateSession opens a session. Its id may be chosen by the caller.
-    Repeating a request_id returns the session opened first.
+    """CreateSession opens a session. The caller may choose its id. Repeating a
+    request_id returns the session opened first.
 
     Errors:
     - ALREADY_EXISTS, SESSION_EXISTS: the id is taken.
@@ -52,83 +52,84 @@ class SessionServiceStub:
     - NOT_FOUND, SESSION_NOT_FOUND.
     """
     ListSessions: _grpc.UnaryUnaryMultiCallable[_session_pb2.ListSessionsRequest, _session_pb2.ListSessionsResponse]
-    """ListSessions pages through sessions, newest update first, without hidden
-    ones unless their state is asked for. At most 1,000 sessions are looked at
-    for a page, so one may be short, or empty, while a next_page_token says
-    that there are more. A session that is updated between two pages may come
-    twice, and is never missed. Those updated since the first page come again
-    at the end, in order of ids. A list ends however fast sessions change;
-    those opened after its first page may be missing. Safe to retry.
+    """ListSessions pages through sessions by update_time, newest first. It omits
+    hidden sessions unless the request names that state. A page scans at most
+    1,000 sessions, so it may be short or empty and still have a
+    next_page_token. A session updated between two pages may appear twice, but
+    is never missed. Sessions updated after the first page appear again at the
+    end, ordered by id. A list always ends, however fast sessions change;
+    sessions opened after its first page may be missing. Safe to retry.
 
     Errors:
     - INVALID_ARGUMENT, PAGE_TOKEN_INVALID.
     """
     UpdateSession: _grpc.UnaryUnaryMultiCallable[_session_pb2.UpdateSessionRequest, _session_pb2.UpdateSessionResponse]
-    """UpdateSession changes the fields named in update_mask. A session that has
-    ended stays ended. Messages inherit a first agent or subject, and keep theirs
-    when it changes (see Session). Repeating a request_id returns the first answer.
+    """UpdateSession changes the fields in update_mask. An ended session stays
+    ended. Messages inherit the session's first agent or subject, and keep it
+    when the session's changes (see Session). Repeating a request_id returns
+    the first answer.
 
     Errors:
     - NOT_FOUND, SESSION_NOT_FOUND.
     - ABORTED, REVISION_STALE.
     - INVALID_ARGUMENT, UPDATE_MASK_INVALID.
-    - FAILED_PRECONDITION, SESSION_ENDED or SESSION_HIDDEN: an ended or
-      hidden session was to get another state.
+    - FAILED_PRECONDITION, SESSION_ENDED or SESSION_HIDDEN: the request changes
+      the state of an ended or hidden session.
     """
     EndSession: _grpc.UnaryUnaryMultiCallable[_session_pb2.EndSessionRequest, _session_pb2.EndSessionResponse]
-    """EndSession closes a session: it takes no more messages and stays readable.
-    Ending it again returns it unchanged, so a caller may retry freely.
-    Repeating a request_id returns the first answer. A session without new
-    messages ends by itself when the tenant's policy says so
-    (session_idle_minutes), with the reason "idle"; paused and completed ones
-    stay.
+    """EndSession ends a session: it accepts no more messages and stays readable.
+    An ended session is returned unchanged, so a caller may retry freely.
+    Repeating a request_id returns the first answer. With the policy's
+    session_idle_minutes, active sessions without new messages end
+    automatically, with the reason "idle". Paused and completed sessions do
+    not.
 
     Errors:
     - NOT_FOUND, SESSION_NOT_FOUND.
     - FAILED_PRECONDITION, SESSION_HIDDEN.
     """
     HideSession: _grpc.UnaryUnaryMultiCallable[_session_pb2.HideSessionRequest, _session_pb2.HideSessionResponse]
-    """HideSession puts a session away: it is read by its id, its messages are
-    found, but lists leave it out and it takes no messages. Hiding it again
-    returns it unchanged. Repeating a request_id returns the first answer.
+    """HideSession hides a session: lists omit it and it accepts no messages. It
+    can still be read by its id, and its messages can be found. A hidden
+    session is returned unchanged. Repeating a request_id returns the first
+    answer.
 
     Errors:
     - NOT_FOUND, SESSION_NOT_FOUND.
     """
     UnhideSession: _grpc.UnaryUnaryMultiCallable[_session_pb2.UnhideSessionRequest, _session_pb2.UnhideSessionResponse]
-    """UnhideSession brings a hidden session back in the state that it had.
-    A session that is not hidden comes back unchanged. Repeating a request_id
-    returns the first answer.
+    """UnhideSession returns a hidden session to its earlier state. A session that
+    is not hidden is returned unchanged. Repeating a request_id returns the
+    first answer.
 
     Errors:
     - NOT_FOUND, SESSION_NOT_FOUND.
     - FAILED_PRECONDITION, SESSION_ARCHIVED.
     """
     DeleteSession: _grpc.UnaryUnaryMultiCallable[_session_pb2.DeleteSessionRequest, _session_pb2.DeleteSessionResponse]
-    """DeleteSession removes a session and its messages from every list and from
-    recall. Its id stays taken. Deleting again is NOT_FOUND; repeating a
+    """DeleteSession deletes a session and its messages: lists and recall omit
+    them. Its id stays taken. Deleting it again is NOT_FOUND. Repeating a
     request_id returns the first answer.
 
     Errors:
     - NOT_FOUND, SESSION_NOT_FOUND.
     """
     AppendMessages: _grpc.UnaryUnaryMultiCallable[_session_pb2.AppendMessagesRequest, _session_pb2.AppendMessagesResponse]
-    """AppendMessages adds turns at the end of a session, all or none. They get
-    consecutive sequence numbers without gaps, in the order given, also when
-    several callers append at once. Repeating a request_id returns the messages
-    stored first and adds nothing.
+    """AppendMessages appends messages to a session, all or none. They get
+    consecutive sequence numbers without gaps, in the order of the request,
+    even if several callers append concurrently. Repeating a request_id returns
+    the messages stored first and appends nothing.
 
     Errors:
     - NOT_FOUND, SESSION_NOT_FOUND (unless create_session is set).
-    - FAILED_PRECONDITION, SESSION_ENDED: also of an active session that was
-      idle for longer than the tenant's policy allows. This call ends it if
-      nothing else has.
+    - FAILED_PRECONDITION, SESSION_ENDED: also if an active session was idle
+      for longer than the tenant's policy allows. This call then ends it.
     - FAILED_PRECONDITION, SESSION_HIDDEN.
     - ALREADY_EXISTS, EXTERNAL_ID_TAKEN.
     - INVALID_ARGUMENT, CONTENT_TOO_LONG or CONTENT_EMPTY or
       DUPLICATE_IN_BATCH.
-    - RESOURCE_EXHAUSTED, MESSAGE_TOO_LARGE: the answer, which repeats the
-      messages with their ids, would pass 4 MiB.
+    - RESOURCE_EXHAUSTED, MESSAGE_TOO_LARGE: the response, which repeats the
+      messages with their ids, would exceed 4 MiB.
     """
     GetMessage: _grpc.UnaryUnaryMultiCallable[_session_pb2.GetMessageRequest, _session_pb2.GetMessageResponse]
     """GetMessage reads one message by its id or external id. Safe to retry.
@@ -138,60 +139,64 @@ class SessionServiceStub:
     - FAILED_PRECONDITION, SESSION_ARCHIVED.
     """
     ListMessages: _grpc.UnaryUnaryMultiCallable[_session_pb2.ListMessagesRequest, _session_pb2.ListMessagesResponse]
-    """ListMessages pages through a session in order of sequence, from the start
-    or, with newest_first, from the end. Messages appended meanwhile never move
-    a page.
+    """ListMessages pages through the messages of a session by sequence, oldest
+    first or, with newest_first, newest first. Messages appended between pages
+    never shift a page.
 
     Errors:
     - NOT_FOUND, SESSION_NOT_FOUND.
     - FAILED_PRECONDITION, SESSION_ARCHIVED: unless show_archived is set.
-    - DATA_LOSS, ARCHIVE_DAMAGED: with show_archived, the file is missing or not
-      what was written.
+    - DATA_LOSS, ARCHIVE_DAMAGED: with show_archived, the file is missing or
+      its content has changed.
     """
     ListAgentMessages: _grpc.UnaryUnaryMultiCallable[_session_pb2.ListAgentMessagesRequest, _session_pb2.ListAgentMessagesResponse]
-    """ListAgentMessages pages through messages of an agent, of a person, or of
-    the two in any session, newest first. These are messages that name them,
-    and messages that name none in sessions of theirs. At most 1,000 messages
-    are looked at for a page, so one may be short, or empty, while a
-    next_page_token says that there are more. Safe to retry.
+    """ListAgentMessages pages through the messages of an agent, of a subject, or
+    of both, in all sessions, newest first. These are messages that name them,
+    and messages without such a name in their sessions. A page scans at most
+    1,000 messages, so it may be short or empty and still have a
+    next_page_token. Safe to retry.
 
     Errors:
     - INVALID_ARGUMENT, INVALID_FIELD: neither an agent nor a subject.
     """
     GetRecentWindow: _grpc.UnaryUnaryMultiCallable[_session_pb2.GetRecentWindowRequest, _session_pb2.GetRecentWindowResponse]
     """GetRecentWindow returns the newest messages of a session that fit a budget
-    of tokens, oldest first. When older ones are left out, the session's
-    summary stands for them, if it takes no more than half of the budget.
-    Tokens are estimated: characters / 4, rounded up, and 4 for each message;
-    parts, tool calls and tool returns count as JSON. At most 1,000 messages
-    and 3 MiB come back. Safe to retry.
+    of tokens, oldest first. If older messages are omitted, the response also
+    has the session's summary, unless it takes more than half of the budget.
+    The estimate is 4 tokens per message plus characters / 4, rounded up.
+    Parts, tool calls and tool returns count as JSON. The response has at most
+    1,000 messages and 3 MiB. Safe to retry.
 
     Errors:
     - NOT_FOUND, SESSION_NOT_FOUND.
     - FAILED_PRECONDITION, SESSION_ARCHIVED.
     """
     SearchMessages: _grpc.UnaryUnaryMultiCallable[_session_pb2.SearchMessagesRequest, _session_pb2.SearchMessagesResponse]
-    """SearchMessages finds messages by their words, as they are written, by
-    meaning, or by both meaning and words. By words: any of them, in any form,
-    by English stems; best first. As written: the query anywhere in the text,
-    in any case; newest first. Each hit comes with its neighbours in the
-    session. By meaning recall is asked, which needs recall.read; when it is
-    away, a hybrid search answers by words alone and says so. As written, it
-    scans the newest 5,000 messages of the session or tenant. It also scans up
-    to 5,000 older ones of the tenant with a rare whole word of the query. The
-    field truncated says that there were more. Safe to retry.
+    """SearchMessages finds messages in one of four modes. Each hit comes with its
+    neighbours in the session. Safe to retry.
+
+    - KEYWORD: messages with any word of the query, in any form (English
+      stems), best first.
+    - LITERAL: messages that contain the query anywhere, ignoring case, newest
+      first. It scans the newest 5,000 messages of the session or tenant, and
+      up to 5,000 older ones of the tenant with a rare whole word of the query.
+      `truncated` is true if there were more.
+    - SEMANTIC: messages that recall finds by meaning. Needs the permission
+      recall.read.
+    - HYBRID: both meaning and words; needs recall.read. If recall is
+      unavailable, the hits are by words alone and dense_unavailable is true.
 
     Errors:
-    - NOT_FOUND, SESSION_NOT_FOUND: a session_id that does not exist.
-    - NOT_FOUND, MODEL_NOT_FOUND: by meaning, when no model can embed the query.
-    - FAILED_PRECONDITION, SESSION_ARCHIVED: a session_id in cold storage.
+    - NOT_FOUND, SESSION_NOT_FOUND: session_id does not exist.
+    - NOT_FOUND, MODEL_NOT_FOUND: by meaning, if no model can embed the query.
+    - FAILED_PRECONDITION, SESSION_ARCHIVED: the session of session_id is in
+      cold storage.
     """
     UpdateMessage: _grpc.UnaryUnaryMultiCallable[_session_pb2.UpdateMessageRequest, _session_pb2.UpdateMessageResponse]
-    """UpdateMessage changes the fields named in update_mask: a correction, for
-    what was said otherwise is another message. Search knows the new text, and
-    no longer the old one, the moment the call returns. Messages of ended and
-    hidden sessions can be corrected too. Repeating a request_id returns the
-    first answer.
+    """UpdateMessage corrects a message: it changes the fields in update_mask.
+    Search finds the new text, and no longer the old one, as soon as the call
+    returns. Messages of ended and hidden sessions can be corrected too.
+    Repeating a request_id returns the first answer.
 
     Errors:
     - NOT_FOUND, MESSAGE_NOT_FOUND.
@@ -201,59 +206,60 @@ class SessionServiceStub:
       CONTENT_EMPTY.
     """
     DeleteMessage: _grpc.UnaryUnaryMultiCallable[_session_pb2.DeleteMessageRequest, _session_pb2.DeleteMessageResponse]
-    """DeleteMessage removes one message from every list and from recall. The
-    sequence numbers of the others stay. Deleting again is NOT_FOUND; repeating
-    a request_id returns the first answer.
+    """DeleteMessage deletes one message: lists and recall omit it. The sequence
+    numbers of the others do not change. Deleting it again is NOT_FOUND.
+    Repeating a request_id returns the first answer.
 
     Errors:
     - NOT_FOUND, MESSAGE_NOT_FOUND.
     - FAILED_PRECONDITION, SESSION_ARCHIVED.
     """
     StreamMessages: _grpc.UnaryStreamMultiCallable[_session_pb2.StreamMessagesRequest, _session_pb2.StreamMessagesResponse]
-    """StreamMessages sends the messages of one session in order, as they are
-    appended, from after a sequence number or, without one, from now on. The
-    first answer comes at once, and without messages one comes every 15
-    seconds: a heartbeat, which holds no message. A caller that is cut off
-    resumes from the sequence of the last answer; it misses and repeats
-    nothing. Safe to retry. Messages that were deleted meanwhile are passed
-    over, and corrections of messages that were sent are not sent.
+    """StreamMessages streams the messages of one session in order as they are
+    appended, after a sequence number or, without one, from now on. The first
+    response comes at once. Without messages, a heartbeat comes every 15
+    seconds; it contains no message. A disconnected caller resumes from the
+    sequence of the last response, without gaps or repeats. Safe to retry. The
+    stream skips deleted messages, and does not repeat sent messages that are
+    corrected later.
 
-    It ends well (OK) when the session has ended or was hidden and all of it
-    was sent. It also ends well after an hour, to be resumed. Otherwise it ends
-    when the caller hangs up or its deadline is over. A credential that is
-    revoked and a tenant that is closed end it within ten seconds or so.
+    It ends with OK once the session has ended or is hidden and all messages
+    are sent. It also ends with OK after an hour, to be resumed. Otherwise it
+    ends when the caller disconnects or its deadline expires. It ends within
+    about ten seconds when the credential is revoked or the tenant is closed.
 
     Errors:
-    - NOT_FOUND, SESSION_NOT_FOUND: also when it is deleted meanwhile.
+    - NOT_FOUND, SESSION_NOT_FOUND: also if it is deleted during the stream.
     - FAILED_PRECONDITION, SESSION_ARCHIVED.
-    - UNAVAILABLE, STREAM_ENDED: the service leaves off; resume.
-    - RESOURCE_EXHAUSTED, TOO_MANY_STREAMS: the tenant has as many open as it
-      may have.
+    - UNAVAILABLE, STREAM_ENDED: the service is stopping; resume.
+    - RESOURCE_EXHAUSTED, TOO_MANY_STREAMS: the tenant has the maximum of open
+      streams.
     """
     SummarizeSession: _grpc.UnaryUnaryMultiCallable[_session_pb2.SummarizeSessionRequest, _session_pb2.SummarizeSessionResponse]
-    """SummarizeSession puts a session into a few words, at most max_characters.
-    They are its own most telling sentences, the same ones each time. Where the
-    operator has configured a language model, it writes them. A model that
-    fails is replaced by the former, and fallback_reason says why. Of long
-    sessions the newest 1,000 messages and 200,000 characters count. With store
-    the session keeps it as its summary. Repeating a request_id returns the
-    first answer.
+    """SummarizeSession summarizes a session in at most max_characters. The
+    extractive summary consists of the session's most relevant sentences and is
+    deterministic. If the operator has configured a language model, it writes
+    the summary. If the model fails, the summary is extractive, and
+    fallback_reason names the reason. Of long sessions, the newest 1,000
+    messages and 200,000 characters count. With store, the summary becomes the
+    session's. Repeating a request_id returns the first answer.
 
     Errors:
     - NOT_FOUND, SESSION_NOT_FOUND.
     - FAILED_PRECONDITION, SESSION_ARCHIVED.
     """
     PutAgentState: _grpc.UnaryUnaryMultiCallable[_states_pb2.PutAgentStateRequest, _states_pb2.PutAgentStateResponse]
-    """PutAgentState stores what an agent keeps in mind, in a session or in none:
-    whole, or merged into what is there. With a revision it takes effect only
-    if that is current; with must_not_exist only if there is no state. When its
-    session is deleted a state stays readable by the same name, and can no
-    longer be put. It goes when the session is purged. Repeating a request_id
-    returns the first answer.
+    """PutAgentState stores the state of an agent, in a session or in none. It
+    replaces the stored state or is merged into it. With a revision it takes
+    effect only if that is current; with must_not_exist only if there is no
+    state. After its session is deleted, a state stays readable by the same ids
+    but can no longer be put. The purge of the session purges it. Repeating a
+    request_id returns the first answer.
 
     Errors:
-    - NOT_FOUND, SESSION_NOT_FOUND: a session_id that does not exist.
-    - NOT_FOUND, AGENT_STATE_NOT_FOUND: a revision of a state that is gone.
+    - NOT_FOUND, SESSION_NOT_FOUND: session_id does not exist.
+    - NOT_FOUND, AGENT_STATE_NOT_FOUND: the request has a revision and there is
+      no state.
     - FAILED_PRECONDITION, AGENT_NOT_ACTIVE: the agent is deleted.
     - ALREADY_EXISTS, AGENT_STATE_EXISTS.
     - ABORTED, REVISION_STALE.
@@ -263,138 +269,144 @@ class SessionServiceStub:
     retry.
 
     Errors:
-    - NOT_FOUND, AGENT_STATE_NOT_FOUND: there is none, it has expired, or the
-      agent is deleted.
+    - NOT_FOUND, AGENT_STATE_NOT_FOUND: there is no state, it has expired, or
+      the agent is deleted.
     """
     ListAgentStates: _grpc.UnaryUnaryMultiCallable[_states_pb2.ListAgentStatesRequest, _states_pb2.ListAgentStatesResponse]
-    """ListAgentStates pages through states that have not expired, by agent and
-    session, also those of deleted sessions, not those of deleted agents. Safe
-    to retry.
+    """ListAgentStates pages through unexpired states by agent and session. It
+    lists states of deleted sessions, but not of deleted agents. Safe to retry.
 
     Errors:
     - INVALID_ARGUMENT, PAGE_TOKEN_INVALID.
     """
     DeleteAgentState: _grpc.UnaryUnaryMultiCallable[_states_pb2.DeleteAgentStateRequest, _states_pb2.DeleteAgentStateResponse]
-    """DeleteAgentState removes a state for good, a deleted agent's too. Deleting
-    again is NOT_FOUND;
-    repeating a request_id returns the first answer.
+    """DeleteAgentState purges a state, including that of a deleted agent.
+    Deleting it again is NOT_FOUND. Repeating a request_id returns the first
+    answer.
 
     Errors:
     - NOT_FOUND, AGENT_STATE_NOT_FOUND.
     - ABORTED, REVISION_STALE.
     """
-    PutItem: _grpc.UnaryUnaryMultiCallable[_states_pb2.PutItemRequest, _states_pb2.PutItemResponse]
-    """PutItem stores a value under a key of a session for a limited time, in place
-    of the one that is there. Repeating a request_id returns the first answer.
+    PutSessionItem: _grpc.UnaryUnaryMultiCallable[_states_pb2.PutSessionItemRequest, _states_pb2.PutSessionItemResponse]
+    """PutSessionItem stores a value under a key of a session for a limited time.
+    It replaces the value of that key. Repeating a request_id returns the first
+    answer.
 
     Errors:
     - NOT_FOUND, SESSION_NOT_FOUND.
     - FAILED_PRECONDITION, SESSION_ITEMS_FULL: the session has 1,000 keys.
     """
-    GetItem: _grpc.UnaryUnaryMultiCallable[_states_pb2.GetItemRequest, _states_pb2.GetItemResponse]
-    """GetItem reads what a session has under a key. Safe to retry.
+    GetSessionItem: _grpc.UnaryUnaryMultiCallable[_states_pb2.GetSessionItemRequest, _states_pb2.GetSessionItemResponse]
+    """GetSessionItem reads the item under a key of a session. Safe to retry.
 
     Errors:
     - NOT_FOUND, SESSION_NOT_FOUND.
-    - NOT_FOUND, ITEM_NOT_FOUND: there is nothing, or it has expired.
+    - NOT_FOUND, SESSION_ITEM_NOT_FOUND: there is no item, or it has expired.
     """
-    ListItems: _grpc.UnaryUnaryMultiCallable[_states_pb2.ListItemsRequest, _states_pb2.ListItemsResponse]
-    """ListItems pages through what a session has that has not expired, by key.
+    ListSessionItems: _grpc.UnaryUnaryMultiCallable[_states_pb2.ListSessionItemsRequest, _states_pb2.ListSessionItemsResponse]
+    """ListSessionItems pages through the unexpired items of a session, by key.
     Safe to retry.
 
     Errors:
     - NOT_FOUND, SESSION_NOT_FOUND.
     - INVALID_ARGUMENT, PAGE_TOKEN_INVALID.
     """
-    DeleteItem: _grpc.UnaryUnaryMultiCallable[_states_pb2.DeleteItemRequest, _states_pb2.DeleteItemResponse]
-    """DeleteItem removes what a session has under a key, for good. Deleting again
-    is NOT_FOUND; repeating a request_id returns the first answer.
+    DeleteSessionItem: _grpc.UnaryUnaryMultiCallable[_states_pb2.DeleteSessionItemRequest, _states_pb2.DeleteSessionItemResponse]
+    """DeleteSessionItem purges the item under a key of a session. Deleting it
+    again is NOT_FOUND. Repeating a request_id returns the first answer.
 
     Errors:
     - NOT_FOUND, SESSION_NOT_FOUND.
-    - NOT_FOUND, ITEM_NOT_FOUND.
+    - NOT_FOUND, SESSION_ITEM_NOT_FOUND.
     """
     PurgeSession: _grpc.UnaryUnaryMultiCallable[_states_pb2.PurgeSessionRequest, _states_pb2.PurgeSessionResponse]
-    """PurgeSession removes a session for good, deleted before or not, with its
-    messages, their words and vectors in recall, items and agent states. Of its
-    id a salted digest stays, so that no session takes its place; answers that
-    are kept for repeated requests are emptied. The access log loses the
-    session, except in accesses about other people. A long session takes several
-    calls: while the receipt says that there is more, call again with another
-    request_id. From the first call on no caller can read the session. Repeating a
-    request_id returns the first answer.
+    """PurgeSession purges a session, deleted or not, with its messages, their
+    words and vectors in recall, its items and agent states. A tombstone (a
+    salted digest of its id) remains, so that no other session can use the id.
+    Saved responses about the session are emptied. The access log loses the
+    session, except in accesses about other subjects.
+
+    A long session takes several calls: while the receipt has `more`, call
+    again with another request_id. From the first call on no caller can read
+    the session. Repeating a request_id returns the first answer.
 
     Errors:
-    - NOT_FOUND, SESSION_NOT_FOUND: also when it was purged.
+    - NOT_FOUND, SESSION_NOT_FOUND: also if it is purged already.
     """
     PurgeMessages: _grpc.UnaryUnaryMultiCallable[_states_pb2.PurgeMessagesRequest, _states_pb2.PurgeMessagesResponse]
-    """PurgeMessages removes messages for good, deleted before or not. The others
-    keep their sequence numbers. Their sessions lose their summaries, and titles
-    that were made of these messages; answers that are kept for repeated requests
-    about these sessions are emptied. Of external ids a salted digest stays, so
-    that no message takes their place. Names of nothing are passed over, so it
-    can be repeated. A session in cold storage that has one of them is brought
-    back first. Repeating a request_id returns the first answer.
+    """PurgeMessages purges messages, deleted or not. The sequence numbers of the
+    others do not change. Their sessions lose their summaries, and titles that
+    were taken from these messages. Saved responses about these sessions are
+    emptied. Tombstones (salted digests) of external ids remain, so that no
+    other message can use them. Unknown ids are skipped, so the call can be
+    repeated. A session in cold storage with one of the messages is unarchived
+    first. Repeating a request_id returns the first answer.
 
     Errors:
-    - DATA_LOSS, ARCHIVE_DAMAGED: a file is missing or not what was written.
-    - ABORTED, TRANSACTION_CONFLICT: it changed meanwhile; ask again.
+    - DATA_LOSS, ARCHIVE_DAMAGED: a file is missing or its content has changed.
+    - ABORTED, TRANSACTION_CONFLICT: a session changed during the call; retry.
     """
     PurgeSubject: _grpc.UnaryUnaryMultiCallable[_states_pb2.PurgeSubjectRequest, _states_pb2.PurgeSubjectResponse]
-    """PurgeSubject removes for good what is kept of one person. It purges the
-    person's sessions, as PurgeSession does, and the messages that name the
-    person in sessions of others, as PurgeMessages does. While the receipt says
-    that there is more, call again with another request_id; when nothing is
-    left the receipt is empty. Sessions of others in cold storage that name the
-    person are brought back once the person's own are gone. The access log
-    loses the person. Repeating a request_id returns the first answer.
+    """PurgeSubject purges all that this service stores about one person. It
+    purges the subject's sessions, as PurgeSession does. In other sessions it
+    purges the messages that name the subject, as PurgeMessages does. While the
+    receipt has `more`, call again with another request_id. The receipt is
+    empty when nothing is left.
+
+    Other sessions in cold storage that name the subject are unarchived once
+    the subject's own sessions are purged. The access log loses the subject.
+    Repeating a request_id returns the first answer.
 
     Errors:
-    - DATA_LOSS, ARCHIVE_DAMAGED: the file of a session of others is missing or
-      not what was written.
-    - ABORTED, TRANSACTION_CONFLICT: it changed meanwhile; ask again.
+    - DATA_LOSS, ARCHIVE_DAMAGED: the file of another session is missing or its
+      content has changed.
+    - ABORTED, TRANSACTION_CONFLICT: a session changed during the call; retry.
     """
     ExportSubject: _grpc.UnaryUnaryMultiCallable[_session_pb2.ExportSubjectRequest, _session_pb2.ExportSubjectResponse]
-    """ExportSubject pages through what PurgeSubject would remove: each session,
-    then its messages by sequence, its agent states and its items. Messages in
-    sessions of others come at the end. What was deleted and not purged is
-    there as well, and marked, so it takes the permission to write. A page may
-    be short, or empty, while a next_page_token says that there are more. It
-    changes nothing and needs no request_id: safe to retry. What lies in cold
-    storage is read from there, and stays there.
+    """ExportSubject pages through all that PurgeSubject would purge: each
+    session, then its messages by sequence, its agent states and its items.
+    Messages in other sessions come last. Deleted rows that are not purged yet
+    are included and marked, so the call needs the permission to write. A page
+    may be short or empty and still have a next_page_token. It changes nothing:
+    safe to retry without a request_id. Messages in cold storage are read there
+    and stay there.
 
     Errors:
     - INVALID_ARGUMENT, PAGE_TOKEN_INVALID.
-    - DATA_LOSS, ARCHIVE_DAMAGED: a file is missing or not what was written.
+    - DATA_LOSS, ARCHIVE_DAMAGED: a file is missing or its content has changed.
     """
     ArchiveSession: _grpc.UnaryUnaryMultiCallable[_archives_pb2.ArchiveSessionRequest, _archives_pb2.ArchiveSessionResponse]
-    """ArchiveSession moves the messages of a hidden session, deleted ones too, to
-    a file of cold storage. The session stays readable, its counts stay, and
-    archive_time says since when. Search and lists of several sessions leave
-    its messages out. A call that names one of them, or asks the session for
-    them, is refused with SESSION_ARCHIVED. Purges and exports reach the file.
-    One that is archived stays as it is. Repeating a request_id returns the
-    first answer.
+    """ArchiveSession moves the messages of a hidden session, including deleted
+    ones, to a file in cold storage. The session and its counts stay readable,
+    and archive_time is set. Search, and lists over several sessions, omit its
+    messages. A call that names one of them, or reads the session's messages,
+    fails with SESSION_ARCHIVED. Purges and exports include the file. A session
+    that is archived already does not change. Repeating a request_id returns
+    the first answer.
 
     Errors:
     - NOT_FOUND, SESSION_NOT_FOUND.
     - FAILED_PRECONDITION, SESSION_NOT_HIDDEN.
     - FAILED_PRECONDITION, SESSION_TOO_LONG.
-    - ABORTED, TRANSACTION_CONFLICT: it changed meanwhile; ask again.
+    - ABORTED, TRANSACTION_CONFLICT: the session changed during the call;
+      retry.
     """
     UnarchiveSession: _grpc.UnaryUnaryMultiCallable[_archives_pb2.UnarchiveSessionRequest, _archives_pb2.UnarchiveSessionResponse]
-    """UnarchiveSession brings the messages of an archived session back as they were,
-    with their ids and sequence numbers; the session stays hidden. One that is
-    not archived stays as it is. Repeating a request_id returns the first answer.
+    """UnarchiveSession moves the messages of an archived session back, with their
+    ids and sequence numbers; the session stays hidden. A session that is not
+    archived does not change. Repeating a request_id returns the first answer.
 
     Errors:
     - NOT_FOUND, SESSION_NOT_FOUND.
-    - DATA_LOSS, ARCHIVE_DAMAGED: the file is missing or not what was written.
-    - ABORTED, TRANSACTION_CONFLICT: it changed meanwhile; ask again.
+    - DATA_LOSS, ARCHIVE_DAMAGED: the file is missing or its content has
+      changed.
+    - ABORTED, TRANSACTION_CONFLICT: the session changed during the call;
+      retry.
     """
     ListArchivedSessions: _grpc.UnaryUnaryMultiCallable[_archives_pb2.ListArchivedSessionsRequest, _archives_pb2.ListArchivedSessionsResponse]
-    """ListArchivedSessions pages through the sessions whose messages lie in cold
-    storage, archived last first. Safe to retry.
+    """ListArchivedSessions pages through the sessions whose messages are in cold
+    storage, last archived first. Safe to retry.
 
     Errors:
     - INVALID_ARGUMENT, PAGE_TOKEN_INVALID.
@@ -402,15 +414,15 @@ class SessionServiceStub:
 
 @_typing.type_check_only
 class SessionServiceAsyncStub(SessionServiceStub):
-    """SessionService keeps conversations: sessions and the messages in them, each
-    turn once. Every message is searchable the moment its call returns. Errors
-    are documented in skein/errors/v1/errors.proto.
+    """SessionService stores conversations: sessions and their messages. A message
+    is searchable by its words as soon as its call returns.
+    skein/errors/v1/errors.proto documents the errors.
     """
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     CreateSession: _aio.UnaryUnaryMultiCallable[_session_pb2.CreateSessionRequest, _session_pb2.CreateSessionResponse]  # type: ignore[assignment]
-    """CreateSession opens a session. Its id may be chosen by the caller.
-    Repeating a request_id returns the session opened first.
+    """CreateSession opens a session. The caller may choose its id. Repeating a
+    request_id returns the session opened first.
 
     Errors:
     - ALREADY_EXISTS, SESSION_EXISTS: the id is taken.
@@ -422,83 +434,84 @@ class SessionServiceAsyncStub(SessionServiceStub):
     - NOT_FOUND, SESSION_NOT_FOUND.
     """
     ListSessions: _aio.UnaryUnaryMultiCallable[_session_pb2.ListSessionsRequest, _session_pb2.ListSessionsResponse]  # type: ignore[assignment]
-    """ListSessions pages through sessions, newest update first, without hidden
-    ones unless their state is asked for. At most 1,000 sessions are looked at
-    for a page, so one may be short, or empty, while a next_page_token says
-    that there are more. A session that is updated between two pages may come
-    twice, and is never missed. Those updated since the first page come again
-    at the end, in order of ids. A list ends however fast sessions change;
-    those opened after its first page may be missing. Safe to retry.
+    """ListSessions pages through sessions by update_time, newest first. It omits
+    hidden sessions unless the request names that state. A page scans at most
+    1,000 sessions, so it may be short or empty and still have a
+    next_page_token. A session updated between two pages may appear twice, but
+    is never missed. Sessions updated after the first page appear again at the
+    end, ordered by id. A list always ends, however fast sessions change;
+    sessions opened after its first page may be missing. Safe to retry.
 
     Errors:
     - INVALID_ARGUMENT, PAGE_TOKEN_INVALID.
     """
     UpdateSession: _aio.UnaryUnaryMultiCallable[_session_pb2.UpdateSessionRequest, _session_pb2.UpdateSessionResponse]  # type: ignore[assignment]
-    """UpdateSession changes the fields named in update_mask. A session that has
-    ended stays ended. Messages inherit a first agent or subject, and keep theirs
-    when it changes (see Session). Repeating a request_id returns the first answer.
+    """UpdateSession changes the fields in update_mask. An ended session stays
+    ended. Messages inherit the session's first agent or subject, and keep it
+    when the session's changes (see Session). Repeating a request_id returns
+    the first answer.
 
     Errors:
     - NOT_FOUND, SESSION_NOT_FOUND.
     - ABORTED, REVISION_STALE.
     - INVALID_ARGUMENT, UPDATE_MASK_INVALID.
-    - FAILED_PRECONDITION, SESSION_ENDED or SESSION_HIDDEN: an ended or
-      hidden session was to get another state.
+    - FAILED_PRECONDITION, SESSION_ENDED or SESSION_HIDDEN: the request changes
+      the state of an ended or hidden session.
     """
     EndSession: _aio.UnaryUnaryMultiCallable[_session_pb2.EndSessionRequest, _session_pb2.EndSessionResponse]  # type: ignore[assignment]
-    """EndSession closes a session: it takes no more messages and stays readable.
-    Ending it again returns it unchanged, so a caller may retry freely.
-    Repeating a request_id returns the first answer. A session without new
-    messages ends by itself when the tenant's policy says so
-    (session_idle_minutes), with the reason "idle"; paused and completed ones
-    stay.
+    """EndSession ends a session: it accepts no more messages and stays readable.
+    An ended session is returned unchanged, so a caller may retry freely.
+    Repeating a request_id returns the first answer. With the policy's
+    session_idle_minutes, active sessions without new messages end
+    automatically, with the reason "idle". Paused and completed sessions do
+    not.
 
     Errors:
     - NOT_FOUND, SESSION_NOT_FOUND.
     - FAILED_PRECONDITION, SESSION_HIDDEN.
     """
     HideSession: _aio.UnaryUnaryMultiCallable[_session_pb2.HideSessionRequest, _session_pb2.HideSessionResponse]  # type: ignore[assignment]
-    """HideSession puts a session away: it is read by its id, its messages are
-    found, but lists leave it out and it takes no messages. Hiding it again
-    returns it unchanged. Repeating a request_id returns the first answer.
+    """HideSession hides a session: lists omit it and it accepts no messages. It
+    can still be read by its id, and its messages can be found. A hidden
+    session is returned unchanged. Repeating a request_id returns the first
+    answer.
 
     Errors:
     - NOT_FOUND, SESSION_NOT_FOUND.
     """
     UnhideSession: _aio.UnaryUnaryMultiCallable[_session_pb2.UnhideSessionRequest, _session_pb2.UnhideSessionResponse]  # type: ignore[assignment]
-    """UnhideSession brings a hidden session back in the state that it had.
-    A session that is not hidden comes back unchanged. Repeating a request_id
-    returns the first answer.
+    """UnhideSession returns a hidden session to its earlier state. A session that
+    is not hidden is returned unchanged. Repeating a request_id returns the
+    first answer.
 
     Errors:
     - NOT_FOUND, SESSION_NOT_FOUND.
     - FAILED_PRECONDITION, SESSION_ARCHIVED.
     """
     DeleteSession: _aio.UnaryUnaryMultiCallable[_session_pb2.DeleteSessionRequest, _session_pb2.DeleteSessionResponse]  # type: ignore[assignment]
-    """DeleteSession removes a session and its messages from every list and from
-    recall. Its id stays taken. Deleting again is NOT_FOUND; repeating a
+    """DeleteSession deletes a session and its messages: lists and recall omit
+    them. Its id stays taken. Deleting it again is NOT_FOUND. Repeating a
     request_id returns the first answer.
 
     Errors:
     - NOT_FOUND, SESSION_NOT_FOUND.
     """
     AppendMessages: _aio.UnaryUnaryMultiCallable[_session_pb2.AppendMessagesRequest, _session_pb2.AppendMessagesResponse]  # type: ignore[assignment]
-    """AppendMessages adds turns at the end of a session, all or none. They get
-    consecutive sequence numbers without gaps, in the order given, also when
-    several callers append at once. Repeating a request_id returns the messages
-    stored first and adds nothing.
+    """AppendMessages appends messages to a session, all or none. They get
+    consecutive sequence numbers without gaps, in the order of the request,
+    even if several callers append concurrently. Repeating a request_id returns
+    the messages stored first and appends nothing.
 
     Errors:
     - NOT_FOUND, SESSION_NOT_FOUND (unless create_session is set).
-    - FAILED_PRECONDITION, SESSION_ENDED: also of an active session that was
-      idle for longer than the tenant's policy allows. This call ends it if
-      nothing else has.
+    - FAILED_PRECONDITION, SESSION_ENDED: also if an active session was idle
+      for longer than the tenant's policy allows. This call then ends it.
     - FAILED_PRECONDITION, SESSION_HIDDEN.
     - ALREADY_EXISTS, EXTERNAL_ID_TAKEN.
     - INVALID_ARGUMENT, CONTENT_TOO_LONG or CONTENT_EMPTY or
       DUPLICATE_IN_BATCH.
-    - RESOURCE_EXHAUSTED, MESSAGE_TOO_LARGE: the answer, which repeats the
-      messages with their ids, would pass 4 MiB.
+    - RESOURCE_EXHAUSTED, MESSAGE_TOO_LARGE: the response, which repeats the
+      messages with their ids, would exceed 4 MiB.
     """
     GetMessage: _aio.UnaryUnaryMultiCallable[_session_pb2.GetMessageRequest, _session_pb2.GetMessageResponse]  # type: ignore[assignment]
     """GetMessage reads one message by its id or external id. Safe to retry.
@@ -508,60 +521,64 @@ class SessionServiceAsyncStub(SessionServiceStub):
     - FAILED_PRECONDITION, SESSION_ARCHIVED.
     """
     ListMessages: _aio.UnaryUnaryMultiCallable[_session_pb2.ListMessagesRequest, _session_pb2.ListMessagesResponse]  # type: ignore[assignment]
-    """ListMessages pages through a session in order of sequence, from the start
-    or, with newest_first, from the end. Messages appended meanwhile never move
-    a page.
+    """ListMessages pages through the messages of a session by sequence, oldest
+    first or, with newest_first, newest first. Messages appended between pages
+    never shift a page.
 
     Errors:
     - NOT_FOUND, SESSION_NOT_FOUND.
     - FAILED_PRECONDITION, SESSION_ARCHIVED: unless show_archived is set.
-    - DATA_LOSS, ARCHIVE_DAMAGED: with show_archived, the file is missing or not
-      what was written.
+    - DATA_LOSS, ARCHIVE_DAMAGED: with show_archived, the file is missing or
+      its content has changed.
     """
     ListAgentMessages: _aio.UnaryUnaryMultiCallable[_session_pb2.ListAgentMessagesRequest, _session_pb2.ListAgentMessagesResponse]  # type: ignore[assignment]
-    """ListAgentMessages pages through messages of an agent, of a person, or of
-    the two in any session, newest first. These are messages that name them,
-    and messages that name none in sessions of theirs. At most 1,000 messages
-    are looked at for a page, so one may be short, or empty, while a
-    next_page_token says that there are more. Safe to retry.
+    """ListAgentMessages pages through the messages of an agent, of a subject, or
+    of both, in all sessions, newest first. These are messages that name them,
+    and messages without such a name in their sessions. A page scans at most
+    1,000 messages, so it may be short or empty and still have a
+    next_page_token. Safe to retry.
 
     Errors:
     - INVALID_ARGUMENT, INVALID_FIELD: neither an agent nor a subject.
     """
     GetRecentWindow: _aio.UnaryUnaryMultiCallable[_session_pb2.GetRecentWindowRequest, _session_pb2.GetRecentWindowResponse]  # type: ignore[assignment]
     """GetRecentWindow returns the newest messages of a session that fit a budget
-    of tokens, oldest first. When older ones are left out, the session's
-    summary stands for them, if it takes no more than half of the budget.
-    Tokens are estimated: characters / 4, rounded up, and 4 for each message;
-    parts, tool calls and tool returns count as JSON. At most 1,000 messages
-    and 3 MiB come back. Safe to retry.
+    of tokens, oldest first. If older messages are omitted, the response also
+    has the session's summary, unless it takes more than half of the budget.
+    The estimate is 4 tokens per message plus characters / 4, rounded up.
+    Parts, tool calls and tool returns count as JSON. The response has at most
+    1,000 messages and 3 MiB. Safe to retry.
 
     Errors:
     - NOT_FOUND, SESSION_NOT_FOUND.
     - FAILED_PRECONDITION, SESSION_ARCHIVED.
     """
     SearchMessages: _aio.UnaryUnaryMultiCallable[_session_pb2.SearchMessagesRequest, _session_pb2.SearchMessagesResponse]  # type: ignore[assignment]
-    """SearchMessages finds messages by their words, as they are written, by
-    meaning, or by both meaning and words. By words: any of them, in any form,
-    by English stems; best first. As written: the query anywhere in the text,
-    in any case; newest first. Each hit comes with its neighbours in the
-    session. By meaning recall is asked, which needs recall.read; when it is
-    away, a hybrid search answers by words alone and says so. As written, it
-    scans the newest 5,000 messages of the session or tenant. It also scans up
-    to 5,000 older ones of the tenant with a rare whole word of the query. The
-    field truncated says that there were more. Safe to retry.
+    """SearchMessages finds messages in one of four modes. Each hit comes with its
+    neighbours in the session. Safe to retry.
+
+    - KEYWORD: messages with any word of the query, in any form (English
+      stems), best first.
+    - LITERAL: messages that contain the query anywhere, ignoring case, newest
+      first. It scans the newest 5,000 messages of the session or tenant, and
+      up to 5,000 older ones of the tenant with a rare whole word of the query.
+      `truncated` is true if there were more.
+    - SEMANTIC: messages that recall finds by meaning. Needs the permission
+      recall.read.
+    - HYBRID: both meaning and words; needs recall.read. If recall is
+      unavailable, the hits are by words alone and dense_unavailable is true.
 
     Errors:
-    - NOT_FOUND, SESSION_NOT_FOUND: a session_id that does not exist.
-    - NOT_FOUND, MODEL_NOT_FOUND: by meaning, when no model can embed the query.
-    - FAILED_PRECONDITION, SESSION_ARCHIVED: a session_id in cold storage.
+    - NOT_FOUND, SESSION_NOT_FOUND: session_id does not exist.
+    - NOT_FOUND, MODEL_NOT_FOUND: by meaning, if no model can embed the query.
+    - FAILED_PRECONDITION, SESSION_ARCHIVED: the session of session_id is in
+      cold storage.
     """
     UpdateMessage: _aio.UnaryUnaryMultiCallable[_session_pb2.UpdateMessageRequest, _session_pb2.UpdateMessageResponse]  # type: ignore[assignment]
-    """UpdateMessage changes the fields named in update_mask: a correction, for
-    what was said otherwise is another message. Search knows the new text, and
-    no longer the old one, the moment the call returns. Messages of ended and
-    hidden sessions can be corrected too. Repeating a request_id returns the
-    first answer.
+    """UpdateMessage corrects a message: it changes the fields in update_mask.
+    Search finds the new text, and no longer the old one, as soon as the call
+    returns. Messages of ended and hidden sessions can be corrected too.
+    Repeating a request_id returns the first answer.
 
     Errors:
     - NOT_FOUND, MESSAGE_NOT_FOUND.
@@ -571,59 +588,60 @@ class SessionServiceAsyncStub(SessionServiceStub):
       CONTENT_EMPTY.
     """
     DeleteMessage: _aio.UnaryUnaryMultiCallable[_session_pb2.DeleteMessageRequest, _session_pb2.DeleteMessageResponse]  # type: ignore[assignment]
-    """DeleteMessage removes one message from every list and from recall. The
-    sequence numbers of the others stay. Deleting again is NOT_FOUND; repeating
-    a request_id returns the first answer.
+    """DeleteMessage deletes one message: lists and recall omit it. The sequence
+    numbers of the others do not change. Deleting it again is NOT_FOUND.
+    Repeating a request_id returns the first answer.
 
     Errors:
     - NOT_FOUND, MESSAGE_NOT_FOUND.
     - FAILED_PRECONDITION, SESSION_ARCHIVED.
     """
     StreamMessages: _aio.UnaryStreamMultiCallable[_session_pb2.StreamMessagesRequest, _session_pb2.StreamMessagesResponse]  # type: ignore[assignment]
-    """StreamMessages sends the messages of one session in order, as they are
-    appended, from after a sequence number or, without one, from now on. The
-    first answer comes at once, and without messages one comes every 15
-    seconds: a heartbeat, which holds no message. A caller that is cut off
-    resumes from the sequence of the last answer; it misses and repeats
-    nothing. Safe to retry. Messages that were deleted meanwhile are passed
-    over, and corrections of messages that were sent are not sent.
+    """StreamMessages streams the messages of one session in order as they are
+    appended, after a sequence number or, without one, from now on. The first
+    response comes at once. Without messages, a heartbeat comes every 15
+    seconds; it contains no message. A disconnected caller resumes from the
+    sequence of the last response, without gaps or repeats. Safe to retry. The
+    stream skips deleted messages, and does not repeat sent messages that are
+    corrected later.
 
-    It ends well (OK) when the session has ended or was hidden and all of it
-    was sent. It also ends well after an hour, to be resumed. Otherwise it ends
-    when the caller hangs up or its deadline is over. A credential that is
-    revoked and a tenant that is closed end it within ten seconds or so.
+    It ends with OK once the session has ended or is hidden and all messages
+    are sent. It also ends with OK after an hour, to be resumed. Otherwise it
+    ends when the caller disconnects or its deadline expires. It ends within
+    about ten seconds when the credential is revoked or the tenant is closed.
 
     Errors:
-    - NOT_FOUND, SESSION_NOT_FOUND: also when it is deleted meanwhile.
+    - NOT_FOUND, SESSION_NOT_FOUND: also if it is deleted during the stream.
     - FAILED_PRECONDITION, SESSION_ARCHIVED.
-    - UNAVAILABLE, STREAM_ENDED: the service leaves off; resume.
-    - RESOURCE_EXHAUSTED, TOO_MANY_STREAMS: the tenant has as many open as it
-      may have.
+    - UNAVAILABLE, STREAM_ENDED: the service is stopping; resume.
+    - RESOURCE_EXHAUSTED, TOO_MANY_STREAMS: the tenant has the maximum of open
+      streams.
     """
     SummarizeSession: _aio.UnaryUnaryMultiCallable[_session_pb2.SummarizeSessionRequest, _session_pb2.SummarizeSessionResponse]  # type: ignore[assignment]
-    """SummarizeSession puts a session into a few words, at most max_characters.
-    They are its own most telling sentences, the same ones each time. Where the
-    operator has configured a language model, it writes them. A model that
-    fails is replaced by the former, and fallback_reason says why. Of long
-    sessions the newest 1,000 messages and 200,000 characters count. With store
-    the session keeps it as its summary. Repeating a request_id returns the
-    first answer.
+    """SummarizeSession summarizes a session in at most max_characters. The
+    extractive summary consists of the session's most relevant sentences and is
+    deterministic. If the operator has configured a language model, it writes
+    the summary. If the model fails, the summary is extractive, and
+    fallback_reason names the reason. Of long sessions, the newest 1,000
+    messages and 200,000 characters count. With store, the summary becomes the
+    session's. Repeating a request_id returns the first answer.
 
     Errors:
     - NOT_FOUND, SESSION_NOT_FOUND.
     - FAILED_PRECONDITION, SESSION_ARCHIVED.
     """
     PutAgentState: _aio.UnaryUnaryMultiCallable[_states_pb2.PutAgentStateRequest, _states_pb2.PutAgentStateResponse]  # type: ignore[assignment]
-    """PutAgentState stores what an agent keeps in mind, in a session or in none:
-    whole, or merged into what is there. With a revision it takes effect only
-    if that is current; with must_not_exist only if there is no state. When its
-    session is deleted a state stays readable by the same name, and can no
-    longer be put. It goes when the session is purged. Repeating a request_id
-    returns the first answer.
+    """PutAgentState stores the state of an agent, in a session or in none. It
+    replaces the stored state or is merged into it. With a revision it takes
+    effect only if that is current; with must_not_exist only if there is no
+    state. After its session is deleted, a state stays readable by the same ids
+    but can no longer be put. The purge of the session purges it. Repeating a
+    request_id returns the first answer.
 
     Errors:
-    - NOT_FOUND, SESSION_NOT_FOUND: a session_id that does not exist.
-    - NOT_FOUND, AGENT_STATE_NOT_FOUND: a revision of a state that is gone.
+    - NOT_FOUND, SESSION_NOT_FOUND: session_id does not exist.
+    - NOT_FOUND, AGENT_STATE_NOT_FOUND: the request has a revision and there is
+      no state.
     - FAILED_PRECONDITION, AGENT_NOT_ACTIVE: the agent is deleted.
     - ALREADY_EXISTS, AGENT_STATE_EXISTS.
     - ABORTED, REVISION_STALE.
@@ -633,147 +651,153 @@ class SessionServiceAsyncStub(SessionServiceStub):
     retry.
 
     Errors:
-    - NOT_FOUND, AGENT_STATE_NOT_FOUND: there is none, it has expired, or the
-      agent is deleted.
+    - NOT_FOUND, AGENT_STATE_NOT_FOUND: there is no state, it has expired, or
+      the agent is deleted.
     """
     ListAgentStates: _aio.UnaryUnaryMultiCallable[_states_pb2.ListAgentStatesRequest, _states_pb2.ListAgentStatesResponse]  # type: ignore[assignment]
-    """ListAgentStates pages through states that have not expired, by agent and
-    session, also those of deleted sessions, not those of deleted agents. Safe
-    to retry.
+    """ListAgentStates pages through unexpired states by agent and session. It
+    lists states of deleted sessions, but not of deleted agents. Safe to retry.
 
     Errors:
     - INVALID_ARGUMENT, PAGE_TOKEN_INVALID.
     """
     DeleteAgentState: _aio.UnaryUnaryMultiCallable[_states_pb2.DeleteAgentStateRequest, _states_pb2.DeleteAgentStateResponse]  # type: ignore[assignment]
-    """DeleteAgentState removes a state for good, a deleted agent's too. Deleting
-    again is NOT_FOUND;
-    repeating a request_id returns the first answer.
+    """DeleteAgentState purges a state, including that of a deleted agent.
+    Deleting it again is NOT_FOUND. Repeating a request_id returns the first
+    answer.
 
     Errors:
     - NOT_FOUND, AGENT_STATE_NOT_FOUND.
     - ABORTED, REVISION_STALE.
     """
-    PutItem: _aio.UnaryUnaryMultiCallable[_states_pb2.PutItemRequest, _states_pb2.PutItemResponse]  # type: ignore[assignment]
-    """PutItem stores a value under a key of a session for a limited time, in place
-    of the one that is there. Repeating a request_id returns the first answer.
+    PutSessionItem: _aio.UnaryUnaryMultiCallable[_states_pb2.PutSessionItemRequest, _states_pb2.PutSessionItemResponse]  # type: ignore[assignment]
+    """PutSessionItem stores a value under a key of a session for a limited time.
+    It replaces the value of that key. Repeating a request_id returns the first
+    answer.
 
     Errors:
     - NOT_FOUND, SESSION_NOT_FOUND.
     - FAILED_PRECONDITION, SESSION_ITEMS_FULL: the session has 1,000 keys.
     """
-    GetItem: _aio.UnaryUnaryMultiCallable[_states_pb2.GetItemRequest, _states_pb2.GetItemResponse]  # type: ignore[assignment]
-    """GetItem reads what a session has under a key. Safe to retry.
+    GetSessionItem: _aio.UnaryUnaryMultiCallable[_states_pb2.GetSessionItemRequest, _states_pb2.GetSessionItemResponse]  # type: ignore[assignment]
+    """GetSessionItem reads the item under a key of a session. Safe to retry.
 
     Errors:
     - NOT_FOUND, SESSION_NOT_FOUND.
-    - NOT_FOUND, ITEM_NOT_FOUND: there is nothing, or it has expired.
+    - NOT_FOUND, SESSION_ITEM_NOT_FOUND: there is no item, or it has expired.
     """
-    ListItems: _aio.UnaryUnaryMultiCallable[_states_pb2.ListItemsRequest, _states_pb2.ListItemsResponse]  # type: ignore[assignment]
-    """ListItems pages through what a session has that has not expired, by key.
+    ListSessionItems: _aio.UnaryUnaryMultiCallable[_states_pb2.ListSessionItemsRequest, _states_pb2.ListSessionItemsResponse]  # type: ignore[assignment]
+    """ListSessionItems pages through the unexpired items of a session, by key.
     Safe to retry.
 
     Errors:
     - NOT_FOUND, SESSION_NOT_FOUND.
     - INVALID_ARGUMENT, PAGE_TOKEN_INVALID.
     """
-    DeleteItem: _aio.UnaryUnaryMultiCallable[_states_pb2.DeleteItemRequest, _states_pb2.DeleteItemResponse]  # type: ignore[assignment]
-    """DeleteItem removes what a session has under a key, for good. Deleting again
-    is NOT_FOUND; repeating a request_id returns the first answer.
+    DeleteSessionItem: _aio.UnaryUnaryMultiCallable[_states_pb2.DeleteSessionItemRequest, _states_pb2.DeleteSessionItemResponse]  # type: ignore[assignment]
+    """DeleteSessionItem purges the item under a key of a session. Deleting it
+    again is NOT_FOUND. Repeating a request_id returns the first answer.
 
     Errors:
     - NOT_FOUND, SESSION_NOT_FOUND.
-    - NOT_FOUND, ITEM_NOT_FOUND.
+    - NOT_FOUND, SESSION_ITEM_NOT_FOUND.
     """
     PurgeSession: _aio.UnaryUnaryMultiCallable[_states_pb2.PurgeSessionRequest, _states_pb2.PurgeSessionResponse]  # type: ignore[assignment]
-    """PurgeSession removes a session for good, deleted before or not, with its
-    messages, their words and vectors in recall, items and agent states. Of its
-    id a salted digest stays, so that no session takes its place; answers that
-    are kept for repeated requests are emptied. The access log loses the
-    session, except in accesses about other people. A long session takes several
-    calls: while the receipt says that there is more, call again with another
-    request_id. From the first call on no caller can read the session. Repeating a
-    request_id returns the first answer.
+    """PurgeSession purges a session, deleted or not, with its messages, their
+    words and vectors in recall, its items and agent states. A tombstone (a
+    salted digest of its id) remains, so that no other session can use the id.
+    Saved responses about the session are emptied. The access log loses the
+    session, except in accesses about other subjects.
+
+    A long session takes several calls: while the receipt has `more`, call
+    again with another request_id. From the first call on no caller can read
+    the session. Repeating a request_id returns the first answer.
 
     Errors:
-    - NOT_FOUND, SESSION_NOT_FOUND: also when it was purged.
+    - NOT_FOUND, SESSION_NOT_FOUND: also if it is purged already.
     """
     PurgeMessages: _aio.UnaryUnaryMultiCallable[_states_pb2.PurgeMessagesRequest, _states_pb2.PurgeMessagesResponse]  # type: ignore[assignment]
-    """PurgeMessages removes messages for good, deleted before or not. The others
-    keep their sequence numbers. Their sessions lose their summaries, and titles
-    that were made of these messages; answers that are kept for repeated requests
-    about these sessions are emptied. Of external ids a salted digest stays, so
-    that no message takes their place. Names of nothing are passed over, so it
-    can be repeated. A session in cold storage that has one of them is brought
-    back first. Repeating a request_id returns the first answer.
+    """PurgeMessages purges messages, deleted or not. The sequence numbers of the
+    others do not change. Their sessions lose their summaries, and titles that
+    were taken from these messages. Saved responses about these sessions are
+    emptied. Tombstones (salted digests) of external ids remain, so that no
+    other message can use them. Unknown ids are skipped, so the call can be
+    repeated. A session in cold storage with one of the messages is unarchived
+    first. Repeating a request_id returns the first answer.
 
     Errors:
-    - DATA_LOSS, ARCHIVE_DAMAGED: a file is missing or not what was written.
-    - ABORTED, TRANSACTION_CONFLICT: it changed meanwhile; ask again.
+    - DATA_LOSS, ARCHIVE_DAMAGED: a file is missing or its content has changed.
+    - ABORTED, TRANSACTION_CONFLICT: a session changed during the call; retry.
     """
     PurgeSubject: _aio.UnaryUnaryMultiCallable[_states_pb2.PurgeSubjectRequest, _states_pb2.PurgeSubjectResponse]  # type: ignore[assignment]
-    """PurgeSubject removes for good what is kept of one person. It purges the
-    person's sessions, as PurgeSession does, and the messages that name the
-    person in sessions of others, as PurgeMessages does. While the receipt says
-    that there is more, call again with another request_id; when nothing is
-    left the receipt is empty. Sessions of others in cold storage that name the
-    person are brought back once the person's own are gone. The access log
-    loses the person. Repeating a request_id returns the first answer.
+    """PurgeSubject purges all that this service stores about one person. It
+    purges the subject's sessions, as PurgeSession does. In other sessions it
+    purges the messages that name the subject, as PurgeMessages does. While the
+    receipt has `more`, call again with another request_id. The receipt is
+    empty when nothing is left.
+
+    Other sessions in cold storage that name the subject are unarchived once
+    the subject's own sessions are purged. The access log loses the subject.
+    Repeating a request_id returns the first answer.
 
     Errors:
-    - DATA_LOSS, ARCHIVE_DAMAGED: the file of a session of others is missing or
-      not what was written.
-    - ABORTED, TRANSACTION_CONFLICT: it changed meanwhile; ask again.
+    - DATA_LOSS, ARCHIVE_DAMAGED: the file of another session is missing or its
+      content has changed.
+    - ABORTED, TRANSACTION_CONFLICT: a session changed during the call; retry.
     """
     ExportSubject: _aio.UnaryUnaryMultiCallable[_session_pb2.ExportSubjectRequest, _session_pb2.ExportSubjectResponse]  # type: ignore[assignment]
-    """ExportSubject pages through what PurgeSubject would remove: each session,
-    then its messages by sequence, its agent states and its items. Messages in
-    sessions of others come at the end. What was deleted and not purged is
-    there as well, and marked, so it takes the permission to write. A page may
-    be short, or empty, while a next_page_token says that there are more. It
-    changes nothing and needs no request_id: safe to retry. What lies in cold
-    storage is read from there, and stays there.
+    """ExportSubject pages through all that PurgeSubject would purge: each
+    session, then its messages by sequence, its agent states and its items.
+    Messages in other sessions come last. Deleted rows that are not purged yet
+    are included and marked, so the call needs the permission to write. A page
+    may be short or empty and still have a next_page_token. It changes nothing:
+    safe to retry without a request_id. Messages in cold storage are read there
+    and stay there.
 
     Errors:
     - INVALID_ARGUMENT, PAGE_TOKEN_INVALID.
-    - DATA_LOSS, ARCHIVE_DAMAGED: a file is missing or not what was written.
+    - DATA_LOSS, ARCHIVE_DAMAGED: a file is missing or its content has changed.
     """
     ArchiveSession: _aio.UnaryUnaryMultiCallable[_archives_pb2.ArchiveSessionRequest, _archives_pb2.ArchiveSessionResponse]  # type: ignore[assignment]
-    """ArchiveSession moves the messages of a hidden session, deleted ones too, to
-    a file of cold storage. The session stays readable, its counts stay, and
-    archive_time says since when. Search and lists of several sessions leave
-    its messages out. A call that names one of them, or asks the session for
-    them, is refused with SESSION_ARCHIVED. Purges and exports reach the file.
-    One that is archived stays as it is. Repeating a request_id returns the
-    first answer.
+    """ArchiveSession moves the messages of a hidden session, including deleted
+    ones, to a file in cold storage. The session and its counts stay readable,
+    and archive_time is set. Search, and lists over several sessions, omit its
+    messages. A call that names one of them, or reads the session's messages,
+    fails with SESSION_ARCHIVED. Purges and exports include the file. A session
+    that is archived already does not change. Repeating a request_id returns
+    the first answer.
 
     Errors:
     - NOT_FOUND, SESSION_NOT_FOUND.
     - FAILED_PRECONDITION, SESSION_NOT_HIDDEN.
     - FAILED_PRECONDITION, SESSION_TOO_LONG.
-    - ABORTED, TRANSACTION_CONFLICT: it changed meanwhile; ask again.
+    - ABORTED, TRANSACTION_CONFLICT: the session changed during the call;
+      retry.
     """
     UnarchiveSession: _aio.UnaryUnaryMultiCallable[_archives_pb2.UnarchiveSessionRequest, _archives_pb2.UnarchiveSessionResponse]  # type: ignore[assignment]
-    """UnarchiveSession brings the messages of an archived session back as they were,
-    with their ids and sequence numbers; the session stays hidden. One that is
-    not archived stays as it is. Repeating a request_id returns the first answer.
+    """UnarchiveSession moves the messages of an archived session back, with their
+    ids and sequence numbers; the session stays hidden. A session that is not
+    archived does not change. Repeating a request_id returns the first answer.
 
     Errors:
     - NOT_FOUND, SESSION_NOT_FOUND.
-    - DATA_LOSS, ARCHIVE_DAMAGED: the file is missing or not what was written.
-    - ABORTED, TRANSACTION_CONFLICT: it changed meanwhile; ask again.
+    - DATA_LOSS, ARCHIVE_DAMAGED: the file is missing or its content has
+      changed.
+    - ABORTED, TRANSACTION_CONFLICT: the session changed during the call;
+      retry.
     """
     ListArchivedSessions: _aio.UnaryUnaryMultiCallable[_archives_pb2.ListArchivedSessionsRequest, _archives_pb2.ListArchivedSessionsResponse]  # type: ignore[assignment]
-    """ListArchivedSessions pages through the sessions whose messages lie in cold
-    storage, archived last first. Safe to retry.
+    """ListArchivedSessions pages through the sessions whose messages are in cold
+    storage, last archived first. Safe to retry.
 
     Errors:
     - INVALID_ARGUMENT, PAGE_TOKEN_INVALID.
     """
 
 class SessionServiceServicer(metaclass=_abc_1.ABCMeta):
-    """SessionService keeps conversations: sessions and the messages in them, each
-    turn once. Every message is searchable the moment its call returns. Errors
-    are documented in skein/errors/v1/errors.proto.
+    """SessionService stores conversations: sessions and their messages. A message
+    is searchable by its words as soon as its call returns.
+    skein/errors/v1/errors.proto documents the errors.
     """
 
     @_abc_1.abstractmethod
@@ -782,8 +806,8 @@ class SessionServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _session_pb2.CreateSessionRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_session_pb2.CreateSessionResponse, _abc.Awaitable[_session_pb2.CreateSessionResponse]]:
-        """CreateSession opens a session. Its id may be chosen by the caller.
-        Repeating a request_id returns the session opened first.
+        """CreateSession opens a session. The caller may choose its id. Repeating a
+        request_id returns the session opened first.
 
         Errors:
         - ALREADY_EXISTS, SESSION_EXISTS: the id is taken.
@@ -807,13 +831,13 @@ class SessionServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _session_pb2.ListSessionsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_session_pb2.ListSessionsResponse, _abc.Awaitable[_session_pb2.ListSessionsResponse]]:
-        """ListSessions pages through sessions, newest update first, without hidden
-        ones unless their state is asked for. At most 1,000 sessions are looked at
-        for a page, so one may be short, or empty, while a next_page_token says
-        that there are more. A session that is updated between two pages may come
-        twice, and is never missed. Those updated since the first page come again
-        at the end, in order of ids. A list ends however fast sessions change;
-        those opened after its first page may be missing. Safe to retry.
+        """ListSessions pages through sessions by update_time, newest first. It omits
+        hidden sessions unless the request names that state. A page scans at most
+        1,000 sessions, so it may be short or empty and still have a
+        next_page_token. A session updated between two pages may appear twice, but
+        is never missed. Sessions updated after the first page appear again at the
+        end, ordered by id. A list always ends, however fast sessions change;
+        sessions opened after its first page may be missing. Safe to retry.
 
         Errors:
         - INVALID_ARGUMENT, PAGE_TOKEN_INVALID.
@@ -825,16 +849,17 @@ class SessionServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _session_pb2.UpdateSessionRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_session_pb2.UpdateSessionResponse, _abc.Awaitable[_session_pb2.UpdateSessionResponse]]:
-        """UpdateSession changes the fields named in update_mask. A session that has
-        ended stays ended. Messages inherit a first agent or subject, and keep theirs
-        when it changes (see Session). Repeating a request_id returns the first answer.
+        """UpdateSession changes the fields in update_mask. An ended session stays
+        ended. Messages inherit the session's first agent or subject, and keep it
+        when the session's changes (see Session). Repeating a request_id returns
+        the first answer.
 
         Errors:
         - NOT_FOUND, SESSION_NOT_FOUND.
         - ABORTED, REVISION_STALE.
         - INVALID_ARGUMENT, UPDATE_MASK_INVALID.
-        - FAILED_PRECONDITION, SESSION_ENDED or SESSION_HIDDEN: an ended or
-          hidden session was to get another state.
+        - FAILED_PRECONDITION, SESSION_ENDED or SESSION_HIDDEN: the request changes
+          the state of an ended or hidden session.
         """
 
     @_abc_1.abstractmethod
@@ -843,12 +868,12 @@ class SessionServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _session_pb2.EndSessionRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_session_pb2.EndSessionResponse, _abc.Awaitable[_session_pb2.EndSessionResponse]]:
-        """EndSession closes a session: it takes no more messages and stays readable.
-        Ending it again returns it unchanged, so a caller may retry freely.
-        Repeating a request_id returns the first answer. A session without new
-        messages ends by itself when the tenant's policy says so
-        (session_idle_minutes), with the reason "idle"; paused and completed ones
-        stay.
+        """EndSession ends a session: it accepts no more messages and stays readable.
+        An ended session is returned unchanged, so a caller may retry freely.
+        Repeating a request_id returns the first answer. With the policy's
+        session_idle_minutes, active sessions without new messages end
+        automatically, with the reason "idle". Paused and completed sessions do
+        not.
 
         Errors:
         - NOT_FOUND, SESSION_NOT_FOUND.
@@ -861,9 +886,10 @@ class SessionServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _session_pb2.HideSessionRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_session_pb2.HideSessionResponse, _abc.Awaitable[_session_pb2.HideSessionResponse]]:
-        """HideSession puts a session away: it is read by its id, its messages are
-        found, but lists leave it out and it takes no messages. Hiding it again
-        returns it unchanged. Repeating a request_id returns the first answer.
+        """HideSession hides a session: lists omit it and it accepts no messages. It
+        can still be read by its id, and its messages can be found. A hidden
+        session is returned unchanged. Repeating a request_id returns the first
+        answer.
 
         Errors:
         - NOT_FOUND, SESSION_NOT_FOUND.
@@ -875,9 +901,9 @@ class SessionServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _session_pb2.UnhideSessionRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_session_pb2.UnhideSessionResponse, _abc.Awaitable[_session_pb2.UnhideSessionResponse]]:
-        """UnhideSession brings a hidden session back in the state that it had.
-        A session that is not hidden comes back unchanged. Repeating a request_id
-        returns the first answer.
+        """UnhideSession returns a hidden session to its earlier state. A session that
+        is not hidden is returned unchanged. Repeating a request_id returns the
+        first answer.
 
         Errors:
         - NOT_FOUND, SESSION_NOT_FOUND.
@@ -890,8 +916,8 @@ class SessionServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _session_pb2.DeleteSessionRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_session_pb2.DeleteSessionResponse, _abc.Awaitable[_session_pb2.DeleteSessionResponse]]:
-        """DeleteSession removes a session and its messages from every list and from
-        recall. Its id stays taken. Deleting again is NOT_FOUND; repeating a
+        """DeleteSession deletes a session and its messages: lists and recall omit
+        them. Its id stays taken. Deleting it again is NOT_FOUND. Repeating a
         request_id returns the first answer.
 
         Errors:
@@ -904,22 +930,21 @@ class SessionServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _session_pb2.AppendMessagesRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_session_pb2.AppendMessagesResponse, _abc.Awaitable[_session_pb2.AppendMessagesResponse]]:
-        """AppendMessages adds turns at the end of a session, all or none. They get
-        consecutive sequence numbers without gaps, in the order given, also when
-        several callers append at once. Repeating a request_id returns the messages
-        stored first and adds nothing.
+        """AppendMessages appends messages to a session, all or none. They get
+        consecutive sequence numbers without gaps, in the order of the request,
+        even if several callers append concurrently. Repeating a request_id returns
+        the messages stored first and appends nothing.
 
         Errors:
         - NOT_FOUND, SESSION_NOT_FOUND (unless create_session is set).
-        - FAILED_PRECONDITION, SESSION_ENDED: also of an active session that was
-          idle for longer than the tenant's policy allows. This call ends it if
-          nothing else has.
+        - FAILED_PRECONDITION, SESSION_ENDED: also if an active session was idle
+          for longer than the tenant's policy allows. This call then ends it.
         - FAILED_PRECONDITION, SESSION_HIDDEN.
         - ALREADY_EXISTS, EXTERNAL_ID_TAKEN.
         - INVALID_ARGUMENT, CONTENT_TOO_LONG or CONTENT_EMPTY or
           DUPLICATE_IN_BATCH.
-        - RESOURCE_EXHAUSTED, MESSAGE_TOO_LARGE: the answer, which repeats the
-          messages with their ids, would pass 4 MiB.
+        - RESOURCE_EXHAUSTED, MESSAGE_TOO_LARGE: the response, which repeats the
+          messages with their ids, would exceed 4 MiB.
         """
 
     @_abc_1.abstractmethod
@@ -941,15 +966,15 @@ class SessionServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _session_pb2.ListMessagesRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_session_pb2.ListMessagesResponse, _abc.Awaitable[_session_pb2.ListMessagesResponse]]:
-        """ListMessages pages through a session in order of sequence, from the start
-        or, with newest_first, from the end. Messages appended meanwhile never move
-        a page.
+        """ListMessages pages through the messages of a session by sequence, oldest
+        first or, with newest_first, newest first. Messages appended between pages
+        never shift a page.
 
         Errors:
         - NOT_FOUND, SESSION_NOT_FOUND.
         - FAILED_PRECONDITION, SESSION_ARCHIVED: unless show_archived is set.
-        - DATA_LOSS, ARCHIVE_DAMAGED: with show_archived, the file is missing or not
-          what was written.
+        - DATA_LOSS, ARCHIVE_DAMAGED: with show_archived, the file is missing or
+          its content has changed.
         """
 
     @_abc_1.abstractmethod
@@ -958,11 +983,11 @@ class SessionServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _session_pb2.ListAgentMessagesRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_session_pb2.ListAgentMessagesResponse, _abc.Awaitable[_session_pb2.ListAgentMessagesResponse]]:
-        """ListAgentMessages pages through messages of an agent, of a person, or of
-        the two in any session, newest first. These are messages that name them,
-        and messages that name none in sessions of theirs. At most 1,000 messages
-        are looked at for a page, so one may be short, or empty, while a
-        next_page_token says that there are more. Safe to retry.
+        """ListAgentMessages pages through the messages of an agent, of a subject, or
+        of both, in all sessions, newest first. These are messages that name them,
+        and messages without such a name in their sessions. A page scans at most
+        1,000 messages, so it may be short or empty and still have a
+        next_page_token. Safe to retry.
 
         Errors:
         - INVALID_ARGUMENT, INVALID_FIELD: neither an agent nor a subject.
@@ -975,11 +1000,11 @@ class SessionServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_session_pb2.GetRecentWindowResponse, _abc.Awaitable[_session_pb2.GetRecentWindowResponse]]:
         """GetRecentWindow returns the newest messages of a session that fit a budget
-        of tokens, oldest first. When older ones are left out, the session's
-        summary stands for them, if it takes no more than half of the budget.
-        Tokens are estimated: characters / 4, rounded up, and 4 for each message;
-        parts, tool calls and tool returns count as JSON. At most 1,000 messages
-        and 3 MiB come back. Safe to retry.
+        of tokens, oldest first. If older messages are omitted, the response also
+        has the session's summary, unless it takes more than half of the budget.
+        The estimate is 4 tokens per message plus characters / 4, rounded up.
+        Parts, tool calls and tool returns count as JSON. The response has at most
+        1,000 messages and 3 MiB. Safe to retry.
 
         Errors:
         - NOT_FOUND, SESSION_NOT_FOUND.
@@ -992,20 +1017,25 @@ class SessionServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _session_pb2.SearchMessagesRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_session_pb2.SearchMessagesResponse, _abc.Awaitable[_session_pb2.SearchMessagesResponse]]:
-        """SearchMessages finds messages by their words, as they are written, by
-        meaning, or by both meaning and words. By words: any of them, in any form,
-        by English stems; best first. As written: the query anywhere in the text,
-        in any case; newest first. Each hit comes with its neighbours in the
-        session. By meaning recall is asked, which needs recall.read; when it is
-        away, a hybrid search answers by words alone and says so. As written, it
-        scans the newest 5,000 messages of the session or tenant. It also scans up
-        to 5,000 older ones of the tenant with a rare whole word of the query. The
-        field truncated says that there were more. Safe to retry.
+        """SearchMessages finds messages in one of four modes. Each hit comes with its
+        neighbours in the session. Safe to retry.
+
+        - KEYWORD: messages with any word of the query, in any form (English
+          stems), best first.
+        - LITERAL: messages that contain the query anywhere, ignoring case, newest
+          first. It scans the newest 5,000 messages of the session or tenant, and
+          up to 5,000 older ones of the tenant with a rare whole word of the query.
+          `truncated` is true if there were more.
+        - SEMANTIC: messages that recall finds by meaning. Needs the permission
+          recall.read.
+        - HYBRID: both meaning and words; needs recall.read. If recall is
+          unavailable, the hits are by words alone and dense_unavailable is true.
 
         Errors:
-        - NOT_FOUND, SESSION_NOT_FOUND: a session_id that does not exist.
-        - NOT_FOUND, MODEL_NOT_FOUND: by meaning, when no model can embed the query.
-        - FAILED_PRECONDITION, SESSION_ARCHIVED: a session_id in cold storage.
+        - NOT_FOUND, SESSION_NOT_FOUND: session_id does not exist.
+        - NOT_FOUND, MODEL_NOT_FOUND: by meaning, if no model can embed the query.
+        - FAILED_PRECONDITION, SESSION_ARCHIVED: the session of session_id is in
+          cold storage.
         """
 
     @_abc_1.abstractmethod
@@ -1014,11 +1044,10 @@ class SessionServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _session_pb2.UpdateMessageRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_session_pb2.UpdateMessageResponse, _abc.Awaitable[_session_pb2.UpdateMessageResponse]]:
-        """UpdateMessage changes the fields named in update_mask: a correction, for
-        what was said otherwise is another message. Search knows the new text, and
-        no longer the old one, the moment the call returns. Messages of ended and
-        hidden sessions can be corrected too. Repeating a request_id returns the
-        first answer.
+        """UpdateMessage corrects a message: it changes the fields in update_mask.
+        Search finds the new text, and no longer the old one, as soon as the call
+        returns. Messages of ended and hidden sessions can be corrected too.
+        Repeating a request_id returns the first answer.
 
         Errors:
         - NOT_FOUND, MESSAGE_NOT_FOUND.
@@ -1034,9 +1063,9 @@ class SessionServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _session_pb2.DeleteMessageRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_session_pb2.DeleteMessageResponse, _abc.Awaitable[_session_pb2.DeleteMessageResponse]]:
-        """DeleteMessage removes one message from every list and from recall. The
-        sequence numbers of the others stay. Deleting again is NOT_FOUND; repeating
-        a request_id returns the first answer.
+        """DeleteMessage deletes one message: lists and recall omit it. The sequence
+        numbers of the others do not change. Deleting it again is NOT_FOUND.
+        Repeating a request_id returns the first answer.
 
         Errors:
         - NOT_FOUND, MESSAGE_NOT_FOUND.
@@ -1049,25 +1078,25 @@ class SessionServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _session_pb2.StreamMessagesRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_session_pb2.StreamMessagesResponse], _abc.AsyncIterator[_session_pb2.StreamMessagesResponse]]:
-        """StreamMessages sends the messages of one session in order, as they are
-        appended, from after a sequence number or, without one, from now on. The
-        first answer comes at once, and without messages one comes every 15
-        seconds: a heartbeat, which holds no message. A caller that is cut off
-        resumes from the sequence of the last answer; it misses and repeats
-        nothing. Safe to retry. Messages that were deleted meanwhile are passed
-        over, and corrections of messages that were sent are not sent.
+        """StreamMessages streams the messages of one session in order as they are
+        appended, after a sequence number or, without one, from now on. The first
+        response comes at once. Without messages, a heartbeat comes every 15
+        seconds; it contains no message. A disconnected caller resumes from the
+        sequence of the last response, without gaps or repeats. Safe to retry. The
+        stream skips deleted messages, and does not repeat sent messages that are
+        corrected later.
 
-        It ends well (OK) when the session has ended or was hidden and all of it
-        was sent. It also ends well after an hour, to be resumed. Otherwise it ends
-        when the caller hangs up or its deadline is over. A credential that is
-        revoked and a tenant that is closed end it within ten seconds or so.
+        It ends with OK once the session has ended or is hidden and all messages
+        are sent. It also ends with OK after an hour, to be resumed. Otherwise it
+        ends when the caller disconnects or its deadline expires. It ends within
+        about ten seconds when the credential is revoked or the tenant is closed.
 
         Errors:
-        - NOT_FOUND, SESSION_NOT_FOUND: also when it is deleted meanwhile.
+        - NOT_FOUND, SESSION_NOT_FOUND: also if it is deleted during the stream.
         - FAILED_PRECONDITION, SESSION_ARCHIVED.
-        - UNAVAILABLE, STREAM_ENDED: the service leaves off; resume.
-        - RESOURCE_EXHAUSTED, TOO_MANY_STREAMS: the tenant has as many open as it
-          may have.
+        - UNAVAILABLE, STREAM_ENDED: the service is stopping; resume.
+        - RESOURCE_EXHAUSTED, TOO_MANY_STREAMS: the tenant has the maximum of open
+          streams.
         """
 
     @_abc_1.abstractmethod
@@ -1076,13 +1105,13 @@ class SessionServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _session_pb2.SummarizeSessionRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_session_pb2.SummarizeSessionResponse, _abc.Awaitable[_session_pb2.SummarizeSessionResponse]]:
-        """SummarizeSession puts a session into a few words, at most max_characters.
-        They are its own most telling sentences, the same ones each time. Where the
-        operator has configured a language model, it writes them. A model that
-        fails is replaced by the former, and fallback_reason says why. Of long
-        sessions the newest 1,000 messages and 200,000 characters count. With store
-        the session keeps it as its summary. Repeating a request_id returns the
-        first answer.
+        """SummarizeSession summarizes a session in at most max_characters. The
+        extractive summary consists of the session's most relevant sentences and is
+        deterministic. If the operator has configured a language model, it writes
+        the summary. If the model fails, the summary is extractive, and
+        fallback_reason names the reason. Of long sessions, the newest 1,000
+        messages and 200,000 characters count. With store, the summary becomes the
+        session's. Repeating a request_id returns the first answer.
 
         Errors:
         - NOT_FOUND, SESSION_NOT_FOUND.
@@ -1095,16 +1124,17 @@ class SessionServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _states_pb2.PutAgentStateRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_states_pb2.PutAgentStateResponse, _abc.Awaitable[_states_pb2.PutAgentStateResponse]]:
-        """PutAgentState stores what an agent keeps in mind, in a session or in none:
-        whole, or merged into what is there. With a revision it takes effect only
-        if that is current; with must_not_exist only if there is no state. When its
-        session is deleted a state stays readable by the same name, and can no
-        longer be put. It goes when the session is purged. Repeating a request_id
-        returns the first answer.
+        """PutAgentState stores the state of an agent, in a session or in none. It
+        replaces the stored state or is merged into it. With a revision it takes
+        effect only if that is current; with must_not_exist only if there is no
+        state. After its session is deleted, a state stays readable by the same ids
+        but can no longer be put. The purge of the session purges it. Repeating a
+        request_id returns the first answer.
 
         Errors:
-        - NOT_FOUND, SESSION_NOT_FOUND: a session_id that does not exist.
-        - NOT_FOUND, AGENT_STATE_NOT_FOUND: a revision of a state that is gone.
+        - NOT_FOUND, SESSION_NOT_FOUND: session_id does not exist.
+        - NOT_FOUND, AGENT_STATE_NOT_FOUND: the request has a revision and there is
+          no state.
         - FAILED_PRECONDITION, AGENT_NOT_ACTIVE: the agent is deleted.
         - ALREADY_EXISTS, AGENT_STATE_EXISTS.
         - ABORTED, REVISION_STALE.
@@ -1120,8 +1150,8 @@ class SessionServiceServicer(metaclass=_abc_1.ABCMeta):
         retry.
 
         Errors:
-        - NOT_FOUND, AGENT_STATE_NOT_FOUND: there is none, it has expired, or the
-          agent is deleted.
+        - NOT_FOUND, AGENT_STATE_NOT_FOUND: there is no state, it has expired, or
+          the agent is deleted.
         """
 
     @_abc_1.abstractmethod
@@ -1130,9 +1160,8 @@ class SessionServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _states_pb2.ListAgentStatesRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_states_pb2.ListAgentStatesResponse, _abc.Awaitable[_states_pb2.ListAgentStatesResponse]]:
-        """ListAgentStates pages through states that have not expired, by agent and
-        session, also those of deleted sessions, not those of deleted agents. Safe
-        to retry.
+        """ListAgentStates pages through unexpired states by agent and session. It
+        lists states of deleted sessions, but not of deleted agents. Safe to retry.
 
         Errors:
         - INVALID_ARGUMENT, PAGE_TOKEN_INVALID.
@@ -1144,9 +1173,9 @@ class SessionServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _states_pb2.DeleteAgentStateRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_states_pb2.DeleteAgentStateResponse, _abc.Awaitable[_states_pb2.DeleteAgentStateResponse]]:
-        """DeleteAgentState removes a state for good, a deleted agent's too. Deleting
-        again is NOT_FOUND;
-        repeating a request_id returns the first answer.
+        """DeleteAgentState purges a state, including that of a deleted agent.
+        Deleting it again is NOT_FOUND. Repeating a request_id returns the first
+        answer.
 
         Errors:
         - NOT_FOUND, AGENT_STATE_NOT_FOUND.
@@ -1154,13 +1183,14 @@ class SessionServiceServicer(metaclass=_abc_1.ABCMeta):
         """
 
     @_abc_1.abstractmethod
-    def PutItem(
+    def PutSessionItem(
         self,
-        request: _states_pb2.PutItemRequest,
+        request: _states_pb2.PutSessionItemRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_states_pb2.PutItemResponse, _abc.Awaitable[_states_pb2.PutItemResponse]]:
-        """PutItem stores a value under a key of a session for a limited time, in place
-        of the one that is there. Repeating a request_id returns the first answer.
+    ) -> _typing.Union[_states_pb2.PutSessionItemResponse, _abc.Awaitable[_states_pb2.PutSessionItemResponse]]:
+        """PutSessionItem stores a value under a key of a session for a limited time.
+        It replaces the value of that key. Repeating a request_id returns the first
+        answer.
 
         Errors:
         - NOT_FOUND, SESSION_NOT_FOUND.
@@ -1168,25 +1198,25 @@ class SessionServiceServicer(metaclass=_abc_1.ABCMeta):
         """
 
     @_abc_1.abstractmethod
-    def GetItem(
+    def GetSessionItem(
         self,
-        request: _states_pb2.GetItemRequest,
+        request: _states_pb2.GetSessionItemRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_states_pb2.GetItemResponse, _abc.Awaitable[_states_pb2.GetItemResponse]]:
-        """GetItem reads what a session has under a key. Safe to retry.
+    ) -> _typing.Union[_states_pb2.GetSessionItemResponse, _abc.Awaitable[_states_pb2.GetSessionItemResponse]]:
+        """GetSessionItem reads the item under a key of a session. Safe to retry.
 
         Errors:
         - NOT_FOUND, SESSION_NOT_FOUND.
-        - NOT_FOUND, ITEM_NOT_FOUND: there is nothing, or it has expired.
+        - NOT_FOUND, SESSION_ITEM_NOT_FOUND: there is no item, or it has expired.
         """
 
     @_abc_1.abstractmethod
-    def ListItems(
+    def ListSessionItems(
         self,
-        request: _states_pb2.ListItemsRequest,
+        request: _states_pb2.ListSessionItemsRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_states_pb2.ListItemsResponse, _abc.Awaitable[_states_pb2.ListItemsResponse]]:
-        """ListItems pages through what a session has that has not expired, by key.
+    ) -> _typing.Union[_states_pb2.ListSessionItemsResponse, _abc.Awaitable[_states_pb2.ListSessionItemsResponse]]:
+        """ListSessionItems pages through the unexpired items of a session, by key.
         Safe to retry.
 
         Errors:
@@ -1195,17 +1225,17 @@ class SessionServiceServicer(metaclass=_abc_1.ABCMeta):
         """
 
     @_abc_1.abstractmethod
-    def DeleteItem(
+    def DeleteSessionItem(
         self,
-        request: _states_pb2.DeleteItemRequest,
+        request: _states_pb2.DeleteSessionItemRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_states_pb2.DeleteItemResponse, _abc.Awaitable[_states_pb2.DeleteItemResponse]]:
-        """DeleteItem removes what a session has under a key, for good. Deleting again
-        is NOT_FOUND; repeating a request_id returns the first answer.
+    ) -> _typing.Union[_states_pb2.DeleteSessionItemResponse, _abc.Awaitable[_states_pb2.DeleteSessionItemResponse]]:
+        """DeleteSessionItem purges the item under a key of a session. Deleting it
+        again is NOT_FOUND. Repeating a request_id returns the first answer.
 
         Errors:
         - NOT_FOUND, SESSION_NOT_FOUND.
-        - NOT_FOUND, ITEM_NOT_FOUND.
+        - NOT_FOUND, SESSION_ITEM_NOT_FOUND.
         """
 
     @_abc_1.abstractmethod
@@ -1214,17 +1244,18 @@ class SessionServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _states_pb2.PurgeSessionRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_states_pb2.PurgeSessionResponse, _abc.Awaitable[_states_pb2.PurgeSessionResponse]]:
-        """PurgeSession removes a session for good, deleted before or not, with its
-        messages, their words and vectors in recall, items and agent states. Of its
-        id a salted digest stays, so that no session takes its place; answers that
-        are kept for repeated requests are emptied. The access log loses the
-        session, except in accesses about other people. A long session takes several
-        calls: while the receipt says that there is more, call again with another
-        request_id. From the first call on no caller can read the session. Repeating a
-        request_id returns the first answer.
+        """PurgeSession purges a session, deleted or not, with its messages, their
+        words and vectors in recall, its items and agent states. A tombstone (a
+        salted digest of its id) remains, so that no other session can use the id.
+        Saved responses about the session are emptied. The access log loses the
+        session, except in accesses about other subjects.
+
+        A long session takes several calls: while the receipt has `more`, call
+        again with another request_id. From the first call on no caller can read
+        the session. Repeating a request_id returns the first answer.
 
         Errors:
-        - NOT_FOUND, SESSION_NOT_FOUND: also when it was purged.
+        - NOT_FOUND, SESSION_NOT_FOUND: also if it is purged already.
         """
 
     @_abc_1.abstractmethod
@@ -1233,17 +1264,17 @@ class SessionServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _states_pb2.PurgeMessagesRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_states_pb2.PurgeMessagesResponse, _abc.Awaitable[_states_pb2.PurgeMessagesResponse]]:
-        """PurgeMessages removes messages for good, deleted before or not. The others
-        keep their sequence numbers. Their sessions lose their summaries, and titles
-        that were made of these messages; answers that are kept for repeated requests
-        about these sessions are emptied. Of external ids a salted digest stays, so
-        that no message takes their place. Names of nothing are passed over, so it
-        can be repeated. A session in cold storage that has one of them is brought
-        back first. Repeating a request_id returns the first answer.
+        """PurgeMessages purges messages, deleted or not. The sequence numbers of the
+        others do not change. Their sessions lose their summaries, and titles that
+        were taken from these messages. Saved responses about these sessions are
+        emptied. Tombstones (salted digests) of external ids remain, so that no
+        other message can use them. Unknown ids are skipped, so the call can be
+        repeated. A session in cold storage with one of the messages is unarchived
+        first. Repeating a request_id returns the first answer.
 
         Errors:
-        - DATA_LOSS, ARCHIVE_DAMAGED: a file is missing or not what was written.
-        - ABORTED, TRANSACTION_CONFLICT: it changed meanwhile; ask again.
+        - DATA_LOSS, ARCHIVE_DAMAGED: a file is missing or its content has changed.
+        - ABORTED, TRANSACTION_CONFLICT: a session changed during the call; retry.
         """
 
     @_abc_1.abstractmethod
@@ -1252,18 +1283,20 @@ class SessionServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _states_pb2.PurgeSubjectRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_states_pb2.PurgeSubjectResponse, _abc.Awaitable[_states_pb2.PurgeSubjectResponse]]:
-        """PurgeSubject removes for good what is kept of one person. It purges the
-        person's sessions, as PurgeSession does, and the messages that name the
-        person in sessions of others, as PurgeMessages does. While the receipt says
-        that there is more, call again with another request_id; when nothing is
-        left the receipt is empty. Sessions of others in cold storage that name the
-        person are brought back once the person's own are gone. The access log
-        loses the person. Repeating a request_id returns the first answer.
+        """PurgeSubject purges all that this service stores about one person. It
+        purges the subject's sessions, as PurgeSession does. In other sessions it
+        purges the messages that name the subject, as PurgeMessages does. While the
+        receipt has `more`, call again with another request_id. The receipt is
+        empty when nothing is left.
+
+        Other sessions in cold storage that name the subject are unarchived once
+        the subject's own sessions are purged. The access log loses the subject.
+        Repeating a request_id returns the first answer.
 
         Errors:
-        - DATA_LOSS, ARCHIVE_DAMAGED: the file of a session of others is missing or
-          not what was written.
-        - ABORTED, TRANSACTION_CONFLICT: it changed meanwhile; ask again.
+        - DATA_LOSS, ARCHIVE_DAMAGED: the file of another session is missing or its
+          content has changed.
+        - ABORTED, TRANSACTION_CONFLICT: a session changed during the call; retry.
         """
 
     @_abc_1.abstractmethod
@@ -1272,17 +1305,17 @@ class SessionServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _session_pb2.ExportSubjectRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_session_pb2.ExportSubjectResponse, _abc.Awaitable[_session_pb2.ExportSubjectResponse]]:
-        """ExportSubject pages through what PurgeSubject would remove: each session,
-        then its messages by sequence, its agent states and its items. Messages in
-        sessions of others come at the end. What was deleted and not purged is
-        there as well, and marked, so it takes the permission to write. A page may
-        be short, or empty, while a next_page_token says that there are more. It
-        changes nothing and needs no request_id: safe to retry. What lies in cold
-        storage is read from there, and stays there.
+        """ExportSubject pages through all that PurgeSubject would purge: each
+        session, then its messages by sequence, its agent states and its items.
+        Messages in other sessions come last. Deleted rows that are not purged yet
+        are included and marked, so the call needs the permission to write. A page
+        may be short or empty and still have a next_page_token. It changes nothing:
+        safe to retry without a request_id. Messages in cold storage are read there
+        and stay there.
 
         Errors:
         - INVALID_ARGUMENT, PAGE_TOKEN_INVALID.
-        - DATA_LOSS, ARCHIVE_DAMAGED: a file is missing or not what was written.
+        - DATA_LOSS, ARCHIVE_DAMAGED: a file is missing or its content has changed.
         """
 
     @_abc_1.abstractmethod
@@ -1291,19 +1324,20 @@ class SessionServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _archives_pb2.ArchiveSessionRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_archives_pb2.ArchiveSessionResponse, _abc.Awaitable[_archives_pb2.ArchiveSessionResponse]]:
-        """ArchiveSession moves the messages of a hidden session, deleted ones too, to
-        a file of cold storage. The session stays readable, its counts stay, and
-        archive_time says since when. Search and lists of several sessions leave
-        its messages out. A call that names one of them, or asks the session for
-        them, is refused with SESSION_ARCHIVED. Purges and exports reach the file.
-        One that is archived stays as it is. Repeating a request_id returns the
-        first answer.
+        """ArchiveSession moves the messages of a hidden session, including deleted
+        ones, to a file in cold storage. The session and its counts stay readable,
+        and archive_time is set. Search, and lists over several sessions, omit its
+        messages. A call that names one of them, or reads the session's messages,
+        fails with SESSION_ARCHIVED. Purges and exports include the file. A session
+        that is archived already does not change. Repeating a request_id returns
+        the first answer.
 
         Errors:
         - NOT_FOUND, SESSION_NOT_FOUND.
         - FAILED_PRECONDITION, SESSION_NOT_HIDDEN.
         - FAILED_PRECONDITION, SESSION_TOO_LONG.
-        - ABORTED, TRANSACTION_CONFLICT: it changed meanwhile; ask again.
+        - ABORTED, TRANSACTION_CONFLICT: the session changed during the call;
+          retry.
         """
 
     @_abc_1.abstractmethod
@@ -1312,14 +1346,16 @@ class SessionServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _archives_pb2.UnarchiveSessionRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_archives_pb2.UnarchiveSessionResponse, _abc.Awaitable[_archives_pb2.UnarchiveSessionResponse]]:
-        """UnarchiveSession brings the messages of an archived session back as they were,
-        with their ids and sequence numbers; the session stays hidden. One that is
-        not archived stays as it is. Repeating a request_id returns the first answer.
+        """UnarchiveSession moves the messages of an archived session back, with their
+        ids and sequence numbers; the session stays hidden. A session that is not
+        archived does not change. Repeating a request_id returns the first answer.
 
         Errors:
         - NOT_FOUND, SESSION_NOT_FOUND.
-        - DATA_LOSS, ARCHIVE_DAMAGED: the file is missing or not what was written.
-        - ABORTED, TRANSACTION_CONFLICT: it changed meanwhile; ask again.
+        - DATA_LOSS, ARCHIVE_DAMAGED: the file is missing or its content has
+          changed.
+        - ABORTED, TRANSACTION_CONFLICT: the session changed during the call;
+          retry.
         """
 
     @_abc_1.abstractmethod
@@ -1328,8 +1364,8 @@ class SessionServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _archives_pb2.ListArchivedSessionsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_archives_pb2.ListArchivedSessionsResponse, _abc.Awaitable[_archives_pb2.ListArchivedSessionsResponse]]:
-        """ListArchivedSessions pages through the sessions whose messages lie in cold
-        storage, archived last first. Safe to retry.
+        """ListArchivedSessions pages through the sessions whose messages are in cold
+        storage, last archived first. Safe to retry.
 
         Errors:
         - INVALID_ARGUMENT, PAGE_TOKEN_INVALID.
@@ -1338,8 +1374,8 @@ class SessionServiceServicer(metaclass=_abc_1.ABCMeta):
 def add_SessionServiceServicer_to_server(servicer: SessionServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...
 
 class SessionInternalServiceStub:
-    """SessionInternalService is internal: the worker calls it. The gateway does not forward
-    it.
+    """SessionInternalService is internal: the worker calls it. The gateway does not
+    forward it.
     """
 
     @_typing.overload
@@ -1347,35 +1383,34 @@ class SessionInternalServiceStub:
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> SessionInternalServiceAsyncStub: ...
     EnsurePartitions: _grpc.UnaryUnaryMultiCallable[_session_pb2.EnsurePartitionsRequest, _session_pb2.EnsurePartitionsResponse]
-    """EnsurePartitions makes the partitions of the coming months. Idempotent.
-    System only.
+    """EnsurePartitions creates the missing partitions of the coming months.
+    Idempotent. System only.
     """
     DeleteExpired: _grpc.UnaryUnaryMultiCallable[_session_pb2.DeleteExpiredRequest, _session_pb2.DeleteExpiredResponse]
-    """DeleteExpired removes stored answers older than 24 hours of the tenant that
-    the token names, and some of its expired agent states and items. It is
-    called until it removes none. Idempotent. System only.
+    """DeleteExpired deletes saved responses older than 24 hours of the caller's
+    tenant, and a batch of its expired agent states and items. Idempotent: call
+    it until it deletes none. System only.
     """
     EndIdleSessions: _grpc.UnaryUnaryMultiCallable[_session_pb2.EndIdleSessionsRequest, _session_pb2.EndIdleSessionsResponse]
-    """EndIdleSessions ends some active sessions of the token's tenant that have
-    been idle for longer than its policy allows, with the reason "idle".
-    Idempotent: called until it says that no more are left. System only.
+    """EndIdleSessions ends a batch of active sessions of the caller's tenant that
+    were idle for longer than its policy allows, with the reason "idle".
+    Idempotent: call it until `more` is false. System only.
     """
     InheritParticipants: _grpc.UnaryUnaryMultiCallable[_session_pb2.InheritParticipantsRequest, _session_pb2.InheritParticipantsResponse]
-    """InheritParticipants gives messages that name no agent or no subject those
-    of their session. Such messages were stored before the session had them, or
-    by an older version. Idempotent: called until it says that no more are
-    left. System only.
+    """InheritParticipants gives messages without an agent or a subject those of
+    their session. Such messages were stored before the session had them, or by
+    an older version. Idempotent: call it until `more` is false. System only.
     """
     ArchiveHiddenSessions: _grpc.UnaryUnaryMultiCallable[_archives_pb2.ArchiveHiddenSessionsRequest, _archives_pb2.ArchiveHiddenSessionsResponse]
     """ArchiveHiddenSessions archives, as ArchiveSession does, sessions of the
-    token's tenant that were hidden longer ago than its policy's archive_days
-    (0: none). It also removes files that nothing names. Idempotent: called
-    until it says that no more are left. System only.
+    caller's tenant that were hidden longer ago than its policy's archive_days
+    (0: none). It also deletes unreferenced files. Idempotent: call it until
+    `more` is false. System only.
     """
     PurgeTenant: _grpc.UnaryUnaryMultiCallable[_session_pb2.PurgeTenantRequest, _session_pb2.PurgeTenantResponse]
-    """PurgeTenant removes some of what this service keeps of the token's tenant,
-    which is being deleted. Idempotent: called until it says that nothing is
-    left. System only.
+    """PurgeTenant purges a batch of this service's rows of the caller's tenant,
+    which is being deleted. Idempotent: call it until `more` is false. System
+    only.
 
     Errors:
     - FAILED_PRECONDITION, TENANT_NOT_DELETED.
@@ -1383,49 +1418,48 @@ class SessionInternalServiceStub:
 
 @_typing.type_check_only
 class SessionInternalServiceAsyncStub(SessionInternalServiceStub):
-    """SessionInternalService is internal: the worker calls it. The gateway does not forward
-    it.
+    """SessionInternalService is internal: the worker calls it. The gateway does not
+    forward it.
     """
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     EnsurePartitions: _aio.UnaryUnaryMultiCallable[_session_pb2.EnsurePartitionsRequest, _session_pb2.EnsurePartitionsResponse]  # type: ignore[assignment]
-    """EnsurePartitions makes the partitions of the coming months. Idempotent.
-    System only.
+    """EnsurePartitions creates the missing partitions of the coming months.
+    Idempotent. System only.
     """
     DeleteExpired: _aio.UnaryUnaryMultiCallable[_session_pb2.DeleteExpiredRequest, _session_pb2.DeleteExpiredResponse]  # type: ignore[assignment]
-    """DeleteExpired removes stored answers older than 24 hours of the tenant that
-    the token names, and some of its expired agent states and items. It is
-    called until it removes none. Idempotent. System only.
+    """DeleteExpired deletes saved responses older than 24 hours of the caller's
+    tenant, and a batch of its expired agent states and items. Idempotent: call
+    it until it deletes none. System only.
     """
     EndIdleSessions: _aio.UnaryUnaryMultiCallable[_session_pb2.EndIdleSessionsRequest, _session_pb2.EndIdleSessionsResponse]  # type: ignore[assignment]
-    """EndIdleSessions ends some active sessions of the token's tenant that have
-    been idle for longer than its policy allows, with the reason "idle".
-    Idempotent: called until it says that no more are left. System only.
+    """EndIdleSessions ends a batch of active sessions of the caller's tenant that
+    were idle for longer than its policy allows, with the reason "idle".
+    Idempotent: call it until `more` is false. System only.
     """
     InheritParticipants: _aio.UnaryUnaryMultiCallable[_session_pb2.InheritParticipantsRequest, _session_pb2.InheritParticipantsResponse]  # type: ignore[assignment]
-    """InheritParticipants gives messages that name no agent or no subject those
-    of their session. Such messages were stored before the session had them, or
-    by an older version. Idempotent: called until it says that no more are
-    left. System only.
+    """InheritParticipants gives messages without an agent or a subject those of
+    their session. Such messages were stored before the session had them, or by
+    an older version. Idempotent: call it until `more` is false. System only.
     """
     ArchiveHiddenSessions: _aio.UnaryUnaryMultiCallable[_archives_pb2.ArchiveHiddenSessionsRequest, _archives_pb2.ArchiveHiddenSessionsResponse]  # type: ignore[assignment]
     """ArchiveHiddenSessions archives, as ArchiveSession does, sessions of the
-    token's tenant that were hidden longer ago than its policy's archive_days
-    (0: none). It also removes files that nothing names. Idempotent: called
-    until it says that no more are left. System only.
+    caller's tenant that were hidden longer ago than its policy's archive_days
+    (0: none). It also deletes unreferenced files. Idempotent: call it until
+    `more` is false. System only.
     """
     PurgeTenant: _aio.UnaryUnaryMultiCallable[_session_pb2.PurgeTenantRequest, _session_pb2.PurgeTenantResponse]  # type: ignore[assignment]
-    """PurgeTenant removes some of what this service keeps of the token's tenant,
-    which is being deleted. Idempotent: called until it says that nothing is
-    left. System only.
+    """PurgeTenant purges a batch of this service's rows of the caller's tenant,
+    which is being deleted. Idempotent: call it until `more` is false. System
+    only.
 
     Errors:
     - FAILED_PRECONDITION, TENANT_NOT_DELETED.
     """
 
 class SessionInternalServiceServicer(metaclass=_abc_1.ABCMeta):
-    """SessionInternalService is internal: the worker calls it. The gateway does not forward
-    it.
+    """SessionInternalService is internal: the worker calls it. The gateway does not
+    forward it.
     """
 
     @_abc_1.abstractmethod
@@ -1434,8 +1468,8 @@ class SessionInternalServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _session_pb2.EnsurePartitionsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_session_pb2.EnsurePartitionsResponse, _abc.Awaitable[_session_pb2.EnsurePartitionsResponse]]:
-        """EnsurePartitions makes the partitions of the coming months. Idempotent.
-        System only.
+        """EnsurePartitions creates the missing partitions of the coming months.
+        Idempotent. System only.
         """
 
     @_abc_1.abstractmethod
@@ -1444,9 +1478,9 @@ class SessionInternalServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _session_pb2.DeleteExpiredRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_session_pb2.DeleteExpiredResponse, _abc.Awaitable[_session_pb2.DeleteExpiredResponse]]:
-        """DeleteExpired removes stored answers older than 24 hours of the tenant that
-        the token names, and some of its expired agent states and items. It is
-        called until it removes none. Idempotent. System only.
+        """DeleteExpired deletes saved responses older than 24 hours of the caller's
+        tenant, and a batch of its expired agent states and items. Idempotent: call
+        it until it deletes none. System only.
         """
 
     @_abc_1.abstractmethod
@@ -1455,9 +1489,9 @@ class SessionInternalServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _session_pb2.EndIdleSessionsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_session_pb2.EndIdleSessionsResponse, _abc.Awaitable[_session_pb2.EndIdleSessionsResponse]]:
-        """EndIdleSessions ends some active sessions of the token's tenant that have
-        been idle for longer than its policy allows, with the reason "idle".
-        Idempotent: called until it says that no more are left. System only.
+        """EndIdleSessions ends a batch of active sessions of the caller's tenant that
+        were idle for longer than its policy allows, with the reason "idle".
+        Idempotent: call it until `more` is false. System only.
         """
 
     @_abc_1.abstractmethod
@@ -1466,10 +1500,9 @@ class SessionInternalServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _session_pb2.InheritParticipantsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_session_pb2.InheritParticipantsResponse, _abc.Awaitable[_session_pb2.InheritParticipantsResponse]]:
-        """InheritParticipants gives messages that name no agent or no subject those
-        of their session. Such messages were stored before the session had them, or
-        by an older version. Idempotent: called until it says that no more are
-        left. System only.
+        """InheritParticipants gives messages without an agent or a subject those of
+        their session. Such messages were stored before the session had them, or by
+        an older version. Idempotent: call it until `more` is false. System only.
         """
 
     @_abc_1.abstractmethod
@@ -1479,9 +1512,9 @@ class SessionInternalServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_archives_pb2.ArchiveHiddenSessionsResponse, _abc.Awaitable[_archives_pb2.ArchiveHiddenSessionsResponse]]:
         """ArchiveHiddenSessions archives, as ArchiveSession does, sessions of the
-        token's tenant that were hidden longer ago than its policy's archive_days
-        (0: none). It also removes files that nothing names. Idempotent: called
-        until it says that no more are left. System only.
+        caller's tenant that were hidden longer ago than its policy's archive_days
+        (0: none). It also deletes unreferenced files. Idempotent: call it until
+        `more` is false. System only.
         """
 
     @_abc_1.abstractmethod
@@ -1490,9 +1523,9 @@ class SessionInternalServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _session_pb2.PurgeTenantRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_session_pb2.PurgeTenantResponse, _abc.Awaitable[_session_pb2.PurgeTenantResponse]]:
-        """PurgeTenant removes some of what this service keeps of the token's tenant,
-        which is being deleted. Idempotent: called until it says that nothing is
-        left. System only.
+        """PurgeTenant purges a batch of this service's rows of the caller's tenant,
+        which is being deleted. Idempotent: call it until `more` is false. System
+        only.
 
         Errors:
         - FAILED_PRECONDITION, TENANT_NOT_DELETED.

@@ -138,7 +138,7 @@ class SessionItem(_message.Message):
     created_by: str
     def __init__(self, session_id: _Optional[str] = ..., key: _Optional[str] = ..., value: _Optional[_Union[_struct_pb2.Value, _Mapping]] = ..., value_json: _Optional[str] = ..., expire_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., create_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., update_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., created_by: _Optional[str] = ...) -> None: ...
 
-class PutItemRequest(_message.Message):
+class PutSessionItemRequest(_message.Message):
     __slots__ = ("session_id", "key", "value", "value_json", "ttl", "request_id", "create_time", "update_time", "expire_time", "keep_times")
     SESSION_ID_FIELD_NUMBER: _ClassVar[int]
     KEY_FIELD_NUMBER: _ClassVar[int]
@@ -162,13 +162,13 @@ class PutItemRequest(_message.Message):
     keep_times: bool
     def __init__(self, session_id: _Optional[str] = ..., key: _Optional[str] = ..., value: _Optional[_Union[_struct_pb2.Value, _Mapping]] = ..., value_json: _Optional[str] = ..., ttl: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., request_id: _Optional[str] = ..., create_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., update_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., expire_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., keep_times: _Optional[bool] = ...) -> None: ...
 
-class PutItemResponse(_message.Message):
+class PutSessionItemResponse(_message.Message):
     __slots__ = ("item",)
     ITEM_FIELD_NUMBER: _ClassVar[int]
     item: SessionItem
     def __init__(self, item: _Optional[_Union[SessionItem, _Mapping]] = ...) -> None: ...
 
-class GetItemRequest(_message.Message):
+class GetSessionItemRequest(_message.Message):
     __slots__ = ("session_id", "key")
     SESSION_ID_FIELD_NUMBER: _ClassVar[int]
     KEY_FIELD_NUMBER: _ClassVar[int]
@@ -176,13 +176,13 @@ class GetItemRequest(_message.Message):
     key: str
     def __init__(self, session_id: _Optional[str] = ..., key: _Optional[str] = ...) -> None: ...
 
-class GetItemResponse(_message.Message):
+class GetSessionItemResponse(_message.Message):
     __slots__ = ("item",)
     ITEM_FIELD_NUMBER: _ClassVar[int]
     item: SessionItem
     def __init__(self, item: _Optional[_Union[SessionItem, _Mapping]] = ...) -> None: ...
 
-class ListItemsRequest(_message.Message):
+class ListSessionItemsRequest(_message.Message):
     __slots__ = ("session_id", "page_size", "page_token", "prefix")
     SESSION_ID_FIELD_NUMBER: _ClassVar[int]
     PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
@@ -194,7 +194,7 @@ class ListItemsRequest(_message.Message):
     prefix: str
     def __init__(self, session_id: _Optional[str] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ..., prefix: _Optional[str] = ...) -> None: ...
 
-class ListItemsResponse(_message.Message):
+class ListSessionItemsResponse(_message.Message):
     __slots__ = ("items", "next_page_token")
     ITEMS_FIELD_NUMBER: _ClassVar[int]
     NEXT_PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
@@ -202,7 +202,7 @@ class ListItemsResponse(_message.Message):
     next_page_token: str
     def __init__(self, items: _Optional[_Iterable[_Union[SessionItem, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
 
-class DeleteItemRequest(_message.Message):
+class DeleteSessionItemRequest(_message.Message):
     __slots__ = ("session_id", "key", "request_id")
     SESSION_ID_FIELD_NUMBER: _ClassVar[int]
     KEY_FIELD_NUMBER: _ClassVar[int]
@@ -212,7 +212,7 @@ class DeleteItemRequest(_message.Message):
     request_id: str
     def __init__(self, session_id: _Optional[str] = ..., key: _Optional[str] = ..., request_id: _Optional[str] = ...) -> None: ...
 
-class DeleteItemResponse(_message.Message):
+class DeleteSessionItemResponse(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
 

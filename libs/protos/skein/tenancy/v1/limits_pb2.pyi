@@ -113,30 +113,30 @@ class GetUsageResponse(_message.Message):
     def __init__(self, usage: _Optional[_Iterable[_Union[Usage, _Mapping]]] = ..., collect_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
 
 class AcquireRateLimitRequest(_message.Message):
-    __slots__ = ("tenant_count", "caller_count")
-    TENANT_COUNT_FIELD_NUMBER: _ClassVar[int]
-    CALLER_COUNT_FIELD_NUMBER: _ClassVar[int]
-    tenant_count: int
-    caller_count: int
-    def __init__(self, tenant_count: _Optional[int] = ..., caller_count: _Optional[int] = ...) -> None: ...
+    __slots__ = ("tenant_tokens", "caller_tokens")
+    TENANT_TOKENS_FIELD_NUMBER: _ClassVar[int]
+    CALLER_TOKENS_FIELD_NUMBER: _ClassVar[int]
+    tenant_tokens: int
+    caller_tokens: int
+    def __init__(self, tenant_tokens: _Optional[int] = ..., caller_tokens: _Optional[int] = ...) -> None: ...
 
 class AcquireRateLimitResponse(_message.Message):
-    __slots__ = ("tenant_count", "caller_count", "lifetime", "retry_delay", "exhausted", "tenant_rate", "caller_rate")
-    TENANT_COUNT_FIELD_NUMBER: _ClassVar[int]
-    CALLER_COUNT_FIELD_NUMBER: _ClassVar[int]
+    __slots__ = ("tenant_tokens", "caller_tokens", "lifetime", "retry_delay", "exhausted_limit", "tenant_rate", "caller_rate")
+    TENANT_TOKENS_FIELD_NUMBER: _ClassVar[int]
+    CALLER_TOKENS_FIELD_NUMBER: _ClassVar[int]
     LIFETIME_FIELD_NUMBER: _ClassVar[int]
     RETRY_DELAY_FIELD_NUMBER: _ClassVar[int]
-    EXHAUSTED_FIELD_NUMBER: _ClassVar[int]
+    EXHAUSTED_LIMIT_FIELD_NUMBER: _ClassVar[int]
     TENANT_RATE_FIELD_NUMBER: _ClassVar[int]
     CALLER_RATE_FIELD_NUMBER: _ClassVar[int]
-    tenant_count: int
-    caller_count: int
+    tenant_tokens: int
+    caller_tokens: int
     lifetime: _duration_pb2.Duration
     retry_delay: _duration_pb2.Duration
-    exhausted: str
+    exhausted_limit: str
     tenant_rate: float
     caller_rate: float
-    def __init__(self, tenant_count: _Optional[int] = ..., caller_count: _Optional[int] = ..., lifetime: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., retry_delay: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., exhausted: _Optional[str] = ..., tenant_rate: _Optional[float] = ..., caller_rate: _Optional[float] = ...) -> None: ...
+    def __init__(self, tenant_tokens: _Optional[int] = ..., caller_tokens: _Optional[int] = ..., lifetime: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., retry_delay: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., exhausted_limit: _Optional[str] = ..., tenant_rate: _Optional[float] = ..., caller_rate: _Optional[float] = ...) -> None: ...
 
 class CollectUsageRequest(_message.Message):
     __slots__ = ()

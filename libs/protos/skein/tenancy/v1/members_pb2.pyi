@@ -26,13 +26,13 @@ class DeletionState(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     DELETION_STATE_GRACE: _ClassVar[DeletionState]
     DELETION_STATE_PURGING: _ClassVar[DeletionState]
     DELETION_STATE_DONE: _ClassVar[DeletionState]
-    DELETION_STATE_UNDONE: _ClassVar[DeletionState]
+    DELETION_STATE_CANCELLED: _ClassVar[DeletionState]
 
 class TenantState(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
     TENANT_STATE_UNSPECIFIED: _ClassVar[TenantState]
-    TENANT_STATE_OPEN: _ClassVar[TenantState]
-    TENANT_STATE_CLOSED: _ClassVar[TenantState]
+    TENANT_STATE_ACTIVE: _ClassVar[TenantState]
+    TENANT_STATE_DELETED: _ClassVar[TenantState]
 ROLE_UNSPECIFIED: Role
 ROLE_VIEWER: Role
 ROLE_MEMBER: Role
@@ -42,10 +42,10 @@ DELETION_STATE_UNSPECIFIED: DeletionState
 DELETION_STATE_GRACE: DeletionState
 DELETION_STATE_PURGING: DeletionState
 DELETION_STATE_DONE: DeletionState
-DELETION_STATE_UNDONE: DeletionState
+DELETION_STATE_CANCELLED: DeletionState
 TENANT_STATE_UNSPECIFIED: TenantState
-TENANT_STATE_OPEN: TenantState
-TENANT_STATE_CLOSED: TenantState
+TENANT_STATE_ACTIVE: TenantState
+TENANT_STATE_DELETED: TenantState
 
 class Member(_message.Message):
     __slots__ = ("account_id", "role", "email", "display_name", "create_time", "update_time", "created_by", "revision")

@@ -29,12 +29,11 @@ if _version_not_supported:
 
 
 class TenancyServiceStub:
-    """TenancyService keeps who exists: organizations, their tenants, who may act in
-    a tenant and as what, its agents and their tools, its subjects, its policy and
-    its quotas. Organizations are the operator's business; a tenant's own
-    credential manages what its permissions say, in its own tenant.
-    Another tenant's row is NOT_FOUND. Errors are documented in
-    skein/errors/v1/errors.proto.
+    """TenancyService manages organizations, tenants, members, agents, tools,
+    subjects, policies and quotas. Only operators manage organizations. A
+    tenant's credential acts in its own tenant, within its permissions. A row of
+    another tenant is NOT_FOUND. skein/errors/v1/errors.proto documents the
+    errors.
     """
 
     def __init__(self, channel):
@@ -306,17 +305,16 @@ class TenancyServiceStub:
 
 
 class TenancyServiceServicer:
-    """TenancyService keeps who exists: organizations, their tenants, who may act in
-    a tenant and as what, its agents and their tools, its subjects, its policy and
-    its quotas. Organizations are the operator's business; a tenant's own
-    credential manages what its permissions say, in its own tenant.
-    Another tenant's row is NOT_FOUND. Errors are documented in
-    skein/errors/v1/errors.proto.
+    """TenancyService manages organizations, tenants, members, agents, tools,
+    subjects, policies and quotas. Only operators manage organizations. A
+    tenant's credential acts in its own tenant, within its permissions. A row of
+    another tenant is NOT_FOUND. skein/errors/v1/errors.proto documents the
+    errors.
     """
 
     def CreateOrganization(self, request, context):
-        """CreateOrganization makes an organization. Repeating a request_id returns
-        the first one. Operators only.
+        """CreateOrganization creates an organization. Repeating a request_id returns
+        the first organization. Operators only.
 
         Errors:
         - ALREADY_EXISTS, ORGANIZATION_EXISTS: the slug is taken.
@@ -326,7 +324,7 @@ class TenancyServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def GetOrganization(self, request, context):
-        """GetOrganization reads one. Operators only. Safe to retry.
+        """GetOrganization returns one organization. Operators only. Safe to retry.
 
         Errors:
         - NOT_FOUND, ORGANIZATION_NOT_FOUND.
@@ -336,7 +334,8 @@ class TenancyServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def ListOrganizations(self, request, context):
-        """ListOrganizations pages through all, newest first. Operators only.
+        """ListOrganizations lists all organizations, newest first. Operators only.
+        Safe to retry.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -348,7 +347,7 @@ class TenancyServiceServicer:
 
         Errors:
         - NOT_FOUND, ORGANIZATION_NOT_FOUND.
-        - ABORTED, REVISION_STALE: the revision given is not the current one.
+        - ABORTED, REVISION_STALE: the revision of the request is not current.
         - INVALID_ARGUMENT, UPDATE_MASK_INVALID.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -356,10 +355,10 @@ class TenancyServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def DeleteOrganization(self, request, context):
-        """DeleteOrganization closes an organization and, with `tenants`, deletes each
-        of its tenants as DeleteTenant does; its own row goes when the last of them
-        is purged. Deleting again is NOT_FOUND; repeating a request_id returns the
-        first answer. Operators only.
+        """DeleteOrganization deletes an organization. With `tenants` it deletes each
+        of its tenants as DeleteTenant does. The purge of the last tenant also
+        removes the organization's row. A second deletion fails with NOT_FOUND.
+        Repeating a request_id returns the first answer. Operators only.
 
         Errors:
         - NOT_FOUND, ORGANIZATION_NOT_FOUND.
@@ -370,13 +369,14 @@ class TenancyServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def CreateTenant(self, request, context):
-        """CreateTenant makes a tenant, the unit of isolation. Repeating a request_id
-        returns the first one. Operators, and accounts where the settings let them:
-        an account becomes the owner, in the organization of the settings.
+        """CreateTenant creates a tenant, the unit of isolation. Operators may call,
+        and accounts if the settings allow it. An account becomes the tenant's
+        owner, in the organization that the settings name. Repeating a request_id
+        returns the first tenant.
 
         Errors:
         - NOT_FOUND, ORGANIZATION_NOT_FOUND.
-        - ALREADY_EXISTS, TENANT_EXISTS: the organization has this slug already.
+        - ALREADY_EXISTS, TENANT_EXISTS: the slug is taken in the organization.
         - RESOURCE_EXHAUSTED, QUOTA_EXCEEDED.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -384,8 +384,8 @@ class TenancyServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def GetTenant(self, request, context):
-        """GetTenant reads a tenant: the caller's own, or any for an operator. Safe to
-        retry.
+        """GetTenant returns the caller's own tenant, or any tenant to an operator.
+        Safe to retry.
 
         Errors:
         - NOT_FOUND, TENANT_NOT_FOUND.
@@ -395,35 +395,35 @@ class TenancyServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def ListTenants(self, request, context):
-        """ListTenants pages through the tenants that the caller may see, newest
-        first: all for an operator, its own for a tenant's credential, those that
-        it is a member of for an account.
+        """ListTenants lists the tenants that the caller may see, newest first. An
+        operator sees all, an account those that it is a member of, a tenant's
+        credential its own. Safe to retry.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def UpdateTenant(self, request, context):
-        """UpdateTenant changes the fields named in update_mask. Repeating a
-        request_id returns the first answer. The slug is the operator's business:
-        it is unique among tenants that do not know of each other.
+        """UpdateTenant changes the fields named in update_mask. Only operators change
+        the slug, because it is unique among tenants that cannot see each other.
+        Repeating a request_id returns the first answer.
 
         Errors:
         - NOT_FOUND, TENANT_NOT_FOUND.
-        - ALREADY_EXISTS, TENANT_EXISTS: the organization has this slug already.
+        - ALREADY_EXISTS, TENANT_EXISTS: the slug is taken in the organization.
         - ABORTED, REVISION_STALE.
-        - INVALID_ARGUMENT, UPDATE_MASK_INVALID: also for a slug that a caller other
-        than the operator wants to change.
+        - INVALID_ARGUMENT, UPDATE_MASK_INVALID: also for the slug, unless the
+        caller is an operator.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def DeleteTenant(self, request, context):
-        """DeleteTenant closes a tenant: its credentials are refused within five
-        seconds and its rows are no longer visible. When its grace is over, every
-        row, embedding and partition entry of it is removed, in stages that resume
-        wherever they were interrupted. Repeating a request_id returns the first
+        """DeleteTenant deletes a tenant. Its credentials are refused within five
+        seconds, and its rows are no longer visible. After the grace, the worker
+        purges every row, embedding and partition entry of the tenant. The purge
+        resumes after an interruption. Repeating a request_id returns the first
         answer. Operators, and owners of the tenant.
 
         Errors:
@@ -434,33 +434,34 @@ class TenancyServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def UndeleteTenant(self, request, context):
-        """UndeleteTenant opens a tenant again, within its grace, and its organization,
-        if that was deleted. Repeating a request_id returns the first answer.
+        """UndeleteTenant undeletes a tenant within its grace, and its organization if
+        that was deleted. Repeating a request_id returns the first answer.
         Operators only.
 
         Errors:
         - NOT_FOUND, TENANT_NOT_FOUND.
-        - FAILED_PRECONDITION, DELETION_STARTED: rows are being removed.
-        - ALREADY_EXISTS, TENANT_EXISTS or ORGANIZATION_EXISTS: another one took the
-        slug.
+        - FAILED_PRECONDITION, DELETION_STARTED: the purge has begun.
+        - ALREADY_EXISTS, TENANT_EXISTS or ORGANIZATION_EXISTS: the slug is taken
+        by now.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def GetDeletion(self, request, context):
-        """GetDeletion reads how far the deletion of a tenant is, and its report.
+        """GetDeletion returns the progress of a tenant's deletion, and its report.
         Operators only. Safe to retry.
 
         Errors:
-        - NOT_FOUND, TENANT_NOT_FOUND: it was never deleted.
+        - NOT_FOUND, TENANT_NOT_FOUND: the tenant was never deleted.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ListDeletions(self, request, context):
-        """ListDeletions pages through the deletions, newest first. Operators only.
+        """ListDeletions lists deletions of tenants, newest first. Operators only.
+        Safe to retry.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -468,20 +469,21 @@ class TenancyServiceServicer:
 
     def TransferOwnership(self, request, context):
         """TransferOwnership makes another member an owner and the caller an admin.
-        Repeating a request_id returns the first answer. Owners, and operators, who
-        name the owner that steps down, if any.
+        Owners may call. Operators may also call, and may name the owner that
+        becomes an admin. Repeating a request_id returns the first answer.
 
         Errors:
-        - NOT_FOUND, MEMBER_NOT_FOUND: also when the one who steps down owns nothing.
-        - PERMISSION_DENIED, PERMISSION_WIDENED: the caller lacks a permission of owners.
+        - NOT_FOUND, MEMBER_NOT_FOUND: also when the former owner is not an owner.
+        - PERMISSION_DENIED, PERMISSION_ESCALATION: the caller lacks a permission
+        of owners.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def AddMember(self, request, context):
-        """AddMember makes an account a member at once. Repeating a request_id returns
-        the first answer. Operators only; others invite.
+        """AddMember adds an account as a member without an invitation. Repeating a
+        request_id returns the first answer. Operators only.
 
         Errors:
         - NOT_FOUND, ACCOUNT_NOT_FOUND.
@@ -493,7 +495,7 @@ class TenancyServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def GetMember(self, request, context):
-        """GetMember reads one membership. Safe to retry.
+        """GetMember returns one membership. Safe to retry.
 
         Errors:
         - NOT_FOUND, MEMBER_NOT_FOUND.
@@ -503,22 +505,23 @@ class TenancyServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def ListMembers(self, request, context):
-        """ListMembers pages through the tenant's members, in order of joining.
+        """ListMembers lists the tenant's members in the order in which they joined.
+        Safe to retry.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def UpdateMember(self, request, context):
-        """UpdateMember changes a member's role, which holds within five seconds.
-        A caller cannot give or take a role above its own. Repeating a request_id
-        returns the first answer.
+        """UpdateMember changes a member's role. The new role takes effect within five
+        seconds. A caller cannot grant or remove a role above its own. Repeating a
+        request_id returns the first answer.
 
         Errors:
         - NOT_FOUND, MEMBER_NOT_FOUND.
         - PERMISSION_DENIED, ROLE_TOO_LOW.
-        - PERMISSION_DENIED, PERMISSION_WIDENED: the new role may do what neither the
-        caller nor the member may.
+        - PERMISSION_DENIED, PERMISSION_ESCALATION: the new role has a permission
+        that neither the caller nor the member has.
         - FAILED_PRECONDITION, LAST_OWNER.
         - ABORTED, REVISION_STALE.
         """
@@ -527,7 +530,7 @@ class TenancyServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def RemoveMember(self, request, context):
-        """RemoveMember ends a membership; its sign-ins are refused in the tenant
+        """RemoveMember ends a membership. The tenant refuses the account's tokens
         within five seconds. Repeating a request_id returns the first answer.
 
         Errors:
@@ -552,15 +555,15 @@ class TenancyServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def CreateInvitation(self, request, context):
-        """CreateInvitation asks a person, by mail where mail is set up, to join. One
-        that an application makes, itself or through a key that it made, is open
-        only while the application's grant lives. A repeated request_id gets no
-        token.
+        """CreateInvitation invites a person to join, by mail where mail is
+        configured. An OAuth client may invite, directly or through a key that it
+        created. That invitation ends with the client's grant. A repeated
+        request_id returns no token.
 
         Errors:
-        - PERMISSION_DENIED, ROLE_TOO_LOW: a role above the caller's own.
-        - PERMISSION_DENIED, PERMISSION_WIDENED: the caller lacks a permission of the
-        role, or is bound to an agent.
+        - PERMISSION_DENIED, ROLE_TOO_LOW: the role is above the caller's own.
+        - PERMISSION_DENIED, PERMISSION_ESCALATION: the caller lacks a permission
+        of the role, or is bound to an agent.
         - ALREADY_EXISTS, MEMBER_EXISTS.
         - RESOURCE_EXHAUSTED, QUOTA_EXCEEDED.
         """
@@ -569,15 +572,15 @@ class TenancyServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def ListInvitations(self, request, context):
-        """ListInvitations pages through the open ones, newest first.
+        """ListInvitations lists open invitations, newest first. Safe to retry.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def RevokeInvitation(self, request, context):
-        """RevokeInvitation ends an open one. Repeating a request_id returns the first
-        answer.
+        """RevokeInvitation revokes an open invitation. Repeating a request_id returns
+        the first answer.
 
         Errors:
         - NOT_FOUND, INVITATION_NOT_FOUND.
@@ -587,15 +590,15 @@ class TenancyServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def AcceptInvitation(self, request, context):
-        """AcceptInvitation makes the calling account a member; its address must be
-        the invited one and, where the invitation was mailed, verified. Repeating a
-        request_id returns the first answer.
+        """AcceptInvitation makes the calling account a member. The account must have
+        the invited address. If the invitation was mailed, the address must be
+        verified. Repeating a request_id returns the first answer.
 
         Errors:
-        - NOT_FOUND, INVITATION_NOT_FOUND: unknown, spent, expired, or for another
+        - NOT_FOUND, INVITATION_NOT_FOUND: unknown, used, expired, or for another
         person.
-        - ALREADY_EXISTS, MEMBER_EXISTS: the account stays what it is; the
-        invitation is spent.
+        - ALREADY_EXISTS, MEMBER_EXISTS: the membership does not change, and the
+        invitation is used.
         - RESOURCE_EXHAUSTED, QUOTA_EXCEEDED.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -603,8 +606,8 @@ class TenancyServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def CreateSubject(self, request, context):
-        """CreateSubject makes a person (or thing) known that memories are about.
-        Repeating a request_id returns the first one.
+        """CreateSubject creates a subject: a person or a thing that memories are
+        about. Repeating a request_id returns the first subject.
 
         Errors:
         - ALREADY_EXISTS, SUBJECT_EXISTS.
@@ -615,7 +618,7 @@ class TenancyServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def GetSubject(self, request, context):
-        """GetSubject reads one. Safe to retry.
+        """GetSubject returns one subject. Safe to retry.
 
         Errors:
         - NOT_FOUND, SUBJECT_NOT_FOUND.
@@ -625,8 +628,8 @@ class TenancyServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def ListSubjects(self, request, context):
-        """ListSubjects pages through the tenant's subjects in order of subject_id;
-        with properties, those whose profile or preferences have all of them.
+        """ListSubjects lists the tenant's subjects by subject_id. With properties, it
+        lists only subjects that have all of them. Safe to retry.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -646,8 +649,8 @@ class TenancyServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def DeleteSubject(self, request, context):
-        """DeleteSubject takes a subject out of every list and keeps it for
-        UndeleteSubject; what is remembered about it stays. Its id stays taken.
+        """DeleteSubject deletes a subject: lists omit it, and UndeleteSubject brings
+        it back. Memories about the subject remain, and its id stays taken.
         Repeating a request_id returns the first answer.
 
         Errors:
@@ -658,9 +661,8 @@ class TenancyServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def UndeleteSubject(self, request, context):
-        """UndeleteSubject brings a deleted subject back as it was. One that is not
-        deleted comes back unchanged. Repeating a request_id returns the first
-        answer.
+        """UndeleteSubject undeletes a subject. A subject that is not deleted is
+        returned unchanged. Repeating a request_id returns the first answer.
 
         Errors:
         - NOT_FOUND, SUBJECT_NOT_FOUND: also when it was purged.
@@ -671,9 +673,9 @@ class TenancyServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def PurgeSubject(self, request, context):
-        """PurgeSubject removes a subject for good, deleted before or not, also from
-        the answers kept for repeated requests. What is remembered about it stays:
-        the gateway's Forget removes that too. Its id may be used again. Repeating a
+        """PurgeSubject purges a subject, deleted or not, also from the responses
+        stored for repeated requests. Memories about the subject remain; the
+        gateway's Forget purges them too. The id becomes free. Repeating a
         request_id returns the first answer.
 
         Errors:
@@ -684,8 +686,8 @@ class TenancyServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def CreateTool(self, request, context):
-        """CreateTool keeps a tool that agents may be given. Repeating a request_id
-        returns the first one.
+        """CreateTool creates a tool, which AttachTool gives to agents. Repeating a
+        request_id returns the first tool.
 
         Errors:
         - ALREADY_EXISTS, TOOL_EXISTS.
@@ -697,7 +699,7 @@ class TenancyServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def GetTool(self, request, context):
-        """GetTool reads one. Safe to retry.
+        """GetTool returns one tool. Safe to retry.
 
         Errors:
         - NOT_FOUND, TOOL_NOT_FOUND.
@@ -707,8 +709,8 @@ class TenancyServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def ListTools(self, request, context):
-        """ListTools pages through the tenant's tools, or an agent's, in order of
-        tool_id.
+        """ListTools lists the tools of the tenant, or of one agent, by tool_id. Safe
+        to retry.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -730,9 +732,9 @@ class TenancyServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def DeleteTool(self, request, context):
-        """DeleteTool takes a tool out of every list, its agents' too, and keeps it for
-        UndeleteTool. Its id and its name stay taken. Repeating a request_id returns
-        the first answer.
+        """DeleteTool deletes a tool: lists omit it, also those of its agents, and
+        UndeleteTool brings it back. Its id and its name stay taken. Repeating a
+        request_id returns the first answer.
 
         Errors:
         - NOT_FOUND, TOOL_NOT_FOUND.
@@ -742,9 +744,9 @@ class TenancyServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def UndeleteTool(self, request, context):
-        """UndeleteTool brings a deleted tool back as it was, to its agents too. One
-        that is not deleted comes back unchanged. Repeating a request_id returns the
-        first answer.
+        """UndeleteTool undeletes a tool, also for its agents. A tool that is not
+        deleted is returned unchanged. Repeating a request_id returns the first
+        answer.
 
         Errors:
         - NOT_FOUND, TOOL_NOT_FOUND: also when it was purged.
@@ -755,9 +757,9 @@ class TenancyServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def PurgeTool(self, request, context):
-        """PurgeTool removes a tool for good, deleted before or not, from its agents
-        too. Its id and its name may be used again. Repeating a request_id returns
-        the first answer.
+        """PurgeTool purges a tool, deleted or not, and detaches it from its agents.
+        Its id and its name become free. Repeating a request_id returns the first
+        answer.
 
         Errors:
         - NOT_FOUND, TOOL_NOT_FOUND.
@@ -767,8 +769,8 @@ class TenancyServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def AttachTool(self, request, context):
-        """AttachTool gives an agent a tool. Attaching again changes nothing;
-        repeating a request_id returns the first answer.
+        """AttachTool attaches a tool to an agent. Attaching again changes nothing.
+        Repeating a request_id returns the first answer.
 
         Errors:
         - NOT_FOUND, TOOL_NOT_FOUND or AGENT_NOT_FOUND.
@@ -778,8 +780,8 @@ class TenancyServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def DetachTool(self, request, context):
-        """DetachTool takes it away. Detaching again changes nothing; repeating a
-        request_id returns the first answer.
+        """DetachTool detaches a tool from an agent. Detaching again changes nothing.
+        Repeating a request_id returns the first answer.
 
         Errors:
         - NOT_FOUND, TOOL_NOT_FOUND or AGENT_NOT_FOUND.
@@ -789,19 +791,20 @@ class TenancyServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def GetPolicy(self, request, context):
-        """GetPolicy reads the rules that the tenant remembers by; fields that were
-        never set have their defaults. Safe to retry.
+        """GetPolicy returns the tenant's policy. Fields that were never set have
+        their defaults. Safe to retry.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def UpdatePolicy(self, request, context):
-        """UpdatePolicy changes the fields named in update_mask. Every service acts by
-        the change within a second. Repeating a request_id returns the first answer.
+        """UpdatePolicy changes the fields named in update_mask. Every service applies
+        the change within a second. Repeating a request_id returns the first
+        answer.
 
         Errors:
-        - INVALID_ARGUMENT, POLICY_FIELD_UNKNOWN: a field that no policy has.
+        - INVALID_ARGUMENT, POLICY_FIELD_UNKNOWN: a policy has no such field.
         - ABORTED, REVISION_STALE.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -809,9 +812,9 @@ class TenancyServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def GetQuota(self, request, context):
-        """GetQuota reads the limits of the tenant, or of an organization, that were
-        set; what is unset has the cluster's default. Organizations are the
-        operator's business. Safe to retry.
+        """GetQuota returns the limits that were set for the tenant or for an
+        organization. An unset limit has the cluster's default. Only operators name
+        an organization. Safe to retry.
 
         Errors:
         - NOT_FOUND, ORGANIZATION_NOT_FOUND.
@@ -821,8 +824,8 @@ class TenancyServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def UpdateQuota(self, request, context):
-        """UpdateQuota sets limits, which hold within ten seconds. Operators only.
-        Repeating a request_id returns the first answer.
+        """UpdateQuota sets limits, which take effect within ten seconds. Operators
+        only. Repeating a request_id returns the first answer.
 
         Errors:
         - NOT_FOUND, ORGANIZATION_NOT_FOUND.
@@ -833,9 +836,8 @@ class TenancyServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def GetUsage(self, request, context):
-        """GetUsage says how much of its quota the tenant, or an organization, has
-        used. Nothing is counted for the answer: counters are kept as rows come and
-        go. Safe to retry.
+        """GetUsage returns the usage of the tenant's quota, or of an organization's.
+        The call is cheap: it reads counters and counts no rows. Safe to retry.
 
         Errors:
         - NOT_FOUND, ORGANIZATION_NOT_FOUND.
@@ -845,8 +847,8 @@ class TenancyServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def CreateAgent(self, request, context):
-        """CreateAgent registers software that acts for the tenant. The agent_id may
-        be chosen by the caller. Repeating a request_id returns the first agent.
+        """CreateAgent registers an agent of the tenant. The caller may choose the
+        agent_id. Repeating a request_id returns the first agent.
 
         Errors:
         - ALREADY_EXISTS, AGENT_EXISTS.
@@ -857,7 +859,7 @@ class TenancyServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def GetAgent(self, request, context):
-        """GetAgent reads one agent. Safe to retry.
+        """GetAgent returns one agent. Safe to retry.
 
         Errors:
         - NOT_FOUND, AGENT_NOT_FOUND.
@@ -867,7 +869,7 @@ class TenancyServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def ListAgents(self, request, context):
-        """ListAgents pages through the tenant's agents, in order of agent_id.
+        """ListAgents lists the tenant's agents by agent_id. Safe to retry.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -887,12 +889,12 @@ class TenancyServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def DeleteAgent(self, request, context):
-        """DeleteAgent takes an agent out of every list and keeps it for UndeleteAgent.
-        From then on its core-memory blocks do not compile and are not listed as
-        its own, its states do not answer, it gets no tool, block or state, and API
-        keys that are bound to it are refused within five seconds. Memories and
-        messages that name it stay. Its id stays taken. Repeating a request_id
-        returns the first answer.
+        """DeleteAgent deletes an agent: lists omit it, and UndeleteAgent brings it
+        back. While it is deleted, its blocks do not compile and are not listed as
+        its own. Its states cannot be read, and it accepts no new tool, block or
+        state. API keys that are bound to it are refused within five seconds.
+        Memories and messages that name it remain, and its id stays taken.
+        Repeating a request_id returns the first answer.
 
         Errors:
         - NOT_FOUND, AGENT_NOT_FOUND.
@@ -902,9 +904,9 @@ class TenancyServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def UndeleteAgent(self, request, context):
-        """UndeleteAgent brings a deleted agent back as it was, with its tools, blocks,
-        states and API keys. One that is not deleted comes back unchanged. Repeating
-        a request_id returns the first answer.
+        """UndeleteAgent undeletes an agent with its tools, blocks, states and API
+        keys. An agent that is not deleted is returned unchanged. Repeating a
+        request_id returns the first answer.
 
         Errors:
         - NOT_FOUND, AGENT_NOT_FOUND: also when it was purged.
@@ -915,12 +917,12 @@ class TenancyServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def PurgeAgent(self, request, context):
-        """PurgeAgent removes an agent for good, deleted before or not. The worker then
-        detaches its blocks, removes its states, revokes its API keys and disables
-        its service accounts, and only when nothing of that is left may its id be
-        used again: about a quarter of an hour later; until then CreateAgent is
-        refused with AGENT_DELETED. The blocks themselves, and memories and messages
-        that name it, stay. Repeating a request_id returns the first answer.
+        """PurgeAgent purges an agent, deleted or not. The worker then detaches its
+        blocks, removes its states, revokes its API keys and disables its service
+        accounts. After that the id is free, about a quarter of an hour later.
+        Until then CreateAgent fails with AGENT_DELETED. The blocks remain, and so
+        do memories and messages that name the agent. Repeating a request_id
+        returns the first answer.
 
         Errors:
         - NOT_FOUND, AGENT_NOT_FOUND: also when it was purged.
@@ -1201,12 +1203,11 @@ def add_TenancyServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class TenancyService:
-    """TenancyService keeps who exists: organizations, their tenants, who may act in
-    a tenant and as what, its agents and their tools, its subjects, its policy and
-    its quotas. Organizations are the operator's business; a tenant's own
-    credential manages what its permissions say, in its own tenant.
-    Another tenant's row is NOT_FOUND. Errors are documented in
-    skein/errors/v1/errors.proto.
+    """TenancyService manages organizations, tenants, members, agents, tools,
+    subjects, policies and quotas. Only operators manage organizations. A
+    tenant's credential acts in its own tenant, within its permissions. A row of
+    another tenant is NOT_FOUND. skein/errors/v1/errors.proto documents the
+    errors.
     """
 
     @staticmethod
@@ -2615,8 +2616,8 @@ class TenancyService:
 
 
 class TenancyInternalServiceStub:
-    """TenancyInternalService is internal: what the other services of the cluster ask of the
-    directory. The gateway does not forward it.
+    """TenancyInternalService is internal: other services of the cluster call it.
+    The gateway does not forward it.
     """
 
     def __init__(self, channel):
@@ -2673,30 +2674,30 @@ class TenancyInternalServiceStub:
 
 
 class TenancyInternalServiceServicer:
-    """TenancyInternalService is internal: what the other services of the cluster ask of the
-    directory. The gateway does not forward it.
+    """TenancyInternalService is internal: other services of the cluster call it.
+    The gateway does not forward it.
     """
 
     def GetMembership(self, request, context):
-        """GetMembership says whether a tenant is open and what an account is in it.
-        Safe to retry. System only.
+        """GetMembership returns the state of a tenant and the role of an account in
+        it. Safe to retry. System only.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def AcquireRateLimit(self, request, context):
-        """AcquireRateLimit takes from the tenant's and the caller's allowance of calls,
-        for one gateway to spend within the lease's time. Not to be repeated: each
-        call takes. Called by the gateway in the caller's name.
+        """AcquireRateLimit leases tokens from the buckets of the tenant and the
+        caller. One gateway spends them during the lease's lifetime. Not safe to
+        retry: each call takes tokens. The gateway calls it in the caller's name.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def CheckInvitation(self, request, context):
-        """CheckInvitation says whether a token invites an address. Safe to retry.
-        System only.
+        """CheckInvitation checks that a token is an invitation for an address. Safe
+        to retry. System only.
 
         Errors:
         - NOT_FOUND, INVITATION_NOT_FOUND.
@@ -2706,7 +2707,7 @@ class TenancyInternalServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def RemoveAccount(self, request, context):
-        """RemoveAccount ends every membership of an account that is being deleted.
+        """RemoveAccount ends every membership of an account before its deletion.
         Idempotent. System only.
 
         Errors:
@@ -2717,25 +2718,26 @@ class TenancyInternalServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def ListDueDeletions(self, request, context):
-        """ListDueDeletions lists tenants whose grace is over and whose rows are not
-        all removed, oldest first. System only.
+        """ListDueDeletions lists deleted tenants after their grace whose purge is not
+        complete, oldest first. Safe to retry. System only.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def RecordDeletion(self, request, context):
-        """RecordDeletion adds to the report of a deletion, and finishes it. Finishing
-        removes the tenant's own row; idempotent for the same stage. System only.
+        """RecordDeletion adds counts to the report of a deletion. With `finished` it
+        also removes the tenant's own row. Idempotent for the same stage. System
+        only.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def PurgeTenant(self, request, context):
-        """PurgeTenant removes some of what tenancy keeps of the token's tenant, which
-        is being deleted. Idempotent: called until it says that nothing is left.
-        System only.
+        """PurgeTenant removes one batch of tenancy's rows of the token's tenant,
+        which is deleted. Idempotent: call it again while `more` is set. System
+        only.
 
         Errors:
         - FAILED_PRECONDITION, TENANT_NOT_DELETED.
@@ -2745,8 +2747,8 @@ class TenancyInternalServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def CollectUsage(self, request, context):
-        """CollectUsage brings the tenant's usage, as its organization's quota sees
-        it, up to date. Idempotent. System only.
+        """CollectUsage updates the tenant's usage as its organization's quota counts
+        it. Idempotent. System only.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -2754,7 +2756,7 @@ class TenancyInternalServiceServicer:
 
     def DeleteExpired(self, request, context):
         """DeleteExpired removes expired invitations, unused rate-limit buckets and
-        stored answers of the tenant that the token names. Idempotent. System only.
+        stored answers of the token's tenant. Idempotent. System only.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -2817,8 +2819,8 @@ def add_TenancyInternalServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class TenancyInternalService:
-    """TenancyInternalService is internal: what the other services of the cluster ask of the
-    directory. The gateway does not forward it.
+    """TenancyInternalService is internal: other services of the cluster call it.
+    The gateway does not forward it.
     """
 
     @staticmethod

@@ -30,12 +30,11 @@ GRPC_GENERATED_VERSION: str
 GRPC_VERSION: str
 
 class TenancyServiceStub:
-    """TenancyService keeps who exists: organizations, their tenants, who may act in
-    a tenant and as what, its agents and their tools, its subjects, its policy and
-    its quotas. Organizations are the operator's business; a tenant's own
-    credential manages what its permissions say, in its own tenant.
-    Another tenant's row is NOT_FOUND. Errors are documented in
-    skein/errors/v1/errors.proto.
+    """TenancyService manages organizations, tenants, members, agents, tools,
+    subjects, policies and quotas. Only operators manage organizations. A
+    tenant's credential acts in its own tenant, within its permissions. A row of
+    another tenant is NOT_FOUND. skein/errors/v1/errors.proto documents the
+    errors.
     """
 
     @_typing.overload
@@ -43,115 +42,121 @@ class TenancyServiceStub:
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> TenancyServiceAsyncStub: ...
     CreateOrganization: _grpc.UnaryUnaryMultiCallable[_tenancy_pb2.CreateOrganizationRequest, _tenancy_pb2.CreateOrganizationResponse]
-    """CreateOrganization makes an organization. Repeating a request_id returns
-    the first one. Operators only.
+    """CreateOrganization creates an organization. Repeating a request_id returns
+    the first organization. Operators only.
 
     Errors:
     - ALREADY_EXISTS, ORGANIZATION_EXISTS: the slug is taken.
     """
     GetOrganization: _grpc.UnaryUnaryMultiCallable[_tenancy_pb2.GetOrganizationRequest, _tenancy_pb2.GetOrganizationResponse]
-    """GetOrganization reads one. Operators only. Safe to retry.
+    """GetOrganization returns one organization. Operators only. Safe to retry.
 
     Errors:
     - NOT_FOUND, ORGANIZATION_NOT_FOUND.
     """
     ListOrganizations: _grpc.UnaryUnaryMultiCallable[_tenancy_pb2.ListOrganizationsRequest, _tenancy_pb2.ListOrganizationsResponse]
-    """ListOrganizations pages through all, newest first. Operators only."""
+    """ListOrganizations lists all organizations, newest first. Operators only.
+    Safe to retry.
+    """
     UpdateOrganization: _grpc.UnaryUnaryMultiCallable[_tenancy_pb2.UpdateOrganizationRequest, _tenancy_pb2.UpdateOrganizationResponse]
     """UpdateOrganization changes the fields named in update_mask. Repeating a
     request_id returns the first answer. Operators only.
 
     Errors:
     - NOT_FOUND, ORGANIZATION_NOT_FOUND.
-    - ABORTED, REVISION_STALE: the revision given is not the current one.
+    - ABORTED, REVISION_STALE: the revision of the request is not current.
     - INVALID_ARGUMENT, UPDATE_MASK_INVALID.
     """
     DeleteOrganization: _grpc.UnaryUnaryMultiCallable[_tenancy_pb2.DeleteOrganizationRequest, _tenancy_pb2.DeleteOrganizationResponse]
-    """DeleteOrganization closes an organization and, with `tenants`, deletes each
-    of its tenants as DeleteTenant does; its own row goes when the last of them
-    is purged. Deleting again is NOT_FOUND; repeating a request_id returns the
-    first answer. Operators only.
+    """DeleteOrganization deletes an organization. With `tenants` it deletes each
+    of its tenants as DeleteTenant does. The purge of the last tenant also
+    removes the organization's row. A second deletion fails with NOT_FOUND.
+    Repeating a request_id returns the first answer. Operators only.
 
     Errors:
     - NOT_FOUND, ORGANIZATION_NOT_FOUND.
     - FAILED_PRECONDITION, ORGANIZATION_NOT_EMPTY: it still has tenants.
     """
     CreateTenant: _grpc.UnaryUnaryMultiCallable[_tenancy_pb2.CreateTenantRequest, _tenancy_pb2.CreateTenantResponse]
-    """CreateTenant makes a tenant, the unit of isolation. Repeating a request_id
-    returns the first one. Operators, and accounts where the settings let them:
-    an account becomes the owner, in the organization of the settings.
+    """CreateTenant creates a tenant, the unit of isolation. Operators may call,
+    and accounts if the settings allow it. An account becomes the tenant's
+    owner, in the organization that the settings name. Repeating a request_id
+    returns the first tenant.
 
     Errors:
     - NOT_FOUND, ORGANIZATION_NOT_FOUND.
-    - ALREADY_EXISTS, TENANT_EXISTS: the organization has this slug already.
+    - ALREADY_EXISTS, TENANT_EXISTS: the slug is taken in the organization.
     - RESOURCE_EXHAUSTED, QUOTA_EXCEEDED.
     """
     GetTenant: _grpc.UnaryUnaryMultiCallable[_tenancy_pb2.GetTenantRequest, _tenancy_pb2.GetTenantResponse]
-    """GetTenant reads a tenant: the caller's own, or any for an operator. Safe to
-    retry.
+    """GetTenant returns the caller's own tenant, or any tenant to an operator.
+    Safe to retry.
 
     Errors:
     - NOT_FOUND, TENANT_NOT_FOUND.
     """
     ListTenants: _grpc.UnaryUnaryMultiCallable[_tenancy_pb2.ListTenantsRequest, _tenancy_pb2.ListTenantsResponse]
-    """ListTenants pages through the tenants that the caller may see, newest
-    first: all for an operator, its own for a tenant's credential, those that
-    it is a member of for an account.
+    """ListTenants lists the tenants that the caller may see, newest first. An
+    operator sees all, an account those that it is a member of, a tenant's
+    credential its own. Safe to retry.
     """
     UpdateTenant: _grpc.UnaryUnaryMultiCallable[_tenancy_pb2.UpdateTenantRequest, _tenancy_pb2.UpdateTenantResponse]
-    """UpdateTenant changes the fields named in update_mask. Repeating a
-    request_id returns the first answer. The slug is the operator's business:
-    it is unique among tenants that do not know of each other.
+    """UpdateTenant changes the fields named in update_mask. Only operators change
+    the slug, because it is unique among tenants that cannot see each other.
+    Repeating a request_id returns the first answer.
 
     Errors:
     - NOT_FOUND, TENANT_NOT_FOUND.
-    - ALREADY_EXISTS, TENANT_EXISTS: the organization has this slug already.
+    - ALREADY_EXISTS, TENANT_EXISTS: the slug is taken in the organization.
     - ABORTED, REVISION_STALE.
-    - INVALID_ARGUMENT, UPDATE_MASK_INVALID: also for a slug that a caller other
-      than the operator wants to change.
+    - INVALID_ARGUMENT, UPDATE_MASK_INVALID: also for the slug, unless the
+      caller is an operator.
     """
     DeleteTenant: _grpc.UnaryUnaryMultiCallable[_tenancy_pb2.DeleteTenantRequest, _tenancy_pb2.DeleteTenantResponse]
-    """DeleteTenant closes a tenant: its credentials are refused within five
-    seconds and its rows are no longer visible. When its grace is over, every
-    row, embedding and partition entry of it is removed, in stages that resume
-    wherever they were interrupted. Repeating a request_id returns the first
+    """DeleteTenant deletes a tenant. Its credentials are refused within five
+    seconds, and its rows are no longer visible. After the grace, the worker
+    purges every row, embedding and partition entry of the tenant. The purge
+    resumes after an interruption. Repeating a request_id returns the first
     answer. Operators, and owners of the tenant.
 
     Errors:
     - NOT_FOUND, TENANT_NOT_FOUND.
     """
     UndeleteTenant: _grpc.UnaryUnaryMultiCallable[_members_pb2.UndeleteTenantRequest, _members_pb2.UndeleteTenantResponse]
-    """UndeleteTenant opens a tenant again, within its grace, and its organization,
-    if that was deleted. Repeating a request_id returns the first answer.
+    """UndeleteTenant undeletes a tenant within its grace, and its organization if
+    that was deleted. Repeating a request_id returns the first answer.
     Operators only.
 
     Errors:
     - NOT_FOUND, TENANT_NOT_FOUND.
-    - FAILED_PRECONDITION, DELETION_STARTED: rows are being removed.
-    - ALREADY_EXISTS, TENANT_EXISTS or ORGANIZATION_EXISTS: another one took the
-      slug.
+    - FAILED_PRECONDITION, DELETION_STARTED: the purge has begun.
+    - ALREADY_EXISTS, TENANT_EXISTS or ORGANIZATION_EXISTS: the slug is taken
+      by now.
     """
     GetDeletion: _grpc.UnaryUnaryMultiCallable[_members_pb2.GetDeletionRequest, _members_pb2.GetDeletionResponse]
-    """GetDeletion reads how far the deletion of a tenant is, and its report.
+    """GetDeletion returns the progress of a tenant's deletion, and its report.
     Operators only. Safe to retry.
 
     Errors:
-    - NOT_FOUND, TENANT_NOT_FOUND: it was never deleted.
+    - NOT_FOUND, TENANT_NOT_FOUND: the tenant was never deleted.
     """
     ListDeletions: _grpc.UnaryUnaryMultiCallable[_members_pb2.ListDeletionsRequest, _members_pb2.ListDeletionsResponse]
-    """ListDeletions pages through the deletions, newest first. Operators only."""
+    """ListDeletions lists deletions of tenants, newest first. Operators only.
+    Safe to retry.
+    """
     TransferOwnership: _grpc.UnaryUnaryMultiCallable[_members_pb2.TransferOwnershipRequest, _members_pb2.TransferOwnershipResponse]
     """TransferOwnership makes another member an owner and the caller an admin.
-    Repeating a request_id returns the first answer. Owners, and operators, who
-    name the owner that steps down, if any.
+    Owners may call. Operators may also call, and may name the owner that
+    becomes an admin. Repeating a request_id returns the first answer.
 
     Errors:
-    - NOT_FOUND, MEMBER_NOT_FOUND: also when the one who steps down owns nothing.
-    - PERMISSION_DENIED, PERMISSION_WIDENED: the caller lacks a permission of owners.
+    - NOT_FOUND, MEMBER_NOT_FOUND: also when the former owner is not an owner.
+    - PERMISSION_DENIED, PERMISSION_ESCALATION: the caller lacks a permission
+      of owners.
     """
     AddMember: _grpc.UnaryUnaryMultiCallable[_members_pb2.AddMemberRequest, _members_pb2.AddMemberResponse]
-    """AddMember makes an account a member at once. Repeating a request_id returns
-    the first answer. Operators only; others invite.
+    """AddMember adds an account as a member without an invitation. Repeating a
+    request_id returns the first answer. Operators only.
 
     Errors:
     - NOT_FOUND, ACCOUNT_NOT_FOUND.
@@ -159,28 +164,30 @@ class TenancyServiceStub:
     - RESOURCE_EXHAUSTED, QUOTA_EXCEEDED.
     """
     GetMember: _grpc.UnaryUnaryMultiCallable[_members_pb2.GetMemberRequest, _members_pb2.GetMemberResponse]
-    """GetMember reads one membership. Safe to retry.
+    """GetMember returns one membership. Safe to retry.
 
     Errors:
     - NOT_FOUND, MEMBER_NOT_FOUND.
     """
     ListMembers: _grpc.UnaryUnaryMultiCallable[_members_pb2.ListMembersRequest, _members_pb2.ListMembersResponse]
-    """ListMembers pages through the tenant's members, in order of joining."""
+    """ListMembers lists the tenant's members in the order in which they joined.
+    Safe to retry.
+    """
     UpdateMember: _grpc.UnaryUnaryMultiCallable[_members_pb2.UpdateMemberRequest, _members_pb2.UpdateMemberResponse]
-    """UpdateMember changes a member's role, which holds within five seconds.
-    A caller cannot give or take a role above its own. Repeating a request_id
-    returns the first answer.
+    """UpdateMember changes a member's role. The new role takes effect within five
+    seconds. A caller cannot grant or remove a role above its own. Repeating a
+    request_id returns the first answer.
 
     Errors:
     - NOT_FOUND, MEMBER_NOT_FOUND.
     - PERMISSION_DENIED, ROLE_TOO_LOW.
-    - PERMISSION_DENIED, PERMISSION_WIDENED: the new role may do what neither the
-      caller nor the member may.
+    - PERMISSION_DENIED, PERMISSION_ESCALATION: the new role has a permission
+      that neither the caller nor the member has.
     - FAILED_PRECONDITION, LAST_OWNER.
     - ABORTED, REVISION_STALE.
     """
     RemoveMember: _grpc.UnaryUnaryMultiCallable[_members_pb2.RemoveMemberRequest, _members_pb2.RemoveMemberResponse]
-    """RemoveMember ends a membership; its sign-ins are refused in the tenant
+    """RemoveMember ends a membership. The tenant refuses the account's tokens
     within five seconds. Repeating a request_id returns the first answer.
 
     Errors:
@@ -197,56 +204,56 @@ class TenancyServiceStub:
     - FAILED_PRECONDITION, LAST_OWNER.
     """
     CreateInvitation: _grpc.UnaryUnaryMultiCallable[_members_pb2.CreateInvitationRequest, _members_pb2.CreateInvitationResponse]
-    """CreateInvitation asks a person, by mail where mail is set up, to join. One
-    that an application makes, itself or through a key that it made, is open
-    only while the application's grant lives. A repeated request_id gets no
-    token.
+    """CreateInvitation invites a person to join, by mail where mail is
+    configured. An OAuth client may invite, directly or through a key that it
+    created. That invitation ends with the client's grant. A repeated
+    request_id returns no token.
 
     Errors:
-    - PERMISSION_DENIED, ROLE_TOO_LOW: a role above the caller's own.
-    - PERMISSION_DENIED, PERMISSION_WIDENED: the caller lacks a permission of the
-      role, or is bound to an agent.
+    - PERMISSION_DENIED, ROLE_TOO_LOW: the role is above the caller's own.
+    - PERMISSION_DENIED, PERMISSION_ESCALATION: the caller lacks a permission
+      of the role, or is bound to an agent.
     - ALREADY_EXISTS, MEMBER_EXISTS.
     - RESOURCE_EXHAUSTED, QUOTA_EXCEEDED.
     """
     ListInvitations: _grpc.UnaryUnaryMultiCallable[_members_pb2.ListInvitationsRequest, _members_pb2.ListInvitationsResponse]
-    """ListInvitations pages through the open ones, newest first."""
+    """ListInvitations lists open invitations, newest first. Safe to retry."""
     RevokeInvitation: _grpc.UnaryUnaryMultiCallable[_members_pb2.RevokeInvitationRequest, _members_pb2.RevokeInvitationResponse]
-    """RevokeInvitation ends an open one. Repeating a request_id returns the first
-    answer.
+    """RevokeInvitation revokes an open invitation. Repeating a request_id returns
+    the first answer.
 
     Errors:
     - NOT_FOUND, INVITATION_NOT_FOUND.
     """
     AcceptInvitation: _grpc.UnaryUnaryMultiCallable[_members_pb2.AcceptInvitationRequest, _members_pb2.AcceptInvitationResponse]
-    """AcceptInvitation makes the calling account a member; its address must be
-    the invited one and, where the invitation was mailed, verified. Repeating a
-    request_id returns the first answer.
+    """AcceptInvitation makes the calling account a member. The account must have
+    the invited address. If the invitation was mailed, the address must be
+    verified. Repeating a request_id returns the first answer.
 
     Errors:
-    - NOT_FOUND, INVITATION_NOT_FOUND: unknown, spent, expired, or for another
+    - NOT_FOUND, INVITATION_NOT_FOUND: unknown, used, expired, or for another
       person.
-    - ALREADY_EXISTS, MEMBER_EXISTS: the account stays what it is; the
-      invitation is spent.
+    - ALREADY_EXISTS, MEMBER_EXISTS: the membership does not change, and the
+      invitation is used.
     - RESOURCE_EXHAUSTED, QUOTA_EXCEEDED.
     """
     CreateSubject: _grpc.UnaryUnaryMultiCallable[_subjects_pb2.CreateSubjectRequest, _subjects_pb2.CreateSubjectResponse]
-    """CreateSubject makes a person (or thing) known that memories are about.
-    Repeating a request_id returns the first one.
+    """CreateSubject creates a subject: a person or a thing that memories are
+    about. Repeating a request_id returns the first subject.
 
     Errors:
     - ALREADY_EXISTS, SUBJECT_EXISTS.
     - ALREADY_EXISTS, SUBJECT_DELETED: a deleted subject has the id.
     """
     GetSubject: _grpc.UnaryUnaryMultiCallable[_subjects_pb2.GetSubjectRequest, _subjects_pb2.GetSubjectResponse]
-    """GetSubject reads one. Safe to retry.
+    """GetSubject returns one subject. Safe to retry.
 
     Errors:
     - NOT_FOUND, SUBJECT_NOT_FOUND.
     """
     ListSubjects: _grpc.UnaryUnaryMultiCallable[_subjects_pb2.ListSubjectsRequest, _subjects_pb2.ListSubjectsResponse]
-    """ListSubjects pages through the tenant's subjects in order of subject_id;
-    with properties, those whose profile or preferences have all of them.
+    """ListSubjects lists the tenant's subjects by subject_id. With properties, it
+    lists only subjects that have all of them. Safe to retry.
     """
     UpdateSubject: _grpc.UnaryUnaryMultiCallable[_subjects_pb2.UpdateSubjectRequest, _subjects_pb2.UpdateSubjectResponse]
     """UpdateSubject changes the fields named in update_mask. Repeating a
@@ -258,34 +265,33 @@ class TenancyServiceStub:
     - INVALID_ARGUMENT, UPDATE_MASK_INVALID.
     """
     DeleteSubject: _grpc.UnaryUnaryMultiCallable[_subjects_pb2.DeleteSubjectRequest, _subjects_pb2.DeleteSubjectResponse]
-    """DeleteSubject takes a subject out of every list and keeps it for
-    UndeleteSubject; what is remembered about it stays. Its id stays taken.
+    """DeleteSubject deletes a subject: lists omit it, and UndeleteSubject brings
+    it back. Memories about the subject remain, and its id stays taken.
     Repeating a request_id returns the first answer.
 
     Errors:
     - NOT_FOUND, SUBJECT_NOT_FOUND.
     """
     UndeleteSubject: _grpc.UnaryUnaryMultiCallable[_subjects_pb2.UndeleteSubjectRequest, _subjects_pb2.UndeleteSubjectResponse]
-    """UndeleteSubject brings a deleted subject back as it was. One that is not
-    deleted comes back unchanged. Repeating a request_id returns the first
-    answer.
+    """UndeleteSubject undeletes a subject. A subject that is not deleted is
+    returned unchanged. Repeating a request_id returns the first answer.
 
     Errors:
     - NOT_FOUND, SUBJECT_NOT_FOUND: also when it was purged.
     - RESOURCE_EXHAUSTED, QUOTA_EXCEEDED.
     """
     PurgeSubject: _grpc.UnaryUnaryMultiCallable[_subjects_pb2.PurgeSubjectRequest, _subjects_pb2.PurgeSubjectResponse]
-    """PurgeSubject removes a subject for good, deleted before or not, also from
-    the answers kept for repeated requests. What is remembered about it stays:
-    the gateway's Forget removes that too. Its id may be used again. Repeating a
+    """PurgeSubject purges a subject, deleted or not, also from the responses
+    stored for repeated requests. Memories about the subject remain; the
+    gateway's Forget purges them too. The id becomes free. Repeating a
     request_id returns the first answer.
 
     Errors:
     - NOT_FOUND, SUBJECT_NOT_FOUND.
     """
     CreateTool: _grpc.UnaryUnaryMultiCallable[_subjects_pb2.CreateToolRequest, _subjects_pb2.CreateToolResponse]
-    """CreateTool keeps a tool that agents may be given. Repeating a request_id
-    returns the first one.
+    """CreateTool creates a tool, which AttachTool gives to agents. Repeating a
+    request_id returns the first tool.
 
     Errors:
     - ALREADY_EXISTS, TOOL_EXISTS.
@@ -293,14 +299,14 @@ class TenancyServiceStub:
     - INVALID_ARGUMENT, JSON_SCHEMA_INVALID.
     """
     GetTool: _grpc.UnaryUnaryMultiCallable[_subjects_pb2.GetToolRequest, _subjects_pb2.GetToolResponse]
-    """GetTool reads one. Safe to retry.
+    """GetTool returns one tool. Safe to retry.
 
     Errors:
     - NOT_FOUND, TOOL_NOT_FOUND.
     """
     ListTools: _grpc.UnaryUnaryMultiCallable[_subjects_pb2.ListToolsRequest, _subjects_pb2.ListToolsResponse]
-    """ListTools pages through the tenant's tools, or an agent's, in order of
-    tool_id.
+    """ListTools lists the tools of the tenant, or of one agent, by tool_id. Safe
+    to retry.
     """
     UpdateTool: _grpc.UnaryUnaryMultiCallable[_subjects_pb2.UpdateToolRequest, _subjects_pb2.UpdateToolResponse]
     """UpdateTool changes the fields named in update_mask. Repeating a request_id
@@ -314,96 +320,96 @@ class TenancyServiceStub:
     - INVALID_ARGUMENT, JSON_SCHEMA_INVALID or UPDATE_MASK_INVALID.
     """
     DeleteTool: _grpc.UnaryUnaryMultiCallable[_subjects_pb2.DeleteToolRequest, _subjects_pb2.DeleteToolResponse]
-    """DeleteTool takes a tool out of every list, its agents' too, and keeps it for
-    UndeleteTool. Its id and its name stay taken. Repeating a request_id returns
-    the first answer.
+    """DeleteTool deletes a tool: lists omit it, also those of its agents, and
+    UndeleteTool brings it back. Its id and its name stay taken. Repeating a
+    request_id returns the first answer.
 
     Errors:
     - NOT_FOUND, TOOL_NOT_FOUND.
     """
     UndeleteTool: _grpc.UnaryUnaryMultiCallable[_subjects_pb2.UndeleteToolRequest, _subjects_pb2.UndeleteToolResponse]
-    """UndeleteTool brings a deleted tool back as it was, to its agents too. One
-    that is not deleted comes back unchanged. Repeating a request_id returns the
-    first answer.
+    """UndeleteTool undeletes a tool, also for its agents. A tool that is not
+    deleted is returned unchanged. Repeating a request_id returns the first
+    answer.
 
     Errors:
     - NOT_FOUND, TOOL_NOT_FOUND: also when it was purged.
     - RESOURCE_EXHAUSTED, QUOTA_EXCEEDED.
     """
     PurgeTool: _grpc.UnaryUnaryMultiCallable[_subjects_pb2.PurgeToolRequest, _subjects_pb2.PurgeToolResponse]
-    """PurgeTool removes a tool for good, deleted before or not, from its agents
-    too. Its id and its name may be used again. Repeating a request_id returns
-    the first answer.
+    """PurgeTool purges a tool, deleted or not, and detaches it from its agents.
+    Its id and its name become free. Repeating a request_id returns the first
+    answer.
 
     Errors:
     - NOT_FOUND, TOOL_NOT_FOUND.
     """
     AttachTool: _grpc.UnaryUnaryMultiCallable[_subjects_pb2.AttachToolRequest, _subjects_pb2.AttachToolResponse]
-    """AttachTool gives an agent a tool. Attaching again changes nothing;
-    repeating a request_id returns the first answer.
+    """AttachTool attaches a tool to an agent. Attaching again changes nothing.
+    Repeating a request_id returns the first answer.
 
     Errors:
     - NOT_FOUND, TOOL_NOT_FOUND or AGENT_NOT_FOUND.
     """
     DetachTool: _grpc.UnaryUnaryMultiCallable[_subjects_pb2.DetachToolRequest, _subjects_pb2.DetachToolResponse]
-    """DetachTool takes it away. Detaching again changes nothing; repeating a
-    request_id returns the first answer.
+    """DetachTool detaches a tool from an agent. Detaching again changes nothing.
+    Repeating a request_id returns the first answer.
 
     Errors:
     - NOT_FOUND, TOOL_NOT_FOUND or AGENT_NOT_FOUND.
     """
     GetPolicy: _grpc.UnaryUnaryMultiCallable[_subjects_pb2.GetPolicyRequest, _subjects_pb2.GetPolicyResponse]
-    """GetPolicy reads the rules that the tenant remembers by; fields that were
-    never set have their defaults. Safe to retry.
+    """GetPolicy returns the tenant's policy. Fields that were never set have
+    their defaults. Safe to retry.
     """
     UpdatePolicy: _grpc.UnaryUnaryMultiCallable[_subjects_pb2.UpdatePolicyRequest, _subjects_pb2.UpdatePolicyResponse]
-    """UpdatePolicy changes the fields named in update_mask. Every service acts by
-    the change within a second. Repeating a request_id returns the first answer.
+    """UpdatePolicy changes the fields named in update_mask. Every service applies
+    the change within a second. Repeating a request_id returns the first
+    answer.
 
     Errors:
-    - INVALID_ARGUMENT, POLICY_FIELD_UNKNOWN: a field that no policy has.
+    - INVALID_ARGUMENT, POLICY_FIELD_UNKNOWN: a policy has no such field.
     - ABORTED, REVISION_STALE.
     """
     GetQuota: _grpc.UnaryUnaryMultiCallable[_limits_pb2.GetQuotaRequest, _limits_pb2.GetQuotaResponse]
-    """GetQuota reads the limits of the tenant, or of an organization, that were
-    set; what is unset has the cluster's default. Organizations are the
-    operator's business. Safe to retry.
+    """GetQuota returns the limits that were set for the tenant or for an
+    organization. An unset limit has the cluster's default. Only operators name
+    an organization. Safe to retry.
 
     Errors:
     - NOT_FOUND, ORGANIZATION_NOT_FOUND.
     """
     UpdateQuota: _grpc.UnaryUnaryMultiCallable[_limits_pb2.UpdateQuotaRequest, _limits_pb2.UpdateQuotaResponse]
-    """UpdateQuota sets limits, which hold within ten seconds. Operators only.
-    Repeating a request_id returns the first answer.
+    """UpdateQuota sets limits, which take effect within ten seconds. Operators
+    only. Repeating a request_id returns the first answer.
 
     Errors:
     - NOT_FOUND, ORGANIZATION_NOT_FOUND.
     - ABORTED, REVISION_STALE.
     """
     GetUsage: _grpc.UnaryUnaryMultiCallable[_limits_pb2.GetUsageRequest, _limits_pb2.GetUsageResponse]
-    """GetUsage says how much of its quota the tenant, or an organization, has
-    used. Nothing is counted for the answer: counters are kept as rows come and
-    go. Safe to retry.
+    """GetUsage returns the usage of the tenant's quota, or of an organization's.
+    The call is cheap: it reads counters and counts no rows. Safe to retry.
 
     Errors:
     - NOT_FOUND, ORGANIZATION_NOT_FOUND.
     """
     CreateAgent: _grpc.UnaryUnaryMultiCallable[_tenancy_pb2.CreateAgentRequest, _tenancy_pb2.CreateAgentResponse]
-    """CreateAgent registers software that acts for the tenant. The agent_id may
-    be chosen by the caller. Repeating a request_id returns the first agent.
+    """CreateAgent registers an agent of the tenant. The caller may choose the
+    agent_id. Repeating a request_id returns the first agent.
 
     Errors:
     - ALREADY_EXISTS, AGENT_EXISTS.
     - ALREADY_EXISTS, AGENT_DELETED: a deleted agent has the id.
     """
     GetAgent: _grpc.UnaryUnaryMultiCallable[_tenancy_pb2.GetAgentRequest, _tenancy_pb2.GetAgentResponse]
-    """GetAgent reads one agent. Safe to retry.
+    """GetAgent returns one agent. Safe to retry.
 
     Errors:
     - NOT_FOUND, AGENT_NOT_FOUND.
     """
     ListAgents: _grpc.UnaryUnaryMultiCallable[_tenancy_pb2.ListAgentsRequest, _tenancy_pb2.ListAgentsResponse]
-    """ListAgents pages through the tenant's agents, in order of agent_id."""
+    """ListAgents lists the tenant's agents by agent_id. Safe to retry."""
     UpdateAgent: _grpc.UnaryUnaryMultiCallable[_tenancy_pb2.UpdateAgentRequest, _tenancy_pb2.UpdateAgentResponse]
     """UpdateAgent changes the fields named in update_mask. Repeating a request_id
     returns the first answer.
@@ -414,32 +420,32 @@ class TenancyServiceStub:
     - INVALID_ARGUMENT, UPDATE_MASK_INVALID.
     """
     DeleteAgent: _grpc.UnaryUnaryMultiCallable[_tenancy_pb2.DeleteAgentRequest, _tenancy_pb2.DeleteAgentResponse]
-    """DeleteAgent takes an agent out of every list and keeps it for UndeleteAgent.
-    From then on its core-memory blocks do not compile and are not listed as
-    its own, its states do not answer, it gets no tool, block or state, and API
-    keys that are bound to it are refused within five seconds. Memories and
-    messages that name it stay. Its id stays taken. Repeating a request_id
-    returns the first answer.
+    """DeleteAgent deletes an agent: lists omit it, and UndeleteAgent brings it
+    back. While it is deleted, its blocks do not compile and are not listed as
+    its own. Its states cannot be read, and it accepts no new tool, block or
+    state. API keys that are bound to it are refused within five seconds.
+    Memories and messages that name it remain, and its id stays taken.
+    Repeating a request_id returns the first answer.
 
     Errors:
     - NOT_FOUND, AGENT_NOT_FOUND.
     """
     UndeleteAgent: _grpc.UnaryUnaryMultiCallable[_tenancy_pb2.UndeleteAgentRequest, _tenancy_pb2.UndeleteAgentResponse]
-    """UndeleteAgent brings a deleted agent back as it was, with its tools, blocks,
-    states and API keys. One that is not deleted comes back unchanged. Repeating
-    a request_id returns the first answer.
+    """UndeleteAgent undeletes an agent with its tools, blocks, states and API
+    keys. An agent that is not deleted is returned unchanged. Repeating a
+    request_id returns the first answer.
 
     Errors:
     - NOT_FOUND, AGENT_NOT_FOUND: also when it was purged.
     - RESOURCE_EXHAUSTED, QUOTA_EXCEEDED.
     """
     PurgeAgent: _grpc.UnaryUnaryMultiCallable[_tenancy_pb2.PurgeAgentRequest, _tenancy_pb2.PurgeAgentResponse]
-    """PurgeAgent removes an agent for good, deleted before or not. The worker then
-    detaches its blocks, removes its states, revokes its API keys and disables
-    its service accounts, and only when nothing of that is left may its id be
-    used again: about a quarter of an hour later; until then CreateAgent is
-    refused with AGENT_DELETED. The blocks themselves, and memories and messages
-    that name it, stay. Repeating a request_id returns the first answer.
+    """PurgeAgent purges an agent, deleted or not. The worker then detaches its
+    blocks, removes its states, revokes its API keys and disables its service
+    accounts. After that the id is free, about a quarter of an hour later.
+    Until then CreateAgent fails with AGENT_DELETED. The blocks remain, and so
+    do memories and messages that name the agent. Repeating a request_id
+    returns the first answer.
 
     Errors:
     - NOT_FOUND, AGENT_NOT_FOUND: also when it was purged.
@@ -447,125 +453,130 @@ class TenancyServiceStub:
 
 @_typing.type_check_only
 class TenancyServiceAsyncStub(TenancyServiceStub):
-    """TenancyService keeps who exists: organizations, their tenants, who may act in
-    a tenant and as what, its agents and their tools, its subjects, its policy and
-    its quotas. Organizations are the operator's business; a tenant's own
-    credential manages what its permissions say, in its own tenant.
-    Another tenant's row is NOT_FOUND. Errors are documented in
-    skein/errors/v1/errors.proto.
+    """TenancyService manages organizations, tenants, members, agents, tools,
+    subjects, policies and quotas. Only operators manage organizations. A
+    tenant's credential acts in its own tenant, within its permissions. A row of
+    another tenant is NOT_FOUND. skein/errors/v1/errors.proto documents the
+    errors.
     """
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     CreateOrganization: _aio.UnaryUnaryMultiCallable[_tenancy_pb2.CreateOrganizationRequest, _tenancy_pb2.CreateOrganizationResponse]  # type: ignore[assignment]
-    """CreateOrganization makes an organization. Repeating a request_id returns
-    the first one. Operators only.
+    """CreateOrganization creates an organization. Repeating a request_id returns
+    the first organization. Operators only.
 
     Errors:
     - ALREADY_EXISTS, ORGANIZATION_EXISTS: the slug is taken.
     """
     GetOrganization: _aio.UnaryUnaryMultiCallable[_tenancy_pb2.GetOrganizationRequest, _tenancy_pb2.GetOrganizationResponse]  # type: ignore[assignment]
-    """GetOrganization reads one. Operators only. Safe to retry.
+    """GetOrganization returns one organization. Operators only. Safe to retry.
 
     Errors:
     - NOT_FOUND, ORGANIZATION_NOT_FOUND.
     """
     ListOrganizations: _aio.UnaryUnaryMultiCallable[_tenancy_pb2.ListOrganizationsRequest, _tenancy_pb2.ListOrganizationsResponse]  # type: ignore[assignment]
-    """ListOrganizations pages through all, newest first. Operators only."""
+    """ListOrganizations lists all organizations, newest first. Operators only.
+    Safe to retry.
+    """
     UpdateOrganization: _aio.UnaryUnaryMultiCallable[_tenancy_pb2.UpdateOrganizationRequest, _tenancy_pb2.UpdateOrganizationResponse]  # type: ignore[assignment]
     """UpdateOrganization changes the fields named in update_mask. Repeating a
     request_id returns the first answer. Operators only.
 
     Errors:
     - NOT_FOUND, ORGANIZATION_NOT_FOUND.
-    - ABORTED, REVISION_STALE: the revision given is not the current one.
+    - ABORTED, REVISION_STALE: the revision of the request is not current.
     - INVALID_ARGUMENT, UPDATE_MASK_INVALID.
     """
     DeleteOrganization: _aio.UnaryUnaryMultiCallable[_tenancy_pb2.DeleteOrganizationRequest, _tenancy_pb2.DeleteOrganizationResponse]  # type: ignore[assignment]
-    """DeleteOrganization closes an organization and, with `tenants`, deletes each
-    of its tenants as DeleteTenant does; its own row goes when the last of them
-    is purged. Deleting again is NOT_FOUND; repeating a request_id returns the
-    first answer. Operators only.
+    """DeleteOrganization deletes an organization. With `tenants` it deletes each
+    of its tenants as DeleteTenant does. The purge of the last tenant also
+    removes the organization's row. A second deletion fails with NOT_FOUND.
+    Repeating a request_id returns the first answer. Operators only.
 
     Errors:
     - NOT_FOUND, ORGANIZATION_NOT_FOUND.
     - FAILED_PRECONDITION, ORGANIZATION_NOT_EMPTY: it still has tenants.
     """
     CreateTenant: _aio.UnaryUnaryMultiCallable[_tenancy_pb2.CreateTenantRequest, _tenancy_pb2.CreateTenantResponse]  # type: ignore[assignment]
-    """CreateTenant makes a tenant, the unit of isolation. Repeating a request_id
-    returns the first one. Operators, and accounts where the settings let them:
-    an account becomes the owner, in the organization of the settings.
+    """CreateTenant creates a tenant, the unit of isolation. Operators may call,
+    and accounts if the settings allow it. An account becomes the tenant's
+    owner, in the organization that the settings name. Repeating a request_id
+    returns the first tenant.
 
     Errors:
     - NOT_FOUND, ORGANIZATION_NOT_FOUND.
-    - ALREADY_EXISTS, TENANT_EXISTS: the organization has this slug already.
+    - ALREADY_EXISTS, TENANT_EXISTS: the slug is taken in the organization.
     - RESOURCE_EXHAUSTED, QUOTA_EXCEEDED.
     """
     GetTenant: _aio.UnaryUnaryMultiCallable[_tenancy_pb2.GetTenantRequest, _tenancy_pb2.GetTenantResponse]  # type: ignore[assignment]
-    """GetTenant reads a tenant: the caller's own, or any for an operator. Safe to
-    retry.
+    """GetTenant returns the caller's own tenant, or any tenant to an operator.
+    Safe to retry.
 
     Errors:
     - NOT_FOUND, TENANT_NOT_FOUND.
     """
     ListTenants: _aio.UnaryUnaryMultiCallable[_tenancy_pb2.ListTenantsRequest, _tenancy_pb2.ListTenantsResponse]  # type: ignore[assignment]
-    """ListTenants pages through the tenants that the caller may see, newest
-    first: all for an operator, its own for a tenant's credential, those that
-    it is a member of for an account.
+    """ListTenants lists the tenants that the caller may see, newest first. An
+    operator sees all, an account those that it is a member of, a tenant's
+    credential its own. Safe to retry.
     """
     UpdateTenant: _aio.UnaryUnaryMultiCallable[_tenancy_pb2.UpdateTenantRequest, _tenancy_pb2.UpdateTenantResponse]  # type: ignore[assignment]
-    """UpdateTenant changes the fields named in update_mask. Repeating a
-    request_id returns the first answer. The slug is the operator's business:
-    it is unique among tenants that do not know of each other.
+    """UpdateTenant changes the fields named in update_mask. Only operators change
+    the slug, because it is unique among tenants that cannot see each other.
+    Repeating a request_id returns the first answer.
 
     Errors:
     - NOT_FOUND, TENANT_NOT_FOUND.
-    - ALREADY_EXISTS, TENANT_EXISTS: the organization has this slug already.
+    - ALREADY_EXISTS, TENANT_EXISTS: the slug is taken in the organization.
     - ABORTED, REVISION_STALE.
-    - INVALID_ARGUMENT, UPDATE_MASK_INVALID: also for a slug that a caller other
-      than the operator wants to change.
+    - INVALID_ARGUMENT, UPDATE_MASK_INVALID: also for the slug, unless the
+      caller is an operator.
     """
     DeleteTenant: _aio.UnaryUnaryMultiCallable[_tenancy_pb2.DeleteTenantRequest, _tenancy_pb2.DeleteTenantResponse]  # type: ignore[assignment]
-    """DeleteTenant closes a tenant: its credentials are refused within five
-    seconds and its rows are no longer visible. When its grace is over, every
-    row, embedding and partition entry of it is removed, in stages that resume
-    wherever they were interrupted. Repeating a request_id returns the first
+    """DeleteTenant deletes a tenant. Its credentials are refused within five
+    seconds, and its rows are no longer visible. After the grace, the worker
+    purges every row, embedding and partition entry of the tenant. The purge
+    resumes after an interruption. Repeating a request_id returns the first
     answer. Operators, and owners of the tenant.
 
     Errors:
     - NOT_FOUND, TENANT_NOT_FOUND.
     """
     UndeleteTenant: _aio.UnaryUnaryMultiCallable[_members_pb2.UndeleteTenantRequest, _members_pb2.UndeleteTenantResponse]  # type: ignore[assignment]
-    """UndeleteTenant opens a tenant again, within its grace, and its organization,
-    if that was deleted. Repeating a request_id returns the first answer.
+    """UndeleteTenant undeletes a tenant within its grace, and its organization if
+    that was deleted. Repeating a request_id returns the first answer.
     Operators only.
 
     Errors:
     - NOT_FOUND, TENANT_NOT_FOUND.
-    - FAILED_PRECONDITION, DELETION_STARTED: rows are being removed.
-    - ALREADY_EXISTS, TENANT_EXISTS or ORGANIZATION_EXISTS: another one took the
-      slug.
+    - FAILED_PRECONDITION, DELETION_STARTED: the purge has begun.
+    - ALREADY_EXISTS, TENANT_EXISTS or ORGANIZATION_EXISTS: the slug is taken
+      by now.
     """
     GetDeletion: _aio.UnaryUnaryMultiCallable[_members_pb2.GetDeletionRequest, _members_pb2.GetDeletionResponse]  # type: ignore[assignment]
-    """GetDeletion reads how far the deletion of a tenant is, and its report.
+    """GetDeletion returns the progress of a tenant's deletion, and its report.
     Operators only. Safe to retry.
 
     Errors:
-    - NOT_FOUND, TENANT_NOT_FOUND: it was never deleted.
+    - NOT_FOUND, TENANT_NOT_FOUND: the tenant was never deleted.
     """
     ListDeletions: _aio.UnaryUnaryMultiCallable[_members_pb2.ListDeletionsRequest, _members_pb2.ListDeletionsResponse]  # type: ignore[assignment]
-    """ListDeletions pages through the deletions, newest first. Operators only."""
+    """ListDeletions lists deletions of tenants, newest first. Operators only.
+    Safe to retry.
+    """
     TransferOwnership: _aio.UnaryUnaryMultiCallable[_members_pb2.TransferOwnershipRequest, _members_pb2.TransferOwnershipResponse]  # type: ignore[assignment]
     """TransferOwnership makes another member an owner and the caller an admin.
-    Repeating a request_id returns the first answer. Owners, and operators, who
-    name the owner that steps down, if any.
+    Owners may call. Operators may also call, and may name the owner that
+    becomes an admin. Repeating a request_id returns the first answer.
 
     Errors:
-    - NOT_FOUND, MEMBER_NOT_FOUND: also when the one who steps down owns nothing.
-    - PERMISSION_DENIED, PERMISSION_WIDENED: the caller lacks a permission of owners.
+    - NOT_FOUND, MEMBER_NOT_FOUND: also when the former owner is not an owner.
+    - PERMISSION_DENIED, PERMISSION_ESCALATION: the caller lacks a permission
+      of owners.
     """
     AddMember: _aio.UnaryUnaryMultiCallable[_members_pb2.AddMemberRequest, _members_pb2.AddMemberResponse]  # type: ignore[assignment]
-    """AddMember makes an account a member at once. Repeating a request_id returns
-    the first answer. Operators only; others invite.
+    """AddMember adds an account as a member without an invitation. Repeating a
+    request_id returns the first answer. Operators only.
 
     Errors:
     - NOT_FOUND, ACCOUNT_NOT_FOUND.
@@ -573,28 +584,30 @@ class TenancyServiceAsyncStub(TenancyServiceStub):
     - RESOURCE_EXHAUSTED, QUOTA_EXCEEDED.
     """
     GetMember: _aio.UnaryUnaryMultiCallable[_members_pb2.GetMemberRequest, _members_pb2.GetMemberResponse]  # type: ignore[assignment]
-    """GetMember reads one membership. Safe to retry.
+    """GetMember returns one membership. Safe to retry.
 
     Errors:
     - NOT_FOUND, MEMBER_NOT_FOUND.
     """
     ListMembers: _aio.UnaryUnaryMultiCallable[_members_pb2.ListMembersRequest, _members_pb2.ListMembersResponse]  # type: ignore[assignment]
-    """ListMembers pages through the tenant's members, in order of joining."""
+    """ListMembers lists the tenant's members in the order in which they joined.
+    Safe to retry.
+    """
     UpdateMember: _aio.UnaryUnaryMultiCallable[_members_pb2.UpdateMemberRequest, _members_pb2.UpdateMemberResponse]  # type: ignore[assignment]
-    """UpdateMember changes a member's role, which holds within five seconds.
-    A caller cannot give or take a role above its own. Repeating a request_id
-    returns the first answer.
+    """UpdateMember changes a member's role. The new role takes effect within five
+    seconds. A caller cannot grant or remove a role above its own. Repeating a
+    request_id returns the first answer.
 
     Errors:
     - NOT_FOUND, MEMBER_NOT_FOUND.
     - PERMISSION_DENIED, ROLE_TOO_LOW.
-    - PERMISSION_DENIED, PERMISSION_WIDENED: the new role may do what neither the
-      caller nor the member may.
+    - PERMISSION_DENIED, PERMISSION_ESCALATION: the new role has a permission
+      that neither the caller nor the member has.
     - FAILED_PRECONDITION, LAST_OWNER.
     - ABORTED, REVISION_STALE.
     """
     RemoveMember: _aio.UnaryUnaryMultiCallable[_members_pb2.RemoveMemberRequest, _members_pb2.RemoveMemberResponse]  # type: ignore[assignment]
-    """RemoveMember ends a membership; its sign-ins are refused in the tenant
+    """RemoveMember ends a membership. The tenant refuses the account's tokens
     within five seconds. Repeating a request_id returns the first answer.
 
     Errors:
@@ -611,56 +624,56 @@ class TenancyServiceAsyncStub(TenancyServiceStub):
     - FAILED_PRECONDITION, LAST_OWNER.
     """
     CreateInvitation: _aio.UnaryUnaryMultiCallable[_members_pb2.CreateInvitationRequest, _members_pb2.CreateInvitationResponse]  # type: ignore[assignment]
-    """CreateInvitation asks a person, by mail where mail is set up, to join. One
-    that an application makes, itself or through a key that it made, is open
-    only while the application's grant lives. A repeated request_id gets no
-    token.
+    """CreateInvitation invites a person to join, by mail where mail is
+    configured. An OAuth client may invite, directly or through a key that it
+    created. That invitation ends with the client's grant. A repeated
+    request_id returns no token.
 
     Errors:
-    - PERMISSION_DENIED, ROLE_TOO_LOW: a role above the caller's own.
-    - PERMISSION_DENIED, PERMISSION_WIDENED: the caller lacks a permission of the
-      role, or is bound to an agent.
+    - PERMISSION_DENIED, ROLE_TOO_LOW: the role is above the caller's own.
+    - PERMISSION_DENIED, PERMISSION_ESCALATION: the caller lacks a permission
+      of the role, or is bound to an agent.
     - ALREADY_EXISTS, MEMBER_EXISTS.
     - RESOURCE_EXHAUSTED, QUOTA_EXCEEDED.
     """
     ListInvitations: _aio.UnaryUnaryMultiCallable[_members_pb2.ListInvitationsRequest, _members_pb2.ListInvitationsResponse]  # type: ignore[assignment]
-    """ListInvitations pages through the open ones, newest first."""
+    """ListInvitations lists open invitations, newest first. Safe to retry."""
     RevokeInvitation: _aio.UnaryUnaryMultiCallable[_members_pb2.RevokeInvitationRequest, _members_pb2.RevokeInvitationResponse]  # type: ignore[assignment]
-    """RevokeInvitation ends an open one. Repeating a request_id returns the first
-    answer.
+    """RevokeInvitation revokes an open invitation. Repeating a request_id returns
+    the first answer.
 
     Errors:
     - NOT_FOUND, INVITATION_NOT_FOUND.
     """
     AcceptInvitation: _aio.UnaryUnaryMultiCallable[_members_pb2.AcceptInvitationRequest, _members_pb2.AcceptInvitationResponse]  # type: ignore[assignment]
-    """AcceptInvitation makes the calling account a member; its address must be
-    the invited one and, where the invitation was mailed, verified. Repeating a
-    request_id returns the first answer.
+    """AcceptInvitation makes the calling account a member. The account must have
+    the invited address. If the invitation was mailed, the address must be
+    verified. Repeating a request_id returns the first answer.
 
     Errors:
-    - NOT_FOUND, INVITATION_NOT_FOUND: unknown, spent, expired, or for another
+    - NOT_FOUND, INVITATION_NOT_FOUND: unknown, used, expired, or for another
       person.
-    - ALREADY_EXISTS, MEMBER_EXISTS: the account stays what it is; the
-      invitation is spent.
+    - ALREADY_EXISTS, MEMBER_EXISTS: the membership does not change, and the
+      invitation is used.
     - RESOURCE_EXHAUSTED, QUOTA_EXCEEDED.
     """
     CreateSubject: _aio.UnaryUnaryMultiCallable[_subjects_pb2.CreateSubjectRequest, _subjects_pb2.CreateSubjectResponse]  # type: ignore[assignment]
-    """CreateSubject makes a person (or thing) known that memories are about.
-    Repeating a request_id returns the first one.
+    """CreateSubject creates a subject: a person or a thing that memories are
+    about. Repeating a request_id returns the first subject.
 
     Errors:
     - ALREADY_EXISTS, SUBJECT_EXISTS.
     - ALREADY_EXISTS, SUBJECT_DELETED: a deleted subject has the id.
     """
     GetSubject: _aio.UnaryUnaryMultiCallable[_subjects_pb2.GetSubjectRequest, _subjects_pb2.GetSubjectResponse]  # type: ignore[assignment]
-    """GetSubject reads one. Safe to retry.
+    """GetSubject returns one subject. Safe to retry.
 
     Errors:
     - NOT_FOUND, SUBJECT_NOT_FOUND.
     """
     ListSubjects: _aio.UnaryUnaryMultiCallable[_subjects_pb2.ListSubjectsRequest, _subjects_pb2.ListSubjectsResponse]  # type: ignore[assignment]
-    """ListSubjects pages through the tenant's subjects in order of subject_id;
-    with properties, those whose profile or preferences have all of them.
+    """ListSubjects lists the tenant's subjects by subject_id. With properties, it
+    lists only subjects that have all of them. Safe to retry.
     """
     UpdateSubject: _aio.UnaryUnaryMultiCallable[_subjects_pb2.UpdateSubjectRequest, _subjects_pb2.UpdateSubjectResponse]  # type: ignore[assignment]
     """UpdateSubject changes the fields named in update_mask. Repeating a
@@ -672,34 +685,33 @@ class TenancyServiceAsyncStub(TenancyServiceStub):
     - INVALID_ARGUMENT, UPDATE_MASK_INVALID.
     """
     DeleteSubject: _aio.UnaryUnaryMultiCallable[_subjects_pb2.DeleteSubjectRequest, _subjects_pb2.DeleteSubjectResponse]  # type: ignore[assignment]
-    """DeleteSubject takes a subject out of every list and keeps it for
-    UndeleteSubject; what is remembered about it stays. Its id stays taken.
+    """DeleteSubject deletes a subject: lists omit it, and UndeleteSubject brings
+    it back. Memories about the subject remain, and its id stays taken.
     Repeating a request_id returns the first answer.
 
     Errors:
     - NOT_FOUND, SUBJECT_NOT_FOUND.
     """
     UndeleteSubject: _aio.UnaryUnaryMultiCallable[_subjects_pb2.UndeleteSubjectRequest, _subjects_pb2.UndeleteSubjectResponse]  # type: ignore[assignment]
-    """UndeleteSubject brings a deleted subject back as it was. One that is not
-    deleted comes back unchanged. Repeating a request_id returns the first
-    answer.
+    """UndeleteSubject undeletes a subject. A subject that is not deleted is
+    returned unchanged. Repeating a request_id returns the first answer.
 
     Errors:
     - NOT_FOUND, SUBJECT_NOT_FOUND: also when it was purged.
     - RESOURCE_EXHAUSTED, QUOTA_EXCEEDED.
     """
     PurgeSubject: _aio.UnaryUnaryMultiCallable[_subjects_pb2.PurgeSubjectRequest, _subjects_pb2.PurgeSubjectResponse]  # type: ignore[assignment]
-    """PurgeSubject removes a subject for good, deleted before or not, also from
-    the answers kept for repeated requests. What is remembered about it stays:
-    the gateway's Forget removes that too. Its id may be used again. Repeating a
+    """PurgeSubject purges a subject, deleted or not, also from the responses
+    stored for repeated requests. Memories about the subject remain; the
+    gateway's Forget purges them too. The id becomes free. Repeating a
     request_id returns the first answer.
 
     Errors:
     - NOT_FOUND, SUBJECT_NOT_FOUND.
     """
     CreateTool: _aio.UnaryUnaryMultiCallable[_subjects_pb2.CreateToolRequest, _subjects_pb2.CreateToolResponse]  # type: ignore[assignment]
-    """CreateTool keeps a tool that agents may be given. Repeating a request_id
-    returns the first one.
+    """CreateTool creates a tool, which AttachTool gives to agents. Repeating a
+    request_id returns the first tool.
 
     Errors:
     - ALREADY_EXISTS, TOOL_EXISTS.
@@ -707,14 +719,14 @@ class TenancyServiceAsyncStub(TenancyServiceStub):
     - INVALID_ARGUMENT, JSON_SCHEMA_INVALID.
     """
     GetTool: _aio.UnaryUnaryMultiCallable[_subjects_pb2.GetToolRequest, _subjects_pb2.GetToolResponse]  # type: ignore[assignment]
-    """GetTool reads one. Safe to retry.
+    """GetTool returns one tool. Safe to retry.
 
     Errors:
     - NOT_FOUND, TOOL_NOT_FOUND.
     """
     ListTools: _aio.UnaryUnaryMultiCallable[_subjects_pb2.ListToolsRequest, _subjects_pb2.ListToolsResponse]  # type: ignore[assignment]
-    """ListTools pages through the tenant's tools, or an agent's, in order of
-    tool_id.
+    """ListTools lists the tools of the tenant, or of one agent, by tool_id. Safe
+    to retry.
     """
     UpdateTool: _aio.UnaryUnaryMultiCallable[_subjects_pb2.UpdateToolRequest, _subjects_pb2.UpdateToolResponse]  # type: ignore[assignment]
     """UpdateTool changes the fields named in update_mask. Repeating a request_id
@@ -728,96 +740,96 @@ class TenancyServiceAsyncStub(TenancyServiceStub):
     - INVALID_ARGUMENT, JSON_SCHEMA_INVALID or UPDATE_MASK_INVALID.
     """
     DeleteTool: _aio.UnaryUnaryMultiCallable[_subjects_pb2.DeleteToolRequest, _subjects_pb2.DeleteToolResponse]  # type: ignore[assignment]
-    """DeleteTool takes a tool out of every list, its agents' too, and keeps it for
-    UndeleteTool. Its id and its name stay taken. Repeating a request_id returns
-    the first answer.
+    """DeleteTool deletes a tool: lists omit it, also those of its agents, and
+    UndeleteTool brings it back. Its id and its name stay taken. Repeating a
+    request_id returns the first answer.
 
     Errors:
     - NOT_FOUND, TOOL_NOT_FOUND.
     """
     UndeleteTool: _aio.UnaryUnaryMultiCallable[_subjects_pb2.UndeleteToolRequest, _subjects_pb2.UndeleteToolResponse]  # type: ignore[assignment]
-    """UndeleteTool brings a deleted tool back as it was, to its agents too. One
-    that is not deleted comes back unchanged. Repeating a request_id returns the
-    first answer.
+    """UndeleteTool undeletes a tool, also for its agents. A tool that is not
+    deleted is returned unchanged. Repeating a request_id returns the first
+    answer.
 
     Errors:
     - NOT_FOUND, TOOL_NOT_FOUND: also when it was purged.
     - RESOURCE_EXHAUSTED, QUOTA_EXCEEDED.
     """
     PurgeTool: _aio.UnaryUnaryMultiCallable[_subjects_pb2.PurgeToolRequest, _subjects_pb2.PurgeToolResponse]  # type: ignore[assignment]
-    """PurgeTool removes a tool for good, deleted before or not, from its agents
-    too. Its id and its name may be used again. Repeating a request_id returns
-    the first answer.
+    """PurgeTool purges a tool, deleted or not, and detaches it from its agents.
+    Its id and its name become free. Repeating a request_id returns the first
+    answer.
 
     Errors:
     - NOT_FOUND, TOOL_NOT_FOUND.
     """
     AttachTool: _aio.UnaryUnaryMultiCallable[_subjects_pb2.AttachToolRequest, _subjects_pb2.AttachToolResponse]  # type: ignore[assignment]
-    """AttachTool gives an agent a tool. Attaching again changes nothing;
-    repeating a request_id returns the first answer.
+    """AttachTool attaches a tool to an agent. Attaching again changes nothing.
+    Repeating a request_id returns the first answer.
 
     Errors:
     - NOT_FOUND, TOOL_NOT_FOUND or AGENT_NOT_FOUND.
     """
     DetachTool: _aio.UnaryUnaryMultiCallable[_subjects_pb2.DetachToolRequest, _subjects_pb2.DetachToolResponse]  # type: ignore[assignment]
-    """DetachTool takes it away. Detaching again changes nothing; repeating a
-    request_id returns the first answer.
+    """DetachTool detaches a tool from an agent. Detaching again changes nothing.
+    Repeating a request_id returns the first answer.
 
     Errors:
     - NOT_FOUND, TOOL_NOT_FOUND or AGENT_NOT_FOUND.
     """
     GetPolicy: _aio.UnaryUnaryMultiCallable[_subjects_pb2.GetPolicyRequest, _subjects_pb2.GetPolicyResponse]  # type: ignore[assignment]
-    """GetPolicy reads the rules that the tenant remembers by; fields that were
-    never set have their defaults. Safe to retry.
+    """GetPolicy returns the tenant's policy. Fields that were never set have
+    their defaults. Safe to retry.
     """
     UpdatePolicy: _aio.UnaryUnaryMultiCallable[_subjects_pb2.UpdatePolicyRequest, _subjects_pb2.UpdatePolicyResponse]  # type: ignore[assignment]
-    """UpdatePolicy changes the fields named in update_mask. Every service acts by
-    the change within a second. Repeating a request_id returns the first answer.
+    """UpdatePolicy changes the fields named in update_mask. Every service applies
+    the change within a second. Repeating a request_id returns the first
+    answer.
 
     Errors:
-    - INVALID_ARGUMENT, POLICY_FIELD_UNKNOWN: a field that no policy has.
+    - INVALID_ARGUMENT, POLICY_FIELD_UNKNOWN: a policy has no such field.
     - ABORTED, REVISION_STALE.
     """
     GetQuota: _aio.UnaryUnaryMultiCallable[_limits_pb2.GetQuotaRequest, _limits_pb2.GetQuotaResponse]  # type: ignore[assignment]
-    """GetQuota reads the limits of the tenant, or of an organization, that were
-    set; what is unset has the cluster's default. Organizations are the
-    operator's business. Safe to retry.
+    """GetQuota returns the limits that were set for the tenant or for an
+    organization. An unset limit has the cluster's default. Only operators name
+    an organization. Safe to retry.
 
     Errors:
     - NOT_FOUND, ORGANIZATION_NOT_FOUND.
     """
     UpdateQuota: _aio.UnaryUnaryMultiCallable[_limits_pb2.UpdateQuotaRequest, _limits_pb2.UpdateQuotaResponse]  # type: ignore[assignment]
-    """UpdateQuota sets limits, which hold within ten seconds. Operators only.
-    Repeating a request_id returns the first answer.
+    """UpdateQuota sets limits, which take effect within ten seconds. Operators
+    only. Repeating a request_id returns the first answer.
 
     Errors:
     - NOT_FOUND, ORGANIZATION_NOT_FOUND.
     - ABORTED, REVISION_STALE.
     """
     GetUsage: _aio.UnaryUnaryMultiCallable[_limits_pb2.GetUsageRequest, _limits_pb2.GetUsageResponse]  # type: ignore[assignment]
-    """GetUsage says how much of its quota the tenant, or an organization, has
-    used. Nothing is counted for the answer: counters are kept as rows come and
-    go. Safe to retry.
+    """GetUsage returns the usage of the tenant's quota, or of an organization's.
+    The call is cheap: it reads counters and counts no rows. Safe to retry.
 
     Errors:
     - NOT_FOUND, ORGANIZATION_NOT_FOUND.
     """
     CreateAgent: _aio.UnaryUnaryMultiCallable[_tenancy_pb2.CreateAgentRequest, _tenancy_pb2.CreateAgentResponse]  # type: ignore[assignment]
-    """CreateAgent registers software that acts for the tenant. The agent_id may
-    be chosen by the caller. Repeating a request_id returns the first agent.
+    """CreateAgent registers an agent of the tenant. The caller may choose the
+    agent_id. Repeating a request_id returns the first agent.
 
     Errors:
     - ALREADY_EXISTS, AGENT_EXISTS.
     - ALREADY_EXISTS, AGENT_DELETED: a deleted agent has the id.
     """
     GetAgent: _aio.UnaryUnaryMultiCallable[_tenancy_pb2.GetAgentRequest, _tenancy_pb2.GetAgentResponse]  # type: ignore[assignment]
-    """GetAgent reads one agent. Safe to retry.
+    """GetAgent returns one agent. Safe to retry.
 
     Errors:
     - NOT_FOUND, AGENT_NOT_FOUND.
     """
     ListAgents: _aio.UnaryUnaryMultiCallable[_tenancy_pb2.ListAgentsRequest, _tenancy_pb2.ListAgentsResponse]  # type: ignore[assignment]
-    """ListAgents pages through the tenant's agents, in order of agent_id."""
+    """ListAgents lists the tenant's agents by agent_id. Safe to retry."""
     UpdateAgent: _aio.UnaryUnaryMultiCallable[_tenancy_pb2.UpdateAgentRequest, _tenancy_pb2.UpdateAgentResponse]  # type: ignore[assignment]
     """UpdateAgent changes the fields named in update_mask. Repeating a request_id
     returns the first answer.
@@ -828,44 +840,43 @@ class TenancyServiceAsyncStub(TenancyServiceStub):
     - INVALID_ARGUMENT, UPDATE_MASK_INVALID.
     """
     DeleteAgent: _aio.UnaryUnaryMultiCallable[_tenancy_pb2.DeleteAgentRequest, _tenancy_pb2.DeleteAgentResponse]  # type: ignore[assignment]
-    """DeleteAgent takes an agent out of every list and keeps it for UndeleteAgent.
-    From then on its core-memory blocks do not compile and are not listed as
-    its own, its states do not answer, it gets no tool, block or state, and API
-    keys that are bound to it are refused within five seconds. Memories and
-    messages that name it stay. Its id stays taken. Repeating a request_id
-    returns the first answer.
+    """DeleteAgent deletes an agent: lists omit it, and UndeleteAgent brings it
+    back. While it is deleted, its blocks do not compile and are not listed as
+    its own. Its states cannot be read, and it accepts no new tool, block or
+    state. API keys that are bound to it are refused within five seconds.
+    Memories and messages that name it remain, and its id stays taken.
+    Repeating a request_id returns the first answer.
 
     Errors:
     - NOT_FOUND, AGENT_NOT_FOUND.
     """
     UndeleteAgent: _aio.UnaryUnaryMultiCallable[_tenancy_pb2.UndeleteAgentRequest, _tenancy_pb2.UndeleteAgentResponse]  # type: ignore[assignment]
-    """UndeleteAgent brings a deleted agent back as it was, with its tools, blocks,
-    states and API keys. One that is not deleted comes back unchanged. Repeating
-    a request_id returns the first answer.
+    """UndeleteAgent undeletes an agent with its tools, blocks, states and API
+    keys. An agent that is not deleted is returned unchanged. Repeating a
+    request_id returns the first answer.
 
     Errors:
     - NOT_FOUND, AGENT_NOT_FOUND: also when it was purged.
     - RESOURCE_EXHAUSTED, QUOTA_EXCEEDED.
     """
     PurgeAgent: _aio.UnaryUnaryMultiCallable[_tenancy_pb2.PurgeAgentRequest, _tenancy_pb2.PurgeAgentResponse]  # type: ignore[assignment]
-    """PurgeAgent removes an agent for good, deleted before or not. The worker then
-    detaches its blocks, removes its states, revokes its API keys and disables
-    its service accounts, and only when nothing of that is left may its id be
-    used again: about a quarter of an hour later; until then CreateAgent is
-    refused with AGENT_DELETED. The blocks themselves, and memories and messages
-    that name it, stay. Repeating a request_id returns the first answer.
+    """PurgeAgent purges an agent, deleted or not. The worker then detaches its
+    blocks, removes its states, revokes its API keys and disables its service
+    accounts. After that the id is free, about a quarter of an hour later.
+    Until then CreateAgent fails with AGENT_DELETED. The blocks remain, and so
+    do memories and messages that name the agent. Repeating a request_id
+    returns the first answer.
 
     Errors:
     - NOT_FOUND, AGENT_NOT_FOUND: also when it was purged.
     """
 
 class TenancyServiceServicer(metaclass=_abc_1.ABCMeta):
-    """TenancyService keeps who exists: organizations, their tenants, who may act in
-    a tenant and as what, its agents and their tools, its subjects, its policy and
-    its quotas. Organizations are the operator's business; a tenant's own
-    credential manages what its permissions say, in its own tenant.
-    Another tenant's row is NOT_FOUND. Errors are documented in
-    skein/errors/v1/errors.proto.
+    """TenancyService manages organizations, tenants, members, agents, tools,
+    subjects, policies and quotas. Only operators manage organizations. A
+    tenant's credential acts in its own tenant, within its permissions. A row of
+    another tenant is NOT_FOUND. skein/errors/v1/errors.proto documents the
+    errors.
     """
 
     @_abc_1.abstractmethod
@@ -874,8 +885,8 @@ class TenancyServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _tenancy_pb2.CreateOrganizationRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_tenancy_pb2.CreateOrganizationResponse, _abc.Awaitable[_tenancy_pb2.CreateOrganizationResponse]]:
-        """CreateOrganization makes an organization. Repeating a request_id returns
-        the first one. Operators only.
+        """CreateOrganization creates an organization. Repeating a request_id returns
+        the first organization. Operators only.
 
         Errors:
         - ALREADY_EXISTS, ORGANIZATION_EXISTS: the slug is taken.
@@ -887,7 +898,7 @@ class TenancyServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _tenancy_pb2.GetOrganizationRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_tenancy_pb2.GetOrganizationResponse, _abc.Awaitable[_tenancy_pb2.GetOrganizationResponse]]:
-        """GetOrganization reads one. Operators only. Safe to retry.
+        """GetOrganization returns one organization. Operators only. Safe to retry.
 
         Errors:
         - NOT_FOUND, ORGANIZATION_NOT_FOUND.
@@ -899,7 +910,9 @@ class TenancyServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _tenancy_pb2.ListOrganizationsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_tenancy_pb2.ListOrganizationsResponse, _abc.Awaitable[_tenancy_pb2.ListOrganizationsResponse]]:
-        """ListOrganizations pages through all, newest first. Operators only."""
+        """ListOrganizations lists all organizations, newest first. Operators only.
+        Safe to retry.
+        """
 
     @_abc_1.abstractmethod
     def UpdateOrganization(
@@ -912,7 +925,7 @@ class TenancyServiceServicer(metaclass=_abc_1.ABCMeta):
 
         Errors:
         - NOT_FOUND, ORGANIZATION_NOT_FOUND.
-        - ABORTED, REVISION_STALE: the revision given is not the current one.
+        - ABORTED, REVISION_STALE: the revision of the request is not current.
         - INVALID_ARGUMENT, UPDATE_MASK_INVALID.
         """
 
@@ -922,10 +935,10 @@ class TenancyServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _tenancy_pb2.DeleteOrganizationRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_tenancy_pb2.DeleteOrganizationResponse, _abc.Awaitable[_tenancy_pb2.DeleteOrganizationResponse]]:
-        """DeleteOrganization closes an organization and, with `tenants`, deletes each
-        of its tenants as DeleteTenant does; its own row goes when the last of them
-        is purged. Deleting again is NOT_FOUND; repeating a request_id returns the
-        first answer. Operators only.
+        """DeleteOrganization deletes an organization. With `tenants` it deletes each
+        of its tenants as DeleteTenant does. The purge of the last tenant also
+        removes the organization's row. A second deletion fails with NOT_FOUND.
+        Repeating a request_id returns the first answer. Operators only.
 
         Errors:
         - NOT_FOUND, ORGANIZATION_NOT_FOUND.
@@ -938,13 +951,14 @@ class TenancyServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _tenancy_pb2.CreateTenantRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_tenancy_pb2.CreateTenantResponse, _abc.Awaitable[_tenancy_pb2.CreateTenantResponse]]:
-        """CreateTenant makes a tenant, the unit of isolation. Repeating a request_id
-        returns the first one. Operators, and accounts where the settings let them:
-        an account becomes the owner, in the organization of the settings.
+        """CreateTenant creates a tenant, the unit of isolation. Operators may call,
+        and accounts if the settings allow it. An account becomes the tenant's
+        owner, in the organization that the settings name. Repeating a request_id
+        returns the first tenant.
 
         Errors:
         - NOT_FOUND, ORGANIZATION_NOT_FOUND.
-        - ALREADY_EXISTS, TENANT_EXISTS: the organization has this slug already.
+        - ALREADY_EXISTS, TENANT_EXISTS: the slug is taken in the organization.
         - RESOURCE_EXHAUSTED, QUOTA_EXCEEDED.
         """
 
@@ -954,8 +968,8 @@ class TenancyServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _tenancy_pb2.GetTenantRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_tenancy_pb2.GetTenantResponse, _abc.Awaitable[_tenancy_pb2.GetTenantResponse]]:
-        """GetTenant reads a tenant: the caller's own, or any for an operator. Safe to
-        retry.
+        """GetTenant returns the caller's own tenant, or any tenant to an operator.
+        Safe to retry.
 
         Errors:
         - NOT_FOUND, TENANT_NOT_FOUND.
@@ -967,9 +981,9 @@ class TenancyServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _tenancy_pb2.ListTenantsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_tenancy_pb2.ListTenantsResponse, _abc.Awaitable[_tenancy_pb2.ListTenantsResponse]]:
-        """ListTenants pages through the tenants that the caller may see, newest
-        first: all for an operator, its own for a tenant's credential, those that
-        it is a member of for an account.
+        """ListTenants lists the tenants that the caller may see, newest first. An
+        operator sees all, an account those that it is a member of, a tenant's
+        credential its own. Safe to retry.
         """
 
     @_abc_1.abstractmethod
@@ -978,16 +992,16 @@ class TenancyServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _tenancy_pb2.UpdateTenantRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_tenancy_pb2.UpdateTenantResponse, _abc.Awaitable[_tenancy_pb2.UpdateTenantResponse]]:
-        """UpdateTenant changes the fields named in update_mask. Repeating a
-        request_id returns the first answer. The slug is the operator's business:
-        it is unique among tenants that do not know of each other.
+        """UpdateTenant changes the fields named in update_mask. Only operators change
+        the slug, because it is unique among tenants that cannot see each other.
+        Repeating a request_id returns the first answer.
 
         Errors:
         - NOT_FOUND, TENANT_NOT_FOUND.
-        - ALREADY_EXISTS, TENANT_EXISTS: the organization has this slug already.
+        - ALREADY_EXISTS, TENANT_EXISTS: the slug is taken in the organization.
         - ABORTED, REVISION_STALE.
-        - INVALID_ARGUMENT, UPDATE_MASK_INVALID: also for a slug that a caller other
-          than the operator wants to change.
+        - INVALID_ARGUMENT, UPDATE_MASK_INVALID: also for the slug, unless the
+          caller is an operator.
         """
 
     @_abc_1.abstractmethod
@@ -996,10 +1010,10 @@ class TenancyServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _tenancy_pb2.DeleteTenantRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_tenancy_pb2.DeleteTenantResponse, _abc.Awaitable[_tenancy_pb2.DeleteTenantResponse]]:
-        """DeleteTenant closes a tenant: its credentials are refused within five
-        seconds and its rows are no longer visible. When its grace is over, every
-        row, embedding and partition entry of it is removed, in stages that resume
-        wherever they were interrupted. Repeating a request_id returns the first
+        """DeleteTenant deletes a tenant. Its credentials are refused within five
+        seconds, and its rows are no longer visible. After the grace, the worker
+        purges every row, embedding and partition entry of the tenant. The purge
+        resumes after an interruption. Repeating a request_id returns the first
         answer. Operators, and owners of the tenant.
 
         Errors:
@@ -1012,15 +1026,15 @@ class TenancyServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _members_pb2.UndeleteTenantRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_members_pb2.UndeleteTenantResponse, _abc.Awaitable[_members_pb2.UndeleteTenantResponse]]:
-        """UndeleteTenant opens a tenant again, within its grace, and its organization,
-        if that was deleted. Repeating a request_id returns the first answer.
+        """UndeleteTenant undeletes a tenant within its grace, and its organization if
+        that was deleted. Repeating a request_id returns the first answer.
         Operators only.
 
         Errors:
         - NOT_FOUND, TENANT_NOT_FOUND.
-        - FAILED_PRECONDITION, DELETION_STARTED: rows are being removed.
-        - ALREADY_EXISTS, TENANT_EXISTS or ORGANIZATION_EXISTS: another one took the
-          slug.
+        - FAILED_PRECONDITION, DELETION_STARTED: the purge has begun.
+        - ALREADY_EXISTS, TENANT_EXISTS or ORGANIZATION_EXISTS: the slug is taken
+          by now.
         """
 
     @_abc_1.abstractmethod
@@ -1029,11 +1043,11 @@ class TenancyServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _members_pb2.GetDeletionRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_members_pb2.GetDeletionResponse, _abc.Awaitable[_members_pb2.GetDeletionResponse]]:
-        """GetDeletion reads how far the deletion of a tenant is, and its report.
+        """GetDeletion returns the progress of a tenant's deletion, and its report.
         Operators only. Safe to retry.
 
         Errors:
-        - NOT_FOUND, TENANT_NOT_FOUND: it was never deleted.
+        - NOT_FOUND, TENANT_NOT_FOUND: the tenant was never deleted.
         """
 
     @_abc_1.abstractmethod
@@ -1042,7 +1056,9 @@ class TenancyServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _members_pb2.ListDeletionsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_members_pb2.ListDeletionsResponse, _abc.Awaitable[_members_pb2.ListDeletionsResponse]]:
-        """ListDeletions pages through the deletions, newest first. Operators only."""
+        """ListDeletions lists deletions of tenants, newest first. Operators only.
+        Safe to retry.
+        """
 
     @_abc_1.abstractmethod
     def TransferOwnership(
@@ -1051,12 +1067,13 @@ class TenancyServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_members_pb2.TransferOwnershipResponse, _abc.Awaitable[_members_pb2.TransferOwnershipResponse]]:
         """TransferOwnership makes another member an owner and the caller an admin.
-        Repeating a request_id returns the first answer. Owners, and operators, who
-        name the owner that steps down, if any.
+        Owners may call. Operators may also call, and may name the owner that
+        becomes an admin. Repeating a request_id returns the first answer.
 
         Errors:
-        - NOT_FOUND, MEMBER_NOT_FOUND: also when the one who steps down owns nothing.
-        - PERMISSION_DENIED, PERMISSION_WIDENED: the caller lacks a permission of owners.
+        - NOT_FOUND, MEMBER_NOT_FOUND: also when the former owner is not an owner.
+        - PERMISSION_DENIED, PERMISSION_ESCALATION: the caller lacks a permission
+          of owners.
         """
 
     @_abc_1.abstractmethod
@@ -1065,8 +1082,8 @@ class TenancyServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _members_pb2.AddMemberRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_members_pb2.AddMemberResponse, _abc.Awaitable[_members_pb2.AddMemberResponse]]:
-        """AddMember makes an account a member at once. Repeating a request_id returns
-        the first answer. Operators only; others invite.
+        """AddMember adds an account as a member without an invitation. Repeating a
+        request_id returns the first answer. Operators only.
 
         Errors:
         - NOT_FOUND, ACCOUNT_NOT_FOUND.
@@ -1080,7 +1097,7 @@ class TenancyServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _members_pb2.GetMemberRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_members_pb2.GetMemberResponse, _abc.Awaitable[_members_pb2.GetMemberResponse]]:
-        """GetMember reads one membership. Safe to retry.
+        """GetMember returns one membership. Safe to retry.
 
         Errors:
         - NOT_FOUND, MEMBER_NOT_FOUND.
@@ -1092,7 +1109,9 @@ class TenancyServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _members_pb2.ListMembersRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_members_pb2.ListMembersResponse, _abc.Awaitable[_members_pb2.ListMembersResponse]]:
-        """ListMembers pages through the tenant's members, in order of joining."""
+        """ListMembers lists the tenant's members in the order in which they joined.
+        Safe to retry.
+        """
 
     @_abc_1.abstractmethod
     def UpdateMember(
@@ -1100,15 +1119,15 @@ class TenancyServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _members_pb2.UpdateMemberRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_members_pb2.UpdateMemberResponse, _abc.Awaitable[_members_pb2.UpdateMemberResponse]]:
-        """UpdateMember changes a member's role, which holds within five seconds.
-        A caller cannot give or take a role above its own. Repeating a request_id
-        returns the first answer.
+        """UpdateMember changes a member's role. The new role takes effect within five
+        seconds. A caller cannot grant or remove a role above its own. Repeating a
+        request_id returns the first answer.
 
         Errors:
         - NOT_FOUND, MEMBER_NOT_FOUND.
         - PERMISSION_DENIED, ROLE_TOO_LOW.
-        - PERMISSION_DENIED, PERMISSION_WIDENED: the new role may do what neither the
-          caller nor the member may.
+        - PERMISSION_DENIED, PERMISSION_ESCALATION: the new role has a permission
+          that neither the caller nor the member has.
         - FAILED_PRECONDITION, LAST_OWNER.
         - ABORTED, REVISION_STALE.
         """
@@ -1119,7 +1138,7 @@ class TenancyServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _members_pb2.RemoveMemberRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_members_pb2.RemoveMemberResponse, _abc.Awaitable[_members_pb2.RemoveMemberResponse]]:
-        """RemoveMember ends a membership; its sign-ins are refused in the tenant
+        """RemoveMember ends a membership. The tenant refuses the account's tokens
         within five seconds. Repeating a request_id returns the first answer.
 
         Errors:
@@ -1148,15 +1167,15 @@ class TenancyServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _members_pb2.CreateInvitationRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_members_pb2.CreateInvitationResponse, _abc.Awaitable[_members_pb2.CreateInvitationResponse]]:
-        """CreateInvitation asks a person, by mail where mail is set up, to join. One
-        that an application makes, itself or through a key that it made, is open
-        only while the application's grant lives. A repeated request_id gets no
-        token.
+        """CreateInvitation invites a person to join, by mail where mail is
+        configured. An OAuth client may invite, directly or through a key that it
+        created. That invitation ends with the client's grant. A repeated
+        request_id returns no token.
 
         Errors:
-        - PERMISSION_DENIED, ROLE_TOO_LOW: a role above the caller's own.
-        - PERMISSION_DENIED, PERMISSION_WIDENED: the caller lacks a permission of the
-          role, or is bound to an agent.
+        - PERMISSION_DENIED, ROLE_TOO_LOW: the role is above the caller's own.
+        - PERMISSION_DENIED, PERMISSION_ESCALATION: the caller lacks a permission
+          of the role, or is bound to an agent.
         - ALREADY_EXISTS, MEMBER_EXISTS.
         - RESOURCE_EXHAUSTED, QUOTA_EXCEEDED.
         """
@@ -1167,7 +1186,7 @@ class TenancyServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _members_pb2.ListInvitationsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_members_pb2.ListInvitationsResponse, _abc.Awaitable[_members_pb2.ListInvitationsResponse]]:
-        """ListInvitations pages through the open ones, newest first."""
+        """ListInvitations lists open invitations, newest first. Safe to retry."""
 
     @_abc_1.abstractmethod
     def RevokeInvitation(
@@ -1175,8 +1194,8 @@ class TenancyServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _members_pb2.RevokeInvitationRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_members_pb2.RevokeInvitationResponse, _abc.Awaitable[_members_pb2.RevokeInvitationResponse]]:
-        """RevokeInvitation ends an open one. Repeating a request_id returns the first
-        answer.
+        """RevokeInvitation revokes an open invitation. Repeating a request_id returns
+        the first answer.
 
         Errors:
         - NOT_FOUND, INVITATION_NOT_FOUND.
@@ -1188,15 +1207,15 @@ class TenancyServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _members_pb2.AcceptInvitationRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_members_pb2.AcceptInvitationResponse, _abc.Awaitable[_members_pb2.AcceptInvitationResponse]]:
-        """AcceptInvitation makes the calling account a member; its address must be
-        the invited one and, where the invitation was mailed, verified. Repeating a
-        request_id returns the first answer.
+        """AcceptInvitation makes the calling account a member. The account must have
+        the invited address. If the invitation was mailed, the address must be
+        verified. Repeating a request_id returns the first answer.
 
         Errors:
-        - NOT_FOUND, INVITATION_NOT_FOUND: unknown, spent, expired, or for another
+        - NOT_FOUND, INVITATION_NOT_FOUND: unknown, used, expired, or for another
           person.
-        - ALREADY_EXISTS, MEMBER_EXISTS: the account stays what it is; the
-          invitation is spent.
+        - ALREADY_EXISTS, MEMBER_EXISTS: the membership does not change, and the
+          invitation is used.
         - RESOURCE_EXHAUSTED, QUOTA_EXCEEDED.
         """
 
@@ -1206,8 +1225,8 @@ class TenancyServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _subjects_pb2.CreateSubjectRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_subjects_pb2.CreateSubjectResponse, _abc.Awaitable[_subjects_pb2.CreateSubjectResponse]]:
-        """CreateSubject makes a person (or thing) known that memories are about.
-        Repeating a request_id returns the first one.
+        """CreateSubject creates a subject: a person or a thing that memories are
+        about. Repeating a request_id returns the first subject.
 
         Errors:
         - ALREADY_EXISTS, SUBJECT_EXISTS.
@@ -1220,7 +1239,7 @@ class TenancyServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _subjects_pb2.GetSubjectRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_subjects_pb2.GetSubjectResponse, _abc.Awaitable[_subjects_pb2.GetSubjectResponse]]:
-        """GetSubject reads one. Safe to retry.
+        """GetSubject returns one subject. Safe to retry.
 
         Errors:
         - NOT_FOUND, SUBJECT_NOT_FOUND.
@@ -1232,8 +1251,8 @@ class TenancyServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _subjects_pb2.ListSubjectsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_subjects_pb2.ListSubjectsResponse, _abc.Awaitable[_subjects_pb2.ListSubjectsResponse]]:
-        """ListSubjects pages through the tenant's subjects in order of subject_id;
-        with properties, those whose profile or preferences have all of them.
+        """ListSubjects lists the tenant's subjects by subject_id. With properties, it
+        lists only subjects that have all of them. Safe to retry.
         """
 
     @_abc_1.abstractmethod
@@ -1257,8 +1276,8 @@ class TenancyServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _subjects_pb2.DeleteSubjectRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_subjects_pb2.DeleteSubjectResponse, _abc.Awaitable[_subjects_pb2.DeleteSubjectResponse]]:
-        """DeleteSubject takes a subject out of every list and keeps it for
-        UndeleteSubject; what is remembered about it stays. Its id stays taken.
+        """DeleteSubject deletes a subject: lists omit it, and UndeleteSubject brings
+        it back. Memories about the subject remain, and its id stays taken.
         Repeating a request_id returns the first answer.
 
         Errors:
@@ -1271,9 +1290,8 @@ class TenancyServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _subjects_pb2.UndeleteSubjectRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_subjects_pb2.UndeleteSubjectResponse, _abc.Awaitable[_subjects_pb2.UndeleteSubjectResponse]]:
-        """UndeleteSubject brings a deleted subject back as it was. One that is not
-        deleted comes back unchanged. Repeating a request_id returns the first
-        answer.
+        """UndeleteSubject undeletes a subject. A subject that is not deleted is
+        returned unchanged. Repeating a request_id returns the first answer.
 
         Errors:
         - NOT_FOUND, SUBJECT_NOT_FOUND: also when it was purged.
@@ -1286,9 +1304,9 @@ class TenancyServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _subjects_pb2.PurgeSubjectRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_subjects_pb2.PurgeSubjectResponse, _abc.Awaitable[_subjects_pb2.PurgeSubjectResponse]]:
-        """PurgeSubject removes a subject for good, deleted before or not, also from
-        the answers kept for repeated requests. What is remembered about it stays:
-        the gateway's Forget removes that too. Its id may be used again. Repeating a
+        """PurgeSubject purges a subject, deleted or not, also from the responses
+        stored for repeated requests. Memories about the subject remain; the
+        gateway's Forget purges them too. The id becomes free. Repeating a
         request_id returns the first answer.
 
         Errors:
@@ -1301,8 +1319,8 @@ class TenancyServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _subjects_pb2.CreateToolRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_subjects_pb2.CreateToolResponse, _abc.Awaitable[_subjects_pb2.CreateToolResponse]]:
-        """CreateTool keeps a tool that agents may be given. Repeating a request_id
-        returns the first one.
+        """CreateTool creates a tool, which AttachTool gives to agents. Repeating a
+        request_id returns the first tool.
 
         Errors:
         - ALREADY_EXISTS, TOOL_EXISTS.
@@ -1316,7 +1334,7 @@ class TenancyServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _subjects_pb2.GetToolRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_subjects_pb2.GetToolResponse, _abc.Awaitable[_subjects_pb2.GetToolResponse]]:
-        """GetTool reads one. Safe to retry.
+        """GetTool returns one tool. Safe to retry.
 
         Errors:
         - NOT_FOUND, TOOL_NOT_FOUND.
@@ -1328,8 +1346,8 @@ class TenancyServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _subjects_pb2.ListToolsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_subjects_pb2.ListToolsResponse, _abc.Awaitable[_subjects_pb2.ListToolsResponse]]:
-        """ListTools pages through the tenant's tools, or an agent's, in order of
-        tool_id.
+        """ListTools lists the tools of the tenant, or of one agent, by tool_id. Safe
+        to retry.
         """
 
     @_abc_1.abstractmethod
@@ -1355,9 +1373,9 @@ class TenancyServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _subjects_pb2.DeleteToolRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_subjects_pb2.DeleteToolResponse, _abc.Awaitable[_subjects_pb2.DeleteToolResponse]]:
-        """DeleteTool takes a tool out of every list, its agents' too, and keeps it for
-        UndeleteTool. Its id and its name stay taken. Repeating a request_id returns
-        the first answer.
+        """DeleteTool deletes a tool: lists omit it, also those of its agents, and
+        UndeleteTool brings it back. Its id and its name stay taken. Repeating a
+        request_id returns the first answer.
 
         Errors:
         - NOT_FOUND, TOOL_NOT_FOUND.
@@ -1369,9 +1387,9 @@ class TenancyServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _subjects_pb2.UndeleteToolRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_subjects_pb2.UndeleteToolResponse, _abc.Awaitable[_subjects_pb2.UndeleteToolResponse]]:
-        """UndeleteTool brings a deleted tool back as it was, to its agents too. One
-        that is not deleted comes back unchanged. Repeating a request_id returns the
-        first answer.
+        """UndeleteTool undeletes a tool, also for its agents. A tool that is not
+        deleted is returned unchanged. Repeating a request_id returns the first
+        answer.
 
         Errors:
         - NOT_FOUND, TOOL_NOT_FOUND: also when it was purged.
@@ -1384,9 +1402,9 @@ class TenancyServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _subjects_pb2.PurgeToolRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_subjects_pb2.PurgeToolResponse, _abc.Awaitable[_subjects_pb2.PurgeToolResponse]]:
-        """PurgeTool removes a tool for good, deleted before or not, from its agents
-        too. Its id and its name may be used again. Repeating a request_id returns
-        the first answer.
+        """PurgeTool purges a tool, deleted or not, and detaches it from its agents.
+        Its id and its name become free. Repeating a request_id returns the first
+        answer.
 
         Errors:
         - NOT_FOUND, TOOL_NOT_FOUND.
@@ -1398,8 +1416,8 @@ class TenancyServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _subjects_pb2.AttachToolRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_subjects_pb2.AttachToolResponse, _abc.Awaitable[_subjects_pb2.AttachToolResponse]]:
-        """AttachTool gives an agent a tool. Attaching again changes nothing;
-        repeating a request_id returns the first answer.
+        """AttachTool attaches a tool to an agent. Attaching again changes nothing.
+        Repeating a request_id returns the first answer.
 
         Errors:
         - NOT_FOUND, TOOL_NOT_FOUND or AGENT_NOT_FOUND.
@@ -1411,8 +1429,8 @@ class TenancyServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _subjects_pb2.DetachToolRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_subjects_pb2.DetachToolResponse, _abc.Awaitable[_subjects_pb2.DetachToolResponse]]:
-        """DetachTool takes it away. Detaching again changes nothing; repeating a
-        request_id returns the first answer.
+        """DetachTool detaches a tool from an agent. Detaching again changes nothing.
+        Repeating a request_id returns the first answer.
 
         Errors:
         - NOT_FOUND, TOOL_NOT_FOUND or AGENT_NOT_FOUND.
@@ -1424,8 +1442,8 @@ class TenancyServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _subjects_pb2.GetPolicyRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_subjects_pb2.GetPolicyResponse, _abc.Awaitable[_subjects_pb2.GetPolicyResponse]]:
-        """GetPolicy reads the rules that the tenant remembers by; fields that were
-        never set have their defaults. Safe to retry.
+        """GetPolicy returns the tenant's policy. Fields that were never set have
+        their defaults. Safe to retry.
         """
 
     @_abc_1.abstractmethod
@@ -1434,11 +1452,12 @@ class TenancyServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _subjects_pb2.UpdatePolicyRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_subjects_pb2.UpdatePolicyResponse, _abc.Awaitable[_subjects_pb2.UpdatePolicyResponse]]:
-        """UpdatePolicy changes the fields named in update_mask. Every service acts by
-        the change within a second. Repeating a request_id returns the first answer.
+        """UpdatePolicy changes the fields named in update_mask. Every service applies
+        the change within a second. Repeating a request_id returns the first
+        answer.
 
         Errors:
-        - INVALID_ARGUMENT, POLICY_FIELD_UNKNOWN: a field that no policy has.
+        - INVALID_ARGUMENT, POLICY_FIELD_UNKNOWN: a policy has no such field.
         - ABORTED, REVISION_STALE.
         """
 
@@ -1448,9 +1467,9 @@ class TenancyServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _limits_pb2.GetQuotaRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_limits_pb2.GetQuotaResponse, _abc.Awaitable[_limits_pb2.GetQuotaResponse]]:
-        """GetQuota reads the limits of the tenant, or of an organization, that were
-        set; what is unset has the cluster's default. Organizations are the
-        operator's business. Safe to retry.
+        """GetQuota returns the limits that were set for the tenant or for an
+        organization. An unset limit has the cluster's default. Only operators name
+        an organization. Safe to retry.
 
         Errors:
         - NOT_FOUND, ORGANIZATION_NOT_FOUND.
@@ -1462,8 +1481,8 @@ class TenancyServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _limits_pb2.UpdateQuotaRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_limits_pb2.UpdateQuotaResponse, _abc.Awaitable[_limits_pb2.UpdateQuotaResponse]]:
-        """UpdateQuota sets limits, which hold within ten seconds. Operators only.
-        Repeating a request_id returns the first answer.
+        """UpdateQuota sets limits, which take effect within ten seconds. Operators
+        only. Repeating a request_id returns the first answer.
 
         Errors:
         - NOT_FOUND, ORGANIZATION_NOT_FOUND.
@@ -1476,9 +1495,8 @@ class TenancyServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _limits_pb2.GetUsageRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_limits_pb2.GetUsageResponse, _abc.Awaitable[_limits_pb2.GetUsageResponse]]:
-        """GetUsage says how much of its quota the tenant, or an organization, has
-        used. Nothing is counted for the answer: counters are kept as rows come and
-        go. Safe to retry.
+        """GetUsage returns the usage of the tenant's quota, or of an organization's.
+        The call is cheap: it reads counters and counts no rows. Safe to retry.
 
         Errors:
         - NOT_FOUND, ORGANIZATION_NOT_FOUND.
@@ -1490,8 +1508,8 @@ class TenancyServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _tenancy_pb2.CreateAgentRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_tenancy_pb2.CreateAgentResponse, _abc.Awaitable[_tenancy_pb2.CreateAgentResponse]]:
-        """CreateAgent registers software that acts for the tenant. The agent_id may
-        be chosen by the caller. Repeating a request_id returns the first agent.
+        """CreateAgent registers an agent of the tenant. The caller may choose the
+        agent_id. Repeating a request_id returns the first agent.
 
         Errors:
         - ALREADY_EXISTS, AGENT_EXISTS.
@@ -1504,7 +1522,7 @@ class TenancyServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _tenancy_pb2.GetAgentRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_tenancy_pb2.GetAgentResponse, _abc.Awaitable[_tenancy_pb2.GetAgentResponse]]:
-        """GetAgent reads one agent. Safe to retry.
+        """GetAgent returns one agent. Safe to retry.
 
         Errors:
         - NOT_FOUND, AGENT_NOT_FOUND.
@@ -1516,7 +1534,7 @@ class TenancyServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _tenancy_pb2.ListAgentsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_tenancy_pb2.ListAgentsResponse, _abc.Awaitable[_tenancy_pb2.ListAgentsResponse]]:
-        """ListAgents pages through the tenant's agents, in order of agent_id."""
+        """ListAgents lists the tenant's agents by agent_id. Safe to retry."""
 
     @_abc_1.abstractmethod
     def UpdateAgent(
@@ -1539,12 +1557,12 @@ class TenancyServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _tenancy_pb2.DeleteAgentRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_tenancy_pb2.DeleteAgentResponse, _abc.Awaitable[_tenancy_pb2.DeleteAgentResponse]]:
-        """DeleteAgent takes an agent out of every list and keeps it for UndeleteAgent.
-        From then on its core-memory blocks do not compile and are not listed as
-        its own, its states do not answer, it gets no tool, block or state, and API
-        keys that are bound to it are refused within five seconds. Memories and
-        messages that name it stay. Its id stays taken. Repeating a request_id
-        returns the first answer.
+        """DeleteAgent deletes an agent: lists omit it, and UndeleteAgent brings it
+        back. While it is deleted, its blocks do not compile and are not listed as
+        its own. Its states cannot be read, and it accepts no new tool, block or
+        state. API keys that are bound to it are refused within five seconds.
+        Memories and messages that name it remain, and its id stays taken.
+        Repeating a request_id returns the first answer.
 
         Errors:
         - NOT_FOUND, AGENT_NOT_FOUND.
@@ -1556,9 +1574,9 @@ class TenancyServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _tenancy_pb2.UndeleteAgentRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_tenancy_pb2.UndeleteAgentResponse, _abc.Awaitable[_tenancy_pb2.UndeleteAgentResponse]]:
-        """UndeleteAgent brings a deleted agent back as it was, with its tools, blocks,
-        states and API keys. One that is not deleted comes back unchanged. Repeating
-        a request_id returns the first answer.
+        """UndeleteAgent undeletes an agent with its tools, blocks, states and API
+        keys. An agent that is not deleted is returned unchanged. Repeating a
+        request_id returns the first answer.
 
         Errors:
         - NOT_FOUND, AGENT_NOT_FOUND: also when it was purged.
@@ -1571,12 +1589,12 @@ class TenancyServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _tenancy_pb2.PurgeAgentRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_tenancy_pb2.PurgeAgentResponse, _abc.Awaitable[_tenancy_pb2.PurgeAgentResponse]]:
-        """PurgeAgent removes an agent for good, deleted before or not. The worker then
-        detaches its blocks, removes its states, revokes its API keys and disables
-        its service accounts, and only when nothing of that is left may its id be
-        used again: about a quarter of an hour later; until then CreateAgent is
-        refused with AGENT_DELETED. The blocks themselves, and memories and messages
-        that name it, stay. Repeating a request_id returns the first answer.
+        """PurgeAgent purges an agent, deleted or not. The worker then detaches its
+        blocks, removes its states, revokes its API keys and disables its service
+        accounts. After that the id is free, about a quarter of an hour later.
+        Until then CreateAgent fails with AGENT_DELETED. The blocks remain, and so
+        do memories and messages that name the agent. Repeating a request_id
+        returns the first answer.
 
         Errors:
         - NOT_FOUND, AGENT_NOT_FOUND: also when it was purged.
@@ -1585,8 +1603,8 @@ class TenancyServiceServicer(metaclass=_abc_1.ABCMeta):
 def add_TenancyServiceServicer_to_server(servicer: TenancyServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...
 
 class TenancyInternalServiceStub:
-    """TenancyInternalService is internal: what the other services of the cluster ask of the
-    directory. The gateway does not forward it.
+    """TenancyInternalService is internal: other services of the cluster call it.
+    The gateway does not forward it.
     """
 
     @_typing.overload
@@ -1594,111 +1612,113 @@ class TenancyInternalServiceStub:
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> TenancyInternalServiceAsyncStub: ...
     GetMembership: _grpc.UnaryUnaryMultiCallable[_members_pb2.GetMembershipRequest, _members_pb2.GetMembershipResponse]
-    """GetMembership says whether a tenant is open and what an account is in it.
-    Safe to retry. System only.
+    """GetMembership returns the state of a tenant and the role of an account in
+    it. Safe to retry. System only.
     """
     AcquireRateLimit: _grpc.UnaryUnaryMultiCallable[_limits_pb2.AcquireRateLimitRequest, _limits_pb2.AcquireRateLimitResponse]
-    """AcquireRateLimit takes from the tenant's and the caller's allowance of calls,
-    for one gateway to spend within the lease's time. Not to be repeated: each
-    call takes. Called by the gateway in the caller's name.
+    """AcquireRateLimit leases tokens from the buckets of the tenant and the
+    caller. One gateway spends them during the lease's lifetime. Not safe to
+    retry: each call takes tokens. The gateway calls it in the caller's name.
     """
     CheckInvitation: _grpc.UnaryUnaryMultiCallable[_members_pb2.CheckInvitationRequest, _members_pb2.CheckInvitationResponse]
-    """CheckInvitation says whether a token invites an address. Safe to retry.
-    System only.
+    """CheckInvitation checks that a token is an invitation for an address. Safe
+    to retry. System only.
 
     Errors:
     - NOT_FOUND, INVITATION_NOT_FOUND.
     """
     RemoveAccount: _grpc.UnaryUnaryMultiCallable[_members_pb2.RemoveAccountRequest, _members_pb2.RemoveAccountResponse]
-    """RemoveAccount ends every membership of an account that is being deleted.
+    """RemoveAccount ends every membership of an account before its deletion.
     Idempotent. System only.
 
     Errors:
     - FAILED_PRECONDITION, LAST_OWNER.
     """
     ListDueDeletions: _grpc.UnaryUnaryMultiCallable[_members_pb2.ListDueDeletionsRequest, _members_pb2.ListDueDeletionsResponse]
-    """ListDueDeletions lists tenants whose grace is over and whose rows are not
-    all removed, oldest first. System only.
+    """ListDueDeletions lists deleted tenants after their grace whose purge is not
+    complete, oldest first. Safe to retry. System only.
     """
     RecordDeletion: _grpc.UnaryUnaryMultiCallable[_members_pb2.RecordDeletionRequest, _members_pb2.RecordDeletionResponse]
-    """RecordDeletion adds to the report of a deletion, and finishes it. Finishing
-    removes the tenant's own row; idempotent for the same stage. System only.
+    """RecordDeletion adds counts to the report of a deletion. With `finished` it
+    also removes the tenant's own row. Idempotent for the same stage. System
+    only.
     """
     PurgeTenant: _grpc.UnaryUnaryMultiCallable[_members_pb2.PurgeTenantRequest, _members_pb2.PurgeTenantResponse]
-    """PurgeTenant removes some of what tenancy keeps of the token's tenant, which
-    is being deleted. Idempotent: called until it says that nothing is left.
-    System only.
+    """PurgeTenant removes one batch of tenancy's rows of the token's tenant,
+    which is deleted. Idempotent: call it again while `more` is set. System
+    only.
 
     Errors:
     - FAILED_PRECONDITION, TENANT_NOT_DELETED.
     """
     CollectUsage: _grpc.UnaryUnaryMultiCallable[_limits_pb2.CollectUsageRequest, _limits_pb2.CollectUsageResponse]
-    """CollectUsage brings the tenant's usage, as its organization's quota sees
-    it, up to date. Idempotent. System only.
+    """CollectUsage updates the tenant's usage as its organization's quota counts
+    it. Idempotent. System only.
     """
     DeleteExpired: _grpc.UnaryUnaryMultiCallable[_members_pb2.DeleteExpiredRequest, _members_pb2.DeleteExpiredResponse]
     """DeleteExpired removes expired invitations, unused rate-limit buckets and
-    stored answers of the tenant that the token names. Idempotent. System only.
+    stored answers of the token's tenant. Idempotent. System only.
     """
 
 @_typing.type_check_only
 class TenancyInternalServiceAsyncStub(TenancyInternalServiceStub):
-    """TenancyInternalService is internal: what the other services of the cluster ask of the
-    directory. The gateway does not forward it.
+    """TenancyInternalService is internal: other services of the cluster call it.
+    The gateway does not forward it.
     """
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     GetMembership: _aio.UnaryUnaryMultiCallable[_members_pb2.GetMembershipRequest, _members_pb2.GetMembershipResponse]  # type: ignore[assignment]
-    """GetMembership says whether a tenant is open and what an account is in it.
-    Safe to retry. System only.
+    """GetMembership returns the state of a tenant and the role of an account in
+    it. Safe to retry. System only.
     """
     AcquireRateLimit: _aio.UnaryUnaryMultiCallable[_limits_pb2.AcquireRateLimitRequest, _limits_pb2.AcquireRateLimitResponse]  # type: ignore[assignment]
-    """AcquireRateLimit takes from the tenant's and the caller's allowance of calls,
-    for one gateway to spend within the lease's time. Not to be repeated: each
-    call takes. Called by the gateway in the caller's name.
+    """AcquireRateLimit leases tokens from the buckets of the tenant and the
+    caller. One gateway spends them during the lease's lifetime. Not safe to
+    retry: each call takes tokens. The gateway calls it in the caller's name.
     """
     CheckInvitation: _aio.UnaryUnaryMultiCallable[_members_pb2.CheckInvitationRequest, _members_pb2.CheckInvitationResponse]  # type: ignore[assignment]
-    """CheckInvitation says whether a token invites an address. Safe to retry.
-    System only.
+    """CheckInvitation checks that a token is an invitation for an address. Safe
+    to retry. System only.
 
     Errors:
     - NOT_FOUND, INVITATION_NOT_FOUND.
     """
     RemoveAccount: _aio.UnaryUnaryMultiCallable[_members_pb2.RemoveAccountRequest, _members_pb2.RemoveAccountResponse]  # type: ignore[assignment]
-    """RemoveAccount ends every membership of an account that is being deleted.
+    """RemoveAccount ends every membership of an account before its deletion.
     Idempotent. System only.
 
     Errors:
     - FAILED_PRECONDITION, LAST_OWNER.
     """
     ListDueDeletions: _aio.UnaryUnaryMultiCallable[_members_pb2.ListDueDeletionsRequest, _members_pb2.ListDueDeletionsResponse]  # type: ignore[assignment]
-    """ListDueDeletions lists tenants whose grace is over and whose rows are not
-    all removed, oldest first. System only.
+    """ListDueDeletions lists deleted tenants after their grace whose purge is not
+    complete, oldest first. Safe to retry. System only.
     """
     RecordDeletion: _aio.UnaryUnaryMultiCallable[_members_pb2.RecordDeletionRequest, _members_pb2.RecordDeletionResponse]  # type: ignore[assignment]
-    """RecordDeletion adds to the report of a deletion, and finishes it. Finishing
-    removes the tenant's own row; idempotent for the same stage. System only.
+    """RecordDeletion adds counts to the report of a deletion. With `finished` it
+    also removes the tenant's own row. Idempotent for the same stage. System
+    only.
     """
     PurgeTenant: _aio.UnaryUnaryMultiCallable[_members_pb2.PurgeTenantRequest, _members_pb2.PurgeTenantResponse]  # type: ignore[assignment]
-    """PurgeTenant removes some of what tenancy keeps of the token's tenant, which
-    is being deleted. Idempotent: called until it says that nothing is left.
-    System only.
+    """PurgeTenant removes one batch of tenancy's rows of the token's tenant,
+    which is deleted. Idempotent: call it again while `more` is set. System
+    only.
 
     Errors:
     - FAILED_PRECONDITION, TENANT_NOT_DELETED.
     """
     CollectUsage: _aio.UnaryUnaryMultiCallable[_limits_pb2.CollectUsageRequest, _limits_pb2.CollectUsageResponse]  # type: ignore[assignment]
-    """CollectUsage brings the tenant's usage, as its organization's quota sees
-    it, up to date. Idempotent. System only.
+    """CollectUsage updates the tenant's usage as its organization's quota counts
+    it. Idempotent. System only.
     """
     DeleteExpired: _aio.UnaryUnaryMultiCallable[_members_pb2.DeleteExpiredRequest, _members_pb2.DeleteExpiredResponse]  # type: ignore[assignment]
     """DeleteExpired removes expired invitations, unused rate-limit buckets and
-    stored answers of the tenant that the token names. Idempotent. System only.
+    stored answers of the token's tenant. Idempotent. System only.
     """
 
 class TenancyInternalServiceServicer(metaclass=_abc_1.ABCMeta):
-    """TenancyInternalService is internal: what the other services of the cluster ask of the
-    directory. The gateway does not forward it.
+    """TenancyInternalService is internal: other services of the cluster call it.
+    The gateway does not forward it.
     """
 
     @_abc_1.abstractmethod
@@ -1707,8 +1727,8 @@ class TenancyInternalServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _members_pb2.GetMembershipRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_members_pb2.GetMembershipResponse, _abc.Awaitable[_members_pb2.GetMembershipResponse]]:
-        """GetMembership says whether a tenant is open and what an account is in it.
-        Safe to retry. System only.
+        """GetMembership returns the state of a tenant and the role of an account in
+        it. Safe to retry. System only.
         """
 
     @_abc_1.abstractmethod
@@ -1717,9 +1737,9 @@ class TenancyInternalServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _limits_pb2.AcquireRateLimitRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_limits_pb2.AcquireRateLimitResponse, _abc.Awaitable[_limits_pb2.AcquireRateLimitResponse]]:
-        """AcquireRateLimit takes from the tenant's and the caller's allowance of calls,
-        for one gateway to spend within the lease's time. Not to be repeated: each
-        call takes. Called by the gateway in the caller's name.
+        """AcquireRateLimit leases tokens from the buckets of the tenant and the
+        caller. One gateway spends them during the lease's lifetime. Not safe to
+        retry: each call takes tokens. The gateway calls it in the caller's name.
         """
 
     @_abc_1.abstractmethod
@@ -1728,8 +1748,8 @@ class TenancyInternalServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _members_pb2.CheckInvitationRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_members_pb2.CheckInvitationResponse, _abc.Awaitable[_members_pb2.CheckInvitationResponse]]:
-        """CheckInvitation says whether a token invites an address. Safe to retry.
-        System only.
+        """CheckInvitation checks that a token is an invitation for an address. Safe
+        to retry. System only.
 
         Errors:
         - NOT_FOUND, INVITATION_NOT_FOUND.
@@ -1741,7 +1761,7 @@ class TenancyInternalServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _members_pb2.RemoveAccountRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_members_pb2.RemoveAccountResponse, _abc.Awaitable[_members_pb2.RemoveAccountResponse]]:
-        """RemoveAccount ends every membership of an account that is being deleted.
+        """RemoveAccount ends every membership of an account before its deletion.
         Idempotent. System only.
 
         Errors:
@@ -1754,8 +1774,8 @@ class TenancyInternalServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _members_pb2.ListDueDeletionsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_members_pb2.ListDueDeletionsResponse, _abc.Awaitable[_members_pb2.ListDueDeletionsResponse]]:
-        """ListDueDeletions lists tenants whose grace is over and whose rows are not
-        all removed, oldest first. System only.
+        """ListDueDeletions lists deleted tenants after their grace whose purge is not
+        complete, oldest first. Safe to retry. System only.
         """
 
     @_abc_1.abstractmethod
@@ -1764,8 +1784,9 @@ class TenancyInternalServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _members_pb2.RecordDeletionRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_members_pb2.RecordDeletionResponse, _abc.Awaitable[_members_pb2.RecordDeletionResponse]]:
-        """RecordDeletion adds to the report of a deletion, and finishes it. Finishing
-        removes the tenant's own row; idempotent for the same stage. System only.
+        """RecordDeletion adds counts to the report of a deletion. With `finished` it
+        also removes the tenant's own row. Idempotent for the same stage. System
+        only.
         """
 
     @_abc_1.abstractmethod
@@ -1774,9 +1795,9 @@ class TenancyInternalServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _members_pb2.PurgeTenantRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_members_pb2.PurgeTenantResponse, _abc.Awaitable[_members_pb2.PurgeTenantResponse]]:
-        """PurgeTenant removes some of what tenancy keeps of the token's tenant, which
-        is being deleted. Idempotent: called until it says that nothing is left.
-        System only.
+        """PurgeTenant removes one batch of tenancy's rows of the token's tenant,
+        which is deleted. Idempotent: call it again while `more` is set. System
+        only.
 
         Errors:
         - FAILED_PRECONDITION, TENANT_NOT_DELETED.
@@ -1788,8 +1809,8 @@ class TenancyInternalServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _limits_pb2.CollectUsageRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_limits_pb2.CollectUsageResponse, _abc.Awaitable[_limits_pb2.CollectUsageResponse]]:
-        """CollectUsage brings the tenant's usage, as its organization's quota sees
-        it, up to date. Idempotent. System only.
+        """CollectUsage updates the tenant's usage as its organization's quota counts
+        it. Idempotent. System only.
         """
 
     @_abc_1.abstractmethod
@@ -1799,7 +1820,7 @@ class TenancyInternalServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_members_pb2.DeleteExpiredResponse, _abc.Awaitable[_members_pb2.DeleteExpiredResponse]]:
         """DeleteExpired removes expired invitations, unused rate-limit buckets and
-        stored answers of the tenant that the token names. Idempotent. System only.
+        stored answers of the token's tenant. Idempotent. System only.
         """
 
 def add_TenancyInternalServiceServicer_to_server(servicer: TenancyInternalServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -1,4 +1,4 @@
-// The size of a drawing without loading the page again, and the change log live. Everything else works without it.
+// Zooms the graph without reloading the page, and updates the change log live. All other features work without script.
 'use strict';
 
 const canvas = document.querySelector('[data-canvas]');
@@ -13,11 +13,11 @@ if (canvas && zoom) {
     canvas.scrollLeft = svg.clientWidth * x - canvas.clientWidth / 2;
     canvas.scrollTop = svg.clientHeight * y - canvas.clientHeight / 2;
   };
-  const size = (wanted) => {
-    // What was in the middle stays there.
+  const setZoom = (newPercent) => {
+    // Keep the centre of the view in place.
     const across = (canvas.scrollLeft + canvas.clientWidth / 2) / svg.clientWidth;
     const down = (canvas.scrollTop + canvas.clientHeight / 2) / svg.clientHeight;
-    percent = Math.round(Math.min(300, Math.max(25, wanted)));
+    percent = Math.round(Math.min(300, Math.max(25, newPercent)));
     svg.setAttribute('width', Math.round((width * percent) / 100));
     svg.setAttribute('height', Math.round((height * percent) / 100));
     canvas.scrollLeft = svg.clientWidth * across - canvas.clientWidth / 2;
@@ -31,97 +31,97 @@ if (canvas && zoom) {
     const step = event.target.closest('[data-percent]');
     if (!step || event.ctrlKey || event.metaKey || event.shiftKey) return;
     event.preventDefault();
-    size(Number(step.dataset.percent));
+    setZoom(Number(step.dataset.percent));
   });
   canvas.addEventListener('keydown', (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey) return;
-    if (event.key === '+' || event.key === '=') size(percent * 1.25);
-    else if (event.key === '-') size(percent / 1.25);
-    else if (event.key === '0') { size(100); centre(); }
+    if (event.key === '+' || event.key === '=') setZoom(percent * 1.25);
+    else if (event.key === '-') setZoom(percent / 1.25);
+    else if (event.key === '0') { setZoom(100); centre(); }
     else return;
     event.preventDefault();
   });
   canvas.addEventListener('wheel', (event) => {
     if (!event.ctrlKey) return;
     event.preventDefault();
-    size(percent * (event.deltaY < 0 ? 1.1 : 1 / 1.1));
+    setZoom(percent * (event.deltaY < 0 ? 1.1 : 1 / 1.1));
   }, { passive: false });
-  // A small screen shows the neighbours of the middle too, unless a size was asked for.
-  if ('auto' in zoom.dataset) size(Math.max(Math.min(70, percent), Math.min(percent, (100 * canvas.clientWidth) / width)));
+  // Without an explicit zoom, a small screen zooms out to show the neighbours of the centre.
+  if ('auto' in zoom.dataset) setZoom(Math.max(Math.min(70, percent), Math.min(percent, (100 * canvas.clientWidth) / width)));
   centre();
 }
 
 const live = document.querySelector('[data-live]');
 const log = document.querySelector('[data-log]');
 if (live && log && 'EventSource' in window) {
-  const MOST = 500;
+  const MAX_LINES = 500;
   const state = live.querySelector('[data-state]');
   const pause = live.querySelector('[data-pause]');
-  let waiting = [];
+  let pending = [];
   let paused = false;
 
-  const made = (name, text, className) => {
+  const createElement = (name, text, className) => {
     const element = document.createElement(name);
     if (text) element.textContent = text;
     if (className) element.className = className;
     return element;
   };
-  const shown = (change) => {
-    const line = made('li', '', 'line fresh');
-    const what = made('p');
-    what.append(made('span', change.event, 'chip'), ' ', change.summary);
-    const facts = made('p', '', 'facts');
-    const entity = made(change.url ? 'a' : 'span', change.entity);
+  const showChange = (change) => {
+    const line = createElement('li', '', 'line fresh');
+    const summary = createElement('p');
+    summary.append(createElement('span', change.event, 'chip'), ' ', change.summary);
+    const facts = createElement('p', '', 'facts');
+    const entity = createElement(change.url ? 'a' : 'span', change.entity);
     if (change.url) entity.setAttribute('href', change.url);
-    const time = made('time', 'just now');
+    const time = createElement('time', 'just now');
     time.dateTime = change.stamp;
     time.title = change.exact;
-    facts.append(entity, ' ', made('code', change.principal), ' ', time);
-    line.append(what, facts);
+    facts.append(entity, ' ', createElement('code', change.principal), ' ', time);
+    line.append(summary, facts);
     log.querySelector('[data-none]')?.remove();
     log.prepend(line);
-    while (log.children.length > MOST) log.lastElementChild.remove();
+    while (log.children.length > MAX_LINES) log.lastElementChild.remove();
   };
-  const say = (text) => { state.textContent = text; };
-  const from = new URL(live.dataset.live, location.href);
+  const setStatus = (text) => { state.textContent = text; };
+  const url = new URL(live.dataset.live, location.href);
   let source;
-  const listen = () => {
-    const here = new EventSource(from);
-    source = here;
-    const on = (name, heard) => here.addEventListener(name, (event) => {
-      if (event.lastEventId) from.searchParams.set('after', event.lastEventId);
-      heard(event);
+  const connect = () => {
+    const connection = new EventSource(url);
+    source = connection;
+    const on = (name, handler) => connection.addEventListener(name, (event) => {
+      if (event.lastEventId) url.searchParams.set('after', event.lastEventId);
+      handler(event);
     });
-    on('open', () => say(paused ? 'Paused' : 'Live: what happens appears here'));
+    on('open', () => setStatus(paused ? 'Paused' : 'Live: new changes appear here'));
     on('error', () => {
-      pause.hidden = here.readyState === EventSource.CLOSED;
-      say(here.readyState === EventSource.CLOSED ? 'Not live any more: load the page again' : 'Connecting again …');
+      pause.hidden = connection.readyState === EventSource.CLOSED;
+      setStatus(connection.readyState === EventSource.CLOSED ? 'Disconnected: reload the page' : 'Reconnecting …');
     });
     on('quiet', () => {});
     on('change', (event) => {
       const change = JSON.parse(event.data);
-      if (!paused) return shown(change);
-      waiting.push(change);
-      say(`Paused, ${waiting.length} waiting`);
+      if (!paused) return showChange(change);
+      pending.push(change);
+      setStatus(`Paused, ${pending.length} new`);
     });
-    on('ended', (event) => say(JSON.parse(event.data).text));
+    on('ended', (event) => setStatus(JSON.parse(event.data).text));
   };
-  // A browser has few connections for one server: a hidden page leaves its connection to the others.
-  const attend = () => {
+  // Browsers limit the connections to one server, so a hidden page closes its stream.
+  const updateConnection = () => {
     if (document.hidden) source?.close();
-    else if (!source || source.readyState === EventSource.CLOSED) listen();
+    else if (!source || source.readyState === EventSource.CLOSED) connect();
   };
-  attend();
-  document.addEventListener('visibilitychange', attend);
+  updateConnection();
+  document.addEventListener('visibilitychange', updateConnection);
   pause.hidden = false;
   pause.addEventListener('click', () => {
     paused = !paused;
-    pause.textContent = paused ? 'Go on' : 'Pause';
+    pause.textContent = paused ? 'Resume' : 'Pause';
     if (!paused) {
-      waiting.forEach(shown);
-      waiting = [];
+      pending.forEach(showChange);
+      pending = [];
     }
-    say(paused ? 'Paused' : 'Live: what happens appears here');
+    setStatus(paused ? 'Paused' : 'Live: new changes appear here');
   });
   addEventListener('pagehide', () => source?.close());
 }

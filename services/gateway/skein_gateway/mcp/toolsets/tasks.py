@@ -1,4 +1,4 @@
-"""Tasks and objectives, which are memories of these types: remember makes them."""
+"""Tasks and objectives: memories of the types task and objective."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ TOOLS = (
         "Add a task",
         _SERVICE + "CreateMemory",
         Effect.ADDS,
-        "Note something to do. data may hold due_time and objective_id.",
-        required("content", "memory.content", "What is to be done."),
+        "Create a task. data may have due_time and objective_id.",
+        required("content", "memory.content", "Description of the task."),
         optional("title", "memory.title"),
         optional("importance", "memory.importance"),
         optional("data", "memory.data", 'E.g. {"due_time": "2030-01-31T12:00:00Z", "objective_id": "..."}.'),
@@ -25,8 +25,8 @@ TOOLS = (
         "Add an objective",
         _SERVICE + "CreateMemory",
         Effect.ADDS,
-        "Note what tasks lead to.",
-        required("content", "memory.content", "What is to be reached."),
+        "Create an objective, to which tasks belong.",
+        required("content", "memory.content", "Description of the objective."),
         optional("title", "memory.title"),
         optional("importance", "memory.importance"),
         optional("tags", "memory.tags"),
@@ -46,7 +46,7 @@ TOOLS = (
     ),
     tool(
         "next_actions",
-        "What to do next",
+        "Next actions",
         _SERVICE + "ListNextActions",
         Effect.READS,
         "Return the open tasks to do next, best first.",
@@ -55,10 +55,10 @@ TOOLS = (
     ),
     tool(
         "update_task_status",
-        "Move a task on",
+        "Change a task's status",
         _SERVICE + "UpdateTaskStatus",
         Effect.CHANGES,
-        "Move a task or an objective to another status.",
+        "Change the status of a task or an objective.",
         "memory_id",
         "status",
     ),
@@ -67,7 +67,7 @@ TOOLS = (
         "Complete a task",
         _SERVICE + "CompleteTask",
         Effect.CHANGES,
-        "Say that a task is done, and what came of it.",
+        "Complete a task, with its result.",
         "memory_id",
         "result",
     ),
@@ -76,15 +76,15 @@ TOOLS = (
         "Reopen a task",
         _SERVICE + "ReopenTask",
         Effect.CHANGES,
-        "Say that a task is to be done after all.",
+        "Reopen a completed task.",
         "memory_id",
     ),
     tool(
         "set_objective",
-        "Put a task under an objective",
+        "Set the objective of a task",
         _SERVICE + "SetObjective",
         Effect.CHANGES,
-        "Say which objective a task leads to; none when it is left out.",
+        "Set the objective of a task; without one, remove it.",
         "memory_id",
         "objective_id",
     ),

@@ -8,7 +8,7 @@ _SERVICE = "tenancy.v1.TenancyService/"
 _PERSON = (
     optional("display_name", "subject.display_name"),
     optional("timezone", "subject.timezone"),
-    optional("profile", "subject.profile", "What is known of the person, any JSON object."),
+    optional("profile", "subject.profile", "Facts about the person, any JSON object."),
     optional("preferences", "subject.preferences", "Any JSON object."),
 )
 _AGENT = (
@@ -40,7 +40,7 @@ TOOLS = (
         "Who am I",
         "auth.v1.AuthService/GetMe",
         Effect.READS,
-        "Tell whose credential this is, of which tenant, and what it may do.",
+        "Return the owner, tenant and permissions of this credential.",
     ),
     tool("get_person", "Read a profile", _SERVICE + "GetSubject", Effect.READS, "Read one profile.", "subject_id"),
     tool(
@@ -58,7 +58,7 @@ TOOLS = (
         _SERVICE + "CreateSubject",
         Effect.ADDS,
         "Add a person that memories are about.",
-        optional("subject_id", "subject.subject_id", "An id of your own; else one is made."),
+        optional("subject_id", "subject.subject_id", "Id that you choose; default: a new one."),
         *_PERSON,
     ),
     tool(
@@ -77,7 +77,7 @@ TOOLS = (
         "Forget a person",
         "gateway.v1.GatewayService/Forget",
         Effect.CHANGES,
-        "Erase everything about one person, for good and everywhere; returns a receipt. Only when asked to; try with "
+        "Purge everything about one person, for good and everywhere; returns a receipt. Only on request; try with "
         "dry_run first, and call again while `more` is set.",
         "subject_id",
         "dry_run",
@@ -88,10 +88,10 @@ TOOLS = (
         _SERVICE + "CreateAgent",
         Effect.ADDS,
         "Add an agent.",
-        optional("agent_id", "agent.agent_id", "An id of your own; else one is made."),
+        optional("agent_id", "agent.agent_id", "Id that you choose; default: a new one."),
         *_AGENT,
     ),
-    tool("get_agent", "Read about an agent", _SERVICE + "GetAgent", Effect.READS, "Read one agent.", "agent_id"),
+    tool("get_agent", "Get an agent", _SERVICE + "GetAgent", Effect.READS, "Read one agent.", "agent_id"),
     tool(
         "list_agents", "List agents", _SERVICE + "ListAgents", Effect.READS, "List agents.", "page_size", "page_token"
     ),
@@ -111,7 +111,7 @@ TOOLS = (
         "Delete an agent",
         _SERVICE + "DeleteAgent",
         Effect.CHANGES,
-        "Delete an agent: its blocks, states and keys answer no more, its memories stay. UndeleteAgent brings it back.",
+        "Delete an agent: its blocks, states and keys stop working; its memories stay. UndeleteAgent reverses this.",
         "agent_id",
     ),
     tool(
@@ -148,7 +148,7 @@ TOOLS = (
         "Attach a tool",
         _SERVICE + "AttachTool",
         Effect.CHANGES,
-        "Let an agent use a tool.",
+        "Attach a tool to an agent.",
         "agent_id",
         "tool_id",
     ),
@@ -157,20 +157,20 @@ TOOLS = (
         "Detach a tool",
         _SERVICE + "DetachTool",
         Effect.CHANGES,
-        "Take a tool from an agent.",
+        "Detach a tool from an agent.",
         "agent_id",
         "tool_id",
     ),
-    tool("get_policy", "Read the policy", _SERVICE + "GetPolicy", Effect.READS, "Read the tenant's rules."),
+    tool("get_policy", "Read the policy", _SERVICE + "GetPolicy", Effect.READS, "Read the tenant's policy."),
     tool(
         "update_policy",
         "Change the policy",
         _SERVICE + "UpdatePolicy",
         Effect.CHANGES,
-        "Change the tenant's rules: how memories age, how long they are kept. Omitted fields stay.",
+        "Change the tenant's policy, such as decay and retention of memories. Omitted fields keep their values.",
         *(optional(name, f"policy.{name}") for name in _POLICY),
         masked_field="policy",
         key_fields=frozenset(),
     ),
-    tool("usage", "Usage", _SERVICE + "GetUsage", Effect.READS, "Tell what the tenant uses of what it may."),
+    tool("usage", "Usage", _SERVICE + "GetUsage", Effect.READS, "Return the tenant's usage and quotas."),
 )

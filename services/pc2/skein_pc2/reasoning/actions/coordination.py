@@ -32,7 +32,7 @@ class Coordination:
 
     def __init__(self, store: MemoryStore) -> None:
         self._memories = store
-        named: dict[Operation, tuple[str, ...]] = {
+        operation_names: dict[Operation, tuple[str, ...]] = {
             self._store: ("store", "add", "create", "save", "record", "add_memory", "store_memory", "store_episode"),
             self._query: ("query", "search", "recall", "find", "query_memory", "search_memory"),
             self._read: ("get", "read", "retrieve", "get_memory"),
@@ -40,7 +40,7 @@ class Coordination:
             self._reinforce: ("reinforce", "reinforce_memory"),
             self._delete: ("delete", "remove", "delete_memory"),
         }
-        self._operations = {name: operation for operation, names in named.items() for name in names}
+        self._operations = {name: operation for operation, names in operation_names.items() for name in names}
 
     async def coordinate(self, request: AgentRequest) -> Message:
         """Run an operation, once for each op_id."""
@@ -64,17 +64,17 @@ class Coordination:
                 raise fields.invalid("data", "is needed")
             content = record_values.replace_unstorable(record_values.to_compact_json(data))
         metadata = fields.mapping(data.get("metadata"), "metadata")
-        rest = {
+        extra_metadata = {
             name: value
             for name, value in data.items()
-            if name not in {*_TEXTS, *records.FIELDS} and record_values.is_storable({name: value})
+            if name not in {*_TEXTS, *records.MEMORY_KEYS} and record_values.is_storable({name: value})
         }
-        values = {"type": TYPES[target], **data, "content": content, "metadata": {**rest, **metadata}}
-        operation = _operation(request)
-        memory = records.memory_of(
+        values = {"type": TYPES[target], **data, "content": content, "metadata": {**extra_metadata, **metadata}}
+        operation = _parse_operation_key(request)
+        memory = records.parse_memory(
             values,
-            external_id=records.id_of(operation) if operation else records.new_id(request.message),
-            importance=record_values.importance(request.message.get("priority")),
+            external_id=records.hashed_id(operation) if operation else records.new_id(request.message),
+            importance=record_values.parse_importance(request.message.get("priority")),
         )
         return {"status": "success", "memory_id": await self._memories.create_once(request, memory)}
 
@@ -87,45 +87,45 @@ class Coordination:
             query["keywords"] = [text]
         if data.get("memory_id"):
             query["id"] = data["memory_id"]
-        limit = fields.integer(data.get("limit"), "limit", default=_DEFAULT_HITS, least=1)
+        limit = fields.integer(data.get("limit"), "limit", default=_DEFAULT_HITS, minimum=1)
         result = await self._memories.find(request, query)
-        hits = [records.record(memory, request.at) for memory in result.memories[:limit]]
-        is_cut = result.is_cut or len(result.memories) > limit
-        return {"status": "success", "memories": hits, **({"truncated": True} if is_cut else {})}
+        hits = [records.to_record(memory, request.at) for memory in result.memories[:limit]]
+        is_truncated = result.is_truncated or len(result.memories) > limit
+        return {"status": "success", "memories": hits, **({"truncated": True} if is_truncated else {})}
 
     async def _read(self, request: AgentRequest, data: dict[str, Any]) -> dict[str, Any]:
         """Read one memory, or search when no id is given."""
         if not data.get("memory_id") and not data.get("id"):
             return await self._query(request, data)
-        memory = await self._memories.get(request, _memory_id(data))
-        return {"status": "success", "memory": records.record(memory, request.at)}
+        memory = await self._memories.get(request, _parse_memory_id(data))
+        return {"status": "success", "memory": records.to_record(memory, request.at)}
 
     async def _update(self, request: AgentRequest, data: dict[str, Any]) -> dict[str, Any]:
         """Update a memory. A repeat changes nothing, whatever its op_id."""
-        memory = await self._memories.get(request, _memory_id(data))
+        memory = await self._memories.get(request, _parse_memory_id(data))
         update_data = data.get("update_data", data)
-        paths = records.changes(memory, fields.mapping(update_data, "update_data"))
+        paths = records.apply_changes(memory, fields.mapping(update_data, "update_data"))
         if paths:
             memory.revision = 0
             memory = await self._memories.update(request, memory, paths)
         return {"status": "success", "memory_id": memory_lists.memory_id(memory)}
 
     async def _reinforce(self, request: AgentRequest, data: dict[str, Any]) -> dict[str, Any]:
-        memory_id = _memory_id(data)
-        strength = await self._memories.reinforce(request, memory_id, operation=_operation(request))
-        return {"status": "success", "memory_id": memory_id, "strength": records.rounded(strength)}
+        memory_id = _parse_memory_id(data)
+        strength = await self._memories.reinforce(request, memory_id, operation=_parse_operation_key(request))
+        return {"status": "success", "memory_id": memory_id, "strength": records.round_strength(strength)}
 
     async def _delete(self, request: AgentRequest, data: dict[str, Any]) -> dict[str, Any]:
-        memory_id = _memory_id(data)
-        await self._memories.delete(request, memory_id, operation=_operation(request))
+        memory_id = _parse_memory_id(data)
+        await self._memories.delete(request, memory_id, operation=_parse_operation_key(request))
         return {"status": "success", "memory_id": memory_id}
 
 
-def _memory_id(data: Mapping[str, Any]) -> str:
+def _parse_memory_id(data: Mapping[str, Any]) -> str:
     return record_values.required_text(data, "memory_id", "id", missing="data.memory_id is needed")
 
 
-def _operation(request: AgentRequest) -> str:
+def _parse_operation_key(request: AgentRequest) -> str:
     """Return the idempotency key of an operation; "" without an op_id."""
     op_id = request.message.get("op_id")
     if op_id is None or op_id == "":
@@ -133,4 +133,4 @@ def _operation(request: AgentRequest) -> str:
     if isinstance(op_id, int) and not isinstance(op_id, bool):
         op_id = str(op_id)
     name = record_values.text({"op_id": op_id}, "op_id")
-    return records.id_of(*(record_values.text(request.message, key).lower() for key in (KEY, "operation")), name)
+    return records.hashed_id(*(record_values.text(request.message, key).lower() for key in (KEY, "operation")), name)

@@ -28,8 +28,8 @@ _MEMORY_FIELDS = frozenset(
     {"id", "memory_id", "memory_type", "content", "text", "title", "priority", "tags", "metadata"}
 )
 _MESSAGE_FIELDS = frozenset({"id", "message_id"})
-_NOTHING = object()
-_FIRST_MOMENT = datetime(1970, 1, 1, tzinfo=UTC)
+_MISSING = object()
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def memory_item(memory: pb.Memory, at: datetime) -> dict[str, Any]:
@@ -42,36 +42,36 @@ def memory_item(memory: pb.Memory, at: datetime) -> dict[str, Any]:
         "timestamp": local_timestamp(memory_lists.create_time_of(memory)),
         "session_id": memory.session_id,
         "content": memory.content,
-        "priority": record_values.priority(memory.importance),
-        **records.own_object(memory.metadata, _DECAY),
+        "priority": record_values.to_priority(memory.importance),
+        **records.read_pc2_object(memory.metadata, _DECAY),
     }
 
 
 def message_item(message: session_pb2.Message, at: datetime) -> dict[str, Any]:
     """Return a message as an item of `get_all_memories`, with the decay manager's changes."""
-    created = message.create_time.ToDatetime(tzinfo=UTC)
+    create_time = message.create_time.ToDatetime(tzinfo=UTC)
     return {
         "id": message.message_id,
         "message_id": message.message_id,
         "type": DEFAULT_TERM,
-        "freshness_score": freshness(created, at),
-        "timestamp": local_timestamp(created),
+        "freshness_score": freshness(create_time, at),
+        "timestamp": local_timestamp(create_time),
         "session_id": message.session_id,
         "content": message.content,
-        **records.own_object(message.metadata, _DECAY),
+        **records.read_pc2_object(message.metadata, _DECAY),
     }
 
 
 def change_memory(memory: pb.Memory, item: Mapping[str, Any], at: datetime) -> list[str]:
     """Apply an item to a memory; return the paths of changed fields. Raises RequestError."""
-    sent = memory_item(memory, at)
+    previous_item = memory_item(memory, at)
     values = {name: value for name, value in item.items() if name != "type"}
     for name in ("type", "memory_type"):
         value = item.get(name)
-        if value and value != sent[name] and not is_term(value):
+        if value and value != previous_item[name] and not is_term(value):
             values["type"] = value
-    paths = records.changes(memory, values)
-    if _keep_changes(memory.metadata, sent, item, _MEMORY_FIELDS) and "metadata" not in paths:
+    paths = records.apply_changes(memory, values)
+    if _store_changes(memory.metadata, previous_item, item, _MEMORY_FIELDS) and "metadata" not in paths:
         paths.append("metadata")
     return paths
 
@@ -81,26 +81,28 @@ def change_message(message: session_pb2.Message, item: Mapping[str, Any], at: da
 
     The message's text never changes; only `get_all_memories` shows a changed content.
     """
-    return _keep_changes(message.metadata, message_item(message, at), item, _MESSAGE_FIELDS)
+    return _store_changes(message.metadata, message_item(message, at), item, _MESSAGE_FIELDS)
 
 
 def new_memory(item: Mapping[str, Any], *, external_id: str, at: datetime) -> pb.Memory:
     """Create a memory from an item without a known id, such as a consolidated one. Raises RequestError."""
-    own_type = item.get("memory_type") if is_term(item.get("type")) else item.get("type", item.get("memory_type"))
-    memory = records.memory_of(
-        {**item, "type": own_type}, external_id=external_id, importance=record_values.importance(item.get("priority"))
+    memory_type = item.get("memory_type") if is_term(item.get("type")) else item.get("type", item.get("memory_type"))
+    memory = records.parse_memory(
+        {**item, "type": memory_type},
+        external_id=external_id,
+        importance=record_values.parse_importance(item.get("priority")),
     )
-    created = _parse_time(item.get("timestamp"))
-    if created is not None and created >= _FIRST_MOMENT:
-        memory.create_time.FromDatetime(min(created, at))
-    sent = {**memory_item(memory, at), "id": external_id}
-    _keep_changes(memory.metadata, sent, item, _MEMORY_FIELDS)
+    create_time = _parse_time(item.get("timestamp"))
+    if create_time is not None and create_time >= _EPOCH:
+        memory.create_time.FromDatetime(min(create_time, at))
+    previous_item = {**memory_item(memory, at), "id": external_id}
+    _store_changes(memory.metadata, previous_item, item, _MEMORY_FIELDS)
     return memory
 
 
-def freshness(created: datetime, at: datetime) -> float:
+def freshness(create_time: datetime, at: datetime) -> float:
     """Return a freshness that falls from 1 with each day, as strength does."""
-    return round(Strength(last_accessed=created).current(at), _DECIMALS)
+    return round(Strength(last_accessed=create_time).value_at(at), _DECIMALS)
 
 
 def is_term(value: object) -> bool:
@@ -108,17 +110,23 @@ def is_term(value: object) -> bool:
     return isinstance(value, str) and value.endswith(_TERM_SUFFIX)
 
 
-def key_of(item: Mapping[str, Any]) -> tuple[object, ...]:
+def content_key(item: Mapping[str, Any]) -> tuple[object, ...]:
     """Return a key for items without an id."""
     return tuple(str(item.get(name)) for name in ("session_id", "timestamp", "content"))
 
 
-def _keep_changes(metadata: Struct, sent: Mapping[str, Any], item: Mapping[str, Any], other: frozenset[str]) -> bool:
-    """Keep an item's fields that differ from those sent before, except `other`; return whether there are any."""
-    changed = {name: item[name] for name in item if name not in other and sent.get(name, _NOTHING) != item[name]}
-    if changed:
-        records.set_own_object(metadata, _DECAY, {**records.own_object(metadata, _DECAY), **changed})
-    return bool(changed)
+def _store_changes(
+    metadata: Struct, previous_item: Mapping[str, Any], item: Mapping[str, Any], excluded_fields: frozenset[str]
+) -> bool:
+    """Store the fields of an item that differ from the previous item; return whether there are any."""
+    changed_fields = {
+        name: item[name]
+        for name in item
+        if name not in excluded_fields and previous_item.get(name, _MISSING) != item[name]
+    }
+    if changed_fields:
+        records.set_pc2_object(metadata, _DECAY, {**records.read_pc2_object(metadata, _DECAY), **changed_fields})
+    return bool(changed_fields)
 
 
 def _parse_time(value: object) -> datetime | None:

@@ -20,14 +20,14 @@ if TYPE_CHECKING:
     from skein_pc2.protocol.frames import Message
     from skein_pc2.reasoning.records.agent_request import Action, AgentRequest
 
-_TRIES = 10
-# A concurrent change won: read again.
-_LOST = frozenset({grpc.StatusCode.ABORTED, grpc.StatusCode.ALREADY_EXISTS, grpc.StatusCode.NOT_FOUND})
+_MAX_ATTEMPTS = 10
+# A concurrent change succeeded first, so the subject is read again.
+_CONFLICT_CODES = frozenset({grpc.StatusCode.ABORTED, grpc.StatusCode.ALREADY_EXISTS, grpc.StatusCode.NOT_FOUND})
 # Fields of a subject that is not only a twin.
-_OTHERWISE = ("display_name", "timezone", "preferences", "account_id")
+_OTHER_SUBJECT_FIELDS = ("display_name", "timezone", "preferences", "account_id")
 
 
-class Twins:
+class DigitalTwins:
     """update_twin, get_twin, delete_twin."""
 
     def __init__(self, api: GatewayApi) -> None:
@@ -41,14 +41,14 @@ class Twins:
     async def _update(self, request: AgentRequest) -> Message:
         """Merge `twin_data` into the profile."""
         if request.message.get("twin_data") is None:
-            raise RequestError(VALIDATION_ERROR, record_values.MISSING)
+            raise RequestError(VALIDATION_ERROR, record_values.MISSING_FIELDS)
         profile = record_values.struct(fields.mapping(request.message["twin_data"], "twin_data"), "twin_data")
         await self.merge(request, record_values.user_id(request.message), profile)
         return {"status": "ok"}
 
     async def merge(self, request: AgentRequest, name: str, profile: Struct) -> None:
         """Merge `profile` into a subject's profile; create the subject if needed."""
-        for _ in range(_TRIES):
+        for _ in range(_MAX_ATTEMPTS):
             subject = await self.find(request, name)
             try:
                 if subject is None:
@@ -61,7 +61,7 @@ class Twins:
                         subject.profile.fields[key].CopyFrom(value)
                     await self._write(request, subject)
             except aio.AioRpcError as error:
-                if error.code() not in _LOST:
+                if error.code() not in _CONFLICT_CODES:
                     raise
             else:
                 return
@@ -69,14 +69,17 @@ class Twins:
 
     async def _get(self, request: AgentRequest) -> Message:
         subject = await self.find(request, record_values.user_id(request.message))
-        return {"status": "ok", "twin": record_values.plain(subject.profile) if subject is not None else {}}
+        return {"status": "ok", "twin": record_values.struct_to_json(subject.profile) if subject is not None else {}}
 
     async def _delete(self, request: AgentRequest) -> Message:
-        """Clear the profile; purge a subject that has nothing else."""
+        """Clear the profile; purge a subject without other fields."""
         subject = await self.find(request, record_values.user_id(request.message))
         if subject is None or not subject.profile.fields:
             raise RequestError(MEMORY_NOT_FOUND, "User not found")
-        if any(subject.HasField(name) if name == "preferences" else getattr(subject, name) for name in _OTHERWISE):
+        if any(
+            subject.HasField(name) if name == "preferences" else getattr(subject, name)
+            for name in _OTHER_SUBJECT_FIELDS
+        ):
             subject.ClearField("profile")
             await self._write(request, subject)
         else:

@@ -27,31 +27,31 @@ if TYPE_CHECKING:
 
 # Type of memories that hold patterns.
 TYPE = "error_pattern"
-MOST_PATTERN_CHARACTERS = 1000
+MAX_PATTERN_CHARACTERS = 1000
 # Searched characters of an error message, which begins with its type.
-MOST_MESSAGE_CHARACTERS = 20_000
+MAX_MESSAGE_CHARACTERS = 20_000
 # Searched patterns of a tenant, newest first.
-MOST_PATTERNS = 1000
-_PAGE = 250
+MAX_PATTERNS = 1000
+_PAGE_SIZE = 250
 # Memory of one expression in bytes, and number of compiled expressions.
-_MEMORY = 256 * 1024
-_COMPILED = 256
+_MAX_EXPRESSION_BYTES = 256 * 1024
+_MAX_CACHED_EXPRESSIONS = 256
 # Below, matching is faster than a thread switch.
-_CHARACTERS_AT_ONCE = 20_000
+_MAX_INLINE_CHARACTERS = 20_000
 # Time reserved for the reply.
 _MARGIN_SECONDS = 0.5
 
 
 class PatternInvalid(Exception):
-    """RE2 rejects an expression; the text says why."""
+    """RE2 rejects an expression; the text is the reason."""
 
 
-class Patterns:
+class ErrorPatterns:
     """add_error_pattern, get_error_solution."""
 
     def __init__(self, api: GatewayApi) -> None:
         self._api = api
-        self.actions: dict[str, Action] = {"add_error_pattern": self._add, "get_error_solution": self._solution}
+        self.actions: dict[str, Action] = {"add_error_pattern": self._add, "get_error_solution": self._get_solution}
 
     async def _add(self, request: AgentRequest) -> Message:
         """Store a pattern, or replace its solution."""
@@ -81,34 +81,34 @@ class Patterns:
             await self._api.call(self._api.memories.UndeleteMemory, undelete, request)
             await self._api.call(self._api.memories.UpdateMemory, update, request)
 
-    async def _solution(self, request: AgentRequest) -> Message:
+    async def _get_solution(self, request: AgentRequest) -> Message:
         """Return the solution of the newest matching pattern that has one."""
-        text = record_values.required_text(request.message, "error_message")[:MOST_MESSAGE_CHARACTERS]
+        text = record_values.required_text(request.message, "error_message")[:MAX_MESSAGE_CHARACTERS]
         error_type = record_values.text(request.message, "error_type")
-        call = pb.ListMemoriesRequest(filter=pb.MemoryFilter(types=[TYPE]), page_size=_PAGE)
-        seen = 0
+        call = pb.ListMemoriesRequest(filter=pb.MemoryFilter(types=[TYPE]), page_size=_PAGE_SIZE)
+        searched_count = 0
         while True:
             page = await self._api.call(self._api.memories.ListMemories, call, request)
             patterns = [pair for memory in page.memories if (pair := pattern_of(memory, error_type)) is not None]
-            until = time.monotonic() + request.seconds() - _MARGIN_SECONDS
-            if sum(len(pattern) + len(text) for pattern, _ in patterns) <= _CHARACTERS_AT_ONCE:
-                solution = first_match(patterns, text, until=until)
+            deadline = time.monotonic() + request.remaining_seconds() - _MARGIN_SECONDS
+            if sum(len(pattern) + len(text) for pattern, _ in patterns) <= _MAX_INLINE_CHARACTERS:
+                solution = first_match(patterns, text, deadline=deadline)
             else:
-                solution = await asyncio.to_thread(first_match, patterns, text, until=until)
-            seen += max(_PAGE // 10, len(page.memories))
+                solution = await asyncio.to_thread(first_match, patterns, text, deadline=deadline)
+            searched_count += max(_PAGE_SIZE // 10, len(page.memories))
             call.page_token = page.next_page_token
-            if solution is not None or not call.page_token or seen >= MOST_PATTERNS:
+            if solution is not None or not call.page_token or searched_count >= MAX_PATTERNS:
                 break
-        answer: Message = {"status": "ok", "solution": solution}
+        reply: Message = {"status": "ok", "solution": solution}
         if solution is None and call.page_token:
-            answer["truncated"] = True
-        return answer
+            reply["truncated"] = True
+        return reply
 
 
 def pattern_memory(error_type: str, pattern: str, solution: str) -> pb.Memory:
     """Return the memory of a pattern; its id is a hash of both arguments. Raises RequestError."""
-    if len(pattern) > MOST_PATTERN_CHARACTERS:
-        raise fields.invalid("pattern", f"has {MOST_PATTERN_CHARACTERS} characters at most")
+    if len(pattern) > MAX_PATTERN_CHARACTERS:
+        raise fields.invalid("pattern", f"has {MAX_PATTERN_CHARACTERS} characters at most")
     try:
         compile_pattern(pattern)
     except PatternInvalid as invalid:
@@ -128,7 +128,7 @@ def pattern_memory(error_type: str, pattern: str, solution: str) -> pb.Memory:
 
 def pattern_of(memory: pb.Memory, error_type: str = "") -> tuple[str, str] | None:
     """Return a memory's pattern and solution; None without both, or for another error type."""
-    data = record_values.plain(memory.data)
+    data = record_values.struct_to_json(memory.data)
     pattern, solution = data.get("pattern"), data.get("solution")
     if not isinstance(pattern, str) or not isinstance(solution, str) or not pattern or not solution:
         return None
@@ -137,13 +137,13 @@ def pattern_of(memory: pb.Memory, error_type: str = "") -> tuple[str, str] | Non
     return pattern, solution
 
 
-def first_match(patterns: Sequence[tuple[str, str]], text: str, *, until: float) -> str | None:
-    """Return the solution of the first pattern found in a text; stop at `until` of the monotonic clock."""
+def first_match(patterns: Sequence[tuple[str, str]], text: str, *, deadline: float) -> str | None:
+    """Return the solution of the first pattern found in a text; stop at `deadline` of the monotonic clock."""
     for pattern, solution in patterns:
-        if time.monotonic() > until:
+        if time.monotonic() > deadline:
             break
         try:
-            if len(pattern) <= MOST_PATTERN_CHARACTERS and compile_pattern(pattern).search(text) is not None:
+            if len(pattern) <= MAX_PATTERN_CHARACTERS and compile_pattern(pattern).search(text) is not None:
                 return solution
         except PatternInvalid:
             # Typed clients may store invalid patterns.
@@ -151,14 +151,14 @@ def first_match(patterns: Sequence[tuple[str, str]], text: str, *, until: float)
     return None
 
 
-@lru_cache(maxsize=_COMPILED)
+@lru_cache(maxsize=_MAX_CACHED_EXPRESSIONS)
 def compile_pattern(pattern: str) -> Any:
     """Compile an expression. Raises PatternInvalid."""
     options = re2.Options()
-    options.max_mem = _MEMORY
+    options.max_mem = _MAX_EXPRESSION_BYTES
     options.log_errors = False
     try:
         return re2.compile(pattern, options)
     except re2.error as error:
-        why = error.args[0] if error.args else ""
-        raise PatternInvalid(why.decode("utf-8", "replace") if isinstance(why, bytes) else str(why)) from None
+        reason = error.args[0] if error.args else ""
+        raise PatternInvalid(reason.decode("utf-8", "replace") if isinstance(reason, bytes) else str(reason)) from None

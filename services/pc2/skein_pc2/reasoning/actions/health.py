@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from skein_pc2.protocol.frames import Message
 
 # Longest age of counts, and longest wait of a document for new ones.
-_FRESH_SECONDS, _WAIT_SECONDS = 3.0, 0.4
+_MAX_COUNT_AGE_SECONDS, _COUNT_SECONDS = 3.0, 0.4
 _SESSIONS = "sessions"
 
 
@@ -30,45 +30,45 @@ class ReasoningHealth(Health):
     def __init__(self, agent: str, api: GatewayApi) -> None:
         super().__init__(agent, api.has_key)
         self._api = api
-        self._answered_count = self._refused_count = self._reported_count = 0
+        self._request_count = self._error_count = self._error_report_count = 0
         self._pattern_count = self._session_count = 0
-        self._count_again = 0.0
+        self._next_count_time = 0.0
 
-    def count_request(self, *, is_refused: bool) -> None:
+    def count_request(self, *, is_error: bool) -> None:
         """Count a request that was answered."""
-        self._answered_count += 1
-        self._refused_count += is_refused
+        self._request_count += 1
+        self._error_count += is_error
 
     def count_error_report(self) -> None:
         """Count an error report of an assistant."""
-        self._reported_count += 1
+        self._error_report_count += 1
 
     def metrics(self) -> Message:
         """Return the counts of requests as HEALTH_CHECK has them."""
-        return {"messages_answered": self._answered_count, "messages_refused": self._refused_count}
+        return {"messages_answered": self._request_count, "messages_refused": self._error_count}
 
     def document(self) -> Message:
         """Return the document as of now; numbers have the names of both versions of the agent."""
         return {
             **super().document(),
-            "request_count": self._answered_count,
-            "total_requests": self._answered_count,
-            "successful_requests": self._answered_count - self._refused_count,
-            "failed_requests": self._refused_count,
-            "error_count": self._refused_count,
+            "request_count": self._request_count,
+            "total_requests": self._request_count,
+            "successful_requests": self._request_count - self._error_count,
+            "failed_requests": self._error_count,
+            "error_count": self._error_count,
             "error_patterns_count": self._pattern_count,
             # Error reports since the start.
-            "error_history_count": self._reported_count,
+            "error_history_count": self._error_report_count,
             "sessions_count": self._session_count,
         }
 
     async def current_document(self) -> Message:
-        """Return the document with recent counts; without the cluster the last counts stay."""
+        """Return the document with recent counts, or with the last counts when the cluster does not answer."""
         loop = asyncio.get_running_loop()
-        if self.is_ready() and loop.time() >= self._count_again:
-            # Other requests use the last counts meanwhile.
-            self._count_again = loop.time() + _FRESH_SECONDS
-            context = RequestContext(request_id=secrets.token_hex(8), deadline=loop.time() + _WAIT_SECONDS)
+        if self.is_ready() and loop.time() >= self._next_count_time:
+            # Concurrent requests use the last counts.
+            self._next_count_time = loop.time() + _MAX_COUNT_AGE_SECONDS
+            context = RequestContext(request_id=secrets.token_hex(8), deadline=loop.time() + _COUNT_SECONDS)
             await asyncio.gather(self._count_patterns(context), self._count_sessions(context))
         return self.document()
 

@@ -37,10 +37,10 @@ class MemoryActions:
         }
 
     async def _add(self, request: AgentRequest) -> Message:
-        memory = records.memory_of(
+        memory = records.parse_memory(
             request.message,
             external_id=records.new_id(request.message),
-            importance=record_values.importance(request.message.get("priority")),
+            importance=record_values.parse_importance(request.message.get("priority")),
         )
         return {
             "status": "success",
@@ -50,7 +50,7 @@ class MemoryActions:
 
     async def _list_all(self, request: AgentRequest) -> Message:
         """Return the newest memories, and recent messages as short-term memories."""
-        limit, page_token = memory_lists.bounds(request.message)
+        limit, page_token = memory_lists.parse_page(request.message)
         await self._updates.wait_background(request)
         listing = memory_lists.list_memories(self._api, request, pb.MemoryFilter(), limit=limit, page_token=page_token)
         messages: list[session_pb2.Message] = []
@@ -64,10 +64,10 @@ class MemoryActions:
             *(decay.message_item(message, request.at) for message in messages),
         ]
         items.sort(key=lambda item: str(item["timestamp"]), reverse=True)
-        answer: Message = {"status": "success", "memories": items, **page.rest()}
+        reply: Message = {"status": "success", "memories": items, **page.reply_fields()}
         if has_more_messages:
-            answer["truncated"] = True
-        return answer
+            reply["truncated"] = True
+        return reply
 
     async def _stats(self, request: AgentRequest) -> Message:
         statistics = await self._api.call(

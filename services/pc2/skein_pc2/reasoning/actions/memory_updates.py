@@ -40,9 +40,9 @@ _MAX_SESSIONS, _MAX_MESSAGES = 8, 25
 # Bytes of recent messages in a reply, which clients send back as a whole.
 _MAX_MESSAGE_BYTES = 512 * 1024
 # Share of a list's time that it waits for background updates.
-_SHARE_OF_TIME_TO_SETTLE = 0.5
-# Sessions or messages were deleted or archived meanwhile.
-_GONE = (grpc.StatusCode.NOT_FOUND, grpc.StatusCode.FAILED_PRECONDITION)
+_BACKGROUND_WAIT_SHARE = 0.5
+# Codes for sessions or messages that were deleted or archived since.
+_MISSING_CODES = (grpc.StatusCode.NOT_FOUND, grpc.StatusCode.FAILED_PRECONDITION)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,45 +64,45 @@ class MemoryUpdates:
 
     async def update(self, request: AgentRequest) -> Message:
         """Apply items that differ from their memory or message; create memories for the others."""
-        items = _items(request.message.get("memories"))
+        items = _parse_items(request.message.get("memories"))
         # Items without ids are matched with stored ones.
         await self.wait_background(request)
         index = await self._index_items(request, items)
         new_memories: list[pb.Memory] = []
         # By the id of their target.
         changes: dict[str, Update] = {}
-        by_session: defaultdict[str, dict[str, Update]] = defaultdict(dict)
+        changes_by_session: defaultdict[str, dict[str, Update]] = defaultdict(dict)
         targets: set[str] = set()
         for position, item in enumerate(items):
             message_id = record_values.text(item, "message_id")
-            message = index.messages.get(message_id or decay.key_of(item))
-            memory = index.memories.get(_name(item) or decay.key_of(item))
+            message = index.messages.get(message_id or decay.content_key(item))
+            memory = index.memories.get(_item_id(item) or decay.content_key(item))
             if message is not None:
                 targets.add(message.message_id)
                 if decay.change_message(message, item, request.at):
                     change = partial(self._change_message, message)
-                    by_session[message.session_id][message.message_id] = change
+                    changes_by_session[message.session_id][message.message_id] = change
             elif memory is not None:
                 targets.add(memory.memory_id)
                 if paths := decay.change_memory(memory, item, request.at):
                     changes[memory.memory_id] = partial(self._change_memory, memory, paths)
             elif not message_id:
-                external_id = _name(item) or records.new_id(request.message, position)
+                external_id = _item_id(item) or records.new_id(request.message, position)
                 new_memories.append(decay.new_memory(item, external_id=external_id, at=request.at))
         # Changes of one session are serial, so sessions alternate.
-        for change_of_each in zip_longest(*(session.items() for session in by_session.values())):
-            changes |= dict(filter(None, change_of_each))
+        for session_changes in zip_longest(*(session.items() for session in changes_by_session.values())):
+            changes |= dict(filter(None, session_changes))
         await self._background.supersede(targets)
         writes: dict[str, Update] = {
             memory.external_id: partial(self._create, memory) for memory in new_memories
         } | changes
-        done = await self._memories.call_all(request, [partial(write, request) for write in writes.values()])
-        remaining = done.count(None)
-        for (target, write), result in zip(writes.items(), done, strict=True):
+        results = await self._memories.call_all(request, [partial(write, request) for write in writes.values()])
+        remaining = results.count(None)
+        for (target, write), result in zip(writes.items(), results, strict=True):
             if result is None:
                 self._background.submit(target, write)
-        counts = {"updated": done[-len(changes) :].count(True) if changes else 0, "stored": 0}
-        counts["stored"] = done.count(True) - counts["updated"]
+        counts = {"updated": results[-len(changes) :].count(True) if changes else 0, "stored": 0}
+        counts["stored"] = results.count(True) - counts["updated"]
         return {
             "status": "success",
             **counts,
@@ -111,16 +111,18 @@ class MemoryUpdates:
         }
 
     async def wait_background(self, request: AgentRequest) -> None:
-        """Wait for background updates, for a share of the time left."""
+        """Wait for background updates, for a share of the remaining time."""
         with suppress(TimeoutError):
-            await asyncio.wait_for(self._background.wait_drained(), request.seconds() * _SHARE_OF_TIME_TO_SETTLE)
+            await asyncio.wait_for(
+                self._background.wait_drained(), request.remaining_seconds() * _BACKGROUND_WAIT_SHARE
+            )
 
     async def recent_messages(self, request: AgentRequest) -> tuple[list[session_pb2.Message], bool]:
         """Return the newest messages of the newest sessions, newest first, and whether there are more."""
         call = session_pb2.ListSessionsRequest(page_size=_MAX_SESSIONS)
         session_list = await self._api.call(self._api.sessions.ListSessions, call, request)
         pages = await asyncio.gather(
-            *(self._messages(request, session.session_id) for session in session_list.sessions)
+            *(self._session_messages(request, session.session_id) for session in session_list.sessions)
         )
         result = sorted(
             (message for page in pages for message in page.messages),
@@ -134,36 +136,36 @@ class MemoryUpdates:
                 return result[:count], True
         return result, bool(session_list.next_page_token) or any(page.next_page_token for page in pages)
 
-    async def _messages(self, request: AgentRequest, session_id: str) -> session_pb2.ListMessagesResponse:
+    async def _session_messages(self, request: AgentRequest, session_id: str) -> session_pb2.ListMessagesResponse:
         call = session_pb2.ListMessagesRequest(session_id=session_id, page_size=_MAX_MESSAGES, newest_first=True)
         try:
             return await self._api.call(self._api.sessions.ListMessages, call, request)
         except aio.AioRpcError as error:
-            if error.code() not in _GONE:
+            if error.code() not in _MISSING_CODES:
                 raise
             return session_pb2.ListMessagesResponse()
 
     async def _index_items(self, request: AgentRequest, items: list[dict[str, Any]]) -> _ItemIndex:
         index = _ItemIndex()
         message_ids = {name for item in items if (name := record_values.text(item, "message_id"))}
-        names = [name for item in items if (name := _name(item)) and name not in message_ids]
+        names = [name for item in items if (name := _item_id(item)) and name not in message_ids]
         if names:
             result = await self._memories.get_many(request, names)
             index.memories.update({name: memory for name in names if (memory := result.get(name)) is not None})
-        has_nameless = any(not _name(item) and not record_values.text(item, "message_id") for item in items)
-        if has_nameless:
-            page = await memory_lists.list_memories(self._api, request, pb.MemoryFilter(), limit=memory_lists.MOST)
+        has_items_without_id = any(not _item_id(item) and not record_values.text(item, "message_id") for item in items)
+        if has_items_without_id:
+            page = await memory_lists.list_memories(self._api, request, pb.MemoryFilter(), limit=memory_lists.MAX_LIMIT)
             for memory in page.memories:
-                index.memories.setdefault(decay.key_of(decay.memory_item(memory, request.at)), memory)
-        if message_ids or has_nameless:
+                index.memories.setdefault(decay.content_key(decay.memory_item(memory, request.at)), memory)
+        if message_ids or has_items_without_id:
             for message in (await self.recent_messages(request))[0]:
                 index.messages[message.message_id] = message
-                if has_nameless:
-                    index.messages.setdefault(decay.key_of(decay.message_item(message, request.at)), message)
-        # Newer messages have displaced these.
-        missing = sorted(message_ids - index.messages.keys())
+                if has_items_without_id:
+                    index.messages.setdefault(decay.content_key(decay.message_item(message, request.at)), message)
+        # These messages are too old for recent_messages.
+        missing_ids = sorted(message_ids - index.messages.keys())
         results = await self._memories.call_all(
-            request, [partial(self._read_message, request, name, index) for name in missing]
+            request, [partial(self._read_message, request, name, index) for name in missing_ids]
         )
         if None in results:
             raise TimeoutError
@@ -174,7 +176,7 @@ class MemoryUpdates:
         try:
             index.messages[name] = (await self._api.call(self._api.sessions.GetMessage, call, request)).message
         except aio.AioRpcError as error:
-            if error.code() not in _GONE:
+            if error.code() not in _MISSING_CODES:
                 raise
         return True
 
@@ -182,32 +184,32 @@ class MemoryUpdates:
         return await self._memories.create(context, memory)
 
     async def _change_memory(self, memory: pb.Memory, paths: Sequence[str], context: RequestContext) -> bool:
-        # The sender read the memory before, so its change wins over others since.
+        # Overwrite concurrent changes: without a revision the update always succeeds.
         memory.revision = 0
         try:
             await self._memories.update(context, memory, paths)
         except aio.AioRpcError as error:
-            if error.code() not in _GONE:
+            if error.code() not in _MISSING_CODES:
                 raise
             return False
         return True
 
     async def _change_message(self, message: session_pb2.Message, context: RequestContext) -> bool:
-        changed = session_pb2.Message(message_id=message.message_id, metadata=message.metadata)
-        call = session_pb2.UpdateMessageRequest(message=changed, update_mask=FieldMask(paths=["metadata"]))
+        message_update = session_pb2.Message(message_id=message.message_id, metadata=message.metadata)
+        call = session_pb2.UpdateMessageRequest(message=message_update, update_mask=FieldMask(paths=["metadata"]))
         try:
             async with self._locks.hold(message.session_id):
                 await self._api.call(self._api.sessions.UpdateMessage, call, context)
         except aio.AioRpcError as error:
-            if error.code() not in _GONE:
+            if error.code() not in _MISSING_CODES:
                 raise
             return False
         return True
 
 
-def _items(value: object) -> list[dict[str, Any]]:
+def _parse_items(value: object) -> list[dict[str, Any]]:
     if not isinstance(value, list):
-        raise RequestError(VALIDATION_ERROR, record_values.MISSING)
+        raise RequestError(VALIDATION_ERROR, record_values.MISSING_FIELDS)
     if len(value) > MAX_ITEMS:
         raise fields.invalid("memories", f"are {MAX_ITEMS} at most")
     if not all(isinstance(item, dict) for item in value):
@@ -215,5 +217,5 @@ def _items(value: object) -> list[dict[str, Any]]:
     return value
 
 
-def _name(item: Mapping[str, Any]) -> str:
+def _item_id(item: Mapping[str, Any]) -> str:
     return record_values.text(item, "id", "memory_id")

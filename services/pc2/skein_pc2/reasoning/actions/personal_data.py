@@ -6,7 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 from skein.memory.v1 import memory_pb2 as pb
-from skein_kit.filters.expression import quoted
+from skein_kit.filters.expression import quote
 from skein_pc2.protocol import fields
 from skein_pc2.protocol.concurrency import KeyedLock
 from skein_pc2.protocol.errors import MEMORY_NOT_FOUND, VALIDATION_ERROR, RequestError
@@ -21,26 +21,26 @@ if TYPE_CHECKING:
     from skein.tenancy.v1 import subjects_pb2
     from skein_pc2.gateway_api.client import GatewayApi
     from skein_pc2.protocol.frames import Message
-    from skein_pc2.reasoning.actions.digital_twins import Twins
+    from skein_pc2.reasoning.actions.digital_twins import DigitalTwins
     from skein_pc2.reasoning.records.agent_request import Action, AgentRequest
 
-# Types of memories that hold reminders and contexts. The kind tells this port's contexts from others.
+# Types of memories that hold reminders and contexts. The kind distinguishes this port's contexts from others.
 REMINDER, CONTEXT = "reminder", "context"
 _MAX_REMINDERS = 500
 _DEFAULT_MEMORIES, _MAX_MEMORIES = 10, 200
-# Newest memories whose fields are searched for a keyword; older ones are found by content alone.
-_MAX_SEARCHED = 200
+# Newest memories whose fields are searched for a keyword; older ones match by content alone.
+_MAX_SEARCHED_MEMORIES = 200
 _MAX_CONTEXTS = 20
 _MAX_KEYWORD_CHARACTERS = 1000
 _OLDEST_FIRST = "create_time"
 _OWN_CONTEXTS = f'metadata.{records.PC2}.{records.KIND} = "{CONTEXT}"'
-_MEMORIES = f'type != "{REMINDER}" AND metadata.{records.PC2}.{records.KIND} != "{CONTEXT}"'
+_OTHER_MEMORIES = f'type != "{REMINDER}" AND metadata.{records.PC2}.{records.KIND} != "{CONTEXT}"'
 
 
 class PersonalDataActions:
     """The interpreter's actions."""
 
-    def __init__(self, api: GatewayApi, twins: Twins) -> None:
+    def __init__(self, api: GatewayApi, twins: DigitalTwins) -> None:
         self._api = api
         self._twins = twins
         self._locks = KeyedLock()
@@ -57,28 +57,28 @@ class PersonalDataActions:
             "clear_context": self._clear_context,
         }
 
-    async def contexts(self, request: AgentRequest, user: str) -> list[Any]:
+    async def contexts(self, request: AgentRequest, user_id: str) -> list[Any]:
         """Return the newest contexts of a person, oldest first."""
-        page = await memory_lists.list_memories(self._api, request, _contexts_of(user), limit=_MAX_CONTEXTS)
-        return [jarvis.value_of(memory) for memory in reversed(page.memories)]
+        page = await memory_lists.list_memories(self._api, request, _contexts_of(user_id), limit=_MAX_CONTEXTS)
+        return [jarvis.to_value(memory) for memory in reversed(page.memories)]
 
     async def _add_reminder(self, request: AgentRequest) -> Message:
         reminder = request.message.get("reminder")
         if isinstance(reminder, str) and reminder.strip():
             reminder = {"message": reminder}
         if not fields.mapping(reminder, "reminder"):
-            raise RequestError(VALIDATION_ERROR, record_values.MISSING)
+            raise RequestError(VALIDATION_ERROR, record_values.MISSING_FIELDS)
         return await self._create(request, reminder, kind=REMINDER)
 
     async def _list_reminders(self, request: AgentRequest) -> Message:
         page = await self._reminders(request)
-        return {"status": "ok", "reminders": [_reminder(memory) for memory in page.memories], **page.rest()}
+        return {"status": "ok", "reminders": [_to_reminder(memory) for memory in page.memories], **page.reply_fields()}
 
     async def _delete_reminder(self, request: AgentRequest) -> Message:
         """Delete the reminder at an index of the list, from 0."""
         if request.message.get("index") is None:
-            raise RequestError(VALIDATION_ERROR, record_values.MISSING)
-        index = fields.integer(request.message["index"], "index", default=0, least=0)
+            raise RequestError(VALIDATION_ERROR, record_values.MISSING_FIELDS)
+        index = fields.integer(request.message["index"], "index", default=0, minimum=0)
         # Concurrent deletions by index must run one after another.
         async with self._locks.hold(record_values.user_id(request.message)):
             page = await self._reminders(request)
@@ -91,55 +91,59 @@ class PersonalDataActions:
         return {"status": "ok"}
 
     async def _delete_all_reminders(self, request: AgentRequest) -> Message:
-        about = _reminders_of(record_values.user_id(request.message))
-        return {"status": "ok", "deleted": await memory_lists.delete_memories(self._api, request, about)}
+        condition = _reminders_of(record_values.user_id(request.message))
+        return {"status": "ok", "deleted": await memory_lists.delete_memories(self._api, request, condition)}
 
     async def _get_profile(self, request: AgentRequest) -> Message:
-        user = record_values.user_id(request.message)
-        return {"status": "ok", "profile": _profile(user, await self._twins.find(request, user))}
+        user_id = record_values.user_id(request.message)
+        return {"status": "ok", "profile": _to_profile(user_id, await self._twins.find(request, user_id))}
 
     async def _update_profile(self, request: AgentRequest) -> Message:
         """Merge `updates` into the profile."""
-        user = record_values.user_id(request.message)
+        user_id = record_values.user_id(request.message)
         updates = fields.mapping(request.message.get("updates"), "updates")
         if not updates:
-            raise RequestError(VALIDATION_ERROR, record_values.MISSING)
-        await self._twins.merge(request, user, record_values.struct(updates, "updates"))
-        return {"status": "ok", "profile": _profile(user, await self._twins.find(request, user))}
+            raise RequestError(VALIDATION_ERROR, record_values.MISSING_FIELDS)
+        await self._twins.merge(request, user_id, record_values.struct(updates, "updates"))
+        return {"status": "ok", "profile": _to_profile(user_id, await self._twins.find(request, user_id))}
 
     async def _get_memory(self, request: AgentRequest) -> Message:
-        about = pb.MemoryFilter(subject_id=record_values.user_id(request.message), where=_MEMORIES)
-        page = await memory_lists.list_memories(self._api, request, about, limit=_limit(request))
-        return {"status": "ok", "memory": [_entry(memory) for memory in reversed(page.memories)], **page.rest()}
+        condition = pb.MemoryFilter(subject_id=record_values.user_id(request.message), where=_OTHER_MEMORIES)
+        page = await memory_lists.list_memories(self._api, request, condition, limit=_parse_limit(request))
+        return {
+            "status": "ok",
+            "memory": [_to_entry(memory) for memory in reversed(page.memories)],
+            **page.reply_fields(),
+        }
 
     async def _search_memory(self, request: AgentRequest) -> Message:
         """Find a person's memories that contain a keyword, ignoring case; newest first."""
         keyword = record_values.required_text(request.message, "keyword", "query").strip()
         if len(keyword) > _MAX_KEYWORD_CHARACTERS:
             raise fields.invalid("keyword", f"has {_MAX_KEYWORD_CHARACTERS} characters at most")
-        user, limit = record_values.user_id(request.message), _limit(request)
-        by_text = pb.MemoryFilter(subject_id=user, where=f"{_MEMORIES} AND content:{quoted(keyword)}")
-        newest = pb.MemoryFilter(subject_id=user, where=_MEMORIES)
+        user_id, limit = record_values.user_id(request.message), _parse_limit(request)
+        by_text = pb.MemoryFilter(subject_id=user_id, where=f"{_OTHER_MEMORIES} AND content:{quote(keyword)}")
+        newest = pb.MemoryFilter(subject_id=user_id, where=_OTHER_MEMORIES)
         pages = await asyncio.gather(
             memory_lists.list_memories(self._api, request, by_text, limit=limit),
-            memory_lists.list_memories(self._api, request, newest, limit=_MAX_SEARCHED),
+            memory_lists.list_memories(self._api, request, newest, limit=_MAX_SEARCHED_MEMORIES),
         )
         result = {memory.memory_id: memory for memory in pages[0].memories}
-        result |= {memory.memory_id: memory for memory in pages[1].memories if _holds(memory, keyword)}
+        result |= {memory.memory_id: memory for memory in pages[1].memories if _contains(memory, keyword)}
         results = sorted(result.values(), key=memory_lists.create_time_of, reverse=True)[:limit]
-        return {"status": "ok", "results": [_entry(memory) for memory in results]}
+        return {"status": "ok", "results": [_to_entry(memory) for memory in results]}
 
     async def _add_context(self, request: AgentRequest) -> Message:
         if request.message.get("context") in (None, "", [], {}):
-            raise RequestError(VALIDATION_ERROR, record_values.MISSING)
+            raise RequestError(VALIDATION_ERROR, record_values.MISSING_FIELDS)
         return await self._create(request, request.message["context"], kind=CONTEXT)
 
     async def _clear_context(self, request: AgentRequest) -> Message:
-        about = _contexts_of(record_values.user_id(request.message))
-        return {"status": "ok", "cleared": await memory_lists.delete_memories(self._api, request, about)}
+        condition = _contexts_of(record_values.user_id(request.message))
+        return {"status": "ok", "cleared": await memory_lists.delete_memories(self._api, request, condition)}
 
     async def _create(self, request: AgentRequest, value: Any, *, kind: str) -> Message:
-        memory = jarvis.memory_of(record_values.user_id(request.message), value)
+        memory = jarvis.to_memory(record_values.user_id(request.message), value)
         memory.type = kind
         records.set_kind(memory, kind)
         call = pb.CreateMemoryRequest(defer_embedding=True, memory=memory, request_id=repeat_key(request.message))
@@ -149,57 +153,66 @@ class PersonalDataActions:
         return {"status": "ok", "memory_id": memory_lists.memory_id(stored.memory)}
 
     async def _reminders(self, request: AgentRequest) -> memory_lists.MemoryPage:
-        about = _reminders_of(record_values.user_id(request.message))
-        return await memory_lists.list_memories(self._api, request, about, limit=_MAX_REMINDERS, order_by=_OLDEST_FIRST)
+        condition = _reminders_of(record_values.user_id(request.message))
+        return await memory_lists.list_memories(
+            self._api, request, condition, limit=_MAX_REMINDERS, order_by=_OLDEST_FIRST
+        )
 
 
-def _reminders_of(user: str) -> pb.MemoryFilter:
-    return pb.MemoryFilter(subject_id=user, types=[REMINDER])
+def _reminders_of(user_id: str) -> pb.MemoryFilter:
+    return pb.MemoryFilter(subject_id=user_id, types=[REMINDER])
 
 
-def _contexts_of(user: str) -> pb.MemoryFilter:
-    return pb.MemoryFilter(subject_id=user, types=[CONTEXT], where=_OWN_CONTEXTS)
+def _contexts_of(user_id: str) -> pb.MemoryFilter:
+    return pb.MemoryFilter(subject_id=user_id, types=[CONTEXT], where=_OWN_CONTEXTS)
 
 
-def _reminder(memory: pb.Memory) -> dict[str, Any]:
+def _to_reminder(memory: pb.Memory) -> dict[str, Any]:
     """Return a reminder with all fields that clients read, also for one from a typed client."""
-    value = jarvis.value_of(memory)
+    value = jarvis.to_value(memory)
     values = value if isinstance(value, dict) else {}
     return {"id": memory_lists.memory_id(memory), "time": "", "message": memory.content, **values}
 
 
-def _profile(user: str, subject: subjects_pb2.Subject | None) -> dict[str, Any]:
-    profile: dict[str, Any] = {"name": user, "preferences": {}, "taught_commands": {}}
+def _to_profile(user_id: str, subject: subjects_pb2.Subject | None) -> dict[str, Any]:
+    profile: dict[str, Any] = {"name": user_id, "preferences": {}, "taught_commands": {}}
     if subject is None:
         return profile
     if subject.display_name:
         profile["name"] = subject.display_name
-    return {**profile, "preferences": record_values.plain(subject.preferences), **record_values.plain(subject.profile)}
+    return {
+        **profile,
+        "preferences": record_values.struct_to_json(subject.preferences),
+        **record_values.struct_to_json(subject.profile),
+    }
 
 
-def _entry(memory: pb.Memory) -> dict[str, Any]:
+def _to_entry(memory: pb.Memory) -> dict[str, Any]:
     return {**jarvis.to_record(memory), "type": memory.type, "content": memory.content}
 
 
-def _holds(memory: pb.Memory, keyword: str) -> bool:
+def _contains(memory: pb.Memory, keyword: str) -> bool:
     """Say whether any text of a memory contains a keyword, ignoring case."""
-    folded = keyword.casefold()
-    return any(folded in text.casefold() for text in _texts([memory.title, memory.content, jarvis.value_of(memory)]))
+    folded_keyword = keyword.casefold()
+    return any(
+        folded_keyword in text.casefold()
+        for text in _iterate_texts([memory.title, memory.content, jarvis.to_value(memory)])
+    )
 
 
-def _texts(values: Iterable[Any]) -> Iterable[str]:
+def _iterate_texts(values: Iterable[Any]) -> Iterable[str]:
     """Yield the texts of JSON values."""
-    left = list(values)
-    while left:
-        value = left.pop()
+    pending = list(values)
+    while pending:
+        value = pending.pop()
         if isinstance(value, dict):
-            left += value.values()
+            pending += value.values()
         elif isinstance(value, list):
-            left += value
+            pending += value
         elif isinstance(value, str):
             yield value
 
 
-def _limit(request: AgentRequest) -> int:
-    limit = fields.integer(request.message.get("limit"), "limit", default=_DEFAULT_MEMORIES, least=1)
+def _parse_limit(request: AgentRequest) -> int:
+    limit = fields.integer(request.message.get("limit"), "limit", default=_DEFAULT_MEMORIES, minimum=1)
     return min(limit, _MAX_MEMORIES)

@@ -13,16 +13,16 @@ from skein_pc2.protocol.frames import timestamp
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-CHARACTERS_OF_A_TOKEN = 4
+CHARACTERS_PER_TOKEN = 4
 DEFAULT_TOKENS = 2000
 # Metadata key of an interaction's type.
 TYPE = "interaction_type"
 ERROR, CODE, DECISION = "error", "code", "decision"
 
 _SPEECH = "speech"
-_CUT = "…"
-# Part of the budget that each of decisions, errors and code may fill, so that recent speech has room.
-_SHARE = 4
+_ELLIPSIS = "…"
+# Decisions, errors and code each get the budget divided by this, so that recent speech fits.
+_KIND_BUDGET_DIVISOR = 4
 _ROLES = {
     "user_query": pb.MESSAGE_ROLE_USER,
     "user": pb.MESSAGE_ROLE_USER,
@@ -76,33 +76,33 @@ class ContextLine:
         """Return the line as in the summary."""
         return f"{self.label}: {self.content}"
 
-    def cut(self, room: int) -> ContextLine | None:
-        """Return the line cut to `room` characters; None when no content fits."""
-        if len(self.text) <= room:
+    def truncate(self, max_characters: int) -> ContextLine | None:
+        """Return the line truncated to `max_characters` characters; None when no content fits."""
+        if len(self.text) <= max_characters:
             return self
-        left = room - len(self.label) - len(": ") - len(_CUT)
-        return replace(self, content=self.content[:left] + _CUT) if left > 0 else None
+        content_characters = max_characters - len(self.label) - len(": ") - len(_ELLIPSIS)
+        return replace(self, content=self.content[:content_characters] + _ELLIPSIS) if content_characters > 0 else None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Context:
+class SessionContext:
     """The lines of a session that fit, oldest first."""
 
     lines: Sequence[ContextLine]
     # Summary of the messages that do not fit.
-    earlier: str = ""
+    earlier_summary: str = ""
 
     @property
     def summary(self) -> str:
         """Return all lines as one text."""
-        return "\n".join([*self._earlier(), *(line.text for line in self.lines)])
+        return "\n".join([*self._earlier_lines(), *(line.text for line in self.lines)])
 
     def document(self, last_updated: str | None) -> dict[str, Any]:
         """Return the document that newer clients read."""
         return {
             "last_updated": last_updated,
             "conversation_summary": "\n".join(
-                [*self._earlier(), *(line.text for line in self.lines if line.kind == _SPEECH)]
+                [*self._earlier_lines(), *(line.text for line in self.lines if line.kind == _SPEECH)]
             ),
             "errors_encountered": [
                 {"type": line.error_type, "message": line.content} for line in self._lines_of(ERROR)
@@ -113,8 +113,8 @@ class Context:
             ],
         }
 
-    def _earlier(self) -> list[str]:
-        return [self.earlier] if self.earlier else []
+    def _earlier_lines(self) -> list[str]:
+        return [self.earlier_summary] if self.earlier_summary else []
 
     def _lines_of(self, kind: str) -> list[ContextLine]:
         return [line for line in self.lines if line.kind == kind]
@@ -131,26 +131,34 @@ def role_of(interaction_type: str) -> pb.MessageRole:
     return _ROLES.get(interaction_type, pb.MESSAGE_ROLE_SYSTEM)
 
 
-def context_of(messages: Sequence[pb.Message], *, max_tokens: int, earlier: str = "", is_cut: bool = False) -> Context:
+def context_of(
+    messages: Sequence[pb.Message], *, max_tokens: int, earlier_summary: str = "", is_truncated: bool = False
+) -> SessionContext:
     """Fit messages, newest first, into a budget of tokens.
 
-    `earlier` is the session's summary. It is used when messages do not fit or were not read (`is_cut`), and when it
-    takes less than half of the room.
+    `earlier_summary` is the session's summary. It is used when messages do not fit or were not read (`is_truncated`),
+    and when it takes less than half of the remaining budget.
     """
     lines = [ContextLine.of(message) for message in messages if message.content]
-    budget = CHARACTERS_OF_A_TOKEN * max_tokens
-    room = _CharacterBudget(budget)
-    is_short = sum(len(line.text) + 1 for line in lines) <= room.left
+    max_characters = CHARACTERS_PER_TOKEN * max_tokens
+    budget = _CharacterBudget(max_characters)
+    is_short = sum(len(line.text) + 1 for line in lines) <= budget.remaining_characters
     for kind in _KINDS:
-        room.add(lines, kind, at_most=room.left if is_short else budget // _SHARE)
-    shown_earlier = ""
-    if earlier and (is_cut or not is_short) and len(earlier) < room.left // 2:
-        shown_earlier = earlier
-        room.left -= len(earlier) + 1
-    room.add(lines, _SPEECH, at_most=room.left)
+        budget.add(
+            lines,
+            kind,
+            max_characters=budget.remaining_characters if is_short else max_characters // _KIND_BUDGET_DIVISOR,
+        )
+    included_summary = ""
+    if earlier_summary and (is_truncated or not is_short) and len(earlier_summary) < budget.remaining_characters // 2:
+        included_summary = earlier_summary
+        budget.remaining_characters -= len(earlier_summary) + 1
+    budget.add(lines, _SPEECH, max_characters=budget.remaining_characters)
     for kind in _KINDS:
-        room.add(lines, kind, at_most=room.left, uncut=True)
-    return Context(lines=[room.lines[index] for index in sorted(room.lines, reverse=True)], earlier=shown_earlier)
+        budget.add(lines, kind, max_characters=budget.remaining_characters, only_whole=True)
+    return SessionContext(
+        lines=[budget.lines[index] for index in sorted(budget.lines, reverse=True)], earlier_summary=included_summary
+    )
 
 
 def _error_type(message: pb.Message) -> str:
@@ -159,8 +167,8 @@ def _error_type(message: pb.Message) -> str:
     for name in _ERROR_TYPES:
         if name in fields and fields[name].string_value:
             return fields[name].string_value[:_MAX_ERROR_TYPE_CHARACTERS]
-    leading = _LEADING_TYPE.match(message.content)
-    return leading[1] if leading else _UNKNOWN_ERROR
+    match = _LEADING_TYPE.match(message.content)
+    return match[1] if match else _UNKNOWN_ERROR
 
 
 class _CharacterBudget:
@@ -168,21 +176,21 @@ class _CharacterBudget:
 
     def __init__(self, budget: int) -> None:
         # The first line has no break before it.
-        self.left = budget + 1
+        self.remaining_characters = budget + 1
         # By index, newest first.
         self.lines: dict[int, ContextLine] = {}
 
-    def add(self, lines: Sequence[ContextLine], kind: str, *, at_most: int, uncut: bool = False) -> None:
-        """Add the newest lines of a kind that fit; the first may be cut unless `uncut`."""
-        is_first = not uncut
+    def add(self, lines: Sequence[ContextLine], kind: str, *, max_characters: int, only_whole: bool = False) -> None:
+        """Add the newest lines of a kind that fit; the first may be truncated unless `only_whole`."""
+        is_first = not only_whole
         for index, line in enumerate(lines):
             if line.kind != kind or index in self.lines:
                 continue
-            cut = line.cut(min(at_most, self.left) - 1)
-            if cut is None or (cut is not line and not is_first):
+            truncated_line = line.truncate(min(max_characters, self.remaining_characters) - 1)
+            if truncated_line is None or (truncated_line is not line and not is_first):
                 return
             is_first = False
-            self.lines[index] = cut
-            length = len(cut.text) + 1
-            at_most -= length
-            self.left -= length
+            self.lines[index] = truncated_line
+            length = len(truncated_line.text) + 1
+            max_characters -= length
+            self.remaining_characters -= length

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 NO_MEMORY_ID = "No memory_id provided"
 # Newest memories with a strength that the sums cover.
-_MOST_COUNTED = 200
+_MAX_COUNTED_MEMORIES = 200
 
 
 class Commands:
@@ -48,14 +48,14 @@ class Commands:
         values = fields.mapping(request.message.get("data"), "data")
         if not values:
             raise RequestError(INVALID_REQUEST, "No memory data provided")
-        with_text = records.with_text(values)
-        record_values.required_text(with_text, "content", missing="No content provided")
-        memory = records.memory_of(
-            with_text,
+        values_with_text = records.with_text_content(values)
+        record_values.required_text(values_with_text, "content", missing="No content provided")
+        memory = records.parse_memory(
+            values_with_text,
             external_id=records.new_id(request.message),
-            importance=record_values.importance(values.get("priority")),
+            importance=record_values.parse_importance(values.get("priority")),
         )
-        records.keep_sent_fields(memory, values)
+        records.store_sent_fields(memory, values)
         memory_id = await self._memories.create_once(request, memory)
         return success("Memory stored successfully", {"memory_id": memory_id})
 
@@ -64,15 +64,15 @@ class Commands:
         if query is None or query == {}:
             raise RequestError(INVALID_REQUEST, NO_QUERY)
         result = await self._memories.find(request, fields.mapping(query, "query"))
-        data: dict[str, Any] = {"memories": [records.record(memory, request.at) for memory in result.memories]}
-        if result.is_cut:
+        data: dict[str, Any] = {"memories": [records.to_record(memory, request.at) for memory in result.memories]}
+        if result.is_truncated:
             data["truncated"] = True
         return success(f"Found {len(result.memories)} matching memories", data)
 
     async def _reinforce(self, request: AgentRequest) -> Message:
         memory_id = record_values.required_text(request.message, "memory_id", missing=NO_MEMORY_ID)
         strength = await self._memories.reinforce(request, memory_id, operation=repeat_key(request.message))
-        data = {"memory_id": memory_id, "strength": records.rounded(strength)}
+        data = {"memory_id": memory_id, "strength": records.round_strength(strength)}
         return success(f"Memory {memory_id} reinforced successfully", data)
 
     async def _delete(self, request: AgentRequest) -> Message:
@@ -81,36 +81,37 @@ class Commands:
         return {"status": "SUCCESS", "message": f"Memory {memory_id} deleted successfully"}
 
     async def _sync(self, request: AgentRequest) -> Message:
-        count, left = await self._synchronizer.synchronize(request)
-        data = {"synced_count": count, "total_memories": (await self._counted(request)).memory_count}
-        if left:
-            data["remaining_count"] = left
+        count, remaining_count = await self._synchronizer.synchronize(request)
+        data = {"synced_count": count, "total_memories": (await self._get_statistics(request)).memory_count}
+        if remaining_count:
+            data["remaining_count"] = remaining_count
         return success(f"Synchronized {count} memories", data)
 
     async def _status(self, request: AgentRequest) -> Message:
         """Count all memories, and sum up the strengths of the newest."""
-        mine = pb.MemoryFilter(where=f'metadata.{records.PC2}.agent = "{record_values.AGENT}"')
+        own_memories = pb.MemoryFilter(where=f'metadata.{records.PC2}.agent = "{record_values.AGENT}"')
         statistics, page = await asyncio.gather(
-            self._counted(request), memory_lists.list_memories(self._api, request, mine, limit=_MOST_COUNTED)
+            self._get_statistics(request),
+            memory_lists.list_memories(self._api, request, own_memories, limit=_MAX_COUNTED_MEMORIES),
         )
         result = strengths(page.memories, request)
-        forgotten = sum(1 for strength in result if strength.is_forgotten(request.at))
+        forgotten_count = sum(1 for strength in result if strength.is_forgotten(request.at))
         data = {
             "total_memories": statistics.memory_count,
-            "active_memories": statistics.memory_count - forgotten,
-            "forgotten_memories": forgotten,
+            "active_memories": statistics.memory_count - forgotten_count,
+            "forgotten_memories": forgotten_count,
             "total_reinforcements": sum(strength.reinforcements for strength in result),
             "total_decays": sum(strength.decays + strength.idle_periods(request.at) for strength in result),
             # Strengths are computed when they are read.
             "last_decay_check": request.at.timestamp(),
-            "last_sync": max(filter(None, map(records.synchronize_time, page.memories)), default=None),
+            "last_sync": max(filter(None, map(records.last_sync_time, page.memories)), default=None),
             "timestamp": request.at.timestamp(),
         }
         if page.next_page_token:
             data |= {"counted_memories": len(result), "truncated": True}
         return success("Memory status", data)
 
-    async def _counted(self, request: AgentRequest) -> curation_pb2.GetStatisticsResponse:
+    async def _get_statistics(self, request: AgentRequest) -> curation_pb2.GetStatisticsResponse:
         call = curation_pb2.GetStatisticsRequest(top=1)
         return await self._api.call(self._api.curation.GetStatistics, call, request)
 

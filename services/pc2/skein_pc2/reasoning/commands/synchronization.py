@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from skein_pc2.reasoning.records.memory_store import MemoryStore
     from skein_pc2.reasoning.records.strength import Strength
 
-MOST_MEMORIES = 500
-_MOST_ID_CHARACTERS = 255
-_TRIES = 5
+MAX_MEMORIES = 500
+_MAX_ID_CHARACTERS = 255
+_MAX_ATTEMPTS = 5
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -37,8 +37,8 @@ class RemoteMemory:
     values: Mapping[str, Any]
     strength: Strength
     # The memory has a time of its last use.
-    is_dated: bool
-    created: datetime | None
+    has_last_use_time: bool
+    create_time: datetime | None
 
 
 class Synchronizer:
@@ -49,23 +49,23 @@ class Synchronizer:
         self._memories = store
 
     async def synchronize(self, request: AgentRequest) -> tuple[int, int]:
-        """Apply newer memories; return how many were applied, and how many were left for lack of time.
+        """Apply newer memories; return the numbers of applied memories and of those without enough time.
 
-        A repeat continues with the rest: applied memories cost next to nothing.
+        A repeat continues with the remaining memories, because applied memories are not written again.
         """
         remote_memories = parse_remotes(request.message.get("memories"), request)
-        existing = await self._memories.get_many(request, list(remote_memories))
+        existing_memories = await self._memories.get_many(request, list(remote_memories))
         new_memories = [
-            _new_memory(remote, request.at) for name, remote in remote_memories.items() if name not in existing
+            _new_memory(remote, request.at) for name, remote in remote_memories.items() if name not in existing_memories
         ]
-        created = await self._store(request, new_memories) if new_memories else []
+        create_results = await self._store(request, new_memories) if new_memories else []
         calls = [
-            partial(self._apply, request, remote_memories[name], existing[name])
+            partial(self._apply, request, remote_memories[name], existing_memories[name])
             for name in remote_memories
-            if name in existing
+            if name in existing_memories
         ]
-        done = [*created, *await self._memories.call_all(request, calls)]
-        return done.count(True), done.count(None)
+        results = [*create_results, *await self._memories.call_all(request, calls)]
+        return results.count(True), results.count(None)
 
     async def _store(self, request: AgentRequest, new_memories: list[pb.Memory]) -> list[bool | None]:
         """Create missing memories; deleted ones stay deleted."""
@@ -84,19 +84,21 @@ class Synchronizer:
         return [True] * len(new_memories)
 
     async def _apply(self, request: AgentRequest, remote: RemoteMemory, memory: pb.Memory) -> bool:
-        for _ in range(_TRIES):
+        for _ in range(_MAX_ATTEMPTS):
             strength = records.strength_of(memory, memory.update_time.ToDatetime(tzinfo=request.at.tzinfo))
-            merged = strength.merged_with(remote.strength)
-            if merged is None:
+            new_strength = strength.merge(remote.strength)
+            if new_strength is None:
                 return False
-            is_same = merged == strength or (not remote.is_dated and merged.value == strength.value)
+            is_unchanged = new_strength == strength or (
+                not remote.has_last_use_time and new_strength.value == strength.value
+            )
             metadata = pb.Memory(metadata=memory.metadata).metadata
-            changes = records.changes(memory, records.with_text(remote.values))
-            records.keep_sent_fields(memory, remote.values)
-            if not changes and memory.metadata == metadata and is_same:
+            changes = records.apply_changes(memory, records.with_text_content(remote.values))
+            records.store_sent_fields(memory, remote.values)
+            if not changes and memory.metadata == metadata and is_unchanged:
                 return True
-            records.set_strength(memory, merged)
-            records.set_synchronized(memory, request.at)
+            records.set_strength(memory, new_strength)
+            records.set_sync_time(memory, request.at)
             try:
                 await self._memories.update(
                     request, memory, ["content", "title", "type", "importance", "tags", "metadata"]
@@ -114,13 +116,13 @@ def parse_remotes(items: object, request: AgentRequest) -> dict[str, RemoteMemor
     """Read the sent memories; of duplicates the newer one counts. Raises RequestError."""
     if not isinstance(items, list) or not items:
         raise RequestError(INVALID_REQUEST, "No memories provided")
-    if len(items) > MOST_MEMORIES:
-        raise fields.invalid("memories", f"are {MOST_MEMORIES} at most")
+    if len(items) > MAX_MEMORIES:
+        raise fields.invalid("memories", f"are {MAX_MEMORIES} at most")
     remote_memories: dict[str, RemoteMemory] = {}
     for position, item in enumerate(items):
         remote = _parse_remote(item, f"memories[{position}]", records.new_id(request.message, position), request.at)
-        other = remote_memories.get(remote.memory_id)
-        if other is None or other.strength.last_accessed <= remote.strength.last_accessed:
+        previous = remote_memories.get(remote.memory_id)
+        if previous is None or previous.strength.last_accessed <= remote.strength.last_accessed:
             remote_memories[remote.memory_id] = remote
     return remote_memories
 
@@ -130,28 +132,28 @@ def _parse_remote(item: object, field: str, new_id: str, at: datetime) -> Remote
     if not values:
         raise fields.invalid(field, "says nothing")
     name = record_values.text(values, "id", "memory_id") or new_id
-    if len(name) > _MOST_ID_CHARACTERS:
-        raise fields.invalid(f"{field}.id", f"has {_MOST_ID_CHARACTERS} characters at most")
-    record_values.required_text(records.with_text(values), "content", missing=f"{field}.content is needed")
-    created = values.get("created_at")
+    if len(name) > _MAX_ID_CHARACTERS:
+        raise fields.invalid(f"{field}.id", f"has {_MAX_ID_CHARACTERS} characters at most")
+    record_values.required_text(records.with_text_content(values), "content", missing=f"{field}.content is needed")
+    create_time = values.get("created_at")
     return RemoteMemory(
         memory_id=name,
         values=values,
-        strength=records.given_strength(values, at),
-        is_dated=bool(values.get("last_accessed") or created),
-        created=None if created is None else min(at, fields.read_time(created, f"{field}.created_at")),
+        strength=records.parse_strength(values, at),
+        has_last_use_time=bool(values.get("last_accessed") or create_time),
+        create_time=None if create_time is None else min(at, fields.read_time(create_time, f"{field}.created_at")),
     )
 
 
 def _new_memory(remote: RemoteMemory, at: datetime) -> pb.Memory:
-    memory = records.memory_of(
-        records.with_text(remote.values),
+    memory = records.parse_memory(
+        records.with_text_content(remote.values),
         external_id=remote.memory_id,
-        importance=record_values.importance(remote.values.get("priority")),
+        importance=record_values.parse_importance(remote.values.get("priority")),
     )
-    records.keep_sent_fields(memory, remote.values)
+    records.store_sent_fields(memory, remote.values)
     records.set_strength(memory, remote.strength)
-    records.set_synchronized(memory, at)
-    if remote.created is not None:
-        memory.create_time.FromDatetime(remote.created)
+    records.set_sync_time(memory, at)
+    if remote.create_time is not None:
+        memory.create_time.FromDatetime(remote.create_time)
     return memory

@@ -29,10 +29,10 @@ class AgentRequest(RequestContext):
 
 
 Action = Callable[[AgentRequest], Awaitable[Message]]
-Refusal = Callable[[str], Message]
+ErrorReply = Callable[[str], Message]
 
 
-def verb(message: Mapping[str, Any]) -> str:
+def action_name(message: Mapping[str, Any]) -> str:
     """Return a message's action; "" for none."""
     action = message.get("action")
     return action if isinstance(action, str) else ""
@@ -51,9 +51,9 @@ class RequestRunner:
     limit: ConcurrencyLimit
 
     async def answer(
-        self, message: Message, action: Action, refusal: Refusal, *, name: str, deadline: float
+        self, message: Message, action: Action, error_reply: ErrorReply, *, name: str, deadline: float
     ) -> Message:
-        """Return the action's reply, or `refusal` of the error when it fails or is late."""
+        """Return the action's reply, or `error_reply` of the error when it fails or is late."""
         try:
             sent_id = message.get("request_id") or message.get("op_id") or secrets.token_hex(8)
             request = AgentRequest(
@@ -64,4 +64,4 @@ class RequestRunner:
             )
             return await self.limit.run(request, lambda: action(request), name=name)
         except RequestError as error:
-            return refusal(error_text(error, " "))
+            return error_reply(error_text(error, " "))

@@ -1,7 +1,7 @@
 """Memories as port 5596 writes them ↔ memories of the public RPCs. Shapes only; the clock is passed in.
 
-The metadata key `pc2` holds what memories have no field for: the storing agent, strength, url, and sent fields that
-the memory's fields do not return unchanged.
+The metadata key `pc2` contains values without a memory field: the agent that stored the memory, strength, url. It also
+contains sent fields that the memory's fields do not return unchanged.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from skein_kit.json_values import exact
 from skein_pc2.protocol import fields
 from skein_pc2.protocol.frames import repeat_key, timestamp
 from skein_pc2.reasoning.records import memory_lists, record_values
-from skein_pc2.reasoning.records.strength import MOST, NEW, Strength
+from skein_pc2.reasoning.records.strength import MAX_STRENGTH, NEW_STRENGTH, Strength
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -25,40 +25,40 @@ if TYPE_CHECKING:
 
 PC2 = "pc2"
 # Keys that have a field of the memory.
-FIELDS = frozenset(
+MEMORY_KEYS = frozenset(
     {"type", "memory_type", "title", "url", "source", "source_agent", "session_id", "user_id", "tags", "metadata"}
 )
 # Record fields that the port computes; clients may send them back, which has no effect.
-COMPUTED = frozenset({"id", "created_at", "last_accessed", "strength", "forgotten"})
+COMPUTED_FIELDS = frozenset({"id", "created_at", "last_accessed", "strength", "forgotten"})
 # Key under `pc2`: the kind of a person's memory, such as reminder.
 KIND = "kind"
 _SENT = "sent"
-# Deeper objects are kept as JSON text: the surrounding messages use some of protobuf's levels.
+# Deeper objects are stored as JSON text: the surrounding messages use some of protobuf's levels.
 _MAX_OBJECT_LEVELS = 16
 _DIGITS = 16
 _DECIMALS = 6
 
 
-def new_id(message: Mapping[str, Any], place: int = 0) -> str:
+def new_id(message: Mapping[str, Any], position: int = 0) -> str:
     """Create a memory id; a repeated message (with a request_id) gets the same id."""
-    again = repeat_key(dict(message))
-    if not again:
+    key = repeat_key(dict(message))
+    if not key:
         return f"mem_{secrets.token_hex(_DIGITS // 2)}"
-    return id_of(again, str(place))
+    return hashed_id(key, str(position))
 
 
-def id_of(*names: str) -> str:
-    """Return the id that belongs to some names."""
+def hashed_id(*names: str) -> str:
+    """Return an id that is a hash of the names."""
     return f"mem_{hashlib.sha256(record_values.to_compact_json(names).encode()).hexdigest()[:_DIGITS]}"
 
 
-def memory_of(values: Mapping[str, Any], *, external_id: str, importance: float) -> pb.Memory:
+def parse_memory(values: Mapping[str, Any], *, external_id: str, importance: float) -> pb.Memory:
     """Read a memory as assistants send it: content, type, title, url, source_agent (or source), tags, metadata."""
     url, source_agent = record_values.text(values, "url"), record_values.text(values, "source_agent")
-    own: dict[str, Any] = {"agent": record_values.AGENT, "strength": NEW}
+    pc2_fields: dict[str, Any] = {"agent": record_values.AGENT, "strength": NEW_STRENGTH}
     if url:
-        own["url"] = url
-    metadata = {**fields.mapping(values.get("metadata"), "metadata"), PC2: own}
+        pc2_fields["url"] = url
+    metadata = {**fields.mapping(values.get("metadata"), "metadata"), PC2: pc2_fields}
     return pb.Memory(
         external_id=external_id,
         type=record_values.type_name(values.get("type", values.get("memory_type"))),
@@ -74,7 +74,7 @@ def memory_of(values: Mapping[str, Any], *, external_id: str, importance: float)
     )
 
 
-def with_text(values: Mapping[str, Any]) -> Mapping[str, Any]:
+def with_text_content(values: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the values with an object or list as content replaced by its JSON text, which is searchable."""
     content = values.get("content")
     if isinstance(content, dict | list) and content:
@@ -82,42 +82,42 @@ def with_text(values: Mapping[str, Any]) -> Mapping[str, Any]:
     return values
 
 
-def record(memory: pb.Memory, at: datetime) -> dict[str, Any]:
+def to_record(memory: pb.Memory, at: datetime) -> dict[str, Any]:
     """Return a memory as a record of §2: fields as sent, and computed ones. Times are seconds since 1970.
 
     A field that a typed client changed since has its present value.
     """
     strength = strength_of(memory, at)
     stored = _stored_fields(memory)
-    sent = {name: value for name, (value, before) in _sent(memory).items() if stored.get(name) == before}
+    sent_values = {name: value for name, (value, before) in _sent_fields(memory).items() if stored.get(name) == before}
     return {
         **stored,
-        **sent,
+        **sent_values,
         "id": memory_lists.memory_id(memory),
         "created_at": memory_lists.create_time_of(memory).timestamp(),
         "last_accessed": strength.last_accessed.timestamp(),
-        "strength": rounded(strength.current(at)),
+        "strength": round_strength(strength.value_at(at)),
         "forgotten": strength.is_forgotten(at),
     }
 
 
-def keep_sent_fields(memory: pb.Memory, values: Mapping[str, Any]) -> None:
-    """Keep those of `values` that the memory's fields do not return unchanged.
+def store_sent_fields(memory: pb.Memory, values: Mapping[str, Any]) -> None:
+    """Store those of `values` that the memory's fields do not return unchanged.
 
-    Each is kept beside the memory field's value, so that a later change of that field is detected.
+    Each is stored with the memory field's present value, so that a later change of that field is detected.
     """
     stored = _stored_fields(memory)
     sent_fields = {
-        name: pair for name, pair in _sent(memory).items() if name not in values and stored.get(name) == pair[1]
+        name: pair for name, pair in _sent_fields(memory).items() if name not in values and stored.get(name) == pair[1]
     }
     for name, value in values.items():
-        if name not in COMPUTED and (name not in stored or stored[name] != value):
+        if name not in COMPUTED_FIELDS and (name not in stored or stored[name] != value):
             sent_fields[name] = (value, stored.get(name))
-    sent = {name: {"value": value, "before": before} for name, (value, before) in sent_fields.items()}
-    set_own_object(memory.metadata, _SENT, sent)
+    sent_values = {name: {"value": value, "before": before} for name, (value, before) in sent_fields.items()}
+    set_pc2_object(memory.metadata, _SENT, sent_values)
 
 
-def changes(memory: pb.Memory, values: Mapping[str, Any]) -> list[str]:
+def apply_changes(memory: pb.Memory, values: Mapping[str, Any]) -> list[str]:
     """Apply an assistant's values to a memory; return the paths of changed fields."""
     before = pb.Memory()
     before.CopyFrom(memory)
@@ -125,8 +125,8 @@ def changes(memory: pb.Memory, values: Mapping[str, Any]) -> list[str]:
     memory.title = record_values.text(values, "title") or memory.title
     if values.get("type"):
         memory.type = record_values.type_name(values["type"])
-    if values.get("priority") and record_values.priority(memory.importance) != str(values["priority"]).upper():
-        memory.importance = record_values.importance(values["priority"])
+    if values.get("priority") and record_values.to_priority(memory.importance) != str(values["priority"]).upper():
+        memory.importance = record_values.parse_importance(values["priority"])
     if values.get("tags") is not None:
         tags = fields.texts(values["tags"], "tags")
         if tags != list(memory.tags):
@@ -140,43 +140,43 @@ def changes(memory: pb.Memory, values: Mapping[str, Any]) -> list[str]:
     return [path for path in paths if getattr(memory, path) != getattr(before, path)]
 
 
-def rounded(strength: float) -> float:
+def round_strength(strength: float) -> float:
     """Return a strength rounded to six decimals."""
     return round(strength, _DECIMALS)
 
 
-def is_own(memory: pb.Memory) -> bool:
+def has_strength(memory: pb.Memory) -> bool:
     """Say whether a memory has a strength; those of other clients have none and never decay here."""
-    return "strength" in _own(memory)
+    return "strength" in _pc2_fields(memory)
 
 
 def strength_of(memory: pb.Memory, at: datetime) -> Strength:
     """Return a memory's strength; without one it is that of a new memory at any time."""
-    own = _own(memory)
-    if "strength" not in own:
+    pc2_fields = _pc2_fields(memory)
+    if "strength" not in pc2_fields:
         return Strength(last_accessed=at)
     return Strength(
-        value=_number(own, "strength", NEW),
-        last_accessed=_moment(own.get("last_accessed")) or memory_lists.create_time_of(memory),
-        reinforcements=int(_number(own, "reinforcements", 0)),
-        decays=int(_number(own, "decays", 0)),
+        value=_bounded_number(pc2_fields, "strength", NEW_STRENGTH),
+        last_accessed=_parse_time(pc2_fields.get("last_accessed")) or memory_lists.create_time_of(memory),
+        reinforcements=int(_bounded_number(pc2_fields, "reinforcements", 0)),
+        decays=int(_bounded_number(pc2_fields, "decays", 0)),
     )
 
 
 def set_strength(memory: pb.Memory, strength: Strength) -> None:
     """Set a strength in a memory's metadata, where any client can read it."""
-    own = memory.metadata.fields[PC2].struct_value
-    if "agent" not in own.fields:
-        own["agent"] = record_values.AGENT
-    own["strength"] = strength.value
-    own["last_accessed"] = strength.last_accessed.isoformat()
-    own["reinforcements"] = strength.reinforcements
-    own["decays"] = strength.decays
+    pc2_fields = memory.metadata.fields[PC2].struct_value
+    if "agent" not in pc2_fields.fields:
+        pc2_fields["agent"] = record_values.AGENT
+    pc2_fields["strength"] = strength.value
+    pc2_fields["last_accessed"] = strength.last_accessed.isoformat()
+    pc2_fields["reinforcements"] = strength.reinforcements
+    pc2_fields["decays"] = strength.decays
 
 
 def operations(memory: pb.Memory) -> list[str]:
     """Return the operations applied to a memory, newest last."""
-    names = _own(memory).get("operations")
+    names = _pc2_fields(memory).get("operations")
     return [str(name) for name in names] if isinstance(names, list) else []
 
 
@@ -185,32 +185,32 @@ def set_operations(memory: pb.Memory, names: Sequence[str]) -> None:
     memory.metadata.fields[PC2].struct_value["operations"] = list(names)
 
 
-def set_synchronized(memory: pb.Memory, at: datetime) -> None:
+def set_sync_time(memory: pb.Memory, at: datetime) -> None:
     """Set the time when another system's memory was applied."""
     memory.metadata.fields[PC2].struct_value["synchronized"] = timestamp(at)
 
 
-def synchronize_time(memory: pb.Memory) -> float | None:
+def last_sync_time(memory: pb.Memory) -> float | None:
     """Return the time of the last synchronization, in seconds since 1970; None for never."""
-    at = _moment(_own(memory).get("synchronized"))
+    at = _parse_time(_pc2_fields(memory).get("synchronized"))
     return at.timestamp() if at is not None else None
 
 
-def given_strength(values: Mapping[str, Any], at: datetime) -> Strength:
+def parse_strength(values: Mapping[str, Any], at: datetime) -> Strength:
     """Read the strength of another system's memory; its times are at most `at`."""
     value = values.get("strength")
     if value is not None and (not isinstance(value, int | float) or isinstance(value, bool)):
         raise fields.invalid("strength", "is a number")
     sent_time = values.get("last_accessed") or values.get("created_at")
     return Strength(
-        value=NEW if value is None else float(min(MOST, max(0.0, value))),
+        value=NEW_STRENGTH if value is None else float(min(MAX_STRENGTH, max(0.0, value))),
         last_accessed=at if sent_time is None else min(at, fields.read_time(sent_time, "last_accessed")),
     )
 
 
-def kind(memory: pb.Memory) -> str:
+def kind_of(memory: pb.Memory) -> str:
     """Return the kind of a person's memory; "" for any other memory."""
-    return str(_own(memory).get(KIND, ""))
+    return str(_pc2_fields(memory).get(KIND, ""))
 
 
 def set_kind(memory: pb.Memory, name: str) -> None:
@@ -218,58 +218,58 @@ def set_kind(memory: pb.Memory, name: str) -> None:
     memory.metadata.fields[PC2].struct_value[KIND] = name
 
 
-def own_object(metadata: Struct, name: str) -> dict[str, Any]:
+def read_pc2_object(metadata: Struct, name: str) -> dict[str, Any]:
     """Return an object under `pc2` in the metadata of a memory or message; empty when missing."""
-    own = _own_of(metadata)
-    kept_object = own.get(name)
-    if isinstance(text := own.get(f"{name}_json"), str):
+    pc2_fields = _read_pc2_fields(metadata)
+    stored_object = pc2_fields.get(name)
+    if isinstance(text := pc2_fields.get(f"{name}_json"), str):
         try:
-            kept_object = exact.loads_mixed(text)
+            stored_object = exact.loads_mixed(text)
         except ValueError:
             return {}
-    return kept_object if isinstance(kept_object, dict) else {}
+    return stored_object if isinstance(stored_object, dict) else {}
 
 
-def set_own_object(metadata: Struct, name: str, value: Mapping[str, Any]) -> None:
+def set_pc2_object(metadata: Struct, name: str, value: Mapping[str, Any]) -> None:
     """Set an object under `pc2` in the metadata of a memory or message; an empty one is removed.
 
-    An object that a Struct would change, such as one with large whole numbers, is kept as JSON text.
+    An object that a Struct would change, such as one with large whole numbers, is stored as JSON text.
     """
     if not value and PC2 not in metadata.fields:
         return
-    own = metadata.fields[PC2].struct_value
+    pc2_fields = metadata.fields[PC2].struct_value
     for key in (name, f"{name}_json"):
-        if key in own.fields:
-            del own.fields[key]
+        if key in pc2_fields.fields:
+            del pc2_fields.fields[key]
     if not value:
         return
-    if record_values.json_depth(value, most=_MAX_OBJECT_LEVELS) <= _MAX_OBJECT_LEVELS and record_values.is_storable(
-        value
-    ):
-        own.fields[name].struct_value.CopyFrom(record_values.struct(value, name))
+    if record_values.json_depth(
+        value, max_depth=_MAX_OBJECT_LEVELS
+    ) <= _MAX_OBJECT_LEVELS and record_values.is_storable(value):
+        pc2_fields.fields[name].struct_value.CopyFrom(record_values.struct(value, name))
     else:
-        own[f"{name}_json"] = exact.dumps(exact.to_decimals(value), ensure_ascii=True)
+        pc2_fields[f"{name}_json"] = exact.dumps(exact.to_decimals(value), ensure_ascii=True)
 
 
 def _stored_fields(memory: pb.Memory) -> dict[str, Any]:
     """Return the record fields that come from memory fields."""
-    metadata = record_values.plain(memory.metadata)
-    own = metadata.pop(PC2, None)
+    metadata = record_values.struct_to_json(memory.metadata)
+    pc2_fields = metadata.pop(PC2, None)
     return {
         "content": memory.content.strip(),
         "type": memory.type,
         "source": memory.source or memory.source_agent,
         "source_agent": memory.source_agent,
         "title": memory.title,
-        "url": own.get("url", "") if isinstance(own, dict) else "",
+        "url": pc2_fields.get("url", "") if isinstance(pc2_fields, dict) else "",
         "tags": list(memory.tags),
         "metadata": metadata,
     }
 
 
-def _sent(memory: pb.Memory) -> dict[str, tuple[Any, Any]]:
-    """Return the fields kept as sent, each with the memory field's value at that time."""
-    sent_fields = own_object(memory.metadata, _SENT)
+def _sent_fields(memory: pb.Memory) -> dict[str, tuple[Any, Any]]:
+    """Return the stored sent fields, each with the memory field's value at that time."""
+    sent_fields = read_pc2_object(memory.metadata, _SENT)
     return {
         name: (field.get("value"), field.get("before"))
         for name, field in sent_fields.items()
@@ -277,24 +277,24 @@ def _sent(memory: pb.Memory) -> dict[str, tuple[Any, Any]]:
     }
 
 
-def _own(memory: pb.Memory) -> dict[str, Any]:
-    return _own_of(memory.metadata)
+def _pc2_fields(memory: pb.Memory) -> dict[str, Any]:
+    return _read_pc2_fields(memory.metadata)
 
 
-def _own_of(metadata: Struct) -> dict[str, Any]:
+def _read_pc2_fields(metadata: Struct) -> dict[str, Any]:
     if PC2 not in metadata.fields:
         return {}
-    own = record_values.plain_value(metadata.fields[PC2])
-    return own if isinstance(own, dict) else {}
+    pc2_fields = record_values.value_to_json(metadata.fields[PC2])
+    return pc2_fields if isinstance(pc2_fields, dict) else {}
 
 
-def _number(own: Mapping[str, Any], name: str, default: float) -> float:
-    value = own.get(name, default)
+def _bounded_number(pc2_fields: Mapping[str, Any], name: str, default: float) -> float:
+    value = pc2_fields.get(name, default)
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     return min(float(2**31), max(0.0, value)) if is_number else default
 
 
-def _moment(value: object) -> datetime | None:
+def _parse_time(value: object) -> datetime | None:
     try:
         result = datetime.fromisoformat(value) if isinstance(value, str) else None
     except ValueError:

@@ -17,25 +17,25 @@ if TYPE_CHECKING:
     from skein_pc2.gateway_api.client import GatewayApi
     from skein_pc2.protocol.concurrency import RequestContext
 
-DEFAULT_LIMIT, MOST = 200, 500
+DEFAULT_LIMIT, MAX_LIMIT = 200, 500
 # Most calls of one page: each scans a bounded number of memories and may return few.
-_MOST_CALLS = 4
+_MAX_CALLS = 4
 # Memories of one deletion call, at some milliseconds each, and the time reserved for the reply.
-_FORGET_SIZE = 25
-_FORGET_MARGIN_SECONDS = 1.5
+_DELETION_BATCH_SIZE = 25
+_DELETION_MARGIN_SECONDS = 1.5
 # Bytes of memories in one reply.
-_ANSWER_BYTES = 2 * 1024 * 1024
+_MAX_REPLY_BYTES = 2 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
 class MemoryPage:
-    """Memories in order, and the page token of the rest."""
+    """Memories in order, and the token of the next page."""
 
     memories: list[pb.Memory] = field(default_factory=list)
     next_page_token: str = ""
 
-    def rest(self) -> dict[str, Any]:
-        """Return the reply's fields about the rest."""
+    def reply_fields(self) -> dict[str, Any]:
+        """Return the reply's fields about the next page; empty on the last page."""
         if not self.next_page_token:
             return {}
         return {"truncated": True, "next_page_token": self.next_page_token}
@@ -44,7 +44,7 @@ class MemoryPage:
 async def list_memories(
     api: GatewayApi,
     context: RequestContext,
-    filter_: pb.MemoryFilter,
+    condition: pb.MemoryFilter,
     *,
     limit: int = DEFAULT_LIMIT,
     page_token: str = "",
@@ -53,39 +53,39 @@ async def list_memories(
     """List matching memories, newest first unless `order_by` says otherwise. Raises AioRpcError."""
     memories: list[pb.Memory] = []
     size = 0
-    for _ in range(_MOST_CALLS):
+    for _ in range(_MAX_CALLS):
         call = pb.ListMemoriesRequest(
-            filter=filter_, page_size=limit - len(memories), page_token=page_token, order_by=order_by
+            filter=condition, page_size=limit - len(memories), page_token=page_token, order_by=order_by
         )
         response = await api.call(api.memories.ListMemories, call, context)
         memories += response.memories
         size += response.ByteSize()
         page_token = response.next_page_token
-        if not page_token or len(memories) >= limit or size >= _ANSWER_BYTES:
+        if not page_token or len(memories) >= limit or size >= _MAX_REPLY_BYTES:
             break
     return MemoryPage(memories, page_token)
 
 
-def bounds(values: Mapping[str, Any]) -> tuple[int, str]:
+def parse_page(values: Mapping[str, Any]) -> tuple[int, str]:
     """Read limit and page token."""
-    limit = fields.integer(values.get("limit"), "limit", default=DEFAULT_LIMIT, least=1)
-    return min(limit, MOST), record_values.text(values, "page_token")
+    limit = fields.integer(values.get("limit"), "limit", default=DEFAULT_LIMIT, minimum=1)
+    return min(limit, MAX_LIMIT), record_values.text(values, "page_token")
 
 
-async def delete_memories(api: GatewayApi, context: RequestContext, filter_: pb.MemoryFilter) -> int:
+async def delete_memories(api: GatewayApi, context: RequestContext, condition: pb.MemoryFilter) -> int:
     """Delete matching memories, which can be undeleted for a while; return their number.
 
     Raises AioRpcError, and RequestError when there was no time for all of them.
     """
-    call = pb.ForgetMemoriesRequest(selection=pb.MemorySelection(filter=filter_), page_size=_FORGET_SIZE)
+    call = pb.DeleteMemoriesRequest(selection=pb.MemorySelection(filter=condition), page_size=_DELETION_BATCH_SIZE)
     count = 0
     while True:
-        reply = await api.call(api.memories.ForgetMemories, call, context)
+        reply = await api.call(api.memories.DeleteMemories, call, context)
         count += len(reply.memory_ids)
         call.page_token = reply.next_page_token
         if not call.page_token:
             return count
-        if context.seconds() < _FORGET_MARGIN_SECONDS:
+        if context.remaining_seconds() < _DELETION_MARGIN_SECONDS:
             raise RequestError(
                 RATE_LIMIT_EXCEEDED, f"{count} memories are forgotten and there are more: ask again for the rest"
             )

@@ -15,23 +15,28 @@ from skein_pc2.protocol.errors import VALIDATION_ERROR, RequestError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-MISSING = "Missing required fields"
+MISSING_FIELDS = "Missing required fields"
 # The agent under `pc2` in the metadata of memories from this port.
 AGENT = "UnifiedMemoryReasoningAgent"
 DEFAULT_USER = "default"
 DEFAULT_TYPE = "note"
 
 # Each JSON level is up to three protobuf levels, of which protobuf parses a hundred.
-_MOST_LEVELS = 24
+_MAX_LEVELS = 24
 # Doubles cannot hold larger whole numbers exactly.
-_LARGEST_WHOLE = 2**53
-_NO_NAME = re.compile(r"[^a-z0-9]+")
+_MAX_EXACT_INTEGER = 2**53
+_NON_NAME_CHARACTERS = re.compile(r"[^a-z0-9]+")
 _TYPE = re.compile(r"[a-z][a-z0-9_]{0,63}")
-# Characters that the database cannot store.
+# Characters that PostgreSQL cannot store.
 _UNSTORABLE = re.compile("[\0\ud800-\udfff]")
-_SHOWN_CHARACTERS = 100
-_FEW, _DEFAULT_IMPORTANCE, _MUCH = 0.2, 0.5, 0.8
-_PRIORITIES = {"LOW": _FEW, "MEDIUM": _DEFAULT_IMPORTANCE, "NORMAL": _DEFAULT_IMPORTANCE, "HIGH": _MUCH}
+_MAX_NAME_CHARACTERS = 100
+_LOW_IMPORTANCE, _DEFAULT_IMPORTANCE, _HIGH_IMPORTANCE = 0.2, 0.5, 0.8
+_PRIORITIES = {
+    "LOW": _LOW_IMPORTANCE,
+    "MEDIUM": _DEFAULT_IMPORTANCE,
+    "NORMAL": _DEFAULT_IMPORTANCE,
+    "HIGH": _HIGH_IMPORTANCE,
+}
 
 
 def text(values: Mapping[str, Any], *names: str) -> str:
@@ -45,7 +50,7 @@ def text(values: Mapping[str, Any], *names: str) -> str:
     return ""
 
 
-def required_text(values: Mapping[str, Any], *names: str, missing: str = MISSING) -> str:
+def required_text(values: Mapping[str, Any], *names: str, missing: str = MISSING_FIELDS) -> str:
     """Read the first present text that is not blank; `missing` is the error message without one."""
     result = text(values, *names)
     if not result.strip():
@@ -60,57 +65,57 @@ def user_id(values: Mapping[str, Any]) -> str:
 
 def struct(value: Mapping[str, Any], field: str) -> Struct:
     """Read an object of bounded depth."""
-    if json_depth(value, most=_MOST_LEVELS) > _MOST_LEVELS:
-        raise fields.invalid(field, f"is nested deeper than {_MOST_LEVELS} levels")
+    if json_depth(value, max_depth=_MAX_LEVELS) > _MAX_LEVELS:
+        raise fields.invalid(field, f"is nested deeper than {_MAX_LEVELS} levels")
     return fields.struct(dict(value), field)
 
 
-def json_depth(value: Any, *, most: int) -> int:
-    """Return a JSON value's depth, 0 for a scalar; depths beyond `most` count as `most` + 1."""
-    depth, row = 0, [value]
-    while depth <= most:
-        row = [one for one in row if isinstance(one, dict | list)]
-        if not row:
+def json_depth(value: Any, *, max_depth: int) -> int:
+    """Return a JSON value's depth, 0 for a scalar; depths beyond `max_depth` count as `max_depth` + 1."""
+    depth, containers = 0, [value]
+    while depth <= max_depth:
+        containers = [item for item in containers if isinstance(item, dict | list)]
+        if not containers:
             break
         depth += 1
-        row = [inner for one in row for inner in (one.values() if isinstance(one, dict) else one)]
+        containers = [inner for item in containers for inner in (item.values() if isinstance(item, dict) else item)]
     return depth
 
 
 def is_storable(value: Any) -> bool:
     """Say whether a Struct returns a JSON value unchanged."""
-    if json_depth(value, most=_MOST_LEVELS) > _MOST_LEVELS:
+    if json_depth(value, max_depth=_MAX_LEVELS) > _MAX_LEVELS:
         return False
-    left = [value]
-    while left:
-        one = left.pop()
-        if isinstance(one, dict):
-            left += [*one, *one.values()]
-        elif isinstance(one, list):
-            left += one
-        elif isinstance(one, str):
-            if _UNSTORABLE.search(one):
+    pending = [value]
+    while pending:
+        item = pending.pop()
+        if isinstance(item, dict):
+            pending += [*item, *item.values()]
+        elif isinstance(item, list):
+            pending += item
+        elif isinstance(item, str):
+            if _UNSTORABLE.search(item):
                 return False
-        elif isinstance(one, int) and abs(one) > _LARGEST_WHOLE:
+        elif isinstance(item, int) and abs(item) > _MAX_EXACT_INTEGER:
             return False
     return True
 
 
-def plain(value: Struct) -> dict[str, Any]:
+def struct_to_json(value: Struct) -> dict[str, Any]:
     """Return a Struct as JSON values; whole numbers become int."""
-    return {name: plain_value(inner) for name, inner in value.fields.items()}
+    return {name: value_to_json(inner) for name, inner in value.fields.items()}
 
 
-def plain_value(value: Value) -> Any:
+def value_to_json(value: Value) -> Any:
     """Return any value of a Struct as a JSON value."""
     kind = value.WhichOneof("kind")
     if kind == "struct_value":
-        return plain(value.struct_value)
+        return struct_to_json(value.struct_value)
     if kind == "list_value":
-        return [plain_value(inner) for inner in value.list_value.values]
+        return [value_to_json(inner) for inner in value.list_value.values]
     if kind == "number_value":
         number = value.number_value
-        return int(number) if number.is_integer() and abs(number) <= _LARGEST_WHOLE else number
+        return int(number) if number.is_integer() and abs(number) <= _MAX_EXACT_INTEGER else number
     if kind == "string_value" and (exact := number_in(value.string_value)) is not None:
         return exact
     return None if kind in (None, "null_value") else getattr(value, str(kind))
@@ -121,13 +126,13 @@ def type_name(value: object) -> str:
     if value is None or value == "":
         return DEFAULT_TYPE
     if isinstance(value, str):
-        name = _NO_NAME.sub("_", value.strip().lower()).strip("_")
+        name = _NON_NAME_CHARACTERS.sub("_", value.strip().lower()).strip("_")
         if _TYPE.fullmatch(name):
             return name
     raise fields.invalid("type", "is a name of letters, digits and underscores, such as web_data")
 
 
-def importance(value: object, *, default: float = _DEFAULT_IMPORTANCE) -> float:
+def parse_importance(value: object, *, default: float = _DEFAULT_IMPORTANCE) -> float:
     """Read a priority: HIGH, MEDIUM (or normal), LOW."""
     if value is None or value == "":
         return default
@@ -137,7 +142,7 @@ def importance(value: object, *, default: float = _DEFAULT_IMPORTANCE) -> float:
     return result
 
 
-def priority(value: float) -> str:
+def to_priority(value: float) -> str:
     """Return the priority nearest to an importance."""
     names = ("LOW", "MEDIUM", "HIGH")
     return min(names, key=lambda name: abs(_PRIORITIES[name] - value))
@@ -155,4 +160,4 @@ def to_compact_json(value: Any) -> str:
 
 def truncate_name(value: object) -> str:
     """Return a sender's name, cut to 100 characters."""
-    return str(value)[:_SHOWN_CHARACTERS]
+    return str(value)[:_MAX_NAME_CHARACTERS]

@@ -11,7 +11,7 @@ from grpc import aio
 
 from skein.memory.v1 import memory_pb2
 from skein.recall.v1 import recall_pb2
-from skein_kit import errors as refusals
+from skein_kit import errors as service_errors
 from skein_kit.calls.call import status_metadata
 from skein_pc2.envelope import convert as wire
 from skein_pc2.envelope.request import Request
@@ -26,7 +26,7 @@ AT = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 
 
 def memory(**payload: Any) -> memory_pb2.Memory:
-    return wire.memory({"memory_type": "context", "content": {"text": "a"}, **payload}, session_id="", at=AT)
+    return wire.parse_create({"memory_type": "context", "content": {"text": "a"}, **payload}, session_id="", at=AT)
 
 
 @pytest.mark.parametrize("priority", range(1, 11))
@@ -34,7 +34,7 @@ def test_a_priority_comes_back_as_it_was(priority: int) -> None:
     assert wire.memory_data(memory(priority=priority))["priority"] == priority
 
 
-def test_priority_one_and_ten_are_the_ends_of_importance() -> None:
+def test_priorities_one_and_ten_are_the_bounds_of_importance() -> None:
     assert (memory(priority=1).importance, memory(priority=10).importance) == (0.0, 1.0)
 
 
@@ -44,13 +44,13 @@ def test_a_ttl_is_a_time_from_now() -> None:
 
 
 def test_content_may_be_a_text_alone() -> None:
-    stored = wire.memory({"memory_type": "context", "content": "only words"}, session_id="s", at=AT)
+    stored = wire.parse_create({"memory_type": "context", "content": "only words"}, session_id="s", at=AT)
 
     assert (stored.content, stored.session_id) == ("only words", "s")
     assert wire.memory_data(stored)["content"]["text"] == "only words"
 
 
-def test_a_text_that_was_changed_elsewhere_is_the_one_that_is_read() -> None:
+def test_a_text_changed_by_another_client_is_returned() -> None:
     stored = memory(content={"text": "before", "room": "kitchen"})
     stored.content = "after"
 
@@ -58,7 +58,7 @@ def test_a_text_that_was_changed_elsewhere_is_the_one_that_is_read() -> None:
     assert wire.memory_data(stored)["content"]["room"] == "kitchen"
 
 
-def test_spaces_around_a_text_come_back() -> None:
+def test_spaces_around_a_text_are_returned() -> None:
     stored = memory(content={"text": " a "})
     stored.content = "a"
 
@@ -76,29 +76,28 @@ def test_spaces_around_a_text_come_back() -> None:
         {"history": []},
     ],
 )
-def test_a_content_comes_back_as_it_was_sent(content: dict[str, Any]) -> None:
+def test_a_content_is_returned_as_it_was_sent(content: dict[str, Any]) -> None:
     assert wire.memory_data(memory(content=content))["content"] == content
 
 
-def test_content_without_a_text_is_kept_when_it_says_something() -> None:
+def test_content_without_a_text_needs_data() -> None:
     assert wire.memory_data(memory(content={"state": {"volume": 3}}))["content"]["state"] == {"volume": 3}
     with pytest.raises(RequestError):
         memory(content={"source_agent": "x", "metadata": {"a": 1}})
 
 
 @pytest.mark.parametrize(
-    ("type_name", "type_"),
-    [("user_preference", "user_preference"), ("User-Preference", "user_preference"), ("a b", "a_b")],
+    ("given", "type_"), [("user_preference", "user_preference"), ("User-Preference", "user_preference"), ("a b", "a_b")]
 )
-def test_a_type_is_written_as_skein_writes_types(type_name: str, type_: str) -> None:
-    assert memory(memory_type=type_name).type == type_
+def test_a_type_is_written_as_skein_writes_types(given: str, type_: str) -> None:
+    assert memory(memory_type=given).type == type_
 
 
-def test_tags_are_kept_once_each_in_order() -> None:
+def test_tags_are_unique_and_in_order() -> None:
     assert list(memory(tags=["b", "a", "b", ""]).tags) == ["b", "a"]
 
 
-def test_the_same_request_has_the_same_id_and_another_has_not() -> None:
+def test_repeat_keys_are_equal_for_repeats_alone() -> None:
     request = {"request_id": "r", "timestamp": "2023-06-15T08:30:45.123Z", "payload": {"content": {"text": "é"}}}
 
     first = repeat_key(request)
@@ -121,7 +120,7 @@ def test_ids_have_the_protocols_form(request_id: str) -> None:
 
 def test_only_a_search_by_meaning_has_a_threshold() -> None:
     def threshold(**payload: Any) -> float:
-        return SearchRequest({"query": "q", **payload}, session_id="s").request().min_similarity
+        return SearchRequest({"query": "q", **payload}, session_id="s").recall_request().min_similarity
 
     assert threshold(search_type="semantic") == pytest.approx(0.7)
     assert threshold(search_type="semantic", filters={"min_similarity": 0.3}) == pytest.approx(0.3)
@@ -131,13 +130,15 @@ def test_only_a_search_by_meaning_has_a_threshold() -> None:
 
 def test_search_times_are_read_in_any_usual_form() -> None:
     time_range = {"start": "2026-01-02T03:04:05", "end": 1767323045}
-    result = SearchRequest({"query": "q", "filters": {"time_range": time_range}}, session_id="s").request().filter
+    search_ids = (
+        SearchRequest({"query": "q", "filters": {"time_range": time_range}}, session_id="s").recall_request().filter
+    )
 
-    assert result.start_time.ToDatetime(tzinfo=UTC) == AT
-    assert result.end_time.ToDatetime(tzinfo=UTC) == AT
+    assert search_ids.start_time.ToDatetime(tzinfo=UTC) == AT
+    assert search_ids.end_time.ToDatetime(tzinfo=UTC) == AT
 
 
-def test_a_threshold_of_a_hybrid_search_lets_literal_hits_pass() -> None:
+def test_keyword_hits_pass_the_threshold_of_a_hybrid_search() -> None:
     def hit(name: str, *, similarity: float | None, has_query_words: bool) -> recall_pb2.Hit:
         memory = memory_pb2.Memory(memory_id=name, importance=0.5)
         return recall_pb2.Hit(score=0.5, similarity=similarity, has_query_words=has_query_words, memory=memory)
@@ -150,12 +151,12 @@ def test_a_threshold_of_a_hybrid_search_lets_literal_hits_pass() -> None:
         ]
     )
 
-    def result_ids(**filters: Any) -> list[str]:
+    def search_ids(**filters: Any) -> list[str]:
         results = SearchRequest({"query": "q", "filters": filters}, session_id="s").results(response)
         return [result["memory_id"] for result in results]
 
-    assert result_ids(min_similarity=0.7) == ["alike", "literal"]
-    assert result_ids() == ["alike", "neither", "literal"]
+    assert search_ids(min_similarity=0.7) == ["alike", "literal"]
+    assert search_ids() == ["alike", "neither", "literal"]
 
 
 @pytest.mark.parametrize(
@@ -179,11 +180,11 @@ def test_a_threshold_of_a_hybrid_search_lets_literal_hits_pass() -> None:
         {"memory_type": "x" * 65},
     ],
 )
-def test_an_invalid_value_is_a_validation_error(payload: dict[str, Any]) -> None:
-    with pytest.raises(RequestError) as caught:
+def test_an_invalid_payload_is_a_validation_error(payload: dict[str, Any]) -> None:
+    with pytest.raises(RequestError) as error_info:
         memory(**payload)
 
-    assert caught.value.code == "validation_error"
+    assert error_info.value.code == "validation_error"
 
 
 @pytest.mark.parametrize(
@@ -199,43 +200,43 @@ def test_an_invalid_value_is_a_validation_error(payload: dict[str, Any]) -> None
         {"memory_types": [5]},
     ],
 )
-def test_a_filter_that_makes_no_sense_is_a_validation_error(filters: dict[str, Any]) -> None:
-    with pytest.raises(RequestError) as caught:
+def test_an_invalid_filter_is_a_validation_error(filters: dict[str, Any]) -> None:
+    with pytest.raises(RequestError) as error_info:
         SearchRequest({"query": "q", "filters": filters}, session_id="s")
 
-    assert caught.value.code == "validation_error"
+    assert error_info.value.code == "validation_error"
 
 
 @pytest.mark.parametrize(
-    ("refusal", "code"),
+    ("service_error", "code"),
     [
-        (refusals.FieldInvalid(violations=[("memory.tags", "too many")]), "validation_error"),
-        (refusals.PermissionMissing(permission="memory.read"), "permission_denied"),
-        (refusals.CredentialExpired(), "permission_denied"),
-        (refusals.DatabaseBusy(), "search_error"),
-        (refusals.DeadlineExceeded(), "search_error"),
-        (refusals.MessageTooLarge(), "validation_error"),
-        (refusals.InternalError(), "internal_error"),
+        (service_errors.FieldInvalid(violations=[("memory.tags", "too many")]), "validation_error"),
+        (service_errors.PermissionMissing(permission="memory.read"), "permission_denied"),
+        (service_errors.CredentialExpired(), "permission_denied"),
+        (service_errors.DatabaseBusy(), "search_error"),
+        (service_errors.DeadlineExceeded(), "search_error"),
+        (service_errors.MessageTooLarge(), "validation_error"),
+        (service_errors.InternalError(), "internal_error"),
     ],
 )
-def test_an_error_has_the_protocols_codes(refusal: refusals.RpcError, code: str) -> None:
-    status = refusal.status()
+def test_service_errors_become_codes_of_the_protocol(service_error: service_errors.RpcError, code: str) -> None:
+    status = service_error.status()
     error = aio.AioRpcError(
-        refusal.code, aio.Metadata(), aio.Metadata(*status_metadata(status)), details=status.message
+        service_error.code, aio.Metadata(), aio.Metadata(*status_metadata(status)), details=status.message
     )
 
-    request_error = to_request_error(error, transient="search_error")
+    request_error = to_request_error(error, transient_code="search_error")
 
-    assert (request_error.code, request_error.message) == (code, refusal.message)
-    assert request_error.details["reason"] == refusal.reason
+    assert (request_error.code, request_error.message) == (code, service_error.message)
+    assert request_error.details["reason"] == service_error.reason
 
 
-def test_a_transports_own_words_are_not_passed_on() -> None:
+def test_texts_of_the_transport_are_not_in_replies() -> None:
     error = aio.AioRpcError(
         grpc.StatusCode.UNAVAILABLE, aio.Metadata(), aio.Metadata(), details="failed to connect to 10.1.2.3:50050"
     )
 
-    request_error = to_request_error(error, transient="storage_error")
+    request_error = to_request_error(error, transient_code="storage_error")
 
     assert request_error.code == "storage_error"
     assert "10.1.2.3" not in request_error.message
@@ -244,14 +245,16 @@ def test_a_transports_own_words_are_not_passed_on() -> None:
 @pytest.mark.parametrize(
     "read",
     [
-        lambda half: wire.memory_id({"memory_id": half}),
+        lambda half: wire.parse_memory_id({"memory_id": half}),
         lambda half: SearchRequest({"query": "tea", "filters": {"tags": [half]}}, session_id="s"),
-        lambda half: SearchRequest({"query": half}, session_id="s").request(),
-        lambda half: wire.memory({"memory_type": "context", "content": "tea", "tags": [half]}, session_id="", at=AT),
+        lambda half: SearchRequest({"query": half}, session_id="s").recall_request(),
+        lambda half: wire.parse_create(
+            {"memory_type": "context", "content": "tea", "tags": [half]}, session_id="", at=AT
+        ),
     ],
 )
-def test_half_a_surrogate_pair_is_refused_wherever_it_stands(read: Callable[[str], object]) -> None:
-    with pytest.raises(RequestError) as caught:
+def test_half_a_surrogate_pair_is_rejected_in_every_field(read: Callable[[str], object]) -> None:
+    with pytest.raises(RequestError) as error_info:
         read("\ud800")
 
-    assert caught.value.code == VALIDATION_ERROR
+    assert error_info.value.code == VALIDATION_ERROR

@@ -1,6 +1,6 @@
-"""The browser at the console: its cookies, tickets for API keys, and the context of a page.
+"""Browser sessions of the console: cookies, sessions of API keys, and the context of a page.
 
-An API key stays in this gateway's memory and the browser gets a ticket for it, because browsers send their cookies to
+An API key stays in this gateway's memory, and the browser gets only the id of its key session. Browsers send cookies to
 every server of a machine, whatever its port.
 """
 
@@ -27,12 +27,12 @@ if TYPE_CHECKING:
     from skein_gateway.console.rpc_client import Api
     from skein_kit.identity.identity_token import Caller
 
-# Lifetime of a ticket.
-KEY_SECONDS = 12 * 3600.0
+# Lifetime of a key session.
+KEY_SESSION_SECONDS = 12 * 3600.0
 _MAX_KEYS = 1000
-# Beyond this a tenant's new keys replace its own, never those of others.
+# Beyond this limit, a tenant's new keys replace its own oldest keys, never keys of other tenants.
 _MAX_OF_TENANT = 50
-_TICKET = re.compile(r"[A-Za-z0-9_-]{43}")
+_SESSION_ID = re.compile(r"[A-Za-z0-9_-]{43}")
 # Redirect targets: console pages only, nothing that a browser could read as another path or host.
 _CONSOLE_PATH = re.compile(r"/console(?:/[A-Za-z0-9_-]+)+(?:\?[A-Za-z0-9/?&=%._~+:*,-]*)?")
 
@@ -43,9 +43,10 @@ class ConsoleBrowser(Browser):
     def __init__(self, request: Request, issuer: str) -> None:
         """Read the cookies."""
         super().__init__(request, issuer)
-        self._ticket_name = f"{'__Host-' if self._secure else ''}skein-ticket"
-        ticket_entry = request.cookies.get(self._ticket_name, "")
-        self.ticket = ticket_entry if _TICKET.fullmatch(ticket_entry) else ""
+        self._key_session_name = f"{'__Host-' if self._secure else ''}skein-key-session"
+        cookie = request.cookies.get(self._key_session_name, "")
+        # The id of the key session; empty without one.
+        self.key_session_id = cookie if _SESSION_ID.fullmatch(cookie) else ""
 
     @property
     def origin(self) -> str:
@@ -54,70 +55,72 @@ class ConsoleBrowser(Browser):
 
     def form_token(self, about: str) -> str:
         """Return the CSRF token of forms `about` something."""
-        parts = ("console", self._secret, self.session, self.ticket, about)
+        parts = ("console", self._secret, self.session, self.key_session_id, about)
         return hashlib.sha256("\0".join(parts).encode()).hexdigest()
 
-    def give_ticket(self, response: Response, ticket: str) -> None:
-        """Set the ticket cookie for KEY_SECONDS."""
-        self._set(response, self._ticket_name, ticket, max_age=int(KEY_SECONDS))
+    def set_key_session(self, response: Response, session_id: str) -> None:
+        """Set the cookie of the key session for KEY_SESSION_SECONDS."""
+        self._set(response, self._key_session_name, session_id, max_age=int(KEY_SESSION_SECONDS))
 
     def sign_out(self, response: Response) -> None:
-        """Delete the session cookie and the ticket cookie."""
+        """Delete the session cookie and the key session cookie."""
         super().sign_out(response)
-        response.delete_cookie(self._ticket_name, path="/", secure=self._secure, httponly=True, samesite="lax")
+        response.delete_cookie(self._key_session_name, path="/", secure=self._secure, httponly=True, samesite="lax")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class _KeyTicket:
+class _KeySession:
     key: str
     tenant_id: str
-    ends: float
-    # Set when the ticket is revoked.
+    # On the monotonic clock, in seconds.
+    expire_time: float
+    # Set when the session is revoked.
     revoked: asyncio.Event = field(default_factory=asyncio.Event)
 
 
-class KeyTickets:
-    """API keys in this gateway's memory, by the digest of their tickets."""
+class KeySessions:
+    """API keys in this gateway's memory, by the digest of their session ids."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         """Start empty; `clock` returns monotonic seconds."""
         self._clock = clock
-        self._by_digest: OrderedDict[bytes, _KeyTicket] = OrderedDict()
+        self._by_digest: OrderedDict[bytes, _KeySession] = OrderedDict()
 
-    def issue(self, key: str, tenant_id: str) -> str:
-        """Return a ticket for a key. Beyond the limits the oldest ticket is revoked."""
-        ticket = secrets.token_urlsafe(32)
-        own = [digest for digest, ticket_entry in self._by_digest.items() if ticket_entry.tenant_id == tenant_id]
-        if len(own) >= _MAX_OF_TENANT:
-            self._forget(own[0])
+    def create(self, key: str, tenant_id: str) -> str:
+        """Return the id of a new session for a key. Beyond the limits, the oldest session is revoked."""
+        session_id = secrets.token_urlsafe(32)
+        of_tenant = [digest for digest, session in self._by_digest.items() if session.tenant_id == tenant_id]
+        if len(of_tenant) >= _MAX_OF_TENANT:
+            self._delete(of_tenant[0])
         elif len(self._by_digest) >= _MAX_KEYS:
-            self._forget(next(iter(self._by_digest)))
-        self._by_digest[_digest(ticket)] = _KeyTicket(key=key, tenant_id=tenant_id, ends=self._clock() + KEY_SECONDS)
-        return ticket
+            self._delete(next(iter(self._by_digest)))
+        expire_time = self._clock() + KEY_SESSION_SECONDS
+        self._by_digest[_digest(session_id)] = _KeySession(key=key, tenant_id=tenant_id, expire_time=expire_time)
+        return session_id
 
-    def key_of(self, ticket: str) -> str:
-        """Return the key; empty when the ticket is unknown, revoked or expired."""
-        ticket_entry = self._by_digest.get(_digest(ticket))
-        if ticket_entry is None:
+    def key_of(self, session_id: str) -> str:
+        """Return the key; empty when the session is unknown, revoked or expired."""
+        session = self._by_digest.get(_digest(session_id))
+        if session is None:
             return ""
-        if self._clock() >= ticket_entry.ends:
-            self.revoke(ticket)
+        if self._clock() >= session.expire_time:
+            self.revoke(session_id)
             return ""
-        return ticket_entry.key
+        return session.key
 
-    def revoked(self, ticket: str) -> asyncio.Event | None:
-        """Return the event of a ticket's revocation; None when the ticket is not valid now."""
-        ticket_entry = self._by_digest.get(_digest(ticket))
-        return None if ticket_entry is None else ticket_entry.revoked
+    def revocation(self, session_id: str) -> asyncio.Event | None:
+        """Return the event of a session's revocation; None for an unknown session."""
+        session = self._by_digest.get(_digest(session_id))
+        return None if session is None else session.revoked
 
-    def revoke(self, ticket: str) -> None:
+    def revoke(self, session_id: str) -> None:
         """Delete a key and end its open streams."""
-        self._forget(_digest(ticket))
+        self._delete(_digest(session_id))
 
-    def _forget(self, digest: bytes) -> None:
-        ticket_entry = self._by_digest.pop(digest, None)
-        if ticket_entry is not None:
-            ticket_entry.revoked.set()
+    def _delete(self, digest: bytes) -> None:
+        session = self._by_digest.pop(digest, None)
+        if session is not None:
+            session.revoked.set()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -156,5 +159,5 @@ def safe_redirect_path(path: str) -> str:
     return path if _CONSOLE_PATH.fullmatch(path) else "/"
 
 
-def _digest(ticket: str) -> bytes:
-    return hashlib.sha256(ticket.encode()).digest()
+def _digest(session_id: str) -> bytes:
+    return hashlib.sha256(session_id.encode()).digest()

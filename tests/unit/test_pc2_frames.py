@@ -24,20 +24,20 @@ from skein_pc2.protocol.frames import MAX_MESSAGE_BYTES, MAX_VALUES, Frames, Mal
         ([b"id"], (b"id",), ()),
     ],
 )
-def test_the_route_and_the_message_are_separated(
+def test_frames_are_split_into_route_and_body(
     frames: list[bytes], route: tuple[bytes, ...], body: tuple[bytes, ...]
 ) -> None:
-    result = Frames.of(frames)
+    split_frames = Frames.of(frames)
 
-    assert (result.route, result.body) == (route, body)
+    assert (split_frames.route, split_frames.body) == (route, body)
 
 
 @given(st.lists(st.binary(max_size=3), min_size=1, max_size=5))
-def test_no_frame_is_lost_and_an_answer_is_one_frame(frames: list[bytes]) -> None:
-    result = Frames.of(frames)
+def test_all_frames_are_in_route_or_body_and_a_reply_is_one_frame(frames: list[bytes]) -> None:
+    split_frames = Frames.of(frames)
 
-    assert [*result.route, *result.body] == frames
-    assert result.reply_frames({"a": 1}) == [*result.route, b'{"a": 1}']
+    assert [*split_frames.route, *split_frames.body] == frames
+    assert split_frames.reply_frames({"a": 1}) == [*split_frames.route, b'{"a": 1}']
 
 
 @given(st.binary(max_size=200))
@@ -47,12 +47,12 @@ def test_any_bytes_are_an_object_or_malformed(body: bytes) -> None:
 
 
 @pytest.mark.parametrize("text", ['{"a": NaN}', '{"a": -Infinity}', '{"a": 1e999}', '{"a": ' + "9" * 5000 + "}"])
-def test_numbers_that_json_cannot_say_again_are_malformed(text: str) -> None:
+def test_numbers_that_json_cannot_represent_are_malformed(text: str) -> None:
     with pytest.raises(MalformedMessage):
         parse_json(text.encode())
 
 
-def test_a_message_of_the_limit_is_taken_and_one_more_byte_is_not() -> None:
+def test_a_message_may_have_the_maximum_size_and_no_byte_more() -> None:
     body = json.dumps({"a": "x" * (MAX_MESSAGE_BYTES - len('{"a": ""}'))}).encode()
 
     assert parse_json(body)["a"]
@@ -60,10 +60,10 @@ def test_a_message_of_the_limit_is_taken_and_one_more_byte_is_not() -> None:
         parse_json(body + b" ")
 
 
-@pytest.mark.parametrize(("levels", "is_taken"), [(399, True), (400, False)])
-def test_a_message_that_is_nested_too_deeply_is_malformed(levels: int, *, is_taken: bool) -> None:
+@pytest.mark.parametrize(("levels", "is_accepted"), [(399, True), (400, False)])
+def test_a_message_that_is_nested_too_deeply_is_malformed(levels: int, *, is_accepted: bool) -> None:
     body = b'{"a":' + b"[" * levels + b"]" * levels + b"}"
-    if is_taken:
+    if is_accepted:
         assert parse_json(body)
     else:
         with pytest.raises(MalformedMessage, match="deep"):

@@ -1,4 +1,4 @@
-"""Every port of the assistants answers whatever arrives, and no peer delays another."""
+"""Every port of the assistants answers every message, and peers do not disturb each other."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import zmq
 import zmq.asyncio
-from fix_pc2 import HEALTH_PORTS, MAIN_PORTS, SESSION, Assistant, OwnAssistant, assert_healthy, assistant_of
+from fix_pc2 import HEALTH_PORTS, MAIN_PORTS, SESSION, Assistant, DedicatedAssistant, assert_healthy, assistant_of
 
 from skein_kit.host.process import NotReady
-from skein_pc2.transport.router import ANSWER_SECONDS, GRACE_SECONDS, PATIENT_SECONDS
+from skein_pc2.transport.router import GRACE_SECONDS, LONG_REPLY_SECONDS, REPLY_SECONDS
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -77,7 +77,7 @@ HOSTILE = (
 
 
 async def conversation(assistant: Assistant, port: int, messages: list[bytes]) -> list[Any]:
-    """Say everything at once over one DEALER, and return the answers."""
+    """Send all messages at once over one DEALER; return the replies."""
     async with assistant.socket(zmq.DEALER, port) as peer:
         for message in messages:
             await peer.send(message)
@@ -85,44 +85,44 @@ async def conversation(assistant: Assistant, port: int, messages: list[bytes]) -
 
 
 @pytest.mark.parametrize("port", MAIN_PORTS)
-async def test_whatever_comes_is_answered_in_an_object_with_a_status(assistant: Assistant, port: int) -> None:
+async def test_any_message_gets_an_object_with_a_status(assistant: Assistant, port: int) -> None:
     bare = [json.dumps({"action": action}).encode() for action in ACTIONS]
     commands = [json.dumps({"command": command}).encode() for command in COMMANDS]
 
-    answers = await conversation(assistant, port, [*HOSTILE, *bare, *commands])
+    replies = await conversation(assistant, port, [*HOSTILE, *bare, *commands])
 
-    assert all(isinstance(answer, dict) and isinstance(answer["status"], str) for answer in answers)
-    assert_healthy(await assistant.say(port, b'{"action": "ping"}'))
+    assert all(isinstance(reply, dict) and isinstance(reply["status"], str) for reply in replies)
+    assert_healthy(await assistant.send(port, b'{"action": "ping"}'))
 
 
 @pytest.mark.parametrize("port", [*MAIN_PORTS, 5598, *HEALTH_PORTS])
 async def test_a_checker_that_asks_by_request_type_reads_success(assistant: Assistant, port: int) -> None:
-    document = await assistant.say(port, b'{"request_type": "health_check"}')
+    document = await assistant.send(port, b'{"request_type": "health_check"}')
 
     assert_healthy(document, status="success")
     assert document["agent"]
 
 
 def test_ports_answer_before_their_clients_give_up() -> None:
-    assert ANSWER_SECONDS + GRACE_SECONDS < IMPATIENT_CLIENT_SECONDS
-    assert PATIENT_SECONDS + GRACE_SECONDS < PATIENT_CLIENT_SECONDS
+    assert REPLY_SECONDS + GRACE_SECONDS < IMPATIENT_CLIENT_SECONDS
+    assert LONG_REPLY_SECONDS + GRACE_SECONDS < PATIENT_CLIENT_SECONDS
 
 
 @pytest.mark.parametrize("port", MAIN_PORTS)
-async def test_every_action_reports_services_that_are_down(port: int) -> None:
+async def test_every_action_reports_unavailable_services(port: int) -> None:
     payload = {"memory_id": "m", "session_id": "s", "content": "a", "query": "a"}
     messages = [json.dumps({"action": action, "payload": payload, **payload}).encode() for action in ACTIONS]
 
     async with assistant_of({"SKEIN_PC2_API_KEY": "sk"}, gateway="127.0.0.1:1") as assistant:
-        answers = await conversation(assistant, port, messages)
+        replies = await conversation(assistant, port, messages)
 
-    assert len(answers) == len(messages)
+    assert len(replies) == len(messages)
 
 
 @pytest.mark.parametrize(
     ("gateway_listens", "code"), [(False, {"storage_error", "search_error"}), (True, {"storage_error", "search_error"})]
 )
-async def test_every_action_of_the_orchestrator_says_that_skein_is_away(
+async def test_every_orchestrator_action_reports_an_unavailable_gateway(
     gateway_listens: bool,  # noqa: FBT001 - one of the two cases.
     code: set[str],
 ) -> None:
@@ -130,24 +130,24 @@ async def test_every_action_of_the_orchestrator_says_that_skein_is_away(
         json.dumps({"action": name, "session_id": "s", "payload": payload}).encode()
         for name, payload in ORCHESTRATED.items()
     ]
-    # The system accepts the connection and no process reads from it.
+    # The system accepts the connection, and no process reads from it.
     with socket.create_server(("127.0.0.1", 0)) as silent:
         gateway = f"127.0.0.1:{silent.getsockname()[1] if gateway_listens else 1}"
         async with assistant_of({"SKEIN_PC2_API_KEY": "sk"}, gateway=gateway) as assistant:
-            answers = await conversation(assistant, 5570, messages)
+            replies = await conversation(assistant, 5570, messages)
 
-    assert {answer["error"]["code"] for answer in answers} <= code, answers
-    assert {answer["action"] for answer in answers} == set(ORCHESTRATED)
+    assert {reply["error"]["code"] for reply in replies} <= code, replies
+    assert {reply["action"] for reply in replies} == set(ORCHESTRATED)
 
 
 @pytest.mark.parametrize("port", [*MAIN_PORTS, *HEALTH_PORTS])
 async def test_ten_megabytes_are_answered(assistant: Assistant, port: int) -> None:
-    answer = await assistant.say(port, b'{"action": "ping", "x": "' + b"x" * 10_000_000 + b'"}')
+    reply = await assistant.send(port, b'{"action": "ping", "x": "' + b"x" * 10_000_000 + b'"}')
 
-    assert answer["status"] in ({"error", "ERROR"} if port in MAIN_PORTS else {"ok"})
+    assert reply["status"] in ({"error", "ERROR"} if port in MAIN_PORTS else {"ok"})
 
 
-async def test_bytes_that_are_not_zeromq_do_not_disturb_others(assistant: Assistant) -> None:
+async def test_a_peer_without_zeromq_does_not_disturb_others(assistant: Assistant) -> None:
     host, _, port = assistant.ports[5570].rpartition(":")
     for greeting in (b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", b"\xff\x00\x00\x00", b"\x00" * 64, b""):
         for _ in range(10):
@@ -156,10 +156,10 @@ async def test_bytes_that_are_not_zeromq_do_not_disturb_others(assistant: Assist
             writer.close()
             await writer.wait_closed()
 
-    assert_healthy(await assistant.say(5570, b'{"action": "ping"}'))
+    assert_healthy(await assistant.send(5570, b'{"action": "ping"}'))
 
 
-async def test_peers_that_leave_before_their_answer_do_not_disturb_others(assistant: Assistant) -> None:
+async def test_peers_that_disconnect_before_their_reply_do_not_disturb_others(assistant: Assistant) -> None:
     for number in range(50):
         async with assistant.socket(zmq.DEALER, 5570) as peer:
             peer.setsockopt(zmq.LINGER, 1000)
@@ -169,11 +169,11 @@ async def test_peers_that_leave_before_their_answer_do_not_disturb_others(assist
 
     memory_id = await assistant.create("said by one who stayed")
 
-    assert (await assistant.ask("read", payload={"memory_id": memory_id}))["status"] == "success"
+    assert (await assistant.request("read", payload={"memory_id": memory_id}))["status"] == "success"
 
 
 @pytest.mark.parametrize("port", [5574, 7240])
-async def test_messages_of_a_peer_that_leaves_are_handled(assistant: Assistant, port: int) -> None:
+async def test_messages_sent_before_a_disconnect_take_effect(assistant: Assistant, port: int) -> None:
     ids = [f"left-{port}-{number}" for number in range(20)]
     async with assistant.socket(zmq.DEALER, port) as peer:
         peer.setsockopt(zmq.LINGER, 10_000)
@@ -184,10 +184,10 @@ async def test_messages_of_a_peer_that_leaves_are_handled(assistant: Assistant, 
 
     async def is_there(memory_id: str) -> bool:
         if port == 7240:
-            answer = await assistant.ask("get_memory", port=7140, data={"memory_id": memory_id})
+            reply = await assistant.request("get_memory", port=7140, data={"memory_id": memory_id})
         else:
-            answer = await assistant.ask("get_context", port=5574, data={"session_id": memory_id})
-        return "said in leaving" in json.dumps(answer)
+            reply = await assistant.request("get_context", port=5574, data={"session_id": memory_id})
+        return "said in leaving" in json.dumps(reply)
 
     async with asyncio.timeout(60):
         while not all([await is_there(memory_id) for memory_id in ids]):
@@ -206,32 +206,32 @@ async def test_one_peer_that_floods_a_port_leaves_room_for_the_others(cluster: C
         for _ in range(300):
             await flooding.send(message)
 
-        health = await assistant.ask("ping")
-        answer = await assistant.ask("read", payload={"memory_id": "mem-0"})
+        health = await assistant.request("ping")
+        reply = await assistant.request("read", payload={"memory_id": "mem-0"})
         floods = [json.loads(await flooding.recv()) for _ in range(300)]
 
     assert health["status"] == "ok"
-    assert answer["error"]["code"] == "memory_not_found"
-    # Each of them is answered as well, if only to be told to wait.
+    assert reply["error"]["code"] == "memory_not_found"
+    # Each message gets a reply, if only that the queue is full.
     assert {flood["error"]["code"] for flood in floods if flood["status"] == "error"} <= {
         "rate_limit_exceeded",
         "search_error",
     }
 
 
-async def test_a_client_that_fires_and_forgets_has_said_what_it_said(assistant: Assistant) -> None:
+async def test_messages_of_a_client_that_never_reads_are_stored(assistant: Assistant) -> None:
     for number in range(5):
         async with assistant.socket(zmq.REQ, 5570) as peer:
             payload = {"memory_type": "conversation", "content": {"text": f"turn {number}"}, "tags": ["said"]}
             await peer.send(json.dumps({"action": "create", "session_id": SESSION, "payload": payload}).encode())
             assert json.loads(await peer.recv())["status"] == "success"
 
-    listed = await assistant.ask("batch_read", payload={"filter": {"tags": ["said"]}})
+    listed = await assistant.request("batch_read", payload={"filter": {"tags": ["said"]}})
 
     assert listed["data"]["total_count"] == 5
 
 
-async def test_a_port_may_have_an_api_key_of_its_own(
+async def test_a_port_may_have_its_own_api_key(
     cluster: Cluster, tenant: Tenant, other_tenant: Tenant, tmp_path: Path
 ) -> None:
     key_file = tmp_path / "key"
@@ -241,8 +241,8 @@ async def test_a_port_may_have_an_api_key_of_its_own(
     async with assistant_of(environment, patient=True, gateway=cluster.endpoint) as assistant:
         await assistant.running.wait_ready(60)
         memory_id = await assistant.create("of the first tenant")
-        own = await assistant.ask("read", payload={"memory_id": memory_id})
-        other = await assistant.ask("read", port=5576, payload={"memory_id": memory_id})
+        own = await assistant.request("read", payload={"memory_id": memory_id})
+        other = await assistant.request("read", port=5576, payload={"memory_id": memory_id})
 
     assert own["status"] == "success"
     assert other["error"]["code"] == "memory_not_found"
@@ -254,10 +254,10 @@ async def test_pc2_is_not_ready_while_the_key_of_one_port_is_refused(cluster: Cl
     async with assistant_of(environment, patient=True, gateway=cluster.endpoint) as assistant:
         with pytest.raises(NotReady):
             await assistant.running.wait_ready(0.5)
-        answer = await assistant.ask("read", payload={"memory_id": "m"})
+        reply = await assistant.request("read", payload={"memory_id": "m"})
 
-    assert answer["error"]["code"] == "memory_not_found"
+    assert reply["error"]["code"] == "memory_not_found"
 
 
-async def test_the_ports_are_this_machines_alone(assistant: OwnAssistant) -> None:
+async def test_the_ports_are_this_machines_alone(assistant: DedicatedAssistant) -> None:
     assert {address.rpartition(":")[0] for address in assistant.ports.values()} == {"127.0.0.1"}

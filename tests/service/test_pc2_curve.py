@@ -1,4 +1,4 @@
-"""The ports with CURVE: spoken to in secret, by clients that the operator admitted."""
+"""The ports with CURVE: encrypted, for clients whose keys the operator allowed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import zmq
 import zmq.asyncio
 import zmq.auth
 from click.testing import CliRunner
-from fix_pc2 import OwnAssistant, assert_healthy, assistant_of
+from fix_pc2 import DedicatedAssistant, assert_healthy, assistant_of
 
 from skein_cluster.main import skein
 from skein_kit.settings import SettingInvalid
@@ -32,31 +32,33 @@ SILENCE_MILLISECONDS = 400
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """Make certificates as the operator does."""
-    made = tmp_path / "certificates"
-    result = CliRunner().invoke(skein, ["pc2", "certificates", str(made), "--client", "kitchen", "--json"])
+    certificate_folder = tmp_path / "certificates"
+    result = CliRunner().invoke(
+        skein, ["pc2", "certificates", str(certificate_folder), "--client", "kitchen", "--json"]
+    )
     assert result.exit_code == 0, result.output
-    assert [path.rpartition("/")[2] for path in json.loads(result.stdout)["made"]] == [
+    assert [path.rpartition("/")[2] for path in json.loads(result.stdout)["created"]] == [
         "server.key_secret",
         "kitchen.key_secret",
     ]
-    return made
+    return certificate_folder
 
 
 @pytest.fixture
-async def secured(cluster: Cluster, tenant: Tenant, folder: Path) -> AsyncIterator[OwnAssistant]:
+async def secured(cluster: Cluster, tenant: Tenant, folder: Path) -> AsyncIterator[DedicatedAssistant]:
     """Run a pc2 that speaks CURVE alone."""
     environment = {
         "SKEIN_PC2_API_KEY": tenant.api_key,
         "SECURE_ZMQ": "1",
         "SKEIN_PC2_CERTIFICATES": str(folder),
     }
-    async with assistant_of(environment, patient=True, gateway=cluster.endpoint) as assistant:
-        yield assistant
+    async with assistant_of(environment, patient=True, gateway=cluster.endpoint) as result:
+        yield result
 
 
 @asynccontextmanager
 async def client(
-    assistant: OwnAssistant, port: int, folder: Path, secret: Path | None
+    assistant: DedicatedAssistant, port: int, folder: Path, secret: Path | None
 ) -> AsyncIterator[zmq.asyncio.Socket]:
     async with assistant.socket(zmq.REQ, port) as peer:
         peer.disconnect(f"tcp://{assistant.ports[port]}")
@@ -67,8 +69,10 @@ async def client(
         yield peer
 
 
-async def send(assistant: OwnAssistant, port: int, folder: Path, secret: Path | None, **message: Any) -> Any:
-    """Say something; None when no answer comes."""
+async def send_encrypted(
+    assistant: DedicatedAssistant, port: int, folder: Path, secret: Path | None, **message: Any
+) -> Any:
+    """Send a message with CURVE; return None without a reply."""
     async with client(assistant, port, folder, secret) as peer:
         await peer.send(json.dumps(message).encode())
         waits = SILENCE_MILLISECONDS if secret is None or secret.stem != "kitchen" else 30_000
@@ -76,31 +80,33 @@ async def send(assistant: OwnAssistant, port: int, folder: Path, secret: Path | 
 
 
 @pytest.mark.parametrize("port", [5570, 5596, 5574, 7140, 5617])
-async def test_an_admitted_client_is_answered(secured: OwnAssistant, folder: Path, port: int) -> None:
-    assert_healthy(await send(secured, port, folder, folder / "kitchen.key_secret", action="ping"))
+async def test_an_admitted_client_is_answered(secured: DedicatedAssistant, folder: Path, port: int) -> None:
+    assert_healthy(await send_encrypted(secured, port, folder, folder / "kitchen.key_secret", action="ping"))
 
 
-async def test_an_admitted_client_stores_and_reads(secured: OwnAssistant, folder: Path) -> None:
+async def test_an_admitted_client_stores_and_reads(secured: DedicatedAssistant, folder: Path) -> None:
     secret = folder / "kitchen.key_secret"
     payload = {"memory_type": "context", "content": {"text": "in secret"}}
 
-    created = await send(secured, 5570, folder, secret, action="create", payload=payload)
-    read = await send(secured, 5570, folder, secret, action="read", payload={"memory_id": created["data"]["memory_id"]})
+    created = await send_encrypted(secured, 5570, folder, secret, action="create", payload=payload)
+    read = await send_encrypted(
+        secured, 5570, folder, secret, action="read", payload={"memory_id": created["data"]["memory_id"]}
+    )
 
     assert read["data"]["content"]["text"] == "in secret"
 
 
-async def test_a_health_port_that_publishes_answers_alone_with_curve(secured: OwnAssistant, folder: Path) -> None:
-    assert_healthy(await send(secured, 5599, folder, folder / "kitchen.key_secret", action="ping"))
+async def test_a_health_port_that_publishes_answers_alone_with_curve(secured: DedicatedAssistant, folder: Path) -> None:
+    assert_healthy(await send_encrypted(secured, 5599, folder, folder / "kitchen.key_secret", action="ping"))
 
 
 @pytest.mark.parametrize("port", [5570, 5596, 5617])
-async def test_without_a_certificate_there_is_no_answer(secured: OwnAssistant, folder: Path, port: int) -> None:
-    assert await send(secured, port, folder, None, action="ping") is None
+async def test_without_a_certificate_there_is_no_answer(secured: DedicatedAssistant, folder: Path, port: int) -> None:
+    assert await send_encrypted(secured, port, folder, None, action="ping") is None
 
 
 async def test_a_client_is_admitted_by_its_file_and_barred_without_it(
-    secured: OwnAssistant, folder: Path, tmp_path: Path, log: io.StringIO
+    secured: DedicatedAssistant, folder: Path, tmp_path: Path, log: io.StringIO
 ) -> None:
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
@@ -108,12 +114,12 @@ async def test_a_client_is_admitted_by_its_file_and_barred_without_it(
     zmq.auth.create_certificates(elsewhere, "kitchen")
     stranger = elsewhere / "stranger.key_secret"
 
-    unknown = await send(secured, 5570, folder, stranger, action="ping")
+    unknown = await send_encrypted(secured, 5570, folder, stranger, action="ping")
     shutil.copy(elsewhere / "kitchen.key", folder / "late.key")
-    admitted = await send(secured, 5570, folder, elsewhere / "kitchen.key_secret", action="ping")
+    admitted = await send_encrypted(secured, 5570, folder, elsewhere / "kitchen.key_secret", action="ping")
     (folder / "late.key").unlink()
     shutil.move(elsewhere / "kitchen.key_secret", elsewhere / "late.key_secret")
-    barred = await send(secured, 5570, folder, elsewhere / "late.key_secret", action="ping")
+    barred = await send_encrypted(secured, 5570, folder, elsewhere / "late.key_secret", action="ping")
 
     assert unknown is None
     assert admitted["status"] == "ok"
@@ -121,8 +127,8 @@ async def test_a_client_is_admitted_by_its_file_and_barred_without_it(
     assert "client_refused" in log.getvalue()
 
 
-async def test_the_ports_own_certificate_does_not_admit_a_client(secured: OwnAssistant, folder: Path) -> None:
-    assert await send(secured, 5570, folder, folder / "server.key_secret", action="ping") is None
+async def test_the_servers_own_certificate_is_not_a_clients(secured: DedicatedAssistant, folder: Path) -> None:
+    assert await send_encrypted(secured, 5570, folder, folder / "server.key_secret", action="ping") is None
 
 
 @pytest.mark.parametrize(
@@ -136,7 +142,7 @@ async def test_the_ports_own_certificate_does_not_admit_a_client(secured: OwnAss
         (lambda folder: folder.chmod(0o777), "chmod 700"),
     ],
 )
-def test_a_folder_that_will_not_do_is_refused_in_words(folder: Path, break_it: Any, words: str) -> None:
+def test_an_unsuitable_folder_is_rejected_with_the_reason(folder: Path, break_it: Any, words: str) -> None:
     break_it(folder)
 
     with pytest.raises(SettingInvalid, match=words) as caught:
@@ -150,7 +156,7 @@ def test_a_folder_must_be_named() -> None:
         CurveCertificates.read(None)
 
 
-async def test_pc2_does_not_start_without_the_certificates_that_it_was_told_to_use(tmp_path: Path) -> None:
+async def test_pc2_does_not_start_without_its_certificates(tmp_path: Path) -> None:
     environment = {"SECURE_ZMQ": "1", "SKEIN_PC2_CERTIFICATES": str(tmp_path / "missing")}
 
     with pytest.raises(SettingInvalid, match=r"server\.key_secret"):
@@ -158,7 +164,7 @@ async def test_pc2_does_not_start_without_the_certificates_that_it_was_told_to_u
             pass
 
 
-def test_secrets_are_closed_to_others_and_made_once(folder: Path) -> None:
+def test_secret_keys_are_private_and_never_overwritten(folder: Path) -> None:
     again = CliRunner().invoke(skein, ["pc2", "certificates", str(folder), "--client", "kitchen"])
     more = CliRunner().invoke(skein, ["pc2", "certificates", str(folder), "--client", "hall"])
 

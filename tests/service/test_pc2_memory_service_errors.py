@@ -1,4 +1,4 @@
-"""Port 7140 when what is asked cannot be done: every message is answered, in words, and nothing is invented."""
+"""Errors of port 7140: every message gets a reply with a reason."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ ABOUT_A_MEMORY: list[tuple[str, dict[str, Any]]] = [
 UNDER_A_PARENT = [("search_memory", {"query": "child"}), ("semantic_search", {"query": "child"})]
 
 
-async def act(assistant: Assistant, action: str, **data: Any) -> Any:
-    return await assistant.ask(action, port=PORT, data=data)
+async def send_action(assistant: Assistant, action: str, **data: Any) -> Any:
+    return await assistant.request(action, port=PORT, data=data)
 
 
 def naming(memory_id: Any) -> dict[str, Any]:
@@ -53,8 +53,8 @@ def naming(memory_id: Any) -> dict[str, Any]:
 async def shared(cluster: Cluster) -> AsyncIterator[Assistant]:
     """Run one pc2 for the tests that store nothing that others would meet."""
     tenant = await cluster.new_tenant()
-    async with assistant_of({"SKEIN_PC2_API_KEY": tenant.api_key}, patient=True, gateway=cluster.endpoint) as assistant:
-        yield assistant
+    async with assistant_of({"SKEIN_PC2_API_KEY": tenant.api_key}, patient=True, gateway=cluster.endpoint) as result:
+        yield result
 
 
 async def test_another_tenants_memory_is_simply_not_found(
@@ -63,47 +63,47 @@ async def test_another_tenants_memory_is_simply_not_found(
     mine = pb.CreateMemoryRequest(memory=pb.Memory(content="mine", external_id="mem-mine"))
     await tenant.memory.CreateMemory(mine)
     theirs = pb.Memory(content="secret", external_id="mem-theirs", type="context_group")
-    made = (await other_tenant.memory.CreateMemory(pb.CreateMemoryRequest(memory=theirs))).memory
+    created = (await other_tenant.memory.CreateMemory(pb.CreateMemoryRequest(memory=theirs))).memory
 
     for memory_id, (action, data) in itertools.product(
-        ("mem-theirs", made.memory_id), [*ABOUT_A_MEMORY, *UNDER_A_PARENT]
+        ("mem-theirs", created.memory_id), [*ABOUT_A_MEMORY, *UNDER_A_PARENT]
     ):
         names = naming(memory_id)
         if action == "add_memory":
             # Its own id is its own affair.
             del names["memory_id"]
-        answer = await act(assistant, action, **{**names, **data})
+        reply = await send_action(assistant, action, **{**names, **data})
 
-        assert answer["status"] == "error", answer
-        assert "secret" not in json.dumps(answer)
+        assert reply["status"] == "error", reply
+        assert "secret" not in json.dumps(reply)
     assert len((await tenant.memory.ListMemories(pb.ListMemoriesRequest())).memories) == 1
-    kept = await other_tenant.memory.GetMemory(pb.GetMemoryRequest(memory_id="mem-theirs"))
-    assert (kept.memory.content, kept.memory.revision) == ("secret", made.revision)
+    stored = await other_tenant.memory.GetMemory(pb.GetMemoryRequest(memory_id="mem-theirs"))
+    assert (stored.memory.content, stored.memory.revision) == ("secret", created.revision)
 
 
 async def test_another_tenants_memories_are_in_no_list(assistant: Assistant, other_tenant: Tenant) -> None:
     theirs = pb.Memory(content="secret tea", external_id="mem-theirs", type="note")
     await other_tenant.memory.CreateMemory(pb.CreateMemoryRequest(memory=theirs))
 
-    answers = [
-        await act(assistant, "search_memory", query="tea"),
-        await act(assistant, "search_memory", memory_type="note"),
-        await act(assistant, "semantic_search", query="tea"),
-        await act(assistant, "batch_get_memories", memory_ids=["mem-theirs"]),
+    replies = [
+        await send_action(assistant, "search_memory", query="tea"),
+        await send_action(assistant, "search_memory", memory_type="note"),
+        await send_action(assistant, "semantic_search", query="tea"),
+        await send_action(assistant, "batch_get_memories", memory_ids=["mem-theirs"]),
     ]
 
-    assert [answer["memories"] for answer in answers] == [[]] * 4
-    assert answers[3]["failures"][0]["memory_id"] == "mem-theirs"
+    assert [reply["memories"] for reply in replies] == [[]] * 4
+    assert replies[3]["failures"][0]["memory_id"] == "mem-theirs"
 
 
 @pytest.mark.parametrize("memory_id", [None, "", 5, [], {}, "x" * 300, "a\0b", "\ud800", "mem-none"])
 async def test_an_id_of_nothing_is_answered(shared: Assistant, memory_id: Any) -> None:
     for action, data in ABOUT_A_MEMORY[:-1]:
-        answer = await act(shared, action, **{**naming(memory_id), **data})
+        reply = await send_action(shared, action, **{**naming(memory_id), **data})
 
-        assert set(answer) == {"status", "message"}, action
-        assert answer["status"] == "error", action
-        assert answer["message"], action
+        assert set(reply) == {"status", "message"}, action
+        assert reply["status"] == "error", action
+        assert reply["message"], action
 
 
 @pytest.mark.parametrize(
@@ -174,25 +174,27 @@ async def test_an_id_of_nothing_is_answered(shared: Assistant, memory_id: Any) -
         ("create_context_group", {"name": "g", "group_id": []}, "group_id"),
     ],
 )
-async def test_an_impossible_request_is_an_error(
+async def test_an_impossible_request_is_an_error_with_a_reason(
     shared: Assistant, action: str, data: dict[str, Any], word: str
 ) -> None:
-    answer = await act(shared, action, **data)
+    reply = await send_action(shared, action, **data)
 
-    assert set(answer) == {"status", "message"}
-    assert answer["status"] == "error"
-    assert word in answer["message"]
+    assert set(reply) == {"status", "message"}
+    assert reply["status"] == "error"
+    assert word in reply["message"]
 
 
 async def test_a_memory_related_to_itself_is_refused(assistant: Assistant) -> None:
-    memory_id = (await act(assistant, "add_memory", content="a"))["memory_id"]
+    memory_id = (await send_action(assistant, "add_memory", content="a"))["memory_id"]
 
-    answers = [
-        await act(assistant, "add_relationship", source_id=memory_id, target_id=memory_id, relationship_type="related"),
-        await act(assistant, "update_memory", memory_id=memory_id, update_data={"parent_id": memory_id}),
+    replies = [
+        await send_action(
+            assistant, "add_relationship", source_id=memory_id, target_id=memory_id, relationship_type="related"
+        ),
+        await send_action(assistant, "update_memory", memory_id=memory_id, update_data={"parent_id": memory_id}),
     ]
 
-    assert [answer["status"] for answer in answers] == ["error", "error"]
+    assert [reply["status"] for reply in replies] == ["error", "error"]
 
 
 async def test_an_expired_memory_is_not_found(assistant: Assistant, tenant: Tenant) -> None:
@@ -200,17 +202,17 @@ async def test_an_expired_memory_is_not_found(assistant: Assistant, tenant: Tena
     memory.create_time.FromJsonString("2023-01-01T00:00:00Z")
     await expire(tenant.snapshots, memory)
 
-    answer = await act(assistant, "get_memory", memory_id="mem-gone")
+    reply = await send_action(assistant, "get_memory", memory_id="mem-gone")
 
-    assert answer == {"status": "error", "message": "No such memory is visible to the caller."}
+    assert reply == {"status": "error", "message": "No such memory is visible to the caller."}
 
 
 async def test_a_group_is_no_other_memory(assistant: Assistant) -> None:
-    memory_id = (await act(assistant, "add_memory", content="a"))["memory_id"]
+    memory_id = (await send_action(assistant, "add_memory", content="a"))["memory_id"]
 
-    answer = await act(assistant, "get_memories_by_group", group_id=memory_id)
+    reply = await send_action(assistant, "get_memories_by_group", group_id=memory_id)
 
-    assert "no context group" in answer["message"]
+    assert "no context group" in reply["message"]
 
 
 @pytest.mark.parametrize("where", ["metadata", "content", "update_data"])
@@ -218,19 +220,19 @@ async def test_a_group_is_no_other_memory(assistant: Assistant) -> None:
 async def test_deep_nesting_is_answered(shared: Assistant, where: str, depth: int) -> None:
     nested = '{"a":' * depth + "1" + "}" * depth
     action = "update_memory" if where == "update_data" else "add_memory"
-    rest = '"content": "x", ' if where == "metadata" else '"memory_id": "m", '
-    body = f'{{"action": "{action}", "request_id": "r", "data": {{{rest}"{where}": {nested}}}}}'
+    other_fields = '"content": "x", ' if where == "metadata" else '"memory_id": "m", '
+    body = f'{{"action": "{action}", "request_id": "r", "data": {{{other_fields}"{where}": {nested}}}}}'
 
-    answer = await shared.say(PORT, body.encode())
+    reply = await shared.send(PORT, body.encode())
 
-    assert answer["status"] in {"success", "error"}
-    if answer["status"] == "success":
-        read = await act(shared, "get_memory", memory_id=answer["memory_id"])
+    assert reply["status"] in {"success", "error"}
+    if reply["status"] == "success":
+        read = await send_action(shared, "get_memory", memory_id=reply["memory_id"])
         assert read["status"] == "success"
 
 
 @pytest.mark.parametrize("body", [b"{", b"\xff\xfe", b"", b"[]", b"null", b'{"action": {}}', b'{"data": {}}'])
-async def test_a_malformed_request_is_answered_in_either_framing(shared: Assistant, body: bytes) -> None:
+async def test_an_invalid_message_is_answered_in_its_framing(shared: Assistant, body: bytes) -> None:
     async with shared.socket(zmq.DEALER, PORT) as peer:
         await peer.send(body)
         plain = await peer.recv_multipart()
@@ -239,8 +241,8 @@ async def test_a_malformed_request_is_answered_in_either_framing(shared: Assista
 
     assert len(plain) == 1
     assert delimited[0] == b""
-    for answer in (json.loads(plain[0]), json.loads(delimited[1])):
-        assert answer["status"] == "error"
+    for reply in (json.loads(plain[0]), json.loads(delimited[1])):
+        assert reply["status"] == "error"
 
 
 async def test_every_action_is_an_error_within_the_clients_time_when_services_are_down() -> None:
@@ -257,21 +259,21 @@ async def test_every_action_is_an_error_within_the_clients_time_when_services_ar
         ("get_memories_for_cleanup", {}),
         ("get_memory_system_status", {}),
     ]
-    async with assistant_of({"SKEIN_PC2_API_KEY": "sk"}, gateway="127.0.0.1:1") as assistant:
-        answers = [await act(assistant, action, **{**naming("m"), **data}) for action, data in requests]
-        health = await assistant.ask("ping", port=PORT)
+    async with assistant_of({"SKEIN_PC2_API_KEY": "sk"}, gateway="127.0.0.1:1") as dedicated:
+        replies = [await send_action(dedicated, action, **{**naming("m"), **data}) for action, data in requests]
+        health = await dedicated.request("ping", port=PORT)
 
-    assert {answer["status"] for answer in answers} == {"error"}
-    assert all("try again" in answer["message"] for answer in answers), answers
+    assert {reply["status"] for reply in replies} == {"error"}
+    assert all("try again" in reply["message"] for reply in replies), replies
     assert_healthy(health)
 
 
 async def test_a_gateway_that_never_answers_is_an_error() -> None:
-    # The system accepts the connection and no process reads from it.
+    # The system accepts the connection, and no process reads from it.
     with socket.create_server(("127.0.0.1", 0)) as silent:
         address = f"127.0.0.1:{silent.getsockname()[1]}"
-        async with assistant_of({"SKEIN_PC2_API_KEY": "sk"}, gateway=address) as assistant:
+        async with assistant_of({"SKEIN_PC2_API_KEY": "sk"}, gateway=address) as dedicated:
             # It would not wait any longer.
-            answer = await act(assistant, "delete_memory", memory_id="m", cascade=True)
+            reply = await send_action(dedicated, "delete_memory", memory_id="m", cascade=True)
 
-    assert answer["status"] == "error"
+    assert reply["status"] == "error"

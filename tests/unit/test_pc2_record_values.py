@@ -1,4 +1,4 @@
-"""Values of port 5596's messages as the RPCs take them, and error patterns by themselves."""
+"""Values of port 5596's messages, and error patterns."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ json_values = st.recursive(
 
 
 @given(json_values)
-def test_any_json_value_is_kept_in_a_memory(value: Any) -> None:
-    memory = jarvis.memory_of("ana", value)
+def test_any_json_value_is_stored_unchanged(value: Any) -> None:
+    memory = jarvis.to_memory("ana", value)
     # The service takes surrounding spaces away.
     memory.content = memory.content.strip()
 
-    assert jarvis.value_of(type(memory).FromString(memory.SerializeToString())) == value
+    assert jarvis.to_value(type(memory).FromString(memory.SerializeToString())) == value
 
 
 @given(st.text())
-def test_a_searched_text_can_be_stored(text: str) -> None:
+def test_unstorable_characters_are_replaced(text: str) -> None:
     clean = record_values.replace_unstorable(text + "\0\ud800")
 
     assert "\0" not in clean
@@ -48,11 +48,11 @@ def nested(count: int) -> Any:
 
 
 @pytest.mark.parametrize(("value", "levels"), [(0, 0), ([], 1), ({"a": 1}, 1), ([1, [2, [3]]], 3), (nested(50), 11)])
-def test_levels_are_counted_as_far_as_is_asked(value: Any, levels: int) -> None:
-    assert record_values.json_depth(value, most=10) == levels
+def test_json_depth_is_counted_up_to_a_maximum(value: Any, levels: int) -> None:
+    assert record_values.json_depth(value, max_depth=10) == levels
 
 
-def test_an_object_that_is_stored_survives_what_wraps_it() -> None:
+def test_an_object_of_maximum_depth_can_be_stored() -> None:
     record_values.struct({"a": nested(11)}, "metadata")
     with pytest.raises(RequestError, match="nested"):
         record_values.struct({"a": nested(12)}, "metadata")
@@ -81,17 +81,21 @@ def test_an_invalid_name_is_no_type(value: object) -> None:
 @pytest.mark.parametrize("value", ["HIGH", "MEDIUM", "LOW"])
 def test_a_priority_comes_back_as_it_was(value: str) -> None:
     assert (
-        record_values.priority(record_values.importance(value))
-        == record_values.priority(record_values.importance(value.lower()))
+        record_values.to_priority(record_values.parse_importance(value))
+        == record_values.to_priority(record_values.parse_importance(value.lower()))
         == value
     )
 
 
 def test_priorities_of_operations_are_understood() -> None:
-    assert record_values.importance("normal") == record_values.importance("MEDIUM") == record_values.importance(None)
+    assert (
+        record_values.parse_importance("normal")
+        == record_values.parse_importance("MEDIUM")
+        == record_values.parse_importance(None)
+    )
 
 
-def test_a_message_that_can_be_sent_again_names_its_memories_the_same_way() -> None:
+def test_a_repeated_message_gets_the_same_memory_ids() -> None:
     message = {"content": "a", "request_id": "r"}
 
     assert records.new_id(message) == records.new_id({**message, "timestamp": "later"})
@@ -102,12 +106,12 @@ def test_a_message_that_can_be_sent_again_names_its_memories_the_same_way() -> N
 
 
 @given(st.text(max_size=50), st.text(max_size=200))
-def test_no_pattern_and_no_text_make_matching_fail(pattern: str, text: str) -> None:
-    error_patterns.first_match([(pattern, "s")], text, until=time.monotonic() + 1)
+def test_matching_never_raises(pattern: str, text: str) -> None:
+    error_patterns.first_match([(pattern, "s")], text, deadline=time.monotonic() + 1)
 
 
 @given(st.text(min_size=1, max_size=50))
-def test_a_pattern_that_is_accepted_is_kept_as_it_is(pattern: str) -> None:
+def test_an_accepted_pattern_is_stored_unchanged(pattern: str) -> None:
     try:
         memory = error_patterns.pattern_memory("t", pattern, "s")
     except RequestError:
@@ -118,18 +122,18 @@ def test_a_pattern_that_is_accepted_is_kept_as_it_is(pattern: str) -> None:
 
 
 @pytest.mark.parametrize("pattern", [r"(a+)+$", r"(a|a)*b", r"(.*)*x", r"(\w+\s?)*$", r"^(([a-z])+.)+[A-Z]([a-z])+$"])
-def test_patterns_that_explode_elsewhere_are_matched_in_linear_time(pattern: str) -> None:
+def test_catastrophic_patterns_are_matched_in_linear_time(pattern: str) -> None:
     started = time.monotonic()
     error_patterns.first_match(
-        [(pattern, "s")] * 20, "a" * error_patterns.MOST_MESSAGE_CHARACTERS + "!", until=started + 60
+        [(pattern, "s")] * 20, "a" * error_patterns.MAX_MESSAGE_CHARACTERS + "!", deadline=started + 60
     )
 
     # Where they explode, the first of them takes longer than the age of the universe.
     assert time.monotonic() - started < 60
 
 
-def test_matching_ends_with_its_time() -> None:
-    assert error_patterns.first_match([("a", "s")], "a", until=time.monotonic() - 1) is None
+def test_matching_stops_at_its_deadline() -> None:
+    assert error_patterns.first_match([("a", "s")], "a", deadline=time.monotonic() - 1) is None
 
 
 def test_a_solution_without_a_pattern_is_none() -> None:

@@ -1,4 +1,4 @@
-"""Answers that a peer of the assistants' ports does not read: bounded, and without effect on its later answers."""
+"""Replies that a peer does not read: bounded, and without effect on later replies."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from fix_pc2 import Assistant
 
 from skein_pc2.transport import router
 from skein_pc2.transport.listener import listen
-from skein_pc2.transport.router import ANSWERED, PortConfig, Router
+from skein_pc2.transport.router import REPLIES, PortConfig, Router
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Echo:
-    """A dialect whose answers are as large as the message says."""
+    """A dialect whose replies have the size that the message names."""
 
     async def answer(self, frames: Frames, *, deadline: float) -> dict[str, Any]:
         return {"status": "ok", "text": "x" * int(frames.body[0])}
@@ -31,13 +31,13 @@ class Echo:
 
 
 async def answers_to(peer: zmq.asyncio.Socket, sizes: Sequence[int]) -> int:
-    """Ask for answers of some sizes, and read when all have been made; return how many there are."""
-    made = ANSWERED.labels("1", "ok")
-    expected = made._value.get() + len(sizes)
+    """Request replies of some sizes, and read after all were sent; return their number."""
+    reply_counter = REPLIES.labels("1", "ok")
+    expected = reply_counter._value.get() + len(sizes)
     for size in sizes:
         await peer.send(str(size).encode())
     async with asyncio.timeout(60):
-        while made._value.get() < expected:
+        while reply_counter._value.get() < expected:
             await asyncio.sleep(0.01)
     count = 0
     while await peer.poll(500):
@@ -51,18 +51,18 @@ async def answers_to(peer: zmq.asyncio.Socket, sizes: Sequence[int]) -> int:
     [([[10_000] * 4000] * 2, 32 << 20, b"k"), ([[0] * 1000], 128 << 10, b"k" * 255)],
     ids=["answers-beyond-the-queue", "long-identity"],
 )
-async def test_what_a_peer_did_not_get_leaves_no_less_room_for_what_it_asks_later(
+async def test_dropped_replies_do_not_reduce_later_capacity(
     monkeypatch: pytest.MonkeyPatch, waves: list[list[int]], unread_bytes: int, identity: bytes
 ) -> None:
     # So few that one test can fill them.
-    monkeypatch.setattr(router, "_UNREAD_BYTES", unread_bytes)
+    monkeypatch.setattr(router, "_MAX_UNREAD_BYTES", unread_bytes)
     last = [unread_bytes // 40] * 39
     config = PortConfig(number=1, host="127.0.0.1", port=0, networks=())
     context = zmq.asyncio.Context()
     context.rcvhwm = 1
     try:
         async with (
-            listen(config, router=Router(context, config, Echo(), waiting=100_000)) as listener,
+            listen(config, router=Router(context, config, Echo(), max_queued_messages=100_000)) as listener,
             Assistant(context, {1: listener.address}).socket(zmq.DEALER, 1) as peer,
         ):
             peer.disconnect(f"tcp://{listener.address}")

@@ -1,4 +1,4 @@
-"""Simultaneous messages are batched into one call, and no message waits for others."""
+"""Batches of calls: items that arrive during a call share the next one, and no item waits for others."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ class Service:
     may_answer: asyncio.Event = field(default_factory=asyncio.Event)
     calls: list[list[int]] = field(default_factory=list)
 
-    async def alone(self, number: int, _errand: RequestContext) -> int:
+    async def call_one(self, number: int, _context: RequestContext) -> int:
         self.calls.append([number])
         await self.may_answer.wait()
         if number < 0:
             raise RequestError("validation_error", str(number))
         return 2 * number
 
-    async def together(self, numbers: Sequence[int], _errand: RequestContext) -> list[int | None]:
+    async def call_many(self, numbers: Sequence[int], _context: RequestContext) -> list[int | None]:
         self.calls.append(list(numbers))
         await self.may_answer.wait()
         if min(numbers) < 0:
@@ -43,50 +43,50 @@ def service() -> Service:
     return Service()
 
 
-async def done(service: Service, numbers: Sequence[int], **options: int) -> list[int | BaseException]:
+async def submit_all(service: Service, numbers: Sequence[int], **options: int) -> list[int | BaseException]:
     """Ask for all of them at once."""
-    gathering = CallBatcher(service.alone, service.together, **options)
+    batcher = CallBatcher(service.call_one, service.call_many, **options)
     context = RequestContext(request_id="r", deadline=asyncio.get_running_loop().time() + 5)
-    tasks = [asyncio.create_task(gathering.submit(number, context)) for number in numbers]
+    tasks = [asyncio.create_task(batcher.submit(number, context)) for number in numbers]
     await asyncio.sleep(0)
     service.may_answer.set()
     return await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def test_messages_that_arrive_during_calls_go_together(service: Service) -> None:
-    assert await done(service, range(1, 8)) == [2, 4, 6, 8, 10, 12, 14]
+async def test_items_that_arrive_during_calls_share_one_call(service: Service) -> None:
+    assert await submit_all(service, range(1, 8)) == [2, 4, 6, 8, 10, 12, 14]
     assert service.calls == [[1], [2], [3, 4, 5, 6, 7]]
 
 
-async def test_no_call_takes_more_than_it_may(service: Service) -> None:
-    assert await done(service, range(1, 9), under_way=1, most=3) == [2, 4, 6, 8, 10, 12, 14, 16]
+async def test_a_batch_has_at_most_max_items(service: Service) -> None:
+    assert await submit_all(service, range(1, 9), max_calls=1, max_items=3) == [2, 4, 6, 8, 10, 12, 14, 16]
     assert service.calls == [[1], [2, 3, 4], [5, 6, 7], [8]]
 
 
-async def test_an_error_reaches_its_item_alone_and_the_others_are_done(service: Service) -> None:
-    results = await done(service, [1, 2, 3, -4, 5])
+async def test_an_invalid_item_fails_alone_and_the_others_succeed(service: Service) -> None:
+    results = await submit_all(service, [1, 2, 3, -4, 5])
 
     assert [result for result in results if isinstance(result, int)] == [2, 4, 6, 10]
     assert str(results[3]) == "-4"
     assert service.calls[2:] == [[3, -4, 5], [3], [-4], [5]]
 
 
-async def test_items_that_a_batch_does_not_answer_are_requested_alone(service: Service) -> None:
-    assert await done(service, [1, 2, 0, 4]) == [2, 4, 0, 8]
+async def test_an_item_without_a_batch_result_gets_its_own_call(service: Service) -> None:
+    assert await submit_all(service, [1, 2, 0, 4]) == [2, 4, 0, 8]
     assert service.calls[2:] == [[0, 4], [0]]
 
 
-async def test_a_refusal_leaves_the_place_to_the_next(service: Service) -> None:
-    results = await done(service, [-1, -2, -3], under_way=1, most=1)
+async def test_a_failed_call_frees_its_slot(service: Service) -> None:
+    results = await submit_all(service, [-1, -2, -3], max_calls=1, max_items=1)
 
     assert [str(result) for result in results] == ["-1", "-2", "-3"]
     assert service.calls == [[-1], [-2], [-3]]
 
 
-async def test_a_caller_that_gives_up_is_passed_over(service: Service) -> None:
-    gathering = CallBatcher(service.alone, service.together, under_way=1)
+async def test_a_cancelled_item_is_not_called(service: Service) -> None:
+    batcher = CallBatcher(service.call_one, service.call_many, max_calls=1)
     context = RequestContext(request_id="r", deadline=asyncio.get_running_loop().time() + 5)
-    tasks = [asyncio.create_task(gathering.submit(number, context)) for number in (1, 2, 3)]
+    tasks = [asyncio.create_task(batcher.submit(number, context)) for number in (1, 2, 3)]
     await asyncio.sleep(0)
 
     tasks[0].cancel()
@@ -95,4 +95,4 @@ async def test_a_caller_that_gives_up_is_passed_over(service: Service) -> None:
 
     assert await tasks[2] == 6
     assert service.calls == [[1], [3]]
-    assert await gathering.submit(4, context) == 8
+    assert await batcher.submit(4, context) == 8

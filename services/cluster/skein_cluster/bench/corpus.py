@@ -1,0 +1,201 @@
+"""A corpus: messages, memories and questions as JSON lines, in groups that do not see each other.
+
+docs/guides/measuring.md describes the format to people; the tables here are the same description for the program.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+from skein.gateway.v1 import gateway_pb2
+from skein_cluster.bench.conversations import BenchQuestion
+from skein_importers.records import RecordInvalid, parse
+from skein_kit.errors import FieldInvalid
+from skein_kit.json_values import exact
+from skein_kit.rpc.interceptors import validate
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from google.protobuf.message import Message
+
+    from skein.memory.v1 import memory_pb2
+    from skein.session.v1 import session_pb2
+
+# Of lines that name no group, and of questions that name no category.
+DEFAULT_GROUP = "default"
+DEFAULT_CATEGORY = "other"
+
+
+class CorpusKind(StrEnum):
+    """Kinds of lines."""
+
+    MESSAGE = "message"
+    MEMORY = "memory"
+    QUESTION = "question"
+
+
+_REQUIRED: Mapping[CorpusKind, tuple[str, ...]] = {
+    CorpusKind.MESSAGE: ("id", "session_id", "role", "content"),
+    CorpusKind.MEMORY: ("id", "content"),
+    CorpusKind.QUESTION: ("id", "query", "expected_ids"),
+}
+_OPTIONAL: Mapping[CorpusKind, tuple[str, ...]] = {
+    CorpusKind.MESSAGE: ("name", "create_time", "group"),
+    CorpusKind.MEMORY: (*("title", "type", "tags", "agent_id", "subject_id", "session_id", "create_time", "group"),),
+    CorpusKind.QUESTION: ("category", "group"),
+}
+# Fields that this module reads itself. The others are those of the import format, which checks them.
+_TEXTS = ("id", "query", "content", "category", "group")
+# Fields that have another name in the contract.
+_NAMES = {"external_id": "id"}
+_EXAMPLES: Mapping[CorpusKind, str] = {
+    CorpusKind.MESSAGE: '{"kind": "message", "id": "m1", "session_id": "s1", "role": "user", "content": "Tea, please"}',
+    CorpusKind.MEMORY: '{"kind": "memory", "id": "m2", "content": "Ann drinks tea."}',
+    CorpusKind.QUESTION: '{"kind": "question", "id": "q1", "query": "What does Ann drink?", "expected_ids": ["m2"]}',
+}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CorpusGroup:
+    """The items of one tenant, in order, and the questions that are asked there."""
+
+    name: str
+    memories: list[memory_pb2.Memory] = field(default_factory=list)
+    messages: list[session_pb2.Message] = field(default_factory=list)
+    questions: list[BenchQuestion] = field(default_factory=list)
+
+
+def read_corpus(path: Path) -> list[CorpusGroup]:
+    """Read the groups that have questions, in the order of their first lines.
+
+    Raises RecordInvalid, which names a line at fault and says what to do; its hint is a line that works.
+    """
+    readers: dict[str, _GroupReader] = {}
+    with path.open("rb") as file:
+        for number, line in enumerate(file, start=1):
+            if not line.strip():
+                continue
+            try:
+                kind, values = _checked_line(line)
+                name = values.pop("group", DEFAULT_GROUP)
+                if name not in readers:
+                    readers[name] = _GroupReader(name)
+                readers[name].add(number, kind, values)
+            except RecordInvalid as error:
+                raise RecordInvalid(f"Line {number}: {error}", error.hint) from None
+    groups = [reader.finish() for reader in readers.values()]
+    with_questions = [group for group in groups if group.questions]
+    if not with_questions:
+        raise RecordInvalid("There is no question: add a line for each.", _EXAMPLES[CorpusKind.QUESTION])
+    return with_questions
+
+
+class _GroupReader:
+    """Collects the lines of one group."""
+
+    def __init__(self, name: str) -> None:
+        self._group = CorpusGroup(name=name)
+        # Lines by the ids of messages and memories, and by those of questions.
+        self._item_lines: dict[str, int] = {}
+        self._question_lines: dict[str, int] = {}
+
+    def add(self, number: int, kind: CorpusKind, values: dict[str, Any]) -> None:
+        """Add one line. Raises RecordInvalid."""
+        is_question = kind is CorpusKind.QUESTION
+        lines = self._question_lines if is_question else self._item_lines
+        earlier = lines.setdefault(values["id"], number)
+        if earlier != number:
+            what = "question" if is_question else "message and memory"
+            raise RecordInvalid(
+                f'id: "{values["id"]}" is the id of line {earlier} too; give each {what} of a group its own.'
+            )
+        if kind is CorpusKind.QUESTION:
+            self._group.questions.append(_question(values))
+        elif kind is CorpusKind.MEMORY:
+            self._group.memories.append(_item(kind, values))
+        else:
+            self._group.messages.append(_item(kind, values))
+
+    def finish(self) -> CorpusGroup:
+        """Return the group. Raises RecordInvalid for a question that expects an item of no line."""
+        for question in self._group.questions:
+            for name in sorted(question.evidence - self._item_lines.keys()):
+                line = self._question_lines[question.question_id]
+                raise RecordInvalid(
+                    f"Line {line}: expected_ids: no message or memory of the group "
+                    f'"{self._group.name}" has the id "{name}"; correct it, or give both lines the same group.'
+                )
+        return self._group
+
+
+def _checked_line(line: bytes) -> tuple[CorpusKind, dict[str, Any]]:
+    """Return the kind of a line and its fields, of which none is unknown, missing or null."""
+    try:
+        values = exact.loads(line)
+        exact.check_characters(values)
+    except (ValueError, ArithmeticError, RecursionError) as error:
+        reason = str(error).removeprefix("is not JSON: ")
+        raise RecordInvalid(
+            f"is not JSON in UTF-8 ({reason}); write one object a line.", _EXAMPLES[CorpusKind.MEMORY]
+        ) from None
+    if not isinstance(values, dict):
+        raise RecordInvalid("is no JSON object; write one object a line.", _EXAMPLES[CorpusKind.MEMORY])
+    present = {name: value for name, value in values.items() if value is not None}
+    name = present.pop("kind", None)
+    if name not in list(CorpusKind):
+        raise RecordInvalid(
+            f"kind: is {exact.dumps(name)}; use one of {', '.join(CorpusKind)}.", _EXAMPLES[CorpusKind.MEMORY]
+        )
+    kind = CorpusKind(name)
+    _check_fields(kind, present)
+    return kind, present
+
+
+def _check_fields(kind: CorpusKind, values: Mapping[str, Any]) -> None:
+    known = (*_REQUIRED[kind], *_OPTIONAL[kind])
+    example = _EXAMPLES[kind]
+    for name in sorted(values.keys() - set(known)):
+        raise RecordInvalid(f"{name}: no such field in a {kind}; remove it, or use one of {', '.join(known)}.", example)
+    for name in _REQUIRED[kind]:
+        if name not in values:
+            raise RecordInvalid(f"{name}: a {kind} needs it; add it.", example)
+    for name in sorted(values.keys() & set(_TEXTS)):
+        if not isinstance(values[name], str) or not values[name].strip():
+            raise RecordInvalid(f"{name}: should be a text that holds more than spaces; quote a number.", example)
+
+
+def _question(values: Mapping[str, Any]) -> BenchQuestion:
+    expected = values["expected_ids"]
+    if not isinstance(expected, list) or not all(isinstance(name, str) for name in expected):
+        raise RecordInvalid(
+            "expected_ids: should be a list of texts, empty for a question without an answer; quote numbers.",
+            _EXAMPLES[CorpusKind.QUESTION],
+        )
+    _check_rules(CorpusKind.QUESTION, gateway_pb2.RecallRequest(query=values["query"]))
+    return BenchQuestion(
+        values["query"], values.get("category", DEFAULT_CATEGORY), frozenset(expected), question_id=values["id"]
+    )
+
+
+def _item(kind: CorpusKind, values: Mapping[str, Any]) -> Any:
+    """Return the message or the memory, as an import reads it."""
+    fields = {name: value for name, value in values.items() if name != "id"}
+    try:
+        record = parse("", exact.dumps({"record": kind.value, "external_id": values["id"], **fields}))
+    except RecordInvalid as error:
+        raise RecordInvalid(f"{error}; correct it.", _EXAMPLES[kind]) from None
+    _check_rules(kind, record.item)
+    return record.item
+
+
+def _check_rules(kind: CorpusKind, message: Message) -> None:
+    """Refuse what the contract refuses, such as a title that is too long, before anything is written."""
+    try:
+        validate(message)
+    except FieldInvalid as error:
+        name, reason = error.violations[0]
+        raise RecordInvalid(f"{_NAMES.get(name, name)}: {reason}; correct it.", _EXAMPLES[kind]) from None
