@@ -169,12 +169,11 @@ async def test_a_corpus_is_asked_group_by_group(cluster: Cluster, operator: dict
     assert told["unanswerable"]["questions"] == told["unanswerable"]["with_hits"] == 1
     assert 0 < told["unanswerable"]["mean_best_score"] < told["mean_best_score"] < 1
     # Messages and memories are asked together, and a group finds its own items alone.
-    assert [(one["group"], one["id"], sorted(one["hit_ids"])) for one in told["answers"]] == [
-        ("default", "q1", ["m0", "m1", "n1"]),
-        ("default", "q2", ["m0", "m1", "n1"]),
-        ("default", "q3", ["m0", "m1", "n1"]),
-        ("mona", "q1", ["n1"]),
-    ]
+    assert [(one["group"], one["id"]) for one in told["answers"]] == [
+        ("default", "q1"), ("default", "q2"), ("default", "q3"), ("mona", "q1"),
+    ]  # fmt: skip
+    assert {name for one in told["answers"][:3] for name in one["hit_ids"]} == {"m0", "m1", "n1"}
+    assert told["answers"][3]["hit_ids"] == ["n1"]
     assert await tenants(cluster) == before
 
 

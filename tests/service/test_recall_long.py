@@ -52,7 +52,11 @@ async def test_the_last_sentence_of_a_long_entry_is_found(cluster: Cluster, tena
     assert created.pending_embedding_count in ({0, 1} if count == 1 else {count})
     await embedded(cluster, tenant)
 
-    hits = (await tenant.gateway.Recall(gateway_pb2.RecallRequest(query=QUESTION, limit=count + 1))).hits
+    hits = (
+        await tenant.gateway.Recall(
+            gateway_pb2.RecallRequest(query=QUESTION, limit=count + 1, min_relevance=0, show_duplicates=True)
+        )
+    ).hits
 
     assert [hit.memory.content for hit in hits[:count]] == [long_entry()] * count
     assert min(hit.similarity for hit in hits[:count]) > 0.15 > hits[count].similarity

@@ -191,7 +191,7 @@ class Client:
         meaning alone. "hybrid" does both, and `has_query_words` of a hit says whether it contains a word of the query.
         `min_similarity` is a cosine from -1 to 1. `embedding` is the query's vector, if the caller has one.
 
-        Call `gateway.Recall` for further options, such as weights, fusion and on_partial.
+        Call `gateway.Recall` for further options, such as min_relevance, message_filter, weights and on_partial.
         """
         request = request_messages.recall_request(
             query,

@@ -261,6 +261,8 @@ class BatchPlanner:
             arms=[gateway_pb2.ARM_MEMORIES],
             filter=filter_,
             show_superseded=True,
+            show_duplicates=True,
+            min_relevance=0,
         )
         (answer,) = yield [RpcStep("gateway.Recall", request)]
         hits = [hit for hit in _id_conflict(answer).hits if self._passes(hit.memory, op)]

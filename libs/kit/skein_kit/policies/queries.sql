@@ -3,7 +3,7 @@
 SELECT decay_days, max_inferred_edges, min_link_suggestion_score, retention_days, private_mode, snapshot_retention,
     path_max_hops, subgraph_default_radius, importance_formula, memory_types, audit_strict, audit_query_text,
     session_idle_minutes, archive_days, webhook_max_failures, enforce_level_capacities, capacity_strategic, capacity_tactical,
-    capacity_operational, capacity_contextual, search_language, recall_fusion, recall_weights,
+    capacity_operational, capacity_contextual, search_language, recall_fusion, recall_weights, recall_min_relevance,
     expiry_grace_hours
 FROM tenancy.policies
 WHERE tenant_id = :tenant_id;

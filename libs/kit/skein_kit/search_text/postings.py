@@ -64,6 +64,9 @@ class Document:
     agent_id: str | None = None
     subject_id: str | None = None
     session_id: str | None = None
+    # Of a message.
+    role: str | None = None
+    speaker: str | None = None
     expire_time: datetime | None = None
     # The caller vector, float32 of shape (dimensions,) and unit length; None: recall embeds the text later.
     embedding: NDArray[np.float32] | None = field(default=None, compare=False, repr=False)
@@ -188,6 +191,8 @@ def _document(document: Document, length: int) -> dict[str, object]:
         "agent_id": document.agent_id,
         "subject_id": document.subject_id,
         "session_id": document.session_id,
+        "role": document.role,
+        "speaker": document.speaker,
         "is_question": ends_with_question(document.text),
         "mentions_time": mentions_time(document.text),
         "expire_time": document.expire_time,

@@ -8,11 +8,11 @@ FROM unnest(:texts::text[]) WITH ORDINALITY AS text (body, place),
 -- insert_documents --
 -- Insert documents into the search index.
 INSERT INTO recall.documents
-    (tenant_id, item_id, kind, type, scope, source, key, importance, agent_id, subject_id, session_id, is_question,
-     mentions_time, expire_time, length, revision, pending)
+    (tenant_id, item_id, kind, type, scope, source, key, importance, agent_id, subject_id, session_id, role, speaker,
+     is_question, mentions_time, expire_time, length, revision, pending)
 VALUES
     (:tenant_id, :item_id, :kind, :type, :scope, :source, :key, :importance, :agent_id, :subject_id, :session_id,
-     :is_question, :mentions_time, :expire_time, :length, :revision, :pending);
+     :role, :speaker, :is_question, :mentions_time, :expire_time, :length, :revision, :pending);
 
 -- insert_postings --
 -- Insert the postings of documents.

@@ -67,6 +67,8 @@ class ContextHandler:
         recall_request.CopyFrom(request.recall)
         recall_request.limit = request.recall.limit or DEFAULT_LIMIT
         recall_request.show_superseded = False
+        # Packing finds duplicates of all arms, near ones too.
+        recall_request.show_duplicates = True
         extra_arms = []
         if request.session_id:
             _WINDOW.check(caller_of(context))
@@ -98,6 +100,7 @@ class ContextHandler:
             model=response.model,
             emptied_by=response.emptied_by,
             formula=response.formula,
+            nothing_relevant=response.nothing_relevant,
         )
 
     async def _window(self, request: pb.BuildContextRequest, arm_seconds: float) -> ArmResult:

@@ -174,6 +174,7 @@ class RecallResult:
             emptied_by=() if index is None else index.emptied_by,
             formula="" if index is None else index.formula,
             profile=profile,
+            nothing_relevant=index is not None and index.nothing_relevant,
         )
 
 
@@ -243,6 +244,9 @@ class RecallHandler:
             weights=request.weights,
             fusion=request.fusion,
             mode=request.mode,
+            min_relevance=request.min_relevance if request.HasField("min_relevance") else None,
+            show_duplicates=request.show_duplicates,
+            message_filter=request.message_filter if request.HasField("message_filter") else None,
         )
         return index_result(arms, await call_arm(self._recall.Recall(index_request, timeout=arm_seconds)))
 

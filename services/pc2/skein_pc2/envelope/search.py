@@ -76,6 +76,8 @@ class SearchRequest:
             # The threshold applies to semantic search alone.
             min_similarity=threshold if self.type == SEMANTIC else 0.0,
             mode=_MODES[self.type],
+            min_relevance=0,
+            show_duplicates=True,
         )
 
     def results(self, response: recall_pb2.RecallResponse) -> list[dict[str, Any]]:

@@ -114,6 +114,8 @@ async def _recall(
             kinds=[recall_pb2.ITEM_KIND_MEMORY],
             mode=mode,
             filter=condition,
+            min_relevance=0,
+            show_duplicates=True,
         )
         return await api.call(api.index.Recall, call, request)
 

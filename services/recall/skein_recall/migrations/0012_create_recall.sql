@@ -18,6 +18,9 @@ CREATE TABLE recall.documents (
     agent_id text,
     subject_id text,
     session_id text,
+    -- Of messages: their role, and the name of their speaker.
+    role text,
+    speaker text,
     expire_time timestamptz,
     -- Number of terms of the text, with repetitions: the document length of BM25.
     length integer NOT NULL,

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar, cast
 
 from skein.memory.v1 import memory_pb2
 from skein.recall.v1 import recall_pb2 as pb
+from skein.session.v1.session_pb2 import MessageRole
 from skein_kit import filters
 from skein_kit.filters.expression import Compare, Expression
 from skein_kit.filters.visibility import valid_at_time
@@ -26,8 +28,7 @@ if TYPE_CHECKING:
     from asyncpg import Record
     from numpy.typing import NDArray
 
-    from skein_recall.search.model import RecallResult, ReferenceItem
-    from skein_recall.search.ranking import RankedItem
+    from skein_recall.search.model import RecallResult, ReferenceItem, SearchHit
 
 _Response = TypeVar("_Response", pb.RecallResponse, pb.FindSimilarResponse)
 DEFAULT_LIMIT = 10
@@ -60,7 +61,25 @@ def recall_query(request: pb.RecallRequest) -> Query:
     if not text and not request.embedding:
         raise QueryEmpty
     vector = normalize(request.embedding) if request.embedding else None
-    return _query(request, text, vector, weights=dict(request.weights), fusion=request.fusion)
+    return replace(
+        _query(request, text, vector, weights=dict(request.weights), fusion=request.fusion),
+        min_relevance=request.min_relevance if request.HasField("min_relevance") else None,
+        show_duplicates=request.show_duplicates,
+    )
+
+
+def _with_messages(filter_: Filter, message: pb.MessageFilter) -> Filter:
+    """Return the filter with conditions on messages too."""
+    fields_: dict[str, object] = {
+        "roles": [MessageRole.Name(role).removeprefix("MESSAGE_ROLE_").lower() for role in message.roles],
+        "speakers": list(message.speakers),
+    }
+    values = {name: value for name, value in fields_.items() if value}
+    return replace(
+        filter_,
+        index_conditions=(*filter_.index_conditions, *values),
+        values={**filter_.values, **values},
+    )
 
 
 def similar_query(request: pb.FindSimilarRequest, item: ReferenceItem) -> Query:
@@ -80,6 +99,8 @@ def _query(
     fusion: str = "",
 ) -> Query:
     filter_ = memory_filter(request.filter) if request.HasField("filter") else Filter()
+    if isinstance(request, pb.RecallRequest):
+        filter_ = _with_messages(filter_, request.message_filter)
     return Query(
         text=text,
         vector=vector,
@@ -150,7 +171,7 @@ def _time(message: memory_pb2.MemoryFilter, field: str, *, before_1970: bool = F
 def response(kind: type[_Response], result: RecallResult) -> _Response:
     """Convert the result of Recall or FindSimilar; its items are complete."""
     return kind(
-        hits=fit_items(_hit(ranked, row) for ranked, row in result.hits),
+        hits=fit_items(_hit(hit) for hit in result.hits),
         model=result.model,
         dense_path=result.dense_path,
         dense_unavailable=result.dense_unavailable,
@@ -158,15 +179,19 @@ def response(kind: type[_Response], result: RecallResult) -> _Response:
         emptied_by=result.excluding_conditions,
         formula=result.formula,
         filter_truncated=result.filter_truncated,
+        **({"nothing_relevant": result.nothing_relevant} if kind is pb.RecallResponse else {}),
     )
 
 
-def _hit(ranked: RankedItem, row: Record) -> pb.Hit:
+def _hit(found: SearchHit) -> pb.Hit:
+    ranked, row = found.item, found.row
     hit = pb.Hit(
         item_id=str(ranked.item_id),
         score=ranked.score,
         similarity=ranked.similarity,
         has_query_words=ranked.has_words,
+        relevance=found.relevance,
+        duplicate_ids=map(str, found.duplicate_ids),
         components=[
             pb.ScoreComponent(signal=signal, raw=raw, value=value, weight=weight, rank=rank)
             for signal, raw, value, weight, rank in ranked.components

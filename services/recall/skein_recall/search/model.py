@@ -6,6 +6,7 @@ import json
 from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from functools import lru_cache
+from operator import attrgetter
 from typing import TYPE_CHECKING, Self
 
 from skein_kit.errors import FieldInvalid
@@ -29,6 +30,8 @@ KINDS = ("memory", "message")
 # Candidates of each signal at first, whatever the limit, so that a larger one changes no earlier hit. The search goes
 # deeper where too few of them may be shown.
 CANDIDATES_PER_SIGNAL = 200
+# A shorter text is likely a phrase that many items have.
+_MIN_DUPLICATE_CHARACTERS = 20
 # Candidates beyond the limit where the vector alone ranks: some may not be shown.
 SPARE_HITS = 10
 # Signals by which FindSimilar ranks.
@@ -119,6 +122,10 @@ class Query:
     weights: Mapping[str, float]
     # Empty: the tenant's.
     fusion: str
+    # None: the tenant's.
+    min_relevance: float | None = None
+    # Items of the same text are hits of their own.
+    show_duplicates: bool = False
     mode: Mode = Mode.HYBRID
     # The reference item, which is no hit.
     excluded_id: UUID | None = None
@@ -165,6 +172,9 @@ class ScoringFormula:
     fusion: ranking.Fusion
     # With its version, as a response has it.
     name: str
+    # Hits by this formula have a relevance; the lowest one that is shown.
+    is_calibrated: bool = False
+    min_relevance: float = 0.0
 
     @classmethod
     def of(cls, query: Query, policy: Policy, *, readable_share: float = 1.0) -> Self:
@@ -187,7 +197,13 @@ class ScoringFormula:
             raise FieldInvalid(violations=[("weights", "leave no signal")])
         fusion = query.fusion or policy.recall_fusion
         name = fusion if query.excluded_id is None else "similar"
-        return cls(weights=weights, fusion="rrf" if fusion == "ranks" else "scores", name=f"{name}-{ranking.VERSION}")
+        return cls(
+            weights=weights,
+            fusion="rrf" if fusion == "ranks" else "scores",
+            name=f"{name}-{ranking.VERSION}",
+            is_calibrated=name == "scores" and not query.weights and policy.recall_weights == "{}",
+            min_relevance=policy.recall_min_relevance if query.min_relevance is None else query.min_relevance,
+        )
 
 
 @lru_cache(maxsize=1024)
@@ -231,6 +247,36 @@ class SignalMatches:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class SearchHit:
+    """An item with its row, and the older items with the same text."""
+
+    item: RankedItem
+    row: asyncpg.Record
+    duplicate_ids: tuple[UUID, ...] = ()
+    # None where the formula is not calibrated.
+    relevance: float | None = None
+
+    @property
+    def text_key(self) -> tuple[object, ...] | None:
+        """What duplicates have in common: text, speaker and subject. None for a text too short to be a sentence."""
+        text = " ".join((self.row["content"] or "").casefold().split())
+        if len(text) < _MIN_DUPLICATE_CHARACTERS:
+            return None
+        names = ("name", "role") if self.item.kind == "message" else ("title", "type", "key", "scope", "agent_id")
+        return (self.item.kind, text, self.row["subject_id"], *(self.row[name] for name in names))
+
+    def merge(self, other: SearchHit) -> SearchHit:
+        """Return the newer of two hits of the same text, at the better rank, which names the older one."""
+        older, newer = sorted((self, other), key=attrgetter("item.item_id"))
+        return replace(
+            self,
+            item=replace(self.item, item_id=newer.item.item_id),
+            row=newer.row,
+            duplicate_ids=(*self.duplicate_ids, *other.duplicate_ids, older.item.item_id),
+        )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class RecallResult:
     """The hits, best first, each with its item's row."""
 
@@ -242,8 +288,10 @@ class RecallResult:
     dense_path: str
     # The name of the formula.
     formula: str
-    hits: list[tuple[RankedItem, asyncpg.Record]]
+    hits: list[SearchHit]
     # Conditions that exclude everything.
     excluding_conditions: list[str]
     # More was found than was tested against the filter.
     filter_truncated: bool
+    # There were hits, and the relevance of each was too low.
+    nothing_relevant: bool

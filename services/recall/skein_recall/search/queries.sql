@@ -182,6 +182,7 @@ WITH centre AS MATERIALIZED (
            array_agg(d.kind ORDER BY d.item_id) AS kinds,
            array_agg(d.length ORDER BY d.item_id) AS lengths,
            array_agg(d.is_question ORDER BY d.item_id) AS is_question,
+           array_agg(d.role IS NOT DISTINCT FROM 'assistant' ORDER BY d.item_id) AS is_assistant,
            array_agg(d.mentions_time ORDER BY d.item_id) AS mentions_time,
            array_agg((d.xmin::text::bigint - :horizon::bigint) & 4294967295 < 2147483648 ORDER BY d.item_id) AS changed
     FROM (

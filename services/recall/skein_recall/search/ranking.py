@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     _Rows: TypeAlias = NDArray[np.intp]
 
 # Raised with every change of the formulas, so that scores of different versions are not compared.
-VERSION: Final = 2
+VERSION: Final = 3
 
 # Weights of the words of the neighbours on each side, the nearest first; the item itself has 1.
 NEIGHBOUR_WEIGHTS: Final = (0.5, 0.25)
@@ -40,10 +40,22 @@ _WINDOW: Final = 1 + 2 * sum(NEIGHBOUR_WEIGHTS)
 # Constants of BM25; queries.sql has the same.
 _K1: Final = 1.2
 _B: Final = 0.75
+# Stems of a neighbour that count: a longer one would drown the item between its neighbours.
+_NEIGHBOUR_STEMS: Final = 30
+# Assistants answer at length, in the words of the question. So the values of their long messages are lowered, by up to
+# this share, linearly between so many stems.
+_MAX_DISCOUNT: Final = 0.3
+_DISCOUNT_FROM_STEMS: Final = 20
+_DISCOUNT_TO_STEMS: Final = 100
 # Stems of a full statement; a shorter item is likely a phrase of courtesy.
 _FULL_LENGTH_STEMS: Final = 15
 # Days from the query's date after which an item counts half.
 _DATE_HALF_LIFE_DAYS: Final = 7
+# Coefficients of `relevances`.
+_RELEVANCE_BASE: Final = -7.26
+_RELEVANCE_OF_SCORE: Final = 8.56
+_RELEVANCE_OF_SHARE: Final = 2.24
+_RELEVANCE_OF_FIRST: Final = 3.91
 # The constant of reciprocal-rank fusion (Cormack et al., "Reciprocal Rank Fusion", 2009).
 _RRF_K: Final = 60
 
@@ -100,6 +112,8 @@ class Candidate(NamedTuple):
     # The text ends with a question; it mentions a time.
     is_question: bool = False
     mentions_time: bool = False
+    # A message of an assistant.
+    is_assistant: bool = False
     create_time: datetime | None = None
     # False for an item that a filter excludes; it still is context of its neighbours.
     eligible: bool = True
@@ -123,6 +137,7 @@ class Candidates:
     previous: Mapping[UUID, UUID]
     is_question: NDArray[np.bool_]
     mentions_time: NDArray[np.bool_]
+    is_assistant: NDArray[np.bool_]
     # Empty where no signal needs them.
     create_times: Sequence[datetime | None]
     eligible: NDArray[np.bool_]
@@ -147,6 +162,7 @@ class Candidates:
             previous={row.item_id: row.previous for row in rows if row.previous is not None},
             is_question=np.array([row.is_question for row in rows], dtype=np.bool_),
             mentions_time=np.array([row.mentions_time for row in rows], dtype=np.bool_),
+            is_assistant=np.array([row.is_assistant for row in rows], dtype=np.bool_),
             create_times=[row.create_time for row in rows],
             eligible=np.array([row.eligible for row in rows], dtype=np.bool_),
         )
@@ -242,6 +258,25 @@ def rank(  # noqa: PLR0913 - candidates, query and formula, all of it by name.
             strict=True,
         )
     ]
+
+
+def relevances(scores: Sequence[float]) -> list[float]:
+    """Return the probability, 0 to 1, that each hit helps to answer the query, from the scores of all hits, best first.
+
+    A logistic regression on the score, its share of the best one, and the score again for the first hit. It was fitted
+    with the default weights and the embedded model: docs/internals/recall.md has the data and the plot.
+    """
+    if not scores:
+        return []
+    best = scores[0] or 1.0
+    logits = [
+        _RELEVANCE_BASE
+        + _RELEVANCE_OF_SCORE * score
+        + _RELEVANCE_OF_SHARE * score / best
+        + (_RELEVANCE_OF_FIRST * score if index == 0 else 0.0)
+        for index, score in enumerate(scores)
+    ]
+    return [1 / (1 + math.exp(-logit)) for logit in logits]
 
 
 def rank_by_similarity(
@@ -366,6 +401,9 @@ class _CandidatePool:
         self._cues = cues
         self._embedded = ~np.isnan(candidates.similarities)
         self._cosines = np.where(self._embedded, candidates.similarities, 0.0)
+        excess = (candidates.lengths - _DISCOUNT_FROM_STEMS) / (_DISCOUNT_TO_STEMS - _DISCOUNT_FROM_STEMS)
+        # float64 (n,): factors of the values of meaning and words.
+        self._factors = 1 - _MAX_DISCOUNT * np.clip(excess, 0.0, 1.0) * candidates.is_assistant
 
     def eligible_rows(self, min_similarity: float) -> _Rows:
         """Return the rows of the candidates that may be hits."""
@@ -403,13 +441,14 @@ class _CandidatePool:
         """Return meaning and words of each item alone, as far as the query has them."""
         measures: dict[str, _SignalValues] = {}
         if self._dense:
-            measures["dense"] = _SignalValues(self._cosines, np.clip(self._cosines, 0.0, 1.0), self._embedded)
+            values = np.clip(self._cosines, 0.0, 1.0) * self._factors
+            measures["dense"] = _SignalValues(self._cosines, values, self._embedded)
         if self._max_bm25 > 0:
             measures["lexical"] = self._words(self._candidates.bm25)
         return measures
 
     def _words(self, bm25: _Numbers) -> _SignalValues:
-        return _SignalValues(bm25, np.minimum(1.0, bm25 / self._max_bm25), bm25 > 0)
+        return _SignalValues(bm25, np.minimum(1.0, bm25 / self._max_bm25) * self._factors, bm25 > 0)
 
     def _context_signals(
         self, terms: TermStatistics, item_signals: Mapping[str, _SignalValues], weights: Weights
@@ -451,17 +490,20 @@ class _CandidatePool:
     def _windowed_bm25(self, terms: TermStatistics, lengths: _Numbers, near: Sequence[tuple[float, _Rows]]) -> _Numbers:
         """Return BM25 (n,) of each item with its neighbours as one text; a missing neighbour counts as empty.
 
-        An item without neighbours is measured alone.
+        Of a neighbour, _NEIGHBOUR_STEMS stems count, a longer one in proportion. An item without neighbours is measured
+        alone.
         """
         missing = len(self._candidates)
         own = np.zeros((missing + 1, len(terms.idf)))
         own[:missing, : self._candidates.frequencies.shape[1]] = self._candidates.frequencies
         own_length = np.append(lengths, 0.0)
         frequencies, length = own.copy(), own_length.copy()
+        parts = np.minimum(1.0, _NEIGHBOUR_STEMS / np.maximum(own_length, 1.0))
         is_alone = np.ones(missing + 1, dtype=np.bool_)
         for weight, rows in near:
-            frequencies += weight * own[rows]
-            length += weight * own_length[rows]
+            share = weight * parts[rows]
+            frequencies += share[:, np.newaxis] * own[rows]
+            length += share * own_length[rows]
             is_alone &= rows == missing
         is_alone[:missing] |= ~self._candidates.have_frequencies
         free = _K1 * (1 - _B + _B * length / (_WINDOW * terms.mean_length))
@@ -479,7 +521,7 @@ class _CandidatePool:
             total += cosines[rows]
             number += embedded[rows]
         mean = (total / np.maximum(number, 1.0))[:-1]
-        return _SignalValues(mean, np.clip(mean, 0.0, 1.0), number[:-1] > 0)
+        return _SignalValues(mean, np.clip(mean, 0.0, 1.0) * self._factors, number[:-1] > 0)
 
     def _replies(
         self,
@@ -493,7 +535,7 @@ class _CandidatePool:
         for signal, share in _shares(item_signals, weights).items():
             match[:-1] += share * item_signals[signal].values
         replies = np.append(is_question, False)[before]
-        values = np.where(replies, np.minimum(1.0, match[before]), 0.0)
+        values = np.where(replies, np.minimum(1.0, match[before]), 0.0) * self._factors
         return _SignalValues(values, values, replies)
 
     def _near_date(self) -> _SignalValues:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -14,6 +14,7 @@ from skein_kit.ids import id_time, now
 from skein_kit.search_text.vector_columns import COVERED_DIMENSIONS
 from skein_kit.telemetry.metrics import RECALL_SEARCHES
 from skein_recall.errors import DocumentNotFound, ModelNotFound, ModelUnavailable
+from skein_recall.models.model import EMBEDDED
 from skein_recall.quality.sampler import Sample
 from skein_recall.search import ranking
 from skein_recall.search.cues import QueryCues
@@ -24,6 +25,7 @@ from skein_recall.search.model import (
     Mode,
     RecallResult,
     ScoringFormula,
+    SearchHit,
     SignalMatches,
 )
 from skein_recall.search.ranking import Candidates
@@ -114,6 +116,7 @@ class RecallSearcher:
             search = SearchTransaction(tx, model, query, vector, self._vector_cache, shortlist, policy, at)
             hits, is_truncated = await search.hits()
             excluding = await search.excluding_conditions() if not hits and query.filter.all_names else []
+        relevant_hits = search.with_relevance(hits)
         _SEARCHES[search.path].inc()
         if vector is not None and query.filter.row_condition is None and self._sampler.should_sample():
             self._sampler.put(
@@ -133,7 +136,8 @@ class RecallSearcher:
             dense_unavailable=vector is None and not query.is_lexical_only,
             dense_path=search.path,
             formula=search.formula.name,
-            hits=hits,
+            hits=relevant_hits,
+            nothing_relevant=bool(hits) and not relevant_hits,
             excluding_conditions=excluding,
             filter_truncated=is_truncated,
         )
@@ -216,11 +220,28 @@ class SearchTransaction:
         self.formula = ScoringFormula.of(query, policy, readable_share=model.readable_share(query.text))
         self._language = policy.search_language
         self._cues = QueryCues.of(query.text, at)
+        # A vector asks for vectors, and an item that is searched for its likes must find its copies.
+        self._merges_duplicates = bool(query.text) and not query.show_duplicates and query.excluded_id is None
         # The items that the vector found last, the nearest first, and how they were found.
         self.nearest: tuple[UUID, ...] = ()
         self.path = "none"
 
-    async def hits(self) -> tuple[list[tuple[RankedItem, asyncpg.Record]], bool]:
+    def with_relevance(self, hits: list[SearchHit]) -> list[SearchHit]:
+        """Return the hits that are relevant enough, each with its relevance.
+
+        It is not known by another formula, and of items that have no vector yet; those stay.
+        """
+        is_known = self._uses_terms and self._vector is not None and self._model.provider == EMBEDDED
+        if not (is_known and self.formula.is_calibrated):
+            return hits
+        relevances = ranking.relevances([hit.item.score for hit in hits])
+        return [
+            hit if hit.item.similarity is None else replace(hit, relevance=relevance)
+            for hit, relevance in zip(hits, relevances, strict=True)
+            if hit.item.similarity is None or relevance >= self.formula.min_relevance
+        ]
+
+    async def hits(self) -> tuple[list[SearchHit], bool]:
         """Return the best items that may be shown, and whether some were not tested against the filter.
 
         The search goes deeper until there are enough items that may be shown, or no more candidates.
@@ -228,7 +249,7 @@ class SearchTransaction:
         query = self._query
         depth = query.candidate_count(uses_terms=self._uses_terms)
         max_depth = _MAX_CANDIDATES if query.filter.row_condition is None else _MAX_FILTERED
-        hits: list[tuple[RankedItem, asyncpg.Record]] = []
+        hits: list[SearchHit] = []
         while True:
             try:
                 matches = await self._collect_candidates(query.filter, query.searched_kinds, depth)
@@ -284,9 +305,10 @@ class SearchTransaction:
             fusion=self.formula.fusion,
         )
 
-    async def _read_hits(self, ranked: Sequence[RankedItem], limit: int = 0) -> list[tuple[RankedItem, asyncpg.Record]]:
-        """Read the best items until `limit` of them, or the query's limit, may be shown."""
-        hits: list[tuple[RankedItem, asyncpg.Record]] = []
+    async def _read_hits(self, ranked: Sequence[RankedItem], limit: int = 0) -> list[SearchHit]:
+        """Read the best items until `limit` of them, or the query's limit, may be shown. Duplicates are one hit."""
+        hits: list[SearchHit] = []
+        positions: dict[tuple[object, ...], int] = {}
         limit = limit or self._query.limit
         ranked = [item for item in ranked if item.item_id != self._query.excluded_id]
         start = spare = 0
@@ -298,7 +320,17 @@ class SearchTransaction:
             rows = {item_id: self._rows[item_id] for item_id in kinds.keys() & self._rows.keys()}
             unread = {item_id: kind for item_id, kind in kinds.items() if item_id not in rows}
             rows |= await self._tx.items(unread, self._at, show_superseded=self._query.show_superseded)
-            hits += [(item, rows[item.item_id]) for item in batch if item.item_id in rows]
+            for item in batch:
+                if (row := rows.get(item.item_id)) is None:
+                    continue
+                hit = SearchHit(item=item, row=row)
+                key = hit.text_key if self._merges_duplicates else None
+                if key is not None and key in positions:
+                    hits[positions[key]] = hits[positions[key]].merge(hit)
+                    continue
+                if key is not None:
+                    positions[key] = len(hits)
+                hits.append(hit)
         return hits[:limit]
 
     async def _collect_candidates(self, filter_: Filter, kinds: Sequence[str], depth: int) -> SignalMatches:
@@ -353,6 +385,7 @@ class SearchTransaction:
             lengths=items.lengths,
             previous=items.previous,
             is_question=items.is_question,
+            is_assistant=items.is_assistant,
             mentions_time=items.mentions_time,
             create_times=[id_time(item_id) for item_id in items.item_ids] if self._cues.dates else (),
             # With a filter, a neighbour that no signal found has not been tested: it is context alone.

@@ -87,6 +87,9 @@ _CONDITIONS = MappingProxyType(
         "agent_id": "d.agent_id = :agent_id::text",
         "subject_id": "d.subject_id = :subject_id::text",
         "session_id": "d.session_id = :session_id::text",
+        # Memories have neither role nor speaker.
+        "roles": "d.kind = 'memory' OR d.role = ANY (:roles::text[])",
+        "speakers": "d.kind = 'memory' OR d.speaker = ANY (:speakers::text[])",
         "start_time": "d.item_id >= :start_time::uuid",
         "end_time": "d.item_id < :end_time::uuid",
         "tags_any": """d.item_id = ANY (ARRAY(
@@ -166,6 +169,7 @@ class ItemMeasurements:
     lengths: NDArray[np.float64]
     # bool (n,): the text ends with a question; it mentions a time.
     is_question: NDArray[np.bool_]
+    is_assistant: NDArray[np.bool_]
     mentions_time: NDArray[np.bool_]
     # bool (n,): written since the horizon, if there is one.
     changed: NDArray[np.bool_]
@@ -433,6 +437,7 @@ class QueryTransaction:
             kinds=row["kinds"] or [],
             lengths=np.array(row["lengths"] or (), dtype=np.float64),
             is_question=np.array(row["is_question"] or (), dtype=np.bool_),
+            is_assistant=np.array(row["is_assistant"] or (), dtype=np.bool_),
             mentions_time=np.array(row["mentions_time"] or (), dtype=np.bool_),
             changed=np.array(row["changed"] or (), dtype=np.bool_),
             similarities=similarities,

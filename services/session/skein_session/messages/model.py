@@ -156,5 +156,7 @@ def to_document(row: MessageRow) -> Document | None:
         agent_id=row["agent_id"],
         subject_id=row["subject_id"],
         session_id=row["session_id"],
+        role=row["role"],
+        speaker=row["name"],
         revision=row["revision"],
     )

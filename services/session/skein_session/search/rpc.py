@@ -104,6 +104,8 @@ class SearchHandlers:
             embedding=embedding,
             limit=query.limit,
             kinds=[recall_pb2.ITEM_KIND_MESSAGE],
+            min_relevance=0,
+            show_duplicates=True,
             filter=memory_pb2.MemoryFilter(session_id=query.session_id),
         )
         for field in ("start_time", "end_time"):

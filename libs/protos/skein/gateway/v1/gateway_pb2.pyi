@@ -125,7 +125,7 @@ class ArmStatus(_message.Message):
     def __init__(self, arm: _Optional[_Union[Arm, str]] = ..., state: _Optional[_Union[ArmState, str]] = ..., hit_count: _Optional[int] = ..., elapsed: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., filter_emptied: _Optional[bool] = ..., filter_truncated: _Optional[bool] = ..., unembedded_count: _Optional[int] = ...) -> None: ...
 
 class RecallRequest(_message.Message):
-    __slots__ = ("query", "embedding", "limit", "arms", "filter", "min_similarity", "show_superseded", "weights", "fusion", "on_partial", "mode")
+    __slots__ = ("query", "embedding", "limit", "arms", "filter", "min_similarity", "show_superseded", "weights", "fusion", "on_partial", "mode", "min_relevance", "show_duplicates", "message_filter")
     class WeightsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -144,6 +144,9 @@ class RecallRequest(_message.Message):
     FUSION_FIELD_NUMBER: _ClassVar[int]
     ON_PARTIAL_FIELD_NUMBER: _ClassVar[int]
     MODE_FIELD_NUMBER: _ClassVar[int]
+    MIN_RELEVANCE_FIELD_NUMBER: _ClassVar[int]
+    SHOW_DUPLICATES_FIELD_NUMBER: _ClassVar[int]
+    MESSAGE_FILTER_FIELD_NUMBER: _ClassVar[int]
     query: str
     embedding: _containers.RepeatedScalarFieldContainer[float]
     limit: int
@@ -155,10 +158,13 @@ class RecallRequest(_message.Message):
     fusion: str
     on_partial: OnPartial
     mode: _recall_pb2.SearchMode
-    def __init__(self, query: _Optional[str] = ..., embedding: _Optional[_Iterable[float]] = ..., limit: _Optional[int] = ..., arms: _Optional[_Iterable[_Union[Arm, str]]] = ..., filter: _Optional[_Union[_memory_pb2.MemoryFilter, _Mapping]] = ..., min_similarity: _Optional[float] = ..., show_superseded: _Optional[bool] = ..., weights: _Optional[_Mapping[str, float]] = ..., fusion: _Optional[str] = ..., on_partial: _Optional[_Union[OnPartial, str]] = ..., mode: _Optional[_Union[_recall_pb2.SearchMode, str]] = ...) -> None: ...
+    min_relevance: float
+    show_duplicates: bool
+    message_filter: _recall_pb2.MessageFilter
+    def __init__(self, query: _Optional[str] = ..., embedding: _Optional[_Iterable[float]] = ..., limit: _Optional[int] = ..., arms: _Optional[_Iterable[_Union[Arm, str]]] = ..., filter: _Optional[_Union[_memory_pb2.MemoryFilter, _Mapping]] = ..., min_similarity: _Optional[float] = ..., show_superseded: _Optional[bool] = ..., weights: _Optional[_Mapping[str, float]] = ..., fusion: _Optional[str] = ..., on_partial: _Optional[_Union[OnPartial, str]] = ..., mode: _Optional[_Union[_recall_pb2.SearchMode, str]] = ..., min_relevance: _Optional[float] = ..., show_duplicates: _Optional[bool] = ..., message_filter: _Optional[_Union[_recall_pb2.MessageFilter, _Mapping]] = ...) -> None: ...
 
 class RecallResponse(_message.Message):
-    __slots__ = ("hits", "arms", "incomplete", "model", "dense_path", "emptied_by", "formula", "profile")
+    __slots__ = ("hits", "arms", "incomplete", "model", "dense_path", "emptied_by", "formula", "profile", "nothing_relevant")
     HITS_FIELD_NUMBER: _ClassVar[int]
     ARMS_FIELD_NUMBER: _ClassVar[int]
     INCOMPLETE_FIELD_NUMBER: _ClassVar[int]
@@ -167,6 +173,7 @@ class RecallResponse(_message.Message):
     EMPTIED_BY_FIELD_NUMBER: _ClassVar[int]
     FORMULA_FIELD_NUMBER: _ClassVar[int]
     PROFILE_FIELD_NUMBER: _ClassVar[int]
+    NOTHING_RELEVANT_FIELD_NUMBER: _ClassVar[int]
     hits: _containers.RepeatedCompositeFieldContainer[_recall_pb2.Hit]
     arms: _containers.RepeatedCompositeFieldContainer[ArmStatus]
     incomplete: _containers.RepeatedScalarFieldContainer[Arm]
@@ -175,7 +182,8 @@ class RecallResponse(_message.Message):
     emptied_by: _containers.RepeatedScalarFieldContainer[str]
     formula: str
     profile: _subjects_pb2.Subject
-    def __init__(self, hits: _Optional[_Iterable[_Union[_recall_pb2.Hit, _Mapping]]] = ..., arms: _Optional[_Iterable[_Union[ArmStatus, _Mapping]]] = ..., incomplete: _Optional[_Iterable[_Union[Arm, str]]] = ..., model: _Optional[str] = ..., dense_path: _Optional[str] = ..., emptied_by: _Optional[_Iterable[str]] = ..., formula: _Optional[str] = ..., profile: _Optional[_Union[_subjects_pb2.Subject, _Mapping]] = ...) -> None: ...
+    nothing_relevant: bool
+    def __init__(self, hits: _Optional[_Iterable[_Union[_recall_pb2.Hit, _Mapping]]] = ..., arms: _Optional[_Iterable[_Union[ArmStatus, _Mapping]]] = ..., incomplete: _Optional[_Iterable[_Union[Arm, str]]] = ..., model: _Optional[str] = ..., dense_path: _Optional[str] = ..., emptied_by: _Optional[_Iterable[str]] = ..., formula: _Optional[str] = ..., profile: _Optional[_Union[_subjects_pb2.Subject, _Mapping]] = ..., nothing_relevant: _Optional[bool] = ...) -> None: ...
 
 class BuildContextRequest(_message.Message):
     __slots__ = ("recall", "token_budget", "format", "order", "session_id")
@@ -212,7 +220,7 @@ class Citation(_message.Message):
     def __init__(self, number: _Optional[int] = ..., kind: _Optional[_Union[_recall_pb2.ItemKind, str]] = ..., item_id: _Optional[str] = ..., session_id: _Optional[str] = ..., create_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., score: _Optional[float] = ..., truncated: _Optional[bool] = ..., duplicate_ids: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class BuildContextResponse(_message.Message):
-    __slots__ = ("text", "citations", "token_count", "omitted_count", "arms", "incomplete", "model", "emptied_by", "formula")
+    __slots__ = ("text", "citations", "token_count", "omitted_count", "arms", "incomplete", "model", "emptied_by", "formula", "nothing_relevant")
     TEXT_FIELD_NUMBER: _ClassVar[int]
     CITATIONS_FIELD_NUMBER: _ClassVar[int]
     TOKEN_COUNT_FIELD_NUMBER: _ClassVar[int]
@@ -222,6 +230,7 @@ class BuildContextResponse(_message.Message):
     MODEL_FIELD_NUMBER: _ClassVar[int]
     EMPTIED_BY_FIELD_NUMBER: _ClassVar[int]
     FORMULA_FIELD_NUMBER: _ClassVar[int]
+    NOTHING_RELEVANT_FIELD_NUMBER: _ClassVar[int]
     text: str
     citations: _containers.RepeatedCompositeFieldContainer[Citation]
     token_count: int
@@ -231,7 +240,8 @@ class BuildContextResponse(_message.Message):
     model: str
     emptied_by: _containers.RepeatedScalarFieldContainer[str]
     formula: str
-    def __init__(self, text: _Optional[str] = ..., citations: _Optional[_Iterable[_Union[Citation, _Mapping]]] = ..., token_count: _Optional[int] = ..., omitted_count: _Optional[int] = ..., arms: _Optional[_Iterable[_Union[ArmStatus, _Mapping]]] = ..., incomplete: _Optional[_Iterable[_Union[Arm, str]]] = ..., model: _Optional[str] = ..., emptied_by: _Optional[_Iterable[str]] = ..., formula: _Optional[str] = ...) -> None: ...
+    nothing_relevant: bool
+    def __init__(self, text: _Optional[str] = ..., citations: _Optional[_Iterable[_Union[Citation, _Mapping]]] = ..., token_count: _Optional[int] = ..., omitted_count: _Optional[int] = ..., arms: _Optional[_Iterable[_Union[ArmStatus, _Mapping]]] = ..., incomplete: _Optional[_Iterable[_Union[Arm, str]]] = ..., model: _Optional[str] = ..., emptied_by: _Optional[_Iterable[str]] = ..., formula: _Optional[str] = ..., nothing_relevant: _Optional[bool] = ...) -> None: ...
 
 class ForgetRequest(_message.Message):
     __slots__ = ("subject_id", "dry_run", "request_id")

@@ -64,7 +64,7 @@ class ScoreComponent(_message.Message):
     def __init__(self, signal: _Optional[str] = ..., raw: _Optional[float] = ..., value: _Optional[float] = ..., weight: _Optional[float] = ..., rank: _Optional[int] = ...) -> None: ...
 
 class Hit(_message.Message):
-    __slots__ = ("kind", "item_id", "score", "similarity", "components", "memory", "message", "block", "has_query_words")
+    __slots__ = ("kind", "item_id", "score", "similarity", "components", "memory", "message", "block", "has_query_words", "relevance", "duplicate_ids")
     KIND_FIELD_NUMBER: _ClassVar[int]
     ITEM_ID_FIELD_NUMBER: _ClassVar[int]
     SCORE_FIELD_NUMBER: _ClassVar[int]
@@ -74,6 +74,8 @@ class Hit(_message.Message):
     MESSAGE_FIELD_NUMBER: _ClassVar[int]
     BLOCK_FIELD_NUMBER: _ClassVar[int]
     HAS_QUERY_WORDS_FIELD_NUMBER: _ClassVar[int]
+    RELEVANCE_FIELD_NUMBER: _ClassVar[int]
+    DUPLICATE_IDS_FIELD_NUMBER: _ClassVar[int]
     kind: ItemKind
     item_id: str
     score: float
@@ -83,10 +85,20 @@ class Hit(_message.Message):
     message: _session_pb2.Message
     block: _blocks_pb2.Block
     has_query_words: bool
-    def __init__(self, kind: _Optional[_Union[ItemKind, str]] = ..., item_id: _Optional[str] = ..., score: _Optional[float] = ..., similarity: _Optional[float] = ..., components: _Optional[_Iterable[_Union[ScoreComponent, _Mapping]]] = ..., memory: _Optional[_Union[_memory_pb2.Memory, _Mapping]] = ..., message: _Optional[_Union[_session_pb2.Message, _Mapping]] = ..., block: _Optional[_Union[_blocks_pb2.Block, _Mapping]] = ..., has_query_words: _Optional[bool] = ...) -> None: ...
+    relevance: float
+    duplicate_ids: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, kind: _Optional[_Union[ItemKind, str]] = ..., item_id: _Optional[str] = ..., score: _Optional[float] = ..., similarity: _Optional[float] = ..., components: _Optional[_Iterable[_Union[ScoreComponent, _Mapping]]] = ..., memory: _Optional[_Union[_memory_pb2.Memory, _Mapping]] = ..., message: _Optional[_Union[_session_pb2.Message, _Mapping]] = ..., block: _Optional[_Union[_blocks_pb2.Block, _Mapping]] = ..., has_query_words: _Optional[bool] = ..., relevance: _Optional[float] = ..., duplicate_ids: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class MessageFilter(_message.Message):
+    __slots__ = ("roles", "speakers")
+    ROLES_FIELD_NUMBER: _ClassVar[int]
+    SPEAKERS_FIELD_NUMBER: _ClassVar[int]
+    roles: _containers.RepeatedScalarFieldContainer[_session_pb2.MessageRole]
+    speakers: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, roles: _Optional[_Iterable[_Union[_session_pb2.MessageRole, str]]] = ..., speakers: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class RecallRequest(_message.Message):
-    __slots__ = ("query", "embedding", "limit", "kinds", "filter", "min_similarity", "show_superseded", "weights", "fusion", "mode")
+    __slots__ = ("query", "embedding", "limit", "kinds", "filter", "min_similarity", "show_superseded", "weights", "fusion", "mode", "min_relevance", "show_duplicates", "message_filter")
     class WeightsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -104,6 +116,9 @@ class RecallRequest(_message.Message):
     WEIGHTS_FIELD_NUMBER: _ClassVar[int]
     FUSION_FIELD_NUMBER: _ClassVar[int]
     MODE_FIELD_NUMBER: _ClassVar[int]
+    MIN_RELEVANCE_FIELD_NUMBER: _ClassVar[int]
+    SHOW_DUPLICATES_FIELD_NUMBER: _ClassVar[int]
+    MESSAGE_FILTER_FIELD_NUMBER: _ClassVar[int]
     query: str
     embedding: _containers.RepeatedScalarFieldContainer[float]
     limit: int
@@ -114,10 +129,13 @@ class RecallRequest(_message.Message):
     weights: _containers.ScalarMap[str, float]
     fusion: str
     mode: SearchMode
-    def __init__(self, query: _Optional[str] = ..., embedding: _Optional[_Iterable[float]] = ..., limit: _Optional[int] = ..., kinds: _Optional[_Iterable[_Union[ItemKind, str]]] = ..., filter: _Optional[_Union[_memory_pb2.MemoryFilter, _Mapping]] = ..., min_similarity: _Optional[float] = ..., show_superseded: _Optional[bool] = ..., weights: _Optional[_Mapping[str, float]] = ..., fusion: _Optional[str] = ..., mode: _Optional[_Union[SearchMode, str]] = ...) -> None: ...
+    min_relevance: float
+    show_duplicates: bool
+    message_filter: MessageFilter
+    def __init__(self, query: _Optional[str] = ..., embedding: _Optional[_Iterable[float]] = ..., limit: _Optional[int] = ..., kinds: _Optional[_Iterable[_Union[ItemKind, str]]] = ..., filter: _Optional[_Union[_memory_pb2.MemoryFilter, _Mapping]] = ..., min_similarity: _Optional[float] = ..., show_superseded: _Optional[bool] = ..., weights: _Optional[_Mapping[str, float]] = ..., fusion: _Optional[str] = ..., mode: _Optional[_Union[SearchMode, str]] = ..., min_relevance: _Optional[float] = ..., show_duplicates: _Optional[bool] = ..., message_filter: _Optional[_Union[MessageFilter, _Mapping]] = ...) -> None: ...
 
 class RecallResponse(_message.Message):
-    __slots__ = ("hits", "model", "dense_path", "dense_unavailable", "filter_emptied", "filter_truncated", "emptied_by", "formula")
+    __slots__ = ("hits", "model", "dense_path", "dense_unavailable", "filter_emptied", "filter_truncated", "emptied_by", "formula", "nothing_relevant")
     HITS_FIELD_NUMBER: _ClassVar[int]
     MODEL_FIELD_NUMBER: _ClassVar[int]
     DENSE_PATH_FIELD_NUMBER: _ClassVar[int]
@@ -126,6 +144,7 @@ class RecallResponse(_message.Message):
     FILTER_TRUNCATED_FIELD_NUMBER: _ClassVar[int]
     EMPTIED_BY_FIELD_NUMBER: _ClassVar[int]
     FORMULA_FIELD_NUMBER: _ClassVar[int]
+    NOTHING_RELEVANT_FIELD_NUMBER: _ClassVar[int]
     hits: _containers.RepeatedCompositeFieldContainer[Hit]
     model: str
     dense_path: str
@@ -134,7 +153,8 @@ class RecallResponse(_message.Message):
     filter_truncated: bool
     emptied_by: _containers.RepeatedScalarFieldContainer[str]
     formula: str
-    def __init__(self, hits: _Optional[_Iterable[_Union[Hit, _Mapping]]] = ..., model: _Optional[str] = ..., dense_path: _Optional[str] = ..., dense_unavailable: _Optional[bool] = ..., filter_emptied: _Optional[bool] = ..., filter_truncated: _Optional[bool] = ..., emptied_by: _Optional[_Iterable[str]] = ..., formula: _Optional[str] = ...) -> None: ...
+    nothing_relevant: bool
+    def __init__(self, hits: _Optional[_Iterable[_Union[Hit, _Mapping]]] = ..., model: _Optional[str] = ..., dense_path: _Optional[str] = ..., dense_unavailable: _Optional[bool] = ..., filter_emptied: _Optional[bool] = ..., filter_truncated: _Optional[bool] = ..., emptied_by: _Optional[_Iterable[str]] = ..., formula: _Optional[str] = ..., nothing_relevant: _Optional[bool] = ...) -> None: ...
 
 class FindSimilarRequest(_message.Message):
     __slots__ = ("item_id", "limit", "kinds", "filter", "min_similarity", "show_superseded", "mode", "external_id", "kind")

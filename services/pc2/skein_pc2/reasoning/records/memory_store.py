@@ -216,6 +216,7 @@ class MemoryStore:
             filter=pb.MemoryFilter(where=f"source = {name} OR source_agent = {name}" if source else ""),
             mode=recall_pb2.SEARCH_MODE_KEYWORD,
             show_superseded=True,
+            show_duplicates=True,
         )
         response = await self._api.call(self._api.index.Recall, call, request)
         is_truncated = len(response.hits) == _MAX_HITS or response.filter_truncated

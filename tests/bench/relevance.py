@@ -1,0 +1,217 @@
+"""Measures whether relevance is a probability, with corpora of your own, and draws it.
+
+    .venv/bin/python tests/bench/relevance.py FILE... --plot docs/internals/relevance.svg
+
+FILE is a list of LoCoMo samples (.json) or a corpus of `skein bench corpus` (.jsonl). The cluster is that of
+SKEIN_ENDPOINT, as its operator (SKEIN_OPERATOR_KEY). Each group's questions are asked in the group's own tenant and in
+the tenant of the next group, where nothing answers them: of two files or groups at least. Printed are, for each file,
+the expected calibration error over all hits (ten bins of equal width), the area under the ROC curve of the best
+relevance of answerable and of unanswerable questions, and the coefficients of a logistic regression fitted to all files
+with equal weight.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import dataclasses
+import os
+import sys
+from contextlib import AsyncExitStack
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from skein.gateway.v1 import gateway_pb2
+from skein_client.connection import Connection
+from skein_cluster.bench.conversations import read_conversations
+from skein_cluster.bench.corpus import read_corpus
+from skein_cluster.bench.run import BenchItems, temporary_tenant
+from skein_cluster.cli.recall_hits import hit_name
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from skein_client.client import Client
+    from skein_cluster.bench.conversations import BenchQuestion
+
+_LIMIT = 10
+_BINS = 10
+_ITERATIONS = 60
+_WIDTH, _HEIGHT, _MARGIN = 420, 320, 44
+_AXIS = "share of expected hits"
+
+
+@dataclasses.dataclass(frozen=True)
+class Group:
+    """What is stored in one tenant, and its questions."""
+
+    name: str
+    items: BenchItems
+    questions: Sequence[BenchQuestion]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Answers:
+    """Hits of some questions: float64 arrays (questions, _LIMIT), 0 where a question has fewer hits."""
+
+    scores: NDArray[np.float64]
+    relevances: NDArray[np.float64]
+    # 1 where the hit is expected.
+    expected: NDArray[np.float64]
+
+
+def read_groups(path: Path) -> list[Group]:
+    """Read a file of either form."""
+    if path.suffix == ".json":
+        return [
+            Group(each.name, BenchItems(messages=each.messages), each.questions) for each in read_conversations(path)
+        ]
+    return [
+        Group(each.name, BenchItems(messages=each.messages, memories=each.memories), each.questions)
+        for each in read_corpus(path)
+    ]
+
+
+async def ask(
+    api: Client, questions: Sequence[BenchQuestion], *, is_own: bool
+) -> list[list[tuple[float, float, bool]]]:
+    """Ask questions that have an answer somewhere; return score, relevance and expectation of each hit."""
+    rows = []
+    for question in questions:
+        if not question.evidence:
+            continue
+        request = gateway_pb2.RecallRequest(query=question.text, limit=_LIMIT, min_relevance=0, show_duplicates=True)
+        hits = (await api.gateway.Recall(request)).hits
+        rows.append([(hit.score, hit.relevance, is_own and hit_name(hit) in question.evidence) for hit in hits])
+    return rows
+
+
+def answers(rows: Sequence[Sequence[tuple[float, float, bool]]]) -> Answers:
+    """Make arrays of hits."""
+    table = np.zeros((len(rows), _LIMIT, 3))
+    for index, row in enumerate(rows):
+        table[index, : len(row)] = row
+    return Answers(scores=table[:, :, 0], relevances=table[:, :, 1], expected=table[:, :, 2])
+
+
+def features(scores: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return 1 and the three features of `ranking.relevances`: float64 (hits, 4)."""
+    best = np.maximum(scores[:, :1], 1e-9)
+    first = np.zeros_like(scores)
+    first[:, 0] = scores[:, 0]
+    return np.stack([np.ones_like(scores), scores, scores / best, first], axis=-1).reshape(-1, 4)
+
+
+def fit(parts: Sequence[Answers]) -> NDArray[np.float64]:
+    """Fit the coefficients (4,) by Newton's method; each part has the same weight."""
+    rows = np.concatenate([features(part.scores) for part in parts])
+    expected = np.concatenate([part.expected.ravel() for part in parts])
+    weights = np.concatenate([np.full(part.expected.size, 1 / part.expected.size) for part in parts])
+    coefficients = np.zeros(4)
+    for _ in range(_ITERATIONS):
+        probabilities = 1 / (1 + np.exp(-rows @ coefficients))
+        gradient = rows.T @ (weights * (probabilities - expected)) + 1e-6 * coefficients
+        curvature = (rows * (weights * probabilities * (1 - probabilities))[:, np.newaxis]).T @ rows
+        coefficients -= np.linalg.solve(curvature + 1e-6 * np.eye(4), gradient)
+    return coefficients
+
+
+def bins(part: Answers) -> list[tuple[int, float, float]]:
+    """Return of each bin that has hits their number, mean relevance, and share of expected ones."""
+    relevances, expected = part.relevances.ravel(), part.expected.ravel()
+    edges = np.linspace(0, 1, _BINS + 1)
+    edges[-1] = 1.01
+    return [
+        (int(inside.sum()), float(relevances[inside].mean()), float(expected[inside].mean()))
+        for low, high in pairwise(edges)
+        if (inside := (relevances >= low) & (relevances < high)).any()
+    ]
+
+
+def calibration_error(part: Answers) -> float:
+    """Return the expected calibration error over all hits."""
+    return sum(count * abs(mean - share) for count, mean, share in bins(part)) / part.expected.size
+
+
+def area_under_roc(own: Answers, other: Answers) -> float:
+    """Return the probability that an answerable question's best relevance is above an unanswerable one's."""
+    best, worst = own.relevances.max(axis=1), other.relevances.max(axis=1)
+    above = best[:, np.newaxis] > worst
+    equal = best[:, np.newaxis] == worst
+    return float(above.mean() + equal.mean() / 2)
+
+
+def svg(parts: dict[str, Answers]) -> str:
+    """Draw the share of expected hits over relevance, a line for each file; the diagonal is perfect calibration."""
+    colours = ("#3f51b5", "#e65100", "#2e7d32", "#6a1b9a")
+    side_x, side_y = _WIDTH - 2 * _MARGIN, _HEIGHT - 2 * _MARGIN
+
+    def point(x: float, y: float) -> str:
+        return f"{_MARGIN + x * side_x:.1f},{_HEIGHT - _MARGIN - y * side_y:.1f}"
+
+    lines = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{_WIDTH}" height="{_HEIGHT}" role="img">',
+        "<style>svg{background:#fff}text{font:12px sans-serif;fill:#444}polyline{fill:none;stroke-width:2}</style>",
+        f'<polyline points="{point(0, 1)} {point(0, 0)} {point(1, 0)}" stroke="#999"/>',
+        f'<polyline points="{point(0, 0)} {point(1, 1)}" stroke="#ccc" stroke-dasharray="4"/>',
+        f'<text x="{_WIDTH / 2}" y="{_HEIGHT - 12}" text-anchor="middle">relevance</text>',
+        f'<text x="14" y="{_HEIGHT / 2}" text-anchor="middle" transform="rotate(-90 14 {_HEIGHT / 2})">{_AXIS}</text>',
+    ]
+    for index, (name, part) in enumerate(parts.items()):
+        colour = colours[index % len(colours)]
+        points = " ".join(point(mean, share) for _, mean, share in bins(part))
+        lines.append(f'<polyline points="{points}" stroke="{colour}"/>')
+        lines.append(f'<text x="{_MARGIN + 8}" y="{_MARGIN + 16 * index}" style="fill:{colour}">{name}</text>')
+    return "\n".join([*lines, "</svg>\n"])
+
+
+async def measure(paths: Sequence[Path]) -> dict[str, tuple[Answers, Answers]]:
+    """Store all groups of all files; ask each group's questions in its own tenant and in the next one."""
+    connection = Connection(
+        endpoint=os.environ["SKEIN_ENDPOINT"], api_key=os.environ["SKEIN_OPERATOR_KEY"], timeout=30.0
+    )
+    async with AsyncExitStack() as stack:
+        stored = [
+            (path.stem, group, await stack.enter_async_context(temporary_tenant(connection, group.name, group.items)))
+            for path in paths
+            for group in read_groups(path)
+        ]
+        own: dict[str, list[list[tuple[float, float, bool]]]] = {}
+        other: dict[str, list[list[tuple[float, float, bool]]]] = {}
+        for (name, group, api), (_, _, next_api) in pairwise([*stored, stored[0]]):
+            own.setdefault(name, []).extend(await ask(api, group.questions, is_own=True))
+            other.setdefault(name, []).extend(await ask(next_api, group.questions, is_own=False))
+            print(f"{name}, {group.name}: {len(group.questions)} questions", file=sys.stderr)
+    return {name: (answers(own[name]), answers(other[name])) for name in own}
+
+
+def main() -> None:
+    """Run the command."""
+    parser = argparse.ArgumentParser(description="Measure whether relevance is a probability.")
+    parser.add_argument("files", nargs="+", type=Path)
+    parser.add_argument("--plot", type=Path)
+    options = parser.parse_args()
+    measured = asyncio.run(measure(options.files))
+    parts: dict[str, Answers] = {}
+    for name, (own, other) in measured.items():
+        parts[name] = Answers(
+            **{
+                field.name: np.concatenate([getattr(own, field.name), getattr(other, field.name)])
+                for field in dataclasses.fields(Answers)
+            }
+        )
+        print(f"{name}: calibration error {calibration_error(parts[name]):.3f}, AUROC {area_under_roc(own, other):.3f}")
+        for count, mean, share in bins(parts[name]):
+            print(f"    {count:6} hits of relevance {mean:.3f}: {share:.3f} expected")
+    print("coefficients:", ", ".join(f"{value:.2f}" for value in fit(list(parts.values()))))
+    if options.plot is not None:
+        options.plot.write_text(svg(parts), "utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,142 @@
+"""Relevance of hits, the lowest one that is shown, and items of the same text as one hit."""
+
+from __future__ import annotations
+
+import pytest
+from fix_cluster import Tenant
+from google.protobuf.field_mask_pb2 import FieldMask
+
+from skein.gateway.v1 import gateway_pb2 as pb
+from skein.memory.v1 import memory_pb2
+from skein.recall.v1 import recall_pb2
+from skein.session.v1 import session_pb2
+from skein.tenancy.v1 import subjects_pb2
+
+CONTENTS = [
+    "Marta is allergic to peanuts and cashews.",
+    "The ferry to Corsica leaves on Saturday at nine.",
+    "Grandmother grows tomatoes behind the garage.",
+    "The boiler was repaired in March.",
+]
+QUESTION = "What is Marta allergic to?"
+UNRELATED = "Which planet has the longest orbit?"
+
+
+async def remember(tenant: Tenant, *contents: str, **fields: object) -> list[str]:
+    """Store memories one after another; return their ids."""
+    ids = []
+    for content in contents:
+        memory = memory_pb2.Memory(content=content, **fields)  # type: ignore[arg-type]  # A test's own fields.
+        created = await tenant.memory.CreateMemory(memory_pb2.CreateMemoryRequest(memory=memory))
+        ids.append(created.memory.memory_id)
+    return ids
+
+
+async def recall(tenant: Tenant, query: str = QUESTION, **fields: object) -> pb.RecallResponse:
+    return await tenant.gateway.Recall(pb.RecallRequest(query=query, **fields))  # type: ignore[arg-type]
+
+
+async def test_an_answer_is_more_relevant_than_what_is_beside_it(tenant: Tenant) -> None:
+    await remember(tenant, *CONTENTS)
+
+    response = await recall(tenant, min_relevance=0)
+
+    first, *others = [hit.relevance for hit in response.hits]
+    assert response.hits[0].memory.content == CONTENTS[0]
+    assert first > 0.5
+    assert len(others) == 3
+    assert max(others) < 0.1
+    assert not response.nothing_relevant
+
+
+async def test_a_question_without_an_answer_finds_nothing_relevant(tenant: Tenant) -> None:
+    await remember(tenant, *CONTENTS)
+
+    everything = await recall(tenant, UNRELATED, min_relevance=0)
+    relevant = await recall(tenant, UNRELATED, min_relevance=0.2)
+    context = await tenant.gateway.BuildContext(
+        pb.BuildContextRequest(recall=pb.RecallRequest(query=UNRELATED, min_relevance=0.2))
+    )
+
+    assert everything.hits
+    assert max(hit.relevance for hit in everything.hits) < 0.2
+    assert (list(relevant.hits), relevant.nothing_relevant) == ([], True)
+    assert (list(context.citations), context.nothing_relevant) == ([], True)
+
+
+async def test_the_policy_decides_for_requests_that_set_no_relevance(tenant: Tenant) -> None:
+    await remember(tenant, *CONTENTS)
+    policy = subjects_pb2.Policy(recall_min_relevance=0.2)
+    mask = FieldMask(paths=["recall_min_relevance"])
+    await tenant.tenancy.UpdatePolicy(subjects_pb2.UpdatePolicyRequest(policy=policy, update_mask=mask))
+
+    by_policy = await recall(tenant)
+    by_request = await recall(tenant, min_relevance=0)
+
+    assert [hit.memory.content for hit in by_policy.hits] == CONTENTS[:1]
+    assert len(by_request.hits) == len(CONTENTS)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [{"mode": recall_pb2.SEARCH_MODE_KEYWORD}, {"fusion": "ranks"}, {"weights": {"dense": 1.0}}],
+    ids=["mode", "fusion", "weights"],
+)
+async def test_hits_by_another_formula_have_no_relevance(tenant: Tenant, fields: dict[str, object]) -> None:
+    await remember(tenant, *CONTENTS)
+
+    response = await recall(tenant, min_relevance=0.9, **fields)  # type: ignore[arg-type]  # Fields of a request.
+
+    assert response.hits
+    assert not any(hit.HasField("relevance") for hit in response.hits)
+    assert not response.nothing_relevant
+
+
+async def test_the_same_sentence_twice_is_one_hit_the_newer_one(tenant: Tenant) -> None:
+    older, other, newer = await remember(tenant, CONTENTS[0], CONTENTS[1], f" {CONTENTS[0].upper()} ")
+
+    response = await recall(tenant, min_relevance=0)
+    everything = await recall(tenant, min_relevance=0, show_duplicates=True)
+
+    assert [hit.item_id for hit in response.hits] == [newer, other]
+    assert [list(hit.duplicate_ids) for hit in response.hits] == [[older], []]
+    assert {hit.item_id for hit in everything.hits} == {older, other, newer}
+
+
+async def test_the_same_sentence_about_two_people_is_two_hits(tenant: Tenant) -> None:
+    sentence = "She is allergic to peanuts."
+    (marta,) = await remember(tenant, sentence, subject_id="marta")
+    (ines,) = await remember(tenant, sentence, subject_id="ines")
+
+    response = await recall(tenant, "Who is allergic to peanuts?")
+
+    assert {hit.item_id for hit in response.hits} == {marta, ines}
+
+
+async def test_the_same_sentence_of_two_speakers_is_two_hits(tenant: Tenant) -> None:
+    messages = [
+        session_pb2.Message(role=session_pb2.MESSAGE_ROLE_USER, name=name, content="I am allergic to peanuts.")
+        for name in ("Marta", "Ines", "Marta")
+    ]
+    await tenant.sessions.AppendMessages(
+        session_pb2.AppendMessagesRequest(session_id="s1", create_session=True, messages=messages)
+    )
+
+    response = await recall(tenant, "Who is allergic to peanuts?")
+
+    assert sorted(hit.message.name for hit in response.hits) == ["Ines", "Marta"]
+    assert [hit.message.sequence for hit in response.hits if hit.message.name == "Marta"] == [3]
+
+
+async def test_a_speaker_is_found_by_name(tenant: Tenant) -> None:
+    messages = [
+        session_pb2.Message(role=session_pb2.MESSAGE_ROLE_USER, name=name, content=content)
+        for name, content in (("Marta", "Paris was lovely this spring."), ("Ines", "Rome was lovely this spring."))
+    ]
+    await tenant.sessions.AppendMessages(
+        session_pb2.AppendMessagesRequest(session_id="s1", create_session=True, messages=messages)
+    )
+
+    marta, ines = [await recall(tenant, f"Where was {name} this spring?") for name in ("Marta", "Ines")]
+
+    assert (marta.hits[0].message.name, ines.hits[0].message.name) == ("Marta", "Ines")
