@@ -23,7 +23,7 @@ _ROLES = {
 
 @dataclass(frozen=True)
 class Account:
-    """Somebody who signed in."""
+    """A person who signed in."""
 
     email: str
     password: str
@@ -54,7 +54,7 @@ async def sign_in(cluster: Cluster, email: str, password: str = PASSWORD, second
 
 
 async def new_account(cluster: Cluster, *, password: str = PASSWORD) -> Account:
-    """Sign somebody up and in."""
+    """Sign a new person up and in."""
     email = new_email()
     await cluster.anonymous.auth.SignUp(pb.SignUpRequest(email=email, password=password))
     return await sign_in(cluster, email, password)

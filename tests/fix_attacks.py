@@ -20,7 +20,7 @@ def attack_size(sample: int, full: int) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Spent:
+class ResourceUsage:
     """What a process has spent since its start, or between two readings."""
 
     cpu_seconds: float
@@ -38,8 +38,8 @@ class Spent:
             sum(len(list(Path(f"/proc/{pid}/fd").iterdir())) for pid in pids),
         )
 
-    def __sub__(self, before: Spent) -> Spent:
-        return Spent(
+    def __sub__(self, before: ResourceUsage) -> ResourceUsage:
+        return ResourceUsage(
             self.cpu_seconds - before.cpu_seconds,
             self.resident_bytes - before.resident_bytes,
             self.open_files - before.open_files,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 from uuid import UUID, uuid4
 
-from fix_cluster import SYSTEM_KEY, Authorized
+from fix_cluster import SYSTEM_KEY, AuthorizedChannel
 from grpc import aio
 
 from skein.auth.v1 import accounts_pb2 as pb
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 PASSWORD = "correct horse battery"
 _OPEN = {
     "SKEIN_SIGN_UPS_MOST": "1000",
-    # What tokens name; nobody looks there.
+    # The issuer that tokens name; no client resolves it.
     "SKEIN_ISSUER": "https://skein.test",
     # As little work as argon2 can do: these tests are not about it.
     "SKEIN_SIGN_UP": "open",
@@ -38,7 +38,7 @@ _OPEN = {
 
 @dataclass(frozen=True)
 class Person:
-    """Somebody who signed in."""
+    """A person who signed in."""
 
     auth: auth_pb2_grpc.AuthServiceAsyncStub
     account_id: UUID
@@ -46,7 +46,7 @@ class Person:
 
 
 @dataclass(frozen=True)
-class Alone:
+class AuthServer:
     """An auth service that answers, and the database below it."""
 
     channel: aio.Channel
@@ -73,7 +73,7 @@ class Alone:
         exchanged = await auth_pb2_grpc.AuthInternalServiceStub(self.channel).Exchange(
             auth_pb2.ExchangeRequest(bearer=tokens.access_token)
         )
-        channel = cast("aio.Channel", Authorized(self.channel, exchanged.token))
+        channel = cast("aio.Channel", AuthorizedChannel(self.channel, exchanged.token))
         return Person(auth_pb2_grpc.AuthServiceStub(channel), UUID(account.account_id), account.email)
 
     async def rows(self, statement: str, *values: object) -> list[Any]:
@@ -82,9 +82,9 @@ class Alone:
 
 
 @asynccontextmanager
-async def auth_alone(
+async def run_auth_server(
     database: TestDatabase, *, system_key: str = SYSTEM_KEY, **environment: str
-) -> AsyncIterator[Alone]:
+) -> AsyncIterator[AuthServer]:
     """Run an auth service with these settings until the block ends."""
     addresses = {"auth": "127.0.0.1:0", "tenancy": "127.0.0.1:9"}
     host = Host(
@@ -96,11 +96,11 @@ async def auth_alone(
     async with run_services(registry.load(["auth"]), host) as services:
         await services.wait_ready(60)
         async with aio.insecure_channel(addresses["auth"]) as channel:
-            yield Alone(channel=channel, database=database)
+            yield AuthServer(channel=channel, database=database)
 
 
 async def let_in_again(cluster: Cluster, tenant: Tenant) -> None:
-    """Wait until everybody is signed anew after a key has ended: the gateway remembers identities for seconds."""
+    """Wait until callers get tokens of the new key after one has ended: the gateway caches identities for seconds."""
     async with asyncio.timeout(30):
         while True:
             await asyncio.sleep(0.05)

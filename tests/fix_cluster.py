@@ -90,17 +90,17 @@ PATIENCE = {
 }
 
 
-class Patient(TypedDict):
+class AdmissionSettings(TypedDict):
     """The same for a service of its own."""
 
     admission_wait_seconds: float
     admission_waiting: int
 
 
-PATIENT: Patient = {"admission_wait_seconds": 60.0, "admission_waiting": 1_000_000}
-# Everybody may sign up, and passwords cost next to nothing.
+PATIENT: AdmissionSettings = {"admission_wait_seconds": 60.0, "admission_waiting": 1_000_000}
+# Sign-up is open, and passwords cost next to nothing.
 PEOPLE = {
-    # Whoever asks for what has expired to be removed looks at once whether it is.
+    # Tests that have expired rows removed check at once whether they are.
     "SKEIN_AUTH_UPKEEP_SECONDS": "0",
     "SKEIN_SIGN_UP": "open",
     "SKEIN_PASSWORD_HASH_MEMORY_KIB": "64",
@@ -119,7 +119,7 @@ WORKER = {
     "SKEIN_WORKER_USAGE_SECONDS": "86400",
     # What it shows would be taken for what a test measures of another server in the same process.
     "SKEIN_WORKER_MEASURE_SECONDS": "86400",
-    # Its two tenants would be in everybody's way.
+    # Its two tenants would disturb every test.
     "SKEIN_CANARY_SECONDS": "0",
 }
 # What the services of a test's cluster share with auth.
@@ -153,7 +153,7 @@ def test_environment() -> dict[str, str]:
 test_environment.__test__ = False  # type: ignore[attr-defined]  # A helper, though its name starts like a test's.
 
 
-class Authorized:
+class AuthorizedChannel:
     """A channel whose calls carry a credential, for generated stubs."""
 
     def __init__(self, channel: aio.Channel, credential: str | Callable[[], str], **metadata: str) -> None:
@@ -192,7 +192,7 @@ class Stubs:
 
     @classmethod
     def of(cls, channel: aio.Channel, credential: str, **metadata: str) -> Stubs:
-        return cls(cast("aio.Channel", Authorized(channel, credential, **metadata)))
+        return cls(cast("aio.Channel", AuthorizedChannel(channel, credential, **metadata)))
 
     @property
     def auth(self) -> auth_pb2_grpc.AuthServiceAsyncStub:
@@ -293,14 +293,14 @@ class Cluster:
             await connection.close()
 
     async def new_tenant(self) -> Tenant:
-        """Return a tenant that nobody else has, and a key for it."""
+        """Return a tenant that no other test has, and a key for it."""
 
         async def first() -> tuple[uuid.UUID, str]:
             tenant = await new_tenant(self.channel, self.operator_key)
             return tenant.tenant_id, tenant.api_key
 
         tenant_id, api_key = await self.stock.take(self.superuser(), first)
-        channel = cast("aio.Channel", Authorized(self.channel, api_key))
+        channel = cast("aio.Channel", AuthorizedChannel(self.channel, api_key))
         return Tenant(channel=channel, tenant_id=tenant_id, api_key=api_key)
 
 
@@ -313,7 +313,7 @@ async def new_tenant(channel: aio.Channel, operator_key: str) -> Tenant:
     tenant_id = created.tenant.tenant_id
     acting = Stubs.of(channel, operator_key, **{"skein-tenant-id": tenant_id})
     key = await acting.auth.CreateApiKey(auth_pb2.CreateApiKeyRequest(display_name="test"))
-    authorized = cast("aio.Channel", Authorized(channel, key.secret))
+    authorized = cast("aio.Channel", AuthorizedChannel(channel, key.secret))
     return Tenant(channel=authorized, tenant_id=uuid.UUID(tenant_id), api_key=key.secret)
 
 
@@ -347,8 +347,8 @@ async def running_cluster(folder: Path, environment: dict[str, str], *, form: st
 @pytest.fixture(scope="session")
 async def cluster(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Cluster]:
     """Run one cluster for all tests of this worker."""
-    async with running_cluster(tmp_path_factory.mktemp("cluster"), test_environment()) as found:
-        yield found
+    async with running_cluster(tmp_path_factory.mktemp("cluster"), test_environment()) as cluster:
+        yield cluster
 
 
 @pytest.fixture
@@ -359,7 +359,7 @@ async def tenant(cluster: Cluster) -> Tenant:
 
 @pytest.fixture
 async def other_tenant(cluster: Cluster) -> Tenant:
-    """Another fresh tenant, whose data nobody else may see."""
+    """Another fresh tenant, whose data no other may see."""
     return await cluster.new_tenant()
 
 

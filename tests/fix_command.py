@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Ended:
+class CommandResult:
     """How a run of the command ended."""
 
     code: int
@@ -55,15 +55,15 @@ async def start(
 
 async def skein(
     *arguments: str, environment: Mapping[str, str] | None = None, stdin: bytes | None = None, **more: str
-) -> Ended:
+) -> CommandResult:
     """Run the command to its end."""
     code, out, err = await fix_forked_command.run(
         list(arguments), {**(environment or test_environment()), **more}, stdin
     )
-    return Ended(code, out.decode(), err.decode())
+    return CommandResult(code, out.decode(), err.decode())
 
 
-async def status(*arguments: str, environment: Mapping[str, str]) -> Ended:
+async def status(*arguments: str, environment: Mapping[str, str]) -> CommandResult:
     """Ask how a cluster is until all of it serves: on a machine that stands still, one service may say so late."""
     async with asyncio.timeout(120):
         while (ended := await skein("status", *arguments, environment=environment)).code != ExitCode.OK:
@@ -72,7 +72,7 @@ async def status(*arguments: str, environment: Mapping[str, str]) -> Ended:
 
 
 @dataclass(frozen=True)
-class Up:
+class RunningCluster:
     """A `skein up` that says it is up."""
 
     process: asyncio.subprocess.Process
@@ -96,12 +96,12 @@ class Up:
 
 
 @asynccontextmanager
-async def up(data_dir: Path, *arguments: str, ulimit: str = "", **settings: str) -> AsyncIterator[Up]:
+async def up(data_dir: Path, *arguments: str, ulimit: str = "", **settings: str) -> AsyncIterator[RunningCluster]:
     """Run `skein up` until the block ends, if it has not ended before."""
     environment = {**test_environment(), "SKEIN_DATA_DIR": str(data_dir), **settings}
     process = await start("up", *arguments, environment=environment, stderr=asyncio.subprocess.STDOUT, ulimit=ulimit)
     try:
-        yield Up(process, data_dir, await _panel(process))
+        yield RunningCluster(process, data_dir, await _panel(process))
     finally:
         if process.returncode is None:
             process.kill()
@@ -126,10 +126,10 @@ def erase(data_dir: Path) -> None:
 def descendants(pid: int) -> set[int]:
     """Return the processes that a process started, directly or not."""
     parents = {int(entry.name): _stat(int(entry.name)) for entry in Path("/proc").iterdir() if entry.name.isdigit()}
-    found = {pid}
-    while grown := {child for child, stat in parents.items() if stat is not None and stat[1] in found} - found:
-        found |= grown
-    return found - {pid}
+    results = {pid}
+    while grown := {child for child, stat in parents.items() if stat is not None and stat[1] in results} - results:
+        results |= grown
+    return results - {pid}
 
 
 def alive(pid: int) -> bool:

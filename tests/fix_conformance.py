@@ -1,7 +1,7 @@
-"""What the conformance suite expects of any server (its tools, resources and prompts), behind our own door.
+"""What the conformance suite expects of any server (its tools, resources and prompts), behind our own handler.
 
 The suite's fixtures say what they do in the protocol's own terms: a tool that returns a picture, one that asks its
-client for a text. Skein has none of them, so they are here; the transport, the door and its guard are Skein's.
+client for a text. Skein has none of them, so they are here; the transport, the handler and its guard are Skein's.
 """
 
 from __future__ import annotations
@@ -157,26 +157,26 @@ async def _progress(context: Context, _given: dict[str, Any]) -> types.CallToolR
 
 
 def _with_answer(context: Context) -> ServerMessageMetadata:
-    """Send with the answer that the client waits for: nobody says that it listens to anything else by now."""
+    """Send with the answer that the client waits for: no other stream has a known listener by now."""
     return ServerMessageMetadata(related_request_id=context.request_id)
 
 
-async def _sampling(context: Context, given: dict[str, Any]) -> types.CallToolResult:
-    asked = types.CreateMessageRequest(
+async def _sampling(context: Context, arguments: dict[str, Any]) -> types.CallToolResult:
+    request = types.CreateMessageRequest(
         params=types.CreateMessageRequestParams(
-            messages=[types.SamplingMessage(role="user", content=types.TextContent(text=given["prompt"]))],
+            messages=[types.SamplingMessage(role="user", content=types.TextContent(text=arguments["prompt"]))],
             max_tokens=100,
         )
     )
-    answer = await context.session.send_request(asked, types.CreateMessageResult, metadata=_with_answer(context))
+    answer = await context.session.send_request(request, types.CreateMessageResult, metadata=_with_answer(context))
     return _said(f"LLM response: {getattr(answer.content, 'text', '')}")
 
 
 def _eliciting(schema: dict[str, Any]) -> Work:
-    async def elicit(context: Context, given: dict[str, Any]) -> types.CallToolResult:
-        message = given.get("message", "Please choose")
-        asked = types.ElicitRequest(params=types.ElicitRequestFormParams(message=message, requested_schema=schema))
-        answer = await context.session.send_request(asked, types.ElicitResult, metadata=_with_answer(context))
+    async def elicit(context: Context, arguments: dict[str, Any]) -> types.CallToolResult:
+        message = arguments.get("message", "Please choose")
+        request = types.ElicitRequest(params=types.ElicitRequestFormParams(message=message, requested_schema=schema))
+        answer = await context.session.send_request(request, types.ElicitResult, metadata=_with_answer(context))
         return _said(f"Elicitation completed: action={answer.action}, content={json.dumps(answer.content)}")
 
     return elicit
@@ -310,14 +310,16 @@ async def get_prompt(
 ) -> types.GetPromptResult | types.InputRequiredResult:
     if params.name == PROMPT:
         return await asking_prompt(params)
-    given = params.arguments or {}
+    arguments = params.arguments or {}
     contents: dict[str, list[types.ContentBlock]] = {
         "test_simple_prompt": [types.TextContent(text="This is a simple prompt for testing.")],
         "test_prompt_with_arguments": [
-            types.TextContent(text=f"Prompt with arguments: arg1='{given.get('arg1')}', arg2='{given.get('arg2')}'")
+            types.TextContent(
+                text=f"Prompt with arguments: arg1='{arguments.get('arg1')}', arg2='{arguments.get('arg2')}'"
+            )
         ],
         "test_prompt_with_embedded_resource": [
-            _resource(given.get("resourceUri", ""), "text/plain", "Embedded resource content for testing."),
+            _resource(arguments.get("resourceUri", ""), "text/plain", "Embedded resource content for testing."),
             types.TextContent(text="Please process the embedded resource above."),
         ],
         "test_prompt_with_image": [
@@ -361,23 +363,23 @@ class Issuer:
         return oauth_pb2.GetServerMetadataResponse(issuer="http://127.0.0.1")
 
 
-async def anybody(_call: Call) -> Caller:
+async def identify_anyone(_call: Call) -> Caller:
     return Caller(principal="anybody", tenant_id=None, permissions=frozenset())
 
 
 @asynccontextmanager
-async def conformance_door(**different: Any) -> AsyncIterator[str]:
-    """Serve the fixtures behind our door, everybody being let in; yield the address of /mcp."""
+async def serve_conformance(**different: Any) -> AsyncIterator[str]:
+    """Serve the fixtures behind our handler, open to every caller; yield the address of /mcp."""
     issuer: Any = Issuer()
     manager = manager_of(conformance_server(), **different)
-    door = McpHttpHandler(
+    handler = McpHttpHandler(
         manager,
         call_of_request=lambda request: call_of_request(request, TrustedProxies()),
-        identify=anybody,
+        identify=identify_anyone,
         metadata=ServerMetadata(issuer),
         origin_check=OriginCheck(loopback=True),
         timeout_seconds=10,
     )
-    app = Starlette(routes=[Route(MCP_PATH, door)])
+    app = Starlette(routes=[Route(MCP_PATH, handler)])
     async with running_manager(manager), serve_http(app, "127.0.0.1", 0, limits()) as address:
         yield f"http://{address}{MCP_PATH}"

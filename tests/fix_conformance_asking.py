@@ -51,44 +51,44 @@ def opened(sealed_state: str) -> str:
 
 
 def asking(
-    asked: dict[str, Any], told: Callable[[dict[str, Any]], str], *, state: str = ""
+    requests: dict[str, Any], text_of: Callable[[dict[str, Any]], str], *, state: str = ""
 ) -> Callable[[Context, types.CallToolRequestParams], Awaitable[Answer]]:
     """Return a tool that asks for these things and then tells what came of them."""
 
     async def work(_context: Context, params: types.CallToolRequestParams) -> Answer:
-        given = responses(params)
+        answers = responses(params)
         if params.request_state is not None:
             opened(params.request_state)
-        if not asked.keys() <= given.keys() or (state and params.request_state is None):
+        if not requests.keys() <= answers.keys() or (state and params.request_state is None):
             return types.InputRequiredResult(
-                input_requests={name: request for name, request in asked.items() if name not in given},
+                input_requests={name: request for name, request in requests.items() if name not in answers},
                 request_state=sealed(state) if state else None,
             )
-        return said(told(given))
+        return text_result(text_of(answers))
 
     return work
 
 
 def responses(params: types.CallToolRequestParams | types.GetPromptRequestParams) -> dict[str, Any]:
     """Return what the client answered, as JSON, as far as it is what was asked for."""
-    found = {}
+    results = {}
     for name, answer in (params.input_responses or {}).items():
         value = answer if isinstance(answer, dict) else answer.model_dump(by_alias=True, mode="json", exclude_none=True)
         if value.keys() & {"action", "content", "roots"}:
-            found[name] = value
-    return found
+            results[name] = value
+    return results
 
 
-def said(text: str) -> types.CallToolResult:
+def text_result(text: str) -> types.CallToolResult:
     return types.CallToolResult(content=[types.TextContent(text=text)])
 
 
 async def in_rounds(_context: Context, params: types.CallToolRequestParams) -> Answer:
     state = opened(params.request_state) if params.request_state is not None else ""
-    given = responses(params)
-    if state == "second" and "step2" in given:
-        return said("That was the last step.")
-    if state == "first" and "step1" in given:
+    answers = responses(params)
+    if state == "second" and "step2" in answers:
+        return text_result("That was the last step.")
+    if state == "first" and "step1" in answers:
         step: dict[str, Any] = {"step2": elicitation("Step 2: What is your favorite color?", "color")}
         return types.InputRequiredResult(input_requests=step, request_state=sealed("second"))
     step = dict[str, Any](step1=elicitation("Step 1: What is your name?", "name"))
@@ -97,19 +97,19 @@ async def in_rounds(_context: Context, params: types.CallToolRequestParams) -> A
 
 async def by_capability(context: Context, params: types.CallToolRequestParams) -> Answer:
     has = context.session.client_capabilities
-    asked: dict[str, Any] = {}
+    requests: dict[str, Any] = {}
     if has is not None and has.elicitation is not None:
-        asked["name"] = NAME
+        requests["name"] = NAME
     if has is not None and has.sampling is not None:
-        asked["greeting"] = sampling("Generate a greeting", 50)
-    if not asked or asked.keys() <= responses(params).keys():
-        return said("There is nothing to ask.")
-    return types.InputRequiredResult(input_requests=asked)
+        requests["greeting"] = sampling("Generate a greeting", 50)
+    if not requests or requests.keys() <= responses(params).keys():
+        return text_result("There is nothing to ask.")
+    return types.InputRequiredResult(input_requests=requests)
 
 
 def _content(answer: dict[str, Any]) -> dict[str, Any]:
-    found = answer.get("content")
-    return found if isinstance(found, dict) else {}
+    result = answer.get("content")
+    return result if isinstance(result, dict) else {}
 
 
 ASKING: dict[str, Work] = {
@@ -142,9 +142,9 @@ ASKING: dict[str, Work] = {
 
 
 async def asking_prompt(params: types.GetPromptRequestParams) -> types.GetPromptResult | types.InputRequiredResult:
-    given = responses(params)
-    if "user_context" not in given:
-        asked: dict[str, Any] = {"user_context": elicitation("What context should the prompt use?", "context")}
-        return types.InputRequiredResult(input_requests=asked)
-    text = f"Use this context: {_content(given['user_context']).get('context')}"
+    answers = responses(params)
+    if "user_context" not in answers:
+        fields: dict[str, Any] = {"user_context": elicitation("What context should the prompt use?", "context")}
+        return types.InputRequiredResult(input_requests=fields)
+    text = f"Use this context: {_content(answers['user_context']).get('context')}"
     return types.GetPromptResult(messages=[types.PromptMessage(role="user", content=types.TextContent(text=text))])

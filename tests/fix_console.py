@@ -89,7 +89,7 @@ _TALK = (
 
 
 @dataclass(frozen=True)
-class Household:
+class SeededData:
     """What a test may want to find again."""
 
     # By their short names: "tea", "allergy", ...
@@ -100,7 +100,7 @@ class Household:
     hostile_id: str
 
 
-async def furnished(tenant: Stubs) -> Household:
+async def furnished(tenant: Stubs) -> SeededData:
     """Let a tenant remember a household."""
     memories = [
         memory_pb2.Memory(
@@ -159,13 +159,13 @@ async def furnished(tenant: Stubs) -> Household:
     changed = memory_pb2.Memory(
         memory_id=named["office"], content="Ben's office moved to Hardturmstrasse 17 in January."
     )
-    asked = memory_pb2.UpdateMemoryRequest(memory=changed)
-    asked.update_mask.paths.append("content")
-    await tenant.memory.UpdateMemory(asked)
-    return Household(memory_ids=named, a_id=ids[-3], b_id=ids[-2], hostile_id=ids[-1])
+    request = memory_pb2.UpdateMemoryRequest(memory=changed)
+    request.update_mask.paths.append("content")
+    await tenant.memory.UpdateMemory(request)
+    return SeededData(memory_ids=named, a_id=ids[-3], b_id=ids[-2], hostile_id=ids[-1])
 
 
-class Browsing:
+class BrowserSession:
     """A browser at the console: it says that it reads HTML, keeps cookies, and fills in forms as people do."""
 
     def __init__(self, client: httpx.AsyncClient, origin: str, tenant_id: str = "") -> None:
@@ -175,7 +175,7 @@ class Browsing:
 
     @classmethod
     @asynccontextmanager
-    async def of(cls, address: str) -> AsyncIterator[Browsing]:
+    async def of(cls, address: str) -> AsyncIterator[BrowserSession]:
         origin = f"http://{address}"
         headers = {"accept": "text/html,application/xhtml+xml,*/*;q=0.8"}
         async with httpx.AsyncClient(
@@ -183,9 +183,9 @@ class Browsing:
         ) as client:
             yield cls(client, origin)
 
-    async def page(self, name: str = "", **asked: str) -> httpx.Response:
+    async def page(self, name: str = "", **query: str) -> httpx.Response:
         """Ask for a page of the tenant."""
-        return await self.client.get(f"/console/{self.tenant_id}/{name}".rstrip("/"), params=asked or None)
+        return await self.client.get(f"/console/{self.tenant_id}/{name}".rstrip("/"), params=query or None)
 
     async def submit(self, page: httpx.Response, step: str, **changed: str) -> httpx.Response:
         """Send the first form of a step, as the page has filled it in but for what is changed."""
@@ -194,9 +194,9 @@ class Browsing:
 
     async def send(self, url: str, form: dict[str, str], **headers: str) -> httpx.Response:
         """Send a form from a page of our own, unless the headers say otherwise."""
-        given = {name.replace("_", "-"): value for name, value in headers.items()}
+        headers_ = {name.replace("_", "-"): value for name, value in headers.items()}
         return await self.client.post(
-            url, data=form, headers={"origin": self.origin, "sec-fetch-site": "same-origin", **given}
+            url, data=form, headers={"origin": self.origin, "sec-fetch-site": "same-origin", **headers_}
         )
 
     async def sign_in(self, email: str, password: str) -> httpx.Response:
@@ -227,21 +227,21 @@ class _Fields(HTMLParser):
         self._within = ""
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        given = {name: value or "" for name, value in attrs}
+        attributes = {name: value or "" for name, value in attrs}
         if tag == "form":
-            self.forms.append({"": given.get("action", "")})
+            self.forms.append({"": attributes.get("action", "")})
         elif not self.forms:
             return
-        elif tag == "input" and given.get("type") == "checkbox":
-            if "checked" in given:
-                self.forms[-1][given["name"]] = given.get("value", "on")
-        elif tag == "input" and "name" in given:
-            self.forms[-1][given["name"]] = given.get("value", "")
+        elif tag == "input" and attributes.get("type") == "checkbox":
+            if "checked" in attributes:
+                self.forms[-1][attributes["name"]] = attributes.get("value", "on")
+        elif tag == "input" and "name" in attributes:
+            self.forms[-1][attributes["name"]] = attributes.get("value", "")
         elif tag in {"select", "textarea"}:
-            self._within = given["name"]
+            self._within = attributes["name"]
             self.forms[-1][self._within] = ""
-        elif tag == "option" and "selected" in given:
-            self.forms[-1][self._within] = given.get("value", "")
+        elif tag == "option" and "selected" in attributes:
+            self.forms[-1][self._within] = attributes.get("value", "")
 
     def handle_data(self, data: str) -> None:
         if self._within and self.lasttag == "textarea":
@@ -256,6 +256,6 @@ def filled(page: httpx.Response, step: str) -> dict[str, str]:
     """Return what the first form of a step would send."""
     reader = _Fields()
     reader.feed(page.text)
-    found = [form for form in reader.forms if form.get("step") == step]
-    assert found, page.text
-    return found[0]
+    results = [form for form in reader.forms if form.get("step") == step]
+    assert results, page.text
+    return results[0]

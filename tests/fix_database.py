@@ -102,7 +102,7 @@ async def vacuum(connection: asyncpg.Connection[asyncpg.Record]) -> None:
 async def all_told(server: Server) -> None:
     """Wait until the event logs tell all that is written by now.
 
-    They tell nothing that is younger than what anybody is still at, in any database of the server.
+    They tell nothing that is younger than the oldest open transaction, in any database of the server.
     """
     connection = await asyncpg.connect(server.url(user="postgres", database="postgres"))
     try:
@@ -132,7 +132,7 @@ async def fresh_database(server: Server, template: str) -> AsyncIterator[TestDat
 
 @pytest.fixture(scope="session")
 async def untouched(server: Server, template: str) -> TestDatabase:
-    """A migrated database that nobody changes, for tests that only look: making one takes longer than looking."""
+    """A migrated database that no test changes, for tests that only read: making one takes longer than reading."""
     name = f"untouched_{uuid.uuid4().hex}"
     await embedded.create_database(server, name, template)
     return TestDatabase(server, name)
@@ -140,7 +140,7 @@ async def untouched(server: Server, template: str) -> TestDatabase:
 
 @pytest.fixture(scope="session")
 async def catalog(untouched: TestDatabase) -> AsyncIterator[asyncpg.Connection[asyncpg.Record]]:
-    """A superuser's connection to a migrated database that nobody changes."""
+    """A superuser's connection to a migrated database that no test changes."""
     connection = await asyncpg.connect(untouched.url)
     yield connection
     await connection.close()

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import asyncpg
 from fix_accounts import PASSWORD, Account, member
-from fix_cluster import Authorized, Cluster, Tenant, test_environment
+from fix_cluster import AuthorizedChannel, Cluster, Tenant, test_environment
 from fix_command import erase
 from google.protobuf import json_format
 from google.protobuf.duration_pb2 import Duration
@@ -68,7 +68,7 @@ class Drill:
     closed: Tenant
     gone: Tenant
     revoked_key: str
-    # Somebody who was let in no more after the moment.
+    # A person whose access ended after the moment.
     kept_out: Account
     # Counts at the moment, and after the mistake.
     before: dict[str, int]
@@ -81,7 +81,7 @@ class Drill:
         return BackupRepository(Path(self.environment["SKEIN_BACKUP_DIR"]))
 
     async def restore(self, name: str, *, to: datetime | None = None) -> RestoreResult:
-        """Bring the backup back in a data folder of this name, as somebody who brings the keys later."""
+        """Bring the backup back in a data folder of this name, with the keys supplied later."""
         backup = self.folder.get_backup(self.made.backup_id)
         environment = environment_of(self.place, name)
         for key in ("SKEIN_MASTER_KEY", "SKEIN_SYSTEM_KEY"):
@@ -117,17 +117,17 @@ async def backed_up(data_dir: Path, environment: Mapping[str, str]) -> Backup:
     """Make a backup of a cluster that runs."""
     folder = BackupRepository(Path(environment["SKEIN_BACKUP_DIR"]))
     with folder.write_lock():
-        async with open_source(data_dir, environment) as found:
-            return await base_backup.create_backup(folder, found, environment, on_progress=lambda _done, _whole: None)
+        async with open_source(data_dir, environment) as source:
+            return await base_backup.create_backup(folder, source, environment, on_progress=lambda _done, _whole: None)
 
 
 def _hear_nothing(_said: str) -> None:
-    """Listen to nobody."""
+    """Ignore progress."""
 
 
 def in_cluster(cluster: Cluster, tenant: Tenant) -> Tenant:
-    """Return a tenant as somebody who calls this cluster."""
-    channel = cast("Any", Authorized(cluster.channel, tenant.api_key))
+    """Return a tenant whose calls go to this cluster."""
+    channel = cast("Any", AuthorizedChannel(cluster.channel, tenant.api_key))
     return Tenant(channel=channel, tenant_id=tenant.tenant_id, api_key=tenant.api_key)
 
 
@@ -225,7 +225,7 @@ async def _say(tenant: Tenant, session_id: str, *texts: str, **of_session: Any) 
 
 
 async def _mistakes(cluster: Cluster, home: Tenant, closed: Tenant, connection: asyncpg.Connection[Any]) -> None:
-    """Do what is to be undone: somebody forgets everything, somebody else's statement has no WHERE."""
+    """Do what is to be undone: one caller forgets everything, one statement has no WHERE."""
     everything = memory_pb2.MemorySelection(filter=memory_pb2.MemoryFilter(types=["note", "knowledge_vault"]))
     await home.memory.DeleteMemories(memory_pb2.DeleteMemoriesRequest(selection=everything))
     await connection.execute("DELETE FROM session.messages WHERE content = ANY ($1::text[])", list(SAID))
@@ -257,8 +257,8 @@ async def _purges(
     await home.auth.RevokeApiKey(auth_pb2.RevokeApiKeyRequest(api_key_id=revoked_id))
     deletion = tenancy_pb2.DeleteTenantRequest(tenant_id=str(gone.tenant_id), grace=Duration())
     await cluster.operator.tenancy.DeleteTenant(deletion)
-    asked = members_pb2.GetDeletionRequest(tenant_id=str(gone.tenant_id))
+    request = members_pb2.GetDeletionRequest(tenant_id=str(gone.tenant_id))
     async with asyncio.timeout(60):
-        while (await cluster.operator.tenancy.GetDeletion(asked)).deletion.state != members_pb2.DELETION_STATE_DONE:
+        while (await cluster.operator.tenancy.GetDeletion(request)).deletion.state != members_pb2.DELETION_STATE_DONE:
             await asyncio.sleep(0.05)
     assert await connection.fetchval("SELECT count(*) FROM memory.memories WHERE tenant_id = $1", gone.tenant_id) == 0

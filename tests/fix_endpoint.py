@@ -44,7 +44,7 @@ class EmbeddingServer:
     # Texts that it does not take.
     chokes_on: str = ""
     reversed: bool = False
-    asked: list[list[str]] = field(default_factory=list)
+    batches: list[list[str]] = field(default_factory=list)
     keys: list[str] = field(default_factory=list)
     released: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -72,7 +72,7 @@ class EmbeddingServer:
         lines = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
         headers = {name.lower(): value for name, _, value in (line.partition(": ") for line in lines[1:] if line)}
         request = json.loads(await reader.readexactly(int(headers["content-length"])))
-        self.asked.append(request["input"])
+        self.batches.append(request["input"])
         self.keys.append(headers.get("authorization", ""))
         said = self._said(lines[0], request)
         if said.hangs:

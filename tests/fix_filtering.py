@@ -37,7 +37,7 @@ def _path(name: str, keys: list[str]) -> tuple[str, ...]:
 
 
 def _conditions() -> st.SearchStrategy[Expression]:
-    found: list[st.SearchStrategy[Expression]] = [
+    results: list[st.SearchStrategy[Expression]] = [
         st.builds(
             Tags,
             st.sampled_from(["any", "all", "none"]),
@@ -54,17 +54,17 @@ def _conditions() -> st.SearchStrategy[Expression]:
             path = st.builds(_path, st.just(name), st.lists(KEYS, min_size=1, max_size=3))
         values = _values(field.kind, field.values)
         signs = ["=", "!="]
-        found.append(st.builds(In, path, st.lists(values, min_size=1, max_size=3).map(tuple)))
-        found.append(st.builds(Has, path))
+        results.append(st.builds(In, path, st.lists(values, min_size=1, max_size=3).map(tuple)))
+        results.append(st.builds(Has, path))
         if field.kind in {Kind.NUMBER, Kind.TIME}:
             signs += ["<", "<=", ">", ">="]
-        found.append(st.builds(Compare, path, st.sampled_from(signs), values))
+        results.append(st.builds(Compare, path, st.sampled_from(signs), values))
         if field.kind is Kind.PROPERTIES:
             ordered = st.one_of(WORDS, EXACT_NUMBERS)
-            found.append(st.builds(Compare, path, st.sampled_from(["<", "<=", ">", ">="]), ordered))
+            results.append(st.builds(Compare, path, st.sampled_from(["<", "<=", ">", ">="]), ordered))
         if field.kind is Kind.TEXT and not field.values:
-            found.append(st.builds(Contains, path, WORDS.filter(bool)))
-    return st.one_of(found)
+            results.append(st.builds(Contains, path, WORDS.filter(bool)))
+    return st.one_of(results)
 
 
 EXPRESSIONS: st.SearchStrategy[Expression] = st.recursive(

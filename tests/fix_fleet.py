@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import asyncpg
 import pytest
-from fix_cluster import Authorized, Stubs, Tenant
+from fix_cluster import AuthorizedChannel, Stubs, Tenant
 from fix_http import get
 from grpc import aio
 
@@ -97,7 +97,7 @@ class Replica:
             pytest.fail(f"{self.service} is not ready: {self.log.read_text('utf-8')[-2000:]}")
 
     async def readiness(self) -> int:
-        """Return the status of /readyz; 0 while nobody answers there."""
+        """Return the status of /readyz; 0 while no process answers there."""
         try:
             status, _ = await get(self.admin, "/readyz")
         except OSError:
@@ -145,8 +145,8 @@ class Fleet:
 
     def __getitem__(self, service: str) -> Replica:
         """Return the service's one replica."""
-        (found,) = (each for each in self.replicas.values() if each.service == service)
-        return found
+        (result,) = (each for each in self.replicas.values() if each.service == service)
+        return result
 
     @property
     def pids(self) -> dict[tuple[str, int], int]:
@@ -160,9 +160,9 @@ class Fleet:
     def operator(self) -> Stubs:
         return Stubs.of(self.channel, self.base.operator_key)
 
-    async def start(self, *wanted: tuple[str, int], python: str = sys.executable) -> None:
+    async def start(self, *replicas: tuple[str, int], python: str = sys.executable) -> None:
         """Start replicas, all at once, and wait until they are ready."""
-        started = [await self._start(service, number, python) for service, number in wanted]
+        started = [await self._start(service, number, python) for service, number in replicas]
         await asyncio.gather(*(each.wait_ready() for each in started))
 
     async def begin(self, service: str, number: int = 0) -> Replica:
@@ -214,15 +214,15 @@ class Fleet:
         organization = await self.operator.tenancy.CreateOrganization(
             tenancy_pb2.CreateOrganizationRequest(organization=tenancy_pb2.Organization(display_name=name))
         )
-        wanted = tenancy_pb2.Tenant(display_name=name, organization_id=organization.organization.organization_id)
-        created = await self.operator.tenancy.CreateTenant(tenancy_pb2.CreateTenantRequest(tenant=wanted))
+        response = tenancy_pb2.Tenant(display_name=name, organization_id=organization.organization.organization_id)
+        created = await self.operator.tenancy.CreateTenant(tenancy_pb2.CreateTenantRequest(tenant=response))
         acting = Stubs.of(self.channel, self.base.operator_key, **{"skein-tenant-id": created.tenant.tenant_id})
         key = await acting.auth.CreateApiKey(auth_pb2.CreateApiKeyRequest(display_name="test"))
         return self.as_tenant(cast("Any", created.tenant.tenant_id), key.secret)
 
     def as_tenant(self, tenant_id: uuid.UUID, api_key: str, channel: aio.Channel | None = None) -> Tenant:
         """Return the stubs of a tenant, through another channel if one is given. Their calls are made once."""
-        authorized = cast("aio.Channel", Authorized(channel or self.channel, api_key))
+        authorized = cast("aio.Channel", AuthorizedChannel(channel or self.channel, api_key))
         return Tenant(channel=authorized, tenant_id=tenant_id, api_key=api_key)
 
     def client(self, tenant: Tenant, *, retries: RetryPolicy | None = None, timeout: float = 10.0) -> Client:
@@ -297,7 +297,7 @@ async def running_fleet(environment: Mapping[str, str], *, python: str = sys.exe
         else prepared_by(python, folder, values)
     )
     try:
-        # Some are listened on much later, and some again and again: nobody else gets them meanwhile.
+        # Some are listened on much later, and some again and again: no other process gets them meanwhile.
         with free_ports(_names(), HOST) as ports:
             endpoint = _target(ports, "gateway")
             async with preparing as base, aio.insecure_channel(endpoint, options=_OPTIONS) as channel:
@@ -305,7 +305,7 @@ async def running_fleet(environment: Mapping[str, str], *, python: str = sys.exe
                 try:
                     yield fleet
                 finally:
-                    left = [each for each in fleet.replicas.values() if each.is_running]
-                    await asyncio.gather(*(each.kill() for each in left))
+                    remaining = [each for each in fleet.replicas.values() if each.is_running]
+                    await asyncio.gather(*(each.kill() for each in remaining))
     finally:
         shutil.rmtree(folder, ignore_errors=True)

@@ -34,20 +34,20 @@ def use() -> None:
 def _has_room() -> bool:
     """Whether programs may be run there (the database's are, where they have to be copied), and much fits."""
     try:
-        found = os.statvfs(MEMORY)
+        result = os.statvfs(MEMORY)
         lines = Path("/proc/meminfo").read_text(encoding="utf-8").splitlines()
     except OSError:
         return False
     available = {name: value for name, _, value in (line.partition(":") for line in lines)}["MemAvailable"]
-    free = min(found.f_bavail * found.f_frsize, int(available.split()[0]) << 10)
-    return free >= ROOM and not found.f_flag & (os.ST_NOEXEC | os.ST_RDONLY) and os.access(MEMORY, os.W_OK)
+    free = min(result.f_bavail * result.f_frsize, int(available.split()[0]) << 10)
+    return free >= ROOM and not result.f_flag & (os.ST_NOEXEC | os.ST_RDONLY) and os.access(MEMORY, os.W_OK)
 
 
 def _sweep() -> None:
-    """Remove what killed runs left: nobody else would before the machine starts anew."""
-    for left in MEMORY.glob(f"{_PREFIX}*"):
-        if not Path("/proc", left.name.removeprefix(_PREFIX).partition("-")[0]).exists():
-            shutil.rmtree(left, ignore_errors=True)
+    """Remove folders of killed runs: nothing else would before the machine restarts."""
+    for folder in MEMORY.glob(f"{_PREFIX}*"):
+        if not Path("/proc", folder.name.removeprefix(_PREFIX).partition("-")[0]).exists():
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def _leave(folder: Path, owner: int) -> None:

@@ -73,7 +73,7 @@ async def run(arguments: list[str], environment: Mapping[str, str], stdin: bytes
                 asyncio.to_thread(_read_socket, ours),
             )
         except asyncio.CancelledError:
-            # The fork's parent kills it when nobody listens any more.
+            # The fork's parent kills it when the connection is closed.
             ours.shutdown(socket.SHUT_RDWR)
             raise
     return int(ended), out, error

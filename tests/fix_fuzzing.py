@@ -181,10 +181,10 @@ class Fuzzer:
 
     async def fault(self, attempt: Attempt) -> str:
         """Make a call; return what is wrong with its answer, "" for nothing."""
-        found = (await self.send(attempt)).fault(
+        result = (await self.send(attempt)).fault(
             "" if attempt.caller in {VIEWER, OPERATOR_ITSELF} else self.victim.marker
         )
-        return f"{found}\n    {attempt}" if found else ""
+        return f"{result}\n    {attempt}" if result else ""
 
     async def renew(self, path: str) -> None:
         """Forget what the calls of an RPC may have changed, so that the next ones find it as it was."""
@@ -198,26 +198,26 @@ class Fuzzer:
         if path in ENDING:
             self.world = await World.new(self._cluster)
 
-    async def recorded(self, found: dict[str, Any]) -> Attempt:
+    async def recorded(self, entry: dict[str, Any]) -> Attempt:
         """Return a call of the corpus; "{memory_id}" in its request is one that the caller's tenant has."""
-        if "wire" in found:
-            wire = bytes.fromhex(found["wire"])
+        if "wire" in entry:
+            wire = bytes.fromhex(entry["wire"])
         else:
-            text = found["request"]
+            text = entry["request"]
             for name in re.findall(r"\{(\w+)\}", text):
                 text = text.replace(f"{{{name}}}", await self.world.thing(name))
-            wire = text_format.Parse(text, PUBLIC_METHODS[found["path"]].request()).SerializeToString()
-        return Attempt(path=found["path"], caller=found["caller"], wire=wire)
+            wire = text_format.Parse(text, PUBLIC_METHODS[entry["path"]].request()).SerializeToString()
+        return Attempt(path=entry["path"], caller=entry["caller"], wire=wire)
 
     async def victims_rows(self) -> dict[str, str]:
         """Return a digest of each table's rows of the victim."""
         connection = await asyncpg.connect(dsn=self._cluster.postgres.url(user="postgres", database="skein"))
         try:
-            found = await rows_of(connection, self.victim.tenant.tenant_id)
+            result = await rows_of(connection, self.victim.tenant.tenant_id)
         finally:
             await connection.close()
         # A viewer may export what it reads, which is an event.
-        return {name: digest for name, digest in found.items() if name != "memory.changes"}
+        return {name: digest for name, digest in result.items() if name != "memory.changes"}
 
     async def _request(self, path: str) -> tuple[Message, set[str]]:
         try:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 @dataclass
-class Played:
+class ScriptedServices:
     """What the played services do (method name to script), and what they were asked."""
 
     scripts: dict[str, Callable[[Any, Call], Awaitable[Any]]]
@@ -49,7 +49,7 @@ class Played:
         @asynccontextmanager
         async def start(_host: Host) -> AsyncIterator[ServicerRegistry]:
             servicers = ServicerRegistry()
-            servicers.add(add, type("Played", (base,), {method: answer})())
+            servicers.add(add, type("ScriptedService", (base,), {method: answer})())
             yield servicers
 
         return Service(name=name, port=0, depends_on=("auth",), start=start, has_database=False)
@@ -80,7 +80,7 @@ _PLAYABLE: dict[str, tuple[str, Callable[[Any, Any], None], type]] = {
 class Gateway(Stubs):
     """A gateway of the test's own, called with a tenant's key."""
 
-    played: Played
+    scripted: ScriptedServices
     host: Host
     tenant: Tenant
 
@@ -96,8 +96,8 @@ async def gateway_before(
 ) -> AsyncIterator[Gateway]:
     """Run a gateway whose services follow `scripts` (method name to what it does)."""
     environment = {**cluster.environment, **settings}
-    played = Played(scripts)
-    services = [played.service(_PLAYABLE[name][0], name, *_PLAYABLE[name][1:]) for name in scripts]
+    scripted = ScriptedServices(scripts)
+    services = [scripted.service(_PLAYABLE[name][0], name, *_PLAYABLE[name][1:]) for name in scripts]
     own = {service.name: "127.0.0.1:0" for service in services}
     host = Host(
         settings=ProcessSettings.read(environment),
@@ -108,14 +108,14 @@ async def gateway_before(
     )
     try:
         async with AsyncExitStack() as stack:
-            # While limits are not told in time everybody passes, which a machine that stands still is no reason for.
+            # Calls pass while limits do not arrive in time; a paused machine should not cause that.
             patched = stack.enter_context(pytest.MonkeyPatch.context())
             patched.setattr(limiter, "ANSWER_SECONDS", 30.0)
             running_services = await stack.enter_async_context(run_services([*services, SERVICE], host))
             await running_services.wait_ready(60)
             async with aio.insecure_channel(host.addresses["gateway"]) as channel:
                 stubs = Stubs.of(channel, tenant.api_key)
-                yield Gateway(channel=stubs.channel, played=played, host=host, tenant=tenant)
+                yield Gateway(channel=stubs.channel, scripted=scripted, host=host, tenant=tenant)
     finally:
         # The cluster's own services of these names are still ready; in one process they share the gauge.
         for service in (*services, SERVICE):

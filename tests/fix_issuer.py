@@ -87,25 +87,25 @@ class Issuer:
         )
 
     def github_token(self, number: int, login: str, *, app: str = GITHUB_CLIENT_ID, **user: Any) -> str:
-        """Make a token of somebody's for an app."""
+        """Make a person's token for an app."""
         token = f"gho_{len(self.github)}_{number}"
         self.github[token] = (app, {"id": number, "login": login, **user})
         return token
 
-    def answer(self, asked: str, authorization: str, body: bytes) -> tuple[int, object]:
+    def answer(self, request_line: str, authorization: str, body: bytes) -> tuple[int, object]:
         """Return a status and a document."""
-        self.requests.append(asked)
-        if asked in self.broken:
+        self.requests.append(request_line)
+        if request_line in self.broken:
             return 503, {}
-        if asked in self.recorded:
-            return self.recorded[asked]
+        if request_line in self.recorded:
+            return self.recorded[request_line]
         documents: dict[str, Callable[[], tuple[int, object]]] = {
             "GET /realm/.well-known/openid-configuration": self._discovery,
             "GET /realm/keys": self._public_keys,
             "GET /github/user": lambda: self._user(authorization),
             f"POST /github/applications/{GITHUB_CLIENT_ID}/token": lambda: self._token(authorization, body),
         }
-        return documents.get(asked, lambda: (404, {}))()
+        return documents.get(request_line, lambda: (404, {}))()
 
     def _discovery(self) -> tuple[int, object]:
         return 200, {"issuer": self.claims_to_be or self.oidc, "jwks_uri": f"{self.url}/realm/keys"}
@@ -114,8 +114,8 @@ class Issuer:
         return 200, {"keys": [{**key.as_dict(private=False), "use": "sig"} for key in self.keys]}
 
     def _user(self, authorization: str) -> tuple[int, object]:
-        found = self.github.get(authorization.removeprefix("Bearer "))
-        return (401, {"message": "Bad credentials"}) if found is None else (200, found[1])
+        result = self.github.get(authorization.removeprefix("Bearer "))
+        return (401, {"message": "Bad credentials"}) if result is None else (200, result[1])
 
     def _token(self, authorization: str, body: bytes) -> tuple[int, object]:
         expected = base64.b64encode(f"{GITHUB_CLIENT_ID}:{GITHUB_SECRET}".encode()).decode()
@@ -134,8 +134,8 @@ def issuing() -> Iterator[Issuer]:
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             sent = self.rfile.read(int(self.headers.get("content-length", 0)))
-            asked = f"{self.command} {self.path}"
-            status, document = issuer.answer(asked, self.headers.get("authorization", ""), sent)
+            request_line = f"{self.command} {self.path}"
+            status, document = issuer.answer(request_line, self.headers.get("authorization", ""), sent)
             body = json.dumps(document).encode()
             self.send_response(status)
             self.send_header("Content-Type", "application/json; charset=utf-8")

@@ -25,7 +25,7 @@ async def places_of(connection: Connection, marker: str) -> list[str]:
         GROUP BY n.nspname, c.relname ORDER BY n.nspname, c.relname
         """
     )
-    found = []
+    results = []
     for table, columns, are_bytes in tables:
         # Each table is read once for all of its columns.
         holds = ", ".join(
@@ -34,8 +34,8 @@ async def places_of(connection: Connection, marker: str) -> list[str]:
         )
         row = await connection.fetchrow(f"SELECT {holds} FROM {table}", marker)  # noqa: S608 - of the catalog.
         assert row is not None
-        found += [f"{table}.{column}" for column, it_does in zip(columns, row, strict=True) if it_does]
-    return found
+        results += [f"{table}.{column}" for column, it_does in zip(columns, row, strict=True) if it_does]
+    return results
 
 
 def files_with(cluster: Cluster, marker: str) -> list[Path]:

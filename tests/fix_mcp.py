@@ -21,7 +21,7 @@ _numbers = itertools.count(1)
 
 @dataclass
 class Mcp:
-    """Talks to /mcp of an address as somebody."""
+    """A client of /mcp at an address, with a credential."""
 
     client: httpx.AsyncClient
     headers: dict[str, str] = field(default_factory=dict)
@@ -54,13 +54,13 @@ class Mcp:
         answer = await self.send(method, params)
         assert answer.status_code == 200, answer.text
         assert "result" in answer.json(), answer.text
-        found: dict[str, Any] = answer.json()["result"]
-        return found
+        result: dict[str, Any] = answer.json()["result"]
+        return result
 
     async def error(self, method: str, params: dict[str, Any] | None = None) -> dict[str, Any]:
         """Return the error of a request."""
-        found: dict[str, Any] = (await self.send(method, params)).json()["error"]
-        return found
+        result: dict[str, Any] = (await self.send(method, params)).json()["error"]
+        return result
 
     async def call(self, name: str, **arguments: Any) -> dict[str, Any]:
         """Return the structured answer of a tool that did what it was asked."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 from uuid import UUID, uuid4
 
 import pytest
-from fix_cluster import PATIENT, Authorized
+from fix_cluster import PATIENT, AuthorizedChannel
 from grpc import aio
 from joserfc.jwk import OKPKey
 
@@ -31,7 +31,7 @@ KEY = OKPKey.generate_key("Ed25519", {"kid": "test"}, private=True)
 
 
 @dataclass(frozen=True)
-class Alone:
+class MemoryServer:
     """A memory service that answers, and the database below it."""
 
     database: TestDatabase
@@ -72,7 +72,9 @@ class Alone:
             is_tenant_deleted=closed,
         )
         async with aio.insecure_channel(self.address[0]) as channel:
-            yield cast("aio.Channel", Authorized(channel, lambda: sign_identity_token(who, key=KEY, at=time.time())[0]))
+            yield cast(
+                "aio.Channel", AuthorizedChannel(channel, lambda: sign_identity_token(who, key=KEY, at=time.time())[0])
+            )
 
     async def rows(self, statement: str) -> list[Any]:
         async with self.database.superuser() as connection:
@@ -80,7 +82,7 @@ class Alone:
 
 
 @pytest.fixture
-async def alone(database: TestDatabase, tmp_path: Path) -> Alone:
+async def memory_server(database: TestDatabase, tmp_path: Path) -> MemoryServer:
     """A tenant in a fresh database; the test starts the service."""
     tenant_id, organization_id = uuid4(), uuid4()
     async with database.superuser() as connection:
@@ -95,7 +97,7 @@ async def alone(database: TestDatabase, tmp_path: Path) -> Alone:
             tenant_id,
             organization_id,
         )
-    return Alone(database=database, tenant_id=tenant_id, folder=tmp_path)
+    return MemoryServer(database=database, tenant_id=tenant_id, folder=tmp_path)
 
 
 def stored(memory: memory_pb2.Memory) -> memory_pb2.Memory:

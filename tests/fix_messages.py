@@ -63,7 +63,7 @@ class Pool:
 
 def examples(strategy: st.SearchStrategy[_Value], count: int, number: int) -> list[_Value]:
     """Return that many values of a strategy, the same ones for the same `number`."""
-    found: list[_Value] = []
+    results: list[_Value] = []
 
     @seed(number)
     @settings(
@@ -76,10 +76,10 @@ def examples(strategy: st.SearchStrategy[_Value], count: int, number: int) -> li
     )
     @given(strategy)
     def collect(value: _Value) -> None:
-        found.append(value)
+        results.append(value)
 
     collect()
-    return found[1:]
+    return results[1:]
 
 
 @st.composite

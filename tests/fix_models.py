@@ -12,7 +12,7 @@ from uuid import uuid4
 import numpy as np
 import pytest
 from fix_endpoint import DIMENSIONS, EmbeddingServer, vector_of
-from fix_recall import Place, RecallAlone, serving
+from fix_recall import RecallServer, RecallTenant, serving
 from joserfc.jwk import OKPKey
 
 from skein.recall.v1 import recall_pb2 as pb
@@ -32,12 +32,12 @@ def cosine(one: str, other: str) -> float:
 
 
 @dataclass
-class House:
+class Deployment:
     """The service, its endpoint, and one tenant."""
 
-    service: RecallAlone
+    service: RecallServer
     endpoint: EmbeddingServer
-    place: Place
+    tenant: RecallTenant
     # Those of the process, for a second one beside it.
     settings: dict[str, str]
 
@@ -46,12 +46,12 @@ class House:
         return self.service.operator
 
     async def register(self, model: str = WORDS, **values: Any) -> None:
-        given: dict[str, Any] = {
+        fields: dict[str, Any] = {
             "provider": "openai",
             "dimensions": DIMENSIONS,
             "endpoint": self.endpoint.endpoint,
         } | values
-        request = pb.RegisterEmbeddingModelRequest(embedding_model=pb.EmbeddingModel(model=model, **given))
+        request = pb.RegisterEmbeddingModelRequest(embedding_model=pb.EmbeddingModel(model=model, **fields))
         await self.operator.RegisterEmbeddingModel(request)
 
     async def start(self, model: str = WORDS, **values: Any) -> pb.Reindex:
@@ -65,9 +65,9 @@ class House:
         stub = rpc.RecallInternalServiceStub(self.service._channel("system:worker", None, SYSTEM_PERMISSIONS))
         return list((await stub.ListDueReindexes(pb.ListDueReindexesRequest())).tenant_ids)
 
-    async def work(self, place: Place | None = None) -> int:
+    async def work(self, recall_tenant: RecallTenant | None = None) -> int:
         """Do what the worker does in one tenant, until there is nothing to do."""
-        index, made = (place or self.place).index, 0
+        index, made = (recall_tenant or self.tenant).index, 0
         while True:
             answer = await index.ContinueReindex(pb.ContinueReindexRequest())
             made += answer.embedded_count
@@ -75,7 +75,7 @@ class House:
                 return made
 
     async def backlog(self) -> int:
-        return (await self.place.index.IndexBacklog(pb.IndexBacklogRequest())).indexed_count
+        return (await self.tenant.index.IndexBacklog(pb.IndexBacklogRequest())).indexed_count
 
     async def use(self, model: str, **values: Any) -> pb.ActivateEmbeddingModelResponse:
         return await self.operator.ActivateEmbeddingModel(pb.ActivateEmbeddingModelRequest(model=model, **values))
@@ -100,7 +100,9 @@ class House:
 
 
 @asynccontextmanager
-async def housed(server: Server, template: str, endpoint: EmbeddingServer, **settings: str) -> AsyncIterator[House]:
+async def run_deployment(
+    server: Server, template: str, endpoint: EmbeddingServer, **settings: str
+) -> AsyncIterator[Deployment]:
     """Run a recall service on a database of its own that may ask the endpoint."""
     name = f"models_{uuid4().hex}"
     await embedded.create_database(server, name, template)
@@ -113,15 +115,15 @@ async def housed(server: Server, template: str, endpoint: EmbeddingServer, **set
     }
     try:
         async with serving(server.url(user="postgres", database=name), key, **known) as service:
-            yield House(service, endpoint, await service.new_tenant(), known)
+            yield Deployment(service, endpoint, await service.new_tenant(), known)
     finally:
         await embedded.drop_database(server, name)
 
 
 @pytest.fixture
-async def house(server: Server, template: str, endpoint: EmbeddingServer) -> AsyncIterator[House]:
-    """A house of a test's own."""
-    async with housed(server, template, endpoint) as made:
+async def deployment(server: Server, template: str, endpoint: EmbeddingServer) -> AsyncIterator[Deployment]:
+    """A deployment of a test's own."""
+    async with run_deployment(server, template, endpoint) as made:
         yield made
 
 

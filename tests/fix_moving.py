@@ -14,7 +14,7 @@ import asyncpg
 import pytest
 from click.testing import CliRunner
 from fix_cluster import ARCHIVES, Cluster, Tenant, test_environment
-from fix_command import Ended
+from fix_command import CommandResult
 
 from skein_cluster.cli.error_messages import command_error
 from skein_cluster.embedded.databases import create_database, drop_database
@@ -69,7 +69,7 @@ def a_file(path: Path, ddl: str, **tables: Sequence[Mapping[str, Any]]) -> str:
 
 
 def holding(cluster: Cluster, tenant: Tenant) -> dict[str, str]:
-    """Return the environment of somebody who holds a tenant's key."""
+    """Return the environment of a caller with a tenant's key."""
     return {**test_environment(), "SKEIN_ENDPOINT": cluster.endpoint, "SKEIN_API_KEY": tenant.api_key}
 
 
@@ -80,11 +80,11 @@ def outcome(report: Any, kind: str) -> tuple[int, int, int]:
 
 def changed(report: Any, table: str, column: str) -> dict[str, int]:
     """Return how a column's values were changed on the way, and how often."""
-    found = [entry for entry in report["coerced"] if (entry["table"], entry["column"]) == (table, column)]
-    return {entry["how"]: entry["count"] for entry in found}
+    results = [entry for entry in report["coerced"] if (entry["table"], entry["column"]) == (table, column)]
+    return {entry["how"]: entry["count"] for entry in results}
 
 
-def left(report: Any) -> dict[str, int]:
+def remaining_counts(report: Any) -> dict[str, int]:
     """Return how many rows of each table stayed behind."""
     counts: dict[str, int] = {}
     for entry in report["left"]:
@@ -97,18 +97,18 @@ def refusals(report: Any) -> dict[str, str]:
     return {entry["where"]: entry["reason"] for entry in report["refused"]}
 
 
-async def move_in(cluster: Cluster, tenant: Tenant, form: str, source: str, *options: str) -> Ended:
+async def move_in(cluster: Cluster, tenant: Tenant, form: str, source: str, *options: str) -> CommandResult:
     """Import a source into a tenant, and tell what the report says as JSON."""
     return await _imported(form, source, *options, SKEIN_ENDPOINT=cluster.endpoint, SKEIN_API_KEY=tenant.api_key)
 
 
-async def move_all_in(cluster: Cluster, form: str, source: str, *options: str) -> Ended:
+async def move_all_in(cluster: Cluster, form: str, source: str, *options: str) -> CommandResult:
     """Import every realm of a source as the operator."""
     key = cluster.operator_key
     return await _imported(form, source, "--all", *options, SKEIN_ENDPOINT=cluster.endpoint, SKEIN_OPERATOR_KEY=key)
 
 
-async def _imported(*arguments: str, **environment: str) -> Ended:
+async def _imported(*arguments: str, **environment: str) -> CommandResult:
     """Run the command in a thread of this process: starting another takes longer than most imports."""
     names = (*os.environ, *environment)
     settings = {name: environment.get(name) for name in names if name.startswith("SKEIN_")}
@@ -119,17 +119,17 @@ async def _imported(*arguments: str, **environment: str) -> Ended:
         failure = command_error(done.exception)
         if failure is None:
             raise done.exception
-        return Ended(failure.exit_code, "", f"Error: {failure.message}\n")
+        return CommandResult(failure.exit_code, "", f"Error: {failure.message}\n")
     # The cluster of the tests is in this process, and may log meanwhile to what is taken for the command's.
-    return Ended(done.exit_code, _LOGGED.sub("", done.stdout), _LOGGED.sub("", done.stderr))
+    return CommandResult(done.exit_code, _LOGGED.sub("", done.stdout), _LOGGED.sub("", done.stderr))
 
 
 async def refusal_of(form: str, source: str) -> str:
     """Open a source that cannot be read; return what is said of it."""
 
     def opened() -> None:
-        with FORMATS[form].open(source) as found:
-            found.tenants()
+        with FORMATS[form].open(source) as result:
+            result.tenants()
 
     with pytest.raises(SourceInvalid) as caught:
         await asyncio.to_thread(opened)

@@ -21,11 +21,11 @@ PATIENCE_SECONDS = 100.0
 
 
 def tool(name: str) -> str:
-    """Find a program; a missing one fails the test, because nobody would notice a skipped one."""
-    found = shutil.which(name)
-    if found is None:
+    """Find a program; a missing one fails the test, because a skipped one would go unnoticed."""
+    program = shutil.which(name)
+    if program is None:
         pytest.fail(f"{name} is not on the search path; run these tests with: make test-edge")
-    return found
+    return program
 
 
 def version_of(package: str) -> str:
@@ -56,12 +56,12 @@ async def command(script: str, *arguments: str) -> str:
     )
     try:
         async with asyncio.timeout(PATIENCE_SECONDS):
-            said, _ = await process.communicate()
+            output, _ = await process.communicate()
     finally:
         if process.returncode is None:
             process.kill()
             await process.wait()
-    return said.decode()
+    return output.decode()
 
 
 async def run(
@@ -85,13 +85,13 @@ async def run(
     assert process.stdout is not None
     assert process.stderr is not None
     complaints = asyncio.create_task(process.stderr.read())
-    said: dict[str, Any] = {}
+    report: dict[str, Any] = {}
     try:
         async with asyncio.timeout(PATIENCE_SECONDS):
             async for line in process.stdout:
-                said = json.loads(line)
-                if "ask" in said and answer is not None:
-                    process.stdin.write((await answer(said["ask"])).encode() + b"\n")
+                report = json.loads(line)
+                if "ask" in report and answer is not None:
+                    process.stdin.write((await answer(report["ask"])).encode() + b"\n")
                     await process.stdin.drain()
             code = await process.wait()
     finally:
@@ -99,4 +99,4 @@ async def run(
             process.kill()
             await process.wait()
     assert code == 0, (await complaints).decode()
-    return said
+    return report

@@ -8,7 +8,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from fix_accounts import Account, member
-from fix_cluster import Authorized, Cluster, Tenant
+from fix_cluster import AuthorizedChannel, Cluster, Tenant
 from grpc import aio
 
 from skein.auth.v1 import auth_pb2, auth_pb2_grpc, oauth_pb2, oauth_pb2_grpc
@@ -34,7 +34,7 @@ class App:
     registration: str
 
     @classmethod
-    async def registered(cls, channel: aio.Channel, **said: Any) -> App:
+    async def registered(cls, channel: aio.Channel, **fields: Any) -> App:
         """Register one that may do everything, unless it says otherwise."""
         metadata = {
             "client_name": "An app",
@@ -43,7 +43,7 @@ class App:
             "token_endpoint_auth_method": "client_secret_basic",
         }
         response = await oauth_pb2_grpc.OAuthServiceStub(channel).RegisterClient(
-            oauth_pb2.RegisterClientRequest(client=oauth_pb2.Client(**{**metadata, **said}))
+            oauth_pb2.RegisterClientRequest(client=oauth_pb2.Client(**{**metadata, **fields}))
         )
         return cls(channel, response.client, response.client_secret, response.registration_access_token)
 
@@ -60,7 +60,7 @@ class App:
         )
 
     def asks(self, scope: str = "memory.read memory.write", **more: Any) -> oauth_pb2.CreateAuthorizationRequest:
-        asked = {
+        fields = {
             "client_id": self.client.client_id,
             "redirect_uri": REDIRECT,
             "response_type": "code",
@@ -69,7 +69,7 @@ class App:
             "code_challenge": challenge_of(VERIFIER),
             "code_challenge_method": "S256",
         }
-        return oauth_pb2.CreateAuthorizationRequest(**{**asked, **more})
+        return oauth_pb2.CreateAuthorizationRequest(**{**fields, **more})
 
     async def code(
         self, account: Account, tenant: Tenant | None, scope: str = "memory.read memory.write", **more: Any
@@ -107,11 +107,11 @@ class App:
         return await self.redeem(await self.code(account, tenant, scope, **more))
 
     async def person(self, account: Account) -> oauth_pb2_grpc.OAuthServiceAsyncStub:
-        """Call auth as the gateway does for somebody who signed in."""
+        """Call auth as the gateway does for a person who signed in."""
         exchanged = await auth_pb2_grpc.AuthInternalServiceStub(self.channel).Exchange(
             auth_pb2.ExchangeRequest(bearer=account.access_token)
         )
-        return oauth_pb2_grpc.OAuthServiceStub(cast("aio.Channel", Authorized(self.channel, exchanged.token)))
+        return oauth_pb2_grpc.OAuthServiceStub(cast("aio.Channel", AuthorizedChannel(self.channel, exchanged.token)))
 
     async def approve(self, account: Account, tenant: Tenant | None, **answered: Any) -> str:
         """Answer in the name of an account; the answer is where its browser goes."""

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
-from fix_cluster import Authorized, Tenant, test_environment
+from fix_cluster import AuthorizedChannel, Tenant, test_environment
 from grpc import aio
 
 from skein_cluster import registry
@@ -57,5 +57,5 @@ async def served_on(base: PreparedDatabase, server: Server, **settings: str) -> 
         await cluster.wait_ready(60)
         made = await base.write_credentials(host.addresses)
         async with aio.insecure_channel(host.addresses["gateway"]) as channel:
-            authorized = cast("aio.Channel", Authorized(channel, made.api_key))
+            authorized = cast("aio.Channel", AuthorizedChannel(channel, made.api_key))
             yield host, Tenant(channel=authorized, tenant_id=uuid.UUID(made.tenant_id), api_key=made.api_key)

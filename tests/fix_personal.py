@@ -78,7 +78,7 @@ KEPT: dict[str, tuple[str, str]] = {
     "auth.usage": ("Counts.", "kind"),
     "memory.access_keys": ("The key is destroyed.", "secret"),
     "memory.access_log": (
-        "Rows stay without the person: the columns that name someone, and what was asked, are emptied.",
+        "Rows stay without the person: the columns that name a person or hold a query are emptied.",
         (
             "operation method principal session_id agent_id subject_id request_data error_reason client_address "
             "request_id claimed_agent_id claimed_session_id"
@@ -122,7 +122,7 @@ KEPT: dict[str, tuple[str, str]] = {
     "recall.reindexes": ("Of the cluster.", "model created_by"),
     "recall.requests": ("Requests of the operator.", "principal method request_id fingerprint response"),
     "session.agent_states": (
-        "States of the person's sessions go; an agent's own are about nobody.",
+        "States of the person's sessions go; an agent's own have no subject.",
         "agent_id session_id state_data created_by updated_by",
     ),
     "session.unreferenced_files": (

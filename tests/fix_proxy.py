@@ -33,11 +33,11 @@ class _Link:
 
     def reset(self) -> None:
         for writer in (self.client, self.server):
-            found = writer.get_extra_info("socket")
+            result = writer.get_extra_info("socket")
             # It may be closed already.
             with suppress(OSError):
-                if found is not None and found.family == socket.AF_INET:
-                    found.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _LINGER_NOT)
+                if result is not None and result.family == socket.AF_INET:
+                    result.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _LINGER_NOT)
             writer.transport.abort()
 
 
@@ -93,7 +93,7 @@ class Proxy:
             link.moves.set()
 
     def lead(self, target: str | Path) -> None:
-        """Lead somewhere else whoever connects from now on."""
+        """Send new connections to another target."""
         self._target = target
 
     def heal(self) -> None:

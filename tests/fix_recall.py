@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import asyncpg
 import pytest
-from fix_cluster import Authorized, test_environment
+from fix_cluster import AuthorizedChannel, test_environment
 from grpc import aio
 from joserfc.jwk import OKPKey
 
@@ -65,7 +65,7 @@ INSERT_MESSAGE = Query.parse(
 
 
 @dataclass(frozen=True)
-class RecallAlone:
+class RecallServer:
     """A running recall service, and the databases of the services that write into its index."""
 
     channel: aio.Channel
@@ -75,7 +75,7 @@ class RecallAlone:
     session: Database
 
     def recall(self, tenant_id: uuid.UUID) -> rpc.RecallServiceAsyncStub:
-        """Call as somebody with every permission in a tenant."""
+        """Call as a principal with every permission in a tenant."""
         return rpc.RecallServiceStub(self._channel("api_key:test", tenant_id, TENANT_PERMISSIONS))
 
     def index(self, tenant_id: uuid.UUID) -> rpc.RecallInternalServiceAsyncStub:
@@ -90,7 +90,7 @@ class RecallAlone:
         caller = Caller(principal=principal, tenant_id=tenant_id, permissions=permissions)
         return cast(
             "aio.Channel",
-            Authorized(self.channel, lambda: sign_identity_token(caller, key=self.key, at=now().timestamp())[0]),
+            AuthorizedChannel(self.channel, lambda: sign_identity_token(caller, key=self.key, at=now().timestamp())[0]),
         )
 
     @asynccontextmanager
@@ -102,7 +102,7 @@ class RecallAlone:
         finally:
             await connection.close()
 
-    async def new_tenant(self) -> Place:
+    async def new_tenant(self) -> RecallTenant:
         """Make a tenant without data."""
         tenant_id, organization_id, at = new_id(now()), new_id(now()), now()
         async with self.superuser() as connection:
@@ -122,7 +122,7 @@ class RecallAlone:
                 str(tenant_id),
                 at,
             )
-        return Place(self, tenant_id)
+        return RecallTenant(self, tenant_id)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -144,10 +144,10 @@ class Facts:
 
 
 @dataclass(frozen=True)
-class Place:
+class RecallTenant:
     """One tenant of the recall service."""
 
-    service: RecallAlone
+    service: RecallServer
     tenant_id: uuid.UUID
 
     @property
@@ -161,14 +161,14 @@ class Place:
     async def recall(self, query: str = "", **request: Any) -> pb.RecallResponse:
         return await self.stub.Recall(pb.RecallRequest(query=query, **request))
 
-    async def found(self, query: str = "", **request: Any) -> list[str]:
+    async def contents(self, query: str = "", **request: Any) -> list[str]:
         """The contents of the hits, best first."""
         response = await self.recall(query, **request)
         return [hit.memory.content or hit.message.content for hit in response.hits]
 
-    async def remember(self, content: str, *, index: bool = True, **given: Any) -> str:
+    async def remember(self, content: str, *, index: bool = True, **fields: Any) -> str:
         """Write a memory as the memory service does, and have its vectors made unless `index` is false."""
-        facts = Facts(**given)
+        facts = Facts(**fields)
         item_id = new_id(facts.create_time)
         text = "\n".join(part for part in (facts.title, facts.key, content) if part)
         columns = {name: value for name, value in vars(facts).items() if name not in {"tags", "create_time"}}
@@ -218,7 +218,7 @@ class Place:
 
 
 @asynccontextmanager
-async def serving(url: str, key: OKPKey, **settings: str) -> AsyncIterator[RecallAlone]:
+async def serving(url: str, key: OKPKey, **settings: str) -> AsyncIterator[RecallServer]:
     """Run the recall service on a migrated database until the block ends."""
     from skein_recall.service import SERVICE  # noqa: PLC0415 - tests of other things need no model.
 
@@ -235,19 +235,19 @@ async def serving(url: str, key: OKPKey, **settings: str) -> AsyncIterator[Recal
         Database.open(url, service="session", size=4, timeout=30.0, init=prepare_connection) as session,
     ):
         await cluster.wait_ready(60)
-        yield RecallAlone(channel=channel, key=key, url=url, memory=memory, session=session)
+        yield RecallServer(channel=channel, key=key, url=url, memory=memory, session=session)
 
 
 @pytest.fixture(scope="session")
-async def recall_alone(server: Server, template: str) -> AsyncIterator[RecallAlone]:
+async def recall_server(server: Server, template: str) -> AsyncIterator[RecallServer]:
     """Run the recall service on a database of its own."""
-    await embedded.create_database(server, "recall_alone", template)
+    await embedded.create_database(server, "recall_server", template)
     key = OKPKey.generate_key("Ed25519", parameters={"kid": "test"})
-    async with serving(server.url(user="postgres", database="recall_alone"), key) as service:
+    async with serving(server.url(user="postgres", database="recall_server"), key) as service:
         yield service
 
 
 @pytest.fixture
-async def place(recall_alone: RecallAlone) -> Place:
+async def recall_tenant(recall_server: RecallServer) -> RecallTenant:
     """A fresh tenant of the recall service."""
-    return await recall_alone.new_tenant()
+    return await recall_server.new_tenant()

@@ -120,7 +120,7 @@ def _fill_tenancy() -> None:
         "invitation",
         build=lambda t, _w: {"invitation_id": t["invitation"].invitation.invitation_id},
     )
-    # It invites somebody else.
+    # The invitation is for another account.
     _people(
         "AcceptInvitation",
         "invitation",

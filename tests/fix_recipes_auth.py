@@ -117,7 +117,7 @@ def _fill_keys() -> None:
     _keys("ListApiKeys")
     _keys("RevokeApiKey", "api_key_id")
     _accounts("RotateApiKey", "api_key_id")
-    # Only people adopt, so what the tenant's key is told here anybody is told; tests of attacks show the rest.
+    # Only people adopt, so every caller gets the answer of the tenant's key here; tests of attacks show the rest.
     _accounts("AdoptApiKey", "api_key_id", own="ACCOUNT_REQUIRED")
     _accounts("AdoptServiceAccount", "service_account_id", own="ACCOUNT_REQUIRED")
     _keys("Introspect", build=lambda _t, w: {"credential": w.tenant.api_key})

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
     import asyncpg
 
-# Changes here are nobody's business: bookkeeping of calls, and what is made anew in the background.
+# Changes here do not matter: bookkeeping of calls, and rows that background work makes anew.
 UNSTEADY = {
     "auth.api_keys",
     "auth.audit_events",

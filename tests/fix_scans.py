@@ -88,7 +88,7 @@ _FILL = """
 def fill(*, entries: int, largest: int, tenant_id: uuid.UUID = TENANT, tenants: int = 1000, months: int = 3) -> str:
     """Return statements that give the tenant `largest` memories and messages, and the others the rest of `entries`."""
     other = f"lpad(to_hex(2 + n % {tenants - 1}), 32, '0')"
-    # Everybody has something of every month: times in a fixed disorder.
+    # Every tenant has rows of every month: times in a fixed disorder.
     age = f"n::bigint * 7919 % {_SLOTS} * interval '{6 * months} minutes'"
     return _FILL.format(
         entries=entries,

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from fix_session_alone import Alone, session_alone
+from fix_session_server import SessionServer, run_session_server
 from google.protobuf import json_format
 
 from skein.session.v1 import archives_pb2, states_pb2
@@ -35,11 +35,11 @@ class Sessions:
 
     stub: rpc.SessionServiceAsyncStub
 
-    async def hide(self, session_id: str = "s", *said: dict[str, Any], **session: Any) -> list[pb.Message]:
+    async def hide(self, session_id: str = "s", *turns: dict[str, Any], **session: Any) -> list[pb.Message]:
         """Open a session, let something be said in it, and hide it; return its messages."""
         opened = pb.Session(session_id=session_id, **session)
         await self.stub.CreateSession(pb.CreateSessionRequest(session=opened))
-        messages = [json_format.ParseDict(message, pb.Message()) for message in said or SAID]
+        messages = [json_format.ParseDict(message, pb.Message()) for message in turns or SAID]
         await self.stub.AppendMessages(pb.AppendMessagesRequest(session_id=session_id, messages=messages))
         await self.stub.HideSession(pb.HideSessionRequest(session_id=session_id))
         return await self.listed(session_id)
@@ -80,10 +80,10 @@ class Sessions:
 
 
 @dataclass(frozen=True)
-class House:
+class Deployment:
     """A session service, its folder, and one of its tenants."""
 
-    alone: Alone
+    server: SessionServer
     folder: Path
 
     @property
@@ -96,28 +96,28 @@ class House:
 
     @asynccontextmanager
     async def sessions(self) -> AsyncIterator[Sessions]:
-        async with self.alone.channel() as channel:
+        async with self.server.channel() as channel:
             yield Sessions(rpc.SessionServiceStub(channel))
 
     async def work(self, **fields: Any) -> archives_pb2.ArchiveHiddenSessionsResponse:
         """Do what the worker asks for."""
-        async with self.alone.channel(system=True) as channel:
+        async with self.server.channel(system=True) as channel:
             internal = rpc.SessionInternalServiceStub(channel)
             return await internal.ArchiveHiddenSessions(archives_pb2.ArchiveHiddenSessionsRequest(**fields))
 
     async def rule(self, days: int) -> None:
         """Let the tenant's archive_days be so many."""
-        async with self.alone.database.superuser() as connection:
+        async with self.server.database.superuser() as connection:
             await connection.execute(
                 "INSERT INTO tenancy.policies (tenant_id, archive_days, update_time) VALUES ($1, $2, now())",
-                self.alone.tenant_id,
+                self.server.tenant_id,
                 days,
             )
 
     async def execute(self, statement: str) -> None:
         """Change something of this tenant as the superuser; $1 is the tenant."""
-        async with self.alone.database.superuser() as connection:
-            await connection.execute(statement, self.alone.tenant_id)
+        async with self.server.database.superuser() as connection:
+            await connection.execute(statement, self.server.tenant_id)
 
     async def grow_old(self) -> None:
         """Let all hidden sessions be hidden for long."""
@@ -127,43 +127,43 @@ class House:
 
     async def usage(self) -> int:
         """Return how many messages count for the tenant."""
-        async with self.alone.database.superuser() as connection:
-            found = await connection.fetchval(
+        async with self.server.database.superuser() as connection:
+            result = await connection.fetchval(
                 "SELECT coalesce(sum(amount), 0)::bigint FROM session.usage WHERE kind = 'messages' AND tenant_id = $1",
-                self.alone.tenant_id,
+                self.server.tenant_id,
             )
-        return int(found)
+        return int(result)
 
     async def marked(self) -> list[str]:
         """Return the tables that hold the marker still."""
-        tables = await self.alone.rows(
+        tables = await self.server.rows(
             "SELECT format('%I.%I', table_schema, table_name) AS name FROM information_schema.tables "
             "WHERE table_type = 'BASE TABLE' AND table_schema IN ('session', 'recall')"
         )
         return [
             table["name"]
             for table in tables
-            if await self.alone.rows(
+            if await self.server.rows(
                 f"SELECT FROM {table['name']} AS t WHERE strpos(t::text, 'marker') > 0 "
                 f"OR strpos(t::text, encode('marker', 'hex')) > 0"
             )
         ]
 
-    async def neighbour(self) -> House:
+    async def neighbour(self) -> Deployment:
         """Return another tenant of the same service."""
         tenant_id = uuid.uuid4()
-        async with self.alone.database.superuser() as connection:
+        async with self.server.database.superuser() as connection:
             await connection.execute(
                 "INSERT INTO tenancy.tenants "
                 "(tenant_id, organization_id, display_name, slug, create_time, update_time) "
                 "SELECT $1, organization_id, 'u', 'u', now(), now() FROM tenancy.tenants WHERE tenant_id = $2",
                 tenant_id,
-                self.alone.tenant_id,
+                self.server.tenant_id,
             )
-        return replace(self, alone=replace(self.alone, tenant_id=tenant_id))
+        return replace(self, server=replace(self.server, tenant_id=tenant_id))
 
 
 @asynccontextmanager
-async def house_of(database: TestDatabase, folder: Path) -> AsyncIterator[House]:
-    async with session_alone(database, {"SKEIN_SESSION_ARCHIVE_DIR": str(folder)}) as alone:
-        yield House(alone, folder)
+async def house_of(database: TestDatabase, folder: Path) -> AsyncIterator[Deployment]:
+    async with run_session_server(database, {"SKEIN_SESSION_ARCHIVE_DIR": str(folder)}) as session_server:
+        yield Deployment(session_server, folder)

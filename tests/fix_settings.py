@@ -13,17 +13,17 @@ PACKAGES = ("skein_kit", "skein_client", "skein_cluster", *(f"skein_{name}" for 
 
 
 def _all(base: type[Settings]) -> list[type[Settings]]:
-    return [found for each in base.__subclasses__() for found in (each, *_all(each))]
+    return [match for each in base.__subclasses__() for match in (each, *_all(each))]
 
 
 def settings_classes() -> list[type[Settings]]:
     """Return every Settings dataclass of the repository."""
     for package in PACKAGES:
         module = importlib.import_module(package)
-        for found in pkgutil.walk_packages(module.__path__, f"{package}."):
+        for match in pkgutil.walk_packages(module.__path__, f"{package}."):
             # Running it would start the command, or needs a tool that only development has.
-            if not found.name.endswith((".__main__", ".build_graph")):
-                importlib.import_module(found.name)
+            if not match.name.endswith((".__main__", ".build_graph")):
+                importlib.import_module(match.name)
     return sorted(
         (each for each in _all(Settings) if each.__module__.startswith("skein_")), key=lambda each: each.__name__
     )

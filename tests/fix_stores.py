@@ -86,7 +86,7 @@ MILLISECONDS = SECONDS * 1000
 
 
 def holder(cluster: Cluster, tenant: Tenant) -> dict[str, str]:
-    """Return the environment of somebody who holds the tenant's key."""
+    """Return the environment of a caller with the tenant's key."""
     return {**test_environment(), "SKEIN_ENDPOINT": cluster.endpoint, "SKEIN_API_KEY": tenant.api_key}
 
 
@@ -96,14 +96,14 @@ def database(path: Path, schema: str, rows: Mapping[str, Iterable[Sequence[Any]]
         connection.executescript(schema)
         for table, lines in rows.items():
             for line in lines:
-                marks = ", ".join("CAST(? AS TEXT)" if isinstance(value, Broken) else "?" for value in line)
-                values = [bytes(value) if isinstance(value, Broken) else value for value in line]
+                marks = ", ".join("CAST(? AS TEXT)" if isinstance(value, InvalidText) else "?" for value in line)
+                values = [bytes(value) if isinstance(value, InvalidText) else value for value in line]
                 connection.execute(f"INSERT INTO {table} VALUES ({marks})", values)  # noqa: S608 - our names.
         connection.commit()
     return path
 
 
-class Broken(bytes):
+class InvalidText(bytes):
     """Bytes that stand in a text column as text, though they are no UTF-8."""
 
 
@@ -126,7 +126,7 @@ def duyetbot(path: Path) -> Path:
                 (3, "s1", "assistant", "Lovely!", MILLISECONDS + 2000, '{"tokens": 3, "large": 9007199254740993}'),
                 (2, "s1", "user", "A NUL \0 in here", SECONDS + 1, '{"nul": "a\\u0000b"}'),
                 (4, "s2", None, "Who said this?", None, "not json"),
-                (5, "s2", "assistant", Broken(b"half \xed\xa0\x80 a pair"), SECONDS, None),
+                (5, "s2", "assistant", InvalidText(b"half \xed\xa0\x80 a pair"), SECONDS, None),
                 (6, "nowhere", "user", "lost", SECONDS, None),
                 (7, "s2", "user", "   ", SECONDS, None),
                 (8, "s2", "system", b"bytes \xc3\xa9", SECONDS + 9, None),

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, cast
 from uuid import UUID, uuid4
 
 import pytest
-from fix_cluster import Authorized
+from fix_cluster import AuthorizedChannel
 from fix_database import fresh_database
 from grpc import aio
 from joserfc.jwk import OKPKey
@@ -42,7 +42,7 @@ ROLES = {
 
 @dataclass(frozen=True)
 class Person:
-    """Somebody with an account."""
+    """A person with an account."""
 
     account_id: UUID
     email: str
@@ -80,7 +80,7 @@ class Tenancy:
         return tenancy_pb2_grpc.TenancyInternalServiceStub(self._signed(who))
 
     async def new_tenant(self) -> UUID:
-        """Make a tenant that nobody owns."""
+        """Make a tenant without an owner."""
         request = tenancy_pb2.CreateTenantRequest(tenant=tenancy_pb2.Tenant(display_name=f"t {uuid4().hex}"))
         return UUID((await self.calls(OPERATOR).CreateTenant(request)).tenant.tenant_id)
 
@@ -90,7 +90,7 @@ class Tenancy:
         return (await self.calls(operator_in(tenant_id)).CreateInvitation(request)).token
 
     async def joined(self, tenant_id: UUID, role: str, person: Person | None = None) -> Person:
-        """Return somebody who has just become a member."""
+        """Return a person who has just become a member."""
         person = person or Person.new()
         token = await self.invited(tenant_id, person.email, role)
         await self.calls(person.caller()).AcceptInvitation(members_pb2.AcceptInvitationRequest(token=token))
@@ -103,7 +103,7 @@ class Tenancy:
 
     def _signed(self, who: Caller) -> aio.Channel:
         return cast(
-            "aio.Channel", Authorized(self.channel, lambda: sign_identity_token(who, key=KEY, at=time.time())[0])
+            "aio.Channel", AuthorizedChannel(self.channel, lambda: sign_identity_token(who, key=KEY, at=time.time())[0])
         )
 
 
@@ -113,8 +113,8 @@ def operator_in(tenant_id: UUID) -> Caller:
 
 def key_of(tenant_id: UUID, *permissions: str) -> Caller:
     """Return a tenant's key with these permissions, or with all."""
-    held = frozenset(permissions) or access.TENANT_PERMISSIONS
-    return Caller(principal="api_key:1", tenant_id=tenant_id, permissions=held)
+    granted = frozenset(permissions) or access.TENANT_PERMISSIONS
+    return Caller(principal="api_key:1", tenant_id=tenant_id, permissions=granted)
 
 
 @asynccontextmanager
@@ -141,21 +141,21 @@ async def serving(database: TestDatabase, **environment: str) -> AsyncIterator[T
 @asynccontextmanager
 async def with_organization(database: TestDatabase) -> AsyncIterator[Tenancy]:
     """Run the service with one organization while the block runs."""
-    async with serving(database) as found:
+    async with serving(database) as result:
         request = tenancy_pb2.CreateOrganizationRequest(organization=tenancy_pb2.Organization(slug="default"))
-        await found.calls(OPERATOR).CreateOrganization(request)
-        yield found
+        await result.calls(OPERATOR).CreateOrganization(request)
+        yield result
 
 
 @pytest.fixture
 async def tenancy(database: TestDatabase) -> AsyncIterator[Tenancy]:
     """A tenancy service of the test's own."""
-    async with with_organization(database) as found:
-        yield found
+    async with with_organization(database) as result:
+        yield result
 
 
 @pytest.fixture(scope="module")
 async def shared_tenancy(server: Server, template: str) -> AsyncIterator[Tenancy]:
     """A tenancy service for tests that look at tenants of their own alone."""
-    async with fresh_database(server, template) as database, with_organization(database) as found:
-        yield found
+    async with fresh_database(server, template) as database, with_organization(database) as result:
+        yield result

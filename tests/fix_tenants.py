@@ -44,7 +44,7 @@ _BATCH = 25
 
 @dataclass(slots=True)
 class TenantStock:
-    """Tenants of one cluster that nobody has taken yet: ids with API keys."""
+    """Tenants of one cluster that no test has taken yet: ids with API keys."""
 
     # What makes the check digits of the first tenant's key, and of all others.
     _check_key: bytes = b""

@@ -68,11 +68,11 @@ def made_in(folder: Path, name: str = "127.0.0.1", *, days: int = 1) -> Certific
         .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(authority_key.public_key()), critical=False)
         .sign(authority_key, hashes.SHA256())
     )
-    found = Certificates(folder / "authority.pem", folder / "certificate.pem", folder / "key.pem")
-    found.authority.write_bytes(authority.public_bytes(serialization.Encoding.PEM))
-    found.certificate.write_bytes(leaf.public_bytes(serialization.Encoding.PEM))
-    found.key.write_bytes(private(key))
-    return found
+    result = Certificates(folder / "authority.pem", folder / "certificate.pem", folder / "key.pem")
+    result.authority.write_bytes(authority.public_bytes(serialization.Encoding.PEM))
+    result.certificate.write_bytes(leaf.public_bytes(serialization.Encoding.PEM))
+    result.key.write_bytes(private(key))
+    return result
 
 
 def private(key: ec.EllipticCurvePrivateKey, password: bytes = b"") -> bytes:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Received:
+class ReceivedSpan:
     """A span and the attributes of the process that sent it."""
 
     resource: Mapping[str, Any]
@@ -40,7 +40,7 @@ class Received:
 class Receiver(trace_service_pb2_grpc.TraceServiceServicer):
     """Every span that came in."""
 
-    spans: list[Received] = field(default_factory=list)
+    spans: list[ReceivedSpan] = field(default_factory=list)
     endpoint: str = ""
     _more: asyncio.Condition = field(default_factory=asyncio.Condition)
 
@@ -51,26 +51,26 @@ class Receiver(trace_service_pb2_grpc.TraceServiceServicer):
             for resource in request.resource_spans:
                 sender = {pair.key: _value(pair.value) for pair in resource.resource.attributes}
                 self.spans += [
-                    Received(resource=sender, span=span) for scope in resource.scope_spans for span in scope.spans
+                    ReceivedSpan(resource=sender, span=span) for scope in resource.scope_spans for span in scope.spans
                 ]
             self._more.notify_all()
         return trace_service_pb2.ExportTraceServiceResponse()
 
     async def trace(
-        self, trace_id: bytes, complete: Callable[[Sequence[Received]], bool], seconds: float = 60.0
-    ) -> list[Received]:
+        self, trace_id: bytes, complete: Callable[[Sequence[ReceivedSpan]], bool], seconds: float = 60.0
+    ) -> list[ReceivedSpan]:
         """Wait until the spans of a trace are complete; fail with what there is when they never are."""
 
-        def found() -> list[Received]:
+        def spans_of_trace() -> list[ReceivedSpan]:
             return [each for each in self.spans if each.span.trace_id == trace_id]
 
         try:
             async with asyncio.timeout(seconds), self._more:
-                await self._more.wait_for(lambda: complete(found()))
+                await self._more.wait_for(lambda: complete(spans_of_trace()))
         except TimeoutError:
-            message = f"the trace stays incomplete: {[str(each) for each in found()]}"
+            message = f"the trace stays incomplete: {[str(each) for each in spans_of_trace()]}"
             raise AssertionError(message) from None
-        return found()
+        return spans_of_trace()
 
 
 @asynccontextmanager

@@ -51,17 +51,17 @@ def panels() -> Iterator[tuple[str, dict[str, Any]]]:
 
 def panel_queries() -> list[Query]:
     """Return what the dashboards ask, and what fills their variables."""
-    found = [
+    results = [
         Query(who=f"{title}: {panel['title']}", expr=filled(target["expr"]))
         for title, panel in panels()
         for target in panel.get("targets", ())
     ]
     for file in DASHBOARD_FILES:
         for variable in json.loads(file.read_text("utf-8"))["templating"]["list"]:
-            asked = re.fullmatch(r"label_values\((.+), \w+\)", variable["query"]["query"])
-            assert asked is not None, variable
-            found.append(Query(who=f"{file.stem}: ${variable['name']}", expr=asked[1]))
-    return found
+            variable_match = re.fullmatch(r"label_values\((.+), \w+\)", variable["query"]["query"])
+            assert variable_match is not None, variable
+            results.append(Query(who=f"{file.stem}: ${variable['name']}", expr=variable_match[1]))
+    return results
 
 
 def rule_queries() -> list[Query]:
@@ -95,8 +95,8 @@ def blocks(text: str, language: str) -> list[str]:
     """Return the lines of a page's blocks in one language; a line that goes on, with a backslash, is one."""
     return [
         line.strip()
-        for found, body in _FENCE.findall(text)
-        if found == language
+        for match, body in _FENCE.findall(text)
+        if match == language
         for line in body.replace("\\\n", " ").splitlines()
         if line.strip()
     ]

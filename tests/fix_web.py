@@ -34,7 +34,7 @@ _CHEAP = PasswordHasher(time_cost=1, memory_cost=8, parallelism=1)
 
 @dataclass(frozen=True)
 class Person:
-    """Somebody with an account."""
+    """A person with an account."""
 
     account_id: str
     email: str
@@ -70,13 +70,13 @@ class _Forms(HTMLParser):
         self.forms: list[Form] = []
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        given = {name: value or "" for name, value in attrs}
+        attributes = {name: value or "" for name, value in attrs}
         if tag == "form":
-            self.forms.append(Form(given["action"]))
-        elif tag == "input" and given.get("type") == "radio":
-            self.forms[-1].choices.setdefault(given["name"], []).append(given["value"])
+            self.forms.append(Form(attributes["action"]))
+        elif tag == "input" and attributes.get("type") == "radio":
+            self.forms[-1].choices.setdefault(attributes["name"], []).append(attributes["value"])
         elif tag == "input":
-            self.forms[-1].fields[given["name"]] = given.get("value", "")
+            self.forms[-1].fields[attributes["name"]] = attributes.get("value", "")
 
 
 @dataclass
@@ -118,17 +118,17 @@ class Web:
 
     async def register(self, **metadata: Any) -> dict[str, Any]:
         """Register a client, a public one unless the test says otherwise."""
-        asked = {
+        registration = {
             "client_name": "Tester",
             "redirect_uris": [REDIRECT],
             "token_endpoint_auth_method": "none",
             "grant_types": ["authorization_code", "refresh_token"],
             **metadata,
         }
-        answer = await self.client.post("/register", json=asked)
+        answer = await self.client.post("/register", json=registration)
         assert answer.status_code == 201, answer.text
-        found: dict[str, Any] = answer.json()
-        return found
+        payload: dict[str, Any] = answer.json()
+        return payload
 
     async def signed_in(self, page: httpx.Response, person: Person) -> httpx.Response:
         """Sign in on a page that asks for it, and return the page after it."""
@@ -147,7 +147,7 @@ class Web:
         page = await self.consent(url, person)
         answer = await self.submit(page, "answer", decision="allow", tenant_id=str(tenant.tenant_id))
         assert answer.status_code == 303, answer.text
-        return told(answer)
+        return redirect_parameters(answer)
 
 
 @dataclass(frozen=True)
@@ -164,7 +164,7 @@ class Pkce:
 
 def authorize_url(client_id: str, pkce: Pkce, **changed: str) -> str:
     """Return what a client sends a browser to."""
-    asked = {
+    parameters = {
         "response_type": "code",
         "client_id": client_id,
         "redirect_uri": REDIRECT,
@@ -174,7 +174,7 @@ def authorize_url(client_id: str, pkce: Pkce, **changed: str) -> str:
         "code_challenge_method": "S256",
         **changed,
     }
-    return "/authorize?" + urlencode({name: value for name, value in asked.items() if value})
+    return "/authorize?" + urlencode({name: value for name, value in parameters.items() if value})
 
 
 def forms_of(page: httpx.Response) -> list[Form]:
@@ -186,9 +186,9 @@ def forms_of(page: httpx.Response) -> list[Form]:
 
 def form_of(page: httpx.Response, step: str) -> Form:
     """Return the form of a step."""
-    found = [form for form in forms_of(page) if form.fields.get("step") == step]
-    assert found, page.text
-    return found[0]
+    results = [form for form in forms_of(page) if form.fields.get("step") == step]
+    assert results, page.text
+    return results[0]
 
 
 def step_of(page: httpx.Response) -> str:
@@ -196,7 +196,7 @@ def step_of(page: httpx.Response) -> str:
     return forms_of(page)[-1].fields["step"]
 
 
-def told(answer: httpx.Response) -> dict[str, str]:
+def redirect_parameters(answer: httpx.Response) -> dict[str, str]:
     """Return the parameters of a redirect to REDIRECT."""
     location = answer.headers["location"]
     assert location.startswith(REDIRECT), location

@@ -63,8 +63,8 @@ class World:
         return replace(self, marker=other.marker)
 
     async def owner(self) -> Account:
-        found: Account = await self.thing("owner")
-        return found
+        result: Account = await self.thing("owner")
+        return result
 
     def text(self, what: str = "") -> str:
         return f"{what}{self.marker}"

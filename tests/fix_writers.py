@@ -133,9 +133,9 @@ class Writers:
 
     async def more(self, count: int, *, seconds: float = 60.0) -> None:
         """Wait until every writer has written so many more."""
-        wanted = {name: len(self.done.get(name, ())) + count for name in self.kinds}
+        targets = {name: len(self.done.get(name, ())) + count for name in self.kinds}
         async with asyncio.timeout(seconds):
-            while any(len(self.done.get(name, ())) < most for name, most in wanted.items()):
+            while any(len(self.done.get(name, ())) < most for name, most in targets.items()):
                 await asyncio.sleep(0.01)
 
     async def refused(self, count: int, *, seconds: float = 60.0) -> None:
@@ -193,36 +193,36 @@ class Writers:
         assert block.block.value.split() == [f"line-{n}" for n in range(count["block"])]
 
     async def _memories(self) -> list[str]:
-        found, token = [], ""
+        results, token = [], ""
         while True:
             request = memory_pb2.ListMemoriesRequest(page_size=1000, page_token=token)
             page = await self.stubs.memory.ListMemories(request)
-            found += [memory.content for memory in page.memories]
+            results += [memory.content for memory in page.memories]
             token = page.next_page_token
             if not token:
-                return found
+                return results
 
     async def _said(self, session_id: str) -> list[str]:
         if session_id not in self.done:
             return []
-        found, token = [], ""
+        results, token = [], ""
         while True:
             request = session_pb2.ListMessagesRequest(session_id=session_id, page_size=1000, page_token=token)
             page = await self.stubs.sessions.ListMessages(request)
-            found += [message.content for message in page.messages]
+            results += [message.content for message in page.messages]
             token = page.next_page_token
             if not token:
-                return found
+                return results
 
     async def _relations(self) -> Counter[str]:
-        found, token = Counter[str](), ""
+        results, token = Counter[str](), ""
         while True:
             request = memory_pb2.ListLinksRequest(memory_id=self.ends[0], page_size=1000, page_token=token)
             page = await self.stubs.links.ListLinks(request)
-            found.update(link.relation for link in page.links if link.relation.startswith("relation_"))
+            results.update(link.relation for link in page.links if link.relation.startswith("relation_"))
             token = page.next_page_token
             if not token:
-                return found
+                return results
 
 
 def _kept(response: Any) -> Any:

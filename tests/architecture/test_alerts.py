@@ -52,7 +52,7 @@ def test_each_alert_is_shown_firing_and_shown_quiet() -> None:
     assert {each["alertname"] for each in SHOWN if not each["exp_alerts"]} == set(ALERTS)
 
 
-def test_somebody_notices_when_a_service_is_not_there_at_all() -> None:
+def test_a_service_that_is_missing_altogether_raises_an_alert() -> None:
     noticed = {
         process
         for name in ("SkeinMissing", "SkeinWorkerMissing")
@@ -66,15 +66,15 @@ def test_somebody_notices_when_a_service_is_not_there_at_all() -> None:
 def test_every_metric_that_is_asked_for_is_made_by_the_code_or_a_rule() -> None:
     made = made_metrics()
     queries = [*rule_queries(), *panel_queries(), *runbook_queries()]
-    asked = {(query.who, metric) for query in queries for metric in METRIC.findall(query.expr)}
+    requests = {(query.who, metric) for query in queries for metric in METRIC.findall(query.expr)}
 
-    assert len(asked) > len(RULES)
-    assert {pair for pair in asked if pair[1] not in made} == set()
+    assert len(requests) > len(RULES)
+    assert {pair for pair in requests if pair[1] not in made} == set()
 
 
 def test_every_metric_of_ours_is_shown_or_watched() -> None:
     queries = [*rule_queries(), *panel_queries(), *runbook_queries()]
-    asked = {metric for query in queries for metric in METRIC.findall(query.expr)}
+    requests = {metric for query in queries for metric in METRIC.findall(query.expr)}
     assert made_metrics()
     families = {
         str(metric._name)  # type: ignore[attr-defined]  # A collector of ours has it.
@@ -82,7 +82,7 @@ def test_every_metric_of_ours_is_shown_or_watched() -> None:
         if str(getattr(metric, "_name", "")).startswith("skein_")
     }
 
-    unseen = {family for family in families if not any(metric.startswith(family) for metric in asked)}
+    unseen = {family for family in families if not any(metric.startswith(family) for metric in requests)}
     assert unseen == set()
 
 
@@ -147,27 +147,27 @@ def test_the_calls_that_are_counted_as_recalls_and_writes_exist_and_are_such() -
 
 def test_panels_have_a_name_an_id_a_place_and_a_unit_of_their_own() -> None:
     for file in DASHBOARD_FILES:
-        found = json.loads(file.read_text("utf-8"))["panels"]
+        result = json.loads(file.read_text("utf-8"))["panels"]
         cells = [
             (x, y)
-            for panel in found
+            for panel in result
             for x in range(panel["gridPos"]["x"], panel["gridPos"]["x"] + panel["gridPos"]["w"])
             for y in range(panel["gridPos"]["y"], panel["gridPos"]["y"] + panel["gridPos"]["h"])
         ]
         assert len(cells) == len(set(cells)), file.name
-        assert len({panel["id"] for panel in found}) == len(found)
-        assert all(panel["description"] for panel in found)
-        assert all(panel["fieldConfig"]["defaults"]["unit"] for panel in found)
+        assert len({panel["id"] for panel in result}) == len(result)
+        assert all(panel["description"] for panel in result)
+        assert all(panel["fieldConfig"]["defaults"]["unit"] for panel in result)
     titles = [panel["title"] for _, panel in panels()]
     assert len(set(titles)) == len(titles)
 
 
 def test_dashboards_have_a_name_and_an_address_of_their_own_and_lead_to_each_other() -> None:
-    found = [json.loads(file.read_text("utf-8")) for file in DASHBOARD_FILES]
+    payloads = [json.loads(file.read_text("utf-8")) for file in DASHBOARD_FILES]
 
-    assert [each["uid"] for each in found] == [file.stem for file in DASHBOARD_FILES]
-    assert len({each["title"] for each in found}) == len(found)
-    for each in found:
+    assert [each["uid"] for each in payloads] == [file.stem for file in DASHBOARD_FILES]
+    assert len({each["title"] for each in payloads}) == len(payloads)
+    for each in payloads:
         assert each["links"] == [{"type": "dashboards", "tags": ["skein"], "asDropdown": False, "title": "Skein"}]
         assert "skein" in each["tags"]
 
@@ -177,8 +177,8 @@ def test_panels_that_runbooks_name_exist() -> None:
     named = {
         (name, title)
         for name, text in runbooks().items()
-        for found in re.findall(r"[Pp]anels? ((?:\*[^*\n]+\*(?:, | and )?)+)", text)
-        for title in re.findall(r"\*([^*\n]+)\*", found)
+        for match in re.findall(r"[Pp]anels? ((?:\*[^*\n]+\*(?:, | and )?)+)", text)
+        for title in re.findall(r"\*([^*\n]+)\*", match)
     }
 
     assert named

@@ -39,8 +39,8 @@ def environment(name: str) -> dict[str, str]:
 
 
 def depends_on(name: str) -> dict[str, dict[str, str]]:
-    found: dict[str, dict[str, str]] | list[str] = SERVICES[name].get("depends_on", {})
-    return found if isinstance(found, dict) else {each: {"condition": "service_started"} for each in found}
+    result: dict[str, dict[str, str]] | list[str] = SERVICES[name].get("depends_on", {})
+    return result if isinstance(result, dict) else {each: {"condition": "service_started"} for each in result}
 
 
 def test_the_file_is_of_the_compose_specification() -> None:
@@ -93,10 +93,10 @@ def test_every_circle_that_is_excepted_is_one() -> None:
 
 
 @over("name", LOADED)
-def test_a_service_is_told_the_address_of_each_that_it_calls_and_of_no_other(name: str) -> None:
-    told = {key: value for key, value in environment(name).items() if key.endswith("_ADDRESS")}
+def test_a_service_gets_the_address_of_each_that_it_calls_and_of_no_other(name: str) -> None:
+    addresses = {key: value for key, value in environment(name).items() if key.endswith("_ADDRESS")}
 
-    assert told == {
+    assert addresses == {
         f"SKEIN_{other.upper()}_ADDRESS": f"{other}:{registry.PORTS[other]}" for other in LOADED[name].depends_on
     }
 
@@ -117,9 +117,9 @@ def test_a_service_connects_as_its_own_role_and_only_if_it_has_one(name: str) ->
 
 
 def test_migrations_give_each_role_the_password_that_its_service_uses() -> None:
-    given = {key for key in environment("migrate") if key.endswith("_DATABASE_PASSWORD")}
+    passwords = {key for key in environment("migrate") if key.endswith("_DATABASE_PASSWORD")}
 
-    assert given == {f"SKEIN_{name.upper()}_DATABASE_PASSWORD" for name in registry.WITH_DATABASE}
+    assert passwords == {f"SKEIN_{name.upper()}_DATABASE_PASSWORD" for name in registry.WITH_DATABASE}
     assert environment("migrate")["SKEIN_DATABASE_URL"].startswith("postgresql://postgres:")
 
 

@@ -119,8 +119,8 @@ def _comment(method: MethodDescriptor) -> str:
     service = method.containing_service.name
     text = next(text for text in SOURCES.values() if f"package {package};" in text and f"service {service} {{" in text)
     text = text[text.index(f"service {service} {{") :]
-    found = re.search(rf"// {method.name} [^\n]+\n(\s*//[^\n]*\n)*\s*rpc {method.name}\(", text)
-    return found.group() if found else ""
+    items = re.search(rf"// {method.name} [^\n]+\n(\s*//[^\n]*\n)*\s*rpc {method.name}\(", text)
+    return items.group() if items else ""
 
 
 def test_every_proto_is_looked_at() -> None:
@@ -132,9 +132,9 @@ def test_the_access_table_has_one_rule_for_each_rpc_and_no_other() -> None:
 
 
 def test_rules_speak_of_permissions_that_exist() -> None:
-    asked = {rule.permission for rule in ACCESS_RULES.values() if rule.permission is not None}
+    requests = {rule.permission for rule in ACCESS_RULES.values() if rule.permission is not None}
 
-    assert asked <= OPERATOR_PERMISSIONS | SYSTEM_PERMISSIONS | {ACCOUNT}
+    assert requests <= OPERATOR_PERMISSIONS | SYSTEM_PERMISSIONS | {ACCOUNT}
 
 
 def test_each_role_may_do_what_the_roles_below_it_may() -> None:
@@ -168,7 +168,7 @@ def test_only_calls_without_a_credential_of_their_own_are_open_to_all() -> None:
     }
 
 
-def test_what_is_left_of_a_deleted_tenant_is_removed_and_nothing_else() -> None:
+def test_the_rest_of_a_deleted_tenant_is_removed_and_nothing_else() -> None:
     assert {path.rpartition("/")[2] for path, rule in ACCESS_RULES.items() if rule.allows_deleted_tenant} == {
         "PurgeTenant"
     }
@@ -237,13 +237,13 @@ def test_every_error_reason_is_explained() -> None:
 def test_every_reason_named_in_a_comment_exists() -> None:
     known = {name.removeprefix("ERROR_REASON_") for name in dict(errors_pb2.ErrorReason.items())}
     codes = "INVALID_ARGUMENT|NOT_FOUND|ALREADY_EXISTS|FAILED_PRECONDITION|ABORTED|UNAUTHENTICATED|PERMISSION_DENIED"
-    found = [
+    results = [
         (path.name, reason)
         for path, text in SOURCES.items()
         for listed in re.findall(rf"- (?:{codes}),([^\n]*?)(?=(?: - [A-Z])|:|\.|\n)", re.sub(r"\n\s*//", " ", text))
         for reason in re.findall(r"[A-Z][A-Z_]{5,}", listed)
     ]
 
-    assert found
-    for name, reason in found:
+    assert results
+    for name, reason in results:
         assert reason in known, f"{name}: {reason}"

@@ -62,7 +62,7 @@ def test_the_image_exposes_the_ports_of_the_code() -> None:
     assert exposed == {*registry.PORTS.values(), 8080, 9450}
 
 
-def test_what_the_image_copies_exists_and_is_not_ignored() -> None:
+def test_files_that_the_image_copies_exist_and_are_not_ignored() -> None:
     rules = [line for line in (ROOT / ".dockerignore").read_text("utf-8").splitlines() if line and line[0] != "#"]
     copied = [source for line in instructions("COPY") if "--from" not in line for source in line.split()[:-1]]
 
@@ -96,10 +96,10 @@ def test_the_image_does_without_the_embedded_postgres() -> None:
 
 def test_prometheus_looks_at_every_service_on_its_admin_port() -> None:
     (job,) = (job for job in PROMETHEUS["scrape_configs"] if job["job_name"] == "skein")
-    (found,) = job["dns_sd_configs"]
+    (result,) = job["dns_sd_configs"]
 
-    assert sorted(found["names"]) == sorted(registry.NAMES)
-    assert found["port"] == fix_settings.FIELDS["SKEIN_ADMIN_PORT"]
+    assert sorted(result["names"]) == sorted(registry.NAMES)
+    assert result["port"] == fix_settings.FIELDS["SKEIN_ADMIN_PORT"]
     assert {relabel["target_label"] for relabel in job["relabel_configs"]} == {"process"}
 
 
@@ -157,7 +157,7 @@ def test_the_collector_s_pipelines_are_made_of_what_it_defines() -> None:
 
 def test_traces_reach_the_collector_where_it_listens_and_jaeger_from_there() -> None:
     port = COLLECTOR["receivers"]["otlp"]["protocols"]["grpc"]["endpoint"].rpartition(":")[2]
-    told = {
+    endpoints = {
         service["environment"]["SKEIN_OTLP_ENDPOINT"]
         for service in COMPOSE["services"].values()
         if "SKEIN_OTLP_ENDPOINT" in service.get("environment", {})
@@ -165,7 +165,7 @@ def test_traces_reach_the_collector_where_it_listens_and_jaeger_from_there() -> 
     (own,) = (job for job in PROMETHEUS["scrape_configs"] if job["job_name"] == "otel-collector")
     (reader,) = COLLECTOR["service"]["telemetry"]["metrics"]["readers"]
 
-    assert told == {f"http://otel-collector:{port}"}
+    assert endpoints == {f"http://otel-collector:{port}"}
     assert COLLECTOR["exporters"]["otlp"]["endpoint"].partition(":")[0] in COMPOSE["services"]
     assert own["static_configs"][0]["targets"] == [f"otel-collector:{reader['pull']['exporter']['prometheus']['port']}"]
 

@@ -29,8 +29,8 @@ PAGES = {path: path.read_text("utf-8") for path in documents()}
 
 def blocks(text: str) -> list[str]:
     """Return the shell blocks of a page."""
-    found = re.findall(r"^```(\w*)\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
-    return [block for language, block in found if language in {"", "sh"}]
+    matches = re.findall(r"^```(\w*)\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
+    return [block for language, block in matches if language in {"", "sh"}]
 
 
 def test_the_readme_is_one_page() -> None:

@@ -40,4 +40,4 @@ def test_the_files_of_a_package_import_each_other_in_no_circle() -> None:
     circles = {package.name: circle(package) for package in PACKAGES}
 
     assert {"skein_kit", "skein_memory"} <= circles.keys()
-    assert {name: found for name, found in circles.items() if found} == {}
+    assert {name: match for name, match in circles.items() if match} == {}

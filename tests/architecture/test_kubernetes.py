@@ -28,7 +28,7 @@ LOADED = {service.name: service for service in registry.load()}
 ADMIN = fix_settings.FIELDS["SKEIN_ADMIN_PORT"]
 PART_OF = {"app.kubernetes.io/part-of": "skein"}
 POSTGRES = {"cnpg.io/cluster": "postgres"}
-# Whose code goes out of the network, by the classes that do: mail, and what somebody else names.
+# Services that call hosts outside, by the classes that do so: mail, and URLs that others chose.
 GOING_OUT = {"Mailer": {465, 587}, "SafeHttpClient": {443}, "ChatModel": {443}}
 # Nothing else of the file differs from deploy/postgres/postgresql.conf; the operator sets the first itself.
 OF_THE_OPERATOR = {"listen_addresses"}
@@ -40,8 +40,8 @@ def documents(path: Path) -> list[dict[str, Any]]:
 
 
 def kustomization(folder: str) -> dict[str, Any]:
-    (found,) = documents(FOLDER / folder / "kustomization.yaml")
-    return found
+    (result,) = documents(FOLDER / folder / "kustomization.yaml")
+    return result
 
 
 OBJECTS = [
@@ -62,8 +62,8 @@ DEPLOYMENTS, SERVICES, POLICIES = named("Deployment"), named("Service"), named("
 
 
 def container(name: str) -> dict[str, Any]:
-    (found,) = DEPLOYMENTS[name]["spec"]["template"]["spec"]["containers"]
-    return dict(found)
+    (result,) = DEPLOYMENTS[name]["spec"]["template"]["spec"]["containers"]
+    return dict(result)
 
 
 def environment(name: str) -> dict[str, str]:
@@ -86,10 +86,10 @@ def labels(name: str) -> dict[str, str]:
 
 
 def policy_of(name: str) -> dict[str, Any]:
-    (found,) = (
+    (spec,) = (
         each["spec"] for each in POLICIES.values() if each["spec"]["podSelector"] == {"matchLabels": labels(name)}
     )
-    return dict(found)
+    return dict(spec)
 
 
 def peers(rule: dict[str, Any], side: str) -> Iterator[dict[str, str]]:
@@ -100,13 +100,13 @@ def peers(rule: dict[str, Any], side: str) -> Iterator[dict[str, str]]:
 
 def edges(name: str, direction: str, side: str) -> dict[str, set[Any]]:
     """Return the services that a policy names, each with the ports."""
-    found: dict[str, set[Any]] = {}
+    results: dict[str, set[Any]] = {}
     for rule in policy_of(name)[direction]:
         for selected in peers(rule, side):
             if selected.items() >= PART_OF.items():
                 ports = {port["port"] for port in rule["ports"]}
-                found.setdefault(selected["app.kubernetes.io/name"], set()).update(ports)
-    return found
+                results.setdefault(selected["app.kubernetes.io/name"], set()).update(ports)
+    return results
 
 
 def code_of(name: str) -> str:
@@ -147,10 +147,10 @@ def test_calls_are_balanced_over_the_addresses_of_all_pods(name: str) -> None:
     }
 
 
-def test_the_doors_have_services_that_are_not_headless() -> None:
-    doors = {name: each["spec"] for name, each in SERVICES.items() if each["spec"].get("clusterIP") != "None"}
+def test_public_ports_have_services_that_are_not_headless() -> None:
+    public = {name: each["spec"] for name, each in SERVICES.items() if each["spec"].get("clusterIP") != "None"}
 
-    assert {name: {port["port"] for port in each["ports"]} for name, each in doors.items()} == {
+    assert {name: {port["port"] for port in each["ports"]} for name, each in public.items()} == {
         "gateway": {registry.PORTS["gateway"], fix_settings.FIELDS["SKEIN_HTTP_PORT"]},
         "pc2-door": set(registry.PC2_PORTS),
     }
@@ -158,7 +158,7 @@ def test_the_doors_have_services_that_are_not_headless() -> None:
 
 def test_every_variable_is_a_setting() -> None:
     pods = [*DEPLOYMENTS.values(), *named("Job").values()]
-    told = {
+    variables = {
         each["name"]
         for pod in pods
         for each in pod["spec"]["template"]["spec"]["containers"][0]["env"]
@@ -166,14 +166,14 @@ def test_every_variable_is_a_setting() -> None:
     }
     text = (FOLDER / "components/pooler/kustomization.yaml").read_text("utf-8")
 
-    assert told | set(literals()) | set(re.findall(r"name: (SKEIN_\w+)", text)) <= VARIABLES
+    assert variables | set(literals()) | set(re.findall(r"name: (SKEIN_\w+)", text)) <= VARIABLES
 
 
 @over("name", LOADED)
-def test_a_service_is_told_the_address_of_each_that_it_calls_and_of_no_other(name: str) -> None:
-    told = {key: value for key, value in environment(name).items() if key.endswith("_ADDRESS")}
+def test_a_service_gets_the_address_of_each_that_it_calls_and_of_no_other(name: str) -> None:
+    addresses = {key: value for key, value in environment(name).items() if key.endswith("_ADDRESS")}
 
-    assert told == {
+    assert addresses == {
         f"SKEIN_{other.upper()}_ADDRESS": (
             # A name that stands for every pod: gRPC takes turns among its addresses.
             f"dns:///{'gateway-pods' if other == 'gateway' else other}:{registry.PORTS[other]}"
@@ -183,11 +183,11 @@ def test_a_service_is_told_the_address_of_each_that_it_calls_and_of_no_other(nam
 
 
 @over("name", LOADED)
-def test_a_service_can_start_with_what_it_is_told(name: str) -> None:
-    told = {**literals(), **environment(name)}
+def test_a_service_can_start_with_its_variables(name: str) -> None:
+    variables = {**literals(), **environment(name)}
 
-    refuse_unknown_settings(told)
-    ProcessSettings.read(told)
+    refuse_unknown_settings(variables)
+    ProcessSettings.read(variables)
 
 
 def test_no_secret_stands_in_a_file() -> None:
@@ -247,7 +247,7 @@ def test_a_pod_can_do_no_more_than_it_needs() -> None:
 def test_a_pod_is_asked_on_the_admin_port_and_has_time_to_drain() -> None:
     pod = EVERY["template"]["spec"]
     probes = {name: pod["containers"][0][f"{name}Probe"]["httpGet"] for name in ("startup", "readiness", "liveness")}
-    told = literals()
+    variables = literals()
     stop = fix_settings.FIELDS["SKEIN_WORKER_STOP_SECONDS"]
 
     assert {name: (probe["path"], probe["port"]) for name, probe in probes.items()} == {
@@ -255,9 +255,9 @@ def test_a_pod_is_asked_on_the_admin_port_and_has_time_to_drain() -> None:
         "readiness": ("/readyz", "admin"),
         "liveness": ("/livez", "admin"),
     }
-    assert told["SKEIN_ADMIN_PORT"] == str(ADMIN)
+    assert variables["SKEIN_ADMIN_PORT"] == str(ADMIN)
     assert isinstance(stop, float)
-    drain, grace = float(told["SKEIN_DRAIN_SECONDS"]), float(told["SKEIN_GRACE_SECONDS"])
+    drain, grace = float(variables["SKEIN_DRAIN_SECONDS"]), float(variables["SKEIN_GRACE_SECONDS"])
     assert pod["terminationGracePeriodSeconds"] > drain + grace + stop
     # Who calls notices at the next look at the name, which readiness decides.
     readiness = pod["containers"][0]["readinessProbe"]
@@ -297,7 +297,7 @@ def test_cold_storage_is_a_volume_that_the_image_s_user_may_write_to() -> None:
 # The network.
 
 
-def test_without_a_policy_nobody_speaks_to_anybody() -> None:
+def test_pods_without_a_policy_cannot_connect_to_each_other() -> None:
     assert POLICIES["default-deny-all"]["spec"] == {"podSelector": {}, "policyTypes": ["Ingress", "Egress"]}
 
 
@@ -338,8 +338,8 @@ def test_the_overlay_for_assistants_opens_their_ports_to_the_addresses_that_it_n
     deployment, service = documents(folder / "addresses.yaml")
     (policy,) = documents(folder / "network.yaml")
     (patched,) = deployment["spec"]["template"]["spec"]["containers"]
-    told = {**environment("pc2"), **{each["name"]: each["value"] for each in patched["env"]}}
-    allowed = [str(network) for network in Pc2Settings.read(told).networks()]
+    variables = {**environment("pc2"), **{each["name"]: each["value"] for each in patched["env"]}}
+    allowed = [str(network) for network in Pc2Settings.read(variables).networks()]
     (rule,) = policy["spec"]["ingress"]
 
     assert service["spec"]["loadBalancerSourceRanges"] == allowed
@@ -416,8 +416,8 @@ def test_each_service_connects_as_its_own_role_with_the_password_that_the_operat
             assert url.startswith(
                 f"postgresql://{database_role(name)}:$({variable})@postgres-rw:5432/skein?sslmode=verify-full"
             )
-            (given,) = (each for each in container(name)["env"] if each["name"] == variable)
-            assert given["valueFrom"]["secretKeyRef"]["name"] == roles[database_role(name)]["passwordSecret"]["name"]
+            (entry,) = (each for each in container(name)["env"] if each["name"] == variable)
+            assert entry["valueFrom"]["secretKeyRef"]["name"] == roles[database_role(name)]["passwordSecret"]["name"]
             # A value may name variables that stand before it.
             names = list(environment(name))
             assert names.index(variable) < names.index("SKEIN_DATABASE_URL")
@@ -426,9 +426,11 @@ def test_each_service_connects_as_its_own_role_with_the_password_that_the_operat
 
 
 def test_a_pooler_is_before_every_pool_and_what_listens_goes_past_it() -> None:
-    found = [(each["target"], yaml.safe_load(each["patch"])) for each in kustomization("components/pooler")["patches"]]
-    patches = {target["name"]: patch for target, patch in found if target["kind"] == "Deployment"}
-    ((certificates,),) = (patch for target, patch in found if target["kind"] == "Cluster")
+    results = [
+        (each["target"], yaml.safe_load(each["patch"])) for each in kustomization("components/pooler")["patches"]
+    ]
+    patches = {target["name"]: patch for target, patch in results if target["kind"] == "Deployment"}
+    ((certificates,),) = (patch for target, patch in results if target["kind"] == "Cluster")
     direct = {name for name, patch in patches.items() if any("DIRECT" in str(each["value"]) for each in patch)}
     parameters = named("Pooler")["pooler"]["spec"]["pgbouncer"]["parameters"]
 
@@ -438,7 +440,7 @@ def test_a_pooler_is_before_every_pool_and_what_listens_goes_past_it() -> None:
         before = container(name)["env"][position]
         assert before["name"] == "SKEIN_DATABASE_URL"
         assert first["value"] == before["value"].replace("@postgres-rw:", "@pooler:")
-    # Whoever connects compares the host's name with the certificate's.
+    # A client compares the host's name with the certificate's.
     assert certificates["path"] == "/spec/certificates"
     assert "pooler" in certificates["value"]["serverAltDNSNames"]
     # auth's pod is where an operator runs `skein bootstrap`.
@@ -446,7 +448,7 @@ def test_a_pooler_is_before_every_pool_and_what_listens_goes_past_it() -> None:
     assert int(parameters["max_prepared_statements"]) >= int(str(fix_settings.FIELDS["SKEIN_STATEMENT_CACHE_SIZE"]))
 
 
-def test_postgres_is_told_what_it_is_told_elsewhere() -> None:
+def test_postgres_has_the_same_settings_as_elsewhere() -> None:
     text = (DEPLOY / "postgres/postgresql.conf").read_text("utf-8")
     elsewhere = dict(re.findall(r"^(\w+) = '?([^'\n]*)'?$", text, re.MULTILINE))
     (larger,) = documents(FOLDER / "overlays/production/postgres.yaml")

@@ -88,19 +88,19 @@ def test_no_file_names_a_package_index_or_a_place_of_one_machine() -> None:
         r"|(?<![\w.])/(?:work|home/\w+|root)/(?!x y/)"  # Places of one machine.
     )
     this = Path(__file__)
-    found = [
+    results = [
         f"{path.relative_to(ROOT)}: {match.group(0)}"
         for path in FILES
         if path != this and path.suffix not in {".onnx", ".png"}
         for match in forbidden.finditer(path.read_text("utf-8", errors="replace"))
     ]
 
-    assert found == []
+    assert results == []
 
 
 def test_no_module_sends_memory_content_to_the_log() -> None:
     calls = re.compile(r"log\w*\.(?:debug|info|warning|error|exception)\(([^()]*(?:\([^()]*\)[^()]*)*)\)")
-    found = [
+    results = [
         f"{path.relative_to(ROOT)}: {match.group(0)}"
         for path in OURS
         if "tests" not in path.relative_to(ROOT).parts
@@ -108,4 +108,4 @@ def test_no_module_sends_memory_content_to_the_log() -> None:
         if re.search(r"\b(?:content|text|query|secret|api_key|token|credential)=", match.group(1))
     ]
 
-    assert found == []
+    assert results == []

@@ -1,4 +1,4 @@
-"""What metrics may be labelled with: what there are a few of, and never who somebody is or what they have."""
+"""Labels of metrics have few values, and never identify a person or their data."""
 
 from __future__ import annotations
 
@@ -53,10 +53,10 @@ def labels() -> Iterator[tuple[str, str]]:
 
 
 def test_no_metric_has_a_label_for_a_tenant_a_principal_or_anything_s_id() -> None:
-    found = list(labels())
+    results = list(labels())
 
-    assert len(found) > 30
-    assert [pair for pair in found if COUNTLESS.search(pair[1])] == []
+    assert len(results) > 30
+    assert [pair for pair in results if COUNTLESS.search(pair[1])] == []
 
 
 def test_every_label_has_few_values_and_it_is_known_which() -> None:

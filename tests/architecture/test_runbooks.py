@@ -65,18 +65,18 @@ def test_links_lead_somewhere() -> None:
 
 
 def test_commands_of_skein_exist_with_their_options() -> None:
-    found = [(name, line) for name, line in commands() if line.startswith("skein ")]
+    results = [(name, line) for name, line in commands() if line.startswith("skein ")]
 
-    assert len(found) > 10
-    for name, line in found:
+    assert len(results) > 10
+    for name, line in results:
         assert understood(shlex.split(line.partition(" | ")[0])[1:]), f"{name}: {line}"
 
 
 def test_containers_that_commands_name_exist() -> None:
-    found = [(name, line) for name, line in commands() if line.startswith("docker compose ")]
+    results = [(name, line) for name, line in commands() if line.startswith("docker compose ")]
 
-    assert len(found) > 10
-    for name, line in found:
+    assert len(results) > 10
+    for name, line in results:
         verb, *rest = shlex.split(line.partition(" | ")[0])[2:]
         assert verb in OF_SERVICES, f"{name}: {line}"
         containers = list(containers_of(verb, rest))
@@ -107,14 +107,14 @@ def test_events_that_are_searched_for_are_logged() -> None:
     code = "\n".join(
         file.read_text("utf-8") for folder in ("libs", "services") for file in (ROOT / folder).rglob("*.py")
     )
-    found = [
+    results = [
         (name, event)
         for name, line in commands()
         for event in re.findall(r"grep .*?\b([a-z]+_[a-z_]+)\b", line) + re.findall(r"-e ([a-z]+_[a-z_]+)\b", line)
     ]
 
-    assert found
-    for name, event in found:
+    assert results
+    for name, event in results:
         assert re.search(rf'"{event}', code), f"{name}: {event}"
 
 
@@ -126,9 +126,9 @@ def test_methods_that_are_named_exist() -> None:
 
 def named(pattern: str | re.Pattern[str], pages: dict[str, str] = PAGES) -> list[tuple[str, str]]:
     """Return what a pattern finds in pages, with their names. Nothing at all is a failure."""
-    found = [(name, value) for name, text in pages.items() for value in re.findall(pattern, text)]
-    assert found, pattern
-    return found
+    results = [(name, value) for name, text in pages.items() for value in re.findall(pattern, text)]
+    assert results, pattern
+    return results
 
 
 def commands() -> Iterator[tuple[str, str]]:
@@ -145,10 +145,10 @@ def understood(arguments: list[str]) -> bool:
     command: click.Command = skein
     context = click.Context(command)
     while isinstance(command, click.Group) and arguments:
-        found = command.get_command(context, arguments[0])
-        if found is None:
+        result = command.get_command(context, arguments[0])
+        if result is None:
             return False
-        command, arguments = found, arguments[1:]
+        command, arguments = result, arguments[1:]
         context = click.Context(command, parent=context)
     if isinstance(command, click.Group):
         return False

@@ -36,8 +36,8 @@ PINS = re.compile(r"^([a-z0-9-]+)==([^ \\]+)(?: ; ([^\\\n]+))?", re.MULTILINE)
 
 def pins(path: Path) -> dict[str, str]:
     """Return what a lock installs on the image's platform."""
-    found = PINS.findall(path.read_text("utf-8"))
-    return {name: version for name, version, marker in found if not marker or Marker(marker.strip()).evaluate(LINUX)}
+    matches = PINS.findall(path.read_text("utf-8"))
+    return {name: version for name, version, marker in matches if not marker or Marker(marker.strip()).evaluate(LINUX)}
 
 
 def test_the_bill_of_materials_is_what_the_image_s_lock_installs() -> None:
@@ -48,10 +48,10 @@ def test_the_bill_of_materials_is_what_the_image_s_lock_installs() -> None:
 
 @over("name", sorted(COMPONENTS))
 def test_a_distribution_has_a_licence_that_may_be_passed_on(name: str) -> None:
-    (said,) = COMPONENTS[name]["licenses"]
+    (license_,) = COMPONENTS[name]["licenses"]
 
-    choices = said["expression"].split(" OR ")
-    assert any(set(re.split(r" AND |[()]", choice)) - {""} <= ALLOWED for choice in choices), said
+    choices = license_["expression"].split(" OR ")
+    assert any(set(re.split(r" AND |[()]", choice)) - {""} <= ALLOWED for choice in choices), license_
 
 
 def test_the_table_of_licences_says_what_the_bill_says() -> None:
@@ -77,7 +77,7 @@ def test_a_lock_names_no_place_that_packages_come_from(lock: Path) -> None:
     assert "://" not in lock.read_text("utf-8")
 
 
-def test_what_looks_for_vulnerabilities_looks_at_every_lock() -> None:
+def test_the_vulnerability_scan_covers_every_lock() -> None:
     recipe = (ROOT / "Makefile").read_text("utf-8").split("\naudit:")[1].split("\n\n")[0]
 
     assert set(re.findall(r"-r (\S+)", recipe)) == {str(lock.relative_to(ROOT)) for lock in LOCKS}

@@ -204,12 +204,12 @@ def test_a_member_that_is_larger_than_it_was_is_refused_before_it_is_written(tmp
 def test_a_name_that_leads_out_of_the_folder_is_refused(tmp_path: Path, place: str, name: str) -> None:
     harmful = packed_archive((header(name), b"x"))
     files = backup(tmp_path, harmful, {name: 1}) if place == BASE else backup(tmp_path, packed_archive(), log=harmful)
-    found = set(tmp_path.rglob("*"))
+    results = set(tmp_path.rglob("*"))
 
     with pytest.raises(BackupDamaged, match="is outside the folder"):
         unpack(tmp_path, files, tmp_path / "data")
 
-    assert {path for path in tmp_path.rglob("*") if path.is_file()} <= found
+    assert {path for path in tmp_path.rglob("*") if path.is_file()} <= results
     assert not Path("/escaped").exists()
 
 
@@ -245,12 +245,12 @@ def test_a_line_of_an_import_that_never_ends_is_read_in_pieces(tmp_path: Path) -
         written.seek(0, os.SEEK_END)
         written.write(b'\n{"content": "kettle"}\n')
 
-    found: list[Any] = []
-    used = memory_used(lambda: found.extend(read_jsonl(file)))
+    results: list[Any] = []
+    used = memory_used(lambda: results.extend(read_jsonl(file)))
 
     assert used < BOUND
-    assert [isinstance(one, UnreadableRecord) for one in found] == [True, False]
-    assert found[1].where == "line 2"
+    assert [isinstance(one, UnreadableRecord) for one in results] == [True, False]
+    assert results[1].where == "line 2"
 
 
 def odd_imports() -> list[str]:

@@ -1,8 +1,8 @@
-"""Somebody reads the disk after a person was forgotten.
+"""An attacker reads the disk after a person was forgotten.
 
 Attack: the operator, or a thief, searches every table, every index, the write-ahead log, the planner's statistics, cold
     storage and the server's log for what was said by and about a forgotten person, and for the secrets of its hashes.
-May be seen: that somebody was forgotten, by random ids and counts; once dead rows were vacuumed in full and the log was
+May be seen: that a person was forgotten, by random ids and counts; once dead rows were vacuumed in full and the log was
     recycled, nothing else.
 May be spent: one Forget, and the worker's round that follows it.
 """
@@ -62,7 +62,7 @@ WORDLESS = {
 
 @dataclass(frozen=True)
 class Person:
-    """Somebody whose every word is known by a rare one."""
+    """A person whose every sentence contains a rare word."""
 
     word: str
 
@@ -90,7 +90,7 @@ def struct_of(**values: str) -> Struct:
 
 
 def a_person() -> Person:
-    """Return somebody whose word no other text has."""
+    """Return a person whose word no other text has."""
     letters = "".join(secrets.choice("bcdfghjklmnpqrtvwxz") for _ in range(14))
     return Person(word=f"Q{letters}ings")
 
@@ -112,14 +112,16 @@ async def leave_traces(tenant: Tenant, person: Person, copies: int) -> None:
         session_id=f"with {word}", title=word, metadata=struct_of(about=word), subject_id=word
     )
     await tenant.sessions.CreateSession(session_pb2.CreateSessionRequest(session=session, request_id="session"))
-    said = [
+    messages = [
         session_pb2.Message(
             role=session_pb2.MESSAGE_ROLE_USER, content=f"{word} {n}", name=word, external_id=f"{word} {n}",
             metadata=struct_of(about=word), subject_id=word,
         )
         for n in range(copies)
     ]  # fmt: skip
-    appending = session_pb2.AppendMessagesRequest(session_id=session.session_id, messages=said, request_id="messages")
+    appending = session_pb2.AppendMessagesRequest(
+        session_id=session.session_id, messages=messages, request_id="messages"
+    )
     await tenant.sessions.AppendMessages(appending)
     item = states_pb2.PutSessionItemRequest(session_id=session.session_id, key=word, value=Value(string_value=word))
     await tenant.sessions.PutSessionItem(item)
@@ -191,7 +193,7 @@ async def archive(tenant: Tenant, person: Person) -> None:
 
 async def bytes_to_lose(connection: Connection, tenant: Tenant) -> set[bytes]:
     """Return what else tells of the person: vectors, hashes of what was said, and the key of the hashes of searches."""
-    found = set[bytes]()
+    results = set[bytes]()
     vectors = await connection.fetch(
         "SELECT embedding::text AS vector FROM recall.embeddings_all_minilm_l6_v2 WHERE tenant_id = $1",
         tenant.tenant_id,
@@ -199,7 +201,7 @@ async def bytes_to_lose(connection: Connection, tenant: Tenant) -> set[bytes]:
     assert len(vectors) > 0
     for row in vectors:
         numbers = np.array(row["vector"].strip("[]").split(","), dtype=np.float32).astype(np.float16)
-        found.add(numbers[100:132].tobytes())
+        results.add(numbers[100:132].tobytes())
     for statement in (
         "SELECT content_hash FROM memory.memories WHERE tenant_id = $1 AND subject_id IS NOT NULL",
         "SELECT fingerprint FROM memory.requests WHERE tenant_id = $1 AND method LIKE '%CreateMemoryRequest'",
@@ -209,8 +211,8 @@ async def bytes_to_lose(connection: Connection, tenant: Tenant) -> set[bytes]:
     ):
         values = {bytes(row[0]) for row in await connection.fetch(statement, tenant.tenant_id)}
         assert values, statement
-        found |= values
-    return found
+        results |= values
+    return results
 
 
 async def finish(connection: Connection, tenant: Tenant, addresses: Mapping[str, str]) -> None:
@@ -262,7 +264,7 @@ def files_holding(folders: Iterable[Path], needles: set[bytes]) -> dict[str, byt
     """Return the files below some folders that hold one of some bytes, unpacked or packed, and which."""
     # The words of a person differ in case alone, so one look finds them all.
     any_needle = re.compile(b"|".join(re.escape(needle) for needle in sorted(needles)))
-    found = {}
+    results = {}
     for folder in folders:
         for file in folder.rglob("*"):
             if not file.is_file():
@@ -270,8 +272,8 @@ def files_holding(folders: Iterable[Path], needles: set[bytes]) -> dict[str, byt
             data = file.read_bytes()
             data = gzip.decompress(data) if file.suffix == ".gz" else data
             if (match := any_needle.search(data)) is not None:
-                found[str(file.relative_to(folder))] = match.group()
-    return found
+                results[str(file.relative_to(folder))] = match.group()
+    return results
 
 
 async def test_no_byte_of_a_forgotten_person_is_left_once_dead_rows_and_the_log_are_gone() -> None:
@@ -300,7 +302,7 @@ async def test_no_byte_of_a_forgotten_person_is_left_once_dead_rows_and_the_log_
                         forgotten.remains,
                         await connection.fetchval("SELECT count(*) FROM memory.erasures"),
                     )
-                    left = [await places_of(connection, form) for form in person.forms]
+                    remaining = [await places_of(connection, form) for form in person.forms]
                     known = await statistics_with(connection, person.forms[1])
                 await write_anew(connection)
             finally:
@@ -316,7 +318,7 @@ async def test_no_byte_of_a_forgotten_person_is_left_once_dead_rows_and_the_log_
     # What calls read is clean at once, and what is recorded late, or is a statistic, after the round.
     assert not forgotten.more
     assert left_at_once == []
-    assert (left, noted) == ([[], []], 0)
+    assert (remaining, noted) == ([[], []], 0)
     assert estimated
     assert known == []
     # The receipt speaks of what the disk held until now.

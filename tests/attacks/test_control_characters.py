@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from fix_cluster import Cluster, Tenant
-    from fix_memory import Alone
+    from fix_memory import MemoryServer
 
 # Clears a terminal, renames its window, starts a header, a line of a log and of CSV, and turns what follows around.
 HOSTILE = (
@@ -147,7 +147,7 @@ async def test_ids_and_agents_that_act_reach_no_answer_and_no_service(cluster: C
         assert head.isascii()
 
 
-async def test_a_webhook_has_the_headers_of_a_webhook_and_no_others(alone: Alone) -> None:
+async def test_a_webhook_has_the_headers_of_a_webhook_and_no_others(memory_server: MemoryServer) -> None:
     heads: list[bytes] = []
 
     async def take(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -159,9 +159,9 @@ async def test_a_webhook_has_the_headers_of_a_webhook_and_no_others(alone: Alone
     async with await asyncio.start_server(take, "127.0.0.1", 0) as server:
         origin = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
         async with (
-            alone.serving(SKEIN_MASTER_KEY="11" * 32, SKEIN_OUTBOUND_ALLOW=origin),
-            alone.channel() as channel,
-            alone.channel(system=True) as worker,
+            memory_server.serving(SKEIN_MASTER_KEY="11" * 32, SKEIN_OUTBOUND_ALLOW=origin),
+            memory_server.channel() as channel,
+            memory_server.channel(system=True) as worker,
         ):
             webhook = pb.Webhook(
                 display_name=HOSTILE[:200],
@@ -171,7 +171,7 @@ async def test_a_webhook_has_the_headers_of_a_webhook_and_no_others(alone: Alone
             await history_pb2_grpc.HistoryServiceStub(channel).CreateWebhook(pb.CreateWebhookRequest(webhook=webhook))
             memory = memory_pb2.Memory(content=HOSTILE, source=HOSTILE[:100])
             await memory_pb2_grpc.MemoryServiceStub(channel).CreateMemory(memory_pb2.CreateMemoryRequest(memory=memory))
-            await all_told(alone.database.server)
+            await all_told(memory_server.database.server)
             await memory_pb2_grpc.MemoryInternalServiceStub(worker).DeliverWebhooks(memory_pb2.DeliverWebhooksRequest())
 
     (head,) = heads

@@ -33,7 +33,7 @@ MAX_PAGE_MEMORIES = MAX_SHARE_OF_CALL // (CHARACTERS * CONDITIONS) + 1
 
 
 @pytest.fixture
-async def hoarder(cluster: Cluster, tenant: Tenant) -> Tenant:
+async def full_tenant(cluster: Cluster, tenant: Tenant) -> Tenant:
     """A tenant with long memories; the oldest holds what is looked for."""
     for start in range(0, MEMORIES, 1000):
         batch = [memory_pb2.Memory(content=f"note {number}") for number in range(start, min(start + 1000, MEMORIES))]
@@ -63,27 +63,27 @@ def listing(where: str, page_token: str = "", order_by: str = "") -> memory_pb2.
 
 
 @pytest.mark.parametrize("order_by", ["", "importance desc"])
-async def test_a_page_ends_where_its_conditions_have_scanned_enough(hoarder: Tenant, order_by: str) -> None:
-    found, pages, token = 0, 0, ""
+async def test_a_page_ends_where_its_conditions_have_scanned_enough(full_tenant: Tenant, order_by: str) -> None:
+    result, pages, token = 0, 0, ""
     while True:
-        page = await hoarder.memory.ListMemories(listing(FIFTY, token, order_by), timeout=DEADLINE_SECONDS)
-        found, pages, token = found + len(page.memories), pages + 1, page.next_page_token
+        page = await full_tenant.memory.ListMemories(listing(FIFTY, token, order_by), timeout=DEADLINE_SECONDS)
+        result, pages, token = result + len(page.memories), pages + 1, page.next_page_token
         if not token or pages * MAX_PAGE_MEMORIES >= MEMORIES_READ:
             break
 
     assert pages >= MEMORIES_READ // MAX_PAGE_MEMORIES
     # Every memory is reached by and by.
-    assert token or found == 1
+    assert token or result == 1
 
 
 async def test_a_tenant_that_scans_more_than_its_share_is_refused_and_told_when_to_come_back(
-    hoarder: Tenant, other_tenant: Tenant
+    full_tenant: Tenant, other_tenant: Tenant
 ) -> None:
     scanned = 0
     refusal: aio.AioRpcError | None = None
     while refusal is None and scanned < 100 * MAX_SHARE_OF_CALL:
         try:
-            await hoarder.memory.ListMemories(listing(FIFTY), timeout=DEADLINE_SECONDS)
+            await full_tenant.memory.ListMemories(listing(FIFTY), timeout=DEADLINE_SECONDS)
         except aio.AioRpcError as error:
             refusal = error
         scanned += MAX_SHARE_OF_CALL - CHARACTERS * CONDITIONS
@@ -94,26 +94,26 @@ async def test_a_tenant_that_scans_more_than_its_share_is_refused_and_told_when_
     assert scanned >= 256 * MEBIBYTE - MAX_SHARE_OF_CALL
     # Conditions that scan nothing long go on, and so do other tenants.
     filter_ = memory_pb2.MemoryFilter(where='type = "none"')
-    assert not (await hoarder.memory.ListMemories(memory_pb2.ListMemoriesRequest(filter=filter_))).memories
+    assert not (await full_tenant.memory.ListMemories(memory_pb2.ListMemoriesRequest(filter=filter_))).memories
     assert not (await other_tenant.memory.ListMemories(listing(FIFTY))).memories
 
 
-async def test_a_recall_whose_condition_would_scan_too_much_is_refused(hoarder: Tenant) -> None:
+async def test_a_recall_whose_condition_would_scan_too_much_is_refused(full_tenant: Tenant) -> None:
     request = recall_pb2.RecallRequest(
         query="note", mode=recall_pb2.SEARCH_MODE_KEYWORD, filter=memory_pb2.MemoryFilter(where=FIFTY)
     )
 
     with refused(EXHAUSTED, "READ_TOO_COSTLY"):
-        await hoarder.recall.Recall(request, timeout=DEADLINE_SECONDS)
+        await full_tenant.recall.Recall(request, timeout=DEADLINE_SECONDS)
 
 
 @pytest.mark.parametrize("order_by", ["", "importance desc"])
-async def test_reads_that_are_cut_off_count_as_much_as_those_that_end(hoarder: Tenant, order_by: str) -> None:
+async def test_reads_that_are_cut_off_count_as_much_as_those_that_end(full_tenant: Tenant, order_by: str) -> None:
     codes: list[grpc.StatusCode] = []
     # Each scans for longer than this, and its deadline cuts it off.
     while EXHAUSTED not in codes and len(codes) < MAX_CUT_OFF_READS:
         try:
-            await hoarder.memory.ListMemories(listing(FIFTY, order_by=order_by), timeout=SHORT_DEADLINE_SECONDS)
+            await full_tenant.memory.ListMemories(listing(FIFTY, order_by=order_by), timeout=SHORT_DEADLINE_SECONDS)
         except aio.AioRpcError as error:
             codes.append(error.code())
         else:

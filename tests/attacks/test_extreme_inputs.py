@@ -53,7 +53,7 @@ async def posted(cluster: Cluster, path: str, body: str, *headers: str) -> tuple
         async with asyncio.timeout(60):
             answer = (await reader.read()).decode(errors="replace")
     except ConnectionResetError:
-        # A body beyond the limit is not read to its end, and the rest of it meets a closed door.
+        # A body beyond the limit is not read to its end, and the rest of it meets a closed connection.
         return 413, ""
     writer.close()
     return int(answer.split(" ")[1]), answer
@@ -90,7 +90,7 @@ async def test_json_text_beside_a_struct_is_bounded_in_depth_and_digits(tenant: 
         assert await refusal_of(tenant.memory.CreateMemory(memory_pb2.CreateMemoryRequest(memory=memory))) is INVALID
 
 
-async def test_an_import_of_hostile_lines_is_told_line_by_line_or_refused(tenant: Tenant) -> None:
+async def test_an_import_of_hostile_lines_is_reported_line_by_line_or_refused(tenant: Tenant) -> None:
     lines = [*DEEP[:2], *(f'{{"type":"memory","importance":{number}}}' for number in NUMBERS)]
 
     for line in lines:
@@ -127,11 +127,11 @@ def test_a_watch_takes_no_step_for_each_letter_of_a_long_text() -> None:
 
     sys.setprofile(count)
     try:
-        found = matches(condition, {"content": "İΣ" * 50_000})
+        result = matches(condition, {"content": "İΣ" * 50_000})
     finally:
         sys.setprofile(None)
 
-    assert not found
+    assert not result
     assert steps < 50 * 100
 
 
@@ -164,8 +164,8 @@ async def test_names_that_callers_choose_never_become_paths(cluster: Cluster, te
         assert code in {grpc.StatusCode.OK, INVALID}
         if code is grpc.StatusCode.OK:
             message = session_pb2.Message(role=session_pb2.MESSAGE_ROLE_USER, content="kettle")
-            said = session_pb2.AppendMessagesRequest(session_id=name, messages=[message])
-            await tenant.sessions.AppendMessages(said)
+            request = session_pb2.AppendMessagesRequest(session_id=name, messages=[message])
+            await tenant.sessions.AppendMessages(request)
             await tenant.sessions.HideSession(session_pb2.HideSessionRequest(session_id=name))
             await tenant.sessions.ArchiveSession(archives_pb2.ArchiveSessionRequest(session_id=name))
             stored += 1

@@ -37,7 +37,7 @@ FORGED = 400
 
 
 @dataclass(frozen=True)
-class Filled:
+class FilledForm:
     """A form that a page of ours gave to a browser."""
 
     web: Web
@@ -55,7 +55,7 @@ async def person(cluster: Cluster, tenant: Tenant) -> Person:
 
 @pytest.fixture
 async def stranger(cluster: Cluster) -> AsyncIterator[Web]:
-    """A browser in which nobody is signed in."""
+    """A browser that is not signed in."""
     async with Web.of(cluster.addresses["http"], headers=HTML) as browser:
         yield browser
 
@@ -82,23 +82,23 @@ def routes_of_forms() -> set[str]:
     return {route.path for route in routes if "POST" in (route.methods or ())} - OF_SOFTWARE
 
 
-async def forms_on(web: Web, url: str) -> list[Filled]:
+async def forms_on(web: Web, url: str) -> list[FilledForm]:
     page = await web.get(url)
     assert page.status_code == 200, (url, page.text)
     posted: list[Form] = [form for form in forms_of(page) if "form_token" in form.fields]
-    return [Filled(web, urljoin(str(page.url), form.action), form.fields) for form in posted]
+    return [FilledForm(web, urljoin(str(page.url), form.action), form.fields) for form in posted]
 
 
-async def every_form(web: Web, stranger: Web, tenant: Tenant) -> list[Filled]:
+async def every_form(web: Web, stranger: Web, tenant: Tenant) -> list[FilledForm]:
     client_id = (await web.register())["client_id"]
     authorize = authorize_url(client_id, Pkce())
     console = f"/console/{tenant.tenant_id}"
-    found = []
+    results = []
     for url in (authorize, "/device", "/", "/account/reset", "/account/invitation?token=t", "/account/verify?token=t"):
-        found += await forms_on(stranger, url)
+        results += await forms_on(stranger, url)
     for url in (authorize, "/device", "/account/invitation?token=t", *(f"{console}/{page}" for page in PAGES)):
-        found += await forms_on(web, url)
-    return found
+        results += await forms_on(web, url)
+    return results
 
 
 PAGES = ("keys", "policy", "conflicts")

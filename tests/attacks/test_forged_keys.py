@@ -1,4 +1,4 @@
-"""Credentials that nobody was given, at a rate that no honest caller has.
+"""Forged credentials, at a rate that no honest caller has.
 
 Attack: well-formed API keys, legacy tokens and access tokens are invented and sent by the thousand from one address.
 May be seen: UNAUTHENTICATED, or RATE_LIMITED with a time to wait; genuine keys work from the same address meanwhile.
@@ -91,11 +91,11 @@ def lookups() -> float:
 
 async def events_from(database: asyncpg.Connection[asyncpg.Record], address: str) -> int:
     """Return the audit events of refused credentials of one address, in no tenant."""
-    found: int = await database.fetchval(
+    count: int = await database.fetchval(
         "SELECT count(*) FROM auth.audit_events WHERE tenant_id = $1 AND event = 'credential_refused' AND address = $2",
         NO_TENANT, address,
     )  # fmt: skip
-    return found
+    return count
 
 
 def invented(tenant: Tenant, count: int) -> list[str]:
@@ -114,12 +114,12 @@ async def test_invented_keys_cost_neither_a_query_nor_an_event_each(
     before = lookups()
 
     async with calling_from(cluster.addresses["http"], address) as client:
-        found = await answers(client, forged)
+        actual_answers = await answers(client, forged)
         # A key that was not seen before, from the same address.
         fresh = await tenant.auth.CreateApiKey(auth_pb2.CreateApiKeyRequest(display_name="honest"))
         assert await answers(client, [fresh.secret]) == [200]
 
-    assert set(found) == {401}
+    assert set(actual_answers) == {401}
     # Genuine keys are exchanged again as often as the gateway forgets them.
     assert lookups() - before < len(forged) / 2
     # The minute of the first may end meanwhile.
@@ -139,7 +139,7 @@ async def test_auth_itself_refuses_invented_keys_without_a_query(cluster: Cluste
     assert lookups() - before < len(forged) / 2
 
 
-async def test_what_only_auth_can_tell_costs_its_source_and_nobody_else(cluster: Cluster, tenant: Tenant) -> None:
+async def test_credentials_that_only_auth_can_check_cost_their_source_alone(cluster: Cluster, tenant: Tenant) -> None:
     # Half as many again as one source may present at once.
     count = attack_size(15 * UNPROVEN_PER_SECOND, 20_000)
     kinds = {
@@ -162,10 +162,10 @@ async def test_what_only_auth_can_tell_costs_its_source_and_nobody_else(cluster:
             ):
                 assert await answers(client, [legacy]) == [200], kind
                 started = time.monotonic()
-                found = await answers(client, forged)
+                actual_answers = await answers(client, forged)
 
-                judged = found.count(401)
-                assert judged + found.count(429) == count, kind
+                judged = actual_answers.count(401)
+                assert judged + actual_answers.count(429) == count, kind
                 assert judged <= UNPROVEN_PER_SECOND * (10 + time.monotonic() - started) + 1, kind
                 # From the flooded address: a genuine key that was never seen, a legacy token that was good before.
                 assert await answers(client, [genuine, legacy]) == [200, 200], kind
@@ -193,9 +193,9 @@ async def test_tokens_that_name_our_signing_key_need_its_signature(cluster: Clus
     before = queries(*names)
 
     async with calling_from(cluster.addresses["http"], address) as client:
-        found = await answers(client, forged)
+        actual_answers = await answers(client, forged)
 
-    assert set(found) == {401}
+    assert set(actual_answers) == {401}
     assert queries(*names) - before < count / 2
 
 
@@ -205,13 +205,15 @@ async def test_unknown_signing_keys_make_auth_read_its_own_a_few_times_a_second(
 
     async with cluster.direct("auth") as channel:
         identity = auth_pb2_grpc.AuthInternalServiceStub(channel)
-        found: list[object] = []
+        results: list[object] = []
         for start in range(0, len(forged), AT_ONCE):
             group = forged[start : start + AT_ONCE]
             calls = [identity.Exchange(auth_pb2.ExchangeRequest(bearer=token)) for token in group]
-            found += await asyncio.gather(*calls, return_exceptions=True)
+            results += await asyncio.gather(*calls, return_exceptions=True)
 
-    assert {error.code() for error in found if isinstance(error, aio.AioRpcError)} == {grpc.StatusCode.UNAUTHENTICATED}
+    assert {error.code() for error in results if isinstance(error, aio.AioRpcError)} == {
+        grpc.StatusCode.UNAUTHENTICATED
+    }
     # The second half is what other services read for identities.
     most = 2 * (time.monotonic() - started) / UNKNOWN_KEY_SECONDS + 2
     assert queries("list_signing_keys") - before <= most

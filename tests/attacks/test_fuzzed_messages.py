@@ -53,12 +53,12 @@ async def test_no_message_finds_a_defect_or_anything_of_another_tenant(cluster: 
 
 
 @pytest.mark.parametrize("file", sorted(CORPUS.glob("*.json")), ids=lambda file: file.stem)
-async def test_what_broke_once_breaks_no_more(fuzzer: Fuzzer, file: Path) -> None:
-    found = json.loads(file.read_text("utf-8"))
-    if "before" in found:
-        assert await fuzzer.fault(await fuzzer.recorded(found["before"])) == ""
-    attempt = await fuzzer.recorded(found)
+async def test_messages_that_once_failed_fail_no_more(fuzzer: Fuzzer, file: Path) -> None:
+    payload = json.loads(file.read_text("utf-8"))
+    if "before" in payload:
+        assert await fuzzer.fault(await fuzzer.recorded(payload["before"])) == ""
+    attempt = await fuzzer.recorded(payload)
 
-    faults = await asyncio.gather(*(fuzzer.fault(attempt) for _ in range(found.get("at_once", 1))))
+    faults = await asyncio.gather(*(fuzzer.fault(attempt) for _ in range(payload.get("at_once", 1))))
 
     assert [fault for fault in faults if fault] == []

@@ -79,10 +79,10 @@ class Grant:
         proof = oauth_pb2.ClientAuthentication(
             client_id=service_account_id, client_secret=secret, method="client_secret_basic"
         )
-        given = await self.app.oauth.ExchangeToken(
+        response = await self.app.oauth.ExchangeToken(
             oauth_pb2.ExchangeTokenRequest(client=proof, client_credentials=oauth_pb2.ClientCredentialsGrant())
         )
-        return given.access_token
+        return response.access_token
 
 
 async def create_key(stubs: Stubs, service_account_id: str = "") -> auth_pb2.CreateApiKeyResponse:
@@ -216,8 +216,8 @@ async def test_a_key_of_a_grant_can_do_what_the_person_s_role_allows_now(
         members_pb2.UpdateMemberRequest(account_id=grant.person.account_id, role=members_pb2.ROLE_VIEWER)
     )
 
-    found = await tenant.auth.Introspect(auth_pb2.IntrospectRequest(credential=secret))
-    assert set(found.permissions) == {"memory.read", "tenant.read"}
+    response = await tenant.auth.Introspect(auth_pb2.IntrospectRequest(credential=secret))
+    assert set(response.permissions) == {"memory.read", "tenant.read"}
 
 
 async def test_a_key_that_another_grant_rotates_or_gives_a_service_account_ends_with_either(
@@ -254,7 +254,7 @@ async def test_a_key_that_the_application_rotates_ends_with_the_grant_although_a
     assert await live(tenant, {"old": own.secret, "new": rotated.secret}) == {"old"}
 
 
-async def test_what_an_admin_adopts_lives_on_and_gives_nothing_of_the_grant_away(
+async def test_a_service_account_that_an_admin_adopts_lives_on_without_the_grant(
     cluster: Cluster, tenant: Tenant, app: App
 ) -> None:
     grant, admin = await Grant.of(cluster, tenant, app), await member(cluster, tenant, "admin")
@@ -348,7 +348,7 @@ async def test_invitations_of_a_grant_are_over_with_it(cluster: Cluster, tenant:
     assert not listed.invitations
 
 
-async def test_webhooks_of_a_grant_are_told_nothing_after_it(cluster: Cluster, tenant: Tenant, app: App) -> None:
+async def test_webhooks_of_a_grant_get_nothing_after_it(cluster: Cluster, tenant: Tenant, app: App) -> None:
     grant = await Grant.of(cluster, tenant, app)
     own = await create_webhook(tenant)
     webhooks = {
@@ -368,21 +368,21 @@ async def test_webhooks_of_a_grant_are_told_nothing_after_it(cluster: Cluster, t
     await deliver(cluster, tenant)
 
     for webhook_id in webhooks.values():
-        found = (await tenant.history.GetWebhook(webhooks_pb2.GetWebhookRequest(webhook_id=webhook_id))).webhook
+        webhook = (await tenant.history.GetWebhook(webhooks_pb2.GetWebhookRequest(webhook_id=webhook_id))).webhook
         queued = await tenant.history.ListWebhookDeliveries(
             webhooks_pb2.ListWebhookDeliveriesRequest(webhook_id=webhook_id)
         )
-        assert (found.active, found.last_error, len(queued.deliveries)) == (False, "grant", 0)
+        assert (webhook.active, webhook.last_error, len(queued.deliveries)) == (False, "grant", 0)
     assert (await tenant.history.GetWebhook(webhooks_pb2.GetWebhookRequest(webhook_id=own))).webhook.active
 
 
 async def test_a_person_takes_a_webhook_over_and_a_key_does_not(cluster: Cluster, tenant: Tenant, app: App) -> None:
     grant, admin = await Grant.of(cluster, tenant, app), await member(cluster, tenant, "admin")
-    adopted, left = await create_webhook(grant.stubs), await create_webhook(grant.stubs)
+    adopted, remaining = await create_webhook(grant.stubs), await create_webhook(grant.stubs)
     await revoke(grant)
     await deliver(cluster, tenant)
 
-    for stubs, webhook_id in ((admin.stubs, adopted), (tenant, left)):
+    for stubs, webhook_id in ((admin.stubs, adopted), (tenant, remaining)):
         await stubs.history.UpdateWebhook(
             webhooks_pb2.UpdateWebhookRequest(
                 webhook=webhooks_pb2.Webhook(webhook_id=webhook_id, active=True),
@@ -393,7 +393,7 @@ async def test_a_person_takes_a_webhook_over_and_a_key_does_not(cluster: Cluster
 
     active = [
         (await tenant.history.GetWebhook(webhooks_pb2.GetWebhookRequest(webhook_id=webhook_id))).webhook.active
-        for webhook_id in (adopted, left)
+        for webhook_id in (adopted, remaining)
     ]
     assert active == [True, False]
 

@@ -27,7 +27,7 @@ from skein_memory.webhooks import sender
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from fix_memory import Alone
+    from fix_memory import MemoryServer
 
 TENANTS, WEBHOOKS = attack_size(3, 8), attack_size(12, 30)
 QUOTA = 50
@@ -51,13 +51,13 @@ class Receiver:
     answer: bytes = b"204 No Content"
     origin: str = ""
     open: int = 0
-    asked: int = 0
+    request_count: int = 0
     changed: asyncio.Condition = field(default_factory=asyncio.Condition)
 
     async def take(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         async with self.changed:
             self.open += 1
-            self.asked += 1
+            self.request_count += 1
             self.changed.notify_all()
         try:
             if self.hangs:
@@ -76,7 +76,7 @@ class Receiver:
 
     async def wait_asked(self, count: int) -> None:
         async with self.changed:
-            await self.changed.wait_for(lambda: self.asked >= count)
+            await self.changed.wait_for(lambda: self.request_count >= count)
 
 
 @asynccontextmanager
@@ -90,20 +90,20 @@ async def listening(**values: object) -> AsyncIterator[Receiver]:
         server.close()
 
 
-async def other_tenant(alone: Alone) -> Alone:
+async def other_tenant(memory_server: MemoryServer) -> MemoryServer:
     """Another tenant of the same service."""
     tenant_id = uuid4()
-    async with alone.database.superuser() as connection:
+    async with memory_server.database.superuser() as connection:
         await connection.execute(
             "INSERT INTO tenancy.tenants (tenant_id, organization_id, display_name, slug, create_time, update_time) "
             "SELECT $1, organization_id, 't', $2, now(), now() FROM tenancy.organizations LIMIT 1",
             tenant_id,
             tenant_id.hex,
         )
-    return replace(alone, tenant_id=tenant_id)
+    return replace(memory_server, tenant_id=tenant_id)
 
 
-async def create_webhooks(tenant: Alone, *origins: str) -> list[str]:
+async def create_webhooks(tenant: MemoryServer, *origins: str) -> list[str]:
     async with tenant.channel() as channel:
         history = history_pb2_grpc.HistoryServiceStub(channel)
         webhooks = [
@@ -114,7 +114,7 @@ async def create_webhooks(tenant: Alone, *origins: str) -> list[str]:
     return [one.webhook.webhook_id for one in made]
 
 
-async def remember(tenant: Alone, count: int = 1) -> None:
+async def remember(tenant: MemoryServer, count: int = 1) -> None:
     memories = [memory_pb2.Memory(content=f"bread {number}") for number in range(count)]
     async with tenant.channel() as channel:
         await memory_pb2_grpc.MemoryServiceStub(channel).BatchCreateMemories(
@@ -123,155 +123,160 @@ async def remember(tenant: Alone, count: int = 1) -> None:
     await all_told(tenant.database.server)
 
 
-async def deliver(tenant: Alone, *, wait: Duration | None = None) -> memory_pb2.DeliverWebhooksResponse:
+async def deliver(tenant: MemoryServer, *, wait: Duration | None = None) -> memory_pb2.DeliverWebhooksResponse:
     async with tenant.channel(system=True) as channel:
         request = memory_pb2.DeliverWebhooksRequest(wait=wait)
         return await memory_pb2_grpc.MemoryInternalServiceStub(channel).DeliverWebhooks(request)
 
 
-async def read(tenant: Alone, webhook_id: str) -> pb.Webhook:
+async def read(tenant: MemoryServer, webhook_id: str) -> pb.Webhook:
     async with tenant.channel() as channel:
         history = history_pb2_grpc.HistoryServiceStub(channel)
         return (await history.GetWebhook(pb.GetWebhookRequest(webhook_id=webhook_id))).webhook
 
 
-async def let_pause_pass(tenant: Alone) -> None:
+async def let_pause_pass(tenant: MemoryServer) -> None:
     async with tenant.database.superuser() as connection:
         await connection.execute("UPDATE memory.webhooks SET retry_time = now() WHERE retry_time IS NOT NULL")
         await connection.execute("UPDATE memory.deliveries SET next_time = now() WHERE state = 'pending'")
 
 
-async def test_others_are_told_while_every_webhook_of_other_tenants_hangs(alone: Alone) -> None:
+async def test_webhooks_are_delivered_while_every_webhook_of_other_tenants_hangs(memory_server: MemoryServer) -> None:
     async with (
         listening(hangs=True) as one,
         listening(hangs=True) as another,
         listening() as good,
-        alone.serving(**SETTINGS, SKEIN_OUTBOUND_ALLOW=f"{one.origin} {another.origin} {good.origin}"),
+        memory_server.serving(**SETTINGS, SKEIN_OUTBOUND_ALLOW=f"{one.origin} {another.origin} {good.origin}"),
     ):
-        attackers = [await other_tenant(alone) for _ in range(TENANTS)]
+        attackers = [await other_tenant(memory_server) for _ in range(TENANTS)]
         for attacker in attackers:
             webhook_ids = await create_webhooks(attacker, *[one.origin, another.origin] * (WEBHOOKS // 2))
             await remember(attacker, 2)
-        await create_webhooks(alone, good.origin)
-        await remember(alone)
+        await create_webhooks(memory_server, good.origin)
+        await remember(memory_server)
 
         for attacker in attackers:
             await deliver(attacker, wait=Duration())
         expected = min(SLOTS_OF_DESTINATION, 16 // TENANTS) * TENANTS
         await asyncio.gather(one.wait_asked(expected), another.wait_asked(expected))
-        answer = await deliver(alone)
+        answer = await deliver(memory_server)
         async with attackers[-1].channel() as channel:
             history = history_pb2_grpc.HistoryServiceStub(channel)
             busy = await history.TestWebhook(pb.TestWebhookRequest(webhook_id=webhook_ids[0]))
 
-        assert (answer.delivered_count, good.asked) == (1, 1)
-        assert one.open == one.asked
-        assert another.open == another.asked
+        assert (answer.delivered_count, good.request_count) == (1, 1)
+        assert one.open == one.request_count
+        assert another.open == another.request_count
         assert one.open + another.open <= SLOTS_OF_TENANT * TENANTS
         assert max(one.open, another.open) <= SLOTS_OF_DESTINATION * TENANTS
         assert busy == pb.TestWebhookResponse(error="busy")
 
 
-async def test_a_destination_shared_with_attackers_has_a_slot_for_everybody(alone: Alone) -> None:
+async def test_a_destination_shared_with_attackers_has_a_slot_for_everybody(memory_server: MemoryServer) -> None:
     async with (
         listening(hangs=True) as shared,
-        alone.serving(**SETTINGS, SKEIN_OUTBOUND_ALLOW=shared.origin),
+        memory_server.serving(**SETTINGS, SKEIN_OUTBOUND_ALLOW=shared.origin),
     ):
         for _ in range(5):
-            attacker = await other_tenant(alone)
+            attacker = await other_tenant(memory_server)
             await create_webhooks(attacker, *[shared.origin] * 4)
             await remember(attacker)
             await deliver(attacker, wait=Duration())
         await shared.wait_asked(4 * 4 + 1)
-        await create_webhooks(alone, shared.origin)
-        await remember(alone)
-        await deliver(alone, wait=Duration())
+        await create_webhooks(memory_server, shared.origin)
+        await remember(memory_server)
+        await deliver(memory_server, wait=Duration())
 
         await shared.wait_asked(4 * 4 + 2)
 
 
 @pytest.mark.parametrize("answer", [b"503 Service Unavailable", b"not http"])
 async def test_a_destination_that_fails_is_left_alone_until_one_delivery_finds_it_well(
-    alone: Alone, answer: bytes
+    memory_server: MemoryServer, answer: bytes
 ) -> None:
-    async with listening(answer=answer) as failing, alone.serving(**SETTINGS, SKEIN_OUTBOUND_ALLOW=failing.origin):
-        (webhook_id, _) = await create_webhooks(alone, failing.origin, failing.origin)
-        await remember(alone, 10)
-        first = await deliver(alone)
-        asked, held = failing.asked, await read(alone, webhook_id)
-        again = await deliver(alone)
-        asked_again = failing.asked
-        await let_pause_pass(alone)
-        passed = await read(alone, webhook_id)
-        probe = await deliver(alone)
-        asked_by_probe, probed = failing.asked - asked_again, await read(alone, webhook_id)
+    async with (
+        listening(answer=answer) as failing,
+        memory_server.serving(**SETTINGS, SKEIN_OUTBOUND_ALLOW=failing.origin),
+    ):
+        (webhook_id, _) = await create_webhooks(memory_server, failing.origin, failing.origin)
+        await remember(memory_server, 10)
+        first = await deliver(memory_server)
+        request_count, paused = failing.request_count, await read(memory_server, webhook_id)
+        again = await deliver(memory_server)
+        asked_again = failing.request_count
+        await let_pause_pass(memory_server)
+        result = await read(memory_server, webhook_id)
+        probe = await deliver(memory_server)
+        asked_by_probe, probed = failing.request_count - asked_again, await read(memory_server, webhook_id)
         failing.answer = b"204 No Content"
-        await let_pause_pass(alone)
-        last = await deliver(alone)
+        await let_pause_pass(memory_server)
+        last = await deliver(memory_server)
 
         # A few were under way when it failed for the third time.
         assert 3 <= first.failed_count <= 3 + SLOTS_OF_DESTINATION
-        assert first.failed_count == asked
-        assert held.HasField("retry_time")
-        assert (again.failed_count, again.due_count, asked_again) == (0, 0, asked)
+        assert first.failed_count == request_count
+        assert paused.HasField("retry_time")
+        assert (again.failed_count, again.due_count, asked_again) == (0, 0, request_count)
         assert (probe.failed_count, asked_by_probe) == (1, 1)
         # Another pause follows. Its length is random: it may end before the first would have.
-        assert probed.retry_time.ToDatetime() > passed.retry_time.ToDatetime()
+        assert probed.retry_time.ToDatetime() > result.retry_time.ToDatetime()
         assert last.delivered_count == 20
-        assert not (await read(alone, webhook_id)).HasField("retry_time")
+        assert not (await read(memory_server, webhook_id)).HasField("retry_time")
 
 
-async def test_a_request_that_is_refused_does_not_hold_up_other_webhooks_of_its_receiver(alone: Alone) -> None:
+async def test_a_request_that_is_refused_does_not_hold_up_other_webhooks_of_its_receiver(
+    memory_server: MemoryServer,
+) -> None:
     async with (
         listening(answer=b"404 Not Found") as receiver,
-        alone.serving(**SETTINGS, SKEIN_OUTBOUND_ALLOW=receiver.origin),
+        memory_server.serving(**SETTINGS, SKEIN_OUTBOUND_ALLOW=receiver.origin),
     ):
-        (webhook_id,) = await create_webhooks(alone, receiver.origin)
-        await remember(alone, 10)
-        answer = await deliver(alone)
+        (webhook_id,) = await create_webhooks(memory_server, receiver.origin)
+        await remember(memory_server, 10)
+        answer = await deliver(memory_server)
 
         assert answer.failed_count == 10
-        assert not (await read(alone, webhook_id)).HasField("retry_time")
+        assert not (await read(memory_server, webhook_id)).HasField("retry_time")
 
 
-async def test_another_address_and_a_retry_by_hand_end_the_pause(alone: Alone) -> None:
+async def test_another_address_and_a_retry_by_hand_end_the_pause(memory_server: MemoryServer) -> None:
     async with (
         listening(answer=b"503 Oh") as failing,
         listening() as good,
-        alone.serving(**SETTINGS, SKEIN_OUTBOUND_ALLOW=f"{failing.origin} {good.origin}"),
-        alone.channel() as channel,
+        memory_server.serving(**SETTINGS, SKEIN_OUTBOUND_ALLOW=f"{failing.origin} {good.origin}"),
+        memory_server.channel() as channel,
     ):
         history = history_pb2_grpc.HistoryServiceStub(channel)
-        (webhook_id,) = await create_webhooks(alone, failing.origin)
-        await remember(alone, 5)
-        asked = (await deliver(alone)).failed_count
+        (webhook_id,) = await create_webhooks(memory_server, failing.origin)
+        await remember(memory_server, 5)
+        failed_count = (await deliver(memory_server)).failed_count
         deliveries = (
             await history.ListWebhookDeliveries(pb.ListWebhookDeliveriesRequest(webhook_id=webhook_id))
         ).deliveries
         await history.RetryWebhookDelivery(pb.RetryWebhookDeliveryRequest(delivery_id=deliveries[0].delivery_id))
-        probe = await deliver(alone)
+        probe = await deliver(memory_server)
         moved = pb.Webhook(webhook_id=webhook_id, webhook_url=f"{good.origin}/hook")
         await history.UpdateWebhook(pb.UpdateWebhookRequest(webhook=moved, update_mask={"paths": ["webhook_url"]}))
-        await let_pause_pass(alone)
-        last = await deliver(alone)
+        await let_pause_pass(memory_server)
+        last = await deliver(memory_server)
 
-        assert (probe.failed_count, failing.asked) == (1, asked + 1)
-        assert (last.delivered_count, good.asked) == (5, 5)
+        assert (probe.failed_count, failing.request_count) == (1, failed_count + 1)
+        assert (last.delivered_count, good.request_count) == (5, 5)
 
 
-async def test_a_process_that_stops_gives_back_what_hangs(alone: Alone) -> None:
+async def test_a_process_that_stops_gives_back_what_hangs(memory_server: MemoryServer) -> None:
     async with listening(hangs=True) as receiver:
-        async with alone.serving(**SETTINGS, SKEIN_OUTBOUND_ALLOW=receiver.origin):
-            (webhook_id,) = await create_webhooks(alone, receiver.origin)
-            await remember(alone)
-            await deliver(alone, wait=Duration())
+        async with memory_server.serving(**SETTINGS, SKEIN_OUTBOUND_ALLOW=receiver.origin):
+            (webhook_id,) = await create_webhooks(memory_server, receiver.origin)
+            await remember(memory_server)
+            await deliver(memory_server, wait=Duration())
             await receiver.wait_asked(1)
         receiver.hangs = False
         async with (
-            alone.serving(**SETTINGS, SKEIN_OUTBOUND_ALLOW=receiver.origin),
-            alone.channel() as channel,
+            memory_server.serving(**SETTINGS, SKEIN_OUTBOUND_ALLOW=receiver.origin),
+            memory_server.channel() as channel,
         ):
-            answer = await deliver(alone)
+            answer = await deliver(memory_server)
             history = history_pb2_grpc.HistoryServiceStub(channel)
             (delivery,) = (
                 await history.ListWebhookDeliveries(pb.ListWebhookDeliveriesRequest(webhook_id=webhook_id))
@@ -280,16 +285,16 @@ async def test_a_process_that_stops_gives_back_what_hangs(alone: Alone) -> None:
         assert (answer.delivered_count, delivery.attempt_count) == (1, 1)
 
 
-async def test_a_tenant_has_no_more_than_its_quota_of_webhooks(alone: Alone) -> None:
-    async with alone.serving(**SETTINGS), alone.channel() as channel:
+async def test_a_tenant_has_no_more_than_its_quota_of_webhooks(memory_server: MemoryServer) -> None:
+    async with memory_server.serving(**SETTINGS), memory_server.channel() as channel:
         history = history_pb2_grpc.HistoryServiceStub(channel)
-        webhook_ids = await create_webhooks(alone, *["https://hooks.example.com"] * QUOTA)
+        webhook_ids = await create_webhooks(memory_server, *["https://hooks.example.com"] * QUOTA)
         with refused(grpc.StatusCode.RESOURCE_EXHAUSTED, "QUOTA_EXCEEDED"):
-            await create_webhooks(alone, "https://hooks.example.com")
+            await create_webhooks(memory_server, "https://hooks.example.com")
         listed = await history.ListWebhooks(pb.ListWebhooksRequest(page_size=1000))
         await history.DeleteWebhook(pb.DeleteWebhookRequest(webhook_id=webhook_ids[0]))
-        await create_webhooks(alone, "https://hooks.example.com")
+        await create_webhooks(memory_server, "https://hooks.example.com")
 
         assert len(listed.webhooks) == QUOTA
-        other = await other_tenant(alone)
+        other = await other_tenant(memory_server)
         await create_webhooks(other, "https://hooks.example.com")

@@ -69,13 +69,13 @@ async def refusal(channel: aio.Channel, path: str, token: str) -> tuple[grpc.Sta
 
 async def refusals(cluster: Cluster, token: str, paths: list[str]) -> dict[str, tuple[grpc.StatusCode, str]]:
     """Return how each method is refused at its service's own port."""
-    found = {}
+    results = {}
     for service in sorted({service_of(path) for path in paths}):
         async with cluster.direct(service) as channel:
             for path in paths:
                 if service_of(path) == service:
-                    found[path] = await refusal(channel, path, token)
-    return found
+                    results[path] = await refusal(channel, path, token)
+    return results
 
 
 def service_of(path: str) -> str:
@@ -93,9 +93,9 @@ async def test_a_stolen_service_identity_opens_no_other_services_calls(
     others = [path for path, owner in INTERNAL.items() if owner != service]
 
     for tenant_id in (None, tenant.tenant_id):
-        found = await refusals(cluster, await of_service(keyring, service, tenant_id), others)
+        actual_refusals = await refusals(cluster, await of_service(keyring, service, tenant_id), others)
 
-        assert found == dict.fromkeys(others, DENIED)
+        assert actual_refusals == dict.fromkeys(others, DENIED)
 
 
 def test_every_internal_call_names_the_service_that_makes_it() -> None:
@@ -106,12 +106,12 @@ async def test_a_service_still_reaches_what_is_its_own(cluster: Cluster, keyring
     token = await of_service(keyring, "auth")
 
     async with cluster.direct("tenancy") as channel:
-        found = await tenancy_pb2_grpc.TenancyInternalServiceStub(channel).GetMembership(
+        response = await tenancy_pb2_grpc.TenancyInternalServiceStub(channel).GetMembership(
             members_pb2.GetMembershipRequest(tenant_id=str(tenant.tenant_id)),
             metadata=(("authorization", f"Bearer {token}"),),
         )
 
-    assert found.state == members_pb2.TENANT_STATE_ACTIVE
+    assert response.state == members_pb2.TENANT_STATE_ACTIVE
 
 
 async def test_the_workers_identity_opens_no_call_of_a_tenant(cluster: Cluster, tenant: Tenant) -> None:
@@ -133,7 +133,7 @@ async def test_a_tenants_identity_opens_no_internal_call(cluster: Cluster, tenan
 
 
 @pytest.mark.parametrize("service", ["auth", "tenancy", "memory", "gateway", "", "worker:x"])
-async def test_the_system_key_makes_nobody_another_service(direct: aio.Channel, service: str) -> None:
+async def test_the_system_key_does_not_stand_for_an_unknown_service(direct: aio.Channel, service: str) -> None:
     request = auth_pb2.ExchangeRequest(system=auth_pb2.SystemCredential(key=SYSTEM_KEY, service=service))
 
     with pytest.raises(aio.AioRpcError) as caught:
@@ -145,8 +145,10 @@ async def test_the_system_key_makes_nobody_another_service(direct: aio.Channel, 
     }
 
 
-async def test_an_identity_is_no_credential_at_any_door(cluster: Cluster, keyring: Keyring, tenant: Tenant) -> None:
-    """Identities of a caller and of services travel between services; the doors want what they are exchanged for."""
+async def test_an_identity_token_is_no_credential_at_any_public_port(
+    cluster: Cluster, keyring: Keyring, tenant: Tenant
+) -> None:
+    """Identity tokens travel between services; public ports want the credentials that are exchanged for them."""
     stolen = [
         await identity(cluster, tenant.api_key),
         await system_identity(cluster),
@@ -180,12 +182,12 @@ async def test_an_identity_acts_in_its_own_tenant_whatever_its_bearer_names(
 
     async with cluster.direct("memory") as channel:
         acting = Stubs.of(channel, token, **{"skein-tenant-id": str(other_tenant.tenant_id)})
-        found = await acting.memory.ListMemories(LIST)
+        response = await acting.memory.ListMemories(LIST)
 
-    assert not found.memories
+    assert not response.memories
 
 
-async def test_what_opens_the_doors_opens_no_service_behind_them(
+async def test_public_credentials_open_no_service_behind_the_gateway(
     cluster: Cluster, tenant: Tenant, account: Account
 ) -> None:
     for credential in (tenant.api_key, cluster.operator_key, account.access_token, SYSTEM_KEY):
@@ -228,9 +230,9 @@ async def test_no_identity_that_differs_from_what_auth_signs_is_taken(
     async with cluster.direct("memory") as channel:
         path = "/skein.memory.v1.MemoryService/ListMemories"
         assert await refusal(channel, path, genuine) == (grpc.StatusCode.OK, "")
-        found = {name: (await refusal(channel, path, token))[0] for name, token in forged.items()}
+        results = {name: (await refusal(channel, path, token))[0] for name, token in forged.items()}
 
-    assert found == dict.fromkeys(forged, grpc.StatusCode.UNAUTHENTICATED)
+    assert results == dict.fromkeys(forged, grpc.StatusCode.UNAUTHENTICATED)
 
 
 # The latter of a text that is longer than any of ours.

@@ -16,7 +16,7 @@ import grpc
 import pytest
 from fix_accounts import PASSWORD, Account, new_account
 from fix_attacks import attack_size
-from fix_auth import Alone, auth_alone
+from fix_auth import AuthServer, run_auth_server
 from fix_cluster import Cluster, Tenant, fault_of, reason_in
 from fix_oauth import App
 from fix_web import PASSWORD as PERSONS_PASSWORD
@@ -57,15 +57,15 @@ async def outcome(call: Awaitable[object]) -> str:
 
 async def guesses(auth: auth_pb2_grpc.AuthServiceAsyncStub, email: str, source: str, count: int) -> Counter[str]:
     """Try so many passwords of an account from one source, and count the answers."""
-    found: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     for number in range(count):
         request = pb.SignInRequest(email=email, password=f"a guess at a password {number}", second_factor="123456")
-        found[await outcome(auth.SignIn(request, metadata=came_from(source)))] += 1
-    return found
+        counts[await outcome(auth.SignIn(request, metadata=came_from(source)))] += 1
+    return counts
 
 
 @pytest.fixture
-async def inside(cluster: Cluster) -> AsyncIterator[auth_pb2_grpc.AuthServiceAsyncStub]:
+async def direct_auth(cluster: Cluster) -> AsyncIterator[auth_pb2_grpc.AuthServiceAsyncStub]:
     """Auth as the gateway calls it, so that a test can say where a call comes from."""
     async with cluster.direct("auth") as channel:
         yield auth_pb2_grpc.AuthServiceStub(channel)
@@ -106,37 +106,37 @@ async def test_public_service_account_ids_do_not_lock_their_service_account_out(
     )
     client_id = made.service_account.service_account_id
     key = await tenant.auth.CreateApiKey(auth_pb2.CreateApiKeyRequest(display_name="k", service_account_id=client_id))
-    asked = {"grant_type": "client_credentials", "client_id": client_id, "token": "x"}
+    fields = {"grant_type": "client_credentials", "client_id": client_id, "token": "x"}
     for secret in ({}, {"client_secret": "wrong"}, {"client_secret": key.secret[:-1]}):
         for path in ("/token", "/revoke", "/introspect"):
-            statuses = [(await web.post(path, {**asked, **secret})).status_code for _ in range(MANY)]
+            statuses = [(await web.post(path, {**fields, **secret})).status_code for _ in range(MANY)]
             assert set(statuses) <= {401, 429}
 
-    answer = await web.post("/token", {**asked, "client_secret": key.secret})
+    answer = await web.post("/token", {**fields, "client_secret": key.secret})
 
     assert (answer.status_code, answer.json()["token_type"]) == (200, "Bearer")
 
 
 async def test_a_source_has_ten_guesses_and_the_owner_has_all_others(
-    inside: auth_pb2_grpc.AuthServiceAsyncStub, account: Account
+    direct_auth: auth_pb2_grpc.AuthServiceAsyncStub, account: Account
 ) -> None:
     strangers = sources("10.1", attack_size(4, 100))
 
-    answers = [await guesses(inside, account.email, source, MANY) for source in strangers]
+    answers = [await guesses(direct_auth, account.email, source, MANY) for source in strangers]
 
     assert answers == [Counter(SIGN_IN_REFUSED=GUESSES, TOO_MANY_ATTEMPTS=MANY - GUESSES)] * len(strangers)
     right = pb.SignInRequest(email=account.email, password=PASSWORD)
-    assert await outcome(inside.SignIn(right, metadata=came_from("198.51.100.7"))) == "passed"
+    assert await outcome(direct_auth.SignIn(right, metadata=came_from("198.51.100.7"))) == "passed"
     # Nothing is learnt where the guesses are used up: the right one is answered as the wrong ones are.
-    assert await outcome(inside.SignIn(right, metadata=came_from(strangers[0]))) == "TOO_MANY_ATTEMPTS"
+    assert await outcome(direct_auth.SignIn(right, metadata=came_from(strangers[0]))) == "TOO_MANY_ATTEMPTS"
 
 
 async def test_an_address_block_of_ipv6_is_one_source(
-    inside: auth_pb2_grpc.AuthServiceAsyncStub, account: Account
+    direct_auth: auth_pb2_grpc.AuthServiceAsyncStub, account: Account
 ) -> None:
     answers: Counter[str] = Counter()
     for number in range(MANY):
-        answers += await guesses(inside, account.email, f"2001:db8::{number + 1:x}", 1)
+        answers += await guesses(direct_auth, account.email, f"2001:db8::{number + 1:x}", 1)
 
     assert answers == Counter(SIGN_IN_REFUSED=GUESSES, TOO_MANY_ATTEMPTS=MANY - GUESSES)
 
@@ -167,54 +167,56 @@ async def test_a_browser_that_signed_in_before_is_not_locked_out_by_its_own_addr
 async def test_right_credentials_pass_an_address_whose_failures_are_used_up(database: TestDatabase) -> None:
     """As behind a proxy that SKEIN_TRUSTED_PROXIES does not name: all callers have one address."""
     address = came_from("192.0.2.1")
-    async with auth_alone(database) as alone:
-        owner = await alone.sign_up()
-        app = await App.registered(alone.channel)
+    async with run_auth_server(database) as auth_server:
+        owner = await auth_server.sign_up()
+        app = await App.registered(auth_server.channel)
         for number in range(MANY):
-            answers = await guesses(alone.anonymous, f"stranger{number}@example.org", "192.0.2.1", 1)
+            answers = await guesses(auth_server.anonymous, f"stranger{number}@example.org", "192.0.2.1", 1)
             assert set(answers) <= {"SIGN_IN_REFUSED", "TOO_MANY_ATTEMPTS"}
-        assert await guesses(alone.anonymous, "one-more@example.org", "192.0.2.1", 1) == Counter(TOO_MANY_ATTEMPTS=1)
+        assert await guesses(auth_server.anonymous, "one-more@example.org", "192.0.2.1", 1) == Counter(
+            TOO_MANY_ATTEMPTS=1
+        )
         for _ in range(MANY):
             wrong = oauth_pb2.ClientAuthentication(client_id="any", client_secret="wrong", method="client_secret_post")
             revoke = oauth_pb2.RevokeTokenRequest(client=wrong, token="x")
             await fault_of(app.oauth.RevokeToken(revoke, metadata=address))
 
         right = pb.SignInRequest(email=owner.email, password=PASSWORD)
-        assert await outcome(alone.anonymous.SignIn(right, metadata=address)) == "passed"
+        assert await outcome(auth_server.anonymous.SignIn(right, metadata=address)) == "passed"
         revoked = app.oauth.RevokeToken(oauth_pb2.RevokeTokenRequest(client=app.proof, token="x"), metadata=address)
         assert await outcome(revoked) == "passed"
         # A stranger does not fill the audit either: ten events of sign-ins, ten of clients.
-        (refusals,) = await alone.rows("SELECT count(*) FROM auth.audit_events WHERE outcome = 'refused'")
+        (refusals,) = await auth_server.rows("SELECT count(*) FROM auth.audit_events WHERE outcome = 'refused'")
         assert refusals[0] == 2 * GUESSES
 
 
 async def test_a_flood_of_sign_ins_from_one_source_leaves_turns_for_others(database: TestDatabase) -> None:
     slow = {"SKEIN_PASSWORD_HASH_MEMORY_KIB": "8192", "SKEIN_PASSWORD_HASH_ITERATIONS": "4"}
     narrow = {"SKEIN_PASSWORD_HASH_THREADS": "1", "SKEIN_PASSWORD_HASH_WAITING": "4"}
-    async with auth_alone(database, **slow, **narrow) as alone:
-        owner = await alone.sign_up()
+    async with run_auth_server(database, **slow, **narrow) as auth_server:
+        owner = await auth_server.sign_up()
         flood = [
-            asyncio.create_task(guesses(alone.anonymous, f"s{number}@example.org", "10.9.9.9", 2))
+            asyncio.create_task(guesses(auth_server.anonymous, f"s{number}@example.org", "10.9.9.9", 2))
             for number in range(attack_size(24, 200))
         ]
         right = pb.SignInRequest(email=owner.email, password=PASSWORD)
 
         others = [
-            await outcome(alone.anonymous.SignIn(right, metadata=came_from(source)))
+            await outcome(auth_server.anonymous.SignIn(right, metadata=came_from(source)))
             for source in sources("10.2", attack_size(4, 40))
         ]
 
         answers = sum(await asyncio.gather(*flood), Counter())
         assert set(others) == {"passed"}
         assert answers["OVERLOADED"] > 0
-        fault = await overloaded(alone)
+        fault = await overloaded(auth_server)
         assert (fault.code(), reason_in(fault)) == (EXHAUSTED, "OVERLOADED")
 
 
-async def overloaded(alone: Alone) -> aio.AioRpcError:
+async def overloaded(auth_server: AuthServer) -> aio.AioRpcError:
     """Return how a sign-in is refused when more come at once than can wait."""
     calls = [
-        alone.anonymous.SignIn(pb.SignInRequest(email=f"t{number}@example.org", password=PASSWORD))
+        auth_server.anonymous.SignIn(pb.SignInRequest(email=f"t{number}@example.org", password=PASSWORD))
         for number in range(16)
     ]
     answers = await asyncio.gather(*calls, return_exceptions=True)

@@ -111,14 +111,14 @@ async def test_a_code_is_of_no_use_in_another_session_client_or_place(
     assert (await app.redeem(own, code_verifier=OTHER_VERIFIER)).access_token
 
 
-async def test_of_a_burst_with_one_code_one_wins_and_the_rest_end_what_it_got(
+async def test_one_of_a_burst_with_one_code_wins_and_the_others_revoke_its_tokens(
     app: App, account: Account, tenant: Tenant
 ) -> None:
     code = await app.code(account, tenant)
 
-    given = await asyncio.gather(*(attempt(app.redeem(code)) for _ in range(attack_size(8, 64))))
+    outcomes = await asyncio.gather(*(attempt(app.redeem(code)) for _ in range(attack_size(8, 64))))
 
-    winners = [one for one in given if one is not None]
+    winners = [one for one in outcomes if one is not None]
     assert len(winners) == 1
     assert not await is_live(tenant, winners[0].access_token)
     with refused(INVALID, "OAUTH_INVALID_GRANT"):

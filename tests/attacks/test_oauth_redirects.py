@@ -28,7 +28,7 @@ LOOPBACK = "http://127.0.0.1:9/callback"
 PRIVATE = "com.example.app:/back"
 REGISTERED = [HTTPS, LOOPBACK, PRIVATE]
 CONFUSABLES = [
-    # Somebody else's host behind a user, a port or a name that begins or ends alike.
+    # Another host behind a user, a port or a name that begins or ends alike.
     "https://app.example@evil.example/back",
     "https://app.example:443@evil.example/back",
     "https://evil.example\\@app.example/back",
@@ -132,10 +132,10 @@ async def web(cluster: Cluster) -> AsyncIterator[Web]:
 async def test_nothing_but_a_registered_address_is_redirected_to(direct: aio.Channel) -> None:
     app = await App.registered(direct, redirect_uris=REGISTERED)
 
-    for asked in CONFUSABLES:
+    for uri in CONFUSABLES:
         for error in ({}, {"code_challenge": ""}, {"scope": "nonsense"}):
             with refused(INVALID, "OAUTH_INVALID_REQUEST"):
-                await app.oauth.CreateAuthorization(app.asks(redirect_uri=asked, **error))
+                await app.oauth.CreateAuthorization(app.asks(redirect_uri=uri, **error))
     for registered in (*REGISTERED, "http://127.0.0.1:8080/callback", "http://127.0.0.1/callback"):
         assert (await app.oauth.CreateAuthorization(app.asks(redirect_uri=registered))).prompt.handle
 
@@ -143,27 +143,27 @@ async def test_nothing_but_a_registered_address_is_redirected_to(direct: aio.Cha
 async def test_a_browser_is_led_nowhere_by_a_confusable(web: Web) -> None:
     client_id = (await web.register(redirect_uris=REGISTERED))["client_id"]
 
-    for asked in CONFUSABLES[:: attack_size(4, 1)]:
-        page = await web.get(authorize_url(client_id, Pkce(), redirect_uri=asked))
-        assert (page.status_code, page.headers.get("location")) == (400, None), asked
+    for uri in CONFUSABLES[:: attack_size(4, 1)]:
+        page = await web.get(authorize_url(client_id, Pkce(), redirect_uri=uri))
+        assert (page.status_code, page.headers.get("location")) == (400, None), uri
 
 
 async def test_an_address_that_no_answer_should_go_to_is_not_registered(app: App) -> None:
     for uri in NEVER_REGISTERED:
-        said = oauth_pb2.Client(client_name="An app", redirect_uris=[HTTPS, uri])
+        client = oauth_pb2.Client(client_name="An app", redirect_uris=[HTTPS, uri])
         with refused(INVALID, "OAUTH_INVALID_REDIRECT_URI"):
-            await app.oauth.RegisterClient(oauth_pb2.RegisterClientRequest(client=said))
-        said.client_id = app.client.client_id
+            await app.oauth.RegisterClient(oauth_pb2.RegisterClientRequest(client=client))
+        client.client_id = app.client.client_id
         with refused(INVALID, "OAUTH_INVALID_REDIRECT_URI"):
             await app.oauth.UpdateClient(
-                oauth_pb2.UpdateClientRequest(client=said, registration_access_token=app.registration)
+                oauth_pb2.UpdateClientRequest(client=client, registration_access_token=app.registration)
             )
 
 
 async def test_every_answer_names_this_server_once(cluster: Cluster, web: Web, tenant: Tenant) -> None:
     person = await new_person(cluster, tenant)
     client_id = (await web.register())["client_id"]
-    found = (await web.get("/.well-known/oauth-authorization-server")).json()
+    payload = (await web.get("/.well-known/oauth-authorization-server")).json()
     page = await web.consent(authorize_url(client_id, Pkce()), person)
     form = {"tenant_id": str(tenant.tenant_id)}
     state = "s&iss=https://evil.example&code=theirs"
@@ -183,11 +183,11 @@ async def test_every_answer_names_this_server_once(cluster: Cluster, web: Web, t
         ),
     }
 
-    assert found["authorization_response_iss_parameter_supported"] is True
+    assert payload["authorization_response_iss_parameter_supported"] is True
     for how, answer in answers.items():
-        told = query_of(answer.headers["location"])
-        assert told["iss"] == [found["issuer"]], how
-        assert all(len(values) == 1 for values in told.values()), how
-        assert "code" not in told or how == "yes", how
+        parameters = query_of(answer.headers["location"])
+        assert parameters["iss"] == [payload["issuer"]], how
+        assert all(len(values) == 1 for values in parameters.values()), how
+        assert "code" not in parameters or how == "yes", how
     assert query_of(answers["a state with parameters"].headers["location"])["state"] == [state]
     assert PASSWORD not in "".join(answer.headers["location"] for answer in answers.values())

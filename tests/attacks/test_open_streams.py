@@ -1,5 +1,5 @@
 """Attack: streams that no credential is needed for, health and reflection, opened without end on every service's port.
-May be seen: RESOURCE_EXHAUSTED for one stream too many, while health is told to everybody else.
+May be seen: RESOURCE_EXHAUSTED for one stream too many, while other callers still get health.
 May be spent: eight watches and four reflections of a connection, 1,024 watches of an address.
 """
 

@@ -115,7 +115,7 @@ async def test_a_webhook_of_another_scheme_is_refused(tenant: Tenant) -> None:
 async def test_no_client_document_is_fetched_from_a_private_address(cluster: Cluster) -> None:
     async with trap() as (port, caught), httpx.AsyncClient(base_url=f"http://{cluster.addresses['http']}") as web:
         for host in HOSTS[:12]:
-            asked = {
+            fields = {
                 "response_type": "code",
                 "client_id": f"https://{host}:{port}/client.json",
                 "redirect_uri": "https://app.example.com/back",
@@ -123,7 +123,7 @@ async def test_no_client_document_is_fetched_from_a_private_address(cluster: Clu
                 "code_challenge_method": "S256",
                 "state": "s",
             }
-            answer = await web.get("/authorize", params=asked)
+            answer = await web.get("/authorize", params=fields)
             assert answer.status_code in {400, 429}, (host, answer.text)
 
     assert caught == []
@@ -156,18 +156,18 @@ def test_an_address_of_a_public_server_is_public(address: str) -> None:
 
 async def test_a_name_that_changes_its_address_is_asked_once_and_judged_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     async with trap() as (port, caught):
-        asked = []
+        requests = []
         answers = iter([["93.184.216.34", "127.0.0.1"], ["127.0.0.1"], ["::ffff:127.0.0.1"]])
 
         def rebinding(host: str, at: int, **_: object) -> list[Any]:
-            asked.append(host)
+            requests.append(host)
             return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (address, at)) for address in next(answers)]
 
         monkeypatch.setattr(socket, "getaddrinfo", rebinding)
         for number in (1, 2, 3):
             with pytest.raises(OutboundError, match=r"^address$"):
                 await SafeHttpClient().fetch_json(f"https://rebinding.example:{port}/")
-            assert len(asked) == number
+            assert len(requests) == number
 
     assert caught == []
 

@@ -12,7 +12,7 @@ import grpc
 import pytest
 from fix_accounts import Account
 from fix_attacks import attack_size
-from fix_auth import PASSWORD, Alone, auth_alone
+from fix_auth import PASSWORD, AuthServer, run_auth_server
 from fix_cluster import Cluster, Stubs, Tenant, refused
 from fix_oauth import App
 from fix_world import system_identity
@@ -31,20 +31,20 @@ REDIRECT = "https://app.example/back"
 
 
 @pytest.fixture
-async def auth(database: TestDatabase) -> AsyncIterator[Alone]:
+async def auth(database: TestDatabase) -> AsyncIterator[AuthServer]:
     """An auth service with room for few clients, in which only that room is short."""
-    async with auth_alone(
+    async with run_auth_server(
         database,
         SKEIN_REGISTRATIONS_MOST="1000000",
         SKEIN_UNUSED_CLIENTS_PER_ADDRESS_MOST=str(OF_SOURCE),
         SKEIN_UNUSED_CLIENTS_MOST=str(IN_ALL),
-    ) as alone:
-        yield alone
+    ) as auth_server:
+        yield auth_server
 
 
-async def register(auth: Alone, address: str, **said: object) -> str:
-    """Register a client as the gateway does for somebody at an address; return its id, empty when there is no room."""
-    client = oauth_pb2.Client(**{"client_name": "An app", "redirect_uris": [REDIRECT], **said})  # type: ignore[arg-type]
+async def register(auth: AuthServer, address: str, **fields: object) -> str:
+    """Register a client as the gateway does for a caller at an address; return its id, empty when there is no room."""
+    client = oauth_pb2.Client(**{"client_name": "An app", "redirect_uris": [REDIRECT], **fields})  # type: ignore[arg-type]
     try:
         answer = await oauth_pb2_grpc.OAuthServiceStub(auth.channel).RegisterClient(
             oauth_pb2.RegisterClientRequest(client=client), metadata=(("skein-client-address", address),)
@@ -55,15 +55,15 @@ async def register(auth: Alone, address: str, **said: object) -> str:
     return answer.client.client_id
 
 
-async def kept(auth: Alone) -> set[str]:
+async def kept(auth: AuthServer) -> set[str]:
     return {row["client_id"] for row in await auth.rows("SELECT client_id FROM auth.clients")}
 
 
-async def age(auth: Alone, hours: int) -> None:
+async def age(auth: AuthServer, hours: int) -> None:
     await auth.rows("UPDATE auth.clients SET create_time = create_time - make_interval(hours => $1)", hours)
 
 
-async def test_a_burst_from_one_network_keeps_no_more_than_its_share(auth: Alone) -> None:
+async def test_a_burst_from_one_network_keeps_no_more_than_its_share(auth: AuthServer) -> None:
     burst = [f"2001:db8:0:7:{place:x}::1" for place in range(attack_size(20, 500))]
 
     answers = await asyncio.gather(*(register(auth, address) for address in burst))
@@ -72,7 +72,7 @@ async def test_a_burst_from_one_network_keeps_no_more_than_its_share(auth: Alone
     assert {one for one in answers if one} == await kept(auth)
 
 
-async def test_a_stranger_s_share_leaves_room_for_others_until_all_is_full(auth: Alone) -> None:
+async def test_a_stranger_s_share_leaves_room_for_others_until_all_is_full(auth: AuthServer) -> None:
     for _ in range(OF_SOURCE + 1):
         await register(auth, "192.0.2.1")
     others = [await register(auth, f"198.51.100.{place}") for place in range(attack_size(5, 200))]
@@ -81,7 +81,7 @@ async def test_a_stranger_s_share_leaves_room_for_others_until_all_is_full(auth:
     assert len(await kept(auth)) == IN_ALL
 
 
-async def test_the_oldest_idle_client_of_a_network_makes_room_and_a_used_one_never(auth: Alone) -> None:
+async def test_the_oldest_idle_client_of_a_network_makes_room_and_a_used_one_never(auth: AuthServer) -> None:
     app = await App.registered(auth.channel)
     person = await auth.sign_up()
     signed_in = await auth.sign_in(person.email)
@@ -108,7 +108,7 @@ async def test_the_oldest_idle_client_of_a_network_makes_room_and_a_used_one_nev
 
 
 @pytest.mark.parametrize(
-    "said",
+    "fields",
     [
         {"contacts": ["c" * 1000] * 9},
         {"redirect_uris": [f"https://app.example/{place}/{'x' * 1000}" for place in range(9)]},
@@ -116,8 +116,8 @@ async def test_the_oldest_idle_client_of_a_network_makes_room_and_a_used_one_nev
     ],
     ids=["contacts", "redirects", "together"],
 )
-async def test_what_a_client_says_of_itself_is_small(app: App, said: dict[str, object]) -> None:
-    client = oauth_pb2.Client(**{"redirect_uris": [REDIRECT], **said})  # type: ignore[arg-type]
+async def test_a_client_s_registration_is_small(app: App, fields: dict[str, object]) -> None:
+    client = oauth_pb2.Client(**{"redirect_uris": [REDIRECT], **fields})  # type: ignore[arg-type]
     with refused(grpc.StatusCode.INVALID_ARGUMENT, "OAUTH_INVALID_CLIENT_METADATA"):
         await app.oauth.RegisterClient(oauth_pb2.RegisterClientRequest(client=client))
 
@@ -128,7 +128,7 @@ async def test_what_a_client_says_of_itself_is_small(app: App, said: dict[str, o
         )
 
 
-async def test_a_client_that_nobody_uses_goes_and_one_in_use_stays(
+async def test_an_unused_client_is_removed_and_one_in_use_stays(
     cluster: Cluster, tenant: Tenant, direct: aio.Channel, account: Account
 ) -> None:
     idle, used, lapsed = [await App.registered(direct) for _ in range(3)]

@@ -78,10 +78,10 @@ async def test_a_key_that_is_nearly_right_is_refused_like_one_of_no_row(cluster:
     tried = [dataclasses.replace(real, secret=wrong_after(real.secret, right), mac=b"") for right in (0, 16, 31)]
     tried.append(ApiKeyToken.new(NO_TENANT, uuid.uuid4()))
 
-    found = [await refusal(exchanging(direct, key), "find_operator_key") for key in tried]
+    results = [await refusal(exchanging(direct, key), "find_operator_key") for key in tried]
 
-    assert found == [found[0]] * len(tried)
-    assert found[0][1:] == ("CREDENTIAL_INVALID", [1.0])
+    assert results == [results[0]] * len(tried)
+    assert results[0][1:] == ("CREDENTIAL_INVALID", [1.0])
 
 
 async def test_check_digits_that_are_nearly_right_are_refused_without_a_query(
@@ -92,10 +92,10 @@ async def test_check_digits_that_are_nearly_right_are_refused_without_a_query(
     tried = [dataclasses.replace(real, mac=wrong_after(real.mac, right)) for right in (0, 6, 11)]
     tried.append(dataclasses.replace(real, secret=wrong_after(real.secret, 31)))
 
-    found = [await refusal(exchanging(direct, key), "find_operator_key") for key in tried]
+    results = [await refusal(exchanging(direct, key), "find_operator_key") for key in tried]
 
-    assert found == [found[0]] * len(tried)
-    assert found[0][1:] == ("CREDENTIAL_INVALID", [0.0])
+    assert results == [results[0]] * len(tried)
+    assert results[0][1:] == ("CREDENTIAL_INVALID", [0.0])
 
 
 async def test_a_tenants_key_is_refused_in_the_same_words_whatever_is_right_of_it(
@@ -110,9 +110,9 @@ async def test_a_tenants_key_is_refused_in_the_same_words_whatever_is_right_of_i
         ApiKeyToken.new(uuid.uuid4(), uuid.uuid4()),
     ]
 
-    found = [(await refusal(exchanging(direct, key)))[:2] for key in tried]
+    results = [(await refusal(exchanging(direct, key)))[:2] for key in tried]
 
-    assert found == [found[0]] * len(tried)
+    assert results == [results[0]] * len(tried)
 
 
 async def test_a_client_that_is_not_there_is_refused_like_one_with_another_secret(app: App) -> None:
@@ -128,16 +128,16 @@ async def test_a_client_that_is_not_there_is_refused_like_one_with_another_secre
 
     nearly = dataclasses.replace(real, secret=wrong_after(real.secret, 31)).encode()
     wrong = BearerToken.generate(clients.SECRET_PREFIX, NO_TENANT, real.token_id).encode()
-    nobody = str(uuid.uuid4())
+    unknown_client = str(uuid.uuid4())
 
-    found = [
+    results = [
         await refusal(revoking(app.client.client_id, nearly), *names),
         await refusal(revoking(app.client.client_id, wrong), *names),
-        await refusal(revoking(nobody, wrong), *names),
+        await refusal(revoking(unknown_client, wrong), *names),
     ]
 
-    assert found == [found[0]] * 3
-    assert found[0][1] == "OAUTH_INVALID_CLIENT"
+    assert results == [results[0]] * 3
+    assert results[0][1] == "OAUTH_INVALID_CLIENT"
 
 
 async def test_a_refresh_token_that_is_nearly_right_ends_nothing_and_says_nothing(
@@ -152,24 +152,24 @@ async def test_a_refresh_token_that_is_nearly_right_ends_nothing_and_says_nothin
         request = accounts_pb2.RefreshSessionRequest(refresh_token=token)
         return lambda: cluster.anonymous.auth.RefreshSession(request)
 
-    found = [(await refusal(refreshing(token)))[:2] for token in tried]
+    results = [(await refusal(refreshing(token)))[:2] for token in tried]
 
-    assert found == [found[0]] * len(tried)
+    assert results == [results[0]] * len(tried)
     assert (await refreshing(account.refresh_token)()).tokens.access_token
 
 
 def test_no_secret_is_compared_character_by_character() -> None:
     """`==` ends at the first byte that differs; hmac.compare_digest does not."""
-    found = []
+    results = []
     for package in (skein_auth, skein_gateway, skein_tenancy, skein_kit):
         for path in sorted(Path(package.__file__ or "").parent.rglob("*.py")):
             for node in ast.walk(ast.parse(path.read_text("utf-8"))):
                 if isinstance(node, ast.Compare) and any(isinstance(one, ast.Eq | ast.NotEq) for one in node.ops):
                     sides = [node.left, *node.comparators]
                     if SECRETS & {_name(side) for side in sides} and not any(map(_is_public, sides)):
-                        found.append(f"{path.name}:{node.lineno}")
+                        results.append(f"{path.name}:{node.lineno}")
 
-    assert not found, found
+    assert not results, results
 
 
 def _name(side: ast.expr) -> str:
@@ -183,5 +183,5 @@ def _name(side: ast.expr) -> str:
 
 
 def _is_public(side: ast.expr) -> bool:
-    """Say whether a side is written in the code, so that nobody learns anything by finding it out."""
+    """Return whether a side is a literal in the code, so that finding it out reveals nothing."""
     return isinstance(side, ast.Constant)

@@ -1,4 +1,4 @@
-"""Attack: whoever overheard a request repeats it, with its request_id, to be shown again what is shown once.
+"""Attack: an eavesdropper repeats a request, with its request_id, to be shown again what is shown once.
 May be seen: the first answer without its secret; of RevealSecret, what its caller may read, with an event each time.
 May be spent: one row per request_id; the stored answers hold no secret.
 """
@@ -45,7 +45,7 @@ BY_CODE = {"ConfirmTotp"}
 
 
 @dataclass(frozen=True)
-class Scene:
+class SecretMakers:
     """Who makes secrets, and what they are about."""
 
     cluster: Cluster
@@ -55,45 +55,45 @@ class Scene:
     webhook_id: str
 
 
-def key(scene: Scene, once: str) -> Awaitable[Message]:
-    return scene.tenant.auth.CreateApiKey(auth_pb2.CreateApiKeyRequest(display_name="k", request_id=once))
+def key(makers: SecretMakers, once: str) -> Awaitable[Message]:
+    return makers.tenant.auth.CreateApiKey(auth_pb2.CreateApiKeyRequest(display_name="k", request_id=once))
 
 
-def rotated_key(scene: Scene, once: str) -> Awaitable[Message]:
-    request = accounts_pb2.RotateApiKeyRequest(api_key_id=scene.api_key_id, request_id=once)
-    return scene.tenant.auth.RotateApiKey(request)
+def rotated_key(makers: SecretMakers, once: str) -> Awaitable[Message]:
+    request = accounts_pb2.RotateApiKeyRequest(api_key_id=makers.api_key_id, request_id=once)
+    return makers.tenant.auth.RotateApiKey(request)
 
 
-def one_time_token(scene: Scene, once: str) -> Awaitable[Message]:
-    return scene.cluster.operator.auth.CreateOneTimeToken(
+def one_time_token(makers: SecretMakers, once: str) -> Awaitable[Message]:
+    return makers.cluster.operator.auth.CreateOneTimeToken(
         accounts_pb2.CreateOneTimeTokenRequest(
-            account_id=scene.account.account_id, purpose=accounts_pb2.TOKEN_PURPOSE_PASSWORD_RESET, request_id=once
+            account_id=makers.account.account_id, purpose=accounts_pb2.TOKEN_PURPOSE_PASSWORD_RESET, request_id=once
         )
     )
 
 
-def totp(scene: Scene, once: str) -> Awaitable[Message]:
-    return scene.account.stubs.auth.StartTotp(accounts_pb2.StartTotpRequest(password=PASSWORD, request_id=once))
+def totp(makers: SecretMakers, once: str) -> Awaitable[Message]:
+    return makers.account.stubs.auth.StartTotp(accounts_pb2.StartTotpRequest(password=PASSWORD, request_id=once))
 
 
-def invitation(scene: Scene, once: str) -> Awaitable[Message]:
+def invitation(makers: SecretMakers, once: str) -> Awaitable[Message]:
     request = members_pb2.CreateInvitationRequest(
         email=f"{once}@example.org", role=members_pb2.ROLE_VIEWER, request_id=once
     )
-    return scene.tenant.tenancy.CreateInvitation(request)
+    return makers.tenant.tenancy.CreateInvitation(request)
 
 
-def webhook(scene: Scene, once: str) -> Awaitable[Message]:
-    told = webhooks_pb2.Webhook(display_name="w", event_types=["*"], webhook_url=NOWHERE)
-    return scene.tenant.history.CreateWebhook(webhooks_pb2.CreateWebhookRequest(webhook=told, request_id=once))
+def webhook(makers: SecretMakers, once: str) -> Awaitable[Message]:
+    webhook = webhooks_pb2.Webhook(display_name="w", event_types=["*"], webhook_url=NOWHERE)
+    return makers.tenant.history.CreateWebhook(webhooks_pb2.CreateWebhookRequest(webhook=webhook, request_id=once))
 
 
-def webhook_secret(scene: Scene, once: str) -> Awaitable[Message]:
-    request = webhooks_pb2.RotateWebhookSecretRequest(webhook_id=scene.webhook_id, request_id=once)
-    return scene.tenant.history.RotateWebhookSecret(request)
+def webhook_secret(makers: SecretMakers, once: str) -> Awaitable[Message]:
+    request = webhooks_pb2.RotateWebhookSecretRequest(webhook_id=makers.webhook_id, request_id=once)
+    return makers.tenant.history.RotateWebhookSecret(request)
 
 
-ONCE: dict[str, Callable[[Scene, str], Awaitable[Message]]] = {
+ONCE: dict[str, Callable[[SecretMakers, str], Awaitable[Message]]] = {
     "CreateApiKey": key,
     "RotateApiKey": rotated_key,
     "CreateOneTimeToken": one_time_token,
@@ -130,18 +130,18 @@ async def test_a_repeated_request_shows_nothing_again_and_no_stored_answer_holds
     cluster: Cluster, tenant: Tenant, account: Account
 ) -> None:
     made = await tenant.auth.CreateApiKey(auth_pb2.CreateApiKeyRequest(display_name="old"))
-    told = webhooks_pb2.Webhook(display_name="w", event_types=["*"], webhook_url=NOWHERE)
-    created = await tenant.history.CreateWebhook(webhooks_pb2.CreateWebhookRequest(webhook=told))
-    scene = Scene(cluster, tenant, account, made.api_key.api_key_id, created.webhook.webhook_id)
+    webhook = webhooks_pb2.Webhook(display_name="w", event_types=["*"], webhook_url=NOWHERE)
+    created = await tenant.history.CreateWebhook(webhooks_pb2.CreateWebhookRequest(webhook=webhook))
+    makers = SecretMakers(cluster, tenant, account, made.api_key.api_key_id, created.webhook.webhook_id)
     shown: list[str] = []
 
     for name, make in ONCE.items():
         once = uuid.uuid4().hex
-        answers = await asyncio.gather(*(make(scene, once) for _ in range(attack_size(4, 32))))
-        found = [secrets_of(answer) for answer in answers]
-        assert sum(bool(secrets) for secrets in found) == 1, name
-        assert secrets_of(await make(scene, once)) == [], name
-        shown += [secret for secrets in found for secret in secrets]
+        answers = await asyncio.gather(*(make(makers, once) for _ in range(attack_size(4, 32))))
+        results = [secrets_of(answer) for answer in answers]
+        assert sum(bool(secrets) for secrets in results) == 1, name
+        assert secrets_of(await make(makers, once)) == [], name
+        shown += [secret for secrets in results for secret in secrets]
 
     async with cluster.superuser() as connection:
         stored: list[bytes] = []

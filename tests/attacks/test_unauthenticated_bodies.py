@@ -15,7 +15,7 @@ from typing import Any
 
 import grpc
 import pytest
-from fix_attacks import Spent, attack_size
+from fix_attacks import ResourceUsage, attack_size
 from fix_cluster import Cluster, Tenant
 from grpc import aio
 
@@ -96,7 +96,7 @@ async def memory_of_attack(cluster: Cluster, path: str) -> int:
     """Have all messages refused; return by how much the process grew at most, in bytes."""
     # The process's highest memory is measured from here on.
     Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
-    before = Spent.of(os.getpid()).resident_bytes
+    before = ResourceUsage.of(os.getpid()).resident_bytes
     arguments = (cluster.endpoint, path, str(CALLS))
     attacker = await asyncio.create_subprocess_exec(
         sys.executable, "-c", ATTACKER, *arguments, stdout=asyncio.subprocess.PIPE
@@ -119,7 +119,7 @@ async def test_a_message_beyond_the_limit_is_refused_before_it_is_whole(tenant: 
 async def test_compressed_messages_are_refused_unread(cluster: Cluster, tenant: Tenant) -> None:
     bomb = bytes(64 * MEBIBYTE)
     gzipped: dict[str, Any] = {"compression": grpc.Compression.Gzip}
-    before = Spent.of(os.getpid()).resident_bytes
+    before = ResourceUsage.of(os.getpid()).resident_bytes
 
     stranger = [await code_of(cluster.channel, GET_ME, bomb[: 4 * MEBIBYTE], **gzipped) for _ in range(4)]
     public = [await code_of(cluster.channel, SIGN_IN, bomb[: 4 * MEBIBYTE], **gzipped) for _ in range(4)]
@@ -128,7 +128,7 @@ async def test_compressed_messages_are_refused_unread(cluster: Cluster, tenant: 
 
     assert set(stranger) <= {grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.UNIMPLEMENTED}
     assert Counter(public + known) == {grpc.StatusCode.UNIMPLEMENTED: 8}
-    assert Spent.of(os.getpid()).resident_bytes - before < MAX_GROWTH_BYTES
+    assert ResourceUsage.of(os.getpid()).resident_bytes - before < MAX_GROWTH_BYTES
 
 
 async def test_a_body_that_comes_slowly_yields_its_room_to_one_that_waits(cluster: Cluster) -> None:

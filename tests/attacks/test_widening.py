@@ -30,7 +30,7 @@ WIDENED = "PERMISSION_ESCALATION"
 
 
 @dataclass(frozen=True)
-class Scene:
+class PrivilegedTenant:
     """A tenant with things that may more than the attacker may."""
 
     cluster: Cluster
@@ -84,9 +84,9 @@ async def change_bot(stubs: Stubs, service_account_id: str, *paths: str, **value
 
 
 @pytest.fixture
-async def scene(cluster: Cluster, tenant: Tenant) -> Scene:
+async def victim(cluster: Cluster, tenant: Tenant) -> PrivilegedTenant:
     few = await new_key(tenant, *FEW)
-    return Scene(
+    return PrivilegedTenant(
         cluster=cluster,
         tenant=tenant,
         attacker=cluster.with_key(few.secret),
@@ -98,89 +98,89 @@ async def scene(cluster: Cluster, tenant: Tenant) -> Scene:
     )
 
 
-async def invite(scene: Scene, role: members_pb2.Role) -> None:
+async def invite(victim: PrivilegedTenant, role: members_pb2.Role) -> None:
     request = members_pb2.CreateInvitationRequest(email="m@x.invalid", role=role)
-    await scene.attacker.tenancy.CreateInvitation(request)
+    await victim.attacker.tenancy.CreateInvitation(request)
 
 
-async def raise_member(scene: Scene, role: members_pb2.Role) -> None:
-    request = members_pb2.UpdateMemberRequest(account_id=scene.member_id, role=role)
-    await scene.attacker.tenancy.UpdateMember(request)
+async def raise_member(victim: PrivilegedTenant, role: members_pb2.Role) -> None:
+    request = members_pb2.UpdateMemberRequest(account_id=victim.member_id, role=role)
+    await victim.attacker.tenancy.UpdateMember(request)
 
 
-async def rotate(scene: Scene) -> None:
-    await scene.attacker.auth.RotateApiKey(accounts_pb2.RotateApiKeyRequest(api_key_id=scene.key_id))
+async def rotate(victim: PrivilegedTenant) -> None:
+    await victim.attacker.auth.RotateApiKey(accounts_pb2.RotateApiKeyRequest(api_key_id=victim.key_id))
 
 
-async def transfer(scene: Scene) -> None:
-    await scene.attacker.tenancy.TransferOwnership(members_pb2.TransferOwnershipRequest(account_id=scene.member_id))
+async def transfer(victim: PrivilegedTenant) -> None:
+    await victim.attacker.tenancy.TransferOwnership(members_pb2.TransferOwnershipRequest(account_id=victim.member_id))
 
 
-ATTACKS: dict[str, Callable[[Scene], Awaitable[Any]]] = {
-    "a key": lambda scene: new_key(scene.attacker, "memory.read"),
-    "a key of a service account": lambda scene: new_key(scene.attacker, "memory.read", bot_id=scene.bot_id),
+ATTACKS: dict[str, Callable[[PrivilegedTenant], Awaitable[Any]]] = {
+    "a key": lambda victim: new_key(victim.attacker, "memory.read"),
+    "a key of a service account": lambda victim: new_key(victim.attacker, "memory.read", bot_id=victim.bot_id),
     "a rotated key": rotate,
-    "a service account": lambda scene: new_bot(scene.attacker, "secrets.read"),
-    "a wider service account": lambda scene: change_bot(
-        scene.attacker, scene.bot_id, "permissions", permissions=[*FEW, "memory.read", "memory.write"]
+    "a service account": lambda victim: new_bot(victim.attacker, "secrets.read"),
+    "a wider service account": lambda victim: change_bot(
+        victim.attacker, victim.bot_id, "permissions", permissions=[*FEW, "memory.read", "memory.write"]
     ),
-    "an enabled service account": lambda scene: change_bot(scene.attacker, scene.sleeping_bot_id, "disabled"),
-    "an invited viewer": lambda scene: invite(scene, members_pb2.ROLE_VIEWER),
-    "an invited admin": lambda scene: invite(scene, members_pb2.ROLE_ADMIN),
-    "an invited owner": lambda scene: invite(scene, members_pb2.ROLE_OWNER),
-    "a raised member": lambda scene: raise_member(scene, members_pb2.ROLE_ADMIN),
-    "a raised owner": lambda scene: raise_member(scene, members_pb2.ROLE_OWNER),
+    "an enabled service account": lambda victim: change_bot(victim.attacker, victim.sleeping_bot_id, "disabled"),
+    "an invited viewer": lambda victim: invite(victim, members_pb2.ROLE_VIEWER),
+    "an invited admin": lambda victim: invite(victim, members_pb2.ROLE_ADMIN),
+    "an invited owner": lambda victim: invite(victim, members_pb2.ROLE_OWNER),
+    "a raised member": lambda victim: raise_member(victim, members_pb2.ROLE_ADMIN),
+    "a raised owner": lambda victim: raise_member(victim, members_pb2.ROLE_OWNER),
     "a new owner": transfer,
 }
 
 
-async def test_no_way_leads_to_more_than_a_key_has(scene: Scene) -> None:
-    before = await scene.snapshot()
+async def test_no_way_leads_to_more_than_a_key_has(victim: PrivilegedTenant) -> None:
+    before = await victim.snapshot()
 
     for name, attack in ATTACKS.items():
         with refused(DENIED, WIDENED):
             print(name)  # noqa: T201 - a failure names the way.
-            await attack(scene)
+            await attack(victim)
 
-    assert await scene.snapshot() == before
+    assert await victim.snapshot() == before
 
 
-async def test_what_is_asked_for_without_a_list_is_cut_to_what_the_maker_has(scene: Scene) -> None:
-    key = await new_key(scene.attacker)
-    of_bot = await new_key(scene.attacker, bot_id=scene.bot_id)
-    bot = await new_bot(scene.attacker)
-    found = await scene.tenant.auth.GetServiceAccount(accounts_pb2.GetServiceAccountRequest(service_account_id=bot))
+async def test_a_request_without_a_list_is_cut_to_the_maker_s_permissions(victim: PrivilegedTenant) -> None:
+    key = await new_key(victim.attacker)
+    of_bot = await new_key(victim.attacker, bot_id=victim.bot_id)
+    bot = await new_bot(victim.attacker)
+    response = await victim.tenant.auth.GetServiceAccount(accounts_pb2.GetServiceAccountRequest(service_account_id=bot))
 
     assert sorted(key.api_key.permissions) == sorted(FEW)
     assert sorted(of_bot.api_key.permissions) == sorted(FEW)
-    assert sorted(found.service_account.permissions) == sorted(FEW)
+    assert sorted(response.service_account.permissions) == sorted(FEW)
 
 
-async def test_a_key_that_is_bound_to_an_agent_gives_nothing_to_another(scene: Scene) -> None:
+async def test_a_key_that_is_bound_to_an_agent_gives_nothing_to_another(victim: PrivilegedTenant) -> None:
     full = sorted(ROLE_PERMISSIONS["owner"])
-    bound = scene.cluster.with_key((await new_key(scene.tenant, *full, agent_id="kitchen")).secret)
-    before = await scene.snapshot()
+    bound = victim.cluster.with_key((await new_key(victim.tenant, *full, agent_id="kitchen")).secret)
+    before = await victim.snapshot()
 
     attacks: list[Callable[[], Awaitable[Any]]] = [
         lambda: new_key(bound, "memory.read", agent_id="hall"),
-        lambda: new_key(bound, "memory.read", bot_id=scene.bot_of_agent_id),
+        lambda: new_key(bound, "memory.read", bot_id=victim.bot_of_agent_id),
         lambda: new_bot(bound, "memory.read", agent_id="hall"),
-        lambda: change_bot(bound, scene.bot_of_agent_id, "permissions", permissions=[*FEW, "memory.read"]),
-        lambda: change_bot(bound, scene.bot_id, "permissions", permissions=[*FEW, "memory.read", "memory.write"]),
-        lambda: change_bot(bound, scene.bot_of_agent_id, "agent_id"),
-        lambda: bound.auth.RotateApiKey(accounts_pb2.RotateApiKeyRequest(api_key_id=scene.key_id)),
+        lambda: change_bot(bound, victim.bot_of_agent_id, "permissions", permissions=[*FEW, "memory.read"]),
+        lambda: change_bot(bound, victim.bot_id, "permissions", permissions=[*FEW, "memory.read", "memory.write"]),
+        lambda: change_bot(bound, victim.bot_of_agent_id, "agent_id"),
+        lambda: bound.auth.RotateApiKey(accounts_pb2.RotateApiKeyRequest(api_key_id=victim.key_id)),
         lambda: bound.tenancy.CreateInvitation(
             members_pb2.CreateInvitationRequest(email="m@x.invalid", role=members_pb2.ROLE_VIEWER)
         ),
         lambda: bound.tenancy.UpdateMember(
-            members_pb2.UpdateMemberRequest(account_id=scene.member_id, role=members_pb2.ROLE_MEMBER)
+            members_pb2.UpdateMemberRequest(account_id=victim.member_id, role=members_pb2.ROLE_MEMBER)
         ),
     ]
     for attack in attacks:
         with refused(DENIED, WIDENED):
             await attack()
 
-    assert await scene.snapshot() == before
+    assert await victim.snapshot() == before
 
 
 async def test_an_application_gets_no_more_than_its_person_s_role_however_it_asks(
@@ -197,7 +197,7 @@ async def test_an_application_gets_no_more_than_its_person_s_role_however_it_ask
         await app.refresh(tokens.refresh_token, scope="memory.write")
 
 
-async def test_an_admin_s_application_invites_nobody_beyond_its_own_scopes(
+async def test_an_admin_s_application_cannot_invite_beyond_its_own_scopes(
     cluster: Cluster, tenant: Tenant, app: App
 ) -> None:
     admin, guest = await member(cluster, tenant, "admin"), await new_account(cluster)

@@ -29,7 +29,7 @@ from bench.subject import FORMS, DidNotStart, data_folder, running
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from bench.household import Household
+    from bench.household import SeededTenant
     from bench.subject import Subject
     from bench.ways import Way
 
@@ -83,11 +83,11 @@ def main(
 ) -> None:
     """Print requests per second, latencies and processor time of the cluster's main calls."""
     size = QUICK if quick else WHOLE
-    wanted = [OPERATIONS[name] for name in only] or list(OPERATIONS.values())
+    operations = [OPERATIONS[name] for name in only] or list(OPERATIONS.values())
     names = [form for name, form in zip(("one", "many"), FORMS, strict=True) if not forms or name in forms]
     cells: list[Cell] = []
     try:
-        uvloop.run(_bench(cells, size, [name for name in _ORDER if name in wanted], names))
+        uvloop.run(_bench(cells, size, [name for name in _ORDER if name in operations], names))
     except DidNotStart as error:
         raise click.ClickException(str(error)) from None
     except KeyboardInterrupt:
@@ -141,7 +141,7 @@ async def _bench(cells: list[Cell], size: Size, operations: Sequence[str], forms
 
 
 async def _measure(
-    cells: list[Cell], subject: Subject, home: Household, operations: Sequence[str], size: Size, *, seed: int
+    cells: list[Cell], subject: Subject, home: SeededTenant, operations: Sequence[str], size: Size, *, seed: int
 ) -> None:
     numbers = itertools.count()
     out = report.console()
@@ -172,8 +172,8 @@ async def _measure(
                 Cell(operation=operation, way=name, form=subject.form, figures=Figures.of_rounds(measured_rounds))
                 for name, measured_rounds in rounds.items()
             ]
-            said = ", ".join(f"{cell.way} {cell.figures.p50:.2f} ms" for cell in made)
-            out.print(f"  {subject.form}, {operation}, {in_flight} in flight, p50: {said}", style="dim")
+            summary = ", ".join(f"{cell.way} {cell.figures.p50:.2f} ms" for cell in made)
+            out.print(f"  {subject.form}, {operation}, {in_flight} in flight, p50: {summary}", style="dim")
             cells += made
 
 

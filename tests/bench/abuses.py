@@ -92,7 +92,7 @@ def _rpc(method: Callable[[Any], Awaitable[Any]], request: Callable[[int], Any])
 
 
 def _grpc_of_strangers(fleet: Fleet) -> dict[str, Call]:
-    nobody = Stubs.of(fleet.channel, "")
+    anonymous = Stubs.of(fleet.channel, "")
     raw: Any = fleet.channel.unary_unary("/skein.auth.v1.AuthService/GetMe")
 
     async def forged(_: int) -> bool:
@@ -105,19 +105,19 @@ def _grpc_of_strangers(fleet: Fleet) -> dict[str, Call]:
         return True
 
     return {
-        "GetMe without a key": _rpc(nobody.auth.GetMe, lambda _: auth_pb2.GetMeRequest()),
+        "GetMe without a key": _rpc(anonymous.auth.GetMe, lambda _: auth_pb2.GetMeRequest()),
         "GetMe with a forged key": forged,
         "GetMe, compressed": compressed,
         "SignIn to no account": _rpc(
-            nobody.auth.SignIn,
+            anonymous.auth.SignIn,
             lambda number: accounts_pb2.SignInRequest(email=f"{number}@x.invalid", password="guessed at random"),
         ),
         "SignUp": _rpc(
-            nobody.auth.SignUp,
+            anonymous.auth.SignUp,
             lambda _: accounts_pb2.SignUpRequest(email=f"{uuid.uuid4().hex}@x.invalid", password="a long password"),
         ),
         "CreateMemory of 3 MiB": _rpc(
-            nobody.memory.CreateMemory,
+            anonymous.memory.CreateMemory,
             lambda _: memory_pb2.CreateMemoryRequest(memory=memory_pb2.Memory(content="x" * (3 << 20))),
         ),
     }
@@ -290,9 +290,9 @@ def _zeromq_of_members(fleet: Fleet, stack: AsyncExitStack) -> dict[str, Call]:
                 peer.connect(f"tcp://{address}")
             message = {"action": action, "session_id": f"z-{number % 8}", "payload": payload()}
             await peer.send(json.dumps(message).encode())
-            said = json.loads((await peer.recv_multipart())[-1])
+            answer = json.loads((await peer.recv_multipart())[-1])
             idle.append(peer)
-            return bool(said["status"] != "error")
+            return bool(answer["status"] != "error")
 
         return call
 

@@ -31,7 +31,7 @@ import uvloop
 import zmq
 from bench import processes
 from bench.abuses import MEMBER, VIEWER, Attack, attacks_on, text_of
-from fix_attacks import Spent
+from fix_attacks import ResourceUsage
 from fix_cluster import Stubs
 from fix_fleet import FLEET, Fleet, running_fleet
 from fix_settings import FIELDS
@@ -137,7 +137,7 @@ def table(costs: Iterable[Cost]) -> str:
     names = ("caller", "port", "calls/s", "let through/s", *(f"CPU {name}" for name in _NAMED), "CPU others")
     names = (*names, "CPU in all", "memory MiB", "files", "rows/s", "disk KiB/s", "most CPU by")
     head = [f"| {' | '.join(names)} |", f"|{'---|' * len(names)}"]
-    return "\n".join([*head, *(rows(key, found) for key, found in by.items())])
+    return "\n".join([*head, *(rows(key, match) for key, match in by.items())])
 
 
 def rows(key: tuple[str, ...], costs: list[Cost]) -> str:
@@ -168,7 +168,7 @@ def _all_cpu(cost: Cost) -> float:
 
 
 async def _read(fleet: Fleet) -> Reading:
-    spent = {replica.service: Spent.of(replica.process.pid) for replica in fleet.replicas.values()}
+    spent = {replica.service: ResourceUsage.of(replica.process.pid) for replica in fleet.replicas.values()}
     postmaster = int((fleet.folder / "postgres/postmaster.pid").read_text("utf-8").splitlines()[0])
     family = processes.family(postmaster)
     async with fleet.superuser() as connection:
@@ -214,7 +214,7 @@ async def _cost(fleet: Fleet, attack: Attack, seconds: float, idle: Mapping[str,
     await asyncio.gather(*(work() for _ in range(_WORKERS)))
     busy = time.monotonic() - started
     # Connections are held until here.
-    held = await _read(fleet)
+    reading = await _read(fleet)
     await asyncio.sleep(_SETTLE_SECONDS)
     if attack.writes:
         await _searchable(fleet, _BACKLOG_SECONDS)
@@ -227,8 +227,8 @@ async def _cost(fleet: Fleet, attack: Attack, seconds: float, idle: Mapping[str,
             name: (after.cpu_seconds[name] - spent - idle[name] * whole) / busy
             for name, spent in before.cpu_seconds.items()
         },
-        memory_bytes=held.memory_bytes - before.memory_bytes,
-        files=held.files - before.files,
+        memory_bytes=reading.memory_bytes - before.memory_bytes,
+        files=reading.files - before.files,
         rows=(after.rows - before.rows) / busy,
         disk_bytes=(after.disk_bytes - before.disk_bytes) / busy,
     )

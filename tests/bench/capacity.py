@@ -136,8 +136,8 @@ def main(*, clients: int, seconds: float, json_file: Path | None) -> None:
         raise click.ClickException(str(error)) from None
     _print(costs, bytes_each, facts)
     if json_file is not None:
-        said = {"calls": [asdict(one) for one in costs], "bytes": bytes_each, **facts}
-        json_file.write_text(json.dumps(said, indent=2) + "\n", "utf-8")
+        report = {"calls": [asdict(one) for one in costs], "bytes": bytes_each, **facts}
+        json_file.write_text(json.dumps(report, indent=2) + "\n", "utf-8")
 
 
 async def _bench(clients: int, seconds: float) -> tuple[list[Cost], dict[str, float], dict[str, float]]:

@@ -46,7 +46,7 @@ _CALLS, _CALLS_ALONE = 10, 30
 
 
 @dataclass(frozen=True, kw_only=True)
-class Counting(RetryPolicy):
+class CountingRetryPolicy(RetryPolicy):
     """The client's own way to repeat calls, counted."""
 
     counted: list[int] = field(default_factory=lambda: [0])
@@ -70,7 +70,7 @@ class Phases:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Line:
+class DrainResult:
     """What happened to calls while replicas of one service were replaced."""
 
     service: str
@@ -120,9 +120,9 @@ def main(
 
 async def _roll(
     services: Sequence[str], copies: Sequence[int], number: signal.Signals, callers: int, drain_seconds: float
-) -> list[Line]:
+) -> list[DrainResult]:
     out = report.console()
-    policy = Counting()
+    policy = CountingRetryPolicy()
     began = time.monotonic()
     async with running_fleet(fix_cluster.test_environment()) as fleet:
         fleet.settings["SKEIN_DRAIN_SECONDS"] = str(drain_seconds)
@@ -135,7 +135,7 @@ async def _roll(
         tenant = await fleet.new_tenant("bench")
         async with fleet.client(tenant, retries=policy) as client:
             load = Load(client, "drain", callers=callers)
-            lines: list[Line] = []
+            lines: list[DrainResult] = []
             async with load.running():
                 await load.further(_CALLS)
                 for service in (None, *services):
@@ -152,8 +152,13 @@ async def _roll(
 
 
 async def _replaced(
-    fleet: Fleet, load: Load, policy: Counting, service: str | None, copies: Sequence[int], number: signal.Signals
-) -> Line:
+    fleet: Fleet,
+    load: Load,
+    policy: CountingRetryPolicy,
+    service: str | None,
+    copies: Sequence[int],
+    number: signal.Signals,
+) -> DrainResult:
     """Replace replicas of a service; None: do nothing for a while, to compare with."""
     latencies, failed, repeated = len(load.latencies), len(load.errors), policy.counted[0]
     replaced: list[Phases] = []
@@ -164,7 +169,7 @@ async def _replaced(
             replaced.append(await _replacement(fleet, service, copy, number))
             # Others hear of it, and it takes its share.
             await load.further(_CALLS)
-    return Line(
+    return DrainResult(
         service=service or "(nothing)",
         failed=len(load.errors) - failed,
         repeated=policy.counted[0] - repeated,
@@ -186,7 +191,7 @@ async def _replacement(fleet: Fleet, service: str, copy: int, number: signal.Sig
     return Phases(refusing=refused - began, leaving=ended - refused, starting=time.monotonic() - ended)
 
 
-def _table(lines: Sequence[Line], number: signal.Signals, drain_seconds: float) -> Table:
+def _table(lines: Sequence[DrainResult], number: signal.Signals, drain_seconds: float) -> Table:
     title = f"{number.name}, one replica after the other; SKEIN_DRAIN_SECONDS={drain_seconds:g}"
     made = Table(box=box.SIMPLE_HEAD, pad_edge=False, title=title, title_justify="left")
     made.add_column("replaced")

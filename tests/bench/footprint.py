@@ -87,15 +87,15 @@ async def _print(seconds: float) -> None:
 
 def footprints(pid: int) -> dict[str, Footprint]:
     """Return the footprint of each service's process, and of Postgres' processes together."""
-    found = dict.fromkeys((*registry.NAMES, "postgres"), Footprint(resident_bytes=0, cpu_seconds=0.0))
+    result = dict.fromkeys((*registry.NAMES, "postgres"), Footprint(resident_bytes=0, cpu_seconds=0.0))
     for process in processes.family(pid):
         if process.pid != pid:
             name = _name_of(process)
-            found[name] = Footprint(
-                resident_bytes=found[name].resident_bytes + process.resident_bytes,
-                cpu_seconds=found[name].cpu_seconds + process.cpu_seconds,
+            result[name] = Footprint(
+                resident_bytes=result[name].resident_bytes + process.resident_bytes,
+                cpu_seconds=result[name].cpu_seconds + process.cpu_seconds,
             )
-    return found
+    return result
 
 
 def _name_of(process: processes.Process) -> str:

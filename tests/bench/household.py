@@ -30,14 +30,14 @@ _PENDING_SECONDS = 60.0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Household:
+class SeededTenant:
     """A tenant with data."""
 
     tenant_id: uuid.UUID
     memory_ids: tuple[str, ...]
 
 
-async def moved_in(subject: Subject, *, memories: int, messages: int) -> Household:
+async def moved_in(subject: Subject, *, memories: int, messages: int) -> SeededTenant:
     """Store so many memories and messages through the gateway, and wait until each has its vector."""
     material = Material((), _SEED)
     memory_ids: list[str] = []
@@ -65,7 +65,7 @@ async def moved_in(subject: Subject, *, memories: int, messages: int) -> Househo
         await _times(remember, memories // _AT_ONCE)
         await _times(talk, messages // _AT_ONCE)
     await settled(subject)
-    return Household(tenant_id=uuid.UUID(me.tenant_id), memory_ids=tuple(memory_ids))
+    return SeededTenant(tenant_id=uuid.UUID(me.tenant_id), memory_ids=tuple(memory_ids))
 
 
 async def settled(subject: Subject) -> None:
@@ -82,10 +82,10 @@ async def settled(subject: Subject) -> None:
 
 
 async def _times(work: Callable[[], Awaitable[None]], count: int) -> None:
-    left = itertools.count(count, -1)
+    remaining = itertools.count(count, -1)
 
     async def worker() -> None:
-        while next(left) > 0:
+        while next(remaining) > 0:
             await work()
 
     async with asyncio.TaskGroup() as group:

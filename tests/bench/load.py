@@ -62,11 +62,11 @@ async def _calls(
     """Return how long each call took, and when it ended."""
     latencies: list[float] = []
     all_ends: list[float] = []
-    left = itertools.count(most, -1)
+    remaining = itertools.count(most, -1)
     ends = time.perf_counter() + seconds
 
     async def caller() -> None:
-        while next(left) > 0 and time.perf_counter() < ends:
+        while next(remaining) > 0 and time.perf_counter() < ends:
             number = next(numbers)
             started = time.perf_counter()
             await call(number)

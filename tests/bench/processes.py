@@ -44,7 +44,7 @@ class Process:
 
     @property
     def private_bytes(self) -> int:
-        """Return the resident memory that it shares with nobody; 0 when it has ended."""
+        """Return the resident memory that it shares with no other process; 0 when it has ended."""
         try:
             resident, shared = Path(f"/proc/{self.pid}/statm").read_text("utf-8").split()[1:3]
         except (FileNotFoundError, ProcessLookupError):
@@ -62,15 +62,15 @@ class Process:
 
 def family(pid: int) -> list[Process]:
     """Return a process and everything that it started, directly or not."""
-    everybody = [
+    processes = [
         process
         for entry in Path("/proc").iterdir()
         if entry.name.isdigit() and (process := Process.of(int(entry.name))) is not None
     ]
-    found = {pid}
-    while grown := {process.pid for process in everybody if process.parent in found} - found:
-        found |= grown
-    return [process for process in everybody if process.pid in found]
+    results = {pid}
+    while grown := {process.pid for process in processes if process.parent in results} - results:
+        results |= grown
+    return [process for process in processes if process.pid in results]
 
 
 def cpu_seconds(pid: int) -> float:

@@ -52,10 +52,10 @@ def goal(cells: Sequence[Cell]) -> Iterable[str]:
                 continue
             times = ratio(gateway.figures.p50, direct.figures.p50) or 0.0
             what = "both arms" if base == SQL else "one search over both kinds"
-            said = f"goal ≤ {GOAL}: {'met' if times <= GOAL else 'missed'}" if base == SQL else "for comparison"
+            verdict = f"goal ≤ {GOAL}: {'met' if times <= GOAL else 'missed'}" if base == SQL else "for comparison"
             yield (
                 f"{form}: gateway Recall p50 {gateway.figures.p50:.1f} ms = {times:.2f} × SQL + embedding directly, "
-                f"{what}, {direct.figures.p50:.1f} ms ({said})"
+                f"{what}, {direct.figures.p50:.1f} ms ({verdict})"
             )
 
 

@@ -114,10 +114,10 @@ async def _measured(place: Path, memories: int, after: int) -> None:
 
 
 async def _store(tenant: Tenant, count: int, seed: int) -> None:
-    said = Sentences(seed)
+    sentences = Sentences(seed)
     for start in range(0, count, _AT_ONCE):
         some = [
-            memory_pb2.Memory(content=said.statement(), tags=["even" if number % 2 else "odd"])
+            memory_pb2.Memory(content=sentences.statement(), tags=["even" if number % 2 else "odd"])
             for number in range(min(_AT_ONCE, count - start))
         ]
         await tenant.memory.BatchCreateMemories(memory_pb2.BatchCreateMemoriesRequest(memories=some))

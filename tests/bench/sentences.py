@@ -57,14 +57,14 @@ class Sentences:
     def statement(self) -> str:
         """Return one or two sentences of 12 to 40 words, numbered so that none comes twice."""
         words = self._words()
-        told = (
+        clause = (
             f"{words['person']} {words['deed']} the {words['kind']} {words['thing']} {words['place']} {words['time']}"
         )
-        said = f"{told} {words['reason']}."
+        sentence = f"{clause} {words['reason']}."
         if self._random.random() < 0.4:
             other = self._words()
-            said += f" {other['person']} knows of it, and of the {other['kind']} {other['thing']} {other['place']}."
-        return f"{said} Note {self._number()}."
+            sentence += f" {other['person']} knows of it, and of the {other['kind']} {other['thing']} {other['place']}."
+        return f"{sentence} Note {self._number()}."
 
     def question(self) -> str:
         """Return a question that was never asked before, so that no cache knows its vector."""

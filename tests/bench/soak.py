@@ -1,4 +1,4 @@
-"""`make soak`: whether a cluster under moderate load over every door keeps to what it uses.
+"""`make soak`: the resource use of a cluster under moderate load over every port does not grow.
 
 The cluster is a `skein cluster` of its own, a process for each service, on free ports and a new data folder. After a
 warm-up everything that a process may leak is looked at again and again; what grows by more than its bound fails the
@@ -104,18 +104,18 @@ class Watcher:
         )
 
     def _uses(self) -> dict[tuple[str, str], float]:
-        found: defaultdict[tuple[str, str], float] = defaultdict(float)
+        results: defaultdict[tuple[str, str], float] = defaultdict(float)
         for process in processes.family(self.subject.pid):
             name = _service_of(process.pid) or (POSTGRES if process.name == POSTGRES else CLUSTER)
             memory = process.private_bytes if name == POSTGRES else process.resident_bytes
-            found[name, "memory MiB"] += memory / 2**20
-            found[name, "files"] += process.open_files
-            found[name, "threads"] += process.threads
+            results[name, "memory MiB"] += memory / 2**20
+            results[name, "files"] += process.open_files
+            results[name, "threads"] += process.threads
         for name, admin in self.admins.items():
             metrics = _metrics(admin)
-            found[name, "tasks"] = metrics["skein_event_loop_tasks"]
-            found[name, "connections"] = metrics["skein_database_pool_connections"]
-        return found
+            results[name, "tasks"] = metrics["skein_event_loop_tasks"]
+            results[name, "connections"] = metrics["skein_database_pool_connections"]
+        return results
 
 
 @click.command()
@@ -124,12 +124,12 @@ class Watcher:
     "--form", type=click.Choice(list(FORMS)), default=PROCESSES, show_default=True, help="How many processes."
 )
 def main(*, seconds: float, form: str) -> None:
-    """Print what a cluster under moderate load over every door uses; exit with 1 when something of it grows."""
+    """Print what a cluster under moderate load over every port uses; exit with 1 when a part of it grows."""
     try:
-        held = uvloop.run(_soak(seconds, form))
+        is_stable = uvloop.run(_soak(seconds, form))
     except DidNotStart as error:
         raise click.ClickException(str(error)) from None
-    sys.exit(0 if held else 1)
+    sys.exit(0 if is_stable else 1)
 
 
 async def _soak(seconds: float, form: str) -> bool:
@@ -171,20 +171,22 @@ async def _under_load(watcher: Watcher, seconds: float, stopping: asyncio.Event,
     started = time.monotonic()
     works = [asyncio.create_task(load.caller()) for _ in range(_CALLERS)]
     works.append(asyncio.create_task(load.listener()))
-    asked = asyncio.create_task(stopping.wait())
+    stop_requested = asyncio.create_task(stopping.wait())
     try:
-        while time.monotonic() - started < seconds and not asked.done():
-            await asyncio.wait([asked, *works], timeout=seconds / _SAMPLES, return_when=asyncio.FIRST_COMPLETED)
+        while time.monotonic() - started < seconds and not stop_requested.done():
+            await asyncio.wait(
+                [stop_requested, *works], timeout=seconds / _SAMPLES, return_when=asyncio.FIRST_COMPLETED
+            )
             for work in works:
                 if work.done():
                     work.result()
-            if not asked.done():
+            if not stop_requested.done():
                 samples.append(await watcher.sample(time.monotonic() - started))
                 out.print(_line(samples[-1]))
     finally:
-        for task in (asked, *works):
+        for task in (stop_requested, *works):
             task.cancel()
-        await asyncio.gather(asked, *works, return_exceptions=True)
+        await asyncio.gather(stop_requested, *works, return_exceptions=True)
     return samples
 
 
@@ -211,13 +213,15 @@ def _judged(samples: Sequence[Sample], load: Load, out: Console) -> bool:
     out.print(made)
     calls, errors = load.calls.total(), load.errors.total()
     out.print("Calls: " + ", ".join(f"{count:,} {name}" for name, count in load.calls.most_common()) + ".")
-    out.print(f"Heard on streams: {load.heard:,}; told to the webhook: {load.receiver.told:,}.")
+    out.print(f"Heard on streams: {load.event_count:,}; told to the webhook: {load.receiver.delivery_count:,}.")
     kinds = ", ".join(f"{count} {name}" for name, count in load.errors.most_common())
     out.print(f"Errors: {kinds or 'none'}.")
     if errors > max(2.0, _ERROR_SHARE * calls):
         failures.append("errors")
     failures += [f"no {name}" for name in load.kinds if not load.calls[name]]
-    failures += [name for name, count in (("streams", load.heard), ("webhooks", load.receiver.told)) if not count]
+    failures += [
+        name for name, count in (("streams", load.event_count), ("webhooks", load.receiver.delivery_count)) if not count
+    ]
     out.print(
         f"FAIL: {', '.join(failures)}." if failures else f"PASS: {calls:,} calls, and nothing grew beyond its bound."
     )
@@ -243,11 +247,11 @@ def _metrics(admin: str) -> Counter[str]:
     """Return a process's metrics, each summed over its labels."""
     with urllib.request.urlopen(f"http://{admin}/metrics", timeout=10) as answer:
         text: str = answer.read().decode()
-    found: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     for metric in text_string_to_metric_families(text):
         for sample in metric.samples:
-            found[sample.name] += sample.value  # type: ignore[assignment]  # A Counter holds any number.
-    return found
+            counts[sample.name] += sample.value  # type: ignore[assignment]  # A Counter holds any number.
+    return counts
 
 
 def _service_of(pid: int) -> str:

@@ -1,4 +1,4 @@
-"""The load of a soak: somebody calls every kind of door all the time, and listens at those that speak by themselves."""
+"""The load of a soak: clients call every kind of port all the time, and listen to those that publish."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Receiver:
     """A receiver of webhooks."""
 
     def __init__(self) -> None:
-        self.told = 0
+        self.delivery_count = 0
         self.url = ""
 
     @classmethod
@@ -61,7 +61,7 @@ class Receiver:
         with suppress(OSError, asyncio.IncompleteReadError):
             head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").lower()
             await reader.readexactly(int(head.partition("content-length:")[2].split("\r\n")[0]))
-            self.told += 1
+            self.delivery_count += 1
             writer.write(b"HTTP/1.1 204 No Content\r\ncontent-length: 0\r\nconnection: close\r\n\r\n")
             await writer.drain()
         writer.close()
@@ -69,7 +69,7 @@ class Receiver:
 
 @dataclass(kw_only=True, slots=True)
 class Load:
-    """The mixed load, and what came of it since somebody last asked."""
+    """The mixed load, and its outcome since the last report."""
 
     skein: Client
     material: Material
@@ -86,7 +86,7 @@ class Load:
     calls: Counter[str] = field(default_factory=Counter)
     errors: Counter[str] = field(default_factory=Counter)
     # What the listeners heard, and what the receiver was told.
-    heard: int = 0
+    event_count: int = 0
     numbers: itertools.count[int] = field(default_factory=itertools.count)
 
     @classmethod
@@ -152,7 +152,7 @@ class Load:
     async def listener(self) -> None:
         """Hear of everything, on a stream that lasts."""
         async for _ in self.skein.stream_changes():
-            self.heard += 1
+            self.event_count += 1
 
     async def _remember(self, number: int) -> None:
         response = await self.skein.remember(
@@ -241,9 +241,9 @@ class Load:
     async def _heard_of(self, messages: Any) -> None:
         """Listen until something is said or the time is over, then hang up."""
         with suppress(SkeinError):
-            async with aclosing(messages) as said:
-                async for _ in said:
-                    self.heard += 1
+            async with aclosing(messages) as stream:
+                async for _ in stream:
+                    self.event_count += 1
                     return
 
 

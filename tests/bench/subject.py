@@ -114,7 +114,7 @@ async def _running(folder: Path, form: str, program: Sequence[str], ports: Mappi
         try:
             await asyncio.shield(_stopped(process))
         finally:
-            # Whoever insists (a second Ctrl-C) does not wait; Postgres ends with the process that started it.
+            # A second Ctrl-C does not wait; Postgres ends with the process that started it.
             if process.returncode is None:
                 process.kill()
 
@@ -132,16 +132,16 @@ def _ports(form: str) -> Iterator[dict[str, str]]:
 
 async def _came_up(process: asyncio.subprocess.Process) -> None:
     assert process.stdout is not None
-    said = ""
+    output = ""
     try:
         async with asyncio.timeout(_START_SECONDS):
-            while _UP not in said:
+            while _UP not in output:
                 line = (await process.stdout.readline()).decode(errors="replace")
                 if not line:
-                    raise DidNotStart(said.strip().removeprefix("Error: "))
-                said += line
+                    raise DidNotStart(output.strip().removeprefix("Error: "))
+                output += line
     except TimeoutError:
-        message = f"The cluster was not up after {_START_SECONDS:.0f} s. {said.strip()}"
+        message = f"The cluster was not up after {_START_SECONDS:.0f} s. {output.strip()}"
         raise DidNotStart(message) from None
 
 

@@ -211,7 +211,7 @@ async def services(subject: Subject, material: Material) -> AsyncIterator[Way]:
 
 @asynccontextmanager
 async def gateway(subject: Subject, material: Material) -> AsyncIterator[Way]:
-    """Call the public door with an API key."""
+    """Call the public port with an API key."""
     async with aio.insecure_channel(subject.addresses["gateway"], options=OPTIONS) as channel:
 
         async def metadata() -> tuple[tuple[str, str], ...]:

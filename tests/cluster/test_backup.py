@@ -33,8 +33,8 @@ pytestmark = pytest.mark.timeout(300)
 async def drill() -> AsyncIterator[Drill]:
     with open_folder() as place:
         async with running_cluster(place / "first", environment_of(place, "first")) as cluster:
-            found = await performed(cluster, place)
-        yield found
+            result = await performed(cluster, place)
+        yield result
 
 
 @pytest.fixture(scope="module")
@@ -72,11 +72,11 @@ def restored(started: Cluster, counts: dict[str, int]) -> Cluster:
 
 @pytest.fixture
 async def connection(restored: Cluster) -> AsyncIterator[Connection]:
-    found = await asyncpg.connect(restored.postgres.url(user="postgres", database="skein"))
+    connection = await asyncpg.connect(restored.postgres.url(user="postgres", database="skein"))
     try:
-        yield found
+        yield connection
     finally:
-        await found.close()
+        await connection.close()
 
 
 async def test_everything_is_as_it_was_before_the_mistake(
@@ -115,7 +115,7 @@ async def test_cold_storage_is_back_with_the_database(drill: Drill, restored: Cl
 
 
 @pytest.mark.parametrize("kind", KINDS)
-async def test_what_was_purged_after_the_moment_is_nowhere(
+async def test_rows_purged_after_the_moment_are_nowhere(
     drill: Drill, restored: Cluster, connection: Connection, kind: str
 ) -> None:
     assert await places_of(connection, drill.markers[kind]) == []
@@ -123,9 +123,9 @@ async def test_what_was_purged_after_the_moment_is_nowhere(
 
 
 async def test_a_tenant_that_was_deleted_for_good_is_reported_as_gone(drill: Drill, restored: Cluster) -> None:
-    asked = members_pb2.GetDeletionRequest(tenant_id=str(drill.gone.tenant_id))
+    request = members_pb2.GetDeletionRequest(tenant_id=str(drill.gone.tenant_id))
 
-    deletion = (await restored.operator.tenancy.GetDeletion(asked)).deletion
+    deletion = (await restored.operator.tenancy.GetDeletion(request)).deletion
     with refused(grpc.StatusCode.UNAUTHENTICATED, "CREDENTIAL_INVALID"):
         await in_cluster(restored, drill.gone).memory.ListMemories(memory_pb2.ListMemoriesRequest())
 
@@ -137,7 +137,7 @@ async def test_a_key_that_was_revoked_after_the_moment_opens_nothing(drill: Dril
         await restored.with_key(drill.revoked_key).auth.GetMe(auth_pb2.GetMeRequest())
 
 
-async def test_whoever_left_or_was_kept_out_after_the_moment_does_not_come_in(
+async def test_a_member_who_left_or_was_kept_out_after_the_moment_does_not_come_in(
     drill: Drill, restored: Cluster, connection: Connection
 ) -> None:
     with refused(grpc.StatusCode.UNAUTHENTICATED, "SIGN_IN_REFUSED"):
@@ -166,7 +166,7 @@ async def test_an_export_made_before_a_purge_brings_nothing_of_it_back(
         assert await places_of(connection, drill.markers[kind]) == []
 
 
-async def test_what_was_removed_again_is_counted(on_progress: RestoreResult) -> None:
+async def test_rows_that_were_removed_again_are_counted(on_progress: RestoreResult) -> None:
     assert on_progress.purged == {
         "tenants": 1,
         "accounts": 1,
@@ -185,7 +185,7 @@ async def test_what_was_removed_again_is_counted(on_progress: RestoreResult) -> 
     assert on_progress.missing == []
 
 
-async def test_what_is_written_after_a_restore_is_brought_back_whatever_became_of_newer_backups(
+async def test_writes_after_a_restore_can_be_restored_whatever_became_of_newer_backups(
     drill: Drill, restored: Cluster
 ) -> None:
     home = in_cluster(restored, drill.home)

@@ -44,7 +44,7 @@ PAGE = 8192
 
 
 @dataclass(frozen=True, kw_only=True)
-class Place:
+class BackupFolders:
     """A folder of backups, and a data folder without a cluster."""
 
     path: Path
@@ -61,9 +61,9 @@ class Place:
         }
         return CliRunner().invoke(skein, ["backup", *arguments], env=environment)
 
-    def segment(self, place: int) -> Path:
+    def segment(self, folders: int) -> Path:
         """Return one of the log's segments."""
-        return sorted(self.folder.wal.glob("0" * 7 + "1" + "?" * 16 + ".gz"))[place]
+        return sorted(self.folder.wal.glob("0" * 7 + "1" + "?" * 16 + ".gz"))[folders]
 
 
 async def change(server: Server, name: str) -> None:
@@ -81,17 +81,17 @@ async def rename(server: Server, name: str, to: str) -> None:
 
 
 @pytest.fixture(scope="module")
-async def made() -> AsyncIterator[Place]:
+async def made() -> AsyncIterator[BackupFolders]:
     """Three backups with a log after each: of a cluster that was down, by the data folder, and by URL."""
     with open_folder() as path:
-        place, data_dir = Place(path=path), path / "first"
-        values = {**test_environment(), "SKEIN_BACKUP_DIR": str(place.folder.path), "SKEIN_DATA_DIR": str(data_dir)}
-        wal_archive.prepare_archive(place.folder)
+        folders, data_dir = BackupFolders(path=path), path / "first"
+        values = {**test_environment(), "SKEIN_BACKUP_DIR": str(folders.folder.path), "SKEIN_DATA_DIR": str(data_dir)}
+        wal_archive.prepare_archive(folders.folder)
         data_dir.mkdir()
-        async with wal_archive.run_server(data_dir, place.folder, durable=False) as server:
+        async with wal_archive.run_server(data_dir, folders.folder, durable=False) as server:
             await embedded.create_database(server, "skein")
         await backed_up(data_dir, values)
-        async with wal_archive.run_server(data_dir, place.folder, durable=False) as server:
+        async with wal_archive.run_server(data_dir, folders.folder, durable=False) as server:
             await backed_up(data_dir, values)
             for name in ("one", "two", "three"):
                 await change(server, name)
@@ -101,23 +101,23 @@ async def made() -> AsyncIterator[Place]:
             await rename(server, "elsewhere", "skein")
             for name in ("four", "five"):
                 await change(server, name)
-        yield place
+        yield folders
 
 
 @pytest.fixture
-def place(made: Place, tmp_path: Path) -> Place:
+def folders(made: BackupFolders, tmp_path: Path) -> BackupFolders:
     """A copy that a test may damage."""
     shutil.copytree(made.folder.path, tmp_path / "backups")
-    return Place(path=tmp_path)
+    return BackupFolders(path=tmp_path)
 
 
 @pytest.fixture
-def open_place(made: Place) -> Iterator[Place]:
+def open_place(made: BackupFolders) -> Iterator[BackupFolders]:
     """A copy that the database's user can reach as well."""
     account = Account.for_server()
     with open_folder() as path:
         shutil.copytree(made.folder.path, path / "backups")
-        copy = Place(path=path)
+        copy = BackupFolders(path=path)
         for file in (copy.folder.wal, *copy.folder.wal.iterdir()):
             account.chown(file)
         copy.folder.path.chmod(0o711)
@@ -145,7 +145,7 @@ def flip_record(path: Path) -> None:
     path.write_bytes(gzip.compress(bytes(content), 1))
 
 
-def test_a_whole_backup_is_said_to_be_whole(made: Place) -> None:
+def test_a_whole_backup_is_reported_as_whole(made: BackupFolders) -> None:
     backups = made.folder.backups()
 
     results = [made.run("verify", backup.backup_id) for backup in backups]
@@ -167,26 +167,26 @@ def test_a_whole_backup_is_said_to_be_whole(made: Place) -> None:
         ("base.tar.gz", Path.unlink),
     ],
 )
-def test_what_is_wrong_with_a_file_is_said_with_its_name(
-    place: Place, name: str, damage: Callable[[Path], None]
+def test_a_problem_of_a_file_is_reported_with_its_name(
+    folders: BackupFolders, name: str, damage: Callable[[Path], None]
 ) -> None:
-    backup = place.folder.backups()[0]
-    damage(place.folder.of(backup) / name)
+    backup = folders.folder.backups()[0]
+    damage(folders.folder.of(backup) / name)
 
-    result = place.run("verify", backup.backup_id, "--json")
+    result = folders.run("verify", backup.backup_id, "--json")
 
     assert result.exit_code == ExitCode.REFUSED
     (problem,) = json.loads(result.stdout)["problems"]
     assert name in problem
 
 
-def test_a_segment_that_is_missing_is_named_and_ends_the_range(place: Place) -> None:
-    whole = json.loads(place.run("list", "--json").stdout)["backups"][0]
-    gone = place.segment(-3)
+def test_a_segment_that_is_missing_is_named_and_ends_the_range(folders: BackupFolders) -> None:
+    whole = json.loads(folders.run("list", "--json").stdout)["backups"][0]
+    gone = folders.segment(-3)
     gone.unlink()
 
-    verified = place.run("verify", whole["backup_id"])
-    listed = json.loads(place.run("list", "--json").stdout)["backups"][0]
+    verified = folders.run("verify", whole["backup_id"])
+    listed = json.loads(folders.run("list", "--json").stdout)["backups"][0]
 
     assert verified.exit_code == ExitCode.REFUSED
     assert f"wal: segment {gone.name.removesuffix('.gz')} is missing." in verified.output
@@ -195,17 +195,17 @@ def test_a_segment_that_is_missing_is_named_and_ends_the_range(place: Place) -> 
 
 
 @pytest.mark.parametrize("damage", [cut, flip_record])
-def test_a_segment_that_cannot_be_read_is_told(place: Place, damage: Callable[[Path], None]) -> None:
-    damage(place.segment(-5))
+def test_an_unreadable_segment_is_reported(folders: BackupFolders, damage: Callable[[Path], None]) -> None:
+    damage(folders.segment(-5))
 
-    result = place.run("verify", place.folder.backups()[0].backup_id)
+    result = folders.run("verify", folders.folder.backups()[0].backup_id)
 
     assert result.exit_code == ExitCode.REFUSED
     assert "wal: " in result.output
-    assert place.run("list").exit_code == ExitCode.OK
+    assert folders.run("list").exit_code == ExitCode.OK
 
 
-def test_backups_are_listed_with_the_moments_that_they_lead_to(made: Place) -> None:
+def test_backups_are_listed_with_the_moments_that_they_lead_to(made: BackupFolders) -> None:
     first, _, second = json.loads(made.run("list", "--json").stdout)["backups"]
     table = made.run("list").stdout
 
@@ -218,31 +218,31 @@ def test_backups_are_listed_with_the_moments_that_they_lead_to(made: Place) -> N
     assert on_progress.byte_count == second["byte_count"]
 
 
-def test_half_a_backup_is_no_backup(place: Place) -> None:
-    half = place.folder.path / "backups" / ".part-20260101T000000Z"
-    shutil.copytree(place.folder.of(place.folder.backups()[0]), half)
+def test_half_a_backup_is_no_backup(folders: BackupFolders) -> None:
+    half = folders.folder.path / "backups" / ".part-20260101T000000Z"
+    shutil.copytree(folders.folder.of(folders.folder.backups()[0]), half)
 
-    listed = json.loads(place.run("list", "--json").stdout)
-    pruned = place.run("prune", "--keep", "5")
+    listed = json.loads(folders.run("list", "--json").stdout)
+    pruned = folders.run("prune", "--keep", "5")
 
     assert len(listed["backups"]) == 3
     assert pruned.exit_code == ExitCode.OK
     assert not half.exists()
 
 
-def test_pruning_keeps_the_newest_and_the_log_that_it_needs(place: Place) -> None:
-    backup = place.folder.backups()[-1]
-    before = len(list(place.folder.wal.iterdir()))
+def test_pruning_keeps_the_newest_and_the_log_that_it_needs(folders: BackupFolders) -> None:
+    backup = folders.folder.backups()[-1]
+    before = len(list(folders.folder.wal.iterdir()))
 
-    result = place.run("prune", "--keep", "1", "--json")
+    result = folders.run("prune", "--keep", "1", "--json")
 
     assert json.loads(result.stdout)["removed"] != []
-    assert [each.backup_id for each in place.folder.backups()] == [backup.backup_id]
-    assert len(list(place.folder.wal.iterdir())) < before
-    assert place.run("verify", "--latest").exit_code == ExitCode.OK
+    assert [each.backup_id for each in folders.folder.backups()] == [backup.backup_id]
+    assert len(list(folders.folder.wal.iterdir())) < before
+    assert folders.run("verify", "--latest").exit_code == ExitCode.OK
 
 
-def test_a_moment_out_of_range_is_refused_with_the_range(made: Place, tmp_path: Path) -> None:
+def test_a_moment_out_of_range_is_refused_with_the_range(made: BackupFolders, tmp_path: Path) -> None:
     first = json.loads(made.run("list", "--json").stdout)["backups"][0]
     early = datetime.fromisoformat(first["start_time"])
     late = datetime.fromisoformat(first["until_time"]) + timedelta(hours=1)
@@ -258,7 +258,7 @@ def test_a_moment_out_of_range_is_refused_with_the_range(made: Place, tmp_path: 
     assert not (tmp_path / "new" / "postgres").exists()
 
 
-def test_a_data_folder_with_a_database_is_left_alone(made: Place) -> None:
+def test_a_data_folder_with_a_database_is_left_alone(made: BackupFolders) -> None:
     result = made.run("restore", "--latest", "--data-dir", str(made.path / "first"))
 
     failure = command_error(result.exception) if result.exception is not None else None
@@ -267,10 +267,10 @@ def test_a_data_folder_with_a_database_is_left_alone(made: Place) -> None:
     assert failure.message.endswith("it contains a database already; restore to an empty folder")
 
 
-def test_a_damaged_backup_leaves_nothing_that_could_be_started(place: Place, tmp_path: Path) -> None:
-    flip(place.folder.of(place.folder.backups()[-1]) / "base.tar.gz")
+def test_a_damaged_backup_leaves_nothing_that_could_be_started(folders: BackupFolders, tmp_path: Path) -> None:
+    flip(folders.folder.of(folders.folder.backups()[-1]) / "base.tar.gz")
 
-    result = place.run("restore", "--latest", "--data-dir", str(tmp_path / "new"))
+    result = folders.run("restore", "--latest", "--data-dir", str(tmp_path / "new"))
 
     assert result.exit_code == ExitCode.REFUSED, result.output
     assert "`skein backup verify` lists all problems" in result.output
@@ -278,7 +278,7 @@ def test_a_damaged_backup_leaves_nothing_that_could_be_started(place: Place, tmp
 
 
 @pytest.mark.parametrize(
-    ("arguments", "code", "said"),
+    ("arguments", "code", "message"),
     [
         (("verify",), ExitCode.USAGE, "Name a backup, or give --latest."),
         (("verify", "yesterday"), ExitCode.REFUSED, "There is no backup 'yesterday' in"),
@@ -292,18 +292,18 @@ def test_a_damaged_backup_leaves_nothing_that_could_be_started(place: Place, tmp
     ],
 )
 def test_wrong_input_is_answered_in_one_sentence(
-    place: Place, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...], code: ExitCode, said: str
+    folders: BackupFolders, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...], code: ExitCode, message: str
 ) -> None:
-    monkeypatch.chdir(place.path)
+    monkeypatch.chdir(folders.path)
 
-    result = place.run(*arguments)
+    result = folders.run(*arguments)
 
     assert result.exit_code == code, result.output
-    assert said in result.output
+    assert message in result.output
 
 
 def test_an_empty_folder_says_how_to_make_a_backup(tmp_path: Path) -> None:
-    empty = Place(path=tmp_path)
+    empty = BackupFolders(path=tmp_path)
 
     listed, verified = empty.run("list"), empty.run("verify", "--latest")
 
@@ -312,15 +312,15 @@ def test_an_empty_folder_says_how_to_make_a_backup(tmp_path: Path) -> None:
     assert "`skein backup create` creates one." in verified.output
 
 
-def test_one_at_a_time_writes_to_a_folder(place: Place) -> None:
-    with place.folder.write_lock():
-        result = place.run("prune", "--keep", "1")
+def test_one_at_a_time_writes_to_a_folder(folders: BackupFolders) -> None:
+    with folders.folder.write_lock():
+        result = folders.run("prune", "--keep", "1")
 
     assert result.exit_code == ExitCode.REFUSED
     assert "Another `skein backup` is running in" in result.output
 
 
-async def test_a_folder_of_another_database_is_not_taken(made: Place) -> None:
+async def test_a_folder_of_another_database_is_not_taken(made: BackupFolders) -> None:
     data_dir = made.path / "second"
     data_dir.mkdir()
     values = {**test_environment(), "SKEIN_BACKUP_DIR": str(made.folder.path), "SKEIN_DATA_DIR": str(data_dir)}
@@ -333,7 +333,7 @@ async def test_a_folder_of_another_database_is_not_taken(made: Place) -> None:
 
 
 async def test_a_restore_says_where_the_log_ends_early_and_does_not_stand_in_for_the_cluster(
-    made: Place, open_place: Place
+    made: BackupFolders, open_place: BackupFolders
 ) -> None:
     """The backup was made of a database of another name, and the cluster goes on while it is tried out."""
     folder, backups = open_place.folder, open_place.folder.backups()
@@ -358,14 +358,14 @@ async def test_a_restore_says_where_the_log_ends_early_and_does_not_stand_in_for
     assert (tried, gone_on) == (2, 1)
     async with embedded.running_server(target / "postgres") as server:
         connection = await asyncpg.connect(**server.dsn())
-        found = await connection.fetchval(
+        result = await connection.fetchval(
             "SELECT array_agg(relname::text) FROM pg_class WHERE relname IN ('three', 'four')"
         )
         await connection.close()
-    assert found == ["three"]
+    assert result == ["three"]
 
 
-async def test_a_backup_that_is_broken_off_leaves_nothing(made: Place, tmp_path: Path) -> None:
+async def test_a_backup_that_is_broken_off_leaves_nothing(made: BackupFolders, tmp_path: Path) -> None:
     folder, data_dir = BackupRepository(tmp_path / "backups"), made.path / "first"
     environment = {**test_environment(), "SKEIN_DATA_DIR": str(data_dir)}
     task = asyncio.current_task()
@@ -375,32 +375,32 @@ async def test_a_backup_that_is_broken_off_leaves_nothing(made: Place, tmp_path:
         task.cancel()
 
     with pytest.raises(asyncio.CancelledError), folder.write_lock():
-        async with open_source(data_dir, environment) as found:
-            await base_backup.create_backup(folder, found, environment, on_progress=broken_off)
+        async with open_source(data_dir, environment) as source:
+            await base_backup.create_backup(folder, source, environment, on_progress=broken_off)
     task.uncancel()
 
     assert list((folder.path / "backups").iterdir()) == []
 
 
 def test_being_told_to_end_ends_a_command_in_order() -> None:
-    left: list[str] = []
+    remaining: list[str] = []
 
     async def work() -> None:
         os.kill(os.getpid(), signal.SIGTERM)
         try:
             await asyncio.Event().wait()
         finally:
-            left.append("in order")
+            remaining.append("in order")
 
     with pytest.raises(CommandError) as caught:
         _run(work())
 
-    assert left == ["in order"]
+    assert remaining == ["in order"]
     assert caught.value.exit_code == ExitCode.INTERRUPTED
 
 
-def test_a_database_that_does_not_answer_is_said_in_one_sentence(place: Place) -> None:
-    url = f"postgresql://postgres@/skein?host={place.path}"
+def test_a_database_that_does_not_answer_is_reported_in_one_sentence(folders: BackupFolders) -> None:
+    url = f"postgresql://postgres@/skein?host={folders.path}"
 
     result = CliRunner().invoke(skein, ["backup", "create"], env={**test_environment(), "SKEIN_DATABASE_URL": url})
 

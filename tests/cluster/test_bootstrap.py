@@ -50,8 +50,8 @@ async def test_bootstrap_makes_the_tenant_of_those_who_share_a_token(
     calls = cluster.with_key(token_file.read_text("utf-8").strip())
     me = await calls.auth.GetMe(auth_pb2.GetMeRequest())
     assert (me.principal, me.tenant_id) == ("legacy:bearer", first.json["legacy_tenant_id"])
-    found = await calls.tenancy.GetTenant(tenancy_pb2.GetTenantRequest(tenant_id=me.tenant_id))
-    assert found.tenant.slug == "legacy-default-brain"
+    response = await calls.tenancy.GetTenant(tenancy_pb2.GetTenantRequest(tenant_id=me.tenant_id))
+    assert response.tenant.slug == "legacy-default-brain"
     assert token_file.read_text("utf-8").strip() not in first.out + first.err
 
 

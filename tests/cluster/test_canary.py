@@ -40,7 +40,7 @@ READ_AGENTS = {"TenancyService/GetAgent", "TenancyService/ListAgents"}
 
 
 @dataclass(frozen=True)
-class Watched:
+class CanaryCluster:
     """A cluster with a canary, and a second one that looks when a test says so."""
 
     cluster: LocalCluster
@@ -71,7 +71,7 @@ class Watched:
 
 
 @pytest.fixture(scope="module")
-async def watched(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Watched]:
+async def watched(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[CanaryCluster]:
     folder: Path = tmp_path_factory.mktemp("canary")
     environment = {**test_environment(), "SKEIN_CANARY_SECONDS": _SECONDS, "SKEIN_DATA_DIR": str(folder / "data")}
     before = sum(counted(outcome) for outcome in (ISOLATED, LEAKED, FAILED))
@@ -97,35 +97,35 @@ async def watched(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Wat
 
         looking = looks(seconds=float(_SECONDS))
         async with aio.insecure_channel(cluster.addresses["gateway"]) as public:
-            yield Watched(cluster, looking, another, await _first_look(looking, another), public, identities)
+            yield CanaryCluster(cluster, looking, another, await _first_look(looking, another), public, identities)
         await gateway.close()
         await auth.close()
 
 
 async def _first_look(looking: IsolationCheck, another: Callable[[set[str], float], IsolationCheck]) -> dict[str, str]:
     """Look until the policy of before is over, but not for ever: the last look says which probe is blind."""
-    found: dict[str, str] = {}
+    results: dict[str, str] = {}
     for _ in range(_FIRST_LOOKS):
         with contextlib.suppress(aio.AioRpcError):
-            blind = {probe.method for probe in PROBES if found.get(probe.method, FAILED) == FAILED}
-            found |= await (another(blind, float(_SECONDS)) if found else looking).check()
-            if FAILED not in found.values():
+            blind = {probe.method for probe in PROBES if results.get(probe.method, FAILED) == FAILED}
+            results |= await (another(blind, float(_SECONDS)) if results else looking).check()
+            if FAILED not in results.values():
                 break
         await asyncio.sleep(0.2)
-    return found
+    return results
 
 
 def counted(outcome: str) -> float:
     return sample("skein_canary_probes_total", outcome=outcome) or 0.0
 
 
-def test_in_a_healthy_cluster_every_reading_rpc_is_isolated_and_finds_its_own(watched: Watched) -> None:
+def test_in_a_healthy_cluster_every_reading_rpc_is_isolated_and_finds_its_own(watched: CanaryCluster) -> None:
     assert watched.healthy == {probe.method: ISOLATED for probe in PROBES}
     assert sample("skein_canary_leaks", method="MemoryService/GetMemory") == 0
     assert sample("skein_canary_last_round_timestamp_seconds")
 
 
-async def test_nobody_s_list_shows_the_canary_s_tenants(watched: Watched) -> None:
+async def test_lists_do_not_show_the_canary_s_tenants(watched: CanaryCluster) -> None:
     organizations = await watched.operator.tenancy.ListOrganizations(tenancy_pb2.ListOrganizationsRequest())
     tenants = await watched.operator.tenancy.ListTenants(tenancy_pb2.ListTenantsRequest(page_size=100))
     asked_for = await watched.operator.tenancy.ListTenants(
@@ -137,7 +137,7 @@ async def test_nobody_s_list_shows_the_canary_s_tenants(watched: Watched) -> Non
     assert {one.tenant_id for one in asked_for.tenants} == {str(one.tenant_id) for one in CANARY_TENANTS}
 
 
-async def test_a_new_tenant_is_not_made_in_the_canary_s_organization(watched: Watched) -> None:
+async def test_a_new_tenant_is_not_made_in_the_canary_s_organization(watched: CanaryCluster) -> None:
     request = tenancy_pb2.CreateTenantRequest(tenant=tenancy_pb2.Tenant(display_name="a person's"))
 
     made = await watched.operator.tenancy.CreateTenant(request)
@@ -145,7 +145,7 @@ async def test_a_new_tenant_is_not_made_in_the_canary_s_organization(watched: Wa
     assert made.tenant.organization_id != str(ORGANIZATION)
 
 
-async def test_the_canary_is_in_no_other_organization_s_usage(watched: Watched) -> None:
+async def test_the_canary_is_in_no_other_organization_s_usage(watched: CanaryCluster) -> None:
     listed = await watched.operator.tenancy.ListOrganizations(tenancy_pb2.ListOrganizationsRequest())
 
     for one in listed.organizations:
@@ -164,7 +164,7 @@ async def test_the_canary_is_in_no_other_organization_s_usage(watched: Watched) 
         assert {kind.kind: kind.used for kind in usage.usage if kind.used > own[kind.kind]} == {}
 
 
-async def test_what_the_canary_reads_is_not_in_the_access_log(watched: Watched) -> None:
+async def test_reads_of_the_canary_are_not_in_the_access_log(watched: CanaryCluster) -> None:
     stubs = Stubs.of(watched.channel, await watched.key_of(str(CANARY_A.tenant_id)))
 
     listed = await stubs.history.ListAccessLog(access_log_pb2.ListAccessLogRequest(page_size=1000))
@@ -174,7 +174,7 @@ async def test_what_the_canary_reads_is_not_in_the_access_log(watched: Watched) 
     assert not {probe.path.rpartition("/")[2] for probe in PROBES} & methods - {"GetMemory", "ListMemories"}
 
 
-async def test_keys_of_the_canary_that_are_over_are_removed_after_a_day(watched: Watched) -> None:
+async def test_keys_of_the_canary_that_are_over_are_removed_after_a_day(watched: CanaryCluster) -> None:
     stubs = Stubs.of(watched.channel, await watched.key_of(str(CANARY_A.tenant_id)))
     before = (await stubs.auth.ListApiKeys(auth_pb2.ListApiKeysRequest())).api_keys
     old = (await stubs.auth.CreateApiKey(auth_pb2.CreateApiKeyRequest(display_name="old"))).api_key
@@ -194,7 +194,7 @@ async def test_keys_of_the_canary_that_are_over_are_removed_after_a_day(watched:
     assert {key.api_key_id for key in after} == {key.api_key_id for key in before}
 
 
-async def test_the_system_is_an_admin_in_the_canary_s_tenants_alone(watched: Watched) -> None:
+async def test_the_system_is_an_admin_in_the_canary_s_tenants_alone(watched: CanaryCluster) -> None:
     credential = auth_pb2.SystemCredential(key=SYSTEM_KEY, service="worker")
     other = watched.cluster.credentials.tenant_id
     claims = {}
@@ -210,7 +210,7 @@ async def test_the_system_is_an_admin_in_the_canary_s_tenants_alone(watched: Wat
     assert not {"tenant.own", "operator"} & claims[str(CANARY_A.tenant_id)]
 
 
-async def test_a_table_that_shows_the_other_s_rows_is_a_leak_of_the_rpcs_that_read_it(watched: Watched) -> None:
+async def test_a_table_that_shows_the_other_s_rows_is_a_leak_of_the_rpcs_that_read_it(watched: CanaryCluster) -> None:
     before = counted(LEAKED)
     everybodys = f"(VALUES ('{CANARY_A.tenant_id}'::uuid), ('{CANARY_B.tenant_id}'::uuid)) t (id)"
 
@@ -226,15 +226,15 @@ async def test_a_table_that_shows_the_other_s_rows_is_a_leak_of_the_rpcs_that_re
     assert sample("skein_canary_leaks", method="TenancyService/GetAgent") == 0
 
 
-async def test_a_probe_that_cannot_see_its_own_data_has_failed(watched: Watched) -> None:
+async def test_a_probe_that_cannot_see_its_own_data_has_failed(watched: CanaryCluster) -> None:
     async with _agents_as(watched, "(SELECT NULL::uuid AS id) t"):
-        found = await watched.looking.check()
+        result = await watched.looking.check()
 
-    assert {method for method, outcome in found.items() if outcome == FAILED} == READ_AGENTS
-    assert {outcome for method, outcome in found.items() if method not in READ_AGENTS} == {ISOLATED}
+    assert {method for method, outcome in result.items() if outcome == FAILED} == READ_AGENTS
+    assert {outcome for method, outcome in result.items() if method not in READ_AGENTS} == {ISOLATED}
 
 
-async def test_a_leak_counts_also_when_the_round_is_left_off(watched: Watched) -> None:
+async def test_a_leak_counts_also_when_the_round_is_left_off(watched: CanaryCluster) -> None:
     looking, leave_off = watched.another(READ_AGENTS, 100.0), asyncio.Event()
     assert set((await looking.check()).values()) == {ISOLATED}
     leave_off.set()
@@ -249,8 +249,8 @@ async def test_a_leak_counts_also_when_the_round_is_left_off(watched: Watched) -
     assert leaks == [1, 0]
 
 
-async def test_the_canary_makes_a_new_key_when_somebody_revokes_its_own_and_plants_what_somebody_removes(
-    watched: Watched,
+async def test_the_canary_replaces_a_revoked_key_and_rows_that_were_removed(
+    watched: CanaryCluster,
 ) -> None:
     looking, stay = watched.another({"TenancyService/GetAgent"}, 0.1), asyncio.Event()
     assert set((await looking.check()).values()) == {ISOLATED}
@@ -269,8 +269,8 @@ async def test_the_canary_makes_a_new_key_when_somebody_revokes_its_own_and_plan
 
 
 @asynccontextmanager
-async def _agents_as(watched: Watched, rows: str) -> AsyncIterator[None]:
-    """Let whoever reads the table of agents, with whatever right, see these rows of it instead."""
+async def _agents_as(watched: CanaryCluster, rows: str) -> AsyncIterator[None]:
+    """Show every reader of the table of agents these rows instead, whatever its rights."""
     async with watched.superuser() as connection:
         columns = await connection.fetch(
             "SELECT attname FROM pg_attribute WHERE attrelid = 'tenancy.agents'::regclass AND attnum > 0"

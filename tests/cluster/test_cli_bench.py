@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 MEASURES = {"recall@5", "recall@10", "recall@25", "mrr"}
 
 
-def turns(session: int, *said: tuple[str, str]) -> list[dict[str, str]]:
+def turns(session: int, *lines: tuple[str, str]) -> list[dict[str, str]]:
     return [
         {"speaker": speaker, "dia_id": f"D{session}:{place}", "text": text}
-        for place, (speaker, text) in enumerate(said, start=1)
+        for place, (speaker, text) in enumerate(lines, start=1)
     ]
 
 
@@ -49,13 +49,13 @@ def operator(cluster: Cluster) -> dict[str, str]:
 
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
-    asked = [
+    requests = [
         {"question": "What happened to Ruth's sail?", "answer": "It tore", "evidence": ["D1:1"], "category": 4},
         {"question": "Which animal did Kemal adopt?", "answer": "A parrot", "evidence": ["D1:2"], "category": 1},
         {"question": "Who went to the moon?", "adversarial_answer": "Ruth", "evidence": [], "category": 5},
     ]
     path = tmp_path / "people.json"
-    path.write_text(json.dumps([conversation("one", questions=asked), conversation("two", questions=asked[:1])]))
+    path.write_text(json.dumps([conversation("one", questions=requests), conversation("two", questions=requests[:1])]))
     return path
 
 
@@ -83,30 +83,30 @@ async def test_every_question_is_asked_and_its_evidence_counted(
 ) -> None:
     before = await tenants(cluster)
     ended = await skein("bench", "locomo", str(file), "--json", environment=operator)
-    told = ended.json
+    payload = ended.json
 
     assert ended.code == ExitCode.OK, ended.err
-    assert (told["file"], told["memories"], told["degraded_answers"]) == ("people.json", 44, 0)
-    assert told["overall"]["questions"] == 4
-    assert told["overall"].keys() == {"questions", *MEASURES}
-    assert {name: part["questions"] for name, part in told["categories"].items()} == {
+    assert (payload["file"], payload["memories"], payload["degraded_answers"]) == ("people.json", 44, 0)
+    assert payload["overall"]["questions"] == 4
+    assert payload["overall"].keys() == {"questions", *MEASURES}
+    assert {name: part["questions"] for name, part in payload["categories"].items()} == {
         "single-hop": 2,
         "multi-hop": 1,
         "adversarial": 1,
     }
-    assert told["categories"]["single-hop"]["recall@5"] == {"value": 1.0, "low": 1.0, "high": 1.0}
-    assert [part["name"] for part in told["conversations"]] == ["one", "two"]
-    assert 0 < told["latency_ms"]["p50"] <= told["latency_ms"]["p95"]
+    assert payload["categories"]["single-hop"]["recall@5"] == {"value": 1.0, "low": 1.0, "high": 1.0}
+    assert [part["name"] for part in payload["conversations"]] == ["one", "two"]
+    assert 0 < payload["latency_ms"]["p50"] <= payload["latency_ms"]["p95"]
     assert await tenants(cluster) == before
 
 
 async def test_each_signal_is_switched_off_in_turn(operator: dict[str, str], file: Path) -> None:
     ended = await skein("bench", "locomo", str(file), "--conversations", "1", "--json", environment=operator)
-    told = ended.json
+    payload = ended.json
 
-    assert len(told["conversations"]) == 1
-    assert {"dense", "lexical"} <= told["ablation"].keys()
-    assert all(part.keys() == MEASURES for part in told["ablation"].values())
+    assert len(payload["conversations"]) == 1
+    assert {"dense", "lexical"} <= payload["ablation"].keys()
+    assert all(part.keys() == MEASURES for part in payload["ablation"].values())
 
 
 async def test_a_person_gets_tables(cluster: Cluster, operator: dict[str, str], file: Path) -> None:
@@ -114,12 +114,12 @@ async def test_a_person_gets_tables(cluster: Cluster, operator: dict[str, str], 
     ended = await skein(
         "bench", "locomo", str(file), "--conversations", "1", "--no-ablation", "--keep", environment=operator
     )
-    left = await tenants(cluster) - before
+    remaining = await tenants(cluster) - before
 
     assert ended.code == ExitCode.OK, ended.err
     assert all(word in ended.out for word in ("single-hop", "recall@10", "mrr", "all", "p95"))
     assert "Lost without a signal" not in ended.out
-    assert len(left) == 1
+    assert len(remaining) == 1
 
 
 async def test_a_file_of_another_kind_is_refused_before_anything_is_made(

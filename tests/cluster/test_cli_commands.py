@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def environment(cluster: Cluster, tenant: Tenant) -> dict[str, str]:
-    """Return the environment of somebody who holds the tenant's key."""
+    """Return the environment of a caller with the tenant's key."""
     return {**test_environment(), "SKEIN_ENDPOINT": cluster.endpoint, "SKEIN_API_KEY": tenant.api_key}
 
 
@@ -35,7 +35,7 @@ def operator(cluster: Cluster) -> dict[str, str]:
     return {**test_environment(), "SKEIN_ENDPOINT": cluster.endpoint, "SKEIN_OPERATOR_KEY": cluster.operator_key}
 
 
-def household(path: Path, *, lines: int = 40) -> Path:
+def seeded(path: Path, *, lines: int = 40) -> Path:
     """Write the first lines of the sample, and all its memories and links."""
 
     def is_wanted(text: str) -> bool:
@@ -50,11 +50,11 @@ def household(path: Path, *, lines: int = 40) -> Path:
 
 async def test_status_lists_every_service_and_ends_with_0(environment: dict[str, str]) -> None:
     shown = await status(environment=environment)
-    told = await status("--json", environment=environment)
+    payload = await status("--json", environment=environment)
 
     assert shown.code == ExitCode.OK, shown.err
     assert all(name in shown.out for name in ("gateway", "auth", "memory", "serving"))
-    assert {service["state"] for service in told.json["services"]} == {"SERVICE_STATE_SERVING"}
+    assert {service["state"] for service in payload.json["services"]} == {"SERVICE_STATE_SERVING"}
 
 
 def test_the_registry_knows_the_assistants_ports(cluster: Cluster) -> None:
@@ -72,7 +72,7 @@ async def test_a_memory_can_be_added_shown_recalled_listed_and_deleted(environme
     shown = await skein("memories", "show", "key-1", "--json", environment=environment)
     listed = await skein("memories", "list", environment=environment)
     recalled = await skein("recall", "where is the spare key", environment=environment)
-    told = await skein("recall", "where is the spare key", "--limit", "1", "--json", environment=environment)
+    result = await skein("recall", "where is the spare key", "--limit", "1", "--json", environment=environment)
     deleted = await skein("memories", "delete", "key-1", environment=environment)
     after = await skein("recall", "where is the spare key", environment=environment)
 
@@ -80,8 +80,8 @@ async def test_a_memory_can_be_added_shown_recalled_listed_and_deleted(environme
     assert shown.json["memory"]["tags"] == ["house"]
     assert "behind the [bold] clock" in " ".join(listed.out.split())
     assert "lexical" in recalled.out
-    assert told.json["hits"][0]["memory"]["external_id"] == "key-1"
-    assert told.json["hits"][0]["components"]
+    assert result.json["hits"][0]["memory"]["external_id"] == "key-1"
+    assert result.json["hits"][0]["components"]
     assert deleted.code == ExitCode.OK
     assert (after.code, after.out) == (ExitCode.OK, "")
     assert after.err.startswith("The tenant is empty.")
@@ -92,7 +92,7 @@ async def test_a_recall_in_an_empty_tenant_says_how_to_store_and_the_line_that_i
 ) -> None:
     empty = await skein("recall", "what does Anna drink?", environment=environment)
     packed = await skein("context", "what does Anna drink?", environment=environment)
-    told = await skein("recall", "what does Anna drink?", "--json", environment=environment)
+    result = await skein("recall", "what does Anna drink?", "--json", environment=environment)
     command, *shown = shlex.split(empty.err.partition("Store a memory: ")[2])
     stored = await skein(*shown, environment=environment)
     _, *next_shown = shlex.split(stored.err.partition("Try next: ")[2])
@@ -100,7 +100,7 @@ async def test_a_recall_in_an_empty_tenant_says_how_to_store_and_the_line_that_i
 
     assert (empty.code, packed.code, empty.out, packed.out) == (ExitCode.OK, ExitCode.OK, "", "")
     assert packed.err == empty.err
-    assert (told.code, told.err, told.json["hits"]) == (ExitCode.OK, "", [])
+    assert (result.code, result.err, result.json["hits"]) == (ExitCode.OK, "", [])
     assert (command, stored.code, len(stored.out.splitlines())) == ("skein", ExitCode.OK, 1)
     assert [hit["item_id"] for hit in recalled.json["hits"]] == [stored.out.strip()]
 
@@ -108,9 +108,9 @@ async def test_a_recall_in_an_empty_tenant_says_how_to_store_and_the_line_that_i
 async def test_a_recall_that_finds_nothing_among_what_is_stored_says_no_more_than_that(
     tenant: Tenant, environment: dict[str, str]
 ) -> None:
-    said = session_pb2.Message(role=session_pb2.MESSAGE_ROLE_USER, content="Two spoons in the pot")
+    message = session_pb2.Message(role=session_pb2.MESSAGE_ROLE_USER, content="Two spoons in the pot")
     await tenant.sessions.CreateSession(session_pb2.CreateSessionRequest(session=session_pb2.Session(session_id="s")))
-    await tenant.sessions.AppendMessages(session_pb2.AppendMessagesRequest(session_id="s", messages=[said]))
+    await tenant.sessions.AppendMessages(session_pb2.AppendMessagesRequest(session_id="s", messages=[message]))
 
     other = await skein("recall", "spoons", "--arm", "memories", environment=environment)
     both = await skein("recall", "spoons", environment=environment)
@@ -119,12 +119,12 @@ async def test_a_recall_that_finds_nothing_among_what_is_stored_says_no_more_tha
     assert "Two spoons in the pot" in both.out
 
 
-async def test_a_key_that_may_only_recall_is_told_nothing_of_what_is_stored(environment: dict[str, str]) -> None:
+async def test_a_key_that_may_only_recall_learns_nothing_of_stored_rows(environment: dict[str, str]) -> None:
     made = await skein("keys", "create", "asker", "--permission", "recall.read", "--json", environment=environment)
 
-    asked = await skein("recall", "tea", environment={**environment, "SKEIN_API_KEY": made.json["api_key"]})
+    result = await skein("recall", "tea", environment={**environment, "SKEIN_API_KEY": made.json["api_key"]})
 
-    assert (asked.code, asked.err.strip()) == (ExitCode.OK, "Nothing was found.")
+    assert (result.code, result.err.strip()) == (ExitCode.OK, "Nothing was found.")
 
 
 async def test_remember_takes_the_fields_of_a_memory_and_unquoted_words(environment: dict[str, str]) -> None:
@@ -161,13 +161,13 @@ async def test_remember_reads_stdin(environment: dict[str, str]) -> None:
     assert "not UTF-8 text" in bytes_only.err
 
 
-async def test_a_context_is_printed_as_it_is_and_what_it_took_is_said_beside_it(environment: dict[str, str]) -> None:
+async def test_a_context_is_printed_as_it_is_and_its_cost_on_stderr(environment: dict[str, str]) -> None:
     await skein(
         "memories", "add", "The spare key hangs behind the [bold] clock", "--type", "fact", environment=environment
     )
 
     shown = await skein("context", "where is the spare key", "--tokens", "100", "--plain", environment=environment)
-    told = await skein("context", "where is the spare key", "--agent", "butler", "--json", environment=environment)
+    result = await skein("context", "where is the spare key", "--agent", "butler", "--json", environment=environment)
     none = await skein(
         "context", "where is the spare key", "--subject", "nobody", "--tokens", "1", environment=environment
     )
@@ -176,8 +176,8 @@ async def test_a_context_is_printed_as_it_is_and_what_it_took_is_said_beside_it(
     assert shown.out.splitlines()[0] == "Memories: fact"
     assert shown.out.endswith("The spare key hangs behind the [bold] clock\n")
     assert "tokens, 1 cited, 0 omitted" in " ".join(shown.err.split())
-    assert [citation["number"] for citation in told.json["citations"]] == [1]
-    assert "ARM_BLOCKS" in {arm["arm"] for arm in told.json["arms"]}
+    assert [citation["number"] for citation in result.json["citations"]] == [1]
+    assert "ARM_BLOCKS" in {arm["arm"] for arm in result.json["arms"]}
     assert none.out == ""
     assert "0 cited, 1 omitted" in " ".join(none.err.split())
 
@@ -207,9 +207,9 @@ async def test_a_recall_shows_the_profile_of_the_person_who_is_named(
     anna.profile.update({"diet": "vegan"})
     await tenant.tenancy.CreateSubject(subjects_pb2.CreateSubjectRequest(subject=anna))
 
-    asked = ("recall", "what does she eat", "--arm", "profile", "--subject")
-    shown = await skein(*asked, "anna", environment=environment)
-    none = await skein(*asked, "nobody", environment=environment)
+    arguments = ("recall", "what does she eat", "--arm", "profile", "--subject")
+    shown = await skein(*arguments, "anna", environment=environment)
+    none = await skein(*arguments, "nobody", environment=environment)
 
     assert shown.out.strip() == 'anna: Anna Lind, Europe/Berlin, {"diet": "vegan"}'
     assert shown.err.strip() == "No hits."
@@ -232,12 +232,12 @@ async def test_an_export_says_what_it_leaves_in_cold_storage(
     assert "The export lacks 1 archived memories" in " ".join(exported.err.split())
 
 
-async def test_who_meets_a_session_in_cold_storage_is_told_how_it_comes_back(
+async def test_an_error_about_a_session_in_cold_storage_says_how_to_unarchive_it(
     tenant: Tenant, environment: dict[str, str]
 ) -> None:
-    said = session_pb2.Message(role=session_pb2.MESSAGE_ROLE_USER, content="Two spoons in the pot")
+    message = session_pb2.Message(role=session_pb2.MESSAGE_ROLE_USER, content="Two spoons in the pot")
     await tenant.sessions.CreateSession(session_pb2.CreateSessionRequest(session=session_pb2.Session(session_id="s")))
-    await tenant.sessions.AppendMessages(session_pb2.AppendMessagesRequest(session_id="s", messages=[said]))
+    await tenant.sessions.AppendMessages(session_pb2.AppendMessagesRequest(session_id="s", messages=[message]))
     await tenant.sessions.HideSession(session_pb2.HideSessionRequest(session_id="s"))
     await skein("sessions", "archive", "s", environment=environment)
 
@@ -247,18 +247,18 @@ async def test_who_meets_a_session_in_cold_storage_is_told_how_it_comes_back(
     assert "skein sessions unarchive" in " ".join(refused.err.split())
 
 
-async def test_what_a_stream_cannot_say_does_not_end_a_command(environment: dict[str, str]) -> None:
+async def test_an_unencodable_character_does_not_end_a_command(environment: dict[str, str]) -> None:
     added = await skein("memories", "add", "Grüße an Zoë: 茶", "--external-id", "z", environment=environment)
     shown = await skein("memories", "show", "z", environment=environment, PYTHONIOENCODING="ascii")
-    told = await skein("memories", "show", "z", "--json", environment=environment, PYTHONIOENCODING="ascii")
+    result = await skein("memories", "show", "z", "--json", environment=environment, PYTHONIOENCODING="ascii")
 
-    assert (added.code, shown.code, told.code) == (0, 0, 0), shown.err
+    assert (added.code, shown.code, result.code) == (0, 0, 0), shown.err
     assert "Gr??e an Zo?: ?" in shown.out
-    assert told.json["memory"]["content"] == "Grüße an Zoë: 茶"
+    assert result.json["memory"]["content"] == "Grüße an Zoë: 茶"
 
 
 async def test_an_import_repeated_writes_nothing_twice(environment: dict[str, str], tmp_path: Path) -> None:
-    path = household(tmp_path / "household.jsonl")
+    path = seeded(tmp_path / "household.jsonl")
 
     first = await skein("import", "jsonl", str(path), "--json", environment=environment)
     again = await skein("import", "jsonl", str(path), "--json", environment=environment)
@@ -274,7 +274,7 @@ async def test_an_import_repeated_writes_nothing_twice(environment: dict[str, st
 async def test_an_import_that_was_cut_off_is_completed_by_repeating_it(
     environment: dict[str, str], tmp_path: Path
 ) -> None:
-    part, whole = household(tmp_path / "part.jsonl", lines=10), household(tmp_path / "whole.jsonl")
+    part, whole = seeded(tmp_path / "part.jsonl", lines=10), seeded(tmp_path / "whole.jsonl")
 
     await skein("import", "jsonl", str(part), environment=environment)
     repeated = await skein("import", "jsonl", str(whole), "--json", environment=environment)
@@ -287,7 +287,7 @@ async def test_an_import_that_was_cut_off_is_completed_by_repeating_it(
 async def test_an_export_imported_elsewhere_exports_the_same(
     cluster: Cluster, environment: dict[str, str], tmp_path: Path
 ) -> None:
-    given = household(tmp_path / "given.jsonl")
+    source = seeded(tmp_path / "given.jsonl")
     extra: list[dict[str, Any]] = [
         {"record": "session", "session_id": "over", "session_type": "task", "state": "ended", "end_reason": "all said"},
         {"record": "message", "external_id": "over-1", "session_id": "over", "role": "tool", "content": "42",
@@ -297,12 +297,12 @@ async def test_an_export_imported_elsewhere_exports_the_same(
          "valid_from_time": "2026-01-01T00:00:00Z", "expire_time": "2099-01-01T00:00:00Z", "source_agent": "old"},
         {"record": "link", "from": "rich", "to": "household-mem-wifi-pickle", "label": "why", "weight": 0.25},
     ]  # fmt: skip
-    with given.open("a", encoding="utf-8") as file:
+    with source.open("a", encoding="utf-8") as file:
         file.writelines(json.dumps(record) + "\n" for record in extra)
     elsewhere = {**environment, "SKEIN_API_KEY": (await cluster.new_tenant()).api_key}
     first, second = tmp_path / "first.jsonl", tmp_path / "second.jsonl"
 
-    read = await skein("import", "jsonl", str(given), environment=environment)
+    read = await skein("import", "jsonl", str(source), environment=environment)
     out = await skein("export", "-o", str(first), environment=environment)
     into = await skein("import", "jsonl", str(first), "--json", environment=elsewhere)
     await skein("export", "-o", str(second), environment=elsewhere)
@@ -310,13 +310,13 @@ async def test_an_export_imported_elsewhere_exports_the_same(
     assert (read.code, out.code, into.code) == (0, 0, 0), read.err + out.err + into.err
     lines = first.read_text("utf-8").splitlines()
     assert sorted(second.read_text("utf-8").splitlines()) == sorted(lines)
-    assert len(lines) == len([line for line in given.read_text("utf-8").splitlines() if line])
+    assert len(lines) == len([line for line in source.read_text("utf-8").splitlines() if line])
     exported = [json.loads(line) for line in lines]
     for record in extra:
         assert any(record.items() <= other.items() for other in exported), record
 
 
-async def test_what_is_refused_is_named_with_its_reason_and_the_rest_is_written(
+async def test_refused_records_are_named_with_their_reason_and_the_others_are_written(
     environment: dict[str, str], tmp_path: Path
 ) -> None:
     path = tmp_path / "mixed.jsonl"
@@ -350,21 +350,21 @@ async def test_a_file_of_contents_alone_is_imported_once_and_what_is_refused_com
     path.write_text('{"content": "The boat is called Bosun"}\n{"text": "no"}\n{"text": "no"}\n', "utf-8")
 
     refused = await skein("import", "jsonl", str(path), environment=environment)
-    told = await skein("import", "jsonl", str(path), "--json", environment=environment)
+    result = await skein("import", "jsonl", str(path), "--json", environment=environment)
     *_, example = refused.err.splitlines()
     again.write_text(example, "utf-8")
     imported = await skein("import", "jsonl", str(again), "--json", environment=environment)
     recalled = await skein("recall", "what is the boat called", "--json", environment=environment)
 
-    assert (refused.code, told.code, imported.code) == (ExitCode.REFUSED, ExitCode.REFUSED, ExitCode.OK)
+    assert (refused.code, result.code, imported.code) == (ExitCode.REFUSED, ExitCode.REFUSED, ExitCode.OK)
     assert refused.err.count("A line that works:") == 1
     assert "line 2: content: is needed for a memory" in refused.err
-    assert (told.json["skipped"]["memory"], imported.json["written"]["memory"]) == (1, 1)
-    assert {entry["where"] for entry in told.json["refused"] if example in entry["hint"]} == {"line 2", "line 3"}
+    assert (result.json["skipped"]["memory"], imported.json["written"]["memory"]) == (1, 1)
+    assert {entry["where"] for entry in result.json["refused"] if example in entry["hint"]} == {"line 2", "line 3"}
     assert recalled.json["hits"][0]["memory"]["content"] == "The boat is called Bosun"
 
 
-async def test_a_dry_run_checks_the_file_and_calls_nobody(tmp_path: Path) -> None:
+async def test_a_dry_run_checks_the_file_and_calls_no_service(tmp_path: Path) -> None:
     path = tmp_path / "some.jsonl"
     path.write_text('{"record": "session", "session_id": "s"}\n{"record": "sesion"}\n', "utf-8")
 
@@ -484,15 +484,15 @@ async def test_the_key_of_a_data_folder_is_exchanged_there_when_it_is_rotated(
 
 async def test_an_expected_error_is_one_line_that_says_what_to_do(environment: dict[str, str], tmp_path: Path) -> None:
     with free_ports(["port"], "127.0.0.1") as ports:
-        nobody = ports["port"]
-        unreachable = await skein("status", environment={**environment, "SKEIN_ENDPOINT": f"127.0.0.1:{nobody}"})
+        unused_port = ports["port"]
+        unreachable = await skein("status", environment={**environment, "SKEIN_ENDPOINT": f"127.0.0.1:{unused_port}"})
     wrong_key = await skein("status", environment={**environment, "SKEIN_API_KEY": "wrong"})
     no_key = await skein("status", SKEIN_DATA_DIR=str(tmp_path))
     not_there = await skein("memories", "show", "nothing", environment=environment)
     no_operator = await skein("tenants", "list", SKEIN_DATA_DIR=str(tmp_path))
 
     assert unreachable.code == ExitCode.UNREACHABLE
-    assert f"Nothing answers at 127.0.0.1:{nobody}. Start a cluster with `skein up`" in unreachable.err
+    assert f"Nothing answers at 127.0.0.1:{unused_port}. Start a cluster with `skein up`" in unreachable.err
     assert [ended.code for ended in (wrong_key, no_key, not_there, no_operator)] == [ExitCode.REFUSED] * 4
     assert "SKEIN_API_KEY" in wrong_key.err
     assert "SKEIN_API_KEY" in no_key.err
@@ -510,14 +510,14 @@ async def test_sessions_go_to_cold_storage_are_listed_there_and_come_back(
     name = f"session {uuid.uuid4().hex}"
     session = session_pb2.Session(session_id=name, title="the old one")
     await stubs.sessions.CreateSession(session_pb2.CreateSessionRequest(session=session))
-    said = session_pb2.Message(role=session_pb2.MESSAGE_ROLE_USER, content="of another age")
-    await stubs.sessions.AppendMessages(session_pb2.AppendMessagesRequest(session_id=name, messages=[said]))
+    message = session_pb2.Message(role=session_pb2.MESSAGE_ROLE_USER, content="of another age")
+    await stubs.sessions.AppendMessages(session_pb2.AppendMessagesRequest(session_id=name, messages=[message]))
 
     too_early = await skein("sessions", "archive", name, environment=environment)
     await stubs.sessions.HideSession(session_pb2.HideSessionRequest(session_id=name))
     stored = await skein("sessions", "archive", name, environment=environment)
     listed = await skein("archive", "list", "--sessions", environment=environment)
-    told = await skein("archive", "list", "--sessions", "--json", environment=environment)
+    result = await skein("archive", "list", "--sessions", "--json", environment=environment)
     shown = await skein("sessions", "show", name, environment=environment)
     exported = await skein("export", environment=environment)
     restored = await skein("sessions", "unarchive", name, environment=environment)
@@ -527,8 +527,8 @@ async def test_sessions_go_to_cold_storage_are_listed_there_and_come_back(
     assert [too_early.code, unknown.code] == [ExitCode.REFUSED] * 2
     assert stored.out.strip() == f"Archived the messages of {name}."
     assert "the old one" in listed.out
-    assert [found["session_id"] for found in told.json["sessions"]] == [name]
-    assert told.json["sessions"][0]["message_count"] == "1"
+    assert [found["session_id"] for found in result.json["sessions"]] == [name]
+    assert result.json["sessions"][0]["message_count"] == "1"
     assert "of another age" in shown.out
     assert "of another age" in exported.out
     assert restored.out.strip() == f"Unarchived the messages of {name}."
@@ -546,13 +546,13 @@ async def test_memories_go_to_cold_storage_are_listed_there_and_come_back(
     archive = (await stubs.history.ArchiveMemories(request)).archive
 
     listed = await skein("archive", "list", environment=environment)
-    told = await skein("archive", "list", "--json", environment=environment)
+    result = await skein("archive", "list", "--json", environment=environment)
     restored = await skein("archive", "unarchive", archive.archive_id, environment=environment)
     again = await skein("archive", "unarchive", archive.archive_id, environment=environment)
     nothing = await skein("archive", "create", "--idle-days", "1", environment=environment)
 
     assert "the old ones" in listed.out
-    assert told.json["archives"][0]["archive_id"] == archive.archive_id
+    assert result.json["archives"][0]["archive_id"] == archive.archive_id
     assert restored.out.strip() == "Unarchived 1 memories."
     assert again.code == ExitCode.REFUSED
     assert nothing.out.strip() == "Archived 0 memories in 0 archives."

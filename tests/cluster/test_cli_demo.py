@@ -11,37 +11,37 @@ from skein_cluster.cli.exit_codes import ExitCode
 from skein_cluster.demo.scenario import questions
 
 if TYPE_CHECKING:
-    from fix_command import Ended
+    from fix_command import CommandResult
 
 
 @pytest.fixture(scope="module")
-async def demo(tmp_path_factory: pytest.TempPathFactory) -> tuple[Ended, Path]:
+async def demo(tmp_path_factory: pytest.TempPathFactory) -> tuple[CommandResult, Path]:
     """Run the demo where temporary files have a long path with spaces."""
     folder = tmp_path_factory.mktemp("demo") / "a long way down" / ("d" * 120)
     folder.mkdir(parents=True)
     return await skein("demo", TMPDIR=str(folder)), folder
 
 
-def test_it_succeeds_and_leaves_nothing_behind(demo: tuple[Ended, Path]) -> None:
+def test_it_succeeds_and_leaves_nothing_behind(demo: tuple[CommandResult, Path]) -> None:
     ended, folder = demo
 
     assert (ended.code, ended.err) == (ExitCode.OK, "")
     assert list(folder.iterdir()) == []
 
 
-def test_it_asks_at_least_eight_questions_and_finds_most_of_the_evidence(demo: tuple[Ended, Path]) -> None:
+def test_it_asks_at_least_eight_questions_and_finds_most_of_the_evidence(demo: tuple[CommandResult, Path]) -> None:
     ended, _ = demo
-    found = re.search(r"(\d+) of (\d+) questions have their evidence", ended.out)
+    items = re.search(r"(\d+) of (\d+) questions have their evidence", ended.out)
 
-    assert found is not None
-    assert int(found[2]) == len(questions()) >= 8
-    assert int(found[1]) >= int(found[2]) - 2
+    assert items is not None
+    assert int(items[2]) == len(questions()) >= 8
+    assert int(items[1]) >= int(items[2]) - 2
     assert all(question.question in ended.out for question in questions())
     assert "lexical" in ended.out
     assert "dense" in ended.out
 
 
-def test_it_shows_a_trace_from_the_gateway_to_the_statements(demo: tuple[Ended, Path]) -> None:
+def test_it_shows_a_trace_from_the_gateway_to_the_statements(demo: tuple[CommandResult, Path]) -> None:
     ended, _ = demo
     tree = ended.out.partition("Trace of one recall")[2]
 
@@ -50,7 +50,7 @@ def test_it_shows_a_trace_from_the_gateway_to_the_statements(demo: tuple[Ended, 
     assert re.search(r"── SQL \w+ \w+  [\d.]+ ms$", tree, flags=re.MULTILINE)
 
 
-def test_it_says_where_things_are_and_how_to_go_on(demo: tuple[Ended, Path]) -> None:
+def test_it_says_where_things_are_and_how_to_go_on(demo: tuple[CommandResult, Path]) -> None:
     ended, _ = demo
 
     assert all(word in ended.out for word in ("gRPC", "metrics", "credentials", "make up"))

@@ -53,16 +53,16 @@ async def test_an_invitation_without_mail_shows_a_link_that_opens(cluster: Clust
     made = await skein(
         "tenants", "invite", str(tenant.tenant_id), "Ann@example.com", "member", "--days", "2", environment=operator
     )
-    told = await skein(
+    result = await skein(
         "tenants", "invite", str(tenant.tenant_id), "ben@example.com", "member", "--json", environment=operator
     )
 
     assert made.code == ExitCode.OK, made.err
     assert made.out.startswith(f"http://{cluster.addresses['http']}/account/invitation?token=skein_inv_")
     assert "Send the link to ann@example.com. It works once, until" in " ".join(made.err.split())
-    assert told.json["invitation"]["email"] == "ben@example.com"
-    assert told.json["token"].startswith("skein_inv_")
-    assert told.json["link"].endswith(f"/account/invitation?token={told.json['token']}")
+    assert result.json["invitation"]["email"] == "ben@example.com"
+    assert result.json["token"].startswith("skein_inv_")
+    assert result.json["link"].endswith(f"/account/invitation?token={result.json['token']}")
     async with httpx.AsyncClient() as browser:
         page = await browser.get(made.out.strip())
     assert (page.status_code, "You are invited" in page.text) == (200, True)
@@ -77,9 +77,9 @@ async def test_a_tenant_is_named_by_its_slug_too(cluster: Cluster, tenant: Tenan
     request = tenancy_pb2.GetTenantRequest(tenant_id=str(tenant.tenant_id))
     slug = (await cluster.operator.tenancy.GetTenant(request)).tenant.slug
 
-    found = await skein("tenants", "members", "list", slug, environment=operator)
+    result = await skein("tenants", "members", "list", slug, environment=operator)
     missed = await skein("tenants", "members", "list", f"{slug}-not", environment=operator)
 
-    assert found.code == ExitCode.OK, found.err
+    assert result.code == ExitCode.OK, result.err
     assert missed.code == ExitCode.REFUSED
     assert "skein tenants list" in missed.err

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def holder(cluster: Cluster, tenant: Tenant) -> dict[str, str]:
-    """Return the environment of somebody who holds the tenant's key."""
+    """Return the environment of a caller with the tenant's key."""
     return {**test_environment(), "SKEIN_ENDPOINT": cluster.endpoint, "SKEIN_API_KEY": tenant.api_key}
 
 

@@ -44,8 +44,8 @@ async def fill(tenant: Tenant) -> None:
     await tenant.blocks.CreateBlock(blocks_pb2.CreateBlockRequest(block=block, agent_id="juno"))
     session = session_pb2.Session(session_id="s", subject_id="ann")
     await tenant.sessions.CreateSession(session_pb2.CreateSessionRequest(session=session))
-    said = [session_pb2.Message(role=session_pb2.MESSAGE_ROLE_USER, content="Where did I leave the keys?")]
-    await tenant.sessions.AppendMessages(session_pb2.AppendMessagesRequest(session_id="s", messages=said))
+    messages = [session_pb2.Message(role=session_pb2.MESSAGE_ROLE_USER, content="Where did I leave the keys?")]
+    await tenant.sessions.AppendMessages(session_pb2.AppendMessagesRequest(session_id="s", messages=messages))
     corrected = session_pb2.Message(message_id=(await first_message(tenant)).message_id, content="Where are the keys?")
     mask = {"paths": ["content"]}
     await tenant.sessions.UpdateMessage(session_pb2.UpdateMessageRequest(message=corrected, update_mask=mask))
@@ -83,7 +83,7 @@ async def first_message(tenant: Tenant) -> session_pb2.Message:
     return (await tenant.sessions.ListMessages(session_pb2.ListMessagesRequest(session_id="s"))).messages[0]
 
 
-def told(path: Path) -> list[str]:
+def record_lines(path: Path) -> list[str]:
     """Return the records of a file, in no order, without what a service says of each."""
     lines = []
     for line in path.read_text("utf-8").splitlines():
@@ -118,11 +118,11 @@ async def test_a_whole_tenant_is_the_same_elsewhere(
     assert (out.code, into.code, again.code) == (0, 0, 0), out.err + into.err + again.err
     kinds = Counter(json.loads(line)["record"] for line in first.read_text("utf-8").splitlines())
     assert kinds.keys() == {*ITEMS, Kind.SESSION, Kind.MESSAGE, Kind.MEMORY, Kind.LINK}
-    assert told(second) == told(first)
+    assert record_lines(second) == record_lines(first)
     assert (await first_message(other_tenant)).update_time == (await first_message(tenant)).update_time
-    asked = recall_pb2.BatchGetIndexStatesRequest(item_ids=["m2"], show_embeddings=True)
+    request = recall_pb2.BatchGetIndexStatesRequest(item_ids=["m2"], show_embeddings=True)
     (here_state,), (there_state,) = [
-        (await each.recall.BatchGetIndexStates(asked)).states for each in (tenant, other_tenant)
+        (await each.recall.BatchGetIndexStates(request)).states for each in (tenant, other_tenant)
     ]
     (kept,) = there_state.vectors
     assert (kept.provider, kept.dimensions, kept.from_caller) == ("sentence-transformers", 384, True)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 @dataclass
-class Breakable:
+class StoppableCluster:
     """A cluster whose database can be stopped and started under it."""
 
     folder: Path
@@ -51,13 +51,13 @@ class Breakable:
 
 
 @pytest.fixture
-async def breakable() -> AsyncIterator[Breakable]:
+async def stoppable() -> AsyncIterator[StoppableCluster]:
     with open_folder() as folder:
         base = await migrated(folder)
         async with AsyncExitStack() as stack:
             server = await stack.enter_async_context(embedded.running_server(folder / "postgres"))
             async with served_on(base, server) as (_, tenant):
-                yield Breakable(folder, tenant, server, stack)
+                yield StoppableCluster(folder, tenant, server, stack)
 
 
 async def _until_it_works(stubs: Stubs) -> None:
@@ -68,8 +68,8 @@ async def _until_it_works(stubs: Stubs) -> None:
             return
 
 
-async def test_a_database_restart_under_load_fails_fast_and_heals_by_itself(breakable: Breakable) -> None:
-    stubs, loop = breakable.tenant, asyncio.get_running_loop()
+async def test_a_database_restart_under_load_fails_fast_and_heals_by_itself(stoppable: StoppableCluster) -> None:
+    stubs, loop = stoppable.tenant, asyncio.get_running_loop()
     acknowledged: list[str] = []
     failures: list[tuple[grpc.StatusCode, float]] = []
     stop = asyncio.Event()
@@ -93,10 +93,10 @@ async def test_a_database_restart_under_load_fails_fast_and_heals_by_itself(brea
             group.create_task(write(writer))
         while len(acknowledged) < 20:
             await asyncio.sleep(0.01)
-        await breakable.stop_postgres()
+        await stoppable.stop_postgres()
         while len(failures) < 20:
             await asyncio.sleep(0.01)
-        await breakable.start_postgres()
+        await stoppable.start_postgres()
         async with asyncio.timeout(60):
             await _until_it_works(stubs)
         healed = len(acknowledged)
@@ -106,20 +106,20 @@ async def test_a_database_restart_under_load_fails_fast_and_heals_by_itself(brea
         stop.set()
 
     assert {code for code, _ in failures} == {grpc.StatusCode.UNAVAILABLE}
-    # Nobody waits for the end of their own thirty seconds.
+    # No call waits for the end of its own thirty seconds.
     assert max(seconds for _, seconds in failures) < 20
-    found = await stubs.memory.BatchGetMemories(pb.BatchGetMemoriesRequest(memory_ids=acknowledged[:1000]))
-    assert list(found.not_found_ids) == []
+    response = await stubs.memory.BatchGetMemories(pb.BatchGetMemoriesRequest(memory_ids=acknowledged[:1000]))
+    assert list(response.not_found_ids) == []
 
 
-async def test_a_deadline_that_passes_cancels_the_statement(breakable: Breakable) -> None:
-    stubs = breakable.tenant
+async def test_a_deadline_that_passes_cancels_the_statement(stoppable: StoppableCluster) -> None:
+    stubs = stoppable.tenant
     created = await stubs.memory.CreateMemory(pb.CreateMemoryRequest(memory=pb.Memory(content="before")))
     memory_id = created.memory.memory_id
     update = pb.UpdateMemoryRequest(memory=pb.Memory(memory_id=memory_id, content="after"))
     update.update_mask.paths.append("content")
 
-    async with breakable.superuser() as connection, connection.transaction():
+    async with stoppable.superuser() as connection, connection.transaction():
         await connection.execute("SELECT FROM memory.memories WHERE memory_id = $1 FOR UPDATE", uuid.UUID(memory_id))
         with pytest.raises(aio.AioRpcError) as caught:
             await stubs.memory.UpdateMemory(update, timeout=0.5)
@@ -135,15 +135,15 @@ async def test_a_deadline_that_passes_cancels_the_statement(breakable: Breakable
     assert (read.memory.content, read.memory.revision) == ("before", 1)
 
 
-async def test_the_text_of_a_fault_stays_inside(breakable: Breakable) -> None:
-    stubs = breakable.tenant
+async def test_the_text_of_a_fault_stays_inside(stoppable: StoppableCluster) -> None:
+    stubs = stoppable.tenant
     created = await stubs.memory.CreateMemory(pb.CreateMemoryRequest(memory=pb.Memory(content="x")))
-    async with breakable.superuser() as connection:
+    async with stoppable.superuser() as connection:
         await connection.execute("ALTER TABLE memory.links RENAME TO links_moved_away")
 
     with refused(grpc.StatusCode.INTERNAL, "INTERNAL") as caught:
         await stubs.links.ListLinks(pb.ListLinksRequest(memory_id=created.memory.memory_id))
 
-    told = f"{caught.value.details()} {caught.value.trailing_metadata()}"
-    assert "links" not in told
-    assert "relation" not in told
+    error_text = f"{caught.value.details()} {caught.value.trailing_metadata()}"
+    assert "links" not in error_text
+    assert "relation" not in error_text

@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, cast
 import asyncpg
 import grpc
 import pytest
-from fix_cluster import Authorized, Tenant, refused
-from fix_command import Up, alive, erase, up
+from fix_cluster import AuthorizedChannel, Tenant, refused
+from fix_command import RunningCluster, alive, erase, up
 from fix_drill import backed_up
 from fix_faults import database_url, server_pid
 from fix_writers import Writers
@@ -75,9 +75,9 @@ def _move(folder: Path, there: Path) -> None:
 def fill(disk: Path, *, but: int = 0) -> Path:
     """Take all room of a disk but so many bytes."""
     ballast = disk / "ballast"
-    found = os.statvfs(disk)
+    result = os.statvfs(disk)
     with ballast.open("wb") as file:
-        os.posix_fallocate(file.fileno(), 0, max(1, found.f_bavail * found.f_frsize - but))
+        os.posix_fallocate(file.fileno(), 0, max(1, result.f_bavail * result.f_frsize - but))
     return ballast
 
 
@@ -93,27 +93,29 @@ def disk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 
 @pytest.fixture(scope="module")
-async def running(tmp_path_factory: pytest.TempPathFactory, disk: Path) -> AsyncIterator[Up]:
+async def running(tmp_path_factory: pytest.TempPathFactory, disk: Path) -> AsyncIterator[RunningCluster]:
     """A `skein up` whose log of writes lies on the small disk."""
     folder = tmp_path_factory.mktemp("full")
     async with embedded.running_server(folder / "postgres"):
         pass
     log = (folder / "postgres" / "pg_wal").resolve()
     _move(log, disk / "pg_wal")
-    async with up(folder) as found:
-        yield found
+    async with up(folder) as result:
+        yield result
     erase(folder)
 
 
 @pytest.fixture(scope="module")
-async def home(running: Up) -> AsyncIterator[Tenant]:
+async def home(running: RunningCluster) -> AsyncIterator[Tenant]:
     credentials = running.credentials
     async with aio.insecure_channel(credentials["endpoint"]) as channel:
-        authorized = cast("aio.Channel", Authorized(channel, credentials["api_key"]))
+        authorized = cast("aio.Channel", AuthorizedChannel(channel, credentials["api_key"]))
         yield Tenant(channel=authorized, tenant_id=uuid.UUID(credentials["tenant_id"]), api_key=credentials["api_key"])
 
 
-async def test_without_room_for_rows_writes_are_refused_and_reads_go_on(running: Up, home: Tenant, disk: Path) -> None:
+async def test_without_room_for_rows_writes_are_refused_and_reads_go_on(
+    running: RunningCluster, home: Tenant, disk: Path
+) -> None:
     everything = pb.ListMemoriesRequest(page_size=1000)
     before = (await home.memory.ListMemories(everything)).memories
     kept = await home.memory.CreateMemory(pb.CreateMemoryRequest(memory=pb.Memory(content="kept")))
@@ -147,17 +149,17 @@ async def test_without_room_for_rows_writes_are_refused_and_reads_go_on(running:
     await superuser.close()
 
 
-async def test_a_backup_without_room_says_so_and_leaves_nothing(running: Up, tmp_path: Path) -> None:
+async def test_a_backup_without_room_says_so_and_leaves_nothing(running: RunningCluster, tmp_path: Path) -> None:
     with small_disk(tmp_path / "backups", MEGABYTE) as place:
         with pytest.raises(CommandError, match="No space left on device"):
             await backed_up(running.data_dir, {**running.environment, "SKEIN_BACKUP_DIR": str(place)})
-        left = list((place / "backups").iterdir())
+        remaining = list((place / "backups").iterdir())
 
-    assert left == []
+    assert remaining == []
 
 
 async def test_without_room_for_the_log_the_server_is_back_by_itself_once_there_is_some(
-    running: Up, home: Tenant, disk: Path
+    running: RunningCluster, home: Tenant, disk: Path
 ) -> None:
     """Postgres stops when it cannot write its log, and again when it cannot recover: it is started until it can."""
     for memory in (await home.memory.ListMemories(pb.ListMemoriesRequest(page_size=1000))).memories:

@@ -35,8 +35,8 @@ SAYS = {
 
 @pytest.fixture(scope="module")
 async def net(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Net]:
-    async with net_with_proxies(tmp_path_factory.mktemp("net")) as found:
-        yield found
+    async with net_with_proxies(tmp_path_factory.mktemp("net")) as result:
+        yield result
 
 
 @pytest.fixture
@@ -55,10 +55,10 @@ async def test_a_write_whose_commit_was_not_heard_of_is_done_once_when_it_is_rep
 
     with refused(grpc.StatusCode.UNAVAILABLE, "DATABASE_UNAVAILABLE"):
         await call(request)
-    heard = net.back.swallowed.is_set()
+    received = net.back.swallowed.is_set()
     writers.done[kind] = [(request, await call(request))]
 
-    assert heard
+    assert received
     await writers.replay()
     await writers.must_be_whole()
 
@@ -85,7 +85,7 @@ async def test_resets_anywhere_lose_nothing_and_are_over_at_once(net: Net, home:
         await writers.more(2)
 
     assert {code for code, _ in writers.refusals} == {grpc.StatusCode.UNAVAILABLE}, writers.refusals
-    # Nobody waits for the end of their own thirty seconds.
+    # No call waits for the end of its own thirty seconds.
     assert writers.longest_seconds < 20
     await writers.replay()
     await writers.must_be_whole()
@@ -124,7 +124,7 @@ async def test_connections_that_go_dumb_end_calls_in_time_and_are_made_anew(net:
         while await superuser.fetchval(_ABANDONED):
             await asyncio.sleep(0.05)
     await superuser.close()
-    # What is half open still would be met by whoever comes next: it is closed, and everything made anew.
+    # The next test would meet connections that are still half open: they are closed and made anew.
     for proxy in net.proxies:
         proxy.reset()
     await _until_made(net)

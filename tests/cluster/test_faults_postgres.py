@@ -13,7 +13,7 @@ import asyncpg
 import grpc
 import pytest
 from fix_cluster import Tenant, new_tenant, refused
-from fix_command import Up, erase, up
+from fix_command import RunningCluster, erase, up
 from fix_faults import database_url, server_pid
 from fix_writers import Writers
 from google.rpc import error_details_pb2
@@ -31,16 +31,16 @@ pytestmark = pytest.mark.timeout(400)
 
 
 @pytest.fixture(scope="module")
-async def running(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Up]:
+async def running(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[RunningCluster]:
     """A `skein up` whose writes reach the disk."""
     folder = tmp_path_factory.mktemp("faults")
-    async with up(folder) as found:
-        await _look_for_deadlocks_late(found)
-        yield found
+    async with up(folder) as result:
+        await _look_for_deadlocks_late(result)
+        yield result
     erase(folder)
 
 
-async def _look_for_deadlocks_late(running: Up) -> None:
+async def _look_for_deadlocks_late(running: RunningCluster) -> None:
     """Give a test five seconds to let two wait for one another: who waits looks for that once alone."""
     connection = await asyncpg.connect(database_url(running.data_dir))
     await connection.execute("ALTER SYSTEM SET deadlock_timeout = '5s'")
@@ -52,7 +52,7 @@ async def _look_for_deadlocks_late(running: Up) -> None:
 
 
 @pytest.fixture
-async def home(running: Up) -> AsyncIterator[Tenant]:
+async def home(running: RunningCluster) -> AsyncIterator[Tenant]:
     """A fresh tenant."""
     async with aio.insecure_channel(running.credentials["endpoint"]) as channel:
         yield await _made(channel, running.credentials["operator_key"])
@@ -67,7 +67,9 @@ async def _made(channel: aio.Channel, operator_key: str) -> Tenant:
                 return await new_tenant(channel, operator_key)
 
 
-async def test_a_killed_postgres_loses_nothing_acknowledged_and_is_back_by_itself(running: Up, home: Tenant) -> None:
+async def test_a_killed_postgres_loses_nothing_acknowledged_and_is_back_by_itself(
+    running: RunningCluster, home: Tenant
+) -> None:
     writers = await Writers.of(home, seconds=30.0)
     async with writers.writing():
         await writers.more(5)
@@ -89,7 +91,7 @@ async def test_a_killed_postgres_loses_nothing_acknowledged_and_is_back_by_itsel
     assert again != killed
     assert server_pid(running.data_dir) == again
     assert {code for code, _ in writers.refusals} == {grpc.StatusCode.UNAVAILABLE}, writers.refusals
-    # Nobody waits for the end of their own thirty seconds.
+    # No call waits for the end of its own thirty seconds.
     assert writers.longest_seconds < 20
     await writers.replay()
     await writers.must_be_whole()
@@ -103,7 +105,7 @@ _TAKE = """
 """
 
 
-async def test_of_two_changes_that_wait_for_one_another_one_is_to_be_tried_again(running: Up, home: Tenant) -> None:
+async def test_one_of_two_deadlocked_changes_is_to_be_tried_again(running: RunningCluster, home: Tenant) -> None:
     """The change has taken its request_id and waits for the memory, whose holder then waits for that id."""
     memory = (await home.memory.CreateMemory(pb.CreateMemoryRequest(memory=pb.Memory(content="torn")))).memory
     await home.memory.UpdateMemory(_importance(memory.memory_id, 0.1, "first"))
@@ -131,7 +133,7 @@ async def test_of_two_changes_that_wait_for_one_another_one_is_to_be_tried_again
     assert (again.memory.importance, again.memory.revision) == (0.9, 3)
 
 
-async def test_the_client_tries_a_change_again_that_lost(running: Up, home: Tenant) -> None:
+async def test_the_client_tries_a_change_again_that_lost(running: RunningCluster, home: Tenant) -> None:
     memory = (await home.memory.CreateMemory(pb.CreateMemoryRequest(memory=pb.Memory(content="torn again")))).memory
     await home.memory.UpdateMemory(_importance(memory.memory_id, 0.1, "third"))
     rival = await asyncpg.connect(database_url(running.data_dir))

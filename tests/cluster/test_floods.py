@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from fix_cluster import Stubs
-from fix_command import Up, erase, up
+from fix_command import RunningCluster, erase, up
 from fix_connections import HALF, WHOLE, Client
 from grpc import aio
 
@@ -55,7 +55,7 @@ def files_of_our_own() -> Iterator[None]:
     resource.setrlimit(resource.RLIMIT_NOFILE, before)
 
 
-def ports(running: Up) -> tuple[str, str, str]:
+def ports(running: RunningCluster) -> tuple[str, str, str]:
     """Return the addresses of HTTP, of gRPC and of the admin port."""
     admin = next(line for line in running.panel.splitlines() if "/metrics" in line).partition("http://")[2]
     credentials = running.credentials
@@ -63,7 +63,7 @@ def ports(running: Up) -> tuple[str, str, str]:
 
 
 @asynccontextmanager
-async def channel_of(running: Up) -> AsyncIterator[Stubs]:
+async def channel_of(running: RunningCluster) -> AsyncIterator[Stubs]:
     """Open a connection of its own to the gateway's gRPC port, with the tenant's key."""
     options = (("grpc.use_local_subchannel_pool", 1),)
     async with aio.insecure_channel(running.credentials["endpoint"], options=options) as channel:
@@ -79,7 +79,7 @@ async def flood(address: str, first: bytes, *, count: int = FLOOD) -> list[Clien
     return made
 
 
-def open_files_of(running: Up) -> int:
+def open_files_of(running: RunningCluster) -> int:
     return len(list(Path(f"/proc/{running.process.pid}/fd").iterdir()))
 
 

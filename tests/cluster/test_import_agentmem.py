@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import grpc
 import pytest
 from fix_cluster import Cluster, Tenant, refused
-from fix_moving import a_database, changed, fill, left, move_all_in, move_in, refusal_of, refusals
+from fix_moving import a_database, changed, fill, move_all_in, move_in, refusal_of, refusals, remaining_counts
 from google.protobuf.json_format import MessageToDict
 
 from skein.memory.v1 import blocks_pb2, memory_pb2
@@ -206,13 +206,13 @@ async def test_memories_and_messages_of_an_organization_keep_their_ids_times_and
     assert (m2.scope, m2.level, m2.importance) == (memory_pb2.SCOPE_AGENT, memory_pb2.LEVEL_OPERATIONAL, 1.0)
     assert MessageToDict(m2.metadata)["agentmem"] == {"scope": "somewhere", "level": "deep"}
     assert m5.scope == memory_pb2.SCOPE_GLOBAL
-    said = await tenant.sessions.ListMessages(session_pb2.ListMessagesRequest(session_id="a1:john"))
-    assert [(message.external_id, message.sequence, message.content) for message in said.messages] == [
+    response = await tenant.sessions.ListMessages(session_pb2.ListMessagesRequest(session_id="a1:john"))
+    assert [(message.external_id, message.sequence, message.content) for message in response.messages] == [
         ("x1", 1, "Hello!"),
         ("x2", 2, "Hello John"),
         ("x3", 3, ""),
     ]
-    x1, x2, x3 = said.messages
+    x1, x2, x3 = response.messages
     assert x1.create_time.ToDatetime(tzinfo=UTC) == T0
     assert (x2.model, x2.offline_thread_id, MessageToDict(x2)["toolCalls"]) == ("small", "o1", [{"name": "search"}])
     assert (x3.role, MessageToDict(x3)["toolReturns"]) == (session_pb2.MESSAGE_ROLE_TOOL, [{"ok": True}])
@@ -267,7 +267,7 @@ async def test_the_report_counts_everything_and_a_repeat_writes_nothing(
         "message": 3,
         "memory": 3,
     }
-    assert left(report) == {"users": 1, "tools": 1, "tools_agents": 1, "messages": 1, "memories": 1}
+    assert remaining_counts(report) == {"users": 1, "tools": 1, "tools_agents": 1, "messages": 1, "memories": 1}
     assert set(refusals(report)) == {"messages x4", "messages x5", "memories m3"}
     assert changed(report, "messages", "role") == {"converted to its usual name": 1}
     assert (dry.json["read"], dry.json["left"], dry.json["coerced"]) == (
@@ -301,7 +301,7 @@ async def test_all_organizations_become_tenants_that_see_nothing_of_each_other(
         await bolt.memory.GetMemory(memory_pb2.GetMemoryRequest(memory_id="m1"))
     sessions = await bolt.sessions.ListSessions(session_pb2.ListSessionsRequest())
     assert [session.session_id for session in sessions.sessions] == ["b1:bo"]
-    assert left(done.json)["organizations"] == 1
+    assert remaining_counts(done.json)["organizations"] == 1
 
 
 async def test_a_comparison_finds_a_memory_that_was_changed_there(
@@ -328,6 +328,6 @@ async def test_several_organizations_never_come_into_one_tenant_unless_one_is_na
     assert not listed.memories
 
 
-async def test_what_is_another_system_s_database_is_said_in_one_sentence(cluster: Cluster) -> None:
+async def test_a_database_of_another_system_is_refused_in_one_sentence(cluster: Cluster) -> None:
     async with a_database(cluster, "CREATE TABLE organizations (id TEXT, name TEXT)") as (url, _):
         assert "it has no table users" in await refusal_of("agentmem-pg", url)

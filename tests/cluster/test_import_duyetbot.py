@@ -37,7 +37,7 @@ async def messages(tenant: Tenant, session_id: str) -> list[session_pb2.Message]
     return list((await tenant.sessions.ListMessages(request)).messages)
 
 
-async def test_everything_of_duyetbot_comes_over_and_what_changed_is_told(
+async def test_everything_of_duyetbot_is_imported_and_changes_are_reported(
     cluster: Cluster, tenant: Tenant, tmp_path: Path
 ) -> None:
     source = duyetbot(tmp_path / "duyetbot.sqlite")
@@ -173,11 +173,13 @@ async def test_a_comparison_passes_after_an_import_and_finds_what_was_changed(
     assert tolerant.code == 0
 
 
-async def test_a_dry_run_reads_everything_and_calls_nobody(cluster: Cluster, tenant: Tenant, tmp_path: Path) -> None:
+async def test_a_dry_run_reads_everything_and_calls_no_service(
+    cluster: Cluster, tenant: Tenant, tmp_path: Path
+) -> None:
     source = duyetbot(tmp_path / "duyetbot.sqlite")
 
-    nobody = replace(cluster, endpoint="127.0.0.1:1")
-    tried = await move_in(nobody, tenant, "duyetbot-d1", str(source), "--dry-run")
+    unreachable = replace(cluster, endpoint="127.0.0.1:1")
+    tried = await move_in(unreachable, tenant, "duyetbot-d1", str(source), "--dry-run")
 
     assert tried.code == 1
     assert tried.json["read"]["message"] == 7
@@ -232,7 +234,7 @@ async def test_tables_that_are_empty_and_columns_that_are_missing_are_no_obstacl
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "said"),
+    ("name", "content", "message"),
     [
         ("note.txt", b"just a note", "neither an SQLite database nor an SQL export"),
         ("empty.sqlite", b"", "neither an SQLite database nor an SQL export"),
@@ -241,7 +243,7 @@ async def test_tables_that_are_empty_and_columns_that_are_missing_are_no_obstacl
     ],
 )
 async def test_a_source_of_another_kind_is_a_clear_error(
-    cluster: Cluster, tenant: Tenant, tmp_path: Path, name: str, content: bytes | None, said: str
+    cluster: Cluster, tenant: Tenant, tmp_path: Path, name: str, content: bytes | None, message: str
 ) -> None:
     path = tmp_path / name
     if content is not None:
@@ -250,7 +252,7 @@ async def test_a_source_of_another_kind_is_a_clear_error(
     ended = await move_in(cluster, tenant, "duyetbot-d1", str(path), "--dry-run")
 
     assert (ended.code, ended.out) == (1, "")
-    assert said in ended.err
+    assert message in ended.err
 
 
 async def test_a_database_of_another_system_is_named_by_what_it_lacks(tmp_path: Path) -> None:
@@ -306,7 +308,7 @@ async def test_a_prefix_keeps_the_ids_of_two_sources_apart(cluster: Cluster, ten
     ]
 
 
-async def test_what_has_an_id_that_no_call_takes_is_refused_alone(
+async def test_a_record_with_an_id_that_no_call_takes_is_refused_alone(
     cluster: Cluster, tenant: Tenant, tmp_path: Path
 ) -> None:
     long = "s" * 400
@@ -371,9 +373,11 @@ async def test_an_import_that_was_killed_goes_on_where_it_was(cluster: Cluster, 
     assert 0 < resumed.json["written"]["message"] < count
     assert resumed.json["written"]["message"] + resumed.json["skipped"]["message"] == count
     for name in ("s00", "s02", "s29"):
-        found = await messages(tenant, name)
+        actual_messages = await messages(tenant, name)
         first = int(name[1:]) * 50
-        assert [message.content for message in found] == [f"turn {number}" for number in range(first, first + 50)]
+        assert [message.content for message in actual_messages] == [
+            f"turn {number}" for number in range(first, first + 50)
+        ]
         session = await tenant.sessions.GetSession(session_pb2.GetSessionRequest(session_id=name))
         assert session.session.state == session_pb2.SESSION_STATE_HIDDEN
 

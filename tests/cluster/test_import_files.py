@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from fix_cluster import Cluster, Tenant
-from fix_moving import changed, left, move_in, outcome
+from fix_moving import changed, move_in, outcome, remaining_counts
 
 from skein.auth.v1 import auth_pb2
 from skein.memory.v1 import memory_pb2, snapshots_pb2
@@ -70,7 +70,7 @@ async def test_a_whole_memory_is_compared_too(
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (("skein", "x", "--all"), "has no realms"),
         (("jsonl", "x", "--compare", "--dry-run"), "--compare writes nothing"),
@@ -82,12 +82,12 @@ async def test_a_whole_memory_is_compared_too(
     ],
 )
 async def test_options_that_do_not_go_together_are_refused(
-    cluster: Cluster, tenant: Tenant, arguments: tuple[str, ...], said: str
+    cluster: Cluster, tenant: Tenant, arguments: tuple[str, ...], message: str
 ) -> None:
     ended = await move_in(cluster, tenant, *arguments)
 
     assert ended.code == 2
-    assert said in ended.err
+    assert message in ended.err
 
 
 @pytest.mark.parametrize("form", ["jsonl", "locomo", "skein", "duyetbot-d1", "jarvis-memory"])
@@ -152,7 +152,7 @@ async def test_links_of_memories_that_have_expired_stay_behind_each_time(
     assert outcome(done.json, "memory") == (3, 3, 0)
     for report, counts in ((done.json, (4, 1, 0)), (again.json, (4, 0, 1))):
         assert outcome(report, "link") == counts
-        assert left(report) == {"link": 2}
+        assert remaining_counts(report) == {"link": 2}
         assert [entry["where"] for entry in report["refused"] if entry["kind"] == "link"] == ["line 7"]
 
 

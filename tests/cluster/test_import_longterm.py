@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 from fix_cluster import Cluster, Tenant
-from fix_moving import left, move_all_in, move_in
-from fix_stores import LONGTERM, Broken, database, longterm, vectors
+from fix_moving import move_all_in, move_in, remaining_counts
+from fix_stores import LONGTERM, InvalidText, database, longterm, vectors
 from google.protobuf import json_format
 
 from skein.memory.v1 import memory_pb2
@@ -140,7 +140,7 @@ async def test_a_comparison_makes_no_tenant_and_counts_a_realm_that_has_none_as_
 async def test_rows_of_no_tenant_are_counted_as_left_behind(cluster: Cluster, tenant: Tenant, tmp_path: Path) -> None:
     rows = [
         (f"m{number}", key, "a", "tea", "{}", None, None, None, AT)
-        for number, key in enumerate(("acme", None, " ", Broken(b"\xff")))
+        for number, key in enumerate(("acme", None, " ", InvalidText(b"\xff")))
     ]
     ddl = LONGTERM.replace("tenant_id TEXT NOT NULL", "tenant_id TEXT")
     source = database(tmp_path / "long.sqlite", ddl, {"long_term_memory": rows})
@@ -149,7 +149,7 @@ async def test_rows_of_no_tenant_are_counted_as_left_behind(cluster: Cluster, te
 
     assert (done.code, done.json["written"]["memory"]) == (0, 1), done.err
     assert done.json["rows"] == {"long_term_memory": 4}
-    assert left(done.json) == {"long_term_memory": 3}
+    assert remaining_counts(done.json) == {"long_term_memory": 3}
 
 
 async def test_vectors_of_the_model_in_force_are_searched(cluster: Cluster, tenant: Tenant, tmp_path: Path) -> None:
@@ -208,6 +208,6 @@ async def test_vectors_of_a_registered_model_are_kept_with_who_made_them(
     (state,) = (await tenant.recall.BatchGetIndexStates(asked)).states
 
     assert (done.code, done.json["written"]["embedding"]) == (0, 1), done.err
-    (kept,) = [held for held in state.vectors if held.model == model]
+    (kept,) = [vector for vector in state.vectors if vector.model == model]
     assert (kept.provider, kept.dimensions, kept.vector_count, kept.from_caller) == ("openai", 1536, 1, True)
     assert list(kept.embeddings[0].values) == axis

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import grpc
 import pytest
 from fix_cluster import Cluster, Tenant, refused
-from fix_moving import a_file, changed, left, move_all_in, move_in, outcome, refusal_of, refusals
+from fix_moving import a_file, changed, move_all_in, move_in, outcome, refusal_of, refusals, remaining_counts
 from fix_oauth import REDIRECT, App
 from google.protobuf.json_format import MessageToDict
 
@@ -168,7 +168,7 @@ async def memory_of(tenant: Tenant, external_id: str) -> memory_pb2.Memory:
     return (await tenant.memory.GetMemory(memory_pb2.GetMemoryRequest(memory_id=external_id))).memory
 
 
-async def test_what_a_brain_remembers_is_read_through_typed_calls_with_its_own_ids_and_times(
+async def test_memories_of_a_brain_are_read_through_typed_calls_with_their_ids_and_times(
     cluster: Cluster, tenant: Tenant, tmp_path: Path
 ) -> None:
     done = await move_in(cluster, tenant, "memoryvault-d1", one_brain(tmp_path))
@@ -198,8 +198,8 @@ async def test_trust_aliases_conflicts_policy_and_webhooks_come_along(
     }
     (alias,) = (await tenant.curation.ListAliases(curation_pb2.ListAliasesRequest())).aliases
     assert (alias.canonical_memory_id, alias.confidence) == ((await memory_of(tenant, "tea")).memory_id, 0.6)
-    said = await tenant.curation.ListConflictResolutions(curation_pb2.ListConflictResolutionsRequest())
-    (resolution,) = said.resolutions
+    response = await tenant.curation.ListConflictResolutions(curation_pb2.ListConflictResolutionsRequest())
+    (resolution,) = response.resolutions
     assert (resolution.status, resolution.note) == (curation_pb2.CONFLICT_STATUS_SUPERSEDED, "newer")
     assert resolution.canonical_memory_id == (await memory_of(tenant, "coffee")).memory_id
     policy = (await tenant.tenancy.GetPolicy(subjects_pb2.GetPolicyRequest())).policy
@@ -226,7 +226,7 @@ async def test_the_report_says_what_was_changed_left_and_refused_and_a_repeat_wr
     assert changed(report, "memories", "created_at") == {"milliseconds": 1}
     assert changed(report, "memories", "key") == {"a newer fact has the key: kept as metadata.memoryvault.key": 1}
     assert sum(changed(report, "brain_policies", "policy_json").values()) == 3
-    assert left(report) == {"memory_changelog": 4, "brain_snapshots": 1}
+    assert remaining_counts(report) == {"memory_changelog": 4, "brain_snapshots": 1}
     assert set(refusals(report)) == {
         "memories empty",
         "memory_links l2",
@@ -372,12 +372,12 @@ async def test_applications_keep_their_ids_and_secrets(cluster: Cluster, tmp_pat
 
     async with cluster.direct("auth") as channel:
         for client_id, secret, method in ((f"mcp_{mark}", "", "none"), (f"mcs_{mark}", SECRET, "client_secret_post")):
-            said = oauth_pb2.Client(client_id=client_id, redirect_uris=[REDIRECT], token_endpoint_auth_method=method)
-            app = App(channel, said, secret, "")
+            client = oauth_pb2.Client(client_id=client_id, redirect_uris=[REDIRECT], token_endpoint_auth_method=method)
+            app = App(channel, client, secret, "")
             with refused(grpc.StatusCode.INVALID_ARGUMENT, "OAUTH_INVALID_GRANT"):
                 await app.refresh("nonsense")
-            asked = await app.oauth.CreateAuthorization(app.asks())
-            assert asked.prompt.client_id == client_id
+            response = await app.oauth.CreateAuthorization(app.asks())
+            assert response.prompt.client_id == client_id
 
 
 async def test_an_account_that_anybody_may_have_made_is_let_into_nothing(cluster: Cluster, tmp_path: Path) -> None:
@@ -444,7 +444,7 @@ async def test_a_schema_without_brains_is_one_brain(
 
     assert done.code == 1, done.err
     assert set(refusals(done.json)) == {"memory_links l2"}
-    assert left(done.json) == {"memory_changelog": 1}
+    assert remaining_counts(done.json) == {"memory_changelog": 1}
     tea = await memory_of(tenant, "tea")
     assert (tea.key, sorted(tea.tags), tea.create_time.seconds) == ("drink", ["hot", "leaf"], T0)
     links = (await tenant.links.ListLinks(memory_pb2.ListLinksRequest(memory_id="tea"))).links
@@ -502,7 +502,7 @@ async def test_a_realm_is_named_by_its_slug_too(cluster: Cluster, tenant: Tenant
     assert f"no realm 'work-{mark}-not'. It has work-{mark} or b1 (Brain b1), b2 (Home {mark})." in missed.err
     assert outcome(named.json, "memory") == (1, 1, 0)
     listed = await tenant.memory.ListMemories(memory_pb2.ListMemoriesRequest())
-    assert [found.content for found in listed.memories] == ["of work"]
+    assert [memory.content for memory in listed.memories] == ["of work"]
 
 
 async def test_a_slug_that_two_realms_have_asks_for_the_id(cluster: Cluster, tenant: Tenant, tmp_path: Path) -> None:
@@ -533,7 +533,7 @@ async def test_a_slug_that_two_realms_have_asks_for_the_id(cluster: Cluster, ten
         ('{"memories": {}}', "is no memoryvault_export_v1"),
     ],
 )
-async def test_what_is_no_export_is_said_in_one_sentence(tmp_path: Path, text: str, words: str) -> None:
+async def test_a_file_that_is_no_export_is_refused_in_one_sentence(tmp_path: Path, text: str, words: str) -> None:
     file = tmp_path / "export.json"
     file.write_text(text, "utf-8")
 
@@ -568,6 +568,6 @@ async def test_an_export_comes_with_the_same_report_and_comparison(
         "memory_links l2": "to_id names no memory of its brain",
         "memory_links 3": "is no JSON object",
     }
-    assert left(done.json) == {"changelog": 2}
+    assert remaining_counts(done.json) == {"changelog": 2}
     assert not any(again.json["written"].values())
     assert (same.json["missing"], same.json["different"]) == ({}, [])

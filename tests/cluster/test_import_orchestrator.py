@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from fix_cluster import Cluster, Tenant
 from fix_command import skein
-from fix_moving import a_database, changed, fill, holding, left, move_in, outcome, refusal_of, refusals
+from fix_moving import a_database, changed, fill, holding, move_in, outcome, refusal_of, refusals, remaining_counts
 from google.protobuf.json_format import MessageToDict
 
 from skein.memory.v1 import memory_pb2
@@ -113,7 +113,7 @@ MODEL = f"moving-{uuid.uuid4().hex[:8]}"
 VECTOR = "[" + ",".join(["0.5"] + ["0.01"] * 1535) + "]"
 
 
-def said(**content: Any) -> str:
+def body(**content: Any) -> str:
     return json.dumps(content)
 
 
@@ -124,7 +124,12 @@ async def source(cluster: Cluster) -> AsyncIterator[tuple[str, asyncpg.Connectio
         await fill(
             connection,
             "user_profiles",
-            {"user_id": "u1", "profile_data": said(name="Ada"), "preferences": said(theme="dark"), "created_at": T0},
+            {
+                "user_id": "u1",
+                "profile_data": body(name="Ada"),
+                "preferences": body(theme="dark"),
+                "created_at": T0,
+            },
             {"user_id": "u2", "profile_data": '["not", "an object"]', "is_active": False},
         )
         await fill(
@@ -134,7 +139,7 @@ async def source(cluster: Cluster) -> AsyncIterator[tuple[str, asyncpg.Connectio
                 "session_id": "s1",
                 "user_id": "u1",
                 "created_at": T0,
-                "metadata": said(room="kitchen"),
+                "metadata": body(room="kitchen"),
                 "session_type": "conversation",
             },
             {"session_id": "s2", "created_at": T0, "ended_at": T0 + timedelta(hours=1), "session_type": "task"},
@@ -144,20 +149,20 @@ async def source(cluster: Cluster) -> AsyncIterator[tuple[str, asyncpg.Connectio
         await connection.execute("ALTER TABLE memory_entries DROP CONSTRAINT valid_priority")
         await connection.execute("ALTER TABLE memory_entries DROP CONSTRAINT memory_entries_session_id_fkey")
         entry = {"memory_type": "conversation", "created_at": T0, "updated_at": T0}
-        talk = said(text="Ada takes tea at eight.", source_agent="butler", metadata={"mood": "calm"}, turn=3)
+        talk = body(text="Ada takes tea at eight.", source_agent="butler", metadata={"mood": "calm"}, turn=3)
         await fill(
             connection,
             "memory_entries",
             {**entry, "memory_id": "m1", "session_id": "s1", "content": talk, "priority": 10},
-            {**entry, "memory_id": "m2", "content": said(text="No sugar."), "source_agent": "cook", "priority": 1,
+            {**entry, "memory_id": "m2", "content": body(text="No sugar."), "source_agent": "cook", "priority": 1,
              "updated_at": T0 + timedelta(days=1), "expires_at": datetime(2999, 1, 1)},  # noqa: DTZ001 - no zone.
-            {**entry, "memory_id": "m3", "content": said(text="Gone."), "is_active": False},
-            {**entry, "memory_id": "m4", "content": said(text="Over."), "expires_at": T0},
-            {**entry, "memory_id": "m5", "memory_type": "User-Preference", "content": said(lights={"hall": "dim"})},
+            {**entry, "memory_id": "m3", "content": body(text="Gone."), "is_active": False},
+            {**entry, "memory_id": "m4", "content": body(text="Over."), "expires_at": T0},
+            {**entry, "memory_id": "m5", "memory_type": "User-Preference", "content": body(lights={"hall": "dim"})},
             {**entry, "memory_id": "m6", "content": '"just words"', "priority": 0},
-            {**entry, "memory_id": "m7", "session_id": "gone", "content": said(text="Whose session?"), "priority": 99},
-            {**entry, "memory_id": "m8", "content": said(metadata={"empty": True})},
-            {**entry, "memory_id": "m9", "memory_type": "episodic", "content": said(text="It whistled.", kettle=1)},
+            {**entry, "memory_id": "m7", "session_id": "gone", "content": body(text="Whose session?"), "priority": 99},
+            {**entry, "memory_id": "m8", "content": body(metadata={"empty": True})},
+            {**entry, "memory_id": "m9", "memory_type": "episodic", "content": body(text="It whistled.", kettle=1)},
         )  # fmt: skip
         await fill(
             connection,
@@ -172,16 +177,16 @@ async def source(cluster: Cluster) -> AsyncIterator[tuple[str, asyncpg.Connectio
         await fill(
             connection,
             "agent_states",
-            {"agent_id": "butler", "session_id": "s1", "state_data": said(step=2)},
-            {"agent_id": "butler", "state_data": said(mood="old"), "updated_at": T0},
-            {"agent_id": "butler", "state_data": said(mood="new")},
-            {"agent_id": "cook", "state_data": said(stale=True), "expires_at": T0},
+            {"agent_id": "butler", "session_id": "s1", "state_data": body(step=2)},
+            {"agent_id": "butler", "state_data": body(mood="old"), "updated_at": T0},
+            {"agent_id": "butler", "state_data": body(mood="new")},
+            {"agent_id": "cook", "state_data": body(stale=True), "expires_at": T0},
         )
         link = {"source_memory_id": "m1", "created_at": T0}
         await fill(
             connection,
             "memory_relationships",
-            {**link, "target_memory_id": "m2", "relationship_type": "Follow-Up", "metadata": said(by="hand")},
+            {**link, "target_memory_id": "m2", "relationship_type": "Follow-Up", "metadata": body(by="hand")},
             {**link, "target_memory_id": "m3", "relationship_type": "reference"},
         )
         await fill(connection, "memory_access_logs", *({"operation": "read", "success": True} for _ in range(3)))
@@ -192,7 +197,7 @@ async def memory_of(tenant: Tenant, external_id: str) -> memory_pb2.Memory:
     return (await tenant.memory.GetMemory(memory_pb2.GetMemoryRequest(memory_id=external_id))).memory
 
 
-async def test_what_an_orchestrator_kept_is_read_through_typed_calls_with_its_own_ids_and_times(
+async def test_memories_of_an_orchestrator_are_read_through_typed_calls_with_their_ids_and_times(
     cluster: Cluster, tenant: Tenant, source: tuple[str, Any]
 ) -> None:
     done = await skein("import", "orchestrator-pg", source[0], environment=holding(cluster, tenant))
@@ -222,9 +227,9 @@ async def test_sessions_links_states_and_people_come_along(
     await move_in(cluster, tenant, "orchestrator-pg", source[0])
 
     for session_id, state in (("s1", "ACTIVE"), ("s2", "ENDED"), ("s3", "HIDDEN")):
-        found = await tenant.sessions.GetSession(session_pb2.GetSessionRequest(session_id=session_id))
-        assert found.session.state == session_pb2.SessionState.Value(f"SESSION_STATE_{state}")
-        assert found.session.create_time.ToDatetime() == T0
+        response = await tenant.sessions.GetSession(session_pb2.GetSessionRequest(session_id=session_id))
+        assert response.session.state == session_pb2.SessionState.Value(f"SESSION_STATE_{state}")
+        assert response.session.create_time.ToDatetime() == T0
     links = await tenant.links.ListLinks(memory_pb2.ListLinksRequest(memory_id="m1"))
     assert [(link.relation, link.label) for link in links.links] == [("follow_up", "Follow-Up")]
     states = (await tenant.sessions.ListAgentStates(states_pb2.ListAgentStatesRequest())).states
@@ -258,7 +263,7 @@ async def test_the_report_says_what_was_changed_left_and_refused_and_a_repeat_wr
         "moved into 1 to 10": 2,
     }
     assert changed(report, "vector_embeddings", "embedding")
-    assert left(report) == {
+    assert remaining_counts(report) == {
         "agent_states": 2,
         "memory_access_logs": 3,
         "memory_entries": 1,
@@ -298,7 +303,7 @@ async def test_a_comparison_finds_what_was_changed_on_one_side(
     await fill(
         source[1],
         "memory_entries",
-        {"memory_id": "late", "memory_type": "context", "content": said(text="Written meanwhile.")},
+        {"memory_id": "late", "memory_type": "context", "content": body(text="Written meanwhile.")},
     )
 
     after = await move_in(cluster, tenant, "orchestrator-pg", source[0], "--compare")
@@ -310,7 +315,7 @@ async def test_a_comparison_finds_what_was_changed_on_one_side(
     assert (different["fields"], different["samples"]) == (["importance"], ["m1"])
 
 
-async def test_an_import_changes_nothing_in_its_source_and_waits_for_nobody(
+async def test_an_import_changes_nothing_in_its_source_and_waits_for_no_lock(
     cluster: Cluster, tenant: Tenant, source: tuple[str, asyncpg.Connection[asyncpg.Record]]
 ) -> None:
     async with source[1].transaction():
@@ -329,7 +334,7 @@ async def test_an_import_changes_nothing_in_its_source_and_waits_for_nobody(
         ("CREATE ROLE {role} LOGIN PASSWORD 'open sesame'", "may not read"),
     ],
 )
-async def test_what_is_no_such_database_or_may_not_be_read_is_said_in_one_sentence(
+async def test_an_unknown_or_unreadable_database_is_refused_in_one_sentence(
     cluster: Cluster, change: str, words: str
 ) -> None:
     role = f"reader_{uuid.uuid4().hex}"
@@ -337,34 +342,34 @@ async def test_what_is_no_such_database_or_may_not_be_read_is_said_in_one_senten
         await connection.execute(change.format(role=role))
         source = url.replace("postgres@", f"{role}:open%20sesame@", 1) if "ROLE" in change else url
 
-        said = await refusal_of("orchestrator-pg", source)
+        refusal = await refusal_of("orchestrator-pg", source)
 
         if "ROLE" in change:
             await connection.execute(f"DROP ROLE {role}")
-    assert words in said
-    assert "sesame" not in said
+    assert words in refusal
+    assert "sesame" not in refusal
 
 
-async def test_a_connection_that_ends_meanwhile_is_said_in_one_sentence(
+async def test_a_connection_that_ends_meanwhile_is_reported_in_one_sentence(
     source: tuple[str, asyncpg.Connection[asyncpg.Record]],
 ) -> None:
     opened = FORMATS["orchestrator-pg"].open(source[0])
-    found = await asyncio.to_thread(opened.__enter__)
-    (realm,) = found.tenants()
+    result = await asyncio.to_thread(opened.__enter__)
+    (realm,) = result.tenants()
     await source[1].execute(
         "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
         "WHERE application_name = 'skein import' AND datname = current_database()"
     )
 
     with pytest.raises(SourceInvalid, match="The connection to the database ended"):
-        await asyncio.to_thread(list, found.records(realm, Notes()))
+        await asyncio.to_thread(list, result.records(realm, Notes()))
     await asyncio.to_thread(opened.__exit__, None, None, None)
 
 
 async def test_a_database_that_is_not_there_is_named_without_the_password(cluster: Cluster) -> None:
     url = cluster.postgres.url(user="postgres", database="nowhere").replace("postgres@", "postgres:hushhush@", 1)
 
-    said = await refusal_of("orchestrator-pg", url)
+    refusal = await refusal_of("orchestrator-pg", url)
 
-    assert "There is no such database" in said
-    assert "hushhush" not in said
+    assert "There is no such database" in refusal
+    assert "hushhush" not in refusal

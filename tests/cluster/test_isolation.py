@@ -1,4 +1,4 @@
-"""Every RPC of every service against everybody who should not get in, and every tenant against its neighbour.
+"""Every RPC of every service against callers without a right to it, and every tenant against its neighbour.
 
 One matrix: each RPC times {its own tenant, another tenant's ids, a forged tenant, no credential, an expired one, one
 made for something else, one with too little, a viewer}. The RPCs come from the contract and the rules from the access
@@ -161,7 +161,7 @@ def _closes(path: str) -> bool:
     return bool({"deleted", "due"} & set(RECIPES[path].needs))
 
 
-class Doors:
+class Channels:
     """The channel on which each RPC is answered: the gateway's or, for internal ones, its service's own."""
 
     def __init__(self, cluster: Cluster) -> None:
@@ -179,8 +179,8 @@ class Doors:
 
 
 @pytest.fixture(scope="session")
-async def doors(cluster: Cluster) -> AsyncIterator[Doors]:
-    made = Doors(cluster)
+async def channels(cluster: Cluster) -> AsyncIterator[Channels]:
+    made = Channels(cluster)
     yield made
     for channel in made.opened.values():
         await channel.close()
@@ -233,25 +233,27 @@ async def test_the_layer_that_shall_be_off_is_off_and_the_others_are_on(
 
 @pytest.mark.timeout(300)
 @over("path", PATHS, at_once=4)
-async def test_the_tenants_own_caller_gets_in(cluster: Cluster, doors: Doors, read_from: World, path: str) -> None:
+async def test_the_tenants_own_caller_gets_in(
+    cluster: Cluster, channels: Channels, read_from: World, path: str
+) -> None:
     # A call that changes a tenant's things has a tenant of its own.
     is_read = READS.match(path.rpartition("/")[2]) is not None and not _closes(path)
     world = read_from if is_read else await World.new(cluster)
     request = await request_for(path, world)
     credential, metadata = await credential_for(path, world)
 
-    code, reason, _ = await outcome(call(doors.of(path), path, request, credential, **metadata))
+    code, reason, _ = await outcome(call(channels.of(path), path, request, credential, **metadata))
 
     assert reason == RECIPES[path].own, (code, reason)
 
 
 @pytest.fixture
-def seen() -> dict[str, str]:
+def last_rows() -> dict[str, str]:
     """What our tenant's rows were when they were looked at last."""
     return {}
 
 
-# Whoever brings these proves something, and what is not theirs to prove is refused in these words.
+# Callers of these bring a proof; a proof for another client is refused with these errors.
 PROOFS = {"GetClient", "UpdateClient", "DeleteClient"}
 
 
@@ -260,11 +262,11 @@ PROOFS = {"GetClient", "UpdateClient", "DeleteClient"}
 @over("path", PATHS)
 async def test_another_tenants_ids_show_nothing_and_change_nothing(
     cluster: Cluster,
-    doors: Doors,
+    channels: Channels,
     ours: World,
     theirs: World,
     catalog_of: asyncpg.Connection[asyncpg.Record],
-    seen: dict[str, str],
+    last_rows: dict[str, str],
     path: str,
 ) -> None:
     request: Any = await request_for(path, ours.seen_by(theirs)) if not _closes(path) else _naming(path, ours)
@@ -275,17 +277,17 @@ async def test_another_tenants_ids_show_nothing_and_change_nothing(
     if rule.is_public:
         credential = ""
     elif rule.permission == ACCOUNT:
-        # Somebody new each time, because some of these end what they are called with.
+        # A new member each time, because some of these end the credential they are called with.
         theirs.things["owner"] = theirs.things["co_owner"] = await member(cluster, theirs.tenant, "owner")
         credential, metadata = await credential_for(path, theirs)
     else:
         credential = theirs.tenant.api_key
     if path in INTERNAL and credential and rule.permission != ACCOUNT:
         credential, metadata = await identity(cluster, credential), {}
-    if not seen:
-        seen.update(await rows_of(catalog_of, ours.tenant.tenant_id))
+    if not last_rows:
+        last_rows.update(await rows_of(catalog_of, ours.tenant.tenant_id))
 
-    code, reason, answer = await outcome(call(doors.of(path), path, request, credential, **metadata))
+    code, reason, answer = await outcome(call(channels.of(path), path, request, credential, **metadata))
 
     if rule.permission in {OPERATOR, SYSTEM, CREATE_TENANT}:
         assert code is grpc.StatusCode.PERMISSION_DENIED
@@ -294,14 +296,14 @@ async def test_another_tenants_ids_show_nothing_and_change_nothing(
     else:
         assert code in {OK, grpc.StatusCode.NOT_FOUND} or reason == RECIPES[path].own, (code, reason)
     assert rule.is_public or not shows(answer, ours)
-    before = dict(seen)
-    seen.update(await rows_of(catalog_of, ours.tenant.tenant_id))
-    assert seen == before
+    before = dict(last_rows)
+    last_rows.update(await rows_of(catalog_of, ours.tenant.tenant_id))
+    assert last_rows == before
 
 
 @over("path", GUARDED, at_once=4)
 async def test_a_forged_tenant_is_refused(
-    cluster: Cluster, doors: Doors, ours: World, theirs: World, path: str
+    cluster: Cluster, channels: Channels, ours: World, theirs: World, path: str
 ) -> None:
     request = await request_for(path, ours.seen_by(theirs)) if not _closes(path) else _naming(path, ours)
     if "tenant_id" in METHODS[path].input_type.fields_by_name:
@@ -313,7 +315,7 @@ async def test_a_forged_tenant_is_refused(
         credential = await identity(cluster, credential)
     forged = {"skein_tenant_id": str(ours.tenant.tenant_id)}
 
-    code, reason, answer = await outcome(call(doors.of(path), path, request, credential, **forged))
+    code, reason, answer = await outcome(call(channels.of(path), path, request, credential, **forged))
 
     if path in INTERNAL:
         # Metadata is nothing to an internal service: the tenant is the signed one.
@@ -326,17 +328,17 @@ async def test_a_forged_tenant_is_refused(
 
 
 @over("path", GUARDED, at_once=4)
-async def test_without_a_credential_nobody_gets_in(doors: Doors, ours: World, path: str) -> None:
+async def test_calls_without_a_credential_are_refused(channels: Channels, ours: World, path: str) -> None:
     request = await request_for(path, ours) if not _closes(path) else _empty(path)
 
-    code, reason, _ = await outcome(call(doors.of(path), path, request))
+    code, reason, _ = await outcome(call(channels.of(path), path, request))
 
     assert (code, reason) == (grpc.StatusCode.UNAUTHENTICATED, "CREDENTIAL_MISSING")
 
 
 @pytest.fixture(scope="module")
 async def signing_key(catalog_of: asyncpg.Connection[asyncpg.Record]) -> RSAKey:
-    """Open the key that signs access tokens: whoever could make any token at all would have this."""
+    """Open the key that signs access tokens: an attacker who could make any token would have this."""
     row = await catalog_of.fetchrow(
         "SELECT key_id, encrypted_private_jwk FROM auth.signing_keys WHERE purpose = 'access' AND expire_time IS NULL"
     )
@@ -370,11 +372,11 @@ async def test_an_expired_credential_is_refused(cluster: Cluster, ours: World, s
 
 @over("path", [path for path in GUARDED if path not in INTERNAL], at_once=4)
 async def test_a_credential_made_for_something_else_is_refused(
-    doors: Doors, ours: World, signing_key: RSAKey, path: str
+    channels: Channels, ours: World, signing_key: RSAKey, path: str
 ) -> None:
     credential = _signed((await ours.owner()).access_token, signing_key, aud="https://elsewhere.example/api")
 
-    code, reason, _ = await outcome(call(doors.of(path), path, _empty(path), credential))
+    code, reason, _ = await outcome(call(channels.of(path), path, _empty(path), credential))
 
     assert (code, reason) == (grpc.StatusCode.UNAUTHENTICATED, "CREDENTIAL_INVALID")
 
@@ -382,11 +384,11 @@ async def test_a_credential_made_for_something_else_is_refused(
 # All at once: a service asks auth for keys that it does not know no more than once a second.
 @over("path", [path for path in GUARDED if path in INTERNAL], at_once=1000)
 async def test_an_internal_service_takes_what_auth_signed_for_the_inside_alone(
-    doors: Doors, ours: World, path: str
+    channels: Channels, ours: World, path: str
 ) -> None:
     token = (await ours.owner()).access_token
 
-    code, reason, _ = await outcome(call(doors.of(path), path, _empty(path), token))
+    code, reason, _ = await outcome(call(channels.of(path), path, _empty(path), token))
 
     assert (code, reason) == (grpc.StatusCode.UNAUTHENTICATED, "CREDENTIAL_INVALID")
 
@@ -404,7 +406,7 @@ async def keys_without(ours: World) -> dict[str, str]:
 
 @over("path", [path for path in GUARDED if ACCESS_RULES[path].permission is not None], at_once=4)
 async def test_a_credential_with_too_little_is_refused(
-    cluster: Cluster, doors: Doors, ours: World, keys_without: dict[str, str], path: str
+    cluster: Cluster, channels: Channels, ours: World, keys_without: dict[str, str], path: str
 ) -> None:
     permission = str(ACCESS_RULES[path].permission)
     # No key holds what operators, services and people hold: one with all that a key can have is too little.
@@ -413,27 +415,27 @@ async def test_a_credential_with_too_little_is_refused(
         credential = await identity(cluster, credential)
     request = await request_for(path, ours) if not _closes(path) else _empty(path)
 
-    code, reason, _ = await outcome(call(doors.of(path), path, request, credential))
+    code, reason, _ = await outcome(call(channels.of(path), path, request, credential))
 
-    wanted = "ACCOUNT_REQUIRED" if permission == ACCOUNT else "PERMISSION_MISSING"
-    assert (code, reason) == (grpc.StatusCode.PERMISSION_DENIED, wanted)
+    expected = "ACCOUNT_REQUIRED" if permission == ACCOUNT else "PERMISSION_MISSING"
+    assert (code, reason) == (grpc.StatusCode.PERMISSION_DENIED, expected)
 
 
 @pytest.fixture(scope="module")
 async def viewer(cluster: Cluster, ours: World) -> Stubs:
-    """Somebody who may look at our tenant."""
+    """A caller who may read our tenant."""
     return (await member(cluster, ours.tenant, "viewer")).stubs
 
 
 @over("path", [path for path in GUARDED if ACCESS_RULES[path].permission not in {None, ACCOUNT}], at_once=4)
 async def test_a_viewer_reads_and_does_nothing_else(
-    cluster: Cluster, doors: Doors, ours: World, viewer: Stubs, path: str
+    cluster: Cluster, channels: Channels, ours: World, viewer: Stubs, path: str
 ) -> None:
     request = await request_for(path, ours) if not _closes(path) else _empty(path)
     channel: Any = viewer.channel
     if path in INTERNAL:
         token = await identity(cluster, _credential(viewer), str(ours.tenant.tenant_id))
-        calling = call(doors.of(path), path, request, token)
+        calling = call(channels.of(path), path, request, token)
     else:
         calling = call(channel, path, request)
 
@@ -446,7 +448,7 @@ async def test_a_viewer_reads_and_does_nothing_else(
 
 
 def _credential(stubs: Stubs) -> str:
-    metadata = dict(stubs.channel._metadata)  # type: ignore[attr-defined]  # Authorized keeps it.
+    metadata = dict(stubs.channel._metadata)  # type: ignore[attr-defined]  # AuthorizedChannel keeps it.
     return str(metadata["authorization"]).removeprefix("Bearer ")
 
 

@@ -1,4 +1,4 @@
-"""How somebody comes to a tenant and leaves it again, through the gateway."""
+"""People join a tenant and leave it again, through the gateway."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ async def invited(tenant: Tenant, email: str) -> str:
     return (await tenant.tenancy.CreateInvitation(request)).token
 
 
-async def test_who_is_invited_signs_up_joins_remembers_and_leaves(cluster: Cluster, tenant: Tenant) -> None:
+async def test_an_invited_person_signs_up_joins_remembers_and_leaves(cluster: Cluster, tenant: Tenant) -> None:
     email = new_email()
     token = await invited(tenant, email)
     await cluster.anonymous.auth.SignUp(
@@ -56,34 +56,34 @@ async def test_who_is_invited_signs_up_joins_remembers_and_leaves(cluster: Clust
 
 async def test_an_invitation_is_for_the_one_who_has_the_address(cluster: Cluster, tenant: Tenant) -> None:
     token = await invited(tenant, new_email())
-    somebody = await new_account(cluster)
+    stranger = await new_account(cluster)
 
     with refused(grpc.StatusCode.NOT_FOUND, "INVITATION_NOT_FOUND"):
-        await somebody.stubs.tenancy.AcceptInvitation(members_pb2.AcceptInvitationRequest(token=token))
+        await stranger.stubs.tenancy.AcceptInvitation(members_pb2.AcceptInvitationRequest(token=token))
 
 
 async def test_a_tenant_is_closed_to_who_is_no_member(cluster: Cluster, tenant: Tenant) -> None:
-    somebody = acting(cluster, await new_account(cluster), tenant)
+    stranger = acting(cluster, await new_account(cluster), tenant)
 
     with refused(grpc.StatusCode.NOT_FOUND, "TENANT_NOT_FOUND"):
-        await somebody.stubs.memory.ListMemories(memory_pb2.ListMemoriesRequest())
+        await stranger.stubs.memory.ListMemories(memory_pb2.ListMemoriesRequest())
 
 
 @pytest.mark.parametrize("how", ["demoted", "removed", "deactivated"])
-async def test_what_is_taken_from_a_member_is_gone_soon(cluster: Cluster, tenant: Tenant, how: str) -> None:
-    somebody = await member(cluster, tenant, "member")
-    await somebody.stubs.memory.CreateMemory(
+async def test_permissions_taken_from_a_member_are_gone_soon(cluster: Cluster, tenant: Tenant, how: str) -> None:
+    person = await member(cluster, tenant, "member")
+    await person.stubs.memory.CreateMemory(
         memory_pb2.CreateMemoryRequest(memory=memory_pb2.Memory(content="still here"))
     )
 
     if how == "demoted":
         await tenant.tenancy.UpdateMember(
-            members_pb2.UpdateMemberRequest(account_id=somebody.account_id, role=members_pb2.ROLE_VIEWER)
+            members_pb2.UpdateMemberRequest(account_id=person.account_id, role=members_pb2.ROLE_VIEWER)
         )
     elif how == "removed":
-        await tenant.tenancy.RemoveMember(members_pb2.RemoveMemberRequest(account_id=somebody.account_id))
+        await tenant.tenancy.RemoveMember(members_pb2.RemoveMemberRequest(account_id=person.account_id))
     else:
-        account = accounts_pb2.Account(account_id=somebody.account_id, status=accounts_pb2.ACCOUNT_STATUS_DEACTIVATED)
+        account = accounts_pb2.Account(account_id=person.account_id, status=accounts_pb2.ACCOUNT_STATUS_DEACTIVATED)
         await cluster.operator.auth.UpdateAccount(
             accounts_pb2.UpdateAccountRequest(account=account, update_mask=FieldMask(paths=["status"]))
         )
@@ -93,7 +93,7 @@ async def test_what_is_taken_from_a_member_is_gone_soon(cluster: Cluster, tenant
         "removed": grpc.StatusCode.NOT_FOUND,
         "deactivated": grpc.StatusCode.UNAUTHENTICATED,
     }
-    await _until_refused(somebody, expected[how])
+    await _until_refused(person, expected[how])
 
 
 async def _until_refused(account: Account, code: grpc.StatusCode) -> None:

@@ -32,6 +32,6 @@ def test_the_matrix_passes_with_one_layer_alone(layer: str) -> None:
     )
 
     assert result.returncode == 0, result.stdout[-8000:]
-    passed = re.search(r"(\d+) passed", result.stdout)
-    assert passed is not None
-    assert int(passed.group(1)) == 3
+    items = re.search(r"(\d+) passed", result.stdout)
+    assert items is not None
+    assert int(items.group(1)) == 3

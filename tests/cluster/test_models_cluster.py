@@ -1,4 +1,4 @@
-"""A whole cluster changes its model: the operator says so with the command, the worker does it, nobody notices."""
+"""A whole cluster changes its model: the operator runs the command, the worker does the work, no caller notices."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ async def changing(endpoint: EmbeddingServer, tmp_path_factory: pytest.TempPathF
         "SKEIN_WORKER_BACKLOG_SECONDS": "0.5",
         "SKEIN_WORKER_REINDEX_SECONDS": "0.3",
     }
-    async with running_cluster(tmp_path_factory.mktemp("changing"), environment) as found:
-        yield found
+    async with running_cluster(tmp_path_factory.mktemp("changing"), environment) as cluster:
+        yield cluster
     # The cluster of all tests is still ready; in one process they share the gauge.
     for name in registry.NAMES:
         READY.labels(name).set(1)
@@ -140,9 +140,9 @@ async def test_a_vector_that_comes_with_a_memory_is_one_of_the_model_in_force(
         return (await recalled(tenant)).model == WORDS
 
     await until(is_in_force)
-    given = memory_pb2.Memory(content="Owls hunt at night.", embedding=vector_of("something else entirely"))
+    memory = memory_pb2.Memory(content="Owls hunt at night.", embedding=vector_of("something else entirely"))
 
-    created = await tenant.memory.CreateMemory(memory_pb2.CreateMemoryRequest(memory=given))
+    created = await tenant.memory.CreateMemory(memory_pb2.CreateMemoryRequest(memory=memory))
     answer = await tenant.gateway.Recall(gateway_pb2.RecallRequest(query="something else entirely"))
     assert answer.hits[0].memory.memory_id == created.memory.memory_id
     assert answer.hits[0].similarity == pytest.approx(1.0, abs=1e-2)

@@ -43,7 +43,7 @@ _DEADLINE = 20.0
 
 
 @dataclass(frozen=True)
-class Secured:
+class TlsCluster:
     """A cluster of processes that trust one authority alone, and the files that they read."""
 
     cluster: LocalCluster
@@ -70,7 +70,7 @@ def certificates(folder: Path) -> Certificates:
 
 
 @pytest.fixture(scope="module")
-async def secured(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Secured]:
+async def secured(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[TlsCluster]:
     folder = tmp_path_factory.mktemp("mtls")
     files = certificates(folder / "files")
     environment = {**test_environment(), **settings_of(files), "SKEIN_DATA_DIR": str(folder / "data")}
@@ -78,7 +78,7 @@ async def secured(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Sec
         multi_process_cluster(folder / "data", environment=environment, durable=False, ready_seconds=150) as cluster,
         aio.insecure_channel(cluster.addresses["gateway"]) as channel,
     ):
-        yield Secured(cluster, files, channel, folder)
+        yield TlsCluster(cluster, files, channel, folder)
 
 
 async def health(channel: aio.Channel) -> int:
@@ -93,7 +93,7 @@ def credentials(files: Certificates, *, shows_itself: bool = True) -> grpc.Chann
 
 
 async def refused(channel: aio.Channel) -> str:
-    """Return why a connection is refused; whoever has to wait for it until its time is over was not refused."""
+    """Return why a connection is refused; a timeout is not a refusal."""
     async with channel:
         with pytest.raises(aio.AioRpcError) as caught:
             await health(channel)
@@ -101,18 +101,20 @@ async def refused(channel: aio.Channel) -> str:
     return caught.value.details() or ""
 
 
-async def test_services_that_show_their_certificates_work_together(secured: Secured) -> None:
+async def test_services_that_show_their_certificates_work_together(secured: TlsCluster) -> None:
     made = await secured.tenant.memory.CreateMemory(
         memory_pb2.CreateMemoryRequest(memory=memory_pb2.Memory(content="the kettle is red"))
     )
-    found = await secured.tenant.recall.Recall(recall_pb2.RecallRequest(query="what colour is the kettle?"))
+    response = await secured.tenant.recall.Recall(recall_pb2.RecallRequest(query="what colour is the kettle?"))
 
-    assert [hit.memory.memory_id for hit in found.hits] == [made.memory.memory_id]
+    assert [hit.memory.memory_id for hit in response.hits] == [made.memory.memory_id]
     await until_all_serve(secured.tenant.gateway)
 
 
 @pytest.mark.parametrize("service", INTERNAL)
-async def test_every_internal_port_answers_those_alone_who_have_a_certificate(secured: Secured, service: str) -> None:
+async def test_every_internal_port_answers_those_alone_who_have_a_certificate(
+    secured: TlsCluster, service: str
+) -> None:
     address = secured.cluster.addresses[service]
 
     async with aio.secure_channel(address, credentials(secured.files)) as known:
@@ -121,14 +123,14 @@ async def test_every_internal_port_answers_those_alone_who_have_a_certificate(se
     await refused(aio.secure_channel(address, credentials(secured.files, shows_itself=False)))
 
 
-async def test_a_certificate_of_another_authority_is_refused(secured: Secured, tmp_path: Path) -> None:
+async def test_a_certificate_of_another_authority_is_refused(secured: TlsCluster, tmp_path: Path) -> None:
     other = certificates(tmp_path / "other")
     pretender = replace(other, authority=secured.files.authority)
 
     await refused(aio.secure_channel(secured.cluster.addresses["memory"], credentials(pretender)))
 
 
-async def test_a_service_of_another_authority_is_not_believed(secured: Secured, tmp_path: Path) -> None:
+async def test_a_service_of_another_authority_is_not_believed(secured: TlsCluster, tmp_path: Path) -> None:
     other = certificates(tmp_path / "other")
     doubter = replace(secured.files, authority=other.authority)
 
@@ -138,7 +140,7 @@ async def test_a_service_of_another_authority_is_not_believed(secured: Secured, 
 
 
 async def test_a_caller_that_is_not_let_in_learns_it_at_once_and_its_log_says_why(
-    secured: Secured, tmp_path: Path, log: io.StringIO
+    secured: TlsCluster, tmp_path: Path, log: io.StringIO
 ) -> None:
     other = certificates(tmp_path / "other")
     settings = ProcessSettings(mtls_certificate=other.certificate, mtls_key=other.key, mtls_ca=other.authority)
@@ -157,7 +159,7 @@ async def test_a_caller_that_is_not_let_in_learns_it_at_once_and_its_log_says_wh
     assert "handshake" in line["why"].lower()
 
 
-async def test_the_admin_port_and_the_gateway_s_doors_ask_nobody_for_a_certificate(secured: Secured) -> None:
+async def test_the_admin_port_and_the_gateway_s_ports_ask_for_no_certificate(secured: TlsCluster) -> None:
     async with aio.insecure_channel(secured.cluster.addresses["gateway"]) as channel:
         await _until_serving(channel)
     for admin in {*secured.cluster.admins.values()}:
@@ -166,7 +168,7 @@ async def test_the_admin_port_and_the_gateway_s_doors_ask_nobody_for_a_certifica
                 await asyncio.sleep(0.05)
 
 
-async def test_certificates_change_without_a_restart_and_no_call_fails(secured: Secured, tmp_path: Path) -> None:
+async def test_certificates_change_without_a_restart_and_no_call_fails(secured: TlsCluster, tmp_path: Path) -> None:
     new = certificates(tmp_path / "new")
     files = secured.files
     done = asyncio.Event()
@@ -179,7 +181,7 @@ async def test_certificates_change_without_a_restart_and_no_call_fails(secured: 
             answered += 1
 
     asking = asyncio.create_task(ask_again_and_again())
-    # First everybody trusts both authorities, then everybody shows the new certificate.
+    # First every process trusts both authorities, then every process shows the new certificate.
     old_authority = files.authority.read_bytes()
     _write(files.authority, old_authority + new.authority.read_bytes())
     both = Certificates(files.authority, new.certificate, new.key)
@@ -191,7 +193,7 @@ async def test_certificates_change_without_a_restart_and_no_call_fails(secured: 
         address = secured.cluster.addresses[service]
         while await _serial(address, both) != _serial_of(new.certificate):
             await asyncio.sleep(0.1)
-    # Whoever still trusts the old one alone is not heard any more once it is gone from the file.
+    # A client that trusts only the old one is refused once it is gone from the file.
     _write(files.authority, new.authority.read_bytes())
     while True:
         async with aio.secure_channel(secured.cluster.addresses["auth"], credentials(new)) as channel:
@@ -248,19 +250,19 @@ def _serial_of(path: Path) -> int:
 
 
 @pytest.mark.parametrize(
-    ("without", "said"),
+    ("without", "message"),
     [
         ("SKEIN_MTLS_KEY", "SKEIN_MTLS_KEY is missing."),
         ("SKEIN_MTLS_CA", "SKEIN_MTLS_CA is missing."),
     ],
 )
-def test_two_of_the_three_settings_are_refused(tmp_path: Path, without: str, said: str) -> None:
+def test_two_of_the_three_settings_are_refused(tmp_path: Path, without: str, message: str) -> None:
     settings = settings_of(made_in(tmp_path))
     del settings[without]
 
-    (found,) = find_problems(["gateway"], settings)
+    (problem,) = find_problems(["gateway"], settings)
 
-    assert found.endswith(said)
+    assert problem.endswith(message)
 
 
 def test_files_that_do_not_fit_are_refused_at_the_start(tmp_path: Path) -> None:

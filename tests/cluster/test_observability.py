@@ -1,4 +1,4 @@
-"""What an operator sees of a cluster of separate processes: traces, metrics, logs, health. And what nobody may see."""
+"""What an operator sees of a cluster of separate processes: traces, metrics, logs, health. And what stays secret."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from typing import Any, cast
 import asyncpg
 import grpc
 import pytest
-from fix_cluster import Authorized, Tenant, refused, test_environment
+from fix_cluster import AuthorizedChannel, Tenant, refused, test_environment
 from fix_http import get
-from fix_traces import Received, Receiver, receiving
+from fix_traces import ReceivedSpan, Receiver, receiving
 from grpc import aio
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection, reflection_pb2, reflection_pb2_grpc
@@ -48,7 +48,7 @@ RECALL = "skein.recall.v1.RecallService/Recall"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Observed:
+class TracedCluster:
     """A cluster of processes that sends its traces to the test."""
 
     cluster: LocalCluster
@@ -78,7 +78,7 @@ class Observed:
 
 
 @pytest.fixture(scope="module")
-async def observed(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Observed]:
+async def traced(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[TracedCluster]:
     async with receiving() as receiver:
         environment = {
             **test_environment(),
@@ -94,20 +94,20 @@ async def observed(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Ob
             "SKEIN_WORKER_MEASURE_SECONDS": "0.5",
             "OTEL_BSP_SCHEDULE_DELAY": "50",
         }
-        folder: Path = tmp_path_factory.mktemp("observed")
+        folder: Path = tmp_path_factory.mktemp("traced")
         async with (
             multi_process_cluster(folder, environment=environment, durable=False) as cluster,
             aio.insecure_channel(cluster.addresses["gateway"]) as channel,
         ):
             credentials = cluster.credentials
-            authorized = cast("aio.Channel", Authorized(channel, credentials.api_key))
+            authorized = cast("aio.Channel", AuthorizedChannel(channel, credentials.api_key))
             tenant = Tenant(channel=authorized, tenant_id=uuid.UUID(credentials.tenant_id), api_key=credentials.api_key)
             memory = memory_pb2.Memory(title=TITLE, content=CONTENT)
             message = session_pb2.Message(role=session_pb2.MESSAGE_ROLE_USER, content=MESSAGE)
             await tenant.gateway.Remember(
                 gateway_pb2.RememberRequest(session_id="s1", memories=[memory], messages=[message])
             )
-            yield Observed(cluster=cluster, tenant=tenant, receiver=receiver)
+            yield TracedCluster(cluster=cluster, tenant=tenant, receiver=receiver)
 
 
 def new_trace() -> tuple[bytes, bytes, dict[str, str]]:
@@ -117,8 +117,8 @@ def new_trace() -> tuple[bytes, bytes, dict[str, str]]:
 
 
 def children(
-    spans: Sequence[Received], parent: Received | bytes, name: str, kind: Span.SpanKind.ValueType
-) -> list[Received]:
+    spans: Sequence[ReceivedSpan], parent: ReceivedSpan | bytes, name: str, kind: Span.SpanKind.ValueType
+) -> list[ReceivedSpan]:
     """Find the children of a span with a name and a kind."""
     span_id = parent if isinstance(parent, bytes) else parent.span.span_id
     return [
@@ -128,13 +128,13 @@ def children(
     ]
 
 
-async def trace_of_a_recall(observed: Observed) -> tuple[bytes, list[Received]]:
+async def trace_of_a_recall(traced: TracedCluster) -> tuple[bytes, list[ReceivedSpan]]:
     trace_id, span_id, metadata = new_trace()
-    answer = await observed.recall(**metadata)
+    answer = await traced.recall(**metadata)
     assert [hit.memory.content for hit in answer.hits if hit.HasField("memory")] == [CONTENT]
 
     # The span that ends last is the one that everything else is below.
-    def complete(spans: Sequence[Received]) -> bool:
+    def complete(spans: Sequence[ReceivedSpan]) -> bool:
         known = {each.span.span_id for each in spans} | {span_id}
         return (
             any(each.span.name == GATEWAY_RECALL for each in spans)
@@ -143,16 +143,16 @@ async def trace_of_a_recall(observed: Observed) -> tuple[bytes, list[Received]]:
             and any((each.service, each.span.name) == ("skein-recall", RECALL) for each in spans)
         )
 
-    return span_id, await observed.receiver.trace(trace_id, complete)
+    return span_id, await traced.receiver.trace(trace_id, complete)
 
 
-async def test_a_recall_is_one_trace_from_the_caller_through_the_services_to_the_sql(observed: Observed) -> None:
-    parent, spans = await trace_of_a_recall(observed)
+async def test_a_recall_is_one_trace_from_the_caller_through_the_services_to_the_sql(traced: TracedCluster) -> None:
+    parent, spans = await trace_of_a_recall(traced)
 
-    (door,) = children(spans, parent, GATEWAY_RECALL, Span.SPAN_KIND_SERVER)
+    (gateway_span,) = children(spans, parent, GATEWAY_RECALL, Span.SPAN_KIND_SERVER)
     # One for memories and messages together.
-    outs = children(spans, door, RECALL, Span.SPAN_KIND_CLIENT)
-    assert door.service == "skein-gateway"
+    outs = children(spans, gateway_span, RECALL, Span.SPAN_KIND_CLIENT)
+    assert gateway_span.service == "skein-gateway"
     assert [out.service for out in outs] == ["skein-gateway"]
     for out in outs:
         (inside,) = children(spans, out, RECALL, Span.SPAN_KIND_SERVER)
@@ -168,15 +168,15 @@ async def test_a_recall_is_one_trace_from_the_caller_through_the_services_to_the
         assert all(inside.span.end_time_unix_nano >= each.span.end_time_unix_nano for each in sql)
 
 
-async def test_spans_speak_the_current_conventions(observed: Observed) -> None:
-    parent, spans = await trace_of_a_recall(observed)
+async def test_spans_speak_the_current_conventions(traced: TracedCluster) -> None:
+    parent, spans = await trace_of_a_recall(traced)
 
-    (door,) = children(spans, parent, GATEWAY_RECALL, Span.SPAN_KIND_SERVER)
-    out = children(spans, door, RECALL, Span.SPAN_KIND_CLIENT)[0]
+    (gateway_span,) = children(spans, parent, GATEWAY_RECALL, Span.SPAN_KIND_SERVER)
+    out = children(spans, gateway_span, RECALL, Span.SPAN_KIND_CLIENT)[0]
     sql = [each for each in spans if "db.system.name" in each.attributes]
     rpc = {"rpc.system.name": "grpc", "rpc.method": GATEWAY_RECALL, "rpc.response.status_code": "OK"}
-    host, _, port = observed.cluster.addresses["recall"].rpartition(":")
-    assert door.attributes == rpc
+    host, _, port = traced.cluster.addresses["recall"].rpartition(":")
+    assert gateway_span.attributes == rpc
     assert out.attributes == rpc | {"rpc.method": RECALL, "server.address": host, "server.port": int(port)}
     for each in sql:
         assert each.span.kind == Span.SPAN_KIND_CLIENT
@@ -186,35 +186,35 @@ async def test_spans_speak_the_current_conventions(observed: Observed) -> None:
     assert any("$1" in each.attributes["db.query.text"] for each in sql)
 
 
-async def test_a_span_says_which_process_of_which_version_it_is_of(observed: Observed) -> None:
-    _, spans = await trace_of_a_recall(observed)
+async def test_a_span_says_which_process_of_which_version_it_is_of(traced: TracedCluster) -> None:
+    _, spans = await trace_of_a_recall(traced)
 
     made = version("skein-kit")
     assert {each.service for each in spans} >= {"skein-gateway", "skein-recall"}
     for each in spans:
         name = each.service.removeprefix("skein-")
         assert each.resource["service.version"] == made
-        assert str(each.resource["service.instance.id"]).endswith(f":{observed.cluster.processes[name]}")
+        assert str(each.resource["service.instance.id"]).endswith(f":{traced.cluster.processes[name]}")
 
 
-async def test_what_a_trusted_caller_does_not_sample_is_recorded_nowhere(observed: Observed) -> None:
+async def test_a_trace_that_a_trusted_caller_does_not_sample_is_recorded_nowhere(traced: TracedCluster) -> None:
     trace_id, _, metadata = new_trace()
     metadata["traceparent"] = metadata["traceparent"].removesuffix("01") + "00"
 
-    await observed.recall(**metadata)
+    await traced.recall(**metadata)
     # Whatever was sent of it has arrived with what came later.
-    await trace_of_a_recall(observed)
+    await trace_of_a_recall(traced)
 
-    assert [str(each) for each in observed.receiver.spans if each.span.trace_id == trace_id] == []
+    assert [str(each) for each in traced.receiver.spans if each.span.trace_id == trace_id] == []
     for service in ("gateway", "recall"):
-        assert trace_id.hex() not in await observed.openmetrics(service)
+        assert trace_id.hex() not in await traced.openmetrics(service)
 
 
-async def test_latencies_lead_to_a_trace_for_whoever_asks_for_openmetrics(observed: Observed) -> None:
+async def test_latencies_lead_to_a_trace_in_openmetrics(traced: TracedCluster) -> None:
     trace_id, _, metadata = new_trace()
-    await observed.recall(**metadata)
+    await traced.recall(**metadata)
 
-    gateway, recall = await observed.openmetrics("gateway"), await observed.openmetrics("recall")
+    gateway, recall = await traced.openmetrics("gateway"), await traced.openmetrics("recall")
 
     calls = {"service": "skein.gateway.v1.GatewayService", "method": "Recall"}
     assert trace_id.hex() in exemplars(gateway, "skein_rpc_duration_seconds", **calls)
@@ -222,7 +222,7 @@ async def test_latencies_lead_to_a_trace_for_whoever_asks_for_openmetrics(observ
     assert trace_id.hex() in exemplars(recall, "skein_rpc_duration_seconds", **inside)
     queries = exemplars(recall, "skein_database_query_duration_seconds", service="recall", query="query_terms")
     assert trace_id.hex() in queries
-    _, plain = await get(observed.cluster.admins["gateway"], "/metrics")
+    _, plain = await get(traced.cluster.admins["gateway"], "/metrics")
     assert "# {" not in plain
 
 
@@ -238,12 +238,12 @@ def exemplars(text: str, name: str, **labels: str) -> set[str]:
     }
 
 
-async def test_a_slow_query_is_found_by_the_request_and_the_trace_that_it_was_for(observed: Observed) -> None:
+async def test_a_slow_query_is_found_by_the_request_and_the_trace_that_it_was_for(traced: TracedCluster) -> None:
     trace_id, _, metadata = new_trace()
     request_id = f"request-{uuid.uuid4()}"
-    await observed.recall(**metadata, **{"skein-request-id": request_id})
+    await traced.recall(**metadata, **{"skein-request-id": request_id})
 
-    lines = [json.loads(line) for line in observed.logs()["recall"].splitlines() if line.startswith("{")]
+    lines = [json.loads(line) for line in traced.logs()["recall"].splitlines() if line.startswith("{")]
     slow = [line for line in lines if line["event"] == "slow_query" and line.get("request_id") == request_id]
     assert "query_terms" in {line["query_name"] for line in slow}
     for line in slow:
@@ -251,22 +251,22 @@ async def test_a_slow_query_is_found_by_the_request_and_the_trace_that_it_was_fo
         assert line["milliseconds"] >= 0
         # A query that failed has no count of rows.
         assert isinstance(line["rows"], int) == (line["outcome"] == "ok")
-    counted = (await observed.metrics("recall"))["skein_database_slow_queries"]
+    counted = (await traced.metrics("recall"))["skein_database_slow_queries"]
     assert value(counted, "skein_database_slow_queries_total", service="recall", query="query_terms") >= 1
 
 
-async def test_no_metric_has_anybody_s_id(observed: Observed) -> None:
-    await observed.recall()
+async def test_no_metric_has_anybody_s_id(traced: TracedCluster) -> None:
+    await traced.recall()
 
     for service in registry.NAMES:
-        for family in (await observed.metrics(service)).values():
+        for family in (await traced.metrics(service)).values():
             for sample in family.samples:
                 values = " ".join(sample.labels.values())
                 assert not re.search(r"[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}|skein_\w+_\w{20}", values), sample
 
 
-async def test_the_worker_measures_what_nobody_s_call_shows(observed: Observed) -> None:
-    wanted = {
+async def test_the_worker_measures_what_no_call_shows(traced: TracedCluster) -> None:
+    metrics = {
         "skein_database_bytes",
         "skein_database_table_bytes",
         "skein_database_oldest_transaction_seconds",
@@ -277,53 +277,55 @@ async def test_the_worker_measures_what_nobody_s_call_shows(observed: Observed) 
         "skein_embedding_backlog_documents",
         "skein_measurement_last_success_timestamp_seconds",
     }
-    missing = wanted
+    missing = metrics
     # Each has a round of its own, and what is in the queue is shown from the first one after the worker filled it.
     for _ in range(600):
-        if not (missing := wanted - await shown(observed)):
+        if not (missing := metrics - await shown(traced)):
             break
         await asyncio.sleep(0.1)
 
     assert not missing
 
 
-async def shown(observed: Observed) -> set[str]:
+async def shown(traced: TracedCluster) -> set[str]:
     """Return the names of the worker's metrics that have a value."""
-    return {name for name, family in (await observed.metrics("worker")).items() if family.samples}
+    return {name for name, family in (await traced.metrics("worker")).items() if family.samples}
 
 
 @pytest.mark.parametrize("service", registry.NAMES)
-async def test_a_process_says_what_it_is(observed: Observed, service: str) -> None:
-    build = (await observed.metrics(service))["skein_build_info"]
+async def test_a_process_says_what_it_is(traced: TracedCluster, service: str) -> None:
+    build = (await traced.metrics(service))["skein_build_info"]
 
     labels = {"version": version("skein-kit"), "schema": str(len(registry.migrations()))}
     assert [(sample.labels, sample.value) for sample in build.samples] == [(labels, 1.0)]
 
 
-async def test_a_refusal_is_no_error_of_the_server_and_one_of_the_caller(observed: Observed) -> None:
+async def test_a_refusal_is_no_error_of_the_server_and_one_of_the_caller(traced: TracedCluster) -> None:
     trace_id, span_id, metadata = new_trace()
     request = memory_pb2.GetMemoryRequest(memory_id=str(uuid.uuid4()))
     with refused(grpc.StatusCode.NOT_FOUND, "MEMORY_NOT_FOUND"):
-        await observed.tenant.memory.GetMemory(request, metadata=tuple(metadata.items()))
+        await traced.tenant.memory.GetMemory(request, metadata=tuple(metadata.items()))
 
     name = "skein.memory.v1.MemoryService/GetMemory"
-    spans = await observed.receiver.trace(trace_id, lambda spans: sum(each.span.name == name for each in spans) == 3)
+    spans = await traced.receiver.trace(trace_id, lambda spans: sum(each.span.name == name for each in spans) == 3)
 
-    (door,) = children(spans, span_id, name, Span.SPAN_KIND_SERVER)
-    (out,) = children(spans, door, name, Span.SPAN_KIND_CLIENT)
-    assert door.span.status.code == Status.STATUS_CODE_UNSET
+    (gateway_span,) = children(spans, span_id, name, Span.SPAN_KIND_SERVER)
+    (out,) = children(spans, gateway_span, name, Span.SPAN_KIND_CLIENT)
+    assert gateway_span.span.status.code == Status.STATUS_CODE_UNSET
     assert out.span.status == Status(code=Status.STATUS_CODE_ERROR)
     assert (out.attributes["rpc.response.status_code"], out.attributes["error.type"]) == ("NOT_FOUND", "NOT_FOUND")
 
 
-async def test_a_fault_is_found_by_its_request_and_trace_in_the_log_that_holds_no_content(observed: Observed) -> None:
+async def test_a_fault_is_found_by_its_request_and_trace_in_the_log_that_holds_no_content(
+    traced: TracedCluster,
+) -> None:
     trace_id, _, metadata = new_trace()
     request_id = f"request-{uuid.uuid4()}"
-    connection = await asyncpg.connect(observed.cluster.postgres.url(user="postgres", database=DATABASE))
+    connection = await asyncpg.connect(traced.cluster.postgres.url(user="postgres", database=DATABASE))
     await connection.execute("ALTER TABLE memory.memories ADD CONSTRAINT nothing_new CHECK (false) NOT VALID")
     try:
         with refused(grpc.StatusCode.INTERNAL, "INTERNAL") as caught:
-            await observed.tenant.memory.CreateMemory(
+            await traced.tenant.memory.CreateMemory(
                 memory_pb2.CreateMemoryRequest(memory=memory_pb2.Memory(title=TITLE, content=CONTENT)),
                 metadata=(*metadata.items(), ("skein-request-id", request_id)),
             )
@@ -331,15 +333,15 @@ async def test_a_fault_is_found_by_its_request_and_trace_in_the_log_that_holds_n
         await connection.execute("ALTER TABLE memory.memories DROP CONSTRAINT nothing_new")
         await connection.close()
 
-    lines = [json.loads(line) for line in observed.logs()["memory"].splitlines() if line.startswith("{")]
+    lines = [json.loads(line) for line in traced.logs()["memory"].splitlines() if line.startswith("{")]
     (fault,) = (line for line in lines if line["event"] == "internal_error" and line.get("request_id") == request_id)
     assert fault["trace_id"] == trace_id.hex()
-    assert (fault["tenant_id"], fault["level"]) == (str(observed.tenant.tenant_id), "error")
+    assert (fault["tenant_id"], fault["level"]) == (str(traced.tenant.tenant_id), "error")
     assert fault["method"] == "/skein.memory.v1.MemoryService/CreateMemory"
     assert fault["exception"][0]["exc_type"] == "CheckViolationError"
     assert "nothing_new" not in str(caught.value)
     answered = "skein.memory.v1.MemoryService/CreateMemory"
-    spans = await observed.receiver.trace(
+    spans = await traced.receiver.trace(
         trace_id, lambda spans: any((each.service, each.span.name) == ("skein-memory", answered) for each in spans)
     )
     (broken,) = (each for each in spans if each.attributes.get("db.response.status_code") == "23514")
@@ -348,27 +350,27 @@ async def test_a_fault_is_found_by_its_request_and_trace_in_the_log_that_holds_n
     assert not found_in("".join(str(each.span) for each in spans))
 
 
-async def test_every_log_line_is_json_with_a_time_and_a_level(observed: Observed) -> None:
-    await observed.recall()
+async def test_every_log_line_is_json_with_a_time_and_a_level(traced: TracedCluster) -> None:
+    await traced.recall()
 
-    for name, text in observed.logs().items():
+    for name, text in traced.logs().items():
         lines = text.splitlines()
         assert lines, name
         for line in lines:
             assert {"event", "level", "timestamp"} <= json.loads(line).keys()
 
 
-async def test_neither_spans_nor_logs_hold_what_was_said_or_a_key(observed: Observed) -> None:
-    await trace_of_a_recall(observed)
+async def test_spans_and_logs_hold_neither_content_nor_keys(traced: TracedCluster) -> None:
+    await trace_of_a_recall(traced)
     with refused(grpc.StatusCode.UNAUTHENTICATED, "CREDENTIAL_INVALID"):
-        await observed.tenant.gateway.Recall(
+        await traced.tenant.gateway.Recall(
             gateway_pb2.RecallRequest(query=QUERY), metadata=(("authorization", "Bearer skein_wrong_axolotl"),)
         )
 
-    written = {"spans": "".join(str(each.span) for each in observed.receiver.spans), **observed.logs()}
-    secret = observed.tenant.api_key
-    keys = (secret, secret.rpartition("_")[2], observed.cluster.credentials.operator_key)
-    system_key = (Path(next(iter(observed.cluster.logs.values()))).parents[1] / "system.key").read_text("utf-8")
+    written = {"spans": "".join(str(each.span) for each in traced.receiver.spans), **traced.logs()}
+    secret = traced.tenant.api_key
+    keys = (secret, secret.rpartition("_")[2], traced.cluster.credentials.operator_key)
+    system_key = (Path(next(iter(traced.cluster.logs.values()))).parents[1] / "system.key").read_text("utf-8")
 
     for name, text in written.items():
         assert not found_in(text), name
@@ -380,12 +382,12 @@ def found_in(text: str) -> list[str]:
     return [said for said in SAID if said in lowered]
 
 
-async def test_metrics_count_time_and_gauge_every_call(observed: Observed) -> None:
-    before = await observed.metrics("gateway")
-    await observed.recall()
+async def test_metrics_count_time_and_gauge_every_call(traced: TracedCluster) -> None:
+    before = await traced.metrics("gateway")
+    await traced.recall()
     with refused(grpc.StatusCode.INVALID_ARGUMENT, "QUERY_EMPTY"):
-        await observed.tenant.gateway.Recall(gateway_pb2.RecallRequest())
-    after = await observed.metrics("gateway")
+        await traced.tenant.gateway.Recall(gateway_pb2.RecallRequest())
+    after = await traced.metrics("gateway")
 
     def grown(name: str, sample: str, **labels: str) -> float:
         return value(after[name], sample, **labels) - value(before[name], sample, **labels)
@@ -398,9 +400,9 @@ async def test_metrics_count_time_and_gauge_every_call(observed: Observed) -> No
     assert value(after["skein_rpc_in_flight"], "skein_rpc_in_flight", **call) == 0
 
 
-async def test_metrics_show_what_a_service_rests_on(observed: Observed) -> None:
-    await observed.recall()
-    recall = await observed.metrics("recall")
+async def test_metrics_show_what_a_service_rests_on(traced: TracedCluster) -> None:
+    await traced.recall()
+    recall = await traced.metrics("recall")
 
     pool = {"service": "recall"}
     connections = sum(
@@ -426,16 +428,16 @@ def value(family: Metric, sample: str, **labels: str) -> float:
 
 @pytest.mark.parametrize("service", registry.NAMES)
 async def test_a_process_says_that_it_lives_and_which_of_its_services_are_ready(
-    observed: Observed, service: str
+    traced: TracedCluster, service: str
 ) -> None:
-    admin = observed.cluster.admins[service]
+    admin = traced.cluster.admins[service]
 
     assert await get(admin, "/livez") == (200, "ok\n")
     async with asyncio.timeout(60):
         # On a machine that stands still for a moment, one is late to say so.
-        while (found := await get(admin, "/readyz"))[0] != 200:
+        while (result := await get(admin, "/readyz"))[0] != 200:
             await asyncio.sleep(0.05)
-    assert json.loads(found[1]) == {service: True}
+    assert json.loads(result[1]) == {service: True}
 
 
 async def listed(channel: aio.Channel) -> set[str]:
@@ -447,8 +449,10 @@ async def listed(channel: aio.Channel) -> set[str]:
 
 
 @pytest.mark.parametrize("service", registry.NAMES)
-async def test_a_service_says_on_its_own_port_what_it_serves_and_that_it_does(observed: Observed, service: str) -> None:
-    async with aio.insecure_channel(observed.cluster.addresses[service]) as channel:
+async def test_a_service_says_on_its_own_port_what_it_serves_and_that_it_does(
+    traced: TracedCluster, service: str
+) -> None:
+    async with aio.insecure_channel(traced.cluster.addresses[service]) as channel:
         names = await listed(channel)
         checker: Any = health_pb2_grpc.HealthStub(channel)
         own = names - {health.SERVICE_NAME, reflection.SERVICE_NAME}
@@ -459,8 +463,8 @@ async def test_a_service_says_on_its_own_port_what_it_serves_and_that_it_does(ob
     assert states == {health_pb2.HealthCheckResponse.SERVING}
 
 
-async def test_the_gateway_s_reflection_shows_the_public_contract_and_nothing_else(observed: Observed) -> None:
-    async with aio.insecure_channel(observed.cluster.addresses["gateway"]) as channel:
+async def test_the_gateway_s_reflection_shows_the_public_contract_and_nothing_else(traced: TracedCluster) -> None:
+    async with aio.insecure_channel(traced.cluster.addresses["gateway"]) as channel:
         names = await listed(channel)
 
     own = {"skein.gateway.v1.GatewayService", health.SERVICE_NAME, reflection.SERVICE_NAME}

@@ -53,17 +53,17 @@ async def test_an_agent_finds_its_own_blocks_among_what_is_remembered(tenant: Te
     assert {arm.state for arm in seen.arms} == {pb.ARM_STATE_OK}
 
 
-async def test_blocks_about_somebody_else_are_not_found(tenant: Tenant) -> None:
+async def test_blocks_about_another_person_are_not_found(tenant: Tenant) -> None:
     await block(tenant, "Anna likes tea", agent_id="butler", subject_id="anna")
     await block(tenant, "Ben likes tea", agent_id="butler", subject_id="ben")
     await block(tenant, "Everybody likes tea", agent_id="butler")
 
     anna = await recalled(tenant, "tea", visible_to=seen_by("butler", "anna"))
-    nobody = await recalled(tenant, "tea", visible_to=seen_by("butler"))
+    without_a_subject = await recalled(tenant, "tea", visible_to=seen_by("butler"))
     without_an_agent = await recalled(tenant, "tea", [pb.ARM_BLOCKS], visible_to=seen_by("", "ben"))
 
     assert sorted(values(anna)) == ["Anna likes tea", "Everybody likes tea"]
-    assert values(nobody) == ["Everybody likes tea"]
+    assert values(without_a_subject) == ["Everybody likes tea"]
     assert sorted(values(without_an_agent)) == ["Ben likes tea", "Everybody likes tea"]
 
 
@@ -77,7 +77,7 @@ async def test_a_deleted_block_is_gone_from_recall(tenant: Tenant) -> None:
     assert [len(values(response)) for response in (before, after)] == [1, 0]
 
 
-async def test_who_is_spoken_with_comes_with_the_hits(tenant: Tenant, other_tenant: Tenant) -> None:
+async def test_the_profile_of_the_subject_comes_with_the_hits(tenant: Tenant, other_tenant: Tenant) -> None:
     await subject(tenant, "anna", "Anna Berg")
     await subject(other_tenant, "ben", "Ben of another tenant")
 
@@ -90,7 +90,7 @@ async def test_who_is_spoken_with_comes_with_the_hits(tenant: Tenant, other_tena
     assert [arm.state for arm in ben.arms] == [pb.ARM_STATE_OK] * 3
 
 
-async def test_what_emptied_an_answer_is_named(tenant: Tenant) -> None:
+async def test_the_condition_that_emptied_an_answer_is_named(tenant: Tenant) -> None:
     await tenant.gateway.Remember(pb.RememberRequest(memories=[memory_pb2.Memory(content="Anna drinks tea")]))
 
     response = await recalled(tenant, "tea", types=["fact"])
@@ -114,14 +114,14 @@ async def test_a_recall_by_keyword_finds_what_contains_the_word_and_nothing_else
         )
     )
 
-    async def found(query: str, mode: recall_pb2.SearchMode) -> list[str]:
+    async def recall_contents(query: str, mode: recall_pb2.SearchMode) -> list[str]:
         response = await tenant.gateway.Recall(pb.RecallRequest(query=query, mode=mode))
         return [hit.message.content for hit in response.hits]
 
-    assert await found("automobiles", recall_pb2.SEARCH_MODE_KEYWORD) == ["We took the automobile."]
-    assert await found("zeppelin", recall_pb2.SEARCH_MODE_KEYWORD) == []
-    assert len(await found("automobiles", recall_pb2.SEARCH_MODE_SEMANTIC)) == 3
-    assert len(await found("automobiles", recall_pb2.SEARCH_MODE_UNSPECIFIED)) == 3
+    assert await recall_contents("automobiles", recall_pb2.SEARCH_MODE_KEYWORD) == ["We took the automobile."]
+    assert await recall_contents("zeppelin", recall_pb2.SEARCH_MODE_KEYWORD) == []
+    assert len(await recall_contents("automobiles", recall_pb2.SEARCH_MODE_SEMANTIC)) == 3
+    assert len(await recall_contents("automobiles", recall_pb2.SEARCH_MODE_UNSPECIFIED)) == 3
 
 
 async def test_a_context_is_made_of_what_its_recalls_mode_finds(tenant: Tenant) -> None:

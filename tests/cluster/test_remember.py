@@ -15,14 +15,14 @@ from skein.session.v1 import session_pb2
 USER = session_pb2.MESSAGE_ROLE_USER
 
 
-def said(content: str) -> session_pb2.Message:
+def user_message(content: str) -> session_pb2.Message:
     return session_pb2.Message(role=USER, content=content)
 
 
 def kitchen(request_id: str = "") -> pb.RememberRequest:
     return pb.RememberRequest(
         session_id="kitchen",
-        messages=[said("The blue kettle is broken"), said("We need a new one")],
+        messages=[user_message("The blue kettle is broken"), user_message("We need a new one")],
         memories=[
             memory_pb2.Memory(content="The kettle broke", type="fact"),
             memory_pb2.Memory(content="Buy a kettle"),
@@ -154,7 +154,9 @@ async def test_the_limit_holds_for_all_arms_together(tenant: Tenant) -> None:
 
 async def test_a_filter_narrows_both_arms(tenant: Tenant) -> None:
     await tenant.gateway.Remember(kitchen())
-    await tenant.gateway.Remember(pb.RememberRequest(session_id="garden", messages=[said("A kettle in the garden")]))
+    await tenant.gateway.Remember(
+        pb.RememberRequest(session_id="garden", messages=[user_message("A kettle in the garden")])
+    )
 
     response = await tenant.gateway.Recall(
         pb.RecallRequest(query="kettle", filter=memory_pb2.MemoryFilter(session_id="garden"))
@@ -191,12 +193,12 @@ async def test_nothing_of_another_tenant_is_recalled(tenant: Tenant, other_tenan
 @pytest.mark.parametrize(
     "request_of_nothing",
     [
-        pb.RememberRequest(session_id="kitchen", messages=[said("  ")]),
+        pb.RememberRequest(session_id="kitchen", messages=[user_message("  ")]),
         pb.RememberRequest(memories=[memory_pb2.Memory(content="  ")]),
     ],
     ids=["message", "memory"],
 )
-async def test_what_holds_nothing_is_refused_and_not_stored(
+async def test_an_empty_request_is_refused_and_not_stored(
     tenant: Tenant, request_of_nothing: pb.RememberRequest
 ) -> None:
     with refused(grpc.StatusCode.INVALID_ARGUMENT, "CONTENT_EMPTY"):

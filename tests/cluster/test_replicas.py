@@ -1,4 +1,4 @@
-"""Reads from a streaming replica, whose replay the tests hold up: who gets what, and that nobody goes back in time."""
+"""Reads from a streaming replica, whose replay the tests pause: no reader goes back in time."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ IN_RECOVERY = Query.parse("in_recovery", "SELECT pg_is_in_recovery()")
 
 
 @dataclass(kw_only=True)
-class Pair:
+class ReplicaPair:
     """A cluster on a primary and its replica."""
 
     tenant: Tenant
@@ -65,7 +65,7 @@ class Pair:
     stop_replica: Callable[[], Any]
 
     @asynccontextmanager
-    async def held(self) -> AsyncIterator[None]:
+    async def replay_paused(self) -> AsyncIterator[None]:
         """Let the replica stay where it is; afterwards it has all."""
         replica = await asyncpg.connect(url_of(self.replica))
         primary = await asyncpg.connect(url_of(self.primary))
@@ -117,7 +117,7 @@ async def follow(primary: embedded.Server, folder: Path) -> None:
 
 
 @asynccontextmanager
-async def paired() -> AsyncIterator[Pair]:
+async def paired() -> AsyncIterator[ReplicaPair]:
     """Run a cluster on a primary that a replica follows."""
     async with AsyncExitStack() as stack, AsyncExitStack() as replicas:
         folder = stack.enter_context(open_folder())
@@ -126,7 +126,7 @@ async def paired() -> AsyncIterator[Pair]:
         await follow(primary, folder / "replica")
         replica = await replicas.enter_async_context(embedded.running_server(folder / "replica"))
         async with served_on(base, primary, SKEIN_REPLICA_URL=url_of(replica)) as (host, tenant):
-            yield Pair(
+            yield ReplicaPair(
                 tenant=tenant,
                 endpoint=host.addresses["gateway"],
                 http=f"http://{host.addresses['http']}",
@@ -137,12 +137,12 @@ async def paired() -> AsyncIterator[Pair]:
 
 
 @pytest.fixture(scope="module")
-async def pair() -> AsyncIterator[Pair]:
-    async with paired() as found:
-        yield found
+async def pair() -> AsyncIterator[ReplicaPair]:
+    async with paired() as result:
+        yield result
 
 
-async def stored(pair: Pair, content: str) -> tuple[str, str]:
+async def stored(pair: ReplicaPair, content: str) -> tuple[str, str]:
     """Store a memory; return its id and the revision that came with the answer."""
     call = pair.tenant.memory.CreateMemory(pb.CreateMemoryRequest(memory=pb.Memory(content=content)))
     response = await call
@@ -153,7 +153,7 @@ def revision_of(metadata: Any) -> str:
     return next(str(value) for key, value in metadata or () if key == REVISION_KEY)
 
 
-async def seen(pair: Pair, memory_id: str, least: str | None) -> bool:
+async def is_visible(pair: ReplicaPair, memory_id: str, least: str | None) -> bool:
     """Say whether a read that must show so much shows a memory."""
     metadata = () if least is None else ((MIN_REVISION_KEY, least),)
     try:
@@ -165,36 +165,36 @@ async def seen(pair: Pair, memory_id: str, least: str | None) -> bool:
     return True
 
 
-async def test_a_read_of_any_age_may_be_old_and_one_with_a_revision_never_is(pair: Pair) -> None:
-    async with pair.held():
+async def test_a_read_of_any_age_may_be_old_and_one_with_a_revision_never_is(pair: ReplicaPair) -> None:
+    async with pair.replay_paused():
         memory_id, revision = await stored(pair, "written while the replica stood still")
 
         async with asyncio.timeout(60):
             # A replica that a slow machine did not get to in time rests for some seconds.
-            while await seen(pair, memory_id, "0"):
+            while await is_visible(pair, memory_id, "0"):
                 await asyncio.sleep(0.05)
-        since_the_write = await seen(pair, memory_id, revision)
-        without_a_word = await seen(pair, memory_id, None)
+        since_the_write = await is_visible(pair, memory_id, revision)
+        without_a_word = await is_visible(pair, memory_id, None)
 
     assert (since_the_write, without_a_word) == (True, True)
-    assert await seen(pair, memory_id, "0")
+    assert await is_visible(pair, memory_id, "0")
 
 
-async def test_a_replica_that_has_come_so_far_answers_itself(pair: Pair) -> None:
-    async with pair.held():
+async def test_a_replica_that_has_come_so_far_answers_itself(pair: ReplicaPair) -> None:
+    async with pair.replay_paused():
         memory_id, revision = await stored(pair, "written and replayed")
     before = reads("served"), reads("behind")
 
     async with asyncio.timeout(60):
         # One that a slow machine did not get to in time rests for some seconds.
         while reads("served") == before[0]:
-            assert await seen(pair, memory_id, revision)
+            assert await is_visible(pair, memory_id, revision)
 
     assert reads("behind") == before[1]
 
 
-async def test_a_client_s_reads_never_go_backwards(pair: Pair) -> None:
-    async with Client(endpoint=pair.endpoint, api_key=pair.tenant.api_key) as writer, pair.held():
+async def test_a_client_s_reads_never_go_backwards(pair: ReplicaPair) -> None:
+    async with Client(endpoint=pair.endpoint, api_key=pair.tenant.api_key) as writer, pair.replay_paused():
         counts = []
         for number in range(5):
             await writer.memories.CreateMemory(
@@ -206,8 +206,8 @@ async def test_a_client_s_reads_never_go_backwards(pair: Pair) -> None:
     assert counts == [1, 2, 3, 4, 5]
 
 
-async def test_whoever_saw_the_primary_is_not_shown_an_older_replica(pair: Pair) -> None:
-    async with pair.held():
+async def test_a_reader_of_the_primary_is_not_shown_an_older_replica(pair: ReplicaPair) -> None:
+    async with pair.replay_paused():
         _, first = await stored(pair, "one")
         memory_id, _ = await stored(pair, "two")
         call = pair.tenant.memory.GetMemory(
@@ -215,41 +215,41 @@ async def test_whoever_saw_the_primary_is_not_shown_an_older_replica(pair: Pair)
         )
         await call
 
-        again = await seen(pair, memory_id, revision_of(await call.trailing_metadata()))
+        again = await is_visible(pair, memory_id, revision_of(await call.trailing_metadata()))
 
     assert again
 
 
 @pytest.mark.parametrize("least", ["nonsense", "-1", "f" * 16, "f" * 300, "0x10", ""])
-async def test_a_revision_that_is_none_is_answered_by_the_primary(pair: Pair, least: str) -> None:
-    async with pair.held():
+async def test_a_revision_that_is_none_is_answered_by_the_primary(pair: ReplicaPair, least: str) -> None:
+    async with pair.replay_paused():
         memory_id, _ = await stored(pair, "asked for with nonsense")
 
-        found = await seen(pair, memory_id, least)
+        result = await is_visible(pair, memory_id, least)
 
-    assert found
+    assert result
 
 
-async def test_over_http_the_revision_is_a_header(pair: Pair) -> None:
+async def test_over_http_the_revision_is_a_header(pair: ReplicaPair) -> None:
     headers = {"authorization": f"Bearer {pair.tenant.api_key}", "content-type": "application/json"}
     service = f"{pair.http}/skein.memory.v1.MemoryService"
-    async with httpx.AsyncClient(headers=headers, timeout=60) as http, pair.held():
+    async with httpx.AsyncClient(headers=headers, timeout=60) as http, pair.replay_paused():
         created = await http.post(f"{service}/CreateMemory", json={"memory": {"content": "over HTTP"}})
-        asked = {"memoryId": created.json()["memory"]["memoryId"]}
+        fields = {"memoryId": created.json()["memory"]["memoryId"]}
 
         async with asyncio.timeout(60):
             # A replica that a slow machine did not get to in time rests for some seconds.
-            while (old := await http.post(f"{service}/GetMemory", json=asked, headers=ANY_AGE)).status_code == 200:
+            while (old := await http.post(f"{service}/GetMemory", json=fields, headers=ANY_AGE)).status_code == 200:
                 await asyncio.sleep(0.05)
         new = await http.post(
-            f"{service}/GetMemory", json=asked, headers={MIN_REVISION_KEY: created.headers[REVISION_KEY]}
+            f"{service}/GetMemory", json=fields, headers={MIN_REVISION_KEY: created.headers[REVISION_KEY]}
         )
 
     assert (old.status_code, new.status_code) == (404, 200)
 
 
-async def test_whoever_was_refused_is_not_shown_how_it_was_before(pair: Pair) -> None:
-    async with Client(endpoint=pair.endpoint, api_key=pair.tenant.api_key) as reader, pair.held():
+async def test_a_refused_writer_is_not_shown_an_older_replica(pair: ReplicaPair) -> None:
+    async with Client(endpoint=pair.endpoint, api_key=pair.tenant.api_key) as reader, pair.replay_paused():
         memory_id, _ = await stored(pair, "changed by somebody else meanwhile")
         with pytest.raises(Aborted):
             await reader.memories.UpdateMemory(
@@ -259,16 +259,16 @@ async def test_whoever_was_refused_is_not_shown_how_it_was_before(pair: Pair) ->
                 )
             )
 
-        found = await reader.memories.GetMemory(pb.GetMemoryRequest(memory_id=memory_id))
+        response = await reader.memories.GetMemory(pb.GetMemoryRequest(memory_id=memory_id))
 
-    assert found.memory.revision == 1
+    assert response.memory.revision == 1
 
 
-async def test_over_http_a_refusal_has_the_header_too(pair: Pair) -> None:
+async def test_over_http_a_refusal_has_the_header_too(pair: ReplicaPair) -> None:
     headers = {"authorization": f"Bearer {pair.tenant.api_key}", "content-type": "application/json"}
-    asked = {"memory": {"memoryId": str(uuid.uuid4()), "title": "nobody's"}, "updateMask": "title"}
+    fields = {"memory": {"memoryId": str(uuid.uuid4()), "title": "nobody's"}, "updateMask": "title"}
     async with httpx.AsyncClient(headers=headers, timeout=60) as http:
-        refused = await http.post(f"{pair.http}/skein.memory.v1.MemoryService/UpdateMemory", json=asked)
+        refused = await http.post(f"{pair.http}/skein.memory.v1.MemoryService/UpdateMemory", json=fields)
 
     assert (refused.status_code, len(refused.headers[REVISION_KEY])) == (404, 16)
 
@@ -277,7 +277,7 @@ async def test_over_http_a_refusal_has_the_header_too(pair: Pair) -> None:
 
 
 @asynccontextmanager
-async def followed_by(pair: Pair, url: str) -> AsyncIterator[Database]:
+async def followed_by(pair: ReplicaPair, url: str) -> AsyncIterator[Database]:
     """Open a service's database whose replica is found at a URL."""
     async with (
         Database.open(url_of(pair.primary), service="memory", size=2, timeout=30.0) as database,
@@ -287,17 +287,17 @@ async def followed_by(pair: Pair, url: str) -> AsyncIterator[Database]:
         yield database
 
 
-async def is_from_replica(database: Database, least: int = 0, *, seen: int = 0) -> bool:
+async def is_from_replica(database: Database, least: int = 0, *, seen_revision: int = 0) -> bool:
     """Say who answers a read of a call that must show so much, and that has seen so much already."""
     deadline = asyncio.get_running_loop().time() + 30
     call = Call(path=GET, metadata={MIN_REVISION_KEY: format_revision(least)}, deadline=deadline, peer="test")
-    call.observe_revision(seen)
+    call.observe_revision(seen_revision)
     with as_current_call(call):
         async with database.transaction(uuid.uuid4()) as tx:
             return bool(await tx.value(IN_RECOVERY))
 
 
-async def test_a_tenant_that_has_every_access_recorded_may_read_from_a_replica(pair: Pair) -> None:
+async def test_a_tenant_that_has_every_access_recorded_may_read_from_a_replica(pair: ReplicaPair) -> None:
     tenant_id = pair.tenant.tenant_id
     call = Call(path=GET, metadata=ANY_AGE, deadline=None, peer="test")
     call.caller = Caller(principal="api_key:test", tenant_id=tenant_id, permissions=frozenset())
@@ -308,7 +308,11 @@ async def test_a_tenant_that_has_every_access_recorded_may_read_from_a_replica(p
             answers.append(await tx.value(IN_RECOVERY))
         return pb.GetMemoryResponse()
 
-    async with followed_by(pair, url_of(pair.replica)) as database, pair.held(), pair.with_policy(audit_strict=True):
+    async with (
+        followed_by(pair, url_of(pair.replica)) as database,
+        pair.replay_paused(),
+        pair.with_policy(audit_strict=True),
+    ):
         access_log = AccessLog(database, PolicyCache(), counts_uses=False)
         with as_current_call(call):
             await access_log.call_and_record(answer, pb.GetMemoryRequest(memory_id=str(uuid.uuid4())), call)
@@ -322,10 +326,14 @@ async def test_a_tenant_that_has_every_access_recorded_may_read_from_a_replica(p
     assert (answers, recorded) == ([True], True)
 
 
-async def test_what_a_replica_says_of_a_policy_counts_for_no_other_answer(pair: Pair) -> None:
+async def test_a_policy_read_from_a_replica_counts_for_no_other_answer(pair: ReplicaPair) -> None:
     policies, tenant_id = PolicyCache(), pair.tenant.tenant_id
     call = Call(path=GET, metadata=ANY_AGE, deadline=None, peer="test")
-    async with followed_by(pair, url_of(pair.replica)) as database, pair.held(), pair.with_policy(path_max_hops=3):
+    async with (
+        followed_by(pair, url_of(pair.replica)) as database,
+        pair.replay_paused(),
+        pair.with_policy(path_max_hops=3),
+    ):
         with as_current_call(call):
             async with database.transaction(tenant_id) as tx:
                 before = await policies.get(tx, tenant_id)
@@ -335,9 +343,9 @@ async def test_what_a_replica_says_of_a_policy_counts_for_no_other_answer(pair: 
     assert (before.path_max_hops, now.path_max_hops) == (5, 3)
 
 
-async def test_each_of_several_servers_behind_one_address_is_asked_how_far_it_is(pair: Pair) -> None:
+async def test_each_of_several_servers_behind_one_address_is_asked_how_far_it_is(pair: ReplicaPair) -> None:
     primary, replica = (socket_of(server) for server in (pair.primary, pair.replica))
-    async with Proxy.to(primary) as proxy, followed_by(pair, through(proxy)) as database, pair.held():
+    async with Proxy.to(primary) as proxy, followed_by(pair, through(proxy)) as database, pair.replay_paused():
         _, revision = await stored(pair, "the held one does not have it")
         served = reads("served")
         assert not await is_from_replica(database, int(revision, 16))
@@ -352,16 +360,16 @@ async def test_each_of_several_servers_behind_one_address_is_asked_how_far_it_is
     assert again == [True, False]
 
 
-async def test_within_a_call_nothing_goes_backwards_either(pair: Pair) -> None:
-    async with followed_by(pair, url_of(pair.replica)) as database, pair.held():
+async def test_within_a_call_nothing_goes_backwards_either(pair: ReplicaPair) -> None:
+    async with followed_by(pair, url_of(pair.replica)) as database, pair.replay_paused():
         _, revision = await stored(pair, "seen by the call's first transaction")
 
-        answered = [await is_from_replica(database, seen=seen) for seen in (0, int(revision, 16))]
+        answered = [await is_from_replica(database, seen_revision=least) for least in (0, int(revision, 16))]
 
     assert answered == [True, False]
 
 
-async def test_a_replica_that_goes_away_as_it_is_asked_leaves_the_read_to_the_primary(pair: Pair) -> None:
+async def test_a_replica_that_goes_away_as_it_is_asked_leaves_the_read_to_the_primary(pair: ReplicaPair) -> None:
     _, revision = await stored(pair, "asked for on a connection that is lost")
     async with Proxy.to(socket_of(pair.replica)) as proxy, followed_by(pair, through(proxy)) as database:
         proxy.swallow(b"pg_last_wal_replay_lsn")
@@ -371,12 +379,12 @@ async def test_a_replica_that_goes_away_as_it_is_asked_leaves_the_read_to_the_pr
     assert proxy.swallowed.is_set()
 
 
-async def test_a_replica_that_lets_nobody_in_leaves_all_reads_to_the_primary(pair: Pair) -> None:
+async def test_a_replica_that_refuses_connections_leaves_all_reads_to_the_primary(pair: ReplicaPair) -> None:
     async with followed_by(pair, pair.replica.url(user="postgres", database="nowhere")) as database:
         assert not await is_from_replica(database)
 
 
-async def test_an_answer_that_cannot_tell_its_revision_is_none(pair: Pair) -> None:
+async def test_an_answer_that_cannot_tell_its_revision_is_none(pair: ReplicaPair) -> None:
     """Its caller could be shown something older next."""
     async with (
         Proxy.to(socket_of(pair.primary)) as proxy,
@@ -390,7 +398,7 @@ async def test_an_answer_that_cannot_tell_its_revision_is_none(pair: Pair) -> No
     assert proxy.swallowed.is_set()
 
 
-async def test_a_number_that_no_server_has_come_to_costs_one_look(pair: Pair) -> None:
+async def test_a_number_that_no_server_has_come_to_costs_one_look(pair: ReplicaPair) -> None:
     def looks() -> float:
         labels = {"service": "memory", "query": "log_position"}
         return sample("skein_database_query_duration_seconds_count", **labels) or 0.0
@@ -411,7 +419,7 @@ def through(proxy: Proxy) -> str:
     return f"postgresql://postgres@{proxy.address}/{DATABASE}?sslmode=disable"
 
 
-async def test_every_read_that_a_replica_may_serve_is_served_by_it(pair: Pair) -> None:
+async def test_every_read_that_a_replica_may_serve_is_served_by_it(pair: ReplicaPair) -> None:
     memory_id, _ = await stored(pair, "Green tea in the morning.")
     other_id, _ = await stored(pair, "Black tea at noon.")
     await pair.tenant.links.CreateLink(
@@ -420,14 +428,14 @@ async def test_every_read_that_a_replica_may_serve_is_served_by_it(pair: Pair) -
     block = await pair.tenant.blocks.CreateBlock(
         blocks_pb2.CreateBlockRequest(block=blocks_pb2.Block(label="persona", value="calm"))
     )
-    said = await pair.tenant.sessions.AppendMessages(
+    response = await pair.tenant.sessions.AppendMessages(
         session_pb2.AppendMessagesRequest(
             session_id="s",
             create_session=True,
             messages=[session_pb2.Message(role=session_pb2.MESSAGE_ROLE_USER, content="Is there tea?")],
         )
     )
-    async with pair.held():
+    async with pair.replay_paused():
         pass
     tenant = pair.tenant
     calls: dict[str, tuple[Any, Any]] = {
@@ -447,7 +455,7 @@ async def test_every_read_that_a_replica_may_serve_is_served_by_it(pair: Pair) -
         "ListSessions": (tenant.sessions.ListSessions, session_pb2.ListSessionsRequest()),
         "GetMessage": (
             tenant.sessions.GetMessage,
-            session_pb2.GetMessageRequest(message_id=said.messages[0].message_id),
+            session_pb2.GetMessageRequest(message_id=response.messages[0].message_id),
         ),
         "ListMessages": (tenant.sessions.ListMessages, session_pb2.ListMessagesRequest(session_id="s")),
         "SearchMessages": (tenant.sessions.SearchMessages, session_pb2.SearchMessagesRequest(query="tea")),
@@ -478,6 +486,6 @@ async def test_without_its_replica_everything_is_the_primary_s() -> None:
         await pair.stop_replica()
         before = reads("unavailable")
 
-        assert await seen(pair, memory_id, "0")
+        assert await is_visible(pair, memory_id, "0")
 
     assert reads("unavailable") >= before + 1

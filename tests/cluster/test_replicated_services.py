@@ -11,7 +11,7 @@ from typing import cast
 
 import pytest
 from click.testing import CliRunner
-from fix_cluster import Authorized, Stubs, test_environment
+from fix_cluster import AuthorizedChannel, Stubs, test_environment
 from fix_http import get
 from grpc import aio
 
@@ -69,14 +69,14 @@ async def test_the_calls_of_one_connection_go_to_all_replicas_alike(cluster: Loc
     assert min(counts) >= CALLS * 0.4, counts
 
 
-async def test_what_one_replica_stores_the_other_has(cluster: LocalCluster) -> None:
+async def test_a_memory_that_one_replica_stores_is_read_from_the_other(cluster: LocalCluster) -> None:
     async with Client(endpoint=cluster.credentials.endpoint, api_key=cluster.credentials.api_key) as skein:
         stored = await skein.memories.CreateMemory(pb.CreateMemoryRequest(memory=pb.Memory(content="shared by all")))
         request = pb.GetMemoryRequest(memory_id=stored.memory.memory_id)
 
-        found = await asyncio.gather(*(skein.memories.GetMemory(request) for _ in range(4)))
+        responses = await asyncio.gather(*(skein.memories.GetMemory(request) for _ in range(4)))
 
-    assert {one.memory.content for one in found} == {"shared by all"}
+    assert {one.memory.content for one in responses} == {"shared by all"}
 
 
 async def test_every_gateway_answers_with_the_same_key(cluster: LocalCluster) -> None:
@@ -86,16 +86,16 @@ async def test_every_gateway_answers_with_the_same_key(cluster: LocalCluster) ->
 
     for name in ("gateway", "gateway-2"):
         async with aio.insecure_channel(cluster.addresses[name]) as channel:
-            stubs = Stubs(cast("aio.Channel", Authorized(channel, cluster.credentials.api_key)))
+            stubs = Stubs(cast("aio.Channel", AuthorizedChannel(channel, cluster.credentials.api_key)))
 
             answer = await stubs.memory.ListMemories(pb.ListMemoriesRequest(page_size=1))
 
             assert len(answer.memories) == 1
 
 
-@pytest.mark.parametrize("said", ["memory", "memory=", "memory=0", "memory=9", "pc2=2", "nobody=2", "memory=-1"])
-def test_replicas_that_cannot_be_are_refused_before_anything_starts(said: str, tmp_path: Path) -> None:
-    result = CliRunner().invoke(skein, ["cluster", "--data-dir", str(tmp_path / "data"), "--replicas", said])
+@pytest.mark.parametrize("option", ["memory", "memory=", "memory=0", "memory=9", "pc2=2", "nobody=2", "memory=-1"])
+def test_replicas_that_cannot_be_are_refused_before_anything_starts(option: str, tmp_path: Path) -> None:
+    result = CliRunner().invoke(skein, ["cluster", "--data-dir", str(tmp_path / "data"), "--replicas", option])
 
     assert result.exit_code == 2
     assert "should be SERVICE=N" in result.output

@@ -40,7 +40,7 @@ FLOORS_BY_KIND = {"changed_fact": 0.92, "multi": 0.75, "paraphrase": 0.75, "sing
 
 
 @pytest.fixture(scope="module")
-async def asked(cluster: Cluster) -> list[ScoredQuestion]:
+async def scored_questions(cluster: Cluster) -> list[ScoredQuestion]:
     """Import the sample into a tenant of its own and ask all of its questions."""
     tenant = await cluster.new_tenant()
     connection = Connection(endpoint=cluster.endpoint, api_key=tenant.api_key, timeout=30.0)
@@ -79,20 +79,22 @@ async def _has_pending_vectors(api: Client) -> bool:
     return False
 
 
-def test_the_evidence_is_found_as_well_as_before(asked: list[ScoredQuestion]) -> None:
-    found = {name: round(mean.value, 3) for name, mean in summary(asked, seed=1).items()}
+def test_the_evidence_is_found_as_well_as_before(scored_questions: list[ScoredQuestion]) -> None:
+    results = {name: round(mean.value, 3) for name, mean in summary(scored_questions, seed=1).items()}
 
-    assert {name: value for name, value in found.items() if value < FLOORS[name]} == {}, found
-
-
-def test_no_kind_of_question_pays_for_another(asked: list[ScoredQuestion]) -> None:
-    found = {kind: round(summary(some, seed=1)["recall@10"].value, 3) for kind, some in by_category(asked).items()}
-
-    assert found.keys() == FLOORS_BY_KIND.keys()
-    assert {kind: value for kind, value in found.items() if value < FLOORS_BY_KIND[kind]} == {}, found
+    assert {name: value for name, value in results.items() if value < FLOORS[name]} == {}, results
 
 
-def test_most_questions_have_evidence_first(asked: list[ScoredQuestion]) -> None:
-    first = sum(bool(one.hit_ids) and one.hit_ids[0] in one.evidence for one in asked)
+def test_no_kind_of_question_pays_for_another(scored_questions: list[ScoredQuestion]) -> None:
+    results = {
+        kind: round(summary(some, seed=1)["recall@10"].value, 3) for kind, some in by_category(scored_questions).items()
+    }
+
+    assert results.keys() == FLOORS_BY_KIND.keys()
+    assert {kind: value for kind, value in results.items() if value < FLOORS_BY_KIND[kind]} == {}, results
+
+
+def test_most_questions_have_evidence_first(scored_questions: list[ScoredQuestion]) -> None:
+    first = sum(bool(one.hit_ids) and one.hit_ids[0] in one.evidence for one in scored_questions)
 
     assert first >= FIRST

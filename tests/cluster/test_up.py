@@ -73,10 +73,10 @@ async def test_a_second_signal_does_not_wait_for_the_drain(used_data_dir: Path) 
         while b"Stopping" not in await running.process.stdout.readline():
             pass
         code = await running.stop(signal.SIGTERM)
-        said = await running.process.stdout.read()
+        output = await running.process.stdout.read()
 
     assert code == 128 + signal.SIGTERM
-    assert b"Ended at once" in said
+    assert b"Ended at once" in output
     assert await all_gone(started)
 
 
@@ -105,7 +105,7 @@ async def test_it_shows_where_everything_is_keeps_secrets_and_leaves_no_process_
     async with up(data_dir) as running:
         started = descendants(running.process.pid)
         credentials = running.credentials
-        told = await status(environment=running.environment)
+        result = await status(environment=running.environment)
         _, _, port = credentials["endpoint"].rpartition(":")
         second = await skein("up", environment={**running.environment, "SKEIN_GATEWAY_PORT": port})
         code = await running.stop(signal.SIGINT)
@@ -127,7 +127,7 @@ async def test_it_shows_where_everything_is_keeps_secrets_and_leaves_no_process_
     assert set(credentials) >= {"endpoint", "http", "api_key", "tenant_id"}
     assert started
     assert await all_gone(started)
-    assert told.code == code == ExitCode.OK
+    assert result.code == code == ExitCode.OK
     # A second one on the same data folder is told who has it, and so its ports.
     assert second.code == ExitCode.CANNOT_START
     assert f"in use by process {running.process.pid}" in second.err

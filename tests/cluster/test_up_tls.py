@@ -34,15 +34,15 @@ async def test_a_cluster_comes_up_behind_tls(tmp_path: Path, form: Callable[...,
     data = tmp_path / "data"
 
     async with form(data, environment=environment, durable=False) as cluster:
-        found = json.loads((data / "credentials.json").read_text("utf-8"))
-        async with Client(endpoint=found["endpoint"], api_key=found["api_key"], ca_file=files.authority) as skein:
+        payload = json.loads((data / "credentials.json").read_text("utf-8"))
+        async with Client(endpoint=payload["endpoint"], api_key=payload["api_key"], ca_file=files.authority) as skein:
             await until_all_serve(skein.gateway)
         async with Web.of(cluster.addresses["http"], scheme="https", verify=trusting) as web:
             document = (await web.get("/.well-known/oauth-authorization-server")).json()
             page = await web.get("/device")
 
-    assert found["endpoint"].startswith("https://")
-    assert document["issuer"] == found["http"]
+    assert payload["endpoint"].startswith("https://")
+    assert document["issuer"] == payload["http"]
     cookie = page.headers["set-cookie"]
     assert cookie.startswith("__Host-skein-form=")
     assert "; Secure" in cookie

@@ -106,7 +106,7 @@ await keys.keyboard.press('Enter');
 await keys.waitForURL(`http://127.0.0.1:${port}/**`);
 seen.told.allowed = told(keys);
 
-// Somebody who is signed in already says no.
+// A person who is signed in already says no.
 await keys.goto(await ask({ authorize: port }));
 await keys.getByRole('button', { name: 'Deny' }).click();
 await keys.waitForURL(`http://127.0.0.1:${port}/**`);

@@ -25,15 +25,15 @@ SCRIPT = Path(__file__).with_name("console.mjs")
 
 @pytest.mark.timeout(240)
 async def test_people_find_their_way_through_the_console(cluster: Cluster, tenant: Tenant, tmp_path: Path) -> None:
-    household = await furnished(tenant)
+    seeded = await furnished(tenant)
     person = await new_person(cluster, tenant, role=members_pb2.ROLE_OWNER)
     folder = Path(os.environ.get("CONSOLE_SCREENSHOTS", tmp_path)).absolute()
 
     async def answer(question: dict[str, Any]) -> str:
-        asked = memory_pb2.CreateMemoryRequest(memory=memory_pb2.Memory(content=question["remember"]))
-        return str((await tenant.memory.CreateMemory(asked)).memory.memory_id)
+        request = memory_pb2.CreateMemoryRequest(memory=memory_pb2.Memory(content=question["remember"]))
+        return str((await tenant.memory.CreateMemory(request)).memory.memory_id)
 
-    said = await run(
+    report = await run(
         SCRIPT,
         {
             "CHROMIUM": tool("chromium"),
@@ -41,26 +41,26 @@ async def test_people_find_their_way_through_the_console(cluster: Cluster, tenan
             "EMAIL": person.email,
             "PASSWORD": PASSWORD,
             "API_KEY": tenant.api_key,
-            "HOSTILE": household.hostile_id,
+            "HOSTILE": seeded.hostile_id,
             "FOLDER": str(folder),
         },
         answer,
     )
 
     assert version_of("playwright-core")
-    told = said["told"]
-    assert told["skip"] == "Skip to content"
-    assert told["hit"] == "Anna drinks tea"
-    assert told["bar"].startswith("Score 0.")
-    assert (round(told["zoomed"], 1), round(told["back"], 1), round(told["plainZoom"], 1)) == (2.0, 1.0, 2.0)
-    assert set(told["relations"]) == {"related"}
-    assert (told["conflicts"], told["left"]) == (2, 1)
-    assert told["done"] == told["plainDone"] == "The conflict is resolved."
-    assert told["saved"] == "The policy is saved."
-    assert told["secret"].startswith("skein_")
-    assert told["title"].startswith("<img src=x")
-    assert told["plainChanges"] > 10
-    assert told["left_for"] == "/"
-    assert {kind: said[kind] for kind in ("console", "elsewhere", "wide", "faint", "unnamed", "small")} == {
+    text = report["told"]
+    assert text["skip"] == "Skip to content"
+    assert text["hit"] == "Anna drinks tea"
+    assert text["bar"].startswith("Score 0.")
+    assert (round(text["zoomed"], 1), round(text["back"], 1), round(text["plainZoom"], 1)) == (2.0, 1.0, 2.0)
+    assert set(text["relations"]) == {"related"}
+    assert (text["conflicts"], text["left"]) == (2, 1)
+    assert text["done"] == text["plainDone"] == "The conflict is resolved."
+    assert text["saved"] == "The policy is saved."
+    assert text["secret"].startswith("skein_")
+    assert text["title"].startswith("<img src=x")
+    assert text["plainChanges"] > 10
+    assert text["left_for"] == "/"
+    assert {kind: report[kind] for kind in ("console", "elsewhere", "wide", "faint", "unnamed", "small")} == {
         kind: [] for kind in ("console", "elsewhere", "wide", "faint", "unnamed", "small")
     }

@@ -39,7 +39,7 @@ pytestmark = pytest.mark.timeout(300)
 
 
 @dataclass(frozen=True)
-class Kept:
+class KeptCluster:
     """A cluster that `make up` keeps."""
 
     environment: dict[str, str]
@@ -53,8 +53,8 @@ class Kept:
 
 def blocks(page: Path) -> list[tuple[str, str]]:
     """Return the language and the text of each block that is run."""
-    found = re.findall(r"^```(sh|python)\n(.*?)^```$", page.read_text("utf-8"), re.DOTALL | re.MULTILINE)
-    return [(language, text) for language, text in found if text != MAKE_UP]
+    matches = re.findall(r"^```(sh|python)\n(.*?)^```$", page.read_text("utf-8"), re.DOTALL | re.MULTILINE)
+    return [(language, text) for language, text in matches if text != MAKE_UP]
 
 
 async def run(*command: str, environment: dict[str, str]) -> str:
@@ -67,7 +67,7 @@ async def run(*command: str, environment: dict[str, str]) -> str:
     return out.decode()
 
 
-async def run_page(page: Path, cluster: Kept) -> str:
+async def run_page(page: Path, cluster: KeptCluster) -> str:
     """Run the blocks of a page, one after the other in one shell."""
     programs = {"sh": "{}", "python": ".venv/bin/python - <<'END_OF_PROGRAM'\n{}END_OF_PROGRAM\n"}
     script = "".join(programs[language].format(text) for language, text in blocks(page))
@@ -75,7 +75,7 @@ async def run_page(page: Path, cluster: Kept) -> str:
 
 
 @pytest.fixture(scope="module")
-async def cluster(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Kept]:
+async def cluster(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[KeptCluster]:
     """The cluster that the quickstart's first command keeps, with a data folder and ports of its own."""
     folder = tmp_path_factory.mktemp("documented")
     with free_ports(SHOWN.values(), "127.0.0.1") as ports:
@@ -95,7 +95,7 @@ async def cluster(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Kep
                     await asyncio.sleep(0.1)
                 await status(environment=environment)
             key = json.loads((folder / "data/credentials.json").read_text("utf-8"))["api_key"]
-            yield Kept({**environment, "KEY": key})
+            yield KeptCluster({**environment, "KEY": key})
         finally:
             if process.returncode is None:
                 os.killpg(process.pid, signal.SIGINT)
@@ -114,14 +114,14 @@ def test_the_quickstart_begins_by_starting_a_cluster() -> None:
 @pytest.mark.parametrize(
     "page", [page for page in OTHERS if blocks(page)], ids=lambda page: str(page.relative_to(ROOT))
 )
-async def test_every_command_and_program_of_a_page_works(cluster: Kept, page: Path) -> None:
+async def test_every_command_and_program_of_a_page_works(cluster: KeptCluster, page: Path) -> None:
     printed = await run_page(page, cluster)
 
     assert printed.strip()
     assert '"isError":true' not in printed.replace(" ", "")
 
 
-async def test_every_command_and_program_of_the_quickstart_works(cluster: Kept) -> None:
+async def test_every_command_and_program_of_the_quickstart_works(cluster: KeptCluster) -> None:
     printed = await run_page(QUICKSTART, cluster)
 
     exported = (Path(cluster.environment["TMPDIR"]) / "household.jsonl").read_text("utf-8")
@@ -130,7 +130,7 @@ async def test_every_command_and_program_of_the_quickstart_works(cluster: Kept) 
         assert text in exported
 
 
-async def test_the_langgraph_guide_finds_what_it_put(cluster: Kept) -> None:
+async def test_the_langgraph_guide_finds_what_it_put(cluster: KeptCluster) -> None:
     printed = await run_page(LANGGRAPH, cluster)
 
     assert printed.splitlines() == [

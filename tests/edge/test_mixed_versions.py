@@ -44,7 +44,7 @@ ENVIRONMENT = {
 
 
 @dataclass(frozen=True)
-class Older:
+class OlderVersion:
     """An older version of the code."""
 
     python: str
@@ -53,7 +53,7 @@ class Older:
 
 
 @pytest.fixture(scope="module")
-def older() -> Older:
+def older() -> OlderVersion:
     """The source and the environment of the older commit, made once."""
     commit = NAMED.read_text("utf-8").strip()
     folder = source_of(commit)
@@ -61,7 +61,7 @@ def older() -> Older:
     refuse_unless_next(commit, schema, registry.migrations()[-1])
     if not (folder / ".venv" / "ready").exists():
         ran("sh", "deploy/env.sh", folder=folder, SKEIN_PYTHON=sys.executable)
-    return Older(str(folder / ".venv" / "bin" / "python"), schema)
+    return OlderVersion(str(folder / ".venv" / "bin" / "python"), schema)
 
 
 def source_of(commit: str) -> Path:
@@ -127,11 +127,11 @@ def ran(program: str, *arguments: str, folder: Path = ROOT, **settings: str) -> 
 
 
 @pytest.fixture
-async def fleet(older: Older) -> AsyncIterator[Fleet]:
+async def fleet(older: OlderVersion) -> AsyncIterator[Fleet]:
     """The older version's cluster on its own schema."""
-    async with running_fleet(ENVIRONMENT, python=older.python) as found:
-        await found.start(*((name, OLD) for name in REPLICATED), python=older.python)
-        yield found
+    async with running_fleet(ENVIRONMENT, python=older.python) as fleet:
+        await fleet.start(*((name, OLD) for name in REPLICATED), python=older.python)
+        yield fleet
 
 
 async def answered(fleet: Fleet, number: int) -> float:
@@ -148,14 +148,14 @@ async def leave(fleet: Fleet, number: int, load: Load) -> set[int]:
     return codes
 
 
-def test_a_commit_that_is_not_here_is_said_with_how_to_get_it() -> None:
+def test_a_missing_commit_is_reported_with_how_to_get_it() -> None:
     with pytest.raises(pytest.fail.Exception, match="git fetch --unshallow"):
         source_of("0" * 40)
 
 
 # 32 is the schema of commits long before HEAD, None that of HEAD itself, when the next migration is not committed.
 @pytest.mark.parametrize("committed", [32, None])
-def test_of_a_commit_that_is_too_old_it_is_said_which_one_to_name(committed: int | None) -> None:
+def test_an_error_about_a_commit_that_is_too_old_says_which_one_to_name(committed: int | None) -> None:
     schema = committed or schema_of("HEAD")
     newest = replace(registry.migrations()[-1], number=schema + 1)
 
@@ -167,7 +167,9 @@ def test_of_a_commit_that_is_too_old_it_is_said_which_one_to_name(committed: int
     assert schema_of(named[1]) == schema
 
 
-async def test_a_deploy_and_its_way_back_under_load_fail_no_call_and_lose_nothing(fleet: Fleet, older: Older) -> None:
+async def test_a_deploy_and_its_way_back_under_load_fail_no_call_and_lose_nothing(
+    fleet: Fleet, older: OlderVersion
+) -> None:
     newest = registry.migrations()[-1].number
     tenant = await fleet.new_tenant("both versions")
     async with fleet.client(tenant, timeout=PATIENT_SECONDS) as client:
@@ -187,11 +189,11 @@ async def test_a_deploy_and_its_way_back_under_load_fail_no_call_and_lose_nothin
             await load.further(10)
             codes |= await leave(fleet, NEW, load)
         lost_by_old = [await load.missing(), await load.differing()]
-        held, told = await load.transcripts()
+        stored, expected = await load.transcripts()
 
     assert load.errors == []
     assert codes == {0}
     assert (migrated["version"], len(migrated["applied"])) == (newest, newest - older.schema)
     assert all(first < second for first, second in zip(before, after, strict=True))
     assert lost_by_new == lost_by_old == [[], []]
-    assert held == told
+    assert stored == expected

@@ -37,7 +37,7 @@ async def test_oauth4webapi_finds_nothing_wrong(cluster: Cluster, tenant: Tenant
             await web.submit(page, "answer", **chosen)
             return "done"
 
-        said = await run(
+        report = await run(
             SCRIPT,
             {"ISSUER": web.origin, "REDIRECT": REDIRECT, "SERVICE_ACCOUNT": account_id, "SERVICE_KEY": key.secret},
             answer,
@@ -60,4 +60,4 @@ async def test_oauth4webapi_finds_nothing_wrong(cluster: Cluster, tenant: Tenant
         "challenge (invalid_token)",
         "device",
         "client credentials",
-    } <= set(said["done"])
+    } <= set(report["done"])

@@ -69,9 +69,9 @@ async def fuzz(cluster: Cluster, world: World, credential: str, *options: str, e
 
 def called_count(printed: str) -> int:
     """Return how many methods were called."""
-    found = re.search(r"^\s+Tested: (\d+)", printed, re.MULTILINE)
-    assert found is not None, printed
-    return int(found[1])
+    items = re.search(r"^\s+Tested: (\d+)", printed, re.MULTILINE)
+    assert items is not None, printed
+    return int(items[1])
 
 
 @pytest.mark.timeout(7200)

@@ -41,7 +41,7 @@ async def test_people_find_their_way_through_the_pages(
             started = (await web.post("/device_authorization", form)).json()
             return json.dumps({"url": started["verification_uri_complete"], "code": started["user_code"]})
 
-        said = await run(
+        report = await run(
             SCRIPT,
             {
                 "CHROMIUM": tool("chromium"),
@@ -56,12 +56,18 @@ async def test_people_find_their_way_through_the_pages(
         )
 
     assert version_of("playwright-core")
-    told = said["told"]
-    assert {told["allowed"]["state"], told["small"]["state"]} == {"the state"}
-    assert told["allowed"]["code"] != told["small"]["code"]
-    assert (told["denied"]["error"], told["denied"]["iss"]) == ("access_denied", web.origin)
-    assert len(told["prefilled"]) == len("BCDF-GHJK")
-    assert (told["framed"], told["forged"]) == (False, 400)
-    assert "wrong" in told["problem"]
-    assert (said["console"], said["wide"], said["faint"], said["unnamed"], said["scripts"]) == ([], [], [], [], 0)
+    text = report["told"]
+    assert {text["allowed"]["state"], text["small"]["state"]} == {"the state"}
+    assert text["allowed"]["code"] != text["small"]["code"]
+    assert (text["denied"]["error"], text["denied"]["iss"]) == ("access_denied", web.origin)
+    assert len(text["prefilled"]) == len("BCDF-GHJK")
+    assert (text["framed"], text["forged"]) == (False, 400)
+    assert "wrong" in text["problem"]
+    assert (report["console"], report["wide"], report["faint"], report["unnamed"], report["scripts"]) == (
+        [],
+        [],
+        [],
+        [],
+        0,
+    )
     assert len(list(tmp_path.glob("*.png"))) == 11

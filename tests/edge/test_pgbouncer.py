@@ -42,11 +42,11 @@ BEHIND = 2
 @asynccontextmanager
 async def pooler(server: Server, database: str, folder: Path, port: str) -> AsyncIterator[None]:
     """Run PgBouncer over the server's socket on a port of 127.0.0.1 until the block ends."""
-    found = shutil.which("pgbouncer", path=f"{os.environ['PATH']}:/usr/sbin:{EDGE / 'sbin'}")
-    assert found, "pgbouncer is missing; deploy/edge-tools.sh fetches it"
+    pgbouncer = shutil.which("pgbouncer", path=f"{os.environ['PATH']}:/usr/sbin:{EDGE / 'sbin'}")
+    assert pgbouncer, "pgbouncer is missing; deploy/edge-tools.sh fetches it"
     account = Account.for_server()
     # To root's own folders the server's user has no access.
-    program = Path(shutil.copy(found, folder))
+    program = Path(shutil.copy(pgbouncer, folder))
     users, config = folder / "users.txt", folder / "pgbouncer.ini"
     users.write_text("".join(f'"{database_role(name)}" ""\n' for name in registry.WITH_DATABASE))
     config.write_text(
@@ -111,7 +111,7 @@ def environment_of(name: str, port: str, database: TestDatabase, ports: dict[str
         "SKEIN_DATABASE_POOLED": "true",
         # Debian's PgBouncer is of a time before it could keep statements prepared.
         "SKEIN_STATEMENT_CACHE_SIZE": "0",
-        # Nobody is in a hurry here: what waits for one of the few connections waits.
+        # Calls may wait here for one of the few connections.
         "SKEIN_ADMISSION": "false",
         "SKEIN_POOL_TIMEOUT_SECONDS": "60",
         "SKEIN_GATEWAY_RECALL_ARM_SECONDS": "60",
@@ -123,10 +123,10 @@ async def test_a_cluster_behind_a_pooler_remembers_with_a_few_connections(
     database: TestDatabase, open_folder: Path, tmp_path: Path
 ) -> None:
     names = [name for name in registry.NAMES if name != "pc2"]
-    wanted = [f"SKEIN_{name.upper()}_PORT" for name in registry.NAMES] + [f"admin {name}" for name in names]
+    port_names = [f"SKEIN_{name.upper()}_PORT" for name in registry.NAMES] + [f"admin {name}" for name in names]
     operator = await ensure_operator_key(database.url, display_name="test")
     async with AsyncExitStack() as stack:
-        ports = stack.enter_context(free_ports([*wanted, "SKEIN_HTTP_PORT", "port of the pooler"], "127.0.0.1"))
+        ports = stack.enter_context(free_ports([*port_names, "SKEIN_HTTP_PORT", "port of the pooler"], "127.0.0.1"))
         port = ports["port of the pooler"]
         await stack.enter_async_context(pooler(database.server, database.name, open_folder, port))
         children = [
@@ -171,12 +171,12 @@ async def test_a_cluster_behind_a_pooler_remembers_with_a_few_connections(
             assert not answer.incomplete
             return memory.content in {hit.memory.content for hit in answer.hits}
 
-        found = await asyncio.gather(*(use(number) for number in range(CALLS)))
+        result = await asyncio.gather(*(use(number) for number in range(CALLS)))
         stored = await skein.memories.ListMemories(memory_pb2.ListMemoriesRequest(page_size=CALLS))
         behind = await backends(database)
         status = await skein.gateway.GetClusterStatus(gateway_pb2.GetClusterStatusRequest())
 
-    assert all(found)
+    assert all(result)
     assert len(stored.memories) == CALLS
     # The worker's queue has a connection of its own, because it listens.
     assert {role: count for role, count in behind.items() if count > BEHIND} in ({}, {"skein_worker": BEHIND + 1})

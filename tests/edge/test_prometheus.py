@@ -52,11 +52,11 @@ PEOPLE_AT_ONCE = 2
 
 
 def tool(name: str) -> str:
-    """Find a program; a missing one fails the test, because nobody would notice a skipped one."""
-    found = shutil.which(name)
-    if found is None:
+    """Find a program; a missing one fails the test, because a skipped one would go unnoticed."""
+    program = shutil.which(name)
+    if program is None:
         pytest.fail(f"{name} is not on the search path; run these tests with: make test-edge")
-    return found
+    return program
 
 
 def promtool(*arguments: str | Path, text: str | None = None) -> str:
@@ -79,17 +79,17 @@ def test_the_rules_are_valid_and_free_of_lint() -> None:
 
 async def test_each_alert_fires_when_it_should_and_is_quiet_when_not() -> None:
     # At once, because each takes some seconds of one core.
-    said = await asyncio.gather(*(asyncio.to_thread(promtool, "test", "rules", file) for file in SHOWN_FILES))
+    outputs = await asyncio.gather(*(asyncio.to_thread(promtool, "test", "rules", file) for file in SHOWN_FILES))
 
-    assert len(said) > 1
-    assert all("SUCCESS" in each for each in said)
+    assert len(outputs) > 1
+    assert all("SUCCESS" in each for each in outputs)
 
 
 # With one.
 
 
 @dataclass(frozen=True)
-class Watched:
+class MonitoredCluster:
     """A cluster of processes that people use, and the Prometheus that watches it."""
 
     cluster: Cluster
@@ -97,63 +97,63 @@ class Watched:
 
 
 @pytest.fixture(scope="module")
-async def watched(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Watched]:
+async def monitored(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[MonitoredCluster]:
     """A process for each service, used all the time, and scraped every two seconds."""
     environment = {**test_environment(), **EAGER}
     async with (
-        running_cluster(tmp_path_factory.mktemp("watched"), environment, form="many") as cluster,
+        running_cluster(tmp_path_factory.mktemp("monitored"), environment, form="many") as cluster,
         scraping(
             {address: name for name, address in cluster.admins.items()}, tmp_path_factory.mktemp("prom")
         ) as address,
         in_use(cluster),
     ):
-        yield Watched(cluster, address)
+        yield MonitoredCluster(cluster, address)
 
 
-async def test_every_process_is_scraped(watched: Watched) -> None:
-    processes = watched.cluster.admins
+async def test_every_process_is_scraped(monitored: MonitoredCluster) -> None:
+    processes = monitored.cluster.admins
 
-    up = await until(watched.prometheus, 'up{job="skein"} == 1', every=len(processes))
+    up = await until(monitored.prometheus, 'up{job="skein"} == 1', every=len(processes))
 
     assert {series["metric"]["process"] for series in up} == set(processes)
     assert {series["metric"]["instance"] for series in up} == set(processes.values())
 
 
-async def test_promtool_finds_nothing_to_say_about_the_metrics(watched: Watched) -> None:
-    for address in watched.cluster.admins.values():
+async def test_promtool_finds_nothing_to_say_about_the_metrics(monitored: MonitoredCluster) -> None:
+    for address in monitored.cluster.admins.values():
         status, metrics = await get(address, "/metrics")
         assert status == 200
         assert promtool("check", "metrics", text=metrics) == ""
 
 
-async def test_every_question_of_a_dashboard_has_an_answer(watched: Watched) -> None:
-    asked = panel_queries()
+async def test_every_question_of_a_dashboard_has_an_answer(monitored: MonitoredCluster) -> None:
+    queries = panel_queries()
 
     # What cannot happen here, such as a replica, is asked for in a way that answers 0.
-    unanswered = await unanswered_of(watched.prometheus, asked)
+    unanswered = await unanswered_of(monitored.prometheus, queries)
 
-    assert len(asked) > 50
+    assert len(queries) > 50
     assert unanswered == []
 
 
-async def test_every_question_of_a_runbook_can_be_asked(watched: Watched) -> None:
-    asked = runbook_queries()
+async def test_every_question_of_a_runbook_can_be_asked(monitored: MonitoredCluster) -> None:
+    queries = runbook_queries()
 
-    answers = [(query, await ask(watched.prometheus, query.expr)) for query in asked]
+    answers = [(query, await ask(monitored.prometheus, query.expr)) for query in queries]
 
-    assert len(asked) > 50
+    assert len(queries) > 50
     assert [(query, answer["error"]) for query, answer in answers if answer["status"] != "success"] == []
 
 
-async def test_every_rule_is_evaluated_without_a_fault(watched: Watched) -> None:
-    rules = await evaluated(watched.prometheus)
+async def test_every_rule_is_evaluated_without_a_fault(monitored: MonitoredCluster) -> None:
+    rules = await evaluated(monitored.prometheus)
 
     assert sorted(rule["name"] for rule in rules) == sorted(rule.get("alert") or rule["record"] for rule in RULES)
     assert [rule for rule in rules if rule["health"] != "ok"] == []
 
 
-async def test_the_promises_are_counted_from_the_calls_of_real_people(watched: Watched) -> None:
-    series = await until(watched.prometheus, 'slo:skein_burn:ratio{window="5m"} >= 0', every=4)
+async def test_the_promises_are_counted_from_the_calls_of_real_people(monitored: MonitoredCluster) -> None:
+    series = await until(monitored.prometheus, 'slo:skein_burn:ratio{window="5m"} >= 0', every=4)
 
     assert {each["metric"]["slo"] for each in series} == {
         "recall_availability",
@@ -161,14 +161,14 @@ async def test_the_promises_are_counted_from_the_calls_of_real_people(watched: W
         "write_availability",
         "write_latency",
     }
-    errors = await numbers(watched.prometheus, 'slo:skein_bad:count{window="5m", slo=~".*availability"}')
+    errors = await numbers(monitored.prometheus, 'slo:skein_bad:count{window="5m", slo=~".*availability"}')
     assert errors == [0, 0]
 
 
-async def test_a_cluster_that_does_well_wakes_nobody(watched: Watched) -> None:
-    await until(watched.prometheus, "sum(skein_canary_probes_total) > 0")
+async def test_a_healthy_cluster_raises_no_page(monitored: MonitoredCluster) -> None:
+    await until(monitored.prometheus, "sum(skein_canary_probes_total) > 0")
 
-    alerts = await ask(watched.prometheus, 'ALERTS{severity="page", alertname!~".*Latency.*|SkeinShedding"}')
+    alerts = await ask(monitored.prometheus, 'ALERTS{severity="page", alertname!~".*Latency.*|SkeinShedding"}')
 
     # Pending ones are among them. A machine that is busy with other things may well be slow.
     assert alerts["data"]["result"] == []
@@ -267,19 +267,19 @@ async def numbers(address: str, query: str) -> list[float]:
     answer = await ask(address, query)
     if answer.get("status") == "error":
         pytest.fail(f"{query}: {answer['error']}")
-    found = [float(series["value"][1]) for series in answer.get("data", {}).get("result", [])]
-    return [value for value in found if not math.isnan(value)]
+    results = [float(series["value"][1]) for series in answer.get("data", {}).get("result", [])]
+    return [value for value in results if not math.isnan(value)]
 
 
 async def unanswered_of(address: str, queries: list[Query]) -> list[Query]:
     """Ask again and again what was not answered yet; return what never is."""
-    left = queries
+    remaining = queries
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(PATIENCE_SECONDS):
-            while left:
-                left = [query for query in left if not await numbers(address, query.expr)]
+            while remaining:
+                remaining = [query for query in remaining if not await numbers(address, query.expr)]
                 await asyncio.sleep(0.25)
-    return left
+    return remaining
 
 
 async def until(address: str, query: str, *, every: int = 1) -> list[dict[str, Any]]:

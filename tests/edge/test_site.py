@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[2]
 SITE = ROOT / ".edge/docs"
 
 
-class Quiet(SimpleHTTPRequestHandler):
+class QuietFileHandler(SimpleHTTPRequestHandler):
     """Serves files and says nothing about it."""
 
     def log_message(self, *_: object) -> None:
@@ -47,26 +47,26 @@ def test_no_page_loads_anything_from_another_host(pages: dict[str, str]) -> None
 
 @pytest.mark.usefixtures("pages")
 def test_the_search_index_knows_the_reference() -> None:
-    found = json.loads((SITE / "search/search_index.json").read_text("utf-8"))["docs"]
+    result = json.loads((SITE / "search/search_index.json").read_text("utf-8"))["docs"]
 
-    assert any("SKEIN_POOL_SIZE" in entry["text"] for entry in found)
-    assert any(entry["location"].startswith("docs/reference/rpc/memory.html") for entry in found)
+    assert any("SKEIN_POOL_SIZE" in entry["text"] for entry in result)
+    assert any(entry["location"].startswith("docs/reference/rpc/memory.html") for entry in result)
 
 
 @pytest.mark.usefixtures("pages")
 async def test_a_reader_searches_without_any_other_host() -> None:
-    with ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(SITE))) as server:
+    with ThreadingHTTPServer(("127.0.0.1", 0), partial(QuietFileHandler, directory=str(SITE))) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         origin = f"http://127.0.0.1:{server.server_port}"
 
-        said = await run(
+        report = await run(
             Path(__file__).with_name("site.mjs"),
             {"CHROMIUM": tool("chromium"), "ORIGIN": origin, "QUERY": "SKEIN_UNUSED_CLIENTS_MOST"},
         )
         server.shutdown()
 
-    assert "docs/reference/settings.html" in said["found"]
-    assert said["elsewhere"] == []
+    assert "docs/reference/settings.html" in report["found"]
+    assert report["elsewhere"] == []
 
 
 @pytest.mark.usefixtures("pages")

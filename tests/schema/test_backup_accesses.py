@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     import asyncpg
     from fix_database import TestDatabase
 
-# A row of each table that lets somebody in, named by $1; all belong to a tenant that only they know.
+# A row of each table that grants access, named by $1; all belong to a tenant of their own.
 _OPEN = {
     "auth.api_keys": """
         INSERT INTO auth.api_keys
@@ -66,7 +66,7 @@ async def test_whatever_can_be_revoked_is_revoked_again(catalog: asyncpg.Connect
     assert {row["name"] for row in revocable} <= {access.table for access in REVOCABLE_TABLES}
 
 
-async def test_who_was_kept_out_is_kept_out_again_and_nobody_else(database: TestDatabase) -> None:
+async def test_people_who_were_kept_out_are_kept_out_again_and_no_others(database: TestDatabase) -> None:
     kept_out = {access.table: str(uuid.uuid4()) for access in REVOCABLE_TABLES}
     let_in = {access.table: str(uuid.uuid4()) for access in REVOCABLE_TABLES}
     deleted = str(uuid.uuid4())
@@ -91,11 +91,11 @@ async def test_who_was_kept_out_is_kept_out_again_and_nobody_else(database: Test
         could_come_in = await revoke_access(connection, newest)
         again = await revoke_access(connection, newest)
         now_known = await read_deletions(connection)
-        left = await connection.fetch("SELECT service_account_id::text AS name FROM auth.service_accounts")
+        rows = await connection.fetch("SELECT service_account_id::text AS name FROM auth.service_accounts")
 
     assert could_come_in == len(REVOCABLE_TABLES) + 1
     assert again == 0
     assert {table: set(closed) for table, closed in now_known.revocations.items()} == {
         table: {name} for table, name in kept_out.items()
     }
-    assert {row["name"] for row in left} == {kept_out["auth.service_accounts"], let_in["auth.service_accounts"]}
+    assert {row["name"] for row in rows} == {kept_out["auth.service_accounts"], let_in["auth.service_accounts"]}

@@ -36,6 +36,6 @@ async def test_a_person_in_the_access_log_of_a_restored_database_is_found(databa
             digest_of(salt, "subject_id", b"ann"),
         )
 
-        found = await purged_items.find_purged(connection, (await read_deletions(connection)).since(Deletions()))
+        result = await purged_items.find_purged(connection, (await read_deletions(connection)).since(Deletions()))
 
-    assert [each.memory_subjects for each in found] == [["ann"]]
+    assert [each.memory_subjects for each in result] == [["ann"]]

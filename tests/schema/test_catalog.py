@@ -90,7 +90,7 @@ CROSSINGS = {
     ("skein_session", "recall.postings", "DELETE"),
     ("skein_session", "recall.postings", "INSERT"),
     ("skein_session", "recall.postings", "SELECT"),
-    # Whoever takes a document away says so; whoever is given a vector with an item stores it with the item.
+    # A service that removes a document records it; one that receives a vector with an item stores both.
     ("skein_memory", "recall.removals", "INSERT"),
     ("skein_session", "recall.removals", "INSERT"),
     # The search of messages is a search of words as well.
@@ -112,15 +112,15 @@ CROSSINGS = {
     ("skein_recall", "memory.properties", "SELECT"),
     ("skein_recall", "memory.links", "SELECT"),
     ("skein_recall", "session.messages", "SELECT"),
-    # Whoever adds something reads how much of it the tenant may have; tenancy reads how much there is.
+    # Services that add rows read the tenant's quotas; tenancy reads the usage.
     ("skein_auth", "tenancy.quotas", "SELECT"),
     ("skein_memory", "tenancy.quotas", "SELECT"),
     ("skein_session", "tenancy.quotas", "SELECT"),
-    # Whoever remembers reads the rules that the tenant remembers by.
+    # Services that store memories and messages read the tenant's policy.
     ("skein_memory", "tenancy.policies", "SELECT"),
     ("skein_session", "tenancy.policies", "SELECT"),
     ("skein_recall", "tenancy.policies", "SELECT"),
-    # Whoever searches records it; recall also counts what it hands out as used.
+    # Services that search record it; recall also counts its hits as used.
     *(
         (role, "memory.access_log", privilege)
         for role in ("skein_recall", "skein_session")
@@ -243,7 +243,7 @@ async def test_every_tenant_table_has_the_one_policy_and_partitions_have_none(ca
     assert named >= set(OTHER_POLICIES)
 
 
-async def test_the_operator_s_directories_are_shown_to_nobody_else(catalog: Catalog) -> None:
+async def test_the_operator_s_directories_are_shown_to_the_operator_only(catalog: Catalog) -> None:
     policies = await catalog.fetch(
         "SELECT schemaname || '.' || tablename AS name, qual FROM pg_policies "
         "WHERE tablename IN ('organizations', 'organization_quotas')"
@@ -350,7 +350,7 @@ async def test_each_role_reaches_the_listed_columns_of_others_only(catalog: Cata
     assert {tuple(grant) for grant in grants} == COLUMN_CROSSINGS
 
 
-async def test_nobody_is_granted_a_partition(catalog: Catalog) -> None:
+async def test_no_role_is_granted_a_partition(catalog: Catalog) -> None:
     rows = await catalog.fetch(
         """
         SELECT g.grantee, g.table_schema || '.' || g.table_name AS name

@@ -77,7 +77,7 @@ def test_all_rows_of_a_tenant_lie_on_one_machine() -> None:
     assert distributed[first] == ", 'tenant_id'"
 
 
-async def test_what_citus_would_refuse_is_noticed(distribute: Any, database: TestDatabase) -> None:
+async def test_obstacles_to_citus_are_noticed(distribute: Any, database: TestDatabase) -> None:
     async with database.superuser() as connection:
         await connection.execute(
             """
@@ -98,13 +98,15 @@ async def test_what_citus_would_refuse_is_noticed(distribute: Any, database: Tes
 
     catalog = await distribute.Catalog.read(database.url)
     named = [("test", insert), ("test", update)]
-    found = distribute.obstacles(catalog, distribute.placed(catalog, []), named)
+    actual_obstacles = distribute.obstacles(catalog, distribute.placed(catalog, []), named)
 
-    noticed = {name for names in found.values() for name in names if "shelves" in name or name.startswith("test")}
+    noticed = {
+        name for names in actual_obstacles.values() for name in names if "shelves" in name or name.startswith("test")
+    }
     assert noticed == {
         "memory.shelves: shelf_id",
         "memory.shelves: shelves",
         "test: fill",
         "test: stamp",
     }
-    assert sum(names.count("memory.shelves: shelves") for names in found.values()) == 2
+    assert sum(names.count("memory.shelves: shelves") for names in actual_obstacles.values()) == 2

@@ -13,12 +13,12 @@ if TYPE_CHECKING:
     from fix_database import TestDatabase
 
 
-def told(url: str, **settings: str) -> dict[str, str]:
+def configuration(url: str, **settings: str) -> dict[str, str]:
     return {"SKEIN_DATABASE_URL": url, **settings}
 
 
 async def test_a_migrated_database_with_room_has_nothing_against_it(database: TestDatabase) -> None:
-    answer = await check_database(["memory"], told(database.url), replicas=1)
+    answer = await check_database(["memory"], configuration(database.url), replicas=1)
 
     assert answer.problems == []
     (note,) = answer.notes
@@ -26,7 +26,7 @@ async def test_a_migrated_database_with_room_has_nothing_against_it(database: Te
 
 
 async def test_more_connections_than_there_are_is_a_problem(database: TestDatabase) -> None:
-    answer = await check_database(registry.NAMES, told(database.url), replicas=50)
+    answer = await check_database(registry.NAMES, configuration(database.url), replicas=50)
 
     (problem,) = answer.problems
     assert f"and 50 processes with up to {max_connections(registry.NAMES, 10)} connections each may use " in problem
@@ -34,7 +34,7 @@ async def test_more_connections_than_there_are_is_a_problem(database: TestDataba
 
 
 async def test_a_pool_that_is_too_large_for_the_database_is_a_problem(database: TestDatabase) -> None:
-    answer = await check_database(["memory"], told(database.url, SKEIN_POOL_SIZE="1000"), replicas=1)
+    answer = await check_database(["memory"], configuration(database.url, SKEIN_POOL_SIZE="1000"), replicas=1)
 
     (problem,) = answer.problems
     assert " connections, and this process may use 1001: lower SKEIN_POOL_SIZE" in problem
@@ -44,10 +44,10 @@ async def test_a_schema_of_another_version_is_a_problem(database: TestDatabase) 
     newest = registry.migrations()[-1].number
     async with database.superuser() as connection:
         await connection.execute("DELETE FROM skein.migrations WHERE number = $1", newest)
-        old = await check_database(["memory"], told(database.url), replicas=1)
+        old = await check_database(["memory"], configuration(database.url), replicas=1)
         await connection.execute("UPDATE skein.migrations SET number = $1 WHERE number = $2", newest + 2, newest - 1)
 
-    new = await check_database(["memory"], told(database.url), replicas=1)
+    new = await check_database(["memory"], configuration(database.url), replicas=1)
 
     assert [problem.partition(":")[2] for problem in old.problems] == [" run skein migrate."]
     assert "too new for this program" in new.problems[0]
@@ -56,7 +56,7 @@ async def test_a_schema_of_another_version_is_a_problem(database: TestDatabase) 
 async def test_a_database_without_a_schema_is_a_problem(database: TestDatabase) -> None:
     empty = database.server.url(user="postgres", database="template1")
 
-    answer = await check_database(["memory"], told(empty), replicas=1)
+    answer = await check_database(["memory"], configuration(empty), replicas=1)
 
     assert answer.problems[0] == "The database has no readable schema: run skein migrate."
 
@@ -64,17 +64,17 @@ async def test_a_database_without_a_schema_is_a_problem(database: TestDatabase) 
 async def test_a_user_who_may_not_act_as_the_service_is_a_problem(database: TestDatabase) -> None:
     url = database.server.url(user="skein_session", database=database.name)
 
-    answer = await check_database(["memory"], told(url), replicas=1)
+    answer = await check_database(["memory"], configuration(url), replicas=1)
 
     assert answer.problems[0] == "The user of SKEIN_DATABASE_URL may not act as skein_memory."
 
 
-async def test_a_database_that_lets_nobody_else_in_is_no_fault_of_the_settings(database: TestDatabase) -> None:
+async def test_a_database_that_is_full_is_no_fault_of_the_settings(database: TestDatabase) -> None:
     url = database.server.url(user="skein_memory", database=database.name)
     async with database.superuser() as connection:
         await connection.execute(f'ALTER DATABASE "{database.name}" CONNECTION LIMIT 0')
 
-    answer = await check_database(["memory"], told(url), replicas=1)
+    answer = await check_database(["memory"], configuration(url), replicas=1)
 
     assert answer.problems == []
     assert "too many connections for database" in answer.notes[0]
@@ -83,9 +83,9 @@ async def test_a_database_that_lets_nobody_else_in_is_no_fault_of_the_settings(d
 async def test_a_replica_is_asked_too_for_the_services_that_read_there(database: TestDatabase) -> None:
     nowhere = database.server.url(user="postgres", database="nowhere")
 
-    wrong = await check_database(["memory"], told(database.url, SKEIN_REPLICA_URL=nowhere), replicas=1)
-    itself = await check_database(["memory"], told(database.url, SKEIN_REPLICA_URL=database.url), replicas=1)
-    unread = await check_database(["tenancy"], told(database.url, SKEIN_REPLICA_URL=nowhere), replicas=1)
+    wrong = await check_database(["memory"], configuration(database.url, SKEIN_REPLICA_URL=nowhere), replicas=1)
+    itself = await check_database(["memory"], configuration(database.url, SKEIN_REPLICA_URL=database.url), replicas=1)
+    unread = await check_database(["tenancy"], configuration(database.url, SKEIN_REPLICA_URL=nowhere), replicas=1)
 
     assert wrong.problems == ['The database of SKEIN_REPLICA_URL refuses: database "nowhere" does not exist.']
     assert (itself.problems, itself.notes[1].partition(":")[0]) == (
@@ -97,6 +97,6 @@ async def test_a_replica_is_asked_too_for_the_services_that_read_there(database:
 
 @pytest.mark.parametrize("url", ["nonsense", "postgresql://127.0.0.1:1:1/skein", "mysql://here/skein"])
 async def test_an_address_that_is_none_is_a_problem_and_is_not_repeated(url: str) -> None:
-    answer = await check_database(["memory"], told(url), replicas=1)
+    answer = await check_database(["memory"], configuration(url), replicas=1)
 
     assert answer.problems == ["SKEIN_DATABASE_URL should be an address such as postgresql://user@host:5432/skein."]

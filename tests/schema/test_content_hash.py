@@ -27,7 +27,7 @@ NUMERALS = (
 
 def drawn(count: int) -> list[str]:
     """Return JSON texts; they are held against the database afterwards, all at once."""
-    found: list[str] = []
+    results: list[str] = []
 
     @settings(
         max_examples=count,
@@ -38,10 +38,10 @@ def drawn(count: int) -> list[str]:
     )
     @given(JSON)
     def draw(value: object) -> None:
-        found.append(json.dumps({"v": value}))
+        results.append(json.dumps({"v": value}))
 
     draw()
-    return found
+    return results
 
 
 async def test_data_has_the_same_hash_before_and_after_postgres_wrote_it(

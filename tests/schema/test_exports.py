@@ -110,5 +110,5 @@ async def test_every_table_of_tenants_is_exported_or_says_why_not(
 
 
 @pytest.mark.parametrize("kind", sorted(set(EXPORTED.values())))
-def test_what_is_exported_has_a_form_that_is_imported(kind: Kind) -> None:
+def test_every_exported_record_has_a_form_that_is_imported(kind: Kind) -> None:
     assert kind in FIELDS or kind in ITEMS

@@ -40,7 +40,7 @@ ASKED = {
 
 def some(strategy: Any, count: int) -> list[Any]:
     """Draw what hypothesis thinks of; it is held against the database afterwards, all at once."""
-    found: list[Any] = []
+    results: list[Any] = []
 
     @settings(
         max_examples=count,
@@ -51,17 +51,17 @@ def some(strategy: Any, count: int) -> list[Any]:
     )
     @given(strategy)
     def draw(value: Any) -> None:
-        found.append(value)
+        results.append(value)
 
     draw()
-    return found
+    return results
 
 
 async def fill(database: TestDatabase, memories: dict[uuid.UUID, dict[str, Any]]) -> None:
     entries, versions, tags = [], [], []
     for id_, memory in memories.items():
-        said = {**memory, "data": _json(memory["data"]), "metadata": _json(memory["metadata"])}
-        values = [said[name] for name in COLUMNS]
+        row = {**memory, "data": _json(memory["data"]), "metadata": _json(memory["metadata"])}
+        values = [row[name] for name in COLUMNS]
         digest = hashlib.sha256(f"{memory['type']}\n{memory['content']}".encode()).digest()
         memory["content_hash"], memory["is_active"] = digest.hex(), memory["delete_time"] is None
         entries.append((TENANT, id_, digest, memory["is_active"], *values))

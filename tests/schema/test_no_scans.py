@@ -33,7 +33,7 @@ MARKS = {
     "{column}": "session_id",
     "{value}": "requested.value",
 }
-# What is planned once for each connection, and so for a tenant of middling size whoever comes.
+# Planned once for each connection, and so for a tenant of middling size, whichever it is.
 PLANNED_ONCE = (
     *("nearest", "compare_shortlist", "similarities", "query_terms", "match_terms", "measure_items"),
     *("get_memories", "get_messages", "filter_memories", "memory_texts", "message_texts"),
@@ -91,7 +91,7 @@ async def test_no_statement_reads_a_table_whole(filled: TestDatabase) -> None:
         )
     sizes = {row["name"]: row["reltuples"] for row in rows}
     assert sum(size > fix_scans.FEW_ROWS for size in sizes.values()) > 15
-    found: list[str] = []
+    results: list[str] = []
     seen = 0
 
     for service in SERVICES:
@@ -105,7 +105,7 @@ async def test_no_statement_reads_a_table_whole(filled: TestDatabase) -> None:
                 for setting, few in (("on", fix_scans.FEW_ROWS), ("off", -1)):
                     await connection.execute(f"SET enable_seqscan = {setting}")
                     scanned = scanned_by(await plans(connection, query, known), sizes, few)
-                    found += [f"{service}.{query.name} reads {table}" for table in scanned]
+                    results += [f"{service}.{query.name} reads {table}" for table in scanned]
     async with filled.role("memory") as connection:
         # With nothing but scans to choose from, the check finds them.
         await connection.execute(f"SET skein.tenant_id = '{fix_scans.TENANT}'")
@@ -131,7 +131,7 @@ async def test_no_statement_reads_a_table_whole(filled: TestDatabase) -> None:
     # Once, on purpose: the list of a term that is known to be rare.
     assert gaps == ["measure_items reads postings_pkey"]
     assert seen > 300
-    assert [scan for scan in dict.fromkeys(found) if scan.split()[0] not in ALLOWED] == []
+    assert [scan for scan in dict.fromkeys(results) if scan.split()[0] not in ALLOWED] == []
 
 
 async def columns_of_indexes(connection: Connection) -> dict[str, list[str]]:
@@ -161,14 +161,14 @@ def gaps_in(nodes: Iterator[dict[str, Any]], columns: dict[str, list[str]]) -> l
 
     It looks for something that they do not begin with, or reads them for all ids to leave out most of those.
     """
-    found = []
+    results = []
     for node in nodes:
         name, condition = node.get("Index Name", ""), node.get("Index Cond", "")
-        asked = [_names(column, condition) for column in columns.get(name, ())]
+        requests = [_names(column, condition) for column in columns.get(name, ())]
         left_out = _names("(memory|message|item)_id", node.get("Filter", ""))
-        if name and (sorted(asked, reverse=True) != asked or not any(asked) or left_out):
-            found.append(name)
-    return found
+        if name and (sorted(requests, reverse=True) != requests or not any(requests) or left_out):
+            results.append(name)
+    return results
 
 
 def _names(column: str, condition: str) -> bool:

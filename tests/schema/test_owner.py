@@ -1,4 +1,4 @@
-"""A database whose superuser is somebody else's, as an operator of Kubernetes has it: the owner's role migrates."""
+"""A database without access to its superuser, as under a Kubernetes operator: the owner's role migrates."""
 
 from __future__ import annotations
 
@@ -50,11 +50,11 @@ async def test_the_owner_brings_a_prepared_database_to_the_newest_schema(prepare
     again = await migrate(url, migrations, registry.WITH_DATABASE)
 
     connection = await asyncpg.connect(**prepared.dsn(user="skein_memory", database=DATABASE))
-    found = await version(connection)
+    result = await version(connection)
     rows = await connection.fetchval("SELECT count(*) FROM memory.memories")
     await connection.close()
     assert (applied, again) == (migrations, [])
-    assert found == migrations[-1].number
+    assert result == migrations[-1].number
     assert rows == 0
 
 

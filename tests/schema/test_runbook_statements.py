@@ -18,7 +18,7 @@ async def test_each_statement_is_one_that_postgres_understands(database: TestDat
         for name, statement in STATEMENTS:
             try:
                 await connection.execute(statement)
-            except Exception as error:  # noqa: BLE001 - whatever it is, somebody at night would read it.
+            except Exception as error:  # noqa: BLE001 - whatever it is, an operator at night would read it.
                 refused.append((name, statement, str(error)))
 
     assert len(STATEMENTS) > 20

@@ -52,15 +52,15 @@ def contract() -> set[str]:
         if module.name.endswith("_pb2"):
             importlib.import_module(module.name)
     pool = descriptor_pool.Default()
-    found: set[str] = set()
+    results: set[str] = set()
     for path in sorted((ROOT / "protos").rglob("*.proto")):
         file = pool.FindFileByName(str(path.relative_to(ROOT / "protos")))
         service = file.package.split(".")[1]
         for message in file.message_types_by_name.values():
-            found |= {f"field {service}.{message.name}.{field.name}" for field in message.fields}
+            results |= {f"field {service}.{message.name}.{field.name}" for field in message.fields}
         for of in file.services_by_name.values():
-            found |= {f"rpc {service}.{of.name}.{method.name}" for method in of.methods}
-    return found
+            results |= {f"rpc {service}.{of.name}.{method.name}" for method in of.methods}
+    return results
 
 
 async def tables(catalog: Catalog) -> set[str]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import grpc
 from fix_cluster import Cluster, Tenant, refused
-from fix_memory import Alone
+from fix_memory import MemoryServer
 from google.protobuf import json_format
 
 from skein.auth.v1 import auth_pb2
@@ -27,12 +27,12 @@ if TYPE_CHECKING:
 SECRET = "the dentist is on Tuesday"
 
 
-async def seen(
-    tenant: Tenant, enough: Callable[[Sequence[pb.AccessEvent]], bool], **asked: Any
+async def logged_accesses(
+    tenant: Tenant, enough: Callable[[Sequence[pb.AccessEvent]], bool], **fields: Any
 ) -> list[pb.AccessEvent]:
     """Read the log until it has what the test waits for; the test's own time limit ends the wait."""
     while True:
-        answer = await tenant.history.ListAccessLog(pb.ListAccessLogRequest(page_size=1000, **asked))
+        answer = await tenant.history.ListAccessLog(pb.ListAccessLogRequest(page_size=1000, **fields))
         if enough(answer.access_events):
             return list(answer.access_events)
         await asyncio.sleep(0.05)
@@ -53,7 +53,7 @@ async def test_reads_writes_and_searches_of_a_memory_are_recorded_without_its_wo
     await tenant.recall.Recall(recall_pb2.RecallRequest(query=SECRET))
     await tenant.memory.DeleteMemory(memory_pb2.DeleteMemoryRequest(memory_id=memory_id))
 
-    entries = await seen(tenant, lambda found: len(found) >= 4, memory_id=memory_id)
+    entries = await logged_accesses(tenant, lambda found: len(found) >= 4, memory_id=memory_id)
 
     assert [(entry.method, entry.operation) for entry in entries] == [
         ("DeleteMemory", pb.ACCESS_OPERATION_DELETE),
@@ -81,10 +81,10 @@ async def test_the_log_names_the_verified_agent_and_apart_from_it_what_the_calle
         await caller.memory.GetMemory(memory_pb2.GetMemoryRequest(memory_id=memory_id))
         await caller.recall.Recall(recall_pb2.RecallRequest(query=SECRET))
 
-    entries = await seen(tenant, lambda found: len(found) >= 5, memory_id=memory_id)
+    entries = await logged_accesses(tenant, lambda found: len(found) >= 5, memory_id=memory_id)
 
-    told = {(entry.method, entry.agent_id, entry.claimed_agent_id, entry.claimed_session_id) for entry in entries}
-    assert told == {
+    logged = {(entry.method, entry.agent_id, entry.claimed_agent_id, entry.claimed_session_id) for entry in entries}
+    assert logged == {
         ("CreateMemory", "", "", ""),
         ("GetMemory", "butler", "", ""),
         ("GetMemory", "butler", "maid", "pantry"),
@@ -99,7 +99,7 @@ async def test_the_log_is_filtered_by_agent_and_by_each_claim(cluster: Cluster, 
     for claims in ({"skein-agent-id": "maid"}, {"skein-session-id": "pantry"}):
         claiming = cluster.with_key(tenant.api_key, **claims)
         await claiming.memory.GetMemory(memory_pb2.GetMemoryRequest(memory_id=memory_id))
-    await seen(tenant, lambda found: len(found) >= 3)
+    await logged_accesses(tenant, lambda found: len(found) >= 3)
 
     def methods(entries: Sequence[pb.AccessEvent]) -> list[str]:
         return [entry.method for entry in entries]
@@ -118,7 +118,7 @@ async def test_a_claim_that_is_too_long_is_not_recorded_and_costs_no_record(clus
     claiming = cluster.with_key(tenant.api_key, **{"skein-agent-id": "x" * 256, "skein-session-id": "pantry"})
     await claiming.memory.GetMemory(memory_pb2.GetMemoryRequest(memory_id=memory_id))
 
-    entries = await seen(tenant, lambda found: len(found) >= 2, memory_id=memory_id)
+    entries = await logged_accesses(tenant, lambda found: len(found) >= 2, memory_id=memory_id)
 
     assert (entries[0].claimed_agent_id, entries[0].claimed_session_id) == ("", "pantry")
 
@@ -132,7 +132,7 @@ async def test_a_memory_that_is_purged_before_its_use_is_counted_costs_no_record
     selection = memory_pb2.MemorySelection(memory_ids=[gone])
     await tenant.memory.PurgeMemories(memory_pb2.PurgeMemoriesRequest(selection=selection))
 
-    await seen(tenant, lambda found: "GetMemory" in {entry.method for entry in found}, memory_id=gone)
+    await logged_accesses(tenant, lambda found: "GetMemory" in {entry.method for entry in found}, memory_id=gone)
     while not (await read(tenant, stays)).access_count:
         await asyncio.sleep(0.05)
 
@@ -141,7 +141,7 @@ async def test_a_refused_access_is_recorded_with_its_reason(tenant: Tenant) -> N
     with refused(grpc.StatusCode.NOT_FOUND, "MEMORY_NOT_FOUND"):
         await read(tenant, str(uuid.uuid4()))
 
-    (entry,) = await seen(tenant, lambda found: len(found) == 1, failed_only=True)
+    (entry,) = await logged_accesses(tenant, lambda found: len(found) == 1, failed_only=True)
 
     assert (entry.method, entry.success, entry.error_reason) == ("GetMemory", False, "MEMORY_NOT_FOUND")
 
@@ -156,7 +156,7 @@ async def test_a_name_that_cannot_be_stored_costs_no_record(tenant: Tenant) -> N
         )
     await read(tenant, memory_id)
 
-    entries = await seen(tenant, lambda found: len(found) >= 2)
+    entries = await logged_accesses(tenant, lambda found: len(found) >= 2)
 
     assert entries[0].method == "GetMemory"
     assert {"CreateMemory", "GetMemory"} <= {entry.method for entry in entries}
@@ -167,8 +167,8 @@ async def test_another_tenant_s_attempt_is_in_its_own_log_alone(tenant: Tenant, 
     with refused(grpc.StatusCode.NOT_FOUND, "MEMORY_NOT_FOUND"):
         await read(other_tenant, memory_id)
 
-    theirs = await seen(other_tenant, lambda found: len(found) == 1, failed_only=True)
-    ours = await seen(tenant, lambda found: len(found) >= 1, memory_id=memory_id)
+    theirs = await logged_accesses(other_tenant, lambda found: len(found) == 1, failed_only=True)
+    ours = await logged_accesses(tenant, lambda found: len(found) >= 1, memory_id=memory_id)
 
     assert [entry.memory_id for entry in theirs] == [memory_id]
     assert [entry.method for entry in ours] == ["CreateMemory"]
@@ -181,7 +181,7 @@ async def test_conversations_are_recorded_by_their_session(tenant: Tenant) -> No
     )
     await tenant.sessions.ListMessages(session_pb2.ListMessagesRequest(session_id="s2"))
 
-    entries = await seen(tenant, lambda found: len(found) >= 2, session_id="s2")
+    entries = await logged_accesses(tenant, lambda found: len(found) >= 2, session_id="s2")
 
     assert {entry.method for entry in entries} == {"AppendMessages", "ListMessages"}
     assert SECRET not in str(entries)
@@ -190,15 +190,15 @@ async def test_conversations_are_recorded_by_their_session(tenant: Tenant) -> No
 async def test_the_log_is_paged_and_filtered(tenant: Tenant) -> None:
     ids = [await remember(tenant) for _ in range(3)]
     await read(tenant, ids[0])
-    await seen(tenant, lambda found: len(found) >= 4)
+    await logged_accesses(tenant, lambda memory_ids: len(memory_ids) >= 4)
 
     request = pb.ListAccessLogRequest(page_size=2, operation=pb.ACCESS_OPERATION_CREATE)
     first = await tenant.history.ListAccessLog(request)
     request.page_token = first.next_page_token
     second = await tenant.history.ListAccessLog(request)
 
-    found = [entry.memory_id for answer in (first, second) for entry in answer.access_events]
-    assert (sorted(found), second.next_page_token) == (sorted(ids), "")
+    memory_ids = [entry.memory_id for answer in (first, second) for entry in answer.access_events]
+    assert (sorted(memory_ids), second.next_page_token) == (sorted(ids), "")
     request.operation = pb.ACCESS_OPERATION_READ
     with refused(grpc.StatusCode.INVALID_ARGUMENT, "PAGE_TOKEN_INVALID"):
         await tenant.history.ListAccessLog(request)
@@ -247,19 +247,21 @@ async def test_a_tenant_may_keep_the_words_of_its_searches(tenant: Tenant) -> No
     await set_policy(tenant, audit_query_text=True)
 
     await tenant.recall.Recall(recall_pb2.RecallRequest(query=SECRET))
-    (entry,) = await seen(tenant, lambda found: len(found) == 1, operation=pb.ACCESS_OPERATION_SEARCH)
+    (entry,) = await logged_accesses(tenant, lambda found: len(found) == 1, operation=pb.ACCESS_OPERATION_SEARCH)
 
     assert json_format.MessageToDict(entry.request_data)["query"] == SECRET
 
 
-async def test_a_strict_tenant_gets_a_refusal_rather_than_an_access_without_a_record(alone: Alone) -> None:
-    async with alone.database.superuser() as connection:
+async def test_a_strict_tenant_gets_a_refusal_rather_than_an_access_without_a_record(
+    memory_server: MemoryServer,
+) -> None:
+    async with memory_server.database.superuser() as connection:
         await connection.execute(
             "INSERT INTO tenancy.policies (tenant_id, audit_strict, update_time) VALUES ($1, true, now())",
-            alone.tenant_id,
+            memory_server.tenant_id,
         )
         await connection.execute("REVOKE INSERT ON memory.access_log FROM skein_memory")
-        async with alone.serving(), alone.channel() as channel:
+        async with memory_server.serving(), memory_server.channel() as channel:
             stub = memory_pb2_grpc.MemoryServiceStub(channel)
             memory = memory_pb2.Memory(content=SECRET)
             with refused(grpc.StatusCode.UNAVAILABLE, "ACCESS_LOG_UNAVAILABLE"):
@@ -270,11 +272,11 @@ async def test_a_strict_tenant_gets_a_refusal_rather_than_an_access_without_a_re
     assert listed.memories == []
 
 
-async def test_others_are_served_when_the_record_fails_and_the_loss_is_counted(alone: Alone) -> None:
+async def test_others_are_served_when_the_record_fails_and_the_loss_is_counted(memory_server: MemoryServer) -> None:
     before = DROPPED.labels("memory")._value.get()
-    async with alone.database.superuser() as connection:
+    async with memory_server.database.superuser() as connection:
         await connection.execute("REVOKE INSERT ON memory.access_log FROM skein_memory")
-        async with alone.serving(), alone.channel() as channel:
+        async with memory_server.serving(), memory_server.channel() as channel:
             stub = memory_pb2_grpc.MemoryServiceStub(channel)
             memory = memory_pb2.Memory(content=SECRET)
             await stub.CreateMemory(memory_pb2.CreateMemoryRequest(memory=memory))
@@ -282,24 +284,24 @@ async def test_others_are_served_when_the_record_fails_and_the_loss_is_counted(a
     assert DROPPED.labels("memory")._value.get() == before + 1
 
 
-async def test_months_of_the_log_that_are_too_old_are_removed(alone: Alone) -> None:
-    async with alone.database.superuser() as connection:
+async def test_months_of_the_log_that_are_too_old_are_removed(memory_server: MemoryServer) -> None:
+    async with memory_server.database.superuser() as connection:
         for month in ("2020-01-01", "2020-02-01"):
             await connection.execute("SELECT skein.make_month('memory.access_log', $1::text::timestamptz)", month)
         await connection.execute(
             "INSERT INTO memory.access_log"
             " (tenant_id, access_event_id, operation, method, principal, item_count, request_id, create_time)"
             " SELECT $1, skein.first_id('2020-01-05'), 'read', 'GetMemory', 'p', 0, 'r', now()",
-            alone.tenant_id,
+            memory_server.tenant_id,
         )
-        async with alone.serving(), alone.channel(system=True, tenant=False) as channel:
+        async with memory_server.serving(), memory_server.channel(system=True, tenant=False) as channel:
             stub = memory_pb2_grpc.MemoryInternalServiceStub(channel)
             await stub.EnsurePartitions(memory_pb2.EnsurePartitionsRequest())
-        left = await connection.fetch(
+        rows = await connection.fetch(
             "SELECT inhrelid::regclass::text AS name FROM pg_inherits WHERE inhparent = 'memory.access_log'::regclass"
         )
 
-    names = {row["name"] for row in left}
+    names = {row["name"] for row in rows}
     assert not any("y2020" in name for name in names)
     assert len(names) >= 4
 
@@ -326,7 +328,7 @@ async def test_following_a_session_and_watching_the_log_are_recorded_as_reads(te
 
 async def test_a_stream_is_recorded_soon_where_it_need_not_be_at_once(tenant: Tenant) -> None:
     async with _first(tenant.history.StreamChanges(history_pb2.StreamChangesRequest())):
-        (entry,) = await seen(tenant, lambda found: len(found) == 1)
+        (entry,) = await logged_accesses(tenant, lambda found: len(found) == 1)
 
     assert (entry.method, entry.success) == ("StreamChanges", True)
 

@@ -36,7 +36,7 @@ def application(person: Person, tenant_id: uuid.UUID, role: str) -> Caller:
     )
 
 
-async def seen(tenancy: Tenancy, who: Caller) -> dict[str, members_pb2.Role]:
+async def visible_tenants(tenancy: Tenancy, who: Caller) -> dict[str, members_pb2.Role]:
     listed = await tenancy.calls(who).ListTenants(pb.ListTenantsRequest(page_size=1000))
     return {tenant.tenant_id: tenant.role for tenant in listed.tenants}
 
@@ -56,8 +56,11 @@ async def test_an_account_sees_the_tenants_that_it_is_a_member_of_and_its_roles(
         await tenancy.calls(person.caller()).GetTenant(pb.GetTenantRequest(tenant_id=str(not_mine)))
 
     assert (read.tenant.tenant_id, read.tenant.role) == (str(mine), ROLES["owner"])
-    assert await seen(tenancy, person.caller()) == {str(mine): ROLES["owner"], str(also_mine): ROLES["viewer"]}
-    assert await seen(tenancy, Person.new().caller()) == {}
+    assert await visible_tenants(tenancy, person.caller()) == {
+        str(mine): ROLES["owner"],
+        str(also_mine): ROLES["viewer"],
+    }
+    assert await visible_tenants(tenancy, Person.new().caller()) == {}
 
 
 async def test_an_account_that_acts_in_a_tenant_sees_that_one(tenancy: Tenancy) -> None:
@@ -72,7 +75,7 @@ async def test_an_account_that_acts_in_a_tenant_sees_that_one(tenancy: Tenancy) 
         await tenancy.calls(acting).GetTenant(pb.GetTenantRequest(tenant_id=str(elsewhere)))
 
     assert (read.tenant.tenant_id, read.tenant.role) == (str(here), ROLES["admin"])
-    assert await seen(tenancy, acting) == {str(here): ROLES["admin"]}
+    assert await visible_tenants(tenancy, acting) == {str(here): ROLES["admin"]}
 
 
 async def test_an_application_sees_the_tenant_that_it_was_let_into(tenancy: Tenancy) -> None:
@@ -81,7 +84,7 @@ async def test_an_application_sees_the_tenant_that_it_was_let_into(tenancy: Tena
     await tenancy.joined(here, "member", person)
     await tenancy.joined(elsewhere, "member", person)
 
-    assert await seen(tenancy, application(person, here, "member")) == {str(here): ROLES["member"]}
+    assert await visible_tenants(tenancy, application(person, here, "member")) == {str(here): ROLES["member"]}
     with refused(grpc.StatusCode.NOT_FOUND, "TENANT_NOT_FOUND"):
         await tenancy.calls(application(person, here, "member")).GetTenant(
             pb.GetTenantRequest(tenant_id=str(elsewhere))
@@ -92,8 +95,8 @@ async def test_keys_and_operators_have_no_role(tenancy: Tenancy) -> None:
     tenant_id = await tenancy.new_tenant()
     await tenancy.joined(tenant_id, "owner")
 
-    assert await seen(tenancy, key_of(tenant_id)) == {str(tenant_id): members_pb2.ROLE_UNSPECIFIED}
-    assert set((await seen(tenancy, OPERATOR)).values()) == {members_pb2.ROLE_UNSPECIFIED}
+    assert await visible_tenants(tenancy, key_of(tenant_id)) == {str(tenant_id): members_pb2.ROLE_UNSPECIFIED}
+    assert set((await visible_tenants(tenancy, OPERATOR)).values()) == {members_pb2.ROLE_UNSPECIFIED}
 
 
 async def test_deleted_tenants_are_gone_from_an_account_s_list(tenancy: Tenancy) -> None:
@@ -102,7 +105,7 @@ async def test_deleted_tenants_are_gone_from_an_account_s_list(tenancy: Tenancy)
 
     await tenancy.calls(OPERATOR).DeleteTenant(pb.DeleteTenantRequest(tenant_id=str(tenant_id)))
 
-    assert await seen(tenancy, person.caller()) == {}
+    assert await visible_tenants(tenancy, person.caller()) == {}
     with refused(grpc.StatusCode.NOT_FOUND, "TENANT_NOT_FOUND"):
         await tenancy.calls(person.caller()).GetTenant(pb.GetTenantRequest(tenant_id=str(tenant_id)))
 
@@ -113,16 +116,16 @@ async def test_an_account_pages_through_its_tenants_newest_first(tenancy: Tenanc
     for tenant_id in tenant_ids:
         await tenancy.joined(tenant_id, "viewer", person)
 
-    found: list[str] = []
+    results: list[str] = []
     request = pb.ListTenantsRequest(page_size=2)
     while True:
         page = await tenancy.calls(person.caller()).ListTenants(request)
-        found += [tenant.tenant_id for tenant in page.tenants]
+        results += [tenant.tenant_id for tenant in page.tenants]
         if not page.next_page_token:
             break
         request.page_token = page.next_page_token
 
-    assert found == [str(tenant_id) for tenant_id in reversed(tenant_ids)]
+    assert results == [str(tenant_id) for tenant_id in reversed(tenant_ids)]
 
 
 async def test_a_page_token_of_another_account_is_refused(tenancy: Tenancy) -> None:
@@ -177,14 +180,14 @@ async def test_an_account_owns_the_tenant_that_it_makes(tenancy: Tenancy) -> Non
     tenant_id = uuid.UUID(made.tenant.tenant_id)
     assert made.tenant.role == ROLES["owner"]
     assert await tenancy.roles(tenant_id) == {person.account_id: "owner"}
-    assert await seen(tenancy, person.caller()) == {made.tenant.tenant_id: ROLES["owner"]}
-    standing = await tenancy.internal().GetMembership(
+    assert await visible_tenants(tenancy, person.caller()) == {made.tenant.tenant_id: ROLES["owner"]}
+    response = await tenancy.internal().GetMembership(
         members_pb2.GetMembershipRequest(tenant_id=str(tenant_id), account_id=str(person.account_id))
     )
-    assert standing.role == ROLES["owner"]
+    assert response.role == ROLES["owner"]
 
 
-async def test_who_makes_a_tenant_is_counted_among_its_members(tenancy: Tenancy) -> None:
+async def test_the_maker_of_a_tenant_is_counted_among_its_members(tenancy: Tenancy) -> None:
     made = await tenancy.calls(Person.new().caller()).CreateTenant(create())
 
     async with tenancy.database.superuser() as connection:
@@ -227,7 +230,7 @@ async def test_an_account_makes_no_more_tenants_than_the_settings_say(database: 
             await tenancy.calls(person.caller()).CreateTenant(create())
 
         assert await tenancy.calls(person.caller()).CreateTenant(create(request_id="1")) == first
-        assert len(await seen(tenancy, person.caller())) == 2
+        assert len(await visible_tenants(tenancy, person.caller())) == 2
         await tenancy.calls(other.caller()).CreateTenant(create())
 
 
@@ -242,7 +245,7 @@ async def test_an_account_chooses_neither_the_organization_nor_another_owner(ten
         )
 
 
-async def test_who_may_make_no_tenant_makes_none(tenancy: Tenancy) -> None:
+async def test_an_account_without_the_right_makes_no_tenant(tenancy: Tenancy) -> None:
     person = Person.new()
     tenant_id = await tenancy.new_tenant()
     may_not = Caller(

@@ -10,7 +10,7 @@ import asyncpg
 import grpc
 import pytest
 from fix_accounts import PASSWORD, Account, member, new_account, new_email, sign_in
-from fix_auth import auth_alone
+from fix_auth import run_auth_server
 from fix_cluster import Cluster, Tenant, refused
 from google.protobuf.field_mask_pb2 import FieldMask
 
@@ -70,26 +70,26 @@ async def test_a_short_password_is_refused(cluster: Cluster) -> None:
         await cluster.anonymous.auth.SignUp(pb.SignUpRequest(email=new_email(), password="nine char"))
 
 
-async def test_where_sign_up_is_closed_nobody_signs_up(database: TestDatabase) -> None:
-    async with auth_alone(database, SKEIN_SIGN_UP="closed") as alone:
+async def test_closed_sign_up_refuses_new_accounts(database: TestDatabase) -> None:
+    async with run_auth_server(database, SKEIN_SIGN_UP="closed") as auth_server:
         with refused(grpc.StatusCode.PERMISSION_DENIED, "SIGN_UP_CLOSED"):
-            await alone.anonymous.SignUp(pb.SignUpRequest(email=new_email(), password=PASSWORD))
+            await auth_server.anonymous.SignUp(pb.SignUpRequest(email=new_email(), password=PASSWORD))
 
 
-async def test_where_only_invited_people_sign_up_one_needs_an_invitation(database: TestDatabase) -> None:
-    async with auth_alone(database, SKEIN_SIGN_UP="invited") as alone:
+async def test_invited_sign_up_needs_an_invitation(database: TestDatabase) -> None:
+    async with run_auth_server(database, SKEIN_SIGN_UP="invited") as auth_server:
         with refused(grpc.StatusCode.PERMISSION_DENIED, "SIGN_UP_CLOSED"):
-            await alone.anonymous.SignUp(pb.SignUpRequest(email=new_email(), password=PASSWORD))
+            await auth_server.anonymous.SignUp(pb.SignUpRequest(email=new_email(), password=PASSWORD))
 
 
 async def test_a_setting_of_sign_up_that_is_none_is_noticed_at_the_start(database: TestDatabase) -> None:
     with pytest.raises(SettingInvalid):
-        async with auth_alone(database, SKEIN_SIGN_UP="perhaps"):
+        async with run_auth_server(database, SKEIN_SIGN_UP="perhaps"):
             pass
 
 
 async def test_an_invitation_that_the_inviter_hands_over_verifies_no_address(cluster: Cluster, tenant: Tenant) -> None:
-    """Whoever invites could otherwise sign up with anybody's address and have it verified."""
+    """An inviter could otherwise sign up with another person's address and have it verified."""
     email, other = new_email(), new_email()
     made = await tenant.tenancy.CreateInvitation(
         members_pb2.CreateInvitationRequest(email=email, role=members_pb2.ROLE_MEMBER)
@@ -123,7 +123,7 @@ async def test_a_stale_account_is_refused(account: Account) -> None:
         await account.stubs.auth.UpdateMe(request)
 
 
-async def test_nobody_reactivates_themselves(account: Account) -> None:
+async def test_an_account_cannot_reactivate_itself(account: Account) -> None:
     change = pb.Account(status=pb.ACCOUNT_STATUS_ACTIVE)
 
     with refused(grpc.StatusCode.INVALID_ARGUMENT, "UPDATE_MASK_INVALID"):
@@ -138,7 +138,7 @@ async def test_an_address_that_is_none_is_refused(account: Account, email: str) 
         )
 
 
-async def test_nobody_takes_the_address_of_another_account(cluster: Cluster, account: Account) -> None:
+async def test_an_account_cannot_take_the_address_of_another(cluster: Cluster, account: Account) -> None:
     other = await new_account(cluster)
 
     with refused(grpc.StatusCode.ALREADY_EXISTS, "ACCOUNT_EXISTS"):
@@ -154,8 +154,8 @@ async def test_a_changed_password_ends_every_other_sign_in(cluster: Cluster, acc
     await here.stubs.auth.ChangePassword(request)
     await here.stubs.auth.ChangePassword(request)
 
-    (left,) = (await here.stubs.auth.ListAuthSessions(pb.ListAuthSessionsRequest())).auth_sessions
-    assert left.current
+    (auth_session,) = (await here.stubs.auth.ListAuthSessions(pb.ListAuthSessionsRequest())).auth_sessions
+    assert auth_session.current
     with refused(grpc.StatusCode.UNAUTHENTICATED, "CREDENTIAL_INVALID"):
         await cluster.anonymous.auth.RefreshSession(pb.RefreshSessionRequest(refresh_token=account.refresh_token))
     with refused(grpc.StatusCode.UNAUTHENTICATED, "SIGN_IN_REFUSED"):
@@ -174,7 +174,7 @@ async def test_the_old_password_is_needed_for_a_new_one(account: Account) -> Non
 
 
 @pytest.mark.parametrize("method", ["DeactivateMe", "DeleteMe"])
-async def test_nobody_leaves_without_the_password(account: Account, method: str) -> None:
+async def test_an_account_cannot_be_closed_without_its_password(account: Account, method: str) -> None:
     request = getattr(pb, f"{method}Request")(password="not the password")
 
     with refused(grpc.StatusCode.PERMISSION_DENIED, "PASSWORD_WRONG"):
@@ -222,7 +222,7 @@ async def test_an_operator_deletes_an_account_once(cluster: Cluster, account: Ac
         await cluster.operator.auth.DeleteAccount(request)
 
 
-async def test_who_moves_in_with_a_hash_of_memory_vault_is_hashed_anew(cluster: Cluster) -> None:
+async def test_a_password_hash_of_memory_vault_is_replaced_at_sign_in(cluster: Cluster) -> None:
     email = new_email()
     made = await cluster.operator.auth.CreateAccount(
         pb.CreateAccountRequest(email=email, password_hash=of_memory_vault("short"), email_verified=True)
@@ -236,7 +236,7 @@ async def test_who_moves_in_with_a_hash_of_memory_vault_is_hashed_anew(cluster: 
     assert (await sign_in(cluster, email, "short")).account_id == made.account.account_id
 
 
-async def test_a_hash_that_nobody_knows_is_refused(cluster: Cluster) -> None:
+async def test_an_unknown_password_hash_is_refused(cluster: Cluster) -> None:
     with refused(grpc.StatusCode.INVALID_ARGUMENT, "PASSWORD_HASH_UNKNOWN"):
         await cluster.operator.auth.CreateAccount(pb.CreateAccountRequest(email=new_email(), password_hash="md5$x"))
 
@@ -260,9 +260,9 @@ async def test_a_repeated_create_account_makes_one(cluster: Cluster) -> None:
 async def test_an_account_is_found_by_its_id_and_by_its_address(cluster: Cluster, account: Account) -> None:
     requests = (pb.GetAccountRequest(account_id=account.account_id), pb.GetAccountRequest(email=account.email.upper()))
 
-    found = [(await cluster.operator.auth.GetAccount(request)).account.account_id for request in requests]
+    account_ids = [(await cluster.operator.auth.GetAccount(request)).account.account_id for request in requests]
 
-    assert found == [account.account_id] * 2
+    assert account_ids == [account.account_id] * 2
     with refused(grpc.StatusCode.INVALID_ARGUMENT, "INVALID_FIELD"):
         await cluster.operator.auth.GetAccount(pb.GetAccountRequest())
 
@@ -310,7 +310,9 @@ async def test_services_learn_what_they_may_know_of_an_account(cluster: Cluster,
         identity = auth_pb2_grpc.AuthInternalServiceStub(channel)
         metadata = (("authorization", f"Bearer {(await identity.Exchange(exchange)).token}"),)
 
-        found = await identity.GetAccountState(auth_pb2.GetAccountStateRequest(email=account.email), metadata=metadata)
+        response = await identity.GetAccountState(
+            auth_pb2.GetAccountStateRequest(email=account.email), metadata=metadata
+        )
 
-    assert (found.account_id, found.email, found.email_verified) == (account.account_id, account.email, False)
-    assert found.active
+    assert (response.account_id, response.email, response.email_verified) == (account.account_id, account.email, False)
+    assert response.active

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import asyncpg
 import grpc
 import pytest
-from fix_cluster import Authorized, Cluster, Stubs, Tenant, refused
+from fix_cluster import AuthorizedChannel, Cluster, Stubs, Tenant, refused
 from fix_world import system_identity
 from google.protobuf.struct_pb2 import Struct
 
@@ -105,8 +105,8 @@ async def test_nothing_of_a_deleted_agent_answers_and_all_of_it_comes_back(tenan
     with refused(NOT_FOUND, "AGENT_STATE_NOT_FOUND"):
         await tenant.sessions.GetAgentState(states_pb2.GetAgentStateRequest(agent_id="butler"))
     assert await tools_of(tenant) == []
-    found = await tenant.memory.GetMemory(memory_pb2.GetMemoryRequest(memory_id="m"))
-    assert found.memory.agent_id == "butler"
+    response = await tenant.memory.GetMemory(memory_pb2.GetMemoryRequest(memory_id="m"))
+    assert response.memory.agent_id == "butler"
 
     agent = await undelete_agent(tenant)
 
@@ -148,7 +148,7 @@ async def test_attaching_again_what_a_deleted_agent_has_changes_nothing(tenant: 
     assert await carried(tenant) == 1
 
 
-async def test_an_agent_that_nobody_registered_keeps_its_blocks_and_states(tenant: Tenant) -> None:
+async def test_an_unregistered_agent_keeps_its_blocks_and_states(tenant: Tenant) -> None:
     await carry(tenant, agent_id="stranger")
     await keep(tenant, agent_id="stranger")
 
@@ -182,9 +182,9 @@ async def refused_soon(stubs: Stubs) -> None:
             return error.code()
         return grpc.StatusCode.OK
 
-    while (found := await code()) is grpc.StatusCode.OK:
+    while (result := await code()) is grpc.StatusCode.OK:
         await asyncio.sleep(0.05)
-    assert found is grpc.StatusCode.UNAUTHENTICATED
+    assert result is grpc.StatusCode.UNAUTHENTICATED
 
 
 async def test_keys_of_a_deleted_agent_are_refused_until_it_is_back(cluster: Cluster, tenant: Tenant) -> None:
@@ -231,7 +231,7 @@ class Upkeep:
         }
         for service, (stub, request) in calls.items():
             async with self._cluster.direct(service) as channel:
-                authorized: Any = Authorized(channel, self._token)
+                authorized: Any = AuthorizedChannel(channel, self._token)
                 await stub(authorized).DeleteExpired(request)
 
     async def purged_before(self, minutes: int) -> None:
@@ -304,7 +304,7 @@ async def test_a_purged_agent_is_in_no_row_and_no_stored_answer(cluster: Cluster
     assert (await tenant.tenancy.CreateAgent(request)) == pb.CreateAgentResponse()
 
 
-async def test_another_tenant_s_deleted_agent_concerns_nobody(tenant: Tenant, other_tenant: Tenant) -> None:
+async def test_a_deleted_agent_does_not_affect_another_tenant(tenant: Tenant, other_tenant: Tenant) -> None:
     for one in (tenant, other_tenant):
         await make_agent(one)
         await carry(one)
@@ -401,9 +401,7 @@ async def test_a_deleted_tool_keeps_its_name_and_its_agents(tenant: Tenant) -> N
     assert await tools_of(tenant) == ["kettle"]
 
 
-async def test_what_is_deleted_does_not_count_and_counts_again_when_it_is_back(
-    cluster: Cluster, tenant: Tenant
-) -> None:
+async def test_deleted_rows_do_not_count_until_they_are_back(cluster: Cluster, tenant: Tenant) -> None:
     await make_agent(tenant)
 
     async def used() -> dict[str, int]:

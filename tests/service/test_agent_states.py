@@ -26,9 +26,9 @@ INVALID = (grpc.StatusCode.INVALID_ARGUMENT, "INVALID_FIELD")
 
 async def put(tenant: Tenant, agent_id: str = "planner", session_id: str = "", **fields: Any) -> pb.AgentState:
     """Put a state; what is no field of the request is one of the state."""
-    asked = {name: fields.pop(name) for name in ("mode", "must_not_exist", "ttl", "request_id") if name in fields}
+    options = {name: fields.pop(name) for name in ("mode", "must_not_exist", "ttl", "request_id") if name in fields}
     state = pb.AgentState(agent_id=agent_id, session_id=session_id, **fields)
-    return (await tenant.sessions.PutAgentState(pb.PutAgentStateRequest(state=state, **asked))).state
+    return (await tenant.sessions.PutAgentState(pb.PutAgentStateRequest(state=state, **options))).state
 
 
 async def get(tenant: Tenant, agent_id: str = "planner", session_id: str = "") -> pb.AgentState:
@@ -44,23 +44,23 @@ async def drop(tenant: Tenant, agent_id: str = "planner", session_id: str = "", 
 
 async def listed(tenant: Tenant, **filters: Any) -> list[tuple[str, str]]:
     """Page through states, two at a time."""
-    found: list[tuple[str, str]] = []
+    results: list[tuple[str, str]] = []
     token = ""
     while True:
         request = pb.ListAgentStatesRequest(page_size=2, page_token=token, **filters)
         page = await tenant.sessions.ListAgentStates(request)
-        found += [(state.agent_id, state.session_id) for state in page.states]
+        results += [(state.agent_id, state.session_id) for state in page.states]
         token = page.next_page_token
         if not token:
-            return found
+            return results
 
 
 async def test_a_state_comes_back_as_it_was_put(tenant: Tenant) -> None:
-    given = data(mood="calm", steps=[1, {"two": None}], deep={"er": {"still": True}}, größe="ü")
+    state_data = data(mood="calm", steps=[1, {"two": None}], deep={"er": {"still": True}}, größe="ü")
 
-    made = await put(tenant, state_data=given)
+    made = await put(tenant, state_data=state_data)
 
-    assert made.state_data == given
+    assert made.state_data == state_data
     assert made == await get(tenant)
     assert made.create_time == made.update_time
     assert made.created_by.startswith("api_key:")
@@ -74,8 +74,8 @@ async def test_an_agent_has_one_state_of_its_own_and_one_in_each_session(tenant:
         await put(tenant, session_id=name, state_data=data(here=name))
     await put(tenant, session_id=first, state_data=data(here="again"))
 
-    found = [(await get(tenant, session_id=name)).state_data["here"] for name in ("", first, second)]
-    assert found == ["", "again", second]
+    results = [(await get(tenant, session_id=name)).state_data["here"] for name in ("", first, second)]
+    assert results == ["", "again", second]
     assert await listed(tenant) == sorted([("planner", ""), ("planner", first), ("planner", second)])
 
 
@@ -94,7 +94,7 @@ async def test_a_state_needs_an_agent_a_document_and_a_session_that_exists(
     assert (await put(tenant, state_data=Struct())).state_data == Struct()
 
 
-async def test_what_cannot_be_stored_is_refused(tenant: Tenant) -> None:
+async def test_an_invalid_value_is_refused(tenant: Tenant) -> None:
     with refused(*INVALID):
         await put(tenant, state_data=data(text="x" * (256 * 1024)))
     with refused(*INVALID):
@@ -173,7 +173,7 @@ async def test_a_revision_of_a_deleted_state_is_never_current_again(tenant: Tena
         await put(tenant, state_data=data(n=3), revision=old.revision)
 
 
-async def test_of_concurrent_compare_and_sets_one_wins_and_merges_are_all_kept(tenant: Tenant) -> None:
+async def test_one_of_concurrent_compare_and_sets_wins_and_merges_are_all_kept(tenant: Tenant) -> None:
     current = await put(tenant, state_data=data(count=0))
 
     async def attempt(number: int) -> str:

@@ -30,13 +30,13 @@ async def test_sessions_too_large_for_one_page_come_on_several(tenant: Tenant) -
         await tenant.sessions.CreateSession(session_pb2.CreateSessionRequest(session=session))
 
     page = await tenant.sessions.ListSessions(session_pb2.ListSessionsRequest())
-    found, pages = [*page.sessions], 1
+    results, pages = [*page.sessions], 1
     while page.next_page_token:
         page = await tenant.sessions.ListSessions(session_pb2.ListSessionsRequest(page_token=page.next_page_token))
-        found += page.sessions
+        results += page.sessions
         pages += 1
 
-    assert [session.session_id for session in found] == names[::-1]
+    assert [session.session_id for session in results] == names[::-1]
     assert pages == 3
 
 
@@ -47,13 +47,13 @@ async def test_agents_too_large_for_one_page_come_on_several(tenant: Tenant) -> 
         await tenant.tenancy.CreateAgent(tenancy_pb2.CreateAgentRequest(agent=agent))
 
     page = await tenant.tenancy.ListAgents(tenancy_pb2.ListAgentsRequest())
-    found, pages = [*page.agents], 1
+    results, pages = [*page.agents], 1
     while page.next_page_token:
         page = await tenant.tenancy.ListAgents(tenancy_pb2.ListAgentsRequest(page_token=page.next_page_token))
-        found += page.agents
+        results += page.agents
         pages += 1
 
-    assert [agent.agent_id for agent in found] == names
+    assert [agent.agent_id for agent in results] == names
     assert pages == 3
 
 
@@ -65,13 +65,13 @@ async def test_memories_that_one_answer_has_no_room_for_are_named_to_be_asked_fo
         memory = memory_pb2.Memory(external_id=name, data=data)
         await tenant.memory.CreateMemory(memory_pb2.CreateMemoryRequest(memory=memory))
 
-    asked, read, missing = [*names[:3], "nobody", *names[3:], "nothing"], [], []
+    requests, read, missing = [*names[:3], "nobody", *names[3:], "nothing"], [], []
     calls = 0
-    while asked:
-        answer = await tenant.memory.BatchGetMemories(memory_pb2.BatchGetMemoriesRequest(memory_ids=asked))
+    while requests:
+        answer = await tenant.memory.BatchGetMemories(memory_pb2.BatchGetMemoriesRequest(memory_ids=requests))
         read += [memory.external_id for memory in answer.memories]
         missing += list(answer.not_found_ids)
-        asked = list(answer.unread_ids)
+        requests = list(answer.unread_ids)
         calls += 1
 
     assert (read, missing, calls) == (names, ["nobody", "nothing"], 4)
@@ -84,14 +84,14 @@ async def test_many_short_memories_are_one_answer(tenant: Tenant) -> None:
 
     got = await tenant.memory.BatchGetMemories(memory_pb2.BatchGetMemoriesRequest(memory_ids=names))
     listed = await tenant.memory.ListMemories(memory_pb2.ListMemoriesRequest(page_size=299))
-    rest = await tenant.memory.ListMemories(
+    response = await tenant.memory.ListMemories(
         memory_pb2.ListMemoriesRequest(page_size=299, page_token=listed.next_page_token)
     )
 
     assert [memory.external_id for memory in got.memories] == names
     assert not got.unread_ids
-    assert [memory.external_id for memory in (*listed.memories, *rest.memories)] == names[::-1]
-    assert (len(listed.memories), rest.next_page_token) == (299, "")
+    assert [memory.external_id for memory in (*listed.memories, *response.memories)] == names[::-1]
+    assert (len(listed.memories), response.next_page_token) == (299, "")
 
 
 async def test_the_last_hits_are_left_out_of_an_answer_that_would_be_too_large(tenant: Tenant) -> None:
@@ -104,7 +104,7 @@ async def test_the_last_hits_are_left_out_of_an_answer_that_would_be_too_large(t
     assert len(answer.hits) == 6
 
 
-async def test_what_could_not_be_answered_is_not_appended(tenant: Tenant) -> None:
+async def test_a_message_too_large_for_an_answer_is_not_appended(tenant: Tenant) -> None:
     messages = [session_pb2.Message(role=session_pb2.MESSAGE_ROLE_USER, content="ab " * 1380)] * 1000
     request = session_pb2.AppendMessagesRequest(session_id="s", create_session=True, messages=messages)
 
@@ -149,7 +149,7 @@ async def test_memories_that_could_not_be_answered_are_not_stored(tenant: Tenant
     assert len((await tenant.memory.BatchCreateMemories(fewer)).memories) == 1
 
 
-async def test_what_is_stored_at_once_is_answered_as_text_alone_where_both_forms_have_no_room(tenant: Tenant) -> None:
+async def test_a_large_write_is_answered_as_text_alone_when_both_forms_have_no_room(tenant: Tenant) -> None:
     memories = [memory_pb2.Memory(content="x", data=large()) for _ in range(12)]
 
     answer = await tenant.memory.BatchCreateMemories(memory_pb2.BatchCreateMemoriesRequest(memories=memories))

@@ -16,7 +16,7 @@ import grpc
 import pytest
 from fix_cluster import Tenant, refused
 from fix_database import TestDatabase, all_told
-from fix_memory import Alone
+from fix_memory import MemoryServer
 
 from skein.memory.v1 import archives_pb2 as pb
 from skein.memory.v1 import history_pb2, history_pb2_grpc, memory_pb2, memory_pb2_grpc
@@ -88,7 +88,7 @@ async def test_an_archived_memory_is_gone_and_comes_back_as_it_was(tenant: Tenan
     assert len(versions.versions) >= 1
 
 
-async def test_what_was_changed_lately_stays(tenant: Tenant) -> None:
+async def test_recently_changed_memories_stay(tenant: Tenant) -> None:
     idle_since = datetime.now(UTC)
     fresh = await old(tenant.memory, "changed after that")
 
@@ -157,52 +157,52 @@ async def test_a_fact_that_comes_back_holds_its_key_for_its_subject(tenant: Tena
 
 
 @dataclass
-class House:
+class Deployment:
     """A memory service with files of its own, called as a tenant's key and as the worker."""
 
-    alone: Alone
+    server: MemoryServer
 
     @property
     def files(self) -> list[Path]:
-        return sorted((self.alone.folder / "archives").rglob("*.gz"))
+        return sorted((self.server.folder / "archives").rglob("*.gz"))
 
     @asynccontextmanager
     async def memory(self) -> AsyncIterator[memory_pb2_grpc.MemoryServiceAsyncStub]:
-        async with self.alone.channel() as channel:
+        async with self.server.channel() as channel:
             yield memory_pb2_grpc.MemoryServiceStub(channel)
 
     @asynccontextmanager
     async def history(self) -> AsyncIterator[history_pb2_grpc.HistoryServiceAsyncStub]:
-        async with self.alone.channel() as channel:
+        async with self.server.channel() as channel:
             yield history_pb2_grpc.HistoryServiceStub(channel)
 
     @asynccontextmanager
     async def internal(self) -> AsyncIterator[memory_pb2_grpc.MemoryInternalServiceAsyncStub]:
-        async with self.alone.channel(system=True) as channel:
+        async with self.server.channel(system=True) as channel:
             yield memory_pb2_grpc.MemoryInternalServiceStub(channel)
 
     async def rule(self, **values: int) -> None:
         ((name, value),) = values.items()
-        async with self.alone.database.superuser() as connection:
+        async with self.server.database.superuser() as connection:
             await connection.execute(
                 f"INSERT INTO tenancy.policies (tenant_id, {name}, update_time) VALUES ($1, $2, now())",  # noqa: S608
-                self.alone.tenant_id,
+                self.server.tenant_id,
                 value,
             )
 
     async def grow_old(self) -> None:
-        async with self.alone.database.superuser() as connection:
+        async with self.server.database.superuser() as connection:
             await connection.execute("UPDATE memory.memories SET update_time = $1, record_time = $1", LONG_AGO)
 
 
 @pytest.fixture
-async def house(alone: Alone) -> AsyncIterator[House]:
-    async with alone.serving(SKEIN_MASTER_KEY="33" * 32):
-        yield House(alone)
+async def deployment(memory_server: MemoryServer) -> AsyncIterator[Deployment]:
+    async with memory_server.serving(SKEIN_MASTER_KEY="33" * 32):
+        yield Deployment(memory_server)
 
 
-async def test_a_purge_reaches_cold_storage_by_id_and_by_person(house: House) -> None:
-    async with house.memory() as memory, house.history() as history:
+async def test_a_purge_reaches_cold_storage_by_id_and_by_person(deployment: Deployment) -> None:
+    async with deployment.memory() as memory, deployment.history() as history:
         by_id = await old(memory, "a word that must go", external_id="x-1")
         of_ann = await old(memory, "what Ann said", subject_id="ann")
         stays = await old(memory, "what stays")
@@ -210,63 +210,63 @@ async def test_a_purge_reaches_cold_storage_by_id_and_by_person(house: House) ->
         dry = await memory.PurgeMemories(purge(memory_ids=["x-1"], dry_run=True))
         first = await memory.PurgeMemories(purge(memory_ids=["x-1"]))
         second = await memory.PurgeMemories(purge(filter=memory_pb2.MemoryFilter(subject_id="ann")))
-        (file,) = house.files
-        held = gzip.decompress(file.read_bytes()).decode()
+        (file,) = deployment.files
+        text = gzip.decompress(file.read_bytes()).decode()
         restored = await history.UnarchiveMemories(pb.UnarchiveMemoriesRequest(archive_id=created.archive.archive_id))
-        left = await memory.ListMemories(memory_pb2.ListMemoriesRequest())
+        response = await memory.ListMemories(memory_pb2.ListMemoriesRequest())
 
     assert list(dry.archived_memory_ids) == list(first.archived_memory_ids) == [by_id]
     assert list(second.archived_memory_ids) == [of_ann]
-    assert ("a word that must go" in held, "Ann" in held, "what stays" in held) == (False, False, True)
+    assert ("a word that must go" in text, "Ann" in text, "what stays" in text) == (False, False, True)
     assert restored.unarchived_count == 1
-    assert [one.memory_id for one in left.memories] == [stays]
+    assert [one.memory_id for one in response.memories] == [stays]
 
 
-async def test_a_purge_from_cold_storage_takes_data_with_any_numbers(house: House) -> None:
-    async with house.memory() as memory, house.history() as history:
+async def test_a_purge_from_cold_storage_takes_data_with_any_numbers(deployment: Deployment) -> None:
+    async with deployment.memory() as memory, deployment.history() as history:
         gone = await old(memory, "measured", data_json='{"grams": 1.50, "atoms": 9007199254740993}')
         await history.ArchiveMemories(going())
         purged = await memory.PurgeMemories(purge(memory_ids=[gone]))
 
     assert list(purged.archived_memory_ids) == [gone]
-    assert house.files == []
+    assert deployment.files == []
 
 
-async def test_purges_at_the_same_time_from_one_archive_all_reach_it(house: House) -> None:
-    async with house.memory() as memory, house.history() as history:
+async def test_purges_at_the_same_time_from_one_archive_all_reach_it(deployment: Deployment) -> None:
+    async with deployment.memory() as memory, deployment.history() as history:
         going_for_good = [await old(memory, f"number {number}") for number in range(6)]
         await old(memory, "what stays")
         created = await history.ArchiveMemories(going())
         answers = await asyncio.gather(*(memory.PurgeMemories(purge(memory_ids=[id_])) for id_ in going_for_good))
-        files = house.files
+        files = deployment.files
         restored = await history.UnarchiveMemories(pb.UnarchiveMemoriesRequest(archive_id=created.archive.archive_id))
 
     assert [list(answer.archived_memory_ids) for answer in answers] == [[id_] for id_ in going_for_good]
     assert len(files) == 1
     assert restored.unarchived_count == 1
-    assert house.files == []
+    assert deployment.files == []
 
 
-async def test_a_purge_from_cold_storage_leaves_no_answer_and_is_told_in_the_log(house: House) -> None:
-    async with house.memory() as memory, house.history() as history:
+async def test_a_purge_from_cold_storage_leaves_no_answer_and_is_in_the_change_log(deployment: Deployment) -> None:
+    async with deployment.memory() as memory, deployment.history() as history:
         gone = await old(memory, "a word that must go", external_id="x-9")
         await history.ArchiveMemories(going())
         await memory.PurgeMemories(purge(memory_ids=[gone]))
-        await all_told(house.alone.database.server)
+        await all_told(deployment.server.database.server)
         changes = await history.ListChanges(history_pb2.ListChangesRequest())
-    async with house.alone.database.superuser() as connection:
-        held = await connection.fetchval("SELECT count(*) FROM memory.requests WHERE response LIKE '%must go%'::bytea")
+    async with deployment.server.database.superuser() as connection:
+        count = await connection.fetchval("SELECT count(*) FROM memory.requests WHERE response LIKE '%must go%'::bytea")
 
-    assert held == 0
+    assert count == 0
     assert [one.entity_id for one in changes.changes if one.event_type == "memory_purged"] == [gone]
 
 
-async def test_a_purge_of_a_person_and_more_does_not_guess_at_cold_storage(house: House) -> None:
-    async with house.memory() as memory, house.history() as history:
+async def test_a_purge_of_a_person_and_more_does_not_guess_at_cold_storage(deployment: Deployment) -> None:
+    async with deployment.memory() as memory, deployment.history() as history:
         await old(memory, "what Ann said", subject_id="ann")
         created = await history.ArchiveMemories(going())
-        wanted = memory_pb2.MemoryFilter(subject_id="ann", types=["journal"])
-        purged = await memory.PurgeMemories(purge(filter=wanted))
+        filter_ = memory_pb2.MemoryFilter(subject_id="ann", types=["journal"])
+        purged = await memory.PurgeMemories(purge(filter=filter_))
         restored = await history.UnarchiveMemories(pb.UnarchiveMemoriesRequest(archive_id=created.archive.archive_id))
 
     assert list(purged.archived_memory_ids) == []
@@ -277,11 +277,11 @@ def purge(*, dry_run: bool = False, **selection: Any) -> memory_pb2.PurgeMemorie
     return memory_pb2.PurgeMemoriesRequest(selection=memory_pb2.MemorySelection(**selection), dry_run=dry_run)
 
 
-async def test_a_damaged_file_is_said_to_be_damaged_and_the_archive_stays(house: House) -> None:
-    async with house.memory() as memory, house.history() as history:
+async def test_a_damaged_file_is_reported_and_the_archive_stays(deployment: Deployment) -> None:
+    async with deployment.memory() as memory, deployment.history() as history:
         await old(memory, "soon damaged")
         created = await history.ArchiveMemories(going())
-        (file,) = house.files
+        (file,) = deployment.files
         whole = file.read_bytes()
         file.write_bytes(whole[:-9] + b"not what w")
         restore = pb.UnarchiveMemoriesRequest(archive_id=created.archive.archive_id)
@@ -292,11 +292,11 @@ async def test_a_damaged_file_is_said_to_be_damaged_and_the_archive_stays(house:
         restored = await history.UnarchiveMemories(restore)
 
     assert restored.unarchived_count == 1
-    assert house.files == []
+    assert deployment.files == []
 
 
-async def test_secrets_stay_out_of_the_files(house: House) -> None:
-    async with house.memory() as memory, house.history() as history:
+async def test_secrets_stay_out_of_the_files(deployment: Deployment) -> None:
+    async with deployment.memory() as memory, deployment.history() as history:
         await old(memory, "a plain one")
         await old(
             memory,
@@ -309,82 +309,82 @@ async def test_secrets_stay_out_of_the_files(house: House) -> None:
         created = await history.ArchiveMemories(going())
 
     assert created.archive.memory_count == 1
-    assert len(house.files) == 1
+    assert len(deployment.files) == 1
 
 
-async def test_the_worker_archives_what_the_tenant_s_rule_says(house: House) -> None:
-    await house.rule(archive_days=30)
-    async with house.memory() as memory, house.internal() as internal:
+async def test_the_worker_archives_what_the_tenant_s_rule_says(deployment: Deployment) -> None:
+    await deployment.rule(archive_days=30)
+    async with deployment.memory() as memory, deployment.internal() as internal:
         await old(memory, "idle for long")
-        await house.grow_old()
+        await deployment.grow_old()
         await memory.CreateMemory(memory_pb2.CreateMemoryRequest(memory=memory_pb2.Memory(content="of today")))
 
         first = await internal.ArchiveIdleMemories(memory_pb2.ArchiveIdleMemoriesRequest())
         again = await internal.ArchiveIdleMemories(memory_pb2.ArchiveIdleMemoriesRequest())
-        left = await memory.ListMemories(memory_pb2.ListMemoriesRequest())
+        response = await memory.ListMemories(memory_pb2.ListMemoriesRequest())
 
     assert (first.archived_count, again.archived_count) == (1, 0)
-    assert [one.content for one in left.memories] == ["of today"]
+    assert [one.content for one in response.memories] == ["of today"]
 
 
-async def test_what_expires_is_not_archived(house: House) -> None:
-    await house.rule(archive_days=30)
-    async with house.memory() as memory, house.internal() as internal:
+async def test_expiring_memories_are_not_archived(deployment: Deployment) -> None:
+    await deployment.rule(archive_days=30)
+    async with deployment.memory() as memory, deployment.internal() as internal:
         await old(memory, "idle for long", expire_time=datetime.now(UTC) + timedelta(days=1))
-        await house.grow_old()
+        await deployment.grow_old()
 
         answer = await internal.ArchiveIdleMemories(memory_pb2.ArchiveIdleMemoriesRequest())
-        left = await memory.ListMemories(memory_pb2.ListMemoriesRequest())
+        response = await memory.ListMemories(memory_pb2.ListMemoriesRequest())
 
     assert answer.archived_count == 0
-    assert [one.content for one in left.memories] == ["idle for long"]
+    assert [one.content for one in response.memories] == ["idle for long"]
 
 
-async def test_without_a_rule_nothing_is_archived(house: House) -> None:
-    async with house.memory() as memory, house.internal() as internal:
+async def test_without_a_rule_nothing_is_archived(deployment: Deployment) -> None:
+    async with deployment.memory() as memory, deployment.internal() as internal:
         await old(memory, "idle for long")
-        await house.grow_old()
+        await deployment.grow_old()
 
         answer = await internal.ArchiveIdleMemories(memory_pb2.ArchiveIdleMemoriesRequest())
 
     assert answer.archived_count == 0
 
 
-async def test_what_is_older_than_the_tenant_keeps_is_purged(house: House) -> None:
-    await house.rule(retention_days=365)
-    async with house.memory() as memory, house.internal() as internal:
+async def test_memories_past_the_tenant_s_retention_are_purged(deployment: Deployment) -> None:
+    await deployment.rule(retention_days=365)
+    async with deployment.memory() as memory, deployment.internal() as internal:
         gone = await old(memory, "of another age")
-        await house.grow_old()
+        await deployment.grow_old()
         kept = await old(memory, "old, and imported today")
 
         first = await internal.ApplyRetention(memory_pb2.ApplyRetentionRequest())
         again = await internal.ApplyRetention(memory_pb2.ApplyRetentionRequest())
-        found = await memory.BatchGetMemories(memory_pb2.BatchGetMemoriesRequest(memory_ids=[gone, kept]))
+        response = await memory.BatchGetMemories(memory_pb2.BatchGetMemoriesRequest(memory_ids=[gone, kept]))
 
     assert (first.purged_count, again.purged_count) == (1, 0)
-    assert ([one.memory_id for one in found.memories], list(found.not_found_ids)) == ([kept], [gone])
+    assert ([one.memory_id for one in response.memories], list(response.not_found_ids)) == ([kept], [gone])
 
 
-async def test_memories_in_cold_storage_are_not_kept_longer_than_the_others(house: House) -> None:
-    await house.rule(retention_days=365)
-    async with house.memory() as memory, house.history() as history, house.internal() as internal:
+async def test_memories_in_cold_storage_are_not_kept_longer_than_the_others(deployment: Deployment) -> None:
+    await deployment.rule(retention_days=365)
+    async with deployment.memory() as memory, deployment.history() as history, deployment.internal() as internal:
         await old(memory, "of another age")
         await history.ArchiveMemories(going())
         young = await internal.ApplyRetention(memory_pb2.ApplyRetentionRequest())
-        async with house.alone.database.superuser() as connection:
+        async with deployment.server.database.superuser() as connection:
             await connection.execute("UPDATE memory.archives SET create_time = $1", LONG_AGO)
         grown = await internal.ApplyRetention(memory_pb2.ApplyRetentionRequest())
-        left = await history.ListArchives(pb.ListArchivesRequest())
+        response = await history.ListArchives(pb.ListArchivesRequest())
 
     assert (young.purged_count, grown.purged_count) == (0, 1)
-    assert (list(left.archives), house.files) == ([], [])
+    assert (list(response.archives), deployment.files) == ([], [])
 
 
-async def test_files_that_nothing_names_are_removed_once_nobody_can_be_writing_them(house: House) -> None:
-    async with house.memory() as memory, house.history() as history, house.internal() as internal:
+async def test_unreferenced_files_are_removed_once_no_process_can_be_writing_them(deployment: Deployment) -> None:
+    async with deployment.memory() as memory, deployment.history() as history, deployment.internal() as internal:
         await old(memory, "named")
         await history.ArchiveMemories(going())
-        (named,) = house.files
+        (named,) = deployment.files
         orphans = [named.with_name(f"{name}.jsonl.gz") for name in ("left-behind", "being-written")]
         for file in orphans:
             file.write_bytes(b"x")
@@ -392,7 +392,7 @@ async def test_files_that_nothing_names_are_removed_once_nobody_can_be_writing_t
             os.utime(file, (LONG_AGO.timestamp(), LONG_AGO.timestamp()))
         await internal.ArchiveIdleMemories(memory_pb2.ArchiveIdleMemoriesRequest())
 
-    assert house.files == sorted([named, orphans[1]])
+    assert deployment.files == sorted([named, orphans[1]])
 
 
 async def test_everything_that_hangs_on_a_memory_goes_with_it(database: TestDatabase) -> None:

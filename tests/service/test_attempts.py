@@ -1,4 +1,4 @@
-"""How often somebody may try, seen on a database without services: bursts, windows, and what counts as a failure."""
+"""The limit of attempts on a database without services: bursts, windows, and which errors count as failures."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ async def test_a_subject_that_has_failed_too_often_does_not_charge_the_others(at
     assert await succeeds(attempts, ("second_factor", "b@example.org"), ("identity", "192.0.2.2")) == "right"
 
 
-async def test_of_a_burst_of_wrong_tries_no_more_than_ten_are_let_through(pool: Database) -> None:
+async def test_a_burst_of_wrong_tries_is_limited_to_ten(pool: Database) -> None:
     """By two replicas at once, in the two orders that could make them wait for each other."""
     replicas = [AttemptLimiter(AttemptStore(pool), limits(AuthSettings())) for _ in range(2)]
     pair = (("second_factor", "c@example.org"), ("identity", "192.0.2.3"))
@@ -162,7 +162,9 @@ async def test_a_burst_of_right_tries_from_one_address_waits_its_turn(pool: Data
 
 
 @pytest.mark.parametrize("error", [DatabaseUnavailable(), RuntimeError("a bug"), asyncio.CancelledError()])
-async def test_what_is_nobodys_fault_does_not_count(attempts: AttemptLimiter, error: BaseException) -> None:
+async def test_errors_that_the_caller_did_not_cause_do_not_count(
+    attempts: AttemptLimiter, error: BaseException
+) -> None:
     subject = ("second_factor", "d@example.org")
     for _ in range(2 * MAX_ATTEMPTS):
         with pytest.raises(type(error)):
@@ -209,7 +211,7 @@ async def test_an_ipv6_customer_is_one_address(
     assert await succeeds(attempts, ("sign_in", subject_at_network("b@example.org", one))) == "right"
 
 
-async def test_names_of_refused_clients_are_told_apart_by_letter_case(attempts: AttemptLimiter) -> None:
+async def test_names_of_refused_clients_differ_by_letter_case(attempts: AttemptLimiter) -> None:
     for _ in range(MAX_ATTEMPTS):
         await attempts.charge("refused_client", "App")
 
@@ -231,7 +233,7 @@ async def test_sign_ups_count_whether_they_succeed_or_not(attempts: AttemptLimit
     await attempts.charge("sign_up", "192.0.2.8")
 
 
-async def test_of_concurrent_sign_ups_no_more_than_the_limit_pass(attempts: AttemptLimiter) -> None:
+async def test_concurrent_sign_ups_pass_up_to_the_limit(attempts: AttemptLimiter) -> None:
     answers = await asyncio.gather(
         *(attempts.charge("sign_up", "192.0.2.10") for _ in range(50)), return_exceptions=True
     )

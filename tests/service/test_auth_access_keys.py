@@ -81,10 +81,10 @@ async def test_a_rotated_key_verifies_as_long_as_what_it_signed(database: TestDa
         await tokens_of(first).verify(text, "", now())
         await tokens_of(second).verify(await signed(first), "", now())
     async with database.superuser() as connection:
-        left = await connection.fetchval(
+        remaining = await connection.fetchval(
             "SELECT expire_time - now() FROM auth.signing_keys WHERE expire_time IS NOT NULL"
         )
-    assert timedelta(minutes=60) < left <= timedelta(minutes=61)
+    assert timedelta(minutes=60) < remaining <= timedelta(minutes=61)
 
 
 async def test_in_an_emergency_a_key_ends_at_once_with_those_that_were_replaced_before(database: TestDatabase) -> None:

@@ -68,7 +68,7 @@ async def test_an_operators_key_belongs_to_no_tenant_until_it_names_one(cluster:
     assert set(nowhere.permissions) == OPERATOR_PERMISSIONS
 
 
-async def test_without_a_credential_nobody_is_anybody(cluster: Cluster) -> None:
+async def test_a_call_without_a_credential_is_refused(cluster: Cluster) -> None:
     with refused(grpc.StatusCode.UNAUTHENTICATED, "CREDENTIAL_MISSING"):
         await cluster.anonymous.auth.GetMe(pb.GetMeRequest())
 
@@ -115,7 +115,7 @@ async def test_no_key_carries_more_than_its_creator_has(cluster: Cluster, tenant
         await cluster.with_key(creator.secret).auth.CreateApiKey(key_for("memory.read", "memory.write"))
 
 
-async def test_who_acts_as_an_agent_makes_no_key_for_another(cluster: Cluster, tenant: Tenant) -> None:
+async def test_a_caller_bound_to_an_agent_makes_no_key_for_another(cluster: Cluster, tenant: Tenant) -> None:
     creator = await tenant.auth.CreateApiKey(key_for("keys.write", agent_id="voice"))
 
     with refused(grpc.StatusCode.PERMISSION_DENIED, "PERMISSION_ESCALATION"):
@@ -150,18 +150,18 @@ async def test_a_repeated_request_is_answered_although_its_key_has_expired(tenan
     assert again == first
 
 
-@pytest.mark.parametrize("asked", [None, 2.0, 0.5], ids=["no end", "a later end", "an earlier end"])
-async def test_no_key_outlives_its_creator(cluster: Cluster, tenant: Tenant, asked: float | None) -> None:
+@pytest.mark.parametrize("lifetime", [None, 2.0, 0.5], ids=["no end", "a later end", "an earlier end"])
+async def test_no_key_outlives_its_creator(cluster: Cluster, tenant: Tenant, lifetime: float | None) -> None:
     request = key_for("keys.write")
     request.expire_time.CopyFrom(later(hours=1))
     creator = await tenant.auth.CreateApiKey(request)
     request = key_for()
-    if asked is not None:
-        request.expire_time.CopyFrom(later(hours=asked))
+    if lifetime is not None:
+        request.expire_time.CopyFrom(later(hours=lifetime))
 
     child = await cluster.with_key(creator.secret).auth.CreateApiKey(request)
 
-    ends = creator.api_key.expire_time if asked is None or asked > 1 else request.expire_time
+    ends = creator.api_key.expire_time if lifetime is None or lifetime > 1 else request.expire_time
     assert abs(child.api_key.expire_time.ToNanoseconds() - ends.ToNanoseconds()) < 1000
 
 
@@ -273,8 +273,8 @@ async def test_keys_of_another_tenant_do_not_exist(tenant: Tenant, other_tenant:
 
     listed = await tenant.auth.ListApiKeys(pb.ListApiKeysRequest())
     assert theirs.api_key.api_key_id not in {key.api_key_id for key in listed.api_keys}
-    found = await other_tenant.auth.Introspect(pb.IntrospectRequest(credential=theirs.secret))
-    assert found.active
+    response = await other_tenant.auth.Introspect(pb.IntrospectRequest(credential=theirs.secret))
+    assert response.active
 
 
 async def test_an_unknown_key_is_not_revoked(tenant: Tenant) -> None:
@@ -307,9 +307,9 @@ async def test_introspection_says_what_a_key_of_the_own_tenant_allows(tenant: Te
     request.expire_time.CopyFrom(later(hours=1))
     made = await tenant.auth.CreateApiKey(request)
 
-    found = await tenant.auth.Introspect(pb.IntrospectRequest(credential=made.secret))
+    response = await tenant.auth.Introspect(pb.IntrospectRequest(credential=made.secret))
 
-    assert found == pb.IntrospectResponse(
+    assert response == pb.IntrospectResponse(
         active=True,
         principal=f"api_key:{made.api_key.api_key_id}",
         tenant_id=str(tenant.tenant_id),
@@ -322,9 +322,9 @@ async def test_introspection_of_anybody_elses_credential_says_nothing(
     cluster: Cluster, tenant: Tenant, other_tenant: Tenant
 ) -> None:
     for credential in (other_tenant.api_key, cluster.operator_key, "skein_nonsense", "x"):
-        found = await tenant.auth.Introspect(pb.IntrospectRequest(credential=credential))
+        response = await tenant.auth.Introspect(pb.IntrospectRequest(credential=credential))
 
-        assert found == pb.IntrospectResponse(active=False)
+        assert response == pb.IntrospectResponse(active=False)
 
 
 async def test_introspection_of_a_key_that_has_ended_says_nothing(
@@ -337,9 +337,9 @@ async def test_introspection_of_a_key_that_has_ended_says_nothing(
     )
 
     for made in (revoked, expired):
-        found = await tenant.auth.Introspect(pb.IntrospectRequest(credential=made.secret))
+        response = await tenant.auth.Introspect(pb.IntrospectRequest(credential=made.secret))
 
-        assert found == pb.IntrospectResponse(active=False)
+        assert response == pb.IntrospectResponse(active=False)
 
 
 async def test_introspection_of_a_deleted_tenant_s_key_says_nothing(cluster: Cluster) -> None:
@@ -354,9 +354,9 @@ async def test_introspection_of_a_deleted_tenant_s_key_says_nothing(cluster: Clu
         await cluster.operator.tenancy.DeleteTenant(tenancy_pb2.DeleteTenantRequest(tenant_id=str(tenant.tenant_id)))
 
         async with asyncio.timeout(30):
-            while (found := await inside.auth.Introspect(request)).active:
+            while (response := await inside.auth.Introspect(request)).active:
                 await asyncio.sleep(0.05)
-    assert found == pb.IntrospectResponse(active=False)
+    assert response == pb.IntrospectResponse(active=False)
 
 
 # Row-level security

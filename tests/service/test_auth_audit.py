@@ -24,7 +24,7 @@ async def events(cluster: Cluster) -> AsyncIterator[AuditStore]:
         yield AuditStore(database)
 
 
-async def told(tenant: Tenant, **question: object) -> list[accounts_pb2.AuditEvent]:
+async def list_events(tenant: Tenant, **question: object) -> list[accounts_pb2.AuditEvent]:
     request = accounts_pb2.ListAuditEventsRequest(**question)  # type: ignore[arg-type]  # Fields of the request.
     return list((await tenant.auth.ListAuditEvents(request)).audit_events)
 
@@ -35,7 +35,7 @@ async def test_an_event_says_who_did_what_to_whom_and_from_where(tenant: Tenant)
         auth_pb2.CreateApiKeyRequest(display_name="x"), metadata=(("skein-request-id", "from-the-test"),)
     )
 
-    event = (await told(tenant))[0]
+    event = (await list_events(tenant))[0]
 
     assert (event.event, event.outcome, event.reason) == (
         "api_key_created",
@@ -48,7 +48,9 @@ async def test_an_event_says_who_did_what_to_whom_and_from_where(tenant: Tenant)
     assert event.HasField("create_time")
 
 
-async def test_events_are_paged_newest_first_and_nobody_else_reads_them(tenant: Tenant, other_tenant: Tenant) -> None:
+async def test_events_are_paged_newest_first_and_hidden_from_other_tenants(
+    tenant: Tenant, other_tenant: Tenant
+) -> None:
     made = [
         (await tenant.auth.CreateApiKey(auth_pb2.CreateApiKeyRequest(display_name="x"))).api_key.api_key_id
         for _ in range(3)
@@ -62,7 +64,7 @@ async def test_events_are_paged_newest_first_and_nobody_else_reads_them(tenant: 
     targets = [event.target for event in (*first.audit_events, *second.audit_events)]
     assert targets[:3] == [f"api_key:{key}" for key in reversed(made)]
     assert not second.next_page_token
-    assert not {event.target for event in await told(other_tenant)} & set(targets)
+    assert not {event.target for event in await list_events(other_tenant)} & set(targets)
     with refused(grpc.StatusCode.INVALID_ARGUMENT, "PAGE_TOKEN_INVALID"):
         await other_tenant.auth.ListAuditEvents(request)
 
@@ -85,23 +87,23 @@ async def test_events_can_be_read_for_one_account(events: AuditStore) -> None:
     await audit.record("sign_in", tenant_id=tenant_id, account_id=account_id)
     await audit.record("sign_in", tenant_id=tenant_id, account_id=uuid.uuid4())
 
-    found = await events.list_audit_events(tenant_id, account_id=account_id, before=None, size=10)
+    audit_events = await events.list_audit_events(tenant_id, account_id=account_id, before=None, size=10)
 
-    assert [event.event for event in found] == ["sign_in"]
+    assert [event.event for event in audit_events] == ["sign_in"]
 
 
-async def test_an_event_that_nobody_wrote_down_is_not_recorded(events: AuditStore) -> None:
+async def test_an_undocumented_event_is_not_recorded(events: AuditStore) -> None:
     with pytest.raises(LookupError, match="EVENTS"):
         await AuditRecorder(events).record("something_else")
 
 
-async def test_what_a_browser_says_of_itself_cannot_break_a_line(events: AuditStore) -> None:
+async def test_a_browser_s_user_agent_cannot_break_a_line(events: AuditStore) -> None:
     tenant_id = uuid.uuid4()
 
     await AuditRecorder(events).record("sign_in", tenant_id=tenant_id, target="a\x00b\nc" + 300 * "x")
 
-    found = await events.list_audit_events(tenant_id, account_id=None, before=None, size=10)
-    assert found[0].target == "abc" + 252 * "x"
+    audit_events = await events.list_audit_events(tenant_id, account_id=None, before=None, size=10)
+    assert audit_events[0].target == "abc" + 252 * "x"
 
 
 # Refused credentials
@@ -115,22 +117,22 @@ async def test_a_refused_key_is_an_event_of_its_tenant_without_its_secret(cluste
         with refused(grpc.StatusCode.UNAUTHENTICATED, "CREDENTIAL_INVALID"):
             await cluster.with_key(made.secret).auth.GetMe(auth_pb2.GetMeRequest())
 
-    found = [event for event in await told(tenant) if event.event == "credential_refused"]
-    assert [(event.reason, event.target, event.address) for event in found] == [
+    results = [event for event in await list_events(tenant) if event.event == "credential_refused"]
+    assert [(event.reason, event.target, event.address) for event in results] == [
         ("CREDENTIAL_INVALID", f"api_key:{made.api_key.api_key_id}", "127.0.0.1")
     ]
-    assert made.secret not in str(found)
+    assert made.secret not in str(results)
 
 
 async def test_a_credential_that_merely_names_a_tenant_is_no_event_of_it(cluster: Cluster, tenant: Tenant) -> None:
-    before = len(await told(tenant))
+    before = len(await list_events(tenant))
 
     with refused(grpc.StatusCode.UNAUTHENTICATED, "CREDENTIAL_INVALID"):
         await cluster.with_key(ApiKeyToken.new(tenant.tenant_id, new_id(now())).encode()).auth.GetMe(
             auth_pb2.GetMeRequest()
         )
 
-    assert len(await told(tenant)) == before
+    assert len(await list_events(tenant)) == before
     # Recorded once a minute for all that is refused to one address, by whichever test.
     nowhere = await cluster.operator.auth.ListAuditEvents(accounts_pb2.ListAuditEventsRequest(page_size=500))
     assert "credential_refused" in {event.event for event in nowhere.audit_events}
@@ -144,11 +146,11 @@ async def test_the_same_refused_credential_is_recorded_once_a_minute(events: Aud
         await audit.record_rejected_credential("the same", CredentialInvalid(), tenant_id=tenant_id)
     await audit.record_rejected_credential("another", CredentialInvalid(), tenant_id=tenant_id)
 
-    found = await events.list_audit_events(tenant_id, account_id=None, before=None, size=10)
-    assert len(found) == 3
+    audit_events = await events.list_audit_events(tenant_id, account_id=None, before=None, size=10)
+    assert len(audit_events) == 3
 
 
-async def test_who_has_no_credential_cannot_fill_the_table(events: AuditStore) -> None:
+async def test_callers_without_a_credential_cannot_fill_the_table(events: AuditStore) -> None:
     marker = uuid.uuid4()
     audit = AuditRecorder(events, lambda: 0.0)
 
@@ -156,6 +158,6 @@ async def test_who_has_no_credential_cannot_fill_the_table(events: AuditStore) -
         await audit.record_rejected_credential(f"{number}", CredentialInvalid(), account_id=marker)
         await audit.record_rejected_credential(f"unknown {number}", CredentialInvalid())
 
-    found = await events.list_audit_events(NO_TENANT, account_id=marker, before=None, size=MAX_REFUSED + 5)
+    audit_events = await events.list_audit_events(NO_TENANT, account_id=marker, before=None, size=MAX_REFUSED + 5)
     # All unknown credentials together are one event more, of their source.
-    assert len(found) == MAX_REFUSED - 1
+    assert len(audit_events) == MAX_REFUSED - 1

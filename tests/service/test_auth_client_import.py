@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 SECRET = "mcs_a-secret-of-an-earlier-system"
 
 
-def moving(**said: Any) -> pb.Client:
+def moving(**fields: Any) -> pb.Client:
     """Return a client as an earlier system describes it."""
     return pb.Client(
         **{
@@ -31,7 +31,7 @@ def moving(**said: Any) -> pb.Client:
             "response_types": ["code"],
             "token_endpoint_auth_method": "none",
             "create_time": Timestamp(seconds=1_700_000_000),
-            **said,
+            **fields,
         }
     )
 
@@ -122,7 +122,7 @@ async def test_a_repeated_request_gets_the_first_answer(cluster: Cluster) -> Non
 
 
 @pytest.mark.parametrize(
-    ("said", "secret", "reason"),
+    ("fields", "secret", "reason"),
     [
         ({"client_id": ""}, "", "OAUTH_INVALID_CLIENT_METADATA"),
         ({"client_id": "x" * 256}, "", "OAUTH_INVALID_CLIENT_METADATA"),
@@ -135,11 +135,11 @@ async def test_a_repeated_request_gets_the_first_answer(cluster: Cluster) -> Non
         ({"redirect_uris": []}, "", "OAUTH_INVALID_REDIRECT_URI"),
     ],
 )
-async def test_what_no_application_can_be_is_refused(
-    cluster: Cluster, said: dict[str, Any], secret: str, reason: str
+async def test_an_impossible_application_is_refused(
+    cluster: Cluster, fields: dict[str, Any], secret: str, reason: str
 ) -> None:
     with refused(grpc.StatusCode.INVALID_ARGUMENT, reason):
-        await take_over(cluster, moving(**said), secret)
+        await take_over(cluster, moving(**fields), secret)
 
 
 async def test_applications_are_taken_over_by_operators_alone(tenant: Tenant) -> None:

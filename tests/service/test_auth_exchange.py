@@ -21,7 +21,7 @@ from skein_kit.database.transactions import NO_TENANT
 from skein_kit.identity.identity_token import Caller, IdentityTokenVerifier
 from skein_kit.identity.permissions import SYSTEM_PERMISSIONS
 
-NOBODY = str(uuid.UUID(int=7))
+MISSING_ID = str(uuid.UUID(int=7))
 
 
 @pytest.fixture
@@ -96,7 +96,7 @@ async def test_a_tenants_key_may_repeat_its_tenant_and_name_no_other(
     ],
     ids=["nonsense", "prefix", "token", "unknown operator", "unknown tenant"],
 )
-async def test_what_is_no_key_is_refused(identity: rpc.AuthInternalServiceAsyncStub, credential: str) -> None:
+async def test_a_malformed_key_is_refused(identity: rpc.AuthInternalServiceAsyncStub, credential: str) -> None:
     with refused(grpc.StatusCode.UNAUTHENTICATED, "CREDENTIAL_INVALID"):
         await identity.Exchange(pb.ExchangeRequest(bearer=credential))
 
@@ -188,7 +188,7 @@ async def test_the_operator_acts_in_a_tenant_that_exists(
     assert caller.principal.startswith("operator:")
     assert caller.tenant_id == tenant.tenant_id
     with refused(grpc.StatusCode.NOT_FOUND, "TENANT_NOT_FOUND"):
-        await identity.Exchange(pb.ExchangeRequest(bearer=cluster.operator_key, tenant_id=NOBODY))
+        await identity.Exchange(pb.ExchangeRequest(bearer=cluster.operator_key, tenant_id=MISSING_ID))
 
 
 async def test_a_revoked_operator_key_is_refused(
@@ -217,7 +217,7 @@ async def test_the_clusters_own_services_act_in_one_tenant_or_none(
     assert await verified(channel, nowhere.token) == expected
     assert (await verified(channel, inside.token)).tenant_id == tenant.tenant_id
     with refused(grpc.StatusCode.NOT_FOUND, "TENANT_NOT_FOUND"):
-        await identity.Exchange(system(NOBODY))
+        await identity.Exchange(system(MISSING_ID))
 
 
 async def test_a_wrong_system_key_is_refused(identity: rpc.AuthInternalServiceAsyncStub) -> None:
@@ -258,7 +258,7 @@ async def test_the_system_lists_every_tenant_and_changes_none(
     assert {str(tenant.tenant_id), str(other_tenant.tenant_id)} <= {found.tenant_id for found in listed.tenants}
 
 
-async def test_what_is_past_its_time_is_deleted_for_one_tenant(
+async def test_expired_rows_are_deleted_for_one_tenant(
     channel: aio.Channel,
     identity: rpc.AuthInternalServiceAsyncStub,
     tenant: Tenant,
@@ -280,12 +280,12 @@ async def test_what_is_past_its_time_is_deleted_for_one_tenant(
         while (await stub.DeleteExpired(pb.DeleteExpiredRequest())).deleted_count:
             pass
 
-    left = await database.fetch(
+    rows = await database.fetch(
         "SELECT tenant_id, request_id FROM auth.requests WHERE tenant_id = ANY ($1)",
         [tenant.tenant_id, other_tenant.tenant_id],
     )
     assert first.deleted_count >= 1
-    assert {(row["tenant_id"], row["request_id"]) for row in left} == {
+    assert {(row["tenant_id"], row["request_id"]) for row in rows} == {
         (tenant.tenant_id, "new"),
         (other_tenant.tenant_id, "old"),
         (other_tenant.tenant_id, "new"),
@@ -309,8 +309,8 @@ async def test_the_operator_s_answers_that_are_past_their_time_are_deleted_as_we
 
     await rpc.AuthInternalServiceStub(Stubs.of(channel, token).channel).DeleteExpired(pb.DeleteExpiredRequest())
 
-    left = await database.fetch("SELECT request_id FROM auth.requests WHERE request_id = ANY ($1)", [old, new])
-    assert [row["request_id"] for row in left] == [new]
+    rows = await database.fetch("SELECT request_id FROM auth.requests WHERE request_id = ANY ($1)", [old, new])
+    assert [row["request_id"] for row in rows] == [new]
 
 
 async def test_only_the_system_deletes_what_is_past_its_time(
@@ -330,7 +330,7 @@ async def test_an_api_key_is_no_identity_inside_the_cluster(channel: aio.Channel
         await stub.GetMe(pb.GetMeRequest())
 
 
-async def test_a_token_that_somebody_changed_is_refused(
+async def test_a_changed_token_is_refused(
     channel: aio.Channel, identity: rpc.AuthInternalServiceAsyncStub, tenant: Tenant, other_tenant: Tenant
 ) -> None:
     token = (await identity.Exchange(pb.ExchangeRequest(bearer=tenant.api_key))).token

@@ -172,16 +172,16 @@ async def test_a_person_belongs_to_no_tenant_until_they_choose_one(
 
 
 @pytest.mark.parametrize("role", list(ROLE_PERMISSIONS))
-async def test_what_a_person_may_do_follows_from_their_role(
+async def test_a_person_s_permissions_follow_from_their_role(
     cluster: Cluster, people: People, tenant: Tenant, role: str
 ) -> None:
     account_id = await people.new()
     await people.join(account_id, tenant, role)
 
-    found = await me(cluster, (await people.signed_in(account_id)).access_token, tenant)
+    identity = await me(cluster, (await people.signed_in(account_id)).access_token, tenant)
 
-    assert set(found.permissions) == {ACCOUNT, *ROLE_PERMISSIONS[role]}
-    assert found.role == role
+    assert set(identity.permissions) == {ACCOUNT, *ROLE_PERMISSIONS[role]}
+    assert identity.role == role
 
 
 async def test_a_tenant_that_one_is_no_member_of_does_not_exist(
@@ -193,7 +193,7 @@ async def test_a_tenant_that_one_is_no_member_of_does_not_exist(
         await me(cluster, token, tenant)
 
 
-async def test_who_was_just_made_a_member_is_one_at_once(cluster: Cluster, people: People, tenant: Tenant) -> None:
+async def test_a_new_member_is_recognized_at_once(cluster: Cluster, people: People, tenant: Tenant) -> None:
     account_id = await people.new()
     token = (await people.signed_in(account_id)).access_token
     with refused(grpc.StatusCode.NOT_FOUND, "TENANT_NOT_FOUND"):
@@ -248,16 +248,16 @@ async def test_an_ended_sign_in_is_refused_soon(cluster: Cluster, people: People
     await until(lambda: me(cluster, tokens.access_token), grpc.StatusCode.UNAUTHENTICATED)
 
 
-async def test_a_person_reads_what_happened_to_their_account_and_nobody_elses(cluster: Cluster, people: People) -> None:
+async def test_a_person_reads_the_audit_events_of_their_own_account_only(cluster: Cluster, people: People) -> None:
     account_id, other = await people.new(), await people.new()
     audit = AuditRecorder(AuditStore(people.database))
     for whose in (account_id, other):
         await audit.record("sign_in", account_id=whose, target=f"account:{whose}")
     mine = calls(cluster, (await people.signed_in(account_id)).access_token)
 
-    found = await mine.auth.ListMyAuditEvents(accounts_pb2.ListMyAuditEventsRequest())
+    response = await mine.auth.ListMyAuditEvents(accounts_pb2.ListMyAuditEventsRequest())
 
-    assert [event.target for event in found.audit_events] == [f"account:{account_id}"]
+    assert [event.target for event in response.audit_events] == [f"account:{account_id}"]
 
 
 async def test_a_key_that_a_person_made_lives_on_without_them(cluster: Cluster, people: People, tenant: Tenant) -> None:
@@ -285,9 +285,9 @@ async def test_an_application_does_what_it_was_granted_as_far_as_the_person_may(
         account_id, tenant, "openid", "memory.read", "memory.write", ACCOUNT, client_id=f"app-{account_id}"
     )
 
-    found = await me(cluster, token)
+    identity = await me(cluster, token)
 
-    assert found == auth_pb2.GetMeResponse(
+    assert identity == auth_pb2.GetMeResponse(
         principal=f"account:{account_id}",
         tenant_id=str(tenant.tenant_id),
         permissions=["memory.read"],
@@ -326,7 +326,7 @@ async def test_an_application_of_a_former_member_is_refused_soon(
 
 
 @pytest.mark.parametrize("what", ["client_id", "tenant_id"])
-async def test_what_the_operator_takes_from_applications_is_refused_soon(
+async def test_permissions_that_the_operator_takes_from_applications_end_soon(
     cluster: Cluster, people: People, tenant: Tenant, what: str
 ) -> None:
     account_id = await people.new()
@@ -353,8 +353,8 @@ async def test_a_key_that_an_application_made_ends_with_what_it_was_granted(
     made = await calls(cluster, token).auth.CreateApiKey(auth_pb2.CreateApiKeyRequest(display_name="x"))
 
     assert list(made.api_key.permissions) == ["keys.write", "memory.read"]
-    left = made.api_key.expire_time.ToDatetime(UTC) - datetime.now(UTC)
-    assert timedelta(minutes=55) < left <= timedelta(hours=1)
+    remaining = made.api_key.expire_time.ToDatetime(UTC) - datetime.now(UTC)
+    assert timedelta(minutes=55) < remaining <= timedelta(hours=1)
 
 
 async def test_a_token_for_another_resource_is_refused(cluster: Cluster, people: People, tenant: Tenant) -> None:
@@ -380,9 +380,13 @@ async def test_introspection_knows_access_tokens_of_the_own_tenant_alone(
     request = auth_pb2.IntrospectRequest(credential=await people.application(account_id, tenant, "memory.read"))
     own = auth_pb2.IntrospectRequest(credential=(await people.signed_in(account_id)).access_token)
 
-    found = await tenant.auth.Introspect(request)
+    response = await tenant.auth.Introspect(request)
 
-    assert (found.active, found.principal, list(found.permissions)) == (True, f"account:{account_id}", ["memory.read"])
+    assert (response.active, response.principal, list(response.permissions)) == (
+        True,
+        f"account:{account_id}",
+        ["memory.read"],
+    )
     assert await other_tenant.auth.Introspect(request) == auth_pb2.IntrospectResponse(active=False)
     assert await tenant.auth.Introspect(own) == auth_pb2.IntrospectResponse(active=False)
 
@@ -390,7 +394,9 @@ async def test_introspection_knows_access_tokens_of_the_own_tenant_alone(
 # Tokens
 
 
-async def test_a_token_of_nobody_s_sign_in_is_refused(cluster: Cluster, people: People, tenant: Tenant) -> None:
+async def test_a_token_without_an_auth_session_of_its_own_is_refused(
+    cluster: Cluster, people: People, tenant: Tenant
+) -> None:
     account_id, other = await people.new(), await people.new()
     tokens = await people.signed_in(account_id)
     auth_session_id = tokens.auth_session_id
@@ -447,10 +453,10 @@ async def test_a_service_accounts_token_does_what_its_key_may_do(
     )
     token = await people.token(bearer, "memory.read", "memory.write")
 
-    found = await me(cluster, token)
+    identity = await me(cluster, token)
     await tenant.auth.RevokeApiKey(auth_pb2.RevokeApiKeyRequest(api_key_id=key.api_key.api_key_id))
 
-    assert (found.principal, list(found.permissions)) == (f"service_account:{account_id}", ["memory.read"])
+    assert (identity.principal, list(identity.permissions)) == (f"service_account:{account_id}", ["memory.read"])
     await until(lambda: me(cluster, token), grpc.StatusCode.UNAUTHENTICATED)
 
 

@@ -68,8 +68,8 @@ async def test_a_successor_can_do_the_same_and_both_work_during_the_overlap(clus
     new, replaced = rotated.api_key, rotated.replaced
     assert (new.display_name, new.expire_time) == ("old", old.api_key.expire_time)
     assert replaced.replaced_by == new.api_key_id
-    left = replaced.expire_time.ToDatetime(UTC) - datetime.now(UTC)
-    assert timedelta(hours=23) < left <= timedelta(days=1)
+    remaining = replaced.expire_time.ToDatetime(UTC) - datetime.now(UTC)
+    assert timedelta(hours=23) < remaining <= timedelta(days=1)
 
 
 async def test_without_an_overlap_the_old_key_ends_at_once(cluster: Cluster, tenant: Tenant) -> None:
@@ -120,7 +120,9 @@ async def test_a_repeated_rotation_shows_its_secret_once(tenant: Tenant) -> None
     assert again.api_key == first.api_key
 
 
-async def test_nobody_gets_by_rotation_what_they_do_not_have(cluster: Cluster, tenant: Tenant) -> None:
+async def test_rotating_a_key_grants_no_permission_or_time_that_the_caller_lacks(
+    cluster: Cluster, tenant: Tenant
+) -> None:
     strong = await made(tenant, "memory.read", "memory.write")
     weak = await tenant.auth.CreateApiKey(
         pb.CreateApiKeyRequest(display_name="x", permissions=["keys.write", "memory.read"])
@@ -190,11 +192,11 @@ async def test_a_key_shows_when_it_was_last_used_to_the_minute(cluster: Cluster,
     async with replica(cluster, SKEIN_API_KEY_USE_SECONDS="0.05") as channel:
         await rpc.AuthInternalServiceStub(channel).Exchange(pb.ExchangeRequest(bearer=key.secret))
         async with asyncio.timeout(30):
-            while not (found := (await tenant.auth.ListApiKeys(listing)).api_keys[0]).HasField("use_time"):
+            while not (result := (await tenant.auth.ListApiKeys(listing)).api_keys[0]).HasField("use_time"):
                 await asyncio.sleep(0.05)
 
     assert not key.api_key.HasField("use_time")
-    assert found.use_time.ToDatetime(UTC) in (before, before + timedelta(minutes=1))
+    assert result.use_time.ToDatetime(UTC) in (before, before + timedelta(minutes=1))
 
 
 # Signing keys
@@ -231,7 +233,7 @@ async def test_rotating_one_purpose_leaves_the_other(cluster: Cluster) -> None:
     assert next(iter(await listed(cluster))) == next(iter(before))
 
 
-async def test_what_a_stolen_key_signed_is_refused_soon_everywhere(cluster: Cluster, tenant: Tenant) -> None:
+async def test_tokens_signed_by_a_stolen_key_are_refused_soon_everywhere(cluster: Cluster, tenant: Tenant) -> None:
     async with cluster.direct("auth") as channel, cluster.direct("memory") as elsewhere:
         token = (await rpc.AuthInternalServiceStub(channel).Exchange(pb.ExchangeRequest(bearer=tenant.api_key))).token
         memory = Stubs.of(elsewhere, token).memory
@@ -263,7 +265,7 @@ async def test_a_rotation_of_the_signing_key_is_the_operators_event(cluster: Clu
     rotated = await cluster.operator.auth.RotateSigningKey(request)
     await cluster.operator.auth.RotateSigningKey(request)
 
-    found = await cluster.operator.auth.ListAuditEvents(accounts_pb2.ListAuditEventsRequest(page_size=20))
+    response = await cluster.operator.auth.ListAuditEvents(accounts_pb2.ListAuditEventsRequest(page_size=20))
 
     target = f"signing_key:{rotated.signing_key.key_id}"
-    assert [event.event for event in found.audit_events if event.target == target] == ["signing_key_rotated"]
+    assert [event.event for event in response.audit_events if event.target == target] == ["signing_key_rotated"]

@@ -22,7 +22,7 @@ def acting(cluster: Cluster, tenant: Tenant) -> Stubs:
     return cluster.with_key(cluster.operator_key, **{"skein-tenant-id": str(tenant.tenant_id)})
 
 
-async def given(cluster: Cluster, tenant: Tenant) -> str:
+async def set_legacy_token(cluster: Cluster, tenant: Tenant) -> str:
     """Give the tenant a legacy token."""
     token = secrets.token_urlsafe(32)
     await acting(cluster, tenant).auth.SetLegacyToken(pb.SetLegacyTokenRequest(token=token))
@@ -40,8 +40,8 @@ async def until_refused(cluster: Cluster, token: str) -> None:
                 return
 
 
-async def test_who_shares_the_token_acts_as_a_member_of_its_tenant(cluster: Cluster, tenant: Tenant) -> None:
-    calls = cluster.with_key(await given(cluster, tenant))
+async def test_a_bearer_of_the_legacy_token_acts_as_a_member_of_its_tenant(cluster: Cluster, tenant: Tenant) -> None:
+    calls = cluster.with_key(await set_legacy_token(cluster, tenant))
 
     me = await calls.auth.GetMe(auth_pb2.GetMeRequest())
     await calls.memory.ListMemories(memory_pb2.ListMemoriesRequest())
@@ -54,7 +54,7 @@ async def test_who_shares_the_token_acts_as_a_member_of_its_tenant(cluster: Clus
 
 
 async def test_it_may_name_its_own_tenant_and_stores_there(cluster: Cluster, tenant: Tenant) -> None:
-    token = await given(cluster, tenant)
+    token = await set_legacy_token(cluster, tenant)
     memory = memory_pb2.Memory(content="by the shared token")
     named = cluster.with_key(token, **{"skein-tenant-id": str(tenant.tenant_id)})
 
@@ -73,7 +73,7 @@ async def test_it_may_name_its_own_tenant_and_stores_there(cluster: Cluster, ten
 
 
 async def test_it_acts_in_no_other_tenant(cluster: Cluster, tenant: Tenant, other_tenant: Tenant) -> None:
-    token = await given(cluster, tenant)
+    token = await set_legacy_token(cluster, tenant)
 
     with refused(grpc.StatusCode.UNAUTHENTICATED, "CREDENTIAL_INVALID"):
         await cluster.with_key(token, **{"skein-tenant-id": str(other_tenant.tenant_id)}).auth.GetMe(
@@ -82,17 +82,17 @@ async def test_it_acts_in_no_other_tenant(cluster: Cluster, tenant: Tenant, othe
 
 
 async def test_a_new_one_takes_the_place_of_the_old(cluster: Cluster, tenant: Tenant) -> None:
-    old = await given(cluster, tenant)
+    old = await set_legacy_token(cluster, tenant)
     await cluster.with_key(old).auth.GetMe(auth_pb2.GetMeRequest())
 
-    new = await given(cluster, tenant)
+    new = await set_legacy_token(cluster, tenant)
 
     await until_refused(cluster, old)
     assert (await cluster.with_key(new).auth.GetMe(auth_pb2.GetMeRequest())).principal == "legacy:bearer"
 
 
 async def test_an_empty_one_ends_it(cluster: Cluster, tenant: Tenant) -> None:
-    token = await given(cluster, tenant)
+    token = await set_legacy_token(cluster, tenant)
 
     await acting(cluster, tenant).auth.SetLegacyToken(pb.SetLegacyTokenRequest())
 
@@ -100,7 +100,7 @@ async def test_an_empty_one_ends_it(cluster: Cluster, tenant: Tenant) -> None:
 
 
 async def test_one_token_is_not_two_tenants(cluster: Cluster, tenant: Tenant, other_tenant: Tenant) -> None:
-    token = await given(cluster, tenant)
+    token = await set_legacy_token(cluster, tenant)
 
     with refused(grpc.StatusCode.INVALID_ARGUMENT, "INVALID_FIELD"):
         await acting(cluster, other_tenant).auth.SetLegacyToken(pb.SetLegacyTokenRequest(token=token))
@@ -124,7 +124,7 @@ async def test_a_repeated_request_changes_nothing(cluster: Cluster, tenant: Tena
     request = pb.SetLegacyTokenRequest(token=token, request_id=request_id)
 
     await acting(cluster, tenant).auth.SetLegacyToken(request)
-    new = await given(cluster, tenant)
+    new = await set_legacy_token(cluster, tenant)
     await acting(cluster, tenant).auth.SetLegacyToken(request)
 
     assert (await cluster.with_key(new).auth.GetMe(auth_pb2.GetMeRequest())).principal == "legacy:bearer"
@@ -135,14 +135,14 @@ async def test_a_repeated_request_changes_nothing(cluster: Cluster, tenant: Tena
 async def test_introspection_knows_the_own_tenants_token(
     cluster: Cluster, tenant: Tenant, other_tenant: Tenant
 ) -> None:
-    request = auth_pb2.IntrospectRequest(credential=await given(cluster, tenant))
+    request = auth_pb2.IntrospectRequest(credential=await set_legacy_token(cluster, tenant))
 
     assert (await tenant.auth.Introspect(request)).principal == "legacy:bearer"
     assert not (await other_tenant.auth.Introspect(request)).active
 
 
 async def test_setting_it_is_an_event_without_the_token(cluster: Cluster, tenant: Tenant) -> None:
-    token = await given(cluster, tenant)
+    token = await set_legacy_token(cluster, tenant)
 
     listed = (await tenant.auth.ListAuditEvents(pb.ListAuditEventsRequest(page_size=1))).audit_events
 
@@ -151,7 +151,7 @@ async def test_setting_it_is_an_event_without_the_token(cluster: Cluster, tenant
     assert token not in str(listed)
 
 
-async def test_of_tokens_that_are_set_at_once_one_remains(cluster: Cluster, tenant: Tenant) -> None:
+async def test_one_of_tokens_that_are_set_at_once_remains(cluster: Cluster, tenant: Tenant) -> None:
     tokens = [secrets.token_urlsafe(32) for _ in range(8)]
     operator = acting(cluster, tenant).auth
 

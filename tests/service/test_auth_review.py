@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 import grpc
 import pytest
 from fix_accounts import PASSWORD, Account, member, new_account, new_email, sign_in
-from fix_auth import Alone, Person, auth_alone
+from fix_auth import AuthServer, Person, run_auth_server
 from fix_cluster import Cluster, Tenant, refused
 from fix_issuer import Issuer, issuing
 from fix_oauth import App
@@ -38,14 +38,14 @@ TOO_OLD = (grpc.StatusCode.FAILED_PRECONDITION, "LOGIN_TOO_OLD")
 
 @pytest.fixture
 def issuer() -> Iterator[Issuer]:
-    with issuing() as found:
-        yield found
+    with issuing() as issuer:
+        yield issuer
 
 
 @pytest.fixture
-async def alone(database: TestDatabase, issuer: Issuer) -> AsyncIterator[Alone]:
-    async with auth_alone(database, **issuer.settings) as found:
-        yield found
+async def auth_server(database: TestDatabase, issuer: Issuer) -> AsyncIterator[AuthServer]:
+    async with run_auth_server(database, **issuer.settings) as auth_server:
+        yield auth_server
 
 
 def new_address(email: str) -> pb.UpdateMeRequest:
@@ -57,15 +57,15 @@ async def made(cluster: Cluster, account: Account, purpose: pb.TokenPurpose) -> 
     return (await cluster.operator.auth.CreateOneTimeToken(request)).token
 
 
-async def through_issuer(alone: Alone, issuer: Issuer, subject: str = "ann") -> Person:
-    signed_in = await alone.anonymous.SignInWithIdentity(
+async def through_issuer(auth_server: AuthServer, issuer: Issuer, subject: str = "ann") -> Person:
+    signed_in = await auth_server.anonymous.SignInWithIdentity(
         pb.SignInWithIdentityRequest(provider="home", token=issuer.id_token(subject))
     )
-    return await alone.person(signed_in.tokens, signed_in.account)
+    return await auth_server.person(signed_in.tokens, signed_in.account)
 
 
-async def an_hour_later(alone: Alone, person: Person) -> None:
-    await alone.rows(
+async def an_hour_later(auth_server: AuthServer, person: Person) -> None:
+    await auth_server.rows(
         "UPDATE auth.auth_sessions SET auth_time = auth_time - interval '1 hour' WHERE account_id = $1",
         person.account_id,
     )
@@ -90,33 +90,43 @@ async def test_a_new_password_forgets_an_address_that_a_thief_asked_for(cluster:
     assert (await sign_in(cluster, account.email, NEW_PASSWORD)).account_id == account.account_id
 
 
-async def test_who_takes_over_an_unverified_address_leaves_no_way_in_behind(alone: Alone, issuer: Issuer) -> None:
-    squatter = await alone.sign_up()
+async def test_taking_over_an_unverified_address_closes_every_other_way_in(
+    auth_server: AuthServer, issuer: Issuer
+) -> None:
+    squatter = await auth_server.sign_up()
     await squatter.auth.LinkIdentity(pb.LinkIdentityRequest(provider="home", token=issuer.id_token("squatter")))
     await squatter.auth.StartTotp(pb.StartTotpRequest(password=PASSWORD))
-    await alone.rows("UPDATE auth.accounts SET totp_confirm_time = now() WHERE account_id = $1", squatter.account_id)
+    await auth_server.rows(
+        "UPDATE auth.accounts SET totp_confirm_time = now() WHERE account_id = $1", squatter.account_id
+    )
     token = BearerToken.generate("skein_once_", NO_TENANT, new_id(now()))
-    await alone.rows(
+    await auth_server.rows(
         "INSERT INTO auth.one_time_tokens VALUES ($1, $2, 'password_reset', $3, $4, now(), now() + interval '1 hour')",
         token.token_id, squatter.account_id, token.secret_hash(), squatter.email,
     )  # fmt: skip
 
-    await alone.anonymous.ResetPassword(pb.ResetPasswordRequest(token=token.encode(), new_password=NEW_PASSWORD))
+    await auth_server.anonymous.ResetPassword(pb.ResetPasswordRequest(token=token.encode(), new_password=NEW_PASSWORD))
 
-    assert (await alone.sign_in(squatter.email, password=NEW_PASSWORD)).account.account_id == str(squatter.account_id)
-    assert (await through_issuer(alone, issuer, "squatter")).account_id != squatter.account_id
+    assert (await auth_server.sign_in(squatter.email, password=NEW_PASSWORD)).account.account_id == str(
+        squatter.account_id
+    )
+    assert (await through_issuer(auth_server, issuer, "squatter")).account_id != squatter.account_id
 
 
-async def test_an_address_in_another_script_is_nobody_elses(alone: Alone, issuer: Issuer) -> None:
+async def test_an_address_in_another_script_is_not_taken_for_its_latin_lookalike(
+    auth_server: AuthServer, issuer: Issuer
+) -> None:
     token = issuer.id_token("k", email="\N{KELVIN SIGN}im@example.com", email_verified=True)
 
-    signed_in = await alone.anonymous.SignInWithIdentity(pb.SignInWithIdentityRequest(provider="home", token=token))
+    signed_in = await auth_server.anonymous.SignInWithIdentity(
+        pb.SignInWithIdentityRequest(provider="home", token=token)
+    )
 
     assert signed_in.account.email == ""
 
 
-async def test_nobody_asks_for_one_address_after_the_other(alone: Alone) -> None:
-    ann = await alone.sign_up()
+async def test_an_account_cannot_try_one_address_after_another(auth_server: AuthServer) -> None:
+    ann = await auth_server.sign_up()
     for _ in range(10):
         await ann.auth.UpdateMe(new_address(new_email()))
 
@@ -125,17 +135,17 @@ async def test_nobody_asks_for_one_address_after_the_other(alone: Alone) -> None
 
 
 async def test_a_crowd_of_mails_does_not_tell_who_has_an_account() -> None:
-    nobody = cast("Any", None)
-    post = TokenMailer(nobody, Mailer(None, None), nobody, AuthSettings(), lambda: "")
+    unused = cast("Any", None)
+    post = TokenMailer(unused, Mailer(None, None), unused, AuthSettings(), lambda: "")
 
     for _ in range(MAX_QUEUED_MAILS + 1):
         post.send(OutgoingMail(account_id=new_id(now()), purpose=TokenPurpose.PASSWORD_RESET, email=new_email()))
 
 
-async def test_a_stolen_token_of_an_old_sign_in_takes_no_account_over(alone: Alone, issuer: Issuer) -> None:
-    ann, bob = await through_issuer(alone, issuer), await alone.sign_up()
+async def test_a_stolen_token_of_an_old_sign_in_takes_no_account_over(auth_server: AuthServer, issuer: Issuer) -> None:
+    ann, bob = await through_issuer(auth_server, issuer), await auth_server.sign_up()
     for person in (ann, bob):
-        await an_hour_later(alone, person)
+        await an_hour_later(auth_server, person)
 
     with refused(*TOO_OLD):
         await ann.auth.ChangePassword(pb.ChangePasswordRequest(new_password=NEW_PASSWORD))
@@ -151,7 +161,7 @@ async def test_a_stolen_token_of_an_old_sign_in_takes_no_account_over(alone: Alo
         with refused(*TOO_OLD):
             await person.auth.LinkIdentity(pb.LinkIdentityRequest(provider="home", token=issuer.id_token("thief")))
     await bob.auth.ChangePassword(pb.ChangePasswordRequest(old_password=PASSWORD, new_password=NEW_PASSWORD))
-    again = await through_issuer(alone, issuer)
+    again = await through_issuer(auth_server, issuer)
     await again.auth.ChangePassword(pb.ChangePasswordRequest(new_password=NEW_PASSWORD))
 
 

@@ -78,10 +78,10 @@ async def test_everything_that_a_tenant_gave_out_ends_soon(cluster: Cluster, ten
     assert again == first
     for credential in credentials:
         await until_refused(cluster, credential)
-    found = await acting(cluster, tenant).auth.GetServiceAccount(
+    response = await acting(cluster, tenant).auth.GetServiceAccount(
         pb.GetServiceAccountRequest(service_account_id=service_account_id)
     )
-    assert found.service_account.disabled
+    assert response.service_account.disabled
 
 
 async def test_without_keys_a_tenants_keys_go_on(cluster: Cluster, tenant: Tenant) -> None:
@@ -105,7 +105,7 @@ async def test_only_the_operator_revokes_for_others(tenant: Tenant) -> None:
         await tenant.auth.RevokeCredentials(pb.RevokeCredentialsRequest(tenant_id=str(tenant.tenant_id)))
 
 
-async def test_of_an_unknown_client_there_is_nothing_to_end(cluster: Cluster) -> None:
+async def test_revoking_an_unknown_client_ends_nothing(cluster: Cluster) -> None:
     ended = await cluster.operator.auth.RevokeCredentials(pb.RevokeCredentialsRequest(client_id=uuid.uuid4().hex))
 
     assert ended.revoked_count == 0
@@ -150,8 +150,8 @@ async def test_old_events_are_deleted_and_newer_ones_kept(
     async with cluster.direct("auth") as channel:
         await (await as_system(tenant, channel)).DeleteExpired(auth_pb2.DeleteExpiredRequest())
 
-    left = await database.fetch("SELECT target FROM auth.audit_events WHERE account_id = $1", marker)
-    assert [row["target"] for row in left] == ["399", "399"]
+    rows = await database.fetch("SELECT target FROM auth.audit_events WHERE account_id = $1", marker)
+    assert [row["target"] for row in rows] == ["399", "399"]
 
 
 async def test_sign_ins_that_are_over_are_deleted(
@@ -182,8 +182,8 @@ async def test_sign_ins_that_are_over_are_deleted(
     async with cluster.direct("auth") as channel:
         await (await as_system(tenant, channel)).DeleteExpired(auth_pb2.DeleteExpiredRequest())
 
-    left = await database.fetch("SELECT nonce FROM auth.auth_sessions WHERE account_id = $1", account_id)
-    assert {row["nonce"] for row in left} == {"live", "revoked"}
+    rows = await database.fetch("SELECT nonce FROM auth.auth_sessions WHERE account_id = $1", account_id)
+    assert {row["nonce"] for row in rows} == {"live", "revoked"}
 
 
 # Deleted tenants

@@ -13,7 +13,7 @@ from skein.auth.v1 import accounts_pb2 as pb
 from skein.auth.v1 import auth_pb2
 from skein_kit.identity.permissions import TENANT_PERMISSIONS
 
-NOBODY = str(uuid.UUID(int=7))
+MISSING_ID = str(uuid.UUID(int=7))
 
 
 async def made(tenant: Tenant, *permissions: str, **fields: object) -> pb.ServiceAccount:
@@ -82,15 +82,17 @@ async def test_it_needs_a_name(tenant: Tenant) -> None:
         await tenant.auth.CreateServiceAccount(request)
 
 
-async def test_nobody_makes_one_that_can_do_more(cluster: Cluster, tenant: Tenant) -> None:
+async def test_a_caller_cannot_make_a_service_account_with_more_permissions_than_its_own(
+    cluster: Cluster, tenant: Tenant
+) -> None:
     creator = await tenant.auth.CreateApiKey(
         auth_pb2.CreateApiKeyRequest(display_name="x", permissions=["keys.write", "memory.read"])
     )
-    wanted = pb.ServiceAccount(display_name="bot", permissions=["memory.write"])
+    service_account = pb.ServiceAccount(display_name="bot", permissions=["memory.write"])
 
     with refused(grpc.StatusCode.PERMISSION_DENIED, "PERMISSION_ESCALATION"):
         await cluster.with_key(creator.secret).auth.CreateServiceAccount(
-            pb.CreateServiceAccountRequest(service_account=wanted)
+            pb.CreateServiceAccountRequest(service_account=service_account)
         )
 
 
@@ -158,7 +160,9 @@ async def test_keys_of_a_deleted_one_stay_in_the_list_as_revoked(tenant: Tenant)
         await tenant.auth.GetServiceAccount(pb.GetServiceAccountRequest(service_account_id=account.service_account_id))
 
 
-async def test_nobody_lets_loose_what_can_do_more_than_they(cluster: Cluster, tenant: Tenant) -> None:
+async def test_a_caller_cannot_enable_or_widen_a_service_account_beyond_its_own_permissions(
+    cluster: Cluster, tenant: Tenant
+) -> None:
     account = await made(tenant, "memory.read", "memory.write", disabled=True)
     limited = await tenant.auth.CreateApiKey(
         auth_pb2.CreateApiKeyRequest(display_name="x", permissions=["keys.write", "memory.read"])
@@ -170,10 +174,10 @@ async def test_nobody_lets_loose_what_can_do_more_than_they(cluster: Cluster, te
     )
     narrowed = pb.ServiceAccount(service_account_id=account.service_account_id, permissions=["memory.write"])
 
-    for wanted, path in ((enabled, "disabled"), (widened, "permissions")):
+    for service_account, path in ((enabled, "disabled"), (widened, "permissions")):
         with refused(grpc.StatusCode.PERMISSION_DENIED, "PERMISSION_ESCALATION"):
             await calls.auth.UpdateServiceAccount(
-                pb.UpdateServiceAccountRequest(service_account=wanted, update_mask=FieldMask(paths=[path]))
+                pb.UpdateServiceAccountRequest(service_account=service_account, update_mask=FieldMask(paths=[path]))
             )
     answer = await calls.auth.UpdateServiceAccount(
         pb.UpdateServiceAccountRequest(service_account=narrowed, update_mask=FieldMask(paths=["permissions"]))
@@ -194,8 +198,8 @@ async def test_a_stale_change_is_refused(tenant: Tenant) -> None:
 
 
 async def test_repeated_requests_have_one_effect(tenant: Tenant) -> None:
-    wanted = pb.ServiceAccount(display_name="bot", permissions=["memory.read"])
-    create = pb.CreateServiceAccountRequest(service_account=wanted, request_id="create")
+    service_account = pb.ServiceAccount(display_name="bot", permissions=["memory.read"])
+    create = pb.CreateServiceAccountRequest(service_account=service_account, request_id="create")
 
     first = await tenant.auth.CreateServiceAccount(create)
     assert await tenant.auth.CreateServiceAccount(create) == first
@@ -220,8 +224,10 @@ async def test_they_are_paged_newest_first(tenant: Tenant) -> None:
     request.page_token = first.next_page_token
     second = await tenant.auth.ListServiceAccounts(request)
 
-    found = [account.service_account_id for account in (*first.service_accounts, *second.service_accounts)]
-    assert found == sorted(ids, reverse=True)
+    service_account_ids = [
+        account.service_account_id for account in (*first.service_accounts, *second.service_accounts)
+    ]
+    assert service_account_ids == sorted(ids, reverse=True)
 
 
 async def test_those_of_another_tenant_do_not_exist(tenant: Tenant, other_tenant: Tenant) -> None:

@@ -75,7 +75,7 @@ async def listed(cluster: Cluster) -> list[pb.SigningKey]:
 # Rotation
 
 
-async def test_public_keys_are_there_for_everybody_and_private_halves_for_nobody(cluster: Cluster) -> None:
+async def test_public_keys_are_listed_without_their_private_halves(cluster: Cluster) -> None:
     keys = await listed(cluster)
 
     active = json.loads(keys[0].jwk)
@@ -136,11 +136,11 @@ async def test_keys_that_verify_nothing_any_more_are_hidden_and_deleted(cluster:
             stub = rpc.AuthInternalServiceStub(Stubs.of(channel, token).channel)
             deleted = await stub.DeleteExpired(pb.DeleteExpiredRequest())
 
-        left = await connection.fetchval("SELECT count(*) FROM auth.signing_keys WHERE key_id = $1", before)
+        count = await connection.fetchval("SELECT count(*) FROM auth.signing_keys WHERE key_id = $1", before)
     await let_in_again(cluster, tenant)
     assert hidden
     assert deleted.deleted_count >= 1
-    assert left == 0
+    assert count == 0
 
 
 async def test_a_replica_notices_a_key_that_another_one_made(cluster: Cluster, tenant: Tenant) -> None:
@@ -253,7 +253,7 @@ async def test_a_kept_operator_key_gets_the_check_digits_of_this_database(url: s
     assert key.mac not in (b"", kept.mac)
 
 
-async def test_what_is_no_operator_key_is_not_taken_for_one(url: str, tenant: Tenant) -> None:
+async def test_other_keys_are_not_taken_for_an_operator_key(url: str, tenant: Tenant) -> None:
     taken = ApiKeyToken.parse(await ensure_operator_key(url, display_name="first"))
     assert taken is not None
 

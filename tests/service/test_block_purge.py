@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 async def connection(cluster: Cluster) -> AsyncIterator[Connection]:
-    async with cluster.superuser() as found:
-        yield found
+    async with cluster.superuser() as connection:
+        yield connection
 
 
 async def create(tenant: Tenant, block_id: str, value: str) -> None:
@@ -79,7 +79,7 @@ async def test_a_block_that_is_not_deleted_is_not_purged(tenant: Tenant) -> None
     assert (await tenant.blocks.GetBlock(pb.GetBlockRequest(block_id="there"))).block.value.startswith("still here")
 
 
-async def test_a_block_that_nobody_sees_is_not_purged(tenant: Tenant, other_tenant: Tenant) -> None:
+async def test_a_block_that_the_caller_cannot_see_is_not_purged(tenant: Tenant, other_tenant: Tenant) -> None:
     await create(other_tenant, "theirs", "of others")
     await delete(other_tenant, "theirs")
 

@@ -48,31 +48,31 @@ async def prompt(tenant: Tenant, agent_id: str, **fields: Any) -> pb.CompileBloc
 
 async def revisions(tenant: Tenant, block_id: str) -> list[pb.BlockRevision]:
     request = pb.ListBlockRevisionsRequest(block_id=block_id, page_size=2)
-    found: list[pb.BlockRevision] = []
+    results: list[pb.BlockRevision] = []
     while True:
         page = await tenant.blocks.ListBlockRevisions(request)
-        found += page.revisions
+        results += page.revisions
         if not page.next_page_token:
-            return found
+            return results
         request.page_token = page.next_page_token
 
 
 async def test_a_block_comes_back_as_it_was_given(tenant: Tenant) -> None:
     metadata = Struct()
     metadata.update({"why": ["because", 1]})
-    said: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "description": "who they are",
         "subject_id": "anna",
         "template_name": "t",
         "read_only": True,
     }
 
-    made = await create(tenant, "human", " likes tea\n", block_id="mine", limit=11, metadata=metadata, **said)
+    made = await create(tenant, "human", " likes tea\n", block_id="mine", limit=11, metadata=metadata, **fields)
 
     assert (made.block_id, made.label, made.value, made.limit, made.metadata) == (
         "mine", "human", " likes tea\n", 11, metadata,
     )  # fmt: skip
-    assert {name: getattr(made, name) for name in said} == said
+    assert {name: getattr(made, name) for name in fields} == fields
     assert (made.revision, made.character_count, made.nearly_full) == (1, 11, True)
     assert made.created_by == made.updated_by
     assert await get(tenant, "mine") == made
@@ -133,7 +133,7 @@ async def test_appended_text_is_joined_by_a_newline(tenant: Tenant) -> None:
     assert await get(tenant, made.block_id) == changed
 
 
-async def test_of_many_appends_at_once_all_arrive(tenant: Tenant) -> None:
+async def test_all_of_many_appends_at_once_arrive(tenant: Tenant) -> None:
     made = await create(tenant)
 
     await asyncio.gather(*(append(tenant, made.block_id, f"line {n}") for n in range(12)))
@@ -169,7 +169,7 @@ async def test_text_is_put_between_lines(tenant: Tenant) -> None:
         await insert("x", line=6)
 
 
-async def test_a_read_only_block_is_written_only_by_whoever_opens_it(tenant: Tenant) -> None:
+async def test_a_read_only_block_is_written_only_after_it_is_made_writable(tenant: Tenant) -> None:
     made = await create(tenant, value="tea", read_only=True)
 
     with refused(PRECONDITION, "BLOCK_READ_ONLY"):
@@ -232,7 +232,7 @@ async def test_a_deleted_block_is_hidden_and_comes_back_with_its_agents(tenant: 
     assert list((await prompt(tenant, "a")).block_ids) == [made.block_id]
 
 
-async def test_an_agent_has_one_block_with_a_label_for_each_person_and_for_nobody(tenant: Tenant) -> None:
+async def test_an_agent_has_one_block_with_a_label_for_each_person_and_one_without_a_person(tenant: Tenant) -> None:
     first = await create(tenant, "human", "somebody", agent_id="a")
     second = await create(tenant, "human", "Anna", subject_id="anna", agent_id="a")
 
@@ -276,8 +276,8 @@ async def test_one_block_is_shared_by_several_agents(tenant: Tenant) -> None:
     request = pb.ListBlockAgentsRequest(block_id=made.block_id, page_size=2)
     page = await tenant.blocks.ListBlockAgents(request)
     request.page_token = page.next_page_token
-    rest = await tenant.blocks.ListBlockAgents(request)
-    assert [agent.agent_id for agent in (*page.agents, *rest.agents)] == ["a1", "a2", "a3"]
+    response = await tenant.blocks.ListBlockAgents(request)
+    assert [agent.agent_id for agent in (*page.agents, *response.agents)] == ["a1", "a2", "a3"]
     await tenant.blocks.DetachBlock(pb.DetachBlockRequest(block_id=made.block_id, agent_id="a2"))
     assert (await prompt(tenant, "a2")).text == ""
     with refused(NOT_FOUND, "BLOCK_NOT_ATTACHED"):
@@ -291,12 +291,12 @@ async def test_no_two_people_agents_or_tenants_share_a_block_unasked(tenant: Ten
     await create(tenant, "persona", "I am Ada", agent_id="a")
     await create(other_tenant, "human", "of another tenant", subject_id="anna", agent_id="a")
 
-    anna, ben, nobody = [(await prompt(tenant, "a", subject_id=subject_id)).text for subject_id in ("anna", "ben", "")]
+    anna, ben, general = [(await prompt(tenant, "a", subject_id=subject_id)).text for subject_id in ("anna", "ben", "")]
     elsewhere = (await prompt(other_tenant, "a", subject_id="anna")).text
 
     assert ("tea" in anna, "coffee" in anna, "stranger" in anna, "Ada" in anna) == (True, False, False, True)
     assert ("tea" in ben, "coffee" in ben, "stranger" in ben, "Ada" in ben) == (False, True, False, True)
-    assert ("tea" in nobody, "coffee" in nobody, "stranger" in nobody) == (False, False, True)
+    assert ("tea" in general, "coffee" in general, "stranger" in general) == (False, False, True)
     assert "of another tenant" in elsewhere
     assert not any(word in elsewhere for word in ("tea", "coffee", "Ada"))
     assert (await prompt(tenant, "b", subject_id="anna")).text == ""
@@ -380,8 +380,8 @@ async def test_a_prompt_that_no_answer_can_hold_is_refused(tenant: Tenant) -> No
     request = pb.ListAgentBlocksRequest(agent_id="a")
     page = await tenant.blocks.ListAgentBlocks(request)
     request.page_token = page.next_page_token
-    rest = await tenant.blocks.ListAgentBlocks(request)
-    assert len({block.block_id for block in (*page.blocks, *rest.blocks)}) == 11
+    response = await tenant.blocks.ListAgentBlocks(request)
+    assert len({block.block_id for block in (*page.blocks, *response.blocks)}) == 11
 
 
 async def test_an_agent_carries_so_many_blocks_and_no_more(tenant: Tenant) -> None:
@@ -423,12 +423,12 @@ async def test_blocks_are_listed_page_by_page_and_filtered(tenant: Tenant) -> No
 
     async def listed(**fields: Any) -> str:
         request = pb.ListBlocksRequest(page_size=2, **fields)
-        found = ""
+        result = ""
         while True:
             page = await tenant.blocks.ListBlocks(request)
-            found += "".join(block.block_id for block in page.blocks)
+            result += "".join(block.block_id for block in page.blocks)
             if not page.next_page_token:
-                return found
+                return result
             request.page_token = page.next_page_token
 
     assert await listed() == "abcde"
@@ -457,7 +457,7 @@ async def test_repeated_requests_have_one_effect(tenant: Tenant) -> None:
         await tenant.blocks.AppendToBlock(pb.AppendToBlockRequest(request_id="r", block_id=block_id, text="c"))
 
 
-async def test_of_many_equal_ids_at_once_one_is_made(tenant: Tenant) -> None:
+async def test_one_block_of_many_with_equal_ids_at_once_is_made(tenant: Tenant) -> None:
     outcomes = await asyncio.gather(*(create(tenant, block_id="b") for _ in range(5)), return_exceptions=True)
 
     codes = [outcome.code() for outcome in outcomes if isinstance(outcome, aio.AioRpcError)]

@@ -30,6 +30,6 @@ async def test_a_key_makes_digits_once_all_replicas_know_it_and_the_oldest_does_
             )  # fmt: skip
 
     async with Database.open(database.url, service="auth", size=1, timeout=30.0) as opened:
-        found = await OperatorKeyStore(opened).list_check_keys()
+        check_keys = await OperatorKeyStore(opened).list_check_keys()
 
-    assert [secret.decode().rstrip() for secret in found] == order
+    assert [secret.decode().rstrip() for secret in check_keys] == order

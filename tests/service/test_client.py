@@ -32,26 +32,28 @@ async def skein(cluster: Cluster, tenant: Tenant) -> AsyncIterator[Client]:
         yield client
 
 
-def said(content: str) -> Message:
+def user_message(content: str) -> Message:
     return Message(role=skein_client.MESSAGE_ROLE_USER, content=content)
 
 
-async def test_what_is_remembered_is_recalled(skein: Client) -> None:
-    await skein.remember(["Anna prefers green tea"], messages=[said("The kettle is broken")], session_id="kitchen")
+async def test_a_stored_memory_is_recalled(skein: Client) -> None:
+    await skein.remember(
+        ["Anna prefers green tea"], messages=[user_message("The kettle is broken")], session_id="kitchen"
+    )
 
-    found = await skein.recall("tea")
+    response = await skein.recall("tea")
 
-    assert found.hits[0].memory.content == "Anna prefers green tea"
-    assert not found.incomplete
+    assert response.hits[0].memory.content == "Anna prefers green tea"
+    assert not response.incomplete
 
 
 async def test_memories_may_be_dicts_with_plain_names_and_arms_have_some(skein: Client) -> None:
     await skein.remember({"content": "Anna prefers green tea", "scope": "global", "level": None})
     await skein.remember([{"content": "Tea is at four", "scope": "SCOPE_AGENT", "agent_id": "a"}, "Tea grows in Assam"])
 
-    found = await skein.recall("tea", arms=["memories"])
+    response = await skein.recall("tea", arms=["memories"])
 
-    scopes = {hit.memory.content: hit.memory.scope for hit in found.hits}
+    scopes = {hit.memory.content: hit.memory.scope for hit in response.hits}
     assert scopes["Anna prefers green tea"] == memory_pb2.SCOPE_GLOBAL
     assert scopes["Tea is at four"] == memory_pb2.SCOPE_AGENT
     with pytest.raises(ValueError, match="Scope is global, agent, user, session, not 'galaxy'"):
@@ -97,14 +99,14 @@ async def test_corrected_messages_are_sent_again_under_the_failed_calls_id(skein
 async def test_arms_and_filters_are_passed_on(skein: Client) -> None:
     await skein.remember([Memory(content="Anna drinks tea", tags=["drinks"]), "Tea grows in Assam"])
 
-    found = await skein.recall(
+    response = await skein.recall(
         "tea",
         arms=[skein_client.ARM_MEMORIES],
         filter=skein_client.MemoryFilter(tags_any=["drinks"]),
         limit=5,
     )
 
-    assert [hit.memory.content for hit in found.hits] == ["Anna drinks tea"]
+    assert [hit.memory.content for hit in response.hits] == ["Anna drinks tea"]
 
 
 async def test_a_search_is_by_words_by_meaning_or_by_both(cluster: Cluster, tenant: Tenant, skein: Client) -> None:
@@ -112,9 +114,9 @@ async def test_a_search_is_by_words_by_meaning_or_by_both(cluster: Cluster, tena
 
     def blocking() -> list[str]:
         with sync.Client(endpoint=cluster.endpoint, api_key=tenant.api_key) as client:
-            found = client.recall("automobiles", mode="keyword")
+            response = client.recall("automobiles", mode="keyword")
             packed = client.build_context("automobiles", mode="keyword")
-            return [*(hit.memory.content for hit in found.hits), *(cited.item_id for cited in packed.citations)]
+            return [*(hit.memory.content for hit in response.hits), *(cited.item_id for cited in packed.citations)]
 
     by_words = (await skein.recall("automobiles", mode="keyword")).hits
     by_meaning = await skein.recall("automobiles", mode=recall_pb2.SEARCH_MODE_SEMANTIC)
@@ -132,7 +134,7 @@ async def test_a_search_is_by_words_by_meaning_or_by_both(cluster: Cluster, tena
     assert again == ["We took the automobile", by_words[0].item_id]
 
 
-async def test_what_is_like_a_memory_is_found_by_words_by_meaning_or_by_both(
+async def test_similar_memories_are_found_by_words_by_meaning_or_by_both(
     cluster: Cluster, tenant: Tenant, skein: Client
 ) -> None:
     stored = (await skein.remember(["We took the automobile", "My car is red", "Automobiles rust"])).memories
@@ -156,7 +158,7 @@ async def test_a_mode_that_there_is_not_is_refused_before_the_call(skein: Client
         await skein.recall("tea", mode="lexical")  # type: ignore[arg-type]  # There is no such mode.
 
 
-async def test_what_is_known_is_packed_for_a_prompt(cluster: Cluster, tenant: Tenant, skein: Client) -> None:
+async def test_memories_are_packed_for_a_prompt(cluster: Cluster, tenant: Tenant, skein: Client) -> None:
     await skein.remember("Anna drinks tea", messages=[{"role": "user", "content": "Hello"}], session_id="kitchen")
 
     packed = await skein.build_context("What does Anna drink?", token_budget=100, session_id="kitchen")
@@ -181,7 +183,7 @@ async def test_a_list_is_gone_through_page_by_page(skein: Client) -> None:
 
 
 async def test_a_session_is_read_in_both_directions(skein: Client) -> None:
-    await skein.remember(messages=[said(str(number)) for number in range(5)], session_id="s")
+    await skein.remember(messages=[user_message(str(number)) for number in range(5)], session_id="s")
 
     forth = [message.content async for message in skein.list_messages("s", page_size=2)]
     back = [message.content async for message in skein.list_messages("s", newest_first=True, page_size=2)]
@@ -237,8 +239,8 @@ async def test_a_missing_permission_is_denied(skein: Client, cluster: Cluster) -
 
 
 async def test_a_repeated_request_id_stores_nothing_twice(skein: Client) -> None:
-    first = await skein.remember(["tea"], messages=[said("tea")], session_id="s", request_id="r")
-    again = await skein.remember(["tea"], messages=[said("tea")], session_id="s", request_id="r")
+    first = await skein.remember(["tea"], messages=[user_message("tea")], session_id="s", request_id="r")
+    again = await skein.remember(["tea"], messages=[user_message("tea")], session_id="s", request_id="r")
 
     assert again == first
     assert len([memory async for memory in skein.list_memories()]) == 1
@@ -257,9 +259,9 @@ async def test_an_operator_acts_in_a_tenant(cluster: Cluster, tenant: Tenant) ->
 async def test_a_cluster_that_does_not_answer_is_unavailable() -> None:
     retries = RetryPolicy(attempts=2, first_pause_seconds=0.01)
 
-    async with Client(endpoint="127.0.0.1:9", api_key="key", retries=retries) as nobody:
+    async with Client(endpoint="127.0.0.1:9", api_key="key", retries=retries) as unreachable:
         with pytest.raises(skein_client.Unavailable):
-            await nobody.recall("tea")
+            await unreachable.recall("tea")
 
 
 async def test_a_read_survives_a_service_that_is_away_for_a_moment(cluster: Cluster, tenant: Tenant) -> None:
@@ -273,9 +275,9 @@ async def test_a_read_survives_a_service_that_is_away_for_a_moment(cluster: Clus
     async with gateway_before(cluster, tenant, {"Recall": recall}) as gateway:
         endpoint = gateway.host.addresses["gateway"]
         async with Client(endpoint=endpoint, api_key=tenant.api_key) as skein:
-            found = await skein.recall("tea", arms=[skein_client.ARM_MEMORIES])
+            response = await skein.recall("tea", arms=[skein_client.ARM_MEMORIES])
 
-    assert found.model == "m"
+    assert response.model == "m"
 
 
 async def test_a_deadline_ends_the_call(cluster: Cluster, tenant: Tenant) -> None:

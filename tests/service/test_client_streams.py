@@ -34,18 +34,18 @@ async def short(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Clust
         "SKEIN_MAX_STREAM_SECONDS": "0.3",
         "SKEIN_SESSION_STREAM_HEARTBEAT_SECONDS": "0.1",
     }
-    async with running_cluster(tmp_path_factory.mktemp("short"), environment) as found:
-        yield found
+    async with running_cluster(tmp_path_factory.mktemp("short"), environment) as cluster:
+        yield cluster
 
 
 async def first(iterator: Any, count: int) -> list[Any]:
-    found = []
+    results = []
     async with asyncio.timeout(SECONDS), aclosing(iterator):
         async for item in iterator:
-            found.append(item)
-            if len(found) == count:
+            results.append(item)
+            if len(results) == count:
                 break
-    return found
+    return results
 
 
 async def test_changes_are_watched_from_a_position_on(skein: Client) -> None:
@@ -75,17 +75,17 @@ async def test_a_session_is_followed_over_many_streams_until_it_ends(short: Clus
 
         async def speak() -> None:
             for number in range(6):
-                said = Message(role=session_pb2.MESSAGE_ROLE_USER, content=str(number))
-                await skein.remember(messages=[said], session_id=session_id)
+                message = Message(role=session_pb2.MESSAGE_ROLE_USER, content=str(number))
+                await skein.remember(messages=[message], session_id=session_id)
                 # Longer than a stream lasts, in all.
                 await first(skein.sessions.StreamMessages(session_pb2.StreamMessagesRequest(session_id=session_id)), 3)
             await skein.sessions.EndSession(session_pb2.EndSessionRequest(session_id=session_id))
 
         speaking = asyncio.create_task(speak())
-        heard = await first(skein.follow_session(session_id, after_sequence=0), 100)
+        received = await first(skein.follow_session(session_id, after_sequence=0), 100)
         await speaking
 
-        assert [message.content for message in heard] == [str(number) for number in range(6)]
+        assert [message.content for message in received] == [str(number) for number in range(6)]
 
 
 async def test_a_session_that_is_not_there_is_not_followed(skein: Client) -> None:
@@ -113,9 +113,9 @@ async def test_the_blocking_client_watches_and_follows_too(cluster: Cluster, ten
             assert changes == [stored.memory.memory_id]
             return changes, [message.content for message in skein.follow_session("s", after_sequence=0)]
 
-    _, said = await asyncio.to_thread(use)
+    _, content = await asyncio.to_thread(use)
 
-    assert said == ["hello"]
+    assert content == ["hello"]
 
 
 async def test_a_closed_client_streams_nothing(cluster: Cluster, tenant: Tenant) -> None:

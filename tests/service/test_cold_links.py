@@ -26,8 +26,8 @@ async def old(tenant: Tenant, content: str, session_id: str, **values: Any) -> s
 
 
 async def link(tenant: Tenant, first: str, second: str) -> memory_pb2.Link:
-    wanted = memory_pb2.Link(from_memory_id=first, to_memory_id=second, relation="supports", label="near", weight=0.7)
-    return (await tenant.links.CreateLink(memory_pb2.CreateLinkRequest(link=wanted))).link
+    link = memory_pb2.Link(from_memory_id=first, to_memory_id=second, relation="supports", label="near", weight=0.7)
+    return (await tenant.links.CreateLink(memory_pb2.CreateLinkRequest(link=link))).link
 
 
 async def archive(tenant: Tenant, session_id: str) -> str:
@@ -87,8 +87,8 @@ async def test_an_alias_between_two_archives_comes_back(tenant: Tenant) -> None:
     for archive_id in archives:
         await restore(tenant, archive_id)
 
-    found = await tenant.curation.GetCanonicalMemory(curation_pb2.GetCanonicalMemoryRequest(memory_id=name))
-    assert found.canonical_memory_id == canonical
+    response = await tenant.curation.GetCanonicalMemory(curation_pb2.GetCanonicalMemoryRequest(memory_id=name))
+    assert response.canonical_memory_id == canonical
 
 
 @pytest.mark.parametrize("purged", [0, 1])

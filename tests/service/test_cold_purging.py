@@ -33,7 +33,7 @@ async def archive(tenant: Tenant, session_id: str = "") -> str:
     return (await tenant.history.ArchiveMemories(request)).archive.archive_id
 
 
-async def left(tenant: Tenant) -> list[str]:
+async def remaining_contents(tenant: Tenant) -> list[str]:
     """Bring everything back and say what there is."""
     listed = await tenant.history.ListArchives(pb.ListArchivesRequest())
     for one in listed.archives:
@@ -46,8 +46,10 @@ def selecting(memory_ids: Sequence[str] = (), **conditions: Any) -> memory_pb2.M
     return memory_pb2.MemorySelection(memory_ids=memory_ids, filter=memory_pb2.MemoryFilter(**conditions))
 
 
-async def purge(tenant: Tenant, selection: memory_pb2.MemorySelection, **rest: Any) -> memory_pb2.PurgeMemoriesResponse:
-    return await tenant.memory.PurgeMemories(memory_pb2.PurgeMemoriesRequest(selection=selection, **rest))
+async def purge(
+    tenant: Tenant, selection: memory_pb2.MemorySelection, **options: Any
+) -> memory_pb2.PurgeMemoriesResponse:
+    return await tenant.memory.PurgeMemories(memory_pb2.PurgeMemoriesRequest(selection=selection, **options))
 
 
 def plan(name: str) -> Struct:
@@ -82,7 +84,7 @@ async def test_a_purge_by_filter_takes_what_passes_from_cold_storage(tenant: Ten
 
     assert list(dry.archived_memory_ids) == list(done.archived_memory_ids) == [gone]
     assert done.next_page_token == ""
-    assert await left(tenant) == ["it stays"]
+    assert await remaining_contents(tenant) == ["it stays"]
 
 
 async def test_ids_and_a_filter_must_both_hold_in_cold_storage_too(tenant: Tenant) -> None:
@@ -94,7 +96,7 @@ async def test_ids_and_a_filter_must_both_hold_in_cold_storage_too(tenant: Tenan
 
     assert list(done.archived_memory_ids) == [gone]
     assert list(done.not_found_ids) == ["nobody"]
-    assert await left(tenant) == ["a note"]
+    assert await remaining_contents(tenant) == ["a note"]
 
 
 async def test_a_purge_goes_on_page_by_page_until_every_archive_was_looked_through(tenant: Tenant) -> None:
@@ -105,17 +107,17 @@ async def test_a_purge_goes_on_page_by_page_until_every_archive_was_looked_throu
         await archive(tenant, f"s{number}")
     warm = await old(tenant, "not in cold storage", tags=["go"])
     await old(tenant, "of another kind")
-    found, purged, token, calls = list[str](), list[str](), "", 0
+    results, purged, token, calls = list[str](), list[str](), "", 0
 
     while token or not calls:
         done = await purge(tenant, selecting(tags_any=["go"]), page_token=token)
-        found += done.archived_memory_ids
+        results += done.archived_memory_ids
         purged += done.receipt.memory_ids
         token, calls = done.next_page_token, calls + 1
 
-    assert (sorted(found), purged) == (sorted(gone), [warm])
+    assert (sorted(results), purged) == (sorted(gone), [warm])
     assert calls == 2
-    assert await left(tenant) == ["of another kind"]
+    assert await remaining_contents(tenant) == ["of another kind"]
 
 
 async def test_forgetting_for_good_reaches_cold_storage_and_says_so(tenant: Tenant) -> None:
@@ -136,7 +138,7 @@ async def test_forgetting_for_good_reaches_cold_storage_and_says_so(tenant: Tena
     assert list(first.archived_memory_ids) == [by_id]
     assert again == first
     assert list(second.archived_memory_ids) == [by_tag]
-    assert await left(tenant) == ["stays"]
+    assert await remaining_contents(tenant) == ["stays"]
 
 
 async def test_a_soft_forgetting_leaves_cold_storage_alone(tenant: Tenant) -> None:
@@ -146,7 +148,7 @@ async def test_a_soft_forgetting_leaves_cold_storage_alone(tenant: Tenant) -> No
     done = await tenant.memory.DeleteMemories(memory_pb2.DeleteMemoriesRequest(selection=selecting([kept])))
 
     assert (list(done.archived_memory_ids), list(done.not_found_ids)) == ([], [kept])
-    assert await left(tenant) == ["kept"]
+    assert await remaining_contents(tenant) == ["kept"]
 
 
 async def test_a_request_id_that_was_used_for_something_else_removes_nothing(tenant: Tenant) -> None:
@@ -157,7 +159,7 @@ async def test_a_request_id_that_was_used_for_something_else_removes_nothing(ten
     with refused(grpc.StatusCode.INVALID_ARGUMENT, "REQUEST_ID_REUSED"):
         await purge(tenant, selecting([kept]), request_id="p")
 
-    assert await left(tenant) == ["kept"]
+    assert await remaining_contents(tenant) == ["kept"]
 
 
 async def test_a_file_of_an_archive_has_a_size_that_fits_in_memory(
@@ -173,21 +175,21 @@ async def test_a_file_of_an_archive_has_a_size_that_fits_in_memory(
     )
 
     assert (first.archive.memory_count, second.archive.memory_count) == (2, 2)
-    assert len(await left(tenant)) == 4
+    assert len(await remaining_contents(tenant)) == 4
 
 
 async def pages(
-    tenant: Tenant, selection: memory_pb2.MemorySelection, **rest: Any
+    tenant: Tenant, selection: memory_pb2.MemorySelection, **options: Any
 ) -> list[memory_pb2.PurgeMemoriesResponse]:
-    found = [await purge(tenant, selection, page_size=1, **rest)]
-    while found[-1].next_page_token:
-        found.append(await purge(tenant, selection, page_size=1, page_token=found[-1].next_page_token, **rest))
-    return found
+    results = [await purge(tenant, selection, page_size=1, **options)]
+    while results[-1].next_page_token:
+        results.append(await purge(tenant, selection, page_size=1, page_token=results[-1].next_page_token, **options))
+    return results
 
 
 @pytest.mark.parametrize("dry_run", [True, False])
 @pytest.mark.parametrize("of_person", [True, False], ids=["person", "names"])
-async def test_what_lies_in_cold_storage_is_told_of_once_however_many_pages_there_are(
+async def test_archived_memories_are_reported_once_however_many_pages_there_are(
     tenant: Tenant, *, of_person: bool, dry_run: bool
 ) -> None:
     stored = await old(tenant, "stored", subject_id="ann")
@@ -195,8 +197,8 @@ async def test_what_lies_in_cold_storage_is_told_of_once_however_many_pages_ther
     there = [await old(tenant, f"there {number}", subject_id="ann") for number in range(3)]
     selection = selecting(subject_id="ann") if of_person else selecting([stored, *there, "nobody"])
 
-    found = await pages(tenant, selection, dry_run=dry_run)
+    actual_pages = await pages(tenant, selection, dry_run=dry_run)
 
-    assert [id_ for page in found for id_ in page.archived_memory_ids] == [stored]
-    assert sorted(id_ for page in found for id_ in page.receipt.memory_ids) == sorted(there)
-    assert [name for page in found for name in page.not_found_ids] == ([] if of_person else ["nobody"])
+    assert [id_ for page in actual_pages for id_ in page.archived_memory_ids] == [stored]
+    assert sorted(id_ for page in actual_pages for id_ in page.receipt.memory_ids) == sorted(there)
+    assert [name for page in actual_pages for name in page.not_found_ids] == ([] if of_person else ["nobody"])

@@ -34,8 +34,8 @@ async def superuser(cluster: Cluster) -> AsyncIterator[asyncpg.Connection[asyncp
 
 
 @asynccontextmanager
-async def held(cluster: Cluster, memory_id: str) -> AsyncIterator[asyncpg.Connection[asyncpg.Record]]:
-    """Keep everybody from changing a memory until the block ends, and let them go on in the order in which they came.
+async def lock_memory(cluster: Cluster, memory_id: str) -> AsyncIterator[asyncpg.Connection[asyncpg.Record]]:
+    """Block changes of a memory until the block ends; waiting transactions then go on in the order in which they came.
 
     What is yielded can see who waits.
     """
@@ -58,7 +58,7 @@ SELECTIONS: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("selected", SELECTIONS.values(), ids=SELECTIONS.keys())
-async def test_what_goes_to_cold_storage_during_a_purge_is_purged(
+async def test_memories_archived_during_a_purge_are_purged(
     cluster: Cluster, tenant: Tenant, selected: dict[str, Any]
 ) -> None:
     memory = memory_pb2.Memory(content="it must go", tags=["go"], subject_id="ann", external_id="e1")
@@ -66,7 +66,7 @@ async def test_what_goes_to_cold_storage_during_a_purge_is_purged(
     made = (await tenant.memory.CreateMemory(memory_pb2.CreateMemoryRequest(memory=memory))).memory
     request = memory_pb2.PurgeMemoriesRequest(selection=memory_pb2.MemorySelection(**selected))
 
-    async with held(cluster, made.memory_id) as watcher:
+    async with lock_memory(cluster, made.memory_id) as watcher:
         archiving = asyncio.ensure_future(
             tenant.history.ArchiveMemories(archives_pb2.ArchiveMemoriesRequest(idle_since_time=datetime.now(UTC)))
         )

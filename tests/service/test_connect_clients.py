@@ -35,10 +35,10 @@ def origin(cluster: Cluster) -> str:
 
 async def buf(origin: str, path: str, request: dict[str, Any], *headers: str) -> tuple[int, Any]:
     """Make a call as buf does, with messages as bytes; return its exit code and the answer, or the error, as JSON."""
-    given = [part for header in headers for part in ("-H", header)]
+    header_options = [part for header in headers for part in ("-H", header)]
     process = await asyncio.create_subprocess_exec(
         *(str(BUF), "curl", "--protocol", "connect", "--schema", "."),
-        *(*given, "-d", json.dumps(request), f"{origin}/{path}"),
+        *(*header_options, "-d", json.dumps(request), f"{origin}/{path}"),
         cwd=ROOT,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
@@ -51,13 +51,13 @@ async def test_buf_stores_and_reads(origin: str, tenant: Tenant) -> None:
     bearer = f"authorization: Bearer {tenant.api_key}"
 
     status, created = await buf(origin, f"{MEMORIES}/CreateMemory", {"memory": {"content": "Grüße"}}, bearer)
-    _, got = await buf(origin, f"{MEMORIES}/GetMemory", {"memory_id": created["memory"]["memoryId"]}, bearer)
+    _, result = await buf(origin, f"{MEMORIES}/GetMemory", {"memory_id": created["memory"]["memoryId"]}, bearer)
 
     assert status == 0
-    assert got["memory"]["content"] == "Grüße"
+    assert result["memory"]["content"] == "Grüße"
 
 
-async def test_buf_is_told_what_grpc_would_be_told(origin: str, tenant: Tenant) -> None:
+async def test_buf_gets_the_same_errors_as_grpc(origin: str, tenant: Tenant) -> None:
     request = memory_pb2.GetMemoryRequest(memory_id="nobody")
     bearer = f"authorization: Bearer {tenant.api_key}"
 
@@ -69,7 +69,7 @@ async def test_buf_is_told_what_grpc_would_be_told(origin: str, tenant: Tenant) 
     assert (stranger["code"], stranger["details"][0]["debug"]["reason"]) == ("unauthenticated", "CREDENTIAL_MISSING")
 
 
-async def test_buf_is_told_that_a_stream_is_grpcs_alone(origin: str, tenant: Tenant) -> None:
+async def test_buf_learns_that_a_stream_needs_grpc(origin: str, tenant: Tenant) -> None:
     _, refused = await buf(origin, WATCH.strip("/"), {}, f"authorization: Bearer {tenant.api_key}")
 
     assert refused["code"] == "unimplemented"
@@ -89,14 +89,14 @@ async def test_a_stream_ends_with_the_refusal_before_it_begins(origin: str, form
 
 
 @pytest.mark.parametrize(
-    ("headers", "said"),
+    ("headers", "message"),
     [
         ({"content-type": "application/x-www-form-urlencoded"}, "content-type: application/json or application/proto"),
         ({"content-type": "application/json", "content-encoding": "gzip"}, "without a content-encoding"),
     ],
 )
 async def test_a_form_that_is_not_read_is_named(
-    origin: str, tenant: Tenant, headers: dict[str, str], said: str
+    origin: str, tenant: Tenant, headers: dict[str, str], message: str
 ) -> None:
     bearer = {"authorization": f"Bearer {tenant.api_key}"}
     async with httpx.AsyncClient(base_url=origin, trust_env=False, verify=TLS, timeout=60) as http:
@@ -106,7 +106,7 @@ async def test_a_form_that_is_not_read_is_named(
 
     assert answer.status_code == 415
     assert answer.json()["code"] == "unimplemented"
-    assert said in answer.json()["message"]
+    assert message in answer.json()["message"]
 
 
 REFUSED: list[tuple[str, Message, dict[str, str]]] = [
@@ -123,7 +123,7 @@ REFUSED: list[tuple[str, Message, dict[str, str]]] = [
 
 @pytest.mark.parametrize("form", ["application/json", "application/proto"])
 @pytest.mark.parametrize(("method", "request_", "headers"), REFUSED, ids=range(len(REFUSED)))
-async def test_both_doors_refuse_in_the_same_words(
+async def test_both_ports_refuse_in_the_same_words(
     cluster: Cluster, origin: str, tenant: Tenant, method: str, request_: Message, headers: dict[str, str], form: str
 ) -> None:
     path = f"/{MEMORIES}/{method}"
@@ -138,8 +138,8 @@ async def test_both_doors_refuse_in_the_same_words(
         answer = await http.post(path, content=body, headers={"content-type": form, **brought})
 
     status: Any = rpc_status.from_call(caught.value)  # type: ignore[arg-type]  # It reads three methods that both have.
-    told = answer.json()
-    assert told["code"] == caught.value.code().name.lower()
-    assert told["message"] == status.message
-    values = [base64.b64decode(detail["value"] + "==") for detail in told["details"]]
+    payload = answer.json()
+    assert payload["code"] == caught.value.code().name.lower()
+    assert payload["message"] == status.message
+    values = [base64.b64decode(detail["value"] + "==") for detail in payload["details"]]
     assert values == [detail.value for detail in status.details]

@@ -7,7 +7,7 @@ import uuid
 from typing import TYPE_CHECKING
 
 import pytest
-from fix_console import HOSTILE_TITLE, Browsing, Household, furnished
+from fix_console import HOSTILE_TITLE, BrowserSession, SeededData, furnished
 from fix_web import PASSWORD, Person, new_person
 
 from skein.auth.v1 import auth_pb2
@@ -24,8 +24,8 @@ PAGES = ("", "search", "memories", "sessions", "conflicts", "changes", "policy",
 
 
 @pytest.fixture
-async def web(cluster: Cluster) -> AsyncIterator[Browsing]:
-    async with Browsing.of(cluster.addresses["http"]) as browser:
+async def web(cluster: Cluster) -> AsyncIterator[BrowserSession]:
+    async with BrowserSession.of(cluster.addresses["http"]) as browser:
         yield browser
 
 
@@ -35,11 +35,11 @@ async def person(cluster: Cluster, tenant: Tenant) -> Person:
 
 
 @pytest.fixture
-async def household(tenant: Tenant) -> Household:
+async def seeded(tenant: Tenant) -> SeededData:
     return await furnished(tenant)
 
 
-async def test_a_browser_is_asked_to_sign_in_and_software_is_told_what_this_is(web: Browsing) -> None:
+async def test_a_browser_is_asked_to_sign_in_and_software_gets_a_description(web: BrowserSession) -> None:
     page = await web.client.get("/")
     text = await web.client.get("/", headers={"accept": "*/*"})
     listed = await web.client.get("/", headers={"accept": "application/json"})
@@ -49,7 +49,7 @@ async def test_a_browser_is_asked_to_sign_in_and_software_is_told_what_this_is(w
     assert listed.json()["name"] == "skein"
 
 
-async def test_a_page_lets_nothing_else_happen(web: Browsing, tenant: Tenant) -> None:
+async def test_a_page_lets_nothing_else_happen(web: BrowserSession, tenant: Tenant) -> None:
     await web.show_key(tenant.api_key)
 
     for page in [await web.page(name) for name in PAGES]:
@@ -66,7 +66,7 @@ async def test_a_page_lets_nothing_else_happen(web: Browsing, tenant: Tenant) ->
         assert not re.search(r"<script(?! src=\"/console/static/)|\sstyle=|\son[a-z]+=|https?://(?!127)", page.text)
 
 
-async def test_a_person_signs_in_and_sees_the_only_tenant(web: Browsing, person: Person, tenant: Tenant) -> None:
+async def test_a_person_signs_in_and_sees_the_only_tenant(web: BrowserSession, person: Person, tenant: Tenant) -> None:
     page = await web.sign_in(person.email, PASSWORD)
 
     assert web.tenant_id == str(tenant.tenant_id)
@@ -74,7 +74,7 @@ async def test_a_person_signs_in_and_sees_the_only_tenant(web: Browsing, person:
     assert "owner" in page.text
 
 
-async def test_a_wrong_password_is_told_and_keeps_the_address(web: Browsing, person: Person) -> None:
+async def test_a_wrong_password_is_shown_and_keeps_the_address(web: BrowserSession, person: Person) -> None:
     answer = await web.submit(await web.client.get("/"), "sign_in", email=person.email, password="not this one")
 
     assert answer.status_code == 403
@@ -84,7 +84,7 @@ async def test_a_wrong_password_is_told_and_keeps_the_address(web: Browsing, per
 
 
 async def test_a_member_of_several_tenants_chooses(
-    cluster: Cluster, web: Browsing, tenant: Tenant, other_tenant: Tenant
+    cluster: Cluster, web: BrowserSession, tenant: Tenant, other_tenant: Tenant
 ) -> None:
     person = await new_person(cluster, tenant, other_tenant)
     third = await cluster.new_tenant()
@@ -96,7 +96,7 @@ async def test_a_member_of_several_tenants_chooses(
     assert str(third.tenant_id) not in page.text
 
 
-async def test_who_is_a_member_of_nothing_is_told_so(cluster: Cluster, web: Browsing) -> None:
+async def test_a_person_without_a_membership_is_told_so(cluster: Cluster, web: BrowserSession) -> None:
     person = await new_person(cluster)
 
     page = await web.sign_in(person.email, PASSWORD)
@@ -105,13 +105,13 @@ async def test_who_is_a_member_of_nothing_is_told_so(cluster: Cluster, web: Brow
 
 
 async def test_without_a_sign_in_every_page_asks_for_one_and_comes_back(
-    web: Browsing, tenant: Tenant, person: Person
+    web: BrowserSession, tenant: Tenant, person: Person
 ) -> None:
     web.tenant_id = str(tenant.tenant_id)
-    asked = [await web.page(name) for name in PAGES]
-    assert {answer.status_code for answer in asked} == {303}
+    requests = [await web.page(name) for name in PAGES]
+    assert {answer.status_code for answer in requests} == {303}
 
-    form = await web.client.get(asked[2].headers["location"])
+    form = await web.client.get(requests[2].headers["location"])
     signed_in = await web.submit(form, "sign_in", email=person.email, password=PASSWORD)
     entrance = await web.client.get(signed_in.headers["location"])
 
@@ -119,7 +119,7 @@ async def test_without_a_sign_in_every_page_asks_for_one_and_comes_back(
 
 
 @pytest.mark.parametrize(
-    "wanted",
+    "target",
     [
         "https://evil.example/",
         "//evil.example/console/",
@@ -131,18 +131,18 @@ async def test_without_a_sign_in_every_page_asks_for_one_and_comes_back(
     ],
 )
 async def test_a_sign_in_leads_to_our_own_pages_alone(
-    web: Browsing, person: Person, tenant: Tenant, wanted: str
+    web: BrowserSession, person: Person, tenant: Tenant, target: str
 ) -> None:
-    form = await web.client.get("/", params={"next": wanted})
+    form = await web.client.get("/", params={"next": target})
 
-    answer = await web.submit(form, "sign_in", email=person.email, password=PASSWORD, next=wanted)
-    entrance = await web.client.get("/", params={"next": wanted})
+    answer = await web.submit(form, "sign_in", email=person.email, password=PASSWORD, next=target)
+    entrance = await web.client.get("/", params={"next": target})
 
     assert answer.headers["location"] == "/"
     assert entrance.headers["location"] == f"/console/{tenant.tenant_id}"
 
 
-async def test_a_key_lets_in_and_never_reaches_the_browser(web: Browsing, tenant: Tenant) -> None:
+async def test_a_key_lets_in_and_never_reaches_the_browser(web: BrowserSession, tenant: Tenant) -> None:
     answer = await web.submit(await web.client.get("/"), "key", key=f" {tenant.api_key}\n")
     page = await web.client.get(f"/console/{tenant.tenant_id}/keys")
 
@@ -153,7 +153,7 @@ async def test_a_key_lets_in_and_never_reaches_the_browser(web: Browsing, tenant
     assert "your current key" in page.text
 
 
-async def test_a_key_that_is_none_is_refused_in_words(web: Browsing) -> None:
+async def test_a_key_that_is_none_is_refused_in_words(web: BrowserSession) -> None:
     page = await web.client.get("/")
 
     for key in ("nonsense", "skein_" + "a" * 100, "two words", "ключ", "x" * 9000):
@@ -163,13 +163,13 @@ async def test_a_key_that_is_none_is_refused_in_words(web: Browsing) -> None:
         assert key not in answer.text
 
 
-async def test_an_operators_key_opens_no_tenant(cluster: Cluster, web: Browsing) -> None:
+async def test_an_operators_key_opens_no_tenant(cluster: Cluster, web: BrowserSession) -> None:
     answer = await web.submit(await web.client.get("/"), "key", key=cluster.operator_key)
 
     assert (answer.status_code, "operator’s key" in answer.text) == (403, True)
 
 
-async def test_a_revoked_key_opens_nothing(tenant: Tenant, web: Browsing) -> None:
+async def test_a_revoked_key_opens_nothing(tenant: Tenant, web: BrowserSession) -> None:
     made = await tenant.auth.CreateApiKey(auth_pb2.CreateApiKeyRequest(display_name="short-lived"))
     await tenant.auth.RevokeApiKey(auth_pb2.RevokeApiKeyRequest(api_key_id=made.api_key.api_key_id))
 
@@ -178,7 +178,7 @@ async def test_a_revoked_key_opens_nothing(tenant: Tenant, web: Browsing) -> Non
     assert answer.status_code == 403
 
 
-async def test_signing_out_ends_both_the_cookie_and_the_sign_in(web: Browsing, person: Person) -> None:
+async def test_signing_out_ends_both_the_cookie_and_the_sign_in(web: BrowserSession, person: Person) -> None:
     page = await web.sign_in(person.email, PASSWORD)
     kept = dict(web.client.cookies)
 
@@ -190,7 +190,7 @@ async def test_signing_out_ends_both_the_cookie_and_the_sign_in(web: Browsing, p
     assert "skein" not in web.client.cookies
 
 
-async def test_signing_out_forgets_the_key(web: Browsing, tenant: Tenant) -> None:
+async def test_signing_out_forgets_the_key(web: BrowserSession, tenant: Tenant) -> None:
     page = await web.show_key(tenant.api_key)
     key_session = web.client.cookies["skein-key-session"]
 
@@ -200,11 +200,11 @@ async def test_signing_out_forgets_the_key(web: Browsing, tenant: Tenant) -> Non
     assert (await web.page()).status_code == 303
 
 
-async def test_a_form_of_another_site_is_refused(web: Browsing, person: Person, household: Household) -> None:
+async def test_a_form_of_another_site_is_refused(web: BrowserSession, person: Person, seeded: SeededData) -> None:
     await web.sign_in(person.email, PASSWORD)
     url = f"/console/{web.tenant_id}/conflicts"
     page = await web.page("conflicts")
-    form = {"step": "resolve", "a": household.a_id, "b": household.b_id, "decision": "a"}
+    form = {"step": "resolve", "a": seeded.a_id, "b": seeded.b_id, "decision": "a"}
     token = re.findall(r'name="form_token" value="(\w+)"', page.text)[-1]
 
     forged = [
@@ -220,11 +220,11 @@ async def test_a_form_of_another_site_is_refused(web: Browsing, person: Person, 
 
 
 async def test_a_token_of_one_sign_in_is_worth_nothing_in_another(
-    cluster: Cluster, web: Browsing, person: Person, tenant: Tenant
+    cluster: Cluster, web: BrowserSession, person: Person, tenant: Tenant
 ) -> None:
     await web.sign_in(person.email, PASSWORD)
     theirs = re.findall(r'name="form_token" value="(\w+)"', (await web.page("policy")).text)[-1]
-    async with Browsing.of(cluster.addresses["http"]) as mine:
+    async with BrowserSession.of(cluster.addresses["http"]) as mine:
         await mine.show_key(tenant.api_key)
 
         answer = await mine.send(f"/console/{mine.tenant_id}/policy", {"step": "save", "form_token": theirs})
@@ -232,7 +232,7 @@ async def test_a_token_of_one_sign_in_is_worth_nothing_in_another(
     assert answer.status_code == 400
 
 
-async def test_another_tenants_pages_are_not_found(web: Browsing, person: Person, other_tenant: Tenant) -> None:
+async def test_another_tenants_pages_are_not_found(web: BrowserSession, person: Person, other_tenant: Tenant) -> None:
     await web.sign_in(person.email, PASSWORD)
     web.tenant_id = str(other_tenant.tenant_id)
 
@@ -245,7 +245,7 @@ async def test_another_tenants_pages_are_not_found(web: Browsing, person: Person
     assert not any(name in answer.text for answer in answers)
 
 
-async def test_a_tenant_that_there_is_not_is_not_found(web: Browsing, tenant: Tenant) -> None:
+async def test_a_tenant_that_there_is_not_is_not_found(web: BrowserSession, tenant: Tenant) -> None:
     await web.show_key(tenant.api_key)
 
     for tenant_id in (str(uuid.uuid4()), "nonsense", "%2e%2e", "0"):
@@ -254,14 +254,14 @@ async def test_a_tenant_that_there_is_not_is_not_found(web: Browsing, tenant: Te
         assert (await web.page("memories")).status_code == 404
 
 
-async def test_a_key_opens_no_other_tenant(web: Browsing, tenant: Tenant, other_tenant: Tenant) -> None:
+async def test_a_key_opens_no_other_tenant(web: BrowserSession, tenant: Tenant, other_tenant: Tenant) -> None:
     await web.show_key(tenant.api_key)
     web.tenant_id = str(other_tenant.tenant_id)
 
     assert {(await web.page(name)).status_code for name in PAGES} == {404}
 
 
-async def test_another_tenants_ids_are_not_found(web: Browsing, tenant: Tenant, other_tenant: Tenant) -> None:
+async def test_another_tenants_ids_are_not_found(web: BrowserSession, tenant: Tenant, other_tenant: Tenant) -> None:
     theirs = await other_tenant.memory.CreateMemory(
         memory_pb2.CreateMemoryRequest(memory=memory_pb2.Memory(content="the other tenant's secret plan"))
     )
@@ -281,25 +281,25 @@ async def test_another_tenants_ids_are_not_found(web: Browsing, tenant: Tenant, 
 
 
 @pytest.mark.parametrize("page", ["memory", "graph", "session"])
-async def test_an_id_that_is_none_is_told_in_words(web: Browsing, tenant: Tenant, page: str) -> None:
+async def test_an_invalid_id_is_explained_in_words(web: BrowserSession, tenant: Tenant, page: str) -> None:
     await web.show_key(tenant.api_key)
 
-    for wanted in ("", "nonsense", "x" * 300, str(uuid.uuid4()), "'; DROP TABLE", "<b>"):
-        answer = await web.page(page, id=wanted)
+    for memory_id in ("", "nonsense", "x" * 300, str(uuid.uuid4()), "'; DROP TABLE", "<b>"):
+        answer = await web.page(page, id=memory_id)
 
-        assert answer.status_code in {400, 404}, wanted
+        assert answer.status_code in {400, 404}, memory_id
         assert 'role="alert"' in answer.text
         assert "<b>" not in answer.text
 
 
-async def test_hostile_content_is_shown_as_what_it_is(web: Browsing, tenant: Tenant, household: Household) -> None:
+async def test_hostile_content_is_shown_as_what_it_is(web: BrowserSession, tenant: Tenant, seeded: SeededData) -> None:
     await web.show_key(tenant.api_key)
 
     pages = [
         await web.page(),
         await web.page("memories"),
-        await web.page("memory", id=household.hostile_id),
-        await web.page("graph", id=household.hostile_id),
+        await web.page("memory", id=seeded.hostile_id),
+        await web.page("graph", id=seeded.hostile_id),
         await web.page("search", q="pneumono <script>alert(9)</script>"),
         await web.page("sessions"),
         await web.page("session", id="hostile/<script>?&"),
@@ -315,7 +315,7 @@ async def test_hostile_content_is_shown_as_what_it_is(web: Browsing, tenant: Ten
     assert "<bdi>" in pages[1].text
 
 
-async def test_a_question_that_cannot_be_asked_is_told_beside_the_form(web: Browsing, tenant: Tenant) -> None:
+async def test_an_invalid_query_is_explained_beside_the_form(web: BrowserSession, tenant: Tenant) -> None:
     await web.show_key(tenant.api_key)
 
     for page, asked in (
@@ -331,7 +331,7 @@ async def test_a_question_that_cannot_be_asked_is_told_beside_the_form(web: Brow
         assert 'class="filters' in answer.text
 
 
-async def test_a_repeated_parameter_is_refused(web: Browsing, tenant: Tenant) -> None:
+async def test_a_repeated_parameter_is_refused(web: BrowserSession, tenant: Tenant) -> None:
     await web.show_key(tenant.api_key)
 
     answer = await web.client.get(f"/console/{web.tenant_id}/memory?id=a&id=b")
@@ -339,7 +339,7 @@ async def test_a_repeated_parameter_is_refused(web: Browsing, tenant: Tenant) ->
     assert answer.status_code == 400
 
 
-async def test_files_of_the_pages_are_served_and_no_others(web: Browsing) -> None:
+async def test_files_of_the_pages_are_served_and_no_others(web: BrowserSession) -> None:
     page = await web.client.get("/")
     named = re.findall(r'(?:href|src)="(/console/static/[^"]+)"', page.text)
 

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from fix_console import Browsing, furnished
+from fix_console import BrowserSession, furnished
 from fix_gateway import gateway_before
 from fix_web import PASSWORD, new_person
 
@@ -36,7 +36,7 @@ async def test_the_overview_names_the_service_that_is_away_and_shows_the_rest(
     cluster: Cluster, tenant: Tenant, away: str, shown: tuple[str, ...]
 ) -> None:
     await furnished(tenant)
-    async with gateway_before(cluster, tenant, {}) as gateway, Browsing.of(gateway.host.addresses["http"]) as web:
+    async with gateway_before(cluster, tenant, {}) as gateway, BrowserSession.of(gateway.host.addresses["http"]) as web:
         gateway.host.addresses[away] = NOWHERE
         await web.show_key(tenant.api_key)
 
@@ -56,7 +56,7 @@ async def test_the_overview_names_the_service_that_is_away_and_shows_the_rest(
      ("session", "sessions"), ("session", "session"), ("tenancy", "policy")],
 )  # fmt: skip
 async def test_a_page_whose_service_is_away_says_which(cluster: Cluster, tenant: Tenant, away: str, name: str) -> None:
-    async with gateway_before(cluster, tenant, {}) as gateway, Browsing.of(gateway.host.addresses["http"]) as web:
+    async with gateway_before(cluster, tenant, {}) as gateway, BrowserSession.of(gateway.host.addresses["http"]) as web:
         gateway.host.addresses[away] = NOWHERE
         await web.show_key(tenant.api_key)
 
@@ -97,10 +97,13 @@ async def through(address: str) -> AsyncIterator[tuple[str, Callable[[], None]]]
         await server.wait_closed()
 
 
-async def test_without_auth_nobody_is_let_in_and_auth_is_named(cluster: Cluster, tenant: Tenant) -> None:
+async def test_the_console_refuses_logins_without_auth_and_names_it(cluster: Cluster, tenant: Tenant) -> None:
     async with through(cluster.addresses["auth"]) as (address, cut):
         apart = dataclasses.replace(cluster, addresses={**cluster.addresses, "auth": address})
-        async with gateway_before(apart, tenant, {}) as gateway, Browsing.of(gateway.host.addresses["http"]) as web:
+        async with (
+            gateway_before(apart, tenant, {}) as gateway,
+            BrowserSession.of(gateway.host.addresses["http"]) as web,
+        ):
             page = await web.client.get("/")
             cut()
 
@@ -111,20 +114,21 @@ async def test_without_auth_nobody_is_let_in_and_auth_is_named(cluster: Cluster,
     assert all("“auth” is unavailable" in answer.text for answer in (entered, gone))
 
 
-async def test_who_leaves_while_auth_is_away_is_forgotten_by_the_browser_and_told(
-    cluster: Cluster, tenant: Tenant
-) -> None:
+async def test_logging_out_while_auth_is_away_clears_the_cookie_and_says_so(cluster: Cluster, tenant: Tenant) -> None:
     person = await new_person(cluster, tenant)
     async with through(cluster.addresses["auth"]) as (address, cut):
         apart = dataclasses.replace(cluster, addresses={**cluster.addresses, "auth": address})
-        async with gateway_before(apart, tenant, {}) as gateway, Browsing.of(gateway.host.addresses["http"]) as web:
+        async with (
+            gateway_before(apart, tenant, {}) as gateway,
+            BrowserSession.of(gateway.host.addresses["http"]) as web,
+        ):
             page = await web.sign_in(person.email, PASSWORD)
             cut()
 
-            left = await web.submit(page, "sign_out")
+            answer = await web.submit(page, "sign_out")
 
-    assert (left.status_code, "“auth” is unavailable" in left.text) == (503, True)
-    assert "You are signed out of this browser" in left.text
+    assert (answer.status_code, "“auth” is unavailable" in answer.text) == (503, True)
+    assert "You are signed out of this browser" in answer.text
     assert "skein" not in web.client.cookies
 
 
@@ -134,7 +138,7 @@ async def test_search_names_the_arm_that_is_missing(cluster: Cluster, tenant: Te
 
     async with (
         gateway_before(cluster, tenant, {"Recall": fails}) as gateway,
-        Browsing.of(gateway.host.addresses["http"]) as web,
+        BrowserSession.of(gateway.host.addresses["http"]) as web,
     ):
         await web.show_key(tenant.api_key)
 
@@ -143,7 +147,7 @@ async def test_search_names_the_arm_that_is_missing(cluster: Cluster, tenant: Te
     assert "The results are incomplete: memories did not answer" in page.text
 
 
-async def test_a_fault_of_ours_is_told_without_its_text(
+async def test_an_internal_error_is_shown_without_its_text(
     cluster: Cluster, tenant: Tenant, capfd: pytest.CaptureFixture[str]
 ) -> None:
     async def breaks(_request: Any, _call: Call) -> Any:
@@ -151,7 +155,7 @@ async def test_a_fault_of_ours_is_told_without_its_text(
 
     async with (
         gateway_before(cluster, tenant, {"Recall": breaks}) as gateway,
-        Browsing.of(gateway.host.addresses["http"]) as web,
+        BrowserSession.of(gateway.host.addresses["http"]) as web,
     ):
         await web.show_key(tenant.api_key)
 

@@ -1,4 +1,4 @@
-"""What ends when somebody leaves the console, and what is not found there."""
+"""Logging out of the console ends the auth session; unknown pages are not found."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 from typing import TYPE_CHECKING
 
 import pytest
-from fix_console import Browsing
+from fix_console import BrowserSession
 
 from skein.memory.v1 import memory_pb2
 
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture
-async def web(cluster: Cluster, tenant: Tenant) -> AsyncIterator[Browsing]:
-    async with Browsing.of(cluster.addresses["http"]) as browser:
+async def web(cluster: Cluster, tenant: Tenant) -> AsyncIterator[BrowserSession]:
+    async with BrowserSession.of(cluster.addresses["http"]) as browser:
         await browser.show_key(tenant.api_key)
         yield browser
 
 
-async def test_signing_out_ends_the_change_log_of_the_same_key(web: Browsing) -> None:
+async def test_signing_out_ends_the_change_log_of_the_same_key(web: BrowserSession) -> None:
     page = await web.page("changes")
     live = re.findall(r'data-live="([^"]+)"', page.text)[0].replace("&amp;", "&")
 
@@ -38,7 +38,7 @@ async def test_signing_out_ends_the_change_log_of_the_same_key(web: Browsing) ->
     assert (await web.client.get(live)).status_code == 204
 
 
-async def test_what_is_no_page_is_told_in_words(web: Browsing) -> None:
+async def test_an_unknown_page_is_explained_in_words(web: BrowserSession) -> None:
     answer = await web.page("nonsense")
 
     assert answer.status_code == 404
@@ -47,7 +47,7 @@ async def test_what_is_no_page_is_told_in_words(web: Browsing) -> None:
 
 
 @pytest.mark.parametrize("name", ["", "keys"])
-async def test_a_slash_too_many_leads_to_the_page(web: Browsing, name: str) -> None:
+async def test_a_slash_too_many_leads_to_the_page(web: BrowserSession, name: str) -> None:
     page = f"/console/{web.tenant_id}/{name}".rstrip("/")
 
     answer = await web.client.get(f"{page}/")
@@ -55,7 +55,7 @@ async def test_a_slash_too_many_leads_to_the_page(web: Browsing, name: str) -> N
     assert (answer.status_code, answer.headers["location"]) == (303, page)
 
 
-async def test_a_page_has_one_address(web: Browsing) -> None:
+async def test_a_page_has_one_address(web: BrowserSession) -> None:
     plain = web.tenant_id
 
     for tenant_id in (plain.upper(), f"{{{plain}}}", plain.replace("-", ""), f"urn:uuid:{plain}"):
@@ -64,7 +64,7 @@ async def test_a_page_has_one_address(web: Browsing) -> None:
         assert (await web.page("keys")).status_code == 404
 
 
-async def test_two_memories_that_much_joins_are_drawn_and_told_in_part(web: Browsing, tenant: Tenant) -> None:
+async def test_two_memories_that_much_joins_are_drawn_and_told_in_part(web: BrowserSession, tenant: Tenant) -> None:
     stored = await tenant.memory.BatchCreateMemories(
         memory_pb2.BatchCreateMemoriesRequest(memories=[memory_pb2.Memory(content=text) for text in ("one", "two")])
     )

@@ -8,7 +8,7 @@ import re
 from typing import TYPE_CHECKING
 
 import pytest
-from fix_console import Browsing, Household, filled, furnished
+from fix_console import BrowserSession, SeededData, filled, furnished
 from fix_database import all_told
 from fix_web import PASSWORD, new_person
 
@@ -25,68 +25,68 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture
-async def web(cluster: Cluster, tenant: Tenant) -> AsyncIterator[Browsing]:
-    """Somebody who may do everything in the tenant."""
-    async with Browsing.of(cluster.addresses["http"]) as browser:
+async def web(cluster: Cluster, tenant: Tenant) -> AsyncIterator[BrowserSession]:
+    """A browser logged in with every permission of the tenant."""
+    async with BrowserSession.of(cluster.addresses["http"]) as browser:
         await browser.show_key(tenant.api_key)
         yield browser
 
 
 @pytest.fixture
-async def household(tenant: Tenant) -> Household:
+async def seeded(tenant: Tenant) -> SeededData:
     return await furnished(tenant)
 
 
-async def browsing_as(cluster: Cluster, tenant: Tenant, role: members_pb2.Role, web: Browsing) -> None:
-    """Let somebody with a role sign in in another's place."""
+async def browsing_as(cluster: Cluster, tenant: Tenant, role: members_pb2.Role, web: BrowserSession) -> None:
+    """Replace the login of the browser by a person with a role."""
     person = await new_person(cluster, tenant, role=role)
     web.client.cookies.clear()
     await web.sign_in(person.email, PASSWORD)
 
 
-async def test_the_overview_counts_and_says_what_is_new(web: Browsing, household: Household) -> None:
+async def test_the_overview_counts_and_says_what_is_new(web: BrowserSession, seeded: SeededData) -> None:
     page = await web.page()
 
     assert re.search(r"<dt>memories</dt>\s*<dd><a[^>]*>22</a>", page.text)
     assert re.search(r"<dt>open conflicts</dt>\s*<dd><a[^>]*>2</a>", page.text)
-    assert household.memory_ids["office"] in page.text
+    assert seeded.memory_ids["office"] in page.text
     assert page.text.count("serving") == 8
 
 
-async def test_an_empty_tenant_is_told_how_to_begin(web: Browsing) -> None:
+async def test_an_empty_tenant_shows_how_to_begin(web: BrowserSession) -> None:
     page = await web.page()
 
     assert "No memories yet" in page.text
     assert f"{web.origin}/skein.gateway.v1.GatewayService/Remember" in page.text
 
 
-async def test_search_says_what_each_score_is_made_of(web: Browsing, household: Household) -> None:
+async def test_search_says_what_each_score_is_made_of(web: BrowserSession, seeded: SeededData) -> None:
     page = await web.page("search", q="what does Anna drink?")
 
     first = page.text.split('<li class="hit card">')[1]
     score = float(re.findall(r'<span class="figure">([\d.]+)<', first)[0])
     widths = [float(width) for width in re.findall(r'<rect class="s\d" x="[\d.]+" width="([\d.]+)"', first)]
     gives = [float(share) for share in re.findall(r"<strong>([\d.]+)</strong>", first)]
-    assert household.memory_ids["tea"] in first
+    assert seeded.memory_ids["tea"] in first
     assert sum(widths) / 100 == pytest.approx(score, abs=0.02)
     assert sum(gives) == pytest.approx(score, abs=0.01)
     assert "BM25 over the words" in first
 
 
-async def test_search_is_narrowed_as_it_is_asked(web: Browsing, household: Household) -> None:
+async def test_search_is_narrowed_as_it_is_asked(web: BrowserSession, seeded: SeededData) -> None:
     page = await web.page("search", q="milk", memories="on", subject="clara")
 
-    assert household.memory_ids["cake"] in page.text
-    assert household.memory_ids["allergy"] not in page.text
+    assert seeded.memory_ids["cake"] in page.text
+    assert seeded.memory_ids["allergy"] not in page.text
     assert "messages:" not in page.text
 
 
-async def test_search_is_by_words_or_by_meaning_alone_as_it_is_asked(web: Browsing, household: Household) -> None:
+async def test_search_is_by_words_or_by_meaning_alone_as_it_is_asked(web: BrowserSession, seeded: SeededData) -> None:
     words = await web.page("search", q="milk", mode="keyword", memories="on")
     none = await web.page("search", q="zeppelin", mode="keyword")
     meaning = await web.page("search", q="zeppelin", mode="semantic")
 
-    assert household.memory_ids["cake"] in words.text
+    assert seeded.memory_ids["cake"] in words.text
     assert "Keyword search only: no model was used." in words.text
     assert '<option value="keyword" selected>' in words.text
     assert "Nothing was found." in none.text
@@ -95,14 +95,14 @@ async def test_search_is_by_words_or_by_meaning_alone_as_it_is_asked(web: Browsi
     assert "BM25 over the words" not in meaning.text
 
 
-async def test_search_names_the_condition_that_left_nothing(web: Browsing, household: Household) -> None:
-    assert household
+async def test_search_names_the_condition_that_left_nothing(web: BrowserSession, seeded: SeededData) -> None:
+    assert seeded
     page = await web.page("search", q="milk", type="journal")
 
     assert "The filter removed every hit: types" in page.text
 
 
-async def test_lists_go_on_from_page_to_page(web: Browsing, tenant: Tenant) -> None:
+async def test_lists_go_on_from_page_to_page(web: BrowserSession, tenant: Tenant) -> None:
     memories = [memory_pb2.Memory(content=f"memory number {number}") for number in range(60)]
     await tenant.memory.BatchCreateMemories(memory_pb2.BatchCreateMemoriesRequest(memories=memories))
 
@@ -118,9 +118,9 @@ async def test_lists_go_on_from_page_to_page(web: Browsing, tenant: Tenant) -> N
     assert (len(seen), len(set(seen))) == (60, 60)
 
 
-async def test_a_memory_shows_all_there_is_about_it(web: Browsing, household: Household) -> None:
-    office = (await web.page("memory", id=household.memory_ids["office"])).text
-    allergy = (await web.page("memory", id=household.memory_ids["allergy"])).text
+async def test_a_memory_shows_all_there_is_about_it(web: BrowserSession, seeded: SeededData) -> None:
+    office = (await web.page("memory", id=seeded.memory_ids["office"])).text
+    allergy = (await web.page("memory", id=seeded.memory_ids["allergy"])).text
 
     assert "Hardturmstrasse 17" in office
     assert "Hardturmstrasse 11" in office
@@ -130,20 +130,22 @@ async def test_a_memory_shows_all_there_is_about_it(web: Browsing, household: Ho
     assert re.search(r"Confidence <strong>[\d.]+</strong>", allergy)
 
 
-async def test_looking_at_links_does_not_count_as_use_of_what_is_linked(web: Browsing, household: Household) -> None:
-    await web.page("memory", id=household.memory_ids["tea"])
-    await web.page("graph", id=household.memory_ids["tea"])
+async def test_looking_at_links_does_not_count_as_use_of_what_is_linked(
+    web: BrowserSession, seeded: SeededData
+) -> None:
+    await web.page("memory", id=seeded.memory_ids["tea"])
+    await web.page("graph", id=seeded.memory_ids["tea"])
 
     async with asyncio.timeout(30):
-        while "GetMemory" not in (await web.page("memory", id=household.memory_ids["tea"])).text:
+        while "GetMemory" not in (await web.page("memory", id=seeded.memory_ids["tea"])).text:
             await asyncio.sleep(0.05)
     page = (await web.page("memories", order="importance desc")).text
-    assert household.memory_ids["oat"] in page
-    assert "0 times" in (await web.page("memory", id=household.memory_ids["oat"])).text
+    assert seeded.memory_ids["oat"] in page
+    assert "0 times" in (await web.page("memory", id=seeded.memory_ids["oat"])).text
 
 
-async def test_a_deleted_memory_says_so(web: Browsing, tenant: Tenant, household: Household) -> None:
-    memory_id = household.memory_ids["window"]
+async def test_a_deleted_memory_says_so(web: BrowserSession, tenant: Tenant, seeded: SeededData) -> None:
+    memory_id = seeded.memory_ids["window"]
     await tenant.memory.DeleteMemory(memory_pb2.DeleteMemoryRequest(memory_id=memory_id))
 
     assert "deleted <time" in (await web.page("memory", id=memory_id)).text
@@ -151,7 +153,7 @@ async def test_a_deleted_memory_says_so(web: Browsing, tenant: Tenant, household
     assert memory_id in (await web.page("memories", deleted="on")).text
 
 
-async def test_a_secret_is_not_shown(web: Browsing, tenant: Tenant) -> None:
+async def test_a_secret_is_not_shown(web: BrowserSession, tenant: Tenant) -> None:
     made = await tenant.memory.CreateMemory(
         memory_pb2.CreateMemoryRequest(
             memory=memory_pb2.Memory(
@@ -165,34 +167,34 @@ async def test_a_secret_is_not_shown(web: Browsing, tenant: Tenant) -> None:
     assert ("••••" in page.text, "hush" in page.text) == (True, False)
 
 
-async def test_a_graph_is_drawn_alike_each_time_and_told_as_a_list(web: Browsing, household: Household) -> None:
-    asked = {"id": household.memory_ids["allergy"], "radius": "2"}
+async def test_a_graph_is_drawn_alike_each_time_and_told_as_a_list(web: BrowserSession, seeded: SeededData) -> None:
+    fields = {"id": seeded.memory_ids["allergy"], "radius": "2"}
 
-    page, again = await web.page("graph", **asked), await web.page("graph", **asked)
+    page, again = await web.page("graph", **fields), await web.page("graph", **fields)
 
     def drawing(text: str) -> str:
         return text[text.index('<svg class="graph"') : text.index("List of links")]
 
     assert drawing(page.text) == drawing(again.text)
     assert page.text.count("<circle ") == page.text.count('class="node')
-    told = page.text[page.text.index("List of links") :]
+    list_text = page.text[page.text.index("List of links") :]
     for name in ("oat", "doctor", "cake", "tea", "birthday"):
-        assert household.memory_ids[name] in drawing(page.text)
-        assert household.memory_ids[name] in told
+        assert seeded.memory_ids[name] in drawing(page.text)
+        assert seeded.memory_ids[name] in list_text
 
 
-async def test_a_graph_is_filtered_by_relation_and_radius(web: Browsing, household: Household) -> None:
-    one = await web.page("graph", id=household.memory_ids["allergy"], radius="1")
-    supports = await web.page("graph", id=household.memory_ids["allergy"], relation="supports", radius="1")
-    nothing = await web.page("graph", id=household.memory_ids["allergy"], relation="nothing_of_ours")
+async def test_a_graph_is_filtered_by_relation_and_radius(web: BrowserSession, seeded: SeededData) -> None:
+    one = await web.page("graph", id=seeded.memory_ids["allergy"], radius="1")
+    supports = await web.page("graph", id=seeded.memory_ids["allergy"], relation="supports", radius="1")
+    nothing = await web.page("graph", id=seeded.memory_ids["allergy"], relation="nothing_of_ours")
 
-    assert household.memory_ids["tea"] not in one.text
+    assert seeded.memory_ids["tea"] not in one.text
     assert "<title>causes</title>" in one.text
     assert "<title>causes</title>" not in supports.text
     assert "No links of the relation “nothing_of_ours”" in nothing.text
 
 
-async def test_a_graph_of_many_is_cut_and_says_so(web: Browsing, tenant: Tenant) -> None:
+async def test_a_graph_of_many_is_cut_and_says_so(web: BrowserSession, tenant: Tenant) -> None:
     memories = [memory_pb2.Memory(content=f"{number}") for number in range(100)]
     made = await tenant.memory.BatchCreateMemories(memory_pb2.BatchCreateMemoriesRequest(memories=memories))
     ids = [memory.memory_id for memory in made.memories]
@@ -205,27 +207,25 @@ async def test_a_graph_of_many_is_cut_and_says_so(web: Browsing, tenant: Tenant)
     assert "more lie within 2 links" in page.text
 
 
-async def test_a_conflict_is_settled_by_a_form(web: Browsing, tenant: Tenant, household: Household) -> None:
+async def test_a_conflict_is_settled_by_a_form(web: BrowserSession, tenant: Tenant, seeded: SeededData) -> None:
     page = await web.page("conflicts")
     assert "<mark>router</mark>" in page.text
 
     form = filled(page, "resolve")
     url = form.pop("")
-    answer = await web.send(
-        url, {**form, "a": household.a_id, "b": household.b_id, "decision": "b", "note": "<i>seen</i>"}
-    )
+    answer = await web.send(url, {**form, "a": seeded.a_id, "b": seeded.b_id, "decision": "b", "note": "<i>seen</i>"})
 
     after = await web.client.get(answer.headers["location"])
     settled = await web.page("conflicts", settled="on")
-    said = await tenant.curation.ListConflictResolutions(curation_pb2.ListConflictResolutionsRequest())
+    response = await tenant.curation.ListConflictResolutions(curation_pb2.ListConflictResolutionsRequest())
     assert "The conflict is resolved." in after.text
     assert "Same key" not in after.text
     assert "&lt;i&gt;seen&lt;/i&gt;" in settled.text
-    assert [one.canonical_memory_id for one in said.resolutions] == [household.b_id]
+    assert [one.canonical_memory_id for one in response.resolutions] == [seeded.b_id]
 
 
-async def test_what_cannot_be_settled_changes_nothing(web: Browsing, household: Household) -> None:
-    assert household
+async def test_an_impossible_resolution_changes_nothing(web: BrowserSession, seeded: SeededData) -> None:
+    assert seeded
     page = await web.page("conflicts")
 
     for changed, status in (
@@ -243,9 +243,9 @@ async def test_what_cannot_be_settled_changes_nothing(web: Browsing, household: 
 
 
 async def test_changes_come_newest_first_and_then_live(
-    cluster: Cluster, web: Browsing, tenant: Tenant, household: Household
+    cluster: Cluster, web: BrowserSession, tenant: Tenant, seeded: SeededData
 ) -> None:
-    assert household
+    assert seeded
     await all_told(cluster.postgres)
     page = await web.page("changes", kind="memory")
     first = re.findall(r'<span class="chip">(\w+)</span>', page.text)
@@ -256,9 +256,9 @@ async def test_changes_come_newest_first_and_then_live(
         made = await tenant.memory.CreateMemory(
             memory_pb2.CreateMemoryRequest(memory=memory_pb2.Memory(content="never in a change"))
         )
-        told: list[str] = []
+        received_events: list[str] = []
         async for line in stream.aiter_lines():
-            told.append(line)
+            received_events.append(line)
             if line.startswith("data: ") and "event" in json.loads(line[6:]):
                 break
 
@@ -266,13 +266,13 @@ async def test_changes_come_newest_first_and_then_live(
     assert "Ben&#39;s office" in page.text
     assert re.search(r"Last train from Milan</bdi></a> → <a [^>]+><bdi>Last train from Milan", links.text)
     assert set(first) == {"memory_updated", "memory_created"}
-    assert json.loads(told[-1][6:])["url"].endswith(made.memory.memory_id)
+    assert json.loads(received_events[-1][6:])["url"].endswith(made.memory.memory_id)
     assert stream.headers["content-type"].startswith("text/event-stream")
     assert stream.headers["cache-control"] == "no-store"
-    assert "never in a change" not in "".join(told)
+    assert "never in a change" not in "".join(received_events)
 
 
-async def test_a_browser_that_was_cut_off_resumes_where_it_was(web: Browsing, tenant: Tenant) -> None:
+async def test_a_browser_that_was_cut_off_resumes_where_it_was(web: BrowserSession, tenant: Tenant) -> None:
     live = re.findall(r'data-live="([^"]+)"', (await web.page("changes")).text)[0].replace("&amp;", "&")
     made = [
         (
@@ -281,26 +281,26 @@ async def test_a_browser_that_was_cut_off_resumes_where_it_was(web: Browsing, te
         for text in ("one", "two")
     ]
 
-    async def heard(headers: dict[str, str], count: int) -> list[tuple[str, str]]:
-        found, last = [], ""
+    async def next_events(headers: dict[str, str], count: int) -> list[tuple[str, str]]:
+        results, last = [], ""
         async with asyncio.timeout(60), web.client.stream("GET", live, headers=headers) as stream:
             async for line in stream.aiter_lines():
                 if line.startswith("id: "):
                     last = line[4:]
                 if line.startswith("data: ") and "entity" in json.loads(line[6:]):
-                    found.append((last, json.loads(line[6:])["entity"].removeprefix("memory ")))
-                    if len(found) == count:
+                    results.append((last, json.loads(line[6:])["entity"].removeprefix("memory ")))
+                    if len(results) == count:
                         break
-        return found
+        return results
 
-    both = await heard({}, 2)
-    rest = await heard({"last-event-id": both[0][0]}, 1)
+    both = await next_events({}, 2)
+    rest = await next_events({"last-event-id": both[0][0]}, 1)
 
     assert [entity for _, entity in both] == made
     assert rest == both[1:]
 
 
-async def test_who_is_not_signed_in_hears_nothing_and_is_told_not_to_come_back(web: Browsing) -> None:
+async def test_an_anonymous_browser_gets_no_events_and_is_told_not_to_reconnect(web: BrowserSession) -> None:
     web.client.cookies.clear()
 
     assert (await web.page("changes/live")).status_code == 204
@@ -312,7 +312,7 @@ async def test_the_policys_form_holds_every_field_of_the_policy() -> None:
     assert {one.name for _, group in inputs() for one in group} == fields - {"revision", "update_time"}
 
 
-async def test_a_policy_is_changed_by_what_differs(web: Browsing, tenant: Tenant) -> None:
+async def test_a_policy_is_changed_by_what_differs(web: BrowserSession, tenant: Tenant) -> None:
     changed = {"memory_types": "fact\nnote\n\n fact", "audit_query_text": "on", "recall_weights-lexical": "0.75"}
 
     answer = await web.submit(await web.page("policy"), "save", **changed)
@@ -326,7 +326,7 @@ async def test_a_policy_is_changed_by_what_differs(web: Browsing, tenant: Tenant
     assert "done=unchanged" in again.headers["location"]
 
 
-async def test_a_policy_that_somebody_else_changed_is_not_overwritten(web: Browsing, tenant: Tenant) -> None:
+async def test_a_policy_that_changed_meanwhile_is_not_overwritten(web: BrowserSession, tenant: Tenant) -> None:
     opened = await web.page("policy")
     await web.submit(await web.page("policy"), "save", decay_days="60")
 
@@ -337,7 +337,7 @@ async def test_a_policy_that_somebody_else_changed_is_not_overwritten(web: Brows
     assert 'value="400"' in late.text
 
 
-async def test_a_policy_that_cannot_be_is_refused_in_words(web: Browsing, tenant: Tenant) -> None:
+async def test_a_policy_that_cannot_be_is_refused_in_words(web: BrowserSession, tenant: Tenant) -> None:
     before = (await tenant.tenancy.GetPolicy(subjects_pb2.GetPolicyRequest())).policy
     page = await web.page("policy")
 
@@ -358,7 +358,7 @@ async def test_a_policy_that_cannot_be_is_refused_in_words(web: Browsing, tenant
     assert (await tenant.tenancy.GetPolicy(subjects_pb2.GetPolicyRequest())).policy == before
 
 
-async def test_a_key_is_shown_once_and_works(cluster: Cluster, web: Browsing) -> None:
+async def test_a_key_is_shown_once_and_works(cluster: Cluster, web: BrowserSession) -> None:
     form = filled(await web.page("keys"), "create")
     url = form.pop("")
     form |= {"display_name": "<b>reader</b>", "permission-keys.read": "on"}
@@ -377,7 +377,7 @@ async def test_a_key_is_shown_once_and_works(cluster: Cluster, web: Browsing) ->
     assert (await web.page("keys")).text.count("&lt;b&gt;reader") == 2
 
 
-async def test_a_key_that_cannot_be_is_refused_in_words(web: Browsing, tenant: Tenant) -> None:
+async def test_a_key_that_cannot_be_is_refused_in_words(web: BrowserSession, tenant: Tenant) -> None:
     form = {name: value for name, value in filled(await web.page("keys"), "create").items() if value != "on"}
     url = form.pop("")
 
@@ -392,7 +392,7 @@ async def test_a_key_that_cannot_be_is_refused_in_words(web: Browsing, tenant: T
     assert len((await tenant.auth.ListApiKeys(auth_pb2.ListApiKeysRequest())).api_keys) == 1
 
 
-async def test_a_key_is_revoked_by_a_form(web: Browsing, tenant: Tenant) -> None:
+async def test_a_key_is_revoked_by_a_form(web: BrowserSession, tenant: Tenant) -> None:
     made = (await tenant.auth.CreateApiKey(auth_pb2.CreateApiKeyRequest(display_name="old"))).api_key
 
     answer = await web.submit(await web.page("keys"), "revoke", api_key_id=made.api_key_id)
@@ -402,7 +402,7 @@ async def test_a_key_is_revoked_by_a_form(web: Browsing, tenant: Tenant) -> None
     assert "revoked <time" in page.text
 
 
-async def test_another_tenants_key_cannot_be_revoked(web: Browsing, other_tenant: Tenant) -> None:
+async def test_another_tenants_key_cannot_be_revoked(web: BrowserSession, other_tenant: Tenant) -> None:
     theirs = (await other_tenant.auth.ListApiKeys(auth_pb2.ListApiKeysRequest())).api_keys[0]
 
     answer = await web.submit(await web.page("keys"), "revoke", api_key_id=theirs.api_key_id)
@@ -412,9 +412,9 @@ async def test_another_tenants_key_cannot_be_revoked(web: Browsing, other_tenant
 
 
 async def test_a_viewer_is_offered_nothing_that_changes_anything(
-    cluster: Cluster, web: Browsing, tenant: Tenant, household: Household
+    cluster: Cluster, web: BrowserSession, tenant: Tenant, seeded: SeededData
 ) -> None:
-    assert household
+    assert seeded
     tokens = {name: filled(await web.page(name), step) for name, step in (("conflicts", "resolve"), ("policy", "save"))}
     await browsing_as(cluster, tenant, members_pb2.ROLE_VIEWER, web)
 
@@ -429,8 +429,8 @@ async def test_a_viewer_is_offered_nothing_that_changes_anything(
     assert tokens["policy"]["form_token"] not in policy.text
 
 
-async def test_what_a_role_may_not_do_is_refused_when_it_is_sent_anyway(
-    cluster: Cluster, web: Browsing, tenant: Tenant, household: Household
+async def test_a_form_that_a_role_may_not_send_is_refused(
+    cluster: Cluster, web: BrowserSession, tenant: Tenant, seeded: SeededData
 ) -> None:
     await browsing_as(cluster, tenant, members_pb2.ROLE_VIEWER, web)
     # A form of the page that is offered to a viewer as well; its token is for this address.
@@ -439,11 +439,11 @@ async def test_what_a_role_may_not_do_is_refused_when_it_is_sent_anyway(
 
     answer = await web.send(url, {**policy, "decay_days": "99"})
 
-    assert household
+    assert seeded
     assert (answer.status_code, "permission tenant.write" in answer.text) == (403, True)
 
 
-async def test_a_key_that_may_little_sees_little(web: Browsing, tenant: Tenant) -> None:
+async def test_a_key_that_may_little_sees_little(web: BrowserSession, tenant: Tenant) -> None:
     made = await tenant.auth.CreateApiKey(
         auth_pb2.CreateApiKeyRequest(display_name="sessions", permissions=["session.read"])
     )
@@ -458,10 +458,10 @@ async def test_a_key_that_may_little_sees_little(web: Browsing, tenant: Tenant) 
 
 
 async def test_roles_see_the_access_log_only_if_they_may(
-    cluster: Cluster, web: Browsing, tenant: Tenant, household: Household
+    cluster: Cluster, web: BrowserSession, tenant: Tenant, seeded: SeededData
 ) -> None:
     await browsing_as(cluster, tenant, members_pb2.ROLE_MEMBER, web)
 
-    page = await web.page("memory", id=household.memory_ids["tea"])
+    page = await web.page("memory", id=seeded.memory_ids["tea"])
 
     assert "You need the permission audit.read to see the access log" in page.text

@@ -5,7 +5,7 @@ from __future__ import annotations
 from uuid import UUID
 
 from fix_database import TestDatabase
-from fix_memory import Alone
+from fix_memory import MemoryServer
 
 from skein.memory.v1 import memory_pb2 as pb
 from skein_kit.database.transactions import Database
@@ -30,14 +30,16 @@ async def correct(pool: Database, tenant_id: UUID) -> None:
         await IdempotencyStore(pool, "memory").replace(tx, tenant_id, ONCE, CORRECTED.SerializeToString())
 
 
-async def test_an_answer_is_corrected_unless_it_was_emptied(alone: Alone, database: TestDatabase) -> None:
+async def test_an_answer_is_corrected_unless_it_was_emptied(
+    memory_server: MemoryServer, database: TestDatabase
+) -> None:
     async with Database.open(database.url, service="memory", size=1, timeout=30.0) as pool:
-        assert await answered(pool, alone.tenant_id) is None
-        await correct(pool, alone.tenant_id)
-        assert await answered(pool, alone.tenant_id) == CORRECTED
+        assert await answered(pool, memory_server.tenant_id) is None
+        await correct(pool, memory_server.tenant_id)
+        assert await answered(pool, memory_server.tenant_id) == CORRECTED
 
         # As a purge does.
-        await alone.rows("UPDATE memory.requests SET response = ''")
-        await correct(pool, alone.tenant_id)
+        await memory_server.rows("UPDATE memory.requests SET response = ''")
+        await correct(pool, memory_server.tenant_id)
 
-        assert await answered(pool, alone.tenant_id) == pb.CreateMemoryResponse()
+        assert await answered(pool, memory_server.tenant_id) == pb.CreateMemoryResponse()

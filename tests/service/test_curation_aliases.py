@@ -32,29 +32,29 @@ async def canonical(tenant: Tenant, name: str) -> str:
 
 async def aliases(tenant: Tenant, **fields: Any) -> list[pb.Alias]:
     request = pb.ListAliasesRequest(page_size=2, **fields)
-    found: list[pb.Alias] = []
+    results: list[pb.Alias] = []
     while True:
         page = await tenant.curation.ListAliases(request)
-        found += page.aliases
+        results += page.aliases
         if not page.next_page_token:
-            return found
+            return results
         request.page_token = page.next_page_token
 
 
 async def test_an_alias_stands_for_its_canonical_memory(tenant: Tenant) -> None:
     a, b = await entities(tenant, "ab")
 
-    said = await resolve(tenant, "a", "b", note="same person")
+    resolution = await resolve(tenant, "a", "b", note="same person")
 
-    assert (said.alias.alias_memory_id, said.alias.canonical_memory_id) == (a, b)
-    assert (said.alias.confidence, said.alias.note, said.alias.revision) == (0.9, "same person", 1)
+    assert (resolution.alias.alias_memory_id, resolution.alias.canonical_memory_id) == (a, b)
+    assert (resolution.alias.confidence, resolution.alias.note, resolution.alias.revision) == (0.9, "same person", 1)
     read = await tenant.curation.GetCanonicalMemory(pb.GetCanonicalMemoryRequest(memory_id=a))
-    assert (read.canonical_memory_id, read.alias) == (b, said.alias)
+    assert (read.canonical_memory_id, read.alias) == (b, resolution.alias)
     itself = await tenant.curation.GetCanonicalMemory(pb.GetCanonicalMemoryRequest(memory_id="b"))
     assert itself == pb.GetCanonicalMemoryResponse(canonical_memory_id=b)
 
 
-async def test_aliases_of_aliases_stand_for_the_last_one_in_whatever_order_they_are_said(tenant: Tenant) -> None:
+async def test_aliases_of_aliases_stand_for_the_last_one_in_whatever_order_they_are_made(tenant: Tenant) -> None:
     *_, d = await entities(tenant, "abcd")
 
     await resolve(tenant, "a", "b")
@@ -128,7 +128,7 @@ async def test_an_alias_whose_memory_was_deleted_can_be_removed(tenant: Tenant) 
     assert await aliases(tenant) == []
 
 
-async def test_what_is_not_there_has_no_alias(tenant: Tenant, other_tenant: Tenant) -> None:
+async def test_a_missing_memory_has_no_alias(tenant: Tenant, other_tenant: Tenant) -> None:
     a, _ = await entities(tenant, "ab")
     (theirs,) = await entities(other_tenant, "t")
 
@@ -155,11 +155,11 @@ async def test_a_crowd_that_ties_knots_ends_without_a_cycle(tenant: Tenant) -> N
     refusals = [one.code() for one in outcomes if isinstance(one, aio.AioRpcError)]
     assert set(refusals) <= {grpc.StatusCode.FAILED_PRECONDITION}
     assert len(refusals) < len(outcomes)
-    found = await aliases(tenant)
-    roots = {alias.canonical_memory_id for alias in found}
-    assert roots & {alias.alias_memory_id for alias in found} == set()
+    actual_aliases = await aliases(tenant)
+    roots = {alias.canonical_memory_id for alias in actual_aliases}
+    assert roots & {alias.alias_memory_id for alias in actual_aliases} == set()
     assert [await canonical(tenant, root) for root in roots] == list(roots)
-    assert len(found) == len(ids) - len(roots) == 5
+    assert len(actual_aliases) == len(ids) - len(roots) == 5
 
 
 async def test_a_repeated_request_has_one_effect(tenant: Tenant) -> None:

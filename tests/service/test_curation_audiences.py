@@ -1,4 +1,4 @@
-"""Nobody's memory gives way to one that they do not see, and what has expired is neither kept nor counted."""
+"""A memory does not give way to one that its readers cannot see; expired memories are neither kept nor counted."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ async def create(tenant: Tenant, *memories: dict[str, Any]) -> list[str]:
 
 async def consolidated(tenant: Tenant, **fields: Any) -> list[tuple[str, list[str]]]:
     """Consolidate until there is nothing more, which comes soon."""
-    found: list[tuple[str, list[str]]] = []
+    results: list[tuple[str, list[str]]] = []
     request = scores_pb2.ConsolidateMemoriesRequest(**fields)
     for _ in range(50):
         answer = await tenant.memory.ConsolidateMemories(request)
-        found += [(one.kept_memory_id, sorted(one.archived_memory_ids)) for one in answer.groups]
+        results += [(one.kept_memory_id, sorted(one.archived_memory_ids)) for one in answer.groups]
         if not answer.next_page_token:
-            return found
+            return results
         request.page_token = answer.next_page_token
     raise AssertionError("it never ends")
 
@@ -81,7 +81,7 @@ async def test_consolidating_what_very_many_people_say_comes_to_an_end(tenant: T
     assert sum(len(others) for kept, others in done if kept in many) == 44
 
 
-async def test_what_has_expired_takes_the_place_of_nothing(tenant: Tenant) -> None:
+async def test_an_expired_memory_replaces_nothing(tenant: Tenant) -> None:
     expired = {"content": "same", "importance": 1.0, "expire_time": long_ago()}
     await create(tenant, *(expired for _ in range(25)))
     (living,) = await create(tenant, {"content": "same", "importance": 0.1})
@@ -117,6 +117,6 @@ async def test_expired_tasks_do_not_crowd_out_what_is_to_be_done(tenant: Tenant)
         {"type": "task", "data": data, "importance": 0.2},
     )
 
-    found = (await tenant.memory.ListNextActions(pb.ListNextActionsRequest(limit=2))).next_actions
+    result = (await tenant.memory.ListNextActions(pb.ListNextActionsRequest(limit=2))).next_actions
 
-    assert [action.memory.memory_id for action in found] == [first, second]
+    assert [action.memory.memory_id for action in result] == [first, second]

@@ -18,8 +18,8 @@ NEEDS_REVIEW, RESOLVED = pb.CONFLICT_STATUS_NEEDS_REVIEW, pb.CONFLICT_STATUS_RES
 SUPERSEDED, DISMISSED = pb.CONFLICT_STATUS_SUPERSEDED, pb.CONFLICT_STATUS_DISMISSED
 
 
-async def fact(tenant: Tenant, content: str, **said: Any) -> str:
-    memory = memory_pb2.Memory(**{"content": content, "type": "fact", "confidence": 0.9, **said})
+async def fact(tenant: Tenant, content: str, **fields: Any) -> str:
+    memory = memory_pb2.Memory(**{"content": content, "type": "fact", "confidence": 0.9, **fields})
     return (await tenant.memory.CreateMemory(memory_pb2.CreateMemoryRequest(memory=memory))).memory.memory_id
 
 
@@ -28,20 +28,20 @@ async def read(tenant: Tenant, memory_id: str) -> memory_pb2.Memory:
 
 
 async def link(tenant: Tenant, start: str, end: str, relation: str = "contradicts") -> str:
-    asked = memory_pb2.Link(from_memory_id=start, to_memory_id=end, relation=relation)
-    return (await tenant.links.CreateLink(memory_pb2.CreateLinkRequest(link=asked))).link.link_id
+    link = memory_pb2.Link(from_memory_id=start, to_memory_id=end, relation=relation)
+    return (await tenant.links.CreateLink(memory_pb2.CreateLinkRequest(link=link))).link.link_id
 
 
 async def conflicts(tenant: Tenant, **fields: Any) -> list[pb.Conflict]:
     """Read all conflicts, one page after another."""
     request = pb.ListConflictsRequest(**fields)
-    found: list[pb.Conflict] = []
+    results: list[pb.Conflict] = []
     while True:
         page = await tenant.curation.ListConflicts(request)
         assert not fields.get("page_size") or len(page.conflicts) <= fields["page_size"]
-        found += page.conflicts
+        results += page.conflicts
         if not page.next_page_token:
-            return found
+            return results
         request.page_token = page.next_page_token
 
 
@@ -55,8 +55,8 @@ async def superseded(tenant: Tenant, memory_id: str) -> set[tuple[str, str]]:
     return {(one.from_memory_id, one.to_memory_id) for one in listed.links if one.relation == "supersedes"}
 
 
-def pairs(found: list[pb.Conflict]) -> list[tuple[str, str]]:
-    return [(one.a.memory_id, one.b.memory_id) for one in found]
+def pairs(listed: list[pb.Conflict]) -> list[tuple[str, str]]:
+    return [(one.a.memory_id, one.b.memory_id) for one in listed]
 
 
 async def test_facts_that_a_link_says_contradict_each_other_are_in_conflict_once(tenant: Tenant) -> None:
@@ -64,12 +64,12 @@ async def test_facts_that_a_link_says_contradict_each_other_are_in_conflict_once
     await link(tenant, b, a)
     await link(tenant, a, b)
 
-    (found,) = await conflicts(tenant)
+    (result,) = await conflicts(tenant)
 
-    assert (found.a.memory_id, found.b.memory_id) == (a, b)
-    assert (found.pair_key, found.reason) == (f"{a}|{b}", pb.CONFLICT_REASON_CONTRADICTS_LINK)
-    assert found.a == await read(tenant, a)
-    assert not found.HasField("resolution")
+    assert (result.a.memory_id, result.b.memory_id) == (a, b)
+    assert (result.pair_key, result.reason) == (f"{a}|{b}", pb.CONFLICT_REASON_CONTRADICTS_LINK)
+    assert result.a == await read(tenant, a)
+    assert not result.HasField("resolution")
 
 
 async def test_facts_with_nearly_the_same_key_that_say_different_things_are_in_conflict(tenant: Tenant) -> None:
@@ -78,11 +78,11 @@ async def test_facts_with_nearly_the_same_key_that_say_different_things_are_in_c
     await fact(tenant, "Graz", key=" HOME TOWN")
     await fact(tenant, "Linz", key="birth town")
 
-    found = await conflicts(tenant, page_size=1)
+    actual_conflicts = await conflicts(tenant, page_size=1)
 
-    assert {one.reason for one in found} == {pb.CONFLICT_REASON_SAME_KEY}
-    assert len(found) == 2
-    assert all(b in pair for pair in pairs(found))
+    assert {one.reason for one in actual_conflicts} == {pb.CONFLICT_REASON_SAME_KEY}
+    assert len(actual_conflicts) == 2
+    assert all(b in pair for pair in pairs(actual_conflicts))
     # A link between two of them makes no second conflict of them.
     await link(tenant, a, b)
     assert len(await conflicts(tenant, page_size=1)) == 2
@@ -133,13 +133,13 @@ async def test_a_pair_set_to_needs_review_is_listed_whatever_joins_it(tenant: Te
         await resolve(tenant, a, b, NEEDS_REVIEW)
 
     for all_types in (False, True):
-        found = {one.pair_key: one for one in await conflicts(tenant, all_types=all_types)}
-        assert {key: one.reason for key, one in found.items()} == {
+        results = {one.pair_key: one for one in await conflicts(tenant, all_types=all_types)}
+        assert {key: one.reason for key, one in results.items()} == {
             "|".join(notes): pb.CONFLICT_REASON_RESOLUTION,
             "|".join(linked): pb.CONFLICT_REASON_CONTRADICTS_LINK,
             "|".join(keyed): pb.CONFLICT_REASON_SAME_KEY,
         }
-        assert {one.resolution.status for one in found.values()} == {NEEDS_REVIEW}
+        assert {one.resolution.status for one in results.values()} == {NEEDS_REVIEW}
     await resolve(tenant, notes[0], notes[1], DISMISSED)
     assert "|".join(notes) not in {one.pair_key for one in await conflicts(tenant)}
 
@@ -169,10 +169,10 @@ async def test_the_same_key_of_two_people_is_no_conflict(tenant: Tenant) -> None
         await fact(tenant, f"{number}", key="phone", subject_id=person, type="preference")
     other = await fact(tenant, "4", key=" Phone", subject_id="bob")
 
-    (found,) = await conflicts(tenant, all_types=True)
+    (result,) = await conflicts(tenant, all_types=True)
 
-    assert {found.a.subject_id, found.b.subject_id} == {"bob"}
-    assert found.b.memory_id == other
+    assert {result.a.subject_id, result.b.subject_id} == {"bob"}
+    assert result.b.memory_id == other
 
 
 async def test_memories_with_one_key_that_differ_in_their_data_alone_are_in_conflict(tenant: Tenant) -> None:
@@ -191,10 +191,10 @@ async def test_every_pair_of_a_crowd_with_one_key_is_listed_once(tenant: Tenant)
     for memories in (crowd, alike, [odd]):
         await tenant.memory.BatchCreateMemories(memory_pb2.BatchCreateMemoriesRequest(memories=memories))
 
-    found = await conflicts(tenant, all_types=True, page_size=200)
+    actual_conflicts = await conflicts(tenant, all_types=True, page_size=200)
 
     # Of 42 memories with three contents each differs from 28; of the 441 one differs from all others.
-    assert len(found) == len(set(pairs(found))) == 42 * 28 // 2 + 440
+    assert len(actual_conflicts) == len(set(pairs(actual_conflicts))) == 42 * 28 // 2 + 440
 
 
 async def test_resolving_what_a_page_lists_hides_nothing_of_the_next(tenant: Tenant) -> None:
@@ -225,8 +225,8 @@ async def test_many_conflicts_come_page_by_page_without_repeating_any(tenant: Te
         await fact(tenant, f"x{number}", key="A " if number else "a", type="fact" if number < 2 else "note")
 
     for size in (1, 5, 0):
-        found = await conflicts(tenant, page_size=size)
-        assert len(found) == len({one.pair_key for one in found}) == 13
+        actual_conflicts = await conflicts(tenant, page_size=size)
+        assert len(actual_conflicts) == len({one.pair_key for one in actual_conflicts}) == 13
     first = await tenant.curation.ListConflicts(pb.ListConflictsRequest(page_size=1))
     with refused(grpc.StatusCode.INVALID_ARGUMENT, "PAGE_TOKEN_INVALID"):
         await other_tenant.curation.ListConflicts(pb.ListConflictsRequest(page_token=first.next_page_token))
@@ -237,16 +237,21 @@ async def test_a_superseded_memory_is_linked_and_ends(tenant: Tenant) -> None:
     a, b = await fact(tenant, "red"), await fact(tenant, "blue")
     await link(tenant, a, b)
 
-    said = await resolve(tenant, b, a, SUPERSEDED, canonical_memory_id=b, note="newer")
+    resolution = await resolve(tenant, b, a, SUPERSEDED, canonical_memory_id=b, note="newer")
 
-    assert (said.pair_key, said.a_memory_id, said.b_memory_id) == (f"{a}|{b}", a, b)
-    assert (said.status, said.canonical_memory_id, said.note, said.revision) == (SUPERSEDED, b, "newer", 1)
+    assert (resolution.pair_key, resolution.a_memory_id, resolution.b_memory_id) == (f"{a}|{b}", a, b)
+    assert (resolution.status, resolution.canonical_memory_id, resolution.note, resolution.revision) == (
+        SUPERSEDED,
+        b,
+        "newer",
+        1,
+    )
     assert await superseded(tenant, a) == {(b, a)}
     assert (await read(tenant, a)).HasField("valid_to_time")
     assert not (await read(tenant, b)).HasField("valid_to_time")
     assert await conflicts(tenant) == []
     shown = await conflicts(tenant, show_settled=True)
-    assert [one.resolution for one in shown] == [said]
+    assert [one.resolution for one in shown] == [resolution]
 
 
 async def test_another_resolution_takes_back_what_the_first_one_did(tenant: Tenant) -> None:
@@ -286,7 +291,7 @@ async def test_a_link_and_an_end_that_were_there_before_stay(tenant: Tenant) -> 
     assert (await read(tenant, b)).valid_to_time.seconds == 1_000_000_000
 
 
-async def test_what_makes_no_sense_of_a_conflict_is_refused(tenant: Tenant, other_tenant: Tenant) -> None:
+async def test_a_meaningless_resolution_is_refused(tenant: Tenant, other_tenant: Tenant) -> None:
     a, b, c = await fact(tenant, "red"), await fact(tenant, "blue"), await fact(tenant, "green")
     theirs = await fact(other_tenant, "theirs")
     refusals: list[tuple[grpc.StatusCode, str, dict[str, Any]]] = [
@@ -344,6 +349,6 @@ async def test_resolutions_are_listed_by_status_newest_first(tenant: Tenant) -> 
 
 
 @pytest.mark.parametrize("token", ["nonsense", "e887c965deb74d47b92b5f42fc1d9b87"])
-async def test_a_token_that_nobody_gave_is_refused(tenant: Tenant, token: str) -> None:
+async def test_an_invented_token_is_refused(tenant: Tenant, token: str) -> None:
     with refused(grpc.StatusCode.INVALID_ARGUMENT, "PAGE_TOKEN_INVALID"):
         await tenant.curation.ListConflicts(pb.ListConflictsRequest(page_token=token))

@@ -1,4 +1,4 @@
-"""What curation leaves in the log: each thing that happened once, and nothing of what anybody wrote."""
+"""Curation logs each event once, and no content that a person wrote."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ SECRET = "nobody else's business"
 @pytest.fixture
 async def connection(cluster: Cluster) -> AsyncIterator[Connection]:
     """Look into the database as its superuser, who sees all tenants."""
-    async with cluster.superuser() as found:
-        yield found
+    async with cluster.superuser() as connection:
+        yield connection
 
 
 async def test_each_act_of_curation_is_one_event_without_content_and_keeps_what_was_before(
@@ -59,8 +59,8 @@ async def test_each_act_of_curation_is_one_event_without_content_and_keeps_what_
     )
 
     # What one transaction tells at several times has no order of its own.
-    told = [row["event_type"] for row in events]
-    assert [*told[:8], *sorted(told[8:])] == [
+    event_types = [row["event_type"] for row in events]
+    assert [*event_types[:8], *sorted(event_types[8:])] == [
         *["memory_source_trust_set"] * 3,
         *["memory_conflict_resolved"] * 2,
         "memory_entity_resolved",

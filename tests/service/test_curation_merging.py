@@ -16,8 +16,8 @@ from skein.memory.v1 import memory_pb2 as pb
 from skein.tenancy.v1 import limits_pb2
 
 
-async def create(tenant: Tenant, **said: Any) -> str:
-    return (await tenant.memory.CreateMemory(pb.CreateMemoryRequest(memory=pb.Memory(**said)))).memory.memory_id
+async def create(tenant: Tenant, **fields: Any) -> str:
+    return (await tenant.memory.CreateMemory(pb.CreateMemoryRequest(memory=pb.Memory(**fields)))).memory.memory_id
 
 
 async def read(tenant: Tenant, memory_id: str) -> pb.Memory:
@@ -25,8 +25,8 @@ async def read(tenant: Tenant, memory_id: str) -> pb.Memory:
 
 
 async def link(tenant: Tenant, start: str, end: str, **fields: Any) -> None:
-    asked = pb.Link(from_memory_id=start, to_memory_id=end, **fields)
-    await tenant.links.CreateLink(pb.CreateLinkRequest(link=asked))
+    link = pb.Link(from_memory_id=start, to_memory_id=end, **fields)
+    await tenant.links.CreateLink(pb.CreateLinkRequest(link=link))
 
 
 async def links_of(tenant: Tenant, memory_id: str) -> set[tuple[str, str, str]]:
@@ -129,7 +129,7 @@ async def consolidated(tenant: Tenant, **fields: Any) -> list[scores_pb2.Duplica
         request.page_token = answer.next_page_token
 
 
-async def test_of_memories_that_say_the_same_the_most_important_is_kept(tenant: Tenant) -> None:
+async def test_the_most_important_of_equal_memories_is_kept(tenant: Tenant) -> None:
     small = await create(tenant, content="  The CAT sleeps ", importance=0.1)
     great = await create(tenant, content="the cat  sleeps", importance=0.9)
     titled = [await create(tenant, content=text, title="Plan") for text in ("one", "two")]
@@ -175,7 +175,7 @@ async def test_facts_with_one_key_that_disagree_stay_both_and_stay_a_conflict(te
     assert {one.pair_key for one in listed.conflicts} == {"|".join(towns), "|".join(ports)}
 
 
-async def test_what_a_link_or_a_review_says_to_disagree_is_not_consolidated(tenant: Tenant) -> None:
+async def test_memories_that_a_link_or_review_sets_apart_are_not_consolidated(tenant: Tenant) -> None:
     linked, reviewed, agreeing = [[await create(tenant, content=text) for _ in range(3)] for text in ("a", "b", "c")]
     await link(tenant, linked[2], linked[0], relation="contradicts")
     review = curation_pb2.ResolveConflictRequest(

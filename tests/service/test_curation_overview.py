@@ -31,11 +31,11 @@ async def create(tenant: Tenant, *memories: dict[str, Any]) -> list[memory_pb2.M
 
 
 async def link(tenant: Tenant, start: str, end: str, relation: str) -> None:
-    asked = memory_pb2.Link(from_memory_id=start, to_memory_id=end, relation=relation)
-    await tenant.links.CreateLink(memory_pb2.CreateLinkRequest(link=asked))
+    link = memory_pb2.Link(from_memory_id=start, to_memory_id=end, relation=relation)
+    await tenant.links.CreateLink(memory_pb2.CreateLinkRequest(link=link))
 
 
-async def test_what_is_important_and_unsure_is_reviewed_first(tenant: Tenant) -> None:
+async def test_important_and_uncertain_memories_are_reviewed_first(tenant: Tenant) -> None:
     calm, urgent, linked, gone = await create(
         tenant,
         {"importance": 0.1, "confidence": 0.9},
@@ -53,8 +53,8 @@ async def test_what_is_important_and_unsure_is_reviewed_first(tenant: Tenant) ->
     assert [item.memory.memory_id for item in shortest] == [urgent.memory_id]
     for item, links in zip(queue, (0, 1, 1), strict=True):
         scores = item.memory.scores
-        wanted = 0.35 * scores.importance + 0.25 * (1 - scores.confidence) + 0.15 / (1 + links)
-        assert [item.urgency, item.link_count] == pytest.approx([wanted, links], abs=0.002)
+        expected = 0.35 * scores.importance + 0.25 * (1 - scores.confidence) + 0.15 / (1 + links)
+        assert [item.urgency, item.link_count] == pytest.approx([expected, links], abs=0.002)
         assert 0 <= item.stale_days < 0.1
 
 
@@ -86,9 +86,9 @@ async def test_memories_are_counted_by_hour_day_and_week(tenant: Tenant) -> None
 async def test_clusters_are_those_of_the_last_seven_days_unless_asked_otherwise(tenant: Tenant) -> None:
     await create(tenant, {}, {"create_time": at(NOON)})
 
-    found = await tenant.curation.GetTemporalClusters(pb.GetTemporalClustersRequest())
+    response = await tenant.curation.GetTemporalClusters(pb.GetTemporalClustersRequest())
 
-    assert (sum(cluster.count for cluster in found.clusters), found.truncated) == (1, False)
+    assert (sum(cluster.count for cluster in response.clusters), response.truncated) == (1, False)
     with refused(grpc.StatusCode.INVALID_ARGUMENT, "INVALID_FIELD"):
         await tenant.curation.GetTemporalClusters(
             pb.GetTemporalClustersRequest(start_time=at(NOON), end_time=at(NOON - timedelta(hours=1)))
@@ -108,16 +108,16 @@ async def test_statistics_say_how_much_there_is_of_what(tenant: Tenant, other_te
         pb.ResolveEntityRequest(alias_memory_id=a.memory_id, canonical_memory_id=b.memory_id)
     )
 
-    found = await tenant.curation.GetStatistics(pb.GetStatisticsRequest(top=2))
+    response = await tenant.curation.GetStatistics(pb.GetStatisticsRequest(top=2))
 
-    assert (found.memory_count, found.link_count, found.alias_count) == (3, 1, 1)
-    assert (found.sampled_memory_count, found.memories_truncated) == (3, False)
-    assert (dict(found.type_counts), dict(found.relation_counts)) == ({"note": 2, "fact": 1}, {"causes": 1})
-    assert dict(found.scope_counts) == {"global": 2, "user": 1}
-    assert dict(found.level_counts) == {"operational": 2, "strategic": 1}
-    assert [(one.tag, one.count) for one in found.tags] == [("x", 3), ("y", 2)]
-    assert [(one.first, one.second, one.count) for one in found.tag_pairs] == [("x", "y", 2), ("x", "z", 1)]
-    assert found.mean_degree == pytest.approx(0.667)
+    assert (response.memory_count, response.link_count, response.alias_count) == (3, 1, 1)
+    assert (response.sampled_memory_count, response.memories_truncated) == (3, False)
+    assert (dict(response.type_counts), dict(response.relation_counts)) == ({"note": 2, "fact": 1}, {"causes": 1})
+    assert dict(response.scope_counts) == {"global": 2, "user": 1}
+    assert dict(response.level_counts) == {"operational": 2, "strategic": 1}
+    assert [(one.tag, one.count) for one in response.tags] == [("x", 3), ("y", 2)]
+    assert [(one.first, one.second, one.count) for one in response.tag_pairs] == [("x", "y", 2), ("x", "z", 1)]
+    assert response.mean_degree == pytest.approx(0.667)
 
 
 async def test_a_tenant_with_nothing_has_empty_views(tenant: Tenant) -> None:

@@ -85,7 +85,7 @@ async def test_every_read_of_curation_uses_an_index_and_sorts_no_tenant(
 ) -> None:
     at = now()
     some, ids, first, last = new_id(at), [new_id(at)], UUID(int=0), UUID(int=(1 << 128) - 1)
-    asked: list[tuple[str, dict[str, Any], tuple[str, ...]]] = [
+    requests: list[tuple[str, dict[str, Any], tuple[str, ...]]] = [
         (
             "read_score_inputs",
             {"memory_ids": ids, "source_keys": ["source 5"], "most": 25},
@@ -143,7 +143,7 @@ async def test_every_read_of_curation_uses_an_index_and_sorts_no_tenant(
         ("last_revision", {"kind": "alias", "item_id": "x"}, ("revisions_pkey",)),
     ]
 
-    for name, values, indexes in asked:
+    for name, values, indexes in requests:
         text = await plan(connection, name, **values)
         assert "Seq Scan" not in text, (name, text)
         assert all(index in text for index in indexes), (name, text)

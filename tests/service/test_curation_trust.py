@@ -20,19 +20,24 @@ async def trust(tenant: Tenant, source: str, **values: Any) -> pb.SourceTrust:
 
 
 async def test_a_source_is_known_by_its_words_whatever_their_case_and_spaces(tenant: Tenant) -> None:
-    said = await trust(tenant, "  Daily\t NEWS ", trust=0.9, notes="well kept")
+    source_trust = await trust(tenant, "  Daily\t NEWS ", trust=0.9, notes="well kept")
 
     read = await tenant.curation.GetSourceTrust(pb.GetSourceTrustRequest(source="daily news"))
 
-    assert read.source_trust == said
-    assert said.source == said.source_key
+    assert read.source_trust == source_trust
+    assert source_trust.source == source_trust.source_key
     # What the answer calls it, a request takes.
-    again = await tenant.curation.GetSourceTrust(pb.GetSourceTrustRequest(source=said.source))
-    assert again.source_trust == said
-    assert (said.source_key, said.trust, said.notes, said.revision) == ("daily news", 0.9, "well kept", 1)
+    again = await tenant.curation.GetSourceTrust(pb.GetSourceTrustRequest(source=source_trust.source))
+    assert again.source_trust == source_trust
+    assert (source_trust.source_key, source_trust.trust, source_trust.notes, source_trust.revision) == (
+        "daily news",
+        0.9,
+        "well kept",
+        1,
+    )
 
 
-async def test_a_source_nobody_spoke_of_is_not_found_and_spaces_are_none(tenant: Tenant) -> None:
+async def test_an_unknown_source_is_not_found_and_spaces_are_none(tenant: Tenant) -> None:
     with refused(grpc.StatusCode.NOT_FOUND, "SOURCE_TRUST_NOT_FOUND"):
         await tenant.curation.GetSourceTrust(pb.GetSourceTrustRequest(source="unknown"))
     with refused(grpc.StatusCode.INVALID_ARGUMENT, "INVALID_FIELD"):
@@ -88,7 +93,7 @@ async def test_a_stale_revision_of_trust_is_refused(tenant: Tenant) -> None:
         await trust(tenant, "a", trust=0.3, revision=1)
 
 
-async def test_trust_that_was_deleted_counts_on_when_it_is_said_again(tenant: Tenant) -> None:
+async def test_deleted_trust_counts_its_revisions_on_when_it_is_set_again(tenant: Tenant) -> None:
     await trust(tenant, "a", trust=0.1)
     request = pb.DeleteSourceTrustRequest(source=" A ", request_id="r")
 
@@ -128,7 +133,7 @@ async def test_a_repeated_request_says_it_once_and_crowds_lose_nothing(tenant: T
     )
 
     assert all(answer == answers[0] for answer in answers)
-    said = [one for one in crowd if isinstance(one, pb.SourceTrust)]
-    assert said
-    assert sorted(one.revision for one in said) == list(range(1, len(said) + 1))
+    successes = [one for one in crowd if isinstance(one, pb.SourceTrust)]
+    assert successes
+    assert sorted(one.revision for one in successes) == list(range(1, len(successes) + 1))
     assert all(one.code() is grpc.StatusCode.ABORTED for one in crowd if isinstance(one, aio.AioRpcError))

@@ -9,7 +9,7 @@ from typing import Any, cast
 import grpc
 import pytest
 from fix_accounts import Account
-from fix_auth import PASSWORD, Alone, auth_alone
+from fix_auth import PASSWORD, AuthServer, run_auth_server
 from fix_cluster import Tenant, refused
 from fix_database import TestDatabase
 from fix_oauth import REDIRECT, VERIFIER, App
@@ -32,7 +32,7 @@ ADDRESS = (("skein-client-address", "192.0.2.7"),)
 
 
 @dataclass(frozen=True)
-class Site:
+class ClientSite:
     """An address with an application behind it, and a person who uses it."""
 
     app: App
@@ -60,16 +60,16 @@ class Site:
 
 
 @pytest.fixture
-async def alone(database: TestDatabase) -> AsyncIterator[Alone]:
+async def auth_server(database: TestDatabase) -> AsyncIterator[AuthServer]:
     """An auth service with the limits that it has by default."""
-    async with auth_alone(database) as found:
-        yield found
+    async with run_auth_server(database) as auth_server:
+        yield auth_server
 
 
 @pytest.fixture
-async def site(alone: Alone) -> Site:
-    person = await alone.sign_up()
-    signed_in = await alone.sign_in(person.email)
+async def site(auth_server: AuthServer) -> ClientSite:
+    person = await auth_server.sign_up()
+    signed_in = await auth_server.sign_in(person.email)
     account = Account(
         email=person.email,
         password=PASSWORD,
@@ -78,14 +78,14 @@ async def site(alone: Alone) -> Site:
         refresh_token=signed_in.tokens.refresh_token,
         stubs=cast("Any", None),
     )
-    return Site(await App.registered(alone.channel), account)
+    return ClientSite(await App.registered(auth_server.channel), account)
 
 
 def random_token(prefix: str) -> str:
     return BearerToken.generate(prefix, NO_TENANT, new_id(now())).encode()
 
 
-async def all_pass(site: Site) -> None:
+async def all_pass(site: ClientSite) -> None:
     """Use every right credential from the address."""
     tokens = await site.redeem(await site.code())
     assert (await site.refresh(tokens.refresh_token)).access_token
@@ -93,11 +93,11 @@ async def all_pass(site: Site) -> None:
     assert (await auth_of(site).SignIn(request, metadata=ADDRESS)).tokens.access_token
 
 
-def auth_of(site: Site) -> auth_pb2_grpc.AuthServiceAsyncStub:
+def auth_of(site: ClientSite) -> auth_pb2_grpc.AuthServiceAsyncStub:
     return auth_pb2_grpc.AuthServiceStub(site.app.channel)
 
 
-DEAD: dict[str, Callable[[Site], Awaitable[object]]] = {
+DEAD: dict[str, Callable[[ClientSite], Awaitable[object]]] = {
     "refresh tokens": lambda site: site.refresh(random_token(REFRESH_PREFIX)),
     "texts that are no tokens": lambda site: site.refresh("skein_rt_nonsense"),
     "codes": lambda site: site.redeem(random_token(CODE_PREFIX)),
@@ -106,7 +106,7 @@ DEAD: dict[str, Callable[[Site], Awaitable[object]]] = {
 
 
 @pytest.mark.parametrize("kind", DEAD)
-async def test_dead_tokens_keep_nothing_else_of_their_address_out(site: Site, kind: str) -> None:
+async def test_dead_tokens_keep_nothing_else_of_their_address_out(site: ClientSite, kind: str) -> None:
     for _ in range(MANY):
         with refused(INVALID, "OAUTH_INVALID_GRANT"):
             await DEAD[kind](site)
@@ -114,7 +114,7 @@ async def test_dead_tokens_keep_nothing_else_of_their_address_out(site: Site, ki
     await all_pass(site)
 
 
-async def test_wrong_verifiers_keep_nothing_else_of_their_address_out(site: Site) -> None:
+async def test_wrong_verifiers_keep_nothing_else_of_their_address_out(site: ClientSite) -> None:
     code = await site.code()
     for number in range(MANY):
         with refused(INVALID, "OAUTH_INVALID_GRANT"):
@@ -124,7 +124,7 @@ async def test_wrong_verifiers_keep_nothing_else_of_their_address_out(site: Site
     await all_pass(site)
 
 
-async def test_replayed_codes_keep_nothing_else_of_their_address_out(site: Site) -> None:
+async def test_replayed_codes_keep_nothing_else_of_their_address_out(site: ClientSite) -> None:
     code = await site.code()
     await site.redeem(code)
     for _ in range(MANY):
@@ -134,7 +134,7 @@ async def test_replayed_codes_keep_nothing_else_of_their_address_out(site: Site)
     await all_pass(site)
 
 
-async def test_dead_sign_ins_keep_nothing_else_of_their_address_out(site: Site) -> None:
+async def test_dead_sign_ins_keep_nothing_else_of_their_address_out(site: ClientSite) -> None:
     auth = auth_of(site)
     for _ in range(MANY):
         with refused(UNAUTHENTICATED, "CREDENTIAL_INVALID"):
@@ -149,7 +149,7 @@ async def test_dead_sign_ins_keep_nothing_else_of_their_address_out(site: Site) 
     await all_pass(site)
 
 
-async def test_old_links_in_mails_keep_nothing_else_of_their_address_out(site: Site) -> None:
+async def test_old_links_in_mails_keep_nothing_else_of_their_address_out(site: ClientSite) -> None:
     auth = auth_of(site)
     for _ in range(MANY):
         with refused(INVALID, "ONE_TIME_TOKEN_INVALID"):
@@ -188,7 +188,7 @@ async def test_wrong_keys_of_a_service_account_do_not_keep_its_right_key_out(
     assert (await exchange(key.secret)).access_token
 
 
-async def test_wrong_secrets_of_clients_keep_nothing_else_of_their_address_out(site: Site) -> None:
+async def test_wrong_secrets_of_clients_keep_nothing_else_of_their_address_out(site: ClientSite) -> None:
     wrong = oauth_pb2.ClientAuthentication(
         client_id=site.app.client.client_id, client_secret="wrong", method="client_secret_basic"
     )
@@ -199,7 +199,7 @@ async def test_wrong_secrets_of_clients_keep_nothing_else_of_their_address_out(s
     await all_pass(site)
 
 
-async def test_guesses_at_the_letters_of_a_device_are_still_limited(site: Site) -> None:
+async def test_guesses_at_the_letters_of_a_device_are_still_limited(site: ClientSite) -> None:
     person = await site.app.person(site.account)
     request = oauth_pb2.GetDeviceAuthorizationRequest(user_code="BBBB-BBBB")
     for _ in range(10):

@@ -49,10 +49,10 @@ async def test_a_changed_memory_is_found_by_what_it_says_now(tenant: Tenant) -> 
 
 
 async def test_messages_whose_vectors_follow_are_found_by_meaning_by_the_next_search(tenant: Tenant) -> None:
-    said = [session_pb2.Message(role=session_pb2.MESSAGE_ROLE_USER, content=SAID)]
+    messages = [session_pb2.Message(role=session_pb2.MESSAGE_ROLE_USER, content=SAID)]
 
     appended = await tenant.sessions.AppendMessages(
-        session_pb2.AppendMessagesRequest(session_id="s", create_session=True, messages=said, defer_embedding=True)
+        session_pb2.AppendMessagesRequest(session_id="s", create_session=True, messages=messages, defer_embedding=True)
     )
 
     assert appended.pending_embedding_count == 1

@@ -43,8 +43,8 @@ NOT_FOUND = grpc.StatusCode.NOT_FOUND
 @pytest.fixture
 async def connection(cluster: Cluster) -> AsyncIterator[Connection]:
     """Look into the database as its superuser, who sees all tenants."""
-    async with cluster.superuser() as found:
-        yield found
+    async with cluster.superuser() as connection:
+        yield connection
 
 
 def struct(**values: Any) -> Struct:
@@ -65,8 +65,8 @@ async def update(tenant: Tenant, memory_id: str, **fields: Any) -> None:
 
 
 async def block(tenant: Tenant, block_id: str, value: str, **fields: Any) -> None:
-    asked = blocks_pb2.Block(block_id=block_id, label="human", value=value, **fields)
-    request = blocks_pb2.CreateBlockRequest(block=asked, agent_id=f"agent {block_id}", request_id=f"b {block_id}")
+    block = blocks_pb2.Block(block_id=block_id, label="human", value=value, **fields)
+    request = blocks_pb2.CreateBlockRequest(block=block, agent_id=f"agent {block_id}", request_id=f"b {block_id}")
     await tenant.blocks.CreateBlock(request)
 
 
@@ -145,7 +145,7 @@ async def test_a_purged_block_does_not_come_back_by_an_import_but_may_be_made_an
     assert await blocks(tenant) == ["of ann"]
 
 
-async def test_what_a_block_said_while_it_was_about_a_person_goes_and_the_block_stays(
+async def test_a_block_s_revisions_about_a_person_go_and_the_block_stays(
     tenant: Tenant, connection: Connection
 ) -> None:
     marker = f"marker{uuid.uuid4().hex}"
@@ -184,25 +184,25 @@ async def test_many_memories_and_blocks_of_a_person_go_page_by_page(tenant: Tena
 
 async def test_a_purge_that_names_more_than_a_person_leaves_blocks(tenant: Tenant) -> None:
     await block(tenant, "of ann", "x", subject_id="ann")
-    wanted = memory_pb2.MemoryFilter(subject_id="ann", types=["journal"])
-    selection = memory_pb2.MemorySelection(filter=wanted)
+    filter_ = memory_pb2.MemoryFilter(subject_id="ann", types=["journal"])
+    selection = memory_pb2.MemorySelection(filter=filter_)
 
     await tenant.memory.PurgeMemories(memory_pb2.PurgeMemoriesRequest(selection=selection))
 
     assert await blocks(tenant) == ["of ann"]
 
 
-async def test_a_purge_of_blocks_is_told_in_the_log(tenant: Tenant, connection: Connection) -> None:
+async def test_a_purge_of_blocks_is_in_the_change_log(tenant: Tenant, connection: Connection) -> None:
     await block(tenant, "of ann", "x", subject_id="ann")
 
     receipt = (await tenant.memory.PurgeMemories(of_subject("ann"))).receipt
 
-    told = await connection.fetch(
+    rows = await connection.fetch(
         "SELECT entity_id, payload::jsonb ->> 'receipt_id' AS receipt_id FROM memory.changes "
         "WHERE tenant_id = $1 AND event_type = 'block_purged'",
         tenant.tenant_id,
     )
-    assert [tuple(row) for row in told] == [("of ann", receipt.receipt_id)]
+    assert [tuple(row) for row in rows] == [("of ann", receipt.receipt_id)]
 
 
 async def test_no_word_of_a_person_is_left_in_any_service(
@@ -221,8 +221,8 @@ async def test_no_word_of_a_person_is_left_in_any_service(
     await append(tenant, "of ann", marker)
     in_cold = [await cold(tenant, f"{marker} {n}", subject_id="ann") for n in range(2)]
     await snapshot(tenant)
-    held = await places_of(connection, marker)
-    assert {"tenancy.requests.response", "tenancy.subjects.profile", "memory.blocks.value"} <= set(held)
+    columns = await places_of(connection, marker)
+    assert {"tenancy.requests.response", "tenancy.subjects.profile", "memory.blocks.value"} <= set(columns)
     assert len(files_with(cluster, marker)) == 2
 
     dry = await tenant.gateway.Forget(gateway_pb2.ForgetRequest(subject_id="ann", dry_run=True))
@@ -232,8 +232,8 @@ async def test_no_word_of_a_person_is_left_in_any_service(
     assert files_with(cluster, marker) == []
     for one in (dry, response):
         of_memory = next(erasure for erasure in one.erasures if erasure.service == "memory")
-        wanted = {"memory.memories": 1, "memory.blocks": 1, "memory.archived_memories": len(in_cold)}
-        assert {table: of_memory.deleted_counts[table] for table in wanted} == wanted
+        expected = {"memory.memories": 1, "memory.blocks": 1, "memory.archived_memories": len(in_cold)}
+        assert {table: of_memory.deleted_counts[table] for table in expected} == expected
     assert not response.more
 
 
@@ -326,8 +326,8 @@ async def test_nothing_that_hangs_on_a_purged_memory_keeps_a_word(
         webhooks_pb2.ListWebhookDeliveriesRequest(webhook_id=webhook_id)
     )
     assert len(deliveries.deliveries) > 0
-    held = {place.rpartition(".")[0] for place in await places_of(connection, marker)}
-    assert held >= {
+    columns = {place.rpartition(".")[0] for place in await places_of(connection, marker)}
+    assert columns >= {
         "memory.versions", "memory.links", "memory.aliases", "memory.conflict_resolutions",
         "memory.revisions", "memory.snapshot_items", "memory.tags", "memory.requests",
     }  # fmt: skip

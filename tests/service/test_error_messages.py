@@ -149,12 +149,12 @@ async def test_an_unknown_name_of_an_enum_is_answered_with_the_names_in_json(clu
 async def test_a_model_is_told_the_names_of_an_enum_once(cluster: Cluster, tenant: Tenant) -> None:
     async with Mcp.of(cluster.addresses["http"], tenant.api_key) as mcp:
         reason, text = await mcp.refused("recall", query="c", mode="galactic")
-        long, told = await mcp.refused("remember", content="c", confidence=3)
+        long, error_text = await mcp.refused("remember", content="c", confidence=3)
 
     assert (reason, long) == ("INVALID_FIELD", "INVALID_FIELD")
     assert text.count("hybrid, keyword, semantic") == 1
-    assert told.count("must be greater than or equal to 0") == 1
-    assert "confidence" in told
+    assert error_text.count("must be greater than or equal to 0") == 1
+    assert "confidence" in error_text
 
 
 async def test_the_client_shows_each_violation_once(cluster: Cluster, tenant: Tenant) -> None:
@@ -179,16 +179,20 @@ async def test_every_refusal_of_a_field_says_in_its_message_what_its_details_say
             if answer.status_code != 400:
                 continue
             refused += 1
-            told = answer.json()
-            details = [detail["debug"] for detail in told["details"]]
+            payload = answer.json()
+            details = [detail["debug"] for detail in payload["details"]]
             violations = [one for detail in details for one in detail.get("fieldViolations", [])]
             missing += [
-                f"{path}: {told['message']}"
+                f"{path}: {payload['message']}"
                 for one in violations
-                if one.get("field", "") not in told["message"] or one["description"] not in told["message"]
+                if one.get("field", "") not in payload["message"] or one["description"] not in payload["message"]
             ]
-            if not violations and "page_token" not in told["message"] and details[0]["reason"] == "PAGE_TOKEN_INVALID":
-                missing.append(f"{path}: {told['message']}")
+            if (
+                not violations
+                and "page_token" not in payload["message"]
+                and details[0]["reason"] == "PAGE_TOKEN_INVALID"
+            ):
+                missing.append(f"{path}: {payload['message']}")
 
     assert missing == []
     assert refused > 60

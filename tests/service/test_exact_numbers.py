@@ -133,14 +133,14 @@ async def test_any_numbers_come_back_equal_over_grpc_http_and_an_export(
     line = next(line for line in lines.splitlines() if name in line)
     await other_tenant.snapshots.ImportData(snapshots_pb2.ImportDataRequest(lines=line))
     imported = (await other_tenant.memory.GetMemory(pb.GetMemoryRequest(memory_id=name))).memory
-    found = await post(
+    result = await post(
         cluster, tenant, "memory.v1.MemoryService/GetMemory", json.dumps({"memoryId": over_grpc.memory_id})
     )
 
     assert read(over_grpc.data_json) == data
     assert over_http["memory"]["data"] == data
     assert read(over_http["memory"]["dataJson"]) == data
-    assert found["memory"]["data"] == data
+    assert result["memory"]["data"] == data
     assert read(line)["memory"]["data"] == data
     assert read(imported.data_json) == data
 
@@ -240,12 +240,12 @@ async def test_a_number_beyond_a_double_in_a_condition_is_a_word_like_any_other(
     await tenant.memory.CreateMemory(pb.CreateMemoryRequest(memory=pb.Memory(content="x", data_json='{"n": 1}')))
     condition = pb.MemoryFilter(where=f"data.n = {number}")
 
-    found = await tenant.memory.ListMemories(pb.ListMemoriesRequest(filter=condition))
+    response = await tenant.memory.ListMemories(pb.ListMemoriesRequest(filter=condition))
 
-    assert not found.memories
+    assert not response.memories
 
 
-async def test_a_repeated_request_is_told_apart_by_digits_that_no_double_has(tenant: Tenant) -> None:
+async def test_requests_differ_by_digits_that_no_double_has(tenant: Tenant) -> None:
     def request(text: str) -> pb.CreateMemoryRequest:
         return pb.CreateMemoryRequest(request_id=name, memory=pb.Memory(content="x", data_json=text))
 
@@ -262,16 +262,16 @@ async def test_a_repeated_request_is_told_apart_by_digits_that_no_double_has(ten
 async def test_conditions_compare_every_digit(tenant: Tenant) -> None:
     memory = await created(tenant, data_json='{"exact_n":9007199254740993,"exact_d":0.1000000000000000055}')
 
-    async def found(where: str) -> bool:
+    async def matching_memory(where: str) -> bool:
         request = pb.ListMemoriesRequest(filter=pb.MemoryFilter(where=where))
         listed = await tenant.memory.ListMemories(request)
         return memory.memory_id in {one.memory_id for one in listed.memories}
 
-    assert await found("data.exact_n = 9007199254740993")
-    assert await found("data.exact_n > 9007199254740992")
-    assert await found("data.exact_d = 0.1000000000000000055")
-    assert not await found("data.exact_n = 9007199254740992")
-    assert not await found("data.exact_d = 0.1")
+    assert await matching_memory("data.exact_n = 9007199254740993")
+    assert await matching_memory("data.exact_n > 9007199254740992")
+    assert await matching_memory("data.exact_d = 0.1000000000000000055")
+    assert not await matching_memory("data.exact_n = 9007199254740992")
+    assert not await matching_memory("data.exact_d = 0.1")
 
 
 async def test_sessions_messages_states_and_items_keep_numbers(cluster: Cluster, tenant: Tenant) -> None:
@@ -300,7 +300,7 @@ async def test_sessions_messages_states_and_items_keep_numbers(cluster: Cluster,
     put = await tenant.sessions.PutSessionItem(
         states_pb2.PutSessionItemRequest(session_id=name, key="k", value_json=EXACT)
     )
-    got = await post(
+    result = await post(
         cluster, tenant, "session.v1.SessionService/GetSessionItem", json.dumps({"sessionId": name, "key": "k"})
     )
 
@@ -312,7 +312,7 @@ async def test_sessions_messages_states_and_items_keep_numbers(cluster: Cluster,
     assert appended.messages[0] == listed.messages[0]
     assert read(merged.state.state_data_json) == read(EXACT) | {"more": Decimal("1.50")}
     assert read(put.item.value_json) == read(EXACT)
-    assert got["item"]["value"] == read(EXACT)
+    assert result["item"]["value"] == read(EXACT)
 
 
 async def test_sessions_and_subjects_are_found_by_every_digit(tenant: Tenant) -> None:
@@ -320,13 +320,13 @@ async def test_sessions_and_subjects_are_found_by_every_digit(tenant: Tenant) ->
     session = session_pb2.Session(session_id=name, metadata_json='{"exact":9007199254740993}')
     await tenant.sessions.CreateSession(session_pb2.CreateSessionRequest(session=session))
 
-    async def found(text: str) -> list[str]:
+    async def matching_memory(text: str) -> list[str]:
         match = session_pb2.SessionProperty(path="metadata.exact", value_json=text)
         listed = await tenant.sessions.ListSessions(session_pb2.ListSessionsRequest(properties=[match]))
         return [one.session_id for one in listed.sessions]
 
-    assert await found("9007199254740993") == [name]
-    assert await found("9007199254740992") == []
+    assert await matching_memory("9007199254740993") == [name]
+    assert await matching_memory("9007199254740992") == []
 
 
 async def test_links_blocks_agents_subjects_and_tools_keep_numbers(tenant: Tenant) -> None:
@@ -366,13 +366,13 @@ async def test_tools_take_and_tell_every_digit(cluster: Cluster, tenant: Tenant)
         return read((await http.post(body)).text)["result"]
 
     async with Mcp.of(cluster.addresses["http"], tenant.api_key, "?toolsets=all") as http:
-        told = await call(http, "remember", f'{{"content":"x","data":{EXACT}}}')
-        memory_id = told["structuredContent"]["memory"]["memory_id"]
+        tool_result = await call(http, "remember", f'{{"content":"x","data":{EXACT}}}')
+        memory_id = tool_result["structuredContent"]["memory"]["memory_id"]
         again = await call(http, "get_memory", json.dumps({"memory_id": memory_id}))
     memory = (await tenant.memory.GetMemory(pb.GetMemoryRequest(memory_id=memory_id))).memory
 
     assert read(memory.data_json) == read(EXACT)
-    for one in (told, again):
+    for one in (tool_result, again):
         assert one["structuredContent"]["memory"]["data"] == read(EXACT)
         assert "data_json" not in one["structuredContent"]["memory"]
     assert "9007199254740993" in again["content"][0]["text"]
@@ -389,14 +389,14 @@ async def test_the_python_client_takes_and_gives_python_s_values(cluster: Cluste
         stored = await skein.remember(
             memory, messages=[{"role": "user", "content": "x", "metadata": value, "parts": [value]}], session_id=name
         )
-        found = (await skein.memories.GetMemory(pb.GetMemoryRequest(memory_id=name))).memory
-        first = get_json(found, "data")
-        changed = with_json(found, data={**value, "n": -big})
+        matching_memory = (await skein.memories.GetMemory(pb.GetMemoryRequest(memory_id=name))).memory
+        first = get_json(matching_memory, "data")
+        changed = with_json(matching_memory, data={**value, "n": -big})
         request = pb.UpdateMemoryRequest(memory=changed, update_mask=FieldMask(paths=["data"]))
         updated = (await skein.memories.UpdateMemory(request)).memory
 
     assert first == get_json(stored.memories[0], "data") == value
-    assert get_json(found, "metadata") == {}
+    assert get_json(matching_memory, "metadata") == {}
     assert get_json(updated, "data") == {**value, "n": -big}
     assert get_json(stored.messages[0], "metadata") == value
     assert get_json(stored.messages[0], "parts") == [value]
@@ -409,9 +409,9 @@ async def test_a_recall_tells_every_digit(tenant: Tenant) -> None:
 
     answer = await tenant.gateway.Recall(gateway_pb2.RecallRequest(query=f"zebra {name}", limit=1))
 
-    found = answer.hits[0].memory
-    assert read(found.data_json) == read(found.metadata_json) == read(EXACT)
-    assert found.data["whole"] == 3
+    memory = answer.hits[0].memory
+    assert read(memory.data_json) == read(memory.metadata_json) == read(EXACT)
+    assert memory.data["whole"] == 3
 
 
 async def test_langgraph_s_store_keeps_every_digit(cluster: Cluster, tenant: Tenant) -> None:
@@ -426,5 +426,5 @@ async def test_langgraph_s_store_keeps_every_digit(cluster: Cluster, tenant: Ten
     assert item is not None
     assert item.value == value
     assert isinstance(item.value["one"], float)
-    assert [found.key for found in more] == ["k"]
+    assert [match.key for match in more] == ["k"]
     assert fewer == []

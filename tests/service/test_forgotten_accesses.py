@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 @pytest.fixture
 async def connection(cluster: Cluster) -> AsyncIterator[Connection]:
     """Look into the database as its superuser, who sees all tenants."""
-    async with cluster.superuser() as found:
-        yield found
+    async with cluster.superuser() as connection:
+        yield connection
 
 
 async def remember(tenant: Tenant, content: str, **fields: Any) -> str:
@@ -65,9 +65,9 @@ async def accesses(tenant: Tenant, method: str, count: int) -> list[access_log_p
     async with asyncio.timeout(60):
         while True:
             page = await tenant.history.ListAccessLog(access_log_pb2.ListAccessLogRequest(page_size=100))
-            found = [entry for entry in page.access_events if entry.method == method]
-            if len(found) >= count:
-                return found
+            results = [entry for entry in page.access_events if entry.method == method]
+            if len(results) >= count:
+                return results
 
 
 async def queries(tenant: Tenant) -> list[Any]:
@@ -229,8 +229,8 @@ async def test_the_key_of_the_hashes_of_searches_is_secret_and_goes_with_a_perso
     async def hash_of(count: int) -> str:
         await tenant.recall.Recall(recall_pb2.RecallRequest(query="tea"))
         newest = (await accesses(tenant, "Recall", count))[0]
-        found: str = json_format.MessageToDict(newest.request_data)["query"]["hash"]
-        return found
+        result: str = json_format.MessageToDict(newest.request_data)["query"]["hash"]
+        return result
 
     before = [await hash_of(count) for count in (1, 2)]
     key = await connection.fetchval("SELECT secret FROM memory.access_keys WHERE tenant_id = $1", tenant.tenant_id)
@@ -246,8 +246,10 @@ async def test_the_key_of_the_hashes_of_searches_is_secret_and_goes_with_a_perso
     secret = hashlib.blake2b(b"tea", digest_size=16, key=key).hexdigest()
     assert before == [secret, secret]
     assert public not in (before[0], after)
-    held = await connection.fetchval("SELECT secret FROM memory.access_keys WHERE tenant_id = $1", tenant.tenant_id)
-    assert held != key
+    access_key = await connection.fetchval(
+        "SELECT secret FROM memory.access_keys WHERE tenant_id = $1", tenant.tenant_id
+    )
+    assert access_key != key
 
 
 async def test_the_receipt_says_until_when_dead_copies_may_hold_the_person(tenant: Tenant) -> None:

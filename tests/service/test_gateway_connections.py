@@ -59,8 +59,8 @@ def headers_frame(path: str, **more: str) -> bytes:
 
 
 @pytest.fixture(scope="module")
-async def hasty(cluster: Cluster) -> AsyncIterator[dict[str, str]]:
-    """Run a gateway that waits for nobody; return the addresses of its ports."""
+async def addresses(cluster: Cluster) -> AsyncIterator[dict[str, str]]:
+    """Run a gateway that does not wait for other services; return the addresses of its ports."""
     async with gateway_before(cluster, await cluster.new_tenant(), {}, in_process=True, **SETTINGS) as gateway:
         yield gateway.host.addresses
 
@@ -75,8 +75,8 @@ async def channel_to(
         yield Stubs.of(channel, credential)
 
 
-async def test_half_of_a_request_to_the_gateway_is_answered_with_408(hasty: dict[str, str]) -> None:
-    end = await (await Client.connect(hasty["http"], HALF)).end()
+async def test_half_of_a_request_to_the_gateway_is_answered_with_408(addresses: dict[str, str]) -> None:
+    end = await (await Client.connect(addresses["http"], HALF)).end()
 
     assert end.startswith(b"HTTP/1.1 408 Request Timeout\r\n")
 
@@ -86,10 +86,10 @@ async def test_half_of_a_request_to_the_gateway_is_answered_with_408(hasty: dict
     [b"", PREFACE[:8], PREFACE, b"GET / HTTP/1.1\r\n\r\n"],
     ids=["nothing", "half a preface", "no settings", "HTTP/1.1"],
 )
-async def test_a_grpc_connection_without_a_handshake_ends_in_time(hasty: dict[str, str], first: bytes) -> None:
+async def test_a_grpc_connection_without_a_handshake_ends_in_time(addresses: dict[str, str], first: bytes) -> None:
     begun = time.monotonic()
 
-    await (await Client.connect(hasty["gateway"], first)).end()
+    await (await Client.connect(addresses["gateway"], first)).end()
 
     assert time.monotonic() - begun < 20 * HANDSHAKE_SECONDS
 
@@ -99,18 +99,18 @@ async def test_a_grpc_connection_without_a_handshake_ends_in_time(hasty: dict[st
     [b"", headers_frame(LIST)[:20]],
     ids=["no call", "half of a call's headers"],
 )
-async def test_a_grpc_connection_without_a_call_ends_in_time(hasty: dict[str, str], frames: bytes) -> None:
+async def test_a_grpc_connection_without_a_call_ends_in_time(addresses: dict[str, str], frames: bytes) -> None:
     begun = time.monotonic()
 
-    await (await Client.connect(hasty["gateway"], PREFACE + SETTINGS_FRAMES + frames)).end()
+    await (await Client.connect(addresses["gateway"], PREFACE + SETTINGS_FRAMES + frames)).end()
 
     assert time.monotonic() - begun < 20 * (HANDSHAKE_SECONDS + IDLE_SECONDS)
 
 
-async def test_a_call_whose_message_does_not_come_is_refused_in_time(hasty: dict[str, str], tenant: Tenant) -> None:
+async def test_a_call_whose_message_does_not_come_is_refused_in_time(addresses: dict[str, str], tenant: Tenant) -> None:
     # The message of a caller without a credential would not be waited for.
     frames = headers_frame(LIST, authorization=f"Bearer {tenant.api_key}")
-    client = await Client.connect(hasty["gateway"], PREFACE + SETTINGS_FRAMES + frames)
+    client = await Client.connect(addresses["gateway"], PREFACE + SETTINGS_FRAMES + frames)
 
     async with asyncio.timeout(30):
         end = await client.reader.readuntil(b"The deadline has passed")
@@ -118,8 +118,8 @@ async def test_a_call_whose_message_does_not_come_is_refused_in_time(hasty: dict
     assert b"grpc-status" in end
 
 
-async def test_a_client_that_was_idle_calls_again(hasty: dict[str, str], tenant: Tenant) -> None:
-    async with channel_to(hasty["gateway"], tenant.api_key) as stubs:
+async def test_a_client_that_was_idle_calls_again(addresses: dict[str, str], tenant: Tenant) -> None:
+    async with channel_to(addresses["gateway"], tenant.api_key) as stubs:
         await stubs.memory.ListMemories(memory_pb2.ListMemoriesRequest())
         channel: Any = stubs.channel._channel  # type: ignore[attr-defined]  # The connection under the credential.
         async with asyncio.timeout(30):
@@ -143,14 +143,14 @@ async def hear(stream: Any, content: str) -> None:
             pass
 
 
-async def test_a_stream_outlives_every_limit_of_idle_connections(hasty: dict[str, str], tenant: Tenant) -> None:
+async def test_a_stream_outlives_every_limit_of_idle_connections(addresses: dict[str, str], tenant: Tenant) -> None:
     await say(tenant, "hello")
-    async with channel_to(hasty["gateway"], tenant.api_key) as stubs:
+    async with channel_to(addresses["gateway"], tenant.api_key) as stubs:
         stream: Any = stubs.sessions.StreamMessages(pb.StreamMessagesRequest(session_id="s", after_sequence=0))
         await hear(stream, "hello")
 
         # Another connection without a call is ended meanwhile.
-        await (await Client.connect(hasty["gateway"], PREFACE + SETTINGS_FRAMES)).end()
+        await (await Client.connect(addresses["gateway"], PREFACE + SETTINGS_FRAMES)).end()
         await say(tenant, "again")
 
         await hear(stream, "again")
@@ -170,7 +170,7 @@ async def test_a_compressed_message_is_refused_before_it_is_known_who_sends_it(
     assert all("is disabled" in (fault.details() or "") for fault in refused)
 
 
-async def test_a_large_message_of_nobody_is_refused_with_a_reason(cluster: Cluster) -> None:
+async def test_a_large_message_with_an_unknown_key_is_refused_with_a_reason(cluster: Cluster) -> None:
     request = memory_pb2.CreateMemoryRequest(memory=memory_pb2.Memory(content="0" * 5_000_000))
     async with channel_to(cluster.endpoint, "nobody's key") as stubs:
         fault = await fault_of(stubs.memory.CreateMemory(request))

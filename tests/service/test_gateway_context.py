@@ -39,7 +39,7 @@ async def test_a_memory_that_says_everything_in_its_data_is_in_the_context(tenan
     assert [citation.item_id for citation in response.citations] == [made.memory_id]
 
 
-async def said(tenant: Tenant, session_id: str, *contents: str) -> list[session_pb2.Message]:
+async def append(tenant: Tenant, session_id: str, *contents: str) -> list[session_pb2.Message]:
     messages = [
         session_pb2.Message(role=ASSISTANT if place % 2 else USER, content=content)
         for place, content in enumerate(contents)
@@ -50,7 +50,7 @@ async def said(tenant: Tenant, session_id: str, *contents: str) -> list[session_
 
 async def test_a_context_holds_blocks_profile_memories_and_conversations_with_their_citations(tenant: Tenant) -> None:
     (memory,) = await remembered(tenant, "Anna drinks green tea, and no coffee.", type="fact")
-    messages = await said(tenant, "kitchen", "What is there to drink?", "Lemonade, and the tea that Anna drinks.")
+    messages = await append(tenant, "kitchen", "What is there to drink?", "Lemonade, and the tea that Anna drinks.")
     block = blocks_pb2.Block(label="human", value="Anna is the guest. She drinks slowly.")
     await tenant.blocks.CreateBlock(blocks_pb2.CreateBlockRequest(block=block, agent_id="butler"))
     subject = subjects_pb2.Subject(subject_id="anna", display_name="Anna Berg", timezone="Europe/Rome")
@@ -112,7 +112,7 @@ async def test_the_limit_says_how_many_hits_there_are_to_choose_from(tenant: Ten
     assert len(few.citations) == 3
 
 
-async def test_what_is_remembered_twice_is_said_once(tenant: Tenant) -> None:
+async def test_a_memory_stored_twice_is_in_the_context_once(tenant: Tenant) -> None:
     first, second = await remembered(tenant, "Anna drinks green tea.", "I have heard that Anna drinks green tea.")
 
     response = await tenant.gateway.BuildContext(pb.BuildContextRequest(recall=TEA))
@@ -121,7 +121,7 @@ async def test_what_is_remembered_twice_is_said_once(tenant: Tenant) -> None:
     assert (citation.item_id, list(citation.duplicate_ids)) == (second.memory_id, [first.memory_id])
 
 
-async def test_what_was_superseded_is_left_out_even_if_it_is_asked_for(tenant: Tenant) -> None:
+async def test_a_superseded_memory_is_left_out_even_if_it_is_asked_for(tenant: Tenant) -> None:
     old, new = await remembered(tenant, "Anna drinks coffee.", "By now Anna drinks tea.")
     link = memory_pb2.Link(from_memory_id=new.memory_id, to_memory_id=old.memory_id, relation="supersedes")
     await tenant.links.CreateLink(memory_pb2.CreateLinkRequest(link=link))
@@ -143,8 +143,8 @@ async def test_a_fact_at_the_end_of_a_long_memory_is_shown(tenant: Tenant) -> No
     assert response.citations[0].truncated
 
 
-async def test_of_a_long_conversation_its_end_is_shown(tenant: Tenant) -> None:
-    await said(tenant, "long", *(f"Sentence {number} of our talk goes here." for number in range(100)))
+async def test_the_end_of_a_long_conversation_is_shown(tenant: Tenant) -> None:
+    await append(tenant, "long", *(f"Sentence {number} of our talk goes here." for number in range(100)))
 
     response = await tenant.gateway.BuildContext(
         pb.BuildContextRequest(
@@ -169,7 +169,7 @@ async def test_nothing_known_is_an_empty_context(tenant: Tenant) -> None:
 
 
 async def test_a_session_that_is_not_there_is_refused(tenant: Tenant, other_tenant: Tenant) -> None:
-    await said(other_tenant, "theirs", "A secret of theirs")
+    await append(other_tenant, "theirs", "A secret of theirs")
 
     for session_id in ("nowhere", "theirs"):
         with refused(grpc.StatusCode.NOT_FOUND, "SESSION_NOT_FOUND"):
@@ -186,7 +186,7 @@ async def test_a_context_for_nothing_is_refused(tenant: Tenant) -> None:
 
 
 async def test_a_key_that_may_only_search_sees_no_conversation(cluster: Cluster, tenant: Tenant) -> None:
-    await said(tenant, "kitchen", "Anna drinks tea.")
+    await append(tenant, "kitchen", "Anna drinks tea.")
     made = await tenant.auth.CreateApiKey(auth_pb2.CreateApiKeyRequest(display_name="k", permissions=["recall.read"]))
     searcher = Stubs.of(cluster.channel, made.secret)
 
@@ -202,7 +202,7 @@ async def never(_request: Any, _call: Call) -> Any:
     raise AssertionError
 
 
-async def found(_request: Any, _call: Call) -> recall_pb2.RecallResponse:
+async def recall_hits(_request: Any, _call: Call) -> recall_pb2.RecallResponse:
     one = hit("a", 0.5)
     one.memory.content = "Anna drinks tea."
     return recall_pb2.RecallResponse(hits=[one], model="m", formula="scores-9", emptied_by=["types"])
@@ -221,7 +221,7 @@ HERE = pb.BuildContextRequest(recall=TEA, session_id="kitchen")
 
 
 async def test_a_late_conversation_is_named_and_the_rest_is_packed(cluster: Cluster, tenant: Tenant) -> None:
-    script: dict[str, Any] = {"Recall": found, "GetRecentWindow": never}
+    script: dict[str, Any] = {"Recall": recall_hits, "GetRecentWindow": never}
 
     async with gateway_before(cluster, tenant, script, SKEIN_GATEWAY_RECALL_ARM_SECONDS="0.1") as gateway:
         # While a machine stands still for a moment, the search is late as well: then it is asked again.
@@ -249,20 +249,20 @@ async def test_a_search_that_is_away_leaves_the_conversation(cluster: Cluster, t
     assert response.text == "## Conversation kitchen\n\n- [1] user: Hello"
 
 
-async def test_when_everything_is_away_so_is_the_context(cluster: Cluster, tenant: Tenant) -> None:
+async def test_a_context_fails_when_every_service_is_away(cluster: Cluster, tenant: Tenant) -> None:
     async with gateway_before(cluster, tenant, {"Recall": away, "GetRecentWindow": away}) as gateway:
         with refused(grpc.StatusCode.UNAVAILABLE, "DATABASE_UNAVAILABLE"):
             await gateway.gateway.BuildContext(HERE)
 
 
 async def test_half_of_the_budget_is_the_conversations(cluster: Cluster, tenant: Tenant) -> None:
-    async with gateway_before(cluster, tenant, {"Recall": found, "GetRecentWindow": window}) as gateway:
+    async with gateway_before(cluster, tenant, {"Recall": recall_hits, "GetRecentWindow": window}) as gateway:
         await gateway.gateway.BuildContext(HERE)
         await gateway.gateway.BuildContext(pb.BuildContextRequest(recall=TEA, session_id="kitchen", token_budget=1))
-        asked = gateway.played.requests["GetRecentWindow"]
-        recalled = gateway.played.requests["Recall"]
+        requests = gateway.scripted.requests["GetRecentWindow"]
+        recalled = gateway.scripted.requests["Recall"]
 
-    assert [(one.session_id, one.token_budget) for one in asked] == [("kitchen", 1000), ("kitchen", 1)]
+    assert [(one.session_id, one.token_budget) for one in requests] == [("kitchen", 1000), ("kitchen", 1)]
     assert recalled[0].limit == 30
 
 

@@ -1,4 +1,4 @@
-"""Who may read the HTTP door's answers from another site's page, and where a call is said to come from."""
+"""Which pages may read the HTTP API's answers, and which address a call comes from."""
 
 from __future__ import annotations
 
@@ -41,10 +41,10 @@ def preflight(origin: str) -> dict[str, str]:
 
 @pytest.mark.parametrize("path", [LIST, "/token", "/register", "/revoke", "/introspect", "/userinfo"])
 async def test_a_listed_origin_may_call(web: Web, path: str) -> None:
-    asked = await web.client.options(path, headers=preflight(OURS))
+    answer = await web.client.options(path, headers=preflight(OURS))
     answered = await web.client.post(path, headers={"origin": OURS})
 
-    assert (asked.status_code, asked.headers[ALLOWED]) == (200, OURS)
+    assert (answer.status_code, answer.headers[ALLOWED]) == (200, OURS)
     assert answered.headers[ALLOWED] == OURS
     assert "access-control-allow-credentials" not in answered.headers
     assert "Origin" in answered.headers["vary"]
@@ -55,11 +55,11 @@ async def test_a_listed_origin_may_call(web: Web, path: str) -> None:
 )
 @pytest.mark.parametrize("path", [LIST, "/token", "/userinfo"])
 async def test_no_other_origin_may(web: Web, path: str, origin: str) -> None:
-    asked = await web.client.options(path, headers=preflight(origin))
+    answer = await web.client.options(path, headers=preflight(origin))
     answered = await web.client.post(path, headers={"origin": origin})
 
-    assert asked.status_code == 400
-    assert ALLOWED not in asked.headers
+    assert answer.status_code == 400
+    assert ALLOWED not in answer.headers
     assert ALLOWED not in answered.headers
 
 
@@ -73,11 +73,11 @@ async def test_discovery_is_for_everybody(web: Web, path: str) -> None:
 
 
 @pytest.mark.parametrize("path", ["/authorize", "/device", "/account/reset", "/"])
-async def test_pages_are_for_nobody_elsewhere(web: Web, path: str) -> None:
-    asked = await web.client.options(path, headers=preflight(OURS))
+async def test_pages_are_closed_to_other_origins(web: Web, path: str) -> None:
+    preflighted = await web.client.options(path, headers=preflight(OURS))
     answer = await web.client.get(path, headers={"origin": OURS})
 
-    assert ALLOWED not in asked.headers
+    assert ALLOWED not in preflighted.headers
     assert ALLOWED not in answer.headers
 
 

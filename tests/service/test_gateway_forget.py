@@ -27,9 +27,9 @@ async def a_person(tenant: Tenant, subject_id: str, words: str) -> None:
 
 
 def counts(response: pb.ForgetResponse) -> dict[str, int]:
-    found = {(one.service, table): n for one in response.erasures for table, n in one.deleted_counts.items()}
-    wanted = ("session", "session.messages"), ("memory", "memory.memories"), ("tenancy", "tenancy.subjects")
-    return {table: found.get((service, table), 0) for service, table in wanted}
+    results = {(one.service, table): n for one in response.erasures for table, n in one.deleted_counts.items()}
+    tables = ("session", "session.messages"), ("memory", "memory.memories"), ("tenancy", "tenancy.subjects")
+    return {table: results.get((service, table), 0) for service, table in tables}
 
 
 async def test_a_person_is_gone_from_every_service_and_the_others_stay(tenant: Tenant, cluster: Cluster) -> None:
@@ -66,6 +66,6 @@ async def test_a_repeated_request_tells_what_the_first_erased(tenant: Tenant) ->
     assert counts(first)["memory.memories"] == 3
 
 
-async def test_nobody_is_no_person(tenant: Tenant) -> None:
+async def test_a_request_without_a_person_is_refused(tenant: Tenant) -> None:
     with refused(grpc.StatusCode.INVALID_ARGUMENT, "INVALID_FIELD"):
         await tenant.gateway.Forget(pb.ForgetRequest())

@@ -1,4 +1,4 @@
-"""The gateway's HTTP door: RPCs as JSON and bytes in the Connect protocol."""
+"""The gateway's HTTP API: RPCs as JSON and bytes in the Connect protocol."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ class Answer:
 
     @property
     def reason(self) -> str:
-        found: str = self.json["details"][0]["debug"]["reason"]
-        return found
+        reason: str = self.json["details"][0]["debug"]["reason"]
+        return reason
 
 
 async def ask(
@@ -82,11 +82,11 @@ async def test_a_memory_is_stored_and_read_as_json(address: str, bearer: dict[st
     created = await ask(address, f"{MEMORIES}/CreateMemory", {"memory": {"content": "Grüße, 茶"}}, **bearer)
     memory_id = created.json["memory"]["memoryId"]
 
-    got = await ask(address, f"{MEMORIES}/GetMemory", {"memory_id": memory_id}, **bearer)
+    reply = await ask(address, f"{MEMORIES}/GetMemory", {"memory_id": memory_id}, **bearer)
 
-    assert (created.status, got.status) == (200, 200)
-    assert got.headers["content-type"] == "application/json"
-    assert got.json["memory"]["content"] == "Grüße, 茶"
+    assert (created.status, reply.status) == (200, 200)
+    assert reply.headers["content-type"] == "application/json"
+    assert reply.json["memory"]["content"] == "Grüße, 茶"
 
 
 async def test_a_memory_is_stored_and_read_as_bytes(address: str, bearer: dict[str, str]) -> None:
@@ -142,7 +142,7 @@ async def test_broken_rules_are_named(address: str, bearer: dict[str, str]) -> N
     ],
     ids=["cut", "unknown field", "wrong type", "no message"],
 )
-async def test_what_is_no_message_is_refused(
+async def test_a_malformed_message_is_refused(
     address: str, bearer: dict[str, str], body: bytes, content_type: str
 ) -> None:
     answer = await ask(address, f"{MEMORIES}/CreateMemory", body, content_type=content_type, **bearer)
@@ -171,7 +171,7 @@ async def test_public_methods_need_no_credential(address: str) -> None:
 @pytest.mark.parametrize(
     "path", ["/skein.auth.v1.AuthInternalService/Exchange", "/skein.memory.v1.MemoryService/Invent"]
 )
-async def test_what_is_not_public_does_not_exist(address: str, bearer: dict[str, str], path: str) -> None:
+async def test_internal_rpcs_do_not_exist(address: str, bearer: dict[str, str], path: str) -> None:
     answer = await ask(address, path, {}, **bearer)
 
     assert (answer.status, answer.reason) == (501, "METHOD_NOT_FOUND")
@@ -222,7 +222,7 @@ async def test_an_rpc_is_posted(address: str) -> None:
 
 
 @pytest.mark.parametrize("path", ["/mcp/", f"{MEMORIES}/ListMemories/"])
-async def test_nobody_is_sent_elsewhere_with_a_credential(address: str, bearer: dict[str, str], path: str) -> None:
+async def test_a_request_with_a_credential_is_not_redirected(address: str, bearer: dict[str, str], path: str) -> None:
     answer = await ask(address, path, {}, **bearer)
 
     assert (answer.status, "location" in answer.headers) == (404, False)
@@ -360,15 +360,15 @@ async def healthy(address: str) -> None:
 
 
 async def test_while_it_drains_it_says_that_it_takes_no_more(cluster: Cluster, tenant: Tenant) -> None:
-    async def told(address: str) -> None:
+    async def wait_for_drain(address: str) -> None:
         while (await ask(address, "/healthz", method="GET")).status != 503:
             await asyncio.sleep(0.05)
 
-    # Longer than a machine stands still: who asks too late meets nobody.
+    # Longer than a machine pauses: a request that comes too late finds no listener.
     async with gateway_before(cluster, tenant, {}, SKEIN_DRAIN_SECONDS="5") as gateway:
         address = gateway.host.addresses["http"]
         await healthy(address)
-        listening = asyncio.create_task(told(address))
+        listening = asyncio.create_task(wait_for_drain(address))
     await asyncio.wait_for(listening, 30)
 
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 MEMORIES = recall_pb2.ITEM_KIND_MEMORY
 MESSAGES = recall_pb2.ITEM_KIND_MESSAGE
-# Somebody in particular, so that every arm has something to ask.
+# A named subject, so that every arm has something to ask for.
 ANNA = pb.RecallRequest(query="tea", filter={"visible_to": {"agent_id": "butler", "subject_id": "anna"}})
 BLOCK = blocks_pb2.Block(block_id="b", label="human", value="tea at five")
 OK, LATE, GONE = pb.ARM_STATE_OK, pb.ARM_STATE_TIMED_OUT, pb.ARM_STATE_UNAVAILABLE
@@ -67,8 +67,8 @@ def refusing(refusal: errors.RpcError) -> Any:
 
 
 def blocks(*values: str, **fields: Any) -> Any:
-    held = [blocks_pb2.Block(block_id=value, label="human", value=value, **fields) for value in values]
-    return saying(blocks_pb2.ListAgentBlocksResponse(blocks=held))
+    blocks = [blocks_pb2.Block(block_id=value, label="human", value=value, **fields) for value in values]
+    return saying(blocks_pb2.ListAgentBlocksResponse(blocks=blocks))
 
 
 def profile(**fields: Any) -> Any:
@@ -107,11 +107,11 @@ async def test_both_kinds_are_asked_for_with_one_call(cluster: Cluster, tenant: 
 
     async with gateway_before(cluster, tenant, {"Recall": found}, in_process=in_process) as gateway:
         response = await gateway.gateway.Recall(request)
-        (asked,) = gateway.played.requests["Recall"]
+        (recall_request,) = gateway.scripted.requests["Recall"]
 
     assert [found.item_id for found in response.hits] == ["c", "b", "d"]
     assert (response.model, response.dense_path, response.formula) == ("m", "exact", "scores-9")
-    assert asked == recall_pb2.RecallRequest(
+    assert recall_request == recall_pb2.RecallRequest(
         query="tea",
         limit=3,
         kinds=[MEMORIES, MESSAGES],
@@ -131,10 +131,10 @@ async def test_only_the_arms_wanted_are_asked(cluster: Cluster, tenant: Tenant) 
 
     async with gateway_before(cluster, tenant, {"Recall": finding()}) as gateway:
         response = await gateway.gateway.Recall(request)
-        asked = gateway.played.requests["Recall"]
+        requests = gateway.scripted.requests["Recall"]
 
     assert [arm.arm for arm in response.arms] == [pb.ARM_MESSAGES]
-    assert [list(part.kinds) for part in asked] == [[MESSAGES]]
+    assert [list(part.kinds) for part in requests] == [[MESSAGES]]
 
 
 async def test_the_best_of_all_arms_are_returned_with_the_profile(cluster: Cluster, tenant: Tenant) -> None:
@@ -146,7 +146,7 @@ async def test_the_best_of_all_arms_are_returned_with_the_profile(cluster: Clust
 
     async with gateway_before(cluster, tenant, script) as gateway:
         response = await gateway.gateway.Recall(ANNA)
-        asked = gateway.played.requests
+        requests = gateway.scripted.requests
 
     assert [found.item_id for found in response.hits] == ["a", "Anna drinks tea", "b"]
     assert response.hits[1].block.value == "Anna drinks tea"
@@ -157,9 +157,9 @@ async def test_the_best_of_all_arms_are_returned_with_the_profile(cluster: Clust
         (pb.ARM_BLOCKS, OK, 1),
         (pb.ARM_PROFILE, OK, 0),
     ]
-    (of_agent,) = asked["ListAgentBlocks"]
+    (of_agent,) = requests["ListAgentBlocks"]
     assert (of_agent.agent_id, of_agent.subject_id, of_agent.hide_other_subjects) == ("butler", "anna", True)
-    assert [part.subject_id for part in asked["GetSubject"]] == ["anna"]
+    assert [part.subject_id for part in requests["GetSubject"]] == ["anna"]
 
 
 async def test_the_limit_holds_for_all_arms_together(cluster: Cluster, tenant: Tenant) -> None:
@@ -175,7 +175,7 @@ async def test_the_limit_holds_for_all_arms_together(cluster: Cluster, tenant: T
     assert [found.item_id for found in response.hits] == ["tea one", "tea two"]
 
 
-async def test_nobody_has_to_have_a_profile(cluster: Cluster, tenant: Tenant) -> None:
+async def test_a_subject_may_lack_a_profile(cluster: Cluster, tenant: Tenant) -> None:
     script = {"Recall": finding(), "ListAgentBlocks": blocks(), "GetSubject": refusing(SubjectNotFound())}
 
     async with gateway_before(cluster, tenant, script) as gateway:
@@ -185,7 +185,7 @@ async def test_nobody_has_to_have_a_profile(cluster: Cluster, tenant: Tenant) ->
     assert response.arms[3].state == OK
 
 
-async def test_what_there_is_nothing_to_ask_of_is_skipped(cluster: Cluster, tenant: Tenant) -> None:
+async def test_an_arm_without_a_question_is_skipped(cluster: Cluster, tenant: Tenant) -> None:
     request = pb.RecallRequest(
         query="tea", arms=[pb.ARM_PROFILE, pb.ARM_BLOCKS, pb.ARM_MEMORIES], filter={"types": ["fact"]}
     )
@@ -217,12 +217,12 @@ async def test_without_an_agent_the_tenants_blocks_are_looked_through(cluster: C
 async def test_blocks_pass_the_time_that_is_asked_for(cluster: Cluster, tenant: Tenant) -> None:
     script = {"ListBlocks": blocks("tea", create_time={"seconds": 100})}
 
-    async def found(**fields: Any) -> pb.RecallResponse:
+    async def recall(**fields: Any) -> pb.RecallResponse:
         return await gateway.gateway.Recall(pb.RecallRequest(query="tea", arms=[pb.ARM_BLOCKS], filter=fields))
 
     async with gateway_before(cluster, tenant, script) as gateway:
-        passing = await found(start_time={"seconds": 100}, end_time={"seconds": 101})
-        early, late = await found(start_time={"seconds": 101}), await found(end_time={"seconds": 100})
+        passing = await recall(start_time={"seconds": 100}, end_time={"seconds": 101})
+        early, late = await recall(start_time={"seconds": 101}), await recall(end_time={"seconds": 100})
 
     assert len(passing.hits) == 1
     assert [(len(one.hits), one.arms[0].filter_emptied) for one in (early, late)] == [(0, True), (0, True)]
@@ -282,7 +282,7 @@ async def test_a_late_arm_leaves_time_to_answer(cluster: Cluster, tenant: Tenant
         (never, "0.2", grpc.StatusCode.DEADLINE_EXCEEDED, "RECALL_TIMED_OUT"),
     ],
 )
-async def test_whoever_wants_everything_or_nothing_gets_nothing_when_an_arm_is_missing(
+async def test_recall_fails_on_a_missing_arm_when_the_caller_wants_all_of_them(
     cluster: Cluster, tenant: Tenant, fault: Any, seconds: str, code: grpc.StatusCode, reason: str
 ) -> None:
     script = {"Recall": finding(hit("a", 0.5)), "ListAgentBlocks": blocks(), "GetSubject": fault}
@@ -297,7 +297,9 @@ async def test_whoever_wants_everything_or_nothing_gets_nothing_when_an_arm_is_m
             raise fault
 
 
-async def test_whoever_wants_everything_gets_it_when_nothing_is_missing(cluster: Cluster, tenant: Tenant) -> None:
+async def test_recall_succeeds_without_a_missing_arm_when_the_caller_wants_all_of_them(
+    cluster: Cluster, tenant: Tenant
+) -> None:
     script = {"Recall": finding(hit("a", 0.5)), "ListAgentBlocks": blocks(), "GetSubject": profile()}
 
     async with gateway_before(cluster, tenant, script) as gateway:
@@ -316,16 +318,16 @@ async def test_an_arm_without_vectors_says_so(cluster: Cluster, tenant: Tenant) 
     assert not response.incomplete
 
 
-async def test_by_keyword_an_arm_whose_hits_have_no_vector_is_ok(cluster: Cluster, tenant: Tenant) -> None:
-    found = recall_pb2.RecallResponse(hits=[hit("a", 0.5)], dense_path="none", formula="keyword-9")
+async def test_an_arm_whose_hits_have_no_vector_is_ok_by_keyword(cluster: Cluster, tenant: Tenant) -> None:
+    recall_response = recall_pb2.RecallResponse(hits=[hit("a", 0.5)], dense_path="none", formula="keyword-9")
 
-    async with gateway_before(cluster, tenant, {"Recall": saying(found)}) as gateway:
+    async with gateway_before(cluster, tenant, {"Recall": saying(recall_response)}) as gateway:
         response = await gateway.gateway.Recall(
             pb.RecallRequest(query="tea", arms=[pb.ARM_MEMORIES], mode=recall_pb2.SEARCH_MODE_KEYWORD)
         )
-        asked = gateway.played.requests["Recall"]
+        requests = gateway.scripted.requests["Recall"]
 
-    assert [part.mode for part in asked] == [recall_pb2.SEARCH_MODE_KEYWORD]
+    assert [part.mode for part in requests] == [recall_pb2.SEARCH_MODE_KEYWORD]
     assert (response.arms[0].state, response.arms[0].unembedded_count) == (OK, 0)
     assert (response.model, response.formula) == ("", "keyword-9")
 
@@ -373,7 +375,7 @@ async def test_the_callers_own_mistake_fails_the_call_and_ends_the_other_arm(clu
         await asyncio.wait_for(ended.acquire(), 30)
 
 
-async def test_when_every_arm_fails_the_call_fails_with_the_first_ones_fault(cluster: Cluster, tenant: Tenant) -> None:
+async def test_a_recall_whose_arms_all_fail_ends_with_the_first_error(cluster: Cluster, tenant: Tenant) -> None:
     script = {"Recall": refusing(errors.DatabaseUnavailable()), "ListAgentBlocks": never, "GetSubject": never}
 
     async with gateway_before(cluster, tenant, script, SKEIN_GATEWAY_RECALL_ARM_SECONDS="0.1") as gateway:
@@ -385,7 +387,7 @@ async def test_when_every_arm_fails_the_call_fails_with_the_first_ones_fault(clu
             raise fault
 
 
-async def test_when_every_arm_is_late_the_call_is_late(cluster: Cluster, tenant: Tenant) -> None:
+async def test_a_recall_whose_arms_are_all_late_is_late(cluster: Cluster, tenant: Tenant) -> None:
     async with gateway_before(cluster, tenant, {"Recall": never}, SKEIN_GATEWAY_RECALL_ARM_SECONDS="0.1") as gateway:
         with refused(grpc.StatusCode.DEADLINE_EXCEEDED, "DEADLINE_EXCEEDED"):
             await gateway.gateway.Recall(pb.RecallRequest(query="tea"))
@@ -393,7 +395,7 @@ async def test_when_every_arm_is_late_the_call_is_late(cluster: Cluster, tenant:
 
 async def test_a_recall_service_that_is_gone_makes_the_call_unavailable(cluster: Cluster, tenant: Tenant) -> None:
     async with gateway_before(cluster, tenant, {}) as gateway:
-        # Port 9 answers nobody.
+        # Nothing listens on port 9.
         gateway.host.addresses["recall"] = "127.0.0.1:9"
         with refused(grpc.StatusCode.UNAVAILABLE, "SERVICE_UNAVAILABLE"):
             await gateway.gateway.Recall(pb.RecallRequest(query="tea"))
@@ -444,7 +446,7 @@ async def _cancelled(
         pb.RecallRequest(query="tea", arms=[pb.ARM_WINDOW]),
         pb.RecallRequest(query="tea", fusion="best"),
         pb.RecallRequest(query="tea", weights={"dense": -1.0}),
-        pb.RecallRequest(query="tea", on_partial=7),  # type: ignore[arg-type]  # Nobody knows 7.
+        pb.RecallRequest(query="tea", on_partial=7),  # type: ignore[arg-type]  # 7 is not a value of the enum.
         pb.RecallRequest(query="tea", mode=9),  # type: ignore[arg-type]  # There is no mode 9.
         pb.RecallRequest(query="tea", mode=recall_pb2.SEARCH_MODE_KEYWORD, weights={"lexical": 1.0}),
         pb.RecallRequest(query="tea", mode=recall_pb2.SEARCH_MODE_SEMANTIC, fusion="scores"),
@@ -458,7 +460,7 @@ async def test_a_request_that_breaks_a_rule_asks_no_arm(
         with refused(grpc.StatusCode.INVALID_ARGUMENT, "INVALID_FIELD"):
             await gateway.gateway.Recall(request_)
 
-        assert gateway.played.requests["Recall"] == []
+        assert gateway.scripted.requests["Recall"] == []
 
 
 async def test_a_key_that_may_only_search_is_refused_the_arms_that_it_names_and_spared_those_that_it_does_not(

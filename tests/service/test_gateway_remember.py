@@ -70,14 +70,14 @@ async def test_messages_are_not_appended_when_the_memories_are_refused(cluster: 
         with refused(grpc.StatusCode.INVALID_ARGUMENT, "CONTENT_EMPTY"):
             await gateway.gateway.Remember(BOTH)
 
-        assert gateway.played.requests["AppendMessages"] == []
+        assert gateway.scripted.requests["AppendMessages"] == []
 
 
 async def test_the_parts_get_request_ids_of_their_own(cluster: Cluster, tenant: Tenant) -> None:
     async with gateway_before(cluster, tenant, playing()) as gateway:
         await gateway.gateway.Remember(BOTH)
 
-        ids = [request.request_id for requests in gateway.played.requests.values() for request in requests]
+        ids = [request.request_id for requests in gateway.scripted.requests.values() for request in requests]
     assert ids == ["remember:r:memories", "remember:r:messages"]
 
 
@@ -85,7 +85,7 @@ async def test_a_service_gets_only_what_concerns_it(cluster: Cluster, tenant: Te
     async with gateway_before(cluster, tenant, playing()) as gateway:
         await gateway.gateway.Remember(pb.RememberRequest(memories=[memory_pb2.Memory(content="tea")]))
 
-        assert gateway.played.requests["AppendMessages"] == []
+        assert gateway.scripted.requests["AppendMessages"] == []
 
 
 async def test_a_key_that_may_do_only_one_part_does_neither(cluster: Cluster, tenant: Tenant) -> None:
@@ -98,7 +98,7 @@ async def test_a_key_that_may_do_only_one_part_does_neither(cluster: Cluster, te
         with refused(grpc.StatusCode.PERMISSION_DENIED, "PERMISSION_MISSING"):
             await gateway.gateway.Remember(BOTH)
 
-        assert gateway.played.requests["BatchCreateMemories"] == []
+        assert gateway.scripted.requests["BatchCreateMemories"] == []
 
 
 async def test_nothing_to_remember_is_refused(tenant: Tenant) -> None:

@@ -1,4 +1,4 @@
-"""Both doors of the gateway behind TLS, and the client, the command and pages that come through them."""
+"""Both ports of the gateway behind TLS, and the client, the command and pages that use them."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ async def test_the_environment_says_whose_certificates_are_good(
     assert me.tenant_id == str(tenant.tenant_id)
 
 
-async def test_a_certificate_of_somebody_unknown_is_refused(
+async def test_a_certificate_of_an_unknown_authority_is_refused(
     cluster: Cluster, tenant: Tenant, secured: dict[str, Any]
 ) -> None:
     async with gateway_before(cluster, tenant, {}, **secured) as gateway:

@@ -51,7 +51,7 @@ subsets = st.frozensets(st.sampled_from(SCOPES))
 bursts = st.integers(min_value=1, max_value=3)
 
 
-class Loop:
+class LoopThread:
     """An event loop in a thread of its own, for tests that are no coroutines."""
 
     def __init__(self) -> None:
@@ -69,17 +69,17 @@ class Loop:
 
 
 @dataclass
-class World:
+class GrantDatabase:
     """A store on a real database, seen as the service's own role."""
 
-    loop: Loop
+    loop: LoopThread
     store: AuthSessionStore
     account_id: UUID
 
 
 @pytest.fixture
-def world(server: Server, template: str) -> Iterator[World]:
-    loop = Loop()
+def world(server: Server, template: str) -> Iterator[GrantDatabase]:
+    loop = LoopThread()
     stack = AsyncExitStack()
     name = f"grants_{uuid.uuid4().hex}"
     account_id = uuid.uuid4()
@@ -106,7 +106,7 @@ def world(server: Server, template: str) -> Iterator[World]:
         await embedded.drop_database(server, name)
 
     try:
-        yield World(loop=loop, store=loop.run(arrange()), account_id=account_id)
+        yield GrantDatabase(loop=loop, store=loop.run(arrange()), account_id=account_id)
         loop.run(leave())
     finally:
         loop.close()
@@ -128,7 +128,7 @@ class Grant:
 class Sequences(RuleBasedStateMachine):
     """Whatever is done to grants, in whatever order and at once."""
 
-    world: World
+    world: GrantDatabase
 
     def __init__(self) -> None:
         super().__init__()
@@ -140,7 +140,7 @@ class Sequences(RuleBasedStateMachine):
 
     @rule(target=grants, tenant=st.sampled_from(TENANTS), client=st.sampled_from(CLIENTS), scopes=subsets)
     def approve(self, tenant: UUID, client: str, scopes: frozenset[str]) -> Grant:
-        asked = AuthSession(
+        auth_session = AuthSession(
             tenant_id=tenant,
             auth_session_id=SystemRandomSource().new_id(self.at),
             account_id=self.world.account_id,
@@ -151,7 +151,7 @@ class Sequences(RuleBasedStateMachine):
             create_time=self.at,
             expire_time=self.at,
         )
-        session, code, token = grants.approve(asked, REDIRECT, grants.challenge_of(VERIFIER), self._now())
+        session, code, token = grants.approve(auth_session, REDIRECT, grants.challenge_of(VERIFIER), self._now())
         self.world.loop.run(self.world.store.approve(session, code))
         grant = Grant(session=session, code=token, code_ends=code.expire_time)
         self.all.append(grant)
@@ -176,17 +176,17 @@ class Sequences(RuleBasedStateMachine):
         steps = self._at_once([one() for _ in range(burst)])
 
         is_right = (client, verifier, redirect) == (grant.session.client_id, VERIFIER, REDIRECT)
-        given = [step for step in steps if step.tokens is not None]
+        issuing_steps = [step for step in steps if step.tokens is not None]
         was_redeemed = grant.redeemed > 0
-        grant.redeemed += len(given)
+        grant.redeemed += len(issuing_steps)
         assert grant.redeemed <= 1, "a code was redeemed twice"
-        if given:
+        if issuing_steps:
             assert is_right
             assert not grant.revoked
             assert self.at < grant.code_ends
         if is_right and grant.redeemed and (was_redeemed or burst > 1):
             grant.revoked = True
-        return multiple(*(self._taken(grant, step) for step in given))
+        return multiple(*(self._taken(grant, step) for step in issuing_steps))
 
     @rule(
         target=refresh_tokens,
@@ -200,14 +200,14 @@ class Sequences(RuleBasedStateMachine):
         before = list(grant.tokens)
         steps = self._at_once([self._refreshed(token, client, scopes) for _ in range(burst)])
 
-        given = [step for step in steps if step.tokens is not None]
-        if given:
+        issuing_steps = [step for step in steps if step.tokens is not None]
+        if issuing_steps:
             assert client == grant.session.client_id
             assert not grant.revoked, "a revoked grant gave a token"
             assert scopes <= grant.session.scopes, "a scope was widened"
-            assert len({step.tokens.refresh for step in given if step.tokens is not None}) == 1
+            assert len({step.tokens.refresh for step in issuing_steps if step.tokens is not None}) == 1
         grant.revoked |= any(step.changes.revoke_time is not None for step in steps)
-        taken = [self._taken(grant, step) for step in given]
+        taken = [self._taken(grant, step) for step in issuing_steps]
         return multiple(*(one for one in taken if one[1] not in before))
 
     @rule(target=refresh_tokens, known=refresh_tokens, other=refresh_tokens)
@@ -292,7 +292,7 @@ class Sequences(RuleBasedStateMachine):
         return StepContext(at=self.at, lifetimes=TERMS, random=SystemRandomSource(), derivation=SUCCESSORS)
 
 
-def test_no_sequence_of_events_gives_more_than_was_granted(world: World) -> None:
+def test_no_sequence_of_events_gives_more_than_was_granted(world: GrantDatabase) -> None:
     """Not two live uses of one code, two live refresh tokens, a wider scope or another tenant's token."""
     machine = type("Machine", (Sequences,), {"world": world})
 

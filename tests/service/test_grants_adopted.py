@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from fix_accounts import member
-from fix_console import Browsing
+from fix_console import BrowserSession
 from fix_web import PASSWORD, Pkce, Web, authorize_url, new_person
 
 from skein.auth.v1 import auth_pb2
@@ -25,8 +25,8 @@ async def test_the_consent_page_says_that_what_an_application_makes_ends_with_it
         managing = await web.consent(authorize_url(client_id, Pkce(), scope="memory.read keys.write"), person)
         reading = await web.consent(authorize_url(client_id, Pkce(), scope="memory.read"), person)
 
-    said = "that it creates end with its access, unless an admin adopts them"
-    assert (said in managing.text, said in reading.text) == (True, False)
+    sentence = "that it creates end with its access, unless an admin adopts them"
+    assert (sentence in managing.text, sentence in reading.text) == (True, False)
 
 
 async def test_a_person_adopts_a_key_by_a_form_and_a_caller_with_a_key_is_not_offered_it(
@@ -38,7 +38,10 @@ async def test_a_person_adopts_a_key_by_a_form_and_a_caller_with_a_key_is_not_of
         auth_pb2.CreateApiKeyRequest(display_name="of the app")
     )
     owner = await new_person(cluster, tenant, role=members_pb2.ROLE_OWNER)
-    async with Browsing.of(cluster.addresses["http"]) as keyed, Browsing.of(cluster.addresses["http"]) as web:
+    async with (
+        BrowserSession.of(cluster.addresses["http"]) as keyed,
+        BrowserSession.of(cluster.addresses["http"]) as web,
+    ):
         await keyed.show_key(tenant.api_key)
         await web.sign_in(owner.email, PASSWORD)
         offered = (await keyed.page("keys")).text, (await web.page("keys")).text

@@ -54,11 +54,11 @@ async def subgraph(tenant: Tenant, *memory_ids: str, **fields: Any) -> pb.GetSub
 async def paths(tenant: Tenant, start: str, end: str, **fields: Any) -> tuple[list[str], bool]:
     """Return paths as their titles run together, and whether there may be others."""
     request = pb.FindPathsRequest(from_memory_id=start, to_memory_id=end, **fields)
-    found = await tenant.links.FindPaths(request)
-    names = {node.memory_id: node.title for node in found.nodes}
-    for path in found.paths:
+    response = await tenant.links.FindPaths(request)
+    names = {node.memory_id: node.title for node in response.nodes}
+    for path in response.paths:
         assert len(path.links) == len(path.memory_ids) - 1
-    return ["".join(names[memory_id] for memory_id in path.memory_ids) for path in found.paths], found.truncated
+    return ["".join(names[memory_id] for memory_id in path.memory_ids) for path in response.paths], response.truncated
 
 
 async def test_a_walk_meets_the_nearest_first_and_tells_how(tenant: Tenant) -> None:
@@ -83,28 +83,28 @@ async def test_all_links_among_the_memories_met_are_there(tenant: Tenant) -> Non
     await links(tenant, "a>b", "a>c", "b>c", "c>b")
     await links(tenant, "b>c", relation="causes", label="why")
 
-    found = await traverse(tenant, "a")
+    result = await traverse(tenant, "a")
 
-    assert len(found.links) == 5
-    assert {link.label for link in found.links} == {"", "why"}
+    assert len(result.links) == 5
+    assert {link.label for link in result.links} == {"", "why"}
 
 
-async def test_a_walk_follows_the_links_that_it_is_told_to(tenant: Tenant) -> None:
+async def test_a_traversal_follows_the_links_of_its_filter(tenant: Tenant) -> None:
     await memories(tenant, *"abcd")
     await links(tenant, "a>b", relation="causes", weight=0.9)
     await links(tenant, "c>a", relation="supports", weight=0.5)
     await links(tenant, "a>d", relation="mentors", weight=0.1)
 
-    async def met(**conditions: Any) -> set[str]:
+    async def traversed_titles(**conditions: Any) -> set[str]:
         return set(titles((await traverse(tenant, "a", filter=pb.LinkFilter(**conditions))).nodes)) - {"a"}
 
-    assert await met() == {"b", "c", "d"}
-    assert await met(direction=pb.LINK_DIRECTION_OUTGOING) == {"b", "d"}
-    assert await met(direction=pb.LINK_DIRECTION_INCOMING) == {"c"}
-    assert await met(relations=["causes", "mentors"]) == {"b", "d"}
-    assert await met(min_weight=0.5) == {"b", "c"}
-    assert await met(relations=["causes", "mentors"], min_weight=0.5) == {"b"}
-    assert await met(relations=["nobody uses this"]) == set()
+    assert await traversed_titles() == {"b", "c", "d"}
+    assert await traversed_titles(direction=pb.LINK_DIRECTION_OUTGOING) == {"b", "d"}
+    assert await traversed_titles(direction=pb.LINK_DIRECTION_INCOMING) == {"c"}
+    assert await traversed_titles(relations=["causes", "mentors"]) == {"b", "d"}
+    assert await traversed_titles(min_weight=0.5) == {"b", "c"}
+    assert await traversed_titles(relations=["causes", "mentors"], min_weight=0.5) == {"b"}
+    assert await traversed_titles(relations=["nobody uses this"]) == set()
 
 
 async def test_memories_that_are_deleted_archived_or_expired_are_not_met(tenant: Tenant) -> None:
@@ -122,7 +122,7 @@ async def test_memories_that_are_deleted_archived_or_expired_are_not_met(tenant:
     assert titles((await traverse(tenant, "a", hops=2)).nodes) == ["a", "e"]
     assert titles((await subgraph(tenant, "a")).nodes) == ["a", "e"]
     assert await paths(tenant, "a", "f") == ([], False)
-    # Whoever is asked for by its id may be archived.
+    # A memory that is named by its id may be archived.
     assert titles((await traverse(tenant, "c")).nodes) == ["c", "a"]
     for name in ("b", "d"):
         with refused(grpc.StatusCode.NOT_FOUND, "MEMORY_NOT_FOUND"):
@@ -135,13 +135,13 @@ async def test_complete_memories_come_when_asked_for_as_long_as_there_is_room(te
     await tenant.memory.BatchCreateMemories(pb.BatchCreateMemoriesRequest(memories=made))
     await links(tenant, *(f"n0>{name}" for name in names[1:]))
 
-    found = await traverse(tenant, "n0", include_memories=True)
+    result = await traverse(tenant, "n0", include_memories=True)
 
-    have = [node.HasField("memory") for node in found.nodes]
+    have = [node.HasField("memory") for node in result.nodes]
     assert len(have) == 30
     assert have == sorted(have, reverse=True)
     assert 10 < sum(have) < 30
-    assert found.nodes[0].memory.external_id == "n0"
+    assert result.nodes[0].memory.external_id == "n0"
     assert not any(node.HasField("memory") for node in (await traverse(tenant, "n0")).nodes)
 
 
@@ -155,7 +155,7 @@ async def test_a_memory_with_thousands_of_links_gets_a_bounded_answer(tenant: Te
     default = await traverse(tenant, "hub")
     most = await traverse(tenant, "hub", hops=2, max_nodes=1000)
     drawn = await subgraph(tenant, "hub", max_nodes=500, infer_links=True)
-    told, cut = await paths(tenant, "hub", "beyond")
+    path_list, cut = await paths(tenant, "hub", "beyond")
     activated = await tenant.links.SpreadActivation(
         pb.SpreadActivationRequest(seeds=[pb.ActivationSeed(memory_id="hub")], hops=4)
     )
@@ -167,7 +167,7 @@ async def test_a_memory_with_thousands_of_links_gets_a_bounded_answer(tenant: Te
     assert (len(most.nodes), most.truncated) == (1000, True)
     assert (len(drawn.nodes), drawn.truncated) == (500, True)
     # From the other end the way is known, however many links there are here.
-    assert (told, cut) == (["hubn7beyond"], True)
+    assert (path_list, cut) == (["hubn7beyond"], True)
     assert (len(activated.memories), activated.truncated) == (80, True)
     assert (titles(rare.nodes), rare.truncated) == (["n7", "beyond"], False)
 
@@ -183,10 +183,10 @@ async def test_a_subgraph_has_the_policy_s_radius_and_links_that_tags_suggest(te
     assert titles(plain.nodes) == ["a", "b", "c"]
     assert list(plain.inferred_links) == []
     names = {node.memory_id: node.title for node in inferred.nodes}
-    told = [
+    suggested = [
         (names[one.from_memory_id] + names[one.to_memory_id], one.shared_tag_count) for one in inferred.inferred_links
     ]
-    assert sorted(told) == [("ac", 1), ("ad", 1), ("ae", 1), ("bd", 1), ("be", 1), ("ce", 1)]
+    assert sorted(suggested) == [("ac", 1), ("ad", 1), ("ae", 1), ("bd", 1), ("be", 1), ("ce", 1)]
     assert list(inferred.inferred_links[0].shared_tags) == ["red"]
     assert inferred.inferred_links[0].weight == pytest.approx(1 / 3)
 
@@ -220,9 +220,9 @@ async def test_paths_come_shortest_first_then_by_strength(tenant: Tenant) -> Non
     await links(tenant, "a>c", weight=0.9)
     await links(tenant, "c>d", "e>d", "e>f")
 
-    found, cut = await paths(tenant, "a", "f")
+    result, cut = await paths(tenant, "a", "f")
 
-    assert (found, cut) == (["acf", "abf", "acdef"], False)
+    assert (result, cut) == (["acf", "abf", "acdef"], False)
     assert await paths(tenant, "a", "f", max_paths=1) == (["acf"], True)
     assert await paths(tenant, "a", "f", max_hops=2) == (["acf", "abf"], False)
     assert await paths(tenant, "a", "f", max_hops=1) == ([], False)
@@ -324,11 +324,11 @@ async def test_a_new_memory_names_what_to_link_it_with_when_asked(tenant: Tenant
 
     silent = await tenant.memory.CreateMemory(pb.CreateMemoryRequest(memory=memory))
     request = pb.CreateMemoryRequest(memory=memory, suggest_links=True, request_id="r")
-    told = await tenant.memory.CreateMemory(request)
+    created = await tenant.memory.CreateMemory(request)
 
     assert list(silent.suggested_links) == []
-    assert len(told.suggested_links) == 5
-    assert told.suggested_links[0].memory_id == silent.memory.memory_id
-    assert (await tenant.memory.CreateMemory(request)).suggested_links == told.suggested_links
-    found = await tenant.links.SuggestLinks(pb.SuggestLinksRequest(memory_id=told.memory.memory_id))
-    assert found.suggestions == told.suggested_links
+    assert len(created.suggested_links) == 5
+    assert created.suggested_links[0].memory_id == silent.memory.memory_id
+    assert (await tenant.memory.CreateMemory(request)).suggested_links == created.suggested_links
+    response = await tenant.links.SuggestLinks(pb.SuggestLinksRequest(memory_id=created.memory.memory_id))
+    assert response.suggestions == created.suggested_links

@@ -39,20 +39,20 @@ async def rename(tenant: Tenant, memory_id: str) -> None:
     await tenant.memory.UpdateMemory(request)
 
 
-async def listed(tenant: Tenant, *, page_size: int = 0, **asked: Any) -> list[pb.Change]:
+async def listed(tenant: Tenant, *, page_size: int = 0, **fields: Any) -> list[pb.Change]:
     """Return what all pages hold."""
-    found: list[pb.Change] = []
+    results: list[pb.Change] = []
     token = ""
     while True:
-        request = pb.ListChangesRequest(page_size=page_size, page_token=token, **asked)
+        request = pb.ListChangesRequest(page_size=page_size, page_token=token, **fields)
         page = await tenant.history.ListChanges(request)
-        found += page.changes
+        results += page.changes
         token = page.next_page_token
         if not token:
-            return found
+            return results
 
 
-class Watch:
+class TimedStream:
     """A stream that is read with a limit of time."""
 
     def __init__(self, call: Any) -> None:
@@ -63,8 +63,8 @@ class Watch:
         answer: Any = await asyncio.wait_for(self.call.read(), SECONDS)
         assert answer is not grpc.aio.EOF
         self.position = answer.position
-        found: pb.StreamChangesResponse = answer
-        return found
+        result: pb.StreamChangesResponse = answer
+        return result
 
     async def change(self) -> pb.Change:
         """Return the next change, passing over heartbeats."""
@@ -78,9 +78,9 @@ class Watch:
 
 
 @asynccontextmanager
-async def watching(tenant: Tenant, **asked: Any) -> AsyncIterator[Watch]:
+async def watching(tenant: Tenant, **fields: Any) -> AsyncIterator[TimedStream]:
     """Watch until the block ends; the watch has begun when the block does."""
-    watch = Watch(tenant.history.StreamChanges(pb.StreamChangesRequest(**asked)))
+    watch = TimedStream(tenant.history.StreamChanges(pb.StreamChangesRequest(**fields)))
     try:
         await watch.answer()
         yield watch
@@ -165,8 +165,8 @@ async def test_filters_choose_by_type_kind_and_thing(cluster: Cluster, tenant: T
     await rename(tenant, first)
     await all_told(cluster.postgres)
 
-    async def chosen(**wanted: Any) -> list[tuple[str, str]]:
-        changes = await listed(tenant, page_size=1, filter=pb.ChangeFilter(**wanted))
+    async def chosen(**fields: Any) -> list[tuple[str, str]]:
+        changes = await listed(tenant, page_size=1, filter=pb.ChangeFilter(**fields))
         return [(change.entity_id, change.event_type) for change in changes]
 
     assert await chosen(event_types=["memory_updated"]) == [(first, "memory_updated")]
@@ -227,12 +227,12 @@ async def test_changes_made_meanwhile_move_no_page_of_the_newest(cluster: Cluste
 
 
 async def test_an_event_that_never_comes_is_refused(tenant: Tenant) -> None:
-    wanted = pb.ChangeFilter(event_types=["memory_created", "memory_invented"])
+    change_filter = pb.ChangeFilter(event_types=["memory_created", "memory_invented"])
 
     with refused(grpc.StatusCode.INVALID_ARGUMENT, "INVALID_FIELD"):
-        await tenant.history.ListChanges(pb.ListChangesRequest(filter=wanted))
+        await tenant.history.ListChanges(pb.ListChangesRequest(filter=change_filter))
     with refused(grpc.StatusCode.INVALID_ARGUMENT, "INVALID_FIELD"):
-        await tenant.history.StreamChanges(pb.StreamChangesRequest(filter=wanted)).read()
+        await tenant.history.StreamChanges(pb.StreamChangesRequest(filter=change_filter)).read()
 
 
 @pytest.mark.parametrize("position", ["x", "é", "AAAA", "_" * 32, "A" * 31, "a+/=" * 8])
@@ -339,7 +339,7 @@ async def test_a_late_commit_holds_back_what_was_committed_before_it(cluster: Cl
 
 
 class Writer:
-    """Somebody whose transaction is open for a while."""
+    """A client whose transaction stays open for a while."""
 
     def __init__(self, name: str, connection: asyncpg.Connection[asyncpg.Record]) -> None:
         self.name = name
@@ -379,8 +379,8 @@ async def test_readers_see_each_change_once_in_one_order_whatever_writers_do(
     readers: list[list[str]] = [[], []]
 
     async def read(number: int) -> None:
-        asked = pb.ListChangesRequest(position=positions[number], page_size=chance.randint(1, 5))
-        page = await tenant.history.ListChanges(asked)
+        request = pb.ListChangesRequest(position=positions[number], page_size=chance.randint(1, 5))
+        page = await tenant.history.ListChanges(request)
         readers[number] += ids(page.changes)
         positions[number] = page.position
 

@@ -13,7 +13,7 @@ from uuid import uuid4
 
 import grpc
 import pytest
-from fix_auth import Alone, Person, auth_alone
+from fix_auth import AuthServer, Person, run_auth_server
 from fix_catalogue import over
 from fix_cluster import refused
 from fix_issuer import CLIENT_ID, GITHUB_CLIENT_ID, Issuer, issuing, new_key
@@ -31,14 +31,14 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def issuer() -> Iterator[Issuer]:
-    with issuing() as found:
-        yield found
+    with issuing() as issuer:
+        yield issuer
 
 
 @pytest.fixture
-async def alone(database: TestDatabase, issuer: Issuer) -> AsyncIterator[Alone]:
-    async with auth_alone(database, **issuer.settings) as found:
-        yield found
+async def auth_server(database: TestDatabase, issuer: Issuer) -> AsyncIterator[AuthServer]:
+    async with run_auth_server(database, **issuer.settings) as auth_server:
+        yield auth_server
 
 
 def encoded(part: bytes) -> str:
@@ -50,18 +50,20 @@ def with_token(token: str, provider: str = "home", **fields: Any) -> pb.SignInWi
 
 
 @asynccontextmanager
-async def settings(database: TestDatabase, issuer: Issuer, **changed: str) -> AsyncIterator[Alone]:
-    async with auth_alone(database, **{**issuer.settings, **changed}) as found:
-        yield found
+async def settings(database: TestDatabase, issuer: Issuer, **changed: str) -> AsyncIterator[AuthServer]:
+    async with run_auth_server(database, **{**issuer.settings, **changed}) as auth_server:
+        yield auth_server
 
 
-async def person(alone: Alone, issuer: Issuer, subject: str = "ann") -> Person:
-    """Sign somebody in through the issuer."""
-    signed_in = await alone.anonymous.SignInWithIdentity(with_token(issuer.id_token(subject)))
-    return await alone.person(signed_in.tokens, signed_in.account)
+async def person(auth_server: AuthServer, issuer: Issuer, subject: str = "ann") -> Person:
+    """Sign a person in through the issuer."""
+    signed_in = await auth_server.anonymous.SignInWithIdentity(with_token(issuer.id_token(subject)))
+    return await auth_server.person(signed_in.tokens, signed_in.account)
 
 
-async def test_an_id_token_makes_an_account_once_and_signs_in_from_then_on(alone: Alone, issuer: Issuer) -> None:
+async def test_an_id_token_makes_an_account_once_and_signs_in_from_then_on(
+    auth_server: AuthServer, issuer: Issuer
+) -> None:
     claims: dict[str, Any] = {
         "name": "Ann",
         "email": "Ann@Example.com",
@@ -69,35 +71,37 @@ async def test_an_id_token_makes_an_account_once_and_signs_in_from_then_on(alone
         "preferred_username": "ann",
     }
 
-    first = await alone.anonymous.SignInWithIdentity(with_token(issuer.id_token("a-1", **claims)))
-    again = await alone.anonymous.SignInWithIdentity(with_token(issuer.id_token("a-1", name="Another")))
+    first = await auth_server.anonymous.SignInWithIdentity(with_token(issuer.id_token("a-1", **claims)))
+    again = await auth_server.anonymous.SignInWithIdentity(with_token(issuer.id_token("a-1", name="Another")))
 
     assert (first.created, again.created) == (True, False)
     assert again.account == first.account
     assert (first.account.email, first.account.display_name) == ("ann@example.com", "Ann")
     assert first.account.HasField("email_verify_time")
     assert not first.account.has_password
-    ann = await alone.person(again.tokens, again.account)
+    ann = await auth_server.person(again.tokens, again.account)
     (identity,) = (await ann.auth.ListIdentities(pb.ListIdentitiesRequest())).identities
     assert (identity.provider, identity.subject) == (issuer.oidc, "a-1")
 
 
-async def test_of_many_first_sign_ins_at_once_one_makes_the_account(alone: Alone, issuer: Issuer) -> None:
+async def test_one_of_many_first_sign_ins_at_once_makes_the_account(auth_server: AuthServer, issuer: Issuer) -> None:
     request = with_token(issuer.id_token("ann", email="ann@example.com", email_verified=True))
 
-    answers = await asyncio.gather(*(alone.anonymous.SignInWithIdentity(request) for _ in range(8)))
+    answers = await asyncio.gather(*(auth_server.anonymous.SignInWithIdentity(request) for _ in range(8)))
 
     assert len({answer.account.account_id for answer in answers}) == 1
     assert sum(answer.created for answer in answers) == 1
-    assert len(await alone.rows("SELECT FROM auth.accounts")) == 1
+    assert len(await auth_server.rows("SELECT FROM auth.accounts")) == 1
 
 
 @pytest.mark.parametrize("is_verified", [True, False])
-async def test_an_account_is_never_found_by_its_address(alone: Alone, issuer: Issuer, *, is_verified: bool) -> None:
-    ann = await alone.sign_up()
+async def test_an_account_is_never_found_by_its_address(
+    auth_server: AuthServer, issuer: Issuer, *, is_verified: bool
+) -> None:
+    ann = await auth_server.sign_up()
     token = issuer.id_token("eve", email=ann.email, email_verified=is_verified)
 
-    answer = await alone.anonymous.SignInWithIdentity(with_token(token))
+    answer = await auth_server.anonymous.SignInWithIdentity(with_token(token))
 
     assert answer.created
     assert answer.account.account_id != str(ann.account_id)
@@ -106,11 +110,11 @@ async def test_an_account_is_never_found_by_its_address(alone: Alone, issuer: Is
 
 @pytest.mark.parametrize("is_verified", [False, "true", None])
 async def test_an_address_that_the_issuer_has_not_verified_is_not_taken(
-    alone: Alone, issuer: Issuer, is_verified: object
+    auth_server: AuthServer, issuer: Issuer, is_verified: object
 ) -> None:
     token = issuer.id_token("ann", email="ann@example.com", email_verified=is_verified)
 
-    answer = await alone.anonymous.SignInWithIdentity(with_token(token))
+    answer = await auth_server.anonymous.SignInWithIdentity(with_token(token))
 
     assert (answer.account.email, answer.account.HasField("email_verify_time")) == ("", False)
 
@@ -144,14 +148,14 @@ REFUSED_CLAIMS: list[dict[str, Any]] = [
 
 @over("claims", REFUSED_CLAIMS)
 async def test_an_id_token_that_is_not_for_us_or_not_for_now_is_refused(
-    alone: Alone, issuer: Issuer, claims: dict[str, Any]
+    auth_server: AuthServer, issuer: Issuer, claims: dict[str, Any]
 ) -> None:
     token = issuer.id_token(**{"subject": "ann", **claims})
     # From another place each: so many failures would be too many from one.
     metadata = (("skein-client-address", f"192.0.2.{1 + REFUSED_CLAIMS.index(claims)}"),)
 
     with refused(grpc.StatusCode.UNAUTHENTICATED, "SIGN_IN_REFUSED"):
-        await alone.anonymous.SignInWithIdentity(with_token(token), metadata=metadata)
+        await auth_server.anonymous.SignInWithIdentity(with_token(token), metadata=metadata)
 
 
 @over(
@@ -164,26 +168,26 @@ async def test_an_id_token_that_is_not_for_us_or_not_for_now_is_refused(
     ],
 )
 async def test_an_id_token_for_one_of_our_clients_is_taken(
-    alone: Alone, issuer: Issuer, claims: dict[str, Any]
+    auth_server: AuthServer, issuer: Issuer, claims: dict[str, Any]
 ) -> None:
     request = with_token(issuer.id_token(uuid4().hex, **claims))
 
-    assert (await alone.anonymous.SignInWithIdentity(request)).created
+    assert (await auth_server.anonymous.SignInWithIdentity(request)).created
 
 
-async def test_the_nonce_must_be_the_one_that_was_asked_for(alone: Alone, issuer: Issuer) -> None:
+async def test_the_nonce_must_be_the_one_that_was_asked_for(auth_server: AuthServer, issuer: Issuer) -> None:
     token = issuer.id_token("ann", nonce="n-1")
 
     for nonce in ("", "n-2"):
         with refused(grpc.StatusCode.UNAUTHENTICATED, "SIGN_IN_REFUSED"):
-            await alone.anonymous.SignInWithIdentity(with_token(token, nonce=nonce))
+            await auth_server.anonymous.SignInWithIdentity(with_token(token, nonce=nonce))
     with refused(grpc.StatusCode.UNAUTHENTICATED, "SIGN_IN_REFUSED"):
-        await alone.anonymous.SignInWithIdentity(with_token(issuer.id_token("ann"), nonce="n-1"))
+        await auth_server.anonymous.SignInWithIdentity(with_token(issuer.id_token("ann"), nonce="n-1"))
 
-    assert (await alone.anonymous.SignInWithIdentity(with_token(token, nonce="n-1"))).created
+    assert (await auth_server.anonymous.SignInWithIdentity(with_token(token, nonce="n-1"))).created
 
 
-async def test_only_the_issuer_s_own_keys_count(alone: Alone, issuer: Issuer) -> None:
+async def test_only_the_issuer_s_own_keys_count(auth_server: AuthServer, issuer: Issuer) -> None:
     ours, theirs = issuer.keys[0], new_key("first")
     public = (json.dumps(ours.as_dict(private=False)).encode(), ours.as_pem(private=False), b"")
     head, body, _ = issuer.id_token("ann").split(".")
@@ -210,13 +214,13 @@ async def test_only_the_issuer_s_own_keys_count(alone: Alone, issuer: Issuer) ->
         # From another place each: so many failures would be too many from one.
         metadata = (("skein-client-address", f"192.0.2.{number + 1}"),)
         with refused(grpc.StatusCode.UNAUTHENTICATED, "SIGN_IN_REFUSED"):
-            await alone.anonymous.SignInWithIdentity(with_token(token), metadata=metadata)
+            await auth_server.anonymous.SignInWithIdentity(with_token(token), metadata=metadata)
 
-    assert await alone.rows("SELECT FROM auth.accounts") == []
+    assert await auth_server.rows("SELECT FROM auth.accounts") == []
 
 
 @pytest.mark.filterwarnings("ignore::joserfc.errors.SecurityWarning")
-async def test_other_algorithms_with_public_keys_are_taken(alone: Alone, issuer: Issuer) -> None:
+async def test_other_algorithms_with_public_keys_are_taken(auth_server: AuthServer, issuer: Issuer) -> None:
     issuer.keys = [
         ECKey.generate_key("P-256", {"kid": "ec"}, private=True),
         OKPKey.generate_key("Ed25519", {"kid": "ed"}, private=True),
@@ -224,22 +228,22 @@ async def test_other_algorithms_with_public_keys_are_taken(alone: Alone, issuer:
 
     for key, algorithm in zip(issuer.keys, ("ES256", "EdDSA"), strict=True):
         token = issuer.id_token("ann", key=key, header={"alg": algorithm})
-        assert (await alone.anonymous.SignInWithIdentity(with_token(token))).tokens.access_token
+        assert (await auth_server.anonymous.SignInWithIdentity(with_token(token))).tokens.access_token
 
 
 async def test_a_new_key_of_the_issuer_is_learned_and_unknown_ones_do_not_make_us_ask_each_time(
-    alone: Alone, issuer: Issuer
+    auth_server: AuthServer, issuer: Issuer
 ) -> None:
-    await alone.anonymous.SignInWithIdentity(with_token(issuer.id_token("ann")))
-    asked = len(issuer.requests)
-    await alone.anonymous.SignInWithIdentity(with_token(issuer.id_token("ann")))
-    assert len(issuer.requests) == asked
+    await auth_server.anonymous.SignInWithIdentity(with_token(issuer.id_token("ann")))
+    request_count = len(issuer.requests)
+    await auth_server.anonymous.SignInWithIdentity(with_token(issuer.id_token("ann")))
+    assert len(issuer.requests) == request_count
 
     for _ in range(3):
         with refused(grpc.StatusCode.UNAUTHENTICATED, "SIGN_IN_REFUSED"):
-            await alone.anonymous.SignInWithIdentity(with_token(issuer.id_token("ann", key=new_key("unknown"))))
+            await auth_server.anonymous.SignInWithIdentity(with_token(issuer.id_token("ann", key=new_key("unknown"))))
 
-    assert len(issuer.requests) == asked
+    assert len(issuer.requests) == request_count
 
 
 async def test_a_key_that_the_issuer_added_signs_in(issuer: Issuer) -> None:
@@ -258,31 +262,37 @@ async def test_a_key_that_the_issuer_added_signs_in(issuer: Issuer) -> None:
     assert proof.subject == "ann"
 
 
-async def test_an_issuer_that_does_not_answer_costs_only_its_own_people(alone: Alone, issuer: Issuer) -> None:
+async def test_an_issuer_that_does_not_answer_costs_only_its_own_people(
+    auth_server: AuthServer, issuer: Issuer
+) -> None:
     issuer.broken.add("GET /realm/keys")
 
     with refused(grpc.StatusCode.UNAVAILABLE, "PROVIDER_UNAVAILABLE"):
-        await alone.anonymous.SignInWithIdentity(with_token(issuer.id_token("ann")))
+        await auth_server.anonymous.SignInWithIdentity(with_token(issuer.id_token("ann")))
 
-    assert (await alone.anonymous.SignInWithIdentity(with_token(issuer.github_token(7, "ann"), "github"))).created
+    assert (await auth_server.anonymous.SignInWithIdentity(with_token(issuer.github_token(7, "ann"), "github"))).created
 
 
-async def test_an_issuer_that_claims_to_be_another_is_not_believed(alone: Alone, issuer: Issuer) -> None:
+async def test_an_issuer_that_claims_to_be_another_is_not_believed(auth_server: AuthServer, issuer: Issuer) -> None:
     issuer.claims_to_be = "https://accounts.google.com"
 
     with refused(grpc.StatusCode.UNAVAILABLE, "PROVIDER_UNAVAILABLE"):
-        await alone.anonymous.SignInWithIdentity(with_token(issuer.id_token("ann")))
+        await auth_server.anonymous.SignInWithIdentity(with_token(issuer.id_token("ann")))
 
 
-async def test_a_github_token_of_our_app_signs_in_by_the_number_of_the_account(alone: Alone, issuer: Issuer) -> None:
-    first = await alone.anonymous.SignInWithIdentity(with_token(issuer.github_token(42, "ann", name="Ann"), "github"))
-    again = await alone.anonymous.SignInWithIdentity(with_token(issuer.github_token(42, "anna"), "github"))
-    other = await alone.anonymous.SignInWithIdentity(with_token(issuer.github_token(43, "ann"), "github"))
+async def test_a_github_token_of_our_app_signs_in_by_the_number_of_the_account(
+    auth_server: AuthServer, issuer: Issuer
+) -> None:
+    first = await auth_server.anonymous.SignInWithIdentity(
+        with_token(issuer.github_token(42, "ann", name="Ann"), "github")
+    )
+    again = await auth_server.anonymous.SignInWithIdentity(with_token(issuer.github_token(42, "anna"), "github"))
+    other = await auth_server.anonymous.SignInWithIdentity(with_token(issuer.github_token(43, "ann"), "github"))
 
     assert (first.created, again.created, other.created) == (True, False, True)
     assert first.account.account_id == again.account.account_id != other.account.account_id
     assert (first.account.display_name, first.account.email) == ("Ann", "")
-    ann = await alone.person(again.tokens, again.account)
+    ann = await auth_server.person(again.tokens, again.account)
     (identity,) = (await ann.auth.ListIdentities(pb.ListIdentitiesRequest())).identities
     assert (identity.subject, identity.login) == ("42", "anna")
 
@@ -311,16 +321,16 @@ RECORDED_REFUSAL = {
 }  # fmt: skip
 
 
-async def test_a_recorded_answer_of_github_signs_in(alone: Alone, issuer: Issuer) -> None:
+async def test_a_recorded_answer_of_github_signs_in(auth_server: AuthServer, issuer: Issuer) -> None:
     issuer.recorded[CHECK] = (200, RECORDED_CHECK)
 
-    first = await alone.anonymous.SignInWithIdentity(with_token("gho_recorded", "github"))
-    again = await alone.anonymous.SignInWithIdentity(with_token("gho_recorded", "github"))
+    first = await auth_server.anonymous.SignInWithIdentity(with_token("gho_recorded", "github"))
+    again = await auth_server.anonymous.SignInWithIdentity(with_token("gho_recorded", "github"))
 
     assert (first.created, again.created) == (True, False)
     # The check of a token tells no name, so the login stands for it.
     assert (first.account.display_name, first.account.email) == ("octocat", "")
-    person = await alone.person(again.tokens, again.account)
+    person = await auth_server.person(again.tokens, again.account)
     (identity,) = (await person.auth.ListIdentities(pb.ListIdentitiesRequest())).identities
     assert (identity.subject, identity.login) == ("583231", "octocat")
     assert issuer.requests == [CHECK, CHECK]
@@ -329,8 +339,8 @@ async def test_a_recorded_answer_of_github_signs_in(alone: Alone, issuer: Issuer
 async def test_a_recorded_profile_of_github_signs_in_where_any_app_may(database: TestDatabase, issuer: Issuer) -> None:
     any_app = {"SKEIN_GITHUB_CLIENT_ID": "", "SKEIN_GITHUB_CLIENT_SECRET": "", "SKEIN_GITHUB_ANY_APP": "true"}
     issuer.recorded["GET /github/user"] = (200, RECORDED_PROFILE)
-    async with settings(database, issuer, **any_app) as alone:
-        signed_in = await alone.anonymous.SignInWithIdentity(with_token("gho_recorded", "github"))
+    async with settings(database, issuer, **any_app) as auth_server:
+        signed_in = await auth_server.anonymous.SignInWithIdentity(with_token("gho_recorded", "github"))
 
     assert (signed_in.account.display_name, signed_in.account.email) == ("The Octocat", "")
 
@@ -345,114 +355,118 @@ async def test_a_recorded_profile_of_github_signs_in_where_any_app_may(database:
     ],
 )
 async def test_a_recorded_refusal_of_github_makes_no_account(
-    alone: Alone, issuer: Issuer, status: int, document: dict[str, Any], code: grpc.StatusCode, reason: str
+    auth_server: AuthServer, issuer: Issuer, status: int, document: dict[str, Any], code: grpc.StatusCode, reason: str
 ) -> None:
     issuer.recorded[CHECK] = (status, document)
 
     with refused(code, reason):
-        await alone.anonymous.SignInWithIdentity(with_token("gho_recorded", "github"))
+        await auth_server.anonymous.SignInWithIdentity(with_token("gho_recorded", "github"))
 
 
-async def test_a_github_token_of_another_app_is_refused(alone: Alone, issuer: Issuer) -> None:
+async def test_a_github_token_of_another_app_is_refused(auth_server: AuthServer, issuer: Issuer) -> None:
     for token in (issuer.github_token(42, "ann", app="Iv1.other"), "gho_unknown"):
         with refused(grpc.StatusCode.UNAUTHENTICATED, "SIGN_IN_REFUSED"):
-            await alone.anonymous.SignInWithIdentity(with_token(token, "github"))
+            await auth_server.anonymous.SignInWithIdentity(with_token(token, "github"))
 
     assert "GET /github/user" not in issuer.requests
 
 
 async def test_a_wrong_secret_of_our_app_is_not_the_caller_s_fault(database: TestDatabase, issuer: Issuer) -> None:
-    async with settings(database, issuer, SKEIN_GITHUB_CLIENT_SECRET="wrong") as alone:
+    async with settings(database, issuer, SKEIN_GITHUB_CLIENT_SECRET="wrong") as auth_server:
         with refused(grpc.StatusCode.UNAVAILABLE, "PROVIDER_UNAVAILABLE"):
-            await alone.anonymous.SignInWithIdentity(with_token(issuer.github_token(42, "ann"), "github"))
+            await auth_server.anonymous.SignInWithIdentity(with_token(issuer.github_token(42, "ann"), "github"))
 
 
 async def test_github_is_off_without_an_app(database: TestDatabase, issuer: Issuer) -> None:
     off = {"SKEIN_GITHUB_CLIENT_ID": "", "SKEIN_GITHUB_CLIENT_SECRET": ""}
-    async with settings(database, issuer, **off) as alone:
+    async with settings(database, issuer, **off) as auth_server:
         with refused(grpc.StatusCode.NOT_FOUND, "PROVIDER_NOT_FOUND"):
-            await alone.anonymous.SignInWithIdentity(with_token(issuer.github_token(42, "ann"), "github"))
+            await auth_server.anonymous.SignInWithIdentity(with_token(issuer.github_token(42, "ann"), "github"))
 
 
 async def test_any_app_s_token_is_taken_only_where_the_operator_says_so(database: TestDatabase, issuer: Issuer) -> None:
     any_app = {"SKEIN_GITHUB_CLIENT_ID": "", "SKEIN_GITHUB_CLIENT_SECRET": "", "SKEIN_GITHUB_ANY_APP": "true"}
-    async with settings(database, issuer, **any_app) as alone:
+    async with settings(database, issuer, **any_app) as auth_server:
         token = issuer.github_token(42, "ann", app="Iv1.other")
 
-        assert (await alone.anonymous.SignInWithIdentity(with_token(token, "github"))).created
+        assert (await auth_server.anonymous.SignInWithIdentity(with_token(token, "github"))).created
         with refused(grpc.StatusCode.UNAUTHENTICATED, "SIGN_IN_REFUSED"):
-            await alone.anonymous.SignInWithIdentity(with_token("gho_unknown", "github"))
+            await auth_server.anonymous.SignInWithIdentity(with_token("gho_unknown", "github"))
 
 
-async def test_a_provider_that_nobody_configured_is_not_found(alone: Alone, issuer: Issuer) -> None:
+async def test_an_unconfigured_provider_is_not_found(auth_server: AuthServer, issuer: Issuer) -> None:
     for name in ("google", issuer.oidc, "HOME"):
         with refused(grpc.StatusCode.NOT_FOUND, "PROVIDER_NOT_FOUND"):
-            await alone.anonymous.SignInWithIdentity(with_token(issuer.id_token("ann"), name))
+            await auth_server.anonymous.SignInWithIdentity(with_token(issuer.id_token("ann"), name))
 
 
 @pytest.mark.parametrize("sign_up", ["invited", "closed"])
-async def test_where_sign_up_is_not_open_an_identity_makes_no_account(
+async def test_an_identity_makes_no_account_unless_sign_up_is_open(
     database: TestDatabase, issuer: Issuer, sign_up: str
 ) -> None:
-    async with settings(database, issuer, SKEIN_SIGN_UP=sign_up) as alone:
+    async with settings(database, issuer, SKEIN_SIGN_UP=sign_up) as auth_server:
         with refused(grpc.StatusCode.PERMISSION_DENIED, "SIGN_UP_CLOSED"):
-            await alone.anonymous.SignInWithIdentity(with_token(issuer.id_token("ann")))
+            await auth_server.anonymous.SignInWithIdentity(with_token(issuer.id_token("ann")))
 
-    assert await alone.rows("SELECT FROM auth.accounts") == []
+    assert await auth_server.rows("SELECT FROM auth.accounts") == []
 
 
-async def test_a_deactivated_account_is_not_signed_into(alone: Alone, issuer: Issuer) -> None:
-    ann = await person(alone, issuer)
-    await alone.rows("UPDATE auth.accounts SET status = 'deactivated' WHERE account_id = $1", ann.account_id)
+async def test_a_deactivated_account_is_not_signed_into(auth_server: AuthServer, issuer: Issuer) -> None:
+    ann = await person(auth_server, issuer)
+    await auth_server.rows("UPDATE auth.accounts SET status = 'deactivated' WHERE account_id = $1", ann.account_id)
 
     with refused(grpc.StatusCode.UNAUTHENTICATED, "SIGN_IN_REFUSED"):
-        await alone.anonymous.SignInWithIdentity(with_token(issuer.id_token("ann")))
+        await auth_server.anonymous.SignInWithIdentity(with_token(issuer.id_token("ann")))
 
 
-async def test_a_right_identity_passes_when_its_address_failed_too_often(alone: Alone, issuer: Issuer) -> None:
+async def test_a_right_identity_passes_when_its_address_failed_too_often(
+    auth_server: AuthServer, issuer: Issuer
+) -> None:
     address = (("skein-client-address", "192.0.2.9"),)
     for _ in range(10):
         with refused(grpc.StatusCode.UNAUTHENTICATED, "SIGN_IN_REFUSED"):
-            await alone.anonymous.SignInWithIdentity(with_token("wrong"), metadata=address)
+            await auth_server.anonymous.SignInWithIdentity(with_token("wrong"), metadata=address)
 
     with refused(grpc.StatusCode.RESOURCE_EXHAUSTED, "TOO_MANY_ATTEMPTS"):
-        await alone.anonymous.SignInWithIdentity(with_token("wrong"), metadata=address)
-    signed_in = await alone.anonymous.SignInWithIdentity(with_token(issuer.id_token("ann")), metadata=address)
+        await auth_server.anonymous.SignInWithIdentity(with_token("wrong"), metadata=address)
+    signed_in = await auth_server.anonymous.SignInWithIdentity(with_token(issuer.id_token("ann")), metadata=address)
     assert signed_in.tokens.access_token
 
 
 async def test_a_source_of_wrong_github_tokens_calls_github_no_more_but_from_a_known_device(
-    alone: Alone, issuer: Issuer
+    auth_server: AuthServer, issuer: Issuer
 ) -> None:
     address = (("skein-client-address", "192.0.2.9"),)
     right = with_token(issuer.github_token(7, "ann"), "github")
-    known = await alone.anonymous.SignInWithIdentity(right, metadata=address)
+    known = await auth_server.anonymous.SignInWithIdentity(right, metadata=address)
     for number in range(10):
         with refused(grpc.StatusCode.UNAUTHENTICATED, "SIGN_IN_REFUSED"):
-            await alone.anonymous.SignInWithIdentity(with_token(f"gho_wrong_{number}", "github"), metadata=address)
+            await auth_server.anonymous.SignInWithIdentity(
+                with_token(f"gho_wrong_{number}", "github"), metadata=address
+            )
 
     with refused(grpc.StatusCode.RESOURCE_EXHAUSTED, "TOO_MANY_ATTEMPTS"):
-        await alone.anonymous.SignInWithIdentity(right, metadata=address)
+        await auth_server.anonymous.SignInWithIdentity(right, metadata=address)
     right.device_token = known.device_token
-    again = await alone.anonymous.SignInWithIdentity(right, metadata=address)
+    again = await auth_server.anonymous.SignInWithIdentity(right, metadata=address)
     assert again.account.account_id == known.account.account_id
 
     # A device has a count of its own.
     for number in range(10):
         wrong = with_token(f"gho_device_{number}", "github", device_token=known.device_token)
         with refused(grpc.StatusCode.UNAUTHENTICATED, "SIGN_IN_REFUSED"):
-            await alone.anonymous.SignInWithIdentity(wrong)
+            await auth_server.anonymous.SignInWithIdentity(wrong)
     with refused(grpc.StatusCode.RESOURCE_EXHAUSTED, "TOO_MANY_ATTEMPTS"):
-        await alone.anonymous.SignInWithIdentity(right)
+        await auth_server.anonymous.SignInWithIdentity(right)
 
 
-async def test_a_linked_identity_signs_into_the_account(alone: Alone, issuer: Issuer) -> None:
-    ann = await alone.sign_up()
+async def test_a_linked_identity_signs_into_the_account(auth_server: AuthServer, issuer: Issuer) -> None:
+    ann = await auth_server.sign_up()
     token = issuer.id_token("a-1", preferred_username="ann")
 
     linked = await ann.auth.LinkIdentity(pb.LinkIdentityRequest(provider="home", token=token))
     again = await ann.auth.LinkIdentity(pb.LinkIdentityRequest(provider="home", token=token))
-    signed_in = await alone.anonymous.SignInWithIdentity(with_token(token))
+    signed_in = await auth_server.anonymous.SignInWithIdentity(with_token(token))
 
     assert again == linked
     assert (linked.identity.provider, linked.identity.login) == (issuer.oidc, "ann")
@@ -460,8 +474,10 @@ async def test_a_linked_identity_signs_into_the_account(alone: Alone, issuer: Is
     assert signed_in.account.has_password
 
 
-async def test_a_repeated_link_is_answered_although_its_token_has_expired(alone: Alone, issuer: Issuer) -> None:
-    ann = await alone.sign_up()
+async def test_a_repeated_link_is_answered_although_its_token_has_expired(
+    auth_server: AuthServer, issuer: Issuer
+) -> None:
+    ann = await auth_server.sign_up()
     token = issuer.id_token("a-1")
     first = await ann.auth.LinkIdentity(pb.LinkIdentityRequest(provider="home", token=token, request_id="r"))
     expired = issuer.id_token("a-1", exp=int(time.time()) - 3600)
@@ -473,9 +489,9 @@ async def test_a_repeated_link_is_answered_although_its_token_has_expired(alone:
         await ann.auth.LinkIdentity(pb.LinkIdentityRequest(provider="home", token=expired, request_id="s"))
 
 
-async def test_an_identity_signs_into_one_account(alone: Alone, issuer: Issuer) -> None:
-    await person(alone, issuer, "ann")
-    ben, cid = await alone.sign_up(), await alone.sign_up()
+async def test_an_identity_signs_into_one_account(auth_server: AuthServer, issuer: Issuer) -> None:
+    await person(auth_server, issuer, "ann")
+    ben, cid = await auth_server.sign_up(), await auth_server.sign_up()
 
     with refused(grpc.StatusCode.ALREADY_EXISTS, "IDENTITY_TAKEN"):
         await ben.auth.LinkIdentity(pb.LinkIdentityRequest(provider="home", token=issuer.id_token("ann")))
@@ -487,8 +503,8 @@ async def test_an_identity_signs_into_one_account(alone: Alone, issuer: Issuer) 
     assert sum(isinstance(outcome, pb.LinkIdentityResponse) for outcome in outcomes) == 1
 
 
-async def test_the_last_way_into_an_account_stays(alone: Alone, issuer: Issuer) -> None:
-    ann = await person(alone, issuer, "one")
+async def test_the_last_way_into_an_account_stays(auth_server: AuthServer, issuer: Issuer) -> None:
+    ann = await person(auth_server, issuer, "one")
     second = await ann.auth.LinkIdentity(pb.LinkIdentityRequest(provider="home", token=issuer.id_token("two")))
     (first,) = [
         each for each in (await ann.auth.ListIdentities(pb.ListIdentitiesRequest())).identities if each.subject == "one"
@@ -498,25 +514,25 @@ async def test_the_last_way_into_an_account_stays(alone: Alone, issuer: Issuer) 
     outcomes = await asyncio.gather(*(ann.auth.UnlinkIdentity(each) for each in requests), return_exceptions=True)
 
     assert sum(isinstance(outcome, pb.UnlinkIdentityResponse) for outcome in outcomes) == 1
-    (left,) = (await ann.auth.ListIdentities(pb.ListIdentitiesRequest())).identities
+    (identity,) = (await ann.auth.ListIdentities(pb.ListIdentitiesRequest())).identities
     with refused(grpc.StatusCode.FAILED_PRECONDITION, "LAST_LOGIN_METHOD"):
-        await ann.auth.UnlinkIdentity(pb.UnlinkIdentityRequest(identity_id=left.identity_id))
+        await ann.auth.UnlinkIdentity(pb.UnlinkIdentityRequest(identity_id=identity.identity_id))
 
 
-async def test_an_unlinked_identity_signs_in_no_more(alone: Alone, issuer: Issuer) -> None:
-    ann = await alone.sign_up()
+async def test_an_unlinked_identity_signs_in_no_more(auth_server: AuthServer, issuer: Issuer) -> None:
+    ann = await auth_server.sign_up()
     linked = await ann.auth.LinkIdentity(pb.LinkIdentityRequest(provider="home", token=issuer.id_token("a-1")))
     request = pb.UnlinkIdentityRequest(identity_id=linked.identity.identity_id, request_id="r")
 
     await ann.auth.UnlinkIdentity(request)
     await ann.auth.UnlinkIdentity(request)
 
-    answer = await alone.anonymous.SignInWithIdentity(with_token(issuer.id_token("a-1")))
+    answer = await auth_server.anonymous.SignInWithIdentity(with_token(issuer.id_token("a-1")))
     assert answer.account.account_id != str(ann.account_id)
 
 
-async def test_identities_of_others_are_not_there(alone: Alone, issuer: Issuer) -> None:
-    ann, ben = await person(alone, issuer, "ann"), await alone.sign_up()
+async def test_identities_of_others_are_not_there(auth_server: AuthServer, issuer: Issuer) -> None:
+    ann, ben = await person(auth_server, issuer, "ann"), await auth_server.sign_up()
     (hers,) = (await ann.auth.ListIdentities(pb.ListIdentitiesRequest())).identities
 
     assert not (await ben.auth.ListIdentities(pb.ListIdentitiesRequest())).identities
@@ -525,14 +541,16 @@ async def test_identities_of_others_are_not_there(alone: Alone, issuer: Issuer) 
             await ben.auth.UnlinkIdentity(pb.UnlinkIdentityRequest(identity_id=identity_id))
 
 
-async def test_what_happens_to_identities_is_recorded_without_tokens(alone: Alone, issuer: Issuer) -> None:
-    ann = await person(alone, issuer)
+async def test_identity_events_are_recorded_without_tokens(auth_server: AuthServer, issuer: Issuer) -> None:
+    ann = await person(auth_server, issuer)
     linked = await ann.auth.LinkIdentity(pb.LinkIdentityRequest(provider="home", token=issuer.id_token("two")))
     await ann.auth.UnlinkIdentity(pb.UnlinkIdentityRequest(identity_id=linked.identity.identity_id))
     with refused(grpc.StatusCode.UNAUTHENTICATED, "SIGN_IN_REFUSED"):
-        await alone.anonymous.SignInWithIdentity(with_token("wr.on.g"))
+        await auth_server.anonymous.SignInWithIdentity(with_token("wr.on.g"))
 
-    rows = await alone.rows("SELECT event, outcome, reason, account_id FROM auth.audit_events ORDER BY create_time")
+    rows = await auth_server.rows(
+        "SELECT event, outcome, reason, account_id FROM auth.audit_events ORDER BY create_time"
+    )
 
     events = [(row["event"], row["outcome"], row["reason"], row["account_id"]) for row in rows]
     assert events == [

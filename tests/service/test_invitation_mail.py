@@ -51,7 +51,7 @@ async def mailed(database: TestDatabase) -> list[bool]:
         return [row["mailed"] for row in await connection.fetch("SELECT mailed FROM tenancy.invitations")]
 
 
-async def test_an_invitation_is_mailed_and_its_token_is_shown_to_nobody_else(database: TestDatabase) -> None:
+async def test_an_invitation_is_mailed_and_its_token_is_shown_to_its_recipient_only(database: TestDatabase) -> None:
     person, inbox = Person.new(), Inbox()
     async with relay(inbox) as settings, serving(database, **settings) as tenancy:
         await tenancy.calls(OPERATOR).CreateOrganization(
@@ -64,12 +64,12 @@ async def test_an_invitation_is_mailed_and_its_token_is_shown_to_nobody_else(dat
         await tenancy.calls(key_of(tenant_id)).CreateInvitation(request)
 
         ((to, text),) = inbox.taken
-        found = re.search(re.escape(f"{ISSUER}/account/invitation?token=") + r"(\S+)", text.replace("=\r\n", ""))
+        items = re.search(re.escape(f"{ISSUER}/account/invitation?token=") + r"(\S+)", text.replace("=\r\n", ""))
         assert (made.token, made.link) == ("", "")
         assert to == [person.email]
-        assert found
+        assert items
         assert await mailed(database) == [True]
-        token = found.group(1).removeprefix("3D")
+        token = items.group(1).removeprefix("3D")
         await tenancy.calls(person.caller()).AcceptInvitation(members_pb2.AcceptInvitationRequest(token=token))
         assert await tenancy.roles(tenant_id) == {person.account_id: "member"}
 

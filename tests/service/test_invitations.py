@@ -81,7 +81,7 @@ async def test_a_repeated_invitation_is_made_once_and_its_token_shown_once(
     assert len(await open_ones(tenancy, tenant_id)) == 1
 
 
-async def test_nobody_invites_to_a_role_above_their_own(tenancy: Tenancy, tenant_id: uuid.UUID) -> None:
+async def test_a_member_cannot_invite_to_a_role_above_their_own(tenancy: Tenancy, tenant_id: uuid.UUID) -> None:
     admin = (await tenancy.joined(tenant_id, "admin")).caller(tenant_id, "admin")
 
     for who in (admin, key_of(tenant_id, *permissions.ROLE_PERMISSIONS["admin"])):
@@ -90,7 +90,9 @@ async def test_nobody_invites_to_a_role_above_their_own(tenancy: Tenancy, tenant
         await tenancy.calls(who).CreateInvitation(pb.CreateInvitationRequest(email="a@example.com", role=ADMIN))
 
 
-async def test_who_lacks_a_permission_of_a_role_invites_nobody_to_it(tenancy: Tenancy, tenant_id: uuid.UUID) -> None:
+async def test_a_caller_without_a_permission_of_a_role_cannot_invite_to_it(
+    tenancy: Tenancy, tenant_id: uuid.UUID
+) -> None:
     only_invites = tenancy.calls(key_of(tenant_id, "members.write"))
 
     for role in (VIEWER, MEMBER, ADMIN):
@@ -136,7 +138,7 @@ async def test_no_invitation_outlives_the_right_to_invite(
         await tenancy.calls(guest.caller()).AcceptInvitation(accept(made[0].token))
 
 
-async def test_who_is_a_member_is_not_invited(tenancy: Tenancy, tenant_id: uuid.UUID) -> None:
+async def test_a_member_is_not_invited(tenancy: Tenancy, tenant_id: uuid.UUID) -> None:
     person = await tenancy.joined(tenant_id, "viewer")
 
     with refused(grpc.StatusCode.ALREADY_EXISTS, "MEMBER_EXISTS"):
@@ -166,7 +168,7 @@ async def test_a_repeated_acceptance_returns_the_first_answer(tenancy: Tenancy, 
     assert first == again
 
 
-async def test_of_simultaneous_acceptances_one_wins(tenancy: Tenancy, tenant_id: uuid.UUID) -> None:
+async def test_one_of_simultaneous_acceptances_wins(tenancy: Tenancy, tenant_id: uuid.UUID) -> None:
     person = Person.new()
     # Two accounts never have one address; even so an invitation would let in only one.
     twins = [person, *(Person(uuid.uuid4(), person.email) for _ in range(3))]
@@ -182,7 +184,7 @@ async def test_of_simultaneous_acceptances_one_wins(tenancy: Tenancy, tenant_id:
     assert len(await tenancy.roles(tenant_id)) == 1
 
 
-async def test_an_invitation_is_for_nobody_else(tenancy: Tenancy, tenant_id: uuid.UUID) -> None:
+async def test_an_invitation_is_refused_to_other_people(tenancy: Tenancy, tenant_id: uuid.UUID) -> None:
     person = Person.new()
     token = await tenancy.invited(tenant_id, person.email, "member")
 
@@ -225,7 +227,7 @@ async def test_the_secret_of_another_tenant_s_invitation_proves_nothing_here(
             await tenancy.calls(person.caller()).AcceptInvitation(accept(forged.encode()))
 
 
-async def test_who_is_a_member_already_stays_what_it_is_and_the_invitation_is_spent(
+async def test_a_member_who_accepts_an_invitation_keeps_their_role_and_spends_it(
     tenancy: Tenancy, tenant_id: uuid.UUID
 ) -> None:
     person = Person.new()
@@ -343,7 +345,7 @@ async def test_no_secret_of_an_invitation_is_stored(tenancy: Tenancy, tenant_id:
     assert not any(made.token.encode() in row["response"] for row in answers)
 
 
-async def test_what_is_past_its_time_is_deleted_for_one_tenant(tenancy: Tenancy, tenant_id: uuid.UUID) -> None:
+async def test_expired_rows_are_deleted_for_one_tenant(tenancy: Tenancy, tenant_id: uuid.UUID) -> None:
     elsewhere = await tenancy.new_tenant()
     for place in (tenant_id, elsewhere):
         for number in range(2):
@@ -356,11 +358,11 @@ async def test_what_is_past_its_time_is_deleted_for_one_tenant(tenancy: Tenancy,
     again = await tenancy.internal(worker).DeleteExpired(pb.DeleteExpiredRequest())
 
     async with tenancy.database.superuser() as connection:
-        left = await connection.fetch(
+        rows = await connection.fetch(
             "SELECT tenant_id, email FROM tenancy.invitations WHERE tenant_id = ANY ($1)", [tenant_id, elsewhere]
         )
     assert (first.deleted_count, again.deleted_count) == (1, 0)
-    assert {tuple(row) for row in left} == {
+    assert {tuple(row) for row in rows} == {
         (tenant_id, "p1@example.com"),
         (elsewhere, "p0@example.com"),
         (elsewhere, "p1@example.com"),

@@ -74,8 +74,8 @@ def creations(stubs: Any, **keep: Any) -> dict[str, Any]:
 
 
 def rows_of(kind: str, answer: Any) -> list[Any]:
-    found = getattr(answer, kind)
-    return list(found) if kind in {"messages", "memories", "links"} else [found]
+    result = getattr(answer, kind)
+    return list(result) if kind in {"messages", "memories", "links"} else [result]
 
 
 async def writer_of(cluster: Cluster, tenant: Tenant) -> Any:

@@ -102,7 +102,7 @@ async def test_a_database_that_takes_no_connection_is_unavailable_and_not_busy()
 
 async def test_a_pool_whose_connections_all_work_is_busy(pool: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     async with pool.global_transaction():
-        # Its one connection took as long as it took; nobody waits so long for the next one.
+        # Opening its one connection took as long as it took; no caller waits so long for the next one.
         monkeypatch.setattr(pool.connections, "_timeout", 0.1)
         with pytest.raises(DatabaseBusy):
             await backend(pool)
@@ -139,7 +139,7 @@ async def test_a_statement_that_takes_longer_than_the_database_allows_is_out_of_
         await slow(pool, asyncio.Event())
 
 
-async def test_what_is_done_for_no_call_is_let_go_of_too_when_nobody_goes_on_with_it(pool: Database) -> None:
+async def test_an_abandoned_transaction_outside_a_call_ends_too(pool: Database) -> None:
     """Cut off between the parts of a statement it is not idle, so that limit alone would never end it."""
     limit = Query.parse(
         "limit", "SELECT setting::integer FROM pg_catalog.pg_settings WHERE name = 'transaction_timeout'"
@@ -158,14 +158,14 @@ async def test_a_database_that_takes_no_writes_is_unavailable(pool: Database) ->
             await tx.execute(Query.parse("write", "DELETE FROM memory.memories"))
 
 
-async def test_what_only_reads_goes_on_while_its_transaction_ends_and_writes_nothing(pool: Database) -> None:
+async def test_a_read_goes_on_while_its_transaction_ends_and_writes_nothing(pool: Database) -> None:
     tenant_id = UUID(int=7)
     read = Query.parse("read", "SELECT current_setting('skein.tenant_id')")
 
     for _ in range(5):
         async with pool.transaction(tenant_id, READ_ONLY) as tx:
             assert await tx.value(read) == str(tenant_id)
-        # The one connection is ready for the next transaction, and shows nobody's rows.
+        # The one connection is ready for the next transaction, and shows no tenant's rows.
         async with pool.global_transaction() as tx:
             assert await tx.value(read) == ""
     with pytest.raises(DatabaseUnavailable):
@@ -201,11 +201,11 @@ async def test_a_refusal_for_what_the_driver_raised_keeps_nothing_of_the_call(po
 
     async def call() -> weakref.ref[Held]:
         held = Held()
-        found = weakref.ref(held)
+        result = weakref.ref(held)
         try:
             await failing(held)
         except TransactionConflict:
-            return found
+            return result
         raise AssertionError
 
     async def failing(_held: Held) -> None:

@@ -1,4 +1,4 @@
-"""Partitions of months, made by whoever needs them first."""
+"""Partitions of months are made by the first process that needs them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ async def test_a_month_is_made_once_however_many_ask_at_the_same_time(database: 
 
 
 async def test_a_month_that_loses_against_a_deadlock_is_tried_again(database: TestDatabase) -> None:
-    """Whoever makes a partition waits for those who write, and one of two who wait for one another must give way."""
+    """Making a partition waits for writers; of two transactions that wait for each other, one is cancelled."""
     query = Queries.load("skein_memory")["ensure_month"]
     async with (
         database.superuser() as connection,

@@ -32,23 +32,23 @@ async def test_a_transaction_has_the_settings_that_a_connection_of_ours_would_ha
     tenant_id = uuid.uuid4()
 
     async with pool.transaction(tenant_id) as tx:
-        found = [await tx.value(query) for query in (PLANS, PATH, TENANT)]
+        results = [await tx.value(query) for query in (PLANS, PATH, TENANT)]
     async with pool.transaction(tenant_id, TxOptions(plan_once=True)) as tx:
         once = await tx.value(PLANS)
 
-    assert found == ["force_custom_plan", '""', str(tenant_id)]
+    assert results == ["force_custom_plan", '""', str(tenant_id)]
     assert once == "force_generic_plan"
 
 
-async def test_nothing_of_a_transaction_is_left_for_whoever_has_the_connection_next(pool: Database) -> None:
+async def test_a_transaction_leaves_nothing_on_its_connection(pool: Database) -> None:
     async with pool.transaction(uuid.uuid4()) as tx:
         await tx.value(PLANS)
 
     connection = await pool.connections.acquire()
-    left = [await connection.fetchval(query.text) for query in (PATH, TENANT, PREPARED)]
+    remaining = [await connection.fetchval(query.text) for query in (PATH, TENANT, PREPARED)]
     await pool.connections.release(connection)
 
-    assert left == ['"$user", public', "", 0]
+    assert remaining == ['"$user", public', "", 0]
 
 
 async def test_a_read_that_ended_keeps_none_of_the_pooler_s_servers_from_others(
@@ -68,6 +68,6 @@ def test_a_pooler_is_sent_no_parameter_that_it_does_not_know() -> None:
     assert set(keywords["server_settings"]) == {"application_name", "timezone"}
 
 
-def test_nobody_acts_as_another_role_through_a_pooler() -> None:
+def test_a_service_cannot_act_as_another_role_through_a_pooler() -> None:
     with pytest.raises(SettingInvalid, match="should name the user skein_memory"):
         connect_arguments("postgresql://postgres@pooler/skein", "skein_memory", pooled=True)

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from skein_kit.database.transactions import Database
 
 
-class Watched:
+class ProbedService:
     """A service without methods, whose pool and checks the test holds."""
 
     def __init__(self) -> None:
@@ -51,7 +51,7 @@ def host_on(url: str, **settings: str) -> Host:
     return registry.host_of(ProcessSettings.read(environment), environment)
 
 
-async def said(host: Host) -> int:
+async def readyz_status(host: Host) -> int:
     """Ask health on the service's port."""
     async with aio.insecure_channel(host.addresses["memory"]) as channel:
         stub: Any = health_pb2_grpc.HealthStub(channel)
@@ -62,7 +62,7 @@ async def said(host: Host) -> int:
 async def serves(host: Host) -> None:
     """Wait until health says that the service serves."""
     async with asyncio.timeout(30):
-        while await said(host) != health_pb2.HealthCheckResponse.SERVING:
+        while await readyz_status(host) != health_pb2.HealthCheckResponse.SERVING:
             await asyncio.sleep(0.05)
 
 
@@ -73,7 +73,7 @@ async def until(holds: Callable[[], bool]) -> None:
 
 
 async def test_a_service_whose_pool_is_busy_is_ready(database: TestDatabase) -> None:
-    watched = Watched()
+    watched = ProbedService()
     host = host_on(database.url, SKEIN_POOL_SIZE="1")
     async with run_services([watched.service], host) as cluster:
         await cluster.wait_ready(60)
@@ -87,7 +87,7 @@ async def test_a_service_whose_pool_is_busy_is_ready(database: TestDatabase) -> 
 
 
 async def test_a_service_whose_database_went_away_is_not_ready_soon(database: TestDatabase) -> None:
-    watched = Watched()
+    watched = ProbedService()
     async with run_services([watched.service], host_on(database.url)) as cluster:
         await cluster.wait_ready(60)
         connection = await asyncpg.connect(database.server.url(user="postgres", database="postgres"))
@@ -103,7 +103,7 @@ async def test_a_service_whose_database_went_away_is_not_ready_soon(database: Te
 
 @pytest.mark.parametrize("behind", [0, 1])
 async def test_a_service_serves_its_own_schema_and_the_next(database: TestDatabase, behind: int) -> None:
-    watched, host = Watched(), host_on(database.url)
+    watched, host = ProbedService(), host_on(database.url)
     host.schema_version -= behind
 
     async with run_services([watched.service], host) as cluster:
@@ -115,7 +115,7 @@ async def test_a_service_serves_its_own_schema_and_the_next(database: TestDataba
 async def test_a_service_on_another_schema_does_not_serve_and_says_which(
     database: TestDatabase, behind: int, hint: str
 ) -> None:
-    watched, host = Watched(), host_on(database.url)
+    watched, host = ProbedService(), host_on(database.url)
     version = host.schema_version
     host.schema_version -= behind
 
@@ -123,7 +123,7 @@ async def test_a_service_on_another_schema_does_not_serve_and_says_which(
         async with asyncio.timeout(30):
             while "took more than" in (why := await unready_reason(watched.servicers)):
                 await asyncio.sleep(0.05)
-        status = await said(host)
+        status = await readyz_status(host)
         await until(lambda: cluster._ready["memory"].reason == why)
         answer = await get(cluster.admin, "/readyz")
 
@@ -135,7 +135,7 @@ async def test_a_service_on_another_schema_does_not_serve_and_says_which(
 
 async def test_a_service_without_a_schema_says_to_migrate(server: Server) -> None:
     await embedded.create_database(server, "bare")
-    watched, host = Watched(), host_on(server.url(user="postgres", database="bare"))
+    watched, host = ProbedService(), host_on(server.url(user="postgres", database="bare"))
 
     async with run_services([watched.service], host):
         why = await unready_reason(watched.servicers)
@@ -145,10 +145,10 @@ async def test_a_service_without_a_schema_says_to_migrate(server: Server) -> Non
     assert why.endswith("run `skein migrate`.")
 
 
-async def test_who_watches_a_services_health_hears_the_end_and_does_not_hold_it_up(database: TestDatabase) -> None:
-    watched = Watched()
+async def test_a_health_watcher_learns_of_the_end_and_does_not_delay_it(database: TestDatabase) -> None:
+    watched = ProbedService()
     host = host_on(database.url, SKEIN_GRACE_SECONDS="100")
-    heard: list[int] = []
+    received: list[int] = []
 
     async def watch() -> grpc.StatusCode:
         async with aio.insecure_channel(host.addresses["memory"]) as channel:
@@ -156,7 +156,7 @@ async def test_who_watches_a_services_health_hears_the_end_and_does_not_hold_it_
             answers = stub.Watch(health_pb2.HealthCheckRequest())
             with contextlib.suppress(aio.AioRpcError):
                 async for answer in answers:
-                    heard.append(answer.status)  # noqa: PERF401 - each counts when it comes.
+                    received.append(answer.status)  # noqa: PERF401 - each counts when it comes.
             code: grpc.StatusCode = await answers.code()
             return code
 
@@ -164,15 +164,15 @@ async def test_who_watches_a_services_health_hears_the_end_and_does_not_hold_it_
         async with run_services([watched.service], host) as cluster:
             await cluster.wait_ready(60)
             watching = asyncio.create_task(watch())
-            await until(lambda: bool(heard))
+            await until(lambda: bool(received))
         code = await watching
 
-    assert heard == [health_pb2.HealthCheckResponse.SERVING, health_pb2.HealthCheckResponse.NOT_SERVING]
+    assert received == [health_pb2.HealthCheckResponse.SERVING, health_pb2.HealthCheckResponse.NOT_SERVING]
     assert code is grpc.StatusCode.UNAVAILABLE
 
 
 async def test_a_service_that_drains_does_not_say_ready_again(database: TestDatabase) -> None:
-    watched = Watched()
+    watched = ProbedService()
     checks = 0
 
     async def check() -> bool:
@@ -196,7 +196,7 @@ async def test_a_service_that_drains_does_not_say_ready_again(database: TestData
     stop.set()
     await until(lambda: not states[0].is_set())
     before = checks
-    status = await said(host)
+    status = await readyz_status(host)
     await serving
 
     assert status == health_pb2.HealthCheckResponse.NOT_SERVING

@@ -60,19 +60,19 @@ async def pool(database: TestDatabase) -> AsyncIterator[Database]:
 
 
 async def test_every_trouble_has_a_refusal_that_tells_the_caller_what_to_do(pool: Database) -> None:
-    found = {}
+    results = {}
     for state in TROUBLES:
         try:
             async with pool.global_transaction() as tx:
                 await tx.execute(Query.parse("trouble", _RAISE.format(state)))
         except RpcError as refusal:
-            found[state] = type(refusal)
+            results[state] = type(refusal)
 
-    assert found == TROUBLES
+    assert results == TROUBLES
     assert all(kind.retry_after for kind in {TransactionConflict, DatabaseFull, DatabaseUnavailable})
 
 
-async def test_of_two_transactions_that_cannot_be_ordered_one_is_refused_and_leaves_nothing(
+async def test_one_of_two_unserializable_transactions_is_refused_and_leaves_nothing(
     database: TestDatabase, pool: Database
 ) -> None:
     async with database.superuser() as connection:

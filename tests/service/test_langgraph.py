@@ -50,7 +50,7 @@ def keys(items: list[SearchItem]) -> list[str]:
     return [item.key for item in items]
 
 
-async def test_what_is_put_is_got(store: SkeinStore) -> None:
+async def test_an_item_that_is_put_is_got(store: SkeinStore) -> None:
     value = {"likes": "green tea", "cups": 3, "ratio": 0.5, "often": True, "not": None, "in": ["a", {"b": []}]}
 
     await store.aput(ANNA, "drinks", value)
@@ -89,7 +89,9 @@ async def test_any_json_comes_back_as_it_was(store: SkeinStore, value: dict[str,
 
 
 @pytest.mark.parametrize("value", [{"at": object()}, {"n": float("nan")}, {"n": float("inf")}])
-async def test_what_is_no_json_is_refused_before_anything_is_stored(store: SkeinStore, value: dict[str, Any]) -> None:
+async def test_a_value_that_is_no_json_is_refused_before_anything_is_stored(
+    store: SkeinStore, value: dict[str, Any]
+) -> None:
     with pytest.raises((TypeError, ValueError)):
         await store.aput(ANNA, "value", value)
 
@@ -116,7 +118,7 @@ async def test_putting_again_changes_the_item_and_keeps_when_it_was_made(store: 
     assert second.updated_at > first.updated_at
 
 
-async def test_what_is_deleted_is_gone_and_can_be_put_anew(store: SkeinStore) -> None:
+async def test_a_deleted_item_is_gone_and_can_be_put_anew(store: SkeinStore) -> None:
     await store.aput(ANNA, "drinks", {"likes": "tea"})
     first = await store.aget(ANNA, "drinks")
     await store.adelete(ANNA, "drinks")
@@ -136,9 +138,9 @@ async def test_nothing_is_left_of_what_is_deleted(store: SkeinStore, skein: Clie
     await store.aput(ANNA, "drinks", {"likes": "tea"})
     await store.abatch([PutOp(ANNA, "drinks", None)])
 
-    left = [memory async for memory in skein.list_memories(show_deleted=True, show_archived=True)]
+    remaining = [memory async for memory in skein.list_memories(show_deleted=True, show_archived=True)]
 
-    assert left == []
+    assert remaining == []
 
 
 async def test_a_batch_reads_what_was_there_before_and_its_last_write_counts(store: SkeinStore) -> None:
@@ -192,7 +194,7 @@ async def test_limits_and_offsets_page_through_everything_once(store: SkeinStore
 
 
 @pytest.mark.parametrize(
-    ("wanted", "found"),
+    ("condition", "expected"),
     [
         ({"color": "red"}, ["apple", "car"]),
         ({"color": {"$eq": "red"}}, ["apple", "car"]),
@@ -216,7 +218,7 @@ async def test_limits_and_offsets_page_through_everything_once(store: SkeinStore
     ],
 )
 async def test_filters_compare_as_the_base_class_says(
-    store: SkeinStore, wanted: dict[str, Any], found: list[str]
+    store: SkeinStore, condition: dict[str, Any], expected: list[str]
 ) -> None:
     await store.abatch(
         [
@@ -237,7 +239,7 @@ async def test_filters_compare_as_the_base_class_says(
         ]
     )
 
-    assert sorted(keys(await store.asearch(("things",), filter=wanted))) == found
+    assert sorted(keys(await store.asearch(("things",), filter=condition))) == expected
 
 
 async def test_an_operator_that_there_is_none_of_is_refused(store: SkeinStore) -> None:
@@ -252,15 +254,15 @@ async def test_a_search_by_meaning_finds_the_best_first_with_scores(store: Skein
     await store.aput(ANNA, "sport", {"text": "Football is played on Sundays"})
     await store.aput(BOB, "drinks", {"text": "He prefers coffee"})
 
-    found = await store.asearch(ANNA, query="which tea does she like?", limit=2)
-    everybody = await store.asearch(("users",), query="hot drinks", limit=2, offset=1)
+    items = await store.asearch(ANNA, query="which tea does she like?", limit=2)
+    all_items = await store.asearch(("users",), query="hot drinks", limit=2, offset=1)
     filtered = await store.asearch(("users",), query="drinks", filter={"text": "He prefers coffee"})
 
-    assert keys(found) == ["drinks", "sport"]
-    scores = [item.score for item in found]
+    assert keys(items) == ["drinks", "sport"]
+    scores = [item.score for item in items]
     assert all(score is not None and 0 <= score <= 1 for score in scores)
     assert scores == sorted(scores, reverse=True, key=lambda score: score or 0)
-    assert len(everybody) == 2
+    assert len(all_items) == 2
     assert [(item.namespace, item.key) for item in filtered] == [(BOB, "drinks")]
 
 
@@ -288,9 +290,7 @@ async def test_index_says_what_is_searched(cluster: Cluster, tenant: Tenant) -> 
     assert sorted(keys(listed)) == ["by default", "by path", "not at all"]
 
 
-async def test_what_would_be_too_much_is_refused_and_not_cut(
-    store: SkeinStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_an_oversized_request_is_refused_and_not_cut(store: SkeinStore, monkeypatch: pytest.MonkeyPatch) -> None:
     await store.abatch([PutOp((f"n{n}",), "k", {"n": n}, index=False) for n in range(12)])
     monkeypatch.setattr("skein_langgraph.batch_plan.MAX_LOOKED_AT", 10)
 
@@ -341,8 +341,8 @@ async def test_an_item_whose_time_is_over_is_gone(store: SkeinStore, skein: Clie
     await store.aput(ANNA, "long", {"text": "black tea"}, ttl=60)
     first = await store.aget(ANNA, "short", refresh_ttl=False)
     # An hour is over as soon as it ends with this very second.
-    wanted = memory_pb2.MemoryFilter(where='metadata.langgraph.key = "short"')
-    (memory,) = [memory async for memory in skein.list_memories(filter=wanted)]
+    filter_ = memory_pb2.MemoryFilter(where='metadata.langgraph.key = "short"')
+    (memory,) = [memory async for memory in skein.list_memories(filter=filter_)]
     memory.expire_time.FromNanoseconds(time.time_ns() + 300_000_000)
     await skein.memories.UpdateMemory(
         memory_pb2.UpdateMemoryRequest(memory=memory, update_mask={"paths": ["expire_time"]})
@@ -352,12 +352,12 @@ async def test_an_item_whose_time_is_over_is_gone(store: SkeinStore, skein: Clie
             await asyncio.sleep(0.05)
 
     listed = await store.asearch(ANNA)
-    found = await store.asearch(ANNA, query="tea")
+    items = await store.asearch(ANNA, query="tea")
     await store.aput(ANNA, "short", {"text": "mint tea"})
     again = await store.aget(ANNA, "short")
 
     assert first is not None
-    assert (keys(listed), keys(found)) == (["long"], ["long"])
+    assert (keys(listed), keys(items)) == (["long"], ["long"])
     assert again is not None
     assert (again.value, again.created_at > first.created_at) == ({"text": "mint tea"}, True)
 
@@ -366,8 +366,8 @@ async def test_reading_an_item_sets_its_time_anew_and_changes_nothing_else(
     cluster: Cluster, tenant: Tenant, skein: Client
 ) -> None:
     async def expiry(key: str) -> float:
-        wanted = memory_pb2.MemoryFilter(where=f'metadata.langgraph.key = "{key}"')
-        (memory,) = [memory async for memory in skein.list_memories(filter=wanted)]
+        filter_ = memory_pb2.MemoryFilter(where=f'metadata.langgraph.key = "{key}"')
+        (memory,) = [memory async for memory in skein.list_memories(filter=filter_)]
         return memory.expire_time.ToDatetime().timestamp()
 
     async with store_of(cluster, tenant, ttl={"default_ttl": 1 / 6, "refresh_on_read": True}) as store:
@@ -404,7 +404,7 @@ async def test_any_other_client_reads_an_item(store: SkeinStore, skein: Client) 
     assert sorted(memory.tags) == ["langgraph", "langgraph:users", "langgraph:users.anna", "langgraph_in:users.anna"]
 
 
-async def test_what_another_client_deleted_softly_can_be_put_anew(store: SkeinStore, skein: Client) -> None:
+async def test_an_item_that_another_client_deleted_can_be_put_anew(store: SkeinStore, skein: Client) -> None:
     await store.aput(ANNA, "drinks", {"likes": "tea"})
     await skein.memories.DeleteMemory(memory_pb2.DeleteMemoryRequest(memory_id="langgraph:users.anna..drinks"))
     gone = await store.aget(ANNA, "drinks")
@@ -430,7 +430,7 @@ async def test_two_who_put_at_once_leave_one_of_both(cluster: Cluster, tenant: T
     assert await store.alist_namespaces() == [ANNA]
 
 
-async def test_what_another_client_tagged_alike_is_no_item(store: SkeinStore, skein: Client) -> None:
+async def test_a_memory_that_another_client_tagged_alike_is_no_item(store: SkeinStore, skein: Client) -> None:
     await store.aput(ANNA, "drinks", {"likes": "green tea"})
     for tag, external_id in (
         ("langgraph", "langgraph:users.anna..food"),
@@ -444,14 +444,14 @@ async def test_what_another_client_tagged_alike_is_no_item(store: SkeinStore, sk
         )
 
     listed = await store.asearch(())
-    found = await store.asearch(("users",), query="green tea")
-    got = await store.aget(ANNA, "food")
+    items = await store.asearch(("users",), query="green tea")
+    item = await store.aget(ANNA, "food")
     namespaces = await store.alist_namespaces()
     await store.aput(ANNA, "food", {"likes": "rice"})
     put = await store.aget(ANNA, "food")
     relisted = await store.asearch(("users",))
 
-    assert (keys(listed), keys(found), got, namespaces) == (["drinks"], ["drinks"], None, [ANNA])
+    assert (keys(listed), keys(items), item, namespaces) == (["drinks"], ["drinks"], None, [ANNA])
     assert put is not None
     assert put.value == {"likes": "rice"}
     assert sorted(keys(relisted)) == ["drinks", "food"]

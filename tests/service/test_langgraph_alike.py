@@ -59,16 +59,16 @@ BATCHES = st.lists(st.tuples(st.lists(WRITES, min_size=1, max_size=6), st.lists(
 Batches = list[tuple[list[Op], list[Op]]]
 
 
-def told(op: Op, result: Any) -> Any:
+def comparable(op: Op, result: Any) -> Any:
     """Return what a result says, without what only one of the stores can know: times and the order of a search."""
     if isinstance(op, GetOp):
-        return None if result is None else said(result)
+        return None if result is None else describe_item(result)
     if isinstance(op, SearchOp):
-        return sorted(said(item) for item in result)
+        return sorted(describe_item(item) for item in result)
     return result
 
 
-def said(item: Item) -> str:
+def describe_item(item: Item) -> str:
     """Return an item as text, in which 1 is not 1.0 and not true."""
     return json.dumps([item.namespace, item.key, item.value], sort_keys=True)
 
@@ -79,22 +79,22 @@ def model_of(model: InMemoryStore, op: Op) -> tuple[bool, Any]:
     for namespace in [namespace for namespace, items in model._data.items() if not items]:
         del model._data[namespace]
     try:
-        return True, told(op, model.batch([op])[0])
+        return True, comparable(op, model.batch([op])[0])
     except (TypeError, ValueError):
         return False, None
 
 
 def examples() -> list[Batches]:
     """Return what to try, the same each time: drawn at once, because the cluster of the test draws chances as well."""
-    found: list[Batches] = []
+    results: list[Batches] = []
 
     @settings(max_examples=15, derandomize=True, database=None, deadline=None, phases=[Phase.generate])
     @given(BATCHES)
     def collect(batches: Batches) -> None:
-        found.append(batches)
+        results.append(batches)
 
     collect()
-    return found
+    return results
 
 
 async def test_it_answers_as_the_store_in_memory_does(cluster: Cluster, tenant: Tenant) -> None:
@@ -111,6 +111,6 @@ async def test_it_answers_as_the_store_in_memory_does(cluster: Cluster, tenant: 
                 for op, answer in zip(reads, answers, strict=True):
                     known, expected = model_of(model, op)
                     compared += known
-                    assert not known or told(op, answer) == expected, op
+                    assert not known or comparable(op, answer) == expected, op
 
     assert compared > 30

@@ -61,12 +61,12 @@ async def update(tenant: Tenant, link_id: str, *paths: str, revision: int = 0, *
 
 async def listed(tenant: Tenant, memory_id: str, **fields: Any) -> list[pb.Link]:
     request = pb.ListLinksRequest(memory_id=memory_id, page_size=2, **fields)
-    found: list[pb.Link] = []
+    results: list[pb.Link] = []
     while True:
         page = await tenant.links.ListLinks(request)
-        found += page.links
+        results += page.links
         if not page.next_page_token:
-            return found
+            return results
         request.page_token = page.next_page_token
 
 
@@ -131,7 +131,7 @@ async def test_a_link_of_the_other_direction_is_another_unless_direction_does_no
     assert other.created
 
 
-async def test_of_many_upserts_at_once_one_makes_the_link(tenant: Tenant) -> None:
+async def test_one_of_many_upserts_at_once_makes_the_link(tenant: Tenant) -> None:
     await memories(tenant, "a", "b")
 
     answers = await asyncio.gather(
@@ -140,8 +140,8 @@ async def test_of_many_upserts_at_once_one_makes_the_link(tenant: Tenant) -> Non
 
     assert sum(answer.created for answer in answers) == 1
     assert len({answer.link.link_id for answer in answers}) == 1
-    (found,) = await listed(tenant, "a")
-    assert found.revision == 8
+    (result,) = await listed(tenant, "a")
+    assert result.revision == 8
     assert await used(tenant) == 1
 
 
@@ -296,7 +296,7 @@ async def test_links_are_listed_as_they_were_at_a_time(tenant: Tenant) -> None:
     assert await listed(tenant, "hub", as_of_time=first, min_weight=0.5) == [two]
 
 
-async def test_what_a_link_was_is_paged_through(tenant: Tenant) -> None:
+async def test_a_link_s_history_is_paged_through(tenant: Tenant) -> None:
     names = [f"n{n}" for n in range(7)]
     await memories(tenant, "hub", *names)
     made = [await create(tenant, "hub", name) for name in names]

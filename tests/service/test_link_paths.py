@@ -19,65 +19,65 @@ DIRECTIONS = (pb.LINK_DIRECTION_UNSPECIFIED, pb.LINK_DIRECTION_OUTGOING, pb.LINK
 
 
 @dataclass(frozen=True)
-class Drawn:
+class RandomGraph:
     """A random graph: its links as (from, to, relation, weight)."""
 
     links: frozenset[tuple[int, int, str, float]]
 
     @classmethod
-    def of(cls, seed: int) -> Drawn:
+    def of(cls, seed: int) -> RandomGraph:
         chance = random.Random(seed)
-        wanted = chance.randint(4, 26)
-        found: dict[tuple[int, int, str], float] = {}
-        while len(found) < wanted:
+        link_count = chance.randint(4, 26)
+        results: dict[tuple[int, int, str], float] = {}
+        while len(results) < link_count:
             start, end = chance.sample(range(NODES), 2)
-            found[start, end, chance.choice(RELATIONS)] = chance.choice([0.25, 0.5, 1.0])
-        return cls(links=frozenset((*pair, weight) for pair, weight in found.items()))
+            results[start, end, chance.choice(RELATIONS)] = chance.choice([0.25, 0.5, 1.0])
+        return cls(links=frozenset((*pair, weight) for pair, weight in results.items()))
 
-    def steps(self, wanted: pb.LinkFilter) -> set[tuple[int, int]]:
+    def steps(self, link_filter: pb.LinkFilter) -> set[tuple[int, int]]:
         """Return from where to where a walk may step."""
         able = {
             (start, end)
             for start, end, relation, weight in self.links
-            if relation in (wanted.relations or RELATIONS) and weight >= wanted.min_weight
+            if relation in (link_filter.relations or RELATIONS) and weight >= link_filter.min_weight
         }
         back = {(end, start) for start, end in able}
-        if wanted.direction == pb.LINK_DIRECTION_OUTGOING:
+        if link_filter.direction == pb.LINK_DIRECTION_OUTGOING:
             return able
-        return back if wanted.direction == pb.LINK_DIRECTION_INCOMING else able | back
+        return back if link_filter.direction == pb.LINK_DIRECTION_INCOMING else able | back
 
-    def paths(self, start: int, goal: int, hops: int, wanted: pb.LinkFilter) -> set[tuple[int, ...]]:
+    def paths(self, start: int, goal: int, hops: int, link_filter: pb.LinkFilter) -> set[tuple[int, ...]]:
         """Return every simple path."""
-        steps = self.steps(wanted)
-        found: set[tuple[int, ...]] = set()
+        steps = self.steps(link_filter)
+        results: set[tuple[int, ...]] = set()
         waiting: list[tuple[int, ...]] = [(start,)]
         while waiting:
             path = waiting.pop()
             for node in set(range(NODES)) - set(path):
                 if (path[-1], node) in steps:
                     if node == goal:
-                        found.add((*path, node))
+                        results.add((*path, node))
                     elif len(path) < hops:
                         waiting.append((*path, node))
-        return found
+        return results
 
-    def within(self, start: int, hops: int, wanted: pb.LinkFilter) -> dict[int, int]:
+    def within(self, start: int, hops: int, link_filter: pb.LinkFilter) -> dict[int, int]:
         """Return what is met within so many hops, and how far away it is."""
-        steps, found = self.steps(wanted), {start: 0}
+        steps, results = self.steps(link_filter), {start: 0}
         for hop in range(1, hops + 1):
-            near = [node for node, away in found.items() if away == hop - 1]
+            near = [node for node, away in results.items() if away == hop - 1]
             for end in {end for node in near for start_, end in steps if start_ == node}:
-                found.setdefault(end, hop)
-        return found
+                results.setdefault(end, hop)
+        return results
 
 
-async def stored(tenant: Tenant, drawn: Drawn) -> list[str]:
+async def stored(tenant: Tenant, graph: RandomGraph) -> list[str]:
     """Store a graph; return the ids of its memories."""
     request = pb.BatchCreateMemoriesRequest(memories=[pb.Memory(content=f"number {n}") for n in range(NODES)])
     ids = [memory.memory_id for memory in (await tenant.memory.BatchCreateMemories(request)).memories]
     links = [
         pb.Link(from_memory_id=ids[start], to_memory_id=ids[end], relation=relation, weight=weight)
-        for start, end, relation, weight in sorted(drawn.links)
+        for start, end, relation, weight in sorted(graph.links)
     ]
     await tenant.links.BatchCreateLinks(pb.BatchCreateLinksRequest(links=links))
     return ids
@@ -102,20 +102,20 @@ def questions(seed: int) -> list[tuple[int, int, pb.LinkFilter]]:
 
 @pytest.mark.parametrize("seed", range(10))
 async def test_the_paths_found_are_the_shortest_simple_ones(tenant: Tenant, seed: int) -> None:
-    drawn = Drawn.of(seed)
-    ids = await stored(tenant, drawn)
-    for hops, count, wanted in questions(seed):
+    graph = RandomGraph.of(seed)
+    ids = await stored(tenant, graph)
+    for hops, count, expected in questions(seed):
         request = pb.FindPathsRequest(
-            from_memory_id=ids[0], to_memory_id=ids[1], max_hops=hops, max_paths=count, filter=wanted
+            from_memory_id=ids[0], to_memory_id=ids[1], max_hops=hops, max_paths=count, filter=expected
         )
 
         answer = await tenant.links.FindPaths(request)
 
-        every = drawn.paths(0, 1, hops, wanted)
-        found = [tuple(ids.index(memory_id) for memory_id in path.memory_ids) for path in answer.paths]
-        assert len(found) == len(set(found)) == min(count, len(every))
-        assert set(found) <= every
-        assert [len(path) for path in found] == sorted(map(len, every))[: len(found)]
+        every = graph.paths(0, 1, hops, expected)
+        results = [tuple(ids.index(memory_id) for memory_id in path.memory_ids) for path in answer.paths]
+        assert len(results) == len(set(results)) == min(count, len(every))
+        assert set(results) <= every
+        assert [len(path) for path in results] == sorted(map(len, every))[: len(results)]
         assert answer.truncated == (len(every) > count)
         assert await tenant.links.FindPaths(request) == answer
         for path in answer.paths:
@@ -125,22 +125,26 @@ async def test_the_paths_found_are_the_shortest_simple_ones(tenant: Tenant, seed
 
 @pytest.mark.parametrize("seed", range(10, 16))
 async def test_a_walk_meets_everything_within_its_hops_and_nothing_else(tenant: Tenant, seed: int) -> None:
-    drawn = Drawn.of(seed)
-    ids = await stored(tenant, drawn)
-    for hops, _, wanted in questions(seed):
+    graph = RandomGraph.of(seed)
+    ids = await stored(tenant, graph)
+    for hops, _, expected in questions(seed):
         hops_ = min(hops, 4)
 
-        answer = await tenant.links.TraverseLinks(pb.TraverseLinksRequest(memory_id=ids[0], hops=hops_, filter=wanted))
+        answer = await tenant.links.TraverseLinks(
+            pb.TraverseLinksRequest(memory_id=ids[0], hops=hops_, filter=expected)
+        )
 
-        found = {ids.index(node.memory_id): node.hop for node in answer.nodes}
-        assert found == drawn.within(0, hops_, wanted)
+        results = {ids.index(node.memory_id): node.hop for node in answer.nodes}
+        assert results == graph.within(0, hops_, expected)
         assert not answer.truncated
         among = {
             (start, end, relation)
-            for start, end, relation, weight in drawn.links
-            if {start, end} <= set(found)
-            and relation in (wanted.relations or RELATIONS)
-            and weight >= wanted.min_weight
+            for start, end, relation, weight in graph.links
+            if {start, end} <= set(results)
+            and relation in (expected.relations or RELATIONS)
+            and weight >= expected.min_weight
         }
-        told = {(ids.index(link.from_memory_id), ids.index(link.to_memory_id), link.relation) for link in answer.links}
-        assert told == among
+        returned_links = {
+            (ids.index(link.from_memory_id), ids.index(link.to_memory_id), link.relation) for link in answer.links
+        }
+        assert returned_links == among

@@ -20,19 +20,19 @@ async def memories(tenant: Tenant, *names: str) -> list[str]:
 
 
 async def link(tenant: Tenant, start: str, end: str, **fields: Any) -> pb.Link:
-    asked = pb.Link(from_memory_id=start, to_memory_id=end, **fields)
-    return (await tenant.links.CreateLink(pb.CreateLinkRequest(link=asked))).link
+    link = pb.Link(from_memory_id=start, to_memory_id=end, **fields)
+    return (await tenant.links.CreateLink(pb.CreateLinkRequest(link=link))).link
 
 
 async def links_of(tenant: Tenant, memory_id: str, **fields: Any) -> list[pb.Link]:
     """Read all links of a memory, in small pages."""
     request = pb.ListLinksRequest(memory_id=memory_id, page_size=2, **fields)
-    found: list[pb.Link] = []
+    results: list[pb.Link] = []
     while True:
         page = await tenant.links.ListLinks(request)
-        found += page.links
+        results += page.links
         if not page.next_page_token:
-            return found
+            return results
         request.page_token = page.next_page_token
 
 
@@ -167,18 +167,18 @@ async def test_a_memory_is_not_linked_to_itself(tenant: Tenant) -> None:
 )
 async def test_a_link_obeys_its_rules(tenant: Tenant, fields: dict[str, Any], reason: str) -> None:
     a, b = await memories(tenant, "a", "b")
-    asked = pb.Link(**{"from_memory_id": a, "to_memory_id": b, **fields})
+    link = pb.Link(**{"from_memory_id": a, "to_memory_id": b, **fields})
 
     with refused(grpc.StatusCode.INVALID_ARGUMENT, reason):
-        await tenant.links.CreateLink(pb.CreateLinkRequest(link=asked))
+        await tenant.links.CreateLink(pb.CreateLinkRequest(link=link))
 
     assert await links_of(tenant, a) == []
 
 
 async def test_a_repeated_link_request_gets_the_first_answer(tenant: Tenant) -> None:
     await memories(tenant, "a", "b")
-    asked = pb.Link(from_memory_id="a", to_memory_id="b")
-    request = pb.CreateLinkRequest(request_id="r", link=asked)
+    link = pb.Link(from_memory_id="a", to_memory_id="b")
+    request = pb.CreateLinkRequest(request_id="r", link=link)
 
     answers = await asyncio.gather(*(tenant.links.CreateLink(request) for _ in range(6)))
     again = await tenant.links.CreateLink(request)
@@ -186,11 +186,11 @@ async def test_a_repeated_link_request_gets_the_first_answer(tenant: Tenant) -> 
     assert all(answer == again for answer in answers)
     assert await links_of(tenant, "a") == [again.link]
     with refused(grpc.StatusCode.INVALID_ARGUMENT, "REQUEST_ID_REUSED"):
-        asked.label = "another"
-        await tenant.links.CreateLink(pb.CreateLinkRequest(request_id="r", link=asked))
+        link.label = "another"
+        await tenant.links.CreateLink(pb.CreateLinkRequest(request_id="r", link=link))
 
 
-async def test_of_many_equal_links_at_once_one_is_made(tenant: Tenant) -> None:
+async def test_one_of_many_equal_links_at_once_is_made(tenant: Tenant) -> None:
     a, b = await memories(tenant, "a", "b")
 
     outcomes = await asyncio.gather(*(link(tenant, a, b) for _ in range(6)), return_exceptions=True)

@@ -81,8 +81,10 @@ async def signing_in(
         back.append(str(answer.headers["location"]))
 
     async def callback() -> AuthorizationCodeResult:
-        told = parse_qs(urlsplit(back[-1]).query)
-        return AuthorizationCodeResult(code=told["code"][0], state=told["state"][0], iss=told["iss"][0])
+        parameters = parse_qs(urlsplit(back[-1]).query)
+        return AuthorizationCodeResult(
+            code=parameters["code"][0], state=parameters["state"][0], iss=parameters["iss"][0]
+        )
 
     provider = OAuthClientProvider(
         server_url=web.origin + "/mcp" + query,
@@ -115,8 +117,8 @@ async def token_of(web: Web, person: Person, tenant: Tenant, scope: str, resourc
         },
     )
     assert answer.status_code == 200, answer.text
-    found: dict[str, Any] = answer.json()
-    return {**found, "client": registered}
+    payload: dict[str, Any] = answer.json()
+    return {**payload, "client": registered}
 
 
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
@@ -125,29 +127,29 @@ async def test_the_sdks_client_signs_in_saves_and_recalls(web: Web, person: Pers
     async with signing_in(web, person, tenant, storage, mode=mode) as (client, sent):
         tools = await client.list_tools()
         saved = await client.call_tool("remember", {"content": "Ada prefers tea", "tags": ["drinks"]})
-        found = await client.call_tool("recall", {"query": "What does Ada drink?"})
+        result = await client.call_tool("recall", {"query": "What does Ada drink?"})
         listed = await client.list_resources()
         read = await client.read_resource(listed.resources[0].uri)
         prompt = await client.get_prompt("build_context", {"question": "What does Ada drink?"})
 
     assert len(tools.tools) == 15
     assert saved.structured_content["memory"]["content"] == "Ada prefers tea"
-    assert found.structured_content["hits"][0]["item_id"] == saved.structured_content["memory"]["memory_id"]
+    assert result.structured_content["hits"][0]["item_id"] == saved.structured_content["memory"]["memory_id"]
     assert json.loads(read.contents[0].text)["content"] == "Ada prefers tea"  # type: ignore[union-attr]
     assert "Ada prefers tea" in prompt.messages[0].content.text  # type: ignore[union-attr]
     # One sign-in, for this resource, for no more than these tools need.
-    asked = parse_qs(urlsplit(sent[0]).query)
+    parameters = parse_qs(urlsplit(sent[0]).query)
     assert len(sent) == 1
-    assert asked["resource"] == [web.origin + "/mcp"]
-    assert set(asked["scope"][0].split()) - {"offline_access"} == DEFAULT_SCOPE
+    assert parameters["resource"] == [web.origin + "/mcp"]
+    assert set(parameters["scope"][0].split()) - {"offline_access"} == DEFAULT_SCOPE
     assert storage.tokens is not None
 
 
 async def test_a_client_that_needs_more_asks_its_person_for_more(web: Web, person: Person, tenant: Tenant) -> None:
-    got = await token_of(web, person, tenant, "memory.read", web.origin + "/mcp")
+    result = await token_of(web, person, tenant, "memory.read", web.origin + "/mcp")
     storage = Storage(
-        OAuthToken(access_token=got["access_token"], scope=got["scope"]),
-        OAuthClientInformationFull.model_validate({**got["client"], "issuer": web.origin}),
+        OAuthToken(access_token=result["access_token"], scope=result["scope"]),
+        OAuthClientInformationFull.model_validate({**result["client"], "issuer": web.origin}),
     )
 
     async with signing_in(web, person, tenant, storage) as (client, sent):
@@ -161,10 +163,10 @@ async def test_a_client_that_needs_more_asks_its_person_for_more(web: Web, perso
     assert set(parse_qs(urlsplit(sent[0]).query)["scope"][0].split()) >= {"memory.read", "memory.write"}
 
 
-async def test_too_little_scope_is_told_by_http(web: Web, person: Person, tenant: Tenant) -> None:
-    got = await token_of(web, person, tenant, "memory.read", web.origin + "/mcp")
+async def test_an_insufficient_scope_is_an_http_error(web: Web, person: Person, tenant: Tenant) -> None:
+    result = await token_of(web, person, tenant, "memory.read", web.origin + "/mcp")
 
-    async with Mcp.of(urlsplit(web.origin).netloc, got["access_token"]) as mcp:
+    async with Mcp.of(urlsplit(web.origin).netloc, result["access_token"]) as mcp:
         answer = await mcp.send("tools/call", {"name": "remember", "arguments": {"content": "tea"}})
         listed = await mcp.call("list_memories")
 
@@ -189,7 +191,9 @@ async def test_a_token_is_good_for_what_it_was_made_for(web: Web, person: Person
     assert (here, there) == ([401, 200], [200, 401])
 
 
-async def test_an_expired_token_is_told_to_be_one(cluster: Cluster, web: Web, person: Person, tenant: Tenant) -> None:
+async def test_an_expired_token_is_reported_as_expired(
+    cluster: Cluster, web: Web, person: Person, tenant: Tenant
+) -> None:
     token = (await token_of(web, person, tenant, "memory.read", web.origin + "/mcp"))["access_token"]
     expired = _signed(token, await _signing_key(cluster), exp=int(time.time()) - 60, jti=str(uuid.uuid4()))
 
@@ -206,10 +210,10 @@ async def test_more_tools_are_a_wider_question(web: Web, person: Person, tenant:
     async with signing_in(web, person, tenant, storage, query="?toolsets=default,tenant") as (client, sent):
         tools = await client.list_tools()
 
-    asked = parse_qs(urlsplit(sent[0]).query)
+    parameters = parse_qs(urlsplit(sent[0]).query)
     assert {"remember", "list_people"} <= {tool.name for tool in tools.tools}
-    assert asked["resource"] == [web.origin + "/mcp"]
-    assert {"subject.read", "tenant.write"} <= set(asked["scope"][0].split())
+    assert parameters["resource"] == [web.origin + "/mcp"]
+    assert {"subject.read", "tenant.write"} <= set(parameters["scope"][0].split())
 
 
 async def test_the_resource_says_where_its_tokens_come_from(web: Web) -> None:
@@ -222,7 +226,7 @@ async def test_the_resource_says_where_its_tokens_come_from(web: Web) -> None:
 
 
 async def _signing_key(cluster: Cluster) -> RSAKey:
-    """Open the key that signs access tokens: whoever could make any token at all would have this."""
+    """Open the key that signs access tokens: an attacker who could make any token would have this."""
     async with cluster.superuser() as connection:
         row = await connection.fetchrow(
             "SELECT key_id, encrypted_private_jwk FROM auth.signing_keys WHERE purpose = 'access'"

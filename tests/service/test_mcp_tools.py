@@ -47,9 +47,9 @@ async def mcp(cluster: Cluster, tenant: Tenant) -> AsyncIterator[Mcp]:
 
 async def arguments_of(tool: Tool, world: World) -> dict[str, Any]:
     """Return the arguments that make the request of the RPC's recipe, as far as the tool has them."""
-    asked = to_json_value(await request_for(tool.path, world))
-    found = {argument.name: _at(asked, argument.field_path) for argument in tool.arguments}
-    return {name: value for name, value in found.items() if value is not None} | MORE.get(tool.name, {})
+    arguments = to_json_value(await request_for(tool.path, world))
+    results = {argument.name: _at(arguments, argument.field_path) for argument in tool.arguments}
+    return {name: value for name, value in results.items() if value is not None} | MORE.get(tool.name, {})
 
 
 def _at(value: Any, path: str) -> Any:
@@ -85,7 +85,7 @@ async def test_a_tool_does_what_its_rpc_does(cluster: Cluster, read_only: World,
     jsonschema.Draft202012Validator({**schema, "additionalProperties": False}).validate(result["structuredContent"])
 
 
-async def test_what_a_tool_saves_an_rpc_reads(mcp: Mcp, tenant: Tenant) -> None:
+async def test_a_memory_that_a_tool_saves_is_read_by_an_rpc(mcp: Mcp, tenant: Tenant) -> None:
     saved = await mcp.call(
         "remember", content="Ada prefers tea", type="fact", key="ada.drink", tags=["tea"], importance=0.9
     )
@@ -146,7 +146,7 @@ async def test_names_are_short_and_the_contracts_own_are_read_too(mcp: Mcp, role
     assert [session["state"] for session in sessions["sessions"]] == ["active"]
 
 
-async def test_what_lies_around_a_memory_is_told_with_its_words(mcp: Mcp) -> None:
+async def test_neighbours_of_a_memory_come_with_their_words(mcp: Mcp) -> None:
     one = (await mcp.call("remember", content="Ada drinks tea"))["memory"]["memory_id"]
     other = (await mcp.call("remember", content="Tea helps her sleep. " + "z" * 2000))["memory"]["memory_id"]
     await mcp.call("link_memories", from_memory_id=one, to_memory_id=other, relation="causes")
@@ -162,7 +162,7 @@ async def test_what_lies_around_a_memory_is_told_with_its_words(mcp: Mcp) -> Non
 
 
 @pytest.mark.parametrize(
-    ("name", "arguments", "said"),
+    ("name", "arguments", "message"),
     [
         ("list_memories", {}, "Nothing was found."),
         ("read_blocks", {"label": "human"}, "Nothing was found."),
@@ -171,12 +171,12 @@ async def test_what_lies_around_a_memory_is_told_with_its_words(mcp: Mcp) -> Non
         ("forget", {"tags": ["nowhere"]}, "No memory matches."),
     ],
 )
-async def test_nothing_is_said_to_be_done_where_nothing_is(
-    mcp: Mcp, name: str, arguments: dict[str, Any], said: str
+async def test_a_tool_does_not_claim_work_that_was_not_done(
+    mcp: Mcp, name: str, arguments: dict[str, Any], message: str
 ) -> None:
     result = await mcp.ask("tools/call", {"name": name, "arguments": arguments})
 
-    assert result["content"][0]["text"] == said
+    assert result["content"][0]["text"] == message
 
 
 async def test_conditions_narrow_what_is_recalled(mcp: Mcp) -> None:
@@ -218,7 +218,7 @@ async def test_an_update_changes_what_is_given_and_clears_what_is_null(mcp: Mcp)
     assert "title" not in changed
 
 
-async def test_what_is_archived_is_kept_and_comes_back(mcp: Mcp) -> None:
+async def test_an_archived_memory_is_kept_and_comes_back(mcp: Mcp) -> None:
     memory_id = (await mcp.call("remember", content="tea"))["memory"]["memory_id"]
 
     await mcp.call("update_memory", memory_id=memory_id, archive_time="2026-01-01T00:00:00Z")
@@ -339,7 +339,7 @@ async def test_a_context_is_one_text_with_citations(mcp: Mcp) -> None:
         ("get_memory", {"memory_id": {"$ne": ""}}, "memory_id does not match the schema"),
     ],
 )
-async def test_wrong_arguments_are_told_to_the_model_in_its_own_words(
+async def test_wrong_arguments_are_reported_to_the_model_by_their_names(
     mcp: Mcp, name: str, arguments: dict[str, Any], word: str
 ) -> None:
     body = json.dumps(
@@ -374,7 +374,7 @@ async def test_another_tenants_things_are_not_there(cluster: Cluster, mcp: Mcp, 
     await mcp.call("append_messages", session_id="ours", messages=[{"role": "MESSAGE_ROLE_USER", "content": "kettle"}])
 
     async with Mcp.of(cluster.addresses["http"], other_tenant.api_key, "?toolsets=all") as other:
-        got, _ = await other.refused("get_memory", memory_id=memory_id)
+        result, _ = await other.refused("get_memory", memory_id=memory_id)
         changed, _ = await other.refused("update_memory", memory_id=memory_id, content="x")
         linked, _ = await other.refused("link_memories", from_memory_id=memory_id, to_memory_id=memory_id)
         read, _ = await other.refused("read_session", session_id="ours")
@@ -382,14 +382,14 @@ async def test_another_tenants_things_are_not_there(cluster: Cluster, mcp: Mcp, 
         definition = await other.ask("resources/list")
         resource = await other.error("resources/read", {"uri": f"skein://memories/{memory_id}"})
 
-    assert (got, changed) == ("MEMORY_NOT_FOUND", "MEMORY_NOT_FOUND")
+    assert (result, changed) == ("MEMORY_NOT_FOUND", "MEMORY_NOT_FOUND")
     assert linked in {"MEMORY_NOT_FOUND", "LINK_TO_ITSELF"}
     assert read == "SESSION_NOT_FOUND"
     assert (found.get("hits", []), definition["resources"]) == ([], [])
     assert resource["data"]["skein/error"]["reason"] == "MEMORY_NOT_FOUND"
 
 
-async def test_who_may_only_read_is_told_so_when_writing(cluster: Cluster, tenant: Tenant) -> None:
+async def test_a_reader_is_told_so_when_writing(cluster: Cluster, tenant: Tenant) -> None:
     account = accounts_pb2.ServiceAccount(display_name="reader", permissions=sorted(ROLE_PERMISSIONS["viewer"]))
     made = await tenant.auth.CreateServiceAccount(accounts_pb2.CreateServiceAccountRequest(service_account=account))
     key = await tenant.auth.CreateApiKey(
@@ -398,8 +398,8 @@ async def test_who_may_only_read_is_told_so_when_writing(cluster: Cluster, tenan
 
     async with Mcp.of(cluster.addresses["http"], key.secret) as mcp:
         reason, text = await mcp.refused("remember", content="tea")
-        found = await mcp.call("recall", query="tea")
+        result = await mcp.call("recall", query="tea")
 
     assert reason == "PERMISSION_MISSING"
     assert "memory.write" in text
-    assert "hits" not in found
+    assert "hits" not in result

@@ -41,7 +41,7 @@ async def test_the_operator_makes_an_account_a_member_with_its_address_and_name(
         await operator.tenancy.AddMember(pb.AddMemberRequest(account_id=account.account_id, role=pb.ROLE_VIEWER))
 
 
-async def test_nobody_becomes_a_member_without_an_account(cluster: Cluster, tenant: Tenant) -> None:
+async def test_an_unknown_account_cannot_become_a_member(cluster: Cluster, tenant: Tenant) -> None:
     with refused(grpc.StatusCode.NOT_FOUND, "ACCOUNT_NOT_FOUND"):
         await operator_in(cluster, tenant).tenancy.AddMember(
             pb.AddMemberRequest(account_id=str(uuid.uuid4()), role=pb.ROLE_VIEWER)

@@ -127,7 +127,7 @@ async def test_an_admin_changes_roles_up_to_its_own(tenancy: Tenancy, tenant_id:
     assert (await tenancy.roles(tenant_id))[other.account_id] == "admin"
 
 
-async def test_nobody_changes_or_removes_who_is_above_them(tenancy: Tenancy, tenant_id: uuid.UUID) -> None:
+async def test_a_member_cannot_change_or_remove_one_of_a_higher_role(tenancy: Tenancy, tenant_id: uuid.UUID) -> None:
     admin = await tenancy.joined(tenant_id, "admin")
     owners = [await tenancy.joined(tenant_id, "owner") for _ in range(2)]
 
@@ -157,7 +157,7 @@ async def test_a_key_gives_no_role_that_may_do_more_than_the_key(tenancy: Tenanc
     assert set((await tenancy.roles(tenant_id)).values()) == {"viewer", "owner"}
 
 
-async def test_members_and_viewers_manage_nobody(tenancy: Tenancy, tenant_id: uuid.UUID) -> None:
+async def test_members_and_viewers_cannot_manage_members(tenancy: Tenancy, tenant_id: uuid.UUID) -> None:
     member, viewer = await tenancy.joined(tenant_id, "member"), await tenancy.joined(tenant_id, "viewer")
 
     with refused(grpc.StatusCode.PERMISSION_DENIED, "PERMISSION_MISSING"):
@@ -205,7 +205,7 @@ async def test_the_last_owner_cannot_leave_be_demoted_or_removed(tenancy: Tenanc
 
 
 @pytest.mark.parametrize("way", ["leave", "demote", "remove", "delete account"])
-async def test_of_owners_who_go_at_once_one_stays(tenancy: Tenancy, tenant_id: uuid.UUID, way: str) -> None:
+async def test_one_of_owners_who_leave_at_once_stays(tenancy: Tenancy, tenant_id: uuid.UUID, way: str) -> None:
     owners = [await tenancy.joined(tenant_id, "owner") for _ in range(4)]
 
     async def go(person: Person) -> grpc.StatusCode:
@@ -229,7 +229,7 @@ async def test_of_owners_who_go_at_once_one_stays(tenancy: Tenancy, tenant_id: u
     assert list((await tenancy.roles(tenant_id)).values()).count("owner") == 1
 
 
-async def test_of_owners_who_push_each_other_out_one_stays(tenancy: Tenancy, tenant_id: uuid.UUID) -> None:
+async def test_one_of_owners_who_remove_each_other_stays(tenancy: Tenancy, tenant_id: uuid.UUID) -> None:
     ann, ben = await tenancy.joined(tenant_id, "owner"), await tenancy.joined(tenant_id, "owner")
 
     await asyncio.gather(
@@ -251,7 +251,7 @@ async def test_a_tenant_without_an_owner_may_stay_so(tenancy: Tenancy, tenant_id
     assert await tenancy.roles(tenant_id) == {admin.account_id: "viewer"}
 
 
-async def test_who_is_no_member_has_nothing_to_leave(tenancy: Tenancy, tenant_id: uuid.UUID) -> None:
+async def test_a_stranger_cannot_leave_a_tenant(tenancy: Tenancy, tenant_id: uuid.UUID) -> None:
     with refused(grpc.StatusCode.NOT_FOUND, "MEMBER_NOT_FOUND"):
         await tenancy.calls(Person.new().caller(tenant_id, "member")).LeaveTenant(pb.LeaveTenantRequest())
 
@@ -266,11 +266,11 @@ async def test_an_owner_passes_the_tenant_on_and_becomes_an_admin(tenancy: Tenan
     acting = tenancy.calls(owner.caller(tenant_id, "owner"))
     request = pb.TransferOwnershipRequest(account_id=str(member.account_id), request_id="r")
 
-    passed = await acting.TransferOwnership(request)
+    response = await acting.TransferOwnership(request)
     again = await acting.TransferOwnership(request)
 
-    assert passed == again
-    assert (passed.member.account_id, passed.member.role) == (str(member.account_id), OWNER)
+    assert response == again
+    assert (response.member.account_id, response.member.role) == (str(member.account_id), OWNER)
     assert await tenancy.roles(tenant_id) == {owner.account_id: "admin", member.account_id: "owner"}
 
 

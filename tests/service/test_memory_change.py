@@ -186,7 +186,7 @@ async def test_a_stale_revision_changes_nothing(tenant: Tenant) -> None:
     assert await read(tenant, memory.memory_id) == current
 
 
-async def test_of_many_updates_of_one_revision_one_wins(tenant: Tenant) -> None:
+async def test_one_of_many_updates_of_one_revision_wins(tenant: Tenant) -> None:
     memory = await create(tenant)
     attempts = (update(tenant, memory.memory_id, title=f"t{n}", tags=[f"t{n}"], revision=1) for n in range(8))
 
@@ -347,7 +347,7 @@ async def test_a_deleted_memory_keeps_its_external_id(tenant: Tenant) -> None:
         await create(tenant, external_id="x")
 
 
-async def test_of_many_deletions_at_once_one_is_done(tenant: Tenant) -> None:
+async def test_one_of_many_deletions_at_once_is_done(tenant: Tenant) -> None:
     memory = await create(tenant)
 
     outcomes = await asyncio.gather(*(delete(tenant, memory.memory_id) for _ in range(6)), return_exceptions=True)

@@ -97,17 +97,17 @@ async def test_every_field_comes_back_as_it_was_given(tenant: Tenant) -> None:
     created = await create(tenant, **COMPLETE)
 
     assert await read(tenant, created.memory_id) == created
-    given = pb.Memory(**COMPLETE)
+    memory = pb.Memory(**COMPLETE)
     for field in COMPLETE:
-        assert getattr(created, field) == getattr(given, field), field
+        assert getattr(created, field) == getattr(memory, field), field
     assert (created.revision, created.created_by) == (1, created.updated_by)
     assert created.created_by.startswith("api_key:")
-    said = await create(tenant, type="fact", content="on the fridge 🧊", data=COMPLETE["data"])
-    assert created.content_hash == said.content_hash
+    stored = await create(tenant, type="fact", content="on the fridge 🧊", data=COMPLETE["data"])
+    assert created.content_hash == stored.content_hash
     assert id_time(uuid.UUID(created.memory_id)) == datetime(2024, 2, 29, 23, 59, 59, 999000, tzinfo=UTC)
 
 
-async def test_what_is_not_said_is_filled_in(tenant: Tenant) -> None:
+async def test_missing_fields_get_defaults(tenant: Tenant) -> None:
     before = datetime.now(UTC)
 
     created = await create(tenant, content="  prefers tea \n")
@@ -191,7 +191,7 @@ async def test_a_memory_of_the_future_is_refused(tenant: Tenant) -> None:
         ),
     ],
 )
-async def test_what_breaks_a_rule_is_refused_and_leaves_nothing(
+async def test_an_invalid_memory_is_refused_and_leaves_nothing(
     tenant: Tenant, fields: dict[str, Any], reason: str
 ) -> None:
     with refused(grpc.StatusCode.INVALID_ARGUMENT, reason):
@@ -276,7 +276,7 @@ async def test_a_key_names_one_fact_of_each_subject_whatever_its_case(tenant: Te
     }
 
 
-async def test_of_many_facts_at_once_one_takes_the_key(tenant: Tenant) -> None:
+async def test_one_of_many_facts_at_once_takes_the_key(tenant: Tenant) -> None:
     attempts = (create(tenant, type="fact", key="race", content=f"n{n}") for n in range(8))
 
     outcomes = await asyncio.gather(*attempts, return_exceptions=True)
@@ -347,19 +347,19 @@ async def test_one_request_sent_many_times_at_once_has_one_effect(tenant: Tenant
 
 
 async def test_a_batch_is_stored_in_order(tenant: Tenant) -> None:
-    given = [pb.Memory(content=f"n{n}", tags=[f"t{n}"], external_id=f"e{n}") for n in range(300)]
+    memories = [pb.Memory(content=f"n{n}", tags=[f"t{n}"], external_id=f"e{n}") for n in range(300)]
 
-    created = await tenant.memory.BatchCreateMemories(pb.BatchCreateMemoriesRequest(memories=given))
+    created = await tenant.memory.BatchCreateMemories(pb.BatchCreateMemoriesRequest(memories=memories))
 
-    assert [memory.content for memory in created.memories] == [memory.content for memory in given]
+    assert [memory.content for memory in created.memories] == [memory.content for memory in memories]
     assert await all_of(tenant) == list(reversed(created.memories))
 
 
 async def test_a_batch_may_hold_memories_of_many_months(tenant: Tenant) -> None:
     times = [datetime(2012 + n // 4, 1 + n % 4 * 3, 15, tzinfo=UTC) for n in range(40)]
-    given = [pb.Memory(content=f"{time:%Y-%m}", create_time=stamp(time)) for time in times]
+    memories = [pb.Memory(content=f"{time:%Y-%m}", create_time=stamp(time)) for time in times]
 
-    created = await tenant.memory.BatchCreateMemories(pb.BatchCreateMemoriesRequest(memories=given))
+    created = await tenant.memory.BatchCreateMemories(pb.BatchCreateMemoriesRequest(memories=memories))
 
     assert await all_of(tenant) == list(reversed(created.memories))
 
@@ -380,7 +380,7 @@ async def test_a_batch_may_hold_memories_of_many_months(tenant: Tenant) -> None:
 async def test_a_batch_is_stored_whole_or_not_at_all(
     tenant: Tenant, fault: dict[str, Any], code: grpc.StatusCode, reason: str
 ) -> None:
-    held = await create(tenant, content="held", external_id="taken", type="fact", key="taken")
+    holder = await create(tenant, content="held", external_id="taken", type="fact", key="taken")
     batch = [pb.Memory(content="fine", external_id="first", type="fact", key="k"), pb.Memory(**fault)]
 
     with refused(code, reason) as caught:
@@ -389,7 +389,7 @@ async def test_a_batch_is_stored_whole_or_not_at_all(
         )
 
     assert facts_of(caught.value)["index"] == "1"
-    assert await all_of(tenant) == [held]
+    assert await all_of(tenant) == [holder]
 
 
 async def test_a_repeated_batch_gets_the_first_answer(tenant: Tenant) -> None:

@@ -20,7 +20,7 @@ from skein_memory.memories.model import hash_without_data
 from skein_memory.tombstones.store import digest_of
 
 if TYPE_CHECKING:
-    from fix_memory import Alone
+    from fix_memory import MemoryServer
 
 FREE = ("note", "fact", "context", "user_preference", "conversation", "sighting")
 # What the version before stored of a memory, which searched no free data.
@@ -39,7 +39,7 @@ async def create(tenant: Tenant, **fields: Any) -> pb.Memory:
     return (await tenant.memory.CreateMemory(pb.CreateMemoryRequest(memory=pb.Memory(**fields)))).memory
 
 
-async def found(tenant: Tenant, query: str) -> set[str]:
+async def ids_by_words(tenant: Tenant, query: str) -> set[str]:
     """Return the memories that contain a word of the query."""
     request = recall_pb2.RecallRequest(query=query, limit=100, mode=recall_pb2.SEARCH_MODE_KEYWORD)
     return {hit.memory.memory_id for hit in (await tenant.recall.Recall(request)).hits}
@@ -64,7 +64,7 @@ async def test_words_in_data_alone_are_found_at_every_depth(tenant: Tenant, type
     await create(tenant, type=type_name, content="a heron", data=struct(text="a stork"))
 
     for word in ("pangolin", "aardvark", "okapi"):
-        assert await found(tenant, word) == {made.memory_id}, word
+        assert await ids_by_words(tenant, word) == {made.memory_id}, word
 
 
 async def test_meaning_in_data_alone_is_found(tenant: Tenant) -> None:
@@ -81,13 +81,13 @@ async def test_changed_free_data_is_searched_anew(tenant: Tenant) -> None:
     made = await create(tenant, content="seen", data=struct(text="a pangolin"))
 
     await update(tenant, made.memory_id, data=struct(text="an aardvark"))
-    assert (await found(tenant, "pangolin"), await found(tenant, "aardvark")) == (set(), {made.memory_id})
+    assert (await ids_by_words(tenant, "pangolin"), await ids_by_words(tenant, "aardvark")) == (set(), {made.memory_id})
 
     await update(tenant, made.memory_id, content="seen twice")
-    assert await found(tenant, "aardvark") == {made.memory_id}
+    assert await ids_by_words(tenant, "aardvark") == {made.memory_id}
 
     await update(tenant, made.memory_id, type="task", data=struct())
-    assert await found(tenant, "aardvark") == set()
+    assert await ids_by_words(tenant, "aardvark") == set()
 
 
 async def test_credentials_timestamps_and_encoded_files_in_data_are_not_searched(tenant: Tenant) -> None:
@@ -101,15 +101,15 @@ async def test_credentials_timestamps_and_encoded_files_in_data_are_not_searched
     )  # fmt: skip
 
     for word in ("pangolin", "aardvark", "okapi", "2031", "wombat" * 100):
-        assert await found(tenant, word) == set(), word
-    assert len(await found(tenant, "door")) == 1
+        assert await ids_by_words(tenant, word) == set(), word
+    assert len(await ids_by_words(tenant, "door")) == 1
 
 
 async def test_data_as_large_as_may_be_is_stored_and_searched(tenant: Tenant) -> None:
     words = " ".join(f"w{number:x}" for number in range(40_000))
     made = await create(tenant, content=words[:100_000], data=struct(text="pangolin", zoo=words[:250_000]))
 
-    assert await found(tenant, "pangolin") == {made.memory_id}
+    assert await ids_by_words(tenant, "pangolin") == {made.memory_id}
 
 
 async def test_every_type_says_which_of_its_fields_are_searched(tenant: Tenant) -> None:
@@ -161,14 +161,16 @@ async def test_memories_give_way_only_to_such_with_the_same_data(tenant: Tenant)
         (await create(tenant, title="Trip", content="to Graz", data=data)).memory_id
         for data in (struct(day=1, by="train"), struct(by="train", day=1), struct(day=2), None)
     ]
-    alone = [(await create(tenant, data=data)).memory_id for data in (struct(x="a", y="b"), struct(y="b", x="a"))]
+    memory_server = [
+        (await create(tenant, data=data)).memory_id for data in (struct(x="a", y="b"), struct(y="b", x="a"))
+    ]
     for secret in ("one", "two"):
         await create(tenant, type="knowledge_vault", title="router", secret_value=secret)
 
     done = await tenant.memory.ConsolidateMemories(scores_pb2.ConsolidateMemoriesRequest())
 
     groups = {(group.kept_memory_id, *group.archived_memory_ids) for group in done.groups}
-    assert groups == {(kept, same), tuple(alone)}
+    assert groups == {(kept, same), tuple(memory_server)}
 
 
 async def test_a_fact_never_gives_way_to_that_of_another_subject(tenant: Tenant) -> None:
@@ -180,7 +182,7 @@ async def test_a_fact_never_gives_way_to_that_of_another_subject(tenant: Tenant)
     assert list(done.groups) == []
 
 
-async def test_what_was_purged_is_known_again_by_its_data_as_well(tenant: Tenant) -> None:
+async def test_a_purged_memory_is_recognized_by_its_data_as_well(tenant: Tenant) -> None:
     for content in ("", "seen"):
         purged = await create(tenant, content=content, data=struct(text="a pangolin", n=1))
         selection = pb.MemorySelection(memory_ids=[purged.memory_id])
@@ -197,8 +199,14 @@ async def test_what_was_purged_is_known_again_by_its_data_as_well(tenant: Tenant
         assert dict(done.counts.created) == {"memory": 1}
 
 
-async def test_data_that_an_older_version_stored_is_searched_after_the_workers_round(alone: Alone) -> None:
-    async with alone.serving(), alone.channel() as channel, alone.channel(system=True) as system:
+async def test_data_that_an_older_version_stored_is_searched_after_the_workers_round(
+    memory_server: MemoryServer,
+) -> None:
+    async with (
+        memory_server.serving(),
+        memory_server.channel() as channel,
+        memory_server.channel(system=True) as system,
+    ):
         memory, internal = rpc.MemoryServiceStub(channel), rpc.MemoryInternalServiceStub(system)
         made = [
             (await memory.CreateMemory(pb.CreateMemoryRequest(memory=pb.Memory(content=content, data=data)))).memory
@@ -209,49 +217,55 @@ async def test_data_that_an_older_version_stored_is_searched_after_the_workers_r
                 ("fourth", None),
             )
         ]
-        async with alone.database.superuser() as connection:
+        async with memory_server.database.superuser() as connection:
             await connection.execute(AGED)
-        before = await alone.rows("SELECT item_id, pending FROM recall.documents")
+        before = await memory_server.rows("SELECT item_id, pending FROM recall.documents")
 
         answers = [await internal.ReindexMemories(pb.ReindexMemoriesRequest(limit=2)) for _ in range(3)]
 
         assert [(one.reindexed_count, one.more) for one in answers] == [(2, True), (1, False), (0, False)]
-        terms = await alone.rows("SELECT item_id FROM recall.postings WHERE term = 'pangolin'")
+        terms = await memory_server.rows("SELECT item_id FROM recall.postings WHERE term = 'pangolin'")
         assert {str(row["item_id"]) for row in terms} == {one.memory_id for one in made[:2]}
-        assert len(await alone.rows("SELECT FROM recall.documents")) == len(before)
-        stored = await alone.rows("SELECT content_hash FROM memory.memories ORDER BY memory_id")
+        assert len(await memory_server.rows("SELECT FROM recall.documents")) == len(before)
+        stored = await memory_server.rows("SELECT content_hash FROM memory.memories ORDER BY memory_id")
         assert [row["content_hash"].hex() for row in stored] == [one.content_hash for one in made]
         for one in made:
             read = (await memory.GetMemory(pb.GetMemoryRequest(memory_id=one.memory_id))).memory
             assert (read.revision, read.update_time) == (1, one.update_time)
 
 
-async def test_a_change_of_what_an_older_version_stored_brings_it_up_to_date(alone: Alone) -> None:
-    async with alone.serving(), alone.channel() as channel, alone.channel(system=True) as system:
+async def test_a_change_of_what_an_older_version_stored_brings_it_up_to_date(memory_server: MemoryServer) -> None:
+    async with (
+        memory_server.serving(),
+        memory_server.channel() as channel,
+        memory_server.channel(system=True) as system,
+    ):
         memory, internal = rpc.MemoryServiceStub(channel), rpc.MemoryInternalServiceStub(system)
         first = pb.Memory(external_id="x", content="first", data=struct(text="pangolin"))
         await memory.CreateMemory(pb.CreateMemoryRequest(memory=first))
-        async with alone.database.superuser() as connection:
+        async with memory_server.database.superuser() as connection:
             await connection.execute(AGED)
 
         change = pb.Memory(memory_id="x", tags=["t"])
         await memory.UpdateMemory(pb.UpdateMemoryRequest(memory=change, update_mask=FieldMask(paths=["tags"])))
 
-        assert len(await alone.rows("SELECT FROM recall.postings WHERE term = 'pangolin'")) == 1
-        left = await internal.ReindexMemories(pb.ReindexMemoriesRequest())
-        assert (left.reindexed_count, left.more) == (0, False)
+        assert len(await memory_server.rows("SELECT FROM recall.postings WHERE term = 'pangolin'")) == 1
+        response = await internal.ReindexMemories(pb.ReindexMemoriesRequest())
+        assert (response.reindexed_count, response.more) == (0, False)
 
 
-async def test_what_an_older_version_purged_is_not_imported_whatever_its_data(alone: Alone) -> None:
-    async with alone.serving(), alone.channel() as channel:
-        async with alone.database.superuser() as connection:
+async def test_a_memory_that_an_older_version_purged_is_not_imported_whatever_its_data(
+    memory_server: MemoryServer,
+) -> None:
+    async with memory_server.serving(), memory_server.channel() as channel:
+        async with memory_server.database.superuser() as connection:
             salt = b"s" * 32
             await connection.execute(
-                "INSERT INTO memory.tombstone_salts (tenant_id, salt) VALUES ($1, $2)", alone.tenant_id, salt
+                "INSERT INTO memory.tombstone_salts (tenant_id, salt) VALUES ($1, $2)", memory_server.tenant_id, salt
             )
             await connection.execute(
                 "INSERT INTO memory.tombstones (tenant_id, digest, create_time) VALUES ($1, $2, now())",
-                alone.tenant_id,
+                memory_server.tenant_id,
                 digest_of(salt, "content", hash_without_data("note", "seen")),
             )
 

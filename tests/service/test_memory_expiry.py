@@ -78,19 +78,19 @@ async def imported(tenant: Tenant, *memories: dict[str, Any], **fields: Any) -> 
 
 
 def fields_at_fault(fault: aio.AioRpcError) -> list[str]:
-    status, found = rpc_status.from_call(cast("Any", fault)), error_details_pb2.BadRequest()
+    status, request = rpc_status.from_call(cast("Any", fault)), error_details_pb2.BadRequest()
     assert status is not None
     for detail in status.details:
-        detail.Unpack(found)
-    return [violation.field for violation in found.field_violations]
+        detail.Unpack(request)
+    return [violation.field for violation in request.field_violations]
 
 
 def facts_of(fault: aio.AioRpcError) -> dict[str, str]:
-    status, found = rpc_status.from_call(cast("Any", fault)), error_details_pb2.ErrorInfo()
+    status, response = rpc_status.from_call(cast("Any", fault)), error_details_pb2.ErrorInfo()
     assert status is not None
     for detail in status.details:
-        detail.Unpack(found)
-    return dict(found.metadata)
+        detail.Unpack(response)
+    return dict(response.metadata)
 
 
 async def surroundings(tenant: Tenant) -> tuple[pb.Memory, pb.Memory, pb.Link]:
@@ -149,7 +149,7 @@ async def test_no_link_alias_or_conflict_leads_to_an_expired_memory(tenant: Tena
     canonical = await tenant.curation.GetCanonicalMemory(
         curation_pb2.GetCanonicalMemoryRequest(memory_id=kept.memory_id)
     )
-    said = await tenant.curation.ListConflictResolutions(curation_pb2.ListConflictResolutionsRequest())
+    response = await tenant.curation.ListConflictResolutions(curation_pb2.ListConflictResolutionsRequest())
     reinforced = await tenant.memory.ReinforceMemory(
         scores_pb2.ReinforceMemoryRequest(memory_id=kept.memory_id, spread=0.5)
     )
@@ -158,7 +158,7 @@ async def test_no_link_alias_or_conflict_leads_to_an_expired_memory(tenant: Tena
     assert [node.memory_id for node in walked.nodes] == [kept.memory_id]
     assert list(aliases.aliases) == []
     assert canonical.canonical_memory_id == kept.memory_id
-    assert list(said.resolutions) == []
+    assert list(response.resolutions) == []
     assert [memory.memory_id for memory in reinforced.memories] == [kept.memory_id]
     with refused(NOT_FOUND, "LINK_NOT_FOUND"):
         await tenant.links.GetLink(pb.GetLinkRequest(link_id=drawn.link_id))
@@ -214,12 +214,12 @@ async def test_no_call_that_names_an_expired_memory_finds_it(tenant: Tenant) -> 
 
     answers = {name: (await asyncio.gather(call(), return_exceptions=True))[0] for name, call in calls.items()}
 
-    found = {
+    results = {
         name: answer
         for name, answer in answers.items()
         if not (isinstance(answer, aio.AioRpcError) and answer.code() is NOT_FOUND)
     }
-    assert found == {}
+    assert results == {}
 
 
 async def test_an_expired_objective_is_no_objective(tenant: Tenant) -> None:
@@ -241,9 +241,9 @@ async def test_a_memory_takes_the_names_of_one_that_has_expired(tenant: Tenant) 
     await expire(tenant.snapshots, old)
 
     new = await create(tenant, "the new number", **names)
-    found = await tenant.memory.GetMemory(pb.GetMemoryRequest(memory_id="x"))
+    response = await tenant.memory.GetMemory(pb.GetMemoryRequest(memory_id="x"))
 
-    assert found.memory.memory_id == new.memory_id != old.memory_id
+    assert response.memory.memory_id == new.memory_id != old.memory_id
     assert await contents(tenant, filter=pb.MemoryFilter(key="phone")) == ["the new number"]
     with refused(grpc.StatusCode.ALREADY_EXISTS, "FACT_KEY_TAKEN"):
         await update(tenant, other.memory_id, key="phone")
@@ -251,7 +251,7 @@ async def test_a_memory_takes_the_names_of_one_that_has_expired(tenant: Tenant) 
         await create(tenant, "a third", external_id="x")
 
 
-async def test_of_many_that_want_an_expired_name_one_gets_it(tenant: Tenant) -> None:
+async def test_one_of_many_takers_of_an_expired_name_gets_it(tenant: Tenant) -> None:
     await expire(tenant.snapshots, pb.Memory(content="old", type="fact", key="phone"))
 
     made = await asyncio.gather(
@@ -279,7 +279,7 @@ async def test_a_changed_fact_takes_the_key_of_one_that_has_expired(tenant: Tena
         ({"scope": pb.SCOPE_USER}, "subject_id"),
     ],
 )
-async def test_what_nobody_would_see_is_refused_with_the_field_at_fault(
+async def test_a_memory_that_would_never_be_visible_is_refused_with_the_field_at_fault(
     tenant: Tenant, fields: dict[str, Any], field: str
 ) -> None:
     kept = await create(tenant, "kept")
@@ -333,10 +333,10 @@ async def test_an_import_brings_back_what_has_expired_and_lives_elsewhere(tenant
     done = await imported(
         tenant, {"content": "alive", "external_id": "x", "type": "fact", "key": "k"}, mode=f"IMPORT_MODE_{mode}"
     )
-    found = (await tenant.memory.GetMemory(pb.GetMemoryRequest(memory_id="x"))).memory
+    memory = (await tenant.memory.GetMemory(pb.GetMemoryRequest(memory_id="x"))).memory
 
     assert done == {"updated": {"memory": 1}}
-    assert (found.memory_id, found.content, found.HasField("expire_time")) == (gone.memory_id, "alive", False)
+    assert (memory.memory_id, memory.content, memory.HasField("expire_time")) == (gone.memory_id, "alive", False)
     with refused(grpc.StatusCode.ALREADY_EXISTS, "FACT_KEY_TAKEN"):
         await create(tenant, "another", type="fact", key="k")
 
@@ -541,7 +541,7 @@ async def test_a_read_as_of_a_time_before_the_expiry_shows_it(tenant: Tenant) ->
         await tenant.memory.GetMemory(pb.GetMemoryRequest(memory_id="x", as_of_time=after))
 
 
-async def test_of_an_external_id_that_changed_hands_the_former_memory_is_read_by_its_own_id(tenant: Tenant) -> None:
+async def test_the_former_memory_of_a_reused_external_id_is_read_by_its_own_id(tenant: Tenant) -> None:
     expire_time = stamp(datetime.now(UTC) + _MOMENT)
     old = await create(tenant, "the old number", external_id="x", expire_time=expire_time)
     before = stamp(datetime.now(UTC))

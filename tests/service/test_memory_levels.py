@@ -101,7 +101,7 @@ async def test_levels_without_capacities_hold_everything(tenant: Tenant) -> None
     assert await kept(tenant) == dict.fromkeys("012", "o")
 
 
-async def test_what_a_full_level_has_no_room_for_passes_down_by_importance(tenant: Tenant) -> None:
+async def test_memories_that_a_full_level_has_no_room_for_pass_down_by_importance(tenant: Tenant) -> None:
     await capped(tenant, 1, 1, 2, 1)
 
     for content, importance in (("a", 0.5), ("b", 0.9), ("c", 0.7), ("d", 0.1), ("e", 0.6)):
@@ -126,7 +126,7 @@ async def test_a_promotion_into_a_full_level_makes_its_least_important_memory_gi
     assert await kept(tenant) == {"better": "s", "old": "t", "worse": "t"}
 
 
-async def test_what_comes_back_to_a_full_level_takes_its_place_by_importance(tenant: Tenant) -> None:
+async def test_a_memory_that_returns_to_a_full_level_is_ranked_by_importance(tenant: Tenant) -> None:
     await capped(tenant, 5, 5, 1, 5)
     good = await create(tenant, "good", importance=0.9)
     await tenant.memory.DeleteMemory(pb.DeleteMemoryRequest(memory_id=good.memory_id))
@@ -175,7 +175,7 @@ async def limit_memories(cluster: Cluster, tenant: Tenant, most: int) -> None:
     await acting.tenancy.UpdateQuota(request)
 
 
-async def test_when_a_plan_is_full_importance_decides_what_is_kept(cluster: Cluster, tenant: Tenant) -> None:
+async def test_importance_decides_which_memories_a_full_plan_keeps(cluster: Cluster, tenant: Tenant) -> None:
     await limit_memories(cluster, tenant, 3)
     await capped(tenant, 10, 10, 10, 10)
     for content, importance in (("a", 0.3), ("b", 0.6), ("c", 0.9)):

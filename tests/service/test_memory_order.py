@@ -47,16 +47,16 @@ async def fill(tenant: Tenant) -> None:
 
 
 async def listed(tenant: Tenant, order_by: str, *, page_size: int = 2, **values: Any) -> list[str]:
-    found: list[str] = []
+    results: list[str] = []
     token = ""
     while True:
         request = pb.ListMemoriesRequest(order_by=order_by, page_size=page_size, page_token=token, **values)
         answer = await tenant.memory.ListMemories(request)
         assert len(answer.memories) <= page_size
-        found += [memory.content for memory in answer.memories]
+        results += [memory.content for memory in answer.memories]
         token = answer.next_page_token
         if not token:
-            return found
+            return results
 
 
 ORDERS = {
@@ -87,10 +87,10 @@ async def test_a_list_comes_in_the_order_asked_for(tenant: Tenant, order_by: str
 async def test_an_order_keeps_to_the_filter(tenant: Tenant, order_by: str, conditions: Any) -> None:
     await fill(tenant)
 
-    found = await listed(tenant, order_by, filter=pb.MemoryFilter(**conditions))
+    result = await listed(tenant, order_by, filter=pb.MemoryFilter(**conditions))
 
-    wanted = "135" if "tags_any" in conditions else "15"
-    assert found == [name for name in ORDERS[order_by] if name in wanted]
+    expected = "135" if "tags_any" in conditions else "15"
+    assert result == [name for name in ORDERS[order_by] if name in expected]
 
 
 async def test_the_oldest_first_can_be_asked_by_id_and_between_times(tenant: Tenant) -> None:
@@ -116,7 +116,7 @@ async def test_an_order_that_there_is_none_of_is_refused_with_those_that_there_a
     assert f"order_by: must be one of {known}" in (caught.value.details() or "")
 
 
-async def test_what_was_known_then_comes_in_the_order_of_creation_alone(tenant: Tenant) -> None:
+async def test_memories_as_of_a_time_come_in_the_order_of_creation_alone(tenant: Tenant) -> None:
     await fill(tenant)
     request = pb.ListMemoriesRequest(order_by="importance desc")
     request.as_of_time.GetCurrentTime()
@@ -145,8 +145,8 @@ async def test_a_long_list_ends_pages_early_and_goes_on_where_it_ended(tenant: T
         await create(tenant, f"{number:02d}" + "x" * 90_000, days=number, importance=number % 10 / 10)
 
     for order_by in ("create_time", "update_time desc", "importance desc", "confidence", "access_count"):
-        found = await listed(tenant, order_by, page_size=1000)
-        assert len(found) == len(set(found)) == 45
+        result = await listed(tenant, order_by, page_size=1000)
+        assert len(result) == len(set(result)) == 45
 
 
 async def read(tenant: Tenant, content: str, memory_id: str, times: int) -> None:

@@ -120,8 +120,8 @@ async def test_every_order_of_a_list_is_read_from_its_index(
     connection: asyncpg.Connection[asyncpg.Record], order: str, index: str, *, is_descending: bool
 ) -> None:
     last = PageCursor(memory_id=new_id(now()), value=now() if order == "update_time" else 1)
-    wanted = Order(name=order, column=order, is_descending=is_descending)
-    query, values = scan_query(wanted, last)
+    order_by = Order(name=order, column=order, is_descending=is_descending)
+    query, values = scan_query(order_by, last)
     ready = with_condition(query, "true")
     bound = ready.bind({"tenant_id": TENANT, "count": 51, **values})
 

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 @pytest.fixture
 async def connection(cluster: Cluster) -> AsyncIterator[Connection]:
     """Look into the database as its superuser, who sees all tenants."""
-    async with cluster.superuser() as found:
-        yield found
+    async with cluster.superuser() as connection:
+        yield connection
 
 
 def struct(**values: Any) -> Struct:
@@ -46,8 +46,8 @@ async def ids(tenant: Tenant) -> list[str]:
     return [memory.memory_id for memory in (await tenant.memory.ListMemories(request)).memories]
 
 
-def by_ids(*memory_ids: str, **rest: Any) -> pb.PurgeMemoriesRequest:
-    return pb.PurgeMemoriesRequest(selection=pb.MemorySelection(memory_ids=memory_ids), **rest)
+def by_ids(*memory_ids: str, **fields: Any) -> pb.PurgeMemoriesRequest:
+    return pb.PurgeMemoriesRequest(selection=pb.MemorySelection(memory_ids=memory_ids), **fields)
 
 
 def by_filter(*, dry_run: bool = False, page_size: int = 0, page_token: str = "", **conditions: Any) -> Any:
@@ -234,7 +234,7 @@ def forgetting(*, purge: bool = False, **conditions: Any) -> pb.DeleteMemoriesRe
     return pb.DeleteMemoriesRequest(selection=selection, purge=purge)
 
 
-async def test_what_is_forgotten_softly_can_be_restored(tenant: Tenant) -> None:
+async def test_softly_forgotten_memories_can_be_undeleted(tenant: Tenant) -> None:
     memory = await create(tenant, content="unimportant", importance=0.1, tags=["a"])
     kept = await create(tenant, content="important", importance=0.9, tags=["a"])
 
@@ -250,7 +250,7 @@ async def test_what_is_forgotten_softly_can_be_restored(tenant: Tenant) -> None:
     assert restored.memory.content == "unimportant"
 
 
-async def test_what_is_forgotten_hard_is_purged_deleted_or_not(tenant: Tenant) -> None:
+async def test_hard_forgetting_purges_memories_deleted_or_not(tenant: Tenant) -> None:
     memory = await create(tenant, content="unimportant", tags=["a"])
     await tenant.memory.DeleteMemory(pb.DeleteMemoryRequest(memory_id=memory.memory_id))
 

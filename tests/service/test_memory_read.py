@@ -45,9 +45,9 @@ async def pages(tenant: Tenant, request: pb.ListMemoriesRequest) -> list[list[st
 async def passing(tenant: Tenant, **conditions: Any) -> set[str]:
     """Return the contents of what passes a filter, read in small pages."""
     request = pb.ListMemoriesRequest(page_size=2, filter=pb.MemoryFilter(**conditions))
-    found = [content for page in await pages(tenant, request) for content in page]
-    assert len(found) == len(set(found))
-    return set(found)
+    results = [content for page in await pages(tenant, request) for content in page]
+    assert len(results) == len(set(results))
+    return set(results)
 
 
 async def test_a_memory_is_read_by_its_id_and_by_its_external_id(tenant: Tenant) -> None:
@@ -122,7 +122,7 @@ async def test_a_list_reaches_through_all_times(tenant: Tenant) -> None:
         assert [content for page in listed for content in page] == expected
 
 
-async def test_what_is_created_meanwhile_moves_no_page(tenant: Tenant) -> None:
+async def test_memories_created_meanwhile_move_no_page(tenant: Tenant) -> None:
     await create(tenant, *({"content": str(n)} for n in range(4)))
     first = await tenant.memory.ListMemories(pb.ListMemoriesRequest(page_size=2))
 

@@ -32,12 +32,12 @@ DAY = timedelta(days=1)
 @pytest.fixture
 async def connection(cluster: Cluster) -> AsyncIterator[Connection]:
     """Look into the database as its superuser, who can turn back time."""
-    async with cluster.superuser() as found:
-        yield found
+    async with cluster.superuser() as connection:
+        yield connection
 
 
-async def create(tenant: Tenant, **said: Any) -> pb.Memory:
-    request = pb.CreateMemoryRequest(memory=pb.Memory(**{"content": "tea", **said}))
+async def create(tenant: Tenant, **fields: Any) -> pb.Memory:
+    request = pb.CreateMemoryRequest(memory=pb.Memory(**{"content": "tea", **fields}))
     return (await tenant.memory.CreateMemory(request)).memory
 
 
@@ -47,19 +47,19 @@ async def read(tenant: Tenant, memory_id: str) -> pb.Memory:
 
 async def stored(connection: Connection, tenant: Tenant, memory_id: str) -> asyncpg.Record:
     """Look at a memory without using it: one that was read is not idle."""
-    found = await connection.fetchrow(
+    row = await connection.fetchrow(
         "SELECT importance, confidence, revision, update_time, updated_by FROM memory.memories"
         " WHERE tenant_id = $1 AND memory_id = $2",
         tenant.tenant_id,
         UUID(memory_id),
     )
-    assert found is not None
-    return found
+    assert row is not None
+    return row
 
 
 async def link(tenant: Tenant, start: str, end: str, relation: str) -> None:
-    asked = pb.Link(from_memory_id=start, to_memory_id=end, relation=relation)
-    await tenant.links.CreateLink(pb.CreateLinkRequest(link=asked))
+    link = pb.Link(from_memory_id=start, to_memory_id=end, relation=relation)
+    await tenant.links.CreateLink(pb.CreateLinkRequest(link=link))
 
 
 async def explain(tenant: Tenant, memory_id: str, **fields: Any) -> scores_pb2.ExplainScoreResponse:
@@ -195,11 +195,11 @@ async def test_a_memory_with_very_many_links_is_counted_by_relation(tenant: Tena
         relation = "supports" if number in {0, 39} else "contradicts" if number == 20 else "related"
         await link(tenant, other.memory_id, hub.memory_id, relation)
 
-    found = await explain(tenant, hub.memory_id)
+    result = await explain(tenant, hub.memory_id)
 
-    assert values(found.confidence_components)["supports"] == pytest.approx(0.1)
-    assert values(found.confidence_components)["contradicts"] == pytest.approx(-0.09)
-    assert values(found.importance_components)["link"] == pytest.approx(0.18)
+    assert values(result.confidence_components)["supports"] == pytest.approx(0.1)
+    assert values(result.confidence_components)["contradicts"] == pytest.approx(-0.09)
+    assert values(result.importance_components)["link"] == pytest.approx(0.18)
 
 
 async def test_a_tenant_may_choose_the_weighted_formula(cluster: Cluster) -> None:
@@ -305,10 +305,10 @@ async def test_the_worker_decays_in_portions_that_cannot_do_a_thing_twice(
     async with cluster.direct("memory") as channel:
         internal = rpc.MemoryInternalServiceStub(Stubs.of(channel, token).channel)
         portion = await internal.DecayMemories(pb.DecayMemoriesRequest(limit=5))
-        rest = await asyncio.gather(*(internal.DecayMemories(pb.DecayMemoriesRequest()) for _ in range(3)))
+        responses = await asyncio.gather(*(internal.DecayMemories(pb.DecayMemoriesRequest()) for _ in range(3)))
 
     assert (portion.decayed_count, portion.more) == (5, True)
-    assert sum(answer.decayed_count for answer in rest) == 7
+    assert sum(answer.decayed_count for answer in responses) == 7
     batch = await tenant.memory.BatchGetMemories(pb.BatchGetMemoriesRequest(memory_ids=[one.memory_id for one in made]))
     assert [one.importance for one in batch.memories] == pytest.approx([0.47] * 12)
     assert {one.revision for one in batch.memories} == {2}

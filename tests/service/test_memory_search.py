@@ -34,7 +34,7 @@ async def update(tenant: Tenant, memory_id: str, paths: list[str], **fields: Any
     )
 
 
-async def found(tenant: Tenant, query: str, **conditions: Any) -> dict[str, recall_pb2.Hit]:
+async def search_hits(tenant: Tenant, query: str, **conditions: Any) -> dict[str, recall_pb2.Hit]:
     """Return the hits that hold the query's words, by their content."""
     request = recall_pb2.RecallRequest(query=query, filter=pb.MemoryFilter(**conditions))
     hits = (await tenant.recall.Recall(request)).hits
@@ -50,7 +50,7 @@ async def found_by_meaning(tenant: Tenant, query: str) -> recall_pb2.Hit:
     async with asyncio.timeout(60):
         while True:
             await asyncio.sleep(0.05)
-            (hit,) = (await found(tenant, query)).values()
+            (hit,) = (await search_hits(tenant, query)).values()
             if hit.HasField("similarity"):
                 return hit
 
@@ -59,7 +59,7 @@ async def test_a_memory_is_found_by_its_words_at_once_and_by_its_meaning_soon(te
     created = await create(tenant, title="The lighthouse", key="light.house", content="stands on a cliff", type="fact")
 
     for word in ("lighthouse", "light.house", "cliff"):
-        (hit,) = (await found(tenant, word)).values()
+        (hit,) = (await search_hits(tenant, word)).values()
         assert hit.memory == stored(created.memory)
     assert (await found_by_meaning(tenant, "lighthouse")).memory == stored(created.memory)
 
@@ -79,8 +79,8 @@ async def test_new_words_are_found_and_old_ones_are_not(tenant: Tenant) -> None:
 
     changed = await update(tenant, created.memory.memory_id, ["content"], content="the windmill")
 
-    assert await found(tenant, "lighthouse") == {}
-    assert (await found(tenant, "windmill"))["the windmill"].memory == stored(changed.memory)
+    assert await search_hits(tenant, "lighthouse") == {}
+    assert (await search_hits(tenant, "windmill"))["the windmill"].memory == stored(changed.memory)
     assert (await found_by_meaning(tenant, "windmill")).memory == stored(changed.memory)
 
 
@@ -98,32 +98,30 @@ async def test_new_words_are_found_and_old_ones_are_not(tenant: Tenant) -> None:
         ({"tags_any": ["old"]}, {"tags_any": ["new"]}),
     ],
 )
-async def test_what_filters_ask_for_follows_a_change(
-    tenant: Tenant, before: dict[str, Any], after: dict[str, Any]
-) -> None:
+async def test_filters_follow_a_change(tenant: Tenant, before: dict[str, Any], after: dict[str, Any]) -> None:
     old = dict.fromkeys(("source", "agent_id", "subject_id", "session_id", "key"), "old")
     new = dict.fromkeys(old, "new")
     created = await create(tenant, content="lighthouse", importance=0.1, tags=["old"], **old)
-    assert await found(tenant, "lighthouse", **after) == {}
+    assert await search_hits(tenant, "lighthouse", **after) == {}
 
     paths = [*new, "type", "scope", "importance", "tags"]
     await update(
         tenant, created.memory.memory_id, paths, type="task", scope=pb.SCOPE_USER, importance=0.95, tags=["new"], **new
     )
 
-    assert list(await found(tenant, "lighthouse", **after)) == ["lighthouse"]
+    assert list(await search_hits(tenant, "lighthouse", **after)) == ["lighthouse"]
     if "min_importance" not in before:
-        assert await found(tenant, "lighthouse", **before) == {}
+        assert await search_hits(tenant, "lighthouse", **before) == {}
 
 
-async def test_what_recall_does_not_ask_for_leaves_the_vectors_alone(tenant: Tenant) -> None:
+async def test_changes_that_recall_does_not_need_leave_the_vectors_alone(tenant: Tenant) -> None:
     created = await create(tenant, content="lighthouse")
     before = await found_by_meaning(tenant, "lighthouse")
 
     changed = await update(tenant, created.memory.memory_id, ["tags", "confidence"], tags=["a"], confidence=0.1)
 
     assert not changed.embedding_pending
-    after = (await found(tenant, "lighthouse"))["lighthouse"]
+    after = (await search_hits(tenant, "lighthouse"))["lighthouse"]
     assert (after.memory, after.similarity) == (stored(changed.memory), before.similarity)
 
 
@@ -135,7 +133,7 @@ async def test_a_deleted_memory_is_not_found_until_it_is_restored(tenant: Tenant
     assert (await tenant.recall.Recall(recall_pb2.RecallRequest(query="lighthouse"))).hits == []
     restored = await tenant.memory.UndeleteMemory(pb.UndeleteMemoryRequest(memory_id=memory_id))
 
-    assert (await found(tenant, "lighthouse"))["lighthouse"].memory == stored(restored.memory)
+    assert (await search_hits(tenant, "lighthouse"))["lighthouse"].memory == stored(restored.memory)
     assert (await found_by_meaning(tenant, "lighthouse")).memory == stored(restored.memory)
 
 
@@ -149,8 +147,8 @@ async def test_an_archived_memory_is_not_found_until_it_is_brought_back(tenant: 
     await update(tenant, memory_id, ["content"], content="windmill")
     await update(tenant, memory_id, ["archive_time"])
 
-    assert list(await found(tenant, "windmill")) == ["windmill"]
-    assert await found(tenant, "lighthouse") == {}
+    assert list(await search_hits(tenant, "windmill")) == ["windmill"]
+    assert await search_hits(tenant, "lighthouse") == {}
 
 
 async def test_an_expired_memory_is_not_found_until_an_import_brings_it_again(tenant: Tenant) -> None:
@@ -162,7 +160,7 @@ async def test_an_expired_memory_is_not_found_until_an_import_brings_it_again(te
     lines.append(json.dumps({"memory": {"content": "windmill", "external_id": "wind"}}))
     await tenant.snapshots.ImportData(snapshots_pb2.ImportDataRequest(lines="\n".join(lines)))
 
-    assert set(await found(tenant, "lighthouse windmill")) == {"lighthouse", "windmill"}
+    assert set(await search_hits(tenant, "lighthouse windmill")) == {"lighthouse", "windmill"}
 
 
 async def test_another_tenants_memories_are_not_found(tenant: Tenant, other_tenant: Tenant) -> None:

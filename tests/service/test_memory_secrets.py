@@ -9,7 +9,7 @@ from uuid import uuid4
 import grpc
 import pytest
 from fix_cluster import Cluster, Tenant, refused
-from fix_memory import Alone
+from fix_memory import MemoryServer
 from google.protobuf import json_format
 from google.protobuf.field_mask_pb2 import FieldMask
 from google.protobuf.struct_pb2 import Struct
@@ -49,15 +49,15 @@ async def revealed(memory: Any, memory_id: str, request_id: str = "") -> str:
     return secret
 
 
-async def dumped(alone: Alone) -> str:
+async def dumped(memory_server: MemoryServer) -> str:
     """Return every row of every table as text, with what is in bytes once more as the text that it may be."""
-    tables = await alone.rows(
+    tables = await memory_server.rows(
         "SELECT n.nspname || '.' || quote_ident(c.relname) AS name FROM pg_class c JOIN pg_namespace n"
         " ON n.oid = c.relnamespace WHERE c.relkind = 'r' AND n.nspname NOT IN ('pg_catalog', 'information_schema')"
     )
-    found = [str(dict(row)) for table in tables for row in await alone.rows(f"SELECT * FROM {table['name']}")]  # noqa: S608
+    results = [str(dict(row)) for table in tables for row in await memory_server.rows(f"SELECT * FROM {table['name']}")]  # noqa: S608
     assert len(tables) > 30
-    return "\n".join(found)
+    return "\n".join(results)
 
 
 async def test_a_secret_is_masked_everywhere_and_revealed_to_those_who_may(tenant: Tenant) -> None:
@@ -68,7 +68,7 @@ async def test_a_secret_is_masked_everywhere_and_revealed_to_those_who_may(tenan
         creating(vault(data=struct(sensitivity="high", entry_type="credential")), request_id="r")
     )
     name = created.memory.memory_id
-    got = await tenant.memory.GetMemory(pb.GetMemoryRequest(memory_id=name))
+    response = await tenant.memory.GetMemory(pb.GetMemoryRequest(memory_id=name))
     listed = await tenant.memory.ListMemories(pb.ListMemoriesRequest())
     recalled = await tenant.recall.Recall(recall_pb2.RecallRequest(query="wifi"))
     by_secret = await tenant.recall.Recall(recall_pb2.RecallRequest(query="correct-horse-battery"))
@@ -76,7 +76,7 @@ async def test_a_secret_is_masked_everywhere_and_revealed_to_those_who_may(tenan
     assert again == created
     assert (created.memory.secret.masked, created.memory.secret.length_class) == ("••••", "medium")
     assert created.memory.data["sensitivity"] == "high"
-    for answer in (created, again, got, listed, recalled, by_secret):
+    for answer in (created, again, response, listed, recalled, by_secret):
         assert "correct-horse" not in str(answer)
     assert [hit.item_id for hit in recalled.hits] == [name]
     assert recalled.hits[0].memory.secret == created.memory.secret
@@ -86,7 +86,7 @@ async def test_a_secret_is_masked_everywhere_and_revealed_to_those_who_may(tenan
     assert await revealed(tenant.memory, name) == "correct-horse-battery"
 
 
-async def test_who_may_not_see_secrets_sees_none(cluster: Cluster, tenant: Tenant) -> None:
+async def test_a_caller_without_the_permission_sees_no_secret(cluster: Cluster, tenant: Tenant) -> None:
     created = await tenant.memory.CreateMemory(creating(vault()))
     key = await tenant.auth.CreateApiKey(
         auth_pb2.CreateApiKeyRequest(display_name="less", permissions=["memory.read", "memory.write"])
@@ -107,7 +107,7 @@ async def test_a_secret_of_another_tenant_is_not_found(tenant: Tenant, other_ten
             await revealed(other_tenant.memory, name)
 
 
-async def test_what_holds_no_secret_reveals_none(tenant: Tenant) -> None:
+async def test_a_memory_without_a_secret_reveals_none(tenant: Tenant) -> None:
     note = await tenant.memory.CreateMemory(creating(pb.Memory(content="plain")))
     deleted = await tenant.memory.CreateMemory(creating(vault()))
     await tenant.memory.DeleteMemory(pb.DeleteMemoryRequest(memory_id=deleted.memory.memory_id))
@@ -151,7 +151,9 @@ async def test_a_secret_changes_with_the_mask_alone(tenant: Tenant) -> None:
 
     renamed = await tenant.memory.UpdateMemory(updating(pb.Memory(memory_id=name, title="guests"), "title"))
     kept = await revealed(tenant.memory, name)
-    told = await tenant.memory.UpdateMemory(updating(pb.Memory(memory_id=name, data=struct(sensitivity="low")), "data"))
+    response = await tenant.memory.UpdateMemory(
+        updating(pb.Memory(memory_id=name, data=struct(sensitivity="low")), "data")
+    )
     changed = await tenant.memory.UpdateMemory(
         updating(pb.Memory(memory_id=name, secret_value="é" * 80), "secret_value")
     )
@@ -159,7 +161,7 @@ async def test_a_secret_changes_with_the_mask_alone(tenant: Tenant) -> None:
         await tenant.memory.UpdateMemory(updating(pb.Memory(memory_id=name), "secret_value"))
 
     assert kept == "correct-horse-battery"
-    assert renamed.memory.secret == told.memory.secret == pb.MaskedSecret(masked="••••", length_class="medium")
+    assert renamed.memory.secret == response.memory.secret == pb.MaskedSecret(masked="••••", length_class="medium")
     assert changed.memory.secret.length_class == "long"
     assert changed.memory.data["sensitivity"] == "low"
     assert await revealed(tenant.memory, name) == "é" * 80
@@ -177,9 +179,9 @@ async def test_a_memory_that_leaves_the_vault_leaves_its_secret_behind(tenant: T
         await tenant.memory.UpdateMemory(updating(pb.Memory(memory_id=name, type="knowledge_vault"), "type"))
 
 
-async def test_no_table_holds_a_secret_in_the_clear_and_each_reading_is_recorded(alone: Alone) -> None:
+async def test_no_table_holds_a_secret_in_the_clear_and_each_reading_is_recorded(memory_server: MemoryServer) -> None:
     secrets = ["hush-sesame-one", "hush-sesame-two", "hush-sesame-three"]
-    async with alone.serving(**{CURRENT: OLD}), alone.channel() as channel:
+    async with memory_server.serving(**{CURRENT: OLD}), memory_server.channel() as channel:
         memory = rpc.MemoryServiceStub(channel)
         made = await memory.CreateMemory(creating(vault(secrets[0], tags=["t"], external_id="x"), request_id="create"))
         await memory.BatchCreateMemories(
@@ -195,8 +197,8 @@ async def test_no_table_holds_a_secret_in_the_clear_and_each_reading_is_recorded
         shown.append(await revealed(memory, "x"))
         # Of two secrets that were asked to be kept under one request_id the first one is.
         again = await memory.CreateMemory(creating(vault("another", tags=["t"], external_id="x"), request_id="create"))
-    everything = await dumped(alone)
-    events = await alone.rows("SELECT entity_id FROM memory.changes WHERE event_type = 'secret_revealed'")
+    everything = await dumped(memory_server)
+    events = await memory_server.rows("SELECT entity_id FROM memory.changes WHERE event_type = 'secret_revealed'")
 
     assert again == made
     assert shown == [secrets[2]] * 3
@@ -207,107 +209,115 @@ async def test_no_table_holds_a_secret_in_the_clear_and_each_reading_is_recorded
     assert [row["entity_id"] for row in events] == [name] * 3
 
 
-async def test_a_request_that_is_repeated_after_the_secret_changed_is_an_event_too(alone: Alone) -> None:
-    async with alone.serving(**{CURRENT: OLD}), alone.channel() as channel:
+async def test_a_request_that_is_repeated_after_the_secret_changed_is_an_event_too(memory_server: MemoryServer) -> None:
+    async with memory_server.serving(**{CURRENT: OLD}), memory_server.channel() as channel:
         memory = rpc.MemoryServiceStub(channel)
         name = (await memory.CreateMemory(creating(vault("before")))).memory.memory_id
         before = await revealed(memory, name, request_id="reveal")
         await memory.UpdateMemory(updating(pb.Memory(memory_id=name, secret_value="after"), "secret_value"))
         after = await revealed(memory, name, request_id="reveal")
-    events = await alone.rows("SELECT entity_id FROM memory.changes WHERE event_type = 'secret_revealed'")
+    events = await memory_server.rows("SELECT entity_id FROM memory.changes WHERE event_type = 'secret_revealed'")
 
     assert (before, after) == ("before", "after")
     assert [row["entity_id"] for row in events] == [name, name]
 
 
-async def test_without_a_master_key_no_secret_is_stored_and_all_else_works(alone: Alone) -> None:
-    async with alone.serving(), alone.channel() as channel:
+async def test_without_a_master_key_no_secret_is_stored_and_all_else_works(memory_server: MemoryServer) -> None:
+    async with memory_server.serving(), memory_server.channel() as channel:
         memory = rpc.MemoryServiceStub(channel)
         await memory.CreateMemory(creating(pb.Memory(content="plain")))
         with refused(PRECONDITION, "MASTER_KEY_MISSING"):
             await memory.CreateMemory(creating(vault()))
         with refused(PRECONDITION, "MASTER_KEY_MISSING"):
             await memory.RotateTenantKey(pb.RotateTenantKeyRequest())
-    rows = await alone.rows("SELECT type FROM memory.memories")
+    rows = await memory_server.rows("SELECT type FROM memory.memories")
 
     assert [row["type"] for row in rows] == ["note"]
 
 
-async def test_once_there_are_secrets_the_service_does_not_start_without_their_master_key(alone: Alone) -> None:
-    async with alone.serving(**{CURRENT: OLD}), alone.channel() as channel:
+async def test_once_there_are_secrets_the_service_does_not_start_without_their_master_key(
+    memory_server: MemoryServer,
+) -> None:
+    async with memory_server.serving(**{CURRENT: OLD}), memory_server.channel() as channel:
         memory = rpc.MemoryServiceStub(channel)
         name = (await memory.CreateMemory(creating(vault()))).memory.memory_id
 
     for environment, said in (({}, "Set SKEIN_MASTER_KEY: "), ({CURRENT: NEW}, "neither SKEIN_MASTER_KEY")):
         with pytest.raises(SettingInvalid, match=said):
-            async with alone.serving(**environment):
+            async with memory_server.serving(**environment):
                 pass
-    async with alone.serving(**{CURRENT: OLD}), alone.channel() as channel:
+    async with memory_server.serving(**{CURRENT: OLD}), memory_server.channel() as channel:
         assert await revealed(rpc.MemoryServiceStub(channel), name) == "correct-horse-battery"
 
 
 @pytest.mark.parametrize("text", ["short", "zz" * 32, "00" * 31, "=" * 44])
-async def test_a_master_key_that_is_no_key_is_refused_without_being_quoted(alone: Alone, text: str) -> None:
+async def test_a_master_key_that_is_no_key_is_refused_without_being_quoted(
+    memory_server: MemoryServer, text: str
+) -> None:
     with pytest.raises(SettingInvalid, match="SKEIN_MASTER_KEY should hold 32 bytes") as caught:
-        async with alone.serving(**{CURRENT: text}):
+        async with memory_server.serving(**{CURRENT: text}):
             pass
 
     assert text not in str(caught.value)
 
 
-async def test_the_master_key_is_changed_without_losing_a_secret(alone: Alone) -> None:
-    async with alone.serving(**{CURRENT: OLD}), alone.channel() as channel:
+async def test_the_master_key_is_changed_without_losing_a_secret(memory_server: MemoryServer) -> None:
+    async with memory_server.serving(**{CURRENT: OLD}), memory_server.channel() as channel:
         memory = rpc.MemoryServiceStub(channel)
         name = (await memory.CreateMemory(creating(vault()))).memory.memory_id
     async with (
-        alone.serving(**{CURRENT: NEW, PREVIOUS: OLD}),
-        alone.channel() as channel,
-        alone.channel(system=True) as system,
+        memory_server.serving(**{CURRENT: NEW, PREVIOUS: OLD}),
+        memory_server.channel() as channel,
+        memory_server.channel(system=True) as system,
     ):
         before = await revealed(rpc.MemoryServiceStub(channel), name)
         await rpc.MemoryInternalServiceStub(system).DeleteExpired(pb.DeleteExpiredRequest())
-    async with alone.serving(**{CURRENT: NEW}), alone.channel() as channel:
+    async with memory_server.serving(**{CURRENT: NEW}), memory_server.channel() as channel:
         after = await revealed(rpc.MemoryServiceStub(channel), name)
-    used = await alone.rows("SELECT fingerprint, key_count FROM memory.master_keys ORDER BY key_count")
+    used = await memory_server.rows("SELECT fingerprint, key_count FROM memory.master_keys ORDER BY key_count")
 
     assert before == after == "correct-horse-battery"
     assert [row["key_count"] for row in used] == [0, 1]
 
 
 async def test_a_rotation_goes_on_where_it_was_and_ends_with_one_key(
-    alone: Alone, monkeypatch: pytest.MonkeyPatch
+    memory_server: MemoryServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(store, "BATCH_SIZE", 2)
-    async with alone.serving(**{CURRENT: OLD}), alone.channel() as channel, alone.channel(system=True) as system:
+    async with (
+        memory_server.serving(**{CURRENT: OLD}),
+        memory_server.channel() as channel,
+        memory_server.channel(system=True) as system,
+    ):
         memory, internal = rpc.MemoryServiceStub(channel), rpc.MemoryInternalServiceStub(system)
         made = await memory.BatchCreateMemories(
             pb.BatchCreateMemoriesRequest(memories=[vault(f"secret {n}") for n in range(7)])
         )
-        keys = await alone.rows("SELECT key_id FROM memory.tenant_keys")
+        keys = await memory_server.rows("SELECT key_id FROM memory.tenant_keys")
         first = await memory.RotateTenantKey(pb.RotateTenantKeyRequest(request_id="r"))
         again = await memory.RotateTenantKey(pb.RotateTenantKeyRequest(request_id="r"))
         second = await memory.RotateTenantKey(pb.RotateTenantKeyRequest())
         for _ in range(2):
             await internal.DeleteExpired(pb.DeleteExpiredRequest())
         shown = [await revealed(memory, kept.memory_id) for kept in made.memories]
-    left = await alone.rows("SELECT key_id FROM memory.tenant_keys")
-    counted = await alone.rows("SELECT key_count FROM memory.master_keys")
+    remaining = await memory_server.rows("SELECT key_id FROM memory.tenant_keys")
+    counted = await memory_server.rows("SELECT key_count FROM memory.master_keys")
 
     assert (first.reencrypted_count, first.more) == (2, True)
     assert again == first
     assert second.key_id == first.key_id
-    assert [str(row["key_id"]) for row in left] == [first.key_id]
+    assert [str(row["key_id"]) for row in remaining] == [first.key_id]
     assert str(keys[0]["key_id"]) != first.key_id
     assert [row["key_count"] for row in counted] == [1]
     assert shown == [f"secret {n}" for n in range(7)]
 
 
-async def test_a_secret_that_is_moved_to_another_memory_does_not_open(alone: Alone) -> None:
-    async with alone.serving(**{CURRENT: OLD}), alone.channel() as channel:
+async def test_a_secret_that_is_moved_to_another_memory_does_not_open(memory_server: MemoryServer) -> None:
+    async with memory_server.serving(**{CURRENT: OLD}), memory_server.channel() as channel:
         memory = rpc.MemoryServiceStub(channel)
         first = (await memory.CreateMemory(creating(vault("one")))).memory.memory_id
         second = (await memory.CreateMemory(creating(vault("two")))).memory.memory_id
-        async with alone.database.superuser() as connection:
+        async with memory_server.database.superuser() as connection:
             await connection.execute(
                 "UPDATE memory.secrets AS s SET nonce = o.nonce, ciphertext = o.ciphertext FROM memory.secrets AS o"
                 " WHERE s.memory_id = $1 AND o.memory_id = $2",

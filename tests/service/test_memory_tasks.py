@@ -40,13 +40,13 @@ async def create(tenant: Tenant, content: str, type_name: str = "task", **fields
 async def tasks(tenant: Tenant, **fields: Any) -> list[str]:
     """Return the contents of all tasks that pass, in small pages."""
     request = pb.ListTasksRequest(page_size=2, **fields)
-    found: list[str] = []
+    results: list[str] = []
     while True:
         page = await tenant.memory.ListTasks(request)
         assert len(page.memories) <= 2
-        found += [memory.content for memory in page.memories]
+        results += [memory.content for memory in page.memories]
         if not page.next_page_token:
-            return found
+            return results
         request.page_token = page.next_page_token
 
 
@@ -75,7 +75,7 @@ async def test_tasks_are_listed_by_status_objective_and_due_time(tenant: Tenant)
     assert not (await tenant.memory.ListObjectives(done)).memories
 
 
-async def test_what_is_deleted_archived_expired_or_no_task_any_more_is_not_listed(tenant: Tenant) -> None:
+async def test_tasks_that_are_deleted_archived_expired_or_retyped_are_not_listed(tenant: Tenant) -> None:
     names = [await create(tenant, f"task {number}") for number in range(4)]
     await expire(tenant.snapshots, pb.Memory(type="task", content="expired"))
     await tenant.memory.DeleteMemory(pb.DeleteMemoryRequest(memory_id=names[0]))
@@ -94,7 +94,7 @@ async def test_a_task_is_done_with_a_result_and_taken_up_again(tenant: Tenant) -
     name = await create(tenant, "boil water", data={"due_time": soon(days=1)})
 
     done = (await tenant.memory.CompleteTask(pb.CompleteTaskRequest(memory_id=name, result="it whistled"))).memory
-    found = await tenant.recall.Recall(recall_pb2.RecallRequest(query="whistled"))
+    response = await tenant.recall.Recall(recall_pb2.RecallRequest(query="whistled"))
     again = (await tenant.memory.ReopenTask(pb.ReopenTaskRequest(memory_id=name))).memory
     started = (
         await tenant.memory.UpdateTaskStatus(
@@ -106,7 +106,7 @@ async def test_a_task_is_done_with_a_result_and_taken_up_again(tenant: Tenant) -
     completed = datetime.fromisoformat(str(done.data["complete_time"]))
     assert abs(completed - datetime.now(UTC)) < timedelta(minutes=1)
     assert done.data["due_time"]
-    assert [hit.item_id for hit in found.hits] == [name]
+    assert [hit.item_id for hit in response.hits] == [name]
     assert dict(again.data).keys() == {"status", "due_time"}
     assert [memory.revision for memory in (done, again, started)] == [2, 3, 4]
     assert await tasks(tenant, statuses=[pb.TASK_STATUS_IN_PROGRESS]) == ["boil water"]
@@ -185,10 +185,16 @@ async def test_next_actions_are_scored_by_importance_freshness_and_urgency(tenan
     await create(tenant, "overdue", importance=0.1, data={"due_time": soon(days=-5), "status": "in_progress"})
     await create(tenant, "done", importance=1.0, data={"status": "done"})
 
-    found = await next_actions(tenant)
+    actual_next_actions = await next_actions(tenant)
 
-    assert [content for content, _ in found] == ["major and due", "major", "overdue", "due this week", "minor"]
-    assert [score for _, score in found] == pytest.approx([0.932, 0.832, 0.388, 0.328, 0.288])
+    assert [content for content, _ in actual_next_actions] == [
+        "major and due",
+        "major",
+        "overdue",
+        "due this week",
+        "minor",
+    ]
+    assert [score for _, score in actual_next_actions] == pytest.approx([0.932, 0.832, 0.388, 0.328, 0.288])
     assert [content for content, _ in await next_actions(tenant, limit=2)] == ["major and due", "major"]
     assert [content for content, _ in await next_actions(tenant, objective_id=goal)] == ["due this week"]
     paged: list[str] = []
@@ -200,12 +206,12 @@ async def test_next_actions_are_scored_by_importance_freshness_and_urgency(tenan
             break
         assert len(page.next_actions) == 2
         request.page_token = page.next_page_token
-    assert paged == [content for content, _ in found]
+    assert paged == [content for content, _ in actual_next_actions]
     # A limit is the most of all pages.
     assert not (await tenant.memory.ListNextActions(pb.ListNextActionsRequest(limit=2))).next_page_token
 
 
-async def test_of_two_who_complete_a_task_at_once_both_leave_it_done(tenant: Tenant) -> None:
+async def test_two_callers_who_complete_a_task_at_once_leave_it_done(tenant: Tenant) -> None:
     name = await create(tenant, "t")
 
     answers = await asyncio.gather(
@@ -213,7 +219,7 @@ async def test_of_two_who_complete_a_task_at_once_both_leave_it_done(tenant: Ten
     )
 
     assert {answer.memory.data["status"] for answer in answers} == {"done"}
-    # Whoever came later found it done, and left it as it was.
+    # Later callers found it done, and left it as it was.
     assert {answer.memory.revision for answer in answers} == {2}
 
 

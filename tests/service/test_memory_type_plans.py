@@ -45,7 +45,7 @@ async def plan(connection: asyncpg.Connection[asyncpg.Record], name: str, **valu
     return "\n".join(row[0] for row in await connection.fetch(f"EXPLAIN {query.text}", *bound))
 
 
-async def test_what_is_asked_about_tasks_levels_and_secrets_is_read_from_an_index(database: TestDatabase) -> None:
+async def test_queries_of_tasks_levels_and_secrets_use_an_index(database: TestDatabase) -> None:
     some = new_id(now())
     async with database.superuser() as superuser:
         await superuser.execute(FILL)

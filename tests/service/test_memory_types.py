@@ -80,7 +80,7 @@ async def accept_only(tenant: Tenant, *types: str) -> None:
     await tenant.tenancy.UpdatePolicy(request)
 
 
-async def found(tenant: Tenant, query: str) -> set[str]:
+async def ids_by_words(tenant: Tenant, query: str) -> set[str]:
     response = await tenant.recall.Recall(recall_pb2.RecallRequest(query=query, limit=100))
     return {
         hit.memory.memory_id for hit in response.hits if any(c.signal == "lexical" and c.raw for c in hit.components)
@@ -108,7 +108,7 @@ async def test_the_words_of_a_type_s_data_are_searched(tenant: Tenant, type_name
     }
     others = {"procedural": ("brioche", "knead", "overnight"), "resource": ("handbook", "turbines")}
     for word in {**searched, **others}[type_name]:
-        assert made.memory_id in await found(tenant, word), word
+        assert made.memory_id in await ids_by_words(tenant, word), word
 
 
 async def test_changed_data_is_searched_anew(tenant: Tenant) -> None:
@@ -117,15 +117,15 @@ async def test_changed_data_is_searched_anew(tenant: Tenant) -> None:
 
     await tenant.memory.UpdateMemory(pb.UpdateMemoryRequest(memory=changed, update_mask=FieldMask(paths=["data"])))
 
-    assert await found(tenant, "wombat") == {made.memory_id}
-    assert await found(tenant, "quokka") == set()
+    assert await ids_by_words(tenant, "wombat") == {made.memory_id}
+    assert await ids_by_words(tenant, "quokka") == set()
 
 
 async def test_the_data_of_a_type_without_fields_is_free_and_searched(tenant: Tenant) -> None:
     made = await create(tenant, type="entity", content="a person", data=struct(anything={"deep": ["axolotl"]}))
 
     assert made.data == struct(anything={"deep": ["axolotl"]})
-    assert await found(tenant, "axolotl") == {made.memory_id}
+    assert await ids_by_words(tenant, "axolotl") == {made.memory_id}
 
 
 @pytest.mark.parametrize("type_name", COMPLETE)
@@ -227,19 +227,19 @@ async def test_types_are_listed_with_their_schemas_and_whether_they_are_accepted
             await asyncio.sleep(0.2)
 
     first = await tenant.memory.ListMemoryTypes(pb.ListMemoryTypesRequest(page_size=3))
-    rest = pb.ListMemoryTypesRequest(page_size=100, page_token=first.next_page_token)
-    second = await tenant.memory.ListMemoryTypes(rest)
+    request = pb.ListMemoryTypesRequest(page_size=100, page_token=first.next_page_token)
+    second = await tenant.memory.ListMemoryTypes(request)
     assert [*first.memory_types, *second.memory_types] == list(narrowed.memory_types)
     assert (len(first.memory_types), second.next_page_token) == (3, "")
-    types = {found.type: found for found in everything.memory_types}
+    types = {match.type: match for match in everything.memory_types}
     assert everything.others_accepted
-    assert all(found.built_in and found.accepted for found in types.values())
+    assert all(match.built_in and match.accepted for match in types.values())
     schema = json_format.MessageToDict(types["episodic"].json_schema)
     assert set(schema["properties"]) == {"occurred_at", "actor", "event_type", "summary", "details"}
     assert schema["required"] == ["event_type", "summary"]
     assert "secret_value" not in str(types["knowledge_vault"].json_schema)
-    assert {found.type for found in narrowed.memory_types if found.accepted} == {"episodic", "sighting"}
-    assert [found.type for found in narrowed.memory_types if not found.built_in] == ["sighting"]
+    assert {match.type for match in narrowed.memory_types if match.accepted} == {"episodic", "sighting"}
+    assert [match.type for match in narrowed.memory_types if not match.built_in] == ["sighting"]
 
 
 async def test_a_memory_can_be_given_a_time_to_live(tenant: Tenant) -> None:

@@ -42,14 +42,14 @@ async def update(tenant: Tenant, memory: pb.Memory, **fields: Any) -> pb.Memory:
     return (await tenant.memory.UpdateMemory(request)).memory
 
 
-async def listed(tenant: Tenant, where: str = "", **rest: Any) -> list[str]:
-    request = pb.ListMemoriesRequest(filter=pb.MemoryFilter(where=where), **rest)
-    found: list[str] = []
+async def listed(tenant: Tenant, where: str = "", **fields: Any) -> list[str]:
+    request = pb.ListMemoriesRequest(filter=pb.MemoryFilter(where=where), **fields)
+    results: list[str] = []
     while True:
         response = await tenant.memory.ListMemories(request)
-        found += [memory.content for memory in response.memories]
+        results += [memory.content for memory in response.memories]
         if not response.next_page_token:
-            return found
+            return results
         request.page_token = response.next_page_token
 
 
@@ -93,8 +93,8 @@ async def test_a_condition_in_words_and_the_fields_of_the_filter_must_both_hold(
     for n, (kind, tag) in enumerate([("fact", "a"), ("fact", "b"), ("note", "a")]):
         await create(tenant, content=f"m{n}", type=kind, tags=[tag])
 
-    asked = pb.MemoryFilter(types=["fact"], where="tags:a")
-    response = await tenant.memory.ListMemories(pb.ListMemoriesRequest(filter=asked))
+    filter_ = pb.MemoryFilter(types=["fact"], where="tags:a")
+    response = await tenant.memory.ListMemories(pb.ListMemoriesRequest(filter=filter_))
 
     assert [memory.content for memory in response.memories] == ["m0"]
 
@@ -182,8 +182,8 @@ async def test_two_clocks_are_asked_together(tenant: Tenant) -> None:
     await update(tenant, lives, valid_to_time=stamp(datetime(2024, 1, 1, tzinfo=UTC)))
 
     async def ask(valid_at: datetime, as_of: Timestamp | None) -> int:
-        asked = pb.MemoryFilter(valid_at_time=stamp(valid_at))
-        request = pb.ListMemoriesRequest(filter=asked, as_of_time=as_of)
+        filter_ = pb.MemoryFilter(valid_at_time=stamp(valid_at))
+        request = pb.ListMemoriesRequest(filter=filter_, as_of_time=as_of)
         return len((await tenant.memory.ListMemories(request)).memories)
 
     assert await ask(datetime(2022, 1, 1, tzinfo=UTC), None) == 1

@@ -33,16 +33,16 @@ async def ask(tenant: Tenant, query: str, **fields: Any) -> pb.SearchMessagesRes
     return await tenant.sessions.SearchMessages(pb.SearchMessagesRequest(query=query, **fields))
 
 
-async def found(tenant: Tenant, query: str, **fields: Any) -> list[str]:
+async def search_contents(tenant: Tenant, query: str, **fields: Any) -> list[str]:
     return [hit.message.content for hit in (await ask(tenant, query, **fields)).hits]
 
 
 async def test_a_part_of_a_word_is_found_as_it_is_written_newest_first(tenant: Tenant) -> None:
     await append(tenant, "the Lighthouse keeper", "nothing", "two lighthouses", "LIGHT HOUSE")
 
-    assert await found(tenant, "ghthous", mode=LITERAL) == ["two lighthouses", "the Lighthouse keeper"]
-    assert await found(tenant, "lighthouse keep", mode=LITERAL) == ["the Lighthouse keeper"]
-    assert await found(tenant, "keeper Lighthouse", mode=LITERAL) == []
+    assert await search_contents(tenant, "ghthous", mode=LITERAL) == ["two lighthouses", "the Lighthouse keeper"]
+    assert await search_contents(tenant, "lighthouse keep", mode=LITERAL) == ["the Lighthouse keeper"]
+    assert await search_contents(tenant, "keeper Lighthouse", mode=LITERAL) == []
 
 
 @pytest.mark.parametrize(
@@ -51,22 +51,24 @@ async def test_a_part_of_a_word_is_found_as_it_is_written_newest_first(tenant: T
 async def test_every_sign_is_only_itself(tenant: Tenant, literal: str) -> None:
     await append(tenant, f"before {literal} after", "50 percent, aXb, c:/ and of the")
 
-    assert await found(tenant, literal, mode=LITERAL) == [f"before {literal} after"]
+    assert await search_contents(tenant, literal, mode=LITERAL) == [f"before {literal} after"]
 
 
 async def test_letters_of_any_alphabet_are_found_in_any_case(tenant: Tenant) -> None:
     await append(tenant, "Grüße aus Köln", "Привет из Москвы", "東京へようこそ", "🙂 fine")
 
-    assert await found(tenant, "GRÜßE", mode=LITERAL) == ["Grüße aus Köln"]
-    assert await found(tenant, "ПРИВЕТ", mode=LITERAL) == ["Привет из Москвы"]
-    assert await found(tenant, "京へ", mode=LITERAL) == ["東京へようこそ"]
-    assert await found(tenant, "🙂", mode=LITERAL) == ["🙂 fine"]
+    assert await search_contents(tenant, "GRÜßE", mode=LITERAL) == ["Grüße aus Köln"]
+    assert await search_contents(tenant, "ПРИВЕТ", mode=LITERAL) == ["Привет из Москвы"]
+    assert await search_contents(tenant, "京へ", mode=LITERAL) == ["東京へようこそ"]
+    assert await search_contents(tenant, "🙂", mode=LITERAL) == ["🙂 fine"]
 
 
 async def test_text_inside_of_markup_is_found_too(tenant: Tenant) -> None:
     await append(tenant, 'see <img alt="the red kettle boils"> here')
 
-    assert await found(tenant, "the red kettle boils", mode=LITERAL) == ['see <img alt="the red kettle boils"> here']
+    assert await search_contents(tenant, "the red kettle boils", mode=LITERAL) == [
+        'see <img alt="the red kettle boils"> here'
+    ]
 
 
 async def test_a_literal_stays_in_its_session_and_its_times(tenant: Tenant, other_tenant: Tenant) -> None:
@@ -74,28 +76,36 @@ async def test_a_literal_stays_in_its_session_and_its_times(tenant: Tenant, othe
         await append(tenant, f"the kettle of {year}", session_id=f"s{year}", time=datetime(year, 6, 1, tzinfo=UTC))
     await append(other_tenant, "the kettle of others")
 
-    assert await found(tenant, "kettle", mode=LITERAL) == [f"the kettle of {year}" for year in (2024, 2016, 1999)]
-    assert await found(tenant, "kettle", mode=LITERAL, session_id="s2016") == ["the kettle of 2016"]
+    assert await search_contents(tenant, "kettle", mode=LITERAL) == [
+        f"the kettle of {year}" for year in (2024, 2016, 1999)
+    ]
+    assert await search_contents(tenant, "kettle", mode=LITERAL, session_id="s2016") == ["the kettle of 2016"]
     since, until = datetime(2016, 6, 1, tzinfo=UTC), datetime(2024, 6, 1, tzinfo=UTC)
-    assert await found(tenant, "kettle", mode=LITERAL, start_time=since) == ["the kettle of 2024", "the kettle of 2016"]
-    assert await found(tenant, "kettle", mode=LITERAL, end_time=until) == ["the kettle of 2016", "the kettle of 1999"]
-    assert await found(tenant, "kettle", mode=LITERAL, end_time=until, session_id="s2024") == []
+    assert await search_contents(tenant, "kettle", mode=LITERAL, start_time=since) == [
+        "the kettle of 2024",
+        "the kettle of 2016",
+    ]
+    assert await search_contents(tenant, "kettle", mode=LITERAL, end_time=until) == [
+        "the kettle of 2016",
+        "the kettle of 1999",
+    ]
+    assert await search_contents(tenant, "kettle", mode=LITERAL, end_time=until, session_id="s2024") == []
     for mode in (LITERAL, MEANING, HYBRID):
         with refused(grpc.StatusCode.NOT_FOUND, "SESSION_NOT_FOUND"):
-            await found(tenant, "kettle", mode=mode, session_id="unknown")
+            await search_contents(tenant, "kettle", mode=mode, session_id="unknown")
 
 
-async def test_what_is_deleted_is_found_in_no_way(tenant: Tenant) -> None:
+async def test_a_deleted_message_is_found_in_no_mode(tenant: Tenant) -> None:
     (kettle, _) = await append(tenant, "the red kettle", "a blue cup")
     await append(tenant, "another kettle", session_id="gone")
 
     await tenant.sessions.DeleteMessage(pb.DeleteMessageRequest(message_id=kettle.message_id))
     await tenant.sessions.DeleteSession(pb.DeleteSessionRequest(session_id="gone"))
 
-    assert await found(tenant, "kettle", mode=LITERAL) == []
-    assert await found(tenant, "kettle", mode=pb.SEARCH_MODE_KEYWORD) == []
-    assert await found(tenant, "kettle", mode=MEANING) == ["a blue cup"]
-    assert await found(tenant, "kettle", mode=HYBRID) in ([], ["a blue cup"])
+    assert await search_contents(tenant, "kettle", mode=LITERAL) == []
+    assert await search_contents(tenant, "kettle", mode=pb.SEARCH_MODE_KEYWORD) == []
+    assert await search_contents(tenant, "kettle", mode=MEANING) == ["a blue cup"]
+    assert await search_contents(tenant, "kettle", mode=HYBRID) in ([], ["a blue cup"])
 
 
 async def test_the_limit_of_a_literal_search_keeps_the_newest(tenant: Tenant) -> None:
@@ -152,7 +162,7 @@ async def test_a_search_as_written_is_bounded_and_says_how_far_it_came(cluster: 
     assert not further.truncated
 
 
-async def test_what_a_long_session_began_with_is_found_as_it_is_written(cluster: Cluster, tenant: Tenant) -> None:
+async def test_the_beginning_of_a_long_session_is_found_as_it_is_written(cluster: Cluster, tenant: Tenant) -> None:
     began = now() - timedelta(days=200)
     await append(tenant, "the old red kettle boils", time=began)
     await fill_up(cluster, tenant, "s")
@@ -182,12 +192,12 @@ async def test_a_search_by_meaning_needs_no_common_word(tenant: Tenant) -> None:
 async def test_a_hybrid_search_weighs_words_and_meaning(tenant: Tenant) -> None:
     await append(tenant, "The cat sleeps on the warm windowsill", "Error E1234 in the invoice module")
 
-    assert (await found(tenant, "pet napping", mode=HYBRID))[0] == "The cat sleeps on the warm windowsill"
-    assert (await found(tenant, "E1234", mode=HYBRID))[0] == "Error E1234 in the invoice module"
+    assert (await search_contents(tenant, "pet napping", mode=HYBRID))[0] == "The cat sleeps on the warm windowsill"
+    assert (await search_contents(tenant, "E1234", mode=HYBRID))[0] == "Error E1234 in the invoice module"
     assert not (await ask(tenant, "pet", mode=HYBRID)).dense_unavailable
 
 
-async def test_by_meaning_a_search_stays_in_its_session_its_times_and_its_tenant(
+async def test_a_search_by_meaning_stays_in_its_session_its_times_and_its_tenant(
     tenant: Tenant, other_tenant: Tenant
 ) -> None:
     await append(tenant, "the cat sleeps", session_id="one", time=datetime(2016, 6, 1, tzinfo=UTC))
@@ -195,9 +205,11 @@ async def test_by_meaning_a_search_stays_in_its_session_its_times_and_its_tenant
     await append(other_tenant, "the cat plays")
 
     for mode in (MEANING, HYBRID):
-        assert sorted(await found(tenant, "a cat", mode=mode)) == ["the cat eats", "the cat sleeps"]
-        assert await found(tenant, "a cat", mode=mode, session_id="one") == ["the cat sleeps"]
-        assert await found(tenant, "a cat", mode=mode, start_time=datetime(2020, 1, 1, tzinfo=UTC)) == ["the cat eats"]
+        assert sorted(await search_contents(tenant, "a cat", mode=mode)) == ["the cat eats", "the cat sleeps"]
+        assert await search_contents(tenant, "a cat", mode=mode, session_id="one") == ["the cat sleeps"]
+        assert await search_contents(tenant, "a cat", mode=mode, start_time=datetime(2020, 1, 1, tzinfo=UTC)) == [
+            "the cat eats"
+        ]
 
 
 async def test_meaning_is_recall_s_to_allow(cluster: Cluster, tenant: Tenant) -> None:
@@ -213,25 +225,25 @@ async def test_meaning_is_recall_s_to_allow(cluster: Cluster, tenant: Tenant) ->
 
 
 @pytest.mark.parametrize("mode", [pb.SEARCH_MODE_KEYWORD, LITERAL, HYBRID])
-async def test_each_message_is_told_once_when_hits_are_neighbours(tenant: Tenant, mode: pb.SearchMode) -> None:
+async def test_each_message_is_returned_once_when_hits_are_neighbours(tenant: Tenant, mode: pb.SearchMode) -> None:
     await append(tenant, "zero", "one", "the kettle", "the red kettle", "four", "five", "kettle again", "seven")
 
     response = await ask(tenant, "kettle", mode=mode, context_size=2, limit=3)
 
-    told = [
+    sequences = [
         message.sequence
         for hit in response.hits
         for message in (*hit.before, hit.message, *hit.after)
         if message.session_id == "s"
     ]
-    assert sorted(told) == [1, 2, 3, 4, 5, 6, 7, 8]
+    assert sorted(sequences) == [1, 2, 3, 4, 5, 6, 7, 8]
     for hit in response.hits:
         around = [message.sequence for message in (*hit.before, hit.message, *hit.after)]
         assert around == sorted(around)
         assert all(abs(sequence - hit.message.sequence) <= 2 for sequence in around)
 
 
-async def test_a_neighbour_of_two_hits_is_told_with_the_better_one(tenant: Tenant) -> None:
+async def test_a_neighbour_of_two_hits_is_returned_with_the_better_one(tenant: Tenant) -> None:
     await append(tenant, "a kettle", "between", "kettle, kettle")
 
     better, worse = (await ask(tenant, "kettle", context_size=1)).hits

@@ -115,13 +115,13 @@ async def test_a_search_stays_in_its_times(tenant: Tenant) -> None:
     for year in (1999, 2016, 2020, 2024):
         await append(tenant, f"lighthouse of {year}", time=datetime(year, 6, 1, tzinfo=UTC))
 
-    def found(hits: list[pb.MessageHit]) -> list[str]:
+    def years_of(hits: list[pb.MessageHit]) -> list[str]:
         return sorted(text.rpartition(" ")[2] for text in texts(hits))
 
     since, until = datetime(2016, 6, 1, tzinfo=UTC), datetime(2024, 6, 1, tzinfo=UTC)
-    assert found(await search(tenant, "lighthouse", start_time=since)) == ["2016", "2020", "2024"]
-    assert found(await search(tenant, "lighthouse", end_time=until)) == ["1999", "2016", "2020"]
-    assert found(await search(tenant, "lighthouse", start_time=since, end_time=until)) == ["2016", "2020"]
+    assert years_of(await search(tenant, "lighthouse", start_time=since)) == ["2016", "2020", "2024"]
+    assert years_of(await search(tenant, "lighthouse", end_time=until)) == ["1999", "2016", "2020"]
+    assert years_of(await search(tenant, "lighthouse", start_time=since, end_time=until)) == ["2016", "2020"]
 
 
 async def test_wildcards_are_only_characters(tenant: Tenant) -> None:

@@ -41,7 +41,7 @@ def facts(**values: Any) -> Struct:
     return json_format.ParseDict(values, Struct())
 
 
-def said(content: str = "the lighthouse", **fields: Any) -> pb.Message:
+def user_message(content: str = "the lighthouse", **fields: Any) -> pb.Message:
     return pb.Message(role=pb.MESSAGE_ROLE_USER, content=content, **fields)
 
 
@@ -59,13 +59,13 @@ async def correct(tenant: Tenant, message: pb.Message, *paths: str, request_id: 
     return (await tenant.sessions.UpdateMessage(request)).message
 
 
-async def found(tenant: Tenant, query: str, mode: pb.SearchMode = pb.SEARCH_MODE_KEYWORD) -> list[str]:
+async def search_contents(tenant: Tenant, query: str, mode: pb.SearchMode = pb.SEARCH_MODE_KEYWORD) -> list[str]:
     response = await tenant.sessions.SearchMessages(pb.SearchMessagesRequest(query=query, mode=mode))
     return [hit.message.content for hit in response.hits]
 
 
 async def test_everything_about_a_message_comes_back(tenant: Tenant) -> None:
-    given = said(
+    message = user_message(
         "Switch on the light",
         parts=listed({"type": "text", "text": "Switch on"}, {"type": "image", "url": "file:1"}, "plain", 3.5, None),
         tool_calls=listed({"id": "call-1", "name": "lights.on", "arguments": {"room": "kitchen", "levels": [1, 2]}}),
@@ -74,10 +74,10 @@ async def test_everything_about_a_message_comes_back(tenant: Tenant) -> None:
         **{name: f"{name} of it" for name in TEXTS},
     )
 
-    (stored,) = await append(tenant, given)
+    (stored,) = await append(tenant, message)
 
     for field in ("role", "content", *TEXTS, *LISTS, "metadata"):
-        assert getattr(stored, field) == getattr(given, field), field
+        assert getattr(stored, field) == getattr(message, field), field
     assert (stored.sequence, stored.revision, stored.session_id) == (1, 1, "s")
     assert (stored.update_time, stored.updated_by) == (stored.create_time, stored.created_by)
     assert await get(tenant, stored.message_id) == stored
@@ -98,18 +98,18 @@ async def test_every_role_speaks(tenant: Tenant, role: str) -> None:
 async def test_a_text_field_takes_what_it_promises_and_no_more(tenant: Tenant, field: str) -> None:
     longest = "é" * TEXTS[field]
 
-    (stored,) = await append(tenant, said(**{field: longest}))
+    (stored,) = await append(tenant, user_message(**{field: longest}))
 
     assert getattr(await get(tenant, stored.message_id), field) == longest
     with refused(grpc.StatusCode.INVALID_ARGUMENT, "INVALID_FIELD"):
-        await append(tenant, said(**{field: longest + "x"}))
+        await append(tenant, user_message(**{field: longest + "x"}))
 
 
 @pytest.mark.parametrize("field", [*LISTS, "metadata"])
 async def test_json_of_a_quarter_megabyte_is_kept_and_more_is_refused(tenant: Tenant, field: str) -> None:
     def message(length: int) -> pb.Message:
         value: Any = facts(a="x" * length) if field == "metadata" else listed("x" * length)
-        return said(**{field: value})
+        return user_message(**{field: value})
 
     # {"a":"…"} and ["…"].
     overhead = 8 if field == "metadata" else 4
@@ -123,7 +123,7 @@ async def test_json_of_a_quarter_megabyte_is_kept_and_more_is_refused(tenant: Te
 
 
 async def test_a_correction_changes_what_the_mask_names_and_what_search_knows(tenant: Tenant) -> None:
-    (stored,) = await append(tenant, said("the lighthouse keeper", name="Ada", metadata=facts(a=1)))
+    (stored,) = await append(tenant, user_message("the lighthouse keeper", name="Ada", metadata=facts(a=1)))
 
     corrected = await correct(
         tenant, pb.Message(message_id=stored.message_id, content="the windmill", metadata=facts(b=2)), "content"
@@ -133,16 +133,18 @@ async def test_a_correction_changes_what_the_mask_names_and_what_search_knows(te
     assert (corrected.revision, corrected.sequence, corrected.create_time) == (2, 1, stored.create_time)
     assert corrected.update_time.ToNanoseconds() > stored.update_time.ToNanoseconds()
     assert await get(tenant, stored.message_id) == corrected
-    assert await found(tenant, "lighthouse") == []
-    assert await found(tenant, "windmills") == ["the windmill"]
-    assert await found(tenant, "lighthouse", pb.SEARCH_MODE_LITERAL) == []
-    assert await found(tenant, "a mill that the wind turns", pb.SEARCH_MODE_SEMANTIC) == ["the windmill"]
+    assert await search_contents(tenant, "lighthouse") == []
+    assert await search_contents(tenant, "windmills") == ["the windmill"]
+    assert await search_contents(tenant, "lighthouse", pb.SEARCH_MODE_LITERAL) == []
+    assert await search_contents(tenant, "a mill that the wind turns", pb.SEARCH_MODE_SEMANTIC) == ["the windmill"]
 
 
 async def test_a_correction_without_a_mask_replaces_everything_that_can_be(tenant: Tenant) -> None:
     (stored,) = await append(
         tenant,
-        said("old", name="Ada", parts=listed(1), tool_calls=listed(2), tool_returns=listed(3), metadata=facts(a=1)),
+        user_message(
+            "old", name="Ada", parts=listed(1), tool_calls=listed(2), tool_returns=listed(3), metadata=facts(a=1)
+        ),
     )
 
     corrected = await correct(tenant, pb.Message(message_id=stored.message_id, content="new"))
@@ -154,23 +156,23 @@ async def test_a_correction_without_a_mask_replaces_everything_that_can_be(tenan
 
 
 async def test_metadata_alone_leaves_the_index_as_it_is(tenant: Tenant) -> None:
-    (stored,) = await append(tenant, said("the lighthouse"))
+    (stored,) = await append(tenant, user_message("the lighthouse"))
 
     await correct(tenant, pb.Message(message_id=stored.message_id, metadata=facts(rated=5)), "metadata")
 
-    assert await found(tenant, "lighthouse") == ["the lighthouse"]
-    assert await found(tenant, "beacon on the coast", pb.SEARCH_MODE_SEMANTIC) == ["the lighthouse"]
+    assert await search_contents(tenant, "lighthouse") == ["the lighthouse"]
+    assert await search_contents(tenant, "beacon on the coast", pb.SEARCH_MODE_SEMANTIC) == ["the lighthouse"]
 
 
 async def test_a_message_is_corrected_by_its_external_id(tenant: Tenant) -> None:
-    await append(tenant, said(external_id="theirs"))
+    await append(tenant, user_message(external_id="theirs"))
 
     assert (await correct(tenant, pb.Message(message_id="theirs", content="new"), "content")).content == "new"
     assert (await correct(tenant, pb.Message(external_id="theirs", content="newer"), "content")).content == "newer"
 
 
 async def test_a_correction_of_an_older_revision_is_refused(tenant: Tenant) -> None:
-    (stored,) = await append(tenant, said())
+    (stored,) = await append(tenant, user_message())
     await correct(tenant, pb.Message(message_id=stored.message_id, content="new", revision=1), "content")
 
     with refused(grpc.StatusCode.ABORTED, "REVISION_STALE"):
@@ -180,7 +182,7 @@ async def test_a_correction_of_an_older_revision_is_refused(tenant: Tenant) -> N
 
 
 async def test_a_repeated_correction_happens_once(tenant: Tenant) -> None:
-    (stored,) = await append(tenant, said())
+    (stored,) = await append(tenant, user_message())
     message = pb.Message(message_id=stored.message_id, content="new")
 
     first = await correct(tenant, message, "content", request_id="r")
@@ -191,7 +193,7 @@ async def test_a_repeated_correction_happens_once(tenant: Tenant) -> None:
 
 
 async def test_corrections_at_once_each_count(tenant: Tenant) -> None:
-    (stored,) = await append(tenant, said())
+    (stored,) = await append(tenant, user_message())
 
     await asyncio.gather(
         *(
@@ -202,11 +204,11 @@ async def test_corrections_at_once_each_count(tenant: Tenant) -> None:
 
     last = await get(tenant, stored.message_id)
     assert last.revision == 9
-    assert await found(tenant, "version") == [last.content]
+    assert await search_contents(tenant, "version") == [last.content]
 
 
 async def test_a_text_that_comes_back_at_once_is_what_search_knows(cluster: Cluster, tenant: Tenant) -> None:
-    (stored,) = await append(tenant, said("kettle"))
+    (stored,) = await append(tenant, user_message("kettle"))
     holding, looking = await superuser(cluster), await superuser(cluster)
 
     def correcting(content: str) -> asyncio.Future[pb.Message]:
@@ -227,11 +229,11 @@ async def test_a_text_that_comes_back_at_once_is_what_search_knows(cluster: Clus
         await looking.close()
 
     assert (await get(tenant, stored.message_id)).content == "kettle"
-    assert (await found(tenant, "kettle"), await found(tenant, "teapot")) == (["kettle"], [])
+    assert (await search_contents(tenant, "kettle"), await search_contents(tenant, "teapot")) == (["kettle"], [])
 
 
 async def test_a_message_that_says_nothing_any_more_is_refused(tenant: Tenant) -> None:
-    (stored,) = await append(tenant, said())
+    (stored,) = await append(tenant, user_message())
 
     with refused(grpc.StatusCode.INVALID_ARGUMENT, "CONTENT_EMPTY"):
         await correct(tenant, pb.Message(message_id=stored.message_id, content=" "), "content")
@@ -245,22 +247,24 @@ async def test_a_message_that_says_nothing_any_more_is_refused(tenant: Tenant) -
         await correct(tenant, pb.Message(content="x"), "content")
 
     assert await get(tenant, stored.message_id) == stored
-    assert await found(tenant, "lighthouse") == ["the lighthouse"]
+    assert await search_contents(tenant, "lighthouse") == ["the lighthouse"]
 
 
 async def test_a_text_may_go_when_a_tool_call_stays(tenant: Tenant) -> None:
-    (stored,) = await append(tenant, said(tool_calls=listed("lights.on")))
+    (stored,) = await append(tenant, user_message(tool_calls=listed("lights.on")))
 
     await correct(tenant, pb.Message(message_id=stored.message_id), "content")
 
-    assert await found(tenant, "lighthouse") == []
+    assert await search_contents(tenant, "lighthouse") == []
     await correct(tenant, pb.Message(message_id=stored.message_id, content="the windmill"), "content")
-    assert await found(tenant, "windmill") == ["the windmill"]
+    assert await search_contents(tenant, "windmill") == ["the windmill"]
 
 
-async def test_what_is_gone_or_another_tenant_s_is_not_corrected(tenant: Tenant, other_tenant: Tenant) -> None:
-    (mine,) = await append(tenant, said())
-    (theirs,) = await append(other_tenant, said())
+async def test_missing_messages_and_those_of_another_tenant_are_not_corrected(
+    tenant: Tenant, other_tenant: Tenant
+) -> None:
+    (mine,) = await append(tenant, user_message())
+    (theirs,) = await append(other_tenant, user_message())
     await tenant.sessions.DeleteMessage(pb.DeleteMessageRequest(message_id=mine.message_id))
 
     for message_id in (mine.message_id, theirs.message_id, "unknown"):
@@ -270,16 +274,16 @@ async def test_what_is_gone_or_another_tenant_s_is_not_corrected(tenant: Tenant,
 
 
 async def test_a_message_of_an_ended_session_can_be_corrected(tenant: Tenant) -> None:
-    (stored,) = await append(tenant, said())
+    (stored,) = await append(tenant, user_message())
     await tenant.sessions.EndSession(pb.EndSessionRequest(session_id="s"))
 
     assert (await correct(tenant, pb.Message(message_id=stored.message_id, content="new"), "content")).content == "new"
 
 
 async def test_saving_again_adds_and_never_replaces(tenant: Tenant) -> None:
-    await append(tenant, said("one"), said("two"))
+    await append(tenant, user_message("one"), user_message("two"))
 
-    await append(tenant, said("three"))
+    await append(tenant, user_message("three"))
 
     page = await tenant.sessions.ListMessages(pb.ListMessagesRequest(session_id="s"))
     assert [(message.sequence, message.content) for message in page.messages] == [(1, "one"), (2, "two"), (3, "three")]

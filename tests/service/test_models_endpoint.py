@@ -10,7 +10,7 @@ import grpc
 import pytest
 from fix_cluster import refused
 from fix_endpoint import DIMENSIONS, Answer, EmbeddingServer
-from fix_models import EMBEDDED, WORDS, House, cosine, housed
+from fix_models import EMBEDDED, WORDS, Deployment, cosine, run_deployment
 
 from skein.recall.v1 import recall_pb2 as pb
 from skein.recall.v1 import recall_pb2_grpc as rpc
@@ -24,12 +24,12 @@ async def listed(stub: rpc.RecallServiceAsyncStub, model: str = WORDS) -> pb.Emb
     return next(one for one in response.embedding_models if one.model == model)
 
 
-async def test_where_an_endpoint_is_is_shown_to_operators_only(house: House) -> None:
-    await house.register(remote_model="w-64", batch_size=8, timeout_seconds=3.5, window_characters=900)
+async def test_an_endpoint_s_url_is_shown_to_operators_only(deployment: Deployment) -> None:
+    await deployment.register(remote_model="w-64", batch_size=8, timeout_seconds=3.5, window_characters=900)
 
-    whole, shown = await listed(house.operator), await listed(house.place.stub)
+    whole, shown = await listed(deployment.operator), await listed(deployment.tenant.stub)
 
-    assert (whole.endpoint, whole.remote_model, whole.batch_size) == (house.endpoint.endpoint, "w-64", 8)
+    assert (whole.endpoint, whole.remote_model, whole.batch_size) == (deployment.endpoint.endpoint, "w-64", 8)
     assert (whole.timeout_seconds, whole.window_characters, whole.followed) == (3.5, 900, False)
     assert shown == pb.EmbeddingModel(
         model=WORDS, provider="openai", dimensions=DIMENSIONS, create_time=whole.create_time
@@ -50,122 +50,122 @@ async def test_where_an_endpoint_is_is_shown_to_operators_only(house: House) -> 
         {"provider": "somebody"},
     ],
 )
-async def test_an_endpoint_that_cannot_be_asked_is_refused(house: House, values: dict[str, Any]) -> None:
+async def test_an_endpoint_that_cannot_be_asked_is_refused(deployment: Deployment, values: dict[str, Any]) -> None:
     with refused(grpc.StatusCode.INVALID_ARGUMENT, "INVALID_FIELD"):
-        await house.register(**values)
+        await deployment.register(**values)
 
 
 async def test_the_key_goes_to_the_endpoint_and_nowhere_else(
     server: Server, template: str, endpoint: EmbeddingServer, log: io.StringIO
 ) -> None:
     keys = {"SKEIN_EMBEDDINGS_API_KEY": "everybody-s", "SKEIN_EMBEDDINGS_API_KEY_WORDS": "its-own"}
-    async with housed(server, template, endpoint, **keys) as house:
-        await house.register()
-        await house.register("other")
-        await house.start()
-        await house.start("other")
+    async with run_deployment(server, template, endpoint, **keys) as deployment:
+        await deployment.register()
+        await deployment.register("other")
+        await deployment.start()
+        await deployment.start("other")
         endpoint.breaks(Answer(b"401 Who"))
         with refused(grpc.StatusCode.UNAVAILABLE, "MODEL_UNAVAILABLE") as caught:
-            await house.start()
-        async with house.service.superuser() as connection:
+            await deployment.start()
+        async with deployment.service.superuser() as connection:
             rows = await connection.fetch("SELECT m::text FROM recall.embedding_models AS m")
 
     assert endpoint.keys[:2] == ["Bearer its-own", "Bearer everybody-s"]
-    told = log.getvalue() + str(caught.value) + str(rows)
-    assert "its-own" not in told
-    assert "everybody-s" not in told
+    visible_text = log.getvalue() + str(caught.value) + str(rows)
+    assert "its-own" not in visible_text
+    assert "everybody-s" not in visible_text
 
 
 async def test_while_the_endpoint_is_down_words_still_find_and_say_so_at_once(
-    house: House, monkeypatch: pytest.MonkeyPatch
+    deployment: Deployment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # However slow this machine is, the endpoint is not tried again meanwhile.
     monkeypatch.setattr(circuit_breaker, "FIRST_PAUSE_SECONDS", 3600.0)
-    await house.place.remember("Owls hunt at night.")
-    await house.change(timeout_seconds=2.0)
-    house.endpoint.breaks(Answer(hangs=True))
+    await deployment.tenant.remember("Owls hunt at night.")
+    await deployment.change(timeout_seconds=2.0)
+    deployment.endpoint.breaks(Answer(hangs=True))
     for number in range(MAX_FAILURES):
-        assert (await house.place.recall(f"owls {number}")).dense_unavailable
-    asked = len(house.endpoint.asked)
+        assert (await deployment.tenant.recall(f"owls {number}")).dense_unavailable
+    request_count = len(deployment.endpoint.batches)
 
-    answer = await house.place.recall("owls at night")
+    answer = await deployment.tenant.recall("owls at night")
 
     assert (answer.dense_unavailable, answer.model) == (True, WORDS)
     assert [hit.memory.content for hit in answer.hits] == ["Owls hunt at night."]
-    # Nobody was asked, so there was nothing to wait for.
-    assert len(house.endpoint.asked) == asked
+    # The endpoint was not called, so there was nothing to wait for.
+    assert len(deployment.endpoint.batches) == request_count
 
 
-async def test_while_the_endpoint_is_down_writers_leave_items_to_the_backlog(house: House) -> None:
-    await house.change()
-    house.endpoint.breaks(Answer(b"401 Who"))
-    item_id = await house.place.remember("Owls hunt at night.", index=False)
+async def test_while_the_endpoint_is_down_writers_leave_items_to_the_backlog(deployment: Deployment) -> None:
+    await deployment.change()
+    deployment.endpoint.breaks(Answer(b"401 Who"))
+    item_id = await deployment.tenant.remember("Owls hunt at night.", index=False)
     item = pb.IndexItem(item_id=item_id, revision=1, text="Owls hunt at night.")
     with refused(grpc.StatusCode.UNAVAILABLE, "MODEL_UNAVAILABLE"):
-        await house.place.index.IndexItems(pb.IndexItemsRequest(items=[item]))
-    assert await house.backlog() == 0
+        await deployment.tenant.index.IndexItems(pb.IndexItemsRequest(items=[item]))
+    assert await deployment.backlog() == 0
 
-    house.endpoint.heals()
+    deployment.endpoint.heals()
 
-    assert await house.backlog() == 1
-    assert (await house.place.recall("owls")).hits[0].HasField("similarity")
+    assert await deployment.backlog() == 1
+    assert (await deployment.tenant.recall("owls")).hits[0].HasField("similarity")
 
 
-async def test_an_endpoint_that_hangs_holds_no_connection_to_the_database(house: House) -> None:
-    """Writer and searcher wait for it, within their time, and nobody waits for them."""
-    await house.change()
-    item_id = await house.place.remember("Owls hunt at night.", index=False)
+async def test_an_endpoint_that_hangs_holds_no_connection_to_the_database(deployment: Deployment) -> None:
+    """Writer and searcher wait for it until their deadline, and block no other call meanwhile."""
+    await deployment.change()
+    item_id = await deployment.tenant.remember("Owls hunt at night.", index=False)
     item = pb.IndexItem(item_id=item_id, revision=1, text="Owls hunt at night.")
-    asked = len(house.endpoint.asked)
-    house.endpoint.breaks(Answer(hangs=True))
+    request_count = len(deployment.endpoint.batches)
+    deployment.endpoint.breaks(Answer(hangs=True))
 
     async def index() -> None:
-        await house.place.index.IndexItems(pb.IndexItemsRequest(items=[item]), timeout=10.0)
+        await deployment.tenant.index.IndexItems(pb.IndexItemsRequest(items=[item]), timeout=10.0)
 
     writing = asyncio.create_task(index())
     async with asyncio.timeout(30):
-        while len(house.endpoint.asked) == asked:
+        while len(deployment.endpoint.batches) == request_count:
             await asyncio.sleep(0.01)
-    async with house.service.superuser() as connection:
-        held = await connection.fetchval(
+    async with deployment.service.superuser() as connection:
+        count = await connection.fetchval(
             "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'skein_recall' "
             "AND datname = current_database() AND state LIKE 'idle in transaction%' "
-            # Who reads leaves a transaction to whoever comes next, for a moment.
+            # A reader leaves its transaction open for the next one, for a moment.
             "AND state_change < now() - interval '1 second'"
         )
     with pytest.raises(grpc.RpcError) as caught:
         await writing
 
-    assert held == 0
+    assert count == 0
     assert caught.value.code() in {grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.UNAVAILABLE}
 
 
-async def test_a_long_text_is_cut_to_the_model_s_window_and_its_last_words_are_found(house: House) -> None:
-    await house.register(window_characters=500)
-    await house.start()
-    await house.work()
-    await house.use(WORDS)
+async def test_a_long_text_is_cut_to_the_model_s_window_and_its_last_words_are_found(deployment: Deployment) -> None:
+    await deployment.register(window_characters=500)
+    await deployment.start()
+    await deployment.work()
+    await deployment.use(WORDS)
     filler = "The weather was fair and nobody had much to say about it. " * 200
-    item_id = await house.place.remember(f"{filler}The kiosk sells liquorice.", index=False)
+    item_id = await deployment.tenant.remember(f"{filler}The kiosk sells liquorice.", index=False)
 
-    await house.backlog()
+    await deployment.backlog()
 
-    sent = [text for batch in house.endpoint.asked for text in batch]
+    sent = [text for batch in deployment.endpoint.batches for text in batch]
     assert max(map(len, sent)) <= 500
     question = "which kiosk sells liquorice"
-    (hit,) = (await house.place.recall(question)).hits
+    (hit,) = (await deployment.tenant.recall(question)).hits
     assert hit.item_id == item_id
     assert hit.similarity == pytest.approx(max(cosine(question, text) for text in sent[1:]), abs=0.01)
     assert "liquorice" in max(sent[1:], key=lambda text: cosine(question, text))
 
 
-async def test_texts_are_embedded_by_the_model_in_force(house: House) -> None:
-    before = await house.place.stub.EmbedText(pb.EmbedTextRequest(texts=["tea"]))
-    await house.change()
-    after = await house.place.stub.EmbedText(pb.EmbedTextRequest(texts=["tea"]))
-    house.endpoint.chokes_on = "gristle"
+async def test_texts_are_embedded_by_the_model_in_force(deployment: Deployment) -> None:
+    before = await deployment.tenant.stub.EmbedText(pb.EmbedTextRequest(texts=["tea"]))
+    await deployment.change()
+    after = await deployment.tenant.stub.EmbedText(pb.EmbedTextRequest(texts=["tea"]))
+    deployment.endpoint.chokes_on = "gristle"
 
     assert (before.model, len(before.embeddings[0].values)) == (EMBEDDED, 384)
     assert (after.model, len(after.embeddings[0].values)) == (WORDS, DIMENSIONS)
     with refused(grpc.StatusCode.INVALID_ARGUMENT, "INVALID_FIELD"):
-        await house.place.stub.EmbedText(pb.EmbedTextRequest(texts=["gristle"]))
+        await deployment.tenant.stub.EmbedText(pb.EmbedTextRequest(texts=["gristle"]))

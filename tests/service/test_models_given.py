@@ -8,8 +8,8 @@ from uuid import uuid4
 import grpc
 import pytest
 from fix_cluster import Cluster, Tenant, refused
-from fix_models import EMBEDDED, WORDS, House
-from fix_recall import Place
+from fix_models import EMBEDDED, WORDS, Deployment
+from fix_recall import RecallTenant
 
 from skein.gateway.v1 import gateway_pb2
 from skein.memory.v1 import memory_pb2
@@ -20,71 +20,73 @@ from skein_client import Client
 SIZE = 384
 
 
-def axis(place: int, size: int = SIZE) -> list[float]:
+def axis(position: int, size: int = SIZE) -> list[float]:
     """A vector along one axis."""
-    return [float(number == place) for number in range(size)]
+    return [float(number == position) for number in range(size)]
 
 
 def embeddings(*places: int, size: int = SIZE) -> list[pb.Embedding]:
-    return [pb.Embedding(values=axis(place, size)) for place in places]
+    return [pb.Embedding(values=axis(position, size)) for position in places]
 
 
-async def similarity(place: Place, number: int, item_id: str) -> float:
-    hits = (await place.recall(embedding=axis(number), limit=100)).hits
+async def similarity(recall_tenant: RecallTenant, number: int, item_id: str) -> float:
+    hits = (await recall_tenant.recall(embedding=axis(number), limit=100)).hits
     return next((hit.similarity for hit in hits if hit.item_id == item_id), 0.0)
 
 
-async def test_the_vectors_brought_take_the_place_of_those_made(place: Place) -> None:
-    item_id = await place.remember("Owls hunt at night.")
+async def test_the_vectors_brought_take_the_place_of_those_made(recall_tenant: RecallTenant) -> None:
+    item_id = await recall_tenant.remember("Owls hunt at night.")
 
-    response = await place.stub.PutEmbedding(pb.PutEmbeddingRequest(item_id=item_id, embeddings=embeddings(1, 2, 3)))
+    response = await recall_tenant.stub.PutEmbedding(
+        pb.PutEmbeddingRequest(item_id=item_id, embeddings=embeddings(1, 2, 3))
+    )
 
     assert (response.item_id, response.model, response.vector_count) == (item_id, EMBEDDED, 3)
-    assert [await similarity(place, number, item_id) for number in (1, 2, 3)] == pytest.approx([1.0] * 3)
-    assert await similarity(place, 4, item_id) == pytest.approx(0.0)
+    assert [await similarity(recall_tenant, number, item_id) for number in (1, 2, 3)] == pytest.approx([1.0] * 3)
+    assert await similarity(recall_tenant, 4, item_id) == pytest.approx(0.0)
 
 
-async def test_an_item_without_vectors_is_no_longer_the_backlog_s(place: Place) -> None:
-    item_id = await place.remember("Owls hunt at night.", index=False)
+async def test_an_item_without_vectors_is_no_longer_the_backlog_s(recall_tenant: RecallTenant) -> None:
+    item_id = await recall_tenant.remember("Owls hunt at night.", index=False)
 
-    await place.stub.PutEmbedding(pb.PutEmbeddingRequest(item_id=item_id, embeddings=embeddings(7)))
+    await recall_tenant.stub.PutEmbedding(pb.PutEmbeddingRequest(item_id=item_id, embeddings=embeddings(7)))
 
-    assert (await place.index.IndexBacklog(pb.IndexBacklogRequest())).indexed_count == 0
-    assert await similarity(place, 7, item_id) == pytest.approx(1.0)
+    assert (await recall_tenant.index.IndexBacklog(pb.IndexBacklogRequest())).indexed_count == 0
+    assert await similarity(recall_tenant, 7, item_id) == pytest.approx(1.0)
 
 
-async def test_what_is_made_late_does_not_replace_what_was_brought(place: Place) -> None:
-    item_id = await place.remember("Owls hunt at night.", index=False)
-    await place.stub.PutEmbedding(pb.PutEmbeddingRequest(item_id=item_id, embeddings=embeddings(7)))
+async def test_late_embeddings_do_not_replace_caller_vectors(recall_tenant: RecallTenant) -> None:
+    item_id = await recall_tenant.remember("Owls hunt at night.", index=False)
+    await recall_tenant.stub.PutEmbedding(pb.PutEmbeddingRequest(item_id=item_id, embeddings=embeddings(7)))
 
     item = pb.IndexItem(item_id=item_id, revision=1, text="Owls hunt at night.")
-    await place.index.IndexItems(pb.IndexItemsRequest(items=[item]))
+    await recall_tenant.index.IndexItems(pb.IndexItemsRequest(items=[item]))
 
-    assert await similarity(place, 7, item_id) == pytest.approx(1.0)
+    assert await similarity(recall_tenant, 7, item_id) == pytest.approx(1.0)
 
 
-async def test_vectors_of_a_following_model_leave_the_other_s_to_be_made(house: House) -> None:
-    await house.register()
-    await house.start()
-    await house.work()
-    item_id = await house.place.remember("Owls hunt at night.", index=False)
+async def test_vectors_of_a_following_model_leave_the_other_s_to_be_made(deployment: Deployment) -> None:
+    await deployment.register()
+    await deployment.start()
+    await deployment.work()
+    item_id = await deployment.tenant.remember("Owls hunt at night.", index=False)
 
     put = pb.PutEmbeddingRequest(item_id=item_id, model=WORDS, embeddings=embeddings(7, size=64))
-    await house.place.stub.PutEmbedding(put)
-    await house.backlog()
-    await house.use(WORDS)
+    await deployment.tenant.stub.PutEmbedding(put)
+    await deployment.backlog()
+    await deployment.use(WORDS)
 
-    (hit,) = (await house.place.recall(embedding=axis(7, 64))).hits
+    (hit,) = (await deployment.tenant.recall(embedding=axis(7, 64))).hits
     assert hit.similarity == pytest.approx(1.0)
-    assert item_id in await house.vectors(EMBEDDED)
+    assert item_id in await deployment.vectors(EMBEDDED)
 
 
-async def test_what_cannot_be_stored_is_refused(place: Place) -> None:
-    item_id = await place.remember("Owls hunt at night.")
+async def test_an_invalid_value_is_refused(recall_tenant: RecallTenant) -> None:
+    item_id = await recall_tenant.remember("Owls hunt at night.")
 
     async def put(**values: Any) -> None:
-        given: dict[str, Any] = {"item_id": item_id, "embeddings": embeddings(1)} | values
-        await place.stub.PutEmbedding(pb.PutEmbeddingRequest(**given))
+        fields: dict[str, Any] = {"item_id": item_id, "embeddings": embeddings(1)} | values
+        await recall_tenant.stub.PutEmbedding(pb.PutEmbeddingRequest(**fields))
 
     with refused(grpc.StatusCode.INVALID_ARGUMENT, "DIMENSIONS_MISMATCH"):
         await put(embeddings=[*embeddings(1), pb.Embedding(values=[1.0, 2.0])])
@@ -121,8 +123,8 @@ async def test_vectors_of_an_earlier_text_are_refused(tenant: Tenant) -> None:
 
 async def test_items_are_named_by_the_ids_of_other_systems_through_the_gateway(tenant: Tenant) -> None:
     memory = (await tenant.memory.CreateMemory(request_of("Owls hunt at night.", external_id="m-1"))).memory
-    said = session_pb2.Message(role=session_pb2.MESSAGE_ROLE_USER, content="Good evening.", external_id="c-1")
-    remembered = await tenant.gateway.Remember(gateway_pb2.RememberRequest(session_id="s", messages=[said]))
+    message = session_pb2.Message(role=session_pb2.MESSAGE_ROLE_USER, content="Good evening.", external_id="c-1")
+    remembered = await tenant.gateway.Remember(gateway_pb2.RememberRequest(session_id="s", messages=[message]))
     kind = pb.ITEM_KIND_MESSAGE
 
     first = await tenant.recall.PutEmbedding(pb.PutEmbeddingRequest(external_id="m-1", embeddings=embeddings(1)))
@@ -131,8 +133,8 @@ async def test_items_are_named_by_the_ids_of_other_systems_through_the_gateway(t
     )
 
     assert (first.item_id, second.item_id) == (memory.memory_id, remembered.messages[0].message_id)
-    found = await tenant.gateway.Recall(gateway_pb2.RecallRequest(embedding=axis(2), limit=1))
-    assert found.hits[0].message.content == "Good evening."
+    response = await tenant.gateway.Recall(gateway_pb2.RecallRequest(embedding=axis(2), limit=1))
+    assert response.hits[0].message.content == "Good evening."
 
 
 async def test_the_client_brings_vectors_like_any_other_call(cluster: Cluster, tenant: Tenant) -> None:
@@ -154,35 +156,35 @@ async def test_another_tenant_s_items_take_no_vectors(tenant: Tenant, other_tena
             await other_tenant.recall.PutEmbedding(pb.PutEmbeddingRequest(**named, embeddings=embeddings(1)))
 
 
-async def test_a_repeated_request_gets_the_first_answer_and_changes_nothing(place: Place) -> None:
-    item_id = await place.remember("Owls hunt at night.")
+async def test_a_repeated_request_gets_the_first_answer_and_changes_nothing(recall_tenant: RecallTenant) -> None:
+    item_id = await recall_tenant.remember("Owls hunt at night.")
     put = pb.PutEmbeddingRequest(item_id=item_id, embeddings=embeddings(1), request_id="r")
-    first = await place.stub.PutEmbedding(put)
-    await place.stub.PutEmbedding(pb.PutEmbeddingRequest(item_id=item_id, embeddings=embeddings(2)))
+    first = await recall_tenant.stub.PutEmbedding(put)
+    await recall_tenant.stub.PutEmbedding(pb.PutEmbeddingRequest(item_id=item_id, embeddings=embeddings(2)))
 
-    assert await place.stub.PutEmbedding(put) == first
-    assert await similarity(place, 2, item_id) == pytest.approx(1.0)
+    assert await recall_tenant.stub.PutEmbedding(put) == first
+    assert await similarity(recall_tenant, 2, item_id) == pytest.approx(1.0)
     put.embeddings[0].values[0] = 0.5
     with refused(grpc.StatusCode.INVALID_ARGUMENT, "REQUEST_ID_REUSED"):
-        await place.stub.PutEmbedding(put)
+        await recall_tenant.stub.PutEmbedding(put)
 
 
 def request_of(content: str, **values: Any) -> memory_pb2.CreateMemoryRequest:
     return memory_pb2.CreateMemoryRequest(memory=memory_pb2.Memory(content=content, type="note", **values))
 
 
-async def states(place: Place, *item_ids: str, **fields: Any) -> pb.BatchGetIndexStatesResponse:
-    return await place.stub.BatchGetIndexStates(pb.BatchGetIndexStatesRequest(item_ids=item_ids, **fields))
+async def states(recall_tenant: RecallTenant, *item_ids: str, **fields: Any) -> pb.BatchGetIndexStatesResponse:
+    return await recall_tenant.stub.BatchGetIndexStates(pb.BatchGetIndexStatesRequest(item_ids=item_ids, **fields))
 
 
-async def test_an_item_s_index_state_says_who_made_its_vectors(place: Place) -> None:
-    made = await place.remember("Owls hunt at night.")
-    brought = await place.remember("Bats hunt at night.")
-    waiting = await place.remember("Cats hunt at night.", index=False)
+async def test_an_item_s_index_state_says_who_made_its_vectors(recall_tenant: RecallTenant) -> None:
+    made = await recall_tenant.remember("Owls hunt at night.")
+    brought = await recall_tenant.remember("Bats hunt at night.")
+    waiting = await recall_tenant.remember("Cats hunt at night.", index=False)
     put = pb.PutEmbeddingRequest(item_id=brought, embeddings=embeddings(1, 2), provider="sentence-transformers")
-    await place.stub.PutEmbedding(put)
+    await recall_tenant.stub.PutEmbedding(put)
 
-    answer = await states(place, made, brought, waiting, str(uuid4()), "nobody's")
+    answer = await states(recall_tenant, made, brought, waiting, str(uuid4()), "nobody's")
     first, second, third = answer.states
 
     assert [state.item_id for state in answer.states] == [made, brought, waiting]
@@ -198,13 +200,13 @@ async def test_an_item_s_index_state_says_who_made_its_vectors(place: Place) -> 
     assert len(answer.not_found_ids) == 2
 
 
-async def test_an_index_state_shows_the_vectors_where_they_are_asked_for(house: House) -> None:
-    await house.register()
-    item_id = await house.place.remember("Owls hunt at night.")
+async def test_an_index_state_shows_the_vectors_where_they_are_asked_for(deployment: Deployment) -> None:
+    await deployment.register()
+    item_id = await deployment.tenant.remember("Owls hunt at night.")
     put = pb.PutEmbeddingRequest(item_id=item_id, model=WORDS, embeddings=embeddings(7, size=64))
-    await house.place.stub.PutEmbedding(put)
+    await deployment.tenant.stub.PutEmbedding(put)
 
-    (state,) = (await states(house.place, item_id, show_embeddings=True)).states
+    (state,) = (await states(deployment.tenant, item_id, show_embeddings=True)).states
 
     shown = {one.model: one for one in state.vectors}
     assert list(shown[WORDS].embeddings[0].values) == axis(7, 64)

@@ -107,8 +107,10 @@ async def test_the_mcp_sdk_finds_its_own_way_in(web: Web, person: Person, tenant
     async def callback() -> AuthorizationCodeResult:
         from urllib.parse import parse_qs, urlsplit  # noqa: PLC0415
 
-        told = parse_qs(urlsplit(sent[-1]).query)
-        return AuthorizationCodeResult(code=told["code"][0], state=told["state"][0], iss=told["iss"][0])
+        parameters = parse_qs(urlsplit(sent[-1]).query)
+        return AuthorizationCodeResult(
+            code=parameters["code"][0], state=parameters["state"][0], iss=parameters["iss"][0]
+        )
 
     provider = OAuthClientProvider(
         server_url=web.origin + LIST,

@@ -27,18 +27,18 @@ async def test_an_application_acts_for_a_person_who_agreed(
     cluster: Cluster, app: App, account: Account, tenant: Tenant
 ) -> None:
     created = await app.oauth.CreateAuthorization(app.asks())
-    asked = created.prompt
-    url = await app.approve(account, tenant, handle=asked.handle)
+    prompt = created.prompt
+    url = await app.approve(account, tenant, handle=prompt.handle)
     tokens = await app.redeem(answer(url)["code"])
 
     me = await cluster.with_key(tokens.access_token).auth.GetMe(auth_pb2.GetMeRequest())
 
-    assert (asked.client_name, asked.redirect_host, asked.redirect_origin) == (
+    assert (prompt.client_name, prompt.redirect_host, prompt.redirect_origin) == (
         "An app",
         "app.example",
         "https://app.example",
     )
-    assert list(asked.scopes) == ["memory.read", "memory.write"]
+    assert list(prompt.scopes) == ["memory.read", "memory.write"]
     assert answer(url)["state"] == "the state"
     assert answer(url)["iss"] == (await app.oauth.GetServerMetadata(oauth_pb2.GetServerMetadataRequest())).issuer
     assert (tokens.token_type, tokens.scope, tokens.expires_in.seconds) == ("Bearer", "memory.read memory.write", 3599)
@@ -68,17 +68,17 @@ async def test_a_person_may_grant_less_than_is_asked(app: App, account: Account,
     assert answer(nothing)["error"] == "access_denied"
 
 
-async def test_a_no_is_told_to_the_application(app: App, account: Account, tenant: Tenant) -> None:
+async def test_a_denial_is_reported_to_the_application(app: App, account: Account, tenant: Tenant) -> None:
     handle = (await app.oauth.CreateAuthorization(app.asks())).prompt.handle
 
-    told = answer(await app.approve(account, tenant, handle=handle, approved=False))
+    parameters = answer(await app.approve(account, tenant, handle=handle, approved=False))
 
-    assert told["error"] == "access_denied"
-    assert told["state"] == "the state"
-    assert "code" not in told
+    assert parameters["error"] == "access_denied"
+    assert parameters["state"] == "the state"
+    assert "code" not in parameters
 
 
-async def test_nobody_lets_an_application_into_a_tenant_that_is_not_theirs(
+async def test_a_person_cannot_let_an_application_into_a_tenant_of_others(
     app: App, account: Account, other_tenant: Tenant
 ) -> None:
     handle = (await app.oauth.CreateAuthorization(app.asks())).prompt.handle
@@ -106,7 +106,7 @@ async def test_a_handle_cannot_be_forged(app: App, account: Account, tenant: Ten
         {"redirect_uri": "https://evil.example/back"},
     ],
 )
-async def test_what_cannot_be_trusted_is_never_redirected(app: App, wrong: dict[str, str]) -> None:
+async def test_an_untrusted_request_is_never_redirected(app: App, wrong: dict[str, str]) -> None:
     with pytest.raises(aio.AioRpcError) as caught:
         await app.oauth.CreateAuthorization(app.asks(**wrong))
 
@@ -129,12 +129,12 @@ async def test_what_cannot_be_trusted_is_never_redirected(app: App, wrong: dict[
         ({"prompt": "none"}, "interaction_required"),
     ],
 )
-async def test_any_other_fault_is_told_to_the_application(app: App, wrong: dict[str, Any], error: str) -> None:
+async def test_any_other_error_is_reported_to_the_application(app: App, wrong: dict[str, Any], error: str) -> None:
     created = await app.oauth.CreateAuthorization(app.asks(**wrong))
 
-    told = answer(created.redirect_url)
-    assert (told["error"], told["state"]) == (error, "the state")
-    assert told["iss"]
+    parameters = answer(created.redirect_url)
+    assert (parameters["error"], parameters["state"]) == (error, "the state")
+    assert parameters["iss"]
 
 
 async def test_a_replayed_code_revokes_what_it_gave(
@@ -316,7 +316,7 @@ async def test_the_scope_email_tells_the_address_and_whether_it_is_verified(
     assert (known.email, known.email_verified) == (account.email, verified)
 
 
-async def test_without_the_scope_email_no_address_is_told(app: App, account: Account) -> None:
+async def test_userinfo_has_no_address_without_the_scope_email(app: App, account: Account) -> None:
     tokens = await app.tokens(account, None, "openid profile")
 
     claims = await claims_of(app, tokens.id_token)
@@ -361,7 +361,7 @@ async def test_a_revoked_refresh_token_ends_its_grant(
         await cluster.with_key(tokens.access_token).auth.GetMe(auth_pb2.GetMeRequest())
 
 
-async def test_nobody_revokes_the_tokens_of_another_client(
+async def test_a_client_cannot_revoke_the_tokens_of_another(
     direct: aio.Channel, app: App, account: Account, tenant: Tenant
 ) -> None:
     other = await App.registered(direct)

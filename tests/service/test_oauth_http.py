@@ -1,4 +1,4 @@
-"""OAuth at the gateway's HTTP door: discovery, registration, codes, tokens, devices, as raw HTTP."""
+"""OAuth at the gateway's HTTP port: discovery, registration, codes, tokens, devices, as raw HTTP."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from fix_web import PASSWORD, REDIRECT, SCOPE, Person, Pkce, Web, authorize_url, new_person, told
+from fix_web import PASSWORD, REDIRECT, SCOPE, Person, Pkce, Web, authorize_url, new_person, redirect_parameters
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -29,14 +29,16 @@ async def person(cluster: Cluster, tenant: Tenant) -> Person:
     return await new_person(cluster, tenant)
 
 
-async def tokens_of(web: Web, client: dict[str, Any], person: Person, tenant: Tenant, **asked: str) -> dict[str, Any]:
+async def tokens_of(
+    web: Web, client: dict[str, Any], person: Person, tenant: Tenant, **parameters: str
+) -> dict[str, Any]:
     """Walk the whole way to tokens."""
     pkce = Pkce()
-    back = await web.code(authorize_url(client["client_id"], pkce, **asked), person, tenant)
+    back = await web.code(authorize_url(client["client_id"], pkce, **parameters), person, tenant)
     answer = await redeem(web, client, back["code"], pkce)
     assert answer.status_code == 200, answer.text
-    found: dict[str, Any] = answer.json()
-    return found
+    payload: dict[str, Any] = answer.json()
+    return payload
 
 
 async def redeem(web: Web, client: dict[str, Any], code: str, pkce: Pkce, **changed: str) -> Any:
@@ -80,10 +82,10 @@ async def test_every_endpoint_that_is_named_exists(web: Web) -> None:
     document = (await web.get("/.well-known/oauth-authorization-server")).json()
     named = {name: url for name, url in document.items() if name.endswith("_endpoint") or name == "jwks_uri"}
 
-    found = {name: (await web.client.get(url)).status_code for name, url in named.items()}
+    results = {name: (await web.client.get(url)).status_code for name, url in named.items()}
 
     assert len(named) == 8
-    assert {name for name, status in found.items() if status == 404} == set()
+    assert {name for name, status in results.items() if status == 404} == set()
 
 
 @pytest.mark.parametrize("path", ["", "/mcp"])
@@ -115,9 +117,9 @@ async def test_a_code_becomes_tokens_that_open_the_tenant(web: Web, person: Pers
     assert (back["state"], back["iss"]) == ("the state", web.origin)
     assert answer.status_code == 200
     assert answer.headers["cache-control"] == "no-store"
-    given = answer.json()
-    assert (given["token_type"], set(given["scope"].split())) == ("Bearer", set(SCOPE.split()))
-    assert await listed(web, given["access_token"]) == 200
+    payload = answer.json()
+    assert (payload["token_type"], set(payload["scope"].split())) == ("Bearer", set(SCOPE.split()))
+    assert await listed(web, payload["access_token"]) == 200
 
 
 async def test_a_code_works_once(web: Web, person: Person, tenant: Tenant) -> None:
@@ -132,25 +134,33 @@ async def test_a_code_works_once(web: Web, person: Person, tenant: Tenant) -> No
 
 async def test_a_refresh_token_gives_the_next(web: Web, person: Person, tenant: Tenant) -> None:
     client = await web.register()
-    given = await tokens_of(web, client, person, tenant)
+    token_answer = await tokens_of(web, client, person, tenant)
 
     answer = await web.post(
         "/token",
-        {"grant_type": "refresh_token", "client_id": client["client_id"], "refresh_token": given["refresh_token"]},
+        {
+            "grant_type": "refresh_token",
+            "client_id": client["client_id"],
+            "refresh_token": token_answer["refresh_token"],
+        },
     )
 
     assert answer.status_code == 200
-    assert answer.json()["refresh_token"] != given["refresh_token"]
+    assert answer.json()["refresh_token"] != token_answer["refresh_token"]
 
 
 async def test_a_revoked_refresh_token_gives_nothing(web: Web, person: Person, tenant: Tenant) -> None:
     client = await web.register()
-    given = await tokens_of(web, client, person, tenant)
+    token_answer = await tokens_of(web, client, person, tenant)
 
-    revoked = await web.post("/revoke", {"client_id": client["client_id"], "token": given["refresh_token"]})
+    revoked = await web.post("/revoke", {"client_id": client["client_id"], "token": token_answer["refresh_token"]})
     answer = await web.post(
         "/token",
-        {"grant_type": "refresh_token", "client_id": client["client_id"], "refresh_token": given["refresh_token"]},
+        {
+            "grant_type": "refresh_token",
+            "client_id": client["client_id"],
+            "refresh_token": token_answer["refresh_token"],
+        },
     )
 
     assert (revoked.status_code, revoked.content) == (200, b"")
@@ -166,9 +176,9 @@ async def test_a_client_with_a_secret_learns_what_its_token_allows(web: Web, per
         "redirect_uri": REDIRECT,
         "code_verifier": pkce.verifier,
     }
-    given = (await web.post("/token", grant, **basic(client))).json()
+    payload = (await web.post("/token", grant, **basic(client))).json()
 
-    live = await web.post("/introspect", {"token": given["access_token"]}, **basic(client))
+    live = await web.post("/introspect", {"token": payload["access_token"]}, **basic(client))
     unknown = await web.post("/introspect", {"token": "nonsense"}, **basic(client))
 
     assert (live.json()["active"], live.json()["sub"], live.json()["iss"]) == (True, person.account_id, web.origin)
@@ -177,26 +187,26 @@ async def test_a_client_with_a_secret_learns_what_its_token_allows(web: Web, per
 
 
 async def test_the_tenants_own_key_learns_what_a_token_allows(web: Web, person: Person, tenant: Tenant) -> None:
-    given = await tokens_of(web, await web.register(), person, tenant)
+    token_answer = await tokens_of(web, await web.register(), person, tenant)
 
-    live = await web.post("/introspect", {"token": given["access_token"]}, **bearer(tenant.api_key))
+    live = await web.post("/introspect", {"token": token_answer["access_token"]}, **bearer(tenant.api_key))
 
     assert live.json()["active"] is True
 
 
 async def test_userinfo_tells_what_the_scopes_let_out(web: Web, person: Person, tenant: Tenant) -> None:
-    given = await tokens_of(web, await web.register(), person, tenant, scope="openid email memory.read")
+    token_answer = await tokens_of(web, await web.register(), person, tenant, scope="openid email memory.read")
 
-    who = await web.client.get("/userinfo", headers=bearer(given["access_token"]))
+    who = await web.client.get("/userinfo", headers=bearer(token_answer["access_token"]))
 
     assert who.json() == {"sub": person.account_id, "email": person.email, "email_verified": True}
-    assert given["id_token"].count(".") == 2
+    assert token_answer["id_token"].count(".") == 2
 
 
 async def test_userinfo_tells_no_address_without_the_scope_email(web: Web, person: Person, tenant: Tenant) -> None:
-    given = await tokens_of(web, await web.register(), person, tenant, scope="openid memory.read")
+    token_answer = await tokens_of(web, await web.register(), person, tenant, scope="openid memory.read")
 
-    who = await web.client.get("/userinfo", headers=bearer(given["access_token"]))
+    who = await web.client.get("/userinfo", headers=bearer(token_answer["access_token"]))
 
     assert who.json() == {"sub": person.account_id}
 
@@ -209,11 +219,11 @@ async def test_discovery_names_the_scope_and_the_claims_of_an_address(web: Web) 
 
 
 async def test_userinfo_wants_a_token(web: Web, person: Person, tenant: Tenant) -> None:
-    given = await tokens_of(web, await web.register(), person, tenant)
+    token_answer = await tokens_of(web, await web.register(), person, tenant)
 
     nothing = await web.get("/userinfo")
     wrong = await web.client.get("/userinfo", headers=bearer("nonsense"))
-    little = await web.client.get("/userinfo", headers=bearer(given["access_token"]))
+    little = await web.client.get("/userinfo", headers=bearer(token_answer["access_token"]))
 
     metadata = f'resource_metadata="{web.origin}/.well-known/oauth-protected-resource"'
     assert (nothing.status_code, nothing.headers["www-authenticate"]) == (401, f"Bearer {metadata}")
@@ -334,7 +344,7 @@ async def test_a_client_that_shows_two_secrets_is_refused(web: Web) -> None:
     assert (answer.status_code, answer.json()["error"]) == (400, "invalid_request")
 
 
-async def test_an_unknown_client_is_told_how_to_say_who_it_is(web: Web) -> None:
+async def test_an_unknown_client_is_told_how_to_authenticate(web: Web) -> None:
     answer = await web.post(
         "/token",
         {"grant_type": "refresh_token", "refresh_token": "x"},
@@ -362,11 +372,11 @@ async def test_a_client_that_fails_too_often_has_to_wait(web: Web) -> None:
 
 
 async def test_the_api_says_what_it_wants(web: Web, person: Person, tenant: Tenant) -> None:
-    given = await tokens_of(web, await web.register(), person, tenant, scope="session.read")
+    token_answer = await tokens_of(web, await web.register(), person, tenant, scope="session.read")
 
     nothing = await web.client.post(LIST, json={})
     wrong = await web.client.post(LIST, json={}, headers=bearer("nonsense"))
-    little = await web.client.post(LIST, json={}, headers=bearer(given["access_token"]))
+    little = await web.client.post(LIST, json={}, headers=bearer(token_answer["access_token"]))
 
     metadata = f'resource_metadata="{web.origin}/.well-known/oauth-protected-resource"'
     scope = 'scope="memory.read"'
@@ -385,8 +395,10 @@ async def test_a_person_who_says_no_is_believed(web: Web, person: Person) -> Non
     answer = await web.submit(page, "answer", decision="deny")
 
     assert answer.status_code == 303
-    assert told(answer) == {"error": "access_denied", "state": "the state", "iss": web.origin} | (
-        {"error_description": told(answer)["error_description"]} if "error_description" in told(answer) else {}
+    assert redirect_parameters(answer) == {"error": "access_denied", "state": "the state", "iss": web.origin} | (
+        {"error_description": redirect_parameters(answer)["error_description"]}
+        if "error_description" in redirect_parameters(answer)
+        else {}
     )
 
 

@@ -37,7 +37,7 @@ async def test_a_client_reads_changes_and_removes_itself(app: App, account: Acco
         await app.refresh(still.refresh_token)
 
 
-async def test_nobody_manages_the_client_of_another(direct: aio.Channel, app: App) -> None:
+async def test_a_client_cannot_be_managed_by_another(direct: aio.Channel, app: App) -> None:
     other = await App.registered(direct)
 
     for token in (other.registration, app.secret, ""):

@@ -17,8 +17,8 @@ from fix_web import (
     authorize_url,
     form_of,
     new_person,
+    redirect_parameters,
     step_of,
-    told,
 )
 
 from skein.auth.v1 import accounts_pb2
@@ -78,7 +78,7 @@ async def test_the_consent_page_says_who_wants_what(web: Web, client_id: str, pe
     assert form_of(page, "answer").choices["tenant_id"] == [str(tenant.tenant_id)]
 
 
-async def test_nobody_is_shown_another_persons_tenant(
+async def test_a_person_is_not_shown_a_tenant_of_others(
     cluster: Cluster, web: Web, client_id: str, person: Person, other_tenant: Tenant
 ) -> None:
     await new_person(cluster, other_tenant)
@@ -163,7 +163,7 @@ async def test_any_other_fault_is_the_clients_to_hear(
     answer = await web.get(authorize_url(client_id, Pkce(), **changed))
 
     assert answer.status_code == 302
-    back = told(answer)
+    back = redirect_parameters(answer)
     assert (back["error"], back["state"], back["iss"]) == (error, "the state", web.origin)
 
 
@@ -172,7 +172,7 @@ async def test_consent_is_asked_for_even_if_nothing_may_be_asked(web: Web, clien
 
     answer = await web.get(authorize_url(client_id, Pkce(), prompt="none"))
 
-    assert told(answer)["error"] == "interaction_required"
+    assert redirect_parameters(answer)["error"] == "interaction_required"
 
 
 async def test_a_client_may_want_a_fresh_sign_in(web: Web, client_id: str, person: Person) -> None:
@@ -244,7 +244,7 @@ async def test_the_form_of_one_request_does_not_answer_another(
     assert answer.status_code == 400
 
 
-async def test_a_key_in_the_cookie_is_nobodys_sign_in(web: Web, client_id: str, tenant: Tenant) -> None:
+async def test_a_key_in_the_cookie_is_no_auth_session(web: Web, client_id: str, tenant: Tenant) -> None:
     web.client.cookies.set("skein", tenant.api_key)
 
     page = await web.get(authorize_url(client_id, Pkce()))
@@ -280,14 +280,14 @@ async def test_a_second_factor_is_asked_for(cluster: Cluster, web: Web, client_i
     confirmed = await own.auth.ConfirmTotp(accounts_pb2.ConfirmTotpRequest(code=totp(started.secret)))
     page = await web.get(authorize_url(client_id, Pkce()))
 
-    asked = await web.submit(page, "sign_in", email=person.email, password=PASSWORD)
+    prompt = await web.submit(page, "sign_in", email=person.email, password=PASSWORD)
     answer = await web.submit(
-        asked, "sign_in", email=person.email, password=PASSWORD, second_factor=confirmed.recovery_codes[0]
+        prompt, "sign_in", email=person.email, password=PASSWORD, second_factor=confirmed.recovery_codes[0]
     )
 
-    assert "has a second factor" in asked.text
-    assert "<details open>" in asked.text
-    assert PASSWORD not in asked.text
+    assert "has a second factor" in prompt.text
+    assert "<details open>" in prompt.text
+    assert PASSWORD not in prompt.text
     assert answer.status_code == 303
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import grpc
 import pytest
-from fix_auth import auth_alone
+from fix_auth import run_auth_server
 from fix_certificates import certified
 from fix_cluster import refused
 from fix_oauth import App
@@ -42,13 +42,13 @@ INITIAL = "an initial access token of many characters"
 BACK = "https://app.test/back"
 
 
-def request(token: str = "", **said: Any) -> oauth_pb2.RegisterClientRequest:
-    client = oauth_pb2.Client(**{"redirect_uris": [BACK], "client_name": "An app", **said})
+def request(token: str = "", **fields: Any) -> oauth_pb2.RegisterClientRequest:
+    client = oauth_pb2.Client(**{"redirect_uris": [BACK], "client_name": "An app", **fields})
     return oauth_pb2.RegisterClientRequest(client=client, initial_access_token=token)
 
 
 async def test_anybody_registers_an_application(database: TestDatabase) -> None:
-    async with auth_alone(database) as auth:
+    async with run_auth_server(database) as auth:
         oauth = oauth_pb2_grpc.OAuthServiceStub(auth.channel)
         secret = await oauth.RegisterClient(request())
         public = await oauth.RegisterClient(request(token_endpoint_auth_method="none"))
@@ -66,7 +66,7 @@ async def test_anybody_registers_an_application(database: TestDatabase) -> None:
 
 
 async def test_a_client_that_describes_itself_badly_is_not_registered(database: TestDatabase) -> None:
-    async with auth_alone(database) as auth:
+    async with run_auth_server(database) as auth:
         oauth = oauth_pb2_grpc.OAuthServiceStub(auth.channel)
         with refused(INVALID, "OAUTH_INVALID_REDIRECT_URI"):
             await oauth.RegisterClient(request(redirect_uris=["http://app.test/back"]))
@@ -76,7 +76,7 @@ async def test_a_client_that_describes_itself_badly_is_not_registered(database: 
 
 
 async def test_registration_may_need_a_token(database: TestDatabase) -> None:
-    async with auth_alone(database, SKEIN_REGISTRATION="token", SKEIN_INITIAL_ACCESS_TOKEN=INITIAL) as auth:
+    async with run_auth_server(database, SKEIN_REGISTRATION="token", SKEIN_INITIAL_ACCESS_TOKEN=INITIAL) as auth:
         oauth = oauth_pb2_grpc.OAuthServiceStub(auth.channel)
         for token in ("", "x", INITIAL + "x"):
             with refused(UNAUTHENTICATED, "OAUTH_INVALID_TOKEN"):
@@ -89,7 +89,7 @@ async def test_registration_may_need_a_token(database: TestDatabase) -> None:
 
 
 async def test_registration_may_be_closed(database: TestDatabase) -> None:
-    async with auth_alone(database, SKEIN_REGISTRATION="closed", SKEIN_INITIAL_ACCESS_TOKEN=INITIAL) as auth:
+    async with run_auth_server(database, SKEIN_REGISTRATION="closed", SKEIN_INITIAL_ACCESS_TOKEN=INITIAL) as auth:
         oauth = oauth_pb2_grpc.OAuthServiceStub(auth.channel)
         for token in ("", INITIAL):
             with refused(UNAUTHENTICATED, "OAUTH_INVALID_TOKEN"):
@@ -99,7 +99,7 @@ async def test_registration_may_be_closed(database: TestDatabase) -> None:
 async def test_wrong_secrets_of_a_client_end_in_a_wait_that_its_right_secret_does_not_need(
     database: TestDatabase,
 ) -> None:
-    async with auth_alone(database, SKEIN_ATTEMPTS_MOST="3") as auth:
+    async with run_auth_server(database, SKEIN_ATTEMPTS_MOST="3") as auth:
         oauth = oauth_pb2_grpc.OAuthServiceStub(auth.channel)
         made = await oauth.RegisterClient(request())
 
@@ -119,10 +119,14 @@ async def test_wrong_secrets_of_a_client_end_in_a_wait_that_its_right_secret_doe
         await revoke(made.client_secret)
 
 
-async def test_who_has_the_initial_access_token_does_not_wait_for_others_of_the_address(database: TestDatabase) -> None:
+async def test_a_bearer_of_the_initial_access_token_does_not_wait_for_others_of_the_address(
+    database: TestDatabase,
+) -> None:
     address = (("skein-client-address", "192.0.2.1"),)
     limits = {"SKEIN_REGISTRATIONS_MOST": "1", "SKEIN_UNUSED_CLIENTS_PER_ADDRESS_MOST": "1"}
-    async with auth_alone(database, SKEIN_REGISTRATION="token", SKEIN_INITIAL_ACCESS_TOKEN=INITIAL, **limits) as auth:
+    async with run_auth_server(
+        database, SKEIN_REGISTRATION="token", SKEIN_INITIAL_ACCESS_TOKEN=INITIAL, **limits
+    ) as auth:
         oauth = oauth_pb2_grpc.OAuthServiceStub(auth.channel)
         for _ in range(2):
             assert (await oauth.RegisterClient(request(INITIAL), metadata=address)).client.client_id
@@ -132,7 +136,7 @@ async def test_a_client_with_a_secret_starts_devices_where_public_ones_of_the_ad
     database: TestDatabase,
 ) -> None:
     address = (("skein-client-address", "192.0.2.1"),)
-    async with auth_alone(database, SKEIN_DEVICE_STARTS_MOST="1") as auth:
+    async with run_auth_server(database, SKEIN_DEVICE_STARTS_MOST="1") as auth:
         public = await App.registered(auth.channel, token_endpoint_auth_method="none")
         confidential = await App.registered(auth.channel)
 
@@ -153,14 +157,14 @@ class Site:
     url: str = ""
     document: dict[str, Any] = field(default_factory=dict)
     cache_control: str = ""
-    asked: int = 0
+    request_count: int = 0
 
 
 @contextmanager
 def served(site: Site, tls: ssl.SSLContext) -> Iterator[None]:
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            site.asked += 1
+            site.request_count += 1
             body = json.dumps(site.document).encode()
             self.send_response(200)
             self.send_header("content-type", "application/json")
@@ -193,9 +197,9 @@ def tls(tmp_path: Path) -> tuple[ssl.SSLContext, ssl.SSLContext]:
 
 @pytest.fixture
 def site(tls: tuple[ssl.SSLContext, ssl.SSLContext]) -> Iterator[Site]:
-    found = Site()
-    with served(found, tls[0]):
-        yield found
+    result = Site()
+    with served(result, tls[0]):
+        yield result
 
 
 @pytest.fixture
@@ -237,7 +241,7 @@ async def test_a_document_describes_its_client(applications: ClientRegistry, sit
 
     assert (client.client_id, client.name, client.source) == (site.url, "An app", "document")
     assert client.redirect(BACK) == BACK
-    assert site.asked == 1
+    assert site.request_count == 1
 
 
 async def test_a_document_is_fetched_again_when_it_is_old(
@@ -250,7 +254,7 @@ async def test_a_document_is_fetched_again_when_it_is_old(
 
     client = await applications.get_fresh(site.url)
 
-    assert (client.name, site.asked) == ("Another name", 2)
+    assert (client.name, site.request_count) == ("Another name", 2)
 
 
 @pytest.mark.parametrize(
@@ -279,7 +283,7 @@ async def test_a_document_is_kept_as_long_as_its_site_says_within_bounds(
         {"client_name": ["a", "b"]},
     ],
 )
-async def test_a_document_that_is_wrong_describes_nobody(
+async def test_a_wrong_document_describes_no_client(
     applications: ClientRegistry, site: Site, wrong: dict[str, Any]
 ) -> None:
     site.document |= wrong
@@ -309,4 +313,4 @@ async def test_a_site_inside_the_network_is_not_asked(
     with pytest.raises(ClientUnknown):
         await applications.get_fresh(site.url)
 
-    assert site.asked == 0
+    assert site.request_count == 0

@@ -11,7 +11,7 @@ import grpc
 import pytest
 from aiosmtpd.smtp import SMTP
 from fix_accounts import PASSWORD, Account, new_account, new_email, sign_in
-from fix_auth import auth_alone
+from fix_auth import run_auth_server
 from fix_cluster import Cluster, refused
 from google.protobuf.field_mask_pb2 import FieldMask
 from grpc import aio
@@ -41,9 +41,9 @@ class Inbox:
     async def token(self, page: str) -> tuple[str, str]:
         """Wait for a mail; return whom it is for and the token in its link to this page."""
         to, text = await asyncio.wait_for(self._mails.get(), 60)
-        found = re.search(rf"^{re.escape(ISSUER)}/account/{page}\?token=(\S+)$", text.replace("\r", ""), re.MULTILINE)
-        assert found, text
-        return to, found.group(1)
+        items = re.search(rf"^{re.escape(ISSUER)}/account/{page}\?token=(\S+)$", text.replace("\r", ""), re.MULTILINE)
+        assert items, text
+        return to, items.group(1)
 
     def is_empty(self) -> bool:
         return self._mails.empty()
@@ -109,7 +109,9 @@ async def test_a_new_address_takes_the_old_one_s_place_when_it_is_verified(clust
         await cluster.anonymous.auth.VerifyEmail(verification(old_token))
 
 
-async def test_an_address_that_somebody_else_took_meanwhile_is_not_verified(cluster: Cluster, account: Account) -> None:
+async def test_an_address_that_another_account_took_meanwhile_is_not_verified(
+    cluster: Cluster, account: Account
+) -> None:
     email = new_email()
     change = pb.UpdateMeRequest(account=pb.Account(email=email), update_mask=FieldMask(paths=["email"]))
     await account.stubs.auth.UpdateMe(change)
@@ -132,7 +134,7 @@ async def test_a_token_sets_a_password_and_ends_every_sign_in(cluster: Cluster, 
         await cluster.anonymous.auth.RefreshSession(pb.RefreshSessionRequest(refresh_token=account.refresh_token))
 
 
-async def test_of_those_who_reset_at_once_one_does(cluster: Cluster, account: Account) -> None:
+async def test_one_of_simultaneous_resets_wins(cluster: Cluster, account: Account) -> None:
     token = await made(cluster, account, pb.TOKEN_PURPOSE_PASSWORD_RESET)
 
     outcomes = await asyncio.gather(
@@ -190,7 +192,7 @@ async def test_a_repeated_request_gets_no_token(cluster: Cluster, account: Accou
     assert (again.token, again.expire_time) == ("", first.expire_time)
 
 
-async def test_a_token_for_nobody_is_refused(cluster: Cluster) -> None:
+async def test_a_token_for_an_unknown_account_is_refused(cluster: Cluster) -> None:
     with refused(grpc.StatusCode.NOT_FOUND, "ACCOUNT_NOT_FOUND"):
         await cluster.operator.auth.CreateOneTimeToken(
             pb.CreateOneTimeTokenRequest(account_id=str(uuid.uuid4()), purpose=pb.TOKEN_PURPOSE_PASSWORD_RESET)
@@ -205,54 +207,57 @@ async def test_without_mail_nothing_is_promised(cluster: Cluster, account: Accou
 
 
 async def test_a_token_whose_time_is_over_is_refused(database: TestDatabase) -> None:
-    async with relay() as (inbox, settings), auth_alone(database, SKEIN_VERIFICATION_SECONDS="0", **settings) as alone:
-        await alone.sign_up()
+    async with (
+        relay() as (inbox, settings),
+        run_auth_server(database, SKEIN_VERIFICATION_SECONDS="0", **settings) as auth_server,
+    ):
+        await auth_server.sign_up()
         _, token = await inbox.token("verify")
 
         with refused(grpc.StatusCode.INVALID_ARGUMENT, "ONE_TIME_TOKEN_INVALID"):
-            await alone.anonymous.VerifyEmail(verification(token))
+            await auth_server.anonymous.VerifyEmail(verification(token))
 
 
 async def test_mails_bring_tokens_that_work(database: TestDatabase) -> None:
-    async with relay() as (inbox, settings), auth_alone(database, **settings) as alone:
-        person = await alone.sign_up()
+    async with relay() as (inbox, settings), run_auth_server(database, **settings) as auth_server:
+        person = await auth_server.sign_up()
 
         to, token = await inbox.token("verify")
-        answer = await alone.anonymous.VerifyEmail(verification(token))
-        await alone.anonymous.RequestPasswordReset(pb.RequestPasswordResetRequest(email=person.email.upper()))
+        answer = await auth_server.anonymous.VerifyEmail(verification(token))
+        await auth_server.anonymous.RequestPasswordReset(pb.RequestPasswordResetRequest(email=person.email.upper()))
         reset_to, reset_token = await inbox.token("reset")
-        await alone.anonymous.ResetPassword(reset(reset_token))
+        await auth_server.anonymous.ResetPassword(reset(reset_token))
 
         assert to == reset_to == person.email
         assert answer.account.HasField("email_verify_time")
-        assert await alone.sign_in(person.email, password=NEW_PASSWORD)
+        assert await auth_server.sign_in(person.email, password=NEW_PASSWORD)
 
 
 async def test_another_mail_is_sent_once_for_a_request_and_never_for_a_verified_address(database: TestDatabase) -> None:
-    async with relay() as (inbox, settings), auth_alone(database, **settings) as alone:
-        person = await alone.sign_up()
+    async with relay() as (inbox, settings), run_auth_server(database, **settings) as auth_server:
+        person = await auth_server.sign_up()
         await inbox.token("verify")
         request = pb.RequestEmailVerificationRequest(request_id="r")
 
         await person.auth.RequestEmailVerification(request)
         await person.auth.RequestEmailVerification(request)
         _, token = await inbox.token("verify")
-        await alone.anonymous.VerifyEmail(verification(token))
+        await auth_server.anonymous.VerifyEmail(verification(token))
         await person.auth.RequestEmailVerification(pb.RequestEmailVerificationRequest())
         # The one after it: mails are sent in order.
-        await alone.anonymous.RequestPasswordReset(pb.RequestPasswordResetRequest(email=person.email))
+        await auth_server.anonymous.RequestPasswordReset(pb.RequestPasswordResetRequest(email=person.email))
 
         await inbox.token("reset")
         assert inbox.is_empty()
 
 
-async def test_nobody_learns_whether_an_address_has_an_account(database: TestDatabase) -> None:
-    async with relay() as (inbox, settings), auth_alone(database, **settings) as alone:
-        person = await alone.sign_up()
+async def test_a_reset_does_not_reveal_whether_an_address_has_an_account(database: TestDatabase) -> None:
+    async with relay() as (inbox, settings), run_auth_server(database, **settings) as auth_server:
+        person = await auth_server.sign_up()
         await inbox.token("verify")
 
         answers = [
-            await alone.anonymous.RequestPasswordReset(pb.RequestPasswordResetRequest(email=email))
+            await auth_server.anonymous.RequestPasswordReset(pb.RequestPasswordResetRequest(email=email))
             for email in (new_email(), "no address at all", person.email)
         ]
 
@@ -263,13 +268,13 @@ async def test_nobody_learns_whether_an_address_has_an_account(database: TestDat
 
 async def test_a_mailbox_is_not_flooded(database: TestDatabase) -> None:
     limits = {"SKEIN_MAIL_REQUESTS_MOST": "100", "SKEIN_MAILS_TO_MOST": "1"}
-    async with relay() as (inbox, settings), auth_alone(database, **settings, **limits) as alone:
-        flooded, other = await alone.sign_up(), await alone.sign_up()
+    async with relay() as (inbox, settings), run_auth_server(database, **settings, **limits) as auth_server:
+        flooded, other = await auth_server.sign_up(), await auth_server.sign_up()
         for _ in range(2):
             await inbox.token("verify")
 
         for email in (flooded.email, flooded.email, flooded.email, other.email):
-            await alone.anonymous.RequestPasswordReset(pb.RequestPasswordResetRequest(email=email))
+            await auth_server.anonymous.RequestPasswordReset(pb.RequestPasswordResetRequest(email=email))
 
         assert {(await inbox.token("reset"))[0] for _ in range(2)} == {flooded.email, other.email}
         assert inbox.is_empty()
@@ -278,9 +283,9 @@ async def test_a_mailbox_is_not_flooded(database: TestDatabase) -> None:
 async def test_mail_of_another_kind_uses_up_nothing_of_the_links_that_set_a_password(database: TestDatabase) -> None:
     async with (
         relay() as (inbox, mail),
-        auth_alone(database, **mail, SKEIN_MAILS_TO_MOST="1") as alone,
+        run_auth_server(database, **mail, SKEIN_MAILS_TO_MOST="1") as auth_server,
     ):
-        owner, stranger = await alone.sign_up(), await alone.sign_up()
+        owner, stranger = await auth_server.sign_up(), await auth_server.sign_up()
         for _ in range(2):
             await inbox.token("verify")
         email = new_email()
@@ -288,32 +293,32 @@ async def test_mail_of_another_kind_uses_up_nothing_of_the_links_that_set_a_pass
             pb.UpdateMeRequest(account=pb.Account(email=email), update_mask=FieldMask(paths=["email"]))
         )
         assert (await inbox.token("verify"))[0] == email
-        await alone.anonymous.SignUp(pb.SignUpRequest(email=email, password=PASSWORD))
+        await auth_server.anonymous.SignUp(pb.SignUpRequest(email=email, password=PASSWORD))
 
-        await alone.anonymous.RequestPasswordReset(pb.RequestPasswordResetRequest(email=email))
-        await alone.anonymous.RequestPasswordReset(pb.RequestPasswordResetRequest(email=owner.email))
+        await auth_server.anonymous.RequestPasswordReset(pb.RequestPasswordResetRequest(email=email))
+        await auth_server.anonymous.RequestPasswordReset(pb.RequestPasswordResetRequest(email=owner.email))
 
-        found = dict([await inbox.token("reset"), await inbox.token("reset")])
-        assert set(found) == {email, owner.email}
-        await alone.anonymous.ResetPassword(reset(found[owner.email]))
+        results = dict([await inbox.token("reset"), await inbox.token("reset")])
+        assert set(results) == {email, owner.email}
+        await auth_server.anonymous.ResetPassword(reset(results[owner.email]))
 
 
 async def test_a_known_device_asks_for_a_new_password_when_its_address_has_asked_too_often(
     database: TestDatabase,
 ) -> None:
     address = (("skein-client-address", "192.0.2.1"),)
-    async with relay() as (inbox, mail), auth_alone(database, **mail) as alone:
-        owner = await alone.sign_up()
+    async with relay() as (inbox, mail), run_auth_server(database, **mail) as auth_server:
+        owner = await auth_server.sign_up()
         await inbox.token("verify")
-        known = (await alone.sign_in(owner.email)).device_token
+        known = (await auth_server.sign_in(owner.email)).device_token
         for _ in range(10):
             request = pb.RequestPasswordResetRequest(email=new_email())
-            await alone.anonymous.RequestPasswordReset(request, metadata=address)
+            await auth_server.anonymous.RequestPasswordReset(request, metadata=address)
 
         request = pb.RequestPasswordResetRequest(email=owner.email)
         with refused(grpc.StatusCode.RESOURCE_EXHAUSTED, "TOO_MANY_ATTEMPTS"):
-            await alone.anonymous.RequestPasswordReset(request, metadata=address)
+            await auth_server.anonymous.RequestPasswordReset(request, metadata=address)
         request.device_token = known
-        await alone.anonymous.RequestPasswordReset(request, metadata=address)
+        await auth_server.anonymous.RequestPasswordReset(request, metadata=address)
 
         assert (await inbox.token("reset"))[0] == owner.email

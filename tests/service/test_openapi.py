@@ -1,4 +1,4 @@
-"""The OpenAPI document of the HTTP door, and what every public unary RPC really takes and answers there."""
+"""The OpenAPI document of the HTTP API, and what every public unary RPC really takes and answers there."""
 
 from __future__ import annotations
 
@@ -62,8 +62,8 @@ async def fetch(at: str, **headers: str) -> httpx.Response:
 @cache
 def document() -> dict[str, Any]:
     """Return the document as it is made, which is what is served."""
-    found: dict[str, Any] = json.loads(json.dumps(openapi.document("http://127.0.0.1:8080")))
-    return found
+    payload: dict[str, Any] = json.loads(json.dumps(openapi.document("http://127.0.0.1:8080")))
+    return payload
 
 
 def errors_of(schema: dict[str, Any], value: Any) -> list[str]:
@@ -75,8 +75,8 @@ def errors_of(schema: dict[str, Any], value: Any) -> list[str]:
 
 def request_schema(path: str) -> dict[str, Any]:
     content: dict[str, Any] = document()["paths"][path]["post"]["requestBody"]["content"]
-    found: dict[str, Any] = content["application/json"]["schema"]
-    return found
+    result: dict[str, Any] = content["application/json"]["schema"]
+    return result
 
 
 def answer_schema(path: str, status: int) -> dict[str, Any]:
@@ -84,8 +84,8 @@ def answer_schema(path: str, status: int) -> dict[str, Any]:
     response = responses.get(str(status), responses["default"])
     if "$ref" in response:
         response = document()["components"]["responses"][response["$ref"].rpartition("/")[2]]
-    found: dict[str, Any] = response["content"]["application/json"]["schema"]
-    return found
+    result: dict[str, Any] = response["content"]["application/json"]["schema"]
+    return result
 
 
 async def headers_for(path: str, world: World) -> dict[str, str]:
@@ -151,7 +151,7 @@ def test_an_example_is_what_the_method_takes(path: str) -> None:
 
 @pytest.mark.timeout(300)
 @over("path", UNARY, at_once=4)
-async def test_what_is_taken_and_answered_is_what_the_document_says(
+async def test_requests_and_answers_match_the_document(
     cluster: Cluster, origin: str, read_from: World, path: str
 ) -> None:
     name = path.rpartition("/")[2]
@@ -161,11 +161,11 @@ async def test_what_is_taken_and_answered_is_what_the_document_says(
     async with httpx.AsyncClient(base_url=origin, trust_env=False, verify=TLS, timeout=30) as http:
         answer = await http.post(path, json=body, headers=await headers_for(path, world))
 
-    said = answer.json()
-    reason = "" if answer.status_code == 200 else said["details"][0]["debug"]["reason"]
+    payload = answer.json()
+    reason = "" if answer.status_code == 200 else payload["details"][0]["debug"]["reason"]
     assert reason == RECIPES[path].own
     assert errors_of(request_schema(path), body) == []
-    assert errors_of(answer_schema(path, answer.status_code), said) == []
+    assert errors_of(answer_schema(path, answer.status_code), payload) == []
 
 
 @pytest.mark.parametrize(
@@ -200,11 +200,11 @@ async def test_it_is_served_with_the_issuers_addresses(origin: str) -> None:
 
 async def discovery(origin: str) -> dict[str, Any]:
     async with httpx.AsyncClient(base_url=origin, trust_env=False, verify=TLS, timeout=60) as http:
-        found: dict[str, Any] = (await http.get("/.well-known/oauth-authorization-server")).json()
-        return found
+        payload: dict[str, Any] = (await http.get("/.well-known/oauth-authorization-server")).json()
+        return payload
 
 
-async def test_who_has_it_already_is_told_so(origin: str) -> None:
+async def test_a_client_with_a_fresh_copy_gets_not_modified(origin: str) -> None:
     first = await fetch(origin)
 
     again = await fetch(origin, if_none_match=first.headers["etag"])
@@ -216,8 +216,8 @@ async def test_who_has_it_already_is_told_so(origin: str) -> None:
 
 async def test_it_comes_packed_to_those_who_take_that(origin: str) -> None:
     async with httpx.AsyncClient(base_url=origin, trust_env=False, verify=TLS, timeout=60) as http:
-        asked = {"accept-encoding": "br, gzip;q=0.5"}
-        async with http.stream("GET", "/openapi.json", headers=asked) as packed:
+        fields = {"accept-encoding": "br, gzip;q=0.5"}
+        async with http.stream("GET", "/openapi.json", headers=fields) as packed:
             raw = b"".join([part async for part in packed.aiter_raw()])
     plain = await fetch(origin, accept_encoding="gzip;q=0")
 

@@ -35,7 +35,7 @@ TIGHT: dict[str, Any] = {
     "SKEIN_ADMISSION_CALLS_LEAST": str(ROOM),
     "SKEIN_ADMISSION_CALLS_MOST": str(ROOM),
     "SKEIN_ADMISSION_WAITING": str(WAITING),
-    # Nobody waits in vain for a test that is slow.
+    # A slow test does not make calls give up.
     "SKEIN_ADMISSION_WAIT_SECONDS": "60",
 }
 HASTY: dict[str, Any] = {**TIGHT, "SKEIN_ADMISSION_WAIT_SECONDS": "0.02"}
@@ -43,7 +43,7 @@ APPEND = "/skein.session.v1.SessionService/AppendMessages"
 
 
 @dataclass
-class Held:
+class BlockedHandler:
     """AppendMessages, which answers when it is let go."""
 
     released: asyncio.Event = field(default_factory=asyncio.Event)
@@ -58,13 +58,15 @@ class Held:
 
 
 @asynccontextmanager
-async def holding(cluster: Cluster, tenant: Tenant, settings: dict[str, Any]) -> AsyncIterator[tuple[Gateway, Held]]:
-    held = Held()
-    async with gateway_before(cluster, tenant, {"AppendMessages": held.answer}, **settings) as gateway:
+async def holding(
+    cluster: Cluster, tenant: Tenant, settings: dict[str, Any]
+) -> AsyncIterator[tuple[Gateway, BlockedHandler]]:
+    handler = BlockedHandler()
+    async with gateway_before(cluster, tenant, {"AppendMessages": handler.answer}, **settings) as gateway:
         try:
-            yield gateway, held
+            yield gateway, handler
         finally:
-            held.released.set()
+            handler.released.set()
 
 
 def _turn_of_a_conversation() -> session_pb2.AppendMessagesRequest:
@@ -87,14 +89,14 @@ def waiting() -> float:
 
 
 def shed(reason: str) -> float:
-    found = sample("skein_admission_shed_calls_total", service="gateway", reason=reason)
-    return found or 0.0
+    result = sample("skein_admission_shed_calls_total", service="gateway", reason=reason)
+    return result or 0.0
 
 
-async def filled(gateway: Any, held: Held, *, also_waiting: bool = True) -> list[asyncio.Task[Any]]:
+async def filled(gateway: Any, handler: BlockedHandler, *, also_waiting: bool = True) -> list[asyncio.Task[Any]]:
     """Make as many calls as one tenant may have at once, and as many as may wait."""
     calls = [append(gateway) for _ in range(SHARE)]
-    await until(lambda: held.begun == SHARE)
+    await until(lambda: handler.begun == SHARE)
     if also_waiting:
         calls += [append(gateway) for _ in range(WAITING)]
         await until(lambda: waiting() == WAITING)
@@ -112,41 +114,41 @@ def retry_seconds(error: aio.AioRpcError) -> float:
 async def test_a_call_for_which_there_is_no_room_is_refused_with_a_reason_and_a_time(
     cluster: Cluster, tenant: Tenant
 ) -> None:
-    async with holding(cluster, tenant, TIGHT) as (gateway, held):
+    async with holding(cluster, tenant, TIGHT) as (gateway, handler):
         before = shed("queue_full")
-        calls = await filled(gateway, held)
+        calls = await filled(gateway, handler)
 
         with refused(grpc.StatusCode.RESOURCE_EXHAUSTED, "OVERLOADED") as caught:
             await append(gateway)
 
         assert 0 < retry_seconds(caught.value) <= 2
         assert shed("queue_full") == before + 1
-        assert held.begun == SHARE
-        held.released.set()
+        assert handler.begun == SHARE
+        handler.released.set()
         await asyncio.gather(*calls)
         await append(gateway)
-        assert held.begun == SHARE + WAITING + 1
+        assert handler.begun == SHARE + WAITING + 1
 
 
 async def test_a_call_that_waited_long_enough_is_refused_and_never_begun(cluster: Cluster, tenant: Tenant) -> None:
-    async with holding(cluster, tenant, HASTY) as (gateway, held):
+    async with holding(cluster, tenant, HASTY) as (gateway, handler):
         before = shed("queue_timeout")
-        calls = await filled(gateway, held, also_waiting=False)
+        calls = await filled(gateway, handler, also_waiting=False)
 
         with refused(grpc.StatusCode.RESOURCE_EXHAUSTED, "OVERLOADED"):
             await append(gateway)
 
-        held.released.set()
+        handler.released.set()
         await asyncio.gather(*calls)
         assert shed("queue_timeout") == before + 1
-        assert held.begun == SHARE
+        assert handler.begun == SHARE
 
 
 async def test_a_call_whose_caller_does_not_wait_that_long_is_refused_before_its_deadline(
     cluster: Cluster, tenant: Tenant
 ) -> None:
-    async with holding(cluster, tenant, TIGHT) as (gateway, held):
-        calls = await filled(gateway, held, also_waiting=False)
+    async with holding(cluster, tenant, TIGHT) as (gateway, handler):
+        calls = await filled(gateway, handler, also_waiting=False)
 
         # While a machine stands still for a moment, the deadline comes first: then it is asked again.
         async with asyncio.timeout(60):
@@ -155,16 +157,16 @@ async def test_a_call_whose_caller_does_not_wait_that_long_is_refused_before_its
         with refused(grpc.StatusCode.RESOURCE_EXHAUSTED, "OVERLOADED"):
             raise fault
 
-        held.released.set()
+        handler.released.set()
         await asyncio.gather(*calls)
-        assert held.begun == SHARE
+        assert handler.begun == SHARE
 
 
 async def test_a_caller_that_hangs_up_while_it_waits_leaves_its_place_to_others(
     cluster: Cluster, tenant: Tenant
 ) -> None:
-    async with holding(cluster, tenant, TIGHT) as (gateway, held):
-        calls = await filled(gateway, held)
+    async with holding(cluster, tenant, TIGHT) as (gateway, handler):
+        calls = await filled(gateway, handler)
 
         for gone in calls[SHARE:]:
             gone.cancel()
@@ -172,32 +174,32 @@ async def test_a_caller_that_hangs_up_while_it_waits_leaves_its_place_to_others(
         again = [append(gateway) for _ in range(WAITING)]
         await until(lambda: waiting() == WAITING)
 
-        held.released.set()
+        handler.released.set()
         await asyncio.gather(*calls[:SHARE], *again)
-        assert held.begun == SHARE + WAITING
+        assert handler.begun == SHARE + WAITING
 
 
 async def test_another_tenant_finds_room_while_the_calls_of_one_hang(
     cluster: Cluster, tenant: Tenant, other_tenant: Tenant
 ) -> None:
-    async with holding(cluster, tenant, TIGHT) as (gateway, held):
-        calls = await filled(gateway, held)
+    async with holding(cluster, tenant, TIGHT) as (gateway, handler):
+        calls = await filled(gateway, handler)
         async with aio.insecure_channel(gateway.host.addresses["gateway"]) as channel:
             other = Stubs.of(channel, other_tenant.api_key)
 
             await other.tenancy.ListAgents(tenancy_pb2.ListAgentsRequest())
             theirs = append(other)
-            await until(lambda: held.begun == SHARE + 1)
+            await until(lambda: handler.begun == SHARE + 1)
 
-            held.released.set()
+            handler.released.set()
             await asyncio.gather(*calls, theirs)
 
 
 async def test_health_is_answered_and_the_operator_is_served_while_tenants_are_refused(
     cluster: Cluster, tenant: Tenant
 ) -> None:
-    async with holding(cluster, tenant, TIGHT) as (gateway, held):
-        calls = await filled(gateway, held)
+    async with holding(cluster, tenant, TIGHT) as (gateway, handler):
+        calls = await filled(gateway, handler)
         async with aio.insecure_channel(gateway.host.addresses["gateway"]) as channel:
             operator = Stubs.of(channel, cluster.operator_key)
             checks: Any = health_pb2_grpc.HealthStub(channel)
@@ -206,20 +208,20 @@ async def test_health_is_answered_and_the_operator_is_served_while_tenants_are_r
 
         assert health.status == health_pb2.HealthCheckResponse.SERVING
         assert listed.tenants
-        held.released.set()
+        handler.released.set()
         await asyncio.gather(*calls)
 
 
 async def test_over_http_it_is_429_with_the_time_to_come_back(cluster: Cluster, tenant: Tenant) -> None:
-    async with holding(cluster, tenant, TIGHT) as (gateway, held):
-        calls = await filled(gateway, held)
+    async with holding(cluster, tenant, TIGHT) as (gateway, handler):
+        calls = await filled(gateway, handler)
 
         status, retry_after, body = await asyncio.to_thread(_posted, gateway.host.addresses["http"], tenant.api_key)
 
         assert (status, body["code"]) == (429, "resource_exhausted")
         assert int(retry_after) >= 1
         assert "OVERLOADED" in json.dumps(body)
-        held.released.set()
+        handler.released.set()
         await asyncio.gather(*calls)
 
 
@@ -235,14 +237,14 @@ def _posted(address: str, key: str) -> tuple[int, str, Any]:
         connection.close()
 
 
-async def test_the_client_comes_back_when_it_is_told_to_and_is_served(cluster: Cluster, tenant: Tenant) -> None:
-    async with holding(cluster, tenant, TIGHT) as (gateway, held):
+async def test_the_client_retries_at_the_given_time_and_is_served(cluster: Cluster, tenant: Tenant) -> None:
+    async with holding(cluster, tenant, TIGHT) as (gateway, handler):
         before = shed("queue_full")
-        calls = await filled(gateway, held)
+        calls = await filled(gateway, handler)
         async with Client(endpoint=gateway.host.addresses["gateway"], api_key=tenant.api_key, timeout=SECONDS) as skein:
             call = asyncio.ensure_future(skein.sessions.AppendMessages(_turn_of_a_conversation()))
             await until(lambda: shed("queue_full") > before)
-            held.released.set()
+            handler.released.set()
             await call
 
         await asyncio.gather(*calls)
@@ -271,16 +273,16 @@ async def test_calls_that_services_make_for_a_call_never_wait_for_each_other(
 
 
 async def test_a_caller_cannot_claim_to_have_had_its_turn(cluster: Cluster, tenant: Tenant) -> None:
-    async with holding(cluster, tenant, TIGHT) as (gateway, held):
-        calls = await filled(gateway, held)
+    async with holding(cluster, tenant, TIGHT) as (gateway, handler):
+        calls = await filled(gateway, handler)
         request = session_pb2.AppendMessagesRequest(session_id="s")
 
         with refused(grpc.StatusCode.RESOURCE_EXHAUSTED, "OVERLOADED"):
             await gateway.sessions.AppendMessages(request, metadata=(("skein-hops", "7"),))
 
-        held.released.set()
+        handler.released.set()
         await asyncio.gather(*calls)
-        assert set(held.hops) == {1}
+        assert set(handler.hops) == {1}
 
 
 async def test_hundreds_of_calls_at_once_are_taken_in_and_answered(cluster: Cluster, tenant: Tenant) -> None:
@@ -293,7 +295,7 @@ async def test_hundreds_of_calls_at_once_are_taken_in_and_answered(cluster: Clus
     assert len(answers) == 400
 
 
-async def test_what_waits_and_what_is_refused_is_on_the_metrics_page(cluster: Cluster, tenant: Tenant) -> None:
+async def test_waiting_and_refused_calls_are_on_the_metrics_page(cluster: Cluster, tenant: Tenant) -> None:
     await tenant.tenancy.ListAgents(tenancy_pb2.ListAgentsRequest())
 
     def read() -> str:

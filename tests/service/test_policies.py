@@ -49,7 +49,7 @@ async def read(tenant: Tenant) -> pb.Policy:
     return (await tenant.tenancy.GetPolicy(pb.GetPolicyRequest())).policy
 
 
-async def test_a_policy_that_nobody_changed_has_the_defaults(tenant: Tenant) -> None:
+async def test_an_unchanged_policy_has_the_defaults(tenant: Tenant) -> None:
     assert await read(tenant) == DEFAULTS
 
 

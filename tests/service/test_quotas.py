@@ -122,18 +122,18 @@ async def test_no_crowd_gets_past_a_limit(cluster: Cluster, tenant: Tenant, pool
     await limit(cluster, tenant, memories=50)
     replicas = [QuotaCounter("memory") for _ in range(2)]
 
-    passed = await asyncio.gather(*(charge(pool, replicas[n % 2], tenant.tenant_id, 3) for n in range(60)))
+    result = await asyncio.gather(*(charge(pool, replicas[n % 2], tenant.tenant_id, 3) for n in range(60)))
 
-    assert sum(passed) == 16
+    assert sum(result) == 16
     assert (await usage(tenant))["memories"] == 48
 
 
 async def test_a_crowd_without_a_limit_is_counted_to_the_last(tenant: Tenant, pool: Database) -> None:
     quotas = QuotaCounter("memory")
 
-    passed = await asyncio.gather(*(charge(pool, quotas, tenant.tenant_id, 1) for _ in range(100)))
+    result = await asyncio.gather(*(charge(pool, quotas, tenant.tenant_id, 1) for _ in range(100)))
 
-    assert all(passed)
+    assert all(result)
     assert (await usage(tenant))["memories"] == 100
 
 

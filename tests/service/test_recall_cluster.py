@@ -43,8 +43,8 @@ async def test_a_memory_is_found_as_the_memory_service_returns_it(tenant: Tenant
 
     (hit,) = await hits(tenant, "feline hunting rodents")
 
-    got = await tenant.memory.GetMemory(memory_pb2.GetMemoryRequest(memory_id=memory.memory_id))
-    assert hit.memory == stored(got.memory)
+    response = await tenant.memory.GetMemory(memory_pb2.GetMemoryRequest(memory_id=memory.memory_id))
+    assert hit.memory == stored(response.memory)
     assert hit.similarity > 0.3
 
 
@@ -62,9 +62,9 @@ async def test_messages_are_found_as_the_session_service_returns_them(tenant: Te
 
 async def test_a_message_is_found_by_who_spoke_and_a_renamed_one_by_its_new_name(tenant: Tenant) -> None:
     role = session_pb2.MESSAGE_ROLE_USER
-    spoken = [session_pb2.Message(role=role, content="I keep bees.", name=name) for name in ("Marta", "Kemal")]
+    messages = [session_pb2.Message(role=role, content="I keep bees.", name=name) for name in ("Marta", "Kemal")]
     appended = await tenant.sessions.AppendMessages(
-        session_pb2.AppendMessagesRequest(session_id="s1", create_session=True, messages=spoken)
+        session_pb2.AppendMessagesRequest(session_id="s1", create_session=True, messages=messages)
     )
     renamed = session_pb2.Message(message_id=appended.messages[1].message_id, name="Ruth")
 

@@ -1,4 +1,4 @@
-"""Searches by the vectors that are held in memory find exactly what is there, for whoever asks, at any moment."""
+"""Searches through the vector cache find exactly what is there, for every caller, at any moment."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def vectors(count: int, seed: int = 1) -> Vector:
 
 
 @dataclass(frozen=True)
-class Place:
+class VectorTenant:
     """A tenant with memories whose vectors are known, by id."""
 
     tenant: Tenant
@@ -49,11 +49,11 @@ class Place:
         await self.tenant.memory.DeleteMemory(memory_pb2.DeleteMemoryRequest(memory_id=memory_id))
         del self.known[memory_id]
 
-    async def put(self, memory_id: str, *given: Vector) -> None:
+    async def put(self, memory_id: str, *vectors: Vector) -> None:
         """Give a memory other vectors, of which the last is known."""
-        embeddings = [pb.Embedding(values=vector.tolist()) for vector in given]
+        embeddings = [pb.Embedding(values=vector.tolist()) for vector in vectors]
         await self.tenant.recall.PutEmbedding(pb.PutEmbeddingRequest(item_id=memory_id, embeddings=embeddings))
-        self.known[memory_id] = given[-1]
+        self.known[memory_id] = vectors[-1]
 
     def nearest(self, vector: Vector, limit: int = 10) -> list[str]:
         return sorted(self.known, key=lambda memory_id: -float(self.known[memory_id] @ vector))[:limit]
@@ -77,59 +77,61 @@ def ids(response: pb.RecallResponse) -> list[str]:
 
 
 @pytest.fixture
-async def place(tenant: Tenant) -> Place:
+async def vector_tenant(tenant: Tenant) -> VectorTenant:
     made = vectors(MEMORIES)
     memories = [memory_pb2.Memory(content="Something.", embedding=vector.tolist()) for vector in made]
     stored = await tenant.memory.BatchCreateMemories(memory_pb2.BatchCreateMemoriesRequest(memories=memories))
-    return Place(tenant, {memory.memory_id: vector for memory, vector in zip(stored.memories, made, strict=True)})
+    return VectorTenant(
+        tenant, {memory.memory_id: vector for memory, vector in zip(stored.memories, made, strict=True)}
+    )
 
 
-async def test_it_is_exact(place: Place) -> None:
+async def test_it_is_exact(vector_tenant: VectorTenant) -> None:
     questions = vectors(20, seed=2)
-    first = await place.ask(questions[0])
+    first = await vector_tenant.ask(questions[0])
 
-    answers = [await place.ask_until_held(question) for question in questions]
+    answers = [await vector_tenant.ask_until_held(question) for question in questions]
 
     assert first.dense_path == "exact"
     for question, answer in zip(questions, answers, strict=True):
-        assert ids(answer) == place.nearest(question)
+        assert ids(answer) == vector_tenant.nearest(question)
         assert [hit.similarity for hit in answer.hits] == pytest.approx(
-            [float(place.known[memory_id] @ question) for memory_id in ids(answer)], abs=1e-3
+            [float(vector_tenant.known[memory_id] @ question) for memory_id in ids(answer)], abs=1e-3
         )
 
 
-async def test_it_says_the_same_as_the_index_where_words_are_asked_for_as_well(place: Place) -> None:
+async def test_it_says_the_same_as_the_index_where_words_are_asked_for_as_well(vector_tenant: VectorTenant) -> None:
     (question,) = vectors(1, seed=3)
-    first = await place.ask(question, query="Something or other?")
+    first = await vector_tenant.ask(question, query="Something or other?")
 
-    answer = await place.ask_until_held(question, query="Something or other?")
+    answer = await vector_tenant.ask_until_held(question, query="Something or other?")
 
     assert first.dense_path == "exact"
     assert ids(answer) == ids(first)
     assert [hit.score for hit in answer.hits] == pytest.approx([hit.score for hit in first.hits], abs=1e-6)
 
 
-async def test_what_is_written_later_is_found_at_once(place: Place) -> None:
+async def test_what_is_written_later_is_found_at_once(vector_tenant: VectorTenant) -> None:
     (question,) = vectors(1, seed=4)
-    await place.ask_until_held(question)
+    await vector_tenant.ask_until_held(question)
 
     for number in range(5):
-        memory_id = await place.add((question + vectors(1, seed=10 + number)[0] * 0.1).astype(np.float32))
-        answer = await place.ask(question)
+        memory_id = await vector_tenant.add((question + vectors(1, seed=10 + number)[0] * 0.1).astype(np.float32))
+        answer = await vector_tenant.ask(question)
         assert answer.dense_path == "cached"
         assert memory_id in ids(answer)
-        assert ids(answer) == place.nearest(question)
+        assert ids(answer) == vector_tenant.nearest(question)
 
 
-async def test_what_is_deleted_is_not_found_and_something_else_is_instead(place: Place) -> None:
+async def test_what_is_deleted_is_not_found_and_something_else_is_instead(vector_tenant: VectorTenant) -> None:
     (question,) = vectors(1, seed=5)
-    await place.ask_until_held(question)
+    await vector_tenant.ask_until_held(question)
     paths = []
 
     for _ in range(MEMORIES - 12):
-        await place.delete(place.nearest(question)[0])
-        answer = await place.ask(question)
-        assert ids(answer) == place.nearest(question)
+        await vector_tenant.delete(vector_tenant.nearest(question)[0])
+        answer = await vector_tenant.ask(question)
+        assert ids(answer) == vector_tenant.nearest(question)
         paths.append(answer.dense_path)
 
     # Too few of those that were held are left to prove that nothing else is nearer.
@@ -137,53 +139,57 @@ async def test_what_is_deleted_is_not_found_and_something_else_is_instead(place:
     assert "exact" in paths
 
 
-async def test_what_was_not_listed_is_found_when_all_that_was_moves_away(place: Place) -> None:
+async def test_what_was_not_listed_is_found_when_all_that_was_moves_away(vector_tenant: VectorTenant) -> None:
     """Only the cosines tell: none of those listed is gone."""
     (question,) = vectors(1, seed=9)
-    await place.ask_until_held(question)
+    await vector_tenant.ask_until_held(question)
 
-    for memory_id in place.nearest(question, 40):
-        await place.put(memory_id, -question)
+    for memory_id in vector_tenant.nearest(question, 40):
+        await vector_tenant.put(memory_id, -question)
 
-    answer = await place.ask(question)
-    assert ids(answer) == place.nearest(question)
+    answer = await vector_tenant.ask(question)
+    assert ids(answer) == vector_tenant.nearest(question)
     assert answer.dense_path == "exact"
 
 
-async def test_an_item_counts_by_its_best_chunk(place: Place) -> None:
+async def test_an_item_counts_by_its_best_chunk(vector_tenant: VectorTenant) -> None:
     question, *others = vectors(8, seed=11)
-    first, second = place.nearest(question, MEMORIES)[-2:]
-    await place.put(first, *others, question)
-    await place.put(second, *others[:3], np.asarray((question + others[0]) / np.linalg.norm(question + others[0])))
+    first, second = vector_tenant.nearest(question, MEMORIES)[-2:]
+    await vector_tenant.put(first, *others, question)
+    await vector_tenant.put(
+        second, *others[:3], np.asarray((question + others[0]) / np.linalg.norm(question + others[0]))
+    )
 
-    answer = await place.ask_until_held(question)
+    answer = await vector_tenant.ask_until_held(question)
 
     assert ids(answer)[:2] == [first, second]
-    assert ids(answer) == place.nearest(question)
+    assert ids(answer) == vector_tenant.nearest(question)
 
 
-async def test_an_item_with_another_vector_is_found_by_that_one_alone(place: Place) -> None:
+async def test_an_item_with_another_vector_is_found_by_that_one_alone(vector_tenant: VectorTenant) -> None:
     (question,) = vectors(1, seed=6)
-    await place.ask_until_held(question)
-    nearest, farthest = place.nearest(question)[0], place.nearest(question, MEMORIES)[-1]
+    await vector_tenant.ask_until_held(question)
+    nearest, farthest = vector_tenant.nearest(question)[0], vector_tenant.nearest(question, MEMORIES)[-1]
 
     for memory_id, vector in ((farthest, question), (nearest, -question)):
-        await place.put(memory_id, vector)
+        await vector_tenant.put(memory_id, vector)
 
-    answer = await place.ask(question)
+    answer = await vector_tenant.ask(question)
     assert answer.dense_path == "cached"
-    assert ids(answer) == place.nearest(question)
+    assert ids(answer) == vector_tenant.nearest(question)
     assert ids(answer)[0] == farthest
     assert nearest not in ids(answer)
 
 
-async def test_words_and_vectors_together_know_the_vectors_that_are_there_now(cluster: Cluster, place: Place) -> None:
+async def test_words_and_vectors_together_know_the_vectors_that_are_there_now(
+    cluster: Cluster, vector_tenant: VectorTenant
+) -> None:
     """What is held compares whatever the words find as well, but for what was written or taken away since."""
     (question,) = vectors(1, seed=8)
-    asked = {"query": "Something or other?", "limit": MEMORIES}
-    await place.ask_until_held(question, **asked)
-    changed, gone, *_ = place.nearest(question)
-    await place.put(changed, -question)
+    fields = {"query": "Something or other?", "limit": MEMORIES}
+    await vector_tenant.ask_until_held(question, **fields)
+    changed, gone, *_ = vector_tenant.nearest(question)
+    await vector_tenant.put(changed, -question)
     item = [UUID(gone)]
     # As it is when its text has changed, and a model that makes vectors elsewhere has none of the new one.
     connection = await asyncpg.connect(cluster.postgres.url(user="postgres", database="skein"))
@@ -191,131 +197,137 @@ async def test_words_and_vectors_together_know_the_vectors_that_are_there_now(cl
     await connection.execute("UPDATE recall.documents SET length = length WHERE item_id = ANY ($1)", item)
     await connection.close()
 
-    answer = await place.ask(question, **asked)
+    answer = await vector_tenant.ask(question, **fields)
 
     assert answer.dense_path == "cached"
-    found = {hit.item_id: hit for hit in answer.hits}
-    assert len(found) == MEMORIES
-    assert not found.pop(gone).HasField("similarity")
-    assert {item_id: hit.similarity for item_id, hit in found.items()} == pytest.approx(
-        {item_id: float(place.known[item_id] @ question) for item_id in found}, abs=1e-3
+    results = {hit.item_id: hit for hit in answer.hits}
+    assert len(results) == MEMORIES
+    assert not results.pop(gone).HasField("similarity")
+    assert {item_id: hit.similarity for item_id, hit in results.items()} == pytest.approx(
+        {item_id: float(vector_tenant.known[item_id] @ question) for item_id in results}, abs=1e-3
     )
 
 
-async def test_what_may_not_be_shown_is_passed_over_and_whatever_is_next_is_shown_whole(place: Place) -> None:
+async def test_a_hidden_hit_is_passed_over_and_the_next_one_is_shown_whole(
+    vector_tenant: VectorTenant,
+) -> None:
     (question,) = vectors(1, seed=12)
-    superseded, ended, *rest = place.nearest(question, MEMORIES)
+    superseded, ended, *rest = vector_tenant.nearest(question, MEMORIES)
     link = memory_pb2.Link(from_memory_id=rest[-1], to_memory_id=superseded, relation="supersedes")
-    await place.tenant.links.CreateLink(memory_pb2.CreateLinkRequest(link=link))
+    await vector_tenant.tenant.links.CreateLink(memory_pb2.CreateLinkRequest(link=link))
     tagged = memory_pb2.Memory(memory_id=rest[0], tags=["b", "a"], title="A title")
-    await place.tenant.memory.UpdateMemory(
+    await vector_tenant.tenant.memory.UpdateMemory(
         memory_pb2.UpdateMemoryRequest(memory=tagged, update_mask=FieldMask(paths=["tags", "title"]))
     )
-    await place.put(rest[0], place.known[rest[0]])
-    await place.ask_until_held(question)
+    await vector_tenant.put(rest[0], vector_tenant.known[rest[0]])
+    await vector_tenant.ask_until_held(question)
     past = memory_pb2.Memory(memory_id=ended, valid_to_time=Timestamp(seconds=1_000_000_000))
-    await place.tenant.memory.UpdateMemory(
+    await vector_tenant.tenant.memory.UpdateMemory(
         memory_pb2.UpdateMemoryRequest(memory=past, update_mask=FieldMask(paths=["valid_to_time"]))
     )
 
-    answer = await place.ask(question)
-    with_both = await place.ask(question, show_superseded=True)
+    answer = await vector_tenant.ask(question)
+    with_both = await vector_tenant.ask(question, show_superseded=True)
 
     assert (answer.dense_path, with_both.dense_path) == ("cached", "cached")
     assert ids(answer) == rest[:10]
     assert ids(with_both) == [superseded, ended, *rest[:8]]
     for hit in answer.hits:
-        got = await place.tenant.memory.GetMemory(memory_pb2.GetMemoryRequest(memory_id=hit.memory.memory_id))
-        # What is worked out for whoever reads one by itself, and what was counted meanwhile.
+        response = await vector_tenant.tenant.memory.GetMemory(
+            memory_pb2.GetMemoryRequest(memory_id=hit.memory.memory_id)
+        )
+        # Fields computed only for reads of one memory, and those that were counted meanwhile.
         for name in ("scores", "access_count", "last_access_time"):
-            got.memory.ClearField(name)
-        assert hit.memory == got.memory
+            response.memory.ClearField(name)
+        assert hit.memory == response.memory
 
 
-async def test_what_was_read_on_the_way_is_shown_only_where_it_passes_a_condition(place: Place) -> None:
+async def test_items_read_on_the_way_are_shown_only_where_they_pass_a_condition(vector_tenant: VectorTenant) -> None:
     (question,) = vectors(1, seed=13)
-    nearest = place.nearest(question, MEMORIES)
+    nearest = vector_tenant.nearest(question, MEMORIES)
     passing = [nearest[3], nearest[40]]
     for memory_id in passing:
         tagged = memory_pb2.Memory(memory_id=memory_id, tags=["kept"])
-        await place.tenant.memory.UpdateMemory(
+        await vector_tenant.tenant.memory.UpdateMemory(
             memory_pb2.UpdateMemoryRequest(memory=tagged, update_mask=FieldMask(paths=["tags"]))
         )
-    await place.ask_until_held(question)
+    await vector_tenant.ask_until_held(question)
 
-    answer = await place.ask(question, filter=memory_pb2.MemoryFilter(where="tags:kept"))
-    none = await place.ask(question, filter=memory_pb2.MemoryFilter(where="tags:nobody"))
+    answer = await vector_tenant.ask(question, filter=memory_pb2.MemoryFilter(where="tags:kept"))
+    none = await vector_tenant.ask(question, filter=memory_pb2.MemoryFilter(where="tags:nobody"))
 
     assert ids(answer) == passing
     assert ids(none) == []
     assert list(none.emptied_by) == ["where"]
 
 
-async def test_kinds_are_told_apart(place: Place) -> None:
+async def test_kinds_are_searched_separately(vector_tenant: VectorTenant) -> None:
     (question,) = vectors(1, seed=7)
     messages = [
         session_pb2.Message(role=session_pb2.MESSAGE_ROLE_USER, content=f"Number {number} was said.")
         for number in range(12)
     ]
-    appended = await place.tenant.sessions.AppendMessages(
+    appended = await vector_tenant.tenant.sessions.AppendMessages(
         session_pb2.AppendMessagesRequest(session_id="s", create_session=True, messages=messages)
     )
-    both = await place.ask_until_held(question, limit=MEMORIES + 12)
+    both = await vector_tenant.ask_until_held(question, limit=MEMORIES + 12)
 
-    memories = await place.ask_until_held(question, kinds=[pb.ITEM_KIND_MEMORY])
-    said = await place.ask_until_held(question, kinds=[pb.ITEM_KIND_MESSAGE])
+    memories = await vector_tenant.ask_until_held(question, kinds=[pb.ITEM_KIND_MEMORY])
+    answer = await vector_tenant.ask_until_held(question, kinds=[pb.ITEM_KIND_MESSAGE])
 
     assert appended.pending_embedding_count == 0
     assert len(both.hits) == MEMORIES + 12
-    assert ids(memories) == place.nearest(question)
-    assert [hit.item_id for hit in said.hits] == [hit.item_id for hit in both.hits if hit.kind == pb.ITEM_KIND_MESSAGE][
-        :10
-    ]
+    assert ids(memories) == vector_tenant.nearest(question)
+    assert [hit.item_id for hit in answer.hits] == [
+        hit.item_id for hit in both.hits if hit.kind == pb.ITEM_KIND_MESSAGE
+    ][:10]
 
 
 async def test_a_tenant_finds_its_own_alone_though_another_has_the_same_vectors(
-    place: Place, other_tenant: Tenant
+    vector_tenant: VectorTenant, other_tenant: Tenant
 ) -> None:
-    other = Place(other_tenant, {})
+    other = VectorTenant(other_tenant, {})
     for vector in vectors(5):
         await other.add(vector)
     (question,) = vectors(1)
-    mine = await place.ask_until_held(question)
+    mine = await vector_tenant.ask_until_held(question)
 
     theirs = await other.ask_until_held(question)
 
-    assert ids(mine) == place.nearest(question)
+    assert ids(mine) == vector_tenant.nearest(question)
     assert ids(theirs) == other.nearest(question)
     assert not set(ids(mine)) & set(ids(theirs))
 
 
-async def test_nothing_is_held_of_a_tenant_once_a_person_was_forgotten(place: Place) -> None:
+async def test_nothing_is_held_of_a_tenant_once_a_person_was_forgotten(vector_tenant: VectorTenant) -> None:
     (question,) = vectors(1, seed=30)
-    await place.ask_until_held(question)
+    await vector_tenant.ask_until_held(question)
 
-    await place.tenant.gateway.Forget(gateway_pb2.ForgetRequest(subject_id="ann"))
+    await vector_tenant.tenant.gateway.Forget(gateway_pb2.ForgetRequest(subject_id="ann"))
 
     # The first question after it is answered by the index.
     async with asyncio.timeout(60):
-        while (await place.ask(question)).dense_path == "cached":
+        while (await vector_tenant.ask(question)).dense_path == "cached":
             await asyncio.sleep(0.05)
 
 
 async def test_a_purge_that_began_first_and_ends_last_empties_what_is_held_once_more(
-    cluster: Cluster, place: Place
+    cluster: Cluster, vector_tenant: VectorTenant
 ) -> None:
     memory = memory_pb2.Memory(content="Likes tea.", subject_id="ann")
-    early = (await place.tenant.memory.CreateMemory(memory_pb2.CreateMemoryRequest(memory=memory))).memory.memory_id
+    early = (
+        await vector_tenant.tenant.memory.CreateMemory(memory_pb2.CreateMemoryRequest(memory=memory))
+    ).memory.memory_id
     (question,) = vectors(1, seed=31)
-    await place.ask_until_held(question)
+    await vector_tenant.ask_until_held(question)
     blocker = await asyncpg.connect(cluster.postgres.url(user="postgres", database="skein"))
 
     async def purge(subject_id: str) -> None:
         selection = memory_pb2.MemorySelection(filter=memory_pb2.MemoryFilter(subject_id=subject_id))
-        await place.tenant.memory.PurgeMemories(memory_pb2.PurgeMemoriesRequest(selection=selection))
+        await vector_tenant.tenant.memory.PurgeMemories(memory_pb2.PurgeMemoriesRequest(selection=selection))
 
     async def until_dropped() -> None:
-        while (await place.ask(question)).dense_path == "cached":
+        while (await vector_tenant.ask(question)).dense_path == "cached":
             await asyncio.sleep(0.05)
 
     is_waiting = "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE pg_backend_pid() = ANY (pg_blocking_pids(pid)))"
@@ -329,7 +341,7 @@ async def test_a_purge_that_began_first_and_ends_last_empties_what_is_held_once_
                 await asyncio.sleep(0.01)
             await purge("bob")
             await until_dropped()
-            await place.ask_until_held(question)
+            await vector_tenant.ask_until_held(question)
             await held_up.rollback()
             await first
 

@@ -53,13 +53,13 @@ class Clock:
         return self.now
 
 
-class Holding:
+class CacheProcess:
     """A process that holds vectors, and a database with some."""
 
     def __init__(self, database: TestDatabase, pool: Database, clock: Clock, **settings: Any) -> None:
         self.database = database
         self.clock = clock
-        self.held = VectorCache(VectorCacheStore(pool), clock=clock, **settings)
+        self.cache = VectorCache(VectorCacheStore(pool), clock=clock, **settings)
 
     async def tenant(self, chunks: int) -> UUID:
         """Make a tenant with so many chunks, of an item each."""
@@ -91,7 +91,7 @@ class Holding:
             yield connection
 
     async def ask(self, tenant_id: UUID) -> Shortlist | None:
-        return await self.held.shortlist(tenant_id, MODEL, AXIS, MESSAGES_TOO, 10)
+        return await self.cache.shortlist(tenant_id, MODEL, AXIS, MESSAGES_TOO, 10)
 
     async def ask_twice(self, tenant_id: UUID) -> None:
         for _ in range(2):
@@ -101,9 +101,9 @@ class Holding:
         """Ask until so many items are held."""
         async with asyncio.timeout(30):
             while True:
-                found = await self.held.shortlist(tenant_id, MODEL, AXIS, MESSAGES_TOO, 1000)
-                if found is not None and len(found.item_ids) == items:
-                    return found
+                result = await self.cache.shortlist(tenant_id, MODEL, AXIS, MESSAGES_TOO, 1000)
+                if result is not None and len(result.item_ids) == items:
+                    return result
                 await asyncio.sleep(0.01)
 
     async def settle(self, sentinel: UUID) -> None:
@@ -119,11 +119,11 @@ def came(shortlist: Shortlist, count: int) -> list[Any]:
 
 
 @asynccontextmanager
-async def holding(database: TestDatabase, **settings: Any) -> AsyncIterator[Holding]:
+async def run_cache_process(database: TestDatabase, **settings: Any) -> AsyncIterator[CacheProcess]:
     """Hold what is read while the block runs."""
     async with Database.open(database.url, service="recall", size=2, timeout=30.0, init=prepare_connection) as pool:
-        made = Holding(database, pool, Clock(), **{"max_bytes": 10**9, "min_chunks": 20, **settings})
-        running = asyncio.create_task(made.held.run())
+        made = CacheProcess(database, pool, Clock(), **{"max_bytes": 10**9, "min_chunks": 20, **settings})
+        running = asyncio.create_task(made.cache.run())
         try:
             yield made
         finally:
@@ -132,24 +132,27 @@ async def holding(database: TestDatabase, **settings: Any) -> AsyncIterator[Hold
 
 
 async def test_a_tenant_is_held_that_searched_twice_within_a_minute_and_has_enough(database: TestDatabase) -> None:
-    async with holding(database) as place:
-        often, once, seldom, small = [await place.tenant(count) for count in (20, 20, 20, 19)]
+    async with run_cache_process(database) as process:
+        often, once, seldom, small = [await process.tenant(count) for count in (20, 20, 20, 19)]
 
-        await place.ask(once)
-        await place.ask(seldom)
-        place.clock.now += 61
-        await place.ask(seldom)
-        await place.ask_twice(small)
-        await place.ask_twice(often)
-        await place.settle(often)
+        await process.ask(once)
+        await process.ask(seldom)
+        process.clock.now += 61
+        await process.ask(seldom)
+        await process.ask_twice(small)
+        await process.ask_twice(often)
+        await process.settle(often)
 
-        assert await place.ask(often) is not None
-        assert [await place.ask(tenant_id) for tenant_id in (once, small)] == [None, None]
-        assert place.held.byte_size == size(20)
+        assert await process.ask(often) is not None
+        assert [await process.ask(tenant_id) for tenant_id in (once, small)] == [None, None]
+        assert process.cache.byte_size == size(20)
 
 
 async def test_nothing_is_held_where_there_is_no_memory_for_it(database: TestDatabase) -> None:
-    async with holding(database, max_bytes=0) as none, holding(database, max_bytes=int(1.5 * FORTY)) as some:
+    async with (
+        run_cache_process(database, max_bytes=0) as none,
+        run_cache_process(database, max_bytes=int(1.5 * FORTY)) as some,
+    ):
         first, second, large = [await some.tenant(count) for count in (40, 40, 400)]
         await none.ask_twice(first)
 
@@ -163,150 +166,150 @@ async def test_nothing_is_held_where_there_is_no_memory_for_it(database: TestDat
 
         assert await none.ask(first) is None
         assert await some.ask(large) is None
-        assert some.held.byte_size == FORTY
+        assert some.cache.byte_size == FORTY
 
 
-async def test_room_is_made_by_whoever_did_not_search_for_a_minute(database: TestDatabase) -> None:
-    async with holding(database, max_bytes=int(1.5 * FORTY)) as place:
-        first, second = await place.tenant(40), await place.tenant(40)
-        await place.ask_twice(first)
-        await place.settle(first)
+async def test_tenants_without_a_search_for_a_minute_make_room(database: TestDatabase) -> None:
+    async with run_cache_process(database, max_bytes=int(1.5 * FORTY)) as process:
+        first, second = await process.tenant(40), await process.tenant(40)
+        await process.ask_twice(first)
+        await process.settle(first)
 
-        place.clock.now += 61
-        await place.ask_twice(second)
-        await place.settle(second)
+        process.clock.now += 61
+        await process.ask_twice(second)
+        await process.settle(second)
 
-        assert await place.ask(first) is None
-        assert place.held.byte_size == FORTY
+        assert await process.ask(first) is None
+        assert process.cache.byte_size == FORTY
 
 
-async def test_what_nobody_searches_is_forgotten(database: TestDatabase) -> None:
-    async with holding(database) as place:
-        first, second = await place.tenant(40), await place.tenant(20)
-        await place.ask_twice(first)
-        await place.settle(first)
+async def test_vectors_that_are_not_searched_are_evicted(database: TestDatabase) -> None:
+    async with run_cache_process(database) as process:
+        first, second = await process.tenant(40), await process.tenant(20)
+        await process.ask_twice(first)
+        await process.settle(first)
 
-        place.clock.now += 601
-        await place.ask_twice(second)
-        await place.settle(second)
+        process.clock.now += 601
+        await process.ask_twice(second)
+        await process.settle(second)
 
-        assert place.held.byte_size == size(20)
+        assert process.cache.byte_size == size(20)
 
 
 async def test_it_is_read_anew_after_half_an_hour(database: TestDatabase) -> None:
-    async with holding(database) as place:
-        tenant_id = await place.tenant(40)
-        await place.ask_twice(tenant_id)
-        await place.settle(tenant_id)
-        async with place.writing() as connection:
+    async with run_cache_process(database) as process:
+        tenant_id = await process.tenant(40)
+        await process.ask_twice(tenant_id)
+        await process.settle(tenant_id)
+        async with process.writing() as connection:
             await connection.execute(
                 "DELETE FROM recall.embeddings_all_minilm_l6_v2 "
                 "WHERE item_id IN (SELECT item_id FROM recall.embeddings_all_minilm_l6_v2 LIMIT 15)"
             )
 
-        place.clock.now += 1801
-        await place.ask(tenant_id)
+        process.clock.now += 1801
+        await process.ask(tenant_id)
         async with asyncio.timeout(30):
-            while place.held.byte_size != size(25):
+            while process.cache.byte_size != size(25):
                 await asyncio.sleep(0.01)
                 # What is old serves until it is replaced.
-                assert await place.ask(tenant_id) is not None
+                assert await process.ask(tenant_id) is not None
 
 
-async def test_what_came_since_is_read_when_there_is_much_of_it(database: TestDatabase) -> None:
-    async with holding(database) as place:
-        tenant_id = await place.tenant(40)
-        await place.ask_twice(tenant_id)
-        await place.settle(tenant_id)
-        shortlist = await place.ask(tenant_id)
+async def test_newer_vectors_are_read_when_there_are_many(database: TestDatabase) -> None:
+    async with run_cache_process(database) as process:
+        tenant_id = await process.tenant(40)
+        await process.ask_twice(tenant_id)
+        await process.settle(tenant_id)
+        shortlist = await process.ask(tenant_id)
         assert shortlist is not None
-        added = set(await place.add(tenant_id, 300))
+        added = set(await process.add(tenant_id, 300))
 
-        place.clock.now += 6
-        is_enough = place.held.accept_rows(shortlist, came(shortlist, 300))
-        later = await place.ask_until(tenant_id, 340)
+        process.clock.now += 6
+        is_enough = process.cache.accept_rows(shortlist, came(shortlist, 300))
+        later = await process.ask_until(tenant_id, 340)
 
         assert is_enough
         assert later.has_every_item
         assert added < set(later.item_ids)
-        assert place.held.byte_size == FORTY
+        assert process.cache.byte_size == FORTY
 
 
 async def test_more_than_there_is_room_for_is_read_with_the_rest_and_not_again_soon(database: TestDatabase) -> None:
-    async with holding(database) as place:
-        tenant_id, other = await place.tenant(40), await place.tenant(20)
-        await place.ask_twice(tenant_id)
-        await place.settle(tenant_id)
-        shortlist = await place.ask(tenant_id)
+    async with run_cache_process(database) as process:
+        tenant_id, other = await process.tenant(40), await process.tenant(20)
+        await process.ask_twice(tenant_id)
+        await process.settle(tenant_id)
+        shortlist = await process.ask(tenant_id)
         assert shortlist is not None
-        await place.add(tenant_id, 600)
+        await process.add(tenant_id, 600)
 
-        place.clock.now += 6
-        place.held.accept_rows(shortlist, came(shortlist, 600))
-        await place.ask_twice(other)
-        await place.settle(other)
+        process.clock.now += 6
+        process.cache.accept_rows(shortlist, came(shortlist, 600))
+        await process.ask_twice(other)
+        await process.settle(other)
         # All of it was read a moment ago.
-        assert await place.ask(tenant_id) is None
-        place.clock.now += 61
-        await place.ask_twice(tenant_id)
-        later = await place.ask_until(tenant_id, 640)
+        assert await process.ask(tenant_id) is None
+        process.clock.now += 61
+        await process.ask_twice(tenant_id)
+        later = await process.ask_until(tenant_id, 640)
 
         assert later.has_every_item
-        assert place.held.byte_size == size(640) + size(20)
+        assert process.cache.byte_size == size(640) + size(20)
 
 
 async def test_a_search_that_finds_too_much_that_is_new_takes_the_index(database: TestDatabase) -> None:
-    async with holding(database) as place:
-        tenant_id = await place.tenant(40)
-        await place.ask_twice(tenant_id)
-        await place.settle(tenant_id)
-        shortlist = await place.ask(tenant_id)
+    async with run_cache_process(database) as process:
+        tenant_id = await process.tenant(40)
+        await process.ask_twice(tenant_id)
+        await process.settle(tenant_id)
+        shortlist = await process.ask(tenant_id)
         assert shortlist is not None
 
-        assert place.held.accept_rows(shortlist, came(shortlist, MAX_NEW - 1))
-        assert not place.held.accept_rows(shortlist, came(shortlist, MAX_NEW))
+        assert process.cache.accept_rows(shortlist, came(shortlist, MAX_NEW - 1))
+        assert not process.cache.accept_rows(shortlist, came(shortlist, MAX_NEW))
 
 
 async def test_one_search_a_minute_keeps_nothing_for_ever(database: TestDatabase) -> None:
-    async with holding(database) as place:
-        tenant_id = await place.tenant(40)
-        await place.ask_twice(tenant_id)
-        await place.settle(tenant_id)
-        async with place.writing() as connection:
+    async with run_cache_process(database) as process:
+        tenant_id = await process.tenant(40)
+        await process.ask_twice(tenant_id)
+        await process.settle(tenant_id)
+        async with process.writing() as connection:
             await connection.execute("DELETE FROM recall.embeddings_all_minilm_l6_v2")
 
         for _ in range(31):
-            place.clock.now += 61
-            await place.ask(tenant_id)
+            process.clock.now += 61
+            await process.ask(tenant_id)
         async with asyncio.timeout(30):
-            while place.held.byte_size:
+            while process.cache.byte_size:
                 await asyncio.sleep(0.01)
 
 
 async def test_a_model_of_the_same_name_that_was_made_later_is_another(database: TestDatabase) -> None:
-    async with holding(database) as place:
-        tenant_id = await place.tenant(40)
-        await place.ask_twice(tenant_id)
-        await place.settle(tenant_id)
+    async with run_cache_process(database) as process:
+        tenant_id = await process.tenant(40)
+        await process.ask_twice(tenant_id)
+        await process.settle(tenant_id)
         later = replace(MODEL, dimensions=16, create_time=MODEL.create_time + timedelta(seconds=1))
 
-        found = await place.held.shortlist(tenant_id, later, AXIS[:16], MESSAGES_TOO, 10)
+        result = await process.cache.shortlist(tenant_id, later, AXIS[:16], MESSAGES_TOO, 10)
 
-        assert found is None
-        assert await place.ask(tenant_id) is not None
+        assert result is None
+        assert await process.ask(tenant_id) is not None
 
 
-async def test_what_cannot_be_read_keeps_nobody_else_waiting(database: TestDatabase) -> None:
-    async with holding(database) as place:
+async def test_unreadable_vectors_do_not_delay_other_tenants(database: TestDatabase) -> None:
+    async with run_cache_process(database) as process:
         unreadable = replace(MODEL, table_name="embeddings_of_nothing")
-        tenant_id, other = await place.tenant(40), await place.tenant(20)
+        tenant_id, other = await process.tenant(40), await process.tenant(20)
 
         for _ in range(2):
-            await place.held.shortlist(tenant_id, unreadable, AXIS, MESSAGES_TOO, 10)
-        await place.ask_twice(other)
-        await place.settle(other)
+            await process.cache.shortlist(tenant_id, unreadable, AXIS, MESSAGES_TOO, 10)
+        await process.ask_twice(other)
+        await process.settle(other)
 
-        assert place.held.byte_size == size(20)
+        assert process.cache.byte_size == size(20)
 
 
 async def test_a_model_of_many_dimensions_is_held_with_all_of_them(database: TestDatabase) -> None:
@@ -316,8 +319,8 @@ async def test_a_model_of_many_dimensions_is_held_with_all_of_them(database: Tes
     drawn /= np.linalg.norm(drawn, axis=1, keepdims=True)
     drawn = drawn.astype(np.float16).astype(np.float32)
     item_ids = [uuid4() for _ in drawn]
-    async with holding(database) as place:
-        async with place.writing() as connection:
+    async with run_cache_process(database) as process:
+        async with process.writing() as connection:
             await connection.execute("SELECT recall.register_model('wide', 'caller', 1536, now())")
             tenant_id = uuid4()
             await connection.executemany(
@@ -331,12 +334,12 @@ async def test_a_model_of_many_dimensions_is_held_with_all_of_them(database: Tes
         wide = replace(MODEL, model="wide", dimensions=1536, table_name="embeddings_wide")
 
         async with asyncio.timeout(30):
-            while (found := await place.held.shortlist(tenant_id, wide, drawn[3], MESSAGES_TOO, 10)) is None:
+            while (result := await process.cache.shortlist(tenant_id, wide, drawn[3], MESSAGES_TOO, 10)) is None:
                 await asyncio.sleep(0.01)
 
-    nearest = sorted(range(60), key=lambda place: -float(drawn[place] @ drawn[3]))
-    assert found.item_ids == [item_ids[place] for place in nearest[:10]]
-    assert found.bound == pytest.approx(float(drawn[nearest[10]] @ drawn[3]), abs=1e-5)
+    nearest = sorted(range(60), key=lambda process: -float(drawn[process] @ drawn[3]))
+    assert result.item_ids == [item_ids[process] for process in nearest[:10]]
+    assert result.bound == pytest.approx(float(drawn[nearest[10]] @ drawn[3]), abs=1e-5)
 
 
 async def test_a_vector_is_never_changed(database: TestDatabase) -> None:
@@ -350,32 +353,32 @@ async def test_a_vector_is_never_changed(database: TestDatabase) -> None:
     assert may == [False]
 
 
-async def test_another_server_is_told_apart(database: TestDatabase) -> None:
-    async with holding(database) as place:
-        tenant_id = await place.tenant(40)
-        await place.ask_twice(tenant_id)
-        await place.settle(tenant_id)
-        shortlist = await place.ask(tenant_id)
+async def test_another_server_is_detected(database: TestDatabase) -> None:
+    async with run_cache_process(database) as process:
+        tenant_id = await process.tenant(40)
+        await process.ask_twice(tenant_id)
+        await process.settle(tenant_id)
+        shortlist = await process.ask(tenant_id)
         assert shortlist is not None
         other: Any = {"server": datetime.now(UTC), "is_new": None}
 
-        assert not place.held.accept_rows(shortlist, [other])
-        assert await place.ask(tenant_id) is None
-        assert place.held.byte_size == 0
+        assert not process.cache.accept_rows(shortlist, [other])
+        assert await process.ask(tenant_id) is None
+        assert process.cache.byte_size == 0
 
 
 @pytest.mark.parametrize("limit", ["_MAX_EXACT_ON_LOOP", "_MAX_QUANTIZED_ON_LOOP"])
-async def test_what_is_too_much_for_the_loop_is_compared_beside_it(
+async def test_a_large_comparison_runs_beside_the_event_loop(
     database: TestDatabase, monkeypatch: pytest.MonkeyPatch, limit: str
 ) -> None:
-    async with holding(database) as place:
-        tenant_id = await place.tenant(300)
-        await place.ask_twice(tenant_id)
-        all_items = (await place.ask_until(tenant_id, 300)).item_ids
-        at_once = await place.ask(tenant_id)
+    async with run_cache_process(database) as process:
+        tenant_id = await process.tenant(300)
+        await process.ask_twice(tenant_id)
+        all_items = (await process.ask_until(tenant_id, 300)).item_ids
+        at_once = await process.ask(tenant_id)
 
         monkeypatch.setattr(cache, limit, 0)
-        beside = await place.ask(tenant_id)
+        beside = await process.ask(tenant_id)
 
     assert at_once is not None
     assert beside is not None

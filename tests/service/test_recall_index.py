@@ -10,7 +10,7 @@ import grpc
 import pytest
 from fix_cluster import refused
 from fix_metrics import sample
-from fix_recall import Place, RecallAlone, serving
+from fix_recall import RecallServer, RecallTenant, serving
 from joserfc.jwk import OKPKey
 
 from skein.recall.v1 import recall_pb2 as pb
@@ -24,168 +24,184 @@ from skein_recall.index.indexer import BATCH_CHARACTERS, BATCH_ITEMS, RETRY_AFTE
 from skein_recall.providers.text_embedder import IndexItem
 
 
-async def vectors_of(recall_alone: RecallAlone, item_id: str) -> int:
-    async with recall_alone.superuser() as connection:
+async def vectors_of(recall_server: RecallServer, item_id: str) -> int:
+    async with recall_server.superuser() as connection:
         count: int = await connection.fetchval(
             "SELECT count(*) FROM recall.embeddings_all_minilm_l6_v2 WHERE item_id = $1", UUID(item_id)
         )
     return count
 
 
-async def test_an_item_is_found_by_its_words_before_it_has_vectors(place: Place) -> None:
-    await place.remember("green tea", index=False)
+async def test_an_item_is_found_by_its_words_before_it_has_vectors(recall_tenant: RecallTenant) -> None:
+    await recall_tenant.remember("green tea", index=False)
 
-    (hit,) = (await place.recall("green tea")).hits
+    (hit,) = (await recall_tenant.recall("green tea")).hits
 
     assert not hit.HasField("similarity")
     assert hit.components[0].rank == 0
 
 
-async def test_the_backlog_makes_the_vectors_of_both_kinds_oldest_first(place: Place) -> None:
-    await place.remember("The cat caught a mouse.", title="Barn", key="k", index=False)
+async def test_the_backlog_makes_the_vectors_of_both_kinds_oldest_first(recall_tenant: RecallTenant) -> None:
+    await recall_tenant.remember("The cat caught a mouse.", title="Barn", key="k", index=False)
     for number in range(3):
-        await place.say(f"Felines hunt rodents, {number}.", index=False)
+        await recall_tenant.say(f"Felines hunt rodents, {number}.", index=False)
 
-    first = await place.index.IndexBacklog(pb.IndexBacklogRequest(limit=2))
-    second = await place.index.IndexBacklog(pb.IndexBacklogRequest(limit=2))
-    third = await place.index.IndexBacklog(pb.IndexBacklogRequest())
+    first = await recall_tenant.index.IndexBacklog(pb.IndexBacklogRequest(limit=2))
+    second = await recall_tenant.index.IndexBacklog(pb.IndexBacklogRequest(limit=2))
+    third = await recall_tenant.index.IndexBacklog(pb.IndexBacklogRequest())
 
     assert [(answer.indexed_count, answer.more) for answer in (first, second, third)] == [
         (2, True),
         (2, False),
         (0, False),
     ]
-    hits = (await place.recall("predators of small animals")).hits
+    hits = (await recall_tenant.recall("predators of small animals")).hits
     assert len([hit for hit in hits if hit.HasField("similarity")]) == 4
 
 
-async def test_the_worker_learns_how_much_waits_for_vectors_and_since_when(place: Place) -> None:
+async def test_the_worker_learns_how_much_waits_for_vectors_and_since_when(recall_tenant: RecallTenant) -> None:
     before = now() - timedelta(seconds=1)
     for number in range(3):
-        await place.say(f"Felines hunt rodents, {number}.", index=False)
+        await recall_tenant.say(f"Felines hunt rodents, {number}.", index=False)
 
-    looked = await place.index.IndexBacklog(pb.IndexBacklogRequest(count_only=True))
-    partly = await place.index.IndexBacklog(pb.IndexBacklogRequest(limit=2))
-    done = await place.index.IndexBacklog(pb.IndexBacklogRequest())
+    looked = await recall_tenant.index.IndexBacklog(pb.IndexBacklogRequest(count_only=True))
+    partly = await recall_tenant.index.IndexBacklog(pb.IndexBacklogRequest(limit=2))
+    done = await recall_tenant.index.IndexBacklog(pb.IndexBacklogRequest())
 
     assert [answer.indexed_count for answer in (looked, partly, done)] == [0, 2, 1]
     assert [answer.pending_count for answer in (looked, partly, done)] == [3, 1, 0]
     assert before <= looked.oldest_pending_time.ToDatetime(UTC) <= partly.oldest_pending_time.ToDatetime(UTC) <= now()
     assert not done.HasField("oldest_pending_time")
-    assert (await place.index.IndexBacklog(pb.IndexBacklogRequest(count_only=True))).active is False
+    assert (await recall_tenant.index.IndexBacklog(pb.IndexBacklogRequest(count_only=True))).active is False
 
 
-async def test_the_backlog_makes_the_same_vectors_as_indexing_at_once(place: Place) -> None:
-    at_once = await place.remember("green tea", title="Marta", key="tea.kind", type="fact")
-    later = await place.remember("green tea", title="Marta", key="tea.kind", type="fact", index=False)
+async def test_the_backlog_makes_the_same_vectors_as_indexing_at_once(recall_tenant: RecallTenant) -> None:
+    at_once = await recall_tenant.remember("green tea", title="Marta", key="tea.kind", type="fact")
+    later = await recall_tenant.remember("green tea", title="Marta", key="tea.kind", type="fact", index=False)
 
-    await place.index.IndexBacklog(pb.IndexBacklogRequest())
+    await recall_tenant.index.IndexBacklog(pb.IndexBacklogRequest())
 
-    similar = {hit.item_id: hit.similarity for hit in (await place.recall("what does Marta drink?")).hits}
+    similar = {hit.item_id: hit.similarity for hit in (await recall_tenant.recall("what does Marta drink?")).hits}
     assert similar[at_once] == pytest.approx(similar[later])
 
 
-async def test_several_callers_at_once_store_a_backlog_once(recall_alone: RecallAlone, place: Place) -> None:
-    ids = [await place.remember(f"tea {number}", index=False) for number in range(40)]
+async def test_several_callers_at_once_store_a_backlog_once(
+    recall_server: RecallServer, recall_tenant: RecallTenant
+) -> None:
+    ids = [await recall_tenant.remember(f"tea {number}", index=False) for number in range(40)]
 
-    await asyncio.gather(*(place.index.IndexBacklog(pb.IndexBacklogRequest()) for _ in range(4)))
+    await asyncio.gather(*(recall_tenant.index.IndexBacklog(pb.IndexBacklogRequest()) for _ in range(4)))
 
-    assert [await vectors_of(recall_alone, item_id) for item_id in ids] == [1] * 40
-    assert (await place.index.IndexBacklog(pb.IndexBacklogRequest())).indexed_count == 0
+    assert [await vectors_of(recall_server, item_id) for item_id in ids] == [1] * 40
+    assert (await recall_tenant.index.IndexBacklog(pb.IndexBacklogRequest())).indexed_count == 0
 
 
-async def test_callers_with_the_same_items_in_another_order_do_not_disturb_one_another(place: Place) -> None:
-    ids = [await place.remember(f"tea {number}", index=False) for number in range(30)]
+async def test_callers_with_the_same_items_in_another_order_do_not_disturb_one_another(
+    recall_tenant: RecallTenant,
+) -> None:
+    ids = [await recall_tenant.remember(f"tea {number}", index=False) for number in range(30)]
     items = [pb.IndexItem(item_id=item_id, revision=1, text="tea") for item_id in ids]
 
     answers = await asyncio.gather(
-        *(place.index.IndexItems(pb.IndexItemsRequest(items=given)) for given in [items, items[::-1]] * 4)
+        *(recall_tenant.index.IndexItems(pb.IndexItemsRequest(items=batch)) for batch in [items, items[::-1]] * 4)
     )
 
     assert {answer.indexed_count for answer in answers} == {30}
 
 
 async def test_a_long_item_has_several_vectors_and_indexing_again_leaves_them(
-    recall_alone: RecallAlone, place: Place
+    recall_server: RecallServer, recall_tenant: RecallTenant
 ) -> None:
     long = "The weather was fair and nobody had much to say about it. " * 100
-    item_id = await place.remember(long)
-    first = await vectors_of(recall_alone, item_id)
+    item_id = await recall_tenant.remember(long)
+    first = await vectors_of(recall_server, item_id)
 
-    again = await place.embed(UUID(item_id), long)
+    again = await recall_tenant.embed(UUID(item_id), long)
 
     assert first > 3
-    assert (again, await vectors_of(recall_alone, item_id)) == (1, first)
+    assert (again, await vectors_of(recall_server, item_id)) == (1, first)
 
 
-async def test_an_item_that_changed_or_went_away_is_passed_over(recall_alone: RecallAlone, place: Place) -> None:
-    item_id = await place.remember("green tea", index=False)
+async def test_an_item_that_changed_or_went_away_is_passed_over(
+    recall_server: RecallServer, recall_tenant: RecallTenant
+) -> None:
+    item_id = await recall_tenant.remember("green tea", index=False)
 
-    assert await place.embed(UUID(item_id), "old text", revision=7) == 0
-    assert await place.embed(uuid4(), "nothing") == 0
-    assert await vectors_of(recall_alone, item_id) == 0
+    assert await recall_tenant.embed(UUID(item_id), "old text", revision=7) == 0
+    assert await recall_tenant.embed(uuid4(), "nothing") == 0
+    assert await vectors_of(recall_server, item_id) == 0
 
 
-async def test_an_item_of_another_tenant_is_passed_over(recall_alone: RecallAlone, place: Place) -> None:
-    item_id = await place.remember("green tea", index=False)
-    other = await recall_alone.new_tenant()
+async def test_an_item_of_another_tenant_is_passed_over(
+    recall_server: RecallServer, recall_tenant: RecallTenant
+) -> None:
+    item_id = await recall_tenant.remember("green tea", index=False)
+    other = await recall_server.new_tenant()
 
     assert await other.embed(UUID(item_id), "mine now") == 0
-    assert await vectors_of(recall_alone, item_id) == 0
+    assert await vectors_of(recall_server, item_id) == 0
 
 
-async def test_the_same_item_twice_in_a_request_is_indexed_once(recall_alone: RecallAlone, place: Place) -> None:
-    item_id = await place.remember("green tea", index=False)
+async def test_the_same_item_twice_in_a_request_is_indexed_once(
+    recall_server: RecallServer, recall_tenant: RecallTenant
+) -> None:
+    item_id = await recall_tenant.remember("green tea", index=False)
     item = pb.IndexItem(item_id=item_id, revision=1, text="green tea")
 
-    answer = await place.index.IndexItems(pb.IndexItemsRequest(items=[item, item]))
+    answer = await recall_tenant.index.IndexItems(pb.IndexItemsRequest(items=[item, item]))
 
-    assert (answer.indexed_count, await vectors_of(recall_alone, item_id)) == (1, 1)
-
-
-async def test_vectors_and_postings_go_with_the_document(recall_alone: RecallAlone, place: Place) -> None:
-    item_id = await place.remember("green tea")
-
-    async with recall_alone.memory.transaction(place.tenant_id) as tx:
-        await postings.remove_documents(tx, place.tenant_id, [UUID(item_id)])
-
-    assert await vectors_of(recall_alone, item_id) == 0
-    assert await place.found("green tea") == []
+    assert (answer.indexed_count, await vectors_of(recall_server, item_id)) == (1, 1)
 
 
-async def test_a_blank_text_has_no_vectors_and_is_not_pending(recall_alone: RecallAlone, place: Place) -> None:
-    item_id = await place.remember("", index=False)
+async def test_vectors_and_postings_go_with_the_document(
+    recall_server: RecallServer, recall_tenant: RecallTenant
+) -> None:
+    item_id = await recall_tenant.remember("green tea")
 
-    first = await place.index.IndexBacklog(pb.IndexBacklogRequest())
-    again = await place.index.IndexBacklog(pb.IndexBacklogRequest())
+    async with recall_server.memory.transaction(recall_tenant.tenant_id) as tx:
+        await postings.remove_documents(tx, recall_tenant.tenant_id, [UUID(item_id)])
+
+    assert await vectors_of(recall_server, item_id) == 0
+    assert await recall_tenant.contents("green tea") == []
+
+
+async def test_a_blank_text_has_no_vectors_and_is_not_pending(
+    recall_server: RecallServer, recall_tenant: RecallTenant
+) -> None:
+    item_id = await recall_tenant.remember("", index=False)
+
+    first = await recall_tenant.index.IndexBacklog(pb.IndexBacklogRequest())
+    again = await recall_tenant.index.IndexBacklog(pb.IndexBacklogRequest())
 
     assert (first.indexed_count, again.indexed_count) == (1, 0)
-    assert await vectors_of(recall_alone, item_id) == 0
+    assert await vectors_of(recall_server, item_id) == 0
 
 
-async def test_the_backlog_is_for_the_system_alone(place: Place) -> None:
-    index = place.index.__class__(place.service._channel("api_key:x", place.tenant_id, frozenset({"memory.write"})))
+async def test_the_backlog_is_for_the_system_alone(recall_tenant: RecallTenant) -> None:
+    index = recall_tenant.index.__class__(
+        recall_tenant.service._channel("api_key:x", recall_tenant.tenant_id, frozenset({"memory.write"}))
+    )
 
     with refused(grpc.StatusCode.PERMISSION_DENIED, "PERMISSION_MISSING"):
         await index.IndexBacklog(pb.IndexBacklogRequest())
 
 
-class Choking(MiniLM):
+class FailingModel(MiniLM):
     """The model, but for one word that it chokes on while `chokes` is set."""
 
-    chokes = True
+    fails = True
 
     def tokens(self, texts: Sequence[str]) -> list[list[int]]:
-        if self.chokes and any("gristle" in text for text in texts):
+        if self.fails and any("gristle" in text for text in texts):
             raise ArithmeticError
         return super().tokens(texts)
 
 
 @pytest.fixture
-async def choking(server: Server, template: str, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[RecallAlone]:
+async def failing_model(server: Server, template: str, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[RecallServer]:
     """A recall service whose model chokes."""
-    monkeypatch.setattr(embedder, "MiniLM", Choking)
-    monkeypatch.setattr(Choking, "chokes", True)
+    monkeypatch.setattr(embedder, "MiniLM", FailingModel)
+    monkeypatch.setattr(FailingModel, "fails", True)
     name = f"choking_{uuid4().hex}"
     await embedded.create_database(server, name, template)
     key = OKPKey.generate_key("Ed25519", parameters={"kid": "test"})
@@ -194,31 +210,33 @@ async def choking(server: Server, template: str, monkeypatch: pytest.MonkeyPatch
     await embedded.drop_database(server, name)
 
 
-async def test_an_item_that_cannot_be_embedded_holds_up_nothing_newer(choking: RecallAlone, log: io.StringIO) -> None:
-    place = await choking.new_tenant()
-    ids = [await place.remember(text, index=False) for text in ("bread", "gristle", "butter", "cheese", "jam")]
+async def test_an_item_that_cannot_be_embedded_holds_up_nothing_newer(
+    failing_model: RecallServer, log: io.StringIO
+) -> None:
+    recall_tenant = await failing_model.new_tenant()
+    ids = [await recall_tenant.remember(text, index=False) for text in ("bread", "gristle", "butter", "cheese", "jam")]
     before = failures()
 
-    answers = [await place.index.IndexBacklog(pb.IndexBacklogRequest(limit=2)) for _ in range(3)]
+    answers = [await recall_tenant.index.IndexBacklog(pb.IndexBacklogRequest(limit=2)) for _ in range(3)]
 
     assert [(answer.indexed_count, answer.more) for answer in answers] == [(1, True), (2, True), (1, False)]
-    assert [await vectors_of(choking, item_id) for item_id in ids] == [1, 0, 1, 1, 1]
+    assert [await vectors_of(failing_model, item_id) for item_id in ids] == [1, 0, 1, 1, 1]
     assert failures() - before == 1
-    told = log.getvalue()
-    assert told.count("item_embedding_failed") == 1
-    assert ids[1] in told
+    log_text = log.getvalue()
+    assert log_text.count("item_embedding_failed") == 1
+    assert ids[1] in log_text
 
 
 async def test_an_item_that_failed_is_embedded_when_it_is_offered_again(
-    choking: RecallAlone, monkeypatch: pytest.MonkeyPatch
+    failing_model: RecallServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    place = await choking.new_tenant()
-    item_id = await place.remember("gristle", index=False)
-    await place.index.IndexBacklog(pb.IndexBacklogRequest())
-    monkeypatch.setattr(Choking, "chokes", False)
+    recall_tenant = await failing_model.new_tenant()
+    item_id = await recall_tenant.remember("gristle", index=False)
+    await recall_tenant.index.IndexBacklog(pb.IndexBacklogRequest())
+    monkeypatch.setattr(FailingModel, "fails", False)
 
-    assert await place.embed(UUID(item_id), "gristle") == 1
-    assert await vectors_of(choking, item_id) == 1
+    assert await recall_tenant.embed(UUID(item_id), "gristle") == 1
+    assert await vectors_of(failing_model, item_id) == 1
 
 
 def test_a_failed_item_is_passed_over_for_a_while_and_then_tried_alone() -> None:
@@ -240,7 +258,7 @@ def failures() -> float:
 
 
 @pytest.mark.parametrize(
-    ("sizes", "wanted"),
+    ("sizes", "expected"),
     [
         ([], []),
         ([1] * (2 * BATCH_ITEMS + 1), [BATCH_ITEMS, BATCH_ITEMS, 1]),
@@ -248,10 +266,10 @@ def failures() -> float:
         ([1, BATCH_CHARACTERS, 1], [1, 1, 1]),
     ],
 )
-def test_items_are_worked_on_in_portions_of_bounded_size(sizes: list[int], wanted: list[int]) -> None:
+def test_items_are_worked_on_in_portions_of_bounded_size(sizes: list[int], expected: list[int]) -> None:
     items = [IndexItem(uuid4(), 1, "x" * size) for size in sizes]
 
     cut = list(batches(items))
 
-    assert [len(portion) for portion in cut] == wanted
+    assert [len(portion) for portion in cut] == expected
     assert [item for portion in cut for item in portion] == items

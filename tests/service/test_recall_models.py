@@ -5,7 +5,7 @@ import math
 import grpc
 import pytest
 from fix_cluster import refused
-from fix_recall import Place, RecallAlone
+from fix_recall import RecallServer, RecallTenant
 
 from skein.recall.v1 import recall_pb2 as pb
 
@@ -16,8 +16,8 @@ def register(model: str, provider: str = "caller", dimensions: int = 8) -> pb.Re
     )
 
 
-async def test_the_embedded_model_is_registered_and_active(place: Place) -> None:
-    response = await place.stub.ListEmbeddingModels(pb.ListEmbeddingModelsRequest())
+async def test_the_embedded_model_is_registered_and_active(recall_tenant: RecallTenant) -> None:
+    response = await recall_tenant.stub.ListEmbeddingModels(pb.ListEmbeddingModelsRequest())
 
     (active,) = [model for model in response.embedding_models if model.active]
     assert (active.model, active.provider, active.dimensions) == ("all-minilm-l6-v2", "embedded", 384)
@@ -25,65 +25,65 @@ async def test_the_embedded_model_is_registered_and_active(place: Place) -> None
 
 @pytest.mark.parametrize("dimensions", [1, 1280, 1281, 4000])
 async def test_a_model_of_the_caller_s_gets_a_table_and_does_not_become_active(
-    recall_alone: RecallAlone, place: Place, dimensions: int
+    recall_server: RecallServer, recall_tenant: RecallTenant, dimensions: int
 ) -> None:
     name = f"house-model.v{dimensions}"
 
-    made = (await recall_alone.operator.RegisterEmbeddingModel(register(name, dimensions=dimensions))).embedding_model
+    made = (await recall_server.operator.RegisterEmbeddingModel(register(name, dimensions=dimensions))).embedding_model
 
     assert (made.model, made.provider, made.dimensions, made.active) == (name, "caller", dimensions, False)
-    listed = (await place.stub.ListEmbeddingModels(pb.ListEmbeddingModelsRequest())).embedding_models
+    listed = (await recall_tenant.stub.ListEmbeddingModels(pb.ListEmbeddingModelsRequest())).embedding_models
     assert made in listed
-    async with recall_alone.superuser() as connection:
+    async with recall_server.superuser() as connection:
         assert await connection.fetchval("SELECT to_regclass($1)", f"recall.embeddings_house_model_v{dimensions}")
 
 
 @pytest.mark.parametrize("name", ["all-minilm-l6-v2", "all.minilm.l6.v2"])
-async def test_a_name_that_is_taken_is_refused(recall_alone: RecallAlone, name: str) -> None:
+async def test_a_name_that_is_taken_is_refused(recall_server: RecallServer, name: str) -> None:
     with refused(grpc.StatusCode.ALREADY_EXISTS, "MODEL_EXISTS"):
-        await recall_alone.operator.RegisterEmbeddingModel(register(name))
+        await recall_server.operator.RegisterEmbeddingModel(register(name))
 
 
-async def test_a_repeated_registration_gets_the_first_answer(recall_alone: RecallAlone) -> None:
+async def test_a_repeated_registration_gets_the_first_answer(recall_server: RecallServer) -> None:
     request = register("once")
     request.request_id = "r"
 
-    first = await recall_alone.operator.RegisterEmbeddingModel(request)
-    again = await recall_alone.operator.RegisterEmbeddingModel(request)
+    first = await recall_server.operator.RegisterEmbeddingModel(request)
+    again = await recall_server.operator.RegisterEmbeddingModel(request)
 
     assert again == first
     request.embedding_model.model = "other"
     with refused(grpc.StatusCode.INVALID_ARGUMENT, "REQUEST_ID_REUSED"):
-        await recall_alone.operator.RegisterEmbeddingModel(request)
+        await recall_server.operator.RegisterEmbeddingModel(request)
 
 
-async def test_a_refused_registration_leaves_its_request_id_free(recall_alone: RecallAlone) -> None:
+async def test_a_refused_registration_leaves_its_request_id_free(recall_server: RecallServer) -> None:
     request = register("all-minilm-l6-v2")
     request.request_id = "corrected"
     with refused(grpc.StatusCode.ALREADY_EXISTS, "MODEL_EXISTS"):
-        await recall_alone.operator.RegisterEmbeddingModel(request)
+        await recall_server.operator.RegisterEmbeddingModel(request)
     request.embedding_model.model = "corrected"
 
-    made = await recall_alone.operator.RegisterEmbeddingModel(request)
+    made = await recall_server.operator.RegisterEmbeddingModel(request)
 
     assert made.embedding_model.model == "corrected"
 
 
 @pytest.mark.parametrize(("name", "dimensions"), [("bge-m3", 1024), ("all-minilm-l6-v2", 512)])
 async def test_a_model_that_this_cluster_cannot_embed_with_is_refused(
-    recall_alone: RecallAlone, name: str, dimensions: int
+    recall_server: RecallServer, name: str, dimensions: int
 ) -> None:
     with refused(grpc.StatusCode.INVALID_ARGUMENT, "INVALID_FIELD"):
-        await recall_alone.operator.RegisterEmbeddingModel(register(name, "embedded", dimensions))
+        await recall_server.operator.RegisterEmbeddingModel(register(name, "embedded", dimensions))
 
 
-async def test_only_operators_register_models(place: Place) -> None:
+async def test_only_operators_register_models(recall_tenant: RecallTenant) -> None:
     with refused(grpc.StatusCode.PERMISSION_DENIED, "PERMISSION_MISSING"):
-        await place.stub.RegisterEmbeddingModel(register("mine"))
+        await recall_tenant.stub.RegisterEmbeddingModel(register("mine"))
 
 
-async def test_texts_are_embedded_in_order_to_unit_length(place: Place) -> None:
-    response = await place.stub.EmbedText(pb.EmbedTextRequest(texts=["tea", "", "coffee " * 2000, "tea"]))
+async def test_texts_are_embedded_in_order_to_unit_length(recall_tenant: RecallTenant) -> None:
+    response = await recall_tenant.stub.EmbedText(pb.EmbedTextRequest(texts=["tea", "", "coffee " * 2000, "tea"]))
 
     vectors = [list(embedding.values) for embedding in response.embeddings]
     assert response.model == "all-minilm-l6-v2"
@@ -92,10 +92,10 @@ async def test_texts_are_embedded_in_order_to_unit_length(place: Place) -> None:
     assert vectors[0] == pytest.approx(vectors[3], abs=1e-5)
 
 
-async def test_more_text_than_the_model_is_given_at_once_is_refused(place: Place) -> None:
+async def test_more_text_than_the_model_is_given_at_once_is_refused(recall_tenant: RecallTenant) -> None:
     fitting = ["x" * 100_000, "y" * 100_000]
 
-    await place.stub.EmbedText(pb.EmbedTextRequest(texts=fitting))
+    await recall_tenant.stub.EmbedText(pb.EmbedTextRequest(texts=fitting))
 
     with refused(grpc.StatusCode.INVALID_ARGUMENT, "INVALID_FIELD"):
-        await place.stub.EmbedText(pb.EmbedTextRequest(texts=[*fitting, "z"]))
+        await recall_tenant.stub.EmbedText(pb.EmbedTextRequest(texts=[*fitting, "z"]))

@@ -7,7 +7,7 @@ from typing import Any
 import grpc
 import pytest
 from fix_cluster import refused
-from fix_recall import Place, RecallAlone, serving
+from fix_recall import RecallServer, RecallTenant, serving
 
 from skein.memory.v1 import memory_pb2
 from skein.recall.v1 import recall_pb2 as pb
@@ -21,33 +21,35 @@ def signals(hit: pb.Hit) -> list[str]:
     return [component.signal for component in hit.components]
 
 
-async def vector_of(place: Place, text: str) -> list[float]:
-    response = await place.stub.EmbedText(pb.EmbedTextRequest(texts=[text]))
+async def vector_of(recall_tenant: RecallTenant, text: str) -> list[float]:
+    response = await recall_tenant.stub.EmbedText(pb.EmbedTextRequest(texts=[text]))
     return list(response.embeddings[0].values)
 
 
-async def test_by_keyword_nothing_is_found_where_no_item_contains_a_word(place: Place) -> None:
-    await place.remember("My car broke down on the motorway.")
-    await place.remember("The vehicle is at the garage until Friday.")
+async def test_a_keyword_search_finds_nothing_when_no_item_contains_a_word(recall_tenant: RecallTenant) -> None:
+    await recall_tenant.remember("My car broke down on the motorway.")
+    await recall_tenant.remember("The vehicle is at the garage until Friday.")
 
-    assert await place.found("automobile", mode=KEYWORD) == []
-
-
-async def test_by_keyword_a_neighbour_that_contains_the_word_brings_only_itself(place: Place) -> None:
-    await place.say("Hello there, how was the trip to the coast last week?")
-    await place.say("We took the automobile.")
-    await place.say("That sounds like a long and tiring way to go.")
-
-    assert await place.found("automobile", mode=KEYWORD) == ["We took the automobile."]
-    assert len(await place.found("automobile")) == 3
+    assert await recall_tenant.contents("automobile", mode=KEYWORD) == []
 
 
-async def test_by_keyword_the_best_match_comes_first_and_its_score_is_its_share_of_the_bound(place: Place) -> None:
-    both = await place.remember("The automobile needs a new clutch.")
-    one = await place.remember("She sold her automobiles and bought a bicycle, for reasons of her own.")
-    await place.remember("Nothing of the kind.")
+async def test_by_keyword_a_neighbour_that_contains_the_word_brings_only_itself(recall_tenant: RecallTenant) -> None:
+    await recall_tenant.say("Hello there, how was the trip to the coast last week?")
+    await recall_tenant.say("We took the automobile.")
+    await recall_tenant.say("That sounds like a long and tiring way to go.")
 
-    response = await place.recall("automobile clutch", mode=KEYWORD)
+    assert await recall_tenant.contents("automobile", mode=KEYWORD) == ["We took the automobile."]
+    assert len(await recall_tenant.contents("automobile")) == 3
+
+
+async def test_by_keyword_the_best_match_comes_first_and_its_score_is_its_share_of_the_bound(
+    recall_tenant: RecallTenant,
+) -> None:
+    both = await recall_tenant.remember("The automobile needs a new clutch.")
+    one = await recall_tenant.remember("She sold her automobiles and bought a bicycle, for reasons of her own.")
+    await recall_tenant.remember("Nothing of the kind.")
+
+    response = await recall_tenant.recall("automobile clutch", mode=KEYWORD)
 
     assert [hit.item_id for hit in response.hits] == [both, one]
     assert 0 < response.hits[1].score < response.hits[0].score <= 1
@@ -61,98 +63,102 @@ async def test_by_keyword_the_best_match_comes_first_and_its_score_is_its_share_
     assert response.formula == f"keyword-{VERSION}"
 
 
-async def test_by_keyword_the_score_of_an_item_is_that_of_its_own_words_whatever_stands_around_it(place: Place) -> None:
-    alone = await place.remember("We took the automobile.")
-    await place.say("Did you take the automobile to the coast?")
-    amid = await place.say("We took the automobile.")
+async def test_by_keyword_the_score_of_an_item_is_that_of_its_own_words_whatever_stands_around_it(
+    recall_tenant: RecallTenant,
+) -> None:
+    alone = await recall_tenant.remember("We took the automobile.")
+    await recall_tenant.say("Did you take the automobile to the coast?")
+    amid = await recall_tenant.say("We took the automobile.")
 
-    scores = {hit.item_id: hit.score for hit in (await place.recall("automobile", mode=KEYWORD)).hits}
+    scores = {hit.item_id: hit.score for hit in (await recall_tenant.recall("automobile", mode=KEYWORD)).hits}
 
     assert scores[amid] == pytest.approx(scores[alone])
 
 
-async def test_by_keyword_an_item_without_a_vector_is_found(place: Place) -> None:
-    await place.remember("We took the automobile.", index=False)
+async def test_an_item_without_a_vector_is_found_by_keyword(recall_tenant: RecallTenant) -> None:
+    await recall_tenant.remember("We took the automobile.", index=False)
 
-    assert await place.found("automobiles", mode=KEYWORD) == ["We took the automobile."]
+    assert await recall_tenant.contents("automobiles", mode=KEYWORD) == ["We took the automobile."]
 
 
-async def test_by_keyword_no_model_is_called(recall_alone: RecallAlone, place: Place) -> None:
-    await place.remember("We took the automobile.")
+async def test_a_keyword_search_calls_no_model(recall_server: RecallServer, recall_tenant: RecallTenant) -> None:
+    await recall_tenant.remember("We took the automobile.")
 
-    async with serving(recall_alone.url, recall_alone.key, SKEIN_RECALL_EMBED_TIMEOUT_SECONDS="0") as late:
-        response = await Place(late, place.tenant_id).recall("automobile", mode=KEYWORD)
+    async with serving(recall_server.url, recall_server.key, SKEIN_RECALL_EMBED_TIMEOUT_SECONDS="0") as late:
+        response = await RecallTenant(late, recall_tenant.tenant_id).recall("automobile", mode=KEYWORD)
 
     assert [hit.memory.content for hit in response.hits] == ["We took the automobile."]
     assert (response.dense_unavailable, response.dense_path, response.model) == (False, "none", "")
 
 
-async def test_by_keyword_a_query_of_stop_words_finds_nothing(place: Place) -> None:
-    await place.remember("It is what it is.")
+async def test_a_keyword_query_of_stop_words_finds_nothing(recall_tenant: RecallTenant) -> None:
+    await recall_tenant.remember("It is what it is.")
 
-    response = await place.recall("what is it", mode=KEYWORD)
+    response = await recall_tenant.recall("what is it", mode=KEYWORD)
 
     assert (list(response.hits), response.dense_unavailable) == ([], False)
 
 
 async def test_by_keyword_as_many_are_found_as_there_are_although_the_best_are_superseded(
-    recall_alone: RecallAlone, place: Place
+    recall_server: RecallServer, recall_tenant: RecallTenant
 ) -> None:
     for number in range(120):
-        await place.remember(f"automobile automobile {number}", importance=0.1, index=False)
+        await recall_tenant.remember(f"automobile automobile {number}", importance=0.1, index=False)
     for number in range(3):
-        await place.remember(f"the automobile of a neighbour, who drives it seldom and sells it {number}", index=False)
-    async with recall_alone.superuser() as connection:
+        await recall_tenant.remember(
+            f"the automobile of a neighbour, who drives it seldom and sells it {number}", index=False
+        )
+    async with recall_server.superuser() as connection:
         await connection.execute(
             "UPDATE memory.memories SET valid_to_time = now() - interval '1 day' "
             "WHERE tenant_id = $1 AND importance < 0.2",
-            place.tenant_id,
+            recall_tenant.tenant_id,
         )
 
-    found = await place.found("automobile", mode=KEYWORD, limit=3)
+    result = await recall_tenant.contents("automobile", mode=KEYWORD, limit=3)
 
-    assert sorted(text[-1] for text in found) == ["0", "1", "2"]
+    assert sorted(text[-1] for text in result) == ["0", "1", "2"]
 
 
 async def test_by_keyword_a_frequent_word_is_looked_for_when_what_a_rare_one_finds_may_not_be_shown(
-    recall_alone: RecallAlone, place: Place, monkeypatch: pytest.MonkeyPatch
+    recall_server: RecallServer, recall_tenant: RecallTenant, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(reading, "POSTINGS_READ", 5)
     for number in range(2):
-        await place.remember(f"a rare samovar {number}", importance=0.1, index=False)
+        await recall_tenant.remember(f"a rare samovar {number}", importance=0.1, index=False)
     for number in range(6):
-        await place.remember(f"tea number {number}", index=False)
-    async with recall_alone.superuser() as connection:
+        await recall_tenant.remember(f"tea number {number}", index=False)
+    async with recall_server.superuser() as connection:
         await connection.execute(
             "UPDATE memory.memories SET valid_to_time = now() - interval '1 day' "
             "WHERE tenant_id = $1 AND importance < 0.2",
-            place.tenant_id,
+            recall_tenant.tenant_id,
         )
 
-    assert len(await place.found("samovar tea", mode=KEYWORD, limit=2)) == 2
+    assert len(await recall_tenant.contents("samovar tea", mode=KEYWORD, limit=2)) == 2
 
 
-async def test_by_keyword_a_filter_restricts_and_is_named_when_it_leaves_nothing(place: Place) -> None:
-    await place.remember("We took the automobile.", type="journal")
-    await place.remember("The automobile is red.", type="fact")
+async def test_by_keyword_a_filter_restricts_and_is_named_when_it_leaves_nothing(recall_tenant: RecallTenant) -> None:
+    await recall_tenant.remember("We took the automobile.", type="journal")
+    await recall_tenant.remember("The automobile is red.", type="fact")
 
     facts = memory_pb2.MemoryFilter(types=["fact"])
-    assert await place.found("automobile", mode=KEYWORD, filter=facts) == ["The automobile is red."]
-    assert await place.found("automobile", mode=KEYWORD, filter=memory_pb2.MemoryFilter(where='type = "journal"')) == [
-        "We took the automobile."
-    ]
-    emptied = await place.recall("automobile", mode=KEYWORD, filter=memory_pb2.MemoryFilter(types=["decision"]))
+    assert await recall_tenant.contents("automobile", mode=KEYWORD, filter=facts) == ["The automobile is red."]
+    assert await recall_tenant.contents(
+        "automobile", mode=KEYWORD, filter=memory_pb2.MemoryFilter(where='type = "journal"')
+    ) == ["We took the automobile."]
+    emptied = await recall_tenant.recall("automobile", mode=KEYWORD, filter=memory_pb2.MemoryFilter(types=["decision"]))
     assert (list(emptied.hits), list(emptied.emptied_by)) == ([], ["types"])
-    unrelated = await place.recall("zeppelin", mode=KEYWORD, filter=facts)
+    unrelated = await recall_tenant.recall("zeppelin", mode=KEYWORD, filter=facts)
     assert (list(unrelated.hits), list(unrelated.emptied_by)) == ([], [])
 
 
-async def test_by_meaning_a_paraphrase_is_found_and_scored_by_its_cosine_alone(place: Place) -> None:
-    await place.say("The boiler was serviced on Monday.")
-    await place.say("My car broke down on the motorway.")
-    await place.say("Fine.")
+async def test_a_paraphrase_is_found_by_meaning_and_scored_by_its_cosine_alone(recall_tenant: RecallTenant) -> None:
+    await recall_tenant.say("The boiler was serviced on Monday.")
+    await recall_tenant.say("My car broke down on the motorway.")
+    await recall_tenant.say("Fine.")
 
-    response = await place.recall("automobile trouble", mode=SEMANTIC)
+    response = await recall_tenant.recall("automobile trouble", mode=SEMANTIC)
 
     assert response.hits[0].message.content == "My car broke down on the motorway."
     assert [hit.similarity for hit in response.hits] == sorted((hit.similarity for hit in response.hits), reverse=True)
@@ -163,54 +169,54 @@ async def test_by_meaning_a_paraphrase_is_found_and_scored_by_its_cosine_alone(p
     assert (response.formula, response.model) == (f"semantic-{VERSION}", "all-minilm-l6-v2")
 
 
-async def test_by_meaning_a_word_without_a_vector_finds_nothing(place: Place) -> None:
-    await place.remember("We took the automobile.", index=False)
+async def test_a_word_without_a_vector_finds_nothing_by_meaning(recall_tenant: RecallTenant) -> None:
+    await recall_tenant.remember("We took the automobile.", index=False)
 
-    assert await place.found("automobile", mode=SEMANTIC) == []
+    assert await recall_tenant.contents("automobile", mode=SEMANTIC) == []
 
 
-async def test_by_meaning_the_least_similarity_holds(place: Place) -> None:
-    await place.remember("My car broke down on the motorway.")
-    await place.remember("Gravel arrived.")
+async def test_the_least_similarity_holds_by_meaning(recall_tenant: RecallTenant) -> None:
+    await recall_tenant.remember("My car broke down on the motorway.")
+    await recall_tenant.remember("Gravel arrived.")
 
-    assert await place.found("automobile trouble on the road", mode=SEMANTIC, min_similarity=0.4) == [
+    assert await recall_tenant.contents("automobile trouble on the road", mode=SEMANTIC, min_similarity=0.4) == [
         "My car broke down on the motorway."
     ]
-    assert await place.found("automobile trouble on the road", mode=SEMANTIC, min_similarity=0.99) == []
+    assert await recall_tenant.contents("automobile trouble on the road", mode=SEMANTIC, min_similarity=0.99) == []
 
 
-async def test_by_meaning_a_vector_is_enough_and_serves_instead_of_the_text(place: Place) -> None:
-    await place.remember("The cat caught a mouse.")
-    await place.remember("Gravel arrived.")
-    vector = await vector_of(place, "feline hunting")
+async def test_a_vector_is_enough_by_meaning_and_replaces_the_text(recall_tenant: RecallTenant) -> None:
+    await recall_tenant.remember("The cat caught a mouse.")
+    await recall_tenant.remember("Gravel arrived.")
+    vector = await vector_of(recall_tenant, "feline hunting")
 
-    by_vector = await place.recall(embedding=vector, mode=SEMANTIC)
-    beside_a_text = await place.recall("gravel", embedding=vector, mode=SEMANTIC)
+    by_vector = await recall_tenant.recall(embedding=vector, mode=SEMANTIC)
+    beside_a_text = await recall_tenant.recall("gravel", embedding=vector, mode=SEMANTIC)
 
     assert by_vector.hits[0].memory.content == "The cat caught a mouse."
     assert [hit.score for hit in beside_a_text.hits] == [hit.score for hit in by_vector.hits]
 
 
-async def test_by_meaning_a_search_without_the_model_fails_instead_of_finding_nothing(
-    recall_alone: RecallAlone, place: Place
+async def test_a_search_by_meaning_without_the_model_fails_instead_of_finding_nothing(
+    recall_server: RecallServer, recall_tenant: RecallTenant
 ) -> None:
-    await place.remember("We took the automobile.")
-    vector = await vector_of(place, "automobile")
+    await recall_tenant.remember("We took the automobile.")
+    vector = await vector_of(recall_tenant, "automobile")
 
-    async with serving(recall_alone.url, recall_alone.key, SKEIN_RECALL_EMBED_TIMEOUT_SECONDS="0") as late:
+    async with serving(recall_server.url, recall_server.key, SKEIN_RECALL_EMBED_TIMEOUT_SECONDS="0") as late:
         with refused(grpc.StatusCode.UNAVAILABLE, "MODEL_UNAVAILABLE"):
-            await Place(late, place.tenant_id).recall("automobile", mode=SEMANTIC)
-        by_vector = await Place(late, place.tenant_id).found(embedding=vector, mode=SEMANTIC)
+            await RecallTenant(late, recall_tenant.tenant_id).recall("automobile", mode=SEMANTIC)
+        by_vector = await RecallTenant(late, recall_tenant.tenant_id).contents(embedding=vector, mode=SEMANTIC)
 
     assert by_vector == ["We took the automobile."]
 
 
-async def test_hybrid_is_what_is_searched_without_a_mode_and_as_it_was(place: Place) -> None:
+async def test_hybrid_is_what_is_searched_without_a_mode_and_as_it_was(recall_tenant: RecallTenant) -> None:
     for text in ("Where did you leave the automobile?", "My car is at the garage.", "Fine.", "Gravel arrived."):
-        await place.say(text)
+        await recall_tenant.say(text)
 
-    unspecified = await place.recall("automobile at the garage")
-    hybrid = await place.recall("automobile at the garage", mode=HYBRID)
+    unspecified = await recall_tenant.recall("automobile at the garage")
+    hybrid = await recall_tenant.recall("automobile at the garage", mode=HYBRID)
 
     assert hybrid == unspecified
     assert hybrid.formula == f"scores-{VERSION}"
@@ -219,11 +225,13 @@ async def test_hybrid_is_what_is_searched_without_a_mode_and_as_it_was(place: Pl
 
 
 @pytest.mark.parametrize("fusion", ["scores", "ranks"])
-async def test_a_hybrid_hit_says_whether_it_contains_a_word_of_the_query_itself(place: Place, fusion: str) -> None:
-    await place.say("My car is at the garage.")
-    await place.say("We took the automobiles.")
+async def test_a_hybrid_hit_says_whether_it_contains_a_word_of_the_query_itself(
+    recall_tenant: RecallTenant, fusion: str
+) -> None:
+    await recall_tenant.say("My car is at the garage.")
+    await recall_tenant.say("We took the automobiles.")
 
-    hits = (await place.recall("automobile", fusion=fusion)).hits
+    hits = (await recall_tenant.recall("automobile", fusion=fusion)).hits
 
     assert {hit.message.content: hit.has_query_words for hit in hits} == {
         "My car is at the garage.": False,
@@ -231,42 +239,46 @@ async def test_a_hybrid_hit_says_whether_it_contains_a_word_of_the_query_itself(
     }
 
 
-async def test_a_search_by_a_vector_alone_says_nothing_of_words(place: Place) -> None:
-    await place.remember("We took the automobile.")
+async def test_a_search_by_a_vector_alone_says_nothing_of_words(recall_tenant: RecallTenant) -> None:
+    await recall_tenant.remember("We took the automobile.")
 
-    (hit,) = (await place.recall(embedding=await vector_of(place, "automobile"))).hits
+    (hit,) = (await recall_tenant.recall(embedding=await vector_of(recall_tenant, "automobile"))).hits
 
     assert not hit.HasField("has_query_words")
 
 
-async def test_the_same_query_is_answered_by_the_mode_of_each_call(place: Place) -> None:
-    await place.remember("My car broke down on the motorway.")
+async def test_the_same_query_is_answered_by_the_mode_of_each_call(recall_tenant: RecallTenant) -> None:
+    await recall_tenant.remember("My car broke down on the motorway.")
 
     for _ in range(2):
-        assert len(await place.found("automobile")) == 1
-        assert await place.found("automobile", mode=KEYWORD) == []
-        assert len(await place.found("automobile", mode=SEMANTIC)) == 1
+        assert len(await recall_tenant.contents("automobile")) == 1
+        assert await recall_tenant.contents("automobile", mode=KEYWORD) == []
+        assert len(await recall_tenant.contents("automobile", mode=SEMANTIC)) == 1
 
 
 @pytest.mark.parametrize("mode", [KEYWORD, SEMANTIC], ids=["keyword", "semantic"])
 @pytest.mark.parametrize("formula", [{"weights": {"lexical": 1.0}}, {"fusion": "ranks"}, {"fusion": "scores"}], ids=str)
-async def test_weights_and_fusion_belong_to_the_hybrid_mode(place: Place, mode: int, formula: dict[str, Any]) -> None:
+async def test_weights_and_fusion_belong_to_the_hybrid_mode(
+    recall_tenant: RecallTenant, mode: int, formula: dict[str, Any]
+) -> None:
     with refused(grpc.StatusCode.INVALID_ARGUMENT, "INVALID_FIELD"):
-        await place.recall("automobile", mode=mode, **formula)
+        await recall_tenant.recall("automobile", mode=mode, **formula)
 
 
 @pytest.mark.parametrize("field", [{"min_similarity": 0.5}, {"embedding": [1.0] * 384}], ids=["similarity", "vector"])
-async def test_by_keyword_what_needs_a_vector_is_refused(place: Place, field: dict[str, Any]) -> None:
+async def test_a_keyword_search_refuses_options_that_need_a_vector(
+    recall_tenant: RecallTenant, field: dict[str, Any]
+) -> None:
     with refused(grpc.StatusCode.INVALID_ARGUMENT, "INVALID_FIELD"):
-        await place.recall("automobile", mode=KEYWORD, **field)
+        await recall_tenant.recall("automobile", mode=KEYWORD, **field)
 
 
 @pytest.mark.parametrize("mode", [KEYWORD, SEMANTIC], ids=["keyword", "semantic"])
-async def test_a_mode_needs_something_to_look_for(place: Place, mode: int) -> None:
+async def test_a_mode_needs_something_to_look_for(recall_tenant: RecallTenant, mode: int) -> None:
     with refused(grpc.StatusCode.INVALID_ARGUMENT, "QUERY_EMPTY"):
-        await place.recall("  ", mode=mode)
+        await recall_tenant.recall("  ", mode=mode)
 
 
-async def test_an_unknown_mode_is_refused(place: Place) -> None:
+async def test_an_unknown_mode_is_refused(recall_tenant: RecallTenant) -> None:
     with refused(grpc.StatusCode.INVALID_ARGUMENT, "INVALID_FIELD"):
-        await place.recall("automobile", mode=9)
+        await recall_tenant.recall("automobile", mode=9)

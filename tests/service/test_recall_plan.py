@@ -95,7 +95,7 @@ async def test_a_search_reads_covering_indexes_and_scans_no_table(database: Test
     async with database.role("recall") as connection:
         await prepare_connection(connection)
         await connection.execute(f"SET plan_cache_mode = {plans}")
-        found = {
+        results = {
             # Of two terms, none is rare, or both.
             (name, size, place): await plan(connection, tenant_id, name, filter_, rare=2 * place)
             for tenant_id, size in tenants[:3]
@@ -105,7 +105,7 @@ async def test_a_search_reads_covering_indexes_and_scans_no_table(database: Test
             )
         }
 
-    for case, plan_nodes in found.items():
+    for case, plan_nodes in results.items():
         scans = {(node["Node Type"], node.get("Relation Name", ""), node.get("Index Name", "")) for node in plan_nodes}
         assert [scan for scan in scans if scan[0] in {"Seq Scan", "Bitmap Heap Scan"}] == [], case
         covered = {relation for kind, relation, _ in scans if kind == "Index Only Scan"}

@@ -18,7 +18,7 @@ from skein_recall.service import prepare_connection
 from skein_recall.vector_cache.store import VectorCacheStore
 
 if TYPE_CHECKING:
-    from fix_recall import Place
+    from fix_recall import RecallTenant
 
     from skein_recall.search.store import QueryTransaction
 
@@ -27,22 +27,24 @@ VECTOR = np.random.default_rng(5).standard_normal(384).tolist()
 FEW = memory_pb2.MemoryFilter(tags_any=["few"])
 
 
-async def test_the_few_that_pass_are_all_found_whether_or_not_it_is_known_how_many_there_are(place: Place) -> None:
+async def test_the_few_that_pass_are_all_found_whether_or_not_it_is_known_how_many_there_are(
+    recall_tenant: RecallTenant,
+) -> None:
     documents = [postings.Document(item_id=new_id(now()), kind="memory", text="tea") for _ in range(OTHERS)]
-    async with place.service.memory.transaction(place.tenant_id) as tx:
-        await postings.add_documents(tx, place.tenant_id, documents)
+    async with recall_tenant.service.memory.transaction(recall_tenant.tenant_id) as tx:
+        await postings.add_documents(tx, recall_tenant.tenant_id, documents)
     for number in range(4):
-        await place.remember(f"Kettle number {number}.")
+        await recall_tenant.remember(f"Kettle number {number}.")
     # Of several chunks, the last of which is no less its own.
     long = "The tide comes in twice a day. " * 60 + "Grandmother's ring lies in the blue tin."
     for content in ("A green bicycle.", long):
-        await place.remember(content, tags=("few",))
+        await recall_tenant.remember(content, tags=("few",))
 
-    before = await place.recall(embedding=VECTOR, filter=FEW)
-    while (await place.index.IndexBacklog(pb.IndexBacklogRequest())).more:
+    before = await recall_tenant.recall(embedding=VECTOR, filter=FEW)
+    while (await recall_tenant.index.IndexBacklog(pb.IndexBacklogRequest())).more:
         pass
-    after = await place.recall(embedding=VECTOR, filter=FEW)
-    by_words = await place.found("Where is grandmother's ring?", filter=FEW, limit=1)
+    after = await recall_tenant.recall(embedding=VECTOR, filter=FEW)
+    by_words = await recall_tenant.contents("Where is grandmother's ring?", filter=FEW, limit=1)
 
     assert {hit.memory.content for hit in before.hits} == {"A green bicycle.", long}
     assert [(hit.item_id, hit.similarity) for hit in after.hits] == [
@@ -52,15 +54,15 @@ async def test_the_few_that_pass_are_all_found_whether_or_not_it_is_known_how_ma
     assert by_words == [long]
 
 
-async def test_a_memory_of_many_chunks_is_read_once(place: Place) -> None:
-    await place.remember("The tide comes in twice a day. " * 60)
-    await place.remember("A green bicycle.")
+async def test_a_memory_of_many_chunks_is_read_once(recall_tenant: RecallTenant) -> None:
+    await recall_tenant.remember("The tide comes in twice a day. " * 60)
+    await recall_tenant.remember("A green bicycle.")
 
     async with Database.open(
-        place.service.url, service="recall", size=1, timeout=30.0, init=prepare_connection
+        recall_tenant.service.url, service="recall", size=1, timeout=30.0, init=prepare_connection
     ) as database:
         (model,) = [model for model in await ModelStore(database).list_models() if model.active]
-        async with QueryStore(database).transaction(place.tenant_id, is_filtered=False) as reading:
+        async with QueryStore(database).transaction(recall_tenant.tenant_id, is_filtered=False) as reading:
             rows = await reading.nearest_and_read(
                 model,
                 np.array(VECTOR, dtype=np.float32),
@@ -76,28 +78,28 @@ async def test_a_memory_of_many_chunks_is_read_once(place: Place) -> None:
     assert [row["distance"] for row in rows] == sorted(row["distance"] for row in rows)
 
 
-async def test_what_is_written_while_a_search_is_under_way_is_known_to_be_changed(place: Place) -> None:
-    edited, other = [await place.remember(text) for text in ("The kettle is red.", "The kettle is blue.")]
+async def test_a_write_during_a_search_is_known_as_a_change(recall_tenant: RecallTenant) -> None:
+    edited, other = [await recall_tenant.remember(text) for text in ("The kettle is red.", "The kettle is blue.")]
     items = [UUID(item_id) for item_id in (edited, other)]
 
     async with Database.open(
-        place.service.url, service="recall", size=2, timeout=30.0, init=prepare_connection
+        recall_tenant.service.url, service="recall", size=2, timeout=30.0, init=prepare_connection
     ) as database:
         (model,) = [model for model in await ModelStore(database).list_models() if model.active]
         horizon = (await VectorCacheStore(database).read_horizon()).transaction
 
         async def changed(reading: QueryTransaction) -> dict[UUID, bool]:
             terms = await reading.terms("kettle", ["memory"], "english")
-            found = await reading.measure(model, None, terms, ["memory"], items, items, reach=2, horizon=horizon)
-            return dict(zip(found.item_ids, found.changed.tolist(), strict=True))
+            result = await reading.measure(model, None, terms, ["memory"], items, items, reach=2, horizon=horizon)
+            return dict(zip(result.item_ids, result.changed.tolist(), strict=True))
 
-        async with QueryStore(database).transaction(place.tenant_id, is_filtered=False) as reading:
+        async with QueryStore(database).transaction(recall_tenant.tenant_id, is_filtered=False) as reading:
             before = await changed(reading)
             # Another transaction, committed between two statements of this one.
-            async with place.service.memory.transaction(place.tenant_id) as tx:
+            async with recall_tenant.service.memory.transaction(recall_tenant.tenant_id) as tx:
                 document = postings.Document(item_id=items[0], kind="memory", text="The kettle is green.")
-                await postings.remove_documents(tx, place.tenant_id, items[:1])
-                await postings.add_documents(tx, place.tenant_id, [document])
+                await postings.remove_documents(tx, recall_tenant.tenant_id, items[:1])
+                await postings.add_documents(tx, recall_tenant.tenant_id, [document])
             after = await changed(reading)
 
     assert before == dict.fromkeys(items, False)

@@ -34,17 +34,17 @@ async def supersede(tenant: Tenant, newer: str, older: str) -> str:
     return (await tenant.links.CreateLink(memory_pb2.CreateLinkRequest(link=link))).link.link_id
 
 
-async def found(tenant: Tenant, **request: Any) -> list[str]:
+async def recall_contents(tenant: Tenant, **request: Any) -> list[str]:
     asked = pb.RecallRequest(query="Where does Marta live?", **request)
     return sorted(hit.memory.content for hit in (await tenant.recall.Recall(asked)).hits)
 
 
-async def test_what_another_memory_supersedes_comes_back_only_when_asked_for(tenant: Tenant) -> None:
+async def test_a_superseded_memory_comes_back_only_when_asked_for(tenant: Tenant) -> None:
     older, newer = await remember(tenant, "Marta lives in Graz."), await remember(tenant, "Marta lives in Linz.")
     await supersede(tenant, newer, older)
 
-    assert await found(tenant) == ["Marta lives in Linz."]
-    assert await found(tenant, show_superseded=True) == ["Marta lives in Graz.", "Marta lives in Linz."]
+    assert await recall_contents(tenant) == ["Marta lives in Linz."]
+    assert await recall_contents(tenant, show_superseded=True) == ["Marta lives in Graz.", "Marta lives in Linz."]
 
 
 async def test_the_gateway_passes_over_it_as_well(tenant: Tenant) -> None:
@@ -52,8 +52,8 @@ async def test_the_gateway_passes_over_it_as_well(tenant: Tenant) -> None:
     await supersede(tenant, newer, older)
 
     hits = (await tenant.gateway.Recall(gateway_pb2.RecallRequest(query="Where does Marta live?"))).hits
-    asked = gateway_pb2.RecallRequest(query="Where does Marta live?", show_superseded=True)
-    all_hits = (await tenant.gateway.Recall(asked)).hits
+    request = gateway_pb2.RecallRequest(query="Where does Marta live?", show_superseded=True)
+    all_hits = (await tenant.gateway.Recall(request)).hits
 
     assert [hit.memory.content for hit in hits] == ["Marta lives in Linz."]
     assert len(all_hits) == 2
@@ -65,7 +65,7 @@ async def test_it_comes_back_when_what_superseded_it_is_gone(tenant: Tenant) -> 
 
     await tenant.memory.DeleteMemory(memory_pb2.DeleteMemoryRequest(memory_id=newer))
 
-    assert await found(tenant) == ["Marta lives in Graz."]
+    assert await recall_contents(tenant) == ["Marta lives in Graz."]
 
 
 async def test_it_comes_back_when_the_link_is_gone(tenant: Tenant) -> None:
@@ -74,17 +74,19 @@ async def test_it_comes_back_when_the_link_is_gone(tenant: Tenant) -> None:
 
     await tenant.links.DeleteLink(memory_pb2.DeleteLinkRequest(link_id=link_id))
 
-    assert len(await found(tenant)) == 2
+    assert len(await recall_contents(tenant)) == 2
 
 
-async def test_what_is_no_longer_true_is_found_by_who_asks_about_then(tenant: Tenant) -> None:
+async def test_a_former_fact_is_found_by_a_query_about_its_time(tenant: Tenant) -> None:
     await remember(tenant, "Marta lives in Graz.", valid_to_time=PAST)
     await remember(tenant, "Marta lives in Linz.", valid_from_time=PAST)
     await remember(tenant, "Marta lives in Wels.", valid_from_time=PAST, valid_to_time=LATER)
     before = Timestamp(seconds=PAST.seconds - 86_400)
 
-    assert await found(tenant) == ["Marta lives in Linz.", "Marta lives in Wels."]
-    assert await found(tenant, filter=memory_pb2.MemoryFilter(valid_at_time=before)) == ["Marta lives in Graz."]
+    assert await recall_contents(tenant) == ["Marta lives in Linz.", "Marta lives in Wels."]
+    assert await recall_contents(tenant, filter=memory_pb2.MemoryFilter(valid_at_time=before)) == [
+        "Marta lives in Graz."
+    ]
 
 
 async def test_an_answer_is_full_however_many_of_the_best_are_passed_over(tenant: Tenant) -> None:
@@ -93,7 +95,7 @@ async def test_an_answer_is_full_however_many_of_the_best_are_passed_over(tenant
     for number in range(3):
         await remember(tenant, f"The house number {number} is where somebody lives.")
 
-    assert len(await found(tenant, limit=3)) == 3
+    assert len(await recall_contents(tenant, limit=3)) == 3
 
 
 async def test_weights_that_name_or_leave_no_signal_are_refused(tenant: Tenant) -> None:
@@ -101,7 +103,7 @@ async def test_weights_that_name_or_leave_no_signal_are_refused(tenant: Tenant) 
 
     for weights in ({"charm": 1.0}, dict.fromkeys(every, 0.0)):
         with refused(grpc.StatusCode.INVALID_ARGUMENT, "INVALID_FIELD"):
-            await found(tenant, weights=weights)
+            await recall_contents(tenant, weights=weights)
 
 
 async def test_a_policy_weighs_signals_that_there_are_and_no_others(tenant: Tenant) -> None:
@@ -161,9 +163,9 @@ async def test_words_are_stemmed_by_the_tenant_s_language(
 
 async def test_ranks_may_be_fused_instead_of_scores(tenant: Tenant) -> None:
     await remember(tenant, "Marta lives in Graz.")
-    asked = pb.RecallRequest(query="Where does Marta live?", fusion="ranks")
+    request = pb.RecallRequest(query="Where does Marta live?", fusion="ranks")
 
-    by_ranks = await tenant.recall.Recall(asked)
+    by_ranks = await tenant.recall.Recall(request)
     by_scores = await tenant.recall.Recall(pb.RecallRequest(query="Where does Marta live?"))
 
     assert by_ranks.formula.startswith("ranks-")
@@ -178,4 +180,4 @@ async def test_a_title_that_becomes_the_key_is_found_by_the_key(tenant: Tenant) 
     mask = FieldMask(paths=["title", "key"])
     await tenant.memory.UpdateMemory(memory_pb2.UpdateMemoryRequest(memory=changed, update_mask=mask))
 
-    assert await found(tenant, filter=memory_pb2.MemoryFilter(key="marta")) == ["Marta lives in Linz."]
+    assert await recall_contents(tenant, filter=memory_pb2.MemoryFilter(key="marta")) == ["Marta lives in Linz."]

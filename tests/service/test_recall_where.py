@@ -16,7 +16,7 @@ from skein.recall.v1 import recall_pb2 as pb
 from skein.session.v1 import session_pb2
 
 
-async def household(tenant: Tenant) -> None:
+async def seeded(tenant: Tenant) -> None:
     memories = []
     for n in range(30):
         plan = Struct()
@@ -37,16 +37,16 @@ async def household(tenant: Tenant) -> None:
     )
 
 
-def asked(**conditions: Any) -> pb.RecallRequest:
+def recall_request(**conditions: Any) -> pb.RecallRequest:
     filter_ = memory_pb2.MemoryFilter(**conditions)
     return pb.RecallRequest(query="red kettle", filter=filter_, limit=3, show_superseded=True)
 
 
 async def test_hits_pass_the_condition_however_few_do(tenant: Tenant) -> None:
-    await household(tenant)
+    await seeded(tenant)
 
-    paid = await tenant.recall.Recall(asked(where="metadata.plan = paid"))
-    odd = await tenant.recall.Recall(asked(where="tags:odd AND NOT metadata.plan = paid"))
+    paid = await tenant.recall.Recall(recall_request(where="metadata.plan = paid"))
+    odd = await tenant.recall.Recall(recall_request(where="tags:odd AND NOT metadata.plan = paid"))
 
     assert [hit.memory.content for hit in paid.hits] == ["the kettle number 29 is red"]
     assert len(odd.hits) == 3
@@ -56,11 +56,11 @@ async def test_hits_pass_the_condition_however_few_do(tenant: Tenant) -> None:
 
 
 async def test_importance_has_an_upper_end_and_the_world_a_clock(tenant: Tenant) -> None:
-    await household(tenant)
+    await seeded(tenant)
     then = Timestamp(seconds=int(datetime(2020, 6, 1, tzinfo=UTC).timestamp()))
 
-    unimportant = await tenant.recall.Recall(asked(max_importance=0.0))
-    valid = await tenant.recall.Recall(asked(valid_at_time=then, where='tags:"even"'))
+    unimportant = await tenant.recall.Recall(recall_request(max_importance=0.0))
+    valid = await tenant.recall.Recall(recall_request(valid_at_time=then, where='tags:"even"'))
 
     assert [hit.memory.content for hit in unimportant.hits] == ["the kettle number 0 is red"]
     assert list(valid.hits) == []
@@ -68,10 +68,10 @@ async def test_importance_has_an_upper_end_and_the_world_a_clock(tenant: Tenant)
 
 
 async def test_a_filter_that_leaves_nothing_is_named_and_a_query_that_finds_nothing_is_not(tenant: Tenant) -> None:
-    await household(tenant)
+    await seeded(tenant)
 
-    emptied = await tenant.recall.Recall(asked(where="key = nothing"))
-    typed = await tenant.recall.Recall(asked(types=["fact"]))
+    emptied = await tenant.recall.Recall(recall_request(where="key = nothing"))
+    typed = await tenant.recall.Recall(recall_request(types=["fact"]))
     gateway = await tenant.gateway.Recall(
         gateway_pb2.RecallRequest(query="red kettle", filter=memory_pb2.MemoryFilter(where="key = nothing"))
     )
@@ -82,12 +82,12 @@ async def test_a_filter_that_leaves_nothing_is_named_and_a_query_that_finds_noth
 
 
 async def test_an_empty_memory_is_not_the_filter_s_doing(tenant: Tenant) -> None:
-    assert not (await tenant.recall.Recall(asked(where="key = nothing"))).filter_emptied
+    assert not (await tenant.recall.Recall(recall_request(where="key = nothing"))).filter_emptied
 
 
 async def test_messages_pass_no_condition_on_memories(tenant: Tenant) -> None:
-    await household(tenant)
-    request = asked(where="NOT key = x")
+    await seeded(tenant)
+    request = recall_request(where="NOT key = x")
     request.kinds.append(pb.ITEM_KIND_MESSAGE)
 
     response = await tenant.recall.Recall(request)
@@ -98,7 +98,7 @@ async def test_messages_pass_no_condition_on_memories(tenant: Tenant) -> None:
 
 async def test_a_condition_that_cannot_be_read_is_refused(tenant: Tenant) -> None:
     with refused(grpc.StatusCode.INVALID_ARGUMENT, "FILTER_FIELD_UNKNOWN"):
-        await tenant.recall.Recall(asked(where="colour = red"))
+        await tenant.recall.Recall(recall_request(where="colour = red"))
     with refused(grpc.StatusCode.INVALID_ARGUMENT, "FILTER_INVALID"):
         await tenant.gateway.Recall(
             gateway_pb2.RecallRequest(query="x", filter=memory_pb2.MemoryFilter(where="type ="))

@@ -19,7 +19,7 @@ from skein.session.v1 import session_pb2
 from skein.tenancy.v1 import tenancy_pb2
 from skein_kit.database.transactions import NO_TENANT
 
-NOBODY = str(uuid.UUID(int=7))
+MISSING_ID = str(uuid.UUID(int=7))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,7 +37,7 @@ class Case:
     # The reason why a thing that is not there is not changed.
     missing: str
     # A name of nothing.
-    nothing: str = NOBODY
+    nothing: str = MISSING_ID
 
 
 async def sessions(tenant: Tenant) -> tuple[str, str]:
@@ -199,7 +199,7 @@ async def test_a_refused_request_leaves_its_id_free(tenant: Tenant, case: Case) 
     assert await call(once(case.request(one))) is not None
 
 
-async def test_what_is_done_once_for_one_tenant_is_done_for_another_as_well(
+async def test_a_request_id_of_one_tenant_does_not_count_for_another(
     tenant: Tenant, other_tenant: Tenant, case: Case
 ) -> None:
     for owner in (tenant, other_tenant):
@@ -229,8 +229,8 @@ async def test_a_repeated_delete_does_not_delete_again(tenant: Tenant) -> None:
 
     await tenant.tenancy.DeleteAgent(request)
 
-    found = await tenant.tenancy.GetAgent(tenancy_pb2.GetAgentRequest(agent_id="a"))
-    assert found.agent == back.agent
+    response = await tenant.tenancy.GetAgent(tenancy_pb2.GetAgentRequest(agent_id="a"))
+    assert response.agent == back.agent
 
 
 # The operator's
@@ -289,9 +289,9 @@ async def test_answers_of_the_operator_are_let_go_of_after_a_day(cluster: Cluste
             first.request_id,
         )
         await cluster.operator.recall.RegisterEmbeddingModel(second)
-        left = await connection.fetch(
+        rows = await connection.fetch(
             "SELECT tenant_id, request_id FROM recall.requests WHERE request_id = ANY ($1)",
             [first.request_id, second.request_id],
         )
 
-    assert [(row["tenant_id"], row["request_id"]) for row in left] == [(NO_TENANT, second.request_id)]
+    assert [(row["tenant_id"], row["request_id"]) for row in rows] == [(NO_TENANT, second.request_id)]

@@ -70,12 +70,14 @@ async def test_a_row_is_there_until_it_is_deleted_and_neither_read_nor_listed_af
 
 async def _listed(cluster: Cluster, tenant: Tenant) -> set[str]:
     """Return the ids of all rows that lists show."""
-    found = {one.memory_id for one in (await tenant.memory.ListMemories(memory_pb2.ListMemoriesRequest())).memories}
-    found |= {one.block_id for one in (await tenant.blocks.ListBlocks(blocks_pb2.ListBlocksRequest())).blocks}
+    memory_ids = {
+        one.memory_id for one in (await tenant.memory.ListMemories(memory_pb2.ListMemoriesRequest())).memories
+    }
+    memory_ids |= {one.block_id for one in (await tenant.blocks.ListBlocks(blocks_pb2.ListBlocksRequest())).blocks}
     messages = await tenant.sessions.ListMessages(session_pb2.ListMessagesRequest(session_id="s"))
-    found |= {one.message_id for one in messages.messages}
+    memory_ids |= {one.message_id for one in messages.messages}
     organizations = await cluster.operator.tenancy.ListOrganizations(tenancy_pb2.ListOrganizationsRequest())
-    return found | {one.organization_id for one in organizations.organizations}
+    return memory_ids | {one.organization_id for one in organizations.organizations}
 
 
 async def test_a_new_memory_has_no_metadata_no_reads_no_deletion_and_a_hash_of_64_digits(tenant: Tenant) -> None:
@@ -90,7 +92,7 @@ async def test_a_new_memory_has_no_metadata_no_reads_no_deletion_and_a_hash_of_6
     )  # fmt: skip
 
 
-async def test_a_new_block_is_no_template_and_is_about_nobody(tenant: Tenant) -> None:
+async def test_a_new_block_is_no_template_and_has_no_subject(tenant: Tenant) -> None:
     block = await KINDS["block"].create(tenant)
 
     assert (block.is_template, block.template_name, block.subject_id, block.description) == (False, "", "", "")

@@ -186,7 +186,7 @@ async def test_each_of_the_six_relations_links_two_memories_and_what_is_no_name_
 
 @pytest.mark.parametrize("value", [-0.01, 1.01])
 @pytest.mark.parametrize("field", ["confidence", "importance", "trust", "alias"])
-async def test_what_is_from_0_to_1_is_refused_outside(tenant: Tenant, field: str, value: float) -> None:
+async def test_a_value_outside_0_to_1_is_refused(tenant: Tenant, field: str, value: float) -> None:
     with refused(*INVALID):
         if field == "trust":
             await tenant.curation.SetSourceTrust(curation_pb2.SetSourceTrustRequest(source="a", trust=value))

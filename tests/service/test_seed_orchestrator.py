@@ -43,8 +43,8 @@ async def test_each_priority_from_1_to_10_finds_its_memories_and_5_is_that_of_on
 
     for priority in range(1, 11):
         request = memory_pb2.ListMemoriesRequest(filter=memory_pb2.MemoryFilter(where=f"priority = {priority}"))
-        found = [memory.content for memory in (await tenant.memory.ListMemories(request)).memories]
-        assert found == ["said nothing"] * (priority == 5) + [f"priority {priority}"]
+        contents = [memory.content for memory in (await tenant.memory.ListMemories(request)).memories]
+        assert contents == ["said nothing"] * (priority == 5) + [f"priority {priority}"]
 
 
 async def test_a_memory_is_active_until_it_is_deleted(tenant: Tenant) -> None:

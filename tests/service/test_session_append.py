@@ -124,8 +124,8 @@ async def test_an_ended_session_takes_no_messages(tenant: Tenant) -> None:
         await append(tenant, user("xylophone"))
 
     assert [message.content for message in await transcript(tenant)] == ["a"]
-    found = await tenant.sessions.SearchMessages(pb.SearchMessagesRequest(query="xylophone"))
-    assert not found.hits
+    response = await tenant.sessions.SearchMessages(pb.SearchMessagesRequest(query="xylophone"))
+    assert not response.hits
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import grpc
 import pytest
 from fix_cluster import Tenant, refused
-from fix_session_archives import MARKER, House, house_of
+from fix_session_archives import MARKER, Deployment, house_of
 
 from skein.recall.v1 import recall_pb2
 from skein.session.v1 import archives_pb2
@@ -27,36 +27,36 @@ NO_SESSION = (grpc.StatusCode.NOT_FOUND, "SESSION_NOT_FOUND")
 
 
 @pytest.fixture
-async def house(database: TestDatabase, tmp_path: Path) -> AsyncIterator[House]:
-    async with house_of(database, tmp_path) as found:
-        yield found
+async def deployment(database: TestDatabase, tmp_path: Path) -> AsyncIterator[Deployment]:
+    async with house_of(database, tmp_path) as result:
+        yield result
 
 
-async def test_an_archived_session_is_told_of_and_comes_back_as_it_was(house: House) -> None:
-    async with house.sessions() as sessions:
+async def test_an_archived_session_is_listed_and_comes_back_as_it_was(deployment: Deployment) -> None:
+    async with deployment.sessions() as sessions:
         before = await sessions.hide(title="t")
         await sessions.archive()
-        session, (told,) = await sessions.session(), await sessions.archived()
-        held, hidden = house.texts(), await house.marked()
+        session, (archived,) = await sessions.session(), await sessions.archived()
+        texts, hidden = deployment.texts(), await deployment.marked()
         again = await sessions.archive()
-        usage = await house.usage()
+        usage = await deployment.usage()
         await sessions.unarchive()
         after, back = await sessions.listed(), await sessions.session()
-        found = await sessions.stub.SearchMessages(pb.SearchMessagesRequest(query="heron"))
+        response = await sessions.stub.SearchMessages(pb.SearchMessagesRequest(query="heron"))
 
-    assert session.message_count == told.message_count == usage == 3
-    assert session.archive_time == told.archive_time == again.archive_time
-    assert (told.session_id, told.title, told.archived_by) == ("s", "t", "api_key:1")
-    assert [MARKER in text for text in held] == [True]
+    assert session.message_count == archived.message_count == usage == 3
+    assert session.archive_time == archived.archive_time == again.archive_time
+    assert (archived.session_id, archived.title, archived.archived_by) == ("s", "t", "api_key:1")
+    assert [MARKER in text for text in texts] == [True]
     assert hidden == []
     assert after == before
-    assert [hit.message for hit in found.hits] == [before[0]]
-    assert (house.files, back.HasField("archive_time"), back.state) == ([], False, session.state)
-    assert await house.usage() == 3
+    assert [hit.message for hit in response.hits] == [before[0]]
+    assert (deployment.files, back.HasField("archive_time"), back.state) == ([], False, session.state)
+    assert await deployment.usage() == 3
 
 
-async def test_who_asks_for_what_is_archived_is_told_so(house: House) -> None:
-    async with house.sessions() as sessions:
+async def test_a_request_for_an_archived_session_says_so(deployment: Deployment) -> None:
+    async with deployment.sessions() as sessions:
         first = (await sessions.hide())[0]
         await sessions.archive()
         stub = sessions.stub
@@ -78,7 +78,7 @@ async def test_who_asks_for_what_is_archived_is_told_so(house: House) -> None:
             with refused(*ARCHIVED):
                 await call()
         with refused(*ARCHIVED):
-            _ = [said async for said in stub.StreamMessages(pb.StreamMessagesRequest(session_id="s"))]
+            _ = [response async for response in stub.StreamMessages(pb.StreamMessagesRequest(session_id="s"))]
         with refused(grpc.StatusCode.FAILED_PRECONDITION, "SESSION_HIDDEN"):
             await stub.AppendMessages(
                 pb.AppendMessagesRequest(
@@ -90,10 +90,10 @@ async def test_who_asks_for_what_is_archived_is_told_so(house: House) -> None:
     assert list(everywhere.hits) == []
 
 
-async def test_messages_are_read_from_the_file_when_they_are_asked_for_so(house: House) -> None:
-    said = [{"role": 1, "content": f"turn {number}"} for number in range(10)]
-    async with house.sessions() as sessions:
-        before = await sessions.hide("s", *said)
+async def test_messages_are_read_from_the_file_when_they_are_asked_for_so(deployment: Deployment) -> None:
+    turns = [{"role": 1, "content": f"turn {number}"} for number in range(10)]
+    async with deployment.sessions() as sessions:
+        before = await sessions.hide("s", *turns)
         await sessions.stub.DeleteMessage(pb.DeleteMessageRequest(message_id=before[4].message_id))
         await sessions.archive()
         pages: dict[bool, list[list[pb.Message]]] = {}
@@ -107,48 +107,48 @@ async def test_messages_are_read_from_the_file_when_they_are_asked_for_so(house:
                     break
                 request.page_token = page.next_page_token
 
-    left = [message for message in before if message != before[4]]
+    remaining = [message for message in before if message != before[4]]
     assert [len(page) for page in pages[False]] == [len(page) for page in pages[True]] == [4, 4, 1]
-    assert [*chain(*pages[False])] == left
-    assert [*chain(*pages[True])] == left[::-1]
+    assert [*chain(*pages[False])] == remaining
+    assert [*chain(*pages[True])] == remaining[::-1]
 
 
-async def test_deleted_messages_come_back_deleted(house: House) -> None:
-    async with house.sessions() as sessions:
+async def test_deleted_messages_come_back_deleted(deployment: Deployment) -> None:
+    async with deployment.sessions() as sessions:
         await sessions.hide()
         await sessions.stub.DeleteMessage(pb.DeleteMessageRequest(message_id="e1"))
         before = await sessions.listed()
         await sessions.archive()
-        (told,) = await sessions.archived()
+        (archived,) = await sessions.archived()
         await sessions.unarchive()
         after = await sessions.listed()
         with refused(grpc.StatusCode.NOT_FOUND, "MESSAGE_NOT_FOUND"):
             await sessions.stub.GetMessage(pb.GetMessageRequest(message_id="e1"))
 
-    assert (told.message_count, len(before)) == (2, 2)
+    assert (archived.message_count, len(before)) == (2, 2)
     assert after == before
-    assert await house.usage() == 2
+    assert await deployment.usage() == 2
 
 
-async def test_an_external_id_stays_taken_while_its_message_is_archived(house: House) -> None:
+async def test_an_external_id_stays_taken_while_its_message_is_archived(deployment: Deployment) -> None:
     taken = pb.AppendMessagesRequest(
         session_id="other",
         create_session=True,
         messages=[pb.Message(role=pb.MESSAGE_ROLE_USER, content="x", external_id="e1")],
     )
-    async with house.sessions() as sessions:
+    async with deployment.sessions() as sessions:
         await sessions.hide()
         await sessions.archive()
         with refused(grpc.StatusCode.ALREADY_EXISTS, "EXTERNAL_ID_TAKEN"):
             await sessions.stub.AppendMessages(taken)
         await sessions.unarchive()
-        found = await sessions.stub.GetMessage(pb.GetMessageRequest(message_id="e1"))
+        response = await sessions.stub.GetMessage(pb.GetMessageRequest(message_id="e1"))
 
-    assert found.message.content == MARKER
+    assert response.message.content == MARKER
 
 
-async def test_only_a_hidden_session_is_archived(house: House) -> None:
-    async with house.sessions() as sessions:
+async def test_only_a_hidden_session_is_archived(deployment: Deployment) -> None:
+    async with deployment.sessions() as sessions:
         await sessions.hide()
         await sessions.stub.UnhideSession(pb.UnhideSessionRequest(session_id="s"))
         with refused(grpc.StatusCode.FAILED_PRECONDITION, "SESSION_NOT_HIDDEN"):
@@ -157,11 +157,11 @@ async def test_only_a_hidden_session_is_archived(house: House) -> None:
             with refused(*NO_SESSION):
                 await call("none")
 
-    assert house.files == []
+    assert deployment.files == []
 
 
-async def test_a_session_without_messages_is_archived_and_comes_back(house: House) -> None:
-    async with house.sessions() as sessions:
+async def test_a_session_without_messages_is_archived_and_comes_back(deployment: Deployment) -> None:
+    async with deployment.sessions() as sessions:
         await sessions.stub.CreateSession(pb.CreateSessionRequest(session=pb.Session(session_id="empty")))
         await sessions.stub.HideSession(pb.HideSessionRequest(session_id="empty"))
         await sessions.archive("empty")
@@ -171,8 +171,8 @@ async def test_a_session_without_messages_is_archived_and_comes_back(house: Hous
         assert await sessions.listed("empty") == []
 
 
-async def test_a_repeated_request_has_its_first_answer_and_does_nothing(house: House) -> None:
-    async with house.sessions() as sessions:
+async def test_a_repeated_request_has_its_first_answer_and_does_nothing(deployment: Deployment) -> None:
+    async with deployment.sessions() as sessions:
         await sessions.hide()
         first = await sessions.archive(request_id="a")
         unarchived = await sessions.unarchive(request_id="r")
@@ -194,21 +194,21 @@ async def test_a_repeated_request_has_its_first_answer_and_does_nothing(house: H
     assert unarchived.pending_embedding_count == 2
 
 
-async def test_the_same_request_at_the_same_time_is_done_once(house: House) -> None:
-    async with house.sessions() as sessions:
+async def test_the_same_request_at_the_same_time_is_done_once(deployment: Deployment) -> None:
+    async with deployment.sessions() as sessions:
         before = await sessions.hide()
         answers = await asyncio.gather(*(sessions.archive(request_id="a") for _ in range(4)))
-        files = house.files
+        files = deployment.files
         await asyncio.gather(*(sessions.unarchive(request_id="r") for _ in range(4)))
         after = await sessions.listed()
 
     assert len({answer.SerializeToString() for answer in answers}) == 1
     assert len(files) == 1
-    assert (after, house.files) == (before, [])
+    assert (after, deployment.files) == (before, [])
 
 
-async def test_archiving_and_unarchiving_at_once_ends_in_one_of_both(house: House) -> None:
-    async with house.sessions() as sessions:
+async def test_archiving_and_unarchiving_at_once_ends_in_one_of_both(deployment: Deployment) -> None:
+    async with deployment.sessions() as sessions:
         before = await sessions.hide()
         for _ in range(3):
             calls = [(sessions.archive, sessions.unarchive)[number % 2]() for number in range(6)]
@@ -218,16 +218,16 @@ async def test_archiving_and_unarchiving_at_once_ends_in_one_of_both(house: Hous
                 else:
                     assert not isinstance(answer, BaseException)
             is_archived = (await sessions.session()).HasField("archive_time")
-            assert len(house.files) == is_archived
+            assert len(deployment.files) == is_archived
             await sessions.unarchive()
             assert await sessions.listed() == before
 
 
-async def test_a_damaged_file_is_said_to_be_damaged_and_nothing_is_lost(house: House) -> None:
-    async with house.sessions() as sessions:
+async def test_a_damaged_file_is_reported_and_nothing_is_lost(deployment: Deployment) -> None:
+    async with deployment.sessions() as sessions:
         before = await sessions.hide(subject_id="bob")
         await sessions.archive()
-        (file,) = house.files
+        (file,) = deployment.files
         whole = file.read_bytes()
         for damage in (whole[:-9] + b"not what w", b"", None):
             file.unlink() if damage is None else file.write_bytes(damage)
@@ -246,20 +246,20 @@ async def test_a_damaged_file_is_said_to_be_damaged_and_nothing_is_lost(house: H
         assert await sessions.listed() == before
 
 
-async def test_a_session_whose_file_is_damaged_can_be_purged(house: House) -> None:
-    async with house.sessions() as sessions:
+async def test_a_session_whose_file_is_damaged_can_be_purged(deployment: Deployment) -> None:
+    async with deployment.sessions() as sessions:
         await sessions.hide(subject_id="bob")
         await sessions.archive()
-        house.files[0].write_bytes(b"x")
+        deployment.files[0].write_bytes(b"x")
         receipt = await sessions.purge_subject("bob")
 
-    assert (list(receipt.session_ids), receipt.more, house.files) == (["s"], False, [])
+    assert (list(receipt.session_ids), receipt.more, deployment.files) == (["s"], False, [])
 
 
-async def test_archived_sessions_are_listed_page_by_page_and_to_their_tenant_alone(house: House) -> None:
+async def test_archived_sessions_are_listed_page_by_page_and_to_their_tenant_alone(deployment: Deployment) -> None:
     names = [f"session {number}" for number in range(5)]
-    neighbour = await house.neighbour()
-    async with house.sessions() as sessions, neighbour.sessions() as others:
+    neighbour = await deployment.neighbour()
+    async with deployment.sessions() as sessions, neighbour.sessions() as others:
         for name in names:
             await sessions.hide(name, {"role": 1, "content": name})
             await sessions.archive(name)
@@ -280,9 +280,9 @@ async def test_archived_sessions_are_listed_page_by_page_and_to_their_tenant_alo
     assert pages == [[names[4], names[3]], [names[2], names[0]]]
 
 
-async def test_another_tenant_s_session_is_neither_archived_nor_unarchived(house: House) -> None:
-    neighbour = await house.neighbour()
-    async with house.sessions() as sessions, neighbour.sessions() as others:
+async def test_another_tenant_s_session_is_neither_archived_nor_unarchived(deployment: Deployment) -> None:
+    neighbour = await deployment.neighbour()
+    async with deployment.sessions() as sessions, neighbour.sessions() as others:
         before = await sessions.hide()
         with refused(*NO_SESSION):
             await others.archive()
@@ -300,29 +300,29 @@ async def test_another_tenant_s_session_is_neither_archived_nor_unarchived(house
         assert await others.listed() == same_name
 
 
-async def test_what_came_back_is_recalled_again(tenant: Tenant) -> None:
+async def test_an_unarchived_session_is_recalled_again(tenant: Tenant) -> None:
     session = pb.Session(session_id="the session of the bittern")
     await tenant.sessions.CreateSession(pb.CreateSessionRequest(session=session))
-    said = pb.Message(role=pb.MESSAGE_ROLE_USER, content="the bittern stood in the reeds")
+    message = pb.Message(role=pb.MESSAGE_ROLE_USER, content="the bittern stood in the reeds")
     appended = await tenant.sessions.AppendMessages(
-        pb.AppendMessagesRequest(session_id=session.session_id, messages=[said])
+        pb.AppendMessagesRequest(session_id=session.session_id, messages=[message])
     )
     await tenant.sessions.HideSession(pb.HideSessionRequest(session_id=session.session_id))
 
-    async def found() -> tuple[list[str], list[str]]:
+    async def search_results() -> tuple[list[str], list[str]]:
         recalled = await tenant.recall.Recall(recall_pb2.RecallRequest(query="bittern in the reeds"))
         by_meaning = pb.SearchMessagesRequest(query="a bird at the water", mode=pb.SEARCH_MODE_SEMANTIC)
         searched = await tenant.sessions.SearchMessages(by_meaning)
         return [hit.item_id for hit in recalled.hits], [hit.message.message_id for hit in searched.hits]
 
-    before = await found()
+    before = await search_results()
     await tenant.sessions.ArchiveSession(archives_pb2.ArchiveSessionRequest(session_id=session.session_id))
-    meanwhile = await found()
+    meanwhile = await search_results()
     await tenant.sessions.UnarchiveSession(archives_pb2.UnarchiveSessionRequest(session_id=session.session_id))
 
     assert before == ([appended.messages[0].message_id],) * 2
     assert meanwhile == ([], [])
-    assert await found() == before
+    assert await search_results() == before
 
 
 async def test_nothing_else_hangs_on_a_message(database: TestDatabase) -> None:

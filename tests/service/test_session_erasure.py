@@ -29,9 +29,9 @@ NO_SESSION = (grpc.StatusCode.NOT_FOUND, "SESSION_NOT_FOUND")
 
 @pytest.fixture
 async def connection(cluster: Cluster) -> AsyncIterator[Connection]:
-    found = await superuser(cluster)
-    yield found
-    await found.close()
+    connection = await superuser(cluster)
+    yield connection
+    await connection.close()
 
 
 async def holding(connection: Connection, marker: str) -> list[str]:
@@ -48,12 +48,12 @@ async def holding(connection: Connection, marker: str) -> list[str]:
         GROUP BY 1 ORDER BY 1
         """
     )
-    found = []
+    results = []
     for column in columns:
         question = f"SELECT EXISTS (SELECT FROM {column['name']} WHERE concat_ws(' ', {column['texts']}) ILIKE $1)"  # noqa: S608
         if await connection.fetchval(question, f"%{marker}%"):
-            found.append(column["name"])
-    return found
+            results.append(column["name"])
+    return results
 
 
 def marked() -> str:
@@ -111,7 +111,7 @@ async def purge_messages(tenant: Tenant, *names: str, **fields: Any) -> pb.Purge
 
 async def sequences(tenant: Tenant, session_id: str) -> list[tuple[int, str]]:
     listed = await tenant.sessions.ListMessages(session_pb2.ListMessagesRequest(session_id=session_id))
-    return [(found.sequence, found.content) for found in listed.messages]
+    return [(message.sequence, message.content) for message in listed.messages]
 
 
 async def usage(connection: Connection, tenant: Tenant) -> dict[str, int]:
@@ -129,15 +129,15 @@ async def test_a_purged_session_leaves_its_marker_in_no_table(
     marker, name = marked(), uuid.uuid4().hex
     await fill(tenant, marker, name)
     await fill(tenant, "nothing much", f"{name} neighbour")
-    held = await holding(connection, marker)
+    tables = await holding(connection, marker)
     if deleted_before:
         await tenant.sessions.DeleteSession(session_pb2.DeleteSessionRequest(session_id=name))
 
     receipt = await purge(tenant, name)
 
-    assert {"session.sessions", "session.agent_states", "session.items", "session.requests"} < set(held)
-    assert {"recall.postings", "session.message_external_ids", "session.session_properties"} < set(held)
-    assert any(table.startswith("session.messages_") for table in held)
+    assert {"session.sessions", "session.agent_states", "session.items", "session.requests"} < set(tables)
+    assert {"recall.postings", "session.message_external_ids", "session.session_properties"} < set(tables)
+    assert any(table.startswith("session.messages_") for table in tables)
     assert await holding(connection, marker) == []
     assert list(receipt.session_ids) == [name]
     assert len(receipt.message_ids) == receipt.counts["session.messages"] == 2
@@ -218,14 +218,14 @@ async def test_nothing_takes_the_place_of_what_was_purged(tenant: Tenant, other_
 
 async def test_repeated_requests_do_nothing_after_a_purge(tenant: Tenant) -> None:
     name = await session(tenant)
-    said = session_pb2.AppendMessagesRequest(
+    request = session_pb2.AppendMessagesRequest(
         session_id=name, messages=[message("kettle")], create_session=True, request_id="a"
     )
-    await tenant.sessions.AppendMessages(said)
+    await tenant.sessions.AppendMessages(request)
     first = await purge(tenant, name, request_id="p")
 
     assert await purge(tenant, name, request_id="p") == first
-    assert await tenant.sessions.AppendMessages(said) == session_pb2.AppendMessagesResponse()
+    assert await tenant.sessions.AppendMessages(request) == session_pb2.AppendMessagesResponse()
     with refused(*NO_SESSION):
         await sequences(tenant, name)
 
@@ -334,7 +334,7 @@ async def test_nothing_takes_the_place_of_what_is_being_purged(
             ]
             await waiting(connection, 2)
             created = asyncio.ensure_future(session(tenant, name))
-            said = asyncio.ensure_future(say(tenant, third, message("coffee", external_id=external_id)))
+            append = asyncio.ensure_future(say(tenant, third, message("coffee", external_id=external_id)))
             await waiting(connection, 4)
         await asyncio.gather(*purges)
     finally:
@@ -343,7 +343,7 @@ async def test_nothing_takes_the_place_of_what_is_being_purged(
     with refused(grpc.StatusCode.ALREADY_EXISTS, "SESSION_EXISTS"):
         await created
     with refused(grpc.StatusCode.ALREADY_EXISTS, "EXTERNAL_ID_TAKEN"):
-        await said
+        await append
 
 
 async def test_appends_and_a_purge_at_once_leave_nothing(tenant: Tenant, connection: Connection) -> None:
@@ -375,16 +375,16 @@ async def test_two_purges_of_a_person_at_once_leave_nothing(tenant: Tenant, conn
 
 
 async def exported(tenant: Tenant, subject_id: str, page_size: int) -> list[session_pb2.SubjectRecord]:
-    found: list[session_pb2.SubjectRecord] = []
+    results: list[session_pb2.SubjectRecord] = []
     token = ""
     while True:
         request = session_pb2.ExportSubjectRequest(subject_id=subject_id, page_size=page_size, page_token=token)
         page = await tenant.sessions.ExportSubject(request)
         assert len(page.records) <= page_size
-        found += page.records
+        results += page.records
         token = page.next_page_token
         if not token:
-            return found
+            return results
 
 
 async def test_an_export_holds_all_that_a_purge_removes_and_nothing_else(tenant: Tenant) -> None:
@@ -428,7 +428,7 @@ async def test_another_tenants_person_is_not_touched(tenant: Tenant, other_tenan
     name = uuid.uuid4().hex
     await fill(other_tenant, "kettle", name, subject_id="anna")
     listed = session_pb2.ListMessagesRequest(session_id=name)
-    ids = [found.message_id for found in (await other_tenant.sessions.ListMessages(listed)).messages]
+    ids = [message.message_id for message in (await other_tenant.sessions.ListMessages(listed)).messages]
 
     with refused(*NO_SESSION):
         await purge(tenant, name)

@@ -1,4 +1,4 @@
-"""Sessions that are hidden, brought back, or end because nobody speaks in them."""
+"""Sessions are hidden, brought back, or end when they are idle."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import grpc
 import pytest
 from fix_cluster import Tenant, refused
 from fix_database import TestDatabase
-from fix_session_alone import Alone, session_alone
+from fix_session_server import SessionServer, run_session_server
 from google.protobuf.field_mask_pb2 import FieldMask
 
 from skein.session.v1 import session_pb2 as pb
@@ -20,31 +20,31 @@ ENDED = (grpc.StatusCode.FAILED_PRECONDITION, "SESSION_ENDED")
 HIDDEN = (grpc.StatusCode.FAILED_PRECONDITION, "SESSION_HIDDEN")
 
 
-async def opened(tenant: Tenant | House, session_id: str = "s", **fields: object) -> pb.Session:
+async def opened(tenant: Tenant | Deployment, session_id: str = "s", **fields: object) -> pb.Session:
     session = pb.Session(session_id=session_id, **fields)  # type: ignore[arg-type]  # Any fields.
     return (await tenant.sessions.CreateSession(pb.CreateSessionRequest(session=session))).session
 
 
-async def get(tenant: Tenant | House, session_id: str = "s") -> pb.Session:
+async def get(tenant: Tenant | Deployment, session_id: str = "s") -> pb.Session:
     return (await tenant.sessions.GetSession(pb.GetSessionRequest(session_id=session_id))).session
 
 
-async def say(tenant: Tenant | House, session_id: str = "s", content: str = "the lighthouse") -> None:
+async def say(tenant: Tenant | Deployment, session_id: str = "s", content: str = "the lighthouse") -> None:
     message = pb.Message(role=pb.MESSAGE_ROLE_USER, content=content)
     await tenant.sessions.AppendMessages(pb.AppendMessagesRequest(session_id=session_id, messages=[message]))
 
 
-async def hide(tenant: Tenant | House, session_id: str = "s", request_id: str = "") -> pb.Session:
+async def hide(tenant: Tenant | Deployment, session_id: str = "s", request_id: str = "") -> pb.Session:
     request = pb.HideSessionRequest(session_id=session_id, request_id=request_id)
     return (await tenant.sessions.HideSession(request)).session
 
 
-async def unhide(tenant: Tenant | House, session_id: str = "s", request_id: str = "") -> pb.Session:
+async def unhide(tenant: Tenant | Deployment, session_id: str = "s", request_id: str = "") -> pb.Session:
     request = pb.UnhideSessionRequest(session_id=session_id, request_id=request_id)
     return (await tenant.sessions.UnhideSession(request)).session
 
 
-async def listed(tenant: Tenant | House, *states: pb.SessionState) -> list[str]:
+async def listed(tenant: Tenant | Deployment, *states: pb.SessionState) -> list[str]:
     response = await tenant.sessions.ListSessions(pb.ListSessionsRequest(states=states))
     return [session.session_id for session in response.sessions]
 
@@ -157,25 +157,25 @@ async def test_a_hidden_session_can_be_deleted(tenant: Tenant) -> None:
 
 
 @dataclass(frozen=True)
-class House:
+class Deployment:
     """A session service without a worker, which would end idle sessions whenever it liked."""
 
-    alone: Alone
+    server: SessionServer
     sessions: rpc.SessionServiceAsyncStub
     internal: rpc.SessionInternalServiceAsyncStub
 
     async def minutes(self, count: int) -> None:
-        """Set the rule after which nobody speaks in a session any more."""
-        async with self.alone.database.superuser() as connection:
+        """Set after how many minutes an idle session ends."""
+        async with self.server.database.superuser() as connection:
             await connection.execute(
                 "INSERT INTO tenancy.policies (tenant_id, session_idle_minutes, update_time) VALUES ($1, $2, now())",
-                self.alone.tenant_id,
+                self.server.tenant_id,
                 count,
             )
 
     async def quiet_for(self, session_id: str, count: int) -> None:
-        """Pretend that nobody has spoken in a session for some minutes."""
-        async with self.alone.database.superuser() as connection:
+        """Pretend that a session has been idle for some minutes."""
+        async with self.server.database.superuser() as connection:
             await connection.execute(
                 "UPDATE session.sessions SET active_time = now() - make_interval(mins => $2) WHERE session_id = $1",
                 session_id,
@@ -184,17 +184,17 @@ class House:
 
 
 @pytest.fixture
-async def house(database: TestDatabase, tmp_path: Path) -> AsyncIterator[House]:
+async def deployment(database: TestDatabase, tmp_path: Path) -> AsyncIterator[Deployment]:
     async with (
-        session_alone(database, {"SKEIN_DATA_DIR": str(tmp_path)}) as alone,
-        alone.channel() as channel,
-        alone.channel(system=True) as system,
+        run_session_server(database, {"SKEIN_DATA_DIR": str(tmp_path)}) as session_server,
+        session_server.channel() as channel,
+        session_server.channel(system=True) as system,
     ):
-        yield House(alone, rpc.SessionServiceStub(channel), rpc.SessionInternalServiceStub(system))
+        yield Deployment(session_server, rpc.SessionServiceStub(channel), rpc.SessionInternalServiceStub(system))
 
 
-async def test_sessions_that_nobody_speaks_in_end(house: House) -> None:
-    await house.minutes(30)
+async def test_idle_sessions_end(deployment: Deployment) -> None:
+    await deployment.minutes(30)
     states = {
         "quiet": pb.SESSION_STATE_ACTIVE,
         "busy": pb.SESSION_STATE_ACTIVE,
@@ -202,78 +202,78 @@ async def test_sessions_that_nobody_speaks_in_end(house: House) -> None:
         "completed": pb.SESSION_STATE_COMPLETED,
     }
     for name, state in states.items():
-        await opened(house, name, state=state)
-        await house.quiet_for(name, 29 if name == "busy" else 31)
+        await opened(deployment, name, state=state)
+        await deployment.quiet_for(name, 29 if name == "busy" else 31)
 
-    first = await house.internal.EndIdleSessions(pb.EndIdleSessionsRequest())
-    again = await house.internal.EndIdleSessions(pb.EndIdleSessionsRequest())
+    first = await deployment.internal.EndIdleSessions(pb.EndIdleSessionsRequest())
+    again = await deployment.internal.EndIdleSessions(pb.EndIdleSessionsRequest())
 
     assert (first.ended_count, first.more, again.ended_count) == (1, False, 0)
-    ended = await get(house, "quiet")
+    ended = await get(deployment, "quiet")
     assert (ended.state, ended.end_reason) == (pb.SESSION_STATE_ENDED, "idle")
     assert ended.HasField("end_time")
     for name in ("busy", "paused", "completed"):
-        assert (await get(house, name)).state == states[name]
+        assert (await get(deployment, name)).state == states[name]
 
 
-async def test_without_a_policy_no_session_is_idle(house: House) -> None:
-    await opened(house)
-    await house.quiet_for("s", 1_000_000)
+async def test_without_a_policy_no_session_is_idle(deployment: Deployment) -> None:
+    await opened(deployment)
+    await deployment.quiet_for("s", 1_000_000)
 
-    assert (await house.internal.EndIdleSessions(pb.EndIdleSessionsRequest())).ended_count == 0
+    assert (await deployment.internal.EndIdleSessions(pb.EndIdleSessionsRequest())).ended_count == 0
 
-    await say(house)
+    await say(deployment)
 
 
-async def test_idle_sessions_end_some_at_a_time(house: House) -> None:
-    await house.minutes(30)
+async def test_idle_sessions_end_some_at_a_time(deployment: Deployment) -> None:
+    await deployment.minutes(30)
     for name, count in {"a": 50, "b": 60, "c": 40}.items():
-        await opened(house, name)
-        await house.quiet_for(name, count)
+        await opened(deployment, name)
+        await deployment.quiet_for(name, count)
 
-    first = await house.internal.EndIdleSessions(pb.EndIdleSessionsRequest(limit=2))
-    assert await listed(house, pb.SESSION_STATE_ACTIVE) == ["c"]
-    last = await house.internal.EndIdleSessions(pb.EndIdleSessionsRequest(limit=2))
+    first = await deployment.internal.EndIdleSessions(pb.EndIdleSessionsRequest(limit=2))
+    assert await listed(deployment, pb.SESSION_STATE_ACTIVE) == ["c"]
+    last = await deployment.internal.EndIdleSessions(pb.EndIdleSessionsRequest(limit=2))
 
     assert (first.ended_count, first.more, last.ended_count, last.more) == (2, True, 1, False)
 
 
-async def test_a_message_comes_too_late_whether_or_not_the_worker_has_been_there(house: House) -> None:
-    await house.minutes(30)
-    await opened(house)
-    await house.quiet_for("s", 31)
+async def test_a_message_comes_too_late_whether_or_not_the_worker_has_been_there(deployment: Deployment) -> None:
+    await deployment.minutes(30)
+    await opened(deployment)
+    await deployment.quiet_for("s", 31)
 
     with refused(*ENDED) as caught:
-        await say(house)
+        await say(deployment)
 
     assert "was idle" in (caught.value.details() or "")
-    ended = await get(house)
+    ended = await get(deployment)
     assert (ended.state, ended.end_reason, ended.message_count) == (pb.SESSION_STATE_ENDED, "idle", 0)
     with refused(*ENDED):
-        await say(house)
+        await say(deployment)
 
 
-async def test_speaking_resuming_and_bringing_back_begin_the_idle_time_anew(house: House) -> None:
-    await house.minutes(30)
+async def test_speaking_resuming_and_bringing_back_begin_the_idle_time_anew(deployment: Deployment) -> None:
+    await deployment.minutes(30)
     for name in ("spoken", "resumed", "back", "renamed"):
-        await opened(house, name, state=pb.SESSION_STATE_PAUSED if name == "resumed" else pb.SESSION_STATE_ACTIVE)
-        await house.quiet_for(name, 31 if name in {"resumed", "back"} else 29)
-    await say(house, "spoken")
-    await house.sessions.UpdateSession(
+        await opened(deployment, name, state=pb.SESSION_STATE_PAUSED if name == "resumed" else pb.SESSION_STATE_ACTIVE)
+        await deployment.quiet_for(name, 31 if name in {"resumed", "back"} else 29)
+    await say(deployment, "spoken")
+    await deployment.sessions.UpdateSession(
         pb.UpdateSessionRequest(
             session=pb.Session(session_id="resumed", state=pb.SESSION_STATE_ACTIVE),
             update_mask=FieldMask(paths=["state"]),
         )
     )
-    await hide(house, "back")
-    await unhide(house, "back")
-    await house.quiet_for("renamed", 31)
-    await house.sessions.UpdateSession(
+    await hide(deployment, "back")
+    await unhide(deployment, "back")
+    await deployment.quiet_for("renamed", 31)
+    await deployment.sessions.UpdateSession(
         pb.UpdateSessionRequest(
             session=pb.Session(session_id="renamed", title="A title is no word"), update_mask=FieldMask(paths=["title"])
         )
     )
 
-    assert (await house.internal.EndIdleSessions(pb.EndIdleSessionsRequest())).ended_count == 1
+    assert (await deployment.internal.EndIdleSessions(pb.EndIdleSessionsRequest())).ended_count == 1
 
-    assert sorted(await listed(house, pb.SESSION_STATE_ACTIVE)) == ["back", "resumed", "spoken"]
+    assert sorted(await listed(deployment, pb.SESSION_STATE_ACTIVE)) == ["back", "resumed", "spoken"]

@@ -44,15 +44,15 @@ async def drop(tenant: Tenant, session_id: str, key: str, request_id: str = "") 
 
 async def keys(tenant: Tenant, session_id: str, **filters: Any) -> list[str]:
     """Page through the items of a session, two at a time."""
-    found: list[str] = []
+    results: list[str] = []
     token = ""
     while True:
         request = pb.ListSessionItemsRequest(session_id=session_id, page_size=2, page_token=token, **filters)
         page = await tenant.sessions.ListSessionItems(request)
-        found += [item.key for item in page.items]
+        results += [item.key for item in page.items]
         token = page.next_page_token
         if not token:
-            return found
+            return results
 
 
 @pytest.mark.parametrize("of", ["text", "", 1.5, True, None, [1, "two", None], {"deep": {"er": [{}]}}])
@@ -102,7 +102,7 @@ async def test_a_second_value_takes_the_place_of_the_first(tenant: Tenant) -> No
     assert await keys(tenant, name) == ["crowded", "key"]
 
 
-async def test_what_cannot_be_stored_is_refused(tenant: Tenant) -> None:
+async def test_an_invalid_value_is_refused(tenant: Tenant) -> None:
     name = await session(tenant)
 
     with refused(*INVALID):
@@ -145,11 +145,11 @@ async def test_items_are_listed_by_key_and_by_how_keys_begin(tenant: Tenant) -> 
 
 async def test_long_keys_are_paged(tenant: Tenant) -> None:
     name = await session(tenant)
-    wanted = sorted(f"{number}{'𝄞' * 254}" for number in range(5))
-    for key in wanted:
+    expected = sorted(f"{number}{'𝄞' * 254}" for number in range(5))
+    for key in expected:
         await put(tenant, name, key, 1)
 
-    assert await keys(tenant, name) == wanted
+    assert await keys(tenant, name) == expected
 
 
 async def test_an_item_that_has_expired_is_not_there(cluster: Cluster, tenant: Tenant) -> None:

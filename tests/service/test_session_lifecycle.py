@@ -39,15 +39,15 @@ async def say(tenant: Tenant, session_id: str, content: str = "hello") -> None:
 
 async def walked(tenant: Tenant, **filters: object) -> list[str]:
     """Page through all sessions, two at a time."""
-    found: list[str] = []
+    results: list[str] = []
     token = ""
     while True:
         request = pb.ListSessionsRequest(page_size=2, page_token=token, **filters)  # type: ignore[arg-type]
         page = await tenant.sessions.ListSessions(request)
-        found += [session.session_id for session in page.sessions]
+        results += [session.session_id for session in page.sessions]
         token = page.next_page_token
         if not token:
-            return found
+            return results
 
 
 async def test_a_session_is_read_as_it_was_opened(tenant: Tenant) -> None:
@@ -290,7 +290,7 @@ async def test_sessions_come_newest_update_first(tenant: Tenant) -> None:
     assert await walked(tenant) == ["a", "b", "e", "d", "c"]
 
 
-async def test_a_session_updated_while_somebody_pages_is_not_missed(tenant: Tenant) -> None:
+async def test_a_session_updated_between_two_pages_is_not_missed(tenant: Tenant) -> None:
     for name in ("a", "b", "c", "d", "e"):
         await opened(tenant, session_id=name)
     first = await tenant.sessions.ListSessions(pb.ListSessionsRequest(page_size=2))

@@ -65,7 +65,7 @@ BEYOND: list[tuple[str, Message, str]] = [
 
 
 @pytest.mark.parametrize(("rpc", "request_", "reason"), BEYOND)
-async def test_what_lies_beyond_a_limit_is_refused_by_name(
+async def test_a_field_beyond_its_limit_is_refused_by_name(
     tenant: Tenant, rpc: str, request_: Any, reason: str
 ) -> None:
     if "session_id" in request_.DESCRIPTOR.fields_by_name:
@@ -75,7 +75,7 @@ async def test_what_lies_beyond_a_limit_is_refused_by_name(
         await getattr(tenant.sessions, rpc)(request_)
 
 
-async def test_what_lies_at_the_limits_is_taken(tenant: Tenant) -> None:
+async def test_fields_at_their_limits_are_accepted(tenant: Tenant) -> None:
     name = "x" * 255
     opened = session_pb2.Session(
         session_id=name, title="x" * 1000, summary="x" * 100_000, metadata=data(a="x" * 262_136)

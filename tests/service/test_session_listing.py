@@ -35,14 +35,14 @@ async def updated(tenant: Tenant, session: pb.Session, *paths: str) -> None:
 
 
 async def walked(tenant: Tenant, *, size: int = 2, **filters: Any) -> list[str]:
-    found: list[str] = []
+    results: list[str] = []
     token = ""
     while True:
         page = await tenant.sessions.ListSessions(pb.ListSessionsRequest(page_size=size, page_token=token, **filters))
-        found += [session.session_id for session in page.sessions]
+        results += [session.session_id for session in page.sessions]
         token = page.next_page_token
         if not token:
-            return found
+            return results
 
 
 async def test_sessions_of_several_states_are_listed(tenant: Tenant) -> None:
@@ -72,20 +72,20 @@ async def test_sessions_are_found_by_their_metadata(tenant: Tenant, other_tenant
     await opened(tenant, "c", metadata=facts(device={"room": "Kitchen"}))
     await opened(other_tenant, "d", metadata=facts(device={"room": "kitchen"}))
 
-    async def found(*properties: tuple[str, Any], **filters: Any) -> list[str]:
+    async def listed_ids(*properties: tuple[str, Any], **filters: Any) -> list[str]:
         return await walked(tenant, properties=[property_of(path, value) for path, value in properties], **filters)
 
-    assert await found(("metadata.device.room", "kitchen")) == ["b", "a"]
-    assert await found(("metadata.device.room", "kitchen"), ("metadata.device.floor", 2)) == ["a"]
-    assert await found(("metadata.device.floor", 1.5)) == ["b"]
-    assert await found(("metadata.tags", "y")) == ["b", "a"]
-    assert await found(("metadata.tags", "y"), ("metadata.tags", "x")) == ["a"]
-    assert await found(("metadata.muted", False)) == ["a"]
-    assert await found(("metadata.device.room", "kitchen"), subject_id="ada") == ["b"]
-    assert await found(("metadata.device.room", "kitch%")) == []
+    assert await listed_ids(("metadata.device.room", "kitchen")) == ["b", "a"]
+    assert await listed_ids(("metadata.device.room", "kitchen"), ("metadata.device.floor", 2)) == ["a"]
+    assert await listed_ids(("metadata.device.floor", 1.5)) == ["b"]
+    assert await listed_ids(("metadata.tags", "y")) == ["b", "a"]
+    assert await listed_ids(("metadata.tags", "y"), ("metadata.tags", "x")) == ["a"]
+    assert await listed_ids(("metadata.muted", False)) == ["a"]
+    assert await listed_ids(("metadata.device.room", "kitchen"), subject_id="ada") == ["b"]
+    assert await listed_ids(("metadata.device.room", "kitch%")) == []
 
 
-async def test_what_a_session_is_found_by_follows_its_metadata(tenant: Tenant) -> None:
+async def test_a_session_s_search_properties_follow_its_metadata(tenant: Tenant) -> None:
     kitchen, cellar = ([property_of("metadata.room", room)] for room in ("kitchen", "cellar"))
     await opened(tenant, "s", metadata=facts(room="kitchen"))
 

@@ -41,16 +41,16 @@ class Stream:
         if answer is grpc.aio.EOF:
             return None
         self.sequence = answer.sequence
-        found: pb.StreamMessagesResponse = answer
-        return found
+        result: pb.StreamMessagesResponse = answer
+        return result
 
     async def texts(self, count: int) -> list[str]:
         """Return what the next messages say, passing over heartbeats; fewer when the stream ends."""
-        found: list[str] = []
-        while len(found) < count and (answer := await self.answer()) is not None:
+        results: list[str] = []
+        while len(results) < count and (answer := await self.answer()) is not None:
             if answer.HasField("message"):
-                found.append(answer.message.content)
-        return found
+                results.append(answer.message.content)
+        return results
 
 
 @asynccontextmanager
@@ -67,7 +67,7 @@ async def streaming(tenant: Tenant, session_id: str, after: int | None = None) -
         stream.call.cancel()
 
 
-async def test_what_is_said_from_now_on_is_sent_in_order(tenant: Tenant) -> None:
+async def test_new_messages_are_sent_in_order(tenant: Tenant) -> None:
     session_id = await opened(tenant)
     await say(tenant, session_id, "before")
 
@@ -108,10 +108,10 @@ async def test_concurrent_appenders_are_heard_in_the_session_s_own_order(tenant:
 
     async with streaming(tenant, session_id) as stream:
         await asyncio.gather(*(say(tenant, session_id, f"{name} 1", f"{name} 2") for name in "abcdefgh"))
-        heard = await stream.texts(16)
+        received = await stream.texts(16)
 
     listed = await tenant.sessions.ListMessages(pb.ListMessagesRequest(session_id=session_id))
-    assert heard == [message.content for message in listed.messages]
+    assert received == [message.content for message in listed.messages]
 
 
 async def test_it_ends_well_when_the_session_has_ended_and_all_was_sent(tenant: Tenant) -> None:
@@ -167,11 +167,11 @@ async def test_a_session_that_is_not_the_tenant_s_own_is_not_found(
 
 
 @pytest.mark.parametrize(
-    "asked", [{"session_id": ""}, {"session_id": "x" * 256}, {"session_id": "x", "after_sequence": -1}]
+    "fields", [{"session_id": ""}, {"session_id": "x" * 256}, {"session_id": "x", "after_sequence": -1}]
 )
-async def test_what_breaks_a_rule_is_refused(tenant: Tenant, asked: dict[str, Any]) -> None:
+async def test_an_invalid_request_is_refused(tenant: Tenant, fields: dict[str, Any]) -> None:
     with refused(grpc.StatusCode.INVALID_ARGUMENT, "INVALID_FIELD"):
-        await tenant.sessions.StreamMessages(pb.StreamMessagesRequest(**asked)).read()
+        await tenant.sessions.StreamMessages(pb.StreamMessagesRequest(**fields)).read()
 
 
 async def test_several_may_follow_one_session_and_one_several(tenant: Tenant) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import grpc
 import pytest
 from fix_cluster import Tenant, refused
-from fix_session_alone import session_alone
+from fix_session_server import run_session_server
 
 from skein.session.v1 import session_pb2 as pb
 from skein.session.v1 import session_pb2_grpc as rpc
@@ -142,13 +142,13 @@ class Endpoint:
     """An HTTP server that answers as `reply` says: a status and a body."""
 
     def __init__(self, reply: Callable[[], tuple[int, object]]) -> None:
-        self.asked: list[tuple[str, dict[str, str], Any]] = []
+        self.requests: list[tuple[str, dict[str, str], Any]] = []
         endpoint = self
 
         class Handler(BaseHTTPRequestHandler):
             def do_POST(self) -> None:
                 body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-                endpoint.asked.append((self.path, dict(self.headers), body))
+                endpoint.requests.append((self.path, dict(self.headers), body))
                 status, answer = reply()
                 content = answer if isinstance(answer, bytes) else json.dumps(answer).encode()
                 self.send_response(status)
@@ -170,7 +170,7 @@ class Endpoint:
         self._server.server_close()
 
 
-def said(text: object) -> dict[str, object]:
+def chat_completion(text: object) -> dict[str, object]:
     return {"choices": [{"message": {"role": "assistant", "content": text}}]}
 
 
@@ -186,7 +186,7 @@ async def modelled(
         **settings,
     }
     try:
-        async with session_alone(database, environment) as alone, alone.channel() as channel:
+        async with run_session_server(database, environment) as session_server, session_server.channel() as channel:
             sessions = rpc.SessionServiceStub(channel)
             await talk(sessions)
             yield sessions, endpoint
@@ -200,7 +200,9 @@ async def test_a_model_is_asked_as_openai_s_would_be(
     secret = tmp_path / "key"
     secret.write_text(f"{KEY}\n")
     async with modelled(
-        database, lambda: (200, said(" A flight to Lisbon was booked. ")), SKEIN_SESSION_SUMMARY_KEY_FILE=str(secret)
+        database,
+        lambda: (200, chat_completion(" A flight to Lisbon was booked. ")),
+        SKEIN_SESSION_SUMMARY_KEY_FILE=str(secret),
     ) as (sessions, endpoint):
         made = await summarize(sessions, store=True, max_characters=300)
         plain = await summarize(sessions, method=EXTRACTIVE)
@@ -208,7 +210,7 @@ async def test_a_model_is_asked_as_openai_s_would_be(
     assert (made.summary, made.method, made.fallback_reason) == ("A flight to Lisbon was booked.", MODEL, "")
     assert made.session.summary == made.summary
     assert plain.method == EXTRACTIVE
-    ((path, headers, body),) = endpoint.asked
+    ((path, headers, body),) = endpoint.requests
     assert path == "/v1/chat/completions"
     assert headers["Authorization"] == f"Bearer {KEY}"
     assert (body["model"], body["temperature"]) == ("small", 0)
@@ -219,19 +221,19 @@ async def test_a_model_is_asked_as_openai_s_would_be(
     assert KEY not in "".join(capfd.readouterr())
 
 
-async def test_what_is_purged_while_a_model_thinks_is_in_no_summary(database: TestDatabase) -> None:
-    asked, thought = Event(), Event()
+async def test_messages_purged_while_a_model_works_are_in_no_summary(database: TestDatabase) -> None:
+    event, thought = Event(), Event()
 
     def reply() -> tuple[int, object]:
-        asked.set()
+        event.set()
         thought.wait(10)
-        return 200, said(endpoint.asked[-1][2]["messages"][1]["content"])
+        return 200, chat_completion(endpoint.requests[-1][2]["messages"][1]["content"])
 
     async with modelled(database, reply) as (sessions, endpoint):
         listed = await sessions.ListMessages(pb.ListMessagesRequest(session_id="s"))
         names = [message.message_id for message in listed.messages if "180 euros" in message.content]
         making = asyncio.ensure_future(summarize(sessions, store=True, request_id="r"))
-        await asyncio.to_thread(asked.wait)
+        await asyncio.to_thread(event.wait)
         await sessions.PurgeMessages(states_pb2.PurgeMessagesRequest(message_ids=names))
         thought.set()
         made = await making
@@ -244,11 +246,11 @@ async def test_what_is_purged_while_a_model_thinks_is_in_no_summary(database: Te
         == "user: I want to plan a trip to Lisbon in May. My budget is 1,200 euros."
     )
     assert again == made
-    assert len(endpoint.asked) == 3
+    assert len(endpoint.requests) == 3
 
 
-async def test_what_a_model_says_too_much_is_cut(database: TestDatabase) -> None:
-    async with modelled(database, lambda: (200, said("word " * 100))) as (sessions, _):
+async def test_a_model_s_long_summary_is_cut(database: TestDatabase) -> None:
+    async with modelled(database, lambda: (200, chat_completion("word " * 100))) as (sessions, _):
         made = await summarize(sessions, max_characters=50)
 
     assert made.method == MODEL
@@ -263,11 +265,11 @@ async def test_what_a_model_says_too_much_is_cut(database: TestDatabase) -> None
         ((401, {"error": KEY}), "status 401"),
         ((302, {}), "redirect 302"),
         ((200, {"choices": []}), "content"),
-        ((200, said(None)), "content"),
-        ((200, said("  ")), "empty"),
+        ((200, chat_completion(None)), "content"),
+        ((200, chat_completion("  ")), "empty"),
         ((200, b"no json"), "content"),
         ((200, [1]), "content"),
-        ((200, said("x" * 2_000_000)), "size"),
+        ((200, chat_completion("x" * 2_000_000)), "size"),
     ],
 )
 async def test_a_model_that_fails_is_replaced_and_the_reason_named(
@@ -286,7 +288,7 @@ async def test_a_model_that_thinks_too_long_is_replaced(database: TestDatabase) 
 
     def reply() -> tuple[int, object]:
         thinking.wait(30)
-        return 200, said("late")
+        return 200, chat_completion("late")
 
     try:
         async with modelled(database, reply, SKEIN_SESSION_SUMMARY_TIMEOUT_SECONDS="0.3") as (sessions, _):
@@ -297,7 +299,7 @@ async def test_a_model_that_thinks_too_long_is_replaced(database: TestDatabase) 
     assert (made.method, made.fallback_reason) == (EXTRACTIVE, "time")
 
 
-async def test_a_model_that_nobody_serves_is_replaced(database: TestDatabase) -> None:
+async def test_a_model_that_does_not_answer_is_replaced(database: TestDatabase) -> None:
     async with modelled(database, lambda: (200, {}), SKEIN_SESSION_SUMMARY_URL="http://127.0.0.1:9/v1") as (
         sessions,
         _,

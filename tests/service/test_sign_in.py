@@ -7,7 +7,7 @@ import grpc
 import pytest
 from argon2 import PasswordHasher, extract_parameters
 from fix_accounts import PASSWORD, Account, new_account, new_email, sign_in
-from fix_auth import auth_alone
+from fix_auth import run_auth_server
 from fix_cluster import Cluster, refused
 from grpc import aio
 
@@ -48,7 +48,7 @@ async def until_refused(account: Account) -> None:
                 return
 
 
-async def test_who_signed_in_is_told_who_they_are(cluster: Cluster, account: Account) -> None:
+async def test_a_sign_in_returns_the_account(cluster: Cluster, account: Account) -> None:
     me = await account.stubs.auth.GetMe(auth_pb2.GetMeRequest())
 
     assert me.principal == f"account:{account.account_id}"
@@ -155,7 +155,7 @@ async def test_successful_sign_ins_do_not_count(cluster: Cluster, account: Accou
         await sign_in(cluster, account.email)
 
 
-async def test_an_address_that_nobody_has_is_locked_as_well(cluster: Cluster) -> None:
+async def test_an_unknown_address_is_locked_as_well(cluster: Cluster) -> None:
     email = new_email()
     for _ in range(10):
         with refused(grpc.StatusCode.UNAUTHENTICATED, "SIGN_IN_REFUSED"):
@@ -178,7 +178,7 @@ async def test_a_refresh_token_that_is_none_is_refused(cluster: Cluster) -> None
         await cluster.anonymous.auth.RefreshSession(pb.RefreshSessionRequest(refresh_token="skein_rt_nonsense"))
 
 
-async def test_who_signed_out_is_refused_soon(cluster: Cluster, account: Account) -> None:
+async def test_a_signed_out_token_is_refused_soon(cluster: Cluster, account: Account) -> None:
     await account.stubs.auth.SignOut(pb.SignOutRequest())
 
     await until_refused(account)
@@ -186,7 +186,7 @@ async def test_who_signed_out_is_refused_soon(cluster: Cluster, account: Account
         await cluster.anonymous.auth.RefreshSession(pb.RefreshSessionRequest(refresh_token=account.refresh_token))
 
 
-async def test_who_is_deactivated_is_refused_soon(cluster: Cluster, account: Account) -> None:
+async def test_a_deactivated_account_is_refused_soon(cluster: Cluster, account: Account) -> None:
     await account.stubs.auth.GetMe(auth_pb2.GetMeRequest())
     change = pb.Account(account_id=account.account_id, status=pb.ACCOUNT_STATUS_DEACTIVATED)
     request = pb.UpdateAccountRequest(account=change)
@@ -229,7 +229,7 @@ async def test_another_sign_in_can_be_ended_once(cluster: Cluster, account: Acco
         await other.stubs.auth.RevokeAuthSession(request)
 
 
-async def test_nobody_ends_a_sign_in_of_somebody_else(cluster: Cluster, account: Account) -> None:
+async def test_an_account_cannot_revoke_an_auth_session_of_another(cluster: Cluster, account: Account) -> None:
     stranger = await new_account(cluster)
     listed = await account.stubs.auth.ListAuthSessions(pb.ListAuthSessionsRequest())
 
@@ -246,8 +246,8 @@ async def test_all_others_are_ended_and_this_one_is_not(cluster: Cluster, accoun
     answer = await here.stubs.auth.RevokeAuthSession(pb.RevokeAuthSessionRequest(all_others=True))
 
     assert answer.revoked_count == 2
-    (left,) = (await here.stubs.auth.ListAuthSessions(pb.ListAuthSessionsRequest())).auth_sessions
-    assert left.current
+    (auth_session,) = (await here.stubs.auth.ListAuthSessions(pb.ListAuthSessionsRequest())).auth_sessions
+    assert auth_session.current
 
 
 @pytest.mark.parametrize("both", [True, False])
@@ -280,17 +280,19 @@ async def test_an_unknown_address_is_as_much_work_as_a_wrong_password(
     costs: list[tuple[int, int, int]] = []
 
     def weighed(hasher: PasswordHasher, stored: str, text: str) -> bool:
-        found = extract_parameters(stored)
-        costs.append((found.memory_cost, found.time_cost, found.parallelism))
+        result = extract_parameters(stored)
+        costs.append((result.memory_cost, result.time_cost, result.parallelism))
         return verify(hasher, stored, text)
 
     monkeypatch.setattr(PasswordHasher, "verify", weighed)
-    async with auth_alone(database, SKEIN_PASSWORD_HASH_MEMORY_KIB="128", SKEIN_PASSWORD_HASH_ITERATIONS="2") as alone:
-        known = (await alone.sign_up()).email
+    async with run_auth_server(
+        database, SKEIN_PASSWORD_HASH_MEMORY_KIB="128", SKEIN_PASSWORD_HASH_ITERATIONS="2"
+    ) as auth_server:
+        known = (await auth_server.sign_up()).email
         costs.clear()
         for email in (known, new_email()):
             with refused(grpc.StatusCode.UNAUTHENTICATED, "SIGN_IN_REFUSED"):
-                await alone.anonymous.SignIn(wrong(email))
+                await auth_server.anonymous.SignIn(wrong(email))
 
     of_known, of_unknown = costs
     # Without the hash an unknown address would take a small part of the time.

@@ -1,4 +1,4 @@
-"""Invitations at sign-up, which anybody may try."""
+"""Invitations at sign-up, which any caller may try."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ class Memberships:
     """Knows one invitation, and counts."""
 
     def __init__(self) -> None:
-        self.asked = 0
+        self.call_count = 0
 
     async def find_invitation(self, token: str, _email: str) -> Invitation | None:
-        self.asked += 1
+        self.call_count += 1
         return Invitation(is_mailed=True) if token == "right" else None
 
 
-class Hashed(Exception):
+class PasswordHashed(Exception):
     """The sign-up got as far as its password."""
 
 
 async def hashing(*_: object) -> str:
-    raise Hashed
+    raise PasswordHashed
 
 
 async def test_a_source_of_wrong_invitations_is_looked_up_for_no_more(
@@ -58,7 +58,7 @@ async def test_a_source_of_wrong_invitations_is_looked_up_for_no_more(
             await accounts.sign_up("a@example.com", "a long password", display_name="", invitation_token=token)
 
         for _ in range(3):
-            with pytest.raises(Hashed):
+            with pytest.raises(PasswordHashed):
                 await sign_up("right")
         for number in range(3):
             with pytest.raises(SignUpClosed):
@@ -66,4 +66,4 @@ async def test_a_source_of_wrong_invitations_is_looked_up_for_no_more(
         with pytest.raises(TooManyAttempts):
             await sign_up("wrong")
 
-    assert known.asked == 6
+    assert known.call_count == 6

@@ -38,8 +38,8 @@ FOR_EVER = Query.parse("for_ever", "SELECT pg_sleep(60)")
 
 @asynccontextmanager
 async def opened(database: TestDatabase, slow_seconds: float) -> AsyncIterator[Database]:
-    async with Database.open(database.url, service="memory", size=1, timeout=30.0, slow_seconds=slow_seconds) as found:
-        yield found
+    async with Database.open(database.url, service="memory", size=1, timeout=30.0, slow_seconds=slow_seconds) as result:
+        yield result
 
 
 @pytest.fixture
@@ -52,8 +52,8 @@ def traced() -> Iterator[InMemorySpanExporter]:
 
 def lines(log: StringIO) -> list[dict[str, Any]]:
     """Return what is said of the queries of these tests: on a slow machine, others of this process are slow as well."""
-    told = [line for line in map(json.loads, log.getvalue().splitlines()) if line["event"] == "slow_query"]
-    return [line for line in told if line["query_name"] in {SLOW.name, FOR_EVER.name}]
+    slow_lines = [line for line in map(json.loads, log.getvalue().splitlines()) if line["event"] == "slow_query"]
+    return [line for line in slow_lines if line["query_name"] in {SLOW.name, FOR_EVER.name}]
 
 
 def counted(query: str) -> float:
@@ -83,7 +83,7 @@ async def test_it_is_one_line_that_leads_to_the_call_and_its_trace_and_holds_no_
     assert counted("slow_read") == before + 1
 
 
-async def test_one_that_the_server_ended_is_told_as_well(untouched: TestDatabase, log: StringIO) -> None:
+async def test_a_query_that_the_server_ended_is_logged_as_well(untouched: TestDatabase, log: StringIO) -> None:
     loop = asyncio.get_running_loop()
     # On a slow machine the time may be over before the statement is sent: then it is sent again.
     async with opened(untouched, 0.01) as pool, asyncio.timeout(30):
@@ -98,7 +98,9 @@ async def test_one_that_the_server_ended_is_told_as_well(untouched: TestDatabase
 
 
 @pytest.mark.parametrize("slow_seconds", [0.0, 3600.0], ids=["switched off", "below the limit"])
-async def test_none_is_told_that_need_not_be(untouched: TestDatabase, log: StringIO, slow_seconds: float) -> None:
+async def test_queries_below_the_threshold_are_not_logged(
+    untouched: TestDatabase, log: StringIO, slow_seconds: float
+) -> None:
     async with opened(untouched, slow_seconds) as pool, pool.global_transaction() as tx:
         await tx.rows(SLOW, said=SECRET)
 
@@ -152,8 +154,8 @@ async def test_a_span_ends_although_its_slow_query_cannot_be_logged(
         with pytest.raises(DatabaseUnavailable):
             async with pool.global_transaction() as tx:
                 await tx.rows(SLOW, said=SECRET)
-        left = trace.get_current_span()
+        remaining = trace.get_current_span()
 
     # A cluster of other tests may run in this process, and has spans of its own.
     assert [span.name for span in traced.get_finished_spans()].count(SLOW.name) == 1
-    assert not left.get_span_context().is_valid
+    assert not remaining.get_span_context().is_valid

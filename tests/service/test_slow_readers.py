@@ -28,14 +28,14 @@ async def test_a_follower_who_does_not_read_holds_nothing_and_hears_all_when_it_
     async with asyncio.timeout(30):
         while _busy():
             await asyncio.sleep(0.05)
-    heard: list[int] = []
+    received: list[int] = []
     async with asyncio.timeout(60):
-        while len(heard) < MESSAGES - MESSAGES % 20 + 1:
+        while len(received) < MESSAGES - MESSAGES % 20 + 1:
             answer = await call.read()
-            heard += [answer.sequence] if answer.HasField("message") else []
+            received += [answer.sequence] if answer.HasField("message") else []
     call.cancel()
 
-    assert heard == sorted(set(heard))
+    assert received == sorted(set(received))
 
 
 async def _say(tenant: Tenant, number: int, content: str, *, count: int = 1) -> None:

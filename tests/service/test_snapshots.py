@@ -29,8 +29,8 @@ async def remember(tenant: Tenant, *names: str, **fields: Any) -> list[str]:
 
 
 async def link(tenant: Tenant, start: str, end: str) -> str:
-    asked = memory_pb2.Link(from_memory_id=start, to_memory_id=end)
-    return (await tenant.links.CreateLink(memory_pb2.CreateLinkRequest(link=asked))).link.link_id
+    link = memory_pb2.Link(from_memory_id=start, to_memory_id=end)
+    return (await tenant.links.CreateLink(memory_pb2.CreateLinkRequest(link=link))).link.link_id
 
 
 async def change(tenant: Tenant, name: str, **fields: Any) -> None:
@@ -52,15 +52,15 @@ async def differences(tenant: Tenant, one: pb.Snapshot, other: pb.Snapshot | Non
     request = pb.DiffSnapshotsRequest(
         snapshot_id=one.snapshot_id, other_snapshot_id=other.snapshot_id if other else "", page_size=3
     )
-    found: set[tuple[str, ...]] = set()
+    results: set[tuple[str, ...]] = set()
     while True:
         page = await tenant.snapshots.DiffSnapshots(request)
-        found |= {
+        results |= {
             (d.kind, d.item_id, pb.DifferenceType.Name(d.type).removeprefix("DIFFERENCE_TYPE_").lower(), *d.fields)
             for d in page.differences
         }
         if not page.next_page_token:
-            return found
+            return results
         request.page_token = page.next_page_token
 
 
@@ -198,7 +198,7 @@ async def test_a_key_that_another_fact_took_is_named_and_given_back_by_replacing
     assert await contents(tenant) == ["old"]
 
 
-async def test_what_was_purged_is_in_no_snapshot_and_does_not_come_back(tenant: Tenant) -> None:
+async def test_purged_memories_are_in_no_snapshot_and_do_not_come_back(tenant: Tenant) -> None:
     ids = await everything(tenant)
     made = await snapshot(tenant)
     await tenant.memory.PurgeMemories(
@@ -211,7 +211,7 @@ async def test_what_was_purged_is_in_no_snapshot_and_does_not_come_back(tenant: 
     assert await differences(tenant, made) == set()
 
 
-async def test_of_snapshots_the_newest_are_kept(tenant: Tenant) -> None:
+async def test_the_newest_snapshots_are_kept(tenant: Tenant) -> None:
     policy = subjects_pb2.UpdatePolicyRequest(policy=subjects_pb2.Policy(snapshot_retention=2))
     policy.update_mask.paths.append("snapshot_retention")
     await tenant.tenancy.UpdatePolicy(policy)
@@ -220,9 +220,11 @@ async def test_of_snapshots_the_newest_are_kept(tenant: Tenant) -> None:
     made = [await snapshot(tenant, str(n)) for n in range(4)]
 
     page = await tenant.snapshots.ListSnapshots(pb.ListSnapshotsRequest(page_size=1))
-    rest = await tenant.snapshots.ListSnapshots(pb.ListSnapshotsRequest(page_size=1, page_token=page.next_page_token))
-    assert [*page.snapshots, *rest.snapshots] == [made[3], made[2]]
-    assert not rest.next_page_token
+    response = await tenant.snapshots.ListSnapshots(
+        pb.ListSnapshotsRequest(page_size=1, page_token=page.next_page_token)
+    )
+    assert [*page.snapshots, *response.snapshots] == [made[3], made[2]]
+    assert not response.next_page_token
     with refused(grpc.StatusCode.NOT_FOUND, "SNAPSHOT_NOT_FOUND"):
         await tenant.snapshots.GetSnapshot(pb.GetSnapshotRequest(snapshot_id=made[0].snapshot_id))
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 SECONDS = 60.0
 MAX_STREAMS = 3
 BUFFER = 10
-# Of 80 kB each: more than gRPC keeps for somebody who does not read.
+# Of 80 kB each: more than gRPC buffers for a client that does not read.
 MANY = 150
 IMPATIENT = {
     "SKEIN_MAX_STREAMS_PER_TENANT": str(MAX_STREAMS),
@@ -41,26 +41,26 @@ PATH = "/skein.memory.v1.HistoryService/StreamChanges"
 
 
 @pytest.fixture(scope="module")
-async def impatient(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Cluster]:
+async def short_cluster(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Cluster]:
     """A cluster that waits for nothing."""
     environment = {**test_environment(), **IMPATIENT}
-    async with running_cluster(tmp_path_factory.mktemp("impatient"), environment) as found:
-        yield found
+    async with running_cluster(tmp_path_factory.mktemp("short_cluster"), environment) as cluster:
+        yield cluster
 
 
 @pytest.fixture
-async def hasty(impatient: Cluster) -> Tenant:
+async def short_tenant(short_cluster: Cluster) -> Tenant:
     """A fresh tenant of that cluster."""
-    return await impatient.new_tenant()
+    return await short_cluster.new_tenant()
 
 
-def watch(tenant: Any, **asked: Any) -> Any:
-    return tenant.history.StreamChanges(pb.StreamChangesRequest(**asked))
+def watch(tenant: Any, **fields: Any) -> Any:
+    return tenant.history.StreamChanges(pb.StreamChangesRequest(**fields))
 
 
-async def begun(tenant: Any, **asked: Any) -> Any:
+async def begun(tenant: Any, **fields: Any) -> Any:
     """Return a watch that has begun."""
-    call = watch(tenant, **asked)
+    call = watch(tenant, **fields)
     assert await read(call) is not aio.EOF
     return call
 
@@ -71,10 +71,10 @@ async def read(call: Any) -> Any:
 
 async def drained(call: Any) -> list[pb.StreamChangesResponse]:
     """Read until the stream ends."""
-    found = []
+    results = []
     while (answer := await read(call)) is not aio.EOF:
-        found.append(answer)
-    return found
+        results.append(answer)
+    return results
 
 
 async def remember(tenant: Tenant, count: int = 1) -> list[str]:
@@ -94,21 +94,21 @@ async def in_flight(cluster: Cluster) -> float:
     return float(line.rpartition(" ")[2])
 
 
-async def test_while_nothing_happens_a_stream_says_so_and_where_it_is(hasty: Tenant) -> None:
-    call = await begun(hasty)
+async def test_while_nothing_happens_a_stream_says_so_and_where_it_is(short_tenant: Tenant) -> None:
+    call = await begun(short_tenant)
 
     answers = [await read(call) for _ in range(3)]
 
     assert not any(answer.HasField("change") for answer in answers)
-    made = await remember(hasty)
-    resumed = await begun(hasty, position=answers[-1].position)
+    made = await remember(short_tenant)
+    resumed = await begun(short_tenant, position=answers[-1].position)
     assert (await read(resumed)).change.entity_id == made[0]
     call.cancel()
     resumed.cancel()
 
 
-async def test_a_stream_lasts_until_its_caller_s_deadline(hasty: Tenant) -> None:
-    call: Any = hasty.history.StreamChanges(pb.StreamChangesRequest(), timeout=1.0)
+async def test_a_stream_lasts_until_its_caller_s_deadline(short_tenant: Tenant) -> None:
+    call: Any = short_tenant.history.StreamChanges(pb.StreamChangesRequest(), timeout=1.0)
 
     with pytest.raises(aio.AioRpcError) as caught:
         await drained(call)
@@ -116,19 +116,19 @@ async def test_a_stream_lasts_until_its_caller_s_deadline(hasty: Tenant) -> None
     assert caught.value.code() is grpc.StatusCode.DEADLINE_EXCEEDED
 
 
-async def test_a_revoked_key_ends_its_streams(hasty: Tenant, impatient: Cluster) -> None:
-    key = await hasty.auth.CreateApiKey(auth_pb2.CreateApiKeyRequest(display_name="short"))
-    call = await begun(impatient.with_key(key.secret))
-    await hasty.auth.RevokeApiKey(auth_pb2.RevokeApiKeyRequest(api_key_id=key.api_key.api_key_id))
+async def test_a_revoked_key_ends_its_streams(short_tenant: Tenant, short_cluster: Cluster) -> None:
+    key = await short_tenant.auth.CreateApiKey(auth_pb2.CreateApiKeyRequest(display_name="short"))
+    call = await begun(short_cluster.with_key(key.secret))
+    await short_tenant.auth.RevokeApiKey(auth_pb2.RevokeApiKeyRequest(api_key_id=key.api_key.api_key_id))
 
     with refused(grpc.StatusCode.UNAUTHENTICATED, "CREDENTIAL_INVALID"):
         await asyncio.wait_for(drained(call), 60)
 
 
-async def test_a_tenant_that_is_deleted_ends_its_streams(hasty: Tenant, impatient: Cluster) -> None:
-    call = await begun(hasty)
-    request = tenancy_pb2.DeleteTenantRequest(tenant_id=str(hasty.tenant_id))
-    await impatient.operator.tenancy.DeleteTenant(request)
+async def test_a_tenant_that_is_deleted_ends_its_streams(short_tenant: Tenant, short_cluster: Cluster) -> None:
+    call = await begun(short_tenant)
+    request = tenancy_pb2.DeleteTenantRequest(tenant_id=str(short_tenant.tenant_id))
+    await short_cluster.operator.tenancy.DeleteTenant(request)
 
     with pytest.raises(aio.AioRpcError) as caught:
         await asyncio.wait_for(drained(call), 60)
@@ -136,16 +136,18 @@ async def test_a_tenant_that_is_deleted_ends_its_streams(hasty: Tenant, impatien
     assert caught.value.code() in {grpc.StatusCode.NOT_FOUND, grpc.StatusCode.UNAUTHENTICATED}
 
 
-async def test_a_tenant_has_a_number_of_streams_and_others_have_theirs(hasty: Tenant, impatient: Cluster) -> None:
-    calls = [await begun(hasty) for _ in range(MAX_STREAMS)]
+async def test_a_tenant_has_a_number_of_streams_and_others_have_theirs(
+    short_tenant: Tenant, short_cluster: Cluster
+) -> None:
+    calls = [await begun(short_tenant) for _ in range(MAX_STREAMS)]
 
     with refused(grpc.StatusCode.RESOURCE_EXHAUSTED, "TOO_MANY_STREAMS"):
-        await read(watch(hasty))
-    (await begun(await impatient.new_tenant())).cancel()
+        await read(watch(short_tenant))
+    (await begun(await short_cluster.new_tenant())).cancel()
 
     calls.pop().cancel()
     async with asyncio.timeout(SECONDS):
-        while (call := await begun_or_refused(hasty)) is None:
+        while (call := await begun_or_refused(short_tenant)) is None:
             pass
     for each in (*calls, call):
         each.cancel()
@@ -158,23 +160,23 @@ async def begun_or_refused(tenant: Tenant) -> Any:
         return None
 
 
-async def test_who_hangs_up_is_gone_in_the_service_as_well(hasty: Tenant, impatient: Cluster) -> None:
-    calls = [await begun(hasty), await begun(hasty)]
-    at_work = await in_flight(impatient)
+async def test_a_cancelled_stream_ends_in_the_service_as_well(short_tenant: Tenant, short_cluster: Cluster) -> None:
+    calls = [await begun(short_tenant), await begun(short_tenant)]
+    at_work = await in_flight(short_cluster)
     assert at_work >= len(calls)
 
     for call in calls:
         call.cancel()
 
-    # The voice assistants' door watches its own tenant, and may begin with that meanwhile.
+    # The port of the voice assistants watches its own tenant, and may begin with that meanwhile.
     async with asyncio.timeout(SECONDS):
-        while await in_flight(impatient) > at_work - len(calls) + 1:
+        while await in_flight(short_cluster) > at_work - len(calls) + 1:
             pass
 
 
 async def happen(cluster: Cluster, tenant: Tenant, count: int, heard_by: Any) -> list[str]:
     """Let so many large things happen in a tenant, some at a time: the next ones once a listener has heard of these."""
-    heard: list[str] = []
+    received: list[str] = []
     connection = await asyncpg.connect(cluster.postgres.url(user="postgres", database="skein"))
     for start in range(0, count, BUFFER // 2):
         await connection.execute(
@@ -188,14 +190,16 @@ async def happen(cluster: Cluster, tenant: Tenant, count: int, heard_by: Any) ->
             start,
             start + BUFFER // 2 - 1,
         )
-        heard += await entities(heard_by, BUFFER // 2)
+        received += await entities(heard_by, BUFFER // 2)
     await connection.close()
-    return heard
+    return received
 
 
-async def test_who_does_not_read_is_sent_away_and_resumes(hasty: Tenant, impatient: Cluster) -> None:
-    slow, quick = await begun(hasty), await begun(hasty)
-    made = await happen(impatient, hasty, MANY, heard_by=quick)
+async def test_a_subscriber_that_does_not_read_is_disconnected_and_resumes(
+    short_tenant: Tenant, short_cluster: Cluster
+) -> None:
+    slow, quick = await begun(short_tenant), await begun(short_tenant)
+    made = await happen(short_cluster, short_tenant, MANY, heard_by=quick)
     assert made == [f"e{number}" for number in range(MANY)]
 
     seen: list[str] = []
@@ -203,19 +207,19 @@ async def test_who_does_not_read_is_sent_away_and_resumes(hasty: Tenant, impatie
         await entities(slow, len(made) + 1, seen)
 
     assert 0 < len(seen) < len(made)
-    resumed = watch(hasty, position=_fact(caught.value, "position"))
+    resumed = watch(short_tenant, position=_fact(caught.value, "position"))
     assert seen + await entities(resumed, len(made) - len(seen)) == made
     quick.cancel()
     resumed.cancel()
 
 
-async def entities(call: Any, count: int, found: list[str] | None = None) -> list[str]:
+async def entities(call: Any, count: int, seen_ids: list[str] | None = None) -> list[str]:
     """Return what the next changes are about, passing over heartbeats."""
-    found = [] if found is None else found
-    while len(found) < count:
+    seen_ids = [] if seen_ids is None else seen_ids
+    while len(seen_ids) < count:
         answer = await read(call)
-        found += [answer.change.entity_id] if answer.HasField("change") else []
-    return found
+        seen_ids += [answer.change.entity_id] if answer.HasField("change") else []
+    return seen_ids
 
 
 def _fact(error: aio.AioRpcError, name: str) -> str:
@@ -226,13 +230,13 @@ def _fact(error: aio.AioRpcError, name: str) -> str:
     return str(info.metadata[name])
 
 
-async def test_a_service_s_own_port_carries_streams_too(hasty: Tenant, impatient: Cluster) -> None:
-    token = await identity(impatient, hasty.api_key)
-    async with impatient.direct("memory") as channel:
+async def test_a_service_s_own_port_carries_streams_too(short_tenant: Tenant, short_cluster: Cluster) -> None:
+    token = await identity(short_cluster, short_tenant.api_key)
+    async with short_cluster.direct("memory") as channel:
         stub = history_pb2_grpc.HistoryServiceStub(channel)
         call: Any = stub.StreamChanges(pb.StreamChangesRequest(), metadata=(("authorization", f"Bearer {token}"),))
         await read(call)
-        made = await remember(hasty)
+        made = await remember(short_tenant)
 
         answers = [await read(call)]
         while not answers[-1].HasField("change"):
@@ -242,11 +246,11 @@ async def test_a_service_s_own_port_carries_streams_too(hasty: Tenant, impatient
         call.cancel()
 
 
-async def test_the_http_door_says_that_it_carries_no_streams(hasty: Tenant, impatient: Cluster) -> None:
+async def test_the_http_api_says_that_it_carries_no_streams(short_tenant: Tenant, short_cluster: Cluster) -> None:
     request = urllib.request.Request(
-        f"http://{impatient.addresses['http']}{PATH}",
+        f"http://{short_cluster.addresses['http']}{PATH}",
         data=b"{}",
-        headers={"content-type": "application/json", "authorization": f"Bearer {hasty.api_key}"},
+        headers={"content-type": "application/json", "authorization": f"Bearer {short_tenant.api_key}"},
     )
 
     with pytest.raises(urllib.error.HTTPError) as caught:

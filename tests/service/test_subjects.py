@@ -36,13 +36,13 @@ async def make(tenant: Tenant, subject_id: str, **values: Any) -> pb.Subject:
     return (await tenant.tenancy.CreateSubject(pb.CreateSubjectRequest(subject=subject))).subject
 
 
-async def found(tenant: Tenant, *properties: pb.PropertyMatch, **values: Any) -> list[str]:
+async def matching_ids(tenant: Tenant, *properties: pb.PropertyMatch, **values: Any) -> list[str]:
     request = pb.ListSubjectsRequest(properties=properties, **values)
     return [subject.subject_id for subject in (await tenant.tenancy.ListSubjects(request)).subjects]
 
 
 async def test_a_subject_comes_back_as_it_was_made(tenant: Tenant) -> None:
-    given = pb.Subject(
+    subject = pb.Subject(
         subject_id="anna",
         display_name="Anna",
         status=pb.SUBJECT_STATUS_INACTIVE,
@@ -52,15 +52,15 @@ async def test_a_subject_comes_back_as_it_was_made(tenant: Tenant) -> None:
         account_id=str(uuid.uuid4()),
     )
 
-    made = await make(tenant, "anna", **{name.name: value for name, value in given.ListFields() if name.number > 1})
+    made = await make(tenant, "anna", **{name.name: value for name, value in subject.ListFields() if name.number > 1})
     read = await tenant.tenancy.GetSubject(pb.GetSubjectRequest(subject_id="anna"))
 
     assert read.subject == made
-    given.revision, given.created_by, given.updated_by = 1, made.created_by, made.created_by
-    given.create_time.CopyFrom(made.create_time)
-    given.update_time.CopyFrom(made.create_time)
-    with_texts(given)
-    assert made == given
+    subject.revision, subject.created_by, subject.updated_by = 1, made.created_by, made.created_by
+    subject.create_time.CopyFrom(made.create_time)
+    subject.update_time.CopyFrom(made.create_time)
+    with_texts(subject)
+    assert made == subject
 
 
 async def test_a_subject_of_few_words_is_active_in_utc_and_gets_an_id(tenant: Tenant) -> None:
@@ -93,7 +93,7 @@ async def test_more_than_500_values_are_refused(tenant: Tenant) -> None:
                 update_mask=FieldMask(paths=["profile"]),
             )
         )
-    assert await found(tenant, match("profile.numbers", 249)) == ["full"]
+    assert await matching_ids(tenant, match("profile.numbers", 249)) == ["full"]
 
 
 async def test_a_repeated_create_subject_makes_one(tenant: Tenant) -> None:
@@ -102,7 +102,7 @@ async def test_a_repeated_create_subject_makes_one(tenant: Tenant) -> None:
     answers = await asyncio.gather(*(tenant.tenancy.CreateSubject(request) for _ in range(4)))
 
     assert all(answer == answers[0] for answer in answers)
-    assert await found(tenant) == [answers[0].subject.subject_id]
+    assert await matching_ids(tenant) == [answers[0].subject.subject_id]
 
 
 async def test_an_id_belongs_to_one_subject_of_a_tenant(tenant: Tenant, other_tenant: Tenant) -> None:
@@ -122,7 +122,7 @@ async def test_subjects_of_another_tenant_do_not_exist(tenant: Tenant, other_ten
         await tenant.tenancy.UpdateSubject(pb.UpdateSubjectRequest(subject=pb.Subject(subject_id="theirs")))
     with refused(grpc.StatusCode.NOT_FOUND, "SUBJECT_NOT_FOUND"):
         await tenant.tenancy.DeleteSubject(pb.DeleteSubjectRequest(subject_id="theirs"))
-    assert await found(tenant, match("profile.city", "Graz")) == []
+    assert await matching_ids(tenant, match("profile.city", "Graz")) == []
 
 
 async def test_subjects_are_found_by_all_of_the_properties_asked(tenant: Tenant) -> None:
@@ -130,39 +130,41 @@ async def test_subjects_are_found_by_all_of_the_properties_asked(tenant: Tenant)
     await make(tenant, "b", profile=facts(city="Graz", age=41), preferences=facts(languages=["de"]))
     await make(tenant, "c", profile=facts(city="Wien", vip=True, inner={"age": 40}))
 
-    assert await found(tenant, match("profile.city", "Graz")) == ["a", "b"]
-    assert await found(tenant, match("profile.city", "Graz"), match("profile.age", 40)) == ["a"]
-    assert await found(tenant, match("preferences.languages", "de"), match("preferences.languages", "en")) == ["a"]
-    assert await found(tenant, match("profile.inner.age", 40.0)) == ["c"]
-    assert await found(tenant, match("profile.vip", True)) == ["c"]  # noqa: FBT003 - the value that is looked for.
-    assert await found(tenant, match("profile.vip", 1)) == []
-    assert await found(tenant, match("profile.age", "40")) == []
+    assert await matching_ids(tenant, match("profile.city", "Graz")) == ["a", "b"]
+    assert await matching_ids(tenant, match("profile.city", "Graz"), match("profile.age", 40)) == ["a"]
+    assert await matching_ids(tenant, match("preferences.languages", "de"), match("preferences.languages", "en")) == [
+        "a"
+    ]
+    assert await matching_ids(tenant, match("profile.inner.age", 40.0)) == ["c"]
+    assert await matching_ids(tenant, match("profile.vip", True)) == ["c"]  # noqa: FBT003 - the value that is looked for.
+    assert await matching_ids(tenant, match("profile.vip", 1)) == []
+    assert await matching_ids(tenant, match("profile.age", "40")) == []
     five = [match("profile.city", "Graz"), match("profile.age", 41), match("preferences.languages", "de")]
-    assert await found(tenant, *five, *five[:2]) == ["b"]
+    assert await matching_ids(tenant, *five, *five[:2]) == ["b"]
 
 
 async def test_wildcards_in_a_value_are_letters(tenant: Tenant) -> None:
     await make(tenant, "percent", profile=facts(code="100%", pattern="a_c"))
     await make(tenant, "other", profile=facts(code="1000", pattern="abc"))
 
-    assert await found(tenant, match("profile.code", "100%")) == ["percent"]
-    assert await found(tenant, match("profile.pattern", "a_c")) == ["percent"]
-    assert await found(tenant, match("profile.code", "%")) == []
+    assert await matching_ids(tenant, match("profile.code", "100%")) == ["percent"]
+    assert await matching_ids(tenant, match("profile.pattern", "a_c")) == ["percent"]
+    assert await matching_ids(tenant, match("profile.code", "%")) == []
 
 
 async def test_long_values_are_found_whole(tenant: Tenant) -> None:
     await make(tenant, "ü" * 255, profile=facts(**{"ü" * 490: "漢" * 4000}))
 
-    assert await found(tenant, match("profile." + "ü" * 490, "漢" * 4000)) == ["ü" * 255]
-    assert await found(tenant, match("profile." + "ü" * 490, "漢" * 3999)) == []
+    assert await matching_ids(tenant, match("profile." + "ü" * 490, "漢" * 4000)) == ["ü" * 255]
+    assert await matching_ids(tenant, match("profile." + "ü" * 490, "漢" * 3999)) == []
 
 
-async def test_what_is_no_scalar_cannot_be_asked_for(tenant: Tenant) -> None:
+async def test_a_property_that_is_no_scalar_cannot_be_searched(tenant: Tenant) -> None:
     for value in ({"a": 1}, [1], None):
         with refused(grpc.StatusCode.INVALID_ARGUMENT, "INVALID_FIELD"):
-            await found(tenant, match("profile.a", value))
+            await matching_ids(tenant, match("profile.a", value))
     with refused(grpc.StatusCode.INVALID_ARGUMENT, "INVALID_FIELD"):
-        await found(tenant, match("metadata.a", 1))
+        await matching_ids(tenant, match("metadata.a", 1))
 
 
 async def test_an_updated_subject_is_found_by_what_it_has_now(tenant: Tenant) -> None:
@@ -176,8 +178,8 @@ async def test_an_updated_subject_is_found_by_what_it_has_now(tenant: Tenant) ->
     )
 
     assert (updated.subject.revision, updated.subject.display_name) == (2, "")
-    assert await found(tenant, match("profile.city", "Graz")) == []
-    assert await found(tenant, match("profile.city", "Linz"), match("preferences.tea", True)) == ["a"]  # noqa: FBT003
+    assert await matching_ids(tenant, match("profile.city", "Graz")) == []
+    assert await matching_ids(tenant, match("profile.city", "Linz"), match("preferences.tea", True)) == ["a"]  # noqa: FBT003
 
 
 async def test_a_stale_subject_is_refused(tenant: Tenant) -> None:
@@ -198,7 +200,7 @@ async def test_a_deleted_subject_is_gone_and_its_id_is_free_once_it_is_purged(te
 
     with refused(grpc.StatusCode.NOT_FOUND, "SUBJECT_NOT_FOUND"):
         await tenant.tenancy.DeleteSubject(pb.DeleteSubjectRequest(subject_id="a"))
-    assert await found(tenant, match("profile.city", "Graz")) == []
+    assert await matching_ids(tenant, match("profile.city", "Graz")) == []
     with refused(grpc.StatusCode.ALREADY_EXISTS, "SUBJECT_DELETED"):
         await make(tenant, "a")
     await tenant.tenancy.PurgeSubject(pb.PurgeSubjectRequest(subject_id="a"))
@@ -221,7 +223,7 @@ async def test_subjects_are_paged_by_id_and_filtered_by_status(tenant: Tenant) -
                 break
             request.page_token = page.next_page_token
         assert seen == sorted(names)
-    assert await found(tenant, status=pb.SUBJECT_STATUS_INACTIVE) == ["aa"]
+    assert await matching_ids(tenant, status=pb.SUBJECT_STATUS_INACTIVE) == ["aa"]
 
 
 TENANT = uuid.UUID(int=1)

@@ -58,9 +58,9 @@ async def test_whatever_reads_a_memory_shows_its_tags_in_order(tenant: Tenant) -
     recalled = await tenant.recall.Recall(recall_pb2.RecallRequest(query="heron reeds"))
     by_gateway = await tenant.gateway.Recall(gateway_pb2.RecallRequest(query="heron reeds"))
 
-    found = [*several.memories, *listed.memories, *tagged.memories]
-    found += [hit.memory for hit in recalled.hits]
-    assert [list(each.tags) for each in found] == [TAGS] * 4
+    results = [*several.memories, *listed.memories, *tagged.memories]
+    results += [hit.memory for hit in recalled.hits]
+    assert [list(each.tags) for each in results] == [TAGS] * 4
     assert [list(hit.memory.tags) for hit in by_gateway.hits] == [TAGS]
 
 

@@ -40,17 +40,17 @@ def whole_agent() -> pb.Agent:
 
 
 async def test_an_agent_comes_back_as_it_was_made(tenant: Tenant) -> None:
-    given = whole_agent()
+    agent = whole_agent()
 
-    made = await tenant.tenancy.CreateAgent(pb.CreateAgentRequest(agent=given))
+    made = await tenant.tenancy.CreateAgent(pb.CreateAgentRequest(agent=agent))
     read = await tenant.tenancy.GetAgent(pb.GetAgentRequest(agent_id="kitchen-voice"))
 
     assert read.agent == made.agent
-    given.revision, given.created_by, given.updated_by = 1, read.agent.created_by, read.agent.created_by
-    given.create_time.CopyFrom(read.agent.create_time)
-    given.update_time.CopyFrom(read.agent.create_time)
-    with_texts(given)
-    assert read.agent == given
+    agent.revision, agent.created_by, agent.updated_by = 1, read.agent.created_by, read.agent.created_by
+    agent.create_time.CopyFrom(read.agent.create_time)
+    agent.update_time.CopyFrom(read.agent.create_time)
+    with_texts(agent)
+    assert read.agent == agent
     assert read.agent.created_by.startswith("api_key:")
 
 
@@ -189,7 +189,7 @@ async def test_a_deleted_agent_is_gone_and_its_id_stays_taken(tenant: Tenant) ->
         await tenant.tenancy.CreateAgent(create)
 
 
-async def test_of_concurrent_deletes_one_finds_the_agent(tenant: Tenant) -> None:
+async def test_one_of_concurrent_deletes_finds_the_agent(tenant: Tenant) -> None:
     await tenant.tenancy.CreateAgent(pb.CreateAgentRequest(agent=pb.Agent(agent_id="a")))
 
     results = await asyncio.gather(

@@ -17,7 +17,7 @@ from grpc_status import rpc_status
 
 from skein.tenancy.v1 import tenancy_pb2 as pb
 
-NOBODY = str(uuid.UUID(int=7))
+MISSING_ID = str(uuid.UUID(int=7))
 
 
 def unique(name: str) -> str:
@@ -156,7 +156,7 @@ async def test_an_organization_cannot_take_the_slug_of_another(cluster: Cluster,
         )
 
 
-async def test_what_the_service_sets_cannot_be_updated(cluster: Cluster, organization: pb.Organization) -> None:
+async def test_fields_that_the_service_sets_cannot_be_updated(cluster: Cluster, organization: pb.Organization) -> None:
     message = pb.Organization(organization_id=organization.organization_id)
 
     with refused(grpc.StatusCode.INVALID_ARGUMENT, "UPDATE_MASK_INVALID"):
@@ -165,7 +165,7 @@ async def test_what_the_service_sets_cannot_be_updated(cluster: Cluster, organiz
         )
 
 
-@pytest.mark.parametrize("organization_id", [NOBODY, "not-an-id"])
+@pytest.mark.parametrize("organization_id", [MISSING_ID, "not-an-id"])
 async def test_an_unknown_organization_is_not_updated(cluster: Cluster, organization_id: str) -> None:
     message = pb.Organization(organization_id=organization_id, display_name="x", slug="x")
 
@@ -303,7 +303,7 @@ async def test_a_refused_request_can_be_corrected_under_its_id(cluster: Cluster,
 
 async def test_a_tenant_of_an_unknown_organization_is_refused(cluster: Cluster) -> None:
     with refused(grpc.StatusCode.NOT_FOUND, "ORGANIZATION_NOT_FOUND"):
-        await tenant_in(pb.Organization(organization_id=NOBODY), cluster, display_name="Lost")
+        await tenant_in(pb.Organization(organization_id=MISSING_ID), cluster, display_name="Lost")
 
 
 async def test_text_that_cannot_be_stored_is_refused(cluster: Cluster) -> None:
@@ -386,7 +386,7 @@ async def test_a_tenant_renames_itself_once_for_each_request(tenant: Tenant) -> 
     assert first.tenant.metadata == message.metadata
 
 
-async def test_of_concurrent_updates_of_one_revision_one_wins(tenant: Tenant) -> None:
+async def test_one_of_concurrent_updates_of_one_revision_wins(tenant: Tenant) -> None:
     def update(number: int) -> pb.UpdateTenantRequest:
         message = pb.Tenant(tenant_id=str(tenant.tenant_id), display_name=f"N{number}", revision=1)
         return pb.UpdateTenantRequest(tenant=message, update_mask=FieldMask(paths=["display_name"]))
@@ -456,7 +456,7 @@ async def test_a_tenant_cannot_take_the_slug_of_another(cluster: Cluster, organi
 
 
 async def test_the_organization_of_a_tenant_cannot_be_updated(tenant: Tenant) -> None:
-    message = pb.Tenant(tenant_id=str(tenant.tenant_id), organization_id=NOBODY)
+    message = pb.Tenant(tenant_id=str(tenant.tenant_id), organization_id=MISSING_ID)
 
     with refused(grpc.StatusCode.INVALID_ARGUMENT, "UPDATE_MASK_INVALID"):
         await tenant.tenancy.UpdateTenant(
@@ -492,13 +492,15 @@ OPERATOR_ONLY: dict[str, Callable[[Stubs], Awaitable[object]]] = {
     "CreateOrganization": lambda stubs: stubs.tenancy.CreateOrganization(
         pb.CreateOrganizationRequest(organization=pb.Organization(display_name="x"))
     ),
-    "GetOrganization": lambda stubs: stubs.tenancy.GetOrganization(pb.GetOrganizationRequest(organization_id=NOBODY)),
+    "GetOrganization": lambda stubs: stubs.tenancy.GetOrganization(
+        pb.GetOrganizationRequest(organization_id=MISSING_ID)
+    ),
     "ListOrganizations": lambda stubs: stubs.tenancy.ListOrganizations(pb.ListOrganizationsRequest()),
     "UpdateOrganization": lambda stubs: stubs.tenancy.UpdateOrganization(
-        pb.UpdateOrganizationRequest(organization=pb.Organization(organization_id=NOBODY))
+        pb.UpdateOrganizationRequest(organization=pb.Organization(organization_id=MISSING_ID))
     ),
     "DeleteOrganization": lambda stubs: stubs.tenancy.DeleteOrganization(
-        pb.DeleteOrganizationRequest(organization_id=NOBODY)
+        pb.DeleteOrganizationRequest(organization_id=MISSING_ID)
     ),
     "CreateTenant": lambda stubs: stubs.tenancy.CreateTenant(
         pb.CreateTenantRequest(tenant=pb.Tenant(display_name="x"))

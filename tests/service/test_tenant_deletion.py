@@ -121,7 +121,7 @@ REST = """
 """
 
 
-class Limited(asyncio.Event):
+class StopAfterChecks(asyncio.Event):
     """Asks to leave off, or fails as a crash would, when it was looked at so many times."""
 
     def __init__(self, looks: int, *, crash: bool = False) -> None:
@@ -139,8 +139,8 @@ class Limited(asyncio.Event):
 @pytest.fixture
 async def connection(cluster: Cluster) -> AsyncIterator[Connection]:
     """Look into the database as its superuser, who sees all tenants."""
-    async with cluster.superuser() as found:
-        yield found
+    async with cluster.superuser() as connection:
+        yield connection
 
 
 @asynccontextmanager
@@ -184,7 +184,7 @@ async def crash(cluster: Cluster) -> None:
     async with asyncio.timeout(120):
         while True:
             try:
-                await work(cluster, Limited(4, crash=True))
+                await work(cluster, StopAfterChecks(4, crash=True))
             except ZeroDivisionError:
                 return
 
@@ -212,14 +212,14 @@ async def counts(connection: Connection, tenant_id: uuid.UUID, *, behind: bool =
 
     Without `behind` those are left out that are written behind the calls, or counted anew.
     """
-    found: dict[str, int] = {}
+    results: dict[str, int] = {}
     for table in await tables(connection):
         if table in BEHIND | COUNTED and not behind:
             continue
         count = await connection.fetchval(f"SELECT count(*) FROM {table} WHERE tenant_id = $1", tenant_id)  # noqa: S608
         if count and table != "tenancy.deletions":
-            found[table] = count
-    return found
+            results[table] = count
+    return results
 
 
 def facts(**values: object) -> Struct:
@@ -235,8 +235,8 @@ async def fill(tenant: Tenant, connection: Connection) -> None:
     await tenant.sessions.AppendMessages(
         session_pb2.AppendMessagesRequest(session_id="s", messages=messages, create_session=True, request_id="r")
     )
-    found = session_pb2.Session(session_id="found", metadata=facts(room="kitchen"))
-    await tenant.sessions.CreateSession(session_pb2.CreateSessionRequest(session=found))
+    response = session_pb2.Session(session_id="found", metadata=facts(room="kitchen"))
+    await tenant.sessions.CreateSession(session_pb2.CreateSessionRequest(session=response))
     brought = memory_pb2.Memory(content="With a vector", embedding=[1.0] + [0.0] * 383)
     await tenant.memory.CreateMemory(memory_pb2.CreateMemoryRequest(memory=brought))
     await tenant.sessions.PutAgentState(
@@ -400,8 +400,8 @@ async def test_a_deletion_that_was_interrupted_goes_on(
     # On a machine under load any run may end early, because a service does not answer; the next run goes on.
     async with asyncio.timeout(120):
         while (halfway := await deletion_of(cluster, tenant)).stage != "memory":
-            await work(cluster, Limited(3))
-    left = await counts(connection, tenant.tenant_id)
+            await work(cluster, StopAfterChecks(3))
+    remaining = await counts(connection, tenant.tenant_id)
     with refused(grpc.StatusCode.FAILED_PRECONDITION, "DELETION_STARTED"):
         await cluster.operator.tenancy.UndeleteTenant(
             members_pb2.UndeleteTenantRequest(tenant_id=str(tenant.tenant_id))
@@ -412,7 +412,7 @@ async def test_a_deletion_that_was_interrupted_goes_on(
             await asyncio.gather(work(cluster), work(cluster))
 
     assert halfway.state == members_pb2.DELETION_STATE_PURGING
-    assert 0 < sum(left.values()) < sum(before.values())
+    assert 0 < sum(remaining.values()) < sum(before.values())
     assert await counts(connection, tenant.tenant_id) == {}
     report = await deletion_of(cluster, tenant)
     assert report.state == members_pb2.DELETION_STATE_DONE
@@ -428,7 +428,7 @@ async def test_a_batch_that_waited_for_another_workers_batch_is_not_taken_for_th
     await fill(tenant, connection)
     await delete(cluster, tenant, grace=AT_ONCE)
     # From its first batch on auth knows that the tenant is closed.
-    await work(cluster, Limited(2))
+    await work(cluster, StopAfterChecks(2))
     async with hosted(cluster) as host:
         purge_memory, system = stages_of(host)["memory"], system_of(host)
 
@@ -501,8 +501,8 @@ async def test_a_tenant_within_its_grace_is_closed_and_comes_back_whole(
     assert deletion.purge_time.seconds - deletion.create_time.seconds == 7 * 24 * 3600
     assert again == undone
     assert undone.deletion.state == members_pb2.DELETION_STATE_CANCELLED
-    found = await counts(connection, tenant.tenant_id, behind=False)
-    assert {**found, "auth.audit_events": 0} == {**before, "auth.audit_events": 0}
+    actual_counts = await counts(connection, tenant.tenant_id, behind=False)
+    assert {**actual_counts, "auth.audit_events": 0} == {**before, "auth.audit_events": 0}
     assert await answer(tenant, but=grpc.StatusCode.NOT_FOUND) is grpc.StatusCode.OK
     assert await tenant.tenancy.GetPolicy(subjects_pb2.GetPolicyRequest()) == policy
     with refused(grpc.StatusCode.NOT_FOUND, "TENANT_NOT_FOUND"):

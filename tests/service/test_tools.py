@@ -44,7 +44,7 @@ async def tools_of(tenant: Tenant, agent_id: str = "") -> list[str]:
 
 
 async def test_a_tool_comes_back_as_it_was_made(tenant: Tenant) -> None:
-    given = pb.Tool(
+    tool = pb.Tool(
         tool_id="timer",
         name="set_timer",
         description="Sets a timer.",
@@ -55,14 +55,14 @@ async def test_a_tool_comes_back_as_it_was_made(tenant: Tenant) -> None:
         metadata=facts(version=2),
     )
 
-    made = (await tenant.tenancy.CreateTool(pb.CreateToolRequest(tool=given))).tool
+    made = (await tenant.tenancy.CreateTool(pb.CreateToolRequest(tool=tool))).tool
     read = (await tenant.tenancy.GetTool(pb.GetToolRequest(tool_id="timer"))).tool
 
-    given.revision, given.created_by, given.updated_by = 1, made.created_by, made.created_by
-    given.create_time.CopyFrom(made.create_time)
-    given.update_time.CopyFrom(made.create_time)
-    with_texts(given)
-    assert read == made == given
+    tool.revision, tool.created_by, tool.updated_by = 1, made.created_by, made.created_by
+    tool.create_time.CopyFrom(made.create_time)
+    tool.update_time.CopyFrom(made.create_time)
+    with_texts(tool)
+    assert read == made == tool
 
 
 async def test_a_tool_without_an_id_gets_one_but_needs_a_name(tenant: Tenant) -> None:
@@ -100,7 +100,7 @@ async def test_a_json_schema_is_taken(tenant: Tenant, document: dict[str, object
         {"properties": {f"property {number}": {"type": "text"} for number in range(2000)}},
     ],
 )
-async def test_what_is_no_json_schema_is_refused(tenant: Tenant, document: dict[str, object]) -> None:
+async def test_an_invalid_json_schema_is_refused(tenant: Tenant, document: dict[str, object]) -> None:
     with refused(grpc.StatusCode.INVALID_ARGUMENT, "JSON_SCHEMA_INVALID"):
         await make(tenant, "t", json_schema=json_format.ParseDict(document, Struct()))
     assert await tools_of(tenant) == []
@@ -124,7 +124,7 @@ async def test_a_regular_expression_is_kept_and_never_compiled(tenant: Tenant, d
 
 
 @pytest.mark.parametrize("field", ["enum", "type", "required"])
-async def test_a_long_list_of_mixed_values_keeps_nobody_waiting(tenant: Tenant, field: str) -> None:
+async def test_a_long_list_of_mixed_values_does_not_delay_other_calls(tenant: Tenant, field: str) -> None:
     mixed = [value for number in range(8000) for value in (number, str(number))]
     document = {"$schema": "http://json-schema.org/draft-04/schema#", field: mixed}
 
@@ -260,9 +260,9 @@ async def test_an_agent_s_tools_are_paged_by_id(tenant: Tenant) -> None:
         await attach(tenant, name)
 
     first = await tenant.tenancy.ListTools(pb.ListToolsRequest(agent_id="agent", page_size=2))
-    rest = await tenant.tenancy.ListTools(
+    response = await tenant.tenancy.ListTools(
         pb.ListToolsRequest(agent_id="agent", page_size=2, page_token=first.next_page_token)
     )
 
-    assert [tool.tool_id for tool in (*first.tools, *rest.tools)] == ["a", "b", "c"]
-    assert not rest.next_page_token
+    assert [tool.tool_id for tool in (*first.tools, *response.tools)] == ["a", "b", "c"]
+    assert not response.next_page_token

@@ -13,7 +13,7 @@ import grpc
 import pytest
 from cryptography.hazmat.primitives.hashes import SHA1
 from cryptography.hazmat.primitives.twofactor.totp import TOTP
-from fix_auth import PASSWORD, Alone, Person, auth_alone
+from fix_auth import PASSWORD, AuthServer, Person, run_auth_server
 from fix_cluster import SYSTEM_KEY, refused
 from fix_issuer import issuing
 from grpc import aio
@@ -32,9 +32,9 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture
-async def alone(database: TestDatabase) -> AsyncIterator[Alone]:
-    async with auth_alone(database) as found:
-        yield found
+async def auth_server(database: TestDatabase) -> AsyncIterator[AuthServer]:
+    async with run_auth_server(database) as auth_server:
+        yield auth_server
 
 
 class Authenticator:
@@ -67,9 +67,9 @@ async def confirmed(person: Person) -> tuple[Authenticator, list[str]]:
     return authenticator, list(answer.recovery_codes)
 
 
-async def wrong_code(alone: Alone, person: Person, code: str = "not a code") -> None:
+async def wrong_code(auth_server: AuthServer, person: Person, code: str = "not a code") -> None:
     with refused(grpc.StatusCode.UNAUTHENTICATED, "SIGN_IN_REFUSED"):
-        await alone.sign_in(person.email, code)
+        await auth_server.sign_in(person.email, code)
 
 
 @pytest.mark.parametrize(
@@ -115,24 +115,24 @@ def test_a_stored_request_holds_no_hash_of_a_password() -> None:
     assert len({IdempotencyKey.of(who, request).fingerprint for request in requests}) == 1
 
 
-async def test_the_second_factor_is_obligatory_once_it_is_confirmed(alone: Alone) -> None:
-    ann = await alone.sign_up()
+async def test_the_second_factor_is_obligatory_once_it_is_confirmed(auth_server: AuthServer) -> None:
+    ann = await auth_server.sign_up()
     authenticator = await started(ann)
-    assert (await alone.sign_in(ann.email)).tokens.access_token
+    assert (await auth_server.sign_in(ann.email)).tokens.access_token
 
     answer = await ann.auth.ConfirmTotp(pb.ConfirmTotpRequest(code=authenticator.code()))
 
     assert len(answer.recovery_codes) == 10
     with refused(grpc.StatusCode.UNAUTHENTICATED, "SECOND_FACTOR_REQUIRED"):
-        await alone.sign_in(ann.email)
+        await auth_server.sign_in(ann.email)
     with refused(grpc.StatusCode.UNAUTHENTICATED, "SIGN_IN_REFUSED"):
-        await alone.sign_in(ann.email, password="a wrong password")
-    signed_in = await alone.sign_in(ann.email, authenticator.code())
+        await auth_server.sign_in(ann.email, password="a wrong password")
+    signed_in = await auth_server.sign_in(ann.email, authenticator.code())
     assert signed_in.account.has_totp
 
 
-async def test_the_secret_can_be_scanned_and_lies_sealed(alone: Alone) -> None:
-    ann = await alone.sign_up()
+async def test_the_secret_can_be_scanned_and_lies_sealed(auth_server: AuthServer) -> None:
+    ann = await auth_server.sign_up()
 
     answer = await ann.auth.StartTotp(pb.StartTotpRequest(password=PASSWORD))
 
@@ -140,109 +140,115 @@ async def test_the_secret_can_be_scanned_and_lies_sealed(alone: Alone) -> None:
     query = parse_qs(uri.query)
     assert (uri.scheme, uri.netloc) == ("otpauth", "totp")
     assert (query["secret"], query["issuer"], query["digits"]) == ([answer.secret], ["Skein"], ["6"])
-    (row,) = await alone.rows("SELECT encrypted_totp_secret AS sealed FROM auth.accounts")
+    (row,) = await auth_server.rows("SELECT encrypted_totp_secret AS sealed FROM auth.accounts")
     assert base64.b32decode(answer.secret) not in row["sealed"]
 
 
-async def test_no_code_works_twice(alone: Alone) -> None:
-    ann = await alone.sign_up()
+async def test_no_code_works_twice(auth_server: AuthServer) -> None:
+    ann = await auth_server.sign_up()
     authenticator, _ = await confirmed(ann)
     code = authenticator.code()
 
-    outcomes = await asyncio.gather(*(alone.sign_in(ann.email, code) for _ in range(5)), return_exceptions=True)
+    outcomes = await asyncio.gather(*(auth_server.sign_in(ann.email, code) for _ in range(5)), return_exceptions=True)
 
     assert sum(isinstance(outcome, pb.SignInResponse) for outcome in outcomes) == 1
-    await wrong_code(alone, ann, code)
+    await wrong_code(auth_server, ann, code)
 
 
-async def test_a_code_from_before_one_that_was_used_is_no_good(alone: Alone) -> None:
-    ann = await alone.sign_up()
+async def test_a_code_from_before_one_that_was_used_is_no_good(auth_server: AuthServer) -> None:
+    ann = await auth_server.sign_up()
     authenticator = await started(ann)
     await ann.auth.ConfirmTotp(pb.ConfirmTotpRequest(code=authenticator.of(1)))
 
-    await wrong_code(alone, ann, authenticator.of(0))
-    await wrong_code(alone, ann, authenticator.of(1))
+    await wrong_code(auth_server, ann, authenticator.of(0))
+    await wrong_code(auth_server, ann, authenticator.of(1))
 
 
-async def test_a_recovery_code_works_once(alone: Alone) -> None:
-    ann = await alone.sign_up()
+async def test_a_recovery_code_works_once(auth_server: AuthServer) -> None:
+    ann = await auth_server.sign_up()
     _, codes = await confirmed(ann)
 
-    outcomes = await asyncio.gather(*(alone.sign_in(ann.email, codes[3]) for _ in range(5)), return_exceptions=True)
+    outcomes = await asyncio.gather(
+        *(auth_server.sign_in(ann.email, codes[3]) for _ in range(5)), return_exceptions=True
+    )
 
     assert sum(isinstance(outcome, pb.SignInResponse) for outcome in outcomes) == 1
-    assert (await alone.sign_in(ann.email, codes[4].upper().replace("-", " "))).tokens.access_token
+    assert (await auth_server.sign_in(ann.email, codes[4].upper().replace("-", " "))).tokens.access_token
 
 
-async def test_codes_of_another_account_are_no_good(alone: Alone) -> None:
-    ann, ben = await alone.sign_up(), await alone.sign_up()
+async def test_codes_of_another_account_are_no_good(auth_server: AuthServer) -> None:
+    ann, ben = await auth_server.sign_up(), await auth_server.sign_up()
     await confirmed(ann)
     authenticator, codes = await confirmed(ben)
 
-    await wrong_code(alone, ann, authenticator.code())
-    await wrong_code(alone, ann, codes[0])
+    await wrong_code(auth_server, ann, authenticator.code())
+    await wrong_code(auth_server, ann, codes[0])
 
 
-async def test_guesses_are_limited(alone: Alone) -> None:
-    ann = await alone.sign_up()
+async def test_guesses_are_limited(auth_server: AuthServer) -> None:
+    ann = await auth_server.sign_up()
     authenticator, _ = await confirmed(ann)
     for _ in range(10):
-        await wrong_code(alone, ann, "nnnn-nnnn-nnnn-nnnn")
+        await wrong_code(auth_server, ann, "nnnn-nnnn-nnnn-nnnn")
 
     with refused(grpc.StatusCode.RESOURCE_EXHAUSTED, "TOO_MANY_ATTEMPTS"):
-        await alone.sign_in(ann.email, authenticator.code())
+        await auth_server.sign_in(ann.email, authenticator.code())
 
 
-async def test_strangers_without_the_password_do_not_lock_the_second_factor(alone: Alone) -> None:
-    ann = await alone.sign_up()
+async def test_strangers_without_the_password_do_not_lock_the_second_factor(auth_server: AuthServer) -> None:
+    ann = await auth_server.sign_up()
     authenticator, _ = await confirmed(ann)
     for number in range(30):
         with pytest.raises(aio.AioRpcError):
-            await alone.sign_in(ann.email, f"{number:06}", password="a wrong password")
+            await auth_server.sign_in(ann.email, f"{number:06}", password="a wrong password")
 
-    assert (await alone.sign_in(ann.email, authenticator.code())).tokens.access_token
+    assert (await auth_server.sign_in(ann.email, authenticator.code())).tokens.access_token
 
 
-async def test_the_right_password_with_the_right_code_passes_the_wrong_passwords_of_its_source(alone: Alone) -> None:
-    ann = await alone.sign_up()
+async def test_the_right_password_with_the_right_code_passes_the_wrong_passwords_of_its_source(
+    auth_server: AuthServer,
+) -> None:
+    ann = await auth_server.sign_up()
     authenticator, codes = await confirmed(ann)
     for _ in range(10):
         with refused(grpc.StatusCode.UNAUTHENTICATED, "SIGN_IN_REFUSED"):
-            await alone.sign_in(ann.email, password="a wrong password")
+            await auth_server.sign_in(ann.email, password="a wrong password")
 
     for password, code in ((PASSWORD, ""), (PASSWORD, "000000"), ("a wrong password", codes[0])):
         # Neither factor is told to be right without the other.
         with refused(grpc.StatusCode.RESOURCE_EXHAUSTED, "TOO_MANY_ATTEMPTS"):
-            await alone.sign_in(ann.email, code, password=password)
-    assert (await alone.sign_in(ann.email, authenticator.code())).tokens.access_token
-    assert (await alone.sign_in(ann.email, codes[1])).tokens.access_token
+            await auth_server.sign_in(ann.email, code, password=password)
+    assert (await auth_server.sign_in(ann.email, authenticator.code())).tokens.access_token
+    assert (await auth_server.sign_in(ann.email, codes[1])).tokens.access_token
 
 
-async def test_a_code_does_not_help_an_account_that_has_no_second_factor(alone: Alone) -> None:
-    ben = await alone.sign_up()
+async def test_a_code_does_not_help_an_account_that_has_no_second_factor(auth_server: AuthServer) -> None:
+    ben = await auth_server.sign_up()
     for _ in range(10):
         with refused(grpc.StatusCode.UNAUTHENTICATED, "SIGN_IN_REFUSED"):
-            await alone.sign_in(ben.email, password="a wrong password")
+            await auth_server.sign_in(ben.email, password="a wrong password")
 
     with refused(grpc.StatusCode.RESOURCE_EXHAUSTED, "TOO_MANY_ATTEMPTS"):
-        await alone.sign_in(ben.email, "123456")
+        await auth_server.sign_in(ben.email, "123456")
 
 
-async def test_codes_beside_the_right_password_are_limited_whatever_sources_they_come_from(alone: Alone) -> None:
-    ann = await alone.sign_up()
+async def test_codes_beside_the_right_password_are_limited_whatever_sources_they_come_from(
+    auth_server: AuthServer,
+) -> None:
+    ann = await auth_server.sign_up()
     authenticator, _ = await confirmed(ann)
     for number in range(10):
         request = pb.SignInRequest(email=ann.email, password=PASSWORD, second_factor="nnnn-nnnn-nnnn-nnnn")
         with refused(grpc.StatusCode.UNAUTHENTICATED, "SIGN_IN_REFUSED"):
-            await alone.anonymous.SignIn(request, metadata=(("skein-client-address", f"192.0.2.{number}"),))
+            await auth_server.anonymous.SignIn(request, metadata=(("skein-client-address", f"192.0.2.{number}"),))
 
     right = pb.SignInRequest(email=ann.email, password=PASSWORD, second_factor=authenticator.code())
     with refused(grpc.StatusCode.RESOURCE_EXHAUSTED, "TOO_MANY_ATTEMPTS"):
-        await alone.anonymous.SignIn(right, metadata=(("skein-client-address", "198.51.100.1"),))
+        await auth_server.anonymous.SignIn(right, metadata=(("skein-client-address", "198.51.100.1"),))
 
 
-async def test_the_password_is_asked_for_again_and_guesses_at_it_are_limited(alone: Alone) -> None:
-    ann = await alone.sign_up()
+async def test_the_password_is_asked_for_again_and_guesses_at_it_are_limited(auth_server: AuthServer) -> None:
+    ann = await auth_server.sign_up()
     for _ in range(10):
         with refused(grpc.StatusCode.PERMISSION_DENIED, "PASSWORD_WRONG"):
             await ann.auth.StartTotp(pb.StartTotpRequest(password="a wrong password"))
@@ -253,25 +259,25 @@ async def test_the_password_is_asked_for_again_and_guesses_at_it_are_limited(alo
 
 async def test_an_account_without_a_password_has_none_to_show(database: TestDatabase) -> None:
     with issuing() as issuer:
-        async with auth_alone(database, **issuer.settings) as alone:
+        async with run_auth_server(database, **issuer.settings) as auth_server:
             request = pb.SignInWithIdentityRequest(provider="home", token=issuer.id_token("ann"))
-            signed_in = await alone.anonymous.SignInWithIdentity(request)
-            ann = await alone.person(signed_in.tokens, signed_in.account)
+            signed_in = await auth_server.anonymous.SignInWithIdentity(request)
+            ann = await auth_server.person(signed_in.tokens, signed_in.account)
             with refused(grpc.StatusCode.PERMISSION_DENIED, "PASSWORD_WRONG"):
                 await ann.auth.StartTotp(pb.StartTotpRequest(password="any"))
             authenticator = Authenticator((await ann.auth.StartTotp(pb.StartTotpRequest())).secret)
             await ann.auth.ConfirmTotp(pb.ConfirmTotpRequest(code=authenticator.code()))
 
             with refused(grpc.StatusCode.UNAUTHENTICATED, "SECOND_FACTOR_REQUIRED"):
-                await alone.anonymous.SignInWithIdentity(request)
+                await auth_server.anonymous.SignInWithIdentity(request)
             request.second_factor = authenticator.code()
-            assert (await alone.anonymous.SignInWithIdentity(request)).account.has_totp
+            assert (await auth_server.anonymous.SignInWithIdentity(request)).account.has_totp
             with refused(grpc.StatusCode.UNAUTHENTICATED, "SIGN_IN_REFUSED"):
-                await alone.anonymous.SignInWithIdentity(request)
+                await auth_server.anonymous.SignInWithIdentity(request)
 
 
-async def test_a_wrong_code_confirms_nothing(alone: Alone) -> None:
-    ann = await alone.sign_up()
+async def test_a_wrong_code_confirms_nothing(auth_server: AuthServer) -> None:
+    ann = await auth_server.sign_up()
     with refused(grpc.StatusCode.FAILED_PRECONDITION, "TOTP_STATE_INVALID"):
         await ann.auth.ConfirmTotp(pb.ConfirmTotpRequest(code="123456"))
     authenticator = await started(ann)
@@ -279,11 +285,11 @@ async def test_a_wrong_code_confirms_nothing(alone: Alone) -> None:
     with refused(grpc.StatusCode.PERMISSION_DENIED, "CODE_WRONG"):
         await ann.auth.ConfirmTotp(pb.ConfirmTotpRequest(code=authenticator.of(-40)))
 
-    assert (await alone.sign_in(ann.email)).tokens.access_token
+    assert (await auth_server.sign_in(ann.email)).tokens.access_token
 
 
-async def test_a_second_factor_that_counts_cannot_be_replaced(alone: Alone) -> None:
-    ann = await alone.sign_up()
+async def test_a_second_factor_that_counts_cannot_be_replaced(auth_server: AuthServer) -> None:
+    ann = await auth_server.sign_up()
     authenticator, _ = await confirmed(ann)
 
     with refused(grpc.StatusCode.FAILED_PRECONDITION, "TOTP_STATE_INVALID"):
@@ -292,8 +298,8 @@ async def test_a_second_factor_that_counts_cannot_be_replaced(alone: Alone) -> N
         await ann.auth.ConfirmTotp(pb.ConfirmTotpRequest(code=authenticator.code()))
 
 
-async def test_starting_again_makes_the_first_secret_worthless(alone: Alone) -> None:
-    ann = await alone.sign_up()
+async def test_starting_again_makes_the_first_secret_worthless(auth_server: AuthServer) -> None:
+    ann = await auth_server.sign_up()
     first, second = await started(ann), await started(ann)
 
     with refused(grpc.StatusCode.PERMISSION_DENIED, "CODE_WRONG"):
@@ -301,8 +307,8 @@ async def test_starting_again_makes_the_first_secret_worthless(alone: Alone) -> 
     assert (await ann.auth.ConfirmTotp(pb.ConfirmTotpRequest(code=second.code()))).recovery_codes
 
 
-async def test_repeated_requests_get_no_secret_and_change_nothing(alone: Alone) -> None:
-    ann = await alone.sign_up()
+async def test_repeated_requests_get_no_secret_and_change_nothing(auth_server: AuthServer) -> None:
+    ann = await auth_server.sign_up()
     start = pb.StartTotpRequest(password=PASSWORD, request_id="r")
     authenticator = Authenticator((await ann.auth.StartTotp(start)).secret)
     assert await ann.auth.StartTotp(start) == pb.StartTotpResponse()
@@ -316,13 +322,13 @@ async def test_repeated_requests_get_no_secret_and_change_nothing(alone: Alone) 
     await started(ann)
     await ann.auth.DisableTotp(disable)
 
-    (row,) = await alone.rows("SELECT encrypted_totp_secret IS NOT NULL AS started FROM auth.accounts")
+    (row,) = await auth_server.rows("SELECT encrypted_totp_secret IS NOT NULL AS started FROM auth.accounts")
     assert row["started"]
 
 
 @pytest.mark.parametrize("by", ["code", "recovery code"])
-async def test_whoever_has_both_factors_removes_the_second(alone: Alone, by: str) -> None:
-    ann = await alone.sign_up()
+async def test_a_person_with_both_factors_removes_the_second(auth_server: AuthServer, by: str) -> None:
+    ann = await auth_server.sign_up()
     authenticator, codes = await confirmed(ann)
     good = authenticator.code() if by == "code" else codes[0]
 
@@ -332,42 +338,42 @@ async def test_whoever_has_both_factors_removes_the_second(alone: Alone, by: str
         await ann.auth.DisableTotp(pb.DisableTotpRequest(password=PASSWORD, second_factor="nnnn"))
     await ann.auth.DisableTotp(pb.DisableTotpRequest(password=PASSWORD, second_factor=good))
 
-    assert not (await alone.sign_in(ann.email)).account.has_totp
-    assert await alone.rows("SELECT FROM auth.recovery_codes") == []
+    assert not (await auth_server.sign_in(ann.email)).account.has_totp
+    assert await auth_server.rows("SELECT FROM auth.recovery_codes") == []
     with refused(grpc.StatusCode.FAILED_PRECONDITION, "TOTP_STATE_INVALID"):
         await ann.auth.DisableTotp(pb.DisableTotpRequest(password=PASSWORD, second_factor=codes[1]))
 
 
-async def test_a_refused_code_removes_nothing_and_spends_nothing(alone: Alone) -> None:
-    ann = await alone.sign_up()
+async def test_a_refused_code_removes_nothing_and_spends_nothing(auth_server: AuthServer) -> None:
+    ann = await auth_server.sign_up()
     _, codes = await confirmed(ann)
     with refused(grpc.StatusCode.PERMISSION_DENIED, "PASSWORD_WRONG"):
         await ann.auth.DisableTotp(pb.DisableTotpRequest(password="a wrong password", second_factor=codes[0]))
 
-    assert (await alone.sign_in(ann.email, codes[0])).account.has_totp
+    assert (await auth_server.sign_in(ann.email, codes[0])).account.has_totp
 
 
 async def test_a_secret_is_sealed_anew_after_a_change_of_the_system_key(database: TestDatabase) -> None:
     newer = f"{SYSTEM_KEY}, changed"
-    async with auth_alone(database) as alone:
-        ann = await alone.sign_up()
+    async with run_auth_server(database) as auth_server:
+        ann = await auth_server.sign_up()
         authenticator, _ = await confirmed(ann)
 
-    async with auth_alone(database, system_key=newer, SKEIN_PREVIOUS_SYSTEM_KEY=SYSTEM_KEY) as alone:
-        assert (await alone.sign_in(ann.email, authenticator.code())).account.has_totp
+    async with run_auth_server(database, system_key=newer, SKEIN_PREVIOUS_SYSTEM_KEY=SYSTEM_KEY) as auth_server:
+        assert (await auth_server.sign_in(ann.email, authenticator.code())).account.has_totp
 
-    (row,) = await alone.rows("SELECT encrypted_totp_secret AS sealed FROM auth.accounts")
+    (row,) = await auth_server.rows("SELECT encrypted_totp_secret AS sealed FROM auth.accounts")
     assert SecretCipher(SystemKeys.of(newer)).decrypt(row["sealed"], name=f"totp:{ann.account_id}")
 
 
-async def test_what_happens_to_second_factors_is_recorded(alone: Alone) -> None:
-    ann = await alone.sign_up()
+async def test_second_factor_events_are_recorded(auth_server: AuthServer) -> None:
+    ann = await auth_server.sign_up()
     authenticator, _ = await confirmed(ann)
     with refused(grpc.StatusCode.PERMISSION_DENIED, "CODE_WRONG"):
         await ann.auth.DisableTotp(pb.DisableTotpRequest(password=PASSWORD, second_factor="000-000-000"))
     await ann.auth.DisableTotp(pb.DisableTotpRequest(password=PASSWORD, second_factor=authenticator.code()))
 
-    rows = await alone.rows(
+    rows = await auth_server.rows(
         "SELECT event, outcome, reason FROM auth.audit_events WHERE event LIKE 'totp%' AND account_id = $1 "
         "ORDER BY create_time",
         ann.account_id,

@@ -24,16 +24,16 @@ async def append(tenant: Tenant, *contents: str, session_id: str = "s", **fields
 
 async def of(tenant: Tenant, size: int = 2, **fields: Any) -> list[str]:
     """Page through an agent's messages."""
-    found: list[str] = []
+    results: list[str] = []
     token = ""
     while True:
         page = await tenant.sessions.ListAgentMessages(
             pb.ListAgentMessagesRequest(page_size=size, page_token=token, **fields)
         )
-        found += [message.content for message in page.messages]
+        results += [message.content for message in page.messages]
         token = page.next_page_token
         if not token:
-            return found
+            return results
 
 
 async def test_an_agent_s_newest_messages_come_from_all_its_sessions(tenant: Tenant, other_tenant: Tenant) -> None:
@@ -59,7 +59,7 @@ async def test_messages_of_a_person_and_of_a_person_with_an_agent(tenant: Tenant
         await of(tenant)
 
 
-async def test_what_an_agent_said_about_no_person_is_not_listed_for_one(tenant: Tenant) -> None:
+async def test_an_agent_s_messages_without_a_subject_are_not_listed_for_one(tenant: Tenant) -> None:
     await append(tenant, "butler to all", agent_id="butler")
     await append(tenant, "butler to ada", agent_id="butler", subject_id="ada")
 
@@ -81,7 +81,7 @@ async def test_messages_of_many_years_come_in_one_line(tenant: Tenant) -> None:
     assert await of(tenant, agent_id="butler", start_time=since, end_time=until) == ["2020", "2016", "2014"]
 
 
-async def test_messages_written_while_somebody_pages_move_nothing(tenant: Tenant) -> None:
+async def test_messages_written_between_two_pages_move_nothing(tenant: Tenant) -> None:
     await append(tenant, "one", "two", "three", agent_id="butler")
     first = await tenant.sessions.ListAgentMessages(pb.ListAgentMessagesRequest(agent_id="butler", page_size=2))
 
@@ -139,15 +139,15 @@ async def test_the_summary_stands_for_what_is_left_out(tenant: Tenant) -> None:
     await tenant.sessions.UpdateSession(
         pb.UpdateSessionRequest(session=pb.Session(session_id="s", summary=summary), update_mask={"paths": ["summary"]})
     )
-    each, said = TOKENS, estimate_tokens(summary)
+    each, token_count = TOKENS, estimate_tokens(summary)
 
     whole = await window(tenant, 10 * each)
     cut = await window(tenant, 4 * each)
-    tight = await window(tenant, 2 * said - 1)
+    tight = await window(tenant, 2 * token_count - 1)
 
     assert whole.summary == ""
     assert (cut.summary, list(cut.messages)) == (summary, stored[-3:])
-    assert cut.token_count == 3 * each + said <= 4 * each
+    assert cut.token_count == 3 * each + token_count <= 4 * each
     # It may take half of the budget at most.
     assert (tight.summary, tight.truncated) == ("", True)
 
@@ -156,17 +156,17 @@ async def test_a_window_steps_over_what_was_deleted(tenant: Tenant) -> None:
     stored = await append(tenant, "one", "two", "three")
     await tenant.sessions.DeleteMessage(pb.DeleteMessageRequest(message_id=stored[1].message_id))
 
-    found = await window(tenant)
+    result = await window(tenant)
 
-    assert ([message.content for message in found.messages], found.truncated) == (["one", "three"], False)
+    assert ([message.content for message in result.messages], result.truncated) == (["one", "three"], False)
 
 
 async def test_a_window_too_small_for_the_newest_message_is_empty(tenant: Tenant) -> None:
     await append(tenant, "x" * 400)
 
-    found = await window(tenant, 50)
+    result = await window(tenant, 50)
 
-    assert (len(found.messages), found.truncated, found.token_count) == (0, True, 0)
+    assert (len(result.messages), result.truncated, result.token_count) == (0, True, 0)
 
 
 async def test_a_window_of_nothing_is_nothing(tenant: Tenant, other_tenant: Tenant) -> None:
@@ -189,7 +189,7 @@ async def test_a_window_of_the_longest_messages_fits_an_answer(tenant: Tenant) -
     for _ in range(4):
         await append(tenant, *["ü" * 100_000] * 6)
 
-    found = await window(tenant, 1_000_000)
+    result = await window(tenant, 1_000_000)
 
-    assert found.truncated
-    assert 10 <= len(found.messages) < 24
+    assert result.truncated
+    assert 10 <= len(result.messages) < 24

@@ -47,14 +47,14 @@ def line(kind: str, **fields: Any) -> str:
 
 def items(lines: list[str]) -> list[Any]:
     """Return what lines say, without what is the importer's, in one order."""
-    found = [json.loads(text) for text in lines[1:]]
+    payloads = [json.loads(text) for text in lines[1:]]
 
     def bare(value: Any) -> Any:
         if isinstance(value, dict):
             return {name: bare(inner) for name, inner in value.items() if name not in RECORD}
         return value
 
-    return sorted((bare(item) for item in found), key=lambda item: json.dumps(item, sort_keys=True))
+    return sorted((bare(item) for item in payloads), key=lambda item: json.dumps(item, sort_keys=True))
 
 
 def errors(response: pb.ImportDataResponse) -> list[tuple[int, str, str]]:
@@ -202,8 +202,8 @@ async def test_an_imported_fact_takes_the_place_of_one_with_its_very_key_and_sub
 
     assert errors(done) == [(2, "memory", "FACT_KEY_TAKEN")]
     assert (dict(done.counts.updated), dict(done.counts.created)) == ({"memory": 1}, {"memory": 1})
-    said = {(one.subject_id, one.key, one.content) for one in await listed(tenant)}
-    assert said == {("ann", "Phone", "new"), ("bob", "Phone", "old"), ("", "phone", "new")}
+    facts = {(one.subject_id, one.key, one.content) for one in await listed(tenant)}
+    assert facts == {("ann", "Phone", "new"), ("bob", "Phone", "old"), ("", "phone", "new")}
 
 
 async def test_modes_say_what_becomes_of_what_is_there(tenant: Tenant) -> None:
@@ -314,7 +314,7 @@ async def test_memoryvault_s_export_is_read(tenant: Tenant) -> None:
     assert not again.counts.updated
 
 
-async def test_what_was_purged_is_not_imported(tenant: Tenant) -> None:
+async def test_a_purged_memory_is_not_imported(tenant: Tenant) -> None:
     made = await tenant.memory.CreateMemory(memory_pb2.CreateMemoryRequest(memory=memory_pb2.Memory(content="secret")))
     lines = await exported(tenant)
     await tenant.memory.PurgeMemories(
@@ -356,9 +356,9 @@ async def test_an_import_may_name_nothing_of_another_tenant(tenant: Tenant, othe
 async def test_an_imported_memory_is_recalled_by_its_words(tenant: Tenant) -> None:
     await imported(tenant, line("memory", content="the kettle is red"))
 
-    found = await tenant.recall.Recall(recall_pb2.RecallRequest(query="kettle"))
+    response = await tenant.recall.Recall(recall_pb2.RecallRequest(query="kettle"))
 
-    assert [hit.memory.content for hit in found.hits] == ["the kettle is red"]
+    assert [hit.memory.content for hit in response.hits] == ["the kettle is red"]
 
 
 @pytest.mark.parametrize("size", [1, 1000])

@@ -25,7 +25,7 @@ async def imported(tenant: Tenant, *items: dict[str, Any], mode: Any = OVERWRITE
 
 
 async def at_once(tenant: Tenant, *items: dict[str, Any]) -> None:
-    """Import the same several times at once: whoever comes too late may be told to come again, and nothing else."""
+    """Import the same several times at once: a late call may be told to try again, and nothing else."""
     outcomes = await asyncio.gather(*(imported(tenant, *items) for _ in range(6)), return_exceptions=True)
     codes = [one.code() for one in outcomes if isinstance(one, aio.AioRpcError)]
     assert set(codes) <= {grpc.StatusCode.ABORTED}
@@ -85,10 +85,10 @@ async def test_a_memory_that_comes_under_the_id_of_a_message_gets_another_one(te
     assert (memory.external_id, memory.memory_id != taken) == (taken, True)
     purge = memory_pb2.PurgeMemoriesRequest(selection=memory_pb2.MemorySelection(memory_ids=[taken]))
     await tenant.memory.PurgeMemories(purge)
-    found = await tenant.recall.Recall(
+    response = await tenant.recall.Recall(
         recall_pb2.RecallRequest(query="heron stork", kinds=[recall_pb2.ITEM_KIND_MESSAGE])
     )
-    assert [hit.item_id for hit in found.hits] == [taken]
+    assert [hit.item_id for hit in response.hits] == [taken]
 
 
 @pytest.mark.parametrize("mode", [OVERWRITE, pb.IMPORT_MODE_SKIP_EXISTING])

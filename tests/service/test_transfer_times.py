@@ -46,7 +46,7 @@ async def test_an_import_keeps_when_a_memory_was_made_and_changed(tenant: Tenant
     assert memory.record_time.ToDatetime(tzinfo=UTC) >= before
 
 
-async def test_what_was_changed_later_wins_whatever_was_imported_first(tenant: Tenant) -> None:
+async def test_the_later_change_wins_whatever_was_imported_first(tenant: Tenant) -> None:
     second = {"memory": {**OF_2017, "content": "the kettle is green", "update_time": NEWER}}
     third = {"memory": {**OF_2017, "content": "the kettle is blue", "update_time": NEWEST}}
 
@@ -71,7 +71,7 @@ async def test_a_change_made_here_is_later_than_what_was_changed_elsewhere_befor
     assert (await read(tenant, "kettle")).content == "the kettle is black"
 
 
-async def test_of_links_blocks_and_trust_what_was_changed_later_wins(tenant: Tenant) -> None:
+async def test_the_later_change_of_links_blocks_and_trust_wins(tenant: Tenant) -> None:
     def items(update_time: str, text: str) -> list[dict[str, Any]]:
         times = {"create_time": OLD, "update_time": update_time}
         block = {"block_id": "b", "label": "human", "value": text, **times}
@@ -84,22 +84,22 @@ async def test_of_links_blocks_and_trust_what_was_changed_later_wins(tenant: Ten
             {"block": {"block": block}},
         ]  # fmt: skip
 
-    async def said() -> set[tuple[str, str, str]]:
+    async def stored_times() -> set[tuple[str, str, str]]:
         lines = (await tenant.snapshots.ExportData(pb.ExportDataRequest(page_size=100))).lines.splitlines()
-        found = [json.loads(line) for line in lines[3:]]
+        payloads = [json.loads(line) for line in lines[3:]]
         return {
             (one.get("label") if "from_memory_id" in one else one.get("value") or one.get("notes") or one.get("note"),
              one["create_time"], one["update_time"])
-            for item in found for one in [item["block"]["block"] if "block" in item else next(iter(item.values()))]
+            for item in payloads for one in [item["block"]["block"] if "block" in item else next(iter(item.values()))]
         }  # fmt: skip
 
     await imported(tenant, {"memory": OF_2017}, {"memory": {**OF_2017, "content": "a cup", "external_id": "cup"}})
     await imported(tenant, *items(OLD, "first"))
-    assert await said() == {("first", OLD, OLD)}
+    assert await stored_times() == {("first", OLD, OLD)}
     assert not (await imported(tenant, *items(OLD, "other"))).counts.updated
     assert sum((await imported(tenant, *items(NEWEST, "third"))).counts.updated.values()) == 5
     assert not (await imported(tenant, *items(NEWER, "second"))).counts.updated
-    assert await said() == {("third", OLD, NEWEST)}
+    assert await stored_times() == {("third", OLD, NEWEST)}
 
 
 async def test_a_fact_of_2017_is_no_newer_for_being_imported_today(tenant: Tenant) -> None:
@@ -147,7 +147,7 @@ async def test_the_event_log_says_when_an_import_happened_here(tenant: Tenant) -
     assert all(change.create_time.ToDatetime(tzinfo=UTC) >= before for change in changes)
 
 
-async def test_what_has_expired_is_stored_as_expired_and_counted(tenant: Tenant) -> None:
+async def test_an_expired_memory_is_stored_as_expired_and_counted(tenant: Tenant) -> None:
     over = {"memory": {**OF_2017, "expire_time": NEWER}}
 
     dry = await imported(tenant, over, dry_run=True)
@@ -163,9 +163,9 @@ async def test_what_has_expired_is_stored_as_expired_and_counted(tenant: Tenant)
 
 async def test_an_ordinary_call_sets_no_update_time(tenant: Tenant) -> None:
     before = datetime.now(UTC)
-    wanted = memory_pb2.Memory(content="x", update_time=stamp(OLD), record_time=stamp(OLD))
+    memory = memory_pb2.Memory(content="x", update_time=stamp(OLD), record_time=stamp(OLD))
 
-    made = (await tenant.memory.CreateMemory(memory_pb2.CreateMemoryRequest(memory=wanted))).memory
+    made = (await tenant.memory.CreateMemory(memory_pb2.CreateMemoryRequest(memory=memory))).memory
     linked = memory_pb2.Link(from_memory_id=made.memory_id, to_memory_id="kettle", create_time=stamp(OLD))
     await imported(tenant, {"memory": OF_2017})
     link = (await tenant.links.CreateLink(memory_pb2.CreateLinkRequest(link=linked))).link
@@ -177,9 +177,9 @@ async def test_an_ordinary_call_sets_no_update_time(tenant: Tenant) -> None:
 
 
 async def test_a_memory_that_is_made_with_an_old_create_time_has_not_been_changed_since(tenant: Tenant) -> None:
-    wanted = memory_pb2.Memory(content="x", create_time=stamp(OLD))
+    memory = memory_pb2.Memory(content="x", create_time=stamp(OLD))
 
-    made = (await tenant.memory.CreateMemory(memory_pb2.CreateMemoryRequest(memory=wanted))).memory
+    made = (await tenant.memory.CreateMemory(memory_pb2.CreateMemoryRequest(memory=memory))).memory
 
     assert (made.create_time, made.update_time) == (stamp(OLD), stamp(OLD))
 

@@ -1,4 +1,4 @@
-"""Secrets without check digits at the token endpoint, which anybody may call."""
+"""Secrets without check digits at the token endpoint, which any client may call."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from uuid import uuid4
 
 import grpc
-from fix_auth import auth_alone
+from fix_auth import run_auth_server
 from fix_cluster import refused
 
 from skein.auth.v1 import oauth_pb2, oauth_pb2_grpc
@@ -28,7 +28,7 @@ def presenting(secret: str) -> oauth_pb2.ExchangeTokenRequest:
 
 
 async def test_invented_secrets_of_a_source_end_in_a_wait_there_alone(database: TestDatabase) -> None:
-    async with auth_alone(database, SKEIN_ADDRESS_ATTEMPTS_MOST="3") as auth:
+    async with run_auth_server(database, SKEIN_ADDRESS_ATTEMPTS_MOST="3") as auth:
         oauth = oauth_pb2_grpc.OAuthServiceStub(auth.channel)
         for _ in range(3):
             with refused(*WRONG):
@@ -42,7 +42,7 @@ async def test_invented_secrets_of_a_source_end_in_a_wait_there_alone(database: 
 
 async def test_a_secret_that_was_refused_a_moment_ago_costs_no_further_attempt(database: TestDatabase) -> None:
     secret = ApiKeyToken.new(uuid4(), uuid4()).encode()
-    async with auth_alone(database, SKEIN_ADDRESS_ATTEMPTS_MOST="2") as auth:
+    async with run_auth_server(database, SKEIN_ADDRESS_ATTEMPTS_MOST="2") as auth:
         oauth = oauth_pb2_grpc.OAuthServiceStub(auth.channel)
         for _ in range(5):
             with refused(*WRONG):

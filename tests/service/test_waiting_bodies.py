@@ -45,7 +45,7 @@ RECALL = {
 
 
 @dataclass(frozen=True)
-class Place:
+class BusyGateway:
     """A gateway whose only turn is taken, until `released` is set."""
 
     gateway: Gateway
@@ -57,7 +57,7 @@ class Place:
 
     async def post(
         self, path: str, content: dict[str, Any], size: int, *, key: str = "", is_sent: bool = True, **headers: str
-    ) -> Post:
+    ) -> PostRequest:
         """Send a JSON body of `size` bytes; spaces fill it."""
         body = json.dumps(content).encode().ljust(size)
         host, _, port = self.gateway.host.addresses["http"].partition(":")
@@ -73,11 +73,11 @@ class Place:
         }
         lines = "".join(f"{name}: {value}\r\n" for name, value in named.items())
         writer.write(f"POST {path} HTTP/1.1\r\n{lines}\r\n".encode() + (body if is_sent else b""))
-        return Post(reader, writer)
+        return PostRequest(reader, writer)
 
 
 @dataclass(frozen=True)
-class Post:
+class PostRequest:
     """A request over a connection of its own."""
 
     reader: asyncio.StreamReader
@@ -94,7 +94,7 @@ class Post:
 
 
 @asynccontextmanager
-async def busy_gateway(cluster: Cluster, tenant: Tenant) -> AsyncIterator[Place]:
+async def busy_gateway(cluster: Cluster, tenant: Tenant) -> AsyncIterator[BusyGateway]:
     released, begun = asyncio.Event(), asyncio.Event()
 
     async def append(_request: Any, _call: Call) -> session_pb2.AppendMessagesResponse:
@@ -109,7 +109,7 @@ async def busy_gateway(cluster: Cluster, tenant: Tenant) -> AsyncIterator[Place]
         try:
             async with asyncio.timeout(SECONDS):
                 await begun.wait()
-            yield Place(gateway, released)
+            yield BusyGateway(gateway, released)
         finally:
             released.set()
             await call
@@ -142,14 +142,14 @@ def anonymous(monkeypatch: pytest.MonkeyPatch) -> BodyMemory:
 async def test_waiting_bodies_of_a_known_caller_are_refused_beyond_the_budget(
     cluster: Cluster, tenant: Tenant, known: BodyMemory, path: str, content: dict[str, Any]
 ) -> None:
-    async with busy_gateway(cluster, tenant) as place:
-        posts = [await place.post(path, content, 3 * MEBIBYTE, key=tenant.api_key)]
+    async with busy_gateway(cluster, tenant) as busy:
+        posts = [await busy.post(path, content, 3 * MEBIBYTE, key=tenant.api_key)]
         await until(lambda: known.used_bytes == 3 * MEBIBYTE)
-        posts += [await place.post(path, content, 7 * MEBIBYTE // 2, key=tenant.api_key)]
+        posts += [await busy.post(path, content, 7 * MEBIBYTE // 2, key=tenant.api_key)]
         # While a body arrives it counts as 4 MiB: these two have arrived whole, and no other may take their room.
         await until(lambda: known.used_bytes == 13 * MEBIBYTE // 2)
 
-        status, refusal = await place.refused(path, content, 4 * MEBIBYTE, key=tenant.api_key)
+        status, refusal = await busy.refused(path, content, 4 * MEBIBYTE, key=tenant.api_key)
 
         assert (status, b"OVERLOADED" in refusal) == (429, True)
         assert known.used_bytes == 13 * MEBIBYTE // 2
@@ -157,7 +157,7 @@ async def test_waiting_bodies_of_a_known_caller_are_refused_beyond_the_budget(
         posts.pop().hang_up()
         await until(lambda: known.used_bytes == 3 * MEBIBYTE)
 
-        place.released.set()
+        busy.released.set()
         answers = [await post.answer() for post in posts]
     assert [status for status, _ in answers] == [200]
     assert known.used_bytes == 0
@@ -167,11 +167,11 @@ async def test_waiting_bodies_of_anonymous_callers_are_refused_beyond_the_budget
     cluster: Cluster, tenant: Tenant, anonymous: BodyMemory
 ) -> None:
     size = 60 * 1024
-    async with busy_gateway(cluster, tenant) as place:
-        posts = [await place.post(SIGN_IN, SIGNED_IN, size) for _ in range(2)]
+    async with busy_gateway(cluster, tenant) as busy:
+        posts = [await busy.post(SIGN_IN, SIGNED_IN, size) for _ in range(2)]
         await until(lambda: anonymous.used_bytes == 2 * size)
 
-        status, refusal = await place.refused(SIGN_IN, SIGNED_IN, size)
+        status, refusal = await busy.refused(SIGN_IN, SIGNED_IN, size)
 
         assert (status, b"OVERLOADED" in refusal) == (429, True)
         assert anonymous.used_bytes == 2 * size
@@ -179,7 +179,7 @@ async def test_waiting_bodies_of_anonymous_callers_are_refused_beyond_the_budget
         posts.pop().hang_up()
         await until(lambda: anonymous.used_bytes == size)
 
-        place.released.set()
+        busy.released.set()
         answers = [await post.answer() for post in posts]
     assert [status for status, _ in answers] == [401]
     assert anonymous.used_bytes == 0
@@ -188,8 +188,8 @@ async def test_waiting_bodies_of_anonymous_callers_are_refused_beyond_the_budget
 async def test_the_body_of_a_call_whose_time_ends_while_it_waits_is_returned_to_the_budget(
     cluster: Cluster, tenant: Tenant, known: BodyMemory
 ) -> None:
-    async with busy_gateway(cluster, tenant) as place:
-        post = await place.post(APPEND, APPENDED, MEBIBYTE, key=tenant.api_key, connect_timeout_ms="400")
+    async with busy_gateway(cluster, tenant) as busy:
+        post = await busy.post(APPEND, APPENDED, MEBIBYTE, key=tenant.api_key, connect_timeout_ms="400")
         status, refusal = await post.answer()
 
         assert status in {429, 504}
@@ -200,11 +200,11 @@ async def test_the_body_of_a_call_whose_time_ends_while_it_waits_is_returned_to_
 async def test_a_body_that_is_no_message_is_returned_to_the_budget(
     cluster: Cluster, tenant: Tenant, known: BodyMemory
 ) -> None:
-    async with busy_gateway(cluster, tenant) as place:
-        post = await place.post(APPEND, {"no_field": 1}, MEBIBYTE, key=tenant.api_key)
+    async with busy_gateway(cluster, tenant) as busy:
+        post = await busy.post(APPEND, {"no_field": 1}, MEBIBYTE, key=tenant.api_key)
         await until(lambda: known.used_bytes == MEBIBYTE)
 
-        place.released.set()
+        busy.released.set()
         status, _ = await post.answer()
 
     assert status == 400
@@ -217,7 +217,7 @@ async def test_a_form_counts_until_its_call_ends(cluster: Cluster, anonymous: Bo
     reader, writer = await asyncio.open_connection(host, int(port))
     form = f"content-type: application/x-www-form-urlencoded\r\ncontent-length: {len(body)}\r\nconnection: close"
     writer.write(f"POST /token HTTP/1.1\r\nhost: {host}\r\n{form}\r\n\r\n".encode() + body)
-    answer = asyncio.ensure_future(Post(reader, writer).answer())
+    answer = asyncio.ensure_future(PostRequest(reader, writer).answer())
     seen: set[int] = set()
 
     while not answer.done():

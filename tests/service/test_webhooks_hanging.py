@@ -1,4 +1,4 @@
-"""A receiver of webhooks that hangs keeps nobody waiting but itself."""
+"""A receiver of webhooks that hangs delays only its own deliveries."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from skein_memory.webhooks import sender
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from fix_memory import Alone
+    from fix_memory import MemoryServer
 
 EVENTS = 20
 NO_CONTENT = b"HTTP/1.1 204 No Content\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
@@ -25,13 +25,13 @@ UNAVAILABLE = b"HTTP/1.1 503 Service Unavailable\r\ncontent-length: 0\r\nconnect
 
 
 @asynccontextmanager
-async def receiving(says: bytes | bytearray, told: list[bytes]) -> AsyncIterator[str]:
+async def receiving(says: bytes | bytearray, bodies: list[bytes]) -> AsyncIterator[str]:
     """Listen, and answer byte by byte; what ends without a line's end is never finished."""
     over = asyncio.Event()
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with contextlib.suppress(OSError, asyncio.IncompleteReadError):
-            told.append(await reader.readuntil(b"\r\n\r\n"))
+            bodies.append(await reader.readuntil(b"\r\n\r\n"))
             for number in range(len(says)):
                 writer.write(says[number : number + 1])
                 await writer.drain()
@@ -47,17 +47,19 @@ async def receiving(says: bytes | bytearray, told: list[bytes]) -> AsyncIterator
         server.close()
 
 
-async def test_others_are_told_while_receivers_hang(alone: Alone, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_deliveries_go_on_while_other_receivers_hang(
+    memory_server: MemoryServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(sender, "TIMEOUT_SECONDS", 5.0)
-    asked: list[bytes] = []
-    told: list[bytes] = []
+    requests: list[bytes] = []
+    good_calls: list[bytes] = []
     async with (
-        receiving(b"", asked) as silent,
-        receiving(b"HTTP/1.1 2", asked) as trickling,
-        receiving(NO_CONTENT, told) as good,
-        alone.serving(SKEIN_MASTER_KEY="11" * 32, SKEIN_OUTBOUND_ALLOW=f"{silent} {trickling} {good}") as _,
-        alone.channel() as channel,
-        alone.channel(system=True) as worker,
+        receiving(b"", requests) as silent,
+        receiving(b"HTTP/1.1 2", requests) as trickling,
+        receiving(NO_CONTENT, good_calls) as good,
+        memory_server.serving(SKEIN_MASTER_KEY="11" * 32, SKEIN_OUTBOUND_ALLOW=f"{silent} {trickling} {good}") as _,
+        memory_server.channel() as channel,
+        memory_server.channel(system=True) as worker,
     ):
         history = history_pb2_grpc.HistoryServiceStub(channel)
         for origin in (silent, trickling, good):
@@ -67,27 +69,27 @@ async def test_others_are_told_while_receivers_hang(alone: Alone, monkeypatch: p
         await memory_pb2_grpc.MemoryServiceStub(channel).BatchCreateMemories(
             memory_pb2.BatchCreateMemoriesRequest(memories=memories)
         )
-        await all_told(alone.database.server)
+        await all_told(memory_server.database.server)
 
         deliver = memory_pb2.DeliverWebhooksRequest(limit=3 * EVENTS)
         answer = await memory_pb2_grpc.MemoryInternalServiceStub(worker).DeliverWebhooks(deliver)
 
-    assert len(told) == EVENTS
+    assert len(good_calls) == EVENTS
     # Their destinations are left alone after a few attempts, and what is due there waits.
-    assert 0 < len(asked) < 2 * EVENTS
-    assert (answer.delivered_count, answer.failed_count, answer.due_count) == (EVENTS, len(asked), 0)
+    assert 0 < len(requests) < 2 * EVENTS
+    assert (answer.delivered_count, answer.failed_count, answer.due_count) == (EVENTS, len(requests), 0)
 
 
 async def test_a_destination_that_recovers_is_tried_although_others_fill_the_claim_at_its_retry_time(
-    alone: Alone,
+    memory_server: MemoryServer,
 ) -> None:
     answer, good_calls, failing_calls = bytearray(UNAVAILABLE), list[bytes](), list[bytes]()
     async with (
         receiving(NO_CONTENT, good_calls) as good,
         receiving(answer, failing_calls) as failing,
-        alone.serving(SKEIN_MASTER_KEY="11" * 32, SKEIN_OUTBOUND_ALLOW=f"{good} {failing}"),
-        alone.channel() as channel,
-        alone.channel(system=True) as worker,
+        memory_server.serving(SKEIN_MASTER_KEY="11" * 32, SKEIN_OUTBOUND_ALLOW=f"{good} {failing}"),
+        memory_server.channel() as channel,
+        memory_server.channel(system=True) as worker,
     ):
         history = history_pb2_grpc.HistoryServiceStub(channel)
         memories = memory_pb2_grpc.MemoryServiceStub(channel)
@@ -109,10 +111,10 @@ async def test_a_destination_that_recovers_is_tried_although_others_fill_the_cla
         await remember(1)
         webhook_id = await create_webhook(failing)
         await remember(3)
-        await all_told(alone.database.server)
+        await all_told(memory_server.database.server)
         # Three of each are tried: the good one has an older one left, and the failing one is left alone.
         await deliver(6)
-        asked = len(good_calls), len(failing_calls)
+        call_counts = len(good_calls), len(failing_calls)
         answer[:] = NO_CONTENT
         failed = (
             await history.ListWebhookDeliveries(pb.ListWebhookDeliveriesRequest(webhook_id=webhook_id))
@@ -123,6 +125,6 @@ async def test_a_destination_that_recovers_is_tried_although_others_fill_the_cla
         asked_next = len(good_calls), len(failing_calls)
         await deliver(1)
 
-    assert asked == (3, 3)
+    assert call_counts == (3, 3)
     assert asked_next == (4, 3)
     assert len(failing_calls) == 4

@@ -34,12 +34,12 @@ PARTITIONED = ("memory.memories", "session.messages")
 
 
 @pytest.fixture(scope="module")
-async def diligent(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Cluster]:
+async def busy_worker(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Cluster]:
     """A cluster whose worker looks for work every two seconds, over few tenants."""
     environment = test_environment()
     del environment["SKEIN_WORKER_BACKLOG_SECONDS"]
-    async with running_cluster(tmp_path_factory.mktemp("diligent"), environment) as found:
-        yield found
+    async with running_cluster(tmp_path_factory.mktemp("busy_worker"), environment) as cluster:
+        yield cluster
     # The cluster of all tests is still ready; in one process they share the gauge.
     for name in registry.NAMES:
         READY.labels(name).set(1)
@@ -48,15 +48,15 @@ async def diligent(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Cl
 @pytest.fixture
 async def connection(cluster: Cluster) -> AsyncIterator[asyncpg.Connection[asyncpg.Record]]:
     """Look into the database as its superuser, who sees all tenants."""
-    found = await asyncpg.connect(database_url(cluster))
+    connection = await asyncpg.connect(database_url(cluster))
     try:
-        yield found
+        yield connection
     finally:
-        await found.close()
+        await connection.close()
 
 
-async def test_a_large_batch_of_memories_is_found_by_meaning_soon(diligent: Cluster) -> None:
-    tenant = await diligent.new_tenant()
+async def test_a_large_batch_of_memories_is_found_by_meaning_soon(busy_worker: Cluster) -> None:
+    tenant = await busy_worker.new_tenant()
     memories = [memory_pb2.Memory(content=f"Note number {number} about gardening") for number in range(LARGE_BATCH - 1)]
     memories.insert(LARGE_BATCH // 2, memory_pb2.Memory(content="The cat sleeps on the warm windowsill"))
     request = memory_pb2.BatchCreateMemoriesRequest(memories=memories)
@@ -68,8 +68,8 @@ async def test_a_large_batch_of_memories_is_found_by_meaning_soon(diligent: Clus
     assert hit.memory.content == "The cat sleeps on the warm windowsill"
 
 
-async def test_a_large_batch_of_messages_is_found_by_meaning_soon(diligent: Cluster) -> None:
-    tenant = await diligent.new_tenant()
+async def test_a_large_batch_of_messages_is_found_by_meaning_soon(busy_worker: Cluster) -> None:
+    tenant = await busy_worker.new_tenant()
     texts = [f"Let us talk about invoice {number}" for number in range(LARGE_BATCH)]
     texts[-1] = "Grandmother's birthday is on the third of June"
     messages = [session_pb2.Message(role=session_pb2.MESSAGE_ROLE_USER, content=text) for text in texts]

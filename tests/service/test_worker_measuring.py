@@ -30,13 +30,13 @@ ARCHIVED = {
     "wal_level": "replica",
     "max_wal_senders": "4",
     "archive_mode": "on",
-    # Fails until somebody makes the folder.
+    # Fails until a test makes the folder.
     "archive_command": 'test -d "archive" && cp "%p" "archive/%f"',
 }
 
 
 @dataclass(frozen=True)
-class Measured:
+class MeasuredDatabase:
     """A migrated database, the superuser's connection to it, and the worker's look."""
 
     server: embedded.Server
@@ -61,7 +61,7 @@ def shown(name: str, **labels: str) -> float | None:
 
 
 @pytest.fixture(scope="module")
-async def measured() -> AsyncIterator[Measured]:
+async def measured_database() -> AsyncIterator[MeasuredDatabase]:
     folder = Path(tempfile.mkdtemp(prefix="skein-test-"))
     folder.chmod(0o711)
     try:
@@ -71,18 +71,22 @@ async def measured() -> AsyncIterator[Measured]:
             await migrate(url, registry.migrations(), registry.WITH_DATABASE)
             superuser = await asyncpg.connect(url)
             async with Database.open(url, service="worker", size=2, timeout=30.0) as database:
-                yield Measured(server, url, superuser, ServerMeasurements(MeasurementStore(database), seconds=15.0))
+                yield MeasuredDatabase(
+                    server, url, superuser, ServerMeasurements(MeasurementStore(database), seconds=15.0)
+                )
             await superuser.close()
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-async def test_sizes_are_those_of_the_database_and_of_each_table_with_its_partitions(measured: Measured) -> None:
-    await measured.superuser.execute("CREATE TABLE memory.apart (n integer); DROP TABLE memory.apart")
+async def test_sizes_are_those_of_the_database_and_of_each_table_with_its_partitions(
+    measured_database: MeasuredDatabase,
+) -> None:
+    await measured_database.superuser.execute("CREATE TABLE memory.apart (n integer); DROP TABLE memory.apart")
 
-    await measured.measuring.measure()
+    await measured_database.measuring.measure()
 
-    entries = await measured.superuser.fetchval(
+    entries = await measured_database.superuser.fetchval(
         "SELECT sum(pg_total_relation_size(relid)) FROM pg_partition_tree('memory.memories')"
     )
     assert shown("skein_database_table_bytes", schema="memory", table="memories") == float(entries) > 0
@@ -96,34 +100,34 @@ async def test_sizes_are_those_of_the_database_and_of_each_table_with_its_partit
         for sample in family.samples
     }
     assert {schema for schema, _ in tables} == {*registry.WITH_DATABASE, "skein"}
-    partitions = await measured.superuser.fetch("SELECT relname FROM pg_class WHERE relispartition")
+    partitions = await measured_database.superuser.fetch("SELECT relname FROM pg_class WHERE relispartition")
     assert partitions
     assert not {row["relname"] for row in partitions} & {table for _, table in tables}
 
 
-async def test_used_up_transaction_ids_are_a_share_of_all(measured: Measured) -> None:
-    ratio = await measured.value("skein_database_wraparound_ratio")
+async def test_used_up_transaction_ids_are_a_share_of_all(measured_database: MeasuredDatabase) -> None:
+    ratio = await measured_database.value("skein_database_wraparound_ratio")
 
-    age = await measured.superuser.fetchval("SELECT max(age(datfrozenxid)) FROM pg_database")
+    age = await measured_database.superuser.fetchval("SELECT max(age(datfrozenxid)) FROM pg_database")
     assert ratio is not None
     assert 0 < ratio <= (age + 1) / 2**31
 
 
-async def test_somebody_else_s_old_transaction_is_seen_and_it_is_told_whether_it_holds_up_the_event_log(
-    measured: Measured,
+async def test_an_old_transaction_is_measured_and_so_is_whether_it_delays_the_event_log(
+    measured_database: MeasuredDatabase,
 ) -> None:
-    other = await asyncpg.connect(**connect_arguments(measured.url, database_role("memory")))
+    other = await asyncpg.connect(**connect_arguments(measured_database.url, database_role("memory")))
     try:
         await other.execute("BEGIN; SELECT 1")
-        reading = await measured.value("skein_database_oldest_transaction_seconds")
+        reading = await measured_database.value("skein_database_oldest_transaction_seconds")
 
-        async def nobody_writes() -> bool:
-            return await measured.value("skein_change_log_lag_seconds") == 0
+        async def has_no_writers() -> bool:
+            return await measured_database.value("skein_change_log_lag_seconds") == 0
 
         # The server's own upkeep may be writing, which is soon over.
-        await measured.until(nobody_writes)
+        await measured_database.until(has_no_writers)
         await other.execute("SELECT pg_current_xact_id()")
-        await measured.measuring.measure()
+        await measured_database.measuring.measure()
         held_by_writing = shown("skein_change_log_lag_seconds")
     finally:
         await other.close()
@@ -134,8 +138,8 @@ async def test_somebody_else_s_old_transaction_is_seen_and_it_is_told_whether_it
     assert held_by_writing > 0
 
 
-async def test_the_worker_itself_sees_nobody_s_statements(measured: Measured) -> None:
-    worker = await asyncpg.connect(measured.server.url(user=database_role("worker"), database="skein"))
+async def test_the_worker_itself_cannot_read_the_statements_of_others(measured_database: MeasuredDatabase) -> None:
+    worker = await asyncpg.connect(measured_database.server.url(user=database_role("worker"), database="skein"))
     try:
         rows = await worker.fetch("SELECT query FROM pg_stat_activity WHERE usename = 'postgres'")
         with pytest.raises(asyncpg.InsufficientPrivilegeError):
@@ -146,15 +150,17 @@ async def test_the_worker_itself_sees_nobody_s_statements(measured: Measured) ->
     assert {row["query"] for row in rows} == {"<insufficient privilege>"}
 
 
-async def test_what_may_not_be_seen_is_shown_as_unknown_and_said_once(measured: Measured, log: StringIO) -> None:
-    await measured.measuring.measure()
+async def test_a_hidden_measurement_is_shown_as_unknown_and_logged_once(
+    measured_database: MeasuredDatabase, log: StringIO
+) -> None:
+    await measured_database.measuring.measure()
     last = shown("skein_measurement_last_success_timestamp_seconds", measurement="transactions")
-    await measured.superuser.execute(f"REVOKE pg_read_all_stats FROM {OWNER}")
+    await measured_database.superuser.execute(f"REVOKE pg_read_all_stats FROM {OWNER}")
     try:
-        await measured.measuring.measure()
-        await measured.measuring.measure()
+        await measured_database.measuring.measure()
+        await measured_database.measuring.measure()
     finally:
-        await measured.superuser.execute(f"GRANT pg_read_all_stats TO {OWNER} WITH INHERIT TRUE")
+        await measured_database.superuser.execute(f"GRANT pg_read_all_stats TO {OWNER} WITH INHERIT TRUE")
 
     assert shown("skein_measurement_last_success_timestamp_seconds", measurement="transactions") == last
     others = shown("skein_measurement_last_success_timestamp_seconds", measurement="queue")
@@ -164,8 +170,10 @@ async def test_what_may_not_be_seen_is_shown_as_unknown_and_said_once(measured: 
     assert log.getvalue().count('"measurement": "transactions"') == 1
 
 
-async def test_jobs_are_counted_by_kind_and_status_and_the_oldest_that_is_due_is_told(measured: Measured) -> None:
-    await measured.superuser.execute(
+async def test_jobs_are_counted_by_kind_and_status_and_the_oldest_due_one_is_measured(
+    measured_database: MeasuredDatabase,
+) -> None:
+    await measured_database.superuser.execute(
         """
         INSERT INTO worker.pgqueuer (priority, status, entrypoint, execute_after) VALUES
             (0, 'queued', 'late', now() - interval '1 hour'), (0, 'queued', 'late', now() - interval '2 hours'),
@@ -173,9 +181,9 @@ async def test_jobs_are_counted_by_kind_and_status_and_the_oldest_that_is_due_is
         """
     )
     try:
-        await measured.measuring.measure()
+        await measured_database.measuring.measure()
     finally:
-        await measured.superuser.execute("DELETE FROM worker.pgqueuer")
+        await measured_database.superuser.execute("DELETE FROM worker.pgqueuer")
 
     assert shown("skein_worker_queue_jobs", job_name="late", status="queued") == 2
     assert shown("skein_worker_queue_jobs", job_name="late", status="picked") == 1
@@ -186,11 +194,20 @@ async def test_jobs_are_counted_by_kind_and_status_and_the_oldest_that_is_due_is
 
 
 @asynccontextmanager
-async def receiving(measured: Measured, slot: str, folder: Path) -> AsyncIterator[None]:
+async def receiving(measured_database: MeasuredDatabase, slot: str, folder: Path) -> AsyncIterator[None]:
     """Follow the server's log with pg_receivewal, which is a replica as far as the server knows."""
     process = await asyncio.create_subprocess_exec(
         programs(Account.for_server()) / "pg_receivewal",
-        *("-h", measured.server.host, "-p", str(measured.server.port), "-U", "postgres", "-D", str(folder)),
+        *(
+            "-h",
+            measured_database.server.host,
+            "-p",
+            str(measured_database.server.port),
+            "-U",
+            "postgres",
+            "-D",
+            str(folder),
+        ),
         *("-S", slot, "--no-loop", "--status-interval", "1"),
         stdout=asyncio.subprocess.DEVNULL,
         stderr=asyncio.subprocess.DEVNULL,
@@ -202,65 +219,67 @@ async def receiving(measured: Measured, slot: str, folder: Path) -> AsyncIterato
         await process.wait()
 
 
-async def test_a_replica_is_told_by_its_slot_and_one_that_is_away_falls_behind(
-    measured: Measured, tmp_path: Path
+async def test_a_replica_is_known_by_its_slot_and_an_absent_one_falls_behind(
+    measured_database: MeasuredDatabase, tmp_path: Path
 ) -> None:
     slot = {"replica": "elsewhere"}
-    await measured.superuser.execute("SELECT pg_create_physical_replication_slot('elsewhere', true)")
+    await measured_database.superuser.execute("SELECT pg_create_physical_replication_slot('elsewhere', true)")
     try:
-        async with receiving(measured, "elsewhere", tmp_path):
+        async with receiving(measured_database, "elsewhere", tmp_path):
 
             async def follows() -> bool:
-                return await measured.value("skein_replication_lag_seconds", **slot) is not None
+                return await measured_database.value("skein_replication_lag_seconds", **slot) is not None
 
-            await measured.until(follows)
-        await measured.superuser.execute(
+            await measured_database.until(follows)
+        await measured_database.superuser.execute(
             "CREATE TABLE public.much AS SELECT repeat('x', 9) FROM generate_series(1, 9999)"
         )
 
         async def is_away() -> bool:
-            return await measured.value("skein_replication_lag_seconds", **slot) is None
+            return await measured_database.value("skein_replication_lag_seconds", **slot) is None
 
-        await measured.until(is_away)
+        await measured_database.until(is_away)
         behind = shown("skein_replication_lag_bytes", **slot)
     finally:
-        await measured.superuser.execute("DROP TABLE IF EXISTS public.much")
-        await measured.until(lambda: gone(measured))
+        await measured_database.superuser.execute("DROP TABLE IF EXISTS public.much")
+        await measured_database.until(lambda: gone(measured_database))
 
     assert behind is not None
     assert behind > 100_000
-    assert await measured.value("skein_replication_lag_bytes", **slot) is None
+    assert await measured_database.value("skein_replication_lag_bytes", **slot) is None
 
 
-async def gone(measured: Measured) -> bool:
-    """Drop the slot, once nobody uses it any more."""
+async def gone(measured_database: MeasuredDatabase) -> bool:
+    """Drop the slot once it is no longer in use."""
     try:
-        await measured.superuser.execute("SELECT pg_drop_replication_slot('elsewhere')")
+        await measured_database.superuser.execute("SELECT pg_drop_replication_slot('elsewhere')")
     except asyncpg.ObjectInUseError:
         return False
     return True
 
 
-async def test_an_archive_that_fails_is_counted_and_what_is_in_none_grows_old(measured: Measured) -> None:
+async def test_an_archive_that_fails_is_counted_and_what_is_in_none_grows_old(
+    measured_database: MeasuredDatabase,
+) -> None:
     async def fails() -> bool:
-        await measured.superuser.execute("CREATE TABLE public.part (n integer); DROP TABLE public.part")
-        await measured.superuser.execute("SELECT pg_switch_wal()")
-        return bool(await measured.value("skein_wal_archive_failures_total"))
+        await measured_database.superuser.execute("CREATE TABLE public.part (n integer); DROP TABLE public.part")
+        await measured_database.superuser.execute("SELECT pg_switch_wal()")
+        return bool(await measured_database.value("skein_wal_archive_failures_total"))
 
-    await measured.until(fails)
+    await measured_database.until(fails)
     failing = shown("skein_wal_archive_delay_seconds")
 
-    archive = measured.server.data_dir / "archive"
+    archive = measured_database.server.data_dir / "archive"
     archive.mkdir()
     archive.chmod(0o777)
 
     async def is_complete() -> bool:
-        await measured.superuser.execute("SELECT pg_switch_wal()")
-        return await measured.value("skein_wal_archive_delay_seconds") == 0
+        await measured_database.superuser.execute("SELECT pg_switch_wal()")
+        return await measured_database.value("skein_wal_archive_delay_seconds") == 0
 
-    await measured.until(is_complete)
-    await measured.superuser.execute("CREATE TABLE public.part AS SELECT n FROM generate_series(1, 9999) AS n")
-    written = await measured.value("skein_wal_archive_delay_seconds")
+    await measured_database.until(is_complete)
+    await measured_database.superuser.execute("CREATE TABLE public.part AS SELECT n FROM generate_series(1, 9999) AS n")
+    written = await measured_database.value("skein_wal_archive_delay_seconds")
 
     assert failing is not None
     assert failing > 0

@@ -32,7 +32,7 @@ PUBLIC_PEM = KEY.as_pem(private=False)
 
 
 @dataclass(frozen=True)
-class OneKey:
+class SingleKeyIssuer:
     """An issuer with one key."""
 
     key: RSAKey
@@ -44,7 +44,7 @@ class OneKey:
         return RSAKey.import_key(self.key.as_dict(private=False)) if key_id == self.key.kid else None
 
 
-TOKENS = AccessTokens(OneKey(KEY), lambda: ISSUER, ("https://tools.example",))
+TOKENS = AccessTokens(SingleKeyIssuer(KEY), lambda: ISSUER, ("https://tools.example",))
 PERSON = TokenSubject(
     subject=UUID(int=1), client_id="app", tenant_id=UUID(int=2), auth_session_id=UUID(int=3), auth_time=AT - HOUR
 )
@@ -78,18 +78,18 @@ async def forged(claims: dict[str, Any] | None = None, key: RSAKey = KEY, **head
 
 
 async def test_a_token_comes_back_as_it_was_signed() -> None:
-    found = await TOKENS.verify(await signed(), "", AT)
+    result = await TOKENS.verify(await signed(), "", AT)
 
-    assert found.subject == str(PERSON.subject)
-    assert found.client_id == "app"
-    assert found.scopes == {"openid", "memory.read"}
-    assert found.audiences == (ISSUER,)
-    assert (found.tenant_id, found.auth_session_id, found.api_key_id) == (
+    assert result.subject == str(PERSON.subject)
+    assert result.client_id == "app"
+    assert result.scopes == {"openid", "memory.read"}
+    assert result.audiences == (ISSUER,)
+    assert (result.tenant_id, result.auth_session_id, result.api_key_id) == (
         PERSON.tenant_id,
         PERSON.auth_session_id,
         None,
     )
-    assert (found.issue_time, found.expire_time) == (AT, AT + HOUR)
+    assert (result.issue_time, result.expire_time) == (AT, AT + HOUR)
 
 
 async def test_a_token_says_what_rfc_9068_wants() -> None:
@@ -101,9 +101,9 @@ async def test_a_token_says_what_rfc_9068_wants() -> None:
 
 
 async def test_an_account_s_own_token_names_no_application_and_no_tenant() -> None:
-    found = await TOKENS.verify(await signed(TokenSubject(subject=UUID(int=1), auth_session_id=UUID(int=3))), "", AT)
+    result = await TOKENS.verify(await signed(TokenSubject(subject=UUID(int=1), auth_session_id=UUID(int=3))), "", AT)
 
-    assert (found.client_id, found.tenant_id) == ("", NO_TENANT)
+    assert (result.client_id, result.tenant_id) == ("", NO_TENANT)
 
 
 async def test_a_token_is_good_for_its_resources_alone() -> None:
@@ -260,15 +260,15 @@ async def test_claims_must_be_whole_and_ours(changes: dict[str, object]) -> None
         "a" * 8192,
     ],
 )
-async def test_what_is_no_token_is_refused(text: str) -> None:
+async def test_a_malformed_token_is_refused(text: str) -> None:
     with pytest.raises(CredentialInvalid):
         await TOKENS.verify(text, "", AT)
 
 
 async def test_a_changed_token_is_refused() -> None:
     header, claims, signature = (await signed()).split(".")
-    _, said = parts_of(f"{header}.{claims}.")
-    more = part({**said, "scope": "keys.write"})
+    _, changed_claims = parts_of(f"{header}.{claims}.")
+    more = part({**changed_claims, "scope": "keys.write"})
 
     for text in (f"{header}.{more}.{signature}", f"{header}.{claims}.{signature[:-4]}AAAA", f"{header}.{claims}."):
         with pytest.raises(CredentialInvalid):

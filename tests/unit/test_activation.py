@@ -23,10 +23,10 @@ POSITIVE = links([relation for relation, carried in RELATION_FACTORS.items() if 
 
 
 def test_a_hop_multiplies_by_relation_weight_and_damping_and_a_further_one_fades() -> None:
-    found = spread_activation({1: 1.0}, [(1, 2, "supports", 0.5), (2, 3, "causes", 1.0)], hops=2)
+    result = spread_activation({1: 1.0}, [(1, 2, "supports", 0.5), (2, 3, "causes", 1.0)], hops=2)
 
     first = 0.88 * 0.5 * 0.74
-    assert found == {1: 1.0, 2: round(first, 6), 3: round(first * 0.82 * 0.74 * 0.78, 6)}
+    assert result == {1: 1.0, 2: round(first, 6), 3: round(first * 0.82 * 0.74 * 0.78, 6)}
 
 
 def test_it_goes_as_far_as_its_hops() -> None:
@@ -42,10 +42,10 @@ def test_a_relation_of_the_tenant_s_own_carries_what_related_does() -> None:
     )
 
 
-def test_what_is_contradicted_is_inhibited_and_passes_nothing_on() -> None:
-    found = spread_activation({1: 1.0}, [(1, 2, "contradicts", 1.0), (2, 3, "supports", 1.0)], hops=2)
+def test_a_contradicted_memory_is_inhibited_and_passes_nothing_on() -> None:
+    result = spread_activation({1: 1.0}, [(1, 2, "contradicts", 1.0), (2, 3, "supports", 1.0)], hops=2)
 
-    assert found == {1: 1.0, 2: round(-0.75 * 0.74, 6)}
+    assert result == {1: 1.0, 2: round(-0.75 * 0.74, 6)}
 
 
 def test_nothing_flows_straight_back() -> None:
@@ -54,7 +54,7 @@ def test_nothing_flows_straight_back() -> None:
     assert spread_activation({1: 0.5}, both_ways, hops=4)[1] == 0.5
 
 
-def test_what_several_say_adds_up() -> None:
+def test_activation_from_several_links_adds_up() -> None:
     one = spread_activation({1: 0.4}, [(1, 3, "related", 1.0)], hops=1)[3]
 
     both = spread_activation({1: 0.4, 2: 0.4}, [(1, 3, "related", 1.0), (2, 3, "related", 1.0)], hops=1)[3]
@@ -64,11 +64,11 @@ def test_what_several_say_adds_up() -> None:
 
 @given(seeds=SEEDS, links=ANY, hops=st.integers(min_value=0, max_value=4))
 def test_activation_is_bounded_and_always_the_same(seeds: dict[int, float], links: Links, hops: int) -> None:
-    found = spread_activation(seeds, links, hops=hops)
+    result = spread_activation(seeds, links, hops=hops)
 
-    assert all(-1 <= value <= 1 for value in found.values())
-    assert spread_activation(seeds, links, hops=hops) == found
-    assert found.keys() >= seeds.keys()
+    assert all(-1 <= value <= 1 for value in result.values())
+    assert spread_activation(seeds, links, hops=hops) == result
+    assert result.keys() >= seeds.keys()
 
 
 @given(seeds=SEEDS, links=POSITIVE, more=st.tuples(NODES, UNIT), hops=st.integers(min_value=1, max_value=4))
@@ -85,6 +85,6 @@ def test_a_stronger_seed_makes_nothing_less_active_where_no_link_contradicts(
 
 @given(seeds=SEEDS, links=ANY, hops=st.integers(min_value=1, max_value=4))
 def test_seeds_without_strength_activate_nothing(seeds: dict[int, float], links: Links, hops: int) -> None:
-    found = spread_activation(dict.fromkeys(seeds, 0.0), links, hops=hops)
+    result = spread_activation(dict.fromkeys(seeds, 0.0), links, hops=hops)
 
-    assert set(found.values()) == {0.0}
+    assert set(result.values()) == {0.0}

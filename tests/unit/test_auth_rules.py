@@ -41,16 +41,16 @@ def test_a_key_for_nothing_in_particular_may_what_its_creator_may_inside_a_tenan
     st.sets(st.sampled_from(sorted(TENANT_PERMISSIONS)), min_size=1),
     st.sets(st.sampled_from(sorted(OPERATOR_PERMISSIONS))),
 )
-def test_no_key_carries_more_than_its_creator_has(asked: set[str], allowed: set[str]) -> None:
-    if asked <= allowed:
-        assert permissions.permissions_to_grant(sorted(asked), creator(*allowed)) == sorted(asked)
+def test_no_key_carries_more_than_its_creator_has(requested: set[str], allowed: set[str]) -> None:
+    if requested <= allowed:
+        assert permissions.permissions_to_grant(sorted(requested), creator(*allowed)) == sorted(requested)
     else:
         with pytest.raises(PermissionEscalation):
-            permissions.permissions_to_grant(sorted(asked), creator(*allowed))
+            permissions.permissions_to_grant(sorted(requested), creator(*allowed))
 
 
 @pytest.mark.parametrize("permission", ["operator", "system", "memory.*", "Memory.read", ""])
-def test_what_no_tenants_key_can_carry_is_refused_by_its_place(permission: str) -> None:
+def test_a_permission_that_no_tenant_s_key_can_carry_is_refused_by_its_field(permission: str) -> None:
     with pytest.raises(FieldInvalid) as caught:
         permissions.permissions_to_grant(
             ["memory.read", permission], creator(*OPERATOR_PERMISSIONS, *SYSTEM_PERMISSIONS)
@@ -59,7 +59,7 @@ def test_what_no_tenants_key_can_carry_is_refused_by_its_place(permission: str) 
     assert [field for field, _ in caught.value.violations] == ["permissions[1]"]
 
 
-def test_who_acts_as_an_agent_makes_keys_for_that_agent_alone() -> None:
+def test_a_caller_bound_to_an_agent_makes_keys_for_that_agent_alone() -> None:
     assert permissions.agent_to_grant("voice", creator()) == "voice"
     assert permissions.agent_to_grant("", creator(agent_id="voice")) == "voice"
     assert permissions.agent_to_grant("voice", creator(agent_id="voice")) == "voice"
@@ -105,7 +105,7 @@ def test_a_revoked_key_is_invalid_even_after_its_end() -> None:
 
 
 @given(st.binary(max_size=500), st.text())
-def test_what_is_sealed_opens_under_its_name_alone(secret: bytes, name: str) -> None:
+def test_an_encrypted_value_opens_under_its_name_alone(secret: bytes, name: str) -> None:
     sealer = SecretCipher(SystemKeys.of("k" * 32))
 
     sealed = sealer.encrypt(secret, name=name)

@@ -25,11 +25,11 @@ class Auth:
 
     def __init__(self, *keys: OKPKey) -> None:
         self.keys = list(keys)
-        self.asked = 0
+        self.call_count = 0
         self.answers = True
 
     async def fetch(self) -> dict[str, str]:
-        self.asked += 1
+        self.call_count += 1
         await asyncio.sleep(0)
         if not self.answers:
             raise DatabaseUnavailable
@@ -55,7 +55,7 @@ async def test_calls_that_come_together_share_one_fetch_of_the_keys() -> None:
     callers = await asyncio.gather(*(verifier.verify(token) for token in tokens))
 
     assert [caller.agent_id for caller in callers] == [str(n) for n in range(10)]
-    assert auth.asked == 1
+    assert auth.call_count == 1
 
 
 async def test_a_key_that_was_made_a_moment_ago_is_fetched_not_refused() -> None:
@@ -68,7 +68,7 @@ async def test_a_key_that_was_made_a_moment_ago_is_fetched_not_refused() -> None
 
 
 async def test_a_key_that_auth_lists_no_more_verifies_nothing() -> None:
-    """A signing key that leaked is rotated away: what it signs must not pass where nobody asks for another key."""
+    """A signing key that leaked is rotated away: its tokens must be refused even when no other key is asked for."""
     auth = Auth(new_key("leaked"))
     verifier = IdentityTokenVerifier(auth.fetch, key_max_age_seconds=0.0)
     forged = [
@@ -82,7 +82,7 @@ async def test_a_key_that_auth_lists_no_more_verifies_nothing() -> None:
         await verifier.verify(forged[1])
 
 
-async def test_while_auth_does_not_answer_nobody_is_called_invalid() -> None:
+async def test_a_caller_is_not_called_invalid_while_auth_does_not_answer() -> None:
     key = new_key("k")
     auth = Auth(key)
     auth.answers = False

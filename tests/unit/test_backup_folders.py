@@ -29,10 +29,10 @@ def name(timeline: int, segment: int) -> str:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> BackupRepository:
-    found = BackupRepository(tmp_path / "backups")
-    found.make()
-    found.wal.mkdir()
-    return found
+    result = BackupRepository(tmp_path / "backups")
+    result.make()
+    result.wal.mkdir()
+    return result
 
 
 def add_log(folder: BackupRepository, timeline: int, *segments: int) -> None:
@@ -78,7 +78,7 @@ def numbers(folder: BackupRepository, backup: Backup, timeline: int) -> list[tup
     return sorted((segment.timeline, segment.number) for segment in wal_range.files)
 
 
-def test_what_a_timeline_did_after_another_left_it_is_none_of_the_other_s(folder: BackupRepository) -> None:
+def test_a_timeline_does_not_include_writes_after_its_branch(folder: BackupRepository) -> None:
     backup = add_backup(folder, "first", hours=0, segment=2)
     add_log(folder, 1, 2, 3, 4, 5, 6, 7, 8)
     add_log(folder, 2, 4, 5)
@@ -134,7 +134,7 @@ def test_pruning_takes_what_postgres_noted_of_segments_with_them(folder: BackupR
     assert [note.exists() for note in notes] == [False, False, True, True]
 
 
-async def test_of_all_backups_the_newest_that_leads_along_the_timeline_is_taken(folder: BackupRepository) -> None:
+async def test_the_newest_backup_along_the_timeline_is_taken(folder: BackupRepository) -> None:
     early = add_backup(folder, "early", hours=0, segment=2)
     late = add_backup(folder, "late", hours=2, segment=9)
     again = add_backup(folder, "again", hours=4, segment=5, timeline=2)
@@ -151,7 +151,7 @@ async def test_of_all_backups_the_newest_that_leads_along_the_timeline_is_taken(
         await selection.choose_timeline(log, every, 3)
 
 
-def test_nothing_is_removed_while_somebody_restores(folder: BackupRepository) -> None:
+def test_nothing_is_removed_during_a_restore(folder: BackupRepository) -> None:
     with folder.read_lock(), folder.read_lock(), pytest.raises(CommandError, match="Another `skein backup` is running"):
         folder.write_lock().__enter__()
 
@@ -190,7 +190,7 @@ def test_copies_of_cold_storage_are_their_owner_s_alone(folder: BackupRepository
     ],
 )
 async def test_a_password_is_not_seen_in_the_list_of_processes(tmp_path: Path, url: str) -> None:
-    async with open_source(tmp_path, {"SKEIN_DATABASE_URL": url}) as found:
-        assert list(found.arguments) == ["--dbname=postgresql://me@db:5433/skein?sslmode=require"]
-        assert found.environment == {"PGPASSWORD": "s@crt"}
-        assert "s@crt" not in repr(found)
+    async with open_source(tmp_path, {"SKEIN_DATABASE_URL": url}) as source:
+        assert list(source.arguments) == ["--dbname=postgresql://me@db:5433/skein?sslmode=require"]
+        assert source.environment == {"PGPASSWORD": "s@crt"}
+        assert "s@crt" not in repr(source)

@@ -37,7 +37,7 @@ def test_figures_are_given_per_call_and_per_second() -> None:
     assert measured_figures.server_cpu_per_thousand == pytest.approx(5.0)
 
 
-def test_it_is_told_how_many_calls_ended_in_each_whole_second() -> None:
+def test_calls_are_counted_by_the_second_in_which_they_ended() -> None:
     assert whole_seconds([0.1, 0.9, 1.0, 3.5, 4.2], 4.3) == (2, 1, 0, 1)
     assert whole_seconds([0.1], 0.2) == ()
 
@@ -71,14 +71,14 @@ def test_growth_is_what_most_samples_agree_on(values: list[float], expected: flo
 def test_sentences_repeat_with_their_seed_and_never_within_it() -> None:
     one, same, other = Sentences(1), Sentences(1), Sentences(2)
 
-    said = [one.statement() for _ in range(500)] + [one.question() for _ in range(500)]
+    sentences = [one.statement() for _ in range(500)] + [one.question() for _ in range(500)]
 
-    assert said == [same.statement() for _ in range(500)] + [same.question() for _ in range(500)]
-    assert len(set(said)) == len(said)
-    assert other.statement() not in said
+    assert sentences == [same.statement() for _ in range(500)] + [same.question() for _ in range(500)]
+    assert len(set(sentences)) == len(sentences)
+    assert other.statement() not in sentences
 
 
-async def test_as_many_calls_are_made_as_were_asked_for() -> None:
+async def test_the_requested_number_of_calls_is_made() -> None:
     numbers: list[int] = []
 
     async def call(number: int) -> None:

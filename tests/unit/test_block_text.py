@@ -15,7 +15,7 @@ TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0")
 
 
 def block(label: str = "human", value: str = "", **fields: object) -> Block:
-    said = {
+    values = {
         "label": label,
         "value": value,
         "max_characters": 2000,
@@ -27,7 +27,7 @@ def block(label: str = "human", value: str = "", **fields: object) -> Block:
         "metadata": None,
         **fields,
     }
-    return Block.create(BlockDraft(**said), block_id=label, at=AT, by="test")  # type: ignore[arg-type]  # As above.
+    return Block.create(BlockDraft(**values), block_id=label, at=AT, by="test")  # type: ignore[arg-type]  # As above.
 
 
 def test_appended_text_is_on_a_line_of_its_own() -> None:
@@ -36,20 +36,20 @@ def test_appended_text_is_on_a_line_of_its_own() -> None:
 
 
 @pytest.mark.parametrize(("value", "old", "count"), [("", "a", 0), ("a a", "a", 2), ("aaa", "aa", 2), ("b", "a", 0)])
-def test_what_does_not_occur_exactly_once_is_not_replaced(value: str, old: str, count: int) -> None:
+def test_text_that_does_not_occur_exactly_once_is_not_replaced(value: str, old: str, count: int) -> None:
     with pytest.raises(BlockTextNotUnique) as refusal:
         block_text.replace(value, old, "x")
 
     assert refusal.value.metadata == {"count": str(count)}
 
 
-def test_what_occurs_once_is_replaced() -> None:
+def test_text_that_occurs_once_is_replaced() -> None:
     assert block_text.replace("likes (tea)", "(tea)", "\\1") == "likes \\1"
 
 
-@pytest.mark.parametrize(("line", "found"), [(0, "x\na\nb"), (1, "a\nx\nb"), (2, "a\nb\nx"), (None, "a\nb\nx")])
-def test_text_is_put_after_a_line(line: int | None, found: str) -> None:
-    assert block_text.insert("a\nb", "x", line) == found
+@pytest.mark.parametrize(("line", "expected"), [(0, "x\na\nb"), (1, "a\nx\nb"), (2, "a\nb\nx"), (None, "a\nb\nx")])
+def test_text_is_put_after_a_line(line: int | None, expected: str) -> None:
+    assert block_text.insert("a\nb", "x", line) == expected
 
 
 def test_there_is_no_line_after_the_last() -> None:

@@ -53,7 +53,7 @@ async def test_a_body_that_waits_for_the_share_of_its_source_preempts_no_other_s
     await asyncio.sleep(0.05)
     assert ended == ["a"]
 
-    # There is no room for this one, whoever has it.
+    # There is no room for this one, from any source.
     tasks.append(asyncio.create_task(body("c", 6)))
     async with asyncio.timeout(5):
         while len(ended) < 3:

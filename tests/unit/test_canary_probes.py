@@ -47,7 +47,7 @@ def test_every_reading_rpc_has_a_probe_or_a_reason_why_not() -> None:
     assert len(probed) == len(PROBES)
 
 
-def test_what_needs_a_permission_to_read_is_a_reading_rpc() -> None:
+def test_an_rpc_with_a_read_permission_is_a_reading_rpc() -> None:
     assert {path for path in PUBLIC if str(ACCESS_RULES[path].permission).endswith(".read")} - READS == set()
 
 

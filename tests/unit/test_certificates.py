@@ -38,7 +38,7 @@ def test_the_gateway_s_is_the_one_that_it_serves_with(tmp_path: Path) -> None:
     assert shown("tls") == end(files.certificate)
 
 
-def test_of_a_file_with_several_the_first_to_end_counts(tmp_path: Path) -> None:
+def test_the_first_certificate_of_a_file_to_end_counts(tmp_path: Path) -> None:
     files = certificates(tmp_path / "one", days=20)
     above = certificates(tmp_path / "two", days=3)
     files.certificate.write_bytes(files.certificate.read_bytes() + above.certificate.read_bytes())
@@ -50,7 +50,7 @@ def test_of_a_file_with_several_the_first_to_end_counts(tmp_path: Path) -> None:
     assert shown("tls") == end(above.certificate)
 
 
-def test_what_services_show_is_told_anew_when_the_files_change(tmp_path: Path) -> None:
+def test_certificate_metrics_follow_changed_files(tmp_path: Path) -> None:
     files, clock = certificates(tmp_path / "one", days=2), [0.0]
     mutual = MutualTlsFiles(files.certificate, files.key, files.authority, clock=lambda: clock[0])
     before = shown("mtls"), shown("mtls_authority")
@@ -69,9 +69,9 @@ def test_while_one_authority_takes_another_s_place_the_one_in_use_counts(tmp_pat
     both = tmp_path / "both.pem"
     both.write_bytes(old.authority.read_bytes() + new.authority.read_bytes())
 
-    told = []
+    readings = []
     for files in (old, new):
         MutualTlsFiles(files.certificate, files.key, both)
-        told.append(shown("mtls_authority"))
+        readings.append(shown("mtls_authority"))
 
-    assert told == [end(old.authority), end(new.authority)]
+    assert readings == [end(old.authority), end(new.authority)]

@@ -37,5 +37,5 @@ async def test_ctrl_c_ends_a_command_with_130_and_one_sentence(tmp_path: Path) -
 
     assert process.returncode == ExitCode.INTERRUPTED
     # Python may mention the file that it was just opening.
-    said = [line for line in err.decode().splitlines() if line.startswith(("Error", "Aborted", "Traceback"))]
-    assert (out, said) == (b"", ["Error: Interrupted. Completed steps are kept."])
+    error_lines = [line for line in err.decode().splitlines() if line.startswith(("Error", "Aborted", "Traceback"))]
+    assert (out, error_lines) == (b"", ["Error: Interrupted. Completed steps are kept."])

@@ -19,12 +19,12 @@ def line(**values: Any) -> str:
 
 def test_every_record_of_the_sample_is_written_as_it_was_read() -> None:
     with as_file(files("skein_cluster") / "sample" / "household.jsonl") as path:
-        given = [json.loads(text) for text in path.read_text("utf-8").splitlines()]
+        payloads = [json.loads(text) for text in path.read_text("utf-8").splitlines()]
         records = list(read_jsonl(path))
 
     written = [json.loads(line_of(record.kind, record.item)) for record in records if isinstance(record, Record)]
 
-    assert written == given
+    assert written == payloads
 
 
 def test_every_field_that_a_record_can_have_survives_a_round_trip() -> None:
@@ -45,8 +45,8 @@ def test_every_field_that_a_record_can_have_survives_a_round_trip() -> None:
     }
 
     for kind, fields in FIELDS.items():
-        given = {"record": str(kind)} | {name: examples.get(name, f"some {name}") for name in fields}
-        assert json.loads(line_of(kind, parse("line 1", json.dumps(given)).item)) == given
+        record = {"record": str(kind)} | {name: examples.get(name, f"some {name}") for name in fields}
+        assert json.loads(line_of(kind, parse("line 1", json.dumps(record)).item)) == record
 
 
 def test_zero_is_a_value_and_not_an_absence() -> None:

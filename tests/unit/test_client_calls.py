@@ -256,17 +256,17 @@ def test_other_refusals_are_final(other: Other, code: grpc.StatusCode, kind: typ
 
 
 def test_the_next_read_is_as_new_as_what_a_refusal_told(other: Other) -> None:
-    memories, told = other.memories, f"{255:016x}"
+    memories, revision = other.memories, f"{255:016x}"
     refused = other.start(memories.GetMemory, pb.GetMemoryRequest(memory_id="m"))
     _, _, call = other.take("GetMemory")
-    call.terminate(None, (("skein-revision", told),), grpc.StatusCode.NOT_FOUND, "said so")
+    call.terminate(None, (("skein-revision", revision),), grpc.StatusCode.NOT_FOUND, "said so")
     failure(refused, skein_client.NotFound)
 
     read = other.start(memories.GetMemory, pb.GetMemoryRequest(memory_id="m"))
     metadata, _ = other.answer("GetMemory", pb.GetMemoryResponse())
     read.result(timeout=5)
 
-    assert metadata["skein-min-revision"] == told
+    assert metadata["skein-min-revision"] == revision
 
 
 def test_attempts_are_counted(other: Other) -> None:

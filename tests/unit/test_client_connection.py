@@ -24,21 +24,21 @@ def saved(tmp_path: Path) -> dict[str, str]:
 def test_the_environment_names_the_cluster_and_the_key(tmp_path: Path) -> None:
     environment = {"SKEIN_ENDPOINT": "there:1", "SKEIN_API_KEY": "mine", "SKEIN_DATA_DIR": str(tmp_path)}
 
-    found = Connection.from_environment({**environment, "SKEIN_TENANT_ID": "t"})
+    result = Connection.from_environment({**environment, "SKEIN_TENANT_ID": "t"})
 
-    assert (found.endpoint, found.api_key, found.tenant_id) == ("there:1", "mine", "t")
+    assert (result.endpoint, result.api_key, result.tenant_id) == ("there:1", "mine", "t")
 
 
-def test_what_skein_up_wrote_is_used_when_nothing_is_set(saved: dict[str, str]) -> None:
-    found = Connection.from_environment(saved)
+def test_the_connection_file_of_skein_up_is_the_default(saved: dict[str, str]) -> None:
+    result = Connection.from_environment(saved)
 
-    assert (found.endpoint, found.api_key) == ("127.0.0.1:6", "kept")
+    assert (result.endpoint, result.api_key) == ("127.0.0.1:6", "kept")
 
 
 def test_a_key_alone_goes_to_the_saved_endpoint(saved: dict[str, str]) -> None:
-    found = Connection.from_environment({**saved, "SKEIN_API_KEY": "mine"})
+    result = Connection.from_environment({**saved, "SKEIN_API_KEY": "mine"})
 
-    assert (found.endpoint, found.api_key) == ("127.0.0.1:6", "mine")
+    assert (result.endpoint, result.api_key) == ("127.0.0.1:6", "mine")
 
 
 def test_the_saved_key_is_never_sent_to_another_cluster(saved: dict[str, str]) -> None:
@@ -49,11 +49,11 @@ def test_the_saved_key_is_never_sent_to_another_cluster(saved: dict[str, str]) -
 def test_a_key_may_come_from_a_file(tmp_path: Path) -> None:
     (tmp_path / "key").write_text("filed\n")
 
-    found = Connection.from_environment(
+    result = Connection.from_environment(
         {"SKEIN_ENDPOINT": "there:1", "SKEIN_API_KEY_FILE": str(tmp_path / "key"), "SKEIN_DATA_DIR": str(tmp_path)}
     )
 
-    assert found.api_key == "filed"
+    assert result.api_key == "filed"
 
 
 def test_without_anything_the_error_says_what_to_do(tmp_path: Path) -> None:
@@ -98,9 +98,9 @@ def test_a_key_is_never_printed() -> None:
     ],
 )
 def test_this_machine_is_reached_without_a_proxy(endpoint: str, *, is_local: bool) -> None:
-    found = dict(channel_options(Connection(endpoint=endpoint, api_key="k")))
+    results = dict(channel_options(Connection(endpoint=endpoint, api_key="k")))
 
-    assert (found.get("grpc.enable_http_proxy") == 0) == is_local
+    assert (results.get("grpc.enable_http_proxy") == 0) == is_local
 
 
 def test_the_line_break_at_the_end_of_a_key_is_left_out(saved: dict[str, str]) -> None:

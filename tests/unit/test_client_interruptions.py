@@ -51,7 +51,7 @@ def test_a_stream_gives_up_after_its_time() -> None:
     assert 10.0 <= clock.now <= 15.0
 
 
-def test_what_came_meanwhile_begins_the_time_anew() -> None:
+def test_a_received_message_restarts_the_retry_time() -> None:
     clock = Clock()
     interruptions = StreamReconnects(RetryPolicy(stream_seconds=10.0), lambda: 1.0, clock)
 

@@ -92,9 +92,9 @@ def test_service_links_of_kubernetes_are_named_as_what_they_are() -> None:
         "SKEIN_MEMORY_PORT_50054_TCP_ADDR": "10.0.0.7",
     }
 
-    (said,) = unknown_settings(links)
+    (problem,) = unknown_settings(links)
 
-    assert said == (
+    assert problem == (
         "SKEIN_MEMORY_PORT and 4 more come from Kubernetes' service links: set enableServiceLinks: false in the"
         " pod's spec."
     )
@@ -113,7 +113,7 @@ def test_every_command_that_serves_refuses_a_name_that_is_no_setting(command: li
 
 
 @pytest.mark.parametrize(
-    ("services", "settings", "said"),
+    ("services", "settings", "message"),
     [
         ("memory", {"SKEIN_POOL_SIZE": "0"}, "SKEIN_POOL_SIZE should be at least 1."),
         ("memory", {"SKEIN_POOL_TIMEOUT_SECONDS": "nan"}, "SKEIN_POOL_TIMEOUT_SECONDS should be a number, not 'nan'."),
@@ -142,10 +142,10 @@ def test_every_command_that_serves_refuses_a_name_that_is_no_setting(command: li
         ("pc2", {"SKEIN_PC2_BASE_PORT": "65530"}, "should be a port from 0 to 65535, not 65536."),
     ],
 )
-def test_what_is_wrong_is_said_in_one_sentence(services: str, settings: dict[str, str], said: str) -> None:
-    (found,) = find_problems([services], served(**settings))
+def test_a_wrong_setting_is_reported_in_one_sentence(services: str, settings: dict[str, str], message: str) -> None:
+    (problem,) = find_problems([services], served(**settings))
 
-    assert said in found
+    assert message in problem
 
 
 @pytest.mark.parametrize("target", ["dns:///recall:50055", "ipv4:10.0.0.1:50055,10.0.0.2:50055", "ipv6:[::1]:50055"])
@@ -157,9 +157,9 @@ def test_both_a_secret_and_its_file_are_one_too_many(tmp_path: Path) -> None:
     file = tmp_path / "key"
     file.write_text("x" * 40)
 
-    found = find_problems(["worker"], served(SKEIN_SYSTEM_KEY_FILE=str(file)))
+    problems = find_problems(["worker"], served(SKEIN_SYSTEM_KEY_FILE=str(file)))
 
-    assert found == ["SKEIN_SYSTEM_KEY and SKEIN_SYSTEM_KEY_FILE are both set; only SKEIN_SYSTEM_KEY counts."]
+    assert problems == ["SKEIN_SYSTEM_KEY and SKEIN_SYSTEM_KEY_FILE are both set; only SKEIN_SYSTEM_KEY counts."]
 
 
 def test_a_pair_of_certificate_and_key_that_do_not_fit_is_found(tmp_path: Path) -> None:
@@ -217,21 +217,21 @@ def test_show_says_where_each_value_is_from_and_shows_no_secret(tmp_path: Path) 
 
     assert "hidden" not in ended.output + table.output
     assert SYSTEM_KEY not in ended.output + table.output
-    found = {row["name"]: row for row in json.loads(ended.stdout)["settings"]}
-    assert found["SKEIN_POOL_SIZE"] == {
+    results = {row["name"]: row for row in json.loads(ended.stdout)["settings"]}
+    assert results["SKEIN_POOL_SIZE"] == {
         "name": "SKEIN_POOL_SIZE",
         "value": 7,
         "default": 10,
         "source": "environment",
         "secret": False,
     }
-    assert (found["SKEIN_SYSTEM_KEY"]["value"], found["SKEIN_SYSTEM_KEY"]["source"]) == (REDACTED, f"file {file}")
-    assert found["SKEIN_DATABASE_URL"]["value"] == REDACTED
-    assert found["SKEIN_PC2_API_KEY_5596"]["value"] == REDACTED
-    assert found["SKEIN_OTLP_ENDPOINT"]["value"] == f"http://{REDACTED}@collector:4317"
-    assert found["SKEIN_WORKER_PORT"]["value"] == 50056
-    assert found["SKEIN_LOG_LEVEL"]["source"] == ""
-    assert "SKEIN_HTTP_PORT" not in found
+    assert (results["SKEIN_SYSTEM_KEY"]["value"], results["SKEIN_SYSTEM_KEY"]["source"]) == (REDACTED, f"file {file}")
+    assert results["SKEIN_DATABASE_URL"]["value"] == REDACTED
+    assert results["SKEIN_PC2_API_KEY_5596"]["value"] == REDACTED
+    assert results["SKEIN_OTLP_ENDPOINT"]["value"] == f"http://{REDACTED}@collector:4317"
+    assert results["SKEIN_WORKER_PORT"]["value"] == 50056
+    assert results["SKEIN_LOG_LEVEL"]["source"] == ""
+    assert "SKEIN_HTTP_PORT" not in results
     assert re.search(r"SKEIN_POOL_SIZE +7 +10 +environment", table.stdout)
 
 

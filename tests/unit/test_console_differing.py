@@ -1,4 +1,4 @@
-"""What tells two texts apart: the words, and nothing that grows with what somebody wrote."""
+"""Two texts differ by their words; the work does not grow with what a person wrote."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def test_the_words_that_the_other_lacks_are_marked() -> None:
 
 @pytest.mark.parametrize("text", ["", " ", "one", " one\n\ntwo  three ", "\n", "a b a b", "x " * 700])
 @pytest.mark.parametrize("other", ["", "two", "  one two\tthree", "b a b a", "y " * 300])
-def test_both_texts_are_told_whole(text: str, other: str) -> None:
+def test_both_texts_are_shown_whole(text: str, other: str) -> None:
     a, b = mark_differences(text, other)
 
     assert "".join(part for part, _ in a) == text

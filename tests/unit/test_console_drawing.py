@@ -14,20 +14,22 @@ from skein_gateway.console.graph_layout import layout_graph
 def walked(count: int, seed: int) -> memory_pb2.GetSubgraphResponse:
     """Return a graph as a walk finds it: each memory hangs on an earlier one, and some links lead across."""
     chance = random.Random(seed)
-    found = memory_pb2.GetSubgraphResponse()
+    get_subgraph_response = memory_pb2.GetSubgraphResponse()
     hops = [0]
-    found.nodes.add(memory_id="0", title="the middle")
+    get_subgraph_response.nodes.add(memory_id="0", title="the middle")
     for number in range(1, count):
         above = chance.randrange(max(1, number // 2))
         hops.append(hops[above] + 1)
-        link = found.links.add(link_id=str(number), relation=chance.choice(("supports", "causes")))
+        link = get_subgraph_response.links.add(link_id=str(number), relation=chance.choice(("supports", "causes")))
         link.from_memory_id, link.to_memory_id = chance.sample((str(above), str(number)), 2)
-        found.nodes.add(memory_id=str(number), title="x" * 50, hop=hops[-1], via_link_id=link.link_id)
-    found.nodes.sort(key=lambda node: node.hop)
+        get_subgraph_response.nodes.add(memory_id=str(number), title="x" * 50, hop=hops[-1], via_link_id=link.link_id)
+    get_subgraph_response.nodes.sort(key=lambda node: node.hop)
     for number in range(count // 4):
         start, end = chance.sample(range(count), 2)
-        found.links.add(link_id=f"more {number}", relation="related", from_memory_id=str(start), to_memory_id=str(end))
-    return found
+        get_subgraph_response.links.add(
+            link_id=f"more {number}", relation="related", from_memory_id=str(start), to_memory_id=str(end)
+        )
+    return get_subgraph_response
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 8, 20, 80])
@@ -48,23 +50,23 @@ def test_equal_graphs_are_drawn_alike() -> None:
 
 
 def test_links_between_the_same_memories_are_drawn_apart() -> None:
-    found = walked(2, 1)
+    result = walked(2, 1)
     for number in range(3):
-        found.links.add(link_id=f"again {number}", relation="related", from_memory_id="0", to_memory_id="1")
-    found.links.add(link_id="back", relation="related", from_memory_id="1", to_memory_id="0")
+        result.links.add(link_id=f"again {number}", relation="related", from_memory_id="0", to_memory_id="1")
+    result.links.add(link_id="back", relation="related", from_memory_id="1", to_memory_id="0")
 
-    paths = [edge.path for edge in layout_graph(found).edges]
+    paths = [edge.path for edge in layout_graph(result).edges]
 
     assert len(set(paths)) == len(paths) == 5
 
 
 def test_a_graph_of_many_beginnings_is_drawn() -> None:
-    found = memory_pb2.GetSubgraphResponse(
+    get_subgraph_response = memory_pb2.GetSubgraphResponse(
         nodes=[memory_pb2.GraphNode(memory_id=str(number)) for number in range(3)],
         inferred_links=[memory_pb2.InferredLink(from_memory_id="0", to_memory_id="2"), memory_pb2.InferredLink()],
     )
 
-    drawing = layout_graph(found)
+    drawing = layout_graph(get_subgraph_response)
 
     assert (len(drawing.nodes), len(drawing.edges)) == (3, 1)
 
@@ -104,11 +106,11 @@ def test_a_key_session_returns_its_key_until_it_expires() -> None:
     keys = KeySessions(clock=lambda: now[0])
     session_id = keys.create("the key", "a tenant")
 
-    found = [keys.key_of(session_id), keys.key_of("another"), keys.key_of("")]
+    results = [keys.key_of(session_id), keys.key_of("another"), keys.key_of("")]
     now[0] = KEY_SESSION_SECONDS
     late = keys.key_of(session_id)
 
-    assert (found, late) == (["the key", "", ""], "")
+    assert (results, late) == (["the key", "", ""], "")
 
 
 def test_beyond_the_limit_the_oldest_key_session_is_revoked() -> None:
@@ -133,12 +135,12 @@ def test_a_tenant_of_many_keys_drives_out_its_own() -> None:
 
 
 def test_memories_that_much_joins_are_drawn_with_a_few_links() -> None:
-    found = walked(2, 1)
+    result = walked(2, 1)
     for number in range(2000):
-        found.links.add(link_id=f"x{number}", relation=f"relation {number}", from_memory_id="0", to_memory_id="1")
-    found.links.add(link_id="y", relation="relation 1999", from_memory_id="0", to_memory_id="1")
+        result.links.add(link_id=f"x{number}", relation=f"relation {number}", from_memory_id="0", to_memory_id="1")
+    result.links.add(link_id="y", relation="relation 1999", from_memory_id="0", to_memory_id="1")
 
-    drawing = layout_graph(found)
+    drawing = layout_graph(result)
 
     assert (len(drawing.edges), len(drawing.legend)) == (9, 16)
     assert ("relation 1999", 2) in [(relation, count) for relation, _, count in drawing.legend]

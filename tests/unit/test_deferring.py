@@ -68,7 +68,7 @@ async def test_a_tenant_s_items_are_made_together_and_tenants_take_turns() -> No
     assert deferred.depth == 0
 
 
-async def test_of_an_item_that_waits_the_newer_text_counts() -> None:
+async def test_the_newer_text_of_a_waiting_item_counts() -> None:
     index = Index()
     deferred = EmbeddingQueue(index)
     first = item("tea")
@@ -84,7 +84,7 @@ async def test_of_an_item_that_waits_the_newer_text_counts() -> None:
 @pytest.mark.parametrize(
     "more", [[item() for _ in range(MAX_ITEMS)], [item("x" * MAX_CHARACTERS)]], ids=["items", "characters"]
 )
-async def test_what_does_not_fit_is_not_taken(more: list[IndexItem]) -> None:
+async def test_items_beyond_the_bound_are_not_taken(more: list[IndexItem]) -> None:
     deferred = EmbeddingQueue(Index())
     kept = item()
     assert deferred.put(A, [kept])
@@ -108,7 +108,7 @@ async def test_a_portion_that_fails_keeps_nothing_else_from_being_made() -> None
     assert not deferred.item_ids(A)
 
 
-async def test_what_came_before_is_waited_for_and_what_came_after_is_not() -> None:
+async def test_earlier_items_are_waited_for_and_later_ones_are_not() -> None:
     index = Index()
     deferred = EmbeddingQueue(index)
     task = asyncio.create_task(deferred.run())
@@ -137,7 +137,7 @@ async def test_waiting_ends_in_time_and_a_tenant_without_items_waits_for_nothing
     assert len(deferred.item_ids(A)) == 1
 
 
-async def test_a_tenant_that_somebody_waits_for_comes_first() -> None:
+async def test_a_tenant_with_a_waiting_caller_comes_first() -> None:
     index = Index()
     deferred = EmbeddingQueue(index)
     deferred.put(A, [item()])
@@ -169,7 +169,7 @@ async def test_a_tenant_that_is_waited_for_all_the_time_leaves_turns_to_others()
     assert portions[:6].count(B) == 3
 
 
-async def test_nobody_s_short_items_wait_for_somebody_s_long_ones() -> None:
+async def test_a_tenant_s_short_items_do_not_wait_for_long_ones_of_another() -> None:
     may_end = asyncio.Event()
     made: list[UUID] = []
 

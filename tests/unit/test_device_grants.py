@@ -61,17 +61,17 @@ def waiting(**changes: object) -> tuple[DeviceAuthorization, BearerToken]:
     return dataclasses.replace(device, **changes), token  # type: ignore[arg-type]
 
 
-def asked(device: DeviceAuthorization, token: BearerToken, seconds: float, client_id: str = "tv") -> PollResult:
-    found = device_model.poll(device, token, DeviceTokenRequest(client_id=client_id), after(seconds))
-    assert isinstance(found, PollResult)
-    return found
+def poll(device: DeviceAuthorization, token: BearerToken, seconds: float, client_id: str = "tv") -> PollResult:
+    result = device_model.poll(device, token, DeviceTokenRequest(client_id=client_id), after(seconds))
+    assert isinstance(result, PollResult)
+    return result
 
 
 def test_a_device_waits_for_its_answer_at_its_interval() -> None:
     device, token = waiting()
 
-    first = asked(device, token, 1)
-    second = asked(first.device, token, 6)
+    first = poll(device, token, 1)
+    second = poll(first.device, token, 6)
 
     assert (first.error, second.error) == (GrantError.PENDING, GrantError.PENDING)
     assert second.device.interval == timedelta(seconds=5)
@@ -80,19 +80,19 @@ def test_a_device_waits_for_its_answer_at_its_interval() -> None:
 def test_a_device_that_asks_too_soon_waits_longer_each_time() -> None:
     device, token = waiting(poll_time=START)
 
-    first = asked(device, token, 4.9)
-    second = asked(first.device, token, 14.8)
+    first = poll(device, token, 4.9)
+    second = poll(first.device, token, 14.8)
 
     assert (first.error, second.error) == (GrantError.SLOW_DOWN, GrantError.SLOW_DOWN)
     assert second.device.interval == timedelta(seconds=15)
-    assert asked(second.device, token, 29.9).error is GrantError.PENDING
+    assert poll(second.device, token, 29.9).error is GrantError.PENDING
 
 
 def test_an_approved_device_is_let_in_once() -> None:
     device, token = waiting(state=DeviceState.APPROVED)
 
-    first = asked(device, token, 1)
-    second = asked(first.device, token, 11)
+    first = poll(device, token, 1)
+    second = poll(first.device, token, 11)
 
     assert first.error is None
     assert first.device.state is DeviceState.USED
@@ -101,10 +101,10 @@ def test_an_approved_device_is_let_in_once() -> None:
 
 def test_asking_again_does_not_prolong_the_grace_of_a_device() -> None:
     device, token = waiting(state=DeviceState.APPROVED)
-    used = asked(device, token, 1).device
+    used = poll(device, token, 1).device
 
-    again = asked(used, token, 10.9)
-    late = asked(again.device, token, 11)
+    again = poll(used, token, 10.9)
+    late = poll(again.device, token, 11)
 
     assert (again.error, again.device) == (None, used)
     assert late.error is GrantError.REUSED
@@ -114,8 +114,8 @@ def test_a_device_learns_of_a_no_and_of_its_end() -> None:
     denied, token = waiting(state=DeviceState.DENIED)
     device, _ = waiting(state=DeviceState.APPROVED)
 
-    assert asked(denied, token, 1).error is GrantError.DENIED
-    assert asked(device, token, 600).error is GrantError.EXPIRED
+    assert poll(denied, token, 1).error is GrantError.DENIED
+    assert poll(device, token, 600).error is GrantError.EXPIRED
 
 
 def test_another_client_and_a_guess_learn_nothing_of_a_device() -> None:

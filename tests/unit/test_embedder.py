@@ -133,11 +133,11 @@ def test_a_processor_without_a_faster_form_of_the_weights_gives_the_same_vectors
     monkeypatch.setattr(onnxruntime, "SessionOptions", Unpacked)
     model = MiniLM.load(threads=1)
 
-    found, wanted = (
+    result, expected = (
         np.concatenate([each.vectors(each.tokens([text])) for text in TEXTS[:4]]) for each in (model, MODEL)
     )
 
-    assert float((found * wanted).sum(axis=1).min()) > 0.998
+    assert float((result * expected).sum(axis=1).min()) > 0.998
 
 
 async def test_no_texts_give_no_vectors(embedder: LocalEmbedder) -> None:
@@ -149,8 +149,8 @@ async def test_each_of_many_concurrent_callers_gets_its_own_vectors(embedder: Lo
 
     answers = await asyncio.gather(*map(embedder.embed, texts))
 
-    for asked, answer in zip(texts, answers, strict=True):
-        for text, vector in zip(asked, answer, strict=True):
+    for query_text, answer in zip(texts, answers, strict=True):
+        for text, vector in zip(query_text, answer, strict=True):
             assert float(vector @ (await embedder.embed([text]))[0]) > 0.9999
 
 
@@ -247,17 +247,17 @@ async def test_a_small_request_passes_a_backlog(count: int) -> None:
 async def test_a_long_request_keeps_no_other_waiting_for_its_end() -> None:
     model = Gated()
     batcher = Batcher(model, None)
-    left: list[int] = []
+    remaining: list[int] = []
     long = batcher.submit(["a" * 100] * 500)
     await asyncio.to_thread(model.entered.wait, 10)
     shorter = batcher.submit(["b" * 100] * 20)
     # Asked on the embedder's own thread, before it goes on.
-    shorter.add_done_callback(lambda _: left.append(batcher.depth))
+    shorter.add_done_callback(lambda _: remaining.append(batcher.depth))
 
     model.gate.set()
     await asyncio.gather(asyncio.wrap_future(shorter), asyncio.wrap_future(long))
 
-    assert left[0] > 300
+    assert remaining[0] > 300
     batcher.close()
 
 

@@ -52,8 +52,8 @@ def taken(folder: Path, *pythons: Python, **environment: str) -> str:
     for name in ("rm", "cat"):
         (tools / name).symlink_to(str(shutil.which(name)))
     shutil.copy(SCRIPT, folder)
-    given = {"PATH": f"{home}/bin:{tools}", "HOME": str(home), "TMPDIR": str(folder), **environment}
-    subprocess.run(["/bin/sh", SCRIPT.name], cwd=folder, env=given, capture_output=True, timeout=60, check=False)
+    variables = {"PATH": f"{home}/bin:{tools}", "HOME": str(home), "TMPDIR": str(folder), **environment}
+    subprocess.run(["/bin/sh", SCRIPT.name], cwd=folder, env=variables, capture_output=True, timeout=60, check=False)
     return (folder / "taken").read_text().strip()
 
 
@@ -68,7 +68,7 @@ def taken(folder: Path, *pythons: Python, **environment: str) -> str:
         pytest.param((NEW, Python(version="3.30.2", place=PYENV)), NEW, id="of the search path first"),
     ],
 )
-def test_of_several_one_is_taken(tmp_path: Path, pythons: tuple[Python, ...], expected: Python) -> None:
+def test_one_of_several_pythons_is_taken(tmp_path: Path, pythons: tuple[Python, ...], expected: Python) -> None:
     assert taken(tmp_path, *pythons) == expected.version
 
 

@@ -29,7 +29,7 @@ OBJECTS = st.dictionaries(st.sampled_from("abc"), VALUES, max_size=3)
 
 
 @given(OBJECTS)
-def test_what_is_written_is_read_equal(value: dict[str, Any]) -> None:
+def test_a_written_value_is_read_equal(value: dict[str, Any]) -> None:
     assert exact.parse(exact.serialize(value)) == value
     assert exact.loads(exact.canonical(value)) == value
 
@@ -63,9 +63,9 @@ def test_json_goes_through_a_message_and_back(value: dict[str, Any]) -> None:
     memory = pb.Memory()
 
     fields.from_values({"content": "x", "data": value, "confidence": Decimal("0.5")}, memory)
-    found = fields.to_values(memory, with_texts=False)
+    result = fields.to_values(memory, with_texts=False)
 
-    assert found == {"content": "x", "data": value, "confidence": 0.5}
+    assert result == {"content": "x", "data": value, "confidence": 0.5}
 
 
 def test_true_is_not_one() -> None:

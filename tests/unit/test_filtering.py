@@ -86,17 +86,17 @@ def test_no_text_is_no_condition() -> None:
 
 
 @pytest.mark.parametrize(("text", "refusal", "what"), REFUSED)
-def test_what_it_cannot_read_is_refused_by_its_place(text: str, refusal: type[Exception], what: str) -> None:
+def test_an_unreadable_filter_is_refused_by_its_position(text: str, refusal: type[Exception], what: str) -> None:
     with pytest.raises(refusal) as caught:
         parse(text, "filter.where")
 
-    ((place, said),) = caught.value.violations  # type: ignore[attr-defined]  # Both are refusals.
+    ((place, message),) = caught.value.violations  # type: ignore[attr-defined]  # Both are refusals.
     assert place == "filter.where"
-    assert what in said
+    assert what in message
 
 
 @given(EXPRESSIONS)
-def test_what_is_written_reads_as_the_same(expression: Expression) -> None:
+def test_a_written_filter_reads_as_the_same(expression: Expression) -> None:
     assert parse(format_expression(expression)) == expression
 
 
@@ -129,7 +129,7 @@ def test_any_text_is_read_or_refused(text: str) -> None:
         ("metadata.count = true", False),
     ],
 )
-def test_what_is_not_there_is_empty_and_never_unknown(text: str, *, passes: bool) -> None:
+def test_a_missing_value_is_empty_and_never_unknown(text: str, *, passes: bool) -> None:
     memory: dict[str, Any] = {
         "content": "green tea",
         "importance": 1.0,

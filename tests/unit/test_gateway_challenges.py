@@ -14,23 +14,23 @@ def challenge(refusal: errors.RpcError, path: str = LIST, *, has_credential: boo
     return error_headers(refusal.status(), path, "https://a", has_credential=has_credential).get("www-authenticate", "")
 
 
-def test_who_shows_nothing_is_told_what_to_show() -> None:
-    found = challenge(errors.CredentialMissing(), has_credential=False)
+def test_a_caller_without_a_credential_is_told_what_to_show() -> None:
+    result = challenge(errors.CredentialMissing(), has_credential=False)
 
-    assert found == f'Bearer scope="memory.read", {METADATA}'
+    assert result == f'Bearer scope="memory.read", {METADATA}'
 
 
-def test_who_shows_something_wrong_is_told_that_too() -> None:
+def test_a_caller_with_a_wrong_credential_is_told_so() -> None:
     assert challenge(errors.CredentialExpired()) == f'Bearer error="invalid_token", scope="memory.read", {METADATA}'
 
 
 def test_too_little_scope_is_named() -> None:
-    found = challenge(errors.PermissionMissing(permission="memory.write"))
+    result = challenge(errors.PermissionMissing(permission="memory.write"))
 
-    assert found == f'Bearer error="insufficient_scope", scope="memory.write", {METADATA}'
+    assert result == f'Bearer error="insufficient_scope", scope="memory.write", {METADATA}'
 
 
-def test_what_no_scope_gives_is_not_asked_for() -> None:
+def test_a_permission_without_a_scope_is_not_asked_for() -> None:
     assert challenge(errors.AccountRequired()) == ""
     assert "scope=" not in challenge(errors.CredentialMissing(), "/skein.auth.v1.AuthService/SignOut")
 
@@ -42,10 +42,12 @@ def test_a_server_that_does_not_know_its_issuer_says_less() -> None:
 
 
 @pytest.mark.parametrize(("after", "seconds"), [(0.05, "1"), (3.0, "3"), (3.2, "4")])
-def test_who_calls_too_often_is_told_when_to_come_back(after: float, seconds: str) -> None:
-    found = error_headers(errors.RateLimited(retry_after=after).status(), LIST, "https://a", has_credential=True)
+def test_a_rate_limited_caller_is_told_when_to_come_back(after: float, seconds: str) -> None:
+    actual_error_headers = error_headers(
+        errors.RateLimited(retry_after=after).status(), LIST, "https://a", has_credential=True
+    )
 
-    assert found == {"retry-after": seconds}
+    assert actual_error_headers == {"retry-after": seconds}
 
 
 def test_oauth_words_are_those_of_the_reason() -> None:
@@ -54,19 +56,19 @@ def test_oauth_words_are_those_of_the_reason() -> None:
 
         reason = "OAUTH_INVALID_GRANT"
 
-    found = oauth_error(InvalidGrant().status())
+    result = oauth_error(InvalidGrant().status())
 
-    assert (found.status, found.error, found.description) == (400, "invalid_grant", "The code is spent.")
+    assert (result.status, result.error, result.description) == (400, "invalid_grant", "The code is spent.")
 
 
-def test_what_is_wrong_is_named() -> None:
-    found = oauth_error(errors.FieldInvalid(violations=[("scope", "is too long")]).status())
+def test_a_challenge_names_its_error() -> None:
+    result = oauth_error(errors.FieldInvalid(violations=[("scope", "is too long")]).status())
 
-    assert (found.status, found.error) == (400, "invalid_request")
-    assert found.description.endswith(" scope: is too long.")
+    assert (result.status, result.error) == (400, "invalid_request")
+    assert result.description.endswith(" scope: is too long.")
 
 
 def test_our_own_faults_say_nothing() -> None:
-    found = oauth_error(errors.InternalError(request_id="r").status())
+    result = oauth_error(errors.InternalError(request_id="r").status())
 
-    assert (found.status, found.error, found.description) == (500, "server_error", "Skein failed.")
+    assert (result.status, result.error, result.description) == (500, "server_error", "Skein failed.")

@@ -38,7 +38,7 @@ def test_an_empty_body_is_an_empty_message() -> None:
     ],
     ids=["cut", "array", "null", "unknown field", "wrong type", "no number", "no utf-8", "very deep", "deep"],
 )
-def test_what_is_not_the_message_is_refused(body: bytes) -> None:
+def test_json_that_is_not_the_message_is_refused(body: bytes) -> None:
     with pytest.raises(errors.FieldInvalid):
         codec.read_json(body, pb.CreateMemoryRequest)
 
@@ -73,7 +73,7 @@ def test_a_refusal_names_the_field_that_cannot_be_read(body: str, field: str) ->
 
 
 @pytest.mark.parametrize("value", ["[]", '""', "[1]", '["subjectId"]', "0", "false", '"tea"', "[{}]"])
-def test_what_is_no_object_is_no_message(value: str) -> None:
+def test_json_that_is_no_object_is_no_message(value: str) -> None:
     with pytest.raises(errors.FieldInvalid) as caught:
         codec.read_json(f'{{"filter": {value}}}'.encode(), pb.ListMemoriesRequest)
 
@@ -132,18 +132,18 @@ def test_an_error_tells_its_code_sentence_and_details() -> None:
 
     status, body = codec.error(refusal.status())
 
-    told = json.loads(body)
+    payload = json.loads(body)
     assert status == 400
-    assert told["code"] == "invalid_argument"
+    assert payload["code"] == "invalid_argument"
     plan = "The content is longer than the plan allows, which is 10 characters."
-    assert told["message"] == f"{plan} memory.content: is long."
-    assert [detail["type"] for detail in told["details"]] == ["google.rpc.ErrorInfo", "google.rpc.BadRequest"]
-    assert told["details"][0]["debug"] == {
+    assert payload["message"] == f"{plan} memory.content: is long."
+    assert [detail["type"] for detail in payload["details"]] == ["google.rpc.ErrorInfo", "google.rpc.BadRequest"]
+    assert payload["details"][0]["debug"] == {
         "reason": "CONTENT_TOO_LONG",
         "domain": "skein",
         "metadata": {"limit": "10"},
     }
-    assert "=" not in told["details"][0]["value"]
+    assert "=" not in payload["details"][0]["value"]
 
 
 @pytest.mark.parametrize("code", [code for code in grpc.StatusCode if code is not grpc.StatusCode.OK])

@@ -23,8 +23,8 @@ def memory(item_id: str, text: str, **fields: Any) -> Item:
 
 
 def message(item_id: str, text: str, **fields: Any) -> Item:
-    said = {"kind": ItemKind.MESSAGE, "item_id": item_id, "text": text, "session_id": "s", "by": "user", "at": AT}
-    return Item(**{**said, **fields})
+    values = {"kind": ItemKind.MESSAGE, "item_id": item_id, "text": text, "session_id": "s", "by": "user", "at": AT}
+    return Item(**{**values, **fields})
 
 
 def packed(*items: Item, budget: int = 500, query: str = "", **context_format: Any) -> PackedContext:
@@ -63,7 +63,7 @@ def test_a_context_is_grouped_by_kind_and_each_group_is_in_order_of_time() -> No
     assert context.omitted_count == 0
 
 
-def test_as_plain_text_and_newest_first() -> None:
+def test_a_context_can_be_plain_text_and_newest_first() -> None:
     context = packed(
         memory("a", "Older."),
         memory("b", "Newer.", at=AT + timedelta(days=1)),
@@ -86,7 +86,7 @@ def test_messages_of_one_moment_are_in_order_of_their_places() -> None:
     assert ids(packed(message("a", "Second.", sequence=2), message("b", "First.", sequence=1))) == ["b", "a"]
 
 
-def test_what_is_preferred_is_taken_before_there_is_no_room() -> None:
+def test_preferred_items_are_taken_first() -> None:
     context = packed(*(memory(f"{number}", f"{number} is a number. " * 3) for number in range(30)), budget=100)
 
     assert len(ids(context)) + context.omitted_count == 30
@@ -94,7 +94,7 @@ def test_what_is_preferred_is_taken_before_there_is_no_room() -> None:
     assert context.token_count <= 100
 
 
-def test_what_is_too_long_leaves_room_for_what_comes_after() -> None:
+def test_an_item_that_is_too_long_leaves_room_for_the_next() -> None:
     long = memory("long", "A sentence of some length. " * 200)
     context = packed(long, memory("short", "Anna drinks tea."), budget=200)
 
@@ -104,13 +104,13 @@ def test_what_is_too_long_leaves_room_for_what_comes_after() -> None:
     assert f"length. {ELLIPSIS}" in context.text
 
 
-def test_what_is_alone_has_all_the_room() -> None:
+def test_a_single_item_has_all_the_room() -> None:
     context = packed(memory("a", "word " * 300), budget=400)
 
     assert not context.citations[0].is_cut
 
 
-def test_of_a_long_text_the_part_that_answers_is_shown() -> None:
+def test_the_matching_part_of_a_long_text_is_shown() -> None:
     text = "Nothing happened on this day. " * 100 + "The red kettle broke on Monday. " + "Silence. " * 100
 
     context = packed(memory("a", text), budget=100, query="When did the kettle break?")
@@ -126,7 +126,7 @@ def test_of_a_long_text_the_part_that_answers_is_shown() -> None:
         ("I know that Anna likes green tea a lot.", "Anna likes green tea."),
     ],
 )
-def test_what_another_text_says_is_not_repeated_and_the_longer_one_is_shown(first: str, second: str) -> None:
+def test_duplicates_are_left_out_and_the_longer_text_is_shown(first: str, second: str) -> None:
     context = packed(memory("first", first, score=0.9), message("second", second, score=0.5))
 
     assert len(context.citations) == 1
@@ -152,12 +152,12 @@ def test_a_longer_text_that_does_not_fit_does_not_take_the_place_of_what_fits() 
 
 
 def test_the_end_of_a_conversation_is_shown_in_whole_although_it_repeats_itself() -> None:
-    said = [message(f"{number}", "Yes, go on.", sequence=number, is_part=True) for number in range(3)]
+    messages = [message(f"{number}", "Yes, go on.", sequence=number, is_part=True) for number in range(3)]
 
-    assert ids(packed(*said)) == ["0", "1", "2"]
+    assert ids(packed(*messages)) == ["0", "1", "2"]
 
 
-def test_what_the_end_of_a_conversation_says_is_not_said_by_a_hit_as_well() -> None:
+def test_a_hit_does_not_repeat_the_end_of_a_conversation() -> None:
     context = packed(
         memory("hit", "Anna likes green tea."),
         message("said", "Anna likes green tea.", is_part=True),
@@ -180,7 +180,7 @@ def test_a_text_cannot_be_taken_for_a_citation_or_a_heading() -> None:
     )
 
 
-def test_what_says_nothing_is_passed_over() -> None:
+def test_empty_texts_are_passed_over() -> None:
     context = packed(memory("a", " \n "), memory("b", ""))
 
     assert (context.text, context.citations, context.omitted_count) == ("", (), 0)
@@ -228,9 +228,9 @@ def test_a_context_keeps_its_promises(
     assert len(re.findall(r"\[\d+\]", context.text)) == len(numbers)
     # Everything that says something is shown, said by something that is shown, or counted as left out.
     shown = [citation.item.item_id for citation in context.citations]
-    said = [item_id for citation in context.citations for item_id in citation.duplicate_ids]
-    assert len(set(shown + said)) == len(shown + said)
-    assert len(shown) + len(said) + context.omitted_count == sum(bool(item.text.strip()) for item in items)
+    duplicate_ids = [item_id for citation in context.citations for item_id in citation.duplicate_ids]
+    assert len(set(shown + duplicate_ids)) == len(shown + duplicate_ids)
+    assert len(shown) + len(duplicate_ids) + context.omitted_count == sum(bool(item.text.strip()) for item in items)
     # The same again.
     assert pack(items, token_budget=budget, terms=terms_of(query), context_format=context_format) == context
 
@@ -245,8 +245,8 @@ def test_the_best_hit_is_in_if_it_fits(items: list[Item], budget: int, context_f
 
     context = pack(items, token_budget=budget, terms=frozenset(), context_format=context_format)
 
-    found = {one for citation in context.citations for one in (citation.item.item_id, *citation.duplicate_ids)}
-    assert not alone.citations or items[0].item_id in found or len(items) > 9
+    results = {one for citation in context.citations for one in (citation.item.item_id, *citation.duplicate_ids)}
+    assert not alone.citations or items[0].item_id in results or len(items) > 9
 
 
 @given(ITEMS, st.integers(1, 300), STYLES)

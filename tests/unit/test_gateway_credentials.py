@@ -45,14 +45,14 @@ class Auth:
 
     key: OKPKey = field(default_factory=lambda: OKPKey.generate_key("Ed25519", auto_kid=True))
     published: OKPKey | None = None
-    asked: list[auth_pb2.ExchangeRequest] = field(default_factory=list)
+    requests: list[auth_pb2.ExchangeRequest] = field(default_factory=list)
     tokens_held: list[str] = field(default_factory=list)
     refuses: grpc.StatusCode | None = None
     may_answer: asyncio.Event = field(default_factory=asyncio.Event)
     now: float = 100.0
 
     async def Exchange(self, request: auth_pb2.ExchangeRequest) -> auth_pb2.ExchangeResponse:
-        self.asked.append(request)
+        self.requests.append(request)
         call = current_call()
         assert call is not None
         self.tokens_held.append(call.identity_token)
@@ -109,13 +109,13 @@ async def test_a_credential_is_exchanged_once_in_its_time(auth: Auth) -> None:
         auth.now += seconds
         await known.identify(call())
 
-    assert len(auth.asked) == 1
+    assert len(auth.requests) == 1
     auth.now += 1.1
     await known.identify(call())
-    assert len(auth.asked) == 2
+    assert len(auth.requests) == 2
 
 
-def test_nobody_is_remembered_past_the_promise_of_five_seconds() -> None:
+def test_callers_are_cached_for_less_than_the_promised_five_seconds() -> None:
     """Auth and the gateway remember one after the other, a service that checks signatures by itself."""
     assert credentials.LIFETIME_SECONDS + tenant_directory.TTL_SECONDS < 5
     assert credentials.LIFETIME_SECONDS + signing.VERIFICATION_KEYS_TTL_SECONDS < 5
@@ -132,7 +132,7 @@ async def test_concurrent_callers_share_one_exchange(auth: Auth) -> None:
     auth.may_answer.set()
     callers = await asyncio.gather(*calls)
 
-    assert len(auth.asked) == 1
+    assert len(auth.requests) == 1
     assert len(set(callers)) == 1
 
 
@@ -147,7 +147,7 @@ async def test_a_caller_that_gives_up_leaves_the_exchange_to_the_others(auth: Au
     auth.may_answer.set()
 
     assert (await second).principal == "api_key:key"
-    assert len(auth.asked) == 1
+    assert len(auth.requests) == 1
 
 
 async def test_failures_are_not_remembered(auth: Auth) -> None:
@@ -168,7 +168,7 @@ async def test_each_tenant_that_an_operator_names_is_another_identity(auth: Auth
     await known.identify(call())
     await known.identify(call(**{"skein-tenant-id": other}))
 
-    assert [request.tenant_id for request in auth.asked] == ["", other]
+    assert [request.tenant_id for request in auth.requests] == ["", other]
 
 
 async def test_memory_is_bounded_and_the_least_used_goes_first(auth: Auth, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -178,7 +178,7 @@ async def test_memory_is_bounded_and_the_least_used_goes_first(auth: Auth, monke
     for credential in ("a", "b", "a", "c", "a", "b"):
         await known.identify(call(credential))
 
-    assert [request.bearer.rstrip("_") for request in auth.asked] == ["a", "b", "c", "b"]
+    assert [request.bearer.rstrip("_") for request in auth.requests] == ["a", "b", "c", "b"]
 
 
 async def test_no_credential_stays_in_memory(auth: Auth) -> None:
@@ -189,7 +189,7 @@ async def test_no_credential_stays_in_memory(auth: Auth) -> None:
     assert b"skein_secret" not in b"".join(known._cache)
 
 
-async def test_a_token_that_nobody_signed_is_refused(auth: Auth) -> None:
+async def test_a_token_of_an_unknown_signing_key_is_refused(auth: Auth) -> None:
     auth.published = OKPKey.generate_key("Ed25519", auto_kid=True)
 
     with pytest.raises(CredentialInvalid):
@@ -207,7 +207,7 @@ async def test_a_token_that_nobody_signed_is_refused(auth: Auth) -> None:
     ],
     ids=["none", "another scheme", "empty", "oversized", "no tenant id"],
 )
-async def test_what_is_no_credential_never_reaches_auth(
+async def test_a_malformed_credential_never_reaches_auth(
     auth: Auth, metadata: dict[str, str], refusal: type[Exception]
 ) -> None:
     coming = Call(path="/p.S/M", metadata=metadata, deadline=None, peer="test")
@@ -215,7 +215,7 @@ async def test_what_is_no_credential_never_reaches_auth(
     with pytest.raises(refusal):
         await auth.credentials.identify(coming)
 
-    assert auth.asked == []
+    assert auth.requests == []
 
 
 async def test_an_exchange_that_takes_too_long_is_auths_fault_and_may_be_repeated(auth: Auth) -> None:
@@ -237,17 +237,17 @@ def key_text(check_key: bytes = b"") -> str:
 
 async def refusals(known: IdentityCache, *coming: Call) -> list[str]:
     """Return what each call is refused with, in order; empty for one that is let in."""
-    found = []
+    results = []
     for one in coming:
         try:
             await known.identify(one)
         except RpcError as refusal:
-            found.append(refusal.reason)
+            results.append(refusal.reason)
         except aio.AioRpcError as error:
-            found.append(error.code().name)
+            results.append(error.code().name)
         else:
-            found.append("")
-    return found
+            results.append("")
+    return results
 
 
 @pytest.mark.parametrize(
@@ -262,15 +262,15 @@ async def refusals(known: IdentityCache, *coming: Call) -> list[str]:
         "not.base64!.at-all",
     ],
 )
-async def test_of_forged_credentials_one_a_minute_reaches_auth_for_each_source(auth: Auth, forged: str) -> None:
+async def test_one_forged_credential_a_minute_of_each_source_reaches_auth(auth: Auth, forged: str) -> None:
     known = auth.credentials
     auth.refuses = grpc.StatusCode.UNAUTHENTICATED
 
-    found = await refusals(known, *[entering(forged, "192.0.2.1") for _ in range(5)])
-    found += await refusals(known, entering(forged, "192.0.2.2"))
+    actual_refusals = await refusals(known, *[entering(forged, "192.0.2.1") for _ in range(5)])
+    actual_refusals += await refusals(known, entering(forged, "192.0.2.2"))
 
-    assert found == ["UNAUTHENTICATED", *["CREDENTIAL_INVALID"] * 4, "UNAUTHENTICATED"]
-    assert len(auth.asked) == 2
+    assert actual_refusals == ["UNAUTHENTICATED", *["CREDENTIAL_INVALID"] * 4, "UNAUTHENTICATED"]
+    assert len(auth.requests) == 2
 
 
 async def test_credentials_that_only_auth_can_tell_stop_reaching_it(auth: Auth) -> None:
@@ -278,13 +278,13 @@ async def test_credentials_that_only_auth_can_tell_stop_reaching_it(auth: Auth) 
     auth.refuses = grpc.StatusCode.UNAUTHENTICATED
     invented = [entering(key_text(), "192.0.2.1") for _ in range(3 * int(SOURCE_BURST))]
 
-    found = await refusals(known, *invented)
+    actual_refusals = await refusals(known, *invented)
 
-    assert found.count("RATE_LIMITED") == 2 * SOURCE_BURST
-    assert len(auth.asked) == SOURCE_BURST
+    assert actual_refusals.count("RATE_LIMITED") == 2 * SOURCE_BURST
+    assert len(auth.requests) == SOURCE_BURST
     auth.now += 1.0
-    found = await refusals(known, *invented)
-    assert len(found) - found.count("RATE_LIMITED") == SOURCE_RATE
+    actual_refusals = await refusals(known, *invented)
+    assert len(actual_refusals) - actual_refusals.count("RATE_LIMITED") == SOURCE_RATE
 
 
 async def test_a_flood_keeps_neither_genuine_keys_nor_proven_ones_of_its_address_out(auth: Auth) -> None:
@@ -297,27 +297,27 @@ async def test_a_flood_keeps_neither_genuine_keys_nor_proven_ones_of_its_address
     assert (await refusals(known, *flood))[-1] == "RATE_LIMITED"
     auth.refuses = None
 
-    found = await refusals(
+    actual_refusals = await refusals(
         known,
         entering(proven, "192.0.2.1"),
         entering(genuine, "192.0.2.1"),
         entering(key_text(), "192.0.2.2"),
     )
 
-    assert found == ["", "", ""]
+    assert actual_refusals == ["", "", ""]
 
 
 async def test_a_key_that_was_refused_is_charged_to_its_source_from_then_on(auth: Auth) -> None:
     known, revoked = auth.credentials, key_text(CHECK_KEY)
     auth.refuses = grpc.StatusCode.UNAUTHENTICATED
 
-    found = await refusals(known, *[entering(revoked, "192.0.2.1") for _ in range(2 * int(SOURCE_BURST))])
+    actual_refusals = await refusals(known, *[entering(revoked, "192.0.2.1") for _ in range(2 * int(SOURCE_BURST))])
 
-    assert len(auth.asked) == 1 + SOURCE_BURST
-    assert found[-1] == "RATE_LIMITED"
+    assert len(auth.requests) == 1 + SOURCE_BURST
+    assert actual_refusals[-1] == "RATE_LIMITED"
 
 
-async def test_what_ends_well_or_stays_open_costs_its_source_nothing(auth: Auth) -> None:
+async def test_successful_and_open_calls_cost_their_source_nothing(auth: Auth) -> None:
     known = auth.credentials
     calls = 2 * int(SOURCE_BURST)
 
@@ -335,7 +335,7 @@ async def test_an_ipv6_customer_is_one_source_whatever_its_addresses(auth: Auth)
 
     await refusals(known, *[entering(key_text(), f"2001:db8::{n:x}") for n in range(3 * int(SOURCE_BURST))])
 
-    assert len(auth.asked) == SOURCE_BURST
+    assert len(auth.requests) == SOURCE_BURST
 
 
 async def test_many_sources_together_have_a_limit_too(auth: Auth) -> None:
@@ -344,7 +344,7 @@ async def test_many_sources_together_have_a_limit_too(auth: Auth) -> None:
 
     await refusals(known, *[entering(key_text(), f"10.0.{n >> 8}.{n & 255}") for n in range(2000)])
 
-    assert len(auth.asked) == TOTAL_BURST
+    assert len(auth.requests) == TOTAL_BURST
 
 
 async def test_a_genuine_access_token_is_recognised_and_one_with_another_signature_is_not() -> None:

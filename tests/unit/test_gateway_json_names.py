@@ -35,10 +35,12 @@ def enum_places(kind: Descriptor, way: tuple[FieldDescriptor, ...] = ()) -> Iter
 
 
 def wrapped(way: tuple[FieldDescriptor, ...], value: str, *, by_json_name: bool) -> dict[str, Any]:
-    found: Any = value
+    wrapped_value: Any = value
     for field in reversed(way):
-        found = {field.json_name if by_json_name else field.name: [found] if field.is_repeated else found}
-    return dict(found)
+        wrapped_value = {
+            field.json_name if by_json_name else field.name: [wrapped_value] if field.is_repeated else wrapped_value
+        }
+    return dict(wrapped_value)
 
 
 @pytest.mark.parametrize("by_json_name", [True, False])

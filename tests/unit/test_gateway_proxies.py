@@ -36,7 +36,7 @@ def test_the_last_address_that_no_proxy_of_ours_has_counts(peer: str, forwarded:
     assert OURS.client(peer, forwarded) == expected
 
 
-def test_without_a_setting_nobody_is_believed() -> None:
+def test_without_a_setting_no_proxy_is_trusted() -> None:
     assert TrustedProxies.of("").client("127.0.0.1", ["203.0.113.7"]) == "127.0.0.1"
 
 
@@ -78,7 +78,7 @@ def test_a_trusted_proxy_and_a_caller_that_forwards_nothing_are_not_logged(log: 
 
 
 @pytest.mark.parametrize("text", ["10.0.0.0/33", "proxy.example", "10.0.0.1/8"])
-def test_what_is_no_network_is_named_with_its_setting(text: str) -> None:
+def test_an_invalid_network_is_named_with_its_setting(text: str) -> None:
     with pytest.raises(SettingInvalid, match="SKEIN_TRUSTED_PROXIES"):
         TrustedProxies.of(text)
 
@@ -88,6 +88,6 @@ def test_origins_are_exact() -> None:
 
 
 @pytest.mark.parametrize("text", ["*", "https://*.example", "a.example", "https://a.example/path", "null"])
-def test_what_is_no_origin_is_named_with_its_setting(text: str) -> None:
+def test_an_invalid_origin_is_named_with_its_setting(text: str) -> None:
     with pytest.raises(SettingInvalid, match="SKEIN_CORS_ORIGINS"):
         origins_of(text)

@@ -63,9 +63,9 @@ def caller(*permissions: str) -> Caller:
 
 
 def test_the_best_of_all_arms_come_first_and_ties_keep_the_order_of_ids() -> None:
-    found = indexed(hit("c", 0.9, MESSAGE), hit("b", 0.5), hit("d", 0.4))
+    result = indexed(hit("c", 0.9, MESSAGE), hit("b", 0.5), hit("d", 0.4))
 
-    answer = RecallResult(results=[found, blocks(hit("a", 0.5, BLOCK), hit("e", 0.1, BLOCK))]).response(3)
+    answer = RecallResult(results=[result, blocks(hit("a", 0.5, BLOCK), hit("e", 0.1, BLOCK))]).response(3)
 
     assert [one.item_id for one in answer.hits] == ["c", "a", "b"]
     assert [(status.arm, status.hit_count) for status in answer.arms] == [
@@ -93,9 +93,9 @@ def test_hits_make_room_for_the_profile() -> None:
     profile = subjects_pb2.Subject(subject_id="anna")
     profile.profile.update({"notes": "y" * 250_000 * 8})
     part = ArmResult(outcomes=(ArmOutcome(arm=pb.ARM_PROFILE, state=pb.ARM_STATE_OK),), profile=profile)
-    found = indexed(*(hit(f"a{number}", 0.5, memory=large) for number in range(3)))
+    result = indexed(*(hit(f"a{number}", 0.5, memory=large) for number in range(3)))
 
-    answer = RecallResult(results=[found, part]).response(10)
+    answer = RecallResult(results=[result, part]).response(10)
 
     assert [one.item_id for one in answer.hits] == ["a0"]
     assert answer.profile == profile
@@ -119,20 +119,20 @@ def test_arms_that_answered_by_words_alone_say_so_and_are_not_incomplete() -> No
 
 
 def test_an_arm_of_whose_hits_none_has_a_vector_yet_answered_by_words_alone() -> None:
-    found = indexed(
+    result = indexed(
         hit("a", 0.5), hit("b", 0.4, MESSAGE), hit("c", 0.3, MESSAGE, similarity=0.2), model="m", dense_path="exact"
     )
 
-    assert [(outcome.state, outcome.unembedded_count) for outcome in found.outcomes] == [
+    assert [(outcome.state, outcome.unembedded_count) for outcome in result.outcomes] == [
         (pb.ARM_STATE_LEXICAL_ONLY, 1),
         (pb.ARM_STATE_OK, 1),
     ]
 
 
-def test_where_nothing_was_compared_with_no_hit_lacks_a_vector() -> None:
-    found = indexed(hit("a", 0.5), dense_path="none")
+def test_no_hit_lacks_a_vector_without_a_comparison() -> None:
+    result = indexed(hit("a", 0.5), dense_path="none")
 
-    assert [(outcome.state, outcome.unembedded_count) for outcome in found.outcomes] == [(pb.ARM_STATE_OK, 0)] * 2
+    assert [(outcome.state, outcome.unembedded_count) for outcome in result.outcomes] == [(pb.ARM_STATE_OK, 0)] * 2
 
 
 @pytest.mark.parametrize("code", [grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.INTERNAL, grpc.StatusCode.UNKNOWN])
@@ -140,7 +140,7 @@ def test_any_other_fault_is_an_arm_that_is_unavailable(code: grpc.StatusCode) ->
     assert failed(pb.ARM_MEMORIES, code).state == pb.ARM_STATE_UNAVAILABLE
 
 
-def test_what_the_recall_service_says_of_its_search_is_passed_on() -> None:
+def test_the_recall_service_s_search_details_are_passed_on() -> None:
     answer = RecallResult(
         results=[indexed(model="m", dense_path="exact", emptied_by=["types"], formula="scores-3", filter_emptied=True)]
     ).response(10)
@@ -163,7 +163,7 @@ UNAVAILABLE, LATE = grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEED
 FINE = ArmOutcome(arm=pb.ARM_MEMORIES, state=pb.ARM_STATE_OK)
 
 
-def test_what_is_there_is_enough_unless_the_caller_says_otherwise() -> None:
+def test_partial_hits_are_enough_unless_the_caller_says_otherwise() -> None:
     enforce_partial_policy([FINE, failed(pb.ARM_BLOCKS, UNAVAILABLE)], pb.ON_PARTIAL_UNSPECIFIED)
     enforce_partial_policy([FINE, failed(pb.ARM_BLOCKS, UNAVAILABLE)], pb.ON_PARTIAL_RETURN)
     enforce_partial_policy([FINE, ArmOutcome.skipped(pb.ARM_BLOCKS)], pb.ON_PARTIAL_FAIL)
@@ -179,7 +179,7 @@ def test_what_is_there_is_enough_unless_the_caller_says_otherwise() -> None:
         ([LATE, LATE], RecallTimedOut, "blocks, profile"),
     ],
 )
-def test_whoever_wants_everything_is_refused_when_something_is_missing(
+def test_a_missing_arm_is_an_error_when_the_caller_wants_all_of_them(
     codes: list[grpc.StatusCode], refusal: type[RpcError], arms: str
 ) -> None:
     missing = [failed(arm, code) for arm, code in zip((pb.ARM_BLOCKS, pb.ARM_PROFILE), codes, strict=False)]
@@ -190,7 +190,7 @@ def test_whoever_wants_everything_is_refused_when_something_is_missing(
     assert raised.value.metadata == {"arms": arms}
 
 
-def test_when_nothing_answers_the_first_fault_is_the_calls() -> None:
+def test_a_recall_without_any_answer_ends_with_the_first_error() -> None:
     with pytest.raises(RpcError) as raised:
         enforce_partial_policy(
             [failed(pb.ARM_MEMORIES, LATE), failed(pb.ARM_BLOCKS, UNAVAILABLE), ArmOutcome.skipped(pb.ARM_PROFILE)],
@@ -215,7 +215,7 @@ ALL = ("recall.read", "memory.read", "subject.read")
         ({"agent_id": "a", "subject_id": "s"}, ("recall.read", "memory.read"), [*BOTH, pb.ARM_BLOCKS]),
     ],
 )
-def test_arms_that_nobody_names_are_those_of_whom_the_filter_names(
+def test_unnamed_arms_follow_from_the_filter(
     condition: dict[str, Any], permissions: tuple[str, ...], arms: list[pb.Arm]
 ) -> None:
     request = pb.RecallRequest(query="tea", filter=condition)
@@ -254,18 +254,21 @@ def test_a_block_passes_conditions_on_whom_it_is_for_and_when_it_was_made(
 
 
 def test_blocks_are_found_by_their_words_and_say_how() -> None:
-    held = [
+    blocks = [
         blocks_pb2.Block(block_id="1", label="human", value="Anna drinks green tea."),
         blocks_pb2.Block(block_id="2", label="tea", description="what to serve", value="coffee"),
         blocks_pb2.Block(block_id="3", label="persona", value="Be brief."),
     ]
 
-    found = block_hits(held, "Which teas does Anna drink?", 10)
+    actual_block_hits = block_hits(blocks, "Which teas does Anna drink?", 10)
 
-    assert [(one.item_id, one.kind, one.block.label) for one in found] == [("1", BLOCK, "human"), ("2", BLOCK, "tea")]
-    component = found[0].components[0]
+    assert [(one.item_id, one.kind, one.block.label) for one in actual_block_hits] == [
+        ("1", BLOCK, "human"),
+        ("2", BLOCK, "tea"),
+    ]
+    component = actual_block_hits[0].components[0]
     assert (component.signal, component.raw, component.weight, component.rank) == ("words", 3, 1, 1)
-    assert found[0].score == component.value * component.weight == pytest.approx(1 / 2.2)
+    assert actual_block_hits[0].score == component.value * component.weight == pytest.approx(1 / 2.2)
 
 
 @pytest.mark.parametrize(
@@ -277,7 +280,7 @@ def test_an_arm_leaves_time_to_answer(remaining: float, expected: float) -> None
 
 
 def test_the_best_hit_is_preferred_then_who_is_spoken_with_then_how_the_conversation_ends() -> None:
-    found = [
+    results = [
         hit("m1", 0.9, memory={"content": "one", "title": "Title"}),
         hit("s2", 0.8, MESSAGE, message={"message_id": "s2", "content": "two", "name": "Ben"}),
         hit("b3", 0.7, BLOCK, block={"value": "three", "label": "human"}),
@@ -286,7 +289,7 @@ def test_the_best_hit_is_preferred_then_who_is_spoken_with_then_how_the_conversa
     profile = subjects_pb2.Subject(subject_id="anna", display_name="Anna", timezone="Europe/Rome")
     profile.preferences.update({"language": "de", "diet": ["no milk", 1]})
 
-    items = list(items_of(pb.RecallResponse(hits=found, profile=profile), recent))
+    items = list(items_of(pb.RecallResponse(hits=results, profile=profile), recent))
 
     assert [(item.item_id, item.score, item.is_part) for item in items] == [
         ("m1", 0.9, False),
@@ -298,7 +301,7 @@ def test_the_best_hit_is_preferred_then_who_is_spoken_with_then_how_the_conversa
     assert items[0].text == "Title: one"
     assert items[1].text == 'name: Anna\ntime zone: Europe/Rome\ndiet: ["no milk", 1]\nlanguage: de'
     assert [item.by for item in items] == ["", "", "user", "user", "human"]
-    assert len({item.item_id for item in items_of(pb.RecallResponse(hits=found[1:]), recent)}) == 3
+    assert len({item.item_id for item in items_of(pb.RecallResponse(hits=results[1:]), recent)}) == 3
 
 
 def test_the_parts_of_a_request_have_ids_of_their_own() -> None:

@@ -41,19 +41,19 @@ def is_taken(kind: type[Message], value: dict[str, Any]) -> bool:
 @over("path", sorted(PUBLIC_METHODS))
 def test_every_schema_stands_by_itself(path: str) -> None:
     for kind in (PUBLIC_METHODS[path].request, PUBLIC_METHODS[path].response):
-        found = of(kind)
+        result = of(kind)
 
-        refers = set(_references(found))
-        assert refers == {f"#/$defs/{name}" for name in found.get("$defs", {})}
+        refers = set(_references(result))
+        assert refers == {f"#/$defs/{name}" for name in result.get("$defs", {})}
 
 
 def _references(value: Any) -> list[str]:
     if isinstance(value, list):
-        return [found for item in value for found in _references(item)]
+        return [match for item in value for match in _references(item)]
     if not isinstance(value, dict):
         return []
     own = [value["$ref"]] if "$ref" in value else []
-    return own + [found for item in value.values() for found in _references(item)]
+    return own + [match for item in value.values() for match in _references(item)]
 
 
 @pytest.mark.parametrize(
@@ -145,8 +145,8 @@ def test_unknown_fields_are_refused_when_asked() -> None:
 
 
 def test_the_protos_comments_are_the_descriptions() -> None:
-    found = of(memory_pb2.CreateMemoryRequest)
-    memory = found["$defs"]["skein.memory.v1.Memory"]
+    result = of(memory_pb2.CreateMemoryRequest)
+    memory = result["$defs"]["skein.memory.v1.Memory"]
 
     assert memory["description"] == "One thing remembered."
     assert memory["properties"]["subjectId"]["description"] == "The person whom the memory is about."
@@ -161,9 +161,9 @@ def test_without_descriptions_there_are_none() -> None:
 
 
 def test_names_can_stand_elsewhere() -> None:
-    found = of(memory_pb2.CreateMemoryRequest, refs="#/components/schemas/")
+    result = of(memory_pb2.CreateMemoryRequest, refs="#/components/schemas/")
 
-    assert found["properties"]["memory"]["$ref"] == "#/components/schemas/skein.memory.v1.Memory"
+    assert result["properties"]["memory"]["$ref"] == "#/components/schemas/skein.memory.v1.Memory"
 
 
 def test_comments_name_what_descriptors_name() -> None:

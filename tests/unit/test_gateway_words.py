@@ -52,7 +52,7 @@ def test_words_that_say_nothing_are_not_looked_for_unless_there_are_no_others() 
     assert terms_of("... !") == frozenset()
 
 
-def test_of_a_long_query_the_beginning_is_looked_for() -> None:
+def test_the_beginning_of_a_long_query_is_searched() -> None:
     assert terms_of(" ".join(f"w{number}" for number in range(1000))) == {f"w{number}" for number in range(MAX_TERMS)}
 
 
@@ -66,7 +66,7 @@ def test_a_text_that_says_every_word_once_has_the_share_of_one_mention() -> None
 
 
 @given(TEXT, TEXT)
-def test_a_share_lies_between_0_and_1_and_grows_with_what_is_said(query: str, text: str) -> None:
+def test_a_share_lies_between_0_and_1_and_grows_with_the_common_words(query: str, text: str) -> None:
     terms = terms_of(query)
     value, more = (
         term_coverage(terms, counts_of(text, terms)),
@@ -79,10 +79,10 @@ def test_a_share_lies_between_0_and_1_and_grows_with_what_is_said(query: str, te
 def test_texts_are_ranked_by_their_share_and_then_by_their_id() -> None:
     texts = [("b", "tea"), ("d", "coffee"), ("a", "tea"), ("c", "green tea")]
 
-    found = rank_texts(texts, terms_of("green tea"), 3)
+    result = rank_texts(texts, terms_of("green tea"), 3)
 
-    assert [(text_id, count) for text_id, _, count in found] == [("c", 2), ("a", 1), ("b", 1)]
-    assert rank_texts(texts, terms_of("green tea"), 1) == found[:1]
+    assert [(text_id, count) for text_id, _, count in result] == [("c", 2), ("a", 1), ("b", 1)]
+    assert rank_texts(texts, terms_of("green tea"), 1) == result[:1]
 
 
 def test_a_text_that_fits_is_shown_as_it_is() -> None:
@@ -116,7 +116,7 @@ def test_a_sentence_that_is_too_long_is_cut_between_words() -> None:
     assert "Anna drinks tea" in excerpt("word " * 100 + "Anna drinks tea " + "word " * 100, 84, terms_of("tea"))
 
 
-def test_where_there_is_hardly_room_nothing_is_shown() -> None:
+def test_a_tiny_budget_shows_nothing() -> None:
     assert excerpt("word " * 100, 79, frozenset()) == ""
     assert excerpt("word " * 100, -5, frozenset()) == ""
 

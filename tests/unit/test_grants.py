@@ -35,7 +35,7 @@ SUCCESSORS = RefreshTokenDerivation(keys=(b"k" * 32,))
 
 
 @dataclass
-class Counting:
+class RepeatableRandomness:
     """Randomness that repeats."""
 
     count: int = field(default=0)
@@ -49,7 +49,7 @@ class Counting:
         return hashlib.sha256(str(self.count).encode()).digest()
 
 
-CHANCE = Counting()
+CHANCE = RepeatableRandomness()
 
 
 def after(
@@ -155,7 +155,9 @@ def test_a_client_without_refresh_tokens_gets_none_and_its_sign_in_ends_with_the
     ],
 )
 @pytest.mark.parametrize("is_used", [False, True])
-def test_who_could_not_redeem_a_code_neither_redeems_nor_revokes(wrong: dict[str, str], *, is_used: bool) -> None:
+def test_a_client_that_cannot_redeem_a_code_neither_redeems_nor_revokes(
+    wrong: dict[str, str], *, is_used: bool
+) -> None:
     session, code, presented = approved()
     code = dataclasses.replace(code, use_time=START if is_used else None)
 
@@ -369,7 +371,7 @@ def test_the_challenge_is_that_of_rfc_7636() -> None:
 @pytest.mark.parametrize(
     "text", ["", "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM=", "E9Melhoa2OwvFrEMTJguCHa", "é" * 43]
 )
-def test_what_is_no_s256_challenge_is_seen(text: str) -> None:
+def test_an_invalid_s256_challenge_is_detected(text: str) -> None:
     assert not grants.is_challenge(text)
 
 

@@ -27,17 +27,17 @@ def roads_of(links: list[tuple[int, int, float]]) -> StepGraph:
 def every_path(links: list[tuple[int, int, float]], start: int, goal: int, hops: int) -> set[tuple[int, ...]]:
     """Return all simple paths, the plain way."""
     ahead = {(a, b) for a, b, _ in links}
-    found: set[tuple[int, ...]] = set()
+    results: set[tuple[int, ...]] = set()
     waiting: list[tuple[int, ...]] = [(start,)]
     while waiting:
         path = waiting.pop()
         for node in range(len(NAMES)):
             if (path[-1], node) in ahead and node not in path:
                 if node == goal:
-                    found.add((*path, node))
+                    results.add((*path, node))
                 elif len(path) < hops:
                     waiting.append((*path, node))
-    return found
+    return results
 
 
 @given(links=LINKS, hops=st.integers(1, 7), count=st.integers(1, 30))
@@ -48,15 +48,15 @@ def test_the_paths_are_the_shortest_of_all_simple_ones(
         roads_of(links), NAMES[0], NAMES[1], hops=hops, count=count, budget=SearchBudget(remaining=100_000)
     )
 
-    found = [(0, *(NAMES.index(step.far_id) for step in path)) for path in paths]
+    results = [(0, *(NAMES.index(step.far_id) for step in path)) for path in paths]
     every = every_path(links, 0, 1, hops)
-    assert len(found) == len(set(found)) == min(count, len(every))
-    assert set(found) <= every
-    assert [len(path) for path in found] == sorted(map(len, every))[: len(found)]
+    assert len(results) == len(set(results)) == min(count, len(every))
+    assert set(results) <= every
+    assert [len(path) for path in results] == sorted(map(len, every))[: len(results)]
     assert all(a.far_id == b.near_id for path in paths for a, b in pairwise(path))
 
 
-def test_of_several_links_the_strongest_is_taken_and_stronger_ways_come_first() -> None:
+def test_the_strongest_of_several_links_is_taken_and_stronger_paths_come_first() -> None:
     roads = roads_of([(0, 2, 0.5), (0, 2, 1.0), (2, 1, 1.0), (0, 3, 0.9), (3, 1, 1.0)])
 
     first, second = shortest_paths(roads, NAMES[0], NAMES[1], hops=2, count=5, budget=SearchBudget(remaining=100))
@@ -66,25 +66,27 @@ def test_of_several_links_the_strongest_is_taken_and_stronger_ways_come_first() 
 
 
 def test_a_search_ends_with_its_budget() -> None:
-    everybody = [(a, b, 1.0) for a in range(8) for b in range(8) if a != b]
+    complete_links = [(a, b, 1.0) for a in range(8) for b in range(8) if a != b]
     budget = SearchBudget(remaining=50)
 
-    found = shortest_paths(roads_of(everybody), NAMES[0], NAMES[1], hops=7, count=1000, budget=budget)
+    actual_shortest_paths = shortest_paths(
+        roads_of(complete_links), NAMES[0], NAMES[1], hops=7, count=1000, budget=budget
+    )
 
     assert budget.is_spent
-    assert 0 < len(found) < 50
+    assert 0 < len(actual_shortest_paths) < 50
 
 
 def test_links_are_inferred_from_shared_tags_those_with_the_most_first() -> None:
     a, b, c, d = NAMES[:4]
     tags = {a: ["x", "y"], b: ["x", "y", "z"], c: ["z"], d: []}
 
-    found, more = infer_links(tags, set(), max_count=10)
+    result, more = infer_links(tags, set(), max_count=10)
 
-    assert [(one.from_memory_id, one.to_memory_id, one.shared_tags) for one in found] == [
+    assert [(one.from_memory_id, one.to_memory_id, one.shared_tags) for one in result] == [
         (a, b, ("x", "y")),
         (b, c, ("z",)),
     ]
     assert not more
-    assert infer_links(tags, set(), max_count=1) == (found[:1], True)
-    assert infer_links(tags, {frozenset((b, a))}, max_count=10) == (found[1:], False)
+    assert infer_links(tags, set(), max_count=1) == (result[:1], True)
+    assert infer_links(tags, {frozenset((b, a))}, max_count=10) == (result[1:], False)

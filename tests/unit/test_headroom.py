@@ -12,40 +12,40 @@ def limit(least: int = 8, most: int = 100) -> AdaptiveLimit:
 
 
 def windows(
-    found: AdaptiveLimit, *delays: float, is_limiting: bool = True, start: float = 0.0, count: int = 1
+    limit: AdaptiveLimit, *delays: float, is_limiting: bool = True, start: float = 0.0, count: int = 1
 ) -> float:
     """Let windows pass in each of which these delays were seen; return the time after them."""
     at = start
     for _ in range(count):
         at += WINDOW_SECONDS * 1.01
         for delay in delays:
-            found.observe_delay("event loop", delay)
-        found.update(at, is_limiting=is_limiting)
+            limit.observe_delay("event loop", delay)
+        limit.update(at, is_limiting=is_limiting)
     return at
 
 
 def test_it_grows_while_calls_wait_for_it_and_nothing_is_delayed() -> None:
-    found = limit()
-    before = found.value
+    result = limit()
+    before = result.value
 
-    windows(found, *[0.0] * 5, count=10)
+    windows(result, *[0.0] * 5, count=10)
 
-    assert found.value >= before + 10
+    assert result.value >= before + 10
 
 
 def test_it_does_not_grow_while_no_call_waits_for_it() -> None:
-    found = limit()
-    before = found.value
+    result = limit()
+    before = result.value
 
-    windows(found, *[0.0] * 5, is_limiting=False, count=100)
+    windows(result, *[0.0] * 5, is_limiting=False, count=100)
 
-    assert found.value == before
+    assert result.value == before
 
 
 def test_it_shrinks_the_faster_the_longer_the_delay_and_by_half_at_most() -> None:
     slightly, badly = limit(least=4, most=1000), limit(least=4, most=1000)
-    for found in (slightly, badly):
-        windows(found, *[0.0] * 5, count=100)
+    for match in (slightly, badly):
+        windows(match, *[0.0] * 5, count=100)
     before = slightly.value
 
     windows(slightly, *[1.5 * TARGET] * 5, start=1000.0)
@@ -55,50 +55,50 @@ def test_it_shrinks_the_faster_the_longer_the_delay_and_by_half_at_most() -> Non
 
 
 def test_it_stays_between_its_bounds() -> None:
-    found = limit(least=8, most=20)
+    result = limit(least=8, most=20)
 
-    at = windows(found, *[0.0] * 5, count=200)
-    highest = found.value
-    windows(found, *[1.0] * 5, start=at, count=200)
+    at = windows(result, *[0.0] * 5, count=200)
+    highest = result.value
+    windows(result, *[1.0] * 5, start=at, count=200)
 
     assert highest == 20
-    assert found.value == 8
+    assert result.value == 8
 
 
 def test_one_late_moment_among_many_changes_nothing() -> None:
-    found = limit()
-    before = found.value
+    result = limit()
+    before = result.value
 
-    windows(found, 0.0, 0.0, 0.0, 0.0, 5.0, is_limiting=False, count=10)
+    windows(result, 0.0, 0.0, 0.0, 0.0, 5.0, is_limiting=False, count=10)
 
-    assert found.value == before
+    assert result.value == before
 
 
 def test_a_few_samples_say_nothing() -> None:
-    found = limit()
-    before = found.value
+    result = limit()
+    before = result.value
 
-    windows(found, 5.0, 5.0)
+    windows(result, 5.0, 5.0)
 
-    assert found.value == before
+    assert result.value == before
 
 
 def test_it_grows_as_well_when_few_calls_come_and_all_of_them_have_to_wait() -> None:
-    found = limit()
-    before = found.value
+    result = limit()
+    before = result.value
 
-    windows(found, 0.0, count=40)
+    windows(result, 0.0, count=40)
 
-    assert found.value >= before + 8
+    assert result.value >= before + 8
 
 
 def test_the_most_delayed_resource_counts() -> None:
-    found = limit()
-    before = found.value
+    result = limit()
+    before = result.value
     for _ in range(5):
-        found.observe_delay("event loop", 0.0)
-        found.observe_delay("database connections", 5 * TARGET)
+        result.observe_delay("event loop", 0.0)
+        result.observe_delay("database connections", 5 * TARGET)
 
-    found.update(1.0, is_limiting=True)
+    result.update(1.0, is_limiting=True)
 
-    assert found.value < before
+    assert result.value < before

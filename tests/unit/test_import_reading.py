@@ -43,7 +43,7 @@ def url_safe(value: bytes) -> str:
         f" {url_safe(SALT)}:{url_safe(DIGEST)} ",
     ],
 )
-def test_what_is_kept_of_a_password_is_read_in_every_form_that_it_may_have(stored: str) -> None:
+def test_a_password_hash_is_read_in_each_of_its_forms(stored: str) -> None:
     assert password_hash_of(stored) == WANTED
 
 
@@ -54,7 +54,7 @@ def test_what_is_kept_of_a_password_is_read_in_every_form_that_it_may_have(store
      f"pbkdf2_sha512$100000${url_safe(SALT)}${url_safe(DIGEST)}",
      f"pbkdf2_sha256$1${SALT.hex()}${DIGEST.hex()[:-2]}"],
 )  # fmt: skip
-def test_what_is_kept_in_another_form_is_no_password(stored: str) -> None:
+def test_a_hash_in_another_form_is_no_password(stored: str) -> None:
     assert password_hash_of(stored) == ""
 
 
@@ -87,13 +87,13 @@ def test_a_time_is_read_whatever_its_form_and_its_unit(value: object, how: str) 
     ["soon", True, float("nan"), float("inf"), -1, 10**18, 10**400, [], {"$date": "2024-03-01"}, "2024-13-01",
      "9999-12-31T23:59:59-05:00", datetime.max.replace(tzinfo=UTC)],
 )  # fmt: skip
-def test_what_is_no_time_is_none(value: object) -> None:
+def test_an_invalid_time_is_none(value: object) -> None:
     with pytest.raises(ValueError, match="is "):
         parse_time(value)
 
 
 @pytest.mark.parametrize(
-    ("given", "name"),
+    ("source_name", "name"),
     [
         ("reply_to", "reply_to"),
         ("Reply-To", "reply_to"),
@@ -105,8 +105,8 @@ def test_what_is_no_time_is_none(value: object) -> None:
         ("a" * 99, "a" * 64),
     ],
 )
-def test_a_name_is_written_as_names_are_here(given: str, name: str) -> None:
-    assert Row("table", "1", {"type": given}, Notes()).name("type", "note") == name
+def test_a_name_is_written_as_names_are_here(source_name: str, name: str) -> None:
+    assert Row("table", "1", {"type": source_name}, Notes()).name("type", "note") == name
 
 
 def test_slugs_tell_realms_of_one_name_apart_and_keep_those_that_they_have() -> None:
@@ -130,7 +130,7 @@ def test_slugs_tell_realms_of_one_name_apart_and_keep_those_that_they_have() -> 
         ("postgresql://somebody:hushhush@127.0.0.1:1/x?sslmode=hushhush", "has a part that Postgres does not know"),
     ],
 )
-def test_a_wrong_url_is_said_without_its_password(url: str, words: str) -> None:
+def test_a_wrong_url_is_reported_without_its_password(url: str, words: str) -> None:
     with pytest.raises(SourceInvalid) as caught, open_source(url):
         pass
 
@@ -144,9 +144,9 @@ def row(**values: Any) -> tuple[Row, Notes]:
 
 
 def test_a_number_out_of_range_is_moved_and_what_is_none_is_left_out() -> None:
-    found, notes = row(high=7.5, low=-1, text="0.5", none="much", nan=float("nan"))
+    result, notes = row(high=7.5, low=-1, text="0.5", none="much", nan=float("nan"))
 
-    assert [found.share(name) for name in ("high", "low", "text", "none", "nan", "missing")] == [
+    assert [result.share(name) for name in ("high", "low", "text", "none", "nan", "missing")] == [
         1,
         0,
         0.5,
@@ -158,16 +158,16 @@ def test_a_number_out_of_range_is_moved_and_what_is_none_is_left_out() -> None:
 
 
 def test_tags_are_split_trimmed_and_kept_once() -> None:
-    found, _ = row(commas=" tea, ,coffee,tea ", json='["tea", 7, null, "tea"]', none=None)
+    result, _ = row(commas=" tea, ,coffee,tea ", json='["tea", 7, null, "tea"]', none=None)
 
-    assert [found.tags(name) for name in ("commas", "json", "none")] == [["tea", "coffee"], ["tea", "7"], []]
+    assert [result.tags(name) for name in ("commas", "json", "none")] == [["tea", "coffee"], ["tea", "7"], []]
 
 
 def test_a_number_beyond_all_bounds_makes_a_column_text() -> None:
-    found, notes = row(small='{"a": 1e-9999999999999999999999}')
+    result, notes = row(small='{"a": 1e-9999999999999999999999}')
     rest: dict[str, Any] = {}
 
-    found.document("small", rest)
+    result.document("small", rest)
 
     assert ("table", "small") in {(table, column) for table, column, _ in notes.conversions}
 

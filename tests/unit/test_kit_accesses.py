@@ -32,9 +32,9 @@ def recorded(request: object, response: object = None, *, method: str = "GetMemo
     return access_event(call, tenant_id, request, response, at=AT, **options)  # type: ignore[arg-type]
 
 
-def asked(access: AccessEvent) -> dict[str, object]:
-    found: dict[str, object] = json.loads(access.request_data or "{}")
-    return found
+def parameters_of(access: AccessEvent) -> dict[str, object]:
+    payload: dict[str, object] = json.loads(access.request_data or "{}")
+    return payload
 
 
 @pytest.mark.parametrize(
@@ -60,7 +60,7 @@ def test_no_word_of_a_request_is_kept() -> None:
     access = recorded(pb.CreateMemoryRequest(memory=memory, request_id=SECRET), method="CreateMemory")
 
     assert SECRET not in repr(access)
-    assert asked(access)["memory"] == {
+    assert parameters_of(access)["memory"] == {
         "title": {"length": len(SECRET)},
         "key": {"length": len(SECRET)},
         "content": {"length": len(SECRET)},
@@ -95,16 +95,16 @@ def test_a_search_is_known_again_by_a_hash_under_the_tenant_s_key() -> None:
 
     assert SECRET not in repr(first)
     assert first.request_data == again.request_data != under_another.request_data
-    assert asked(first)["limit"] == 3
+    assert parameters_of(first)["limit"] == 3
 
 
 def test_without_a_key_a_search_leaves_only_the_length_of_its_words() -> None:
     access = recorded(recall_pb2.RecallRequest(query=SECRET), method="Recall")
 
-    assert asked(access)["query"] == {"length": len(SECRET)}
+    assert parameters_of(access)["query"] == {"length": len(SECRET)}
 
 
-def test_requests_with_words_that_are_looked_for_are_told_from_others() -> None:
+def test_requests_with_a_query_are_recognized() -> None:
     kinds = recall_pb2.RecallRequest, session_pb2.SearchMessagesRequest, pb.GetMemoryRequest, pb.CreateMemoryRequest
 
     assert [has_query_field(kind.DESCRIPTOR) for kind in kinds] == [True, True, False, False]
@@ -113,8 +113,8 @@ def test_requests_with_words_that_are_looked_for_are_told_from_others() -> None:
 @pytest.mark.parametrize(
     ("name", "kept"), [(IDS[0], IDS[0]), ("ann@example.org", {"length": 15})], ids=["a UUID", "another name"]
 )
-def test_of_ids_only_uuids_are_kept_because_callers_choose_the_others(name: str, kept: object) -> None:
-    assert asked(recorded(pb.GetMemoryRequest(memory_id=name)))["memory_id"] == kept
+def test_only_uuids_are_kept_of_ids_because_callers_choose_the_others(name: str, kept: object) -> None:
+    assert parameters_of(recorded(pb.GetMemoryRequest(memory_id=name)))["memory_id"] == kept
 
 
 @pytest.mark.parametrize("method", ["PurgeMemories", "DeleteMemories", "PurgeSubject", "PurgeSession"])
@@ -133,7 +133,7 @@ def test_a_call_that_erases_does_not_name_whom(method: str) -> None:
 def test_a_tenant_may_want_the_words_of_searches() -> None:
     access = recorded(recall_pb2.RecallRequest(query=SECRET), method="Recall", with_query=True)
 
-    assert asked(access)["query"] == SECRET
+    assert parameters_of(access)["query"] == SECRET
 
 
 def test_it_names_the_memories_asked_for_and_those_answered_once_each() -> None:
@@ -167,11 +167,11 @@ def test_a_refusal_has_its_reason_and_one_row_though_it_touched_nothing() -> Non
     assert access.rows(new_ids(AT, 1))[0]["memory_id"] is None
 
 
-def test_what_is_recalled_and_read_by_id_counts_as_used_and_a_list_does_not() -> None:
+def test_recalled_and_read_memories_count_as_used_and_listed_ones_do_not() -> None:
     memory = pb.Memory(memory_id=IDS[0])
     hit = recall_pb2.Hit(memory=memory)
 
-    found = [
+    results = [
         list(recorded(pb.GetMemoryRequest(), response).used_memory_ids)
         for response in (
             pb.GetMemoryResponse(memory=memory),
@@ -181,4 +181,4 @@ def test_what_is_recalled_and_read_by_id_counts_as_used_and_a_list_does_not() ->
         )
     ]
 
-    assert found == [[IDS[0]], [IDS[0]], [], []]
+    assert results == [[IDS[0]], [IDS[0]], [], []]

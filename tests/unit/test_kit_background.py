@@ -1,4 +1,4 @@
-"""Endless work survives what nobody expected, and failures that nobody waits for are logged without their words."""
+"""Endless work survives unexpected errors, and unawaited failures are logged without their words."""
 
 from __future__ import annotations
 
@@ -64,9 +64,9 @@ async def test_pauses_between_failures_grow_up_to_a_limit(log: io.StringIO) -> N
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
 
-    said = [json.loads(line) for line in log.getvalue().splitlines()]
+    payloads = [json.loads(line) for line in log.getvalue().splitlines()]
     # Others in this process may have something to say too.
-    pauses = [line["pause_seconds"] for line in said if line.get("work") == "failing"]
+    pauses = [line["pause_seconds"] for line in payloads if line.get("work") == "failing"]
     assert pauses[:4] == [0.001, 0.002, 0.004, 0.004]
 
 
@@ -86,7 +86,7 @@ async def test_work_alongside_ends_with_its_block() -> None:
     assert ended.is_set()
 
 
-async def test_a_failure_that_nobody_waits_for_is_logged_without_its_words(
+async def test_an_unawaited_failure_is_logged_without_its_words(
     log: io.StringIO, capsys: pytest.CaptureFixture[str]
 ) -> None:
     loop = asyncio.get_running_loop()

@@ -13,7 +13,7 @@ HOUR = 3600.0
 
 
 @dataclass
-class Machine:
+class JumpingClock:
     """A clock on the wall that jumps, and one that does not."""
 
     wall: float = 1_800_000_000.0
@@ -29,23 +29,23 @@ class Machine:
 
 
 @pytest.fixture
-def machine() -> Machine:
-    return Machine()
+def machine() -> JumpingClock:
+    return JumpingClock()
 
 
-def test_it_tells_what_the_machine_s_clock_tells(machine: Machine) -> None:
+def test_it_tells_what_the_machine_s_clock_tells(machine: JumpingClock) -> None:
     machine.wait(5.0)
 
     assert machine.clock.seconds() == machine.wall
 
 
-def test_set_forwards_it_follows_at_once(machine: Machine) -> None:
+def test_set_forwards_it_follows_at_once(machine: JumpingClock) -> None:
     machine.wall += HOUR
 
     assert machine.clock.seconds() == machine.wall
 
 
-def test_set_back_it_goes_on_slowly_until_the_machine_s_clock_has_caught_up(machine: Machine) -> None:
+def test_set_back_it_goes_on_slowly_until_the_machine_s_clock_has_caught_up(machine: JumpingClock) -> None:
     before = machine.clock.seconds()
     machine.wall -= HOUR
 
@@ -59,7 +59,7 @@ def test_set_back_it_goes_on_slowly_until_the_machine_s_clock_has_caught_up(mach
 
 @given(st.lists(st.tuples(st.floats(0.0, 10.0), st.floats(-HOUR, HOUR)), max_size=30))
 def test_ids_ascend_whatever_the_machine_s_clock_does(steps: list[tuple[float, float]]) -> None:
-    machine = Machine()
+    machine = JumpingClock()
     made = []
 
     for waits, jump in steps:

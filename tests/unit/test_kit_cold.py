@@ -35,7 +35,7 @@ async def test_an_archive_without_lines_is_read_without_lines(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("damage", ["changed", "cut", "missing"])
-async def test_what_is_not_what_was_written_is_refused(tmp_path: Path, damage: str) -> None:
+async def test_a_changed_archive_file_is_refused(tmp_path: Path, damage: str) -> None:
     cold, tenant_id, archive_id = ColdFiles(tmp_path), uuid4(), uuid4()
     written = await cold.write(tenant_id, archive_id, LINES)
     (file,) = tmp_path.rglob("*.gz")
@@ -51,7 +51,7 @@ async def test_what_is_not_what_was_written_is_refused(tmp_path: Path, damage: s
     assert refusal.value.metadata == {"archive_id": str(archive_id)}
 
 
-async def test_nobody_reads_the_file_of_another_tenant(tmp_path: Path) -> None:
+async def test_a_tenant_cannot_read_the_file_of_another(tmp_path: Path) -> None:
     cold, archive_id = ColdFiles(tmp_path), uuid4()
     written = await cold.write(uuid4(), archive_id, LINES)
 
@@ -96,14 +96,14 @@ async def test_a_file_that_was_written_in_part_goes_with_it(tmp_path: Path) -> N
 @pytest.fixture
 def synced(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
     """Return what is brought to the disk, in order, files under the names that they have then."""
-    found: list[Path] = []
+    results: list[Path] = []
 
     def sync(descriptor: int) -> None:
-        found.append(Path(f"/proc/self/fd/{descriptor}").readlink())
+        results.append(Path(f"/proc/self/fd/{descriptor}").readlink())
         SYNC(descriptor)
 
     monkeypatch.setattr(os, "fsync", sync)
-    return found
+    return results
 
 
 async def test_a_new_file_is_on_the_disk_with_every_folder_that_was_made_for_it(

@@ -23,7 +23,7 @@ PACKAGES = [
 
 
 def every_refusal() -> list[type[errors.RpcError]]:
-    found: set[type[errors.RpcError]] = set()
+    results: set[type[errors.RpcError]] = set()
     for package in PACKAGES:
         module = importlib.import_module(package)
         for name in (info.name for info in pkgutil.walk_packages(module.__path__, f"{package}.")):
@@ -31,8 +31,8 @@ def every_refusal() -> list[type[errors.RpcError]]:
                 continue
             for _, value in inspect.getmembers(importlib.import_module(name), inspect.isclass):
                 if issubclass(value, errors.RpcError) and value.reason:
-                    found.add(value)
-    return sorted(found, key=lambda refusal: refusal.__qualname__)
+                    results.add(value)
+    return sorted(results, key=lambda refusal: refusal.__qualname__)
 
 
 @over("refusal", every_refusal(), name=lambda refusal: refusal.__name__)

@@ -50,13 +50,13 @@ def rows(statement: tuple[Query, dict[str, Any]]) -> list[tuple[Any, ...]]:
 def test_each_memory_of_each_call_has_its_row_with_what_the_call_shares() -> None:
     calls = [access_of(memories, f"r{number}") for number, memories in enumerate((10, 0, 1, 100, 10, 37))]
 
-    found = [row for statement in insert_statements(TENANT, calls) for row in rows(statement)]
+    results = [row for statement in insert_statements(TENANT, calls) for row in rows(statement)]
 
     expected = [(place, call.request_id) for call in calls for place in call.memory_ids_or_none]
-    assert Counter((row[2], row[16]) for row in found) == Counter(expected)
-    assert {row[0] for row in found} == {TENANT}
-    assert len({row[1] for row in found}) == len(found)
-    assert {row[3:5] for row in found} == {("search", "Recall")}
+    assert Counter((row[2], row[16]) for row in results) == Counter(expected)
+    assert {row[0] for row in results} == {TENANT}
+    assert len({row[1] for row in results}) == len(results)
+    assert {row[3:5] for row in results} == {("search", "Recall")}
 
 
 def test_calls_of_one_size_go_together_and_need_few_different_statements() -> None:

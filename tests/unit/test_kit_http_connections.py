@@ -41,7 +41,7 @@ class Server:
     def __init__(self) -> None:
         self.entered = asyncio.Semaphore(0)
         self.released = asyncio.Event()
-        self.left = asyncio.Event()
+        self.stopped = asyncio.Event()
         self.address = ""
 
     async def health(self, _request: Request) -> Response:
@@ -62,7 +62,7 @@ class Server:
                     yield bytes(1_000_000)
                     await asyncio.sleep(0)
             finally:
-                self.left.set()
+                self.stopped.set()
 
         return StreamingResponse(parts())
 
@@ -181,7 +181,7 @@ async def test_a_client_that_takes_nothing_of_its_answer_is_gone_after_a_while()
 
         client.writer.write(WHOLE.replace(b"/healthz", b"/endless"))
 
-        await asyncio.wait_for(server.left.wait(), 60)
+        await asyncio.wait_for(server.stopped.wait(), 60)
         client.close()
 
 
@@ -326,8 +326,8 @@ async def test_the_admin_port_has_the_same_limits() -> None:
     async with serve_admin("127.0.0.1", 0, {}, limits(most=2, http_header_seconds=1)) as address:
         flood = [await Client.connect(address, HALF) for _ in range(10)]
 
-        asked = await Client.connect(address)
-        assert await asked.ask(WHOLE.replace(b"/healthz", b"/livez")) == 200
+        admin_client = await Client.connect(address)
+        assert await admin_client.ask(WHOLE.replace(b"/healthz", b"/livez")) == 200
         ends = [await client.end() for client in flood]
 
     assert sum(b" 408 " in end for end in ends) == 1

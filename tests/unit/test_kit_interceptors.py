@@ -1,4 +1,4 @@
-"""What the interceptors promise whoever calls, each alone."""
+"""What each interceptor alone promises its callers."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ def call(*, seconds: float | None = None, **metadata: str) -> Call:
     return Call(path=METHOD.path, metadata=metadata, deadline=deadline, peer="")
 
 
-@pytest.mark.parametrize(("asked", "given"), [(None, 30.0), (10.0, 10.0), (300.0, 300.0), (1e9, 300.0)])
-async def test_a_call_gets_the_time_it_asks_for_up_to_a_limit(asked: float | None, given: float) -> None:
-    asking = call(seconds=asked)
+@pytest.mark.parametrize(("requested", "expected"), [(None, 30.0), (10.0, 10.0), (300.0, 300.0), (1e9, 300.0)])
+async def test_a_call_gets_the_time_it_asks_for_up_to_a_limit(requested: float | None, expected: float) -> None:
+    asking = call(seconds=requested)
 
     await interceptors.deadline(30.0, 300.0, answer)(None, asking)
 
-    assert asking.remaining_seconds() == pytest.approx(given, abs=1.0)
+    assert asking.remaining_seconds() == pytest.approx(expected, abs=1.0)
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ async def test_a_call_gets_the_time_it_asks_for_up_to_a_limit(asked: float | Non
         (grpc.StatusCode.INTERNAL, "a stack trace", errors.ServiceUnavailable),
     ],
 )
-def test_what_another_service_ends_with_is_told_as_what_it_is(
+def test_an_error_of_another_service_keeps_its_meaning(
     code: grpc.StatusCode, details: str | None, refusal: type[errors.RpcError]
 ) -> None:
     error = aio.AioRpcError(code, aio.Metadata(), aio.Metadata(), details=details)
@@ -87,13 +87,13 @@ def test_faults_are_counted_from_0_on_so_that_the_first_is_seen_to_be_one_more()
     assert {code: counted(method, code) for code in faults} == dict.fromkeys(faults, 0.0)
 
 
-@pytest.mark.parametrize(("left", "code"), [(0.1, "DEADLINE_EXCEEDED"), (300.0, "CANCELLED")])
-async def test_who_hangs_up_when_the_time_is_over_was_not_answered_in_time(left: float, code: str) -> None:
+@pytest.mark.parametrize(("remaining", "code"), [(0.1, "DEADLINE_EXCEEDED"), (300.0, "CANCELLED")])
+async def test_a_call_cancelled_at_its_deadline_counts_as_late(remaining: float, code: str) -> None:
     async def hang(_request: object, _call: Call) -> None:
         await asyncio.Event().wait()
 
     before = counted(METHOD, code) or 0.0
-    answering = asyncio.ensure_future(interceptors.metrics(METHOD, hang)(None, call(seconds=left)))
+    answering = asyncio.ensure_future(interceptors.metrics(METHOD, hang)(None, call(seconds=remaining)))
     await asyncio.sleep(0)
     answering.cancel()
     await asyncio.wait({answering})

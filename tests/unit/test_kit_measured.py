@@ -53,7 +53,7 @@ def test_values_replace_those_of_the_look_before(metric: ExpiringGauge) -> None:
     assert (shown(thing="a"), shown(thing="b")) == (3.0, None)
 
 
-def test_values_are_gone_when_nobody_looks_any_more(metric: ExpiringGauge, clock: Clock) -> None:
+def test_values_are_gone_when_they_are_no_longer_measured(metric: ExpiringGauge, clock: Clock) -> None:
     metric.put({("a",): 1.0}, ttl_seconds=10)
 
     clock.now += 9.9
@@ -85,7 +85,7 @@ def test_it_is_shown_when_something_was_last_measured() -> None:
     assert before <= last <= time.time()
 
 
-def test_what_a_worker_never_could_measure_was_last_known_long_ago() -> None:
+def test_a_value_that_was_never_measured_was_last_known_long_ago() -> None:
     MEASURED_TIME.clear()
 
     ServerMeasurements(cast("MeasurementStore", None), seconds=15.0)
@@ -96,7 +96,7 @@ def test_what_a_worker_never_could_measure_was_last_known_long_ago() -> None:
     )
 
 
-def test_what_tenants_have_waiting_is_one_sum() -> None:
+def test_the_backlogs_of_tenants_are_one_sum() -> None:
     tally = PendingCounts()
     tally.record("one", 3, 90.0, at=100.0)
     tally.record("two", 4, 95.0, at=100.0)

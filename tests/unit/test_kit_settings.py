@@ -36,11 +36,11 @@ def test_each_type_is_read() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "value", "wanted"),
+    ("name", "value", "expected"),
     [("SKEIN_POOL_SIZE", "ten", "a whole number"), ("SKEIN_VERBOSE", "maybe", "true or false")],
 )
-def test_a_wrong_value_is_named_with_what_it_should_be(name: str, value: str, wanted: str) -> None:
-    with pytest.raises(SettingInvalid, match=f"{name} should be {wanted}, not '{value}'"):
+def test_a_wrong_value_is_named_with_what_it_should_be(name: str, value: str, expected: str) -> None:
+    with pytest.raises(SettingInvalid, match=f"{name} should be {expected}, not '{value}'"):
         Example.read({name: value})
 
 

@@ -19,7 +19,7 @@ def test_values_stand_where_their_names_did() -> None:
 
 
 @pytest.mark.parametrize("value", ["back\\slash", b"bytes", None, 1.5])
-def test_what_has_no_plain_form_is_not_spelled_out(value: object) -> None:
+def test_a_value_without_a_plain_form_is_not_inlined(value: object) -> None:
     with pytest.raises(TypeError):
         inline_values(QUERY, {"tenant_id": uuid.UUID(int=7), "kind": value, "amount": 1})  # type: ignore[dict-item]  # On purpose.
 

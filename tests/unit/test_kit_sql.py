@@ -56,11 +56,11 @@ def test_a_bulk_insert_must_lead_with_the_tenant() -> None:
 def test_rows_of_any_number_need_few_different_statements() -> None:
     sizes = set()
     for count in range(1, 1001):
-        left = count
-        while left:
-            size = batch_size(min(666, left))
+        remaining = count
+        while remaining:
+            size = batch_size(min(666, remaining))
             sizes.add(size)
-            left -= size
+            remaining -= size
 
     assert len(sizes) == 34
 
@@ -93,13 +93,13 @@ def test_rows_are_spelled_out_with_what_they_share_first() -> None:
 
 
 def test_a_statement_s_rows_have_what_another_finds_for_each_beside_them() -> None:
-    found = Query.parse("found", "SELECT id FROM a WHERE t = :tenant_id AND n = :many")
+    result = Query.parse("found", "SELECT id FROM a WHERE t = :tenant_id AND n = :many")
     shown = Query.parse(
         "shown", "SELECT x FROM b WHERE t = :tenant_id AND i = ANY (:ids) AND y > :at AND i = ANY (:ids)"
     )
 
     both = left_join(
-        found, shown, on="other.x = found.id", columns="given.id", ids="ARRAY(SELECT id FROM found WHERE id > :least)"
+        result, shown, on="other.x = found.id", columns="given.id", ids="ARRAY(SELECT id FROM found WHERE id > :least)"
     )
 
     found_text, _, shown_text = both.text.partition(" LEFT JOIN ")
@@ -107,11 +107,11 @@ def test_a_statement_s_rows_have_what_another_finds_for_each_beside_them() -> No
         "/* found+shown */ WITH found AS MATERIALIZED (SELECT given.id FROM "
         "(/* found */ SELECT id FROM a WHERE t = $1 AND n = $2) AS given) SELECT * FROM found"
     )
-    wanted = "ARRAY(SELECT id FROM found WHERE id > $3)"
+    expected = "ARRAY(SELECT id FROM found WHERE id > $3)"
     beginning = "(/* shown */ SELECT x FROM b WHERE t = $1"
     ending = "OFFSET 0) AS other ON other.x = found.id"
-    assert shown_text == f"{beginning} AND i = ANY ({wanted}) AND y > $4 AND i = ANY ({wanted}) {ending}"
+    assert shown_text == f"{beginning} AND i = ANY ({expected}) AND y > $4 AND i = ANY ({expected}) {ending}"
     assert both.parameters == ("tenant_id", "many", "least", "at")
     assert both.bind({"at": 4, "least": 3, "many": 2, "tenant_id": 1}) == [1, 2, 3, 4]
     with pytest.raises(TypeError, match="idz"):
-        left_join(found, shown, on="true", idz="1")
+        left_join(result, shown, on="true", idz="1")

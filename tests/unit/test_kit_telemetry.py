@@ -28,7 +28,7 @@ def tracing(request: pytest.FixtureRequest, exporter: InMemorySpanExporter) -> I
     made.stop()
 
 
-def test_of_new_traces_a_share_is_recorded_and_of_begun_ones_what_their_beginning_says(
+def test_a_share_of_new_traces_is_recorded_and_begun_ones_follow_their_parent(
     tracing: tuple[float, Tracing], exporter: InMemorySpanExporter
 ) -> None:
     ratio, made = tracing
@@ -45,12 +45,12 @@ def test_only_what_is_recorded_is_an_example(tracing: tuple[float, Tracing]) -> 
     ratio, made = tracing
 
     with made.tracer.start_as_current_span("new") as span:
-        found = exemplar(span)
+        result = exemplar(span)
 
-    assert found == ({"trace_id": f"{span.get_span_context().trace_id:032x}"} if ratio else None)
+    assert result == ({"trace_id": f"{span.get_span_context().trace_id:032x}"} if ratio else None)
 
 
-def test_what_is_done_untraced_is_never_recorded_and_has_an_id_of_its_own_for_the_log(
+def test_untraced_work_is_never_recorded_and_has_an_id_of_its_own_for_the_log(
     tracing: tuple[float, Tracing], exporter: InMemorySpanExporter
 ) -> None:
     _, made = tracing

@@ -26,7 +26,7 @@ def memory_of(levels: int, *, of: str) -> memory_pb2.Memory:
 
 
 @pytest.mark.parametrize("of", ["lists", "objects"])
-def test_what_is_stored_can_be_answered_however_deep_it_is_nested(of: str) -> None:
+def test_stored_values_can_be_answered_however_deep_they_are_nested(of: str) -> None:
     """Protobuf reads 100 levels of messages, and an answer wraps an item in more of them than the request did."""
     text = json_text(memory_of(DEEPEST, of=of), "data")
 
@@ -37,7 +37,7 @@ def test_what_is_stored_can_be_answered_however_deep_it_is_nested(of: str) -> No
 
 
 @pytest.mark.parametrize("of", ["lists", "objects"])
-def test_what_could_not_be_answered_is_refused(of: str) -> None:
+def test_a_value_that_could_not_be_answered_is_refused(of: str) -> None:
     with pytest.raises(FieldInvalid) as caught:
         json_text(memory_of(DEEPEST + 1, of=of), "data")
 

@@ -40,10 +40,10 @@ def result_of(plan: Any, *answers: list[Any]) -> Any:
 def test_many_new_items_take_one_question_and_one_step_of_writes() -> None:
     plan = PLANNER.put([draft(str(n)) for n in range(600)], NOW)
 
-    asked = next(plan)
+    step = next(plan)
     written = plan.send(nothing_there())
 
-    assert [call.method for call in asked] == ["memories.BatchGetMemories"]
+    assert [call.method for call in step] == ["memories.BatchGetMemories"]
     assert [len(call.request.memories) for call in written] == [500, 101]  # type: ignore[attr-defined]
     with pytest.raises(StopIteration):
         plan.send([memory_pb2.BatchCreateMemoriesResponse()] * 2)
@@ -68,7 +68,7 @@ def test_many_reads_are_one_call() -> None:
     assert len(call.request.memory_ids) == 300  # type: ignore[attr-defined]
 
 
-def test_what_an_answer_had_no_room_for_is_asked_again() -> None:
+def test_items_without_room_in_an_answer_are_requested_again() -> None:
     plan = PLANNER.get([(("a",), "k", False), (("a",), "l", False)], NOW)
     next(plan)
     first = memory_pb2.BatchGetMemoriesResponse(
@@ -90,9 +90,9 @@ def result_of_sent(plan: Any, answer: list[Any]) -> Any:
 def test_plans_side_by_side_ask_at_once() -> None:
     plan = run_together([PLANNER.get([((name,), "k", False)], NOW) for name in ("a", "b", "c")])
 
-    asked = next(plan)
+    step = next(plan)
 
-    assert len(asked) == 3
+    assert len(step) == 3
     assert result_of_sent(plan, nothing_there() * 3) == [[None], [None], [None]]
 
 
@@ -107,10 +107,10 @@ def test_an_item_that_came_meanwhile_is_changed_instead() -> None:
     theirs = draft("k").memory(ROOT, "langgraph", NOW)
     theirs.memory_id = "theirs"
 
-    (asked,) = plan.send([AlreadyExists("taken", metadata={"index": "0"})])
+    (reply,) = plan.send([AlreadyExists("taken", metadata={"index": "0"})])
     calls = plan.send([memory_pb2.BatchGetMemoriesResponse(memories=[theirs])])
 
-    assert asked.method == "memories.BatchGetMemories"
+    assert reply.method == "memories.BatchGetMemories"
     assert [call.method for call in calls] == ["memories.BatchCreateMemories", "memories.UpdateMemory"]
     assert calls[1].request.memory.memory_id == "theirs"  # type: ignore[attr-defined]
 
@@ -149,7 +149,7 @@ def test_a_time_to_live_that_is_none_is_refused(ttl: float) -> None:
         draft("k", ttl=ttl)
 
 
-def test_what_fails_otherwise_is_raised() -> None:
+def test_other_errors_are_raised() -> None:
     plan = PLANNER.put([draft("k")], NOW)
     next(plan)
     plan.send(nothing_there())
@@ -173,7 +173,7 @@ def test_a_time_to_live_is_set_anew_when_some_of_it_is_over() -> None:
     assert items.ttl_update(draft("k").memory(ROOT, "langgraph", NOW), ROOT, NOW) is None
 
 
-def test_a_refresh_that_comes_too_late_harms_nobody() -> None:
+def test_a_refresh_that_comes_too_late_does_no_harm() -> None:
     memory = draft("k", ttl=10).memory(ROOT, "langgraph", NOW)
     memory.update_time.FromDatetime(NOW)
     plan = PLANNER.get([(("many",), "k", True)], NOW + timedelta(minutes=5))
@@ -199,7 +199,7 @@ def test_a_search_asks_for_no_more_than_it_needs() -> None:
 
 
 @pytest.mark.parametrize(
-    ("wanted", "condition"),
+    ("filter_", "condition"),
     [
         (None, ""),
         ({"color": "red"}, 'data.color = "red"'),
@@ -220,8 +220,8 @@ def test_a_search_asks_for_no_more_than_it_needs() -> None:
         ({"line": "a\nb"}, ""),
     ],
 )
-def test_what_indexes_can_answer_is_asked_of_them(wanted: dict[str, Any] | None, condition: str) -> None:
-    assert search_filters.to_filter(wanted) == condition
+def test_conditions_that_indexes_can_answer_are_sent_to_them(filter_: dict[str, Any] | None, condition: str) -> None:
+    assert search_filters.to_filter(filter_) == condition
 
 
 def test_conditions_end_where_there_is_no_more_room_for_them() -> None:

@@ -31,11 +31,11 @@ class Tenancy:
     most: int = 10**9
     retry_seconds: int = 30
     away: bool = False
-    asked: list[pb.AcquireRateLimitRequest] = field(default_factory=list)
+    requests: list[pb.AcquireRateLimitRequest] = field(default_factory=list)
     tokens: list[str] = field(default_factory=list)
 
     async def ask(self, request: pb.AcquireRateLimitRequest) -> pb.AcquireRateLimitResponse:
-        self.asked.append(request)
+        self.requests.append(request)
         call = current_call()
         self.tokens.append("" if call is None else call.identity_token)
         await asyncio.sleep(0)
@@ -80,12 +80,14 @@ async def test_a_busy_caller_costs_few_questions() -> None:
             await limiter.admit(call_of(CALLER))
             await asyncio.sleep(0)
 
-    assert len(tenancy.asked) <= 10
+    assert len(tenancy.requests) <= 10
     assert set(tenancy.tokens) == {"signed"}
 
 
-@pytest.mark.parametrize(("rate", "asked"), [(500.0, 60), (100.0, 12), (60.0, 5), (40.0, 4), (1.0, 1), (math.inf, 60)])
-def test_a_slow_caller_fills_up_to_more_where_that_is_little_of_the_allowance(rate: float, asked: int) -> None:
+@pytest.mark.parametrize(
+    ("rate", "requested"), [(500.0, 60), (100.0, 12), (60.0, 5), (40.0, 4), (1.0, 1), (math.inf, 60)]
+)
+def test_a_slow_caller_fills_up_to_more_where_that_is_little_of_the_allowance(rate: float, requested: int) -> None:
     bucket = LeasedBucket()
     assert bucket.lease_size(0.0, 1) == 8
 
@@ -93,18 +95,18 @@ def test_a_slow_caller_fills_up_to_more_where_that_is_little_of_the_allowance(ra
     for _ in range(4):
         bucket.spend()
 
-    assert bucket.lease_size(1.0, 0) == asked
+    assert bucket.lease_size(1.0, 0) == requested
 
 
-@pytest.mark.parametrize(("spent", "now", "asked"), [(3, 1.0, 3), (0, 4.5, 1), (8, 5.0, 8), (3, 5.0, 8)])
-def test_what_lapsed_or_was_not_spent_is_no_reason_to_fill_up_to_more(spent: int, now: float, asked: int) -> None:
+@pytest.mark.parametrize(("spent", "now", "requested"), [(3, 1.0, 3), (0, 4.5, 1), (8, 5.0, 8), (3, 5.0, 8)])
+def test_lapsed_or_unspent_tokens_do_not_enlarge_the_lease(spent: int, now: float, requested: int) -> None:
     bucket = LeasedBucket()
     bucket.add_lease(8, rate=500.0, expire_time=5.0, now=0.0)
 
     for _ in range(spent):
         bucket.spend()
 
-    assert bucket.lease_size(now, 1) == asked
+    assert bucket.lease_size(now, 1) == requested
 
 
 @pytest.mark.parametrize(
@@ -144,25 +146,23 @@ def test_much_that_is_not_spent_lapses() -> None:
 
 
 @pytest.mark.parametrize("gap", [0.1, 0.4, 0.9])
-async def test_who_calls_now_and_then_waits_for_the_first_lease_only(
-    gap: float, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_an_occasional_caller_waits_for_the_first_lease_only(gap: float, monkeypatch: pytest.MonkeyPatch) -> None:
     tenancy, loop = Tenancy(), asyncio.get_running_loop()
-    began, passed = loop.time(), 0.0
-    monkeypatch.setattr(loop, "time", lambda: began + passed, raising=False)
+    began, result = loop.time(), 0.0
+    monkeypatch.setattr(loop, "time", lambda: began + result, raising=False)
 
     async with RateLimiter(tenancy.ask) as limiter:
         for _ in range(round(40 / gap)):
             calling = asyncio.create_task(limiter.admit(call_of(CALLER)))
             await asyncio.sleep(0)
-            assert passed == 0.0 or calling.done()
+            assert result == 0.0 or calling.done()
             await calling
             for _ in range(5):
                 await asyncio.sleep(0)
-            passed += gap
+            result += gap
 
     # Forty seconds, and leases of five, the last second of which is left.
-    assert len(tenancy.asked) <= 12
+    assert len(tenancy.requests) <= 12
 
 
 async def test_an_allowance_so_small_is_not_leased_because_another_is_low() -> None:
@@ -177,11 +177,11 @@ async def test_an_allowance_so_small_is_not_leased_because_another_is_low() -> N
         for _ in range(5):
             await asyncio.sleep(0)
 
-    # Of the caller's, which lapses soon, there is more; of the tenant's two nothing was taken for nobody.
-    assert [(asked.tenant_tokens, asked.caller_tokens > 0) for asked in tenancy.asked] == [(0, True)]
+    # Of the caller's, which lapses soon, there is more; of the tenant's two none was taken without a caller.
+    assert [(requests.tenant_tokens, requests.caller_tokens > 0) for requests in tenancy.requests] == [(0, True)]
 
 
-async def test_of_a_crowd_exactly_as_many_pass_as_the_callers_allowance_has() -> None:
+async def test_a_crowd_of_calls_passes_up_to_the_caller_s_allowance() -> None:
     tenancy = Tenancy(caller=40)
 
     async with RateLimiter(tenancy.ask) as limiter:
@@ -193,9 +193,9 @@ async def test_two_gateways_share_the_tenants_allowance(most: int) -> None:
     tenancy = Tenancy(tenant=50, most=most)
 
     async with RateLimiter(tenancy.ask) as one, RateLimiter(tenancy.ask) as other:
-        passed = await asyncio.gather(*(admitted(limiter, 60) for limiter in (one, other)))
+        result = await asyncio.gather(*(admitted(limiter, 60) for limiter in (one, other)))
 
-    assert sum(passed) <= 50
+    assert sum(result) <= 50
     assert tenancy.tenant == 0
 
 
@@ -212,7 +212,7 @@ async def test_a_refusal_says_which_limit_it_was_and_when_to_come_back() -> None
     assert refused.value.metadata["kind"] == "caller_requests_per_minute"
     assert refused.value.retry_after == pytest.approx(30, abs=1)
     # Who is known to have nothing left costs no further questions.
-    assert len(tenancy.asked) == 1
+    assert len(tenancy.requests) == 1
 
 
 async def test_one_caller_does_not_use_up_what_is_anothers() -> None:
@@ -231,7 +231,7 @@ async def test_an_account_without_a_tenant_has_an_allowance_of_its_own() -> None
     async with RateLimiter(tenancy.ask) as limiter:
         await limiter.admit(call_of(replace(CALLER, tenant_id=None)))
 
-    assert [(asked.tenant_tokens, asked.caller_tokens > 0) for asked in tenancy.asked] == [(0, True)]
+    assert [(requests.tenant_tokens, requests.caller_tokens > 0) for requests in tenancy.requests] == [(0, True)]
 
 
 async def test_everybody_passes_while_tenancy_does_not_answer() -> None:
@@ -241,7 +241,7 @@ async def test_everybody_passes_while_tenancy_does_not_answer() -> None:
         assert await admitted(limiter, 100) == 100
         assert await admitted(limiter, 100) == 100
 
-    assert len(tenancy.asked) == 1
+    assert len(tenancy.requests) == 1
 
 
 async def test_every_decision_is_counted() -> None:
@@ -256,18 +256,18 @@ async def test_every_decision_is_counted() -> None:
 
 def decisions() -> Counter[str]:
     name = "skein_gateway_rate_limit_decisions_total"
-    found = {each: sample(name, decision=each) for each in ("allowed", "refused", "unchecked")}
-    return Counter({each: int(count or 0) for each, count in found.items()})
+    results = {each: sample(name, decision=each) for each in ("allowed", "refused", "unchecked")}
+    return Counter({each: int(count or 0) for each, count in results.items()})
 
 
 @pytest.mark.parametrize("caller", [None, replace(CALLER, permissions=frozenset({OPERATOR}))])
-async def test_nobody_asks_for_operators_and_for_calls_without_identity(caller: Caller | None) -> None:
+async def test_operators_and_calls_without_identity_need_no_lease(caller: Caller | None) -> None:
     tenancy = Tenancy(caller=0)
 
     async with RateLimiter(tenancy.ask) as limiter:
         await limiter.admit(call_of(caller))
 
-    assert tenancy.asked == []
+    assert tenancy.requests == []
 
 
 async def test_a_small_allowance_is_not_leased_ahead() -> None:
@@ -280,15 +280,15 @@ async def test_a_small_allowance_is_not_leased_ahead() -> None:
             for _ in range(5):
                 await asyncio.sleep(0)
 
-    assert len(tenancy.asked) == 5
+    assert len(tenancy.requests) == 5
 
 
-async def test_a_call_that_is_cancelled_keeps_nobody_waiting() -> None:
-    held: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+async def test_a_cancelled_call_does_not_delay_others() -> None:
+    answer_allowed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
     tenancy = Tenancy()
 
     async def ask(request: pb.AcquireRateLimitRequest) -> pb.AcquireRateLimitResponse:
-        await held
+        await answer_allowed
         return await tenancy.ask(request)
 
     async with RateLimiter(ask) as limiter:
@@ -296,7 +296,7 @@ async def test_a_call_that_is_cancelled_keeps_nobody_waiting() -> None:
         await asyncio.sleep(0)
         first.cancel()
         await asyncio.sleep(0)
-        held.set_result(None)
+        answer_allowed.set_result(None)
         await second
 
     assert first.cancelled()

@@ -42,14 +42,14 @@ def test_each_part_says_what_two_memories_share() -> None:
     one = alike(tags=("a", "b", "z"), source="log", content="the red kettle", title="Kettle")
     other = alike(tags=("a", "b"), source="log", content="the blue kettle", create_time=NOON - timedelta(days=15))
 
-    found = compare(one, other)
+    result = compare(one, other)
 
-    assert found.shared_tags == ("a", "b")
-    assert found.tag_score == pytest.approx(0.45 * 2 / 3)
-    assert found.word_score == pytest.approx(0.35 * 2 / 4)
-    assert (found.source_score, found.type_score) == (0.1, 0.05)
-    assert found.time_score == pytest.approx(0.025)
-    assert found.score == pytest.approx(0.3 + 0.175 + 0.1 + 0.025 + 0.05)
+    assert result.shared_tags == ("a", "b")
+    assert result.tag_score == pytest.approx(0.45 * 2 / 3)
+    assert result.word_score == pytest.approx(0.35 * 2 / 4)
+    assert (result.source_score, result.type_score) == (0.1, 0.05)
+    assert result.time_score == pytest.approx(0.025)
+    assert result.score == pytest.approx(0.3 + 0.175 + 0.1 + 0.025 + 0.05)
 
 
 def test_sources_that_are_unknown_are_not_the_same() -> None:
@@ -61,11 +61,11 @@ def test_only_what_shares_a_tag_and_scores_enough_is_suggested_best_first() -> N
     twin, cousin = alike(tags=("a", "b", "c")), alike(tags=("a",), content="something else")
     stranger = alike(tags=("x",))
 
-    found = suggest(memory, [cousin, stranger, twin], min_score=0.25, count=5)
+    result = suggest(memory, [cousin, stranger, twin], min_score=0.25, count=5)
 
-    assert [suggestion.memory for suggestion in found] == [twin, cousin]
-    assert suggest(memory, [cousin, stranger, twin], min_score=0.5, count=5) == found[:1]
-    assert suggest(memory, [cousin, twin], min_score=0.0, count=1) == found[:1]
+    assert [suggestion.memory for suggestion in result] == [twin, cousin]
+    assert suggest(memory, [cousin, stranger, twin], min_score=0.5, count=5) == result[:1]
+    assert suggest(memory, [cousin, twin], min_score=0.0, count=1) == result[:1]
 
 
 @given(one=ALIKE, other=ALIKE)

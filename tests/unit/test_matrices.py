@@ -27,9 +27,9 @@ def chunks(vectors: np.ndarray, *, of_an_item: int = 1, first: int = 0, are_mess
 
 def grown(matrix: VectorMatrix, new: ChunkVectors, moment: TransactionHorizon | None = None) -> VectorMatrix:
     """Return a matrix with more chunks."""
-    found = matrix.with_chunks(new, QuantizedVectors.of(new.vectors), horizon=moment)
-    assert found is not None
-    return found
+    result = matrix.with_chunks(new, QuantizedVectors.of(new.vectors), horizon=moment)
+    assert result is not None
+    return result
 
 
 def matrix_of(new: ChunkVectors, *, rows: int | None = None) -> VectorMatrix:
@@ -63,9 +63,9 @@ def test_the_nearest_items_are_named_in_order_and_none_that_is_nearer_is_missing
     best: dict[UUID, float] = {}
     for item_id, cosine in zip(new.item_ids, cosines, strict=True):
         best[item_id] = max(best.get(item_id, -1.0), cosine)
-    found = [best[item_id] for item_id in named]
+    results = [best[item_id] for item_id in named]
     assert len(named) == len(set(named)) <= count
-    assert found == sorted(found, reverse=True)
+    assert results == sorted(results, reverse=True)
     assert all(cosine <= least for item_id, cosine in best.items() if item_id not in named)
 
 
@@ -94,13 +94,13 @@ def test_rounding_leaves_out_nothing_that_is_among_the_nearest(
     best = np.sort(cosines)[::-1][: len(shortlist.item_ids)]
     assert len(shortlist.item_ids) == min(rows, count)
     np.testing.assert_allclose([cosines[each.int] for each in shortlist.item_ids], best, atol=1e-5)
-    left = [cosines[row] for row in range(rows) if UUID(int=row) not in shortlist.item_ids]
-    assert all(cosine <= shortlist.bound + 1e-5 for cosine in left)
+    remaining = [cosines[row] for row in range(rows) if UUID(int=row) not in shortlist.item_ids]
+    assert all(cosine <= shortlist.bound + 1e-5 for cosine in remaining)
     # That it is all is said of all alone; all may have been named without its being known.
-    assert not (shortlist.has_every_item and left)
+    assert not (shortlist.has_every_item and remaining)
 
 
-def test_what_rounding_puts_last_is_found_where_it_is_the_nearest() -> None:
+def test_a_vector_that_rounding_puts_last_is_found_where_it_is_the_nearest() -> None:
     """Everything is rounded the wrong way: down in the nearest one, up in the forty others."""
     vector = np.ones(64, dtype=np.float32)
     nearest, other = (np.full(64, 20 + part, dtype=np.float32) for part in (0.49, 0.51))
@@ -110,13 +110,13 @@ def test_what_rounding_puts_last_is_found_where_it_is_the_nearest() -> None:
     assert vectors[40] @ vector > vectors[0] @ vector
     assert np.rint(nearest) @ vector < np.rint(other) @ vector - 50
 
-    found = matrix_of(chunks(vectors)).nearest(vector, ("memory",), 1)
+    result = matrix_of(chunks(vectors)).nearest(vector, ("memory",), 1)
 
-    assert found is not None
-    assert found[0] == [UUID(int=40)]
+    assert result is not None
+    assert result[0] == [UUID(int=40)]
 
 
-def test_what_rounding_the_vector_puts_last_is_found_where_it_is_the_nearest() -> None:
+def test_a_vector_that_rounding_the_query_puts_last_is_found_where_it_is_the_nearest() -> None:
     """The vector's numbers are rounded down where the nearest one has something, and up where the forty others have."""
     vector = np.array([127, *[20.49] * 31, *[20.51] * 31, 1], dtype=np.float32)
     nearest, other = np.zeros((2, 64), dtype=np.float32)
@@ -126,13 +126,13 @@ def test_what_rounding_the_vector_puts_last_is_found_where_it_is_the_nearest() -
     assert vectors[40] @ vector > vectors[0] @ vector
     assert nearest @ np.rint(vector) < other @ np.rint(vector)
 
-    found = matrix_of(chunks(vectors)).nearest(vector, ("memory",), 1)
+    result = matrix_of(chunks(vectors)).nearest(vector, ("memory",), 1)
 
-    assert found is not None
-    assert found[0] == [UUID(int=40)]
+    assert result is not None
+    assert result[0] == [UUID(int=40)]
 
 
-def test_what_was_replaced_or_is_of_another_kind_does_not_count() -> None:
+def test_replaced_vectors_and_those_of_another_kind_do_not_count() -> None:
     vectors = unit(np.array([[1.0, 0.0], [0.9, 0.1], [0.8, 0.2], [0.7, 0.3]]))
     old = matrix_of(chunks(vectors[:2]), rows=10)
     with_messages = grown(old, chunks(vectors[2:3], first=2, are_messages=True))
@@ -169,16 +169,16 @@ def test_the_nearest_are_those_of_the_rows_that_count(
     new = replace(chunks(vectors), are_messages=are_messages)
     matrix = replace(matrix_of(new), are_replaced=are_replaced)
 
-    found = matrix.nearest(vector, kinds, count)
+    result = matrix.nearest(vector, kinds, count)
 
-    assert found is not None
+    assert result is not None
     counting = ~are_replaced
     if len(kinds) == 1:
         counting &= are_messages == (kinds == ("message",))
     nearest = [row for row in np.argsort(-(vectors @ vector)).tolist() if counting[row]]
-    assert [item_id.int for item_id in found[0]] == nearest[:count]
-    left = (vectors @ vector)[nearest[count:]]
-    assert found[1] >= left.max(initial=-2.0) - 1e-5
+    assert [item_id.int for item_id in result[0]] == nearest[:count]
+    remaining = (vectors @ vector)[nearest[count:]]
+    assert result[1] >= remaining.max(initial=-2.0) - 1e-5
 
 
 def test_a_rough_vector_is_found_among_smooth_ones_that_came_after_it() -> None:
@@ -192,25 +192,25 @@ def test_a_rough_vector_is_found_among_smooth_ones_that_came_after_it() -> None:
     before = matrix_of(chunks(rough / 127), rows=41)
     after = grown(before, chunks(smooth / 127, first=1))
 
-    found, found_before = (matrix.nearest(vector, ("memory",), 1) for matrix in (after, before))
+    result, found_before = (matrix.nearest(vector, ("memory",), 1) for matrix in (after, before))
 
-    assert found is not None
-    assert found[0] == [UUID(int=0)]
+    assert result is not None
+    assert result[0] == [UUID(int=0)]
     assert found_before is not None
     assert found_before[0] == [UUID(int=0)]
     assert found_before[1] == -2.0
 
 
-def test_of_items_that_are_not_there_or_do_not_count_there_is_no_cosine() -> None:
+def test_missing_items_have_no_cosine() -> None:
     vectors = unit(np.array([[1.0, 0.0], [0.0, 1.0]]))
     matrix = grown(matrix_of(chunks(vectors[:1]), rows=2), chunks(vectors[1:], first=1, are_messages=True))
     shortlist = Shortlist.of_matrix(KEY, matrix, np.array([1, 0], dtype=np.float32), ("memory",), 1)
     assert shortlist is not None
 
-    found = shortlist.similarities([UUID(int=1), UUID(int=7), UUID(int=0)])
+    actual_similarities = shortlist.similarities([UUID(int=1), UUID(int=7), UUID(int=0)])
 
-    assert np.isnan(found[:2]).all()
-    assert found[2] == 1.0
+    assert np.isnan(actual_similarities[:2]).all()
+    assert actual_similarities[2] == 1.0
 
 
 def test_where_much_is_as_near_as_the_last_all_of_it_is_compared_unless_that_is_too_much() -> None:

@@ -114,7 +114,7 @@ def test_a_client_that_names_nothing_gets_at_most_fifteen_tools() -> None:
 
 
 @pytest.mark.parametrize("system", [DUYETBOT, MEMORYVAULT, AGENTMEM, LONGTERM, ORCHESTRATOR])
-def test_what_a_model_could_do_there_it_can_do_here(system: dict[str, list[str]]) -> None:
+def test_every_action_of_the_other_toolset_exists_here(system: dict[str, list[str]]) -> None:
     missing = {what: [name for name in names if name not in TOOLS] for what, names in system.items()}
 
     assert {what: names for what, names in missing.items() if names} == {}
@@ -123,14 +123,14 @@ def test_what_a_model_could_do_there_it_can_do_here(system: dict[str, list[str]]
 def test_every_public_rpc_has_a_tool_or_a_reason_to_have_none() -> None:
     called = {tool.path for tool in TOOLS.values()}
 
-    left = [path for path in PUBLIC_METHODS if path not in called]
+    remaining = [path for path in PUBLIC_METHODS if path not in called]
 
-    assert [path for path in left if not any(re.search(pattern, path) for pattern in WITHOUT)] == []
-    assert [pattern for pattern in WITHOUT if not any(re.search(pattern, path) for path in left)] == []
+    assert [path for path in remaining if not any(re.search(pattern, path) for pattern in WITHOUT)] == []
+    assert [pattern for pattern in WITHOUT if not any(re.search(pattern, path) for path in remaining)] == []
 
 
 @over("tool", TOOLS.values(), name=lambda tool: tool.name)
-def test_a_tool_is_told_in_full(tool: Tool) -> None:
+def test_a_tool_is_described_in_full(tool: Tool) -> None:
     definition = tool.definition
 
     jsonschema.Draft202012Validator.check_schema(definition.input_schema)
@@ -156,14 +156,14 @@ def test_a_tool_that_reads_needs_no_permission_to_write(tool: Tool) -> None:
     assert changes == (tool.effect is not Effect.READS) == (not tool.definition.annotations.read_only_hint), permission
 
 
-def test_what_removes_or_replaces_says_so() -> None:
+def test_tools_that_remove_or_replace_say_so() -> None:
     destructive = {name for name, tool in TOOLS.items() if (tool.definition.annotations or 0).destructive_hint}  # type: ignore[union-attr]
 
     assert {"forget", "purge_memories", "update_memory", "restore_snapshot", "forget_person"} <= destructive
     assert not {"remember", "append_messages", "recall"} & destructive
 
 
-def test_what_changes_something_can_be_repeated_safely() -> None:
+def test_tools_that_change_something_can_be_repeated_safely() -> None:
     changes = {name: tool for name, tool in TOOLS.items() if tool.effect is not Effect.READS}
 
     without = [name for name, tool in changes.items() if "request_id" not in tool.input_schema["properties"]]
@@ -175,7 +175,7 @@ def test_what_changes_something_can_be_repeated_safely() -> None:
     )
 
 
-def test_what_reaches_addresses_that_a_caller_names_says_so() -> None:
+def test_tools_that_reach_addresses_of_a_caller_say_so() -> None:
     outside = {name for name, tool in TOOLS.items() if (tool.definition.annotations or 0).open_world_hint}  # type: ignore[union-attr]
 
     assert outside == {"create_webhook", "update_webhook", "test_webhook"}
@@ -206,10 +206,10 @@ def test_limits_of_the_contract_are_limits_of_the_schema() -> None:
 
 
 def test_the_default_tools_fit_into_a_small_part_of_a_models_context() -> None:
-    told = sum(len(json.dumps(tool.input_schema)) + len(tool.text) for tool in TOOLSETS[DEFAULT])
+    character_count = sum(len(json.dumps(tool.input_schema)) + len(tool.text) for tool in TOOLSETS[DEFAULT])
 
     # Some 5,000 tokens.
-    assert told < 20_000
+    assert character_count < 20_000
 
 
 def test_toolsets_are_named_in_any_order_and_more_than_once() -> None:
@@ -225,6 +225,6 @@ def test_an_unknown_toolset_says_which_there_are() -> None:
 
 def _references(schema: object) -> list[str]:
     if isinstance(schema, dict):
-        found = [schema["$ref"]] if isinstance(schema.get("$ref"), str) else []
-        return found + [one for each in schema.values() for one in _references(each)]
+        result = [schema["$ref"]] if isinstance(schema.get("$ref"), str) else []
+        return result + [one for each in schema.values() for one in _references(each)]
     return [one for each in schema for one in _references(each)] if isinstance(schema, list) else []

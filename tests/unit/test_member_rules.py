@@ -19,8 +19,8 @@ NOW = datetime(2026, 1, 2, tzinfo=UTC)
 
 
 def account(role: str, *permissions: str) -> Caller:
-    held = frozenset(permissions) or ROLE_PERMISSIONS[role]
-    return Caller(principal=f"account:{ANN}", tenant_id=TENANT, permissions=held, account_id=ANN, role=role)
+    granted = frozenset(permissions) or ROLE_PERMISSIONS[role]
+    return Caller(principal=f"account:{ANN}", tenant_id=TENANT, permissions=granted, account_id=ANN, role=role)
 
 
 def key(*permissions: str) -> Caller:
@@ -89,7 +89,7 @@ def test_a_role_without_what_the_member_has_already_is_given_by_who_has_the_rest
     ) == ["viewer", "member"]
 
 
-def test_who_is_bound_to_an_agent_gives_no_permission_to_a_person() -> None:
+def test_a_caller_bound_to_an_agent_gives_no_permission_to_a_person() -> None:
     bound = Caller(principal="api_key:1", tenant_id=TENANT, permissions=ROLE_PERMISSIONS["owner"], agent_id="butler")
 
     assert covers(bound) == []
@@ -102,7 +102,7 @@ def test_an_operator_gives_every_role() -> None:
     assert covers(operator) == list(ROLE_PERMISSIONS)
 
 
-def test_what_is_asked_for_several_roles_is_asked_for_the_highest() -> None:
+def test_the_check_of_several_roles_is_that_of_the_highest() -> None:
     with pytest.raises(RoleTooLow):
         members.Authority.of(account("admin")).require_rank("viewer", "owner")
 
@@ -177,7 +177,7 @@ def test_an_invitation_holds_for_its_address_until_its_time_is_over() -> None:
         ({}, "ben@example.com"),
         ({}, ""),
     ],
-    ids=["expired", "spent", "revoked", "somebody else's", "not verified"],
+    ids=["expired", "spent", "revoked", "another person's", "not verified"],
 )
 def test_an_invitation_that_does_not_hold_is_not_found(changes: dict[str, datetime], email: str) -> None:
     token = BearerToken.generate(invitations.PREFIX, TENANT, uuid4())
@@ -195,7 +195,7 @@ def test_the_id_of_an_invitation_proves_nothing() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "skein_inv_", "skein_inv_aaaa", "nonsense"])
-def test_what_is_no_token_is_no_invitation(text: str) -> None:
+def test_a_malformed_token_is_no_invitation(text: str) -> None:
     with pytest.raises(InvitationNotFound):
         invitations.parse_token(text)
 

@@ -1,4 +1,4 @@
-"""Places in the event log, and which changes somebody wants."""
+"""Positions in the event log, and filters of its changes."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_the_place_before_a_horizon_is_after_all_that_came_before_it_and_nothing
 
 
 @pytest.mark.parametrize(
-    ("wanted", "has"),
+    ("event_filter", "has"),
     [
         (EventFilter(), True),
         (EventFilter(event_types=frozenset({"memory_created", "memory_updated"})), True),
@@ -60,9 +60,9 @@ def test_the_place_before_a_horizon_is_after_all_that_came_before_it_and_nothing
         (EventFilter(entity_id="y"), False),
     ],
 )
-def test_a_change_is_wanted_when_all_that_is_asked_for_fits(wanted: EventFilter, *, has: bool) -> None:
-    assert wanted.matches(change("memory_created", "memory", "x")) is has
-    assert wanted.is_empty == (wanted == EventFilter())
+def test_a_change_is_wanted_when_all_that_is_asked_for_fits(event_filter: EventFilter, *, has: bool) -> None:
+    assert event_filter.matches(change("memory_created", "memory", "x")) is has
+    assert event_filter.is_empty == (event_filter == EventFilter())
 
 
 def test_each_type_that_is_none_is_named() -> None:

@@ -23,10 +23,10 @@ AT = datetime(2026, 3, 5, 14, 30, tzinfo=UTC)
 DAY = timedelta(days=1)
 
 
-def memory(number: int = 1, **said: Any) -> Memory:
+def memory(number: int = 1, **fields: Any) -> Memory:
     return Memory(
         memory_id=UUID(int=number),
-        draft=memories_convert.draft(pb.Memory(**{"content": "x", **said}), at=AT, max_content=100_000),
+        draft=memories_convert.draft(pb.Memory(**{"content": "x", **fields}), at=AT, max_content=100_000),
         revision=1,
         update_time=AT,
         record_time=AT,
@@ -49,7 +49,7 @@ def test_memories_are_the_same_by_key_else_title_else_their_beginning() -> None:
     assert not same({"content": "a", "type": "fact"}, {"content": "a", "type": "note"})
 
 
-def test_what_has_a_key_lies_apart_from_what_has_none() -> None:
+def test_memories_with_a_key_lie_apart_from_those_without() -> None:
     keyed, other = memory(key="a").draft.fingerprint, memory(title="a").draft.fingerprint
 
     assert keyed < FIRST_WITHOUT_KEY <= other
@@ -108,7 +108,7 @@ def test_the_most_important_is_kept_then_the_surest_then_the_oldest() -> None:
     assert curation.best_duplicate([memory(2), memory(1)]).memory_id == UUID(int=1)
 
 
-def test_a_merge_joins_what_is_said_and_repeats_nothing() -> None:
+def test_a_merge_joins_contents_and_repeats_nothing() -> None:
     first = memory(1, content="tea at five", tags=["a"], confidence=0.2, importance=0.9)
     second = memory(2, content="tea", title="Tea", tags=["b"], confidence=0.8)
     third = memory(3, content="no sugar", tags=["a", "c"])

@@ -123,7 +123,7 @@ def test_a_source_too_long_for_an_index_is_refused() -> None:
         draft_of(source="語" * 1000)
 
 
-def test_what_was_true_before_1970_can_be_said() -> None:
+def test_a_fact_may_be_valid_before_1970() -> None:
     draft = draft_of(valid_from_time=stamp(datetime(1912, 6, 23, tzinfo=UTC)))
 
     assert draft.valid_from_time == datetime(1912, 6, 23, tzinfo=UTC)

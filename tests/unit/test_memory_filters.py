@@ -29,10 +29,10 @@ def stamp(time: datetime) -> Timestamp:
 
 
 def filter_of(start: datetime | None = None, end: datetime | None = None) -> Filter:
-    asked = pb.MemoryFilter(
+    filter_ = pb.MemoryFilter(
         start_time=None if start is None else stamp(start), end_time=None if end is None else stamp(end)
     )
-    return list_filter(pb.ListMemoriesRequest(filter=asked))
+    return list_filter(pb.ListMemoriesRequest(filter=filter_))
 
 
 @given(times=st.lists(TIMES, max_size=20), start=st.none() | TIMES, end=st.none() | TIMES, after=st.none() | TIMES)
@@ -47,10 +47,10 @@ def test_spans_cover_all_that_may_pass_once_and_newest_first(
     for upper, lower in pairwise(spans):
         assert upper[0] >= lower[1]
     for id_, time in ids.items():
-        wanted = (start is None or time >= start) and (end is None or time < end) and (last is None or id_ < last)
+        expected = (start is None or time >= start) and (end is None or time < end) and (last is None or id_ < last)
         holding = sum(from_id <= id_ < before_id for from_id, before_id in spans)
         assert holding <= 1
-        assert holding or not wanted
+        assert holding or not expected
 
 
 @given(times=st.lists(TIMES, max_size=20), start=st.none() | TIMES, end=st.none() | TIMES, after=st.none() | TIMES)
@@ -65,10 +65,10 @@ def test_spans_go_up_as_they_go_down(
     for lower, upper in pairwise(spans):
         assert upper[0] >= lower[1]
     for id_, time in ids.items():
-        wanted = (start is None or time >= start) and (end is None or time < end) and (last is None or id_ > last)
+        expected = (start is None or time >= start) and (end is None or time < end) and (last is None or id_ > last)
         holding = sum(from_id <= id_ < before_id for from_id, before_id in spans)
         assert holding <= 1
-        assert holding or not wanted
+        assert holding or not expected
         assert not holding or last is None or id_ > last
 
 
@@ -96,10 +96,10 @@ def test_a_range_that_ends_before_it_begins_asks_nothing() -> None:
 
 
 def test_a_time_that_no_calendar_has_is_refused_by_its_name() -> None:
-    asked = pb.MemoryFilter(start_time=Timestamp(seconds=1 << 40))
+    filter_ = pb.MemoryFilter(start_time=Timestamp(seconds=1 << 40))
 
     with pytest.raises(FieldInvalid) as caught:
-        list_filter(pb.ListMemoriesRequest(filter=asked))
+        list_filter(pb.ListMemoriesRequest(filter=filter_))
 
     assert caught.value.violations[0][0] == "filter.start_time"
 
@@ -126,21 +126,21 @@ LEADS: list[tuple[dict[str, Any], AccessPath]] = [
 
 @pytest.mark.parametrize(("conditions", "lead"), LEADS)
 def test_a_list_is_read_from_the_index_that_leads_to_the_fewest(conditions: dict[str, Any], lead: AccessPath) -> None:
-    wanted = list_filter(pb.ListMemoriesRequest(filter=pb.MemoryFilter(**conditions)))
+    expected = list_filter(pb.ListMemoriesRequest(filter=pb.MemoryFilter(**conditions)))
 
-    assert wanted.access_path == lead
+    assert expected.access_path == lead
 
 
-def test_what_was_known_at_a_time_is_never_read_from_an_index_of_what_is_known_now() -> None:
-    asked = pb.ListMemoriesRequest(filter=pb.MemoryFilter(where='key = "a"'), as_of_time=stamp(NOW))
+def test_reads_as_of_a_time_never_use_an_index_of_current_rows() -> None:
+    request = pb.ListMemoriesRequest(filter=pb.MemoryFilter(where='key = "a"'), as_of_time=stamp(NOW))
 
-    assert list_filter(asked).access_path == AccessPath(kind="all")
+    assert list_filter(request).access_path == AccessPath(kind="all")
 
 
 def test_times_in_words_narrow_the_range_that_is_asked() -> None:
-    asked = pb.MemoryFilter(where="create_time >= 2026-05-15 AND create_time < 2026-05-16T12:00:00Z")
+    filter_ = pb.MemoryFilter(where="create_time >= 2026-05-15 AND create_time < 2026-05-16T12:00:00Z")
 
-    spans = list(list_filter(pb.ListMemoriesRequest(filter=asked)).id_ranges(None, NOW))
+    spans = list(list_filter(pb.ListMemoriesRequest(filter=filter_)).id_ranges(None, NOW))
 
     start, end = datetime(2026, 5, 15, tzinfo=UTC), datetime(2026, 5, 16, 12, tzinfo=UTC)
     assert spans == [(min_id_at(start), min_id_at(end + timedelta(milliseconds=1)))]

@@ -38,9 +38,9 @@ WORDS = st.lists(
 )
 
 
-def memory(**said: Any) -> Memory:
-    days = said.pop("days", 0.0)
-    draft = memories_convert.draft(pb.Memory(**{"content": "x", **said}), at=AT, max_content=100_000)
+def memory(**fields: Any) -> Memory:
+    days = fields.pop("days", 0.0)
+    draft = memories_convert.draft(pb.Memory(**{"content": "x", **fields}), at=AT, max_content=100_000)
     changed = AT - timedelta(days=days)
     return Memory(
         memory_id=UUID(int=1),
@@ -92,9 +92,9 @@ def base(one: Memory, **values: float) -> Memory:
 def test_scores_lie_between_nothing_and_one_and_have_three_decimals(
     one: Memory, around: ScoreInputs, formula: str
 ) -> None:
-    found = scores_of(one, around, formula=formula, at=AT)
+    result = scores_of(one, around, formula=formula, at=AT)
 
-    for value in (found.confidence, found.importance):
+    for value in (result.confidence, result.importance):
         assert 0 <= value <= 1
         assert value == round(value, 3)
 
@@ -103,10 +103,10 @@ def test_scores_lie_between_nothing_and_one_and_have_three_decimals(
 def test_the_terms_add_up_to_the_scores_and_each_has_a_name_of_its_own(
     one: Memory, around: ScoreInputs, formula: str
 ) -> None:
-    found = explain(one, around, formula=formula, at=AT)
+    result = explain(one, around, formula=formula, at=AT)
 
-    assert found.scores == scores_of(one, around, formula=formula, at=AT)
-    for terms, score in ((found.confidence, found.scores.confidence), (found.importance, found.scores.importance)):
+    assert result.scores == scores_of(one, around, formula=formula, at=AT)
+    for terms, score in ((result.confidence, result.scores.confidence), (result.importance, result.scores.importance)):
         assert math.isclose(math.fsum(term.value for term in terms), score, abs_tol=0.000_500_1)
         assert len({term.name for term in terms}) == len(terms)
 
@@ -181,10 +181,10 @@ def test_a_plain_fact_scores_as_the_formula_says() -> None:
         last_access_time=AT - timedelta(days=1),
     )  # fmt: skip
 
-    found = explain(one, around, formula="dynamic", at=AT)
+    result = explain(one, around, formula="dynamic", at=AT)
 
-    confidence = {term.name: term.value for term in found.confidence}
-    importance = {term.name: term.value for term in found.importance}
+    confidence = {term.name: term.value for term in result.confidence}
+    importance = {term.name: term.value for term in result.importance}
     link, usage = math.log(5) * 0.06, math.log(4) * 0.05
     assert confidence == pytest.approx(
         {
@@ -199,7 +199,7 @@ def test_a_plain_fact_scores_as_the_formula_says() -> None:
             "example": 0, "supersede": 0, "usage": usage, "recall": 0.08, "recency": 0.12, "contradicts": -0.0225,
         }
     )  # fmt: skip
-    assert (found.scores.formula, found.scores.version) == (DYNAMIC, 2)
+    assert (result.scores.formula, result.scores.version) == (DYNAMIC, 2)
 
 
 @pytest.mark.parametrize(
@@ -234,10 +234,10 @@ def test_the_terms_of_words_links_and_age_end_where_the_formula_ends_them() -> N
         trust=0.0, access_count=1000,
     )  # fmt: skip
 
-    found = explain(one, around, formula="dynamic", at=AT)
+    result = explain(one, around, formula="dynamic", at=AT)
 
-    confidence = {term.name: term.value for term in found.confidence if term.name != "bounds"}
-    importance = {term.name: term.value for term in found.importance if term.name != "bounds"}
+    confidence = {term.name: term.value for term in result.confidence if term.name != "bounds"}
+    importance = {term.name: term.value for term in result.importance if term.name != "bounds"}
     assert confidence == pytest.approx(
         {
             "base": 0.9, "source_bonus": 0.04, "source_trust": -0.2, "certainty": 0, "type": -0.06, "supports": 0.22,
@@ -253,7 +253,7 @@ def test_the_terms_of_words_links_and_age_end_where_the_formula_ends_them() -> N
         }
     )  # fmt: skip
     # 0.273 and 0.77 by hand.
-    assert (found.scores.confidence, found.scores.importance) == (0.273, 0.77)
+    assert (result.scores.confidence, result.scores.importance) == (0.273, 0.77)
 
 
 @pytest.mark.parametrize(("days", "recency"), [(0, 0.12), (3, 0.07), (14, 0.03), (60, 0), (425, -0.18), (4000, -0.18)])
@@ -267,11 +267,13 @@ def test_the_weighted_formula_reads_metadata_and_is_neutral_without() -> None:
     one = memory(importance=1.0)
 
     plain = {term.name: term.value for term in explain(one, ScoreInputs(), formula="weighted", at=AT).importance}
-    told = replace(
+    with_metadata = replace(
         one,
         draft=replace(one.draft, metadata='{"relevance": 0.2, "emotional": 1, "context": 7, "interaction": true}'),
     )
-    given_ = {term.name: term.value for term in explain(told, ScoreInputs(), formula="weighted", at=AT).importance}
+    given_ = {
+        term.name: term.value for term in explain(with_metadata, ScoreInputs(), formula="weighted", at=AT).importance
+    }
 
     assert plain == pytest.approx(
         {"recency": 0.25, "frequency": 0, "relevance": 0.25, "emotional": 0.075, "context": 0.05, "interaction": 0.025}
@@ -282,7 +284,7 @@ def test_the_weighted_formula_reads_metadata_and_is_neutral_without() -> None:
 
 
 @pytest.mark.parametrize(("importance", "rate"), [(1.0, 0.01), (0.7, 0.02), (0.4, 0.05), (0.1, 0.1)])
-def test_what_matters_more_fades_more_slowly(importance: float, rate: float) -> None:
+def test_important_memories_decay_more_slowly(importance: float, rate: float) -> None:
     one = memory(importance=importance, days=1)
 
     terms = {term.name: term.value for term in explain(one, ScoreInputs(), formula="weighted", at=AT).importance}

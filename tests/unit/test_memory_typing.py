@@ -95,7 +95,7 @@ def test_every_searched_or_required_field_is_one_and_of_free_data_all_texts_or_n
             assert type_.searched_fields == (() if type_.name == "langgraph" else (memory_type.ALL_TEXTS,))
 
 
-def test_of_the_vault_only_the_kind_of_its_entries_is_searched() -> None:
+def test_only_the_kind_of_a_vault_entry_is_searched() -> None:
     assert memory_type.BUILT_IN[memory_type.VAULT].searched_fields == ("entry_type",)
 
 
@@ -107,7 +107,7 @@ def test_a_policy_without_types_accepts_every_type() -> None:
 
 
 @given(st.text(min_size=1, max_size=200))
-def test_what_is_said_of_a_secret_is_how_long_it_is_and_nothing_else(secret: str) -> None:
+def test_only_the_length_of_a_secret_is_shown(secret: str) -> None:
     data = json.loads(memory_type.vault_data(None, secret=secret, length=""))
 
     assert data == {"secret_length": "short" if len(secret) <= 16 else "medium" if len(secret) <= 64 else "long"}
@@ -237,7 +237,7 @@ IDS = st.sampled_from(["", "a", "b"])
 
 
 @given(st.sampled_from(["global", "agent", "user", "session"]), IDS, IDS, IDS, IDS, IDS, IDS)
-def test_nobody_sees_sideways(
+def test_an_agent_does_not_see_a_memory_of_another_owner(
     scope: str, agent: str, subject: str, session: str, agent_id: str, subject_id: str, session_id: str
 ) -> None:
     row = {"scope": scope, "agent_id": agent or None, "subject_id": subject or None, "session_id": session or None}

@@ -30,7 +30,7 @@ SECRET = "sk-one-that-nobody-may-see"
 
 
 @dataclass
-class Pauses:
+class RecordedPauses:
     """What was waited, without waiting."""
 
     seconds: list[float] = field(default_factory=list)
@@ -39,7 +39,9 @@ class Pauses:
         self.seconds.append(seconds)
 
 
-def made(server: EmbeddingServer, pauses: Pauses | None = None, *, allow: bool = True, **remote: Any) -> OpenAIProvider:
+def made(
+    server: EmbeddingServer, pauses: RecordedPauses | None = None, *, allow: bool = True, **remote: Any
+) -> OpenAIProvider:
     settings = EndpointConfig(
         **{
             "endpoint": server.endpoint,
@@ -60,7 +62,7 @@ def made(server: EmbeddingServer, pauses: Pauses | None = None, *, allow: bool =
         endpoint=settings,
     )
     outbound = SafeHttpClient(allow=[server.url] if allow else [])
-    return OpenAIProvider(model, settings, outbound, key=SECRET, pause=pauses or Pauses())
+    return OpenAIProvider(model, settings, outbound, key=SECRET, pause=pauses or RecordedPauses())
 
 
 def unit(text: str) -> np.ndarray[Any, Any]:
@@ -75,45 +77,45 @@ async def test_texts_go_in_batches_and_their_vectors_come_back_in_order(endpoint
 
     vectors = await made(endpoint).embed(texts)
 
-    assert [len(batch) for batch in endpoint.asked] == [4, 4, 2]
+    assert [len(batch) for batch in endpoint.batches] == [4, 4, 2]
     assert np.allclose(vectors, [unit(text) for text in texts], atol=1e-6)
     assert set(endpoint.keys) == {f"Bearer {SECRET}"}
 
 
-async def test_nothing_to_embed_asks_nobody(endpoint: EmbeddingServer) -> None:
+async def test_nothing_to_embed_makes_no_request(endpoint: EmbeddingServer) -> None:
     assert (await made(endpoint).embed([])).shape == (0, DIMENSIONS)
-    assert endpoint.asked == []
+    assert endpoint.batches == []
 
 
 @pytest.mark.parametrize("status", [b"500 Oops", b"503 Busy", b"429 Too Many", b"408 Late"])
-async def test_what_may_pass_is_tried_again_after_a_growing_pause(endpoint: EmbeddingServer, status: bytes) -> None:
+async def test_a_transient_error_is_tried_again_after_a_growing_pause(endpoint: EmbeddingServer, status: bytes) -> None:
     endpoint.answers = [Answer(status), Answer(status)]
-    pauses = Pauses()
+    pauses = RecordedPauses()
 
     vectors = await made(endpoint, pauses).embed(["tea"])
 
     assert np.allclose(vectors[0], unit("tea"), atol=1e-6)
-    assert len(endpoint.asked) == 3
+    assert len(endpoint.batches) == 3
     first, second = pauses.seconds
     assert 0.2 <= first <= 0.4 <= second <= 0.8
 
 
 async def test_an_endpoint_that_says_when_is_asked_then(endpoint: EmbeddingServer) -> None:
     endpoint.answers = [Answer(b"429 Too Many", b"retry-after: 5\r\n")]
-    pauses = Pauses()
+    pauses = RecordedPauses()
 
     with pytest.raises(ModelUnavailable, match="does not answer"):
         await made(endpoint, pauses).embed(["tea"])
 
     # The pause was not really waited for, so the next attempt found that the endpoint still rests.
     assert pauses.seconds[0] == 5.0
-    assert len(endpoint.asked) == 1
+    assert len(endpoint.batches) == 1
 
 
 async def test_an_endpoint_may_name_a_time_instead(endpoint: EmbeddingServer) -> None:
     at = format_datetime(now() + timedelta(seconds=5), usegmt=True)
     endpoint.answers = [Answer(b"503 Busy", b"retry-after: %s\r\n" % at.encode())]
-    pauses = Pauses()
+    pauses = RecordedPauses()
 
     with pytest.raises(ModelUnavailable):
         await made(endpoint, pauses).embed(["tea"])
@@ -122,24 +124,24 @@ async def test_an_endpoint_may_name_a_time_instead(endpoint: EmbeddingServer) ->
     assert 0.4 < pauses.seconds[0] <= 5.0
 
 
-@pytest.mark.parametrize("said", [b"soon", b"-1", b"", b"1e9", b"Mon, 99 Foo"])
-async def test_a_time_that_is_none_is_passed_over(endpoint: EmbeddingServer, said: bytes) -> None:
-    endpoint.answers = [Answer(b"503 Busy", b"retry-after: %s\r\n" % said)]
+@pytest.mark.parametrize("header", [b"soon", b"-1", b"", b"1e9", b"Mon, 99 Foo"])
+async def test_a_time_that_is_none_is_passed_over(endpoint: EmbeddingServer, header: bytes) -> None:
+    endpoint.answers = [Answer(b"503 Busy", b"retry-after: %s\r\n" % header)]
 
     assert len(await made(endpoint).embed(["tea"])) == 1
 
 
 async def test_a_rest_that_is_too_long_is_not_waited_for(endpoint: EmbeddingServer) -> None:
     endpoint.breaks(Answer(b"503 Busy", b"retry-after: 3600\r\n"))
-    pauses = Pauses()
+    pauses = RecordedPauses()
 
     with pytest.raises(ModelUnavailable):
         await made(endpoint, pauses).embed(["tea"])
 
-    assert (pauses.seconds, len(endpoint.asked)) == ([], 1)
+    assert (pauses.seconds, len(endpoint.batches)) == ([], 1)
 
 
-async def test_an_endpoint_that_fails_is_left_alone_and_whoever_asks_hears_so_at_once(
+async def test_a_failing_endpoint_is_left_alone_and_callers_learn_so_at_once(
     endpoint: EmbeddingServer, log: io.StringIO, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # However slow this machine is, it is not tried again meanwhile.
@@ -151,12 +153,12 @@ async def test_an_endpoint_that_fails_is_left_alone_and_whoever_asks_hears_so_at
         with pytest.raises(ModelUnavailable):
             await provider.embed_query("tea", seconds=5.0)
 
-    assert len(endpoint.asked) == MAX_FAILURES
+    assert len(endpoint.batches) == MAX_FAILURES
     assert sample("skein_embedding_circuit_breaker_state", model="words") == 2
-    told = log.getvalue()
-    assert told.count("model_circuit_changed") == 1
-    assert SECRET not in told
-    assert "tea" not in told
+    log_text = log.getvalue()
+    assert log_text.count("model_circuit_changed") == 1
+    assert SECRET not in log_text
+    assert "tea" not in log_text
 
 
 async def test_an_endpoint_that_hangs_is_given_up_in_time(endpoint: EmbeddingServer) -> None:
@@ -173,17 +175,17 @@ async def test_an_attempt_has_no_end_of_attempts(endpoint: EmbeddingServer) -> N
     with pytest.raises(ModelUnavailable):
         await made(endpoint).embed(["tea"])
 
-    assert len(endpoint.asked) == ATTEMPTS
+    assert len(endpoint.batches) == ATTEMPTS
 
 
 @pytest.mark.parametrize("status", [b"401 Who", b"403 No", b"404 Where", b"302 There"])
-async def test_what_will_not_pass_is_not_tried_again(endpoint: EmbeddingServer, status: bytes) -> None:
+async def test_a_permanent_error_is_not_tried_again(endpoint: EmbeddingServer, status: bytes) -> None:
     endpoint.breaks(Answer(status))
 
     with pytest.raises(ModelUnavailable):
         await made(endpoint).embed(["tea"])
 
-    assert len(endpoint.asked) == 1
+    assert len(endpoint.batches) == 1
 
 
 async def test_a_text_that_is_not_taken_is_the_text_s_fault(endpoint: EmbeddingServer) -> None:
@@ -254,7 +256,7 @@ async def test_a_private_address_is_asked_only_where_the_operator_allows_it(endp
     with pytest.raises(ModelUnavailable):
         await made(endpoint, allow=False).embed(["tea"])
 
-    assert endpoint.asked == []
+    assert endpoint.batches == []
 
 
 @given(st.text(alphabet="ab. \n", max_size=3000))

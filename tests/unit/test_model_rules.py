@@ -117,12 +117,12 @@ async def test_the_registry_is_believed_for_some_time_and_read_anew_when_it_was_
 
 
 @given(st.lists(st.tuples(st.integers(0, 4), st.text(max_size=3)), max_size=60))
-def test_of_what_was_asked_lately_a_bounded_number_is_kept_once_each(asked: list[tuple[int, str]]) -> None:
+def test_a_bounded_number_of_recent_queries_is_kept_once_each(queries: list[tuple[int, str]]) -> None:
     recent = RecentQueries(max_tenants=2, max_queries=3)
-    for tenant, text in asked:
+    for tenant, text in queries:
         recent.add(UUID(int=tenant), text)
 
-    last = list(dict.fromkeys(UUID(int=tenant) for tenant, text in reversed(asked) if text))[:2]
+    last = list(dict.fromkeys(UUID(int=tenant) for tenant, text in reversed(queries) if text))[:2]
     assert recent.tenants() == last
     for tenant_id in last:
         kept = recent.queries(tenant_id, 3)
@@ -164,15 +164,15 @@ def test_vectors_that_are_brought_have_the_model_s_length_and_a_direction() -> N
 
 
 def test_an_endpoint_gets_what_its_operator_did_not_say() -> None:
-    asked = pb.EmbeddingModel(model="m", provider="openai", dimensions=3, endpoint="https://models.example/v1/")
+    model = pb.EmbeddingModel(model="m", provider="openai", dimensions=3, endpoint="https://models.example/v1/")
 
-    remote = models_convert.draft(asked, SafeHttpClient()).endpoint
+    remote = models_convert.draft(model, SafeHttpClient()).endpoint
 
     assert remote is not None
     assert (remote.endpoint, remote.remote_model, remote.batch_size) == ("https://models.example/v1", "m", 32)
     assert (remote.timeout_seconds, remote.window_characters) == (10.0, 2000)
 
 
-def test_what_some_process_may_not_know_yet_is_not_taken_for_known() -> None:
+def test_a_change_that_another_process_may_not_know_is_not_taken_for_known() -> None:
     with pytest.raises(SettingInvalid, match="SKEIN_RECALL_SETTLE_SECONDS"):
         RecallSettings.read({"SKEIN_RECALL_SETTLE_SECONDS": "1", "SKEIN_RECALL_MODELS_SECONDS": "2"})

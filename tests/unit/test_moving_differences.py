@@ -8,28 +8,28 @@ def memory(**fields: object) -> memory_pb2.Memory:
     return memory_pb2.Memory(**fields)  # type: ignore[arg-type]  # As the tests give them.
 
 
-def test_what_the_source_leaves_open_may_be_anything() -> None:
+def test_fields_that_the_source_leaves_open_may_have_any_value() -> None:
     assert differing_fields(memory(content="tea"), memory(content="tea", type="note", importance=0.5), ()) == []
 
 
-def test_what_is_stored_in_another_form_is_the_same() -> None:
-    wanted = memory(content=" tea ", tags=["b", "a"], importance=0.1)
-    wanted.create_time.FromNanoseconds(1_772_435_520_123_456_789)
-    wanted.data.update({"a": [1, {"b": None}], "c": 2})
-    found = memory(content="tea", tags=["a", "b"], importance=0.1 + 1e-9)
-    found.create_time.FromNanoseconds(1_772_435_520_123_456_000)
-    found.data.update({"c": 2.0, "a": [1, {"b": None}]})
+def test_a_value_stored_in_another_form_is_the_same() -> None:
+    expected = memory(content=" tea ", tags=["b", "a"], importance=0.1)
+    expected.create_time.FromNanoseconds(1_772_435_520_123_456_789)
+    expected.data.update({"a": [1, {"b": None}], "c": 2})
+    result = memory(content="tea", tags=["a", "b"], importance=0.1 + 1e-9)
+    result.create_time.FromNanoseconds(1_772_435_520_123_456_000)
+    result.data.update({"c": 2.0, "a": [1, {"b": None}]})
 
-    assert differing_fields(wanted, found, ()) == []
+    assert differing_fields(expected, result, ()) == []
 
 
 def test_every_field_that_differs_is_named() -> None:
-    wanted = memory(content="tea", tags=["a"], importance=0.1, type="fact", session_id="s")
-    wanted.data.update({"a": 1})
-    wanted.create_time.FromSeconds(1)
-    found = memory(content="coffee", tags=["a", "b"], importance=0.2, type="note", session_id="t")
-    found.data.update({"a": 2})
+    expected = memory(content="tea", tags=["a"], importance=0.1, type="fact", session_id="s")
+    expected.data.update({"a": 1})
+    expected.create_time.FromSeconds(1)
+    result = memory(content="coffee", tags=["a", "b"], importance=0.2, type="note", session_id="t")
+    result.data.update({"a": 2})
 
-    assert set(differing_fields(wanted, found, {"session_id"})) == {
+    assert set(differing_fields(expected, result, {"session_id"})) == {
         "content", "tags", "importance", "type", "data", "create_time",
     }  # fmt: skip

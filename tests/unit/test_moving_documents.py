@@ -20,7 +20,7 @@ def read(path: Path, text: str) -> list[tuple[str, Any]]:
 
 
 @pytest.mark.parametrize(
-    ("text", "found"),
+    ("text", "expected"),
     [
         ("[]", []),
         ("{}", []),
@@ -33,8 +33,8 @@ def read(path: Path, text: str) -> list[tuple[str, Any]]:
         ('\ufeff[{"id": 1}]', [("", {"id": 1})]),
     ],
 )
-def test_a_document_is_read_entry_by_entry(tmp_path: Path, text: str, found: list[tuple[str, Any]]) -> None:
-    assert read(tmp_path / "document", text) == found
+def test_a_document_is_read_entry_by_entry(tmp_path: Path, text: str, expected: list[tuple[str, Any]]) -> None:
+    assert read(tmp_path / "document", text) == expected
 
 
 def test_entries_may_be_longer_than_what_is_read_at_once(tmp_path: Path) -> None:
@@ -50,7 +50,7 @@ def test_a_number_is_not_cut_where_a_piece_ends(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "7", '"text"', "[1", "[1 2]", '{"a" 1}', "{1: 2}", '{"a": 1} x', '{"id": 1} x'])
-def test_what_is_no_document_is_refused_with_its_place(tmp_path: Path, text: str) -> None:
+def test_an_invalid_document_is_refused_with_its_position(tmp_path: Path, text: str) -> None:
     with pytest.raises(SourceInvalid) as refused:
         read(tmp_path / "document", text)
 
@@ -58,6 +58,6 @@ def test_what_is_no_document_is_refused_with_its_place(tmp_path: Path, text: str
 
 
 def test_a_whole_number_of_any_length_does_not_end_a_document(tmp_path: Path) -> None:
-    found = read(tmp_path / "document", '[{"id": 1, "n": ' + "9" * 5000 + '}, {"id": 2}]')
+    result = read(tmp_path / "document", '[{"id": 1, "n": ' + "9" * 5000 + '}, {"id": 2}]')
 
-    assert [value["id"] for _, value in found] == [1, 2]
+    assert [value["id"] for _, value in result] == [1, 2]

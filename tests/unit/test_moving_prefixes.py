@@ -10,7 +10,7 @@ from skein_importers.records import Kind, Record, UnreadableRecord
 
 def test_a_prefix_stands_before_an_id_wherever_it_is_referred_to() -> None:
     session = session_pb2.Session(session_id="s", subject_id="u", agent_id="a")
-    given: list[Record | UnreadableRecord] = [
+    records: list[Record | UnreadableRecord] = [
         Record(where="", kind=Kind.SUBJECT, item=subjects_pb2.Subject(subject_id="u")),
         Record(where="", kind=Kind.SESSION, item=session),
         Record(where="", kind=Kind.MESSAGE, item=session_pb2.Message(external_id="1", session_id="s", subject_id="u")),
@@ -26,9 +26,9 @@ def test_a_prefix_stands_before_an_id_wherever_it_is_referred_to() -> None:
         UnreadableRecord(where="7", reason="is nothing"),
     ]
 
-    found = list(add_prefix(given, "x/"))
+    results = list(add_prefix(records, "x/"))
 
-    assert [one.item if isinstance(one, Record) else one.where for one in found] == [
+    assert [one.item if isinstance(one, Record) else one.where for one in results] == [
         subjects_pb2.Subject(subject_id="u"),
         session_pb2.Session(session_id="x/s", subject_id="u", agent_id="a"),
         session_pb2.Message(external_id="x/1", session_id="x/s", subject_id="u"),

@@ -26,10 +26,10 @@ def a_report() -> Report:
 def test_a_dry_run_says_that_it_was_one_and_names_ids_in_short(capsys: pytest.CaptureFixture[str]) -> None:
     show_report(a_report(), dry_run=True, as_json=False, tenants={})
 
-    said = capsys.readouterr()
-    assert "already present" not in said.out
-    assert "tags        1   a duplicate tag was removed   1" in said.out
-    assert said.err.splitlines() == [
+    output = capsys.readouterr()
+    assert "already present" not in output.out
+    assert "tags        1   a duplicate tag was removed   1" in output.out
+    assert output.err.splitlines() == [
         "Dry run: nothing was written.",
         f"rows 1: memory {'m' * 59}…: is too long.",
     ]

@@ -25,13 +25,13 @@ LOOPBACK = "http://127.0.0.1/back"
 CLIENT_ID = UUID(int=5)
 
 
-def client(**said: Any) -> Client:
-    metadata = {"redirect_uris": [BACK], "token_endpoint_auth_method": "none", **said}
+def client(**fields: Any) -> Client:
+    metadata = {"redirect_uris": [BACK], "token_endpoint_auth_method": "none", **fields}
     return clients.from_metadata(metadata, frozenset({"cursor"}), AT, client_id=str(CLIENT_ID))
 
 
 @pytest.mark.parametrize(
-    "asked",
+    "uri",
     [
         "https://app.example/Back?for=skein",
         "https://APP.example/back?for=skein",
@@ -56,19 +56,19 @@ def client(**said: Any) -> Client:
         "https://app.example\\back?for=skein",
     ],
 )
-def test_a_redirect_that_is_nearly_the_registered_one_is_another(asked: str) -> None:
-    assert not matches(BACK, asked)
-    assert client().redirect(asked) is None
+def test_a_redirect_that_is_nearly_the_registered_one_is_another(uri: str) -> None:
+    assert not matches(BACK, uri)
+    assert client().redirect(uri) is None
 
 
-@pytest.mark.parametrize("asked", [LOOPBACK, "http://127.0.0.1:1/back", "http://127.0.0.1:65535/back"])
-def test_a_loopback_redirect_may_have_any_port(asked: str) -> None:
-    assert client(redirect_uris=[LOOPBACK]).redirect(asked) == asked
-    assert matches("http://127.0.0.1:8000/back", asked)
+@pytest.mark.parametrize("uri", [LOOPBACK, "http://127.0.0.1:1/back", "http://127.0.0.1:65535/back"])
+def test_a_loopback_redirect_may_have_any_port(uri: str) -> None:
+    assert client(redirect_uris=[LOOPBACK]).redirect(uri) == uri
+    assert matches("http://127.0.0.1:8000/back", uri)
 
 
 @pytest.mark.parametrize(
-    "asked",
+    "uri",
     [
         "http://localhost/back",
         "http://[::1]/back",
@@ -90,8 +90,8 @@ def test_a_loopback_redirect_may_have_any_port(asked: str) -> None:
         "http://127.1/back",
     ],
 )
-def test_only_the_port_of_a_loopback_redirect_may_differ(asked: str) -> None:
-    assert not matches(LOOPBACK, asked)
+def test_only_the_port_of_a_loopback_redirect_may_differ(uri: str) -> None:
+    assert not matches(LOOPBACK, uri)
 
 
 def test_an_https_redirect_to_this_device_keeps_its_port() -> None:
@@ -166,22 +166,22 @@ def test_a_redirect_may_be_left_out_when_there_is_one() -> None:
     assert client(redirect_uris=[BACK, LOOPBACK]).redirect("") is None
 
 
-def test_where_a_redirect_leads_is_told_to_people_and_to_browsers() -> None:
+def test_the_target_of_a_redirect_is_shown_to_people_and_browsers() -> None:
     assert clients.redirect_target(BACK) == ("app.example", "https://app.example")
     assert clients.redirect_target("http://127.0.0.1:9/x") == ("127.0.0.1:9", "http://127.0.0.1:9")
     assert clients.redirect_target("com.example.app:/x") == ("com.example.app:", "com.example.app:")
 
 
 def test_a_client_that_says_little_gets_the_defaults_of_rfc_7591() -> None:
-    found = clients.from_metadata({"redirect_uris": [BACK]}, frozenset(), AT, client_id="c")
+    result = clients.from_metadata({"redirect_uris": [BACK]}, frozenset(), AT, client_id="c")
 
-    assert found.grant_types == ("authorization_code",)
-    assert found.response_types == ("code",)
-    assert found.token_endpoint_auth_method == "client_secret_basic"
+    assert result.grant_types == ("authorization_code",)
+    assert result.response_types == ("code",)
+    assert result.token_endpoint_auth_method == "client_secret_basic"
 
 
 @pytest.mark.parametrize(
-    "said",
+    "fields",
     [
         {"grant_types": ["implicit"]},
         {"grant_types": ["refresh_token"]},
@@ -202,9 +202,9 @@ def test_a_client_that_says_little_gets_the_defaults_of_rfc_7591() -> None:
         {"software_id": "a\x00b"},
     ],
 )
-def test_what_a_client_says_of_itself_must_make_sense(said: dict[str, Any]) -> None:
+def test_a_client_s_registration_must_make_sense(fields: dict[str, Any]) -> None:
     with pytest.raises(InvalidClientMetadata):
-        client(**said)
+        client(**fields)
 
 
 def test_a_client_with_codes_needs_a_redirect_and_a_device_none() -> None:
@@ -215,14 +215,14 @@ def test_a_client_with_codes_needs_a_redirect_and_a_device_none() -> None:
 
 
 def test_a_client_asks_for_what_it_registered_and_no_more() -> None:
-    found = client(scope="memory.read openid unheard.of")
+    result = client(scope="memory.read openid unheard.of")
 
-    assert found.scope == "memory.read openid"
-    assert found.scopes("") == {"memory.read", "openid"}
-    assert found.scopes("memory.read offline_access") == {"memory.read"}
-    for asked in ("memory.write", "unheard.of", "account", "operator"):
+    assert result.scope == "memory.read openid"
+    assert result.scopes("") == {"memory.read", "openid"}
+    assert result.scopes("memory.read offline_access") == {"memory.read"}
+    for scope in ("memory.write", "unheard.of", "account", "operator"):
         with pytest.raises(InvalidScope):
-            found.scopes(asked)
+            result.scopes(scope)
 
 
 @pytest.mark.parametrize("scope", ["account", "operator", "system", "tenant.create"])
@@ -239,10 +239,10 @@ def test_a_grant_that_was_not_registered_is_refused() -> None:
 
 
 def test_a_client_proves_itself_in_the_way_that_it_registered() -> None:
-    found, secret, _ = clients.with_credentials(client(token_endpoint_auth_method="client_secret_post"), CLIENT_ID)
+    result, secret, _ = clients.with_credentials(client(token_endpoint_auth_method="client_secret_post"), CLIENT_ID)
     assert secret is not None
 
-    found.authenticate(secret.encode(), "client_secret_post", AT)
+    result.authenticate(secret.encode(), "client_secret_post", AT)
     other = BearerToken.generate(clients.SECRET_PREFIX, NO_TENANT, CLIENT_ID)
     for text, method in (
         (secret.encode(), "client_secret_basic"),
@@ -253,7 +253,7 @@ def test_a_client_proves_itself_in_the_way_that_it_registered() -> None:
         (secret.encode() + "x", "client_secret_post"),
     ):
         with pytest.raises(InvalidClient):
-            found.authenticate(text, method, AT)
+            result.authenticate(text, method, AT)
 
 
 def test_a_public_client_shows_no_secret() -> None:
@@ -264,19 +264,19 @@ def test_a_public_client_shows_no_secret() -> None:
 
 
 def test_the_secret_of_another_client_proves_nothing() -> None:
-    found, _, _ = clients.with_credentials(client(token_endpoint_auth_method="client_secret_post"), CLIENT_ID)
+    result, _, _ = clients.with_credentials(client(token_endpoint_auth_method="client_secret_post"), CLIENT_ID)
     _, theirs, _ = clients.with_credentials(client(token_endpoint_auth_method="client_secret_post"), UUID(int=6))
     assert theirs is not None
 
     with pytest.raises(InvalidClient):
-        found.authenticate(theirs.encode(), "client_secret_post", AT)
+        result.authenticate(theirs.encode(), "client_secret_post", AT)
 
 
 def test_a_registration_token_manages_its_own_client_alone() -> None:
-    found, _, verify_registration_token = clients.with_credentials(client(), CLIENT_ID)
+    result, _, verify_registration_token = clients.with_credentials(client(), CLIENT_ID)
     _, _, theirs = clients.with_credentials(client(), UUID(int=6))
 
-    found.verify_registration_token(verify_registration_token.encode())
+    result.verify_registration_token(verify_registration_token.encode())
     for text in (
         theirs.encode(),
         "",
@@ -284,7 +284,7 @@ def test_a_registration_token_manages_its_own_client_alone() -> None:
         BearerToken.generate(clients.REGISTRATION_PREFIX, NO_TENANT, CLIENT_ID).encode(),
     ):
         with pytest.raises(InvalidToken):
-            found.verify_registration_token(text)
+            result.verify_registration_token(text)
     with pytest.raises(InvalidToken):
         client().verify_registration_token(verify_registration_token.encode())
 
@@ -316,25 +316,25 @@ def test_any_other_text_names_none(client_id: str) -> None:
 
 def test_a_document_must_be_about_its_own_address_and_holds_no_secret() -> None:
     url = "https://app.example/client.json"
-    said = {"client_id": url, "redirect_uris": [BACK], "client_name": "App"}
+    fields = {"client_id": url, "redirect_uris": [BACK], "client_name": "App"}
 
-    found = clients.from_document(url, said, frozenset(), AT)
+    result = clients.from_document(url, fields, frozenset(), AT)
 
-    assert (found.client_id, found.source, found.token_endpoint_auth_method) == (url, "document", "none")
+    assert (result.client_id, result.source, result.token_endpoint_auth_method) == (url, "document", "none")
     for wrong in (
         {"client_id": "https://app.example/other.json"},
         {"token_endpoint_auth_method": "client_secret_post"},
     ):
         with pytest.raises(InvalidClientMetadata):
-            clients.from_document(url, {**said, **wrong}, frozenset(), AT)
+            clients.from_document(url, {**fields, **wrong}, frozenset(), AT)
     with pytest.raises(InvalidRedirectUri):
-        clients.from_document(url, {**said, "redirect_uris": ["http://app.example/back"]}, frozenset(), AT)
+        clients.from_document(url, {**fields, "redirect_uris": ["http://app.example/back"]}, frozenset(), AT)
 
 
 def test_hashes_are_not_shown() -> None:
-    found, secret, verify_registration_token = clients.with_credentials(
+    result, secret, verify_registration_token = clients.with_credentials(
         client(token_endpoint_auth_method="client_secret_post"), CLIENT_ID
     )
 
-    assert found.secret_hash is not None
-    assert repr(found.secret_hash) not in repr((found, secret, verify_registration_token))
+    assert result.secret_hash is not None
+    assert repr(result.secret_hash) not in repr((result, secret, verify_registration_token))

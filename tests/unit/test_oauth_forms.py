@@ -39,7 +39,7 @@ def test_resources_may_be_several() -> None:
 @pytest.mark.parametrize(
     "text", ["a=%zz", "a=%", "a=%C3", "a=%00", "a=" + "x" * 40_000, "&".join(f"p{n}=" for n in range(90))]
 )
-def test_what_is_no_form_is_refused(text: str) -> None:
+def test_an_invalid_form_is_refused(text: str) -> None:
     with pytest.raises(FormInvalid):
         Parameters.of(text)
 
@@ -71,28 +71,28 @@ def test_only_one_content_type_is_a_form(content_type: str, *, expected: bool) -
 
 
 def test_a_client_may_say_who_it_is_in_the_header() -> None:
-    found = client_of(basic("https%3A%2F%2Fapp.example%3A8443:p%25+w"), Parameters.of(""))
+    result = client_of(basic("https%3A%2F%2Fapp.example%3A8443:p%25+w"), Parameters.of(""))
 
-    assert found is not None
-    assert (found.client_id, found.client_secret) == ("https://app.example:8443", "p% w")
-    assert found.method == "client_secret_basic"
+    assert result is not None
+    assert (result.client_id, result.client_secret) == ("https://app.example:8443", "p% w")
+    assert result.method == "client_secret_basic"
 
 
 def test_a_client_may_say_who_it_is_in_the_body() -> None:
-    found = client_of({}, Parameters.of("client_id=a&client_secret=s"))
+    result = client_of({}, Parameters.of("client_id=a&client_secret=s"))
 
-    assert found is not None
-    assert (found.client_id, found.client_secret, found.method) == ("a", "s", "client_secret_post")
+    assert result is not None
+    assert (result.client_id, result.client_secret, result.method) == ("a", "s", "client_secret_post")
 
 
 def test_a_public_client_names_itself() -> None:
-    found = client_of({}, Parameters.of("client_id=a"))
+    result = client_of({}, Parameters.of("client_id=a"))
 
-    assert found is not None
-    assert (found.client_id, found.method) == ("a", "none")
+    assert result is not None
+    assert (result.client_id, result.method) == ("a", "none")
 
 
-def test_who_says_nothing_is_nobody() -> None:
+def test_a_request_without_credentials_names_no_client() -> None:
     assert client_of({}, Parameters.of("")) is None
 
 
@@ -103,10 +103,10 @@ def test_a_client_that_says_two_things_is_refused(body: str) -> None:
 
 
 def test_a_client_may_repeat_its_id() -> None:
-    found = client_of(basic("a:s"), Parameters.of("client_id=a"))
+    result = client_of(basic("a:s"), Parameters.of("client_id=a"))
 
-    assert found is not None
-    assert found.client_id == "a"
+    assert result is not None
+    assert result.client_id == "a"
 
 
 @pytest.mark.parametrize("text", ["no colon", ":secret", "a:%zz", "a:%FF"])

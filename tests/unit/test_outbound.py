@@ -69,8 +69,8 @@ async def serving(tls: ssl.SSLContext | None = None) -> AsyncIterator[Web]:
 
 @pytest.fixture
 async def web() -> AsyncIterator[Web]:
-    async with serving() as found:
-        yield found
+    async with serving() as result:
+        yield result
 
 
 def own(web: Web) -> SafeHttpClient:
@@ -78,15 +78,15 @@ def own(web: Web) -> SafeHttpClient:
     return SafeHttpClient(allow=[f"http://127.0.0.1:{web.port}"])
 
 
-class Names:
+class ScriptedResolver:
     """A resolver that gives each answer once, then the last one for ever, and counts."""
 
     def __init__(self, *answers: Sequence[str]) -> None:
         self._answers = list(answers)
-        self.asked: list[tuple[str, int]] = []
+        self.lookups: list[tuple[str, int]] = []
 
     async def __call__(self, host: str, port: int) -> Sequence[str]:
-        self.asked.append((host, port))
+        self.lookups.append((host, port))
         return self._answers.pop(0) if len(self._answers) > 1 else self._answers[0]
 
 
@@ -163,12 +163,12 @@ def test_an_address_in_the_open_internet_is_public(address: str) -> None:
     ],
 )
 async def test_only_https_addresses_without_userinfo_or_fragment_are_fetched(url: str) -> None:
-    names = Names(["93.184.216.34"])
+    names = ScriptedResolver(["93.184.216.34"])
 
     with pytest.raises(OutboundError, match=r"^url$"):
         await SafeHttpClient(resolve=names).fetch_json(url)
 
-    assert names.asked == []
+    assert names.lookups == []
 
 
 @pytest.mark.parametrize(
@@ -182,12 +182,14 @@ async def test_other_spellings_of_a_private_address_are_judged_by_what_they_mean
 
 async def test_one_private_address_among_public_ones_refuses_the_name() -> None:
     with pytest.raises(OutboundError, match=r"^address$"):
-        await SafeHttpClient(resolve=Names(["93.184.216.34", "10.0.0.1"])).fetch_json("https://clients.example/")
+        await SafeHttpClient(resolve=ScriptedResolver(["93.184.216.34", "10.0.0.1"])).fetch_json(
+            "https://clients.example/"
+        )
 
 
 async def test_a_name_without_addresses_is_refused() -> None:
     with pytest.raises(OutboundError, match=r"^name$"):
-        await SafeHttpClient(resolve=Names([])).fetch_json("https://clients.example/")
+        await SafeHttpClient(resolve=ScriptedResolver([])).fetch_json("https://clients.example/")
     with pytest.raises(OutboundError, match=r"^name$"):
         await SafeHttpClient().fetch_json("https://nobody.invalid/")
 
@@ -196,13 +198,13 @@ async def test_the_connection_goes_to_the_address_that_was_judged_and_speaks_of_
     server, client = certified(tmp_path, NAME)
     async with serving(server) as web:
         # The name would lead elsewhere the second time.
-        names = Names(["127.0.0.1"], ["192.0.2.1"])
+        names = ScriptedResolver(["127.0.0.1"], ["192.0.2.1"])
         outbound = SafeHttpClient(allow=[f"https://{NAME}:{web.port}"], resolve=names, tls=client)
 
         fetched = await outbound.fetch_json(f"https://{NAME}:{web.port}/x?y=1", headers={"Host": "other", "X-A": "b"})
 
     assert fetched.document == {"a": 1}
-    assert names.asked == [(NAME, web.port)]
+    assert names.lookups == [(NAME, web.port)]
     head = web.requests[0].split("\r\n")
     assert head[0] == "GET /x?y=1 HTTP/1.1"
     assert [line for line in head if line.lower().startswith("host:")] == [f"Host: {NAME}:{web.port}"]
@@ -212,7 +214,9 @@ async def test_the_connection_goes_to_the_address_that_was_judged_and_speaks_of_
 async def test_the_certificate_must_be_that_of_the_name(tmp_path: Path) -> None:
     server, client = certified(tmp_path, "other.example")
     async with serving(server) as web:
-        outbound = SafeHttpClient(allow=[f"https://{NAME}:{web.port}"], resolve=Names(["127.0.0.1"]), tls=client)
+        outbound = SafeHttpClient(
+            allow=[f"https://{NAME}:{web.port}"], resolve=ScriptedResolver(["127.0.0.1"]), tls=client
+        )
 
         with pytest.raises(OutboundError, match=r"^connection$"):
             await outbound.fetch_json(f"https://{NAME}:{web.port}/")
@@ -220,17 +224,17 @@ async def test_the_certificate_must_be_that_of_the_name(tmp_path: Path) -> None:
     assert web.requests == []
 
 
-async def test_a_certificate_of_nobody_is_refused(tmp_path: Path) -> None:
+async def test_a_certificate_of_an_unknown_authority_is_refused(tmp_path: Path) -> None:
     server, _ = certified(tmp_path, NAME)
     async with serving(server) as web:
-        outbound = SafeHttpClient(allow=[f"https://{NAME}:{web.port}"], resolve=Names(["127.0.0.1"]))
+        outbound = SafeHttpClient(allow=[f"https://{NAME}:{web.port}"], resolve=ScriptedResolver(["127.0.0.1"]))
 
         with pytest.raises(OutboundError, match=r"^connection$"):
             await outbound.fetch_json(f"https://{NAME}:{web.port}/")
 
 
 async def test_a_dead_address_does_not_keep_the_next_one_from_answering(web: Web) -> None:
-    outbound = SafeHttpClient(allow=[f"http://{NAME}:{web.port}"], resolve=Names(["127.0.0.2", "127.0.0.1"]))
+    outbound = SafeHttpClient(allow=[f"http://{NAME}:{web.port}"], resolve=ScriptedResolver(["127.0.0.2", "127.0.0.1"]))
 
     assert (await outbound.fetch_json(f"http://{NAME}:{web.port}/")).document == {"a": 1}
 
@@ -307,7 +311,7 @@ async def test_only_a_plain_json_object_is_taken(web: Web, refused: bytes) -> No
         await own(web).fetch_json(f"http://127.0.0.1:{web.port}/")
 
 
-async def test_what_is_no_http_is_refused(web: Web) -> None:
+async def test_a_reply_that_is_no_http_is_refused(web: Web) -> None:
     web.answer = b"220 mail ESMTP\r\n"
 
     with pytest.raises(OutboundError, match=r"^connection$"):

@@ -23,9 +23,9 @@ def keys(*names: str) -> list[pb.SigningKey]:
     return [pb.SigningKey(key_id=name) for name in names]
 
 
-def paged(found: list[pb.SigningKey], *, size: int, token: str = "") -> tuple[list[str], str]:
+def paged(signing_keys: list[pb.SigningKey], *, size: int, token: str = "") -> tuple[list[str], str]:
     request = pb.ListSigningKeysRequest(page_size=size, page_token=token)
-    page, following = paginate(found, lambda key: key.key_id, request, None, size=size)
+    page, following = paginate(signing_keys, lambda key: key.key_id, request, None, size=size)
     return [key.key_id for key in page], following
 
 

@@ -38,8 +38,8 @@ async def passwords(
         password_hash_threads=threads,
         password_hash_waiting=waiting,
     )
-    async with Passwords.open(settings) as found:
-        yield found
+    async with Passwords.open(settings) as result:
+        yield result
 
 
 def of_memory_vault(password: str, iterations: int = 1000) -> str:
@@ -57,7 +57,7 @@ async def test_a_password_proves_itself_and_another_does_not() -> None:
         assert not (await made.verify(stored, "correct horse batter", HERE)).is_valid
 
 
-async def test_what_was_hashed_with_other_parameters_is_hashed_anew() -> None:
+async def test_a_password_hashed_with_other_parameters_is_hashed_anew() -> None:
     async with passwords(memory=32) as before, passwords() as now:
         old = await before.hash(PASSWORD, HERE)
 
@@ -79,7 +79,7 @@ async def test_a_hash_of_memory_vault_proves_itself_and_is_hashed_anew() -> None
         assert not (await made.verify(stored, "shorx", HERE)).is_valid
 
 
-async def test_nobody_s_password_is_hashed_like_any_other() -> None:
+async def test_an_unknown_account_s_password_is_hashed_like_any_other() -> None:
     hashed = PASSWORD_OPERATIONS.labels("argon2")._value  # What the metric counts is the work.
     async with passwords() as made:
         known = await made.hash(PASSWORD, HERE)
@@ -140,7 +140,7 @@ async def test_a_known_device_is_hashed_beside_a_flood_of_its_source() -> None:
     assert ended.index("device") <= 2
 
 
-async def test_known_devices_of_some_accounts_starve_nobody() -> None:
+async def test_known_devices_of_some_accounts_do_not_starve_others() -> None:
     places = {"one": a_device(), "two": a_device(), "source": HERE}
 
     ended = await order(places, ["one", "two"] * 6 + ["source"])

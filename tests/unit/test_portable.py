@@ -29,10 +29,10 @@ def memory(content: str = "x", **fields: Any) -> Memory:
     return arriving.draft
 
 
-def arrivals(*given: ImportLine | ImportProblem) -> list[ImportItem]:
-    found = parse_import(given, at=AT, by="test", max_content=100)
-    assert found.errors == []
-    return [item for items in found.items.values() for item in items]
+def arrivals(*lines: ImportLine | ImportProblem) -> list[ImportItem]:
+    result = parse_import(lines, at=AT, by="test", max_content=100)
+    assert result.errors == []
+    return [item for items in result.items.values() for item in items]
 
 
 @given(content=TEXT, tags=st.lists(TEXT, max_size=3))
@@ -45,7 +45,7 @@ def test_an_item_is_one_line_and_is_read_as_it_was_written(content: str, tags: l
     assert list(transfer_model.parse_lines(text)) == [ImportLine(line_number=1, kind="memory", message=message)]
 
 
-def test_what_the_service_records_makes_no_difference() -> None:
+def test_fields_that_the_service_records_make_no_difference() -> None:
     one = memory_pb2.Memory(content="x", revision=1, importance=0.5)
     other = memory_pb2.Memory(content="x", revision=7, importance=0.75, updated_by="somebody")
     block = snapshots_pb2.PortableBlock(block=blocks_pb2.Block(value="v"), agent_ids=["a"])
@@ -117,7 +117,7 @@ def test_json_that_is_written_otherwise_is_no_change() -> None:
         '{"memories": [{"id": NaN}]}',
     ],
 )
-def test_what_is_none_of_memoryvault_s_documents_is_refused(text: str) -> None:
+def test_an_unknown_document_is_refused(text: str) -> None:
     with pytest.raises(ImportFormatUnknown):
         list(memoryvault.parse_document(text))
 
@@ -132,7 +132,7 @@ def test_what_is_none_of_memoryvault_s_documents_is_refused(text: str) -> None:
 def test_no_row_of_memoryvault_s_breaks_the_reading(row: dict[str, Any]) -> None:
     text = json.dumps({"data": {"memories": [row], "links": [row], "aliases": [None], "conflict_resolutions": [[]]}})
 
-    found = list(memoryvault.parse_document(text))
+    results = list(memoryvault.parse_document(text))
 
-    assert len(found) == 4
-    assert all(isinstance(one, ImportProblem) and one.reason == "LINE_INVALID" for one in found[1:])
+    assert len(results) == 4
+    assert all(isinstance(one, ImportProblem) and one.reason == "LINE_INVALID" for one in results[1:])

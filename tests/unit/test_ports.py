@@ -19,7 +19,7 @@ def listening(port: int | str) -> contextlib.closing[socket.socket]:
     return contextlib.closing(socket.create_server((HOST, int(port))))
 
 
-def test_a_port_that_is_kept_is_found_by_nobody_else() -> None:
+def test_a_reserved_port_is_not_found_again() -> None:
     with free_ports(["first"], HOST) as ports:
         only = range(int(ports["first"]), int(ports["first"]) + 1)
         with pytest.raises(OSError, match=r"^no port of 127\.0\.0\.1"), free_ports(["second"], HOST, among=only):
@@ -28,7 +28,7 @@ def test_a_port_that_is_kept_is_found_by_nobody_else() -> None:
         assert int(again["second"]) in only
 
 
-def test_each_name_has_a_port_of_its_own_that_nobody_listens_on() -> None:
+def test_each_name_has_a_free_port_of_its_own() -> None:
     with listening(0) as server:
         taken = server.getsockname()[1]
         with pytest.raises(OSError, match=r"^no port of"), free_ports(["one"], HOST, among=range(taken, taken + 1)):
@@ -71,7 +71,7 @@ def test_a_port_that_is_wanted_is_kept_though_a_connection_ended_there() -> None
             pass
 
 
-def test_a_port_that_somebody_listens_on_is_named_with_its_setting() -> None:
+def test_a_port_in_use_is_named_with_its_setting() -> None:
     with listening(0) as server:
         port = server.getsockname()[1]
         with (
@@ -83,12 +83,12 @@ def test_a_port_that_somebody_listens_on_is_named_with_its_setting() -> None:
 
 @pytest.mark.parametrize("host", ["192.0.2.1", "*"])
 @pytest.mark.parametrize("port", [0, 20_000])
-def test_a_host_that_is_not_here_is_left_to_whoever_listens(host: str, port: int) -> None:
+def test_a_port_of_another_host_is_not_checked(host: str, port: int) -> None:
     with reserved_ports({"SKEIN_HTTP_PORT": (host, port)}) as ports:
         assert int(ports["SKEIN_HTTP_PORT"]) in ({port} if port else PORTS)
 
 
-def test_two_settings_with_one_port_are_told() -> None:
+def test_two_settings_with_one_port_are_refused() -> None:
     with (
         pytest.raises(SettingInvalid, match=r"^SKEIN_HTTP_PORT and SKEIN_PC2_PORT_5570 are both port 20000\.$"),
         reserved_ports({"SKEIN_HTTP_PORT": (HOST, 20_000), "SKEIN_PC2_PORT_5570": ("127.0.0.2", 20_000)}),
@@ -97,7 +97,7 @@ def test_two_settings_with_one_port_are_told() -> None:
 
 
 @pytest.mark.parametrize("port", [65_536, -1])
-def test_a_port_that_is_none_is_told(port: int) -> None:
+def test_an_invalid_port_is_refused(port: int) -> None:
     with (
         pytest.raises(SettingInvalid, match=rf"^SKEIN_ADMIN_PORT should be a port from 0 to 65535, not {port}\.$"),
         reserved_ports({"SKEIN_ADMIN_PORT worker": (HOST, port)}),

@@ -59,7 +59,7 @@ def folder() -> Iterator[Path]:
 
 
 @pytest.fixture(scope="module")
-async def mould() -> AsyncIterator[Path]:
+async def template() -> AsyncIterator[Path]:
     """The data of a server that was made, and stopped."""
     with tempfile.TemporaryDirectory(prefix="skein-test-") as place:
         Path(place).chmod(0o711)
@@ -69,9 +69,9 @@ async def mould() -> AsyncIterator[Path]:
 
 
 @pytest.fixture
-def _made(folder: Path, mould: Path) -> None:
+def _made(folder: Path, template: Path) -> None:
     """Put data into the folder: making it anew takes longer than most of what is tested of it."""
-    subprocess.run(["cp", "-a", str(mould), str(folder / "data")], check=True)  # noqa: S607 - it keeps the owner.
+    subprocess.run(["cp", "-a", str(template), str(folder / "data")], check=True)  # noqa: S607 - it keeps the owner.
 
 
 # For tests of what becomes of data, not of its making.
@@ -80,7 +80,7 @@ MADE = pytest.mark.usefixtures("_made")
 
 @pytest.fixture
 def closed_folder(folder: Path) -> Path:
-    """Make a folder that nobody but us can enter."""
+    """Make a folder that no other user can enter."""
     closed = folder / "closed"
     closed.mkdir(mode=0o700)
     return closed
@@ -105,14 +105,14 @@ def is_running(pid: int) -> bool:
 
 def processes_naming(path: Path) -> list[int]:
     """Return the processes that have the path in their argument list or are in that folder."""
-    found = []
+    results = []
     for process in Path("/proc").iterdir():
         with contextlib.suppress(OSError):
             if process.name.isdigit() and int(process.name) != os.getpid():
                 named = os.fsencode(path) in (process / "cmdline").read_bytes()
                 if (named or (process / "cwd").readlink() == path) and is_running(int(process.name)):
-                    found.append(int(process.name))
-    return found
+                    results.append(int(process.name))
+    return results
 
 
 @contextlib.contextmanager
@@ -222,10 +222,10 @@ async def test_a_url_with_reserved_characters_connects(folder: Path) -> None:
     async with running_server(folder / "data", durable=False) as server:
         await create_database(server, "a b/c?d&e=ü")
         connection = await asyncpg.connect(server.url(user="postgres", database="a b/c?d&e=ü"))
-        found = await connection.fetchval("SELECT current_database()")
+        result = await connection.fetchval("SELECT current_database()")
         await connection.close()
 
-    assert found == "a b/c?d&e=ü"
+    assert result == "a b/c?d&e=ü"
 
 
 @MADE
@@ -256,19 +256,19 @@ async def test_pgvector_is_there(folder: Path) -> None:
 @MADE
 async def test_a_database_is_copied_from_its_template_and_dropped(folder: Path) -> None:
     async with running_server(folder / "data", durable=False) as server:
-        await create_database(server, "mould")
-        connection = await asyncpg.connect(**server.dsn(database="mould"))
+        await create_database(server, "template")
+        connection = await asyncpg.connect(**server.dsn(database="template"))
         await connection.execute("CREATE TABLE shape AS SELECT 3 AS n")
         await connection.close()
 
-        await create_database(server, "copy", "mould")
+        await create_database(server, "copy", "template")
         copied = await asyncpg.connect(**server.dsn(database="copy"))
-        found = await copied.fetchval("SELECT n FROM shape")
+        result = await copied.fetchval("SELECT n FROM shape")
         await drop_database(server, "copy")
-        left = await ask(server, "SELECT count(*) FROM pg_database WHERE datname = 'copy'")
+        reply = await ask(server, "SELECT count(*) FROM pg_database WHERE datname = 'copy'")
         copied.terminate()
 
-    assert (found, left) == (3, 0)
+    assert (result, reply) == (3, 0)
 
 
 @MADE
@@ -450,7 +450,7 @@ async def test_a_start_that_takes_too_long_is_ended(folder: Path) -> None:
 
 
 @MADE
-async def test_what_users_wrote_stays_out_of_the_log(folder: Path) -> None:
+async def test_users_texts_stay_out_of_the_log(folder: Path) -> None:
     async with running_server(folder / "data", durable=False) as server:
         with pytest.raises(asyncpg.PostgresError):
             await ask(server, "SELECT 'a secret'::text::int")
@@ -469,12 +469,12 @@ async def test_a_long_log_starts_anew(folder: Path) -> None:
 
 
 @MADE
-async def test_nobody_else_may_enter_the_socket_folder(folder: Path) -> None:
+async def test_other_users_may_not_enter_the_socket_folder(folder: Path) -> None:
     async with running_server(folder / "data", durable=False) as server:
-        found = Path(server.host).stat()
+        result = Path(server.host).stat()
 
-    assert found.st_mode & 0o777 == 0o700
-    assert found.st_uid == Account.for_server().user
+    assert result.st_mode & 0o777 == 0o700
+    assert result.st_uid == Account.for_server().user
 
 
 @MADE
@@ -488,7 +488,7 @@ async def test_a_long_temp_directory_is_passed_over(folder: Path, monkeypatch: p
 
 
 @MADE
-async def test_a_socket_folder_of_somebody_else_is_passed_over(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_socket_folder_of_another_user_is_passed_over(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (folder / f"skein-{os.geteuid()}").symlink_to(folder)
     monkeypatch.setattr(tempfile, "tempdir", str(folder))
 
@@ -519,17 +519,17 @@ async def test_a_wheel_that_the_servers_user_cannot_reach_is_copied(
 
 @NEEDS_ROOT
 async def test_below_a_closed_folder_roots_data_lies_elsewhere_and_is_found_again(closed_folder: Path) -> None:
-    asked = closed_folder / "clone" / "data"
+    requested = closed_folder / "clone" / "data"
     try:
-        async with running_server(asked) as server:
+        async with running_server(requested) as server:
             await ask(server, "CREATE TABLE kept AS SELECT 7 AS n")
-            assert asked.is_symlink()
-            assert server.data_dir == asked.resolve()
+            assert requested.is_symlink()
+            assert server.data_dir == requested.resolve()
 
-        async with running_server(asked) as server:
+        async with running_server(requested) as server:
             assert await ask(server, "SELECT n FROM kept") == 7
     finally:
-        delete_data_dir(asked)
+        delete_data_dir(requested)
 
     assert not server.data_dir.exists()
 
@@ -552,16 +552,16 @@ async def test_a_renamed_clone_keeps_its_data_and_a_new_one_at_the_old_path_star
 
 @NEEDS_ROOT
 async def test_a_link_to_data_that_is_gone_does_not_start_empty(closed_folder: Path) -> None:
-    asked = closed_folder / "data"
-    async with running_server(asked) as server:
+    requested = closed_folder / "data"
+    async with running_server(requested) as server:
         pass
     shutil.rmtree(server.data_dir)
 
     with pytest.raises(DataDirUnusable, match="which does not exist"):
-        async with running_server(asked):
+        async with running_server(requested):
             pass
 
-    delete_data_dir(asked)
+    delete_data_dir(requested)
 
 
 @NEEDS_ROOT

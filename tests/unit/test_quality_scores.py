@@ -23,7 +23,9 @@ FOUND = tuple(f"hit {place}" for place in range(1, 13))
 EVIDENCE = frozenset({"hit 2", "hit 7", "hit 12", "elsewhere"})
 
 
-def asked(*hit_ids: str, category: str = "temporal", evidence: frozenset[str] = frozenset({"a"})) -> ScoredQuestion:
+def scored_question(
+    *hit_ids: str, category: str = "temporal", evidence: frozenset[str] = frozenset({"a"})
+) -> ScoredQuestion:
     return ScoredQuestion(category=category, evidence=evidence, hit_ids=hit_ids)
 
 
@@ -33,10 +35,10 @@ def test_recall_is_the_share_of_the_evidence_among_the_first_hits(depth: int, ex
 
 
 def test_the_reciprocal_rank_is_that_of_the_first_evidence() -> None:
-    assert reciprocal_rank(asked(*FOUND, evidence=EVIDENCE)) == 0.5
-    assert reciprocal_rank(asked("x", "y", "a")) == pytest.approx(1 / 3)
-    assert reciprocal_rank(asked("x", "y")) == 0.0
-    assert reciprocal_rank(asked()) == 0.0
+    assert reciprocal_rank(scored_question(*FOUND, evidence=EVIDENCE)) == 0.5
+    assert reciprocal_rank(scored_question("x", "y", "a")) == pytest.approx(1 / 3)
+    assert reciprocal_rank(scored_question("x", "y")) == 0.0
+    assert reciprocal_rank(scored_question()) == 0.0
 
 
 def test_the_discounted_gain_is_a_share_of_the_best_order() -> None:
@@ -53,7 +55,7 @@ def test_the_discounted_gain_is_a_share_of_the_best_order() -> None:
 
 
 def test_a_summary_may_have_other_measures() -> None:
-    found = summary([asked("x", "a")], seed=1, measures=("recall@20", *RANK_MEASURES))
+    found = summary([scored_question("x", "a")], seed=1, measures=("recall@20", *RANK_MEASURES))
 
     assert {name: round(mean.value, 3) for name, mean in found.items()} == {
         "recall@20": 1.0,
@@ -70,8 +72,8 @@ def test_measures_deeper_than_an_answer_are_left_out() -> None:
 
 
 def test_a_question_without_evidence_is_answered_by_anything() -> None:
-    assert asked("x", evidence=frozenset()).scores() == (1.0, 1.0, 1.0, 1.0)
-    assert asked(evidence=frozenset()).scores() == (1.0, 1.0, 1.0, 1.0)
+    assert scored_question("x", evidence=frozenset()).scores() == (1.0, 1.0, 1.0, 1.0)
+    assert scored_question(evidence=frozenset()).scores() == (1.0, 1.0, 1.0, 1.0)
 
 
 def test_a_repeated_hit_counts_once() -> None:
@@ -80,12 +82,12 @@ def test_a_repeated_hit_counts_once() -> None:
 
 def test_a_summary_is_the_mean_over_questions() -> None:
     # recall@5: 1, 0, 1; reciprocal ranks: 1, 1/6, 1/4.
-    found = summary([asked("a"), asked(*"vwxyz", "a"), asked(*"xyz", "a")], seed=1)
+    result = summary([scored_question("a"), scored_question(*"vwxyz", "a"), scored_question(*"xyz", "a")], seed=1)
 
-    assert tuple(found) == MEASURES
-    assert found["recall@5"].value == pytest.approx(2 / 3)
-    assert found["recall@10"].value == 1.0
-    assert found["mrr"].value == pytest.approx((1 + 1 / 6 + 1 / 4) / 3)
+    assert tuple(result) == MEASURES
+    assert result["recall@5"].value == pytest.approx(2 / 3)
+    assert result["recall@10"].value == 1.0
+    assert result["mrr"].value == pytest.approx((1 + 1 / 6 + 1 / 4) / 3)
 
 
 def test_an_interval_holds_the_mean_and_repeats_with_its_seed() -> None:
@@ -101,7 +103,7 @@ def test_an_interval_holds_the_mean_and_repeats_with_its_seed() -> None:
     assert means(rows, seed=8) != [mean, finer]
 
 
-def test_what_never_varies_has_no_width_and_nothing_has_no_mean() -> None:
+def test_constant_values_have_no_width_and_no_values_have_no_mean() -> None:
     (mean,) = means([[0.25]] * 3, seed=1)
 
     assert (mean.value, mean.low, mean.high) == (0.25, 0.25, 0.25)
@@ -110,7 +112,7 @@ def test_what_never_varies_has_no_width_and_nothing_has_no_mean() -> None:
 
 
 def test_questions_are_sorted_into_their_categories() -> None:
-    first, second, third = asked("x"), asked("y", category="adversarial"), asked("z")
+    first, second, third = scored_question("x"), scored_question("y", category="adversarial"), scored_question("z")
 
     assert list(by_category([first, second, third]).items()) == [
         ("adversarial", [second]),
@@ -120,7 +122,11 @@ def test_questions_are_sorted_into_their_categories() -> None:
 
 def test_worth_is_the_loss_question_by_question() -> None:
     # Of two questions one loses its evidence and the other finds it two places later: at 5, recall falls by 1 and 0.
-    lost = ablation_loss([asked("a"), asked("x", "a")], [asked("x"), asked("x", "y", "z", "a")], seed=1)
+    lost = ablation_loss(
+        [scored_question("a"), scored_question("x", "a")],
+        [scored_question("x"), scored_question("x", "y", "z", "a")],
+        seed=1,
+    )
 
     assert lost["recall@5"].value == 0.5
     assert lost["mrr"].value == pytest.approx(((1 - 0) + (1 / 2 - 1 / 4)) / 2)

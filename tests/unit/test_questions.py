@@ -87,7 +87,7 @@ def test_several_dates_are_all_read_and_each_only_once() -> None:
     ]
 
 
-def test_of_very_many_dates_only_some_are_read() -> None:
+def test_only_some_of_very_many_dates_are_read() -> None:
     assert len(QueryCues.of("in 2023, " * 5000, NOW).dates) == 8
 
 
@@ -104,7 +104,7 @@ def test_of_very_many_dates_only_some_are_read() -> None:
         "Was geschah gestern?",
     ],
 )
-def test_what_is_no_date_is_none(text: str) -> None:
+def test_an_invalid_date_is_none(text: str) -> None:
     now = NOW.replace(year=900) if "999" in text else NOW
 
     assert QueryCues.of(text, now).dates == ()
@@ -166,5 +166,5 @@ def test_letters_that_only_look_like_a_name_s_break_nothing(text: str) -> None:
     assert not QueryCues.of(text, NOW).asks_for_time
 
 
-def test_of_a_very_long_text_the_beginning_counts() -> None:
+def test_the_beginning_of_a_very_long_text_counts() -> None:
     assert days("in 1999 " + "word " * 1900 + "in 2001") == [("1999-01-01", "1999-12-31")]

@@ -23,15 +23,15 @@ NOON = datetime(2023, 5, 7, 12, tzinfo=UTC)
 IN_MAY = QueryCues(dates=(DateRange(first=date(2023, 5, 1), last=date(2023, 5, 31)),))
 
 
-def rank(candidates: Iterable[Candidate], **asked: Any) -> list[RankedItem]:
-    return ranking.rank(Candidates.of(candidates), **asked)
+def rank(candidates: Iterable[Candidate], **options: Any) -> list[RankedItem]:
+    return ranking.rank(Candidates.of(candidates), **options)
 
 
 def candidate(number: int, similarity: float | None = None, bm25: float = 0.0) -> Candidate:
     return Candidate(item_id=UUID(int=number), kind="memory", similarity=similarity, bm25=bm25)
 
 
-def turn(number: int, *, after: int | None = None, **said: object) -> Candidate:
+def turn(number: int, *, after: int | None = None, **fields: object) -> Candidate:
     """One of a conversation, with every measure there can be."""
     plain = Candidate(
         item_id=UUID(int=number),
@@ -43,7 +43,7 @@ def turn(number: int, *, after: int | None = None, **said: object) -> Candidate:
         previous=None if after is None else UUID(int=after),
         create_time=NOON,
     )
-    return plain._replace(**said)  # type: ignore[arg-type]  # the fields of a candidate
+    return plain._replace(**fields)  # type: ignore[arg-type]  # the fields of a candidate
 
 
 def parts(ranked: RankedItem) -> dict[str, float]:
@@ -224,8 +224,8 @@ def test_a_score_does_not_depend_on_candidates_that_are_no_neighbours() -> None:
 
 
 def test_only_signals_that_the_query_asks_have_a_part_and_the_others_make_room() -> None:
-    def shares(**asked: object) -> dict[str, float]:
-        arguments = {"dense": True, "max_bm25": BOUND, "limit": 1, "terms": TERMS} | asked
+    def shares(**options: object) -> dict[str, float]:
+        arguments = {"dense": True, "max_bm25": BOUND, "limit": 1, "terms": TERMS} | options
         (best,) = rank([turn(1)], **arguments)
         return {part.signal: part.weight for part in best.components}
 
@@ -250,7 +250,7 @@ def test_a_weight_of_0_switches_a_signal_off() -> None:
     assert parts(best[0]).keys() == {"lexical"}
 
 
-def test_where_every_signal_there_is_is_switched_off_all_count_the_same() -> None:
+def test_all_signals_count_the_same_when_every_one_is_switched_off() -> None:
     nothing = Weights(**{field.name: 0.0 for field in fields(Weights)})
 
     (best,) = rank([candidate(1, 0.5, 1.0)], dense=True, max_bm25=BOUND, limit=1, weights=nothing)
@@ -264,7 +264,7 @@ def test_a_weight_is_a_number_that_is_not_negative(weight: float) -> None:
         Weights(reply=weight)
 
 
-def test_what_stands_alone_is_measured_alone() -> None:
+def test_a_turn_without_neighbours_is_scored_alone() -> None:
     (best,) = rank(
         [turn(1, similarity=0.4, bm25=3.3, frequencies=(1.0, 1.0, 0.0))],
         dense=True,
@@ -287,16 +287,16 @@ def test_words_that_neighbours_say_count_less_the_farther_they_stand() -> None:
 
 
 def test_words_before_and_after_count_together_with_an_items_own() -> None:
-    asked = turn(1, frequencies=(1.0, 0.0, 0.0))
-    told = turn(2, after=1, frequencies=(0.0, 1.0, 0.0), bm25=2.0)
+    question = turn(1, frequencies=(1.0, 0.0, 0.0))
+    reply = turn(2, after=1, frequencies=(0.0, 1.0, 0.0), bm25=2.0)
     added = turn(3, after=2, frequencies=(0.0, 0.0, 1.0))
 
-    best = rank([asked, told, added], dense=True, max_bm25=BOUND, limit=3, terms=TERMS)
+    best = rank([question, reply, added], dense=True, max_bm25=BOUND, limit=3, terms=TERMS)
 
     # BM25 of half an occurrence of the first and the third, one of the second, in 20 of 25 words.
     free = 1.2 * (0.25 + 0.75 * 20 / 25)
     expected = 2.2 * ((3 + 1) * 0.5 / (0.5 + free) + 2 * 1 / (1 + free))
-    (middle,) = [ranked for ranked in best if ranked.item_id == told.item_id]
+    (middle,) = [ranked for ranked in best if ranked.item_id == reply.item_id]
     assert {part.signal: part.raw for part in middle.components}["lexical"] == pytest.approx(expected)
 
 
@@ -308,7 +308,7 @@ def test_context_is_the_mean_cosine_of_those_around_that_have_one() -> None:
     assert [parts(ranked)["context"] for ranked in best] == pytest.approx([0.4] * 3)
 
 
-def test_what_follows_a_question_that_matches_is_likely_its_answer() -> None:
+def test_a_turn_after_a_matching_question_is_likely_its_answer() -> None:
     conversation = [
         turn(1, is_question=True, similarity=0.9, bm25=6.6),
         turn(2, after=1),
@@ -336,17 +336,17 @@ def test_a_question_and_a_phrase_count_less_than_what_says_something() -> None:
     assert {ranked.item_id.int: parts(ranked)["statement"] for ranked in best} == {1: 0, 2: 1, 3: 1}
 
 
-def test_who_asks_when_prefers_what_tells_of_a_time() -> None:
-    told = [turn(1), turn(2, mentions_time=True)]
+def test_a_question_about_a_time_prefers_turns_that_mention_one() -> None:
+    turns = [turn(1), turn(2, mentions_time=True)]
 
-    asked = rank(told, dense=True, max_bm25=BOUND, limit=2, terms=TERMS, cues=QueryCues(asks_for_time=True))
-    otherwise = rank(told, dense=True, max_bm25=BOUND, limit=2, terms=TERMS)
+    ranked = rank(turns, dense=True, max_bm25=BOUND, limit=2, terms=TERMS, cues=QueryCues(asks_for_time=True))
+    otherwise = rank(turns, dense=True, max_bm25=BOUND, limit=2, terms=TERMS)
 
-    assert in_order(asked) == [2, 1]
+    assert in_order(ranked) == [2, 1]
     assert in_order(otherwise) == [1, 2]
 
 
-def test_who_names_a_date_prefers_what_was_created_near_it() -> None:
+def test_a_query_with_a_date_prefers_items_created_near_it() -> None:
     days = {1: datetime(2023, 6, 14, 9, tzinfo=UTC), 2: NOON, 3: datetime(2023, 6, 7, 9, tzinfo=UTC), 4: None}
 
     best = rank(
@@ -362,7 +362,7 @@ def test_who_names_a_date_prefers_what_was_created_near_it() -> None:
     assert [parts(ranked)["date"] for ranked in best] == pytest.approx([1, 1 / 2, 1 / 3, 0])
 
 
-def test_what_is_not_eligible_lends_context_and_is_no_hit() -> None:
+def test_an_ineligible_turn_lends_context_and_is_no_hit() -> None:
     conversation = [turn(1, frequencies=(1.0, 1.0, 1.0), eligible=False), turn(2, after=1), turn(3)]
 
     best = rank(conversation, dense=True, max_bm25=BOUND, limit=3, terms=TERMS)
@@ -413,7 +413,7 @@ def test_an_item_without_a_vector_never_comes_first_for_that() -> None:
     assert in_order(best) == [2, 1]
 
 
-def test_what_points_away_from_the_query_is_still_ordered_by_how_far() -> None:
+def test_vectors_that_point_away_from_the_query_are_ordered_by_distance() -> None:
     away = [Candidate(item_id=UUID(int=n), kind="memory", similarity=-n / 10, bm25=0.0) for n in (3, 1, 2)]
 
     ranked = rank(away, dense=True, max_bm25=0.0, limit=3)
@@ -434,41 +434,45 @@ def test_by_the_cosine_alone_the_order_is_that_of_all_signals_with_one(
 ) -> None:
     candidates = [Candidate(item_id=item_id, kind=kind, similarity=cosine) for item_id, (kind, cosine) in near.items()]
 
-    found = ranking.rank_by_similarity(near, limit=limit, min_similarity=least)
+    result = ranking.rank_by_similarity(near, limit=limit, min_similarity=least)
 
     expected = rank(candidates, dense=True, max_bm25=0.0, limit=limit, min_similarity=least)
-    assert found == expected
-    assert [one.components for one in found] == [one.components for one in expected]
+    assert result == expected
+    assert [one.components for one in result] == [one.components for one in expected]
 
 
-def test_what_points_away_from_the_query_scores_nothing_and_keeps_its_place_by_the_cosine_alone() -> None:
+def test_a_vector_that_points_away_from_the_query_scores_nothing_and_is_ordered_by_its_cosine() -> None:
     near = {UUID(int=number): ("memory", -number / 10) for number in (3, 1, 2)}
 
-    found = ranking.rank_by_similarity(near, limit=3)
+    result = ranking.rank_by_similarity(near, limit=3)
 
-    assert [(one.item_id.int, one.score, one.similarity) for one in found] == [(1, 0, -0.1), (2, 0, -0.2), (3, 0, -0.3)]
+    assert [(one.item_id.int, one.score, one.similarity) for one in result] == [
+        (1, 0, -0.1),
+        (2, 0, -0.2),
+        (3, 0, -0.3),
+    ]
 
 
 def test_by_words_alone_the_score_is_the_share_of_the_bound_and_equal_ones_are_ordered_by_id() -> None:
     bm25s = {4: BOUND / 4, 2: BOUND / 2, 1: BOUND / 4, 3: 2 * BOUND}
     matches = {UUID(int=number): ("memory", bm25) for number, bm25 in bm25s.items()}
 
-    found = ranking.rank_by_terms(matches, max_bm25=BOUND, limit=3)
+    result = ranking.rank_by_terms(matches, max_bm25=BOUND, limit=3)
 
-    assert [(one.item_id.int, one.score) for one in found] == [(3, 1.0), (2, 0.5), (1, 0.25)]
-    assert [one.components for one in found] == [
+    assert [(one.item_id.int, one.score) for one in result] == [(3, 1.0), (2, 0.5), (1, 0.25)]
+    assert [one.components for one in result] == [
         (("lexical", 2 * BOUND, 1.0, 1.0, 1),),
         (("lexical", BOUND / 2, 0.5, 1.0, 2),),
         (("lexical", BOUND / 4, 0.25, 1.0, 3),),
     ]
-    assert {(one.has_words, one.similarity) for one in found} == {(True, None)}
+    assert {(one.has_words, one.similarity) for one in result} == {(True, None)}
 
 
 def test_a_hit_has_words_when_it_contains_a_term_itself_and_says_nothing_of_it_without_terms() -> None:
-    said = [turn(1), turn(2, after=1, bm25=2.0, frequencies=(1.0, 0.0, 0.0))]
+    turns = [turn(1), turn(2, after=1, bm25=2.0, frequencies=(1.0, 0.0, 0.0))]
 
-    with_terms = rank(said, dense=True, max_bm25=BOUND, limit=5, terms=TERMS)
-    without = rank(said, dense=True, max_bm25=0.0, limit=5)
+    with_terms = rank(turns, dense=True, max_bm25=BOUND, limit=5, terms=TERMS)
+    without = rank(turns, dense=True, max_bm25=0.0, limit=5)
 
     assert {one.item_id.int: one.has_words for one in with_terms} == {1: False, 2: True}
     assert {one.has_words for one in without} == {None}

@@ -78,9 +78,9 @@ def stems(text: str) -> set[str]:
 def test_every_line_holds_the_documented_fields_and_no_other(records: list[Record]) -> None:
     for record in records:
         required, optional = FIELDS[record["record"]]
-        given = record.keys() - {"record"}
+        fields = record.keys() - {"record"}
 
-        assert required <= given <= required | optional, record
+        assert required <= fields <= required | optional, record
 
 
 def test_the_conversation_is_long_enough_to_recall_from(records: list[Record]) -> None:
@@ -149,8 +149,8 @@ def test_a_memory_is_younger_than_what_it_was_distilled_from(records: list[Recor
     everything = by_external_id(records)
 
     for memory in only(records, "memory"):
-        said = [moment(everything[id_]["create_time"]) for id_ in memory["metadata"]["said_in"]]
-        assert moment(memory["create_time"]) > max(said)
+        source_times = [moment(everything[id_]["create_time"]) for id_ in memory["metadata"]["said_in"]]
+        assert moment(memory["create_time"]) > max(source_times)
 
 
 def test_the_values_of_memories_are_the_documented_ones(records: list[Record]) -> None:
@@ -262,5 +262,5 @@ def test_a_paraphrase_shares_no_word_with_its_evidence(records: list[Record], qu
     for question in questions:
         if question["kind"] == "paraphrase":
             for id_ in question["evidence"]:
-                told = everything[id_].get("title", "") + " " + everything[id_]["content"]
-                assert stems(question["question"]).isdisjoint(stems(told)), (question["question"], id_)
+                evidence = everything[id_].get("title", "") + " " + everything[id_]["content"]
+                assert stems(question["question"]).isdisjoint(stems(evidence)), (question["question"], id_)

@@ -62,7 +62,7 @@ def test_an_open_session_takes_messages_and_an_end(state: str) -> None:
     ("closed", "refusal"),
     [(SessionState("ended"), SessionEnded), (SessionState("hidden", "active"), SessionHidden)],
 )
-def test_what_is_closed_takes_nothing(closed: SessionState, refusal: type[FailedPrecondition]) -> None:
+def test_a_closed_session_takes_no_message(closed: SessionState, refusal: type[FailedPrecondition]) -> None:
     with pytest.raises(refusal):
         closed.require_open()
 
@@ -116,16 +116,16 @@ def test_a_window_is_the_newest_that_fit_and_never_passes_its_budget(
     window.trim(limit=len(newest_first))
     told = window.summary
 
-    found = window.rows
-    tokens = sum(map(tokens_of, found)) + estimate_tokens(told)
+    rows = window.rows
+    tokens = sum(map(tokens_of, rows)) + estimate_tokens(told)
     assert window.token_count == tokens <= budget
-    assert found == newest_first[: len(found)]
+    assert rows == newest_first[: len(rows)]
     assert told in {"", summary}
-    if len(found) == len(newest_first):
+    if len(rows) == len(newest_first):
         assert told == ""
     elif not told:
         # Nothing more would have fit.
-        assert tokens + tokens_of(newest_first[len(found)]) > budget
+        assert tokens + tokens_of(newest_first[len(rows)]) > budget
 
 
 def test_a_summary_longer_than_half_of_the_budget_is_left_out() -> None:
@@ -157,7 +157,7 @@ def test_a_summary_says_what_the_conversation_is_about_in_its_order() -> None:
     assert "Yes please" not in summary
 
 
-def test_what_is_said_twice_is_told_once() -> None:
+def test_a_repeated_turn_is_summarized_once() -> None:
     summary = summarize([SpeakerTurn("user", "The kettle is red.", is_user=True)] * 5, max_characters=1000)
 
     assert summary == "user: The kettle is red."
@@ -176,9 +176,9 @@ def test_a_summary_is_short_the_same_each_time_and_made_of_what_was_said(turns: 
 
     assert len(summary) <= most
     assert summary == summarize(turns, max_characters=most)
-    said = " ".join(f"{turn.speaker}: {' '.join(turn.text.split())}" for turn in turns)
+    transcript = " ".join(f"{turn.speaker}: {' '.join(turn.text.split())}" for turn in turns)
     for word in summary.split():
-        assert word in said
+        assert word in transcript
 
 
 @given(turns=TURNS)
@@ -214,14 +214,14 @@ def test_a_pattern_takes_every_sign_as_it_is() -> None:
 def test_spans_cover_a_range_without_gap_or_overlap(start: datetime | None, end: datetime | None) -> None:
     lowest, below = (None if time is None else min_id_at(time) for time in (start, end))
 
-    found = list(id_ranges(lowest, below, NOW))
+    results = list(id_ranges(lowest, below, NOW))
 
-    for newer, older in pairwise(found):
+    for newer, older in pairwise(results):
         assert older[1] == newer[0]
-    if found:
-        assert found[-1][0] == (lowest or NO_ID)
-        assert found[0][1] == min(below or LAST_ID, min_id_at(NOW + timedelta(minutes=10)))
-    assert all(from_id < before_id for from_id, before_id in found)
+    if results:
+        assert results[-1][0] == (lowest or NO_ID)
+        assert results[0][1] == min(below or LAST_ID, min_id_at(NOW + timedelta(minutes=10)))
+    assert all(from_id < before_id for from_id, before_id in results)
 
 
 def test_metadata_holds_so_many_values_and_no_more() -> None:

@@ -83,7 +83,7 @@ def test_a_message_s_own_agent_leads_then_the_session_s_then_the_caller_s() -> N
     assert [(one.agent_id, one.subject_id) for one in batch.documents] == [("maid", "bob"), ("butler", "bob")]
 
 
-def test_what_the_service_fills_in_is_not_taken_from_the_caller() -> None:
+def test_fields_that_the_service_fills_in_are_not_taken_from_the_caller() -> None:
     forged = user("x", message_id="m", session_id="elsewhere", sequence=99, created_by="root")
 
     batch = batch_of(forged)

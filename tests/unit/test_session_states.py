@@ -36,8 +36,8 @@ DOCUMENTS = st.dictionaries(st.text(max_size=2), VALUES, max_size=4)
 
 
 def merge(document: object, patch: object) -> object:
-    found: object = json.loads(merge_patch(json.dumps(document), json.dumps(patch)))
-    return found
+    payload: object = json.loads(merge_patch(json.dumps(document), json.dumps(patch)))
+    return payload
 
 
 def without_nulls(value: object) -> object:
@@ -116,7 +116,7 @@ def test_an_expired_state_counts_as_none_but_for_its_revision() -> None:
         put(revision=7).apply_to(over)
 
 
-def test_what_is_expected_must_be_there() -> None:
+def test_a_put_checks_the_expected_state() -> None:
     assert put(revision=7).apply_to(current())["revision"] == 8
     with pytest.raises(RevisionStale):
         put(revision=6).apply_to(current())

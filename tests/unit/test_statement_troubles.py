@@ -14,14 +14,14 @@ from skein_kit.errors import DeadlineExceeded, ReadTooCostly, RpcError
 
 
 @pytest.mark.parametrize(
-    ("left", "refusal"),
+    ("remaining", "refusal"),
     [(None, ReadTooCostly), (60.0, ReadTooCostly), (-1.0, DeadlineExceeded)],
     ids=["no deadline", "time left", "no time left"],
 )
 async def test_a_cancelled_statement_met_the_limit_of_reads_unless_the_deadline_is_over(
-    monkeypatch: pytest.MonkeyPatch, left: float | None, refusal: type[RpcError]
+    monkeypatch: pytest.MonkeyPatch, remaining: float | None, refusal: type[RpcError]
 ) -> None:
-    deadline = None if left is None else asyncio.get_running_loop().time() + left
+    deadline = None if remaining is None else asyncio.get_running_loop().time() + remaining
     call = Call(path="/p.S/M", metadata={}, deadline=deadline, peer="")
     monkeypatch.setattr(postgres_errors, "current_call", lambda: call)
 

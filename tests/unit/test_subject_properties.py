@@ -26,14 +26,14 @@ def stored(value: Any) -> frozenset[tuple[str, str]]:
     return properties_of({"profile": well_known_types.json_text(subject, "profile")})
 
 
-def asked(path: str, value: Any) -> tuple[str, str]:
+def property_key(path: str, value: Any) -> tuple[str, str]:
     return parse_matches([pb.PropertyMatch(path=path, value=json_format.ParseDict(value, Value()))])[0]
 
 
 def test_each_scalar_has_its_path() -> None:
-    found = properties_of({"profile": '{"a":{"b":1,"c":[true,"x",{"d":2.5}]},"n":null}', "preferences": '{"a":"y"}'})
+    result = properties_of({"profile": '{"a":{"b":1,"c":[true,"x",{"d":2.5}]},"n":null}', "preferences": '{"a":"y"}'})
 
-    assert found == {
+    assert result == {
         ("profile.a.b", "1"),
         ("profile.a.c", "true"),
         ("profile.a.c", '"x"'),
@@ -47,7 +47,7 @@ def test_equal_numbers_have_one_text(one: str, another: str) -> None:
     assert properties_of({"profile": f'{{"a":{one}}}'}) == properties_of({"profile": f'{{"a":{another}}}'})
 
 
-def test_what_differs_in_kind_differs() -> None:
+def test_values_of_different_types_differ() -> None:
     texts = [properties_of({"profile": json.dumps({"a": value})}) for value in (1, "1", True, "true", 0, False, "")]
 
     assert len(set(texts)) == len(texts)
@@ -61,7 +61,7 @@ def test_long_values_and_paths_are_hashed() -> None:
     assert len(value) == len("sha256:") + 64
 
 
-def test_what_cannot_be_named_is_left_out() -> None:
+def test_properties_that_cannot_be_named_are_left_out() -> None:
     assert properties_of({"profile": json.dumps({"a.b": 1, "": 2, "x" * 600: 3, "c": {}, "d": []})}) == frozenset()
 
 
@@ -81,4 +81,4 @@ def test_whatever_is_stored_is_found(value: Any) -> None:
     if isinstance(value, int) and not isinstance(value, bool):
         value = float(value) if abs(value) < 2**1000 else 0.0
 
-    assert asked("profile.a", value) in stored({"a": [value, "other"]})
+    assert property_key("profile.a", value) in stored({"a": [value, "other"]})

@@ -34,7 +34,7 @@ class Job:
 
     turn: QueuedCall
     tenant: str
-    left: float
+    remaining_seconds: float
 
 
 @dataclass(slots=True)
@@ -97,15 +97,15 @@ class Server:
         if not self._running:
             return
         job = self._running.popleft()
-        job.left -= TICK
-        if job.left > TICK / 2:
+        job.remaining_seconds -= TICK
+        if job.remaining_seconds > TICK / 2:
             self._running.append(job)
         else:
             self.done[job.tenant] += 1
             self.turns.finish(job.turn, self.at)
 
 
-def test_below_capacity_nobody_is_refused_and_nobody_waits_long() -> None:
+def test_below_capacity_no_call_is_refused_or_waits_long() -> None:
     server = Server({"one": 0.7 * CAPACITY})
 
     server.run(20)
@@ -181,7 +181,7 @@ def test_expensive_calls_count_for_what_they_cost() -> None:
     assert server.done["cheap"] / server.done["dear"] == pytest.approx(4, rel=0.15)
 
 
-def test_who_was_away_saved_nothing_up_and_owes_nothing() -> None:
+def test_an_idle_tenant_saves_nothing_up_and_owes_nothing() -> None:
     server = Server({"one": 2 * CAPACITY, "two": 0.0})
     server.run(10)
     server.rates["two"] = 2 * CAPACITY
@@ -195,11 +195,11 @@ def test_who_was_away_saved_nothing_up_and_owes_nothing() -> None:
 
 def test_the_operator_goes_first_and_still_leaves_room() -> None:
     server = turns(calls=8)
-    held = [server.enqueue("one", at=0.0) for _ in range(8)]
+    running = [server.enqueue("one", at=0.0) for _ in range(8)]
     theirs = [server.enqueue("two", at=0.0) for _ in range(8)]
     ours = [server.enqueue("operators", at=0.1, has_priority=True) for _ in range(8)]
 
-    for turn in held:
+    for turn in running:
         server.finish(turn, 0.2)
 
     assert [turn.state for turn in ours].count(CallState.RUNNING) == 6
@@ -254,7 +254,7 @@ def test_a_call_whose_time_is_over_does_not_run() -> None:
     first = server.enqueue("one", at=0.0)
     late, next_one = server.enqueue("two", at=0.0, remaining=0.02), server.enqueue("three", at=0.0)
 
-    # Nobody has looked at it in the meantime.
+    # Nothing has polled it in the meantime.
     server.finish(first, 0.05)
 
     assert (late.state, next_one.state) == (CallState.LATE, CallState.RUNNING)
@@ -271,7 +271,7 @@ def test_calls_wait_longer_for_a_burst_than_in_a_standing_line() -> None:
     assert later.wait_until - later.arrival_time == pytest.approx(WAIT)
 
 
-def test_when_there_is_no_room_the_longest_line_gives_way() -> None:
+def test_a_full_queue_drops_calls_of_the_longest_line() -> None:
     server = turns(waiting=10)
     server.enqueue("running", at=0.0)
     noisy = [server.enqueue("noisy", at=0.0) for _ in range(10)]

@@ -32,8 +32,8 @@ AT = datetime(2026, 3, 1, tzinfo=UTC)
 
 
 def draft(**values: object) -> WebhookDraft:
-    said: dict[str, object] = {"display_name": "w", "event_types": ["*"], "webhook_url": "https://example.com/"}
-    return webhooks_convert.draft(pb.Webhook(**(said | values)))  # type: ignore[arg-type]
+    fields: dict[str, object] = {"display_name": "w", "event_types": ["*"], "webhook_url": "https://example.com/"}
+    return webhooks_convert.draft(pb.Webhook(**(fields | values)))  # type: ignore[arg-type]
 
 
 def test_a_delivery_is_signed_as_the_standard_s_example_is() -> None:
@@ -55,13 +55,13 @@ def test_a_delivery_tried_again_has_the_same_id_and_a_signature_of_its_time() ->
     assert first["webhook-signature"] != again["webhook-signature"]
 
 
-def test_what_is_sent_says_what_happened_to_what() -> None:
+def test_a_delivery_names_its_event_and_its_entity() -> None:
     webhook_id = uuid4()
     event = {"event_type": "memory_created", "entity_type": "memory", "entity_id": "m", "summary": "s", "payload": {}}
 
-    told = json.loads(body_of(webhook_id, event, AT))
+    payload = json.loads(body_of(webhook_id, event, AT))
 
-    assert told == {
+    assert payload == {
         "type": "memory_created",
         "timestamp": AT.isoformat(),
         "data": {"webhook_id": str(webhook_id), **event, "created_at": AT.isoformat()},
@@ -97,12 +97,12 @@ def test_a_webhook_for_what_never_happens_is_refused() -> None:
     with pytest.raises(EventTypeUnknown) as caught:
         draft(event_types=["memory_created", "memory_crated"])
 
-    ((field, said),) = caught.value.violations
+    ((field, error_text),) = caught.value.violations
     assert field == "event_types"
-    assert said.startswith("'memory_crated' is no event type")
+    assert error_text.startswith("'memory_crated' is no event type")
     # The message names the valid types.
-    assert all(name in said for name in EVENT_TYPES)
-    assert len(said) < 1000
+    assert all(name in error_text for name in EVENT_TYPES)
+    assert len(error_text) < 1000
 
 
 def test_a_webhook_with_a_condition_that_cannot_be_read_is_refused() -> None:

@@ -25,14 +25,14 @@ TENANTS = ("a", "b", "c")
 CADENCE = WorkerSettings().expiry_seconds
 
 
-class Played:
+class FailingServices:
     """Services of which one fails for one tenant, and the system that acts in it."""
 
     def __init__(self, failing: str, code: grpc.StatusCode) -> None:
         self.failing = failing
         self.code = code
         self.tenant = ""
-        self.asked: dict[str, list[str]] = defaultdict(list)
+        self.visited: dict[str, list[str]] = defaultdict(list)
 
     @asynccontextmanager
     async def as_system(self, *, tenant_id: str = "", seconds: float) -> AsyncIterator[None]:
@@ -45,15 +45,15 @@ class Played:
     def service(self, name: str) -> Any:
         class Service:
             async def DeleteExpired(_self, _request: Any) -> memory_pb2.DeleteExpiredResponse:  # noqa: N805 - self is ours.
-                self.asked[name].append(self.tenant)
+                self.visited[name].append(self.tenant)
                 if name == "session" and self.tenant == self.failing:
                     raise aio.AioRpcError(self.code, aio.Metadata(), aio.Metadata())
                 return memory_pb2.DeleteExpiredResponse(deleted_count=1)
 
             async def EndIdleSessions(_self, _request: Any) -> session_pb2.EndIdleSessionsResponse:  # noqa: N805
-                self.asked["idle"].append(self.tenant)
+                self.visited["idle"].append(self.tenant)
                 # The first tenant has more than one call ends.
-                more = self.asked["idle"].count(self.tenant) < 2 and self.tenant == TENANTS[0]
+                more = self.visited["idle"].count(self.tenant) < 2 and self.tenant == TENANTS[0]
                 return session_pb2.EndIdleSessionsResponse(ended_count=1, more=more)
 
         return Service()
@@ -72,23 +72,23 @@ class Played:
 
 
 async def test_it_runs_every_five_minutes() -> None:
-    assert await Played("", grpc.StatusCode.INTERNAL).expiry() == CADENCE == 300
+    assert await FailingServices("", grpc.StatusCode.INTERNAL).expiry() == CADENCE == 300
 
 
 async def test_a_tenant_that_fails_keeps_no_other_waiting_and_makes_none_repeat() -> None:
-    played = Played("a", grpc.StatusCode.INTERNAL)
+    services = FailingServices("a", grpc.StatusCode.INTERNAL)
 
-    assert await played.expiry() == CADENCE
-    assert played.asked == {name: list(TENANTS) for name in ("auth", "tenancy", "session", "memory")} | {
+    assert await services.expiry() == CADENCE
+    assert services.visited == {name: list(TENANTS) for name in ("auth", "tenancy", "session", "memory")} | {
         "idle": [TENANTS[0], *TENANTS]
     }
 
 
 async def test_a_service_that_is_away_ends_the_round_and_is_asked_again_soon() -> None:
-    played = Played("b", grpc.StatusCode.UNAVAILABLE)
+    services = FailingServices("b", grpc.StatusCode.UNAVAILABLE)
 
-    again = await played.expiry()
+    again = await services.expiry()
 
     assert again is not None
     assert again < CADENCE
-    assert played.asked["memory"] == ["a"]
+    assert services.visited["memory"] == ["a"]

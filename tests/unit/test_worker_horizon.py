@@ -1,4 +1,4 @@
-"""How far partitions reach is told as it is now, and not as it was when somebody looked last."""
+"""The metric of how far partitions reach is current, not that of the last look."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from skein_worker.rounds.maintenance import MaintenanceJob
 from skein_worker.settings import WorkerSettings
 
 
-class Played:
+class ScriptedServices:
     """Services whose partitions reach a thousand seconds ahead."""
 
     def __init__(self, response: Any) -> None:
@@ -39,14 +39,14 @@ class Store:
 
 
 def shown(service: str) -> float:
-    found = sample("skein_partition_horizon_seconds", service=service)
-    assert found is not None
-    return found
+    result = sample("skein_partition_horizon_seconds", service=service)
+    assert result is not None
+    return result
 
 
-async def test_the_horizon_comes_nearer_while_nobody_does_upkeep() -> None:
-    session = cast("Any", Played(session_pb2.EnsurePartitionsResponse()))
-    memory = cast("Any", Played(memory_pb2.EnsurePartitionsResponse()))
+async def test_the_horizon_comes_nearer_without_upkeep() -> None:
+    session = cast("Any", ScriptedServices(session_pb2.EnsurePartitionsResponse()))
+    memory = cast("Any", ScriptedServices(memory_pb2.EnsurePartitionsResponse()))
     job = MaintenanceJob(session, memory, cast("Any", System()), cast("Any", Store()), WorkerSettings())
 
     await job.run(b"", asyncio.Event())

@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 TENANTS = ("a", "b", "c")
 
 
-class Played:
+class FailingRecall:
     """A recall service that fails for one tenant, and the system that acts in it."""
 
     def __init__(self, failing: str, code: grpc.StatusCode) -> None:
         self.failing = failing
         self.code = code
         self.tenant = ""
-        self.asked: list[str] = []
+        self.visited: list[str] = []
 
     @asynccontextmanager
     async def as_system(self, *, tenant_id: str = "", seconds: float) -> AsyncIterator[None]:
@@ -37,7 +37,7 @@ class Played:
         return recall_pb2.ListDueReindexesResponse(tenant_ids=TENANTS)
 
     async def ContinueReindex(self, _request: Any) -> recall_pb2.ContinueReindexResponse:
-        self.asked.append(self.tenant)
+        self.visited.append(self.tenant)
         if self.tenant == self.failing:
             raise aio.AioRpcError(self.code, aio.Metadata(), aio.Metadata())
         return recall_pb2.ContinueReindexResponse()
@@ -48,15 +48,15 @@ class Played:
 
 
 async def test_a_tenant_that_fails_keeps_no_other_waiting() -> None:
-    played = Played("a", grpc.StatusCode.INTERNAL)
+    recall = FailingRecall("a", grpc.StatusCode.INTERNAL)
 
-    assert await played.turn() == WorkerSettings().reindex_seconds
-    assert played.asked == list(TENANTS)
+    assert await recall.turn() == WorkerSettings().reindex_seconds
+    assert recall.visited == list(TENANTS)
 
 
 async def test_a_recall_service_that_is_away_ends_the_round() -> None:
-    played = Played("b", grpc.StatusCode.UNAVAILABLE)
+    recall = FailingRecall("b", grpc.StatusCode.UNAVAILABLE)
 
-    await played.turn()
+    await recall.turn()
 
-    assert played.asked == ["a", "b"]
+    assert recall.visited == ["a", "b"]

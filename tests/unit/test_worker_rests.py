@@ -8,12 +8,12 @@ from skein_worker.rounds.tenant_visits import IdleBackoff
 
 def asked_at(rests: IdleBackoff, until: int) -> list[int]:
     """Hold a round each two seconds in which one tenant has nothing to do; return when it was asked."""
-    asked = []
+    requests = []
     for at in range(0, until, 2):
         if rests.is_due("a", at):
-            asked.append(at)
+            requests.append(at)
             rests.record_visit("a", at, active=False)
-    return asked
+    return requests
 
 
 def test_a_tenant_without_work_is_asked_less_and_less_often_down_to_the_longest_rest() -> None:
@@ -45,7 +45,7 @@ def test_no_tenant_rests_where_the_longest_rest_is_shorter_than_a_round() -> Non
 
 
 @given(st.lists(st.booleans(), max_size=50), st.floats(0.1, 100.0), st.floats(0.1, 1000.0))
-def test_nobody_is_passed_over_for_longer_than_the_longest_rest(
+def test_a_tenant_is_not_passed_over_for_longer_than_the_longest_pause(
     work: list[bool], seconds: float, longest: float
 ) -> None:
     rests, at = IdleBackoff(seconds=seconds, max_seconds=longest), 0.0

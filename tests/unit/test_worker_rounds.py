@@ -18,13 +18,13 @@ from skein_worker.rounds.tenant_visits import TenantVisitor
 TENANTS = ("watched", "quiet", "failing")
 
 
-class Played:
+class ScriptedCluster:
     """A cluster in which one tenant is watched, one is quiet and one fails, and the system that acts in it."""
 
     def __init__(self) -> None:
         self.tenant = ""
         self.fault = grpc.StatusCode.INTERNAL
-        self.asked: list[str] = []
+        self.visited: list[str] = []
 
     @asynccontextmanager
     async def as_system(self, *, tenant_id: str = "", seconds: float) -> AsyncIterator[None]:
@@ -35,7 +35,7 @@ class Played:
         return tenancy_pb2.ListTenantsResponse(tenants=[tenancy_pb2.Tenant(tenant_id=name) for name in TENANTS])
 
     async def deliver(self) -> memory_pb2.DeliverWebhooksResponse:
-        self.asked.append(self.tenant)
+        self.visited.append(self.tenant)
         if self.tenant == "failing":
             raise aio.AioRpcError(self.fault, aio.Metadata(), aio.Metadata())
         return memory_pb2.DeliverWebhooksResponse(active=self.tenant == "watched")
@@ -49,33 +49,35 @@ class Played:
         handler = TenantRounds(visitor, cast("Any", self), [webhooks]).handlers()["webhooks"]
         for _ in range(count):
             await handler(b"", stop or asyncio.Event())
-        return self.asked
+        return self.visited
 
 
 async def test_a_tenant_with_nothing_to_do_is_passed_over_and_watched_or_failing_ones_are_not() -> None:
-    assert await Played().rounds(2, max_backoff_seconds=60.0) == [*TENANTS, "watched", "failing"]
+    assert await ScriptedCluster().rounds(2, max_backoff_seconds=60.0) == [*TENANTS, "watched", "failing"]
 
 
 async def test_a_round_without_rests_asks_every_tenant_every_time() -> None:
-    assert await Played().rounds(2, max_backoff_seconds=0.0) == [*TENANTS, *TENANTS]
+    assert await ScriptedCluster().rounds(2, max_backoff_seconds=0.0) == [*TENANTS, *TENANTS]
 
 
 async def test_one_job_does_rounds_until_its_turn_is_over() -> None:
-    asked = await Played().rounds(1, max_backoff_seconds=0.0, seconds=0.01, pause_factor=0.0, turn_seconds=0.2)
+    rounds = await ScriptedCluster().rounds(
+        1, max_backoff_seconds=0.0, seconds=0.01, pause_factor=0.0, turn_seconds=0.2
+    )
 
-    assert len(asked) > 2 * len(TENANTS)
+    assert len(rounds) > 2 * len(TENANTS)
 
 
 async def test_a_job_whose_pause_is_longer_than_its_turn_does_one_round() -> None:
-    asked = await Played().rounds(1, max_backoff_seconds=0.0, seconds=60.0, turn_seconds=30.0)
+    rounds = await ScriptedCluster().rounds(1, max_backoff_seconds=0.0, seconds=60.0, turn_seconds=30.0)
 
-    assert asked == [*TENANTS]
+    assert rounds == [*TENANTS]
 
 
 async def test_a_job_that_is_to_leave_off_leaves_its_pause() -> None:
-    played, stop = Played(), asyncio.Event()
+    cluster, stop = ScriptedCluster(), asyncio.Event()
 
-    asked = await played.rounds(
+    rounds = await cluster.rounds(
         1,
         max_backoff_seconds=0.0,
         seconds=600.0,
@@ -84,14 +86,14 @@ async def test_a_job_that_is_to_leave_off_leaves_its_pause() -> None:
         on_end=lambda *_: asyncio.get_running_loop().call_soon(stop.set),
     )
 
-    assert asked == [*TENANTS]
+    assert rounds == [*TENANTS]
 
 
-async def test_what_tenants_answer_is_noted_and_told_at_the_end_of_a_round() -> None:
+async def test_results_of_tenants_are_collected_and_reported_at_the_end_of_a_round() -> None:
     noted: list[str] = []
     ended: list[set[str]] = []
 
-    await Played().rounds(
+    await ScriptedCluster().rounds(
         1,
         max_backoff_seconds=60.0,
         on_response=lambda tenant_id, _response: noted.append(tenant_id),
@@ -102,11 +104,11 @@ async def test_what_tenants_answer_is_noted_and_told_at_the_end_of_a_round() -> 
     assert ended == [set(TENANTS)]
 
 
-async def test_of_a_round_that_was_broken_off_nothing_is_told() -> None:
+async def test_an_aborted_round_reports_nothing() -> None:
     ended: list[Any] = []
-    played = Played()
-    played.fault = grpc.StatusCode.UNAVAILABLE
+    cluster = ScriptedCluster()
+    cluster.fault = grpc.StatusCode.UNAVAILABLE
 
-    await played.rounds(1, max_backoff_seconds=60.0, on_end=lambda *given: ended.append(given))
+    await cluster.rounds(1, max_backoff_seconds=60.0, on_end=lambda *arguments: ended.append(arguments))
 
     assert ended == []

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 from uuid import UUID, uuid4
 
-from fix_cluster import PATIENT, Authorized
+from fix_cluster import PATIENT, AuthorizedChannel
 from grpc import aio
 from joserfc.jwk import OKPKey
 
@@ -28,7 +28,7 @@ KEY = OKPKey.generate_key("Ed25519", {"kid": "test"}, private=True)
 
 
 @dataclass(frozen=True)
-class Alone:
+class SessionServer:
     """A session service that answers, and the database below it."""
 
     address: str
@@ -47,7 +47,9 @@ class Alone:
             is_tenant_deleted=closed,
         )
         async with aio.insecure_channel(self.address) as channel:
-            yield cast("aio.Channel", Authorized(channel, lambda: sign_identity_token(who, key=KEY, at=time.time())[0]))
+            yield cast(
+                "aio.Channel", AuthorizedChannel(channel, lambda: sign_identity_token(who, key=KEY, at=time.time())[0])
+            )
 
     async def rows(self, statement: str) -> list[Any]:
         async with self.database.superuser() as connection:
@@ -55,9 +57,9 @@ class Alone:
 
 
 @asynccontextmanager
-async def session_alone(
+async def run_session_server(
     database: TestDatabase, environment: Mapping[str, str], *, recall: str = "127.0.0.1:9"
-) -> AsyncIterator[Alone]:
+) -> AsyncIterator[SessionServer]:
     """Run the session service alone; calls to the others fail, unless something is where recall is looked for."""
     settings = ProcessSettings(database_url=database.url, admin_port=0, **PATIENT)
 
@@ -88,4 +90,4 @@ async def session_alone(
         )
     async with run_services(registry.load(["session"]), host) as services:
         await services.wait_ready(60)
-        yield Alone(address=addresses["session"], database=database, tenant_id=tenant_id)
+        yield SessionServer(address=addresses["session"], database=database, tenant_id=tenant_id)

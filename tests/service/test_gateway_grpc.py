@@ -1,4 +1,4 @@
-"""The public gRPC door: who comes in, what is behind it, and what travels on."""
+"""The public gRPC port: its callers, the RPCs behind it, and the metadata that it forwards."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ async def internal_token(cluster: Cluster, tenant: Tenant) -> str:
     return token
 
 
-def test_everything_public_is_behind_the_door_and_nothing_else() -> None:
+def test_every_public_rpc_is_forwarded_and_no_other() -> None:
     public = {path for path in ACCESS_RULES if path.split("/")[1] in PUBLIC_SERVICES}
     own = {path for path in ACCESS_RULES if path.startswith("/skein.gateway.")}
 
@@ -90,7 +90,7 @@ async def test_the_credential_itself_travels_no_further(cluster: Cluster, tenant
             session_pb2.AppendMessagesRequest(session_id="s", messages=[session_pb2.Message(content="tea")]),
             metadata=(("skein-request-id", "mine"), ("x-other", "theirs")),
         )
-        (seen,) = gateway.played.calls
+        (seen,) = gateway.scripted.calls
 
     assert all(tenant.api_key not in value for value in seen.metadata.values())
     assert seen.caller is not None
@@ -110,10 +110,10 @@ async def test_an_identity_that_travels_on_is_signed_by_auth(cluster: Cluster, t
 
 
 async def test_the_callers_deadline_goes_along(cluster: Cluster, tenant: Tenant) -> None:
-    left: list[float] = []
+    remaining: list[float] = []
 
     async def append(_request: Any, call: Call) -> session_pb2.AppendMessagesResponse:
-        left.append(call.time_remaining())
+        remaining.append(call.time_remaining())
         return session_pb2.AppendMessagesResponse()
 
     async with gateway_before(cluster, tenant, {"AppendMessages": append}, in_process=False) as gateway:
@@ -121,7 +121,7 @@ async def test_the_callers_deadline_goes_along(cluster: Cluster, tenant: Tenant)
         await gateway.sessions.AppendMessages(request, timeout=7)
 
     # On its way a deadline is rounded up, by less than a second.
-    assert 0 < left[0] < 8
+    assert 0 < remaining[0] < 8
 
 
 async def test_an_operator_acts_in_the_tenant_it_names(cluster: Cluster, tenant: Tenant) -> None:
