@@ -20,7 +20,7 @@ SHARED := --dist worksteal
 # What must hold for one process and for one process per service alike: every RPC, and whatever passes from one service to
 # another. The rest is within a service, or starts what it needs itself, as most tests of the gateway alone do.
 BOTH_FORMS := tests/cluster/test_isolation.py tests/cluster/test_remember.py \
-	$(addprefix tests/service/test_,auth_exchange.py auth_revocation.py gateway_door.py gateway_forget.py \
+	$(addprefix tests/service/test_,auth_exchange.py auth_revocation.py gateway_grpc.py gateway_forget.py \
 	gateway_forwarding.py gateway_framing.py gateway_http.py gateway_remember.py memory_create.py oauth_http.py pc2.py \
 	rate_limits.py recall_cluster.py repeated_requests.py session_append.py sign_in.py tenancy_agents.py worker.py)
 # Fewer, because each starts a process for each service.
