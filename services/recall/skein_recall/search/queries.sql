@@ -121,7 +121,8 @@ SELECT p.item_id,
                  / (p.frequency + (0.3::double precision + p.length * :per_stem::double precision))) AS bm25
 FROM unnest(:terms::text[], :idfs::double precision[]) AS weight (term, idf)
 CROSS JOIN LATERAL (
-    SELECT run.item_id, run.frequency::double precision AS frequency, run.length::double precision AS length
+    SELECT run.item_id, (run.frequency + run.header_frequency)::double precision AS frequency,
+           run.length::double precision AS length
     FROM recall.postings AS run
     WHERE run.tenant_id = :tenant_id AND run.term = weight.term AND run.kind = ANY (:kinds::text[])
 ) AS p
@@ -141,7 +142,8 @@ SELECT p.item_id,
                  / (p.frequency + (0.3::double precision + p.length * :per_stem::double precision))) AS bm25
 FROM unnest(:terms::text[], :idfs::double precision[]) AS weight (term, idf)
 CROSS JOIN LATERAL (
-    SELECT run.item_id, run.frequency::double precision AS frequency, run.length::double precision AS length
+    SELECT run.item_id, (run.frequency + run.header_frequency)::double precision AS frequency,
+           run.length::double precision AS length
     FROM recall.postings AS run
     WHERE run.tenant_id = :tenant_id AND run.term = weight.term AND run.kind = ANY (:kinds::text[])
         AND (run.item_id IN (SELECT allowed.item_id FROM allowed)) IS TRUE
@@ -154,7 +156,7 @@ LIMIT :count;
 -- Measure items and their neighbours: those of the same session, up to `reach` before and after each of the centres.
 -- The order is that of the ids, which is that of time. The result is one row of arrays, several times as fast as
 -- hundreds of rows. The first array has the items. Each posting has the item, the position of the term from 1 and its
--- count. Each item with a vector has its position from 1 and its cosine. The last array has the previous item of each
+-- counts in text and header. Each item with a vector has its position from 1 and its cosine. The last array has the previous item of each
 -- item around a centre.
 -- An item has changed when its row was written by the transaction :horizon or a later one. A row keeps the lower half of
 -- that number: one written two billion transactions ago may count as changed, never the other way round.
@@ -197,14 +199,14 @@ SELECT items.*, term_counts.*, compared.*, steps.*
 FROM items
 CROSS JOIN LATERAL (
     SELECT array_agg(found.item_id) AS posting_items, array_agg(found.term) AS posting_terms,
-           array_agg(found.frequency) AS posting_counts
+           array_agg(found.frequency) AS posting_counts, array_agg(found.header_frequency) AS header_counts
     FROM (
         -- The whole list of a rare term is read, which costs less than a lookup for each item. The items are tested as a
         -- hashed subplan, because the planner would join them by nested loops.
-        SELECT p.item_id, query_term.ordinal::integer AS term, p.frequency
+        SELECT p.item_id, query_term.ordinal::integer AS term, p.frequency, p.header_frequency
         FROM unnest(:terms::text[]) WITH ORDINALITY AS query_term (term, ordinal)
         CROSS JOIN LATERAL (
-            SELECT run.item_id, run.frequency
+            SELECT run.item_id, run.frequency, run.header_frequency
             FROM recall.postings AS run
             WHERE run.tenant_id = :tenant_id AND run.term = query_term.term AND run.kind = ANY (:kinds::text[])
                 AND (run.item_id IN (SELECT unnest(known.item_ids) FROM items AS known)) IS TRUE
@@ -214,11 +216,11 @@ CROSS JOIN LATERAL (
         UNION ALL
         -- The range of one item makes the planner use the index by term; it believes that an item has few words and
         -- would use the index by item.
-        SELECT item.item_id, query_term.ordinal, p.frequency
+        SELECT item.item_id, query_term.ordinal, p.frequency, p.header_frequency
         FROM unnest(:terms) WITH ORDINALITY AS query_term (term, ordinal)
         CROSS JOIN unnest(items.item_ids, items.kinds) AS item (item_id, kind)
         CROSS JOIN LATERAL (
-            SELECT run.frequency
+            SELECT run.frequency, run.header_frequency
             FROM recall.postings AS run
             WHERE run.tenant_id = :tenant_id AND run.term = query_term.term AND run.kind = item.kind
                 AND run.item_id BETWEEN item.item_id AND item.item_id

@@ -379,8 +379,9 @@ class SearchTransaction:
             item_ids=items.item_ids,
             kinds=items.kinds,
             similarities=await self._similarities(items),
-            bm25=terms.bm25(items.frequencies, items.lengths),
+            bm25=terms.bm25(items),
             frequencies=items.frequencies,
+            header_frequencies=items.header_frequencies,
             have_frequencies=np.ones(len(items.item_ids), dtype=np.bool_),
             lengths=items.lengths,
             previous=items.previous,
@@ -550,7 +551,7 @@ async def _match_keywords(
     if filter_.row_condition is not None and item_ids:
         item_ids = await tx.filter_memories(item_ids, filter_.row_condition)
     items = await tx.measure(model, None, terms, kinds, item_ids, (), reach=0)
-    bm25s = terms.bm25(items.frequencies, items.lengths).tolist()
+    bm25s = terms.bm25(items).tolist()
     return SignalMatches(
         lexical_matches={
             item_id: (kind, bm25)

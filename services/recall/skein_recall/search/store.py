@@ -141,10 +141,11 @@ class QueryTerms:
         """The upper bound of BM25 for this query."""
         return (_K1 + 1) * sum(term.idf for term in self.terms)
 
-    def bm25(self, frequencies: NDArray[np.float64], lengths: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return BM25 (n,) of documents by the counts of the terms (n, terms) and their lengths (n,) in stems."""
+    def bm25(self, items: ItemMeasurements) -> NDArray[np.float64]:
+        """Return BM25 (n,) of n items, each alone, with its header."""
         idf = np.array([term.idf for term in self.terms])
-        free = _K1 * (1 - _B + _B * lengths / self.mean_length)
+        frequencies = items.frequencies + items.header_frequencies
+        free = _K1 * (1 - _B + _B * items.lengths / self.mean_length)
         bm25: NDArray[np.float64] = (idf * (_K1 + 1) * frequencies / (frequencies + free[:, np.newaxis])).sum(axis=1)
         return bm25
 
@@ -175,8 +176,9 @@ class ItemMeasurements:
     changed: NDArray[np.bool_]
     # float64 (n,): cosine of the query and the item's best chunk, over all dimensions; NaN without a vector.
     similarities: NDArray[np.float64]
-    # float64 (n, terms): counts of the query's terms.
+    # float64 (n, terms): counts of the query's terms in the text, and in the header.
     frequencies: NDArray[np.float64]
+    header_frequencies: NDArray[np.float64]
     # The item right before each item around a centre, in its session.
     previous: dict[UUID, UUID]
 
@@ -424,11 +426,12 @@ class QueryTransaction:
             rare=sum(term.documents < max_postings for term in terms.terms),
         )
         ids = row["item_ids"] or []
-        frequencies = np.zeros((len(ids), len(terms.terms)))
+        frequencies, header_frequencies = np.zeros((2, len(ids), len(terms.terms)))
         if row["posting_items"]:
             row_of = dict(zip(ids, range(len(ids)), strict=True))
-            rows = [row_of[item_id] for item_id in row["posting_items"]]
-            frequencies[rows, np.array(row["posting_terms"]) - 1] = row["posting_counts"]
+            cells = [row_of[item_id] for item_id in row["posting_items"]], np.array(row["posting_terms"]) - 1
+            frequencies[cells] = row["posting_counts"]
+            header_frequencies[cells] = row["header_counts"]
         similarities = np.full(len(ids), np.nan)
         if row["compared"]:
             similarities[np.array(row["compared"]) - 1] = row["cosines"]
@@ -442,6 +445,7 @@ class QueryTransaction:
             changed=np.array(row["changed"] or (), dtype=np.bool_),
             similarities=similarities,
             frequencies=frequencies,
+            header_frequencies=header_frequencies,
             previous=dict(zip(row["followers"] or (), row["previous"] or (), strict=True)),
         )
 
