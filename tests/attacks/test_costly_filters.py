@@ -25,6 +25,7 @@ MEMORIES_READ = min(MEMORIES, 40)
 CHARACTERS = 100_000
 CONDITIONS = 50
 FIFTY = " OR ".join(f'content:"needle {number}"' for number in range(CONDITIONS))
+FORTY_NINE = FIFTY.partition(" OR ")[2]
 DEADLINE_SECONDS = 300.0
 SHORT_DEADLINE_SECONDS = 0.15
 # Reads that are cut off; a few of them are all that a tenant may have at once.
@@ -140,9 +141,9 @@ async def test_a_recall_whose_condition_would_scan_too_many_messages_is_refused(
     with refused(EXHAUSTED, "READ_TOO_COSTLY"):
         await recall(tenant, FIFTY)
     with refused(EXHAUSTED, "READ_TOO_COSTLY"):
-        await recall(tenant, f"type = fact OR ({FIFTY})")
+        await recall(tenant, f"type = fact OR {FORTY_NINE}")
     # What excludes all messages scans none of them, and other fields cost nothing.
-    assert not (await recall(tenant, f"type = fact AND ({FIFTY})")).hits
+    assert not (await recall(tenant, f"type = fact AND ({FORTY_NINE})")).hits
     assert (await recall(tenant, "role = user")).hits
     assert not (await recall(other_tenant, FIFTY)).hits
 

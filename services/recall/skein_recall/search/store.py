@@ -76,8 +76,24 @@ NEAREST_AND_READ = left_join(
     "WHERE found.kind = 'memory' AND found.place = 1 ORDER BY found.distance LIMIT :first)",
 )
 
-# The table of the rows of each kind of items.
-_ROW_TABLES = MappingProxyType({"memory": ENTRIES, "message": MESSAGES})
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _RowTest:
+    """The table that has the rows of a kind of items, and the statements that test them without and with a budget."""
+
+    table: FilterTable
+    filter_query: named_queries.Query
+    scan_query: named_queries.Query
+
+
+_ROW_TESTS = MappingProxyType(
+    {
+        "memory": _RowTest(table=ENTRIES, filter_query=QUERIES["filter_memories"], scan_query=QUERIES["scan_memories"]),
+        "message": _RowTest(
+            table=MESSAGES, filter_query=QUERIES["filter_messages"], scan_query=QUERIES["scan_messages"]
+        ),
+    }
+)
 
 # SQL of the conditions of a filter, by name; `d` is the document. A statement has only the conditions of its filter, so
 # that it is planned for them.
@@ -458,20 +474,20 @@ class QueryTransaction:
         remaining = list(item_ids)
         passing: set[UUID] = set()
         for kind, test in tests.items():
-            passing |= await self._filter_rows(_ROW_TABLES[kind], remaining, test)
+            passing |= await self._filter_rows(_ROW_TESTS[kind], remaining, test)
             remaining = [item_id for item_id in remaining if item_id not in passing]
         return passing
 
-    async def _filter_rows(self, table: FilterTable, item_ids: list[UUID], where: Expression | None) -> set[UUID]:
-        """Return the items that have a row in a table which passes a condition."""
-        condition, scanned = compile_to_sql(where, table), scan_cost.scan_cost_sql(where, table)
+    async def _filter_rows(self, test: _RowTest, item_ids: list[UUID], where: Expression | None) -> set[UUID]:
+        """Return the items that have a row in the table, if it passes a condition."""
+        condition, scanned = compile_to_sql(where, test.table), scan_cost.scan_cost_sql(where, test.table)
         values = {"item_ids": item_ids, **condition.values}
         if not scanned:
-            rows = await self._rows(with_condition(QUERIES[f"filter_{table.name}"], condition.text), **values)
+            rows = await self._rows(with_condition(test.filter_query, condition.text), **values)
             return {row["item_id"] for row in rows}
         if self._scan_budget is None:
             self._scan_budget = self._tx.database.scan_buckets.begin(self._tenant_id)
-        query = scan_cost.with_scan_budget(QUERIES[f"scan_{table.name}"], scanned)
+        query = scan_cost.with_scan_budget(test.scan_query, scanned)
         values["scan_bytes"] = max(1, self._scan_budget.remaining)
         rows = await self._scan_budget.run_and_charge(self._rows(with_condition(query, condition.text), **values))
         if any(row["passes"] is None for row in rows):
