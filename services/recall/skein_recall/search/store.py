@@ -17,7 +17,7 @@ from skein_kit.database.named_queries import left_join, with_condition
 from skein_kit.database.tx_options import TxOptions
 from skein_kit.errors import ReadTooCostly
 from skein_kit.filters import scan_cost
-from skein_kit.filters.compiler import ENTRIES, compile_to_sql
+from skein_kit.filters.compiler import ENTRIES, MESSAGES, compile_to_sql
 from skein_kit.policies.store import shared_policy_cache
 from skein_kit.search_text.segmentation import segment
 from skein_kit.search_text.vector_columns import COVERED_DIMENSIONS, for_table, read_vector, vector_columns
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from skein_kit.admission.scan_budget import ScanBudget
     from skein_kit.database import named_queries
     from skein_kit.database.transactions import Database, Transaction
+    from skein_kit.filters.compiler import FilterTable
     from skein_kit.filters.expression import Expression
     from skein_kit.policies.store import Policy
     from skein_recall.models.model import EmbeddingModel
@@ -73,6 +74,25 @@ NEAREST_AND_READ = left_join(
     on="other.memory_id = found.item_id AND found.place = 1",
     memory_ids="ARRAY(SELECT found.item_id FROM found "
     "WHERE found.kind = 'memory' AND found.place = 1 ORDER BY found.distance LIMIT :first)",
+)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _RowTest:
+    """The table that has the rows of a kind of items, and the statements that test them without and with a budget."""
+
+    table: FilterTable
+    filter_query: named_queries.Query
+    scan_query: named_queries.Query
+
+
+_ROW_TESTS = MappingProxyType(
+    {
+        "memory": _RowTest(table=ENTRIES, filter_query=QUERIES["filter_memories"], scan_query=QUERIES["scan_memories"]),
+        "message": _RowTest(
+            table=MESSAGES, filter_query=QUERIES["filter_messages"], scan_query=QUERIES["scan_messages"]
+        ),
+    }
 )
 
 # SQL of the conditions of a filter, by name; `d` is the document. A statement has only the conditions of its filter, so
@@ -449,24 +469,34 @@ class QueryTransaction:
             previous=dict(zip(row["followers"] or (), row["previous"] or (), strict=True)),
         )
 
-    async def filter_memories(self, memory_ids: Iterable[UUID], where: Expression) -> set[UUID]:
-        """Return the memories that pass a condition.
+    async def filter_items(self, item_ids: Iterable[UUID], tests: Mapping[str, Expression | None]) -> set[UUID]:
+        """Return the items that pass the test of their kind: None for a kind whose items all pass.
 
-        Raises ReadTooCostly when the condition would scan more than one call, or the tenant, may.
+        Items of other kinds are left out. Raises ReadTooCostly when the tests would scan more than one call, or the
+        tenant, may.
         """
-        condition, scanned = compile_to_sql(where, ENTRIES), scan_cost.scan_cost_sql(where, ENTRIES)
-        values = {"memory_ids": list(memory_ids), **condition.values}
+        remaining = list(item_ids)
+        passing: set[UUID] = set()
+        for kind, test in tests.items():
+            passing |= await self._filter_rows(_ROW_TESTS[kind], remaining, test)
+            remaining = [item_id for item_id in remaining if item_id not in passing]
+        return passing
+
+    async def _filter_rows(self, test: _RowTest, item_ids: list[UUID], where: Expression | None) -> set[UUID]:
+        """Return the items that have a row in the table, if it passes a condition."""
+        condition, scanned = compile_to_sql(where, test.table), scan_cost.scan_cost_sql(where, test.table)
+        values = {"item_ids": item_ids, **condition.values}
         if not scanned:
-            rows = await self._rows(with_condition(QUERIES["filter_memories"], condition.text), **values)
-            return {row["memory_id"] for row in rows}
+            rows = await self._rows(with_condition(test.filter_query, condition.text), **values)
+            return {row["item_id"] for row in rows}
         if self._scan_budget is None:
             self._scan_budget = self._tx.database.scan_buckets.begin(self._tenant_id)
-        query = scan_cost.with_scan_budget(QUERIES["scan_memories"], scanned)
+        query = scan_cost.with_scan_budget(test.scan_query, scanned)
         values["scan_bytes"] = max(1, self._scan_budget.remaining)
         rows = await self._scan_budget.run_and_charge(self._rows(with_condition(query, condition.text), **values))
         if any(row["passes"] is None for row in rows):
             raise ReadTooCostly
-        return {row["memory_id"] for row in rows if row["passes"]}
+        return {row["item_id"] for row in rows if row["passes"]}
 
     async def items(
         self, kinds: Mapping[UUID, str], at: datetime, *, show_superseded: bool
