@@ -147,6 +147,7 @@ async def plan(
         "reach": 2,
         "rare": rare,
         "horizon": None,
+        "titles": 1000,
         "rest": None,
         "at": now(),
         **filter_.values,

@@ -56,6 +56,9 @@ _POSTINGS_PER_LOOKUP = 16
 _READ_FACTORS = (1, 8, 64)
 # Constants of BM25; queries.sql has the same.
 _K1, _B = 1.2, 0.75
+# Weight of a term in the title of an item's session, beside 1 in the item; titles that may have the term.
+_TITLE_WEIGHT = 0.25
+_MAX_TITLES = 1000
 
 # The first memories are read in the same round trip.
 COMPARE_AND_READ_SHORTLIST = left_join(
@@ -442,6 +445,7 @@ class QueryTransaction:
             vector=columns["embedding"],
             rest=columns["rest"],
             reach=reach,
+            titles=_MAX_TITLES,
             horizon=horizon,
             rare=sum(term.documents < max_postings for term in terms.terms),
         )
@@ -449,9 +453,12 @@ class QueryTransaction:
         frequencies, header_frequencies = np.zeros((2, len(ids), len(terms.terms)))
         if row["posting_items"]:
             row_of = dict(zip(ids, range(len(ids)), strict=True))
-            cells = [row_of[item_id] for item_id in row["posting_items"]], np.array(row["posting_terms"]) - 1
+            cells = np.array([row_of[id_] for id_ in row["posting_items"]]), np.array(row["posting_terms"]) - 1
             frequencies[cells] = row["posting_counts"]
             header_frequencies[cells] = row["header_counts"]
+        if row["titled_items"]:
+            cells = np.array(row["titled_items"]) - 1, np.array(row["titled_terms"]) - 1
+            header_frequencies[cells] += _TITLE_WEIGHT
         similarities = np.full(len(ids), np.nan)
         if row["compared"]:
             similarities[np.array(row["compared"]) - 1] = row["cosines"]
