@@ -8,7 +8,7 @@ from skein.recall.v1 import recall_pb2 as pb
 from skein_kit.errors import FieldInvalid
 from skein_kit.outbound.fetch import OutboundError
 from skein_kit.rpc.well_known_types import to_timestamp
-from skein_recall import embedded_model
+from skein_recall.embedded_model.descriptions import DIMENSIONS
 from skein_recall.models.model import EMBEDDED, EMBEDDED_MODEL, ENDPOINT_FIELDS, OPENAI, EndpointConfig, ModelDraft
 
 if TYPE_CHECKING:
@@ -25,8 +25,8 @@ def draft(message: pb.EmbeddingModel, outbound: SafeHttpClient) -> ModelDraft:
     if message.provider == EMBEDDED and message.model != EMBEDDED_MODEL:
         what = f"{EMBEDDED_MODEL} is the only embedded model; use the provider {OPENAI} or caller for others"
         raise FieldInvalid(violations=[("embedding_model.provider", what)])
-    if message.provider == EMBEDDED and message.dimensions != embedded_model.DIMENSIONS:
-        what = f"{EMBEDDED_MODEL} has {embedded_model.DIMENSIONS}"
+    if message.provider == EMBEDDED and message.dimensions != DIMENSIONS:
+        what = f"{EMBEDDED_MODEL} has {DIMENSIONS}"
         raise FieldInvalid(violations=[("embedding_model.dimensions", what)])
     endpoint = _endpoint(message, outbound) if message.provider == OPENAI else None
     if endpoint is None and any(getattr(message, name) for name in ENDPOINT_FIELDS):

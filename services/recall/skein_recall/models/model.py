@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Self
 from uuid import UUID
 
 from skein_kit.errors import DimensionsMismatch
-from skein_recall import embedded_model
+from skein_recall.embedded_model.descriptions import MINILM
 from skein_recall.embedded_model.scripts import readable_share
 from skein_recall.errors import ModelNotFound
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 EMBEDDED = "embedded"
 OPENAI = "openai"
 # The only embedded model of this cluster.
-EMBEDDED_MODEL = embedded_model.NAME.lower()
+EMBEDDED_MODEL = MINILM.name
 # Stands for all tenants in `followed_tenant_ids`.
 EVERY_TENANT = UUID(int=0)
 ENDPOINT_FIELDS = ("endpoint", "remote_model", "batch_size", "timeout_seconds", "window_characters")
