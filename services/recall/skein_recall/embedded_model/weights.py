@@ -181,24 +181,25 @@ class OnnxWeights:
 def _initializers(graph: bytes) -> Iterator[tuple[str, NDArray[np.generic]]]:
     """Yield the initializers of a serialized ONNX model by name. The onnx package is not needed to serve.
 
-    The numbers of fields are those of onnx.proto: ModelProto.graph, GraphProto.initializer, and TensorProto's dims,
-    data_type, float_data, int32_data, name and raw_data.
+    The numbers of fields are those of onnx.proto.
     """
+    dims, data_type, float_data, int32_data, name, raw_data = 1, 2, 4, 5, 8, 9
     for _, graph_field in _fields(memoryview(graph), 7):
         for _, tensor in _fields(graph_field, 5):
-            data_type, floats, integer, name, raw = map(dict(_fields(tensor, 2, 4, 5, 8, 9)).get, (2, 4, 5, 8, 9))
-            shape = [size for _, size in _fields(tensor, 1)]
-            dtype = _DTYPES[data_type]
-            # A zero point is the only integer that is not among the raw bytes.
-            array = (
-                np.frombuffer(raw or floats or b"", dtype) if integer is None else np.array(_varint(integer)[0], dtype)
-            )
-            yield bytes(name).decode(), array.reshape(shape)
+            values = dict(_fields(tensor, data_type, float_data, int32_data, name, raw_data))
+            dtype = _DTYPES[values[data_type]]
+            if int32_data in values:
+                # A zero point is the only integer that is not among the raw bytes.
+                array = np.array(_varint(values[int32_data])[0], dtype)
+            else:
+                array = np.frombuffer(values.get(raw_data, values.get(float_data, b"")), dtype)
+            yield bytes(values[name]).decode(), array.reshape([size for _, size in _fields(tensor, dims)])
 
 
 def _fields(message: memoryview, *numbers: int) -> Iterator[tuple[int, Any]]:
     """Yield the fields of a protobuf message that have one of some numbers: an integer, or the bytes of the value."""
     position = 0
+    value: int | memoryview
     while position < len(message):
         key, position = _varint(message, position)
         number, wire_type = key >> 3, key & 7
