@@ -391,6 +391,12 @@ def test_a_text_that_fits_is_its_own_only_chunk() -> None:
     assert len(SPLITTER.chunks(fitting + "tea")) == 2
 
 
+def test_chunks_leave_room_for_a_prefix() -> None:
+    chunks = SPLITTER.chunks("tea " * 2 * CHUNK_TOKENS, prefix="passage: ")
+
+    assert max(tokens(f"passage: {chunk}") for chunk in chunks) == CHUNK_TOKENS
+
+
 def test_a_fact_in_the_last_sentence_of_the_longest_entry_is_whole_in_a_chunk() -> None:
     fact = "The spare key hangs behind the boiler."
 
