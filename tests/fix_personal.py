@@ -118,7 +118,10 @@ KEPT: dict[str, tuple[str, str]] = {
     ),
     "recall.corpora": ("The term at which a recount stands is emptied.", "kind recounted_to"),
     "recall.removals": ("Counts.", "kind"),
-    "recall.embedding_models": ("Of the cluster.", "model provider table_name endpoint remote_model"),
+    "recall.embedding_models": (
+        "Of the cluster.",
+        "model provider table_name endpoint remote_model query_prefix passage_prefix",
+    ),
     "recall.frequencies": ("Terms that no item has any more go.", "term kind"),
     "recall.reindexes": ("Of the cluster.", "model created_by"),
     "recall.requests": ("Requests of the operator.", "principal method request_id fingerprint response"),

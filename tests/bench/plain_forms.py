@@ -40,15 +40,15 @@ def compare_every_float() -> None:
 
 def float_weights() -> None:
     """Multiply by the model's own float32 weights."""
-    from skein_recall.embedded_model import build_graph, minilm  # noqa: PLC0415 - the builder needs the onnx package.
+    from skein_recall.embedded_model import build_graph, encoder  # noqa: PLC0415 - the builder needs the onnx package.
 
     def multiply(self: build_graph.GraphBuilder, source: str, layer: str) -> str:
         inputs = [source, self.weight(f"{layer}.weight"), self.weight(f"{layer}.bias")]
         return self.node("Gemm", inputs, f"{layer}.rows", transB=1)
 
     build_graph.GraphBuilder.linear = multiply  # type: ignore[method-assign]
-    minilm._graph = build_graph.graph_bytes
-    minilm.Weights.external_initializers = lambda self: {}  # type: ignore[method-assign]  # noqa: ARG005
+    encoder.graph_bytes = build_graph.graph_bytes
+    encoder.is_quantized = lambda name: False  # noqa: ARG005
 
 
 def as_it_is() -> None:

@@ -37,7 +37,7 @@ from skein_memory.memories.model import create_memories, documents_of
 from skein_memory.memories.store import MemoryStore
 from skein_memory.vault.encryption import MasterKeys
 from skein_memory.vault.store import Vault
-from skein_recall.embedded_model.embedder import LocalEmbedder
+from skein_recall.embedded_model.embedders import LocalEmbedders
 from skein_recall.index.embedding_queue import EmbeddingQueue
 from skein_recall.index.indexer import Indexer
 from skein_recall.index.store import IndexStore
@@ -46,7 +46,7 @@ from skein_recall.index.vector_store import VectorStore
 from skein_recall.models.model import ModelRegistry
 from skein_recall.models.store import ModelStore
 from skein_recall.providers.api_keys import ApiKeys
-from skein_recall.providers.text_embedder import EmbeddedProvider, IndexItem, ProviderRegistry, TextEmbedder
+from skein_recall.providers.text_embedder import IndexItem, ProviderRegistry, TextEmbedder
 from skein_recall.quality.sampler import Sampler
 from skein_recall.search.convert import DEFAULT_LIMIT
 from skein_recall.search.model import Filter, Query
@@ -130,12 +130,11 @@ async def directly(subject: Subject, tenant_id: uuid.UUID, material: Material) -
             opened = Database.open(subject.database_url, service=service, size=_POOL, timeout=_SECONDS, init=init)
             return await stack.enter_async_context(opened)
 
-        model = await stack.enter_async_context(await asyncio.to_thread(LocalEmbedder.load))
+        embedders = await stack.enter_async_context(LocalEmbedders())
         recall = await database("recall", prepare_connection)
         registry = ModelRegistry(ModelStore(recall).list_models, seconds=_SECONDS)
-        providers = ProviderRegistry(
-            EmbeddedProvider(model), SafeHttpClient.from_settings(OutboundSettings.read({})), ApiKeys.read({})
-        )
+        outbound = SafeHttpClient.from_settings(OutboundSettings.read({}))
+        providers = ProviderRegistry(embedders, outbound, ApiKeys.read({}))
         embedder = TextEmbedder(providers, query_seconds=_SECONDS)
         memory = await database("memory", prepare_vectors)
         session = await database("session", prepare_vectors)

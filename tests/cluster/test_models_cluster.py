@@ -71,12 +71,18 @@ async def test_the_operator_changes_the_model_and_back_while_tenants_recall(
         # Asked, so that there is something to compare by.
         await recalled(tenant)
 
-    await models("register", WORDS, "--dimensions", str(DIMENSIONS), "--endpoint", endpoint.endpoint)
+    texts = ("--query-prefix", "ask: ", "--passage-prefix", "tell: ")
+    scale = ("--similarity-floor", "0.1", "--similarity-ceiling", "0.9")
+    where = ("--dimensions", str(DIMENSIONS), "--endpoint", endpoint.endpoint)
+    registered = await models("register", WORDS, *where, *texts, *scale)
     early = await skein("models", "activate", WORDS, environment=operator)
     reindexed = await models("reindex", WORDS, "--wait", "--rate", "10000")
     compared = await models("compare", WORDS, "--top", "1")
     used = await models("activate", WORDS)
 
+    assert registered["passage_prefix"] == "tell: "  # type: ignore[index]  # JSON.
+    assert (registered["similarity_floor"], registered["similarity_ceiling"]) == (0.1, 0.9)  # type: ignore[index]  # JSON.
+    assert {f"tell: {text}" for text in TEXTS} <= {text for batch in endpoint.batches for text in batch}
     assert (early.code, "VECTORS_MISSING" in early.err or "force" in early.err) == (ExitCode.REFUSED, True)
     (reindex,) = reindexed["reindexes"]  # type: ignore[index]  # JSON.
     assert (reindex["state"], reindex["embedded_count"]) == ("REINDEX_STATE_COMPLETE", str(3 * len(TEXTS)))

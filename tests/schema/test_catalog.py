@@ -385,6 +385,7 @@ async def test_functions_that_run_as_the_owner_fix_their_search_path_and_are_gra
         "recall.set_model_leave_time",
         "recall.register_endpoint",
         "recall.register_model",
+        "recall.set_similarity_scale",
         "recall.activate_model",
         "worker.measure_replicas",
         "worker.measure_transactions",

@@ -15,6 +15,7 @@ from fix_models import EMBEDDED, WORDS, Deployment, cosine, run_deployment
 from skein.recall.v1 import recall_pb2 as pb
 from skein.recall.v1 import recall_pb2_grpc as rpc
 from skein_cluster.embedded.server import Server
+from skein_recall.models.similarity_scale import PAIRS
 from skein_recall.providers import circuit_breaker
 from skein_recall.providers.circuit_breaker import MAX_FAILURES
 
@@ -70,7 +71,7 @@ async def test_the_key_goes_to_the_endpoint_and_nowhere_else(
         async with deployment.service.superuser() as connection:
             rows = await connection.fetch("SELECT m::text FROM recall.embedding_models AS m")
 
-    assert endpoint.keys[:2] == ["Bearer its-own", "Bearer everybody-s"]
+    assert list(dict.fromkeys(endpoint.keys)) == ["Bearer its-own", "Bearer everybody-s"]
     visible_text = log.getvalue() + str(caught.value) + str(rows)
     assert "its-own" not in visible_text
     assert "everybody-s" not in visible_text
@@ -141,7 +142,7 @@ async def test_an_endpoint_that_hangs_holds_no_connection_to_the_database(deploy
 
 
 async def test_a_long_text_is_cut_to_the_model_s_window_and_its_last_words_are_found(deployment: Deployment) -> None:
-    await deployment.register(window_characters=500)
+    await deployment.register(window_characters=500, similarity_floor=0, similarity_ceiling=1)
     await deployment.start()
     await deployment.work()
     await deployment.use(WORDS)
@@ -169,3 +170,88 @@ async def test_texts_are_embedded_by_the_model_in_force(deployment: Deployment) 
     assert (after.model, len(after.embeddings[0].values)) == (WORDS, DIMENSIONS)
     with refused(grpc.StatusCode.INVALID_ARGUMENT, "INVALID_FIELD"):
         await deployment.tenant.stub.EmbedText(pb.EmbedTextRequest(texts=["gristle"]))
+
+
+def sent(endpoint: EmbeddingServer) -> list[str]:
+    """The texts that the endpoint got since the last call, in order, without those that measure the model."""
+    known = {text for pair in PAIRS for text in pair}
+    texts = [text for batch in endpoint.batches for text in batch if text.partition(": ")[2] not in known]
+    endpoint.batches.clear()
+    return texts
+
+
+async def test_queries_and_stored_texts_are_embedded_behind_their_prefixes(deployment: Deployment) -> None:
+    stub, endpoint = deployment.tenant.stub, deployment.endpoint
+    item_id = await deployment.tenant.remember("Gravel arrived.")
+    await deployment.change(query_prefix="ask: ", passage_prefix="tell: ")
+
+    assert sent(endpoint) == ["tell: Gravel arrived."]
+    await deployment.tenant.recall("Gravel arrived.")
+    await deployment.tenant.recall("Gravel arrived.")
+    assert sent(endpoint) == ["ask: Gravel arrived."]
+    await stub.EmbedText(pb.EmbedTextRequest(texts=["tea"]))
+    await stub.EmbedText(pb.EmbedTextRequest(texts=["tea"], purpose=pb.EMBED_PURPOSE_PASSAGE))
+    await stub.EmbedText(pb.EmbedTextRequest(texts=["tea"], purpose=pb.EMBED_PURPOSE_QUERY))
+    assert sent(endpoint) == ["tell: tea", "tell: tea", "ask: tea"]
+    async with deployment.service.superuser() as connection:
+        await connection.execute("DELETE FROM recall.embeddings_words")
+    await stub.FindSimilar(pb.FindSimilarRequest(item_id=item_id))
+    # The query of the same words is cached, as a query.
+    assert sent(endpoint) == ["tell: Gravel arrived."]
+
+
+async def test_chunks_leave_room_for_the_prefix(deployment: Deployment) -> None:
+    await deployment.change(passage_prefix="tell: " * 10, window_characters=300)
+    await deployment.tenant.remember("The weather was fair and nobody had much to say about it. " * 30)
+
+    lengths = [len(text) for text in sent(deployment.endpoint)]
+
+    assert len(lengths) > 5
+    assert max(lengths) <= 300
+
+
+async def test_the_first_reindex_measures_the_range_of_a_model_s_cosines(deployment: Deployment) -> None:
+    await deployment.register()
+    before = await listed(deployment.tenant.stub)
+
+    await deployment.start()
+
+    after = await listed(deployment.tenant.stub)
+    assert not before.HasField("similarity_floor")
+    assert not before.HasField("similarity_ceiling")
+    assert -1 < after.similarity_floor < after.similarity_ceiling
+    deployment.endpoint.batches.clear()
+    await deployment.start()
+    assert len(deployment.endpoint.batches) == 1
+    assert await listed(deployment.tenant.stub) == after
+
+
+async def test_a_registered_range_is_kept_and_scales_meaning_in_the_score_alone(deployment: Deployment) -> None:
+    await deployment.change(similarity_floor=0.4, similarity_ceiling=0.9)
+    await deployment.tenant.remember("Gravel arrived at noon.")
+
+    (hit,) = (await deployment.tenant.recall("gravel arrived on Monday")).hits
+
+    expected = cosine("Gravel arrived at noon.", "gravel arrived on Monday")
+    (dense,) = [part for part in hit.components if part.signal == "dense"]
+    assert hit.similarity == pytest.approx(expected, abs=0.01)
+    assert dense.raw == pytest.approx(expected, abs=0.01)
+    assert dense.value == pytest.approx((expected - 0.4) / 0.5, abs=0.02)
+    model = await listed(deployment.tenant.stub)
+    assert (model.similarity_floor, model.similarity_ceiling) == (0.4, 0.9)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"similarity_floor": 0.2},
+        {"similarity_ceiling": 0.2},
+        {"similarity_floor": 0.5, "similarity_ceiling": 0.5},
+        {"similarity_floor": -2, "similarity_ceiling": 1},
+        {"query_prefix": "x" * 101},
+        {"provider": "caller", "endpoint": "", "passage_prefix": "tell: "},
+    ],
+)
+async def test_prefixes_and_ranges_that_do_not_fit_are_refused(deployment: Deployment, values: dict[str, Any]) -> None:
+    with refused(grpc.StatusCode.INVALID_ARGUMENT, "INVALID_FIELD"):
+        await deployment.register(**values)

@@ -19,7 +19,7 @@ from skein_cluster.embedded.server import Server
 from skein_kit.ids import now
 from skein_kit.search_text import postings
 from skein_recall.embedded_model import embedder
-from skein_recall.embedded_model.minilm import MiniLM
+from skein_recall.embedded_model.encoder import Encoder
 from skein_recall.index.indexer import BATCH_CHARACTERS, BATCH_ITEMS, RETRY_AFTER_SECONDS, FailedItems, batches
 from skein_recall.providers.text_embedder import IndexItem
 
@@ -186,7 +186,7 @@ async def test_the_backlog_is_for_the_system_alone(recall_tenant: RecallTenant) 
         await index.IndexBacklog(pb.IndexBacklogRequest())
 
 
-class FailingModel(MiniLM):
+class FailingModel(Encoder):
     """The model, but for one word that it chokes on while `chokes` is set."""
 
     fails = True
@@ -200,7 +200,7 @@ class FailingModel(MiniLM):
 @pytest.fixture
 async def failing_model(server: Server, template: str, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[RecallServer]:
     """A recall service whose model chokes."""
-    monkeypatch.setattr(embedder, "MiniLM", FailingModel)
+    monkeypatch.setattr(embedder, "Encoder", FailingModel)
     monkeypatch.setattr(FailingModel, "fails", True)
     name = f"choking_{uuid4().hex}"
     await embedded.create_database(server, name, template)

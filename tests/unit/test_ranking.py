@@ -9,6 +9,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from skein_recall.models.similarity_scale import SimilarityScale
 from skein_recall.search import ranking
 from skein_recall.search.cues import DateRange, QueryCues
 from skein_recall.search.ranking import Candidate, Candidates, Fusion, RankedItem, TermStatistics, Weights
@@ -476,3 +477,58 @@ def test_a_hit_has_words_when_it_contains_a_term_itself_and_says_nothing_of_it_w
 
     assert {one.item_id.int: one.has_words for one in with_terms} == {1: False, 2: True}
     assert {one.has_words for one in without} == {None}
+
+
+@given(st.lists(st.floats(-1, 1), min_size=1, max_size=5))
+def test_without_a_scale_meaning_counts_as_its_cosine_to_the_last_bit(cosines: list[float]) -> None:
+    given_ = [turn(number, similarity=cosine) for number, cosine in enumerate(cosines, start=1)]
+
+    plain = rank(given_, dense=True, max_bm25=BOUND, limit=9, terms=TERMS)
+    scaled = rank(given_, dense=True, max_bm25=BOUND, limit=9, terms=TERMS, scale=SimilarityScale(0.0, 1.0))
+
+    assert [parts(ranked)["dense"] for ranked in plain] == [
+        min(1.0, max(0.0, cosines[ranked.item_id.int - 1])) for ranked in plain
+    ]
+    assert [(ranked.item_id, ranked.score, ranked.components) for ranked in plain] == [
+        (ranked.item_id, ranked.score, ranked.components) for ranked in scaled
+    ]
+
+
+def test_a_scale_spreads_the_cosines_of_an_item_and_its_neighbours_and_changes_no_similarity() -> None:
+    given_ = [turn(1, similarity=0.75), turn(2, after=1, similarity=0.85), turn(3, similarity=0.7)]
+
+    best = {
+        ranked.item_id.int: ranked
+        for ranked in rank(given_, dense=True, max_bm25=BOUND, limit=3, terms=TERMS, scale=SimilarityScale(0.75, 0.95))
+    }
+
+    assert {number: parts(ranked)["dense"] for number, ranked in best.items()} == pytest.approx({1: 0, 2: 0.5, 3: 0})
+    assert {number: parts(ranked)["context"] for number, ranked in best.items()} == pytest.approx(
+        {1: 0.25, 2: 0.25, 3: 0}
+    )
+    assert {number: ranked.similarity for number, ranked in best.items()} == {1: 0.75, 2: 0.85, 3: 0.7}
+    assert [part.raw for part in best[2].components if part.signal == "dense"] == [0.85]
+
+
+def test_an_item_without_a_vector_means_nothing_whatever_the_scale() -> None:
+    (best,) = rank([turn(1, similarity=None)], dense=True, max_bm25=BOUND, limit=1, scale=SimilarityScale(-0.5, 1.0))
+
+    assert parts(best)["dense"] == 0
+
+
+def test_the_least_similarity_is_a_plain_cosine() -> None:
+    given_ = [candidate(1, 0.8), candidate(2, 0.9)]
+
+    best = rank(given_, dense=True, max_bm25=10, limit=2, min_similarity=0.85, scale=SimilarityScale(0.75, 0.95))
+
+    assert in_order(best) == [2]
+
+
+def test_the_neighbours_that_are_read_are_those_of_items_near_by_the_scale() -> None:
+    one, two = UUID(int=1), UUID(int=2)
+
+    def centres(scale: SimilarityScale) -> list[UUID]:
+        return ranking.select_centres([one, two], {one: 0.84, two: 0.75}, {two: 1.0}, 10.0, count=1, scale=scale)
+
+    assert centres(SimilarityScale()) == [two]
+    assert centres(SimilarityScale(0.75, 0.95)) == [one]

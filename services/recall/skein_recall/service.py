@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
@@ -16,7 +15,7 @@ from skein_kit.outbound.fetch import OutboundSettings, SafeHttpClient
 from skein_kit.policies.store import shared_policy_cache
 from skein_kit.search_text import vector_columns
 from skein_kit.telemetry.metrics import EMBEDDER_QUEUE, EMBEDDER_WAIT
-from skein_recall.embedded_model.embedder import LocalEmbedder
+from skein_recall.embedded_model.embedders import LocalEmbedders
 from skein_recall.erasure.watcher import ErasureStore, ErasureWatcher
 from skein_recall.index.embedding_queue import EmbeddingQueue
 from skein_recall.index.indexer import Indexer
@@ -26,12 +25,12 @@ from skein_recall.index.term_counts import TermCountStore
 from skein_recall.index.vector_store import VectorStore
 from skein_recall.maintenance.rpc import MaintenanceHandlers
 from skein_recall.maintenance.store import PurgeStore
-from skein_recall.models.model import ModelRegistry
+from skein_recall.models.model import EMBEDDED_MODEL, ModelRegistry
 from skein_recall.models.rpc import ModelHandlers
 from skein_recall.models.store import ModelStore
 from skein_recall.providers.api_keys import ApiKeys
 from skein_recall.providers.rpc import EmbedHandlers
-from skein_recall.providers.text_embedder import EmbeddedProvider, ProviderRegistry, TextEmbedder, observe_batch
+from skein_recall.providers.text_embedder import ProviderRegistry, TextEmbedder, observe_batch
 from skein_recall.quality.comparison import ModelComparer
 from skein_recall.quality.rpc import QualityHandlers
 from skein_recall.quality.sampler import RecentQueries, Sampler
@@ -72,25 +71,26 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
     """Load the model, open the database and register the servicers. Raises SettingInvalid."""
     settings = RecallSettings.read(host.environment)
     servicers = ServicerRegistry()
-    local_embedder = await asyncio.to_thread(
-        LocalEmbedder.load, threads=settings.embedder_threads, on_batch=observe_batch, on_begin=_observe_wait
-    )
     async with (
-        local_embedder,
+        LocalEmbedders(
+            threads=settings.embedder_threads, on_batch=observe_batch, on_begin=_observe_wait
+        ) as local_embedders,
         host.database("recall", servicers, init=prepare_connection) as database,
         AccessLog(database, shared_policy_cache(database), counts_uses=True).open() as access_log,
     ):
+        # Before the first call, which would wait for it.
+        await local_embedders.get(EMBEDDED_MODEL)
         idempotency = IdempotencyStore(database, "recall")
         models, queries = ModelStore(database), QueryStore(database)
         documents, vectors, reindexes = IndexStore(database), VectorStore(database), ReindexStore(database)
         registry = ModelRegistry(models.list_models, seconds=settings.models_seconds)
         outbound = SafeHttpClient.from_settings(OutboundSettings.read(host.environment))
-        providers = ProviderRegistry(EmbeddedProvider(local_embedder), outbound, ApiKeys.read(host.environment))
+        providers = ProviderRegistry(local_embedders, outbound, ApiKeys.read(host.environment))
         embedder = TextEmbedder(providers, query_seconds=settings.embed_timeout_seconds)
         recent, sampler = RecentQueries(), Sampler(queries, share=settings.sample_share)
         indexer = Indexer(documents, vectors, TermCountStore(database), registry, embedder)
         queue = EmbeddingQueue(indexer.index)
-        EMBEDDER_QUEUE.set_function(lambda: local_embedder.queue_depth + queue.depth)
+        EMBEDDER_QUEUE.set_function(lambda: local_embedders.queue_depth + queue.depth)
         vector_cache = VectorCache(
             VectorCacheStore(database),
             max_bytes=settings.held_megabytes * 1_000_000,

@@ -67,6 +67,16 @@ def list_(environment: dict[str, str], *, as_json: bool) -> None:
     type=click.IntRange(200, 100_000),
     help="Characters of a text that the model reads at least.",
 )
+@click.option("--query-prefix", default="", help='Text put before each query, such as "query: ".')
+@click.option("--passage-prefix", default="", help='Text put before each stored text, such as "passage: ".')
+@click.option(
+    "--similarity-floor",
+    type=click.FloatRange(-1, 1),
+    help="Cosine of unrelated texts, with --similarity-ceiling; default: measured when the reindex starts.",
+)
+@click.option(
+    "--similarity-ceiling", type=click.FloatRange(-1, 2), help="Cosine that the ranking counts as full similarity."
+)
 @options.cluster_options
 @options.json_option
 def register(model: str, environment: dict[str, str], *, as_json: bool, **settings: Any) -> None:

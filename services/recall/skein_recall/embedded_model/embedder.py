@@ -1,4 +1,4 @@
-"""The interface of the embedded model: embed texts in batches, and cut long ones into chunks.
+"""The interface of an embedded model: embed texts in batches, and cut long ones into chunks.
 
 The texts of concurrent callers share batches, which one thread embeds. Small requests overtake bulk ones.
 """
@@ -15,15 +15,17 @@ from typing import TYPE_CHECKING, Final, Protocol, Self
 
 import numpy as np
 
-from skein_recall.embedded_model import DIMENSIONS, NAME
 from skein_recall.embedded_model import chunks as chunking
-from skein_recall.embedded_model.minilm import SPECIAL_TOKENS, WINDOW, MiniLM
+from skein_recall.embedded_model.descriptions import DIMENSIONS, MINILM
+from skein_recall.embedded_model.encoder import SPECIAL_TOKENS, WINDOW, Encoder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from types import TracebackType
 
     from numpy.typing import NDArray
+
+    from skein_recall.embedded_model.descriptions import EncoderDescription
 
 # Tokens of a chunk: the window without [CLS] and [SEP].
 CHUNK_TOKENS: Final = WINDOW - SPECIAL_TOKENS
@@ -58,18 +60,17 @@ class EmbedderBusy(RuntimeError):
 
 
 class LocalEmbedder:
-    """all-MiniLM-L6-v2 in this process.
+    """An embedded model in this process.
 
     Callers of any event loop may use one embedder at the same time; their texts share batches. The cancellation of one
     caller removes its texts alone.
     """
 
-    model: Final = NAME
     dimensions: Final = DIMENSIONS
 
     def __init__(
         self,
-        loaded: MiniLM,
+        loaded: Encoder,
         *,
         on_batch: Callable[[int, float], None] | None = None,
         on_begin: Callable[[float], None] | None = None,
@@ -81,17 +82,18 @@ class LocalEmbedder:
     @classmethod
     def load(
         cls,
+        description: EncoderDescription = MINILM,
         *,
         threads: int = 1,
         on_batch: Callable[[int, float], None] | None = None,
         on_begin: Callable[[float], None] | None = None,
     ) -> Self:
-        """Load the weights and prepare the graph; blocks for about 0.2 s. Raises ModelUnavailable.
+        """Load the weights and prepare the graph; blocks for about 0.2 s. Raises WeightsUnavailable.
 
         For metrics, the embedder's thread calls `on_batch(texts, seconds)` after each batch. It calls
         `on_begin(seconds)` with the time that a request waited for its first text.
         """
-        return cls(MiniLM.load(threads=threads), on_batch=on_batch, on_begin=on_begin)
+        return cls(Encoder.load(description, threads=threads), on_batch=on_batch, on_begin=on_begin)
 
     async def __aenter__(self) -> Self:
         """Return the embedder; the end of the block closes it."""
@@ -126,22 +128,23 @@ class LocalEmbedder:
             return np.empty((0, DIMENSIONS), dtype=np.float32)
         return await asyncio.wrap_future(self._batcher.submit(texts))
 
-    def chunks(self, text: str) -> list[str]:
-        """Cut a text into overlapping chunks that the model reads whole; a short text is one chunk."""
-        return [text[start:end] for start, end in self.spans(text)]
+    def chunks(self, text: str, *, prefix: str = "") -> list[str]:
+        """Cut a text into overlapping chunks that the model reads whole behind a prefix; a short text is one chunk."""
+        return [text[start:end] for start, end in self.spans(text, prefix=prefix)]
 
-    def spans(self, text: str) -> list[tuple[int, int]]:
+    def spans(self, text: str, *, prefix: str = "") -> list[tuple[int, int]]:
         """Return start and end of each chunk in characters.
 
         It takes 0.5 ms per 1,000 characters and is thread-safe: use `asyncio.to_thread` for a long text.
         """
         # An ASCII character is at most one token; another one may be several.
-        if text.isascii() and len(text) <= CHUNK_TOKENS:
+        window = CHUNK_TOKENS - (len(self._model.words(prefix)[1]) if prefix else 0)
+        if text.isascii() and len(text) <= window:
             return [(0, len(text))]
         word_ids, offsets = self._model.words(text)
-        if len(offsets) <= CHUNK_TOKENS:
+        if len(offsets) <= window:
             return [(0, len(text))]
-        return list(chunking.spans(text, chunking.words(text, word_ids, offsets), window=CHUNK_TOKENS))
+        return list(chunking.spans(text, chunking.words(text, word_ids, offsets), window=window))
 
     async def aclose(self) -> None:
         """Finish the running batch, fail the queue with EmbedderClosed, end the thread. May be called again."""

@@ -1,6 +1,6 @@
-"""Which texts the embedded model can read. No model, no I/O.
+"""Which texts the embedded models can read. No model, no I/O.
 
-all-MiniLM-L6-v2 was trained on English. Its tokens of other scripts are single letters or unknown, and the cosines of
+Both were trained on English. Their tokens of other scripts are single letters or unknown, and the cosines of
 such texts are high whatever they mean.
 """
 

@@ -110,9 +110,18 @@ CREATE TABLE recall.embedding_models (
     batch_size integer,
     timeout_seconds double precision,
     window_characters integer,
+    -- Put before each query and each stored text that is embedded.
+    query_prefix text NOT NULL DEFAULT '',
+    passage_prefix text NOT NULL DEFAULT '',
+    -- Cosines that rank as 0 and as 1; NULL until the first reindex of the model measures them.
+    similarity_floor double precision,
+    similarity_ceiling double precision,
     -- When the model was last active or followed. Other processes notice the change some seconds later.
     leave_time timestamptz,
-    CONSTRAINT embedding_models_provider_known CHECK (provider IN ('embedded', 'caller', 'openai'))
+    CONSTRAINT embedding_models_provider_known CHECK (provider IN ('embedded', 'caller', 'openai')),
+    CONSTRAINT embedding_models_scale_order CHECK (
+        similarity_floor < similarity_ceiling OR (similarity_floor IS NULL AND similarity_ceiling IS NULL)
+    )
 );
 
 -- One model is active at a time.
@@ -277,7 +286,11 @@ GRANT SELECT, INSERT, UPDATE, DELETE ON recall.vector_origins TO skein_recall;
 GRANT INSERT ON recall.vector_origins TO skein_memory;
 
 -- Register a model and create its table of vectors; return the name of the table.
-CREATE FUNCTION recall.register_model(model text, provider text, dimensions integer, at timestamptz) RETURNS text
+CREATE FUNCTION recall.register_model(
+    model text, provider text, dimensions integer, at timestamptz, query_prefix text DEFAULT '',
+    passage_prefix text DEFAULT '', similarity_floor double precision DEFAULT 0,
+    similarity_ceiling double precision DEFAULT 1
+) RETURNS text
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = ''
 SET lock_timeout = '200ms'
@@ -287,8 +300,10 @@ DECLARE
     partitions constant integer := 4;
     covered constant integer := least(dimensions, 1280);
 BEGIN
-    INSERT INTO recall.embedding_models (model, provider, dimensions, table_name, create_time)
-    VALUES (model, provider, dimensions, table_name, at);
+    INSERT INTO recall.embedding_models (model, provider, dimensions, table_name, create_time, query_prefix,
+                                         passage_prefix, similarity_floor, similarity_ceiling)
+    VALUES (model, provider, dimensions, table_name, at, query_prefix, passage_prefix, similarity_floor,
+            similarity_ceiling);
     EXECUTE format($sql$
         CREATE TABLE recall.%1$I (
             tenant_id uuid NOT NULL,
@@ -333,20 +348,26 @@ BEGIN
     RETURN table_name;
 END
 $$;
-REVOKE ALL ON FUNCTION recall.register_model(text, text, integer, timestamptz) FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION recall.register_model(text, text, integer, timestamptz) TO skein_recall;
+REVOKE ALL ON FUNCTION
+    recall.register_model(text, text, integer, timestamptz, text, text, double precision, double precision) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION
+    recall.register_model(text, text, integer, timestamptz, text, text, double precision, double precision)
+    TO skein_recall;
 
 -- Register a model whose vectors an endpoint computes; return the name of its table.
 CREATE FUNCTION recall.register_endpoint(
-    named text, dimensions integer, at timestamptz, endpoint text, remote_model text, batch_size integer,
-    timeout_seconds double precision, window_characters integer
+    named text, dimensions integer, at timestamptz, query_prefix text, passage_prefix text,
+    similarity_floor double precision, similarity_ceiling double precision, endpoint text, remote_model text,
+    batch_size integer, timeout_seconds double precision, window_characters integer
 ) RETURNS text
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = ''
 SET lock_timeout = '200ms'
 AS $$
 DECLARE
-    new_table text := recall.register_model(named, 'openai', dimensions, at);
+    new_table text := recall.register_model(
+        named, 'openai', dimensions, at, query_prefix, passage_prefix, similarity_floor, similarity_ceiling
+    );
 BEGIN
     UPDATE recall.embedding_models AS m
     SET endpoint = register_endpoint.endpoint, remote_model = register_endpoint.remote_model,
@@ -354,6 +375,19 @@ BEGIN
         window_characters = register_endpoint.window_characters
     WHERE m.model = named;
     RETURN new_table;
+END
+$$;
+
+-- Store the measured scale of a model's cosines, unless it has one.
+CREATE FUNCTION recall.set_similarity_scale(named text, floor double precision, ceiling double precision) RETURNS void
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = ''
+SET lock_timeout = '5s'
+AS $$
+BEGIN
+    UPDATE recall.embedding_models AS m
+    SET similarity_floor = set_similarity_scale.floor, similarity_ceiling = set_similarity_scale.ceiling
+    WHERE m.model = named AND m.similarity_floor IS NULL;
 END
 $$;
 
@@ -408,11 +442,19 @@ BEGIN
 END
 $$;
 REVOKE ALL ON FUNCTION
-    recall.register_endpoint(text, integer, timestamptz, text, text, integer, double precision, integer),
+    recall.register_endpoint(
+        text, integer, timestamptz, text, text, double precision, double precision, text, text, integer,
+        double precision, integer
+    ),
+    recall.set_similarity_scale(text, double precision, double precision),
     recall.activate_model(text, timestamptz), recall.set_model_leave_time(text, timestamptz),
     recall.delete_model(text, timestamptz) FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION
-    recall.register_endpoint(text, integer, timestamptz, text, text, integer, double precision, integer),
+    recall.register_endpoint(
+        text, integer, timestamptz, text, text, double precision, double precision, text, text, integer,
+        double precision, integer
+    ),
+    recall.set_similarity_scale(text, double precision, double precision),
     recall.activate_model(text, timestamptz), recall.set_model_leave_time(text, timestamptz),
     recall.delete_model(text, timestamptz) TO skein_recall;
 
@@ -421,4 +463,6 @@ UPDATE recall.embedding_models SET active = true WHERE model = 'all-minilm-l6-v2
 
 -- Creating a table with a foreign key blocks writers of recall.documents, so the wait is short and the caller tries
 -- again.
-ALTER FUNCTION recall.register_model(text, text, integer, timestamptz) SET lock_timeout = '200ms';
+ALTER FUNCTION
+    recall.register_model(text, text, integer, timestamptz, text, text, double precision, double precision)
+    SET lock_timeout = '200ms';

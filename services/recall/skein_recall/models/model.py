@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
+from enum import Enum, auto
 from typing import TYPE_CHECKING, Self
 from uuid import UUID
 
 from skein_kit.errors import DimensionsMismatch
-from skein_recall import embedded_model
+from skein_recall.embedded_model.descriptions import EMBEDDED_MODELS, MINILM
 from skein_recall.embedded_model.scripts import readable_share
 from skein_recall.errors import ModelNotFound
+from skein_recall.models.similarity_scale import COSINE_SCALE, SimilarityScale
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
@@ -20,11 +22,18 @@ if TYPE_CHECKING:
 
 EMBEDDED = "embedded"
 OPENAI = "openai"
-# The only embedded model of this cluster.
-EMBEDDED_MODEL = embedded_model.NAME.lower()
+# The embedded model that a new cluster uses, for which the ranking is calibrated.
+EMBEDDED_MODEL = MINILM.name
 # Stands for all tenants in `followed_tenant_ids`.
 EVERY_TENANT = UUID(int=0)
 ENDPOINT_FIELDS = ("endpoint", "remote_model", "batch_size", "timeout_seconds", "window_characters")
+
+
+class Purpose(Enum):
+    """What a text is embedded for. Some models have a prefix for each."""
+
+    QUERY = auto()
+    PASSAGE = auto()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -53,6 +62,11 @@ class EmbeddingModel:
     active: bool
     create_time: datetime
     endpoint: EndpointConfig | None = None
+    # Put before each query and each stored text.
+    query_prefix: str = ""
+    passage_prefix: str = ""
+    # None until the first reindex measures it.
+    similarity_scale: SimilarityScale | None = None
     # Tenants whose new documents also get this model's vectors, or EVERY_TENANT.
     followed_tenant_ids: frozenset[UUID] = frozenset()
 
@@ -60,16 +74,32 @@ class EmbeddingModel:
     def of_row(cls, row: asyncpg.Record) -> Self:
         values = dict(row)
         endpoint = {name: values.pop(name) for name in ENDPOINT_FIELDS}
+        floor, ceiling = values.pop("similarity_floor"), values.pop("similarity_ceiling")
         return cls(
             followed_tenant_ids=frozenset(values.pop("followed")),
             endpoint=None if endpoint["endpoint"] is None else EndpointConfig(**endpoint),
+            similarity_scale=None if floor is None else SimilarityScale(floor, ceiling),
             **values,
         )
 
     @property
     def can_embed(self) -> bool:
         """Whether this cluster can compute the model's vectors."""
-        return self.endpoint is not None or (self.provider == EMBEDDED and self.model == EMBEDDED_MODEL)
+        return self.endpoint is not None or (self.provider == EMBEDDED and self.model in EMBEDDED_MODELS)
+
+    @property
+    def is_calibrated(self) -> bool:
+        """Whether the relevance of hits is known: its coefficients were fitted to one model's cosines."""
+        return self.provider == EMBEDDED and self.model == EMBEDDED_MODEL
+
+    @property
+    def ranking_scale(self) -> SimilarityScale:
+        """The scale of its cosines in a ranking."""
+        return self.similarity_scale or COSINE_SCALE
+
+    def prefixed(self, text: str, purpose: Purpose) -> str:
+        """Return a text as the model reads it."""
+        return (self.query_prefix if purpose is Purpose.QUERY else self.passage_prefix) + text
 
     def readable_share(self, text: str) -> float:
         """Return the share of a text, 0 to 1, in scripts that the model was trained on; 1 for a model of others."""
@@ -93,6 +123,10 @@ class ModelDraft:
     provider: str
     dimensions: int
     endpoint: EndpointConfig | None = None
+    query_prefix: str = ""
+    passage_prefix: str = ""
+    # None: the first reindex measures it.
+    similarity_scale: SimilarityScale | None = None
 
 
 @dataclass(frozen=True, slots=True)

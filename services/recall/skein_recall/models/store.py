@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from skein_kit.database.transactions import Database, Transaction
     from skein_recall.models.model import ModelDraft
+    from skein_recall.models.similarity_scale import SimilarityScale
 
 _Result = TypeVar("_Result")
 _REGISTER_ERRORS = {"embedding_models_pkey": ModelExists, "embedding_models_table_key": ModelExists}
@@ -56,7 +57,16 @@ class ModelStore:
 
     async def register_model(self, tx: Transaction, draft: ModelDraft, at: datetime) -> EmbeddingModel:
         """Register a model and create its table of vectors. Raises ModelExists and TransactionConflict."""
-        values = {"model": draft.model, "dimensions": draft.dimensions, "create_time": at}
+        floor, ceiling = draft.similarity_scale or (None, None)
+        values = {
+            "model": draft.model,
+            "dimensions": draft.dimensions,
+            "create_time": at,
+            "query_prefix": draft.query_prefix,
+            "passage_prefix": draft.passage_prefix,
+            "similarity_floor": floor,
+            "similarity_ceiling": ceiling,
+        }
         with translate_constraint_errors(_REGISTER_ERRORS):
             if draft.endpoint is None:
                 table_name = await tx.value(QUERIES["register_model"], **values, provider=draft.provider)
@@ -70,7 +80,14 @@ class ModelStore:
             active=False,
             create_time=at,
             endpoint=draft.endpoint,
+            query_prefix=draft.query_prefix,
+            passage_prefix=draft.passage_prefix,
+            similarity_scale=draft.similarity_scale,
         )
+
+    async def set_similarity_scale(self, tx: Transaction, name: str, scale: SimilarityScale) -> None:
+        """Store the measured scale of a model's cosines, unless it has one."""
+        await tx.execute(QUERIES["set_similarity_scale"], model=name, floor=scale.floor, ceiling=scale.ceiling)
 
     async def activate_model(self, tx: Transaction, name: str, at: datetime) -> None:
         """Make a model the active one."""

@@ -106,7 +106,7 @@ class OpenAIProvider:
 
     def chunks(self, text: str) -> list[str]:
         """Cut a text into overlapping chunks that fit the window, in characters: the model's tokens are unknown."""
-        window = self._endpoint.window_characters
+        window = self._endpoint.window_characters - len(self._model.passage_prefix)
         if len(text) <= window:
             return [text]
         marks = chunking.character_words(text)

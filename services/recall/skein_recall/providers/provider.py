@@ -16,7 +16,10 @@ class TextRejected(Exception):
 
 
 class Provider(Protocol):
-    """Computes float32 vectors of unit length for one model. Raises ModelUnavailable and ModelResponseInvalid."""
+    """Computes float32 vectors of unit length for one model. Raises ModelUnavailable and ModelResponseInvalid.
+
+    Texts to embed have the model's prefix; chunks leave room for it.
+    """
 
     async def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Return an array (texts, dimensions). Raises TextRejected when one of the texts is not accepted."""

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from skein.recall.v1 import recall_pb2 as pb
 from skein_kit.errors import FieldInvalid
+from skein_recall.models.model import Purpose
 from skein_recall.providers.provider import TextRejected
 
 if TYPE_CHECKING:
@@ -15,6 +16,11 @@ if TYPE_CHECKING:
 
 # Of all texts of one EmbedText together; the protos say so.
 MAX_EMBED_CHARACTERS = 200_000
+_PURPOSES = {
+    pb.EMBED_PURPOSE_UNSPECIFIED: Purpose.PASSAGE,
+    pb.EMBED_PURPOSE_PASSAGE: Purpose.PASSAGE,
+    pb.EMBED_PURPOSE_QUERY: Purpose.QUERY,
+}
 
 
 class EmbedHandlers:
@@ -29,7 +35,7 @@ class EmbedHandlers:
             raise FieldInvalid(violations=[("texts", f"hold more than {MAX_EMBED_CHARACTERS} characters together")])
         model = await self._registry.active()
         try:
-            vectors = await self._embedder.embed_texts(model, request.texts)
+            vectors = await self._embedder.embed_texts(model, request.texts, _PURPOSES[request.purpose])
         except TextRejected:
             what = "hold something that the model's endpoint does not accept"
             raise FieldInvalid(violations=[("texts", what)]) from None

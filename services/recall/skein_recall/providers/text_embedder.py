@@ -18,7 +18,9 @@ from skein_kit.errors import ServiceUnavailable
 from skein_kit.telemetry import logs
 from skein_kit.telemetry.metrics import EMBEDDER_TEXTS, EMBEDDER_TIME, TRACING
 from skein_recall.embedded_model.embedder import EmbedderBusy, EmbedderClosed
+from skein_recall.embedded_model.weights import WeightsUnavailable
 from skein_recall.errors import ModelNotFound, ModelResponseInvalid, ModelUnavailable
+from skein_recall.models.model import Purpose
 from skein_recall.providers.openai import OpenAIProvider
 
 if TYPE_CHECKING:
@@ -30,11 +32,12 @@ if TYPE_CHECKING:
 
     from skein_kit.outbound.fetch import SafeHttpClient
     from skein_recall.embedded_model.embedder import LocalEmbedder
+    from skein_recall.embedded_model.embedders import LocalEmbedders
     from skein_recall.models.model import EmbeddingModel
     from skein_recall.providers.api_keys import ApiKeys
     from skein_recall.providers.provider import Provider
 
-    # Tenant, table and creation of the model, digest of the text. A dropped model's name may come back.
+    # Tenant, table and creation of the model, digest of the text with its prefix. A dropped model's name may come back.
     _QueryKey = tuple[UUID, str, datetime, bytes]
 
 log = logs.get("recall")
@@ -121,11 +124,12 @@ class QueryCache:
 
 
 class EmbeddedProvider:
-    """all-MiniLM-L6-v2 as a `Provider`."""
+    """An embedded model as a `Provider`."""
 
-    def __init__(self, embedder: LocalEmbedder) -> None:
+    def __init__(self, embedder: LocalEmbedder, *, passage_prefix: str) -> None:
         """Use an embedder; its owner closes it."""
         self._embedder = embedder
+        self._passage_prefix = passage_prefix
 
     async def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Return an array (texts, 384). Raises ServiceUnavailable when too many texts wait."""
@@ -142,24 +146,32 @@ class EmbeddedProvider:
 
     def chunks(self, text: str) -> list[str]:
         """Cut a text into chunks by the model's own tokens."""
-        return self._embedder.chunks(text)
+        return self._embedder.chunks(text, prefix=self._passage_prefix)
 
 
 class ProviderRegistry:
     """The providers of one process, each created on first use."""
 
-    def __init__(self, embedded: EmbeddedProvider, outbound: SafeHttpClient, keys: ApiKeys) -> None:
-        self._embedded = embedded
+    def __init__(self, embedders: LocalEmbedders, outbound: SafeHttpClient, keys: ApiKeys) -> None:
+        self._embedders = embedders
         self._outbound = outbound
         self._keys = keys
         self._endpoints: dict[str, tuple[EmbeddingModel, OpenAIProvider]] = {}
 
-    def get(self, model: EmbeddingModel) -> Provider:
-        """Return the provider of a model. Raises ModelNotFound when only callers have its vectors."""
+    async def get(self, model: EmbeddingModel) -> Provider:
+        """Return the provider of a model, when an embedded one is loaded.
+
+        Raises ModelNotFound when only callers have its vectors, and ModelUnavailable when this process lacks weights.
+        """
         if not model.can_embed:
             raise ModelNotFound(model=model.model)
         if model.endpoint is None:
-            return self._embedded
+            try:
+                embedder = await self._embedders.get(model.model)
+            except WeightsUnavailable as error:
+                log.warning("model_unavailable", model=model.model, why=str(error))
+                raise ModelUnavailable(model=model.model, cause=str(error)) from None
+            return EmbeddedProvider(embedder, passage_prefix=model.passage_prefix)
         cached = self._endpoints.get(model.model)
         # A dropped model's name may have been registered again.
         if cached is None or (cached[0].create_time, cached[0].endpoint) != (model.create_time, model.endpoint):
@@ -178,19 +190,29 @@ class TextEmbedder:
         self._queries = QueryCache()
 
     async def embed_query(
-        self, model: EmbeddingModel, text: str, *, tenant_id: UUID, seconds: float
+        self,
+        model: EmbeddingModel,
+        text: str,
+        *,
+        tenant_id: UUID,
+        seconds: float,
+        purpose: Purpose = Purpose.QUERY,
     ) -> NDArray[np.float32] | None:
         """Return the vector (dimensions,) of a query, read-only; None when the model fails or is late.
 
-        It takes at most half of the `seconds` that the call has left.
+        A stored text that is searched for its likes is a passage. The call takes at most half of the `seconds` that it
+        has left.
         """
         limit = min(self._query_seconds, seconds * _SHARE_OF_TIME)
+        text = model.prefixed(text, purpose)
+
+        async def embed() -> NDArray[np.float32]:
+            return await (await self._providers.get(model)).embed_query(text, seconds=limit)
+
         try:
             with _span(1):
                 async with asyncio.timeout(limit):
-                    return await self._queries.get(
-                        tenant_id, model, text, lambda: self._providers.get(model).embed_query(text, seconds=limit)
-                    )
+                    return await self._queries.get(tenant_id, model, text, embed)
         except (ModelUnavailable, ModelResponseInvalid):
             # The provider has logged it.
             return None
@@ -202,10 +224,11 @@ class TextEmbedder:
         """Remove the cached vectors of a tenant's queries; None: of every tenant's."""
         self._queries.drop(tenant_id)
 
-    async def embed_texts(self, model: EmbeddingModel, texts: Sequence[str]) -> NDArray[np.float32]:
+    async def embed_texts(self, model: EmbeddingModel, texts: Sequence[str], purpose: Purpose) -> NDArray[np.float32]:
         """Return an array (texts, dimensions); what exceeds the model's window is not read."""
+        provider = await self._providers.get(model)
         with _span(len(texts)):
-            return await self._providers.get(model).embed(texts)
+            return await provider.embed([model.prefixed(text, purpose) for text in texts])
 
     async def embed_items(self, model: EmbeddingModel, items: Sequence[IndexItem]) -> dict[UUID, NDArray[np.float32]]:
         """Return an array (chunks, dimensions) per item; of a blank text, no rows."""
@@ -213,7 +236,7 @@ class TextEmbedder:
 
     async def chunk(self, model: EmbeddingModel, items: Sequence[IndexItem]) -> ChunkedItems:
         """Cut the items' texts into chunks that fit the model's window."""
-        provider = self._providers.get(model)
+        provider = await self._providers.get(model)
         if sum(len(item.text) for item in items) > _LONG_CHARACTERS:
             return ChunkedItems(items, await asyncio.to_thread(_chunks, provider, items))
         return ChunkedItems(items, _chunks(provider, items))
@@ -222,7 +245,8 @@ class TextEmbedder:
         """Return an array (chunks, dimensions) per item."""
         if not chunked.items:
             return {}
-        vectors = await self.embed_texts(model, [chunk for chunks in chunked.chunks for chunk in chunks])
+        texts = [chunk for chunks in chunked.chunks for chunk in chunks]
+        vectors = await self.embed_texts(model, texts, Purpose.PASSAGE)
         ends = np.cumsum([len(chunks) for chunks in chunked.chunks])[:-1]
         return {item.item_id: rows for item, rows in zip(chunked.items, np.split(vectors, ends), strict=True)}
 

@@ -17,7 +17,8 @@ from skein_kit.rpc import pagination
 from skein_kit.rpc.well_known_types import to_timestamp
 from skein_recall.errors import ModelResponseInvalid, VectorsMissing
 from skein_recall.models import convert as models_convert
-from skein_recall.models.model import ModelSnapshot
+from skein_recall.models.model import ModelSnapshot, Purpose
+from skein_recall.models.similarity_scale import PAIRS, measured_scale
 from skein_recall.providers.provider import TextRejected
 from skein_recall.reindexes.model import ReindexDraft
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from skein_kit.database.transactions import Transaction
     from skein_kit.idempotency.store import IdempotencyStore
     from skein_recall.models.model import EmbeddingModel, ModelRegistry
+    from skein_recall.models.similarity_scale import SimilarityScale
     from skein_recall.models.store import ModelStore
     from skein_recall.providers.text_embedder import TextEmbedder
     from skein_recall.reindexes.model import Reindex
@@ -63,13 +65,15 @@ class ReindexHandlers:
         caller = caller_of(context)
         self._registry.invalidate()
         model = (await self._registry.models()).get(request.model)
-        await self._check_provider(model)
+        scale = await self._probe(model)
         tenant_id = UUID(request.tenant_id) if request.tenant_id else None
         draft = self._draft(model.model, caller.principal, tenant_id=tenant_id, rate=request.texts_per_second)
         async with self._idempotency.begin_as_operator(IdempotencyKey.of(caller, request)) as write:
             if write.saved_response is not None:
                 response = pb.StartReindexResponse.FromString(write.saved_response)
             else:
+                if scale is not None:
+                    await self._models.set_similarity_scale(write.tx, model.model, scale)
                 reindex_id = await self._store.start_reindex(write.tx, draft)
                 reindex = await self._store.get_reindex_in(write.tx, reindex_id)
                 response = await write.save(pb.StartReindexResponse(reindex=_reindex(reindex)))
@@ -172,12 +176,22 @@ class ReindexHandlers:
             keep_rate=keep_rate,
         )
 
-    async def _check_provider(self, model: EmbeddingModel) -> None:
-        """Embed a text, so that no reindex starts that cannot work. Raises ModelUnavailable, ModelResponseInvalid."""
+    async def _probe(self, model: EmbeddingModel) -> SimilarityScale | None:
+        """Embed some texts, so that no reindex starts that cannot work; return the model's scale if it has none yet.
+
+        Raises ModelUnavailable and ModelResponseInvalid.
+        """
         if not model.can_embed:
-            return
+            return None
         try:
-            await self._embedder.embed_texts(model, [_PROBE_TEXT])
+            if model.similarity_scale is not None:
+                await self._embedder.embed_texts(model, [_PROBE_TEXT], Purpose.PASSAGE)
+                return None
+            questions, answers = zip(*PAIRS, strict=True)
+            return measured_scale(
+                await self._embedder.embed_texts(model, questions, Purpose.QUERY),
+                await self._embedder.embed_texts(model, answers, Purpose.PASSAGE),
+            )
         except TextRejected as error:
             raise ModelResponseInvalid(model=model.model, problem=str(error)) from None
 

@@ -1,8 +1,8 @@
 """Ranking: the signals of a search become one score. No database, no protobuf, no clock.
 
 Each signal is scaled by its theoretical bounds, not by the best and worst of one response. So scores of separate
-calls are comparable. The cosine stays unscaled; BM25 is a share of the query's upper bound (Bruch et al., "An Analysis
-of Fusion Functions for Hybrid Retrieval", 2023). The score is the weighted sum.
+calls are comparable. The cosine is scaled by the range of its model; BM25 is a share of the query's upper bound (Bruch
+et al., "An Analysis of Fusion Functions for Hybrid Retrieval", 2023). The score is the weighted sum.
 
 The neighbours of an item tell its subject. So words and meaning are also measured over its neighbours, and an item
 that follows a matching question is likely the answer.
@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple, Self, TypeAlias
 
 import numpy as np
 
+from skein_recall.models.similarity_scale import COSINE_SCALE
 from skein_recall.search.cues import QueryCues
 
 if TYPE_CHECKING:
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from numpy.typing import ArrayLike, NDArray
+
+    from skein_recall.models.similarity_scale import SimilarityScale
 
     _Numbers: TypeAlias = NDArray[np.float64]
     _Rows: TypeAlias = NDArray[np.intp]
@@ -227,14 +230,16 @@ def rank(  # noqa: PLR0913 - candidates, query and formula, all of it by name.
     cues: QueryCues = _NO_CUES,
     weights: Weights = _DEFAULT,
     fusion: Fusion = "scores",
+    scale: SimilarityScale = COSINE_SCALE,
 ) -> list[RankedItem]:
     """Return the best candidates, best first; equal scores are ordered by cosine, then by id.
 
     `dense`: the query has a vector. `max_bm25` is the upper bound of BM25 for the query; 0 without terms, and then the
     cosine alone decides. Without `terms`, the signals of neighbours and texts are left out. Candidates below
     `min_similarity`, and those without one unless it is 0, are no hits; they still are context of their neighbours.
+    `scale` is of the model's cosines.
     """
-    pool = _CandidatePool(candidates, dense=dense, max_bm25=max_bm25, terms=terms, cues=cues)
+    pool = _CandidatePool(candidates, dense=dense, max_bm25=max_bm25, terms=terms, cues=cues, scale=scale)
     rows = pool.eligible_rows(min_similarity)
     if not len(rows):
         return []
@@ -333,11 +338,13 @@ def select_centres(
     max_bm25: float,
     *,
     count: int,
+    scale: SimilarityScale = COSINE_SCALE,
 ) -> list[UUID]:
     """Return up to `count` items that are likely the best, by the cosines and BM25 known so far."""
+    values = {item_id: scale.scaled(similarity) for item_id, similarity in similarities.items()}
 
     def estimate(item_id: UUID) -> float:
-        return 0.4 * similarities.get(item_id, 0.0) + 0.6 * bm25s.get(item_id, 0.0) / (max_bm25 or 1.0)
+        return 0.4 * values.get(item_id, 0.0) + 0.6 * bm25s.get(item_id, 0.0) / (max_bm25 or 1.0)
 
     return sorted(item_ids, key=lambda item_id: (-estimate(item_id), item_id))[:count]
 
@@ -397,13 +404,21 @@ class _CandidatePool:
     """
 
     def __init__(
-        self, candidates: Candidates, *, dense: bool, max_bm25: float, terms: TermStatistics | None, cues: QueryCues
+        self,
+        candidates: Candidates,
+        *,
+        dense: bool,
+        max_bm25: float,
+        terms: TermStatistics | None,
+        cues: QueryCues,
+        scale: SimilarityScale,
     ) -> None:
         self._candidates = candidates
         self._dense = dense
         self._max_bm25 = max_bm25
         self._terms = terms
         self._cues = cues
+        self._scale = scale
         self._embedded = ~np.isnan(candidates.similarities)
         self._cosines = np.where(self._embedded, candidates.similarities, 0.0)
         excess = (candidates.lengths - _DISCOUNT_FROM_STEMS) / (_DISCOUNT_TO_STEMS - _DISCOUNT_FROM_STEMS)
@@ -446,11 +461,14 @@ class _CandidatePool:
         """Return meaning and words of each item alone, as far as the query has them."""
         measures: dict[str, _SignalValues] = {}
         if self._dense:
-            values = np.clip(self._cosines, 0.0, 1.0) * self._factors
-            measures["dense"] = _SignalValues(self._cosines, values, self._embedded)
+            measures["dense"] = self._meaning(self._cosines, self._embedded)
         if self._max_bm25 > 0:
             measures["lexical"] = self._words(self._candidates.bm25)
         return measures
+
+    def _meaning(self, cosines: _Numbers, measured: NDArray[np.bool_]) -> _SignalValues:
+        values = np.where(measured, np.clip(self._scale.scaled(cosines), 0.0, 1.0), 0.0)
+        return _SignalValues(cosines, values * self._factors, measured)
 
     def _words(self, bm25: _Numbers) -> _SignalValues:
         return _SignalValues(bm25, np.minimum(1.0, bm25 / self._max_bm25) * self._factors, bm25 > 0)
@@ -527,7 +545,7 @@ class _CandidatePool:
             total += cosines[rows]
             number += embedded[rows]
         mean = (total / np.maximum(number, 1.0))[:-1]
-        return _SignalValues(mean, np.clip(mean, 0.0, 1.0) * self._factors, number[:-1] > 0)
+        return self._meaning(mean, number[:-1] > 0)
 
     def _replies(
         self,

@@ -14,7 +14,7 @@ from skein_kit.ids import id_time, now
 from skein_kit.search_text.vector_columns import COVERED_DIMENSIONS
 from skein_kit.telemetry.metrics import RECALL_SEARCHES
 from skein_recall.errors import DocumentNotFound, ModelNotFound, ModelUnavailable
-from skein_recall.models.model import EMBEDDED
+from skein_recall.models.model import Purpose
 from skein_recall.quality.sampler import Sample
 from skein_recall.search import ranking
 from skein_recall.search.cues import QueryCues
@@ -169,7 +169,10 @@ class RecallSearcher:
         await self._queue.wait_drained(tenant_id, min(self._wait_seconds, seconds / 4))
         if query.vector is not None:
             return query.vector
-        return await self._embedder.embed_query(model, query.text, tenant_id=tenant_id, seconds=seconds)
+        purpose = Purpose.QUERY if query.excluded_id is None else Purpose.PASSAGE
+        return await self._embedder.embed_query(
+            model, query.text, tenant_id=tenant_id, seconds=seconds, purpose=purpose
+        )
 
     async def _shortlist(
         self, tenant_id: UUID, model: EmbeddingModel, query: Query, vector: NDArray[np.float32] | None
@@ -231,7 +234,7 @@ class SearchTransaction:
 
         It is not known by another formula, and of items that have no vector yet; those stay.
         """
-        is_known = self._uses_terms and self._vector is not None and self._model.provider == EMBEDDED
+        is_known = self._uses_terms and self._vector is not None and self._model.is_calibrated
         if not (is_known and self.formula.is_calibrated):
             return hits
         relevances = ranking.relevances([hit.item.score for hit in hits])
@@ -303,6 +306,7 @@ class SearchTransaction:
             cues=self._cues,
             weights=self.formula.weights,
             fusion=self.formula.fusion,
+            scale=self._model.ranking_scale,
         )
 
     async def _read_hits(self, ranked: Sequence[RankedItem], limit: int = 0) -> list[SearchHit]:
@@ -363,7 +367,8 @@ class SearchTransaction:
         bm25s = {row["item_id"]: row["bm25"] for row in matches}
         item_ids = await self._filter_rows(filter_, kinds, similarities.keys() | bm25s.keys())
         centre_count = CONTEXT_CENTRES if self._query.excluded_id is None else 0
-        centres = ranking.select_centres(item_ids, similarities, bm25s, terms.max_bm25, count=centre_count)
+        scale = self._model.ranking_scale
+        centres = ranking.select_centres(item_ids, similarities, bm25s, terms.max_bm25, count=centre_count, scale=scale)
         cached = self._cached
         items = await self._tx.measure(
             self._model,

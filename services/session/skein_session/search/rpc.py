@@ -68,7 +68,7 @@ class SearchHandlers:
     ) -> list[MessageHit]:
         await self._store.require_session(tenant_id, query.session_id)
         embed_response = await self._recall.EmbedText(
-            recall_pb2.EmbedTextRequest(texts=[query.text]), timeout=remaining
+            recall_pb2.EmbedTextRequest(texts=[query.text], purpose=recall_pb2.EMBED_PURPOSE_QUERY), timeout=remaining
         )
         scores, _ = await self._recall_scores(
             request, query, embedding=embed_response.embeddings[0].values, seconds=remaining

@@ -29,6 +29,12 @@ class SearchMode(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     SEARCH_MODE_KEYWORD: _ClassVar[SearchMode]
     SEARCH_MODE_SEMANTIC: _ClassVar[SearchMode]
 
+class EmbedPurpose(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    EMBED_PURPOSE_UNSPECIFIED: _ClassVar[EmbedPurpose]
+    EMBED_PURPOSE_QUERY: _ClassVar[EmbedPurpose]
+    EMBED_PURPOSE_PASSAGE: _ClassVar[EmbedPurpose]
+
 class ReindexState(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
     REINDEX_STATE_UNSPECIFIED: _ClassVar[ReindexState]
@@ -44,6 +50,9 @@ SEARCH_MODE_UNSPECIFIED: SearchMode
 SEARCH_MODE_HYBRID: SearchMode
 SEARCH_MODE_KEYWORD: SearchMode
 SEARCH_MODE_SEMANTIC: SearchMode
+EMBED_PURPOSE_UNSPECIFIED: EmbedPurpose
+EMBED_PURPOSE_QUERY: EmbedPurpose
+EMBED_PURPOSE_PASSAGE: EmbedPurpose
 REINDEX_STATE_UNSPECIFIED: ReindexState
 REINDEX_STATE_RUNNING: ReindexState
 REINDEX_STATE_COMPLETE: ReindexState
@@ -199,10 +208,12 @@ class FindSimilarResponse(_message.Message):
     def __init__(self, hits: _Optional[_Iterable[_Union[Hit, _Mapping]]] = ..., model: _Optional[str] = ..., dense_path: _Optional[str] = ..., dense_unavailable: _Optional[bool] = ..., filter_emptied: _Optional[bool] = ..., filter_truncated: _Optional[bool] = ..., emptied_by: _Optional[_Iterable[str]] = ..., formula: _Optional[str] = ...) -> None: ...
 
 class EmbedTextRequest(_message.Message):
-    __slots__ = ("texts",)
+    __slots__ = ("texts", "purpose")
     TEXTS_FIELD_NUMBER: _ClassVar[int]
+    PURPOSE_FIELD_NUMBER: _ClassVar[int]
     texts: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, texts: _Optional[_Iterable[str]] = ...) -> None: ...
+    purpose: EmbedPurpose
+    def __init__(self, texts: _Optional[_Iterable[str]] = ..., purpose: _Optional[_Union[EmbedPurpose, str]] = ...) -> None: ...
 
 class Embedding(_message.Message):
     __slots__ = ("values",)
@@ -219,7 +230,7 @@ class EmbedTextResponse(_message.Message):
     def __init__(self, model: _Optional[str] = ..., embeddings: _Optional[_Iterable[_Union[Embedding, _Mapping]]] = ...) -> None: ...
 
 class EmbeddingModel(_message.Message):
-    __slots__ = ("model", "provider", "dimensions", "active", "create_time", "endpoint", "remote_model", "batch_size", "timeout_seconds", "window_characters", "followed")
+    __slots__ = ("model", "provider", "dimensions", "active", "create_time", "endpoint", "remote_model", "batch_size", "timeout_seconds", "window_characters", "followed", "query_prefix", "passage_prefix", "similarity_floor", "similarity_ceiling")
     MODEL_FIELD_NUMBER: _ClassVar[int]
     PROVIDER_FIELD_NUMBER: _ClassVar[int]
     DIMENSIONS_FIELD_NUMBER: _ClassVar[int]
@@ -231,6 +242,10 @@ class EmbeddingModel(_message.Message):
     TIMEOUT_SECONDS_FIELD_NUMBER: _ClassVar[int]
     WINDOW_CHARACTERS_FIELD_NUMBER: _ClassVar[int]
     FOLLOWED_FIELD_NUMBER: _ClassVar[int]
+    QUERY_PREFIX_FIELD_NUMBER: _ClassVar[int]
+    PASSAGE_PREFIX_FIELD_NUMBER: _ClassVar[int]
+    SIMILARITY_FLOOR_FIELD_NUMBER: _ClassVar[int]
+    SIMILARITY_CEILING_FIELD_NUMBER: _ClassVar[int]
     model: str
     provider: str
     dimensions: int
@@ -242,7 +257,11 @@ class EmbeddingModel(_message.Message):
     timeout_seconds: float
     window_characters: int
     followed: bool
-    def __init__(self, model: _Optional[str] = ..., provider: _Optional[str] = ..., dimensions: _Optional[int] = ..., active: _Optional[bool] = ..., create_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., endpoint: _Optional[str] = ..., remote_model: _Optional[str] = ..., batch_size: _Optional[int] = ..., timeout_seconds: _Optional[float] = ..., window_characters: _Optional[int] = ..., followed: _Optional[bool] = ...) -> None: ...
+    query_prefix: str
+    passage_prefix: str
+    similarity_floor: float
+    similarity_ceiling: float
+    def __init__(self, model: _Optional[str] = ..., provider: _Optional[str] = ..., dimensions: _Optional[int] = ..., active: _Optional[bool] = ..., create_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., endpoint: _Optional[str] = ..., remote_model: _Optional[str] = ..., batch_size: _Optional[int] = ..., timeout_seconds: _Optional[float] = ..., window_characters: _Optional[int] = ..., followed: _Optional[bool] = ..., query_prefix: _Optional[str] = ..., passage_prefix: _Optional[str] = ..., similarity_floor: _Optional[float] = ..., similarity_ceiling: _Optional[float] = ...) -> None: ...
 
 class ListEmbeddingModelsRequest(_message.Message):
     __slots__ = ("page_size", "page_token")

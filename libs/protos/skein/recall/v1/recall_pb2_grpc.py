@@ -190,6 +190,10 @@ class RecallServiceServicer:
 
         Errors:
         - ALREADY_EXISTS, MODEL_EXISTS.
+        - INVALID_ARGUMENT, INVALID_FIELD: the provider cannot compute vectors of
+        this model, or fields do not fit each other.
+        - FAILED_PRECONDITION, MODEL_NOT_INSTALLED: the weights of the embedded
+        model are not installed with recall; the metadata has the requirement.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -226,8 +230,10 @@ class RecallServiceServicer:
         one tenant or of all. Searches use the active model meanwhile. Items
         written from then on get vectors of both models. If the model already has a
         reindex that is not cancelled, it scans all items again. For a model with
-        caller vectors it only counts missing ones. Repeating a request_id returns
-        the first answer. Operators only.
+        caller vectors it only counts missing ones. The first reindex of a model
+        behind an endpoint also measures its similarity_floor and
+        similarity_ceiling, unless they were registered. Repeating a request_id
+        returns the first answer. Operators only.
 
         Errors:
         - NOT_FOUND, MODEL_NOT_FOUND or TENANT_NOT_FOUND.

@@ -94,6 +94,10 @@ class RecallServiceStub:
 
     Errors:
     - ALREADY_EXISTS, MODEL_EXISTS.
+    - INVALID_ARGUMENT, INVALID_FIELD: the provider cannot compute vectors of
+      this model, or fields do not fit each other.
+    - FAILED_PRECONDITION, MODEL_NOT_INSTALLED: the weights of the embedded
+      model are not installed with recall; the metadata has the requirement.
     """
     PutEmbedding: _grpc.UnaryUnaryMultiCallable[_recall_pb2.PutEmbeddingRequest, _recall_pb2.PutEmbeddingResponse]
     """PutEmbedding replaces an item's vectors of one model with caller vectors,
@@ -118,8 +122,10 @@ class RecallServiceStub:
     one tenant or of all. Searches use the active model meanwhile. Items
     written from then on get vectors of both models. If the model already has a
     reindex that is not cancelled, it scans all items again. For a model with
-    caller vectors it only counts missing ones. Repeating a request_id returns
-    the first answer. Operators only.
+    caller vectors it only counts missing ones. The first reindex of a model
+    behind an endpoint also measures its similarity_floor and
+    similarity_ceiling, unless they were registered. Repeating a request_id
+    returns the first answer. Operators only.
 
     Errors:
     - NOT_FOUND, MODEL_NOT_FOUND or TENANT_NOT_FOUND.
@@ -250,6 +256,10 @@ class RecallServiceAsyncStub(RecallServiceStub):
 
     Errors:
     - ALREADY_EXISTS, MODEL_EXISTS.
+    - INVALID_ARGUMENT, INVALID_FIELD: the provider cannot compute vectors of
+      this model, or fields do not fit each other.
+    - FAILED_PRECONDITION, MODEL_NOT_INSTALLED: the weights of the embedded
+      model are not installed with recall; the metadata has the requirement.
     """
     PutEmbedding: _aio.UnaryUnaryMultiCallable[_recall_pb2.PutEmbeddingRequest, _recall_pb2.PutEmbeddingResponse]  # type: ignore[assignment]
     """PutEmbedding replaces an item's vectors of one model with caller vectors,
@@ -274,8 +284,10 @@ class RecallServiceAsyncStub(RecallServiceStub):
     one tenant or of all. Searches use the active model meanwhile. Items
     written from then on get vectors of both models. If the model already has a
     reindex that is not cancelled, it scans all items again. For a model with
-    caller vectors it only counts missing ones. Repeating a request_id returns
-    the first answer. Operators only.
+    caller vectors it only counts missing ones. The first reindex of a model
+    behind an endpoint also measures its similarity_floor and
+    similarity_ceiling, unless they were registered. Repeating a request_id
+    returns the first answer. Operators only.
 
     Errors:
     - NOT_FOUND, MODEL_NOT_FOUND or TENANT_NOT_FOUND.
@@ -433,6 +445,10 @@ class RecallServiceServicer(metaclass=_abc_1.ABCMeta):
 
         Errors:
         - ALREADY_EXISTS, MODEL_EXISTS.
+        - INVALID_ARGUMENT, INVALID_FIELD: the provider cannot compute vectors of
+          this model, or fields do not fit each other.
+        - FAILED_PRECONDITION, MODEL_NOT_INSTALLED: the weights of the embedded
+          model are not installed with recall; the metadata has the requirement.
         """
 
     @_abc_1.abstractmethod
@@ -475,8 +491,10 @@ class RecallServiceServicer(metaclass=_abc_1.ABCMeta):
         one tenant or of all. Searches use the active model meanwhile. Items
         written from then on get vectors of both models. If the model already has a
         reindex that is not cancelled, it scans all items again. For a model with
-        caller vectors it only counts missing ones. Repeating a request_id returns
-        the first answer. Operators only.
+        caller vectors it only counts missing ones. The first reindex of a model
+        behind an endpoint also measures its similarity_floor and
+        similarity_ceiling, unless they were registered. Repeating a request_id
+        returns the first answer. Operators only.
 
         Errors:
         - NOT_FOUND, MODEL_NOT_FOUND or TENANT_NOT_FOUND.

@@ -1,0 +1,68 @@
+"""The embedded models of one process: each is loaded on first use."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from typing import TYPE_CHECKING, Self
+
+from skein_recall.embedded_model.descriptions import EMBEDDED_MODELS
+from skein_recall.embedded_model.embedder import LocalEmbedder
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import TracebackType
+
+
+class LocalEmbedders:
+    """The embedders by the names of their models; the end of the block closes all of them."""
+
+    def __init__(
+        self,
+        *,
+        threads: int = 1,
+        on_batch: Callable[[int, float], None] | None = None,
+        on_begin: Callable[[float], None] | None = None,
+    ) -> None:
+        """See `LocalEmbedder.load`."""
+        self._threads = threads
+        self._on_batch = on_batch
+        self._on_begin = on_begin
+        self._loads: dict[str, asyncio.Task[LocalEmbedder]] = {}
+
+    async def __aenter__(self) -> Self:
+        """Return the embedders."""
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Close every embedder, those that are being loaded too."""
+        for load in self._loads.values():
+            with suppress(Exception):
+                await (await load).aclose()
+
+    @property
+    def queue_depth(self) -> int:
+        """Texts in the queues of all models, without the running batches."""
+        loads = [load for load in self._loads.values() if load.done() and not load.cancelled()]
+        return sum(load.result().queue_depth for load in loads if load.exception() is None)
+
+    async def get(self, name: str) -> LocalEmbedder:
+        """Return the embedder of a model; load it in a thread if need be. Raises WeightsUnavailable.
+
+        The cancellation of one caller does not stop the loading for others.
+        """
+        load = self._loads.get(name)
+        if load is None or (load.done() and load.exception() is not None):
+            load = self._loads[name] = asyncio.create_task(self._load(name))
+        return await asyncio.shield(load)
+
+    async def _load(self, name: str) -> LocalEmbedder:
+        return await asyncio.to_thread(
+            LocalEmbedder.load,
+            EMBEDDED_MODELS[name],
+            threads=self._threads,
+            on_batch=self._on_batch,
+            on_begin=self._on_begin,
+        )
