@@ -9,9 +9,9 @@ from skein_recall.search.expansion import (
     EntityName,
     Name,
     NameTable,
+    NearRange,
     QueryExpansion,
     Reason,
-    TermRange,
     alias_expansions,
     distance,
     embedded_text,
@@ -138,11 +138,20 @@ def test_the_nearest_terms_begin_with_the_same_letter_and_a_known_term_has_none(
     assert near_terms("docker", []) == (0, [])
 
 
-@pytest.mark.parametrize("typo", ["tpescript", "tpyescript", "tzpescript", "txypescript", "typsecript"])
-def test_a_range_has_terms_with_a_typo_at_the_second_letter(typo: str) -> None:
-    range_ = TermRange.of(typo)
+@pytest.mark.parametrize(
+    "typo",
+    ["tpescript", "tpyescript", "tzpescript", "txypescript", "tyescript", "tyepscript", "tyzescript", "tyxpescript"],
+)
+def test_a_term_with_one_typo_at_the_second_or_third_letter_is_guessed(typo: str) -> None:
+    assert "typescript" in NearRange.of(typo).guesses
 
-    assert range_.start <= "typescript" < range_.end or "typescript" in range_.guesses
+
+def test_the_ranges_have_the_terms_that_begin_alike() -> None:
+    near = NearRange.of("typescript")
+
+    assert [first <= "typo" < beyond for first, beyond in near.bounds] == [True, True]
+    assert [first <= "tyrant" < beyond for first, beyond in near.bounds] == [False, True]
+    assert (near.lengths, near.guesses.count("typescript")) == ((8, 12), 1)
 
 
 def test_the_word_of_a_stem_begins_like_it() -> None:

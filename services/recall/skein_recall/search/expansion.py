@@ -235,27 +235,38 @@ def _is_name(words: Sequence[str]) -> bool:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class TermRange:
-    """Terms among which the near ones of a term are: the first of them, the first after them, and some others."""
+class NearRange:
+    """The known terms that are compared with a term: those of two ranges, and some others by themselves."""
 
     term: str
-    start: str
-    end: str
-    # Terms outside the range that have another second letter.
+    # The first letters of the terms of each range, the smaller range first. A search of both is bounded, so that of
+    # many terms with the same two letters at least those with the same three are compared.
+    prefixes: tuple[str, str]
+    # Terms with one typo at the second or third letter, so that they are in no smaller range. The term itself too: it
+    # may occur in items of another kind.
     guesses: tuple[str, ...]
 
     @classmethod
-    def of(cls, term: str) -> TermRange:
-        """Return the terms with the same two first letters, and those with one typo at the second letter.
-
-        A term with two typos, one of them at the second letter, is not found.
-        """
-        first, second, rest = term[0], term[1], term[2:]
+    def of(cls, term: str) -> NearRange:
+        """Return the ranges of a term."""
         letters = {*_ALPHABETS[_script(term) or "LATIN"], *term}
-        guesses = {first + rest, first + rest[0] + second + rest[1:]}
-        guesses |= {first + letter + tail for letter in letters for tail in (rest, second + rest)}
-        # The term itself may occur in items of another kind.
-        return cls(term=term, start=term[:2], end=first + chr(ord(second) + 1), guesses=tuple(sorted(guesses | {term})))
+        guesses = {term}
+        for index in (1, 2):
+            before, letter, after = term[:index], term[index], term[index + 1 :]
+            guesses |= {before + after, before + after[0] + letter + after[1:]}
+            guesses |= {before + other + tail for other in letters for tail in (after, letter + after)}
+        return cls(term=term, prefixes=(term[:3], term[:2]), guesses=tuple(sorted(guesses)))
+
+    @property
+    def bounds(self) -> tuple[tuple[str, str], ...]:
+        """The first term of each range, and the first one after it."""
+        return tuple((prefix, prefix[:-1] + chr(ord(prefix[-1]) + 1)) for prefix in self.prefixes)
+
+    @property
+    def lengths(self) -> tuple[int, int]:
+        """The shortest and the longest near term, in letters."""
+        limit = max_distance(self.term)
+        return len(self.term) - limit, len(self.term) + limit
 
 
 def max_distance(term: str) -> int:
@@ -292,9 +303,12 @@ def near_terms(term: str, known: Iterable[str]) -> tuple[int, list[str]]:
     They begin with the same letter.
     """
     limit = max_distance(term)
+    letters = frozenset(term)
     nearest: dict[int, list[str]] = {}
     for other in dict.fromkeys(known):
-        if other[:1] == term[:1] and _script(other) is not None:
+        # One edit replaces one letter at most, which is tested faster than the distance.
+        may_be_near = other[:1] == term[:1] and len(letters.symmetric_difference(other)) <= 2 * limit
+        if may_be_near and _script(other) is not None:
             nearest.setdefault(distance(term, other, limit), []).append(other)
     best = min(nearest, default=limit + 1)
     return (best, sorted(nearest[best])[:_MAX_COUNTED_TERMS]) if 0 < best <= limit else (0, [])

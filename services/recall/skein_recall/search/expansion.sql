@@ -53,11 +53,12 @@ WHERE memories.is_active
     AND ({condition});
 
 -- near_terms --
--- Return terms of a tenant that may be near some others: those of ranges, in order and up to `most` of each, and those of
--- some guesses that exist. Each step of the recursion finds the next term in the covering index, however many documents
--- the last one has.
+-- Return terms of a tenant that may be near some others: those of ranges that have a fitting length, and those of some
+-- guesses that exist. Each step of the recursion finds the next term in the covering index, however many documents the
+-- last one has; `most` steps are made in a range.
 SELECT wanted.ordinal, near.term
-FROM unnest(:starts::text[], :ends::text[]) WITH ORDINALITY AS wanted (first, beyond, ordinal)
+FROM unnest(:ordinals::integer[], :starts::text[], :ends::text[], :shortest::integer[], :longest::integer[])
+    AS wanted (ordinal, first, beyond, shortest, longest)
 CROSS JOIN LATERAL (
     WITH RECURSIVE step AS (
         (
@@ -78,11 +79,12 @@ CROSS JOIN LATERAL (
         FROM step
         WHERE step.term IS NOT NULL
     )
-    SELECT step.term FROM step WHERE step.term IS NOT NULL LIMIT :most
+    SELECT step.term FROM step LIMIT :most
 ) AS near
+WHERE char_length(near.term) BETWEEN wanted.shortest AND wanted.longest
 UNION ALL
 SELECT guess.ordinal, guess.term
-FROM unnest(:guesses::text[], :ordinals::bigint[]) AS guess (term, ordinal)
+FROM unnest(:guess_ordinals::integer[], :guesses::text[]) AS guess (ordinal, term)
 CROSS JOIN LATERAL (
     SELECT FROM recall.postings AS p WHERE p.tenant_id = :tenant_id AND p.term = guess.term LIMIT 1
 ) AS known;

@@ -25,7 +25,7 @@ from skein_recall.queries import QUERIES
 from skein_recall.search.expansion import (
     MAX_CORRECTED_TERMS,
     MAX_NEAR_TERMS,
-    TermRange,
+    NearRange,
     max_distance,
     near_terms,
     typo_factor,
@@ -63,7 +63,7 @@ _POSTINGS_PER_LOOKUP = 16
 # Factors of POSTINGS_READ for repeated attempts where too few items are found.
 _READ_FACTORS = (1, 8, 64)
 # Terms of one range that are compared with a term without a document: one step of the index each.
-_MAX_RANGE_TERMS = 4000
+_MAX_RANGE_TERMS = 1500
 # Constants of BM25; queries.sql has the same.
 _K1, _B = 1.2, 0.75
 
@@ -457,17 +457,21 @@ class QueryTransaction:
     async def _read_near_terms(self, counts: Mapping[str, int]) -> dict[str, tuple[int, list[str]]]:
         """Return near terms, with their distance, of the first terms without a document."""
         unknown = [term for term, count in counts.items() if not count and max_distance(term)][:MAX_CORRECTED_TERMS]
-        ranges = [TermRange.of(term) for term in unknown if term not in self._near_terms]
+        ranges = [NearRange.of(term) for term in unknown if term not in self._near_terms]
         if ranges:
+            doubled = [(ordinal, range_) for ordinal, range_ in enumerate(ranges) for _ in range_.bounds]
             rows = await self._rows(
                 QUERIES["near_terms"],
-                starts=[range_.start for range_ in ranges],
-                ends=[range_.end for range_ in ranges],
+                ordinals=[ordinal for ordinal, _ in doubled],
+                starts=[first for range_ in ranges for first, _ in range_.bounds],
+                ends=[beyond for range_ in ranges for _, beyond in range_.bounds],
+                shortest=[range_.lengths[0] for _, range_ in doubled],
+                longest=[range_.lengths[1] for _, range_ in doubled],
+                guess_ordinals=[ordinal for ordinal, range_ in enumerate(ranges) for _ in range_.guesses],
                 guesses=[guess for range_ in ranges for guess in range_.guesses],
-                ordinals=[ordinal for ordinal, range_ in enumerate(ranges, start=1) for _ in range_.guesses],
                 most=_MAX_RANGE_TERMS,
             )
-            for ordinal, range_ in enumerate(ranges, start=1):
+            for ordinal, range_ in enumerate(ranges):
                 known = [row["term"] for row in rows if row["ordinal"] == ordinal]
                 self._near_terms[range_.term] = near_terms(range_.term, known)
         near = {term: self._near_terms[term] for term in unknown}
@@ -671,7 +675,7 @@ def _corrected_items(
     """Return the items that have a near term in place of a typo, by the counts of all terms (n, terms.counts)."""
     column = dict(zip(terms.counts, range(len(terms.counts)), strict=True))
     return {
-        (term.term, other): {item_ids[row] for row in np.flatnonzero(counts[:, column[other]])}
+        (term.term, other): {item_ids[row] for row in np.flatnonzero(counts[:, column[other]]).tolist()}
         for term in terms.terms
         if term.is_corrected
         for (other,) in term.readings
