@@ -217,8 +217,7 @@ class CurationServiceServicer:
         every alias refers to its canonical memory directly. Within a second, a
         query that names either memory finds items with the name of the other one,
         too; a name is the title, else the key, else a short content. Repeating a
-        request_id
-        returns the first answer.
+        request_id returns the first answer.
 
         Errors:
         - NOT_FOUND, MEMORY_NOT_FOUND.

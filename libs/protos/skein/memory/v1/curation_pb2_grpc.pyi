@@ -112,8 +112,7 @@ class CurationServiceStub:
     every alias refers to its canonical memory directly. Within a second, a
     query that names either memory finds items with the name of the other one,
     too; a name is the title, else the key, else a short content. Repeating a
-    request_id
-    returns the first answer.
+    request_id returns the first answer.
 
     Errors:
     - NOT_FOUND, MEMORY_NOT_FOUND.
@@ -247,8 +246,7 @@ class CurationServiceAsyncStub(CurationServiceStub):
     every alias refers to its canonical memory directly. Within a second, a
     query that names either memory finds items with the name of the other one,
     too; a name is the title, else the key, else a short content. Repeating a
-    request_id
-    returns the first answer.
+    request_id returns the first answer.
 
     Errors:
     - NOT_FOUND, MEMORY_NOT_FOUND.
@@ -427,8 +425,7 @@ class CurationServiceServicer(metaclass=_abc_1.ABCMeta):
         every alias refers to its canonical memory directly. Within a second, a
         query that names either memory finds items with the name of the other one,
         too; a name is the title, else the key, else a short content. Repeating a
-        request_id
-        returns the first answer.
+        request_id returns the first answer.
 
         Errors:
         - NOT_FOUND, MEMORY_NOT_FOUND.
