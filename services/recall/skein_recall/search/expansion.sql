@@ -19,15 +19,21 @@ WITH pair AS MATERIALIZED (
     ORDER BY a.alias_memory_id DESC
     LIMIT :count
 )
-SELECT entity.entity_id, e.memory_id, coalesce(e.title, e.key, e.content) AS name
+SELECT entity.entity_id, e.memory_id, e.name
 FROM (
     SELECT pair.canonical_memory_id AS entity_id, pair.alias_memory_id AS memory_id FROM pair
     UNION
     SELECT pair.canonical_memory_id, pair.canonical_memory_id FROM pair
 ) AS entity
-JOIN memory.memories AS e ON e.tenant_id = :tenant_id AND e.memory_id = entity.memory_id
--- The length in bytes is known without reading a long text.
-WHERE e.is_active AND octet_length(coalesce(e.title, e.key, e.content)) <= :bytes
+CROSS JOIN LATERAL (
+    -- Each id is looked up by itself; a join would read all of the tenant's memories. The length in bytes is known
+    -- without reading a long text.
+    SELECT m.memory_id, coalesce(m.title, m.key, m.content) AS name
+    FROM memory.memories AS m
+    WHERE m.tenant_id = :tenant_id AND m.memory_id = entity.memory_id
+        AND m.is_active AND octet_length(coalesce(m.title, m.key, m.content)) <= :bytes
+    OFFSET 0
+) AS e
 ORDER BY e.memory_id;
 
 -- visible_names --
