@@ -1,7 +1,8 @@
-"""Random conditions, and random memories that they may or may not hold for."""
+"""Random conditions, and random memories and messages that they may or may not hold for."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from skein_kit.filters.expression import And, Compare, Contains, Expression, Has, In, Not, Or, Tags
-from skein_kit.filters.fields import FIELDS, Kind
+from skein_kit.filters.fields import FIELDS, ITEM_FIELDS, Field, Kind
 
 # Few words, so that conditions often hold. Letters whose small forms are one letter each.
 WORDS = st.sampled_from(["", "a", "tea", "Tea ", "Ärger", 'it\'s "x"', "50%", "a_b", "\\", "ω", "日本", "line\nbreak"])
@@ -36,7 +37,7 @@ def _path(name: str, keys: list[str]) -> tuple[str, ...]:
     return (name, *keys)
 
 
-def _conditions() -> st.SearchStrategy[Expression]:
+def _conditions(fields: Mapping[str, Field]) -> st.SearchStrategy[Expression]:
     results: list[st.SearchStrategy[Expression]] = [
         st.builds(
             Tags,
@@ -46,8 +47,8 @@ def _conditions() -> st.SearchStrategy[Expression]:
         st.just(Has(("tags",))),
         st.just(Has(("metadata",))),
     ]
-    for name, field in FIELDS.items():
-        if field.kind is Kind.TAGS or name == "memory_id":
+    for name, field in fields.items():
+        if field.kind is Kind.TAGS or name in {"memory_id", "message_id"}:
             continue
         path: st.SearchStrategy[Any] = st.just((name,))
         if field.kind is Kind.PROPERTIES:
@@ -67,15 +68,21 @@ def _conditions() -> st.SearchStrategy[Expression]:
     return st.one_of(results)
 
 
-EXPRESSIONS: st.SearchStrategy[Expression] = st.recursive(
-    _conditions(),
-    lambda inner: st.one_of(
-        st.builds(Not, inner),
-        st.builds(And, st.lists(inner, min_size=2, max_size=3).map(tuple)),
-        st.builds(Or, st.lists(inner, min_size=2, max_size=3).map(tuple)),
-    ),
-    max_leaves=5,
-)
+def _expressions(fields: Mapping[str, Field]) -> st.SearchStrategy[Expression]:
+    return st.recursive(
+        _conditions(fields),
+        lambda inner: st.one_of(
+            st.builds(Not, inner),
+            st.builds(And, st.lists(inner, min_size=2, max_size=3).map(tuple)),
+            st.builds(Or, st.lists(inner, min_size=2, max_size=3).map(tuple)),
+        ),
+        max_leaves=5,
+    )
+
+
+EXPRESSIONS = _expressions(FIELDS)
+# Of memories and messages.
+ITEM_EXPRESSIONS = _expressions(ITEM_FIELDS)
 
 JSON = st.recursive(
     st.one_of(SCALARS, st.none()),
@@ -113,5 +120,30 @@ MEMORIES: st.SearchStrategy[dict[str, Any]] = st.fixed_dictionaries(
         "tags": st.lists(TAGS, max_size=3, unique=True),
         "metadata": OBJECTS,
         "data": OBJECTS,
+    }
+)
+MESSAGES: st.SearchStrategy[dict[str, Any]] = st.fixed_dictionaries(
+    {
+        "external_id": st.none() | _SET,
+        "role": st.sampled_from(["user", "assistant", "system", "tool"]),
+        "content": WORDS,
+        "name": st.none() | _SET,
+        "subject_id": st.none() | _SET,
+        "agent_id": st.none() | _SET,
+        "session_id": _SET,
+        "sequence": st.integers(1, 10),
+        "tool_call_id": st.none() | _SET,
+        "model": st.none() | _SET,
+        "step_id": st.none() | _SET,
+        "group_id": st.none() | _SET,
+        "sender_id": st.none() | _SET,
+        "offline_thread_id": st.none() | _SET,
+        "metadata": OBJECTS,
+        "create_time": TIMES,
+        "created_by": _SET,
+        "is_active": st.booleans(),
+        "revision": st.integers(1, 5),
+        "update_time": st.none() | TIMES,
+        "updated_by": st.none() | _SET,
     }
 )

@@ -12,7 +12,8 @@ ERASED = frozenset(
         "memory.versions", "memory.pending_rows", "recall.documents", "recall.embeddings_all_minilm_l6_v2",
         "recall.postings", "recall.vector_origins", "session.items", "session.message_external_ids",
         "session.message_order", "session.messages", "session.session_properties", "session.sessions",
-        "session.archived_messages", "session.archived_sessions", "tenancy.subject_properties", "tenancy.subjects",
+        "session.archived_messages", "session.archived_sessions", "session.title_terms", "tenancy.subject_properties",
+        "tenancy.subjects",
     }
 )  # fmt: skip
 # Tables whose rows stay: why they hold nothing of a person, and their columns of texts, bytes, documents and vectors.

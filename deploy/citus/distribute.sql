@@ -97,6 +97,7 @@ SELECT create_distributed_table('session.items', 'tenant_id', colocate_with => '
 SELECT create_distributed_table('session.message_order', 'tenant_id', colocate_with => 'auth.audit_events');
 SELECT create_distributed_table('session.messages', 'tenant_id', colocate_with => 'auth.audit_events');
 SELECT create_distributed_table('session.session_properties', 'tenant_id', colocate_with => 'auth.audit_events');
+SELECT create_distributed_table('session.title_terms', 'tenant_id', colocate_with => 'auth.audit_events');
 SELECT create_distributed_table('tenancy.subject_properties', 'tenant_id', colocate_with => 'auth.audit_events');
 SELECT create_distributed_table('tenancy.agent_tools', 'tenant_id', colocate_with => 'auth.audit_events');
 SELECT create_distributed_table('memory.pending_rows', 'tenant_id', colocate_with => 'auth.audit_events');

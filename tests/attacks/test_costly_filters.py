@@ -1,4 +1,4 @@
-"""Attack: conditions on text, fifty at a time, over many long memories, with a deadline of minutes.
+"""Attack: conditions on text, fifty at a time, over many long memories or messages, with a deadline of minutes.
 May be seen: pages that hold less than was asked for, and READ_TOO_COSTLY with what to narrow.
 May be spent: 64 MiB of text times conditions for one call, and sixteen seconds' worth of the tenant's rate in a burst.
 """
@@ -14,6 +14,7 @@ from grpc import aio
 
 from skein.memory.v1 import memory_pb2
 from skein.recall.v1 import recall_pb2
+from skein.session.v1 import session_pb2
 from skein_kit.admission.scan_budget import MAX_SHARE_OF_CALL, MEBIBYTE
 from skein_kit.errors import ReadTooCostly
 
@@ -24,6 +25,7 @@ MEMORIES_READ = min(MEMORIES, 40)
 CHARACTERS = 100_000
 CONDITIONS = 50
 FIFTY = " OR ".join(f'content:"needle {number}"' for number in range(CONDITIONS))
+FORTY_NINE = FIFTY.partition(" OR ")[2]
 DEADLINE_SECONDS = 300.0
 SHORT_DEADLINE_SECONDS = 0.15
 # Reads that are cut off; a few of them are all that a tenant may have at once.
@@ -105,6 +107,45 @@ async def test_a_recall_whose_condition_would_scan_too_much_is_refused(full_tena
 
     with refused(EXHAUSTED, "READ_TOO_COSTLY"):
         await full_tenant.recall.Recall(request, timeout=DEADLINE_SECONDS)
+
+
+async def test_a_recall_whose_condition_would_scan_too_many_messages_is_refused(
+    cluster: Cluster, tenant: Tenant, other_tenant: Tenant
+) -> None:
+    async def recall(of: Tenant, where: str) -> recall_pb2.RecallResponse:
+        request = recall_pb2.RecallRequest(
+            query="note", mode=recall_pb2.SEARCH_MODE_KEYWORD, filter=memory_pb2.MemoryFilter(where=where)
+        )
+        return await of.recall.Recall(request, timeout=DEADLINE_SECONDS)
+
+    for start in range(0, MEMORIES, 1000):
+        messages = [
+            session_pb2.Message(role=session_pb2.MESSAGE_ROLE_USER, content=f"note {number}")
+            for number in range(start, min(start + 1000, MEMORIES))
+        ]
+        await tenant.sessions.AppendMessages(
+            session_pb2.AppendMessagesRequest(
+                session_id="s1", create_session=True, messages=messages, defer_embedding=True
+            )
+        )
+    connection = await superuser(cluster)
+    try:
+        await connection.execute(
+            "UPDATE session.messages SET content = left(repeat(md5(message_id::text), 3200), $2) WHERE tenant_id = $1",
+            tenant.tenant_id,
+            CHARACTERS,
+        )
+    finally:
+        await connection.close()
+
+    with refused(EXHAUSTED, "READ_TOO_COSTLY"):
+        await recall(tenant, FIFTY)
+    with refused(EXHAUSTED, "READ_TOO_COSTLY"):
+        await recall(tenant, f"type = fact OR {FORTY_NINE}")
+    # What excludes all messages scans none of them, and other fields cost nothing.
+    assert not (await recall(tenant, f"type = fact AND ({FORTY_NINE})")).hits
+    assert (await recall(tenant, "role = user")).hits
+    assert not (await recall(other_tenant, FIFTY)).hits
 
 
 @pytest.mark.parametrize("order_by", ["", "importance desc"])

@@ -72,7 +72,11 @@ def read_groups(path: Path) -> list[Group]:
             Group(each.name, BenchItems(messages=each.messages), each.questions) for each in read_conversations(path)
         ]
     return [
-        Group(each.name, BenchItems(messages=each.messages, memories=each.memories), each.questions)
+        Group(
+            each.name,
+            BenchItems(messages=each.messages, memories=each.memories, links=each.links, aliases=each.aliases),
+            each.questions,
+        )
         for each in read_corpus(path)
     ]
 
@@ -85,7 +89,9 @@ async def ask(
     for question in questions:
         if not question.evidence:
             continue
-        request = gateway_pb2.RecallRequest(query=question.text, limit=_LIMIT, min_relevance=0, show_duplicates=True)
+        request = gateway_pb2.RecallRequest(
+            query=question.text, limit=_LIMIT, filter=question.filter, min_relevance=0, show_duplicates=True
+        )
         hits = (await api.gateway.Recall(request)).hits
         rows.append([(hit.score, hit.relevance, is_own and hit_name(hit) in question.evidence) for hit in hits])
     return rows

@@ -193,3 +193,71 @@ async def test_a_corpus_at_fault_is_refused_with_a_line_that_works(operator: dic
     assert ended.code == ExitCode.REFUSED
     assert "Line 1: text: no such field in a memory" in ended.err
     assert '{"kind": "memory", "id": "m2", "content": "Ann drinks tea."}' in ended.err
+
+
+@pytest.fixture
+def beliefs(tmp_path: Path) -> Path:
+    asked: dict[str, Any] = {"kind": "question", "exact": True, "expected_ids": []}
+    lines: list[dict[str, Any]] = [
+        {"kind": "memory", "id": "old", "content": "Releases go out on Fridays."},
+        {"kind": "memory", "id": "new", "content": "Releases go out on Tuesdays.", "supersedes": "old"},
+        {"kind": "memory", "id": "alias", "content": "Shipping day", "alias_of": "new"},
+        {"kind": "memory", "id": "a", "content": "Write in German.", "scope": "agent", "agent_id": "a"},
+        {"kind": "memory", "id": "b", "content": "Write in English.", "scope": "agent", "agent_id": "b"},
+        {"kind": "memory", "id": "past", "content": "The test host is down.", "valid_to_time": "2025-02-01T00:00:00Z"},
+        {**asked, "id": "day", "query": "When do releases go out?", "expected_ids": ["new"], "agent_id": "nobody"},
+        {**asked, "id": "language", "query": "What should I write in?", "expected_ids": ["a", "new"], "agent_id": "a"},
+        {**asked, "id": "host", "query": "Is the test host down?", "agent_id": "nobody", "category": "none"},
+        {
+            **asked, "id": "then", "query": "Was the test host down?", "expected_ids": ["past"],
+            "agent_id": "nobody", "valid_at_time": "2025-01-15T00:00:00Z",
+        },
+    ]  # fmt: skip
+    path = tmp_path / "beliefs.jsonl"
+    path.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    return path
+
+
+async def test_exact_questions_count_what_comes_back_beside_the_expected(
+    operator: dict[str, str], beliefs: Path
+) -> None:
+    ended = await skein("bench", "corpus", str(beliefs), "--min-relevance", "0", "--json", environment=operator)
+    report = ended.json
+
+    assert ended.code == ExitCode.OK, ended.err
+    answers = {one["id"]: one for one in report["answers"]}
+    # Neither what another memory supersedes, nor another agent's, nor what is no longer valid; and an alias does not
+    # count against its memory.
+    assert set(answers["day"]["hit_ids"]) == {"new", "alias"}
+    assert set(answers["language"]["hit_ids"]) == {"a", "new", "alias"}
+    assert "past" not in answers["host"]["hit_ids"]
+    assert answers["then"]["hit_ids"][0] == "past"
+    assert {name: one["is_exact"] for name, one in answers.items()} == {
+        "day": True, "language": True, "host": False, "then": False,
+    }  # fmt: skip
+    assert [hit["id"] for hit in answers["day"]["hits"]] == answers["day"]["hit_ids"]
+    assert all(0 < hit["relevance"] < 1 for one in report["answers"] for hit in one["hits"])
+    exact = report["exact"]
+    assert (exact["overall"]["questions"], exact["overall"]["exact"], exact["overall"]["recall"]) == (4, 2, 1.0)
+    assert exact["categories"]["none"] == {
+        "questions": 1, "exact": 0, "precision": 0.0, "recall": None, "mean_hits": len(answers["host"]["hit_ids"]),
+    }  # fmt: skip
+    # Cuts leave the first hits.
+    assert {cut["measure"] for cut in exact["cuts"]} == {"relevance", "relevance share", "score share"}
+    assert all(cut["mean_hits"] <= exact["overall"]["mean_hits"] for cut in exact["cuts"])
+
+
+async def test_a_corpus_may_be_asked_with_a_cut(operator: dict[str, str], beliefs: Path) -> None:
+    ended = await skein("bench", "corpus", str(beliefs), "--min-relevance", "1", "--json", environment=operator)
+
+    assert ended.json["min_relevance"] == 1.0
+    assert all(one["hits"] == [] for one in ended.json["answers"])
+    assert (ended.json["exact"]["overall"]["exact"], ended.json["exact"]["overall"]["recall"]) == (1, 0.0)
+
+
+async def test_a_person_gets_the_tables_of_exact_questions(operator: dict[str, str], beliefs: Path) -> None:
+    ended = await skein("bench", "corpus", str(beliefs), environment=operator)
+
+    assert ended.code == ExitCode.OK, ended.err
+    words = ("Exact questions", "precision", "mean hits", "above a cut", "relevance 0.02", "score share 0.8")
+    assert [word for word in words if word not in ended.out] == []

@@ -127,6 +127,29 @@ async def test_a_key_that_may_only_recall_learns_nothing_of_stored_rows(environm
     assert (result.code, result.err.strip()) == (ExitCode.OK, "Nothing was found.")
 
 
+async def test_a_condition_chooses_among_memories_and_messages(tenant: Tenant, environment: dict[str, str]) -> None:
+    messages = [
+        session_pb2.Message(role=session_pb2.MESSAGE_ROLE_USER, name="Ada", content="The spoons are in the drawer"),
+        session_pb2.Message(role=session_pb2.MESSAGE_ROLE_ASSISTANT, content="There are twelve spoons"),
+    ]
+    await tenant.sessions.AppendMessages(
+        session_pb2.AppendMessagesRequest(session_id="s", create_session=True, messages=messages)
+    )
+    await skein("remember", "Spoons made of silver", environment=environment)
+    where = ("--where", "kind = memory OR role != assistant")
+
+    recalled = await skein("recall", "spoons", *where, environment=environment)
+    context = await skein("context", "spoons", *where, "--plain", environment=environment)
+    unknown = await skein("recall", "spoons", "--where", "colour = red", environment=environment)
+
+    for shown in (recalled.out, context.out):
+        assert "in the drawer" in shown
+        assert "made of silver" in shown
+        assert "twelve" not in shown
+    assert (unknown.code, unknown.out) == (ExitCode.REFUSED, "")
+    assert "no field is called 'colour'" in " ".join(unknown.err.split())
+
+
 async def test_remember_takes_the_fields_of_a_memory_and_unquoted_words(environment: dict[str, str]) -> None:
     stored = await skein(
         *("remember", "Anna", "drinks", "tea", "--type", "fact", "--key", "drink", "--tag", "home", "--tag", "home"),

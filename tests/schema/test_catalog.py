@@ -107,6 +107,8 @@ CROSSINGS = {
     # A vector is brought for an item by the id that another system gave it.
     ("skein_recall", "memory.external_ids", "SELECT"),
     ("skein_recall", "session.message_external_ids", "SELECT"),
+    # A message is found by the title of its session.
+    ("skein_recall", "session.title_terms", "SELECT"),
     ("skein_recall", "memory.memories", "SELECT"),
     ("skein_recall", "memory.tags", "SELECT"),
     ("skein_recall", "memory.properties", "SELECT"),

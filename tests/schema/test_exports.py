@@ -74,6 +74,7 @@ LEFT_OUT = {
     "session.message_order": MADE_ANEW,
     "session.requests": OF_THIS_CLUSTER,
     "session.session_properties": MADE_ANEW,
+    "session.title_terms": MADE_ANEW,
     "session.archived_messages": IN_A_FILE,
     "session.archived_sessions": IN_A_FILE,
     "session.tombstone_salts": "a digest says nothing in another tenant",

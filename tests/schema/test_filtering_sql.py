@@ -1,4 +1,4 @@
-"""Conditions in the database: each means there what it means in Python, for whatever memory."""
+"""Conditions in the database: each means there what it means in Python, for any memory or message."""
 
 from __future__ import annotations
 
@@ -7,13 +7,15 @@ import json
 import uuid
 from typing import TYPE_CHECKING, Any
 
-from fix_filtering import EXPRESSIONS, MEMORIES
+from fix_filtering import EXPRESSIONS, ITEM_EXPRESSIONS, MEMORIES
+from fix_filtering import MESSAGES as MESSAGE_ROWS
 from hypothesis import HealthCheck, Phase, given, settings
 
 from skein_kit.database.named_queries import Query, with_condition
-from skein_kit.filters.compiler import ENTRIES, VERSIONS, compile_to_sql
+from skein_kit.filters.compiler import ENTRIES, MESSAGES, VERSIONS, compile_to_sql
 from skein_kit.filters.evaluator import matches
 from skein_kit.filters.expression import Expression, format_expression
+from skein_kit.filters.item_kinds import for_kind
 from skein_kit.ids import new_ids, now
 
 if TYPE_CHECKING:
@@ -36,6 +38,9 @@ ASKED = {
         "asked", "SELECT memory_id, ({condition}) AS holds FROM memory.versions WHERE tenant_id = :tenant_id"
     ),
 }
+MESSAGES_PASSING = Query.parse(
+    "passing", "SELECT message_id, ({condition}) AS passes FROM session.messages WHERE tenant_id = :tenant_id"
+)
 
 
 def some(strategy: Any, count: int) -> list[Any]:
@@ -108,3 +113,48 @@ async def test_a_condition_holds_in_the_database_for_the_memories_that_it_holds_
 
             assert await passing(ENTRIES, expression) == expected, format_expression(expression)
             assert await passing(VERSIONS, expression) == expected, format_expression(expression)
+
+
+async def test_a_condition_holds_in_the_database_for_the_messages_that_it_holds_for_in_python(
+    database: TestDatabase,
+) -> None:
+    drawn = some(MESSAGE_ROWS, ROWS)
+    messages = dict(zip(new_ids(now(), len(drawn)), drawn, strict=True))
+    names = list(drawn[0])
+    async with database.superuser() as connection:
+        # Without the rows of the tenant and the session, which matter to foreign keys alone.
+        await connection.execute("SET session_replication_role = replica; SELECT session.ensure_month(now())")
+        await connection.executemany(
+            f"INSERT INTO session.messages (tenant_id, message_id, {', '.join(names)}) "  # noqa: S608 - constants.
+            f"VALUES ({', '.join(f'${n}' for n in range(1, len(names) + 3))})",
+            [
+                (TENANT, id_, *(_json(row[name]) if name == "metadata" else row[name] for name in names))
+                for id_, row in messages.items()
+            ],
+        )
+
+    # Until the first update, its time and its author are those of the creation.
+    items = {
+        id_: {
+            **row,
+            "update_time": row["update_time"] or row["create_time"],
+            "updated_by": row["updated_by"] or row["created_by"],
+        }
+        for id_, row in messages.items()
+    }
+    tested = 0
+    async with database.role("recall") as connection:
+        await connection.execute(f"SET skein.tenant_id = '{TENANT}'")
+        for expression in some(ITEM_EXPRESSIONS, 600):
+            remaining = for_kind(expression, "message")
+            if isinstance(remaining, bool):
+                continue
+            tested += 1
+            condition = compile_to_sql(remaining, MESSAGES)
+            query = with_condition(MESSAGES_PASSING, condition.text)
+            rows = await connection.fetch(query.text, *query.bind({"tenant_id": TENANT, **condition.values}))
+
+            expected = {id_ for id_, item in items.items() if matches(expression, {**item, "kind": "message"})}
+            assert {row["passes"] for row in rows} <= {True, False}
+            assert {row["message_id"] for row in rows if row["passes"]} == expected, format_expression(expression)
+    assert tested > 100

@@ -36,7 +36,8 @@ MARKS = {
 # Planned once for each connection, and so for a tenant of middling size, whichever it is.
 PLANNED_ONCE = (
     *("nearest", "compare_shortlist", "similarities", "query_terms", "match_terms", "measure_items"),
-    *("get_memories", "get_messages", "filter_memories", "memory_texts", "message_texts"),
+    *("get_memories", "get_messages", "memory_texts", "message_texts"),
+    *("filter_memories", "filter_messages", "scan_memories", "scan_messages"),
     *("count_vectors", "vectors_after", "vectors_since", "claim_documents", "items_with_vectors"),
 )
 # Statements that may read a table whole, each with its reason.

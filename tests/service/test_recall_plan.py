@@ -157,6 +157,7 @@ async def plan(
         "reach": 2,
         "rare": rare,
         "horizon": None,
+        "titles": 1000,
         "rest": None,
         "at": now(),
         "ordinals": [0],

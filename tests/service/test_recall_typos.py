@@ -8,8 +8,10 @@ import pytest
 
 from skein.memory.v1 import memory_pb2
 from skein.recall.v1 import recall_pb2 as pb
+from skein.session.v1 import session_pb2
 
 if TYPE_CHECKING:
+    from fix_cluster import Tenant
     from fix_recall import RecallTenant
 
 KEYWORD, SEMANTIC = pb.SEARCH_MODE_KEYWORD, pb.SEARCH_MODE_SEMANTIC
@@ -59,6 +61,18 @@ async def test_a_word_that_some_item_has_is_never_corrected(recall_tenant: Recal
 
     assert [hit.message.content for hit in response.hits] == ["A house by the lake."]
     assert (list(among_memories.hits), expansions(among_memories)) == ([], [])
+
+
+async def test_a_word_of_a_session_title_is_never_corrected(tenant: Tenant) -> None:
+    session = session_pb2.Session(session_id="s1", title="Garden")
+    await tenant.sessions.CreateSession(session_pb2.CreateSessionRequest(session=session))
+    memory = memory_pb2.Memory(content="Der Garten ist klein.")
+    await tenant.memory.CreateMemory(memory_pb2.CreateMemoryRequest(memory=memory))
+
+    known = await tenant.recall.Recall(pb.RecallRequest(query="garden", mode=KEYWORD))
+    typo = await tenant.recall.Recall(pb.RecallRequest(query="garten", mode=KEYWORD))
+
+    assert (list(known.hits), expansions(known), len(typo.hits)) == ([], [], 1)
 
 
 async def test_a_corrected_word_counts_less_than_an_exact_one(recall_tenant: RecallTenant) -> None:

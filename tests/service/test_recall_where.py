@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import grpc
+import pytest
 from fix_cluster import Tenant, refused
 from google.protobuf.struct_pb2 import Struct
 from google.protobuf.timestamp_pb2 import Timestamp
@@ -85,9 +86,19 @@ async def test_an_empty_memory_is_not_the_filter_s_doing(tenant: Tenant) -> None
     assert not (await tenant.recall.Recall(recall_request(where="key = nothing"))).filter_emptied
 
 
-async def test_messages_pass_no_condition_on_memories(tenant: Tenant) -> None:
+@pytest.mark.parametrize(
+    "conditions",
+    [
+        {"where": "has(type)"},
+        {"where": "importance >= 0"},
+        {"max_importance": 1.0},
+        {"valid_at_time": Timestamp(seconds=1)},
+        {"valid_at_time": Timestamp(seconds=1), "where": "NOT key = x"},
+    ],
+)
+async def test_messages_pass_no_condition_on_memories(tenant: Tenant, conditions: dict[str, Any]) -> None:
     await seeded(tenant)
-    request = recall_request(where="NOT key = x")
+    request = recall_request(**conditions)
     request.kinds.append(pb.ITEM_KIND_MESSAGE)
 
     response = await tenant.recall.Recall(request)

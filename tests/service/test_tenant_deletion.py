@@ -235,7 +235,7 @@ async def fill(tenant: Tenant, connection: Connection) -> None:
     await tenant.sessions.AppendMessages(
         session_pb2.AppendMessagesRequest(session_id="s", messages=messages, create_session=True, request_id="r")
     )
-    response = session_pb2.Session(session_id="found", metadata=facts(room="kitchen"))
+    response = session_pb2.Session(session_id="found", title="Kitchen", metadata=facts(room="kitchen"))
     await tenant.sessions.CreateSession(session_pb2.CreateSessionRequest(session=response))
     brought = memory_pb2.Memory(content="With a vector", embedding=[1.0] + [0.0] * 383)
     await tenant.memory.CreateMemory(memory_pb2.CreateMemoryRequest(memory=brought))

@@ -2,17 +2,17 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
+from skein.memory.v1 import memory_pb2
 from skein.session.v1 import session_pb2
 from skein_cluster.bench.corpus import read_corpus
 from skein_importers.records import RecordInvalid
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
+TIME = "2026-03-02T07:12:00Z"
 MESSAGE = {
     "kind": "message",
     "id": "m1",
@@ -83,6 +83,48 @@ def test_groups_have_items_and_ids_of_their_own(path: Path) -> None:
     ]
 
 
+def test_a_question_is_exact_and_asked_by_a_reader_for_a_time(path: Path) -> None:
+    reader = {"agent_id": "a", "subject_id": "ann", "session_id": "s1"}
+    write(path, MESSAGE, MEMORY, QUESTION, {**QUESTION, **reader, "id": "q2", "exact": True, "valid_at_time": TIME})
+
+    (group,) = read_corpus(path)
+
+    plain, exact = group.questions
+    assert (plain.is_exact, plain.filter) == (False, memory_pb2.MemoryFilter())
+    assert exact.is_exact
+    assert exact.filter.visible_to == memory_pb2.ScopeContext(**reader)
+    assert exact.filter.valid_at_time.ToJsonString() == TIME
+
+
+def test_memories_have_scopes_and_times_and_replace_or_name_earlier_ones(path: Path) -> None:
+    newer = {**MEMORY, "id": "m3", "supersedes": "m2", "key": "drink", "type": "fact", "valid_from_time": TIME}
+    scoped = {**MEMORY, "id": "m4", "alias_of": "m3", "scope": "agent", "agent_id": "a", "valid_to_time": TIME}
+    write(path, MESSAGE, MEMORY, newer, scoped, {**MEMORY, "id": "m5", "alias_of": "m4"}, QUESTION)
+
+    (group,) = read_corpus(path)
+
+    _, replacing, alias, _ = group.memories
+    assert (replacing.key, replacing.valid_from_time.ToJsonString()) == ("drink", TIME)
+    assert (alias.scope, alias.agent_id, alias.valid_to_time.ToJsonString()) == (memory_pb2.SCOPE_AGENT, "a", TIME)
+    assert [(link.from_memory_id, link.relation, link.to_memory_id) for link in group.links] == [
+        ("m3", "supersedes", "m2")
+    ]
+    assert [(one.alias_memory_id, one.canonical_memory_id) for one in group.aliases] == [("m4", "m3"), ("m5", "m4")]
+    assert group.aliases_of({"m3"}) == {"m4", "m5"}
+    assert group.aliases_of({"m3", "m4"}) == {"m5"}
+    assert group.aliases_of({"m2"}) == frozenset()
+
+
+def test_the_corpus_of_beliefs_can_be_read() -> None:
+    groups = read_corpus(Path(__file__).parents[1] / "bench" / "precision.jsonl")
+
+    assert [group.name for group in groups] == ["team", "home"]
+    assert all(question.is_exact for group in groups for question in group.questions)
+    assert {question.category for group in groups for question in group.questions} == {
+        *("plain", "alias", "typo", "paraphrase", "scope", "superseded", "several", "unanswerable")
+    }
+
+
 def test_null_means_left_out_and_a_question_may_share_its_id_with_an_item(path: Path) -> None:
     write(path, {**MEMORY, "title": None}, {**QUESTION, "id": "m2", "expected_ids": ["m2"], "category": None})
 
@@ -120,6 +162,21 @@ def test_null_means_left_out_and_a_question_may_share_its_id_with_an_item(path: 
         ({**MEMORY, "id": "x" * 256}, r"Line 2: id: .*255 characters; correct it"),
         ({**MEMORY, "id": "x", "type": "A B"}, r"Line 2: type: .*; correct it"),
         ({**QUESTION, "query": "x" * 10_001}, r"Line 2: query: .*10000 characters; correct it"),
+        ({**QUESTION, "exact": "yes"}, r"Line 2: exact: should be true or false, without quotes"),
+        ({**QUESTION, "agent_id": 7}, r"Line 2: agent_id: should be a text that is not empty; quote a number"),
+        ({**QUESTION, "subject_id": ""}, r"Line 2: subject_id: should be a text that is not empty"),
+        ({**QUESTION, "session_id": "x" * 256}, r"Line 2: session_id: .*255 characters; correct it"),
+        ({**QUESTION, "valid_at_time": "2026"}, r"Line 2: valid_at_time: should be a time.*; correct it"),
+        ({**QUESTION, "scope": "agent"}, r"Line 2: scope: no such field in a question; remove it"),
+        ({**MEMORY, "id": "x", "scope": "all"}, r"Line 2: scope: should be one of global, .*; correct it"),
+        ({**MEMORY, "id": "x", "scope": "user"}, r'Line 2: scope: "user" needs subject_id; add it'),
+        ({**MEMORY, "id": "x", "supersedes": 2}, r"Line 2: supersedes: should be a text"),
+        (
+            {**MEMORY, "id": "x", "supersedes": "m9"},
+            r'Line 2: supersedes: no memory on an earlier line of the group "default" has the id "m9"; correct it, or',
+        ),
+        ({**MEMORY, "id": "x", "alias_of": "x"}, r"Line 2: alias_of: no memory on an earlier line"),
+        ({**MEMORY, "group": "two", "alias_of": "m2"}, r'Line 2: alias_of: .*"two" has the id "m2"; correct it'),
         (MEMORY, r'Line 2: id: "m2" is the id of line 1 too; give each message and memory of a group its own'),
         ({**MESSAGE, "id": "m2"}, r'Line 2: id: "m2" is the id of line 1 too'),
         ({**QUESTION, "expected_ids": ["m2", "m9"]}, r'Line 2: expected_ids: .*"default" has the id "m9"; correct it'),

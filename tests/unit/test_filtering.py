@@ -6,14 +6,24 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from fix_filtering import EXPRESSIONS
+from fix_filtering import EXPRESSIONS, ITEM_EXPRESSIONS, MEMORIES, MESSAGES
 from hypothesis import given
 from hypothesis import strategies as st
 
 from skein_kit.errors import FilterFieldUnknown, FilterInvalid
 from skein_kit.filters.evaluator import matches
 from skein_kit.filters.expression import And, Compare, Contains, Expression, Has, In, Not, Or, Tags, format_expression
-from skein_kit.filters.fields import OVERFLOW, importance_of, priority_of, properties_of, property_text
+from skein_kit.filters.fields import (
+    FIELDS,
+    ITEM_FIELDS,
+    ITEM_KINDS,
+    OVERFLOW,
+    importance_of,
+    priority_of,
+    properties_of,
+    property_text,
+)
+from skein_kit.filters.item_kinds import for_kind
 from skein_kit.filters.parser import parse
 
 READ: list[tuple[str, Expression]] = [
@@ -98,6 +108,72 @@ def test_an_unreadable_filter_is_refused_by_its_position(text: str, refusal: typ
 @given(EXPRESSIONS)
 def test_a_written_filter_reads_as_the_same(expression: Expression) -> None:
     assert parse(format_expression(expression)) == expression
+
+
+@given(ITEM_EXPRESSIONS)
+def test_a_filter_on_both_kinds_reads_as_the_same(expression: Expression) -> None:
+    assert parse(format_expression(expression), known_fields=ITEM_FIELDS) == expression
+
+
+@pytest.mark.parametrize("name", sorted(ITEM_FIELDS.keys() - FIELDS.keys()))
+def test_fields_of_messages_are_unknown_where_memories_alone_are_filtered(name: str) -> None:
+    with pytest.raises(FilterFieldUnknown):
+        parse(f"has({name})")
+
+
+@pytest.mark.parametrize(
+    ("text", "of_memories", "of_messages"),
+    [
+        ("kind = memory", True, False),
+        ("kind != memory", False, True),
+        ("kind IN (memory, message)", True, True),
+        ("has(kind)", True, True),
+        ("role = user", False, "role = user"),
+        ("role != user", True, "role != user"),
+        ("NOT role = user", True, "NOT role = user"),
+        ("has(name)", False, "has(name)"),
+        ("name:ann", False, "name:ann"),
+        ('name = ""', True, 'name = ""'),
+        ("sequence > 3", False, "sequence > 3"),
+        ("type = fact", "type = fact", False),
+        ("type IN (fact, note)", "type IN (fact, note)", False),
+        ("NOT type = fact", "NOT type = fact", True),
+        ("tags:any(a)", "tags:any(a)", False),
+        ("tags:none(a)", "tags:none(a)", True),
+        ("priority > 3", "priority > 3", False),
+        ("data.x = 1", "data.x = 1", False),
+        ("has(data)", "has(data)", False),
+        (f"content_hash != {'a' * 64}", f"content_hash != {'a' * 64}", True),
+        ("session_id = s", "session_id = s", "session_id = s"),
+        ("metadata.x = 1", "metadata.x = 1", "metadata.x = 1"),
+        ("kind = memory OR role != assistant", True, "role != assistant"),
+        ("type = fact OR role = user", "type = fact", "role = user"),
+        ("type = fact AND role = user", False, False),
+        ("type = fact AND content:x", "type = fact AND content:x", False),
+        ("NOT (type = fact AND role = user)", True, True),
+        ("(type = fact OR content:x) AND NOT has(role)", "type = fact OR content:x", "content:x AND NOT has(role)"),
+    ],
+)
+def test_a_field_that_a_kind_of_items_lacks_is_unset(
+    text: str, *, of_memories: str | bool, of_messages: str | bool
+) -> None:
+    expression = parse(text, known_fields=ITEM_FIELDS)
+
+    assert expression is not None
+    for kind, remaining in zip(ITEM_KINDS, (of_memories, of_messages), strict=True):
+        expected = parse(remaining, known_fields=ITEM_FIELDS) if isinstance(remaining, str) else remaining
+        assert for_kind(expression, kind) == expected
+
+
+@given(ITEM_EXPRESSIONS, MEMORIES, MESSAGES)
+def test_what_remains_for_a_kind_holds_for_the_same_items(
+    expression: Expression, memory: dict[str, Any], message: dict[str, Any]
+) -> None:
+    for kind, item in zip(ITEM_KINDS, (memory, message), strict=True):
+        remaining = for_kind(expression, kind)
+        passes = remaining if isinstance(remaining, bool) else matches(remaining, item)
+
+        assert passes is matches(expression, {**item, "kind": kind})
 
 
 @given(st.text(max_size=60))

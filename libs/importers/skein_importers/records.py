@@ -152,7 +152,8 @@ def _texts(value: Any) -> list[str]:
     return value
 
 
-def _time(value: Any) -> Timestamp:
+def parse_time(value: Any) -> Timestamp:
+    """Read a time in UTC. Raises RecordInvalid."""
     try:
         moment = datetime.fromisoformat(_text(value))
     except ValueError:
@@ -177,7 +178,7 @@ def _required(name: str) -> Field:
 
 
 def _at(name: str) -> Field:
-    return Field(name, _time, Timestamp.ToJsonString)
+    return Field(name, parse_time, Timestamp.ToJsonString)
 
 
 def _ordered(value: Message) -> Any:

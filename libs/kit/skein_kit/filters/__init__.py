@@ -1,6 +1,6 @@
-"""The filter language: conditions on memories for lists, purges, recall and webhooks.
+"""The filter language: conditions on memories for lists, purges and webhooks, and on memories and messages for recall.
 
-The parser turns text into an expression; the evaluator applies it to a memory, the compiler turns it into SQL.
+The parser turns text into an expression; the evaluator applies it to an item, the compiler turns it into SQL.
 
     type = "fact" AND tags:any("tea", "coffee") AND NOT metadata.customer.plan = "trial" AND create_time >= 2026-01-01
 
@@ -10,7 +10,7 @@ satisfies every other `!=`. AND and OR side by side need parentheses.
 
 from __future__ import annotations
 
-from skein_kit.filters.compiler import ENTRIES, VERSIONS, Condition, compile_to_sql
+from skein_kit.filters.compiler import ENTRIES, MESSAGES, VERSIONS, Condition, compile_to_sql
 from skein_kit.filters.evaluator import matches
 from skein_kit.filters.expression import (
     And,
@@ -26,13 +26,27 @@ from skein_kit.filters.expression import (
     conjuncts,
     format_expression,
 )
-from skein_kit.filters.fields import FIELDS, Field, Kind, properties_of, property_text
+from skein_kit.filters.fields import (
+    FIELDS,
+    ITEM_FIELDS,
+    ITEM_KINDS,
+    MESSAGE_FIELDS,
+    Field,
+    Kind,
+    properties_of,
+    property_text,
+)
+from skein_kit.filters.item_kinds import for_kind
 from skein_kit.filters.parser import MAX_CHARACTERS, parse
 
 __all__ = [
     "ENTRIES",
     "FIELDS",
+    "ITEM_FIELDS",
+    "ITEM_KINDS",
     "MAX_CHARACTERS",
+    "MESSAGES",
+    "MESSAGE_FIELDS",
     "VERSIONS",
     "And",
     "Compare",
@@ -49,6 +63,7 @@ __all__ = [
     "Tags",
     "compile_to_sql",
     "conjuncts",
+    "for_kind",
     "format_expression",
     "matches",
     "parse",

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from skein_kit.filters.expression import And, Compare, Contains, Expression, Has, In, Not, Or, Path, Tags, Value
-from skein_kit.filters.fields import FIELDS, Kind
+from skein_kit.filters.fields import ITEM_FIELDS, Kind
 from skein_kit.json_values import exact
 
 
@@ -17,10 +17,10 @@ class FilterTable:
     """A table that a condition applies to: its name in the statement, and its SQL for tags and columns."""
 
     name: str
-    # SQL for: the row has any of the tags in a parameter; all of them; any tag at all.
-    any_tag: str
-    all_tags: str
-    has_tags: str
+    # SQL for: the row has any of the tags in a parameter; all of them; any tag at all. Empty: the rows have no tags.
+    any_tag: str = ""
+    all_tags: str = ""
+    has_tags: str = ""
     # SQL of fields that differ from the column of their name.
     columns: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
 
@@ -48,6 +48,16 @@ VERSIONS = FilterTable(
         # Versions from before migration 37 have no stored hash: it is that of the type and the content.
         "content_hash": "coalesce(versions.content_hash, "
         "sha256(convert_to(versions.type || E'\\n' || versions.content, 'UTF8')))",
+    },
+)
+# Its rows have the fields of messages alone: `for_kind` removes conditions on the others.
+MESSAGES = FilterTable(
+    name="messages",
+    columns={
+        "message_id": "messages.message_id::text",
+        # Both are NULL until the first update.
+        "update_time": "coalesce(messages.update_time, messages.create_time)",
+        "updated_by": "coalesce(messages.updated_by, messages.created_by)",
     },
 )
 _PRIORITY = "ceil(0.5 + 9 * {})"
@@ -108,7 +118,7 @@ class _Compiler:
         return f"(NOT {any_sql})" if mode == "none" else any_sql
 
     def _compare(self, path: Path, sign: str, value: Value) -> str:
-        kind = FIELDS[path[0]].kind
+        kind = ITEM_FIELDS[path[0]].kind
         if kind is Kind.PROPERTIES:
             parameter = self._value(exact.dumps({"v": value}))
             return self._property(path, f"? (@ {'==' if sign == '=' else sign} $v)", f":{parameter}::jsonb")
@@ -118,7 +128,7 @@ class _Compiler:
         return f"(({self._column(path)} {sign} :{self._value(value)}::{_TYPES[kind]}) IS TRUE)"
 
     def _has(self, path: Path) -> str:
-        kind = FIELDS[path[0]].kind
+        kind = ITEM_FIELDS[path[0]].kind
         if kind is Kind.PROPERTIES and len(path) > 1:
             return self._property(path, "? (@ != null)", "'{}'::jsonb")
         if kind is Kind.TAGS:
@@ -134,7 +144,7 @@ class _Compiler:
         return f"(jsonb_path_exists({column}, :{parameter}::text::jsonpath, {values}, true) IS TRUE)"
 
     def _column(self, path: Path) -> str:
-        field_ = FIELDS[path[0]]
+        field_ = ITEM_FIELDS[path[0]]
         if field_.name == "priority":
             return _PRIORITY.format(self._source.column("importance"))
         column = self._source.column(field_.column)

@@ -1,4 +1,4 @@
-"""Evaluates an expression on one memory, with the same result as the compiled SQL."""
+"""Evaluates an expression on one memory or message, with the same result as the compiled SQL."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from decimal import Decimal
 from typing import Any
 
 from skein_kit.filters.expression import And, Compare, Contains, Expression, Has, In, Not, Or, Path, Tags, Value
-from skein_kit.filters.fields import FIELDS, Kind, priority_of
+from skein_kit.filters.fields import ITEM_FIELDS, Kind, priority_of
 
 _OPERATORS: Mapping[str, Callable[[Any, Any], bool]] = {
     "=": operator.eq,
@@ -23,8 +23,8 @@ _OPERATORS: Mapping[str, Callable[[Any, Any], bool]] = {
 def matches(expression: Expression, memory: Mapping[str, object]) -> bool:  # noqa: C901, PLR0911 - one for each kind.
     """Return whether a memory satisfies the expression.
 
-    `memory` maps columns to values; unset texts and times are None. `tags` is a collection, `metadata` and `data` are
-    parsed JSON, and `content_hash` is hexadecimal.
+    `memory` maps columns to values; unset ones are missing or None. `tags` is a collection, `metadata` and `data` are
+    parsed JSON, and `content_hash` is hexadecimal. Of a message the mapping has its columns and `kind`.
     """
     match expression:
         case And(parts):
@@ -57,7 +57,7 @@ def database_lower(text: str) -> str:
 
 
 def _compare(path: Path, sign: str, value: Value, memory: Mapping[str, object]) -> bool:
-    if FIELDS[path[0]].kind is Kind.PROPERTIES:
+    if ITEM_FIELDS[path[0]].kind is Kind.PROPERTIES:
         return any(_property(sign, item, value) for item in _items(path, memory))
     field_value = _plain(path, memory)
     return field_value is not None and _OPERATORS[sign](field_value, value)
@@ -77,7 +77,7 @@ def _exact(number: float | Decimal) -> Decimal:
 
 def _plain(path: Path, memory: Mapping[str, object]) -> object:
     """Return the value of a field; the empty text for an unset text."""
-    field = FIELDS[path[0]]
+    field = ITEM_FIELDS[path[0]]
     if field.name == "priority":
         importance = memory.get("importance")
         return priority_of(importance) if isinstance(importance, int | float) else None
@@ -86,7 +86,7 @@ def _plain(path: Path, memory: Mapping[str, object]) -> object:
 
 
 def _is_set(path: Path, memory: Mapping[str, object]) -> bool:
-    field = FIELDS[path[0]]
+    field = ITEM_FIELDS[path[0]]
     if field.kind is Kind.PROPERTIES and len(path) > 1:
         return any(item is not None for item in _items(path, memory))
     if field.kind is Kind.TAGS:

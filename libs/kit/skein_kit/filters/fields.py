@@ -1,4 +1,4 @@
-"""The fields of a memory that a condition can name, and the properties in its metadata and data."""
+"""The fields that a condition can name, of memories and of messages, and the properties in metadata and data."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Kind(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """A field of memories; `column` is its name in the database and in the mapping that `matches` takes."""
+    """A field; `column` is its name in the database and in the mapping that `matches` takes."""
 
     name: str
     kind: Kind
@@ -65,6 +65,33 @@ def _fields() -> dict[str, Field]:
 
 
 FIELDS: Mapping[str, Field] = _fields()
+
+# Fields that messages have in common with memories.
+_COMMON_NAMES = (
+    "external_id", "content", "agent_id", "subject_id", "user_id", "session_id", "created_by", "updated_by",
+    "create_time", "update_time", "revision", "is_active", "metadata",
+)  # fmt: skip
+
+
+def _message_fields() -> dict[str, Field]:
+    names = ("message_id", "name", "tool_call_id", "model", "step_id", "group_id", "sender_id", "offline_thread_id")
+    result = [FIELDS[name] for name in _COMMON_NAMES]
+    result += [Field(name, Kind.TEXT, name) for name in names]
+    result += [
+        Field("role", Kind.TEXT, "role", ("user", "assistant", "system", "tool")),
+        Field("sequence", Kind.NUMBER, "sequence"),
+    ]
+    return {field.name: field for field in result}
+
+
+MESSAGE_FIELDS: Mapping[str, Field] = _message_fields()
+ITEM_KINDS = ("memory", "message")
+# The fields of both kinds of items that recall finds. Those of the other kind are unset in an item.
+ITEM_FIELDS: Mapping[str, Field] = {
+    **FIELDS,
+    **MESSAGE_FIELDS,
+    "kind": Field("kind", Kind.TEXT, "kind", ITEM_KINDS),
+}
 
 # Most properties of one memory in the table of properties. A memory with more has the single row OVERFLOW: it is a
 # candidate for every condition on properties, and the evaluator decides.

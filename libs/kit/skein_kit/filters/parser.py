@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import NoReturn, TypeVar
@@ -52,20 +52,21 @@ _AS_JSON = {"\\'": "'", '"': '\\"'}
 _MODES: dict[str, Mode] = {"any": "any", "all": "all", "none": "none"}
 
 
-def parse(text: str, field_path: str = "where") -> Expression | None:
+def parse(text: str, field_path: str = "where", known_fields: Mapping[str, Field] = FIELDS) -> Expression | None:
     """Parse a condition; return None for an empty text. `field_path` is the field of the request that errors name.
 
-    Raises FilterInvalid and FilterFieldUnknown.
+    Raises FilterInvalid, and FilterFieldUnknown for a field that is not one of `known_fields`.
     """
-    return _Parser(text, field_path).parse_text()
+    return _Parser(text, field_path, known_fields).parse_text()
 
 
 class _Parser:
     """A recursive descent over one text."""
 
-    def __init__(self, text: str, field_path: str) -> None:
+    def __init__(self, text: str, field_path: str, known_fields: Mapping[str, Field]) -> None:
         self._text = text
         self._field_path = field_path
+        self._known_fields = known_fields
         self._position = 0
         self._depth = 0
         self._conditions = 0
@@ -182,7 +183,7 @@ class _Parser:
         name = self._match(WORD, skip=False)
         if name is None:
             self._error("expected the name of a field")
-        field = FIELDS.get(name)
+        field = self._known_fields.get(name)
         path = [name]
         while self._text.startswith(".", self._position):
             self._position += 1
@@ -193,7 +194,7 @@ class _Parser:
             path.append(key)
         self._skip()
         if field is None or (len(path) > 1 and field.kind is not Kind.PROPERTIES):
-            field_names = ", ".join(sorted(FIELDS))
+            field_names = ", ".join(sorted(self._known_fields))
             raise FilterFieldUnknown(
                 violations=[
                     (

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final, Literal, TypedDict
 
 from skein_kit.database.named_queries import Queries
 from skein_kit.ids import new_id, now
@@ -28,6 +28,10 @@ if TYPE_CHECKING:
     from skein_kit.database.transactions import Transaction
     from skein_kit.search_text.vector_columns import ActiveModel
 
+# A name: words of letters. Other ids are no words for a search.
+_NAME: Final = re.compile(r"[^\W\d_]+(?:[ .'’-]{1,2}[^\W\d_]+){0,5}\.?")
+_MAX_NAME_CHARACTERS: Final = 64
+
 # Longer terms are data, not words, and the size of a B-tree key is limited.
 MAX_TERM_CHARACTERS = 200
 _QUERIES = Queries.load("skein_kit")
@@ -45,14 +49,25 @@ _TIME: Final = re.compile(
 _READ_CHARACTERS: Final = 10_000
 
 
+class _TermCount(TypedDict):
+    """How often a document has a term."""
+
+    term: str
+    # In its text; in its header.
+    frequency: int
+    header_frequency: int
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Document:
     """An item of the search index."""
 
     item_id: UUID
     kind: Literal["memory", "message"]
-    # The text whose words are searched: title, key and content.
+    # The text whose words are searched.
     text: str
+    # What stands over the text: title, key, tags, speaker, subject. It counts for the item, not for its neighbours.
+    header: str = ""
     # The text whose meaning is searched, if it differs from `text`.
     embedded_text: str = ""
     revision: int = 1
@@ -66,6 +81,7 @@ class Document:
     session_id: str | None = None
     # Of a message.
     role: str | None = None
+    # Who speaks in a message. Of a memory: its subject, where that precedes the embedded text.
     speaker: str | None = None
     expire_time: datetime | None = None
     # The caller vector, float32 of shape (dimensions,) and unit length; None: recall embeds the text later.
@@ -83,33 +99,47 @@ async def add_documents(tx: Transaction, tenant_id: UUID, documents: Sequence[Do
         return
     model = await _model_of_caller_vectors(tx, documents)
     language = (await shared_policy_cache(tx.database).get(tx, tenant_id)).search_language
-    terms: list[list[tuple[str, int]]] = [[] for _ in documents]
-    texts = [segment(document.text) for document in documents]
-    for number, lexeme, frequency in await tx.rows(_QUERIES["analyse"], texts=texts, language=language):
-        terms[number - 1].append((lexeme, frequency))
-    lengths = [sum(frequency for _, frequency in term_counts) for term_counts in terms]
+    postings = await _analyse(tx, documents, language)
     document_rows = [
-        _document(document, length)
+        _document(document, length=sum(posting["frequency"] for posting in rows))
         | {"pending": document.embedding is None or (model is not None and model.is_followed(tenant_id))}
-        for document, length in zip(documents, lengths, strict=True)
+        for document, rows in zip(documents, postings, strict=True)
     ]
     vectors = [
         (document.item_id, document.kind, [document.embedding])
         for document in documents
         if document.embedding is not None
     ]
-    posting_rows = [
-        {"term": term, "kind": document.kind, "item_id": document.item_id, "frequency": frequency, "length": length}
-        for document, term_counts, length in zip(documents, terms, lengths, strict=True)
-        for term, frequency in term_counts
-        if len(term) <= MAX_TERM_CHARACTERS
-    ]
     await tx.insert(_QUERIES["insert_documents"], tenant_id, document_rows)
     if model is not None:
         await vector_columns.insert_vectors(tx, tenant_id, model.table_name, vectors)
         item_ids = [item_id for item_id, _, _ in vectors]
         await vector_columns.insert_vector_origins(tx, tenant_id, model.model, item_ids)
-    await tx.insert(_QUERIES["insert_postings"], tenant_id, posting_rows)
+    await _insert_postings(tx, tenant_id, documents, postings)
+
+
+async def _analyse(tx: Transaction, documents: Sequence[Document], language: str) -> list[list[_TermCount]]:
+    """Count the terms of each document, in its text and in its header."""
+    counts: list[dict[str, _TermCount]] = [{} for _ in documents]
+    texts = [segment(text) for document in documents for text in (document.text, document.header)]
+    for place, lexeme, count in await tx.rows(_QUERIES["analyse"], texts=texts, language=language):
+        number, is_header = divmod(place - 1, 2)
+        term_count = counts[number].setdefault(lexeme, {"term": lexeme, "frequency": 0, "header_frequency": 0})
+        term_count["header_frequency" if is_header else "frequency"] = count
+    return [list(terms.values()) for terms in counts]
+
+
+async def _insert_postings(
+    tx: Transaction, tenant_id: UUID, documents: Sequence[Document], postings: Sequence[Sequence[_TermCount]]
+) -> None:
+    rows = [
+        {**row, "kind": document.kind, "item_id": document.item_id, "length": length}
+        for document, rows in zip(documents, postings, strict=True)
+        for length in [sum(row["frequency"] for row in rows)]
+        for row in rows
+        if len(row["term"]) <= MAX_TERM_CHARACTERS
+    ]
+    await tx.insert(_QUERIES["insert_postings"], tenant_id, rows)
 
 
 async def remove_documents(tx: Transaction, tenant_id: UUID, item_ids: Sequence[UUID]) -> None:
@@ -132,19 +162,24 @@ async def subtract_session_counts(tx: Transaction, tenant_id: UUID, session_id: 
     await _insert_count_deltas(tx, tenant_id, rows)
 
 
-async def update_document(tx: Transaction, tenant_id: UUID, document: Document) -> bool:
+async def update_document(tx: Transaction, tenant_id: UUID, document: Document, *, has_new_header: bool) -> bool:
     """Update the filtered columns of an item with an unchanged text; return whether it is in the index.
 
-    Its postings, its vectors and the revision that they belong to stay.
+    Its vectors and the revision that they belong to stay; its postings are replaced when it has a new header.
     """
     columns = _document(document, length=0)
-    return bool(
+    is_updated = bool(
         await tx.execute(
             _QUERIES["update_document"],
             tenant_id=tenant_id,
             **{name: columns[name] for name in _QUERIES["update_document"].parameters if name != "tenant_id"},
         )
     )
+    if is_updated and has_new_header:
+        language = (await shared_policy_cache(tx.database).get(tx, tenant_id)).search_language
+        await tx.execute(_QUERIES["delete_postings"], tenant_id=tenant_id, item_id=document.item_id)
+        await _insert_postings(tx, tenant_id, [document], await _analyse(tx, [document], language))
+    return is_updated
 
 
 async def remove_expired(
@@ -199,6 +234,11 @@ def _document(document: Document, length: int) -> dict[str, object]:
         "length": length,
         "revision": document.revision,
     }
+
+
+def is_name(text: str | None) -> bool:
+    """Return whether an id or a name reads as a person's name, not as a number or a code."""
+    return text is not None and len(text) <= _MAX_NAME_CHARACTERS and _NAME.fullmatch(text) is not None
 
 
 def ends_with_question(text: str) -> bool:

@@ -16,8 +16,13 @@ VALUES
 
 -- insert_postings --
 -- Insert the postings of documents.
-INSERT INTO recall.postings (tenant_id, term, frequency, kind, item_id, length)
-VALUES (:tenant_id, :term, :frequency, :kind, :item_id, :length);
+INSERT INTO recall.postings (tenant_id, term, frequency, header_frequency, kind, item_id, length)
+VALUES (:tenant_id, :term, :frequency, :header_frequency, :kind, :item_id, :length);
+
+-- delete_postings --
+-- Delete the postings of a document, which gets others.
+DELETE FROM recall.postings
+WHERE tenant_id = :tenant_id AND item_id = :item_id;
 
 -- delete_documents --
 -- Remove documents from the search index, with their postings and vectors.

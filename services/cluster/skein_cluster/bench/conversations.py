@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -35,6 +35,10 @@ class BenchQuestion:
     evidence: frozenset[str]
     # Its id in its file; empty where questions have none.
     question_id: str = ""
+    # Nothing but the evidence may come back.
+    is_exact: bool = False
+    # Who asks, and for which time; empty: who sees everything, and now.
+    filter: memory_pb2.MemoryFilter = field(default_factory=memory_pb2.MemoryFilter)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,19 +10,19 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from skein.gateway.v1 import gateway_pb2
+from skein.memory.v1 import curation_pb2, memory_pb2
 from skein_cluster.bench.conversations import BenchQuestion
-from skein_importers.records import RecordInvalid, parse
+from skein_importers.records import RecordInvalid, parse, parse_time
 from skein_kit.errors import FieldInvalid
 from skein_kit.json_values import exact
 from skein_kit.rpc.interceptors import validate
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
     from pathlib import Path
 
     from google.protobuf.message import Message
 
-    from skein.memory.v1 import memory_pb2
     from skein.session.v1 import session_pb2
 
 # Of lines that name no group, and of questions that name no category.
@@ -38,6 +38,8 @@ class CorpusKind(StrEnum):
     QUESTION = "question"
 
 
+# Fields of a memory that name a memory of an earlier line.
+_RELATIONS = ("supersedes", "alias_of")
 _REQUIRED: Mapping[CorpusKind, tuple[str, ...]] = {
     CorpusKind.MESSAGE: ("id", "session_id", "role", "content"),
     CorpusKind.MEMORY: ("id", "content"),
@@ -45,11 +47,16 @@ _REQUIRED: Mapping[CorpusKind, tuple[str, ...]] = {
 }
 _OPTIONAL: Mapping[CorpusKind, tuple[str, ...]] = {
     CorpusKind.MESSAGE: ("name", "create_time", "group"),
-    CorpusKind.MEMORY: (*("title", "type", "tags", "agent_id", "subject_id", "session_id", "create_time", "group"),),
-    CorpusKind.QUESTION: ("category", "group"),
+    CorpusKind.MEMORY: (
+        *("title", "type", "key", "tags", "scope", "agent_id", "subject_id", "session_id"),
+        *("create_time", "valid_from_time", "valid_to_time", "supersedes", "alias_of", "group"),
+    ),
+    CorpusKind.QUESTION: ("category", "exact", "agent_id", "subject_id", "session_id", "valid_at_time", "group"),
 }
 # Fields that this module reads itself. The others are those of the import format, which checks them.
-_TEXTS = ("id", "query", "content", "category", "group")
+_TEXTS = ("id", "query", "content", "category", "group", *_RELATIONS)
+# Who sees a memory of a scope: those who ask with the field's value.
+_SCOPE_FIELDS = {"agent": "agent_id", "user": "subject_id", "session": "session_id"}
 # Fields that have another name in the contract.
 _NAMES = {"external_id": "id"}
 _EXAMPLES: Mapping[CorpusKind, str] = {
@@ -66,7 +73,19 @@ class CorpusGroup:
     name: str
     memories: list[memory_pb2.Memory] = field(default_factory=list)
     messages: list[session_pb2.Message] = field(default_factory=list)
+    # Both name memories by external ids.
+    links: list[memory_pb2.Link] = field(default_factory=list)
+    aliases: list[curation_pb2.ResolveEntityRequest] = field(default_factory=list)
     questions: list[BenchQuestion] = field(default_factory=list)
+
+    def aliases_of(self, names: Collection[str]) -> frozenset[str]:
+        """Return the ids of all aliases of some memories, other than these memories."""
+        result = set(names)
+        # An alias is on a later line than what it refers to.
+        for alias in self.aliases:
+            if alias.canonical_memory_id in result:
+                result.add(alias.alias_memory_id)
+        return frozenset(result.difference(names))
 
 
 def read_corpus(path: Path) -> list[CorpusGroup]:
@@ -102,6 +121,7 @@ class _GroupReader:
         # Lines by the ids of messages and memories, and by those of questions.
         self._item_lines: dict[str, int] = {}
         self._question_lines: dict[str, int] = {}
+        self._memory_ids: set[str] = set()
 
     def add(self, number: int, kind: CorpusKind, values: dict[str, Any]) -> None:
         """Add one line. Raises RecordInvalid."""
@@ -116,9 +136,27 @@ class _GroupReader:
         if kind is CorpusKind.QUESTION:
             self._group.questions.append(_question(values))
         elif kind is CorpusKind.MEMORY:
+            self._add_relations(values)
             self._group.memories.append(_item(kind, values))
         else:
             self._group.messages.append(_item(kind, values))
+
+    def _add_relations(self, values: dict[str, Any]) -> None:
+        """Take the names of earlier memories out of a memory's values. Raises RecordInvalid."""
+        for name in _RELATIONS:
+            if name in values and values[name] not in self._memory_ids:
+                raise RecordInvalid(
+                    f'{name}: no memory on an earlier line of the group "{self._group.name}" has the id '
+                    f'"{values[name]}"; correct it, or move that line up.'
+                )
+        item_id = values["id"]
+        self._memory_ids.add(item_id)
+        if superseded_id := values.pop("supersedes", ""):
+            link = memory_pb2.Link(from_memory_id=item_id, to_memory_id=superseded_id, relation="supersedes")
+            self._group.links.append(link)
+        if canonical_id := values.pop("alias_of", ""):
+            alias = curation_pb2.ResolveEntityRequest(alias_memory_id=item_id, canonical_memory_id=canonical_id)
+            self._group.aliases.append(alias)
 
     def finish(self) -> CorpusGroup:
         """Return the group. Raises RecordInvalid for a question that expects an item of no line."""
@@ -175,10 +213,37 @@ def _question(values: Mapping[str, Any]) -> BenchQuestion:
             "expected_ids: should be a list of texts, empty for a question without an answer; quote numbers.",
             _EXAMPLES[CorpusKind.QUESTION],
         )
-    _check_rules(CorpusKind.QUESTION, gateway_pb2.RecallRequest(query=values["query"]))
+    is_exact = values.get("exact", False)
+    if not isinstance(is_exact, bool):
+        raise RecordInvalid("exact: should be true or false, without quotes.", _EXAMPLES[CorpusKind.QUESTION])
+    filter_ = _filter(values)
+    _check_rules(CorpusKind.QUESTION, gateway_pb2.RecallRequest(query=values["query"], filter=filter_))
     return BenchQuestion(
-        values["query"], values.get("category", DEFAULT_CATEGORY), frozenset(expected), question_id=values["id"]
+        values["query"],
+        values.get("category", DEFAULT_CATEGORY),
+        frozenset(expected),
+        question_id=values["id"],
+        is_exact=is_exact,
+        filter=filter_,
     )
+
+
+def _filter(values: Mapping[str, Any]) -> memory_pb2.MemoryFilter:
+    """Return who asks and for which time. A question that names nobody sees all memories and messages."""
+    result = memory_pb2.MemoryFilter()
+    for name in _SCOPE_FIELDS.values():
+        if name in values:
+            if not isinstance(values[name], str) or not values[name]:
+                raise RecordInvalid(
+                    f"{name}: should be a text that is not empty; quote a number.", _EXAMPLES[CorpusKind.QUESTION]
+                )
+            setattr(result.visible_to, name, values[name])
+    if "valid_at_time" in values:
+        try:
+            result.valid_at_time.CopyFrom(parse_time(values["valid_at_time"]))
+        except RecordInvalid as error:
+            raise RecordInvalid(f"valid_at_time: {error}; correct it.", _EXAMPLES[CorpusKind.QUESTION]) from None
+    return result
 
 
 def _item(kind: CorpusKind, values: Mapping[str, Any]) -> Any:
@@ -188,6 +253,9 @@ def _item(kind: CorpusKind, values: Mapping[str, Any]) -> Any:
         record = parse("", exact.dumps({"record": kind.value, "external_id": values["id"], **fields}))
     except RecordInvalid as error:
         raise RecordInvalid(f"{error}; correct it.", _EXAMPLES[kind]) from None
+    scope = values.get("scope")
+    if scope in _SCOPE_FIELDS and not values.get(_SCOPE_FIELDS[scope]):
+        raise RecordInvalid(f'scope: "{scope}" needs {_SCOPE_FIELDS[scope]}; add it.', _EXAMPLES[kind])
     _check_rules(kind, record.item)
     return record.item
 
@@ -197,5 +265,6 @@ def _check_rules(kind: CorpusKind, message: Message) -> None:
     try:
         validate(message)
     except FieldInvalid as error:
-        name, reason = error.violations[0]
+        path, reason = error.violations[0]
+        name = path.rpartition(".")[2]
         raise RecordInvalid(f"{_NAMES.get(name, name)}: {reason}; correct it.", _EXAMPLES[kind]) from None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import random
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -20,6 +20,17 @@ RANK_MEASURES = (MRR, "ndcg@5", "ndcg@10", "ndcg@20")
 # One of 40 resamples lies below the interval, and one above.
 _TAIL = 0.025
 _RESAMPLES = 1000
+
+
+class Categorized(Protocol):
+    """What belongs to a category."""
+
+    @property
+    def category(self) -> str:
+        """Return its name."""
+
+
+_Categorized = TypeVar("_Categorized", bound=Categorized)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -112,7 +123,7 @@ def summary(questions: Sequence[ScoredQuestion], *, seed: int, measures: Sequenc
     return dict(zip(measures, means([question.scores(measures) for question in questions], seed=seed), strict=False))
 
 
-def by_category(questions: Sequence[ScoredQuestion]) -> Mapping[str, list[ScoredQuestion]]:
+def by_category(questions: Sequence[_Categorized]) -> Mapping[str, list[_Categorized]]:
     """Return the questions of each category, in order of its name."""
     return {
         category: [question for question in questions if question.category == category]

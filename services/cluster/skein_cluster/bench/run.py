@@ -21,6 +21,7 @@ from skein.tenancy.v1 import tenancy_pb2
 from skein_client.errors import SkeinError
 from skein_cluster.api.client import open_client
 from skein_cluster.api.tenants import create_tenant
+from skein_cluster.bench.exactness import ScoredHit
 from skein_cluster.bench.measures import DEPTHS, ScoredQuestion
 from skein_cluster.cli.exit_codes import CommandError, ExitCode
 from skein_cluster.cli.recall_hits import hit_name
@@ -28,6 +29,7 @@ from skein_cluster.cli.recall_hits import hit_name
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 
+    from skein.memory.v1 import curation_pb2
     from skein_client.client import Client
     from skein_client.connection import Connection
     from skein_cluster.bench.conversations import BenchQuestion
@@ -39,6 +41,8 @@ LIMIT = max(DEPTHS)
 _ARMS = {"memories": gateway_pb2.ARM_MEMORIES, "messages": gateway_pb2.ARM_MESSAGES}
 # Largest batch that the services embed before they reply.
 _EMBEDDED_AT_ONCE = 16
+# Most links of one call.
+_LINKED_AT_ONCE = 1000
 _PENDING_SECONDS = 300.0
 _PENDING_PAUSE_SECONDS = 0.25
 # Longest part of a tenant's name that says what it holds.
@@ -53,6 +57,9 @@ class BenchItems:
 
     memories: Sequence[memory_pb2.Memory] = ()
     messages: Sequence[session_pb2.Message] = ()
+    # Links and aliases name memories by external ids.
+    links: Sequence[memory_pb2.Link] = ()
+    aliases: Sequence[curation_pb2.ResolveEntityRequest] = ()
     # Whether memories keep their times, as messages always do; else they are created now.
     keep_memory_times: bool = False
 
@@ -64,8 +71,8 @@ class BenchResult:
     scored_questions: list[ScoredQuestion]
     # Of each call, in order.
     seconds: list[float]
-    # Of each first hit, in order; 0 for an answer without hits.
-    best_scores: list[float]
+    # Of each call, in order, with the best hit first.
+    hits: list[tuple[ScoredHit, ...]]
     # Signals with a share of any score.
     signals: frozenset[str]
     # The model whose vectors were searched.
@@ -90,6 +97,7 @@ async def temporary_tenant(
             async with open_client(dataclasses.replace(connection, api_key=api_key)) as api:
                 await store_messages(api, items.messages)
                 await store_memories(api, items.memories, keep_times=items.keep_memory_times)
+                await store_relations(api, items.links, items.aliases)
                 yield api
         finally:
             if not keep:
@@ -111,6 +119,20 @@ async def store_memories(api: Client, memories: Sequence[memory_pb2.Memory], *, 
         if response.pending_embedding_count:
             pending_batches.append([memory.memory_id for memory in response.memories])
     await _wait_for_vectors(api, recall_pb2.ITEM_KIND_MEMORY, pending_batches)
+
+
+async def store_relations(
+    api: Client, links: Sequence[memory_pb2.Link], aliases: Sequence[curation_pb2.ResolveEntityRequest]
+) -> None:
+    """Link stored memories, and make some of them aliases."""
+    for start in range(0, len(links), _LINKED_AT_ONCE):
+        await api.links.BatchCreateLinks(
+            memory_pb2.BatchCreateLinksRequest(
+                links=links[start : start + _LINKED_AT_ONCE], request_id=uuid.uuid4().hex
+            )
+        )
+    for alias in aliases:
+        await api.curation.ResolveEntity(alias)
 
 
 async def store_messages(api: Client, messages: Sequence[session_pb2.Message]) -> None:
@@ -153,16 +175,25 @@ async def ask_questions(
     *,
     limit: int = LIMIT,
     weights: Mapping[str, float] | None = None,
+    min_relevance: float | None = None,
 ) -> BenchResult:
     """Ask every question, of one form alone or as a caller who names no arms, with other weights for some signals.
 
+    Without `min_relevance` the tenant's applies.
     With the tenant's weights questions run one by one, so that times are those of a single caller.
     """
     at_once = asyncio.Semaphore(1 if weights is None else _AT_ONCE)
     arms = [] if form is None else [_ARMS[form]]
 
     async def answer(question: BenchQuestion) -> tuple[float, gateway_pb2.RecallResponse]:
-        request = gateway_pb2.RecallRequest(query=question.text, limit=limit, arms=arms, weights=weights)
+        request = gateway_pb2.RecallRequest(
+            query=question.text,
+            limit=limit,
+            arms=arms,
+            weights=weights,
+            filter=question.filter,
+            min_relevance=min_relevance,
+        )
         async with at_once:
             started = time.perf_counter()
             response = await api.gateway.Recall(request)
@@ -180,7 +211,7 @@ async def ask_questions(
             for question, response in zip(questions, responses, strict=True)
         ],
         seconds=[seconds for seconds, _ in answers],
-        best_scores=[response.hits[0].score if response.hits else 0.0 for response in responses],
+        hits=[tuple(map(_scored_hit, response.hits)) for response in responses],
         signals=frozenset(
             part.signal
             for response in responses
@@ -206,6 +237,12 @@ async def run_ablations(
         result[signal] = (await ask_questions(api, questions, form, weights={signal: 0.0})).scored_questions
         on_progress(len(questions))
     return result
+
+
+def _scored_hit(hit: recall_pb2.Hit) -> ScoredHit:
+    return ScoredHit(
+        item_id=hit_name(hit), score=hit.score, relevance=hit.relevance if hit.HasField("relevance") else None
+    )
 
 
 async def _have_vectors(api: Client, kind: recall_pb2.ItemKind, item_ids: Sequence[str]) -> bool:

@@ -13,6 +13,7 @@ from rich.text import Text
 from skein_cluster.api.client import operator_connection
 from skein_cluster.bench.conversations import read_conversations
 from skein_cluster.bench.corpus import read_corpus
+from skein_cluster.bench.exactness import CUTS, ExactAnswer, Exactness
 from skein_cluster.bench.measures import (
     MEASURES,
     RANK_MEASURES,
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 
     from skein_cluster.bench.conversations import BenchQuestion, Conversation
     from skein_cluster.bench.corpus import CorpusGroup
+    from skein_cluster.bench.exactness import ScoredHit
     from skein_cluster.bench.measures import Mean, ScoredQuestion
     from skein_cluster.bench.run import BenchResult
 
@@ -58,10 +60,23 @@ class _BenchRun:
 class _CorpusAnswer:
     """One question of a corpus with its answer."""
 
-    group: str
+    group: CorpusGroup
     question: BenchQuestion
     scored: ScoredQuestion
-    best_score: float
+    hits: tuple[ScoredHit, ...]
+
+    @property
+    def best_score(self) -> float:
+        """Return the score of the first hit; 0 without hits."""
+        return self.hits[0].score if self.hits else 0.0
+
+    @property
+    def exact(self) -> ExactAnswer:
+        """Return it as the answer to an exact question."""
+        evidence = self.question.evidence
+        aliases = self.group.aliases_of(evidence)
+        hits = tuple(hit for hit in self.hits if hit.item_id not in aliases)
+        return ExactAnswer(category=self.question.category, evidence=evidence, hits=hits)
 
 
 @dataclass(slots=True)
@@ -69,6 +84,7 @@ class _CorpusRun:
     """Answers and times of a corpus so far."""
 
     limit: int
+    min_relevance: float | None
     answers: list[_CorpusAnswer] = field(default_factory=list)
     seconds: list[float] = field(default_factory=list)
     degraded: int = 0
@@ -76,8 +92,8 @@ class _CorpusRun:
 
     def add(self, group: CorpusGroup, result: BenchResult) -> None:
         """Add the answers of one group."""
-        parts = zip(group.questions, result.scored_questions, result.best_scores, strict=True)
-        self.answers += [_CorpusAnswer(group.name, *part) for part in parts]
+        parts = zip(group.questions, result.scored_questions, result.hits, strict=True)
+        self.answers += [_CorpusAnswer(group, *part) for part in parts]
         self.seconds += result.seconds
         self.degraded += result.degraded
         self.model = self.model or result.model
@@ -87,8 +103,12 @@ class _CorpusRun:
         return [
             answer.scored
             for answer in self.answers
-            if answer.question.evidence and (group is None or answer.group == group)
+            if answer.question.evidence and (group is None or answer.group.name == group)
         ]
+
+    def exact_answers(self) -> list[ExactAnswer]:
+        """Return the answers to exact questions."""
+        return [answer.exact for answer in self.answers if answer.question.is_exact]
 
 
 @click.group()
@@ -146,22 +166,36 @@ def locomo(
     show_default=True,
     help="Hits of each answer; measures of greater depth are left out.",
 )
+@click.option(
+    "--min-relevance",
+    type=click.FloatRange(0, 1),
+    help="Leave out hits of a lower relevance; without it the default of a tenant applies.",
+)
 @click.option("--keep", is_flag=True, help="Leave the tenants that were made.")
 @options.cluster_options
 @options.json_option
-def corpus(file: Path, limit: int, environment: dict[str, str], *, keep: bool, as_json: bool) -> None:
+def corpus(
+    file: Path,
+    limit: int,
+    min_relevance: float | None,
+    environment: dict[str, str],
+    *,
+    keep: bool,
+    as_json: bool,
+) -> None:
     """Ask the questions of FILE, your own data, and print how many of the expected items come back.
 
     FILE holds messages, memories and questions, one JSON object a line; docs/guides/measuring.md describes them. Each
     group of lines gets a tenant of its own. Recall@k is the share of a question's expected ids among its first k hits,
-    the mean over all questions; brackets hold 95 % intervals. Questions without expected ids count apart.
+    the mean over all questions; brackets hold 95 % intervals. Questions without expected ids count apart. Of exact
+    questions nothing but the expected items may come back: the command prints how many are met, also after some cuts.
     """
     try:
         groups = read_corpus(file)
     except RecordInvalid as error:
         example = f" A line that works:\n{error.hint}" if error.hint else ""
         raise CommandError(f"{file}: {error}{example}", ExitCode.REFUSED) from error
-    run = asyncio.run(_run_corpus(environment, groups, limit, keep=keep))
+    run = asyncio.run(_run_corpus(environment, groups, _CorpusRun(limit, min_relevance), keep=keep))
     document = _corpus_document(file, groups, run)
     if as_json:
         output.print_json(document)
@@ -201,15 +235,23 @@ async def _run(
 
 
 async def _run_corpus(
-    environment: Mapping[str, str], groups: Sequence[CorpusGroup], limit: int, *, keep: bool
+    environment: Mapping[str, str], groups: Sequence[CorpusGroup], run: _CorpusRun, *, keep: bool
 ) -> _CorpusRun:
-    run = _CorpusRun(limit)
     connection = operator_connection(environment)
     for group in groups:
-        items = BenchItems(memories=group.memories, messages=group.messages, keep_memory_times=True)
+        items = BenchItems(
+            memories=group.memories,
+            messages=group.messages,
+            links=group.links,
+            aliases=group.aliases,
+            keep_memory_times=True,
+        )
         with progress(f"asking {group.name}", None):
             async with temporary_tenant(connection, group.name, items, keep=keep) as api:
-                run.add(group, await ask_questions(api, group.questions, None, limit=limit))
+                result = await ask_questions(
+                    api, group.questions, None, limit=run.limit, min_relevance=run.min_relevance
+                )
+                run.add(group, result)
     return run
 
 
@@ -238,6 +280,7 @@ def _corpus_document(file: Path, groups: Sequence[CorpusGroup], run: _CorpusRun)
         "file": file.name,
         "model": run.model,
         "limit": run.limit,
+        "min_relevance": run.min_relevance,
         "memories": sum(len(group.memories) for group in groups),
         "messages": sum(len(group.messages) for group in groups),
         "degraded_answers": run.degraded,
@@ -252,6 +295,7 @@ def _corpus_document(file: Path, groups: Sequence[CorpusGroup], run: _CorpusRun)
         "categories": {
             name: _measures(questions, measures) for name, questions in by_category(run.answerable()).items()
         },
+        "exact": _exactness(run.exact_answers()),
         "groups": [
             {
                 "name": group.name,
@@ -263,14 +307,34 @@ def _corpus_document(file: Path, groups: Sequence[CorpusGroup], run: _CorpusRun)
         ],
         "answers": [
             {
-                "group": answer.group,
+                "group": answer.group.name,
                 "id": answer.question.question_id,
                 "category": answer.question.category,
                 "expected_ids": sorted(answer.question.evidence),
+                "is_exact": answer.exact.is_exact if answer.question.is_exact else None,
                 "hit_ids": list(answer.scored.hit_ids),
                 "best_score": round(answer.best_score, 4),
+                "hits": [hit.as_json() for hit in answer.hits],
             }
             for answer in run.answers
+        ],
+    }
+
+
+def _exactness(answers: Sequence[ExactAnswer]) -> dict[str, Any] | None:
+    """Return the figures of exact questions; None without any."""
+    if not answers:
+        return None
+    return {
+        "overall": Exactness.of(answers).as_json(),
+        "categories": {name: Exactness.of(some).as_json() for name, some in by_category(answers).items()},
+        "cuts": [
+            {
+                "measure": cut.measure,
+                "threshold": cut.threshold,
+                **Exactness.of([answer.after(cut) for answer in answers]).as_json(),
+            }
+            for cut in CUTS
         ],
     }
 
@@ -313,10 +377,28 @@ def _print_corpus(document: Mapping[str, Any]) -> None:
                 f"{document['mean_best_score']:.3f}."
             )
         )
+    if document["exact"]:
+        _print_exactness(document["exact"])
     _print_circumstances(
         document,
         f"{document['memories']} memories and {document['messages']} messages in {len(document['groups'])} tenants",
     )
+
+
+def _print_exactness(figures: Mapping[str, Any]) -> None:
+    """Print how exact answers are, by category and after each cut."""
+    columns = ("questions", "exact", "precision", "recall", "mean hits")
+    parts = {**figures["categories"], "all": figures["overall"]}
+    table = output.table("category", *columns, title="Exact questions", numbers=columns)
+    output.print_table(table, [(name, *_exactness_cells(part)) for name, part in parts.items()], empty="")
+    table = output.table("cut", *columns, title="With only the hits above a cut", numbers=columns)
+    rows = [(f"{part['measure']} {part['threshold']}", *_exactness_cells(part)) for part in figures["cuts"]]
+    output.print_table(table, [("none", *_exactness_cells(figures["overall"])), *rows], empty="")
+
+
+def _exactness_cells(part: Mapping[str, Any]) -> tuple[object, ...]:
+    recall = "" if part["recall"] is None else f"{part['recall']:.3f}"
+    return part["questions"], part["exact"], f"{part['precision']:.3f}", recall, f"{part['mean_hits']:.1f}"
 
 
 def _print_measures(document: Mapping[str, Any], measures: Sequence[str], title: str) -> None:

@@ -11,17 +11,12 @@ from rich.text import Text
 from skein.gateway.v1 import gateway_pb2
 from skein_cluster.api.client import as_tenant
 from skein_cluster.cli import command_lines, options, output
-from skein_cluster.commands.recall import (
-    MODES,
-    context_of,
-    is_tenant_empty,
-    mode_option,
-    show_incomplete,
-    visibility_options,
-)
+from skein_cluster.commands.recall import MODES, filter_options, is_tenant_empty, mode_option, show_incomplete
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from skein.memory.v1 import memory_pb2
 
 
 @click.command()
@@ -30,16 +25,15 @@ if TYPE_CHECKING:
 @click.option("--session", default="", help="Add the newest messages of this session.")
 @click.option("--plain", is_flag=True, help="Plain text instead of Markdown.")
 @mode_option
-@visibility_options
+@filter_options
 @options.cluster_options
 @options.json_option
-def context_command(  # noqa: PLR0913 - one for each argument and option of the command.
+def context_command(
     text: str,
     tokens: int,
     session: str,
     mode: str,
-    agent: str,
-    subject: str,
+    item_filter: memory_pb2.MemoryFilter | None,
     environment: dict[str, str],
     *,
     plain: bool,
@@ -47,7 +41,7 @@ def context_command(  # noqa: PLR0913 - one for each argument and option of the 
 ) -> None:
     """Pack the best items about TEXT into a token budget. Numbers in brackets are citations."""
     request = gateway_pb2.BuildContextRequest(
-        recall=gateway_pb2.RecallRequest(query=text, filter=context_of(agent, subject), mode=MODES[mode]),
+        recall=gateway_pb2.RecallRequest(query=text, filter=item_filter, mode=MODES[mode]),
         token_budget=tokens,
         format=gateway_pb2.CONTEXT_FORMAT_TEXT if plain else gateway_pb2.CONTEXT_FORMAT_MARKDOWN,
         session_id=session,

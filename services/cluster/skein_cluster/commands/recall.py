@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any, TypeVar
+import functools
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
 from rich.text import Text
@@ -40,12 +41,27 @@ MODES = {
 }
 
 
-def visibility_options(command: Decorated) -> Decorated:
-    """Add --agent and --subject; the command gets `agent` and `subject`, empty when not set."""
-    command = click.option(
-        "--subject", default="", help="Only items visible with this subject, and the subject's profile."
-    )(command)
-    return click.option("--agent", default="", help="Only items visible to this agent, and its blocks.")(command)
+def filter_options(command: Decorated) -> Decorated:
+    """Add --agent, --subject and --where; the command gets a MemoryFilter as `item_filter`, None without any."""
+
+    @functools.wraps(command)
+    def with_filter(*arguments: Any, agent: str, subject: str, where: str, **values: Any) -> Any:
+        visible_to = memory_pb2.ScopeContext(agent_id=agent, subject_id=subject) if agent or subject else None
+        item_filter = memory_pb2.MemoryFilter(visible_to=visible_to, where=where) if visible_to or where else None
+        return command(*arguments, item_filter=item_filter, **values)
+
+    decorated: Any = with_filter
+    for option in (
+        click.option(
+            "--where",
+            default="",
+            help="Only items that pass a condition, such as 'kind = memory OR role != assistant'.",
+        ),
+        click.option("--subject", default="", help="Only items visible with this subject, and the subject's profile."),
+        click.option("--agent", default="", help="Only items visible to this agent, and its blocks."),
+    ):
+        decorated = option(decorated)
+    return cast("Decorated", decorated)
 
 
 def mode_option(command: Decorated) -> Decorated:
@@ -57,13 +73,6 @@ def mode_option(command: Decorated) -> Decorated:
         show_default=True,
         help="Search by words and meaning, only by words, or only by meaning.",
     )(command)
-
-
-def context_of(agent: str, subject: str) -> memory_pb2.MemoryFilter | None:
-    """Return the visibility for an agent and a subject; None without both."""
-    if not agent and not subject:
-        return None
-    return memory_pb2.MemoryFilter(visible_to=memory_pb2.ScopeContext(agent_id=agent, subject_id=subject))
 
 
 def show_incomplete(arms: Iterable[gateway_pb2.Arm]) -> None:
@@ -86,7 +95,7 @@ def show_expansions(expansions: Iterable[recall_pb2.QueryExpansion]) -> None:
     "--arm", "arms", type=click.Choice(list(_ARMS)), multiple=True, help="Search only these items (repeatable)."
 )
 @mode_option
-@visibility_options
+@filter_options
 @options.cluster_options
 @options.json_option
 def recall_command(
@@ -94,8 +103,7 @@ def recall_command(
     limit: int,
     arms: tuple[str, ...],
     mode: str,
-    agent: str,
-    subject: str,
+    item_filter: memory_pb2.MemoryFilter | None,
     environment: dict[str, str],
     *,
     as_json: bool,
@@ -105,7 +113,7 @@ def recall_command(
         query=text,
         limit=limit,
         arms=[_ARMS[arm] for arm in arms],
-        filter=context_of(agent, subject),
+        filter=item_filter,
         mode=MODES[mode],
     )
     response, is_empty = asyncio.run(_recall(environment, request))

@@ -13,7 +13,7 @@ from uuid import UUID
 
 from skein_kit.errors import ContentEmpty, ContentTooLong, FieldInvalid
 from skein_kit.ids import min_id_at, new_ids
-from skein_kit.search_text.postings import Document
+from skein_kit.search_text.postings import Document, is_name
 from skein_memory.errors import LevelOutOfRange, MemoryNotFound
 from skein_memory.events.model import Event
 from skein_memory.memories import memory_type
@@ -60,6 +60,10 @@ class FactKey(NamedTuple):
         return self.subject_id, fold_key(self.key)
 
 
+def _lines(*parts: str | None) -> str:
+    return "\n".join(part for part in parts if part)
+
+
 def fold_key(key: str) -> str:
     """Return a fact's key in the form in which keys are compared."""
     return key.lower()
@@ -102,9 +106,33 @@ class Draft:
         return self.expire_time is not None and self.expire_time <= at
 
     @property
+    def body(self) -> str:
+        """Return the text whose words are searched, without its header."""
+        return _lines(self.content, self.data_text)
+
+    @property
+    def header(self) -> str:
+        """Return what stands over the text: title, key, tags, and the ids that are names."""
+        names = (name for name in (self.subject_id, self.agent_id, self.source_agent) if is_name(name))
+        return _lines(self.title, self.key, *self.tags, *dict.fromkeys(names))
+
+    @property
+    def speaker(self) -> str | None:
+        """Return the subject where it reads as a name that the text lacks: it precedes the embedded text."""
+        subject = self.subject_id
+        if subject is None or not is_name(subject) or subject.casefold() in self.text.casefold():
+            return None
+        return subject
+
+    @property
+    def embedded_text(self) -> str:
+        """Return the text whose meaning is searched. Recall composes the same text in its query memory_texts."""
+        return self.text if self.speaker is None else f"{self.speaker}: {self.text}"
+
+    @property
     def text(self) -> str:
-        """Return the text that is searched."""
-        return "\n".join(part for part in (self.title, self.key, self.content, self.data_text) if part)
+        """Return title, key, content and the texts of the data."""
+        return _lines(self.title, self.key, self.content, self.data_text)
 
     @property
     def data_text(self) -> str | None:
@@ -227,7 +255,9 @@ class Memory:
         return Document(
             item_id=self.memory_id,
             kind="memory",
-            text=draft.text,
+            text=draft.body,
+            header=draft.header,
+            embedded_text=draft.embedded_text,
             revision=self.revision,
             type=draft.type,
             scope=draft.scope,
@@ -237,6 +267,7 @@ class Memory:
             agent_id=draft.agent_id,
             subject_id=draft.subject_id,
             session_id=draft.session_id,
+            speaker=draft.speaker,
             expire_time=draft.expire_time,
         )
 

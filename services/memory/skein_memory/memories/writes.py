@@ -174,18 +174,23 @@ async def _reindex(
     if (
         before_document is not None
         and after_document is not None
-        and (before_document.text, before_document.key) == (after_document.text, after_document.key)
+        and _text_columns(before_document) == _text_columns(after_document)
     ):
         if but(before_document, revision=after_document.revision) == after_document:
             return []
-        # The same text has the same vectors, so only the columns for filters change.
-        if await postings.update_document(tx, tenant_id, after_document):
+        # The same text has the same vectors, so these stay.
+        has_new_header = before_document.header != after_document.header
+        if await postings.update_document(tx, tenant_id, after_document, has_new_header=has_new_header):
             return []
     elif before_document is not None:
         await postings.remove_documents(tx, tenant_id, [before_document.item_id])
     documents = [] if after_document is None else [after_document]
     await postings.add_documents(tx, tenant_id, documents)
     return documents
+
+
+def _text_columns(document: Document) -> tuple[str | None, ...]:
+    return document.text, document.embedded_text, document.key
 
 
 async def _replace_tags(tx: Transaction, tenant_id: UUID, before: Memory, after: Memory) -> None:

@@ -162,7 +162,7 @@ ALTER TABLE memory.tags ENABLE ROW LEVEL SECURITY;
 ALTER TABLE memory.tags FORCE ROW LEVEL SECURITY;
 CREATE POLICY tenant ON memory.tags
     USING (tenant_id = nullif(current_setting('skein.tenant_id', true), '')::uuid);
-GRANT SELECT ON memory.memories, memory.tags, session.messages TO skein_recall;
+GRANT SELECT ON memory.memories, memory.tags, session.messages, session.title_terms TO skein_recall;
 
 -- The scalar values of metadata and data by name ("metadata.customer.id"), long ones as digests. A memory with too many
 -- values has one row with an empty name. The table narrows a list; the memory itself decides whether it passes.

@@ -18,9 +18,11 @@ FROM (
 ) AS waiting;
 
 -- memory_texts --
--- Read the searched text of memories, composed as the memory service does it.
-SELECT e.memory_id AS item_id, concat_ws(E'\n', nullif(e.title, ''), nullif(e.key, ''), nullif(e.content, ''),
-       nullif(e.words, '')) AS text
+-- Read the text of memories to embed, composed as the memory service does it.
+SELECT e.memory_id AS item_id, concat_ws(': ', (
+           SELECT d.speaker FROM recall.documents AS d
+           WHERE d.tenant_id = :tenant_id AND d.item_id = requested.memory_id
+       ), concat_ws(E'\n', nullif(e.title, ''), nullif(e.key, ''), nullif(e.content, ''), nullif(e.words, ''))) AS text
 FROM unnest(:memory_ids::uuid[]) AS requested (memory_id)
 JOIN memory.memories AS e ON e.tenant_id = :tenant_id AND e.memory_id = requested.memory_id;
 

@@ -18,7 +18,8 @@ CREATE TABLE recall.documents (
     agent_id text,
     subject_id text,
     session_id text,
-    -- Of messages: their role, and the name of their speaker.
+    -- Of messages: their role, and the name of their speaker. A memory's speaker is its subject, where that precedes the
+    -- embedded text.
     role text,
     speaker text,
     expire_time timestamptz,
@@ -72,9 +73,13 @@ CREATE TABLE recall.postings (
     term text NOT NULL,
     kind text NOT NULL,
     item_id uuid NOT NULL,
+    -- How often the text has the term. Another column counts what stands over the text: title, key, tags, speaker.
     frequency integer NOT NULL,
+    header_frequency integer NOT NULL DEFAULT 0,
+    -- Of the text, in terms.
     length integer NOT NULL,
-    CONSTRAINT postings_pkey PRIMARY KEY (tenant_id, term, kind, item_id) INCLUDE (frequency, length),
+    CONSTRAINT postings_pkey
+        PRIMARY KEY (tenant_id, term, kind, item_id) INCLUDE (frequency, length, header_frequency),
     CONSTRAINT postings_document_fkey FOREIGN KEY (tenant_id, item_id)
         REFERENCES recall.documents (tenant_id, item_id) ON DELETE CASCADE
 );

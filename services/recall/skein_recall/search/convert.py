@@ -20,7 +20,7 @@ from skein_kit.rpc.well_known_types import read_time, to_timestamp
 from skein_kit.search_text.vector_columns import normalize
 from skein_recall.errors import QueryEmpty
 from skein_recall.search.expansion import Reason
-from skein_recall.search.model import KINDS, Filter, Mode, Query
+from skein_recall.search.model import Filter, Mode, Query
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -35,6 +35,7 @@ _Response = TypeVar("_Response", pb.RecallResponse, pb.FindSimilarResponse)
 DEFAULT_LIMIT = 10
 # Of a reference item's text; a query has at most as many.
 MAX_CHARACTERS = 10_000
+_IS_MEMORY = Compare(("kind",), "=", "memory")
 _KINDS = {pb.ITEM_KIND_MEMORY: "memory", pb.ITEM_KIND_MESSAGE: "message"}
 _MODES = {
     pb.SEARCH_MODE_UNSPECIFIED: Mode.HYBRID,
@@ -109,7 +110,7 @@ def _query(
         text=text,
         vector=vector,
         limit=request.limit or DEFAULT_LIMIT,
-        kinds=tuple(_KINDS[kind] for kind in request.kinds) or KINDS,
+        kinds=tuple(_KINDS[kind] for kind in request.kinds) or filters.ITEM_KINDS,
         filter=filter_,
         min_similarity=request.min_similarity,
         show_superseded=request.show_superseded or filter_.is_point_in_time,
@@ -182,11 +183,12 @@ def _row_conditions(message: memory_pb2.MemoryFilter) -> dict[str, Expression]:
     """Read the conditions that the index cannot test."""
     valid_at = _time(message, "valid_at_time", before_1970=True)
     conditions = {
-        "where": filters.parse(message.where, "filter.where"),
+        "where": filters.parse(message.where, "filter.where", filters.ITEM_FIELDS),
         "max_importance": Compare(("importance",), "<=", message.max_importance)
         if message.HasField("max_importance")
         else None,
-        "valid_at_time": None if valid_at is None else valid_at_time(valid_at),
+        # A message has no time of validity, which is not the same as an open one.
+        "valid_at_time": None if valid_at is None else And((_IS_MEMORY, valid_at_time(valid_at))),
     }
     return {name: condition for name, condition in conditions.items() if condition is not None}
 

@@ -60,7 +60,7 @@ WHERE memories.is_active
 
 -- near_terms --
 -- Return terms of a tenant that may be near some others: those of ranges that have a fitting length, and those of some
--- guesses that exist. Each step of the recursion finds the next term in the covering index, however many documents the
+-- guesses that exist, if only in the title of a session. Each step of the recursion finds the next term in the covering index, however many documents the
 -- last one has; `most` steps are made in a range.
 SELECT wanted.ordinal, near.term
 FROM unnest(:ordinals::integer[], :starts::text[], :ends::text[], :shortest::integer[], :longest::integer[])
@@ -92,7 +92,9 @@ UNION ALL
 SELECT guess.ordinal, guess.term
 FROM unnest(:guess_ordinals::integer[], :guesses::text[]) AS guess (ordinal, term)
 CROSS JOIN LATERAL (
-    SELECT FROM recall.postings AS p WHERE p.tenant_id = :tenant_id AND p.term = guess.term LIMIT 1
+    (SELECT 1 FROM recall.postings AS p WHERE p.tenant_id = :tenant_id AND p.term = guess.term LIMIT 1)
+    UNION ALL
+    (SELECT 1 FROM session.title_terms AS t WHERE t.tenant_id = :tenant_id AND t.term = guess.term LIMIT 1)
 ) AS known;
 
 -- count_terms --

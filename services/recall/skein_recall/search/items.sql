@@ -32,16 +32,30 @@ WHERE e.is_active
 
 -- filter_memories --
 -- Return the memories that pass a condition.
-SELECT memories.memory_id
-FROM unnest(:memory_ids::uuid[]) AS requested (memory_id)
-JOIN memory.memories ON memories.tenant_id = :tenant_id AND memories.memory_id = requested.memory_id
+SELECT memories.memory_id AS item_id
+FROM unnest(:item_ids::uuid[]) AS requested (item_id)
+JOIN memory.memories ON memories.tenant_id = :tenant_id AND memories.memory_id = requested.item_id
 WHERE {condition};
 
 -- scan_memories --
 -- Test memories in the order of their array, within a budget: `passes` is null beyond it.
-SELECT memories.memory_id, ({condition}) AS passes
-FROM unnest(:memory_ids::uuid[]) WITH ORDINALITY AS requested (memory_id, ordinal)
-JOIN memory.memories ON memories.tenant_id = :tenant_id AND memories.memory_id = requested.memory_id
+SELECT memories.memory_id AS item_id, ({condition}) AS passes
+FROM unnest(:item_ids::uuid[]) WITH ORDINALITY AS requested (item_id, ordinal)
+JOIN memory.memories ON memories.tenant_id = :tenant_id AND memories.memory_id = requested.item_id
+ORDER BY requested.ordinal;
+
+-- filter_messages --
+-- Return the messages that pass a condition.
+SELECT messages.message_id AS item_id
+FROM unnest(:item_ids::uuid[]) AS requested (item_id)
+JOIN session.messages ON messages.tenant_id = :tenant_id AND messages.message_id = requested.item_id
+WHERE {condition};
+
+-- scan_messages --
+-- Test messages in the order of their array, within a budget: `passes` is null beyond it.
+SELECT messages.message_id AS item_id, ({condition}) AS passes
+FROM unnest(:item_ids::uuid[]) WITH ORDINALITY AS requested (item_id, ordinal)
+JOIN session.messages ON messages.tenant_id = :tenant_id AND messages.message_id = requested.item_id
 ORDER BY requested.ordinal;
 
 -- get_messages --

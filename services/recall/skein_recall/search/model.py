@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING, Self
 
 from skein_kit.errors import FieldInvalid
 from skein_kit.filters.expression import And
+from skein_kit.filters.fields import ITEM_KINDS
+from skein_kit.filters.item_kinds import for_kind
 from skein_recall.search import ranking
 from skein_recall.search.expansion import embedded_text
 from skein_recall.search.ranking import Candidate, Candidates
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from collections.abc import Set as AbstractSet
     from uuid import UUID
 
@@ -29,7 +31,6 @@ if TYPE_CHECKING:
     from skein_recall.search.expansion import QueryExpansion, ReadMention
     from skein_recall.search.ranking import RankedItem
 
-KINDS = ("memory", "message")
 # Candidates of each signal at first, whatever the limit, so that a larger one changes no earlier hit. The search goes
 # deeper where too few of them may be shown.
 CANDIDATES_PER_SIGNAL = 200
@@ -56,7 +57,7 @@ class Filter:
     # Names of the conditions that the index can test, and the values that they take.
     index_conditions: tuple[str, ...] = ()
     values: Mapping[str, object] = field(default_factory=dict)
-    # Conditions that are tested on the rows of the memories found, by name.
+    # Conditions that are tested on the rows of the items found, by name.
     row_conditions: Mapping[str, Expression] = field(default_factory=dict)
     # It asks for another time than the present.
     is_point_in_time: bool = False
@@ -76,8 +77,19 @@ class Filter:
 
     @property
     def kinds(self) -> tuple[str, ...]:
-        """The kinds of items that can pass: no message passes a condition on the rows of memories."""
-        return ("memory",) if self.row_conditions else KINDS
+        """The kinds of items that can pass: of some kinds no item passes the conditions on rows, whatever it holds."""
+        condition = self.row_condition
+        if condition is None:
+            return ITEM_KINDS
+        return tuple(kind for kind in ITEM_KINDS if for_kind(condition, kind) is not False)
+
+    def row_tests(self, kinds: Sequence[str]) -> dict[str, Expression | None]:
+        """Return the test of the rows of each of some kinds; None where all rows pass. Empty without any test."""
+        condition = self.row_condition
+        tests = {} if condition is None else {kind: for_kind(condition, kind) for kind in kinds}
+        if all(test is True for test in tests.values()):
+            return {}
+        return {kind: None if test is True else test for kind, test in tests.items() if test is not False}
 
     @property
     def all_names(self) -> tuple[str, ...]:

@@ -121,7 +121,8 @@ SELECT p.item_id,
                  / (p.frequency + (0.3::double precision + p.length * :per_stem::double precision))) AS bm25
 FROM unnest(:terms::text[], :idfs::double precision[]) AS weight (term, idf)
 CROSS JOIN LATERAL (
-    SELECT run.item_id, run.frequency::double precision AS frequency, run.length::double precision AS length
+    SELECT run.item_id, (run.frequency + run.header_frequency)::double precision AS frequency,
+           run.length::double precision AS length
     FROM recall.postings AS run
     WHERE run.tenant_id = :tenant_id AND run.term = weight.term AND run.kind = ANY (:kinds::text[])
 ) AS p
@@ -141,7 +142,8 @@ SELECT p.item_id,
                  / (p.frequency + (0.3::double precision + p.length * :per_stem::double precision))) AS bm25
 FROM unnest(:terms::text[], :idfs::double precision[]) AS weight (term, idf)
 CROSS JOIN LATERAL (
-    SELECT run.item_id, run.frequency::double precision AS frequency, run.length::double precision AS length
+    SELECT run.item_id, (run.frequency + run.header_frequency)::double precision AS frequency,
+           run.length::double precision AS length
     FROM recall.postings AS run
     WHERE run.tenant_id = :tenant_id AND run.term = weight.term AND run.kind = ANY (:kinds::text[])
         AND (run.item_id IN (SELECT allowed.item_id FROM allowed)) IS TRUE
@@ -154,7 +156,8 @@ LIMIT :count;
 -- Measure items and their neighbours: those of the same session, up to `reach` before and after each of the centres.
 -- The order is that of the ids, which is that of time. The result is one row of arrays, several times as fast as
 -- hundreds of rows. The first array has the items. Each posting has the item, the position of the term from 1 and its
--- count. Each item with a vector has its position from 1 and its cosine. The last array has the previous item of each
+-- counts in text and header. Each item of a session whose title has a term has its position and the term's; a term of
+-- more than :titles titles says nothing. Each item with a vector has its position from 1 and its cosine. The last array has the previous item of each
 -- item around a centre.
 -- An item has changed when its row was written by the transaction :horizon or a later one. A row keeps the lower half of
 -- that number: one written two billion transactions ago may count as changed, never the other way round.
@@ -181,6 +184,7 @@ WITH centre AS MATERIALIZED (
     SELECT array_agg(d.item_id ORDER BY d.item_id) AS item_ids,
            array_agg(d.kind ORDER BY d.item_id) AS kinds,
            array_agg(d.length ORDER BY d.item_id) AS lengths,
+           array_agg(d.session_id ORDER BY d.item_id) AS session_ids,
            array_agg(d.is_question ORDER BY d.item_id) AS is_question,
            array_agg(d.role IS NOT DISTINCT FROM 'assistant' ORDER BY d.item_id) AS is_assistant,
            array_agg(d.mentions_time ORDER BY d.item_id) AS mentions_time,
@@ -193,18 +197,18 @@ WITH centre AS MATERIALIZED (
     JOIN recall.documents AS d ON d.tenant_id = :tenant_id AND d.item_id = requested.item_id
     WHERE d.kind = ANY (:kinds::text[])
 )
-SELECT items.*, term_counts.*, compared.*, steps.*
+SELECT items.*, term_counts.*, titled.*, compared.*, steps.*
 FROM items
 CROSS JOIN LATERAL (
     SELECT array_agg(found.item_id) AS posting_items, array_agg(found.term) AS posting_terms,
-           array_agg(found.frequency) AS posting_counts
+           array_agg(found.frequency) AS posting_counts, array_agg(found.header_frequency) AS header_counts
     FROM (
         -- The whole list of a rare term is read, which costs less than a lookup for each item. The items are tested as a
         -- hashed subplan, because the planner would join them by nested loops.
-        SELECT p.item_id, query_term.ordinal::integer AS term, p.frequency
+        SELECT p.item_id, query_term.ordinal::integer AS term, p.frequency, p.header_frequency
         FROM unnest(:terms::text[]) WITH ORDINALITY AS query_term (term, ordinal)
         CROSS JOIN LATERAL (
-            SELECT run.item_id, run.frequency
+            SELECT run.item_id, run.frequency, run.header_frequency
             FROM recall.postings AS run
             WHERE run.tenant_id = :tenant_id AND run.term = query_term.term AND run.kind = ANY (:kinds::text[])
                 AND (run.item_id IN (SELECT unnest(known.item_ids) FROM items AS known)) IS TRUE
@@ -214,11 +218,11 @@ CROSS JOIN LATERAL (
         UNION ALL
         -- The range of one item makes the planner use the index by term; it believes that an item has few words and
         -- would use the index by item.
-        SELECT item.item_id, query_term.ordinal, p.frequency
+        SELECT item.item_id, query_term.ordinal, p.frequency, p.header_frequency
         FROM unnest(:terms) WITH ORDINALITY AS query_term (term, ordinal)
         CROSS JOIN unnest(items.item_ids, items.kinds) AS item (item_id, kind)
         CROSS JOIN LATERAL (
-            SELECT run.frequency
+            SELECT run.frequency, run.header_frequency
             FROM recall.postings AS run
             WHERE run.tenant_id = :tenant_id AND run.term = query_term.term AND run.kind = item.kind
                 AND run.item_id BETWEEN item.item_id AND item.item_id
@@ -227,6 +231,22 @@ CROSS JOIN LATERAL (
         WHERE query_term.ordinal > :rare
     ) AS found
 ) AS term_counts
+CROSS JOIN LATERAL (
+    SELECT array_agg(item.ordinal::integer) AS titled_items, array_agg(title.term) AS titled_terms
+    FROM (
+        SELECT run.session_id, query_term.ordinal::integer AS term,
+               count(*) OVER (PARTITION BY query_term.ordinal) AS count
+        FROM unnest(:terms::text[]) WITH ORDINALITY AS query_term (term, ordinal)
+        CROSS JOIN LATERAL (
+            SELECT t.session_id
+            FROM session.title_terms AS t
+            WHERE t.tenant_id = :tenant_id AND t.term = query_term.term
+            LIMIT :titles + 1
+        ) AS run
+    ) AS title
+    JOIN unnest(items.session_ids) WITH ORDINALITY AS item (session_id, ordinal) ON item.session_id = title.session_id
+    WHERE title.count <= :titles
+) AS titled
 CROSS JOIN LATERAL (
     SELECT array_agg(item.ordinal::integer) AS compared, array_agg(item.cosine) AS cosines
     FROM (

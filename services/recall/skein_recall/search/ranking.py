@@ -103,8 +103,9 @@ class Candidate(NamedTuple):
     similarity: float | None
     # 0 when no term of the query occurs.
     bm25: float = 0.0
-    # Count of each of the query's terms; empty when they were not read.
+    # Count of each of the query's terms in the text, and in the header; empty when they were not read.
     frequencies: Sequence[float] = ()
+    header_frequencies: Sequence[float] = ()
     # In stems.
     length: int = 0
     # The item right before it in its session, if known.
@@ -128,8 +129,9 @@ class Candidates:
     # float64 (n,), NaN without a vector.
     similarities: NDArray[np.float64]
     bm25: NDArray[np.float64]
-    # float64 (n, t): counts of the terms; zeros where they were not read.
+    # float64 (n, t): counts of the terms in the text, and in the header; zeros where they were not read.
     frequencies: NDArray[np.float64]
+    header_frequencies: NDArray[np.float64]
     # bool (n,): whether the counts were read.
     have_frequencies: NDArray[np.bool_]
     # float64 (n,), in stems.
@@ -157,6 +159,9 @@ class Candidates:
             similarities=np.array([math.nan if row.similarity is None else row.similarity for row in rows]),
             bm25=np.array([row.bm25 for row in rows], dtype=np.float64),
             frequencies=np.array([tuple(row.frequencies) or no_terms for row in rows]).reshape(len(rows), terms),
+            header_frequencies=np.array([tuple(row.header_frequencies) or no_terms for row in rows]).reshape(
+                len(rows), terms
+            ),
             have_frequencies=np.array([bool(row.frequencies) for row in rows], dtype=np.bool_),
             lengths=np.array([row.length for row in rows], dtype=np.float64),
             previous={row.item_id: row.previous for row in rows if row.previous is not None},
@@ -490,14 +495,15 @@ class _CandidatePool:
     def _windowed_bm25(self, terms: TermStatistics, lengths: _Numbers, near: Sequence[tuple[float, _Rows]]) -> _Numbers:
         """Return BM25 (n,) of each item with its neighbours as one text; a missing neighbour counts as empty.
 
-        Of a neighbour, _NEIGHBOUR_STEMS stems count, a longer one in proportion. An item without neighbours is measured
-        alone.
+        Of a neighbour, _NEIGHBOUR_STEMS stems count, a longer one in proportion, and none of its header: a speaker's
+        name would count once for each neighbour. An item without neighbours is measured alone.
         """
         missing = len(self._candidates)
         own = np.zeros((missing + 1, len(terms.idf)))
         own[:missing, : self._candidates.frequencies.shape[1]] = self._candidates.frequencies
         own_length = np.append(lengths, 0.0)
         frequencies, length = own.copy(), own_length.copy()
+        frequencies[:missing, : self._candidates.header_frequencies.shape[1]] += self._candidates.header_frequencies
         parts = np.minimum(1.0, _NEIGHBOUR_STEMS / np.maximum(own_length, 1.0))
         is_alone = np.ones(missing + 1, dtype=np.bool_)
         for weight, rows in near:

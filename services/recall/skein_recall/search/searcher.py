@@ -272,7 +272,8 @@ class SearchTransaction:
         """
         query = self._query
         depth = query.candidate_count(uses_terms=self._uses_terms)
-        max_depth = _MAX_CANDIDATES if query.filter.row_condition is None else _MAX_FILTERED
+        is_tested = bool(query.filter.row_tests(query.searched_kinds))
+        max_depth = _MAX_FILTERED if is_tested else _MAX_CANDIDATES
         hits: list[SearchHit] = []
         while True:
             try:
@@ -288,8 +289,7 @@ class SearchTransaction:
             if len(hits) < query.limit and query.limit + SPARE_HITS < len(matches):
                 hits = await self._read_hits(self._rank(matches, len(matches)))
             if len(hits) == query.limit or not matches.has_more or depth >= max_depth:
-                is_truncated = matches.has_more and depth >= max_depth and query.filter.row_condition is not None
-                return hits, is_truncated
+                return hits, is_tested and matches.has_more and depth >= max_depth
             depth = min(max_depth, depth * _DEPTH_FACTOR)
 
     async def excluding_conditions(self) -> list[str]:
@@ -308,7 +308,7 @@ class SearchTransaction:
 
     async def _has_hits(self, filter_: Filter) -> bool:
         kinds = tuple(kind for kind in self._query.kinds if kind in filter_.kinds)
-        depth = _MAX_FILTERED if filter_.row_condition is not None else CANDIDATES_PER_SIGNAL
+        depth = _MAX_FILTERED if filter_.row_tests(kinds) else CANDIDATES_PER_SIGNAL
         matches = await self._collect_candidates(filter_, kinds, depth)
         return bool(await self._read_hits(self._rank(matches, len(matches)), limit=1))
 
@@ -375,7 +375,7 @@ class SearchTransaction:
             )
         nearest, is_cut = await self._nearest(filter_, kinds, depth)
         if not self._uses_terms:
-            item_ids = await self._filter_rows(filter_, nearest.keys())
+            item_ids = await self._filter_rows(filter_, kinds, nearest.keys())
             return SignalMatches(
                 dense_matches={id_: match for id_, match in nearest.items() if id_ in item_ids},
                 has_more=self._has_more(nearest, is_cut=is_cut),
@@ -392,7 +392,7 @@ class SearchTransaction:
         min_items = self._query.limit - len(nearest)
         matches = await self._tx.match_terms(terms, kinds, filter_, count=depth, min_items=min_items)
         bm25s = {row["item_id"]: row["bm25"] for row in matches}
-        item_ids = await self._filter_rows(filter_, similarities.keys() | bm25s.keys())
+        item_ids = await self._filter_rows(filter_, kinds, similarities.keys() | bm25s.keys())
         centre_count = CONTEXT_CENTRES if self._query.excluded_id is None else 0
         centres = ranking.select_centres(item_ids, similarities, bm25s, terms.max_bm25, count=centre_count)
         cached = self._cached
@@ -410,8 +410,9 @@ class SearchTransaction:
             item_ids=items.item_ids,
             kinds=items.kinds,
             similarities=await self._similarities(items),
-            bm25=terms.bm25(items.frequencies, items.lengths),
+            bm25=terms.bm25(items),
             frequencies=items.frequencies,
+            header_frequencies=items.header_frequencies,
             have_frequencies=np.ones(len(items.item_ids), dtype=np.bool_),
             lengths=items.lengths,
             previous=items.previous,
@@ -458,11 +459,12 @@ class SearchTransaction:
         farthest = min((similarity for _, similarity in nearest.values()), default=-1.0)
         return is_cut and farthest >= self._query.min_similarity
 
-    async def _filter_rows(self, filter_: Filter, item_ids: AbstractSet[UUID]) -> AbstractSet[UUID]:
-        """Return the items that pass the conditions that the index cannot test."""
-        if filter_.row_condition is None or not item_ids:
-            return item_ids
-        return await self._tx.filter_memories(item_ids, filter_.row_condition)
+    async def _filter_rows(
+        self, filter_: Filter, kinds: Sequence[str], item_ids: AbstractSet[UUID]
+    ) -> AbstractSet[UUID]:
+        """Return the items, of some kinds, that pass the conditions that the index cannot test."""
+        tests = filter_.row_tests(kinds)
+        return await self._tx.filter_items(item_ids, tests) if tests and item_ids else item_ids
 
     async def _nearest(self, filter_: Filter, kinds: Sequence[str], depth: int) -> tuple[_Nearest, bool]:
         """Return the items nearest to the vector, and whether there may be more."""
@@ -579,10 +581,10 @@ async def _match_keywords(
     min_items = query.limit if is_first else depth
     matches = await tx.match_terms(terms, kinds, filter_, count=depth, min_items=min_items)
     item_ids = {row["item_id"] for row in matches}
-    if filter_.row_condition is not None and item_ids:
-        item_ids = await tx.filter_memories(item_ids, filter_.row_condition)
+    if item_ids and (tests := filter_.row_tests(kinds)):
+        item_ids = await tx.filter_items(item_ids, tests)
     items = await tx.measure(model, None, terms, kinds, item_ids, (), reach=0)
-    bm25s = terms.bm25(items.frequencies, items.lengths).tolist()
+    bm25s = terms.bm25(items).tolist()
     return SignalMatches(
         lexical_matches={
             item_id: (kind, bm25)

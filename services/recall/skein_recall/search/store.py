@@ -17,7 +17,7 @@ from skein_kit.database.named_queries import left_join, with_condition
 from skein_kit.database.tx_options import TxOptions
 from skein_kit.errors import ReadTooCostly
 from skein_kit.filters import scan_cost
-from skein_kit.filters.compiler import ENTRIES, compile_to_sql
+from skein_kit.filters.compiler import ENTRIES, MESSAGES, compile_to_sql
 from skein_kit.policies.store import shared_policy_cache
 from skein_kit.search_text.segmentation import segment
 from skein_kit.search_text.vector_columns import COVERED_DIMENSIONS, for_table, read_vector, vector_columns
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from skein_kit.admission.scan_budget import ScanBudget
     from skein_kit.database import named_queries
     from skein_kit.database.transactions import Database, Transaction
+    from skein_kit.filters.compiler import FilterTable
     from skein_kit.filters.expression import Expression
     from skein_kit.policies.store import Policy
     from skein_recall.models.model import EmbeddingModel
@@ -66,6 +67,9 @@ _READ_FACTORS = (1, 8, 64)
 _MAX_RANGE_TERMS = 1500
 # Constants of BM25; queries.sql has the same.
 _K1, _B = 1.2, 0.75
+# Weight of a term in the title of an item's session, beside 1 in the item; titles that may have the term.
+_TITLE_WEIGHT = 0.25
+_MAX_TITLES = 1000
 
 # The first memories are read in the same round trip.
 COMPARE_AND_READ_SHORTLIST = left_join(
@@ -84,6 +88,25 @@ NEAREST_AND_READ = left_join(
     on="other.memory_id = found.item_id AND found.place = 1",
     memory_ids="ARRAY(SELECT found.item_id FROM found "
     "WHERE found.kind = 'memory' AND found.place = 1 ORDER BY found.distance LIMIT :first)",
+)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _RowTest:
+    """The table that has the rows of a kind of items, and the statements that test them without and with a budget."""
+
+    table: FilterTable
+    filter_query: named_queries.Query
+    scan_query: named_queries.Query
+
+
+_ROW_TESTS = MappingProxyType(
+    {
+        "memory": _RowTest(table=ENTRIES, filter_query=QUERIES["filter_memories"], scan_query=QUERIES["scan_memories"]),
+        "message": _RowTest(
+            table=MESSAGES, filter_query=QUERIES["filter_messages"], scan_query=QUERIES["scan_messages"]
+        ),
+    }
 )
 
 # SQL of the conditions of a filter, by name; `d` is the document. A statement has only the conditions of its filter, so
@@ -174,13 +197,12 @@ class QueryTerms:
         """The weight of each term."""
         return tuple(term.idf * term.factor for term in self.terms)
 
-    def bm25(self, frequencies: NDArray[np.float64], lengths: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return BM25 (n,) of documents by the counts of the terms (n, terms) and their lengths (n,) in stems."""
-        weights = np.array(self.weights)
-        free = _K1 * (1 - _B + _B * lengths / self.mean_length)
-        bm25: NDArray[np.float64] = (weights * (_K1 + 1) * frequencies / (frequencies + free[:, np.newaxis])).sum(
-            axis=1
-        )
+    def bm25(self, items: ItemMeasurements) -> NDArray[np.float64]:
+        """Return BM25 (n,) of n items, each alone, with its header."""
+        idf = np.array(self.weights)
+        frequencies = items.frequencies + items.header_frequencies
+        free = _K1 * (1 - _B + _B * items.lengths / self.mean_length)
+        bm25: NDArray[np.float64] = (idf * (_K1 + 1) * frequencies / (frequencies + free[:, np.newaxis])).sum(axis=1)
         return bm25
 
     def frequencies(self, counts: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -234,8 +256,9 @@ class ItemMeasurements:
     changed: NDArray[np.bool_]
     # float64 (n,): cosine of the query and the item's best chunk, over all dimensions; NaN without a vector.
     similarities: NDArray[np.float64]
-    # float64 (n, terms): counts of the query's terms.
+    # float64 (n, terms): counts of the query's terms in the text, and in the header.
     frequencies: NDArray[np.float64]
+    header_frequencies: NDArray[np.float64]
     # The items that have a near term in place of a typo, by the term and the near one.
     corrected: Mapping[tuple[str, str], set[UUID]]
     # The item right before each item around a centre, in its session.
@@ -538,15 +561,21 @@ class QueryTransaction:
             vector=columns["embedding"],
             rest=columns["rest"],
             reach=reach,
+            titles=_MAX_TITLES,
             horizon=horizon,
             rare=sum(count < max_postings for count in terms.counts.values()),
         )
         ids = row["item_ids"] or []
-        counts = np.zeros((len(ids), len(terms.counts)))
+        counts, header_counts = np.zeros((2, len(ids), len(terms.counts)))
         if row["posting_items"]:
             row_of = dict(zip(ids, range(len(ids)), strict=True))
-            rows = [row_of[item_id] for item_id in row["posting_items"]]
-            counts[rows, np.array(row["posting_terms"]) - 1] = row["posting_counts"]
+            cells = np.array([row_of[id_] for id_ in row["posting_items"]]), np.array(row["posting_terms"]) - 1
+            counts[cells] = row["posting_counts"]
+            header_counts[cells] = row["header_counts"]
+        if row["titled_items"]:
+            cells = np.array(row["titled_items"]) - 1, np.array(row["titled_terms"]) - 1
+            header_counts[cells] += _TITLE_WEIGHT
+        frequencies = terms.frequencies(counts)
         similarities = np.full(len(ids), np.nan)
         if row["compared"]:
             similarities[np.array(row["compared"]) - 1] = row["cosines"]
@@ -559,29 +588,41 @@ class QueryTransaction:
             mentions_time=np.array(row["mentions_time"] or (), dtype=np.bool_),
             changed=np.array(row["changed"] or (), dtype=np.bool_),
             similarities=similarities,
-            frequencies=terms.frequencies(counts),
-            corrected=_corrected_items(terms, ids, counts),
+            frequencies=frequencies,
+            # Of a name, some words may be in the text and the others in the header.
+            header_frequencies=terms.frequencies(counts + header_counts) - frequencies,
+            corrected=_corrected_items(terms, ids, counts + header_counts),
             previous=dict(zip(row["followers"] or (), row["previous"] or (), strict=True)),
         )
 
-    async def filter_memories(self, memory_ids: Iterable[UUID], where: Expression) -> set[UUID]:
-        """Return the memories that pass a condition.
+    async def filter_items(self, item_ids: Iterable[UUID], tests: Mapping[str, Expression | None]) -> set[UUID]:
+        """Return the items that pass the test of their kind: None for a kind whose items all pass.
 
-        Raises ReadTooCostly when the condition would scan more than one call, or the tenant, may.
+        Items of other kinds are left out. Raises ReadTooCostly when the tests would scan more than one call, or the
+        tenant, may.
         """
-        condition, scanned = compile_to_sql(where, ENTRIES), scan_cost.scan_cost_sql(where, ENTRIES)
-        values = {"memory_ids": list(memory_ids), **condition.values}
+        remaining = list(item_ids)
+        passing: set[UUID] = set()
+        for kind, test in tests.items():
+            passing |= await self._filter_rows(_ROW_TESTS[kind], remaining, test)
+            remaining = [item_id for item_id in remaining if item_id not in passing]
+        return passing
+
+    async def _filter_rows(self, test: _RowTest, item_ids: list[UUID], where: Expression | None) -> set[UUID]:
+        """Return the items that have a row in the table, if it passes a condition."""
+        condition, scanned = compile_to_sql(where, test.table), scan_cost.scan_cost_sql(where, test.table)
+        values = {"item_ids": item_ids, **condition.values}
         if not scanned:
-            rows = await self._rows(with_condition(QUERIES["filter_memories"], condition.text), **values)
-            return {row["memory_id"] for row in rows}
+            rows = await self._rows(with_condition(test.filter_query, condition.text), **values)
+            return {row["item_id"] for row in rows}
         if self._scan_budget is None:
             self._scan_budget = self._tx.database.scan_buckets.begin(self._tenant_id)
-        query = scan_cost.with_scan_budget(QUERIES["scan_memories"], scanned)
+        query = scan_cost.with_scan_budget(test.scan_query, scanned)
         values["scan_bytes"] = max(1, self._scan_budget.remaining)
         rows = await self._scan_budget.run_and_charge(self._rows(with_condition(query, condition.text), **values))
         if any(row["passes"] is None for row in rows):
             raise ReadTooCostly
-        return {row["memory_id"] for row in rows if row["passes"]}
+        return {row["item_id"] for row in rows if row["passes"]}
 
     async def items(
         self, kinds: Mapping[UUID, str], at: datetime, *, show_superseded: bool

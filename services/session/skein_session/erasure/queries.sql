@@ -72,6 +72,14 @@ WHERE tenant_id = :tenant_id AND session_id = ANY (:session_ids::text[]) AND tit
             AND (char_length(sessions.title) = 100 OR
                  btrim(message.content, E' \t\n\r\f\u0085\u00a0\u2003\u3000') = sessions.title));
 
+-- purge_title_terms --
+-- Delete the terms of cleared titles.
+DELETE FROM session.title_terms
+WHERE tenant_id = :tenant_id AND session_id = ANY (ARRAY(
+    SELECT untitled.session_id FROM session.sessions AS untitled
+    WHERE untitled.tenant_id = :tenant_id AND untitled.session_id = ANY (:session_ids::text[])
+        AND untitled.title IS NULL));
+
 -- purge_external_ids --
 -- Purge the external ids of messages.
 DELETE FROM session.message_external_ids

@@ -205,6 +205,7 @@ class _PurgeTransaction:
         session_keys = {"tenant_id": self._tenant_id, "session_ids": session_ids}
         await self._tx.rows(_QUERIES["lock_sessions"], **session_keys)
         await self._tx.execute(_QUERIES["purge_titles"], **session_keys, message_ids=ids)
+        await self._tx.execute(_QUERIES["purge_title_terms"], **session_keys)
         purged_rows = await self._purge_rows(ids)
         changed_session_ids = {row["session_id"] for row in purged_rows}
         self.receipt.cancelled_files += await self._archives.cancel_pending_files(

@@ -22,6 +22,12 @@ DELETE FROM session.session_properties
 WHERE tenant_id = :tenant_id AND (path, value, session_id) IN (
     SELECT path, value, session_id FROM session.session_properties WHERE tenant_id = :tenant_id LIMIT :count);
 
+-- purge_tenant_title_terms --
+-- Purge terms of session titles of a deleted tenant, up to a limit.
+DELETE FROM session.title_terms
+WHERE tenant_id = :tenant_id AND (term, session_id) IN (
+    SELECT term, session_id FROM session.title_terms WHERE tenant_id = :tenant_id LIMIT :count);
+
 -- purge_tenant_sessions --
 -- Purge sessions of a deleted tenant, up to a limit.
 DELETE FROM session.sessions

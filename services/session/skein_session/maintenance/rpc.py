@@ -32,6 +32,7 @@ _TENANT_TABLES: Mapping[str, Query] = {
     "session.message_order": _QUERIES["purge_tenant_message_order"],
     "session.messages": _QUERIES["purge_tenant_messages"],
     "session.session_properties": _QUERIES["purge_tenant_session_properties"],
+    "session.title_terms": _QUERIES["purge_tenant_title_terms"],
     "session.items": _QUERIES["purge_tenant_items"],
     "session.agent_states": _QUERIES["purge_tenant_agent_states"],
     "session.tombstones": _QUERIES["purge_tenant_tombstones"],

@@ -152,6 +152,7 @@ def to_document(row: MessageRow) -> Document | None:
         item_id=row["message_id"],
         kind="message",
         text=row["content"],
+        header=row["name"] or "",
         embedded_text=embedded_text(row),
         agent_id=row["agent_id"],
         subject_id=row["subject_id"],

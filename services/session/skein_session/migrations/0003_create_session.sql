@@ -214,6 +214,22 @@ CREATE POLICY tenant ON session.session_properties
     USING (tenant_id = nullif(current_setting('skein.tenant_id', true), '')::uuid);
 GRANT SELECT, INSERT, UPDATE, DELETE ON session.session_properties TO skein_session;
 
+-- The terms of titles that callers gave their sessions. A title that was taken from a message is found by the message.
+CREATE TABLE session.title_terms (
+    tenant_id uuid NOT NULL,
+    term text NOT NULL,
+    session_id text NOT NULL,
+    CONSTRAINT title_terms_pkey PRIMARY KEY (tenant_id, term, session_id),
+    CONSTRAINT title_terms_session_fkey FOREIGN KEY (tenant_id, session_id)
+        REFERENCES session.sessions (tenant_id, session_id) ON DELETE CASCADE
+);
+CREATE INDEX title_terms_session ON session.title_terms (tenant_id, session_id);
+ALTER TABLE session.title_terms ENABLE ROW LEVEL SECURITY;
+ALTER TABLE session.title_terms FORCE ROW LEVEL SECURITY;
+CREATE POLICY tenant ON session.title_terms
+    USING (tenant_id = nullif(current_setting('skein.tenant_id', true), '')::uuid);
+GRANT SELECT, INSERT, DELETE ON session.title_terms TO skein_session;
+
 -- States of agents, in a session or in none. A deleted session keeps its id, so its states stay readable until they
 -- expire, are deleted, or are purged with it.
 CREATE TABLE session.agent_states (

@@ -25,7 +25,7 @@ unnest(to_tsvector(('pg_catalog.' || :language::text)::regconfig, :words::text))
 LATERAL (
     SELECT item_id, frequency, length, (count(*) OVER ())::double precision AS term_documents
     FROM recall.postings
-    WHERE tenant_id = :tenant_id AND term = query_term.lexeme AND kind = 'message'
+    WHERE tenant_id = :tenant_id AND term = query_term.lexeme AND kind = 'message' AND frequency > 0
 ) AS match
 WHERE (:lowest::uuid IS NULL OR match.item_id >= :lowest)
     AND (:below::uuid IS NULL OR match.item_id < :below)
@@ -66,7 +66,7 @@ LATERAL (
     SELECT count(*) AS message_count
     FROM (
         SELECT FROM recall.postings
-        WHERE tenant_id = :tenant_id AND term = query_term.lexeme AND kind = 'message'
+        WHERE tenant_id = :tenant_id AND term = query_term.lexeme AND kind = 'message' AND frequency > 0
         LIMIT :count
     ) AS counted
 ) AS counted_term
@@ -77,7 +77,7 @@ LIMIT 1;
 -- Find messages that have a term, within a range of ids, newest first.
 SELECT item_id
 FROM recall.postings
-WHERE tenant_id = :tenant_id AND term = :term AND kind = 'message'
+WHERE tenant_id = :tenant_id AND term = :term AND kind = 'message' AND frequency > 0
     AND item_id >= :from_id AND item_id < :before_id
 ORDER BY item_id DESC
 LIMIT :count;

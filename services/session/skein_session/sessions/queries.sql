@@ -222,6 +222,18 @@ VALUES (:tenant_id, :path, :value, :session_id);
 DELETE FROM session.session_properties
 WHERE tenant_id = :tenant_id AND session_id = :session_id;
 
+-- insert_title_terms --
+-- Insert the terms of a session's title.
+INSERT INTO session.title_terms (tenant_id, term, session_id)
+SELECT :tenant_id, title_term.lexeme, :session_id
+FROM unnest(to_tsvector(('pg_catalog.' || :language::text)::regconfig, :title::text)) AS title_term
+WHERE char_length(title_term.lexeme) <= 200;
+
+-- delete_title_terms --
+-- Delete the terms of a session's title.
+DELETE FROM session.title_terms
+WHERE tenant_id = :tenant_id AND session_id = :session_id;
+
 -- update_session --
 -- Change the listed fields; no row comes back when the session is missing, has another revision (0 is any), or is
 -- closed and `fields` has its state.

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 from skein_kit.database.named_queries import Queries
 from skein_kit.database.tx_options import READ_ONLY
 from skein_kit.errors import RevisionStale, TransactionConflict
+from skein_kit.policies.store import shared_policy_cache
 from skein_kit.search_text import postings
+from skein_kit.search_text.segmentation import segment
 from skein_session.errors import SessionArchived, SessionExists, SessionNotFound
 from skein_session.sessions.model import (
     ACTIVE,
@@ -89,6 +91,7 @@ class SessionStore:
         if row is None or await tombstones.find_purged(tx, tenant_id, [tombstones.of_session(draft.session_id)]):
             raise SessionExists(session_id=draft.session_id)
         await self._insert_properties(tx, tenant_id, draft.session_id, draft.properties)
+        await _insert_title_terms(tx, tenant_id, draft.session_id, draft.title)
         await self._quotas.charge(tx, tenant_id, {"sessions": 1})
         return row
 
@@ -137,6 +140,9 @@ class SessionStore:
         if "metadata" in change.fields:
             await tx.execute(_QUERIES["delete_session_properties"], tenant_id=tenant_id, session_id=change.session_id)
             await self._insert_properties(tx, tenant_id, change.session_id, change.properties)
+        if "title" in change.fields:
+            await tx.execute(_QUERIES["delete_title_terms"], tenant_id=tenant_id, session_id=change.session_id)
+            await _insert_title_terms(tx, tenant_id, change.session_id, change.title)
         return row
 
     async def change_state(self, tx: Transaction, tenant_id: UUID, session_id: str, transition: Transition) -> Record:
@@ -325,6 +331,19 @@ async def lock_session_shared(tx: Transaction, tenant_id: UUID, session_id: str)
         raise SessionNotFound(session_id=session_id)
 
 
+async def _insert_title_terms(tx: Transaction, tenant_id: UUID, session_id: str, title: str | None) -> None:
+    if title is None:
+        return
+    language = (await shared_policy_cache(tx.database).get(tx, tenant_id)).search_language
+    await tx.execute(
+        _QUERIES["insert_title_terms"],
+        tenant_id=tenant_id,
+        session_id=session_id,
+        title=segment(title),
+        language=language,
+    )
+
+
 async def delete_session_rows(tx: Transaction, tenant_id: UUID, session_id: str, at: datetime) -> dict[str, int] | None:
     """Delete a session, its messages and items, and their rows in the search index.
 
@@ -335,6 +354,7 @@ async def delete_session_rows(tx: Transaction, tenant_id: UUID, session_id: str,
     if await tx.row(_QUERIES["delete_session"], **session_key, at=at) is None:
         return None
     await tx.execute(_QUERIES["delete_session_properties"], **session_key)
+    await tx.execute(_QUERIES["delete_title_terms"], **session_key)
     items = await tx.execute(_QUERIES["delete_items_of_session"], **session_key)
     charges = {"sessions": -1, "session_items": -items}
     archived_row = await tx.row(_QUERIES["get_archived_session"], **session_key)

@@ -26,6 +26,10 @@ _WHERE = (
     'A condition, e.g. type = "fact" AND tags:any("tea", "coffee") AND NOT title:"draft". Operators = != < <= > >= : '
     "(contains) IN AND OR NOT; fields as in a memory, metadata.x.y, data.x.y."
 )
+_WHERE_OF_ITEMS = (
+    f"{_WHERE} Of messages too: kind (memory, message), role, name (of the speaker), session_id, create_time; a field "
+    "that an item lacks is unset."
+)
 _MODE = (
     "hybrid (the default) searches by meaning and words; keyword finds only what contains a word of the query; "
     "semantic searches by meaning alone."
@@ -53,9 +57,10 @@ _MEMORY = {
 }
 
 
-def conditions(prefix: str) -> tuple[Argument, ...]:
-    """Return the arguments that set a MemoryFilter."""
-    return tuple(optional(name, f"{prefix}.{_FILTER[name][0]}", _FILTER[name][1]) for name in CONDITIONS)
+def conditions(prefix: str, *, where: str = _WHERE) -> tuple[Argument, ...]:
+    """Return the arguments that set a MemoryFilter; `where` describes the last of them."""
+    texts = {name: text for name, (_, text) in _FILTER.items()} | {"where": where}
+    return tuple(optional(name, f"{prefix}.{_FILTER[name][0]}", texts[name]) for name in CONDITIONS)
 
 
 def memory_arguments(prefix: str = "memory") -> tuple[Argument, ...]:
@@ -86,7 +91,7 @@ TOOLS = (
         optional("mode", "mode", _MODE),
         optional("limit", "limit", "Most hits; default 10."),
         optional("arms", "arms", "Search only these; default: all."),
-        *conditions("filter"),
+        *conditions("filter", where=_WHERE_OF_ITEMS),
         optional("min_similarity", "min_similarity", "Least similarity in meaning, 0 to 1; other hits are omitted."),
         optional("include_superseded", "show_superseded", "Also memories that a newer one replaced."),
         render=recall_text,

@@ -1,0 +1,141 @@
+"""Recall by what stands over a text: speaker, title, tags, subject, and the title of the session."""
+
+from __future__ import annotations
+
+import pytest
+from fix_cluster import Tenant
+from google.protobuf.field_mask_pb2 import FieldMask
+
+from skein.gateway.v1 import gateway_pb2 as pb
+from skein.memory.v1 import memory_pb2
+from skein.recall.v1 import recall_pb2
+from skein.session.v1 import session_pb2
+
+
+async def append(tenant: Tenant, session_id: str, *messages: tuple[str, str]) -> None:
+    """Append messages, each of a speaker's name and a content."""
+    await tenant.sessions.AppendMessages(
+        session_pb2.AppendMessagesRequest(
+            session_id=session_id,
+            create_session=True,
+            messages=[
+                session_pb2.Message(role=session_pb2.MESSAGE_ROLE_USER, name=name, content=content)
+                for name, content in messages
+            ],
+        )
+    )
+
+
+async def remember(tenant: Tenant, content: str, **fields: object) -> memory_pb2.Memory:
+    memory = memory_pb2.Memory(content=content, **fields)  # type: ignore[arg-type]  # Fields of a memory.
+    return (await tenant.memory.CreateMemory(memory_pb2.CreateMemoryRequest(memory=memory))).memory
+
+
+async def by_words(tenant: Tenant, query: str) -> list[str]:
+    response = await tenant.gateway.Recall(
+        pb.RecallRequest(query=query, mode=recall_pb2.SEARCH_MODE_KEYWORD, min_relevance=0)
+    )
+    return [hit.message.content or hit.memory.content for hit in response.hits]
+
+
+async def by_all(tenant: Tenant, query: str) -> list[pb.RecallHit]:
+    request = pb.RecallRequest(query=query, min_relevance=0, show_duplicates=True)
+    return list((await tenant.gateway.Recall(request)).hits)
+
+
+async def test_a_message_is_found_by_its_speaker(tenant: Tenant) -> None:
+    await append(tenant, "s1", ("Marta", "The kiln is hot."), ("Ines", "The wheel is free."))
+
+    assert await by_words(tenant, "what did Marta say") == ["The kiln is hot."]
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"title": "Pottery"},
+        {"key": "pottery"},
+        {"tags": ["pottery", "clay"]},
+        {"subject_id": "pottery"},
+        {"agent_id": "pottery"},
+        {"source_agent": "Pottery"},
+    ],
+    ids=str,
+)
+async def test_a_memory_is_found_by_what_stands_over_it(tenant: Tenant, fields: dict[str, object]) -> None:
+    await remember(tenant, "The kiln is hot.", **fields)
+    await remember(tenant, "The boat is wet.")
+
+    assert await by_words(tenant, "pottery") == ["The kiln is hot."]
+
+
+async def test_ids_that_are_no_names_are_no_words(tenant: Tenant) -> None:
+    await remember(tenant, "The kiln is hot.", subject_id="user-4711")
+
+    assert await by_words(tenant, "user 4711") == []
+
+
+async def test_changed_tags_are_found_and_former_ones_are_not(tenant: Tenant) -> None:
+    memory = await remember(tenant, "The kiln is hot.", tags=["pottery"])
+
+    memory.tags[:] = ["ceramics"]
+    await tenant.memory.UpdateMemory(
+        memory_pb2.UpdateMemoryRequest(memory=memory, update_mask=FieldMask(paths=["tags"]))
+    )
+
+    assert await by_words(tenant, "pottery") == []
+    assert await by_words(tenant, "ceramics") == ["The kiln is hot."]
+    (hit,) = await by_all(tenant, "kiln")
+    assert hit.HasField("relevance"), "the vector of the unchanged text stays"
+
+
+async def test_the_same_sentence_scores_the_same_as_a_message_and_as_a_memory(tenant: Tenant) -> None:
+    await append(tenant, "s1", ("Marta", "I fire the kiln on Fridays."))
+    await remember(tenant, "I fire the kiln on Fridays.", subject_id="Marta")
+
+    hits = await by_all(tenant, "When does Marta fire her kiln?")
+
+    assert {hit.message.content or hit.memory.content for hit in hits} == {"I fire the kiln on Fridays."}
+    assert hits[0].score == pytest.approx(hits[1].score, abs=0.01)
+
+
+async def test_a_name_counts_for_its_own_message_and_not_for_its_neighbours(tenant: Tenant) -> None:
+    await append(
+        tenant,
+        "s1",
+        ("Marta", "Good morning to you all."),
+        ("Marta", "The weather is fine."),
+        ("Ines", "Shall we go on?"),
+        ("Marta", "I see."),
+    )
+
+    raw = {
+        hit.message.content: component.raw
+        for hit in await by_all(tenant, "Marta")
+        for component in hit.components
+        if component.signal == "lexical"
+    }
+
+    assert raw["Shall we go on?"] == 0
+    assert raw["I see."] > 0
+
+
+async def test_messages_of_a_session_with_a_title_that_matches_come_first(tenant: Tenant) -> None:
+    for session_id, title in (("s1", "Pottery course"), ("s2", "Sailing trip")):
+        session = session_pb2.Session(session_id=session_id, title=title)
+        await tenant.sessions.CreateSession(session_pb2.CreateSessionRequest(session=session))
+    await append(tenant, "s1", ("", "The first lesson costs forty euros."))
+    await append(tenant, "s2", ("", "The first lesson costs forty euros."))
+
+    async def first_session() -> str:
+        return (await by_all(tenant, "price of a lesson on the sailing trip"))[0].message.session_id
+
+    assert await first_session() == "s2"
+
+    for session_id, title in (("s1", "Sailing trip"), ("s2", "")):
+        await tenant.sessions.UpdateSession(
+            session_pb2.UpdateSessionRequest(
+                session=session_pb2.Session(session_id=session_id, title=title), update_mask=FieldMask(paths=["title"])
+            )
+        )
+
+    assert await first_session() == "s1"
