@@ -280,7 +280,9 @@ async def test_a_vector_serves_the_dense_signal_and_the_text_the_lexical_one(rec
 
     hits = {
         hit.item_id: hit
-        for hit in (await recall_tenant.recall("gravel", embedding=await vector_of(recall_tenant, "cats"))).hits
+        for hit in (
+            await recall_tenant.recall("gravel", embedding=await vector_of(recall_tenant, "cats"), min_relevance=0)
+        ).hits
     }
 
     assert hits[cat].components[0].rank == 1
