@@ -50,6 +50,7 @@ from skein_recall.providers.text_embedder import IndexItem, ProviderRegistry, Te
 from skein_recall.quality.sampler import Sampler
 from skein_recall.search.convert import DEFAULT_LIMIT
 from skein_recall.search.model import Filter, Query
+from skein_recall.search.name_cache import NameCache
 from skein_recall.search.searcher import RecallSearcher
 from skein_recall.search.store import QueryStore
 from skein_recall.service import prepare_connection
@@ -167,6 +168,7 @@ async def directly(subject: Subject, tenant_id: uuid.UUID, material: Material) -
                 EmbeddingQueue(indexer.index),
                 # What is compared is the database's part.
                 VectorCache(VectorCacheStore(recall), max_bytes=0),
+                NameCache(recall),
                 wait_seconds=_SECONDS,
             ),
             indexer=indexer,

@@ -205,6 +205,15 @@ async def test_a_context_is_printed_as_it_is_and_its_cost_on_stderr(environment:
     assert "0 cited, 1 omitted" in " ".join(none.err.split())
 
 
+async def test_a_recall_tells_what_a_typo_was_read_as(environment: dict[str, str]) -> None:
+    await skein("memories", "add", "The velocipede leans on the fence", environment=environment)
+
+    recalled = await skein("recall", "velocpiede", environment=environment)
+
+    assert "read 'velocpiede' as 'velocipede'" in recalled.err
+    assert "velocipede" in recalled.out
+
+
 async def test_a_recall_and_a_context_may_be_by_words_or_by_meaning_alone(environment: dict[str, str]) -> None:
     await skein("memories", "add", "The velocipede leans on the fence", environment=environment)
     await skein("memories", "add", "A bicycle was stolen", environment=environment)

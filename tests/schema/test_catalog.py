@@ -113,6 +113,7 @@ CROSSINGS = {
     ("skein_recall", "memory.tags", "SELECT"),
     ("skein_recall", "memory.properties", "SELECT"),
     ("skein_recall", "memory.links", "SELECT"),
+    ("skein_recall", "memory.aliases", "SELECT"),
     ("skein_recall", "session.messages", "SELECT"),
     # Services that add rows read the tenant's quotas; tenancy reads the usage.
     ("skein_auth", "tenancy.quotas", "SELECT"),

@@ -95,6 +95,13 @@ async def test_search_is_by_words_or_by_meaning_alone_as_it_is_asked(web: Browse
     assert "BM25 over the words" not in meaning.text
 
 
+@pytest.mark.usefixtures("seeded")
+async def test_search_tells_what_a_typo_was_read_as(web: BrowserSession) -> None:
+    page = await web.page("search", q="mlik", mode="keyword")
+
+    assert "Read <bdi>mlik</bdi> as <bdi>milk</bdi>." in page.text
+
+
 async def test_search_names_the_condition_that_left_nothing(web: BrowserSession, seeded: SeededData) -> None:
     assert seeded
     page = await web.page("search", q="milk", type="journal")

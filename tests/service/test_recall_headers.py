@@ -38,7 +38,7 @@ async def by_words(tenant: Tenant, query: str) -> list[str]:
     return [hit.message.content or hit.memory.content for hit in response.hits]
 
 
-async def by_all(tenant: Tenant, query: str) -> list[pb.RecallHit]:
+async def by_all(tenant: Tenant, query: str) -> list[recall_pb2.Hit]:
     request = pb.RecallRequest(query=query, min_relevance=0, show_duplicates=True)
     return list((await tenant.gateway.Recall(request)).hits)
 

@@ -66,6 +66,12 @@ FILL = [
     SELECT tenant_id, item_id, (ARRAY['a', 'b', 'c'])[1 + n] FROM recall.documents, generate_series(0, 2) AS n
     WHERE kind = 'memory' AND tenant_id = $1::uuid AND $2::int > 0
     """,
+    """
+    INSERT INTO memory.aliases (tenant_id, alias_memory_id, canonical_memory_id, confidence, revision, create_time,
+                                update_time, created_by, updated_by)
+    SELECT tenant_id, item_id, gen_random_uuid(), 1, 1, now(), now(), 't', 't'
+    FROM recall.documents WHERE tenant_id = $1::uuid AND $2::int > 0 LIMIT 100
+    """,
     f"""
     INSERT INTO recall.{TABLE} (tenant_id, item_id, chunk, kind, embedding)
     SELECT tenant_id, item_id, 0, kind,
@@ -75,13 +81,17 @@ FILL = [
 ]
 VECTORS = {f"{TABLE}_p{number}" for number in range(4)}
 # Which tables a statement reads from their covering index alone.
-COVERED = {
+COVERED: dict[str, set[str]] = {
     "nearest": VECTORS,
     "nearest_filtered": VECTORS,
     "match_terms": {"postings"},
     "match_terms_filtered": {"postings"},
     "query_terms": {"postings", "frequencies", "documents"},
     "measure_items": {"documents", "postings"},
+    "near_terms": {"postings"},
+    "count_terms": {"postings", "frequencies"},
+    "aliases_state": set(),
+    "list_entity_names": set(),
 }
 VARIANTS = {"measure_items": 2}
 
@@ -150,6 +160,14 @@ async def plan(
         "titles": 1000,
         "rest": None,
         "at": now(),
+        "ordinals": [0],
+        "starts": ["wo"],
+        "ends": ["wp"],
+        "shortest": [5],
+        "longest": [7],
+        "guess_ordinals": [0],
+        "guesses": ["word50"],
+        "bytes": 320,
         **filter_.values,
     }
     if name == "measure_items":

@@ -141,8 +141,8 @@ async def test_a_tenant_s_policy_says_how_it_is_searched(tenant: Tenant) -> None
 @pytest.mark.parametrize(
     ("language", "content", "words", "matches"),
     [
-        ("simple", "the kettles boil", "kettle", False),
-        ("english", "the kettles boil", "kettle", True),
+        ("simple", "the kettle is boiling", "boil", False),
+        ("english", "the kettle is boiling", "boil", True),
         ("german", "zwei Katzen schlafen", "Katze", True),
         ("english", "zwei Katzen schlafen", "Katze", False),
     ],

@@ -37,6 +37,7 @@ from skein_recall.quality.sampler import RecentQueries, Sampler
 from skein_recall.reindexes.reindexer import Reindexer
 from skein_recall.reindexes.rpc import ReindexHandlers
 from skein_recall.reindexes.store import ReindexStore
+from skein_recall.search.name_cache import NameCache
 from skein_recall.search.rpc import SearchHandlers
 from skein_recall.search.searcher import RecallSearcher
 from skein_recall.search.store import QueryStore
@@ -96,8 +97,16 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
             max_bytes=settings.held_megabytes * 1_000_000,
             min_chunks=settings.held_least_chunks,
         )
+        name_cache = NameCache(database)
         searcher = RecallSearcher(
-            queries, registry, embedder, sampler, queue, vector_cache, wait_seconds=settings.vectors_wait_seconds
+            queries,
+            registry,
+            embedder,
+            sampler,
+            queue,
+            vector_cache,
+            name_cache,
+            wait_seconds=settings.vectors_wait_seconds,
         )
         reindexer = Reindexer(reindexes, documents, vectors, registry, embedder)
         index_handlers = IndexHandlers(documents, vectors, models, registry, indexer, queue, idempotency)
@@ -117,7 +126,7 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
         )
         servicers.add(rpc.add_RecallServiceServicer_to_server, access_log.wrap(servicer))
         servicers.add(rpc.add_RecallInternalServiceServicer_to_server, internal_servicer)
-        erasures = ErasureWatcher(ErasureStore(database), [vector_cache, embedder, recent, sampler])
+        erasures = ErasureWatcher(ErasureStore(database), [vector_cache, name_cache, embedder, recent, sampler])
         async with background_tasks(
             sampler=sampler.run,
             embedding_queue=queue.run,

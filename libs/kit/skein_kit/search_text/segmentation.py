@@ -9,8 +9,9 @@ from __future__ import annotations
 import re
 from typing import Final
 
-# Kana, Han with extension A and the compatibility forms, Hangul.
-_RUN: Final = re.compile("[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff]+")
+# Kana, Han with extension A and the compatibility forms, Hangul; for a class of a regular expression.
+LETTER_RANGES: Final = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff"
+_RUN: Final = re.compile(f"[{LETTER_RANGES}]+")
 # Letters that are segmented of a text: their lexemes fit a tsvector, which has at most 1 MB.
 MAX_LETTERS: Final = 20_000
 

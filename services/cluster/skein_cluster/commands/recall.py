@@ -82,6 +82,12 @@ def show_incomplete(arms: Iterable[gateway_pb2.Arm]) -> None:
         output.stderr_console().print(Text(f"Incomplete: {names} did not answer."))
 
 
+def show_expansions(expansions: Iterable[recall_pb2.QueryExpansion]) -> None:
+    """Tell on stderr what parts of the query were read as."""
+    for expansion in expansions:
+        output.stderr_console().print(Text(f"read '{expansion.written}' as '{expansion.read_as}'"))
+
+
 @click.command()
 @options.text_argument
 @click.option("--limit", type=click.IntRange(1, 100), default=10, show_default=True, help="Maximum number of hits.")
@@ -118,6 +124,7 @@ def recall_command(
         (f"{hit.score:.3f}", format_components(hit), hit_kind(hit), output.format_time(hit_time(hit)), hit_text(hit))
         for hit in response.hits
     ]
+    show_expansions(response.query_expansions)
     if response.HasField("profile"):
         output.stdout_console().print(Text(format_profile(response.profile)))
     if is_empty:

@@ -175,6 +175,7 @@ class RecallResult:
             formula="" if index is None else index.formula,
             profile=profile,
             nothing_relevant=index is not None and index.nothing_relevant,
+            query_expansions=() if index is None else index.query_expansions,
         )
 
 

@@ -125,3 +125,4 @@ CREATE POLICY tenant ON memory.source_trust
     USING (tenant_id = nullif(current_setting('skein.tenant_id', true), '')::uuid);
 GRANT SELECT, INSERT, UPDATE, DELETE ON memory.source_trust, memory.conflict_resolutions, memory.aliases
     TO skein_memory;
+GRANT SELECT ON memory.aliases TO skein_recall;

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from typing import TYPE_CHECKING, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from skein.memory.v1 import memory_pb2
 from skein.recall.v1 import recall_pb2 as pb
 from skein.session.v1.session_pb2 import MessageRole
 from skein_kit import filters
-from skein_kit.filters.expression import And, Compare, Expression
-from skein_kit.filters.visibility import valid_at_time
+from skein_kit.filters.expression import And, Compare, Expression, In, Or
+from skein_kit.filters.visibility import valid_at_time, visible_to
 from skein_kit.ids import min_id_at
 from skein_kit.json_values import fields
 from skein_kit.message_rows import message
@@ -19,6 +19,7 @@ from skein_kit.rpc.pagination import fit_items
 from skein_kit.rpc.well_known_types import read_time, to_timestamp
 from skein_kit.search_text.vector_columns import normalize
 from skein_recall.errors import QueryEmpty
+from skein_recall.search.expansion import Reason
 from skein_recall.search.model import Filter, Mode, Query
 
 if TYPE_CHECKING:
@@ -42,6 +43,7 @@ _MODES = {
     pb.SEARCH_MODE_KEYWORD: Mode.KEYWORD,
     pb.SEARCH_MODE_SEMANTIC: Mode.SEMANTIC,
 }
+_REASONS = {Reason.ALIAS: pb.QUERY_EXPANSION_REASON_ALIAS, Reason.TYPO: pb.QUERY_EXPANSION_REASON_TYPO}
 _SCOPE_NAMES = {number: name.removeprefix("SCOPE_").lower() for name, number in memory_pb2.Scope.items()}
 _SCOPES = cast("dict[str, memory_pb2.Scope]", {name: number for number, name in _SCOPE_NAMES.items()})
 _LEVELS = cast(
@@ -53,6 +55,8 @@ _PLAIN_FIELDS = (
     "external_id", "type", "title", "key", "content", "source", "source_agent", "agent_id", "subject_id", "session_id",
     "confidence", "importance", "revision", "created_by", "updated_by",
 )  # fmt: skip
+# Fields that say whose a memory is.
+_OWNERS = ("agent_id", "subject_id", "session_id")
 _TIMES = ("expire_time", "valid_from_time", "valid_to_time", "create_time", "update_time", "record_time")
 
 
@@ -113,7 +117,30 @@ def _query(
         weights=weights or {},
         fusion=fusion,
         mode=_MODES[request.mode],
+        name_condition=_name_condition(request.filter) if request.HasField("filter") else None,
     )
+
+
+def _name_condition(message: memory_pb2.MemoryFilter) -> Expression | None:
+    """Return the condition for memories whose names a caller with this filter may see; None: all of the tenant.
+
+    They are visible to the caller. If the filter selects owners or scopes, they also have these, or are global and have
+    no owner. A `where` may select owners too, and is not read: then they are global and have no owner.
+    """
+    conditions: list[Expression] = []
+    if message.HasField("visible_to"):
+        ids = message.visible_to
+        conditions.append(visible_to(ids.agent_id, ids.subject_id, ids.session_id))
+    owned: list[Expression] = [Compare((name,), "=", value) for name in _OWNERS if (value := getattr(message, name))]
+    scopes = tuple(_SCOPE_NAMES[scope] for scope in message.scopes if scope and scope in _SCOPE_NAMES)
+    if scopes:
+        owned.append(In(("scope",), scopes))
+    is_shared: Expression = And((Compare(("scope",), "=", "global"), *(Compare((name,), "=", "") for name in _OWNERS)))
+    if message.where:
+        conditions.append(is_shared)
+    elif owned:
+        conditions.append(Or((is_shared, And(tuple(owned)) if len(owned) > 1 else owned[0])))
+    return And(tuple(conditions)) if len(conditions) > 1 else next(iter(conditions), None)
 
 
 def memory_filter(message: memory_pb2.MemoryFilter) -> Filter:
@@ -181,8 +208,19 @@ def response(kind: type[_Response], result: RecallResult) -> _Response:
         emptied_by=result.excluding_conditions,
         formula=result.formula,
         filter_truncated=result.filter_truncated,
-        **({"nothing_relevant": result.nothing_relevant} if kind is pb.RecallResponse else {}),
+        **_recall_fields(result) if kind is pb.RecallResponse else {},
     )
+
+
+def _recall_fields(result: RecallResult) -> dict[str, Any]:
+    """Return the fields that FindSimilar does not have."""
+    return {
+        "nothing_relevant": result.nothing_relevant,
+        "query_expansions": [
+            pb.QueryExpansion(written=one.written, read_as=one.read_as, reason=_REASONS[one.reason])
+            for one in result.expansions
+        ],
+    }
 
 
 def _hit(found: SearchHit) -> pb.Hit:

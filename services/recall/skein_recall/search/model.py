@@ -14,10 +14,12 @@ from skein_kit.filters.expression import And
 from skein_kit.filters.fields import ITEM_KINDS
 from skein_kit.filters.item_kinds import for_kind
 from skein_recall.search import ranking
+from skein_recall.search.expansion import embedded_text
 from skein_recall.search.ranking import Candidate, Candidates
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from collections.abc import Set as AbstractSet
     from uuid import UUID
 
     import asyncpg
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
 
     from skein_kit.filters.expression import Expression
     from skein_kit.policies.store import Policy
+    from skein_recall.search.expansion import QueryExpansion, ReadMention
     from skein_recall.search.ranking import RankedItem
 
 # Candidates of each signal at first, whatever the limit, so that a larger one changes no earlier hit. The search goes
@@ -141,11 +144,26 @@ class Query:
     mode: Mode = Mode.HYBRID
     # The reference item, which is no hit.
     excluded_id: UUID | None = None
+    # Memories whose names the caller may see; None: all.
+    name_condition: Expression | None = None
+    # Names in the text that have other names.
+    mentions: tuple[ReadMention, ...] = ()
 
     def similar_to(self, item: ReferenceItem) -> Self:
         """Return the query for items that are like a stored one, by cosine and BM25 alone."""
         weights = {} if self.mode is not Mode.HYBRID else dict.fromkeys(ranking.SIGNALS, 0.0) | _SIMILAR_WEIGHTS
         return replace(self, weights=weights, fusion="scores" if weights else "", excluded_id=item.item_id)
+
+    @property
+    def reads_names(self) -> bool:
+        """Whether other names of what the text mentions are searched: not in a stored item's text."""
+        is_text_used = self.vector is None or self.mode is not Mode.SEMANTIC
+        return bool(self.text) and self.excluded_id is None and is_text_used
+
+    @property
+    def embedded_text(self) -> str:
+        """The text whose meaning is searched: with the other names of what it mentions."""
+        return embedded_text(self.text, self.mentions)
 
     @property
     def is_lexical_only(self) -> bool:
@@ -237,6 +255,8 @@ class SignalMatches:
     lexical_matches: Mapping[UUID, tuple[str, float]] | None = None
     max_bm25: float = 0.0
     terms: ranking.TermStatistics | None = None
+    # The items that have a near term in place of a typo, by the term and the near one.
+    corrected: Mapping[tuple[str, str], AbstractSet[UUID]] = field(default_factory=dict)
     # A deeper search may find more.
     has_more: bool = False
     # The items nearest to the vector, in their order.
@@ -307,3 +327,4 @@ class RecallResult:
     filter_truncated: bool
     # There were hits, and the relevance of each was too low.
     nothing_relevant: bool
+    expansions: list[QueryExpansion]

@@ -114,11 +114,11 @@ CROSS JOIN (
 ) AS gone;
 
 -- match_terms --
--- Find the best items for some terms by BM25 (k1 = 1.2, b = 0.75: 2.2 is k1 + 1, 0.3 is k1 * (1 - b), and `per_stem` is
+-- Find the best items for some terms by BM25 (k1 = 0.9, b = 0.75: 1.9 is k1 + 1, 0.225 is k1 * (1 - b), and `per_stem` is
 -- k1 * b / mean length). One numeric type and constants computed beforehand halve the time for thousands of postings.
 SELECT p.item_id,
-       2.2 * sum(weight.idf * p.frequency
-                 / (p.frequency + (0.3::double precision + p.length * :per_stem::double precision))) AS bm25
+       1.9 * sum(weight.idf * p.frequency
+                 / (p.frequency + (0.225::double precision + p.length * :per_stem::double precision))) AS bm25
 FROM unnest(:terms::text[], :idfs::double precision[]) AS weight (term, idf)
 CROSS JOIN LATERAL (
     SELECT run.item_id, (run.frequency + run.header_frequency)::double precision AS frequency,
@@ -138,8 +138,8 @@ WITH allowed AS MATERIALIZED (
     WHERE d.tenant_id = :tenant_id AND d.kind = ANY (:kinds::text[]) AND ({condition})
 )
 SELECT p.item_id,
-       2.2 * sum(weight.idf * p.frequency
-                 / (p.frequency + (0.3::double precision + p.length * :per_stem::double precision))) AS bm25
+       1.9 * sum(weight.idf * p.frequency
+                 / (p.frequency + (0.225::double precision + p.length * :per_stem::double precision))) AS bm25
 FROM unnest(:terms::text[], :idfs::double precision[]) AS weight (term, idf)
 CROSS JOIN LATERAL (
     SELECT run.item_id, (run.frequency + run.header_frequency)::double precision AS frequency,

@@ -34,14 +34,14 @@ if TYPE_CHECKING:
     _Rows: TypeAlias = NDArray[np.intp]
 
 # Raised with every change of the formulas, so that scores of different versions are not compared.
-VERSION: Final = 3
+VERSION: Final = 4
 
 # Weights of the words of the neighbours on each side, the nearest first; the item itself has 1.
 NEIGHBOUR_WEIGHTS: Final = (0.5, 0.25)
 # Weight of an item and all its neighbours together.
 _WINDOW: Final = 1 + 2 * sum(NEIGHBOUR_WEIGHTS)
 # Constants of BM25; queries.sql has the same.
-_K1: Final = 1.2
+_K1: Final = 0.9
 _B: Final = 0.75
 # Stems of a neighbour that count: a longer one would drown the item between its neighbours.
 _NEIGHBOUR_STEMS: Final = 30

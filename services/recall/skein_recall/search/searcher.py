@@ -18,6 +18,7 @@ from skein_recall.models.model import Purpose
 from skein_recall.quality.sampler import Sample
 from skein_recall.search import ranking
 from skein_recall.search.cues import QueryCues
+from skein_recall.search.expansion import QueryExpansion, Reason, alias_expansions, word_of_stem
 from skein_recall.search.model import (
     CANDIDATES_PER_SIGNAL,
     SPARE_HITS,
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
     from skein_recall.providers.text_embedder import TextEmbedder
     from skein_recall.quality.sampler import Sampler
     from skein_recall.search.model import Query, ReferenceItem
+    from skein_recall.search.name_cache import NameCache
     from skein_recall.search.ranking import RankedItem
     from skein_recall.search.store import ItemMeasurements, QueryStore, QueryTransaction
     from skein_recall.vector_cache.cache import VectorCache
@@ -85,6 +87,7 @@ class RecallSearcher:
         sampler: Sampler,
         queue: EmbeddingQueue,
         vector_cache: VectorCache,
+        name_cache: NameCache,
         *,
         wait_seconds: float,
     ) -> None:
@@ -95,6 +98,7 @@ class RecallSearcher:
         self._sampler = sampler
         self._queue = queue
         self._vector_cache = vector_cache
+        self._name_cache = name_cache
         self._wait_seconds = wait_seconds
 
     async def recall(self, tenant_id: UUID, query: Query, *, seconds: float) -> RecallResult:
@@ -106,11 +110,14 @@ class RecallSearcher:
         model = await self._registry.active()
         if query.mode is Mode.SEMANTIC and query.vector is None and not model.can_embed:
             raise ModelNotFound(model=model.model)
+        at = now()
+        if query.reads_names:
+            mentions = await self._name_cache.read_mentions(tenant_id, query.text, query.name_condition, at)
+            query = replace(query, mentions=mentions)
         vector = await self._query_vector(tenant_id, model, query, seconds)
         if query.mode is Mode.SEMANTIC and vector is None:
             raise ModelUnavailable(model=model.model, cause="no answer")
         shortlist = await self._shortlist(tenant_id, model, query, vector)
-        at = now()
         async with self._store.transaction(tenant_id, is_filtered=bool(query.filter.all_names)) as tx:
             policy = await tx.policy()
             search = SearchTransaction(tx, model, query, vector, self._vector_cache, shortlist, policy, at)
@@ -138,6 +145,7 @@ class RecallSearcher:
             formula=search.formula.name,
             hits=relevant_hits,
             nothing_relevant=bool(hits) and not relevant_hits,
+            expansions=search.expansions(relevant_hits),
             excluding_conditions=excluding,
             filter_truncated=is_truncated,
         )
@@ -171,7 +179,7 @@ class RecallSearcher:
             return query.vector
         purpose = Purpose.QUERY if query.excluded_id is None else Purpose.PASSAGE
         return await self._embedder.embed_query(
-            model, query.text, tenant_id=tenant_id, seconds=seconds, purpose=purpose
+            model, query.embedded_text, tenant_id=tenant_id, seconds=seconds, purpose=purpose
         )
 
     async def _shortlist(
@@ -211,6 +219,8 @@ class SearchTransaction:
         self._tx = tx
         self._model = model
         self._query = query
+        # The items that have a near term in place of a typo, by the term and the near one.
+        self._corrected: Mapping[tuple[str, str], AbstractSet[UUID]] = {}
         self._vector = vector
         self._vector_cache = vector_cache
         self._shortlist = shortlist
@@ -244,6 +254,20 @@ class SearchTransaction:
             if hit.item.similarity is None or relevance >= self.formula.min_relevance
         ]
 
+    def expansions(self, hits: Sequence[SearchHit]) -> list[QueryExpansion]:
+        """Tell what the query was read as too.
+
+        Of near terms only those that a hit has are named: others may be from items that the caller may not see.
+        """
+        expansions = dict.fromkeys(alias_expansions(self._query.text, self._query.mentions))
+        for (term, other), item_ids in self._corrected.items():
+            row = next((hit.row for hit in hits if hit.item.item_id in item_ids), None)
+            if row is not None:
+                text = " ".join(row[name] or "" for name in ("title", "key", "content") if name in row)
+                written = word_of_stem(term, self._query.text)
+                expansions[QueryExpansion(written, word_of_stem(other, text), Reason.TYPO)] = None
+        return list(expansions)
+
     async def hits(self) -> tuple[list[SearchHit], bool]:
         """Return the best items that may be shown, and whether some were not tested against the filter.
 
@@ -263,6 +287,7 @@ class SearchTransaction:
                     return hits, True
                 raise
             self.nearest = matches.nearest
+            self._corrected = matches.corrected
             hits = await self._read_hits(self._rank(matches, query.limit + SPARE_HITS))
             if len(hits) < query.limit and query.limit + SPARE_HITS < len(matches):
                 hits = await self._read_hits(self._rank(matches, len(matches)))
@@ -361,7 +386,13 @@ class SearchTransaction:
                 nearest=tuple(nearest),
             )
         similarities = {id_: similarity for id_, (_, similarity) in nearest.items()}
-        terms = await self._tx.terms(self._query.text, kinds, self._language)
+        terms = await self._tx.terms(
+            self._query.text,
+            kinds,
+            self._language,
+            self._query.mentions,
+            corrects_typos=self._query.excluded_id is None,
+        )
         min_items = self._query.limit - len(nearest)
         matches = await self._tx.match_terms(terms, kinds, filter_, count=depth, min_items=min_items)
         bm25s = {row["item_id"]: row["bm25"] for row in matches}
@@ -402,7 +433,8 @@ class SearchTransaction:
         return SignalMatches(
             candidates=candidates,
             max_bm25=terms.max_bm25,
-            terms=ranking.TermStatistics(idf=tuple(term.idf for term in terms.terms), mean_length=terms.mean_length),
+            terms=ranking.TermStatistics(idf=terms.weights, mean_length=terms.mean_length),
+            corrected=items.corrected,
             has_more=self._has_more(nearest, is_cut=is_cut, has_more_terms=len(matches) == depth),
             nearest=tuple(nearest),
         )
@@ -548,7 +580,7 @@ async def _match_keywords(
     Deeper ones read more lists, because too few of those items may be shown. The statement needs a `model` for the name
     of a table; it reads no vectors.
     """
-    terms = await tx.terms(query.text, kinds, language)
+    terms = await tx.terms(query.text, kinds, language, query.mentions, corrects_typos=query.excluded_id is None)
     if not terms.terms:
         return SignalMatches(lexical_matches={})
     min_items = query.limit if is_first else depth
@@ -565,5 +597,6 @@ async def _match_keywords(
             if bm25 > 0
         },
         max_bm25=terms.max_bm25,
+        corrected=items.corrected,
         has_more=len(matches) == depth or (is_first and len(matches) >= min_items and len(terms.attempts()) > 1),
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate
 from operator import itemgetter
 from types import MappingProxyType
@@ -22,6 +22,14 @@ from skein_kit.policies.store import shared_policy_cache
 from skein_kit.search_text.segmentation import segment
 from skein_kit.search_text.vector_columns import COVERED_DIMENSIONS, for_table, read_vector, vector_columns
 from skein_recall.queries import QUERIES
+from skein_recall.search.expansion import (
+    MAX_CORRECTED_TERMS,
+    MAX_NEAR_TERMS,
+    NearRange,
+    max_distance,
+    near_terms,
+    typo_factor,
+)
 from skein_recall.search.model import ReferenceItem
 
 if TYPE_CHECKING:
@@ -39,6 +47,7 @@ if TYPE_CHECKING:
     from skein_kit.filters.expression import Expression
     from skein_kit.policies.store import Policy
     from skein_recall.models.model import EmbeddingModel
+    from skein_recall.search.expansion import ReadMention
     from skein_recall.search.model import Filter
     from skein_recall.vector_cache.matrix import Shortlist
 
@@ -54,8 +63,10 @@ POSTINGS_READ = 8000
 _POSTINGS_PER_LOOKUP = 16
 # Factors of POSTINGS_READ for repeated attempts where too few items are found.
 _READ_FACTORS = (1, 8, 64)
-# Constants of BM25; queries.sql has the same.
-_K1, _B = 1.2, 0.75
+# Terms of one range that are compared with a term without a document: one step of the index each.
+_MAX_RANGE_TERMS = 1500
+# Constants of BM25, measured on LoCoMo and MADial-Bench; queries.sql has the same.
+_K1, _B = 0.9, 0.75
 # Weight of a term in the title of an item's session, beside 1 in the item; titles that may have the term.
 _TITLE_WEIGHT = 0.25
 _MAX_TITLES = 1000
@@ -143,13 +154,28 @@ def condition_sql(filter_: Filter) -> str:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Term:
-    """One term of a query."""
+    """One term of a query with its other readings, which count as one term (as in Lucene's SynonymQuery)."""
 
     term: str
-    # Documents that have it.
+    # Documents that have it, or its most frequent reading.
     documents: int
     # Inverse document frequency.
     idf: float
+    # Each is one term, or the terms of a name, which must all occur.
+    readings: tuple[tuple[str, ...], ...] = ()
+    # The share of the weight that a match has: less than 1 for near terms in place of a typo.
+    factor: float = 1.0
+
+    @property
+    def is_corrected(self) -> bool:
+        """Whether the readings are near terms in place of a typo."""
+        return self.factor < 1
+
+    def read_as(self, readings: Sequence[tuple[str, ...]], counts: Mapping[str, int], all_documents: int) -> Term:
+        """Return the term with other readings, by the numbers of documents of each term and of the corpus."""
+        documents = max([self.documents, *(min(counts[part] for part in reading) for reading in readings)])
+        idf = _idf(min(documents, all_documents), all_documents)
+        return replace(self, readings=tuple(readings), documents=documents, idf=idf)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -158,23 +184,54 @@ class QueryTerms:
 
     terms: tuple[Term, ...]
     mean_length: float
+    # Documents of each term and of each term of a reading, the rarest first.
+    counts: Mapping[str, int]
 
     @property
     def max_bm25(self) -> float:
         """The upper bound of BM25 for this query."""
         return (_K1 + 1) * sum(term.idf for term in self.terms)
 
+    @property
+    def weights(self) -> tuple[float, ...]:
+        """The weight of each term."""
+        return tuple(term.idf * term.factor for term in self.terms)
+
     def bm25(self, items: ItemMeasurements) -> NDArray[np.float64]:
         """Return BM25 (n,) of n items, each alone, with its header."""
-        idf = np.array([term.idf for term in self.terms])
+        idf = np.array(self.weights)
         frequencies = items.frequencies + items.header_frequencies
         free = _K1 * (1 - _B + _B * items.lengths / self.mean_length)
         bm25: NDArray[np.float64] = (idf * (_K1 + 1) * frequencies / (frequencies + free[:, np.newaxis])).sum(axis=1)
         return bm25
 
+    def frequencies(self, counts: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the counts of the terms (n, terms) with their readings, from those of all `self.counts` (n, counts).
+
+        A name occurs as often as the rarest of its words.
+        """
+        column = dict(zip(self.counts, range(len(self.counts)), strict=True))
+        frequencies = counts[:, np.array([column[term.term] for term in self.terms], dtype=np.intp)]
+        for index, term in enumerate(self.terms):
+            for reading in term.readings:
+                frequencies[:, index] += counts[:, [column[part] for part in reading]].min(axis=1)
+        return frequencies
+
+    def index_weights(self, terms: Iterable[Term]) -> dict[str, float]:
+        """Return the weights by which the lists of postings of some terms are searched.
+
+        It is less exact than `bm25`: readings are added up, and each word of a name has its share.
+        """
+        weights: dict[str, float] = {}
+        for term in terms:
+            for reading in ((term.term,), *term.readings):
+                for part in reading:
+                    weights[part] = weights.get(part, 0.0) + term.idf * term.factor / len(reading)
+        return weights
+
     def rarest(self, postings: int) -> tuple[Term, ...]:
         """Return the rarest terms with up to so many postings together, at least one."""
-        sums = accumulate(term.documents for term in self.terms)
+        sums = accumulate(sum(self.counts[part] for part in self.index_weights([term])) for term in self.terms)
         return self.terms[: max(1, sum(read <= postings for read in sums))]
 
     def attempts(self) -> list[tuple[Term, ...]]:
@@ -202,6 +259,8 @@ class ItemMeasurements:
     # float64 (n, terms): counts of the query's terms in the text, and in the header.
     frequencies: NDArray[np.float64]
     header_frequencies: NDArray[np.float64]
+    # The items that have a near term in place of a typo, by the term and the near one.
+    corrected: Mapping[tuple[str, str], set[UUID]]
     # The item right before each item around a centre, in its session.
     previous: dict[UUID, UUID]
 
@@ -232,6 +291,8 @@ class QueryTransaction:
         self._tenant_id = tenant_id
         self._plans_each = plans_each
         self._scan_budget: ScanBudget | None = None
+        # Near terms of terms without a document, with their distance.
+        self._near_terms: dict[str, tuple[int, list[str]]] = {}
 
     async def _rows(self, query: named_queries.Query, **values: object) -> list[asyncpg.Record]:
         """Run a statement that has one good plan. Planning it takes longer than running it."""
@@ -372,8 +433,19 @@ class QueryTransaction:
         )
         return {row["item_id"]: row["similarity"] for row in rows}
 
-    async def terms(self, text: str, kinds: Sequence[str], language: str) -> QueryTerms:
-        """Split a query into its terms."""
+    async def terms(
+        self,
+        text: str,
+        kinds: Sequence[str],
+        language: str,
+        mentions: Sequence[ReadMention] = (),
+        *,
+        corrects_typos: bool = False,
+    ) -> QueryTerms:
+        """Split a query into its terms, each with its readings: the other names of `mentions`, or near terms of a typo.
+
+        A term is a typo if no document has it.
+        """
         rows = await self._rows(
             QUERIES["query_terms"],
             words=segment(text),
@@ -383,15 +455,58 @@ class QueryTransaction:
             most=_MAX_COUNTED,
         )
         if not rows:
-            return QueryTerms(terms=(), mean_length=1.0)
+            return QueryTerms(terms=(), mean_length=1.0, counts={})
         documents = max(1, rows[0]["corpus_documents"])
         terms = [
             # Outdated counts may exceed the number of documents.
             Term(term=row["term"], documents=row["documents"], idf=_idf(min(row["documents"], documents), documents))
             for row in rows
         ]
+        counts = {term.term: term.documents for term in terms}
+        near = await self._read_near_terms(counts) if corrects_typos else {}
+        if near or mentions:
+            names = _names_by_term(counts, mentions)
+            counts |= await self._count_terms(_parts(names, near) - counts.keys(), kinds)
+            terms = [_read(term, names, near, counts, documents) for term in terms]
+            used = {part for term in terms for reading in ((term.term,), *term.readings) for part in reading}
+            counts = {term: count for term, count in counts.items() if term in used}
         terms.sort(key=lambda term: (term.documents, term.term))
-        return QueryTerms(terms=tuple(terms), mean_length=max(1.0, rows[0]["corpus_length"] / documents))
+        return QueryTerms(
+            terms=tuple(terms),
+            mean_length=max(1.0, rows[0]["corpus_length"] / documents),
+            counts=dict(sorted(counts.items(), key=lambda item: (item[1], item[0]))),
+        )
+
+    async def _read_near_terms(self, counts: Mapping[str, int]) -> dict[str, tuple[int, list[str]]]:
+        """Return near terms, with their distance, of the first terms without a document."""
+        unknown = [term for term, count in counts.items() if not count and max_distance(term)][:MAX_CORRECTED_TERMS]
+        ranges = [NearRange.of(term) for term in unknown if term not in self._near_terms]
+        if ranges:
+            doubled = [(ordinal, range_) for ordinal, range_ in enumerate(ranges) for _ in range_.bounds]
+            rows = await self._rows(
+                QUERIES["near_terms"],
+                ordinals=[ordinal for ordinal, _ in doubled],
+                starts=[first for range_ in ranges for first, _ in range_.bounds],
+                ends=[beyond for range_ in ranges for _, beyond in range_.bounds],
+                shortest=[range_.lengths[0] for _, range_ in doubled],
+                longest=[range_.lengths[1] for _, range_ in doubled],
+                guess_ordinals=[ordinal for ordinal, range_ in enumerate(ranges) for _ in range_.guesses],
+                guesses=[guess for range_ in ranges for guess in range_.guesses],
+                most=_MAX_RANGE_TERMS,
+            )
+            for ordinal, range_ in enumerate(ranges):
+                known = [row["term"] for row in rows if row["ordinal"] == ordinal]
+                self._near_terms[range_.term] = near_terms(range_.term, known)
+        near = {term: self._near_terms[term] for term in unknown}
+        return {term: (edits, others) for term, (edits, others) in near.items() if others}
+
+    async def _count_terms(self, terms: Iterable[str], kinds: Sequence[str]) -> dict[str, int]:
+        """Return the number of documents of each of some terms."""
+        counted = sorted(terms)
+        if not counted:
+            return {}
+        rows = await self._rows(QUERIES["count_terms"], terms=counted, kinds=list(kinds), most=_MAX_COUNTED)
+        return {row["term"]: row["documents"] for row in rows}
 
     async def match_terms(
         self, terms: QueryTerms, kinds: Sequence[str], filter_: Filter, *, count: int, min_items: int
@@ -402,10 +517,11 @@ class QueryTransaction:
         """
         rows: list[asyncpg.Record] = []
         for attempt in terms.attempts():
+            weights = terms.index_weights(attempt)
             values = {
-                "terms": [term.term for term in attempt],
-                "idfs": [term.idf for term in attempt],
-                "per_stem": 0.9 / terms.mean_length,
+                "terms": list(weights),
+                "idfs": list(weights.values()),
+                "per_stem": _K1 * _B / terms.mean_length,
                 "kinds": list(kinds),
                 "count": count,
             }
@@ -441,24 +557,25 @@ class QueryTransaction:
             item_ids=measured_ids,
             centres=list(centres),
             kinds=list(kinds),
-            terms=[term.term for term in terms.terms],
+            terms=list(terms.counts),
             vector=columns["embedding"],
             rest=columns["rest"],
             reach=reach,
             titles=_MAX_TITLES,
             horizon=horizon,
-            rare=sum(term.documents < max_postings for term in terms.terms),
+            rare=sum(count < max_postings for count in terms.counts.values()),
         )
         ids = row["item_ids"] or []
-        frequencies, header_frequencies = np.zeros((2, len(ids), len(terms.terms)))
+        counts, header_counts = np.zeros((2, len(ids), len(terms.counts)))
         if row["posting_items"]:
             row_of = dict(zip(ids, range(len(ids)), strict=True))
             cells = np.array([row_of[id_] for id_ in row["posting_items"]]), np.array(row["posting_terms"]) - 1
-            frequencies[cells] = row["posting_counts"]
-            header_frequencies[cells] = row["header_counts"]
+            counts[cells] = row["posting_counts"]
+            header_counts[cells] = row["header_counts"]
         if row["titled_items"]:
             cells = np.array(row["titled_items"]) - 1, np.array(row["titled_terms"]) - 1
-            header_frequencies[cells] += _TITLE_WEIGHT
+            header_counts[cells] += _TITLE_WEIGHT
+        frequencies = terms.frequencies(counts)
         similarities = np.full(len(ids), np.nan)
         if row["compared"]:
             similarities[np.array(row["compared"]) - 1] = row["cosines"]
@@ -472,7 +589,9 @@ class QueryTransaction:
             changed=np.array(row["changed"] or (), dtype=np.bool_),
             similarities=similarities,
             frequencies=frequencies,
-            header_frequencies=header_frequencies,
+            # Of a name, some words may be in the text and the others in the header.
+            header_frequencies=terms.frequencies(counts + header_counts) - frequencies,
+            corrected=_corrected_items(terms, ids, counts + header_counts),
             previous=dict(zip(row["followers"] or (), row["previous"] or (), strict=True)),
         )
 
@@ -550,6 +669,57 @@ def _shortlist_values(shortlist: Shortlist, vector: NDArray[np.float32], *, max_
         "vector": columns["embedding"],
         "rest": columns["rest"],
         "most": max_new,
+    }
+
+
+def _names_by_term(terms: Iterable[str], mentions: Sequence[ReadMention]) -> dict[str, list[tuple[str, ...]]]:
+    """Return the stems of the other names of what a query mentions, by each term of the written name.
+
+    A name of several words is read as its words together, wherever they are in an item. So each word of a written name
+    matches an item with a one-word alias; and the alias matches an item with all words of the name, but none with some.
+    """
+    names: dict[str, list[tuple[str, ...]]] = {}
+    for term in terms:
+        for mention in mentions:
+            if term in mention.stems:
+                names.setdefault(term, []).extend(name.stems for name in mention.others if name.stems != (term,))
+    return names
+
+
+def _parts(names: Mapping[str, list[tuple[str, ...]]], near: Mapping[str, tuple[int, list[str]]]) -> set[str]:
+    """Return every term of the names and near terms."""
+    parts = {part for stems_of_names in names.values() for stems in stems_of_names for part in stems}
+    return parts.union(*(others for _, others in near.values()))
+
+
+def _read(
+    term: Term,
+    names: Mapping[str, list[tuple[str, ...]]],
+    near: Mapping[str, tuple[int, list[str]]],
+    counts: Mapping[str, int],
+    documents: int,
+) -> Term:
+    """Return a term with its readings that some document has: other names, else the most frequent near terms."""
+    readings = [stems for stems in dict.fromkeys(names.get(term.term, ())) if all(counts[part] for part in stems)]
+    if not readings and term.term in near:
+        edits, others = near[term.term]
+        frequent = sorted((other for other in others if counts[other]), key=lambda other: (-counts[other], other))
+        readings = [(other,) for other in frequent[:MAX_NEAR_TERMS]]
+        if readings:
+            term = replace(term, factor=typo_factor(term.term, edits))
+    return term.read_as(readings, counts, documents) if readings else term
+
+
+def _corrected_items(
+    terms: QueryTerms, item_ids: Sequence[UUID], counts: NDArray[np.float64]
+) -> dict[tuple[str, str], set[UUID]]:
+    """Return the items that have a near term in place of a typo, by the counts of all terms (n, terms.counts)."""
+    column = dict(zip(terms.counts, range(len(terms.counts)), strict=True))
+    return {
+        (term.term, other): {item_ids[row] for row in np.flatnonzero(counts[:, column[other]]).tolist()}
+        for term in terms.terms
+        if term.is_corrected
+        for (other,) in term.readings
     }
 
 

@@ -164,7 +164,7 @@ class RecallRequest(_message.Message):
     def __init__(self, query: _Optional[str] = ..., embedding: _Optional[_Iterable[float]] = ..., limit: _Optional[int] = ..., arms: _Optional[_Iterable[_Union[Arm, str]]] = ..., filter: _Optional[_Union[_memory_pb2.MemoryFilter, _Mapping]] = ..., min_similarity: _Optional[float] = ..., show_superseded: _Optional[bool] = ..., weights: _Optional[_Mapping[str, float]] = ..., fusion: _Optional[str] = ..., on_partial: _Optional[_Union[OnPartial, str]] = ..., mode: _Optional[_Union[_recall_pb2.SearchMode, str]] = ..., min_relevance: _Optional[float] = ..., show_duplicates: _Optional[bool] = ..., message_filter: _Optional[_Union[_recall_pb2.MessageFilter, _Mapping]] = ...) -> None: ...
 
 class RecallResponse(_message.Message):
-    __slots__ = ("hits", "arms", "incomplete", "model", "dense_path", "emptied_by", "formula", "profile", "nothing_relevant")
+    __slots__ = ("hits", "arms", "incomplete", "model", "dense_path", "emptied_by", "formula", "profile", "nothing_relevant", "query_expansions")
     HITS_FIELD_NUMBER: _ClassVar[int]
     ARMS_FIELD_NUMBER: _ClassVar[int]
     INCOMPLETE_FIELD_NUMBER: _ClassVar[int]
@@ -174,6 +174,7 @@ class RecallResponse(_message.Message):
     FORMULA_FIELD_NUMBER: _ClassVar[int]
     PROFILE_FIELD_NUMBER: _ClassVar[int]
     NOTHING_RELEVANT_FIELD_NUMBER: _ClassVar[int]
+    QUERY_EXPANSIONS_FIELD_NUMBER: _ClassVar[int]
     hits: _containers.RepeatedCompositeFieldContainer[_recall_pb2.Hit]
     arms: _containers.RepeatedCompositeFieldContainer[ArmStatus]
     incomplete: _containers.RepeatedScalarFieldContainer[Arm]
@@ -183,7 +184,8 @@ class RecallResponse(_message.Message):
     formula: str
     profile: _subjects_pb2.Subject
     nothing_relevant: bool
-    def __init__(self, hits: _Optional[_Iterable[_Union[_recall_pb2.Hit, _Mapping]]] = ..., arms: _Optional[_Iterable[_Union[ArmStatus, _Mapping]]] = ..., incomplete: _Optional[_Iterable[_Union[Arm, str]]] = ..., model: _Optional[str] = ..., dense_path: _Optional[str] = ..., emptied_by: _Optional[_Iterable[str]] = ..., formula: _Optional[str] = ..., profile: _Optional[_Union[_subjects_pb2.Subject, _Mapping]] = ..., nothing_relevant: _Optional[bool] = ...) -> None: ...
+    query_expansions: _containers.RepeatedCompositeFieldContainer[_recall_pb2.QueryExpansion]
+    def __init__(self, hits: _Optional[_Iterable[_Union[_recall_pb2.Hit, _Mapping]]] = ..., arms: _Optional[_Iterable[_Union[ArmStatus, _Mapping]]] = ..., incomplete: _Optional[_Iterable[_Union[Arm, str]]] = ..., model: _Optional[str] = ..., dense_path: _Optional[str] = ..., emptied_by: _Optional[_Iterable[str]] = ..., formula: _Optional[str] = ..., profile: _Optional[_Union[_subjects_pb2.Subject, _Mapping]] = ..., nothing_relevant: _Optional[bool] = ..., query_expansions: _Optional[_Iterable[_Union[_recall_pb2.QueryExpansion, _Mapping]]] = ...) -> None: ...
 
 class BuildContextRequest(_message.Message):
     __slots__ = ("recall", "token_budget", "format", "order", "session_id")

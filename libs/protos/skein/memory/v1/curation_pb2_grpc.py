@@ -214,8 +214,10 @@ class CurationServiceServicer:
         """ResolveEntity makes one memory an alias of a second one, replacing an
         earlier alias. If the second memory is an alias itself, the new alias
         refers to its canonical memory. Aliases of the first memory move along. So
-        every alias refers to its canonical memory directly. Repeating a request_id
-        returns the first answer.
+        every alias refers to its canonical memory directly. Within a second, a
+        query that names either memory finds items with the name of the other one,
+        too; a name is the title, else the key, else a short content. Repeating a
+        request_id returns the first answer.
 
         Errors:
         - NOT_FOUND, MEMORY_NOT_FOUND.

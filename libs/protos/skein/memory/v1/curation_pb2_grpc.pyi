@@ -109,8 +109,10 @@ class CurationServiceStub:
     """ResolveEntity makes one memory an alias of a second one, replacing an
     earlier alias. If the second memory is an alias itself, the new alias
     refers to its canonical memory. Aliases of the first memory move along. So
-    every alias refers to its canonical memory directly. Repeating a request_id
-    returns the first answer.
+    every alias refers to its canonical memory directly. Within a second, a
+    query that names either memory finds items with the name of the other one,
+    too; a name is the title, else the key, else a short content. Repeating a
+    request_id returns the first answer.
 
     Errors:
     - NOT_FOUND, MEMORY_NOT_FOUND.
@@ -241,8 +243,10 @@ class CurationServiceAsyncStub(CurationServiceStub):
     """ResolveEntity makes one memory an alias of a second one, replacing an
     earlier alias. If the second memory is an alias itself, the new alias
     refers to its canonical memory. Aliases of the first memory move along. So
-    every alias refers to its canonical memory directly. Repeating a request_id
-    returns the first answer.
+    every alias refers to its canonical memory directly. Within a second, a
+    query that names either memory finds items with the name of the other one,
+    too; a name is the title, else the key, else a short content. Repeating a
+    request_id returns the first answer.
 
     Errors:
     - NOT_FOUND, MEMORY_NOT_FOUND.
@@ -418,8 +422,10 @@ class CurationServiceServicer(metaclass=_abc_1.ABCMeta):
         """ResolveEntity makes one memory an alias of a second one, replacing an
         earlier alias. If the second memory is an alias itself, the new alias
         refers to its canonical memory. Aliases of the first memory move along. So
-        every alias refers to its canonical memory directly. Repeating a request_id
-        returns the first answer.
+        every alias refers to its canonical memory directly. Within a second, a
+        query that names either memory finds items with the name of the other one,
+        too; a name is the title, else the key, else a short content. Repeating a
+        request_id returns the first answer.
 
         Errors:
         - NOT_FOUND, MEMORY_NOT_FOUND.

@@ -29,6 +29,12 @@ class SearchMode(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     SEARCH_MODE_KEYWORD: _ClassVar[SearchMode]
     SEARCH_MODE_SEMANTIC: _ClassVar[SearchMode]
 
+class QueryExpansionReason(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    QUERY_EXPANSION_REASON_UNSPECIFIED: _ClassVar[QueryExpansionReason]
+    QUERY_EXPANSION_REASON_ALIAS: _ClassVar[QueryExpansionReason]
+    QUERY_EXPANSION_REASON_TYPO: _ClassVar[QueryExpansionReason]
+
 class EmbedPurpose(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
     EMBED_PURPOSE_UNSPECIFIED: _ClassVar[EmbedPurpose]
@@ -50,6 +56,9 @@ SEARCH_MODE_UNSPECIFIED: SearchMode
 SEARCH_MODE_HYBRID: SearchMode
 SEARCH_MODE_KEYWORD: SearchMode
 SEARCH_MODE_SEMANTIC: SearchMode
+QUERY_EXPANSION_REASON_UNSPECIFIED: QueryExpansionReason
+QUERY_EXPANSION_REASON_ALIAS: QueryExpansionReason
+QUERY_EXPANSION_REASON_TYPO: QueryExpansionReason
 EMBED_PURPOSE_UNSPECIFIED: EmbedPurpose
 EMBED_PURPOSE_QUERY: EmbedPurpose
 EMBED_PURPOSE_PASSAGE: EmbedPurpose
@@ -144,7 +153,7 @@ class RecallRequest(_message.Message):
     def __init__(self, query: _Optional[str] = ..., embedding: _Optional[_Iterable[float]] = ..., limit: _Optional[int] = ..., kinds: _Optional[_Iterable[_Union[ItemKind, str]]] = ..., filter: _Optional[_Union[_memory_pb2.MemoryFilter, _Mapping]] = ..., min_similarity: _Optional[float] = ..., show_superseded: _Optional[bool] = ..., weights: _Optional[_Mapping[str, float]] = ..., fusion: _Optional[str] = ..., mode: _Optional[_Union[SearchMode, str]] = ..., min_relevance: _Optional[float] = ..., show_duplicates: _Optional[bool] = ..., message_filter: _Optional[_Union[MessageFilter, _Mapping]] = ...) -> None: ...
 
 class RecallResponse(_message.Message):
-    __slots__ = ("hits", "model", "dense_path", "dense_unavailable", "filter_emptied", "filter_truncated", "emptied_by", "formula", "nothing_relevant")
+    __slots__ = ("hits", "model", "dense_path", "dense_unavailable", "filter_emptied", "filter_truncated", "emptied_by", "formula", "nothing_relevant", "query_expansions")
     HITS_FIELD_NUMBER: _ClassVar[int]
     MODEL_FIELD_NUMBER: _ClassVar[int]
     DENSE_PATH_FIELD_NUMBER: _ClassVar[int]
@@ -154,6 +163,7 @@ class RecallResponse(_message.Message):
     EMPTIED_BY_FIELD_NUMBER: _ClassVar[int]
     FORMULA_FIELD_NUMBER: _ClassVar[int]
     NOTHING_RELEVANT_FIELD_NUMBER: _ClassVar[int]
+    QUERY_EXPANSIONS_FIELD_NUMBER: _ClassVar[int]
     hits: _containers.RepeatedCompositeFieldContainer[Hit]
     model: str
     dense_path: str
@@ -163,7 +173,18 @@ class RecallResponse(_message.Message):
     emptied_by: _containers.RepeatedScalarFieldContainer[str]
     formula: str
     nothing_relevant: bool
-    def __init__(self, hits: _Optional[_Iterable[_Union[Hit, _Mapping]]] = ..., model: _Optional[str] = ..., dense_path: _Optional[str] = ..., dense_unavailable: _Optional[bool] = ..., filter_emptied: _Optional[bool] = ..., filter_truncated: _Optional[bool] = ..., emptied_by: _Optional[_Iterable[str]] = ..., formula: _Optional[str] = ..., nothing_relevant: _Optional[bool] = ...) -> None: ...
+    query_expansions: _containers.RepeatedCompositeFieldContainer[QueryExpansion]
+    def __init__(self, hits: _Optional[_Iterable[_Union[Hit, _Mapping]]] = ..., model: _Optional[str] = ..., dense_path: _Optional[str] = ..., dense_unavailable: _Optional[bool] = ..., filter_emptied: _Optional[bool] = ..., filter_truncated: _Optional[bool] = ..., emptied_by: _Optional[_Iterable[str]] = ..., formula: _Optional[str] = ..., nothing_relevant: _Optional[bool] = ..., query_expansions: _Optional[_Iterable[_Union[QueryExpansion, _Mapping]]] = ...) -> None: ...
+
+class QueryExpansion(_message.Message):
+    __slots__ = ("written", "read_as", "reason")
+    WRITTEN_FIELD_NUMBER: _ClassVar[int]
+    READ_AS_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    written: str
+    read_as: str
+    reason: QueryExpansionReason
+    def __init__(self, written: _Optional[str] = ..., read_as: _Optional[str] = ..., reason: _Optional[_Union[QueryExpansionReason, str]] = ...) -> None: ...
 
 class FindSimilarRequest(_message.Message):
     __slots__ = ("item_id", "limit", "kinds", "filter", "min_similarity", "show_superseded", "mode", "external_id", "kind")

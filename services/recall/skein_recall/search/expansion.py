@@ -1,0 +1,348 @@
+"""What a query means beside its words: other names of the entities that it mentions, and near terms for a typo.
+
+No SQL, no protobuf, no clock.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from skein_kit.search_text.segmentation import LETTER_RANGES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from uuid import UUID
+
+# A longer text is content, not a name.
+MAX_NAME_CHARACTERS: Final = 80
+MAX_NAME_WORDS: Final = 6
+# Only the beginning of a long text is likely a question.
+_READ_CHARACTERS: Final = 1000
+# Mentions of a query that are read, entities that share a mentioned name, and other names of each.
+_MAX_MENTIONS: Final = 5
+_MAX_ENTITIES: Final = 3
+_MAX_OTHER_NAMES: Final = 8
+# Names of an entity that are read, because the caller may not see some.
+_MAX_READ_NAMES: Final = 32
+# Other names that the embedded text has beside the written one: more of them would drown the question.
+_MAX_EMBEDDED_NAMES: Final = 2
+
+# Terms without a document for which near ones are searched; a text with more of them is in another language.
+MAX_CORRECTED_TERMS: Final = 4
+# Near terms that one term is read as.
+MAX_NEAR_TERMS: Final = 3
+# Near terms whose documents are counted, of which the most frequent ones are chosen.
+_MAX_COUNTED_TERMS: Final = 12
+_MIN_LETTERS: Final = 4
+_LETTERS_OF_TWO_TYPOS: Final = 8
+# A longer term is no word.
+_MAX_LETTERS: Final = 40
+# Letters of the scripts whose words have typos; words of other scripts are not corrected.
+_ALPHABETS: Final = {
+    "LATIN": "abcdefghijklmnopqrstuvwxyz",
+    "CYRILLIC": "абвгдежзийклмнопрстуфхцчшщъыьэюя",
+    "GREEK": "αβγδεζηθικλμνξοπρστυφχψω",
+}
+
+# A word of a script without spaces is one letter. "C++" and "C#" are words.
+_WORD: Final = re.compile(rf"[{LETTER_RANGES}]|[^\W_{LETTER_RANGES}]+[+#]*")
+
+
+class Reason(StrEnum):
+    """Why a part of a query is also read otherwise."""
+
+    ALIAS = "alias"
+    TYPO = "typo"
+
+
+class QueryExpansion(NamedTuple):
+    """A part of a query as written, and what it is read as too."""
+
+    written: str
+    read_as: str
+    reason: Reason
+
+
+# --- Aliases --------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class EntityName:
+    """One name of an entity: the text of a memory that is the entity's canonical memory, or an alias of it."""
+
+    # The canonical memory.
+    entity_id: UUID
+    memory_id: UUID
+    text: str
+
+    @property
+    def is_canonical(self) -> bool:
+        return self.memory_id == self.entity_id
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Name:
+    """A name that the caller may see, and its stems."""
+
+    text: str
+    stems: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Mention:
+    """A name in the text of a query, by the positions of its characters."""
+
+    start: int
+    end: int
+    entity_ids: tuple[UUID, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ReadMention:
+    """A mention with the other names of what it mentions, canonical names first."""
+
+    mention: Mention
+    stems: frozenset[str]
+    others: tuple[Name, ...]
+
+
+class NameTable:
+    """The names of a tenant's entities that have aliases."""
+
+    def __init__(self, names: Iterable[EntityName]) -> None:
+        self._entities: dict[tuple[str, ...], dict[UUID, None]] = {}
+        self._names: dict[UUID, list[EntityName]] = {}
+        for name in names:
+            words = tuple(word for word, _, _ in _words(name.text))
+            if not 0 < len(words) <= MAX_NAME_WORDS or not _is_name(words):
+                continue
+            self._entities.setdefault(words, {})[name.entity_id] = None
+            self._names.setdefault(name.entity_id, []).append(name)
+
+    def __len__(self) -> int:
+        return sum(map(len, self._names.values()))
+
+    def mentions(self, text: str) -> list[Mention]:
+        """Find the names in a text: whole words in any case, longer names first; they do not overlap."""
+        if not self._names:
+            return []
+        words = list(_words(text[:_READ_CHARACTERS]))
+        mentions: list[Mention] = []
+        index = 0
+        while index < len(words) and len(mentions) < _MAX_MENTIONS:
+            length, entities = self._longest(words[index : index + MAX_NAME_WORDS])
+            if entities:
+                start, end = words[index][1], words[index + length - 1][2]
+                mentions.append(Mention(start=start, end=end, entity_ids=entities))
+            index += length
+        return mentions
+
+    def names(self, text: str, mentions: Iterable[Mention]) -> list[EntityName]:
+        """Return names of the entities that a text mentions: the canonical and the written ones, and some others."""
+        written = {entity_id: _key(text[one.start : one.end]) for one in mentions for entity_id in one.entity_ids}
+        return [
+            name
+            for entity_id, words in written.items()
+            for name in sorted(
+                self._names[entity_id], key=lambda name: (not name.is_canonical, _key(name.text) != words)
+            )[:_MAX_READ_NAMES]
+        ]
+
+    def _longest(self, words: Sequence[tuple[str, int, int]]) -> tuple[int, tuple[UUID, ...]]:
+        """Return the number of words of the longest name that they begin with, and its entities; 1 without one."""
+        for length in range(len(words), 0, -1):
+            entities = self._entities.get(tuple(word for word, _, _ in words[:length]))
+            if entities:
+                return length, tuple(entities)[:_MAX_ENTITIES]
+        return 1, ()
+
+
+def read_mentions(
+    text: str, mentions: Iterable[Mention], names: Iterable[tuple[EntityName, Sequence[str]]]
+) -> tuple[ReadMention, ...]:
+    """Add to each mention the other names that the caller may see; mentions without any are left out.
+
+    `names` are the visible ones with their stems. The canonical memory and the one whose name is written must be among
+    them. A name of stop words alone has no stems and is no name.
+    """
+    by_entity: dict[UUID, list[tuple[EntityName, tuple[str, ...]]]] = {}
+    for name, stems in names:
+        if stems:
+            by_entity.setdefault(name.entity_id, []).append((name, tuple(stems)))
+    results: list[ReadMention] = []
+    for mention in mentions:
+        written = _key(text[mention.start : mention.end])
+        stems_written: set[str] = set()
+        others: dict[tuple[str, ...], Name] = {}
+        for entity_id in mention.entity_ids:
+            visible = sorted(by_entity.get(entity_id, ()), key=lambda pair: not pair[0].is_canonical)
+            same = [stems for name, stems in visible if _key(name.text) == written]
+            if not same or not visible[0][0].is_canonical:
+                continue
+            stems_written.update(*same)
+            others |= {
+                _key(name.text): Name(text=name.text, stems=stems)
+                for name, stems in visible
+                if _key(name.text) not in {written, *others}
+            }
+        if others:
+            kept = tuple(others.values())[:_MAX_OTHER_NAMES]
+            results.append(ReadMention(mention=mention, stems=frozenset(stems_written), others=kept))
+    return tuple(results)
+
+
+def embedded_text(text: str, mentions: Iterable[ReadMention]) -> str:
+    """Return the text with the other names in brackets after each mention.
+
+    In place of the written name, another one would lose the items that have the written name.
+    """
+    for read in sorted(mentions, key=lambda read: -read.mention.start):
+        names = ", ".join(name.text for name in read.others[:_MAX_EMBEDDED_NAMES])
+        text = f"{text[: read.mention.end]} ({names}){text[read.mention.end :]}"
+    return text
+
+
+def alias_expansions(text: str, mentions: Iterable[ReadMention]) -> list[QueryExpansion]:
+    """Tell which names of a text are read as which others."""
+    return [
+        QueryExpansion(text[read.mention.start : read.mention.end], name.text, Reason.ALIAS)
+        for read in mentions
+        for name in read.others
+    ]
+
+
+def _words(text: str) -> Iterable[tuple[str, int, int]]:
+    """Split a text into words, in one case, each with the positions of its first and after its last character."""
+    for match in _WORD.finditer(text):
+        yield match[0].casefold(), match.start(), match.end()
+
+
+def _key(text: str) -> tuple[str, ...]:
+    return tuple(word for word, _, _ in _words(text))
+
+
+def _is_name(words: Sequence[str]) -> bool:
+    """Return whether words name something: a single letter or a number does not."""
+    letters = "".join(words)
+    return len(letters) > 1 and any(letter.isalpha() for letter in letters)
+
+
+# --- Typos ----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class NearRange:
+    """The known terms that are compared with a term: those of two ranges, and some others by themselves."""
+
+    term: str
+    # The first letters of the terms of each range, the smaller range first. A search of both is bounded, so that of
+    # many terms with the same two letters at least those with the same three are compared.
+    prefixes: tuple[str, str]
+    # Terms with one typo at the second or third letter, so that they are in no smaller range. The term itself too: it
+    # may occur in items of another kind.
+    guesses: tuple[str, ...]
+
+    @classmethod
+    def of(cls, term: str) -> NearRange:
+        """Return the ranges of a term."""
+        letters = {*_ALPHABETS[_script(term) or "LATIN"], *term}
+        guesses = {term}
+        for index in (1, 2):
+            before, letter, after = term[:index], term[index], term[index + 1 :]
+            guesses |= {before + after, before + after[0] + letter + after[1:]}
+            guesses |= {before + other + tail for other in letters for tail in (after, letter + after)}
+        return cls(term=term, prefixes=(term[:3], term[:2]), guesses=tuple(sorted(guesses)))
+
+    @property
+    def bounds(self) -> tuple[tuple[str, str], ...]:
+        """The first term of each range, and the first one after it."""
+        return tuple((prefix, prefix[:-1] + chr(ord(prefix[-1]) + 1)) for prefix in self.prefixes)
+
+    @property
+    def lengths(self) -> tuple[int, int]:
+        """The shortest and the longest near term, in letters."""
+        limit = max_distance(self.term)
+        return len(self.term) - limit, len(self.term) + limit
+
+
+def max_distance(term: str) -> int:
+    """Return how many typos of a term are corrected: none of short ones, numbers and scripts without typos."""
+    if not _MIN_LETTERS <= len(term) <= _MAX_LETTERS or _script(term) is None:
+        return 0
+    return 1 if len(term) < _LETTERS_OF_TWO_TYPOS else 2
+
+
+def distance(one: str, other: str, limit: int) -> int:
+    """Return the Damerau-Levenshtein distance of two terms in its restricted form; `limit` + 1 where it is more.
+
+    A transposition of neighbours counts as one edit, and no part is edited twice (optimal string alignment).
+    """
+    if abs(len(one) - len(other)) > limit:
+        return limit + 1
+    before: list[int] = []
+    row = list(range(len(other) + 1))
+    for index, letter in enumerate(one, start=1):
+        before, last, row = row, before, [index]
+        for place, other_letter in enumerate(other, start=1):
+            cost = min(before[place] + 1, row[-1] + 1, before[place - 1] + (letter != other_letter))
+            if index > 1 and place > 1 and letter == other[place - 2] and one[index - 2] == other_letter:
+                cost = min(cost, last[place - 2] + 1)
+            row.append(cost)
+        if min(row) > limit:
+            return limit + 1
+    return min(row[-1], limit + 1)
+
+
+def near_terms(term: str, known: Iterable[str]) -> tuple[int, list[str]]:
+    """Return the nearest known terms and their distance; none where the term itself is known.
+
+    They begin with the same letter.
+    """
+    limit = max_distance(term)
+    letters = frozenset(term)
+    nearest: dict[int, list[str]] = {}
+    for other in dict.fromkeys(known):
+        # One edit replaces one letter at most, which is tested faster than the distance.
+        may_be_near = other[:1] == term[:1] and len(letters.symmetric_difference(other)) <= 2 * limit
+        if may_be_near and _script(other) is not None:
+            nearest.setdefault(distance(term, other, limit), []).append(other)
+    best = min(nearest, default=limit + 1)
+    return (best, sorted(nearest[best])[:_MAX_COUNTED_TERMS]) if 0 < best <= limit else (0, [])
+
+
+def typo_factor(term: str, edits: int) -> float:
+    """Return the share of the weight that a near term has: that of the letters that are right."""
+    return 1 - edits / len(term)
+
+
+def word_of_stem(stem: str, text: str) -> str:
+    """Return the word of a text that most likely has a stem: it begins like the stem. The stem where none does."""
+    least = max(1, len(stem) - 2)
+    best, shared = stem, 0
+    for match in _WORD.finditer(text):
+        common = _shared_letters(match[0].casefold(), stem)
+        if common >= least and (common, -len(match[0])) > (shared, -len(best)):
+            best, shared = match[0], common
+    return best
+
+
+def _shared_letters(one: str, other: str) -> int:
+    """Return how many letters two words share at their beginning."""
+    return next(
+        (index for index, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other))
+    )
+
+
+def _script(term: str) -> str | None:
+    """Return the script of a term; None for one with other characters than letters of a script that has typos."""
+    if not term.isalpha():
+        return None
+    if term.isascii():
+        return "LATIN"
+    scripts = {unicodedata.name(letter, "").split(" ", 1)[0] for letter in term}
+    script = next(iter(scripts))
+    return script if len(scripts) == 1 and script in _ALPHABETS else None

@@ -1,0 +1,130 @@
+"""Names of entities that have aliases: cached by tenant, and read again for the query that mentions one."""
+
+from __future__ import annotations
+
+import time
+from collections import OrderedDict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from skein_kit.database.named_queries import with_condition
+from skein_kit.database.tx_options import TxOptions
+from skein_kit.filters.compiler import ENTRIES, compile_to_sql
+from skein_kit.policies.store import shared_policy_cache
+from skein_kit.search_text.segmentation import segment
+from skein_recall.queries import QUERIES
+from skein_recall.search.expansion import MAX_NAME_CHARACTERS, EntityName, NameTable, ReadMention, read_mentions
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from datetime import datetime
+    from uuid import UUID
+
+    from skein_kit.database.transactions import Database
+    from skein_kit.filters.expression import Expression
+
+# Seconds after which a new or deleted alias takes effect at the latest.
+CACHE_SECONDS = 1.0
+# Seconds after which all names are read again, because a memory's text may have changed.
+RELOAD_SECONDS = 60.0
+# The newest aliases of a tenant, which count.
+MAX_ALIASES = 1000
+# Names of all tenants together, about 300 bytes each; and tenants, most of which have none.
+_MAX_CACHED_NAMES = 100_000
+_MAX_CACHED_TENANTS = 10_000
+_BYTES_PER_CHARACTER = 4
+_READ_ONLY = TxOptions(plan_once=True, read_only=True)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _CachedNames:
+    """The names of one tenant."""
+
+    table: NameTable
+    # Number and latest change of the aliases when they were read.
+    state: tuple[int, datetime | None]
+    load_time: float
+    check_time: float
+
+
+class NameCache:
+    """Finds names of entities in queries. It never decides who may see a name: the database does, for each query."""
+
+    def __init__(self, database: Database, clock: Callable[[], float] = time.monotonic) -> None:
+        """`clock` returns seconds and never goes back."""
+        self._database = database
+        self._clock = clock
+        self._tenants: OrderedDict[UUID, _CachedNames] = OrderedDict()
+        self._name_count = 0
+
+    async def read_mentions(
+        self, tenant_id: UUID, text: str, condition: Expression | None, at: datetime
+    ) -> tuple[ReadMention, ...]:
+        """Return the names in a text that have other names.
+
+        Of a name, the memory and its canonical memory may be recalled at the time `at` and pass the condition.
+        """
+        table = await self._table(tenant_id)
+        mentions = table.mentions(text)
+        if not mentions:
+            return ()
+        names = {name.memory_id: name for name in table.names(text, mentions)}
+        visible = compile_to_sql(condition, ENTRIES)
+        async with self._database.transaction(tenant_id, _READ_ONLY) as tx:
+            policy = await shared_policy_cache(tx.database).get(tx, tenant_id)
+            rows = await tx.rows(
+                with_condition(QUERIES["visible_names"], visible.text),
+                tenant_id=tenant_id,
+                memory_ids=list(names),
+                names=[name.text for name in names.values()],
+                words=[segment(name.text) for name in names.values()],
+                language=policy.search_language,
+                at=at,
+                **visible.values,
+            )
+        return read_mentions(text, mentions, ((names[row["memory_id"]], row["stems"]) for row in rows))
+
+    def drop(self, tenant_id: UUID | None) -> None:
+        """Remove the names of a tenant; None: of every tenant."""
+        for known_id in [known_id for known_id in self._tenants if tenant_id in (None, known_id)]:
+            self._remove(known_id)
+
+    async def _table(self, tenant_id: UUID) -> NameTable:
+        """Return a tenant's names; at most one statement a second where its aliases are unchanged."""
+        cached, at = self._tenants.get(tenant_id), self._clock()
+        if cached is not None and at < cached.check_time + CACHE_SECONDS:
+            self._tenants.move_to_end(tenant_id)
+            return cached.table
+        async with self._database.transaction(tenant_id, _READ_ONLY) as tx:
+            row = await tx.row(QUERIES["aliases_state"], tenant_id=tenant_id, count=MAX_ALIASES)
+            state = (0, None) if row is None else (row["aliases"], row["update_time"])
+            is_current = cached is not None and cached.state == state and at < cached.load_time + RELOAD_SECONDS
+            if cached is not None and is_current:
+                table, load_time = cached.table, cached.load_time
+            else:
+                table, load_time = NameTable(()), at
+                if state[0]:
+                    rows = await tx.rows(
+                        QUERIES["list_entity_names"],
+                        tenant_id=tenant_id,
+                        count=MAX_ALIASES,
+                        bytes=MAX_NAME_CHARACTERS * _BYTES_PER_CHARACTER,
+                    )
+                    table = NameTable(
+                        EntityName(entity_id=row["entity_id"], memory_id=row["memory_id"], text=row["name"])
+                        for row in rows
+                        if len(row["name"]) <= MAX_NAME_CHARACTERS
+                    )
+        self._put(tenant_id, _CachedNames(table=table, state=state, load_time=load_time, check_time=at))
+        return table
+
+    def _put(self, tenant_id: UUID, cached: _CachedNames) -> None:
+        self._remove(tenant_id)
+        self._tenants[tenant_id] = cached
+        self._name_count += len(cached.table)
+        while len(self._tenants) > _MAX_CACHED_TENANTS or self._name_count > _MAX_CACHED_NAMES:
+            self._remove(next(iter(self._tenants)))
+
+    def _remove(self, tenant_id: UUID) -> None:
+        cached = self._tenants.pop(tenant_id, None)
+        self._name_count -= 0 if cached is None else len(cached.table)
