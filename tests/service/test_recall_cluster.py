@@ -23,7 +23,7 @@ async def remember(tenant: Tenant, content: str, **fields: object) -> memory_pb2
 
 
 async def hits(tenant: Tenant, query: str) -> list[pb.Hit]:
-    return list((await tenant.recall.Recall(pb.RecallRequest(query=query))).hits)
+    return list((await tenant.recall.Recall(pb.RecallRequest(query=query, min_relevance=0))).hits)
 
 
 async def test_a_memory_is_found_as_the_memory_service_returns_it(tenant: Tenant) -> None:

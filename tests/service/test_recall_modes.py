@@ -215,8 +215,8 @@ async def test_hybrid_is_what_is_searched_without_a_mode_and_as_it_was(recall_te
     for text in ("Where did you leave the automobile?", "My car is at the garage.", "Fine.", "Gravel arrived."):
         await recall_tenant.say(text)
 
-    unspecified = await recall_tenant.recall("automobile at the garage")
-    hybrid = await recall_tenant.recall("automobile at the garage", mode=HYBRID)
+    unspecified = await recall_tenant.recall("automobile at the garage", min_relevance=0)
+    hybrid = await recall_tenant.recall("automobile at the garage", min_relevance=0, mode=HYBRID)
 
     assert hybrid == unspecified
     assert hybrid.formula == f"scores-{VERSION}"

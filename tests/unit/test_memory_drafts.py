@@ -230,17 +230,38 @@ def test_the_index_knows_only_what_may_be_recalled() -> None:
 
 def test_a_document_carries_the_text_and_every_filter() -> None:
     memory = memory_of(
-        title="T", key="k", type="fact", scope=pb.SCOPE_USER, source="s", importance=0.9, agent_id="a",
+        title="T", key="k", type="fact", scope=pb.SCOPE_USER, source="s", importance=0.9, agent_id="a", tags=["hot"],
         subject_id="u", session_id="c", expire_time=stamp(NOW + timedelta(days=1)),
     )  # fmt: skip
 
     document = memory.document(NOW)
 
     assert document is not None
-    assert (document.item_id, document.kind, document.text) == (memory.memory_id, "memory", "T\nk\ntea")
+    assert (document.item_id, document.kind, document.text) == (memory.memory_id, "memory", "tea")
+    assert (document.header, document.embedded_text) == ("T\nk\nhot\nu\na", "u: T\nk\ntea")
     assert (document.type, document.scope, document.source, document.key) == ("fact", "user", "s", "k")
     assert (document.importance, document.agent_id, document.subject_id) == (0.9, "a", "u")
     assert (document.session_id, document.expire_time) == ("c", NOW + timedelta(days=1))
+
+
+@pytest.mark.parametrize(
+    ("subject_id", "content", "embedded_text"),
+    [
+        ("Marta", "Keeps bees.", "Marta: Keeps bees."),
+        ("Marta", "MARTA keeps bees.", "MARTA keeps bees."),
+        ("Al", "Also keeps bees.", "Al: Also keeps bees."),
+        ("Anna-Lena Berg", "Keeps bees.", "Anna-Lena Berg: Keeps bees."),
+        ("user-4711", "Keeps bees.", "Keeps bees."),
+        ("x" * 65, "Keeps bees.", "Keeps bees."),
+    ],
+)
+def test_a_subject_that_is_a_name_precedes_a_text_that_lacks_it(
+    subject_id: str, content: str, embedded_text: str
+) -> None:
+    document = memory_of(subject_id=subject_id, content=content).document(NOW)
+
+    assert document is not None
+    assert document.embedded_text == embedded_text
 
 
 def test_a_deleted_fact_holds_no_key_until_it_is_restored() -> None:

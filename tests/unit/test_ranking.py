@@ -295,8 +295,8 @@ def test_words_before_and_after_count_together_with_an_items_own() -> None:
     best = rank([question, reply, added], dense=True, max_bm25=BOUND, limit=3, terms=TERMS)
 
     # BM25 of half an occurrence of the first and the third, one of the second, in 20 of 25 words.
-    free = 1.2 * (0.25 + 0.75 * 20 / 25)
-    expected = 2.2 * ((3 + 1) * 0.5 / (0.5 + free) + 2 * 1 / (1 + free))
+    free = 0.9 * (0.25 + 0.75 * 20 / 25)
+    expected = 1.9 * ((3 + 1) * 0.5 / (0.5 + free) + 2 * 1 / (1 + free))
     (middle,) = [ranked for ranked in best if ranked.item_id == reply.item_id]
     assert {part.signal: part.raw for part in middle.components}["lexical"] == pytest.approx(expected)
 

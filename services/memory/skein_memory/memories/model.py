@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from dataclasses import dataclass, field, fields, replace
 from datetime import datetime, timedelta
 from decimal import Decimal, InvalidOperation
@@ -120,9 +121,9 @@ class Draft:
     def speaker(self) -> str | None:
         """Return the subject where it reads as a name that the text lacks: it precedes the embedded text."""
         subject = self.subject_id
-        if subject is None or not is_name(subject) or subject.casefold() in self.text.casefold():
+        if subject is None or not is_name(subject):
             return None
-        return subject
+        return None if re.search(rf"\b{re.escape(subject)}\b", self.text, re.IGNORECASE) else subject
 
     @property
     def embedded_text(self) -> str:
