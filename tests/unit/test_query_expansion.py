@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
+from random import Random
+
 import pytest
 
 from skein_kit.ids import new_id, now
@@ -110,6 +113,30 @@ def test_a_transposition_of_neighbours_is_one_edit(one: str, other: str, expecte
     assert distance(one, other, 2) == expected == distance(other, one, 2)
 
 
+def table_distance(one: str, other: str) -> int:
+    """Return the distance by the textbook's table."""
+    table = {(row, 0): row for row in range(len(one) + 1)} | {(0, column): column for column in range(len(other) + 1)}
+    for row, letter in enumerate(one, start=1):
+        for column, other_letter in enumerate(other, start=1):
+            table[row, column] = min(
+                table[row - 1, column] + 1,
+                table[row, column - 1] + 1,
+                table[row - 1, column - 1] + (letter != other_letter),
+            )
+            if row > 1 and column > 1 and (letter, one[row - 2]) == (other[column - 2], other_letter):
+                table[row, column] = min(table[row, column], table[row - 2, column - 2] + 1)
+    return table[len(one), len(other)]
+
+
+@pytest.mark.parametrize("limit", [1, 2])
+def test_a_distance_is_that_of_the_table_up_to_the_limit(limit: int) -> None:
+    random = Random(7)
+    terms = ["".join(random.choices("abc", k=random.randrange(8))) for _ in range(4000)]
+
+    for one, other in itertools.pairwise(terms):
+        assert distance(one, other, limit) == min(table_distance(one, other), limit + 1), (one, other)
+
+
 @pytest.mark.parametrize(
     ("term", "expected"),
     [
@@ -158,3 +185,5 @@ def test_the_word_of_a_stem_begins_like_it() -> None:
     assert word_of_stem("typescript", "We write TypeScript, typed.") == "TypeScript"
     assert word_of_stem("happi", "so happy") == "happy"
     assert word_of_stem("kubernet", "nothing of it") == "kubernet"
+    assert word_of_stem("typescript", "atypescript, type_TypeScript2") == "TypeScript2"
+    assert word_of_stem("happi", "HAPPY happiness happiest happi") == "happi"
