@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 CACHE_SECONDS = 1.0
 # Seconds after which all names are read again, because a memory's text may have changed.
 RELOAD_SECONDS = 60.0
+# Seconds without a query after which a tenant's names are removed, when another tenant's are read.
+IDLE_SECONDS = 600.0
 # The newest aliases of a tenant, which count.
 MAX_ALIASES = 1000
 # Names of all tenants together, about 300 bytes each; and tenants, most of which have none.
@@ -34,6 +36,8 @@ _MAX_CACHED_NAMES = 100_000
 _MAX_CACHED_TENANTS = 10_000
 _BYTES_PER_CHARACTER = 4
 _READ_ONLY = TxOptions(plan_once=True, read_only=True)
+# A replica may still have names that were erased before `drop`.
+_PRIMARY = TxOptions(plan_once=True, read_only=True, skip_replica=True)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -56,6 +60,8 @@ class NameCache:
         self._clock = clock
         self._tenants: OrderedDict[UUID, _CachedNames] = OrderedDict()
         self._name_count = 0
+        # Calls of `drop`: names that were read before one are not kept after it.
+        self._drop_count = 0
 
     async def read_mentions(
         self, tenant_id: UUID, text: str, condition: Expression | None, at: datetime
@@ -84,8 +90,12 @@ class NameCache:
             )
         return read_mentions(text, mentions, ((names[row["memory_id"]], row["stems"]) for row in rows))
 
+    def __len__(self) -> int:
+        return self._name_count
+
     def drop(self, tenant_id: UUID | None) -> None:
-        """Remove the names of a tenant; None: of every tenant."""
+        """Remove the names of a tenant, those that are being read included; None: of every tenant."""
+        self._drop_count += 1
         for known_id in [known_id for known_id in self._tenants if tenant_id in (None, known_id)]:
             self._remove(known_id)
 
@@ -95,7 +105,8 @@ class NameCache:
         if cached is not None and at < cached.check_time + CACHE_SECONDS:
             self._tenants.move_to_end(tenant_id)
             return cached.table
-        async with self._database.transaction(tenant_id, _READ_ONLY) as tx:
+        drop_count = self._drop_count
+        async with self._database.transaction(tenant_id, _PRIMARY) as tx:
             row = await tx.row(QUERIES["aliases_state"], tenant_id=tenant_id, count=MAX_ALIASES)
             state = (0, None) if row is None else (row["aliases"], row["update_time"])
             is_current = cached is not None and cached.state == state and at < cached.load_time + RELOAD_SECONDS
@@ -115,7 +126,8 @@ class NameCache:
                         for row in rows
                         if len(row["name"]) <= MAX_NAME_CHARACTERS
                     )
-        self._put(tenant_id, _CachedNames(table=table, state=state, load_time=load_time, check_time=at))
+        if drop_count == self._drop_count:
+            self._put(tenant_id, _CachedNames(table=table, state=state, load_time=load_time, check_time=at))
         return table
 
     def _put(self, tenant_id: UUID, cached: _CachedNames) -> None:
@@ -123,6 +135,8 @@ class NameCache:
         self._tenants[tenant_id] = cached
         self._name_count += len(cached.table)
         while len(self._tenants) > _MAX_CACHED_TENANTS or self._name_count > _MAX_CACHED_NAMES:
+            self._remove(next(iter(self._tenants)))
+        while next(iter(self._tenants.values())).check_time < cached.check_time - IDLE_SECONDS:
             self._remove(next(iter(self._tenants)))
 
     def _remove(self, tenant_id: UUID) -> None:
