@@ -317,6 +317,20 @@ async def test_a_title_follows_the_message_that_it_is_made_of(tenant: Tenant, co
     assert await holding(connection, marker) == []
 
 
+async def test_a_replaced_title_leaves_no_terms(tenant: Tenant, connection: Connection) -> None:
+    marker = marked()
+    name = await session(tenant, title=marker)
+    ids = await say(tenant, name, message(marker))
+
+    corrected = session_pb2.Message(message_id=ids[0], content="coffee")
+    await tenant.sessions.UpdateMessage(
+        session_pb2.UpdateMessageRequest(message=corrected, update_mask=FieldMask(paths=["content"]))
+    )
+
+    assert (await tenant.sessions.GetSession(session_pb2.GetSessionRequest(session_id=name))).session.title == "coffee"
+    assert await connection.fetch("SELECT term FROM session.title_terms WHERE session_id = $1", name) == []
+
+
 async def test_nothing_takes_the_place_of_what_is_being_purged(
     cluster: Cluster, tenant: Tenant, connection: Connection
 ) -> None:

@@ -252,14 +252,12 @@ class MessageStore:
     async def _update_title(tx: Transaction, tenant_id: UUID, previous_row: Record, row: Record) -> None:
         """Update a session title that was taken from the message."""
         title = default_title(previous_row)
-        if title is not None:
-            await tx.execute(
-                _QUERIES["retitle_session"],
-                tenant_id=tenant_id,
-                session_id=previous_row["session_id"],
-                before=title,
-                title=default_title(row),
-            )
+        if title is None:
+            return
+        session_key = {"tenant_id": tenant_id, "session_id": previous_row["session_id"]}
+        if await tx.execute(_QUERIES["retitle_session"], **session_key, before=title, title=default_title(row)):
+            # A caller may have given the session the text of the message as its title.
+            await tx.execute(_QUERIES["delete_title_terms"], **session_key)
 
     @staticmethod
     async def _require_unpurged(tx: Transaction, tenant_id: UUID, batch: MessageBatch) -> None:
