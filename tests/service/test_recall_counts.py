@@ -170,3 +170,18 @@ async def test_a_frequency_follows_what_is_written_and_is_counted_anew_when_much
 
     assert grown["common"] >= 1500 - MIN_FREQUENCY
     assert await kept(recall_tenant) == {"common": 400, "word": 300}
+
+
+async def test_the_terms_of_new_headers_are_counted(recall_tenant: RecallTenant) -> None:
+    item_ids = await many(recall_tenant, "kettle", MIN_FREQUENCY)
+    await count(recall_tenant)
+
+    async with recall_tenant.service.memory.transaction(recall_tenant.tenant_id) as tx:
+        for item_id in item_ids:
+            document = postings.Document(item_id=item_id, kind="memory", text="kettle", header="urgent")
+            await postings.update_document(tx, recall_tenant.tenant_id, document, has_new_header=True)
+    uncounted = await sums(recall_tenant)
+    await count(recall_tenant)
+
+    assert (await kept(recall_tenant))["urgent"] == MIN_FREQUENCY
+    assert await sums(recall_tenant) == uncounted == (MIN_FREQUENCY, MIN_FREQUENCY)

@@ -150,7 +150,7 @@ async def remove_documents(tx: Transaction, tenant_id: UUID, item_ids: Sequence[
 
 
 async def subtract_counts(tx: Transaction, tenant_id: UUID, item_ids: Sequence[UUID]) -> None:
-    """Subtract items from the counts before the transaction deletes them by a statement of its own."""
+    """Subtract items from the counts before the transaction deletes them, or has them counted again."""
     if item_ids:
         rows = await tx.rows(_QUERIES["list_counted"], tenant_id=tenant_id, item_ids=list(item_ids))
         await _insert_count_deltas(tx, tenant_id, rows)
@@ -165,16 +165,14 @@ async def subtract_session_counts(tx: Transaction, tenant_id: UUID, session_id: 
 async def update_document(tx: Transaction, tenant_id: UUID, document: Document, *, has_new_header: bool) -> bool:
     """Update the filtered columns of an item with an unchanged text; return whether it is in the index.
 
-    Its vectors and the revision that they belong to stay; its postings are replaced when it has a new header.
+    Its vectors and the revision that they belong to stay. When it has a new header, its postings are replaced and
+    counted again.
     """
-    columns = _document(document, length=0)
-    is_updated = bool(
-        await tx.execute(
-            _QUERIES["update_document"],
-            tenant_id=tenant_id,
-            **{name: columns[name] for name in _QUERIES["update_document"].parameters if name != "tenant_id"},
-        )
-    )
+    if has_new_header:
+        await subtract_counts(tx, tenant_id, [document.item_id])
+    values = {**_document(document, length=0), "tenant_id": tenant_id, "has_new_header": has_new_header}
+    query = _QUERIES["update_document"]
+    is_updated = bool(await tx.execute(query, **{name: values[name] for name in query.parameters}))
     if is_updated and has_new_header:
         language = (await shared_policy_cache(tx.database).get(tx, tenant_id)).search_language
         await tx.execute(_QUERIES["delete_postings"], tenant_id=tenant_id, item_id=document.item_id)

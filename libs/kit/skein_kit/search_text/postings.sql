@@ -53,10 +53,12 @@ INSERT INTO recall.removals (tenant_id, removal_id, kind, documents, length)
 VALUES (:tenant_id, :removal_id, :kind, :documents, :length);
 
 -- update_document --
--- Update the filtered columns of a document with an unchanged text; postings and vectors stay.
+-- Update the filtered columns of a document with an unchanged text; vectors stay. With a new header it gets other
+-- postings, and the worker counts it again.
 UPDATE recall.documents
 SET type = :type, scope = :scope, source = :source, importance = :importance, agent_id = :agent_id,
-    subject_id = :subject_id, session_id = :session_id, expire_time = :expire_time
+    subject_id = :subject_id, session_id = :session_id, expire_time = :expire_time,
+    is_counted = is_counted AND NOT :has_new_header::boolean
 WHERE tenant_id = :tenant_id AND item_id = :item_id;
 
 -- delete_expired_documents --

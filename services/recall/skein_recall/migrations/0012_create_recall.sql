@@ -57,7 +57,7 @@ CREATE POLICY tenant ON recall.documents
     USING (tenant_id = nullif(current_setting('skein.tenant_id', true), '')::uuid);
 
 -- A change that keeps a memory's text keeps its vectors.
-GRANT UPDATE (type, scope, source, importance, agent_id, subject_id, session_id, expire_time)
+GRANT UPDATE (type, scope, source, importance, agent_id, subject_id, session_id, expire_time, is_counted)
     ON recall.documents TO skein_memory;
 
 -- Locking a row needs the privilege to update one of its columns.
@@ -73,7 +73,7 @@ CREATE TABLE recall.postings (
     term text NOT NULL,
     kind text NOT NULL,
     item_id uuid NOT NULL,
-    -- How often the text has the term. Another column counts what stands over the text: title, key, tags, speaker.
+    -- How often the text has the term. Another column counts the header over the text: title, key, tags, speaker.
     frequency integer NOT NULL,
     header_frequency integer NOT NULL DEFAULT 0,
     -- Of the text, in terms.
