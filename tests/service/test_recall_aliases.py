@@ -212,6 +212,20 @@ async def test_a_private_name_of_one_agent_changes_nothing_for_another(tenant: T
     assert expansions(await recall(tenant, "GHA")) == [("GHA", "GitHub Actions")]
 
 
+async def test_a_longer_private_name_does_not_hide_a_global_one(tenant: Tenant) -> None:
+    await named(tenant)
+    own: dict[str, Any] = {"agent_id": "a", "scope": memory_pb2.SCOPE_AGENT}
+    await resolve(tenant, await name(tenant, "GHA runner", **own), await name(tenant, "Build machine", **own))
+
+    async def seen() -> bool:
+        response = await recall(tenant, "GHA runner", filter=filters("a")[0])
+        return expansions(response) == [("GHA runner", "Build machine")]
+
+    await until(seen)
+    for one in filters("b"):
+        assert expansions(await recall(tenant, "GHA runner", filter=one)) == [("GHA", "GitHub Actions")]
+
+
 async def test_a_global_name_serves_every_agent(tenant: Tenant) -> None:
     await named(tenant)
 

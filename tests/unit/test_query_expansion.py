@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 from random import Random
 
 import pytest
@@ -45,6 +46,13 @@ NAMES = [
 ]
 
 
+def written_names(text: str, visible: list[EntityName], hidden: Sequence[EntityName] = ()) -> list[str]:
+    table = NameTable([*hidden, *visible])
+    names = [(one, one.text.lower().split()) for one in table.names(text, table.candidates(text)) if one not in hidden]
+    mentions = [read.mention for read in read_mentions(text, table.candidates(text), names)]
+    return [text[mention.start : mention.end] for mention in mentions]
+
+
 @pytest.mark.parametrize(
     ("text", "written"),
     [
@@ -62,14 +70,36 @@ NAMES = [
     ],
 )
 def test_names_are_whole_words_in_any_case_and_the_longest_counts(text: str, written: list[str]) -> None:
-    assert [text[mention.start : mention.end] for mention in NameTable(NAMES).mentions(text)] == written
+    assert written_names(text, NAMES) == written
+
+
+def test_a_name_that_the_caller_may_not_see_hides_no_other_name() -> None:
+    hidden = [name("GHA runners", new_id(now())), *(name("GHA", new_id(now())) for _ in range(5))]
+
+    assert written_names("GHA runners", NAMES, hidden) == ["GHA"]
+
+
+def test_of_many_names_those_that_decide_are_looked_up_first() -> None:
+    entities = [new_id(now()) for _ in range(40)]
+    names = [
+        name(text, entity_id, is_alias=is_alias)
+        for number, entity_id in enumerate(entities)
+        for text, is_alias in [(f"Team {number}", False), *((f"alias{alias} of {number}", True) for alias in range(50))]
+    ]
+    text = " ".join(f"Team {number}" for number in range(40))
+    table = NameTable(names)
+
+    looked_up = table.names(text, table.candidates(text))
+
+    assert [one.text for one in looked_up[:40]] == [f"Team {number}" for number in range(40)]
+    assert len(looked_up) <= 500
 
 
 def test_a_mention_is_read_as_the_other_names_of_its_entity() -> None:
     text = "How slow is GHA today?"
     visible = [(one, one.text.lower().split()) for one in NAMES]
 
-    read = read_mentions(text, NameTable(NAMES).mentions(text), visible)
+    read = read_mentions(text, NameTable(NAMES).candidates(text), visible)
 
     assert read[0].stems == {"gha"}
     assert read[0].others == (
@@ -85,14 +115,14 @@ def test_a_name_counts_only_if_its_own_and_the_canonical_memory_are_visible(hidd
     text = "How slow is GHA?"
     visible = [(one, ["stem"]) for one in NAMES if one.text != hidden]
 
-    assert read_mentions(text, NameTable(NAMES).mentions(text), visible) == ()
+    assert read_mentions(text, NameTable(NAMES).candidates(text), visible) == ()
 
 
 def test_names_of_stop_words_are_none() -> None:
     names = [name("Information Technology", is_alias=False), name("IT")]
     stems = [["inform", "technolog"], []]
 
-    assert read_mentions("is it late", NameTable(names).mentions("is it late"), zip(names, stems, strict=True)) == ()
+    assert read_mentions("is it late", NameTable(names).candidates("is it late"), zip(names, stems, strict=True)) == ()
 
 
 @pytest.mark.parametrize(

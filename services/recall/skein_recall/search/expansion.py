@@ -9,12 +9,13 @@ import re
 import unicodedata
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import islice
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from skein_kit.search_text.segmentation import LETTER_RANGES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from uuid import UUID
 
 # A longer text is content, not a name.
@@ -26,8 +27,11 @@ _READ_CHARACTERS: Final = 1000
 _MAX_MENTIONS: Final = 5
 _MAX_ENTITIES: Final = 3
 _MAX_OTHER_NAMES: Final = 8
-# Names of an entity that are read, because the caller may not see some.
-_MAX_READ_NAMES: Final = 32
+# More of each are looked up, because the caller may not see some; and names of all of them together.
+_MAX_CANDIDATES: Final = 40
+_MAX_CANDIDATE_ENTITIES: Final = 12
+_MAX_CANDIDATE_NAMES: Final = 32
+_MAX_LOOKUPS: Final = 500
 # Other names that the embedded text has beside the written one: more of them would drown the question.
 _MAX_EMBEDDED_NAMES: Final = 2
 
@@ -115,84 +119,97 @@ class NameTable:
 
     def __init__(self, names: Iterable[EntityName]) -> None:
         self._entities: dict[tuple[str, ...], dict[UUID, None]] = {}
-        self._names: dict[UUID, list[EntityName]] = {}
+        # The names of each entity with their words.
+        self._names: dict[UUID, list[tuple[tuple[str, ...], EntityName]]] = {}
         for name in names:
-            words = tuple(word for word, _, _ in _words(name.text))
+            words = _key(name.text)
             if not 0 < len(words) <= MAX_NAME_WORDS or not _is_name(words):
                 continue
             self._entities.setdefault(words, {})[name.entity_id] = None
-            self._names.setdefault(name.entity_id, []).append(name)
+            self._names.setdefault(name.entity_id, []).append((words, name))
 
     def __len__(self) -> int:
         return sum(map(len, self._names.values()))
 
-    def mentions(self, text: str) -> list[Mention]:
-        """Find the names in a text: whole words in any case, longer names first; they do not overlap."""
-        if not self._names:
-            return []
-        words = list(_words(text[:_READ_CHARACTERS]))
-        mentions: list[Mention] = []
-        index = 0
-        while index < len(words) and len(mentions) < _MAX_MENTIONS:
-            length, entities = self._longest(words[index : index + MAX_NAME_WORDS])
-            if entities:
-                start, end = words[index][1], words[index + length - 1][2]
-                mentions.append(Mention(start=start, end=end, entity_ids=entities))
-            index += length
-        return mentions
+    def candidates(self, text: str) -> list[Mention]:
+        """Find the names in a text: whole words in any case, in order, longer ones first where they overlap.
 
-    def names(self, text: str, mentions: Iterable[Mention]) -> list[EntityName]:
-        """Return names of the entities that a text mentions: the canonical and the written ones, and some others."""
-        written = {entity_id: _key(text[one.start : one.end]) for one in mentions for entity_id in one.entity_ids}
-        return [
-            name
-            for entity_id, words in written.items()
-            for name in sorted(
-                self._names[entity_id], key=lambda name: (not name.is_canonical, _key(name.text) != words)
-            )[:_MAX_READ_NAMES]
-        ]
+        Shorter ones count where the caller may not see the longer one.
+        """
+        candidates: list[Mention] = []
+        words = list(_words(text[:_READ_CHARACTERS])) if self._names else []
+        for first, (_, start, _) in enumerate(words):
+            for last in range(min(first + MAX_NAME_WORDS, len(words)), first, -1):
+                entities = self._entities.get(tuple(word for word, _, _ in words[first:last]))
+                if entities:
+                    entity_ids = tuple(islice(entities, _MAX_CANDIDATE_ENTITIES))
+                    candidates.append(Mention(start=start, end=words[last - 1][2], entity_ids=entity_ids))
+            if len(candidates) >= _MAX_CANDIDATES:
+                break
+        return candidates
 
-    def _longest(self, words: Sequence[tuple[str, int, int]]) -> tuple[int, tuple[UUID, ...]]:
-        """Return the number of words of the longest name that they begin with, and its entities; 1 without one."""
-        for length in range(len(words), 0, -1):
-            entities = self._entities.get(tuple(word for word, _, _ in words[:length]))
-            if entities:
-                return length, tuple(entities)[:_MAX_ENTITIES]
-        return 1, ()
+    def names(self, text: str, candidates: Iterable[Mention]) -> list[EntityName]:
+        """Return names of the entities that a text may mention: the canonical and the written ones, then others."""
+        written: dict[UUID, set[tuple[str, ...]]] = {}
+        for mention in candidates:
+            for entity_id in mention.entity_ids:
+                written.setdefault(entity_id, set()).add(_key(text[mention.start : mention.end]))
+        deciding: list[EntityName] = []
+        others: list[EntityName] = []
+        for entity_id, keys in written.items():
+            names = sorted(self._names[entity_id], key=lambda pair: (not pair[1].is_canonical, pair[0] not in keys))
+            for words, name in names[:_MAX_CANDIDATE_NAMES]:
+                (deciding if name.is_canonical or words in keys else others).append(name)
+        return [*deciding, *others][:_MAX_LOOKUPS]
 
 
 def read_mentions(
-    text: str, mentions: Iterable[Mention], names: Iterable[tuple[EntityName, Sequence[str]]]
+    text: str, candidates: Iterable[Mention], names: Iterable[tuple[EntityName, Sequence[str]]]
 ) -> tuple[ReadMention, ...]:
-    """Add to each mention the other names that the caller may see; mentions without any are left out.
+    """Return the mentions that have other names which the caller may see; they do not overlap.
 
-    `names` are the visible ones with their stems. The canonical memory and the one whose name is written must be among
-    them. A name of stop words alone has no stems and is no name.
+    `candidates` and their order are those of a `NameTable`. `names` are the visible ones with their stems. The
+    canonical memory and the one whose name is written must be among them. A name of stop words alone has no stems and
+    is no name. Names that the caller may not see change nothing.
     """
     by_entity: dict[UUID, list[tuple[EntityName, tuple[str, ...]]]] = {}
     for name, stems in names:
         if stems:
             by_entity.setdefault(name.entity_id, []).append((name, tuple(stems)))
     results: list[ReadMention] = []
-    for mention in mentions:
-        written = _key(text[mention.start : mention.end])
-        stems_written: set[str] = set()
-        others: dict[tuple[str, ...], Name] = {}
-        for entity_id in mention.entity_ids:
-            visible = sorted(by_entity.get(entity_id, ()), key=lambda pair: not pair[0].is_canonical)
-            same = [stems for name, stems in visible if _key(name.text) == written]
-            if not same or not visible[0][0].is_canonical:
-                continue
-            stems_written.update(*same)
-            others |= {
-                _key(name.text): Name(text=name.text, stems=stems)
-                for name, stems in visible
-                if _key(name.text) not in {written, *others}
-            }
-        if others:
-            kept = tuple(others.values())[:_MAX_OTHER_NAMES]
-            results.append(ReadMention(mention=mention, stems=frozenset(stems_written), others=kept))
+    end = 0
+    for mention in candidates:
+        read = _read_mention(text, mention, by_entity) if mention.start >= end else None
+        if read is not None:
+            results.append(read)
+            end = mention.end
+        if len(results) == _MAX_MENTIONS:
+            break
     return tuple(results)
+
+
+def _read_mention(
+    text: str, mention: Mention, visible_names: Mapping[UUID, list[tuple[EntityName, tuple[str, ...]]]]
+) -> ReadMention | None:
+    """Return a mention with its other names; None without any."""
+    written = _key(text[mention.start : mention.end])
+    stems_written: set[str] = set()
+    others: dict[tuple[str, ...], Name] = {}
+    entities = 0
+    for entity_id in mention.entity_ids:
+        visible = sorted(visible_names.get(entity_id, ()), key=lambda pair: not pair[0].is_canonical)
+        same = [stems for name, stems in visible if _key(name.text) == written]
+        if not same or not visible[0][0].is_canonical or entities == _MAX_ENTITIES:
+            continue
+        entities += 1
+        stems_written.update(*same)
+        others |= {
+            _key(name.text): Name(text=name.text, stems=stems)
+            for name, stems in visible
+            if _key(name.text) not in {written, *others}
+        }
+    kept = tuple(others.values())[:_MAX_OTHER_NAMES]
+    return ReadMention(mention=mention, stems=frozenset(stems_written), others=kept) if kept else None
 
 
 def embedded_text(text: str, mentions: Iterable[ReadMention]) -> str:

@@ -71,10 +71,10 @@ class NameCache:
         Of a name, the memory and its canonical memory may be recalled at the time `at` and pass the condition.
         """
         table = await self._table(tenant_id)
-        mentions = table.mentions(text)
-        if not mentions:
+        candidates = table.candidates(text)
+        if not candidates:
             return ()
-        names = {name.memory_id: name for name in table.names(text, mentions)}
+        names = {name.memory_id: name for name in table.names(text, candidates)}
         visible = compile_to_sql(condition, ENTRIES)
         async with self._database.transaction(tenant_id, _READ_ONLY) as tx:
             policy = await shared_policy_cache(tx.database).get(tx, tenant_id)
@@ -88,7 +88,7 @@ class NameCache:
                 at=at,
                 **visible.values,
             )
-        return read_mentions(text, mentions, ((names[row["memory_id"]], row["stems"]) for row in rows))
+        return read_mentions(text, candidates, ((names[row["memory_id"]], row["stems"]) for row in rows))
 
     def __len__(self) -> int:
         return self._name_count
