@@ -150,6 +150,8 @@ COLUMN_CROSSINGS = {
         ("skein_memory", "recall.documents", column, "UPDATE")
         for column in ("type", "scope", "source", "importance", "agent_id", "subject_id", "session_id", "expire_time")
     ),
+    # The terms of a new header are counted again.
+    ("skein_memory", "recall.documents", "is_counted", "UPDATE"),
     # Messages inherit the agent and the subject of their session.
     *(("skein_session", "recall.documents", column, "UPDATE") for column in ("agent_id", "subject_id")),
     # Who takes messages away locks what the index knows of them, and only who may change a row may lock it.

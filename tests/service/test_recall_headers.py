@@ -1,4 +1,4 @@
-"""Recall by what stands over a text: speaker, title, tags, subject, and the title of the session."""
+"""Recall by the header of a text: speaker, title, tags, subject; and by the title of the session."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ async def test_a_message_is_found_by_its_speaker(tenant: Tenant) -> None:
     ],
     ids=str,
 )
-async def test_a_memory_is_found_by_what_stands_over_it(tenant: Tenant, fields: dict[str, object]) -> None:
+async def test_a_memory_is_found_by_its_header(tenant: Tenant, fields: dict[str, object]) -> None:
     await remember(tenant, "The kiln is hot.", **fields)
     await remember(tenant, "The boat is wet.")
 

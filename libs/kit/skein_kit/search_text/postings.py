@@ -66,7 +66,7 @@ class Document:
     kind: Literal["memory", "message"]
     # The text whose words are searched.
     text: str
-    # What stands over the text: title, key, tags, speaker, subject. It counts for the item, not for its neighbours.
+    # Title, key, tags, speaker and subject. They count for the item, not for its neighbours.
     header: str = ""
     # The text whose meaning is searched, if it differs from `text`.
     embedded_text: str = ""

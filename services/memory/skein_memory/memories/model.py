@@ -113,7 +113,7 @@ class Draft:
 
     @property
     def header(self) -> str:
-        """Return what stands over the text: title, key, tags, and the ids that are names."""
+        """Return the header of the text: title, key, tags, and the ids that are names."""
         names = (name for name in (self.subject_id, self.agent_id, self.source_agent) if is_name(name))
         return _lines(self.title, self.key, *self.tags, *dict.fromkeys(names))
 

@@ -56,7 +56,7 @@ ALTER TABLE recall.documents FORCE ROW LEVEL SECURITY;
 CREATE POLICY tenant ON recall.documents
     USING (tenant_id = nullif(current_setting('skein.tenant_id', true), '')::uuid);
 
--- A change that keeps a memory's text keeps its vectors.
+-- A change that keeps a memory's text keeps its vectors; with a new header its terms are counted again.
 GRANT UPDATE (type, scope, source, importance, agent_id, subject_id, session_id, expire_time, is_counted)
     ON recall.documents TO skein_memory;
 

@@ -60,8 +60,8 @@ WHERE memories.is_active
 
 -- near_terms --
 -- Return terms of a tenant that may be near some others: those of ranges that have a fitting length, and those of some
--- guesses that exist, if only in the title of a session. Each step of the recursion finds the next term in the covering index, however many documents the
--- last one has; `most` steps are made in a range.
+-- guesses that exist, if only in the title of a session. Each step of the recursion finds the next term in the covering
+-- index, however many documents the last one has; `most` steps are made in a range.
 SELECT wanted.ordinal, near.term
 FROM unnest(:ordinals::integer[], :starts::text[], :ends::text[], :shortest::integer[], :longest::integer[])
     AS wanted (ordinal, first, beyond, shortest, longest)

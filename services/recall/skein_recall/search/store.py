@@ -467,7 +467,7 @@ class QueryTransaction:
         if near or mentions:
             names = _names_by_term(counts, mentions)
             counts |= await self._count_terms(_parts(names, near) - counts.keys(), kinds)
-            terms = [_read(term, names, near, counts, documents) for term in terms]
+            terms = [_with_readings(term, names, near, counts, documents) for term in terms]
             used = {part for term in terms for reading in ((term.term,), *term.readings) for part in reading}
             counts = {term: count for term, count in counts.items() if term in used}
         terms.sort(key=lambda term: (term.documents, term.term))
@@ -692,7 +692,7 @@ def _parts(names: Mapping[str, list[tuple[str, ...]]], near: Mapping[str, tuple[
     return parts.union(*(others for _, others in near.values()))
 
 
-def _read(
+def _with_readings(
     term: Term,
     names: Mapping[str, list[tuple[str, ...]]],
     near: Mapping[str, tuple[int, list[str]]],
