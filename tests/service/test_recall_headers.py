@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from fix_cluster import Tenant
+from fix_models import until
 from google.protobuf.field_mask_pb2 import FieldMask
 
 from skein.gateway.v1 import gateway_pb2 as pb
@@ -96,6 +97,26 @@ async def test_the_same_sentence_scores_the_same_as_a_message_and_as_a_memory(te
 
     assert {hit.message.content or hit.memory.content for hit in hits} == {"I fire the kiln on Fridays."}
     assert hits[0].score == pytest.approx(hits[1].score, abs=0.01)
+
+
+async def test_vectors_of_a_subject_that_follow_later_are_of_the_same_text(tenant: Tenant) -> None:
+    memory = memory_pb2.Memory(content="Keeps bees.", subject_id="Marta", title="Hobby")
+    at_once = await remember(tenant, "Keeps bees.", subject_id="Marta", title="Hobby")
+    batch = memory_pb2.BatchCreateMemoriesRequest(memories=[memory], defer_embedding=True)
+    later = (await tenant.memory.BatchCreateMemories(batch)).memories[0]
+    request = recall_pb2.BatchGetIndexStatesRequest(
+        item_ids=[at_once.memory_id, later.memory_id], kind=recall_pb2.ITEM_KIND_MEMORY, show_embeddings=True
+    )
+
+    async def is_embedded() -> bool:
+        return not any(state.pending for state in (await tenant.recall.BatchGetIndexStates(request)).states)
+
+    await until(is_embedded)
+    first, last = (await tenant.recall.BatchGetIndexStates(request)).states
+
+    assert list(first.vectors[0].embeddings[0].values) == pytest.approx(
+        list(last.vectors[0].embeddings[0].values), abs=0.01
+    )
 
 
 async def test_a_name_counts_for_its_own_message_and_not_for_its_neighbours(tenant: Tenant) -> None:
