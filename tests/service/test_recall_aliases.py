@@ -172,6 +172,24 @@ async def hide(tenant: Tenant, memory_id: str, state: str) -> None:
     )
 
 
+@pytest.mark.parametrize("mode", [KEYWORD, HYBRID])
+async def test_an_alias_of_a_sentence_finds_the_sentence(tenant: Tenant, mode: pb.SearchMode) -> None:
+    sentence = "Builds of the desktop client and of every service run on one small rented machine in Oslo."
+    await noted(tenant)
+    await resolve(tenant, await name(tenant, "Wotan", tags=["a"]), await remember(tenant, sentence, tags=["b"]))
+
+    async def by_words(query: str, **fields: Any) -> list[str]:
+        response = await recall(tenant, query, mode=mode, **fields)
+        return [hit.memory.content for hit in response.hits if hit.has_query_words]
+
+    async def found() -> bool:
+        return sentence in await by_words("is Wotan up?")
+
+    await until(found)
+    assert sentence not in await by_words("is Wotan up?", filter=memory_pb2.MemoryFilter(tags_any=["a"]))
+    assert sentence not in await by_words("is Thor up?")
+
+
 @pytest.mark.parametrize("state", ["invalid", "expired", "superseded"])
 @pytest.mark.parametrize("part", ["alias", "canonical"])
 async def test_an_invalid_expired_or_superseded_name_expands_no_query(tenant: Tenant, part: str, state: str) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -77,6 +77,7 @@ class EntityName:
     # The canonical memory.
     entity_id: UUID
     memory_id: UUID
+    # Empty for a canonical memory that is no name, but a sentence.
     text: str
 
     @property
@@ -108,6 +109,8 @@ class ReadMention:
     mention: Mention
     stems: frozenset[str]
     others: tuple[Name, ...]
+    # The canonical memories, which are what the name means.
+    entity_ids: tuple[UUID, ...]
 
 
 class NameTable:
@@ -117,10 +120,13 @@ class NameTable:
         self._entities: dict[tuple[str, ...], dict[UUID, None]] = {}
         self._names: dict[UUID, list[EntityName]] = {}
         for name in names:
-            words = tuple(word for word, _, _ in _words(name.text))
-            if not 0 < len(words) <= MAX_NAME_WORDS or not _is_name(words):
+            words = _key(name.text)
+            if 0 < len(words) <= MAX_NAME_WORDS and _is_name(words):
+                self._entities.setdefault(words, {})[name.entity_id] = None
+            elif name.is_canonical:
+                name = replace(name, text="")  # noqa: PLW2901 - the memory counts, its text does not.
+            else:
                 continue
-            self._entities.setdefault(words, {})[name.entity_id] = None
             self._names.setdefault(name.entity_id, []).append(name)
 
     def __len__(self) -> int:
@@ -164,34 +170,38 @@ class NameTable:
 def read_mentions(
     text: str, mentions: Iterable[Mention], names: Iterable[tuple[EntityName, Sequence[str]]]
 ) -> tuple[ReadMention, ...]:
-    """Add to each mention the other names that the caller may see; mentions without any are left out.
+    """Add to each mention the other names, and the canonical memories, that the caller may see.
 
     `names` are the visible ones with their stems. The canonical memory and the one whose name is written must be among
     them. A name of stop words alone has no stems and is no name.
     """
     by_entity: dict[UUID, list[tuple[EntityName, tuple[str, ...]]]] = {}
     for name, stems in names:
-        if stems:
+        if stems or (name.is_canonical and not name.text):
             by_entity.setdefault(name.entity_id, []).append((name, tuple(stems)))
     results: list[ReadMention] = []
     for mention in mentions:
         written = _key(text[mention.start : mention.end])
         stems_written: set[str] = set()
         others: dict[tuple[str, ...], Name] = {}
+        entity_ids: list[UUID] = []
         for entity_id in mention.entity_ids:
             visible = sorted(by_entity.get(entity_id, ()), key=lambda pair: not pair[0].is_canonical)
             same = [stems for name, stems in visible if _key(name.text) == written]
             if not same or not visible[0][0].is_canonical:
                 continue
             stems_written.update(*same)
+            entity_ids.append(entity_id)
             others |= {
                 _key(name.text): Name(text=name.text, stems=stems)
                 for name, stems in visible
-                if _key(name.text) not in {written, *others}
+                if name.text and _key(name.text) not in {written, *others}
             }
-        if others:
+        if entity_ids:
             kept = tuple(others.values())[:_MAX_OTHER_NAMES]
-            results.append(ReadMention(mention=mention, stems=frozenset(stems_written), others=kept))
+            results.append(
+                ReadMention(mention=mention, stems=frozenset(stems_written), others=kept, entity_ids=tuple(entity_ids))
+            )
     return tuple(results)
 
 
@@ -201,6 +211,8 @@ def embedded_text(text: str, mentions: Iterable[ReadMention]) -> str:
     In place of the written name, another one would lose the items that have the written name.
     """
     for read in sorted(mentions, key=lambda read: -read.mention.start):
+        if not read.others:
+            continue
         names = ", ".join(name.text for name in read.others[:_MAX_EMBEDDED_NAMES])
         text = f"{text[: read.mention.end]} ({names}){text[read.mention.end :]}"
     return text
@@ -317,6 +329,11 @@ def near_terms(term: str, known: Iterable[str]) -> tuple[int, list[str]]:
 def typo_factor(term: str, edits: int) -> float:
     """Return the share of the weight that a near term has: that of the letters that are right."""
     return 1 - edits / len(term)
+
+
+def words_of(text: str) -> frozenset[str]:
+    """Return the words of the beginning of a text, in lower case."""
+    return frozenset(_key(text[:_READ_CHARACTERS]))
 
 
 def word_of_stem(stem: str, text: str) -> str:
