@@ -101,7 +101,8 @@ def answers(rows: Sequence[Sequence[tuple[float, float, bool]]]) -> Answers:
     """Make arrays of hits."""
     table = np.zeros((len(rows), _LIMIT, 3))
     for index, row in enumerate(rows):
-        table[index, : len(row)] = row
+        # A question may have no hit at all.
+        table[index, : len(row)] = np.array(row).reshape(-1, 3)
     return Answers(scores=table[:, :, 0], relevances=table[:, :, 1], expected=table[:, :, 2])
 
 

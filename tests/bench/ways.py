@@ -43,7 +43,7 @@ from skein_recall.index.indexer import Indexer
 from skein_recall.index.store import IndexStore
 from skein_recall.index.term_counts import TermCountStore
 from skein_recall.index.vector_store import VectorStore
-from skein_recall.models.model import ModelRegistry
+from skein_recall.models.model import EMBEDDED_MODEL, ModelRegistry
 from skein_recall.models.store import ModelStore
 from skein_recall.providers.api_keys import ApiKeys
 from skein_recall.providers.text_embedder import IndexItem, ProviderRegistry, TextEmbedder
@@ -51,6 +51,7 @@ from skein_recall.quality.sampler import Sampler
 from skein_recall.search.convert import DEFAULT_LIMIT
 from skein_recall.search.model import Filter, Query
 from skein_recall.search.name_cache import NameCache
+from skein_recall.search.query_reader import QueryReader
 from skein_recall.search.searcher import RecallSearcher
 from skein_recall.search.store import QueryStore
 from skein_recall.service import prepare_connection
@@ -168,7 +169,7 @@ async def directly(subject: Subject, tenant_id: uuid.UUID, material: Material) -
                 EmbeddingQueue(indexer.index),
                 # What is compared is the database's part.
                 VectorCache(VectorCacheStore(recall), max_bytes=0),
-                NameCache(recall),
+                QueryReader(NameCache(recall), (await embedders.get(EMBEDDED_MODEL)).has_word),
                 wait_seconds=_SECONDS,
             ),
             indexer=indexer,

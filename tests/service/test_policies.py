@@ -30,7 +30,7 @@ DEFAULTS = pb.Policy(
     capacity_contextual=5000,
     search_language="english",
     recall_fusion="scores",
-    recall_min_relevance=0.01,
+    recall_min_relevance=0.015,
     expiry_grace_hours=24,
     revision=1,
 )

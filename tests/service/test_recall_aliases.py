@@ -61,6 +61,10 @@ def contents(response: pb.RecallResponse | pb.FindSimilarResponse) -> list[str]:
     return [hit.memory.content for hit in response.hits if hit.memory.type != "entity"]
 
 
+def scores(response: pb.RecallResponse) -> list[tuple[str, float]]:
+    return [(hit.item_id, hit.score) for hit in response.hits]
+
+
 def expansions(response: pb.RecallResponse) -> list[tuple[str, str]]:
     assert {one.reason for one in response.query_expansions} <= {ALIAS}
     return [(one.written, one.read_as) for one in response.query_expansions]
@@ -172,6 +176,24 @@ async def hide(tenant: Tenant, memory_id: str, state: str) -> None:
     )
 
 
+@pytest.mark.parametrize("mode", [KEYWORD, HYBRID])
+async def test_an_alias_of_a_sentence_finds_the_sentence(tenant: Tenant, mode: pb.SearchMode) -> None:
+    sentence = "Builds of the desktop client and of every service run on one small rented machine in Oslo."
+    await noted(tenant)
+    await resolve(tenant, await name(tenant, "Wotan", tags=["a"]), await remember(tenant, sentence, tags=["b"]))
+
+    async def by_words(query: str, **fields: Any) -> list[str]:
+        response = await recall(tenant, query, mode=mode, **fields)
+        return [hit.memory.content for hit in response.hits if hit.has_query_words]
+
+    async def found() -> bool:
+        return sentence in await by_words("is Wotan up?")
+
+    await until(found)
+    assert sentence not in await by_words("is Wotan up?", filter=memory_pb2.MemoryFilter(tags_any=["a"]))
+    assert sentence not in await by_words("is Thor up?")
+
+
 @pytest.mark.parametrize("state", ["invalid", "expired", "superseded"])
 @pytest.mark.parametrize("part", ["alias", "canonical"])
 async def test_an_invalid_expired_or_superseded_name_expands_no_query(tenant: Tenant, part: str, state: str) -> None:
@@ -210,6 +232,22 @@ async def test_a_private_name_of_one_agent_changes_nothing_for_another(tenant: T
     assert [expansions(response) for response in after] == [[]] * 4
     assert [contents(response) for response in after] == [contents(response) for response in before]
     assert expansions(await recall(tenant, "GHA")) == [("GHA", "GitHub Actions")]
+
+
+async def test_a_private_alias_changes_no_score_for_another_agent(tenant: Tenant) -> None:
+    await noted(tenant)
+    alias_id = await name(tenant, "GHA", agent_id="a", scope=memory_pb2.SCOPE_AGENT)
+    canonical_id = await name(tenant, "GitHub Actions")
+    before = [await recall(tenant, "GitHub Actions", filter=one) for one in filters("b")]
+    await resolve(tenant, alias_id, canonical_id)
+
+    async def seen() -> bool:
+        return bool(expansions(await recall(tenant, "GitHub Actions", filter=filters("a")[0])))
+
+    await until(seen)
+    after = [await recall(tenant, "GitHub Actions", filter=one) for one in filters("b")]
+    assert [scores(response) for response in after] == [scores(response) for response in before]
+    assert canonical_id in dict(scores(before[0]))
 
 
 async def test_a_longer_private_name_does_not_hide_a_global_one(tenant: Tenant) -> None:

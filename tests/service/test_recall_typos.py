@@ -63,6 +63,16 @@ async def test_a_word_that_some_item_has_is_never_corrected(recall_tenant: Recal
     assert (list(among_memories.hits), expansions(among_memories)) == ([], [])
 
 
+@pytest.mark.parametrize("word", ["leak", "Hold", "deaf", "brake"])
+async def test_a_frequent_word_of_english_is_no_typo(recall_tenant: RecallTenant, word: str) -> None:
+    await recall_tenant.remember("The leeks held, dear, and the brakes of the bread.", index=False)
+    await recall_tenant.remember("Dead bread.", index=False)
+
+    response = await recall_tenant.recall(f"What of {word}?", mode=KEYWORD)
+
+    assert expansions(response) == []
+
+
 async def test_a_word_of_a_session_title_is_never_corrected(tenant: Tenant) -> None:
     session = session_pb2.Session(session_id="s1", title="Garden")
     await tenant.sessions.CreateSession(session_pb2.CreateSessionRequest(session=session))

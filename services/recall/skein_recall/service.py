@@ -38,6 +38,7 @@ from skein_recall.reindexes.reindexer import Reindexer
 from skein_recall.reindexes.rpc import ReindexHandlers
 from skein_recall.reindexes.store import ReindexStore
 from skein_recall.search.name_cache import NameCache
+from skein_recall.search.query_reader import QueryReader
 from skein_recall.search.rpc import SearchHandlers
 from skein_recall.search.searcher import RecallSearcher
 from skein_recall.search.store import QueryStore
@@ -80,7 +81,7 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
         AccessLog(database, shared_policy_cache(database), counts_uses=True).open() as access_log,
     ):
         # Before the first call, which would wait for it.
-        await local_embedders.get(EMBEDDED_MODEL)
+        default_embedder = await local_embedders.get(EMBEDDED_MODEL)
         idempotency = IdempotencyStore(database, "recall")
         models, queries = ModelStore(database), QueryStore(database)
         documents, vectors, reindexes = IndexStore(database), VectorStore(database), ReindexStore(database)
@@ -105,7 +106,7 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
             sampler,
             queue,
             vector_cache,
-            name_cache,
+            QueryReader(name_cache, default_embedder.has_word),
             wait_seconds=settings.vectors_wait_seconds,
         )
         reindexer = Reindexer(reindexes, documents, vectors, registry, embedder)

@@ -55,7 +55,7 @@ class Cut:
 
 
 CUTS = (
-    *(Cut(CutMeasure.RELEVANCE, threshold) for threshold in (0.003, 0.01, 0.02, 0.03, 0.05, 0.1, 0.2, 0.3, 0.5)),
+    *(Cut(CutMeasure.RELEVANCE, threshold) for threshold in (0.005, 0.01, 0.015, 0.02, 0.03, 0.05, 0.1, 0.2, 0.3, 0.5)),
     *(Cut(CutMeasure.RELEVANCE_SHARE, threshold) for threshold in (0.1, 0.2, 0.3, 0.5, 0.7)),
     *(Cut(CutMeasure.SCORE_SHARE, threshold) for threshold in (0.5, 0.6, 0.7, 0.8, 0.9)),
 )

@@ -146,6 +146,10 @@ class LocalEmbedder:
             return [(0, len(text))]
         return list(chunking.spans(text, chunking.words(text, word_ids, offsets), window=window))
 
+    def has_word(self, word: str) -> bool:
+        """Return whether the model's vocabulary has a lower-case word as one piece: the frequent words of English."""
+        return self._model.has_word(word)
+
     async def aclose(self) -> None:
         """Finish the running batch, fail the queue with EmbedderClosed, end the thread. May be called again."""
         await asyncio.to_thread(self._batcher.close)

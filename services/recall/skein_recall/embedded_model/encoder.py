@@ -144,6 +144,10 @@ class Encoder:
         (encoded,) = self.splitter.encode_batch([text], add_special_tokens=False)
         return encoded.word_ids, encoded.offsets
 
+    def has_word(self, word: str) -> bool:
+        """Return whether the vocabulary has a lower-case word as one piece: the frequent words of English."""
+        return self.splitter.token_to_id(word) is not None
+
     def vectors(self, rows: Sequence[Sequence[int]]) -> NDArray[np.float32]:
         """Embed rows of token ids as one batch, padded to the longest; return float32 (rows, 384) of unit vectors."""
         longest = max(map(len, rows))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import islice
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -81,6 +81,7 @@ class EntityName:
     # The canonical memory.
     entity_id: UUID
     memory_id: UUID
+    # Empty for a canonical memory that is no name, but a sentence.
     text: str
 
     @property
@@ -112,6 +113,8 @@ class ReadMention:
     mention: Mention
     stems: frozenset[str]
     others: tuple[Name, ...]
+    # The canonical memories, which are what the name means.
+    entity_ids: tuple[UUID, ...]
 
 
 class NameTable:
@@ -123,10 +126,12 @@ class NameTable:
         self._names: dict[UUID, list[tuple[tuple[str, ...], EntityName]]] = {}
         for name in names:
             words = _key(name.text)
-            if not 0 < len(words) <= MAX_NAME_WORDS or not _is_name(words):
-                continue
-            self._entities.setdefault(words, {})[name.entity_id] = None
-            self._names.setdefault(name.entity_id, []).append((words, name))
+            if 0 < len(words) <= MAX_NAME_WORDS and _is_name(words):
+                self._entities.setdefault(words, {})[name.entity_id] = None
+                self._names.setdefault(name.entity_id, []).append((words, name))
+            elif name.is_canonical:
+                # The memory counts, its text does not.
+                self._names.setdefault(name.entity_id, []).append(((), replace(name, text="")))
 
     def __len__(self) -> int:
         return sum(map(len, self._names.values()))
@@ -166,15 +171,15 @@ class NameTable:
 def read_mentions(
     text: str, candidates: Iterable[Mention], names: Iterable[tuple[EntityName, Sequence[str]]]
 ) -> tuple[ReadMention, ...]:
-    """Return the mentions that have other names which the caller may see; they do not overlap.
+    """Return the mentions with the other names, and the canonical memories, that the caller may see.
 
-    `candidates` and their order are those of a `NameTable`. `names` are the visible ones with their stems. The
-    canonical memory and the one whose name is written must be among them. A name of stop words alone has no stems and
-    is no name. Names that the caller may not see change nothing.
+    `candidates` and their order are those of a `NameTable`; the mentions do not overlap. `names` are the visible ones
+    with their stems. Of an entity the canonical memory, an alias, and the memory whose name is written must be among
+    them. A name of stop words alone has no stems and is no name. Names that the caller may not see change nothing.
     """
     by_entity: dict[UUID, list[tuple[EntityName, tuple[str, ...]]]] = {}
     for name, stems in names:
-        if stems:
+        if stems or (name.is_canonical and not name.text):
             by_entity.setdefault(name.entity_id, []).append((name, tuple(stems)))
     results: list[ReadMention] = []
     end = 0
@@ -191,25 +196,30 @@ def read_mentions(
 def _read_mention(
     text: str, mention: Mention, visible_names: Mapping[UUID, list[tuple[EntityName, tuple[str, ...]]]]
 ) -> ReadMention | None:
-    """Return a mention with its other names; None without any."""
+    """Return a mention with what it means; None where the caller may see no entity of it."""
     written = _key(text[mention.start : mention.end])
     stems_written: set[str] = set()
     others: dict[tuple[str, ...], Name] = {}
-    entities = 0
+    entity_ids: list[UUID] = []
     for entity_id in mention.entity_ids:
         visible = sorted(visible_names.get(entity_id, ()), key=lambda pair: not pair[0].is_canonical)
         same = [stems for name, stems in visible if _key(name.text) == written]
-        if not same or not visible[0][0].is_canonical or entities == _MAX_ENTITIES:
+        # A canonical memory alone is no entity for a caller who may not see its aliases.
+        if not same or len(visible) == 1 or not visible[0][0].is_canonical:
             continue
-        entities += 1
+        entity_ids.append(entity_id)
         stems_written.update(*same)
         others |= {
             _key(name.text): Name(text=name.text, stems=stems)
             for name, stems in visible
-            if _key(name.text) not in {written, *others}
+            if name.text and _key(name.text) not in {written, *others}
         }
+        if len(entity_ids) == _MAX_ENTITIES:
+            break
+    if not entity_ids:
+        return None
     kept = tuple(others.values())[:_MAX_OTHER_NAMES]
-    return ReadMention(mention=mention, stems=frozenset(stems_written), others=kept) if kept else None
+    return ReadMention(mention=mention, stems=frozenset(stems_written), others=kept, entity_ids=tuple(entity_ids))
 
 
 def embedded_text(text: str, mentions: Iterable[ReadMention]) -> str:
@@ -218,6 +228,8 @@ def embedded_text(text: str, mentions: Iterable[ReadMention]) -> str:
     In place of the written name, another one would lose the items that have the written name.
     """
     for read in sorted(mentions, key=lambda read: -read.mention.start):
+        if not read.others:
+            continue
         names = ", ".join(name.text for name in read.others[:_MAX_EMBEDDED_NAMES])
         text = f"{text[: read.mention.end]} ({names}){text[read.mention.end :]}"
     return text
@@ -332,6 +344,11 @@ def near_terms(term: str, known: Iterable[str]) -> tuple[int, list[str]]:
 def typo_factor(term: str, edits: int) -> float:
     """Return the share of the weight that a near term has: that of the letters that are right."""
     return 1 - edits / len(term)
+
+
+def words_of(text: str) -> frozenset[str]:
+    """Return the words of the beginning of a text, in lower case."""
+    return frozenset(_key(text[:_READ_CHARACTERS]))
 
 
 def word_of_stem(stem: str, text: str) -> str:

@@ -10,8 +10,8 @@ FROM (
 ) AS newest;
 
 -- list_entity_names --
--- Read the names in a tenant's newest aliases: the short texts of the alias and of its canonical memory. An archived
--- memory still is a name.
+-- Read the names in a tenant's newest aliases: the short texts of the alias and of its canonical memory. A canonical
+-- memory with a long text has no name. An archived memory still is a name.
 WITH pair AS MATERIALIZED (
     SELECT a.alias_memory_id, a.canonical_memory_id
     FROM memory.aliases AS a
@@ -28,10 +28,10 @@ FROM (
 CROSS JOIN LATERAL (
     -- Each id is looked up by itself; a join would read all of the tenant's memories. The length in bytes is known
     -- without reading a long text.
-    SELECT m.memory_id, coalesce(m.title, m.key, m.content) AS name
+    SELECT m.memory_id, CASE WHEN octet_length(coalesce(m.title, m.key, m.content)) <= :bytes
+        THEN coalesce(m.title, m.key, m.content) ELSE '' END AS name
     FROM memory.memories AS m
-    WHERE m.tenant_id = :tenant_id AND m.memory_id = entity.memory_id
-        AND m.is_active AND octet_length(coalesce(m.title, m.key, m.content)) <= :bytes
+    WHERE m.tenant_id = :tenant_id AND m.memory_id = entity.memory_id AND m.is_active
     OFFSET 0
 ) AS e
 ORDER BY e.memory_id;
@@ -46,7 +46,7 @@ JOIN memory.memories ON memories.tenant_id = :tenant_id AND memories.memory_id =
 WHERE memories.is_active
     AND (memories.expire_time IS NULL OR memories.expire_time > :at)
     AND (memories.valid_to_time IS NULL OR memories.valid_to_time > :at)
-    AND coalesce(memories.title, memories.key, memories.content) = requested.name
+    AND (requested.name = '' OR coalesce(memories.title, memories.key, memories.content) = requested.name)
     AND (
         SELECT l.link_id
         FROM memory.links AS l

@@ -14,7 +14,7 @@ from skein_kit.filters.expression import And
 from skein_kit.filters.fields import ITEM_KINDS
 from skein_kit.filters.item_kinds import for_kind
 from skein_recall.search import ranking
-from skein_recall.search.expansion import embedded_text
+from skein_recall.search.expansion import embedded_text, word_of_stem
 from skein_recall.search.ranking import Candidate, Candidates
 
 if TYPE_CHECKING:
@@ -148,6 +148,8 @@ class Query:
     name_condition: Expression | None = None
     # Names in the text that have other names.
     mentions: tuple[ReadMention, ...] = ()
+    # Words of the text that are no typos, in lower case, because a dictionary has them.
+    known_words: frozenset[str] = frozenset()
 
     def similar_to(self, item: ReferenceItem) -> Self:
         """Return the query for items that are like a stored one, by cosine and BM25 alone."""
@@ -159,6 +161,10 @@ class Query:
         """Whether other names of what the text mentions are searched: not in a stored item's text."""
         is_text_used = self.vector is None or self.mode is not Mode.SEMANTIC
         return bool(self.text) and self.excluded_id is None and is_text_used
+
+    def is_typo(self, term: str) -> bool:
+        """Whether a term that no document has may be a typo."""
+        return self.excluded_id is None and word_of_stem(term, self.text).casefold() not in self.known_words
 
     @property
     def embedded_text(self) -> str:

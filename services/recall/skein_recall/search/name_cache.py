@@ -122,9 +122,12 @@ class NameCache:
                         bytes=MAX_NAME_CHARACTERS * _BYTES_PER_CHARACTER,
                     )
                     table = NameTable(
-                        EntityName(entity_id=row["entity_id"], memory_id=row["memory_id"], text=row["name"])
+                        EntityName(
+                            entity_id=row["entity_id"],
+                            memory_id=row["memory_id"],
+                            text=row["name"] if len(row["name"]) <= MAX_NAME_CHARACTERS else "",
+                        )
                         for row in rows
-                        if len(row["name"]) <= MAX_NAME_CHARACTERS
                     )
         if drop_count == self._drop_count:
             self._put(tenant_id, _CachedNames(table=table, state=state, load_time=load_time, check_time=at))

@@ -55,10 +55,10 @@ _FULL_LENGTH_STEMS: Final = 15
 # Days from the query's date after which an item counts half.
 _DATE_HALF_LIFE_DAYS: Final = 7
 # Coefficients of `relevances`.
-_RELEVANCE_BASE: Final = -7.26
-_RELEVANCE_OF_SCORE: Final = 8.56
-_RELEVANCE_OF_SHARE: Final = 2.24
-_RELEVANCE_OF_FIRST: Final = 3.91
+_RELEVANCE_BASE: Final = -7.24
+_RELEVANCE_OF_SCORE: Final = 5.77
+_RELEVANCE_OF_SHARE: Final = 3.31
+_RELEVANCE_OF_FIRST: Final = 3.78
 # The constant of reciprocal-rank fusion (Cormack et al., "Reciprocal Rank Fusion", 2009).
 _RRF_K: Final = 60
 

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from skein_recall.providers.text_embedder import TextEmbedder
     from skein_recall.quality.sampler import Sampler
     from skein_recall.search.model import Query, ReferenceItem
-    from skein_recall.search.name_cache import NameCache
+    from skein_recall.search.query_reader import QueryReader
     from skein_recall.search.ranking import RankedItem
     from skein_recall.search.store import ItemMeasurements, QueryStore, QueryTransaction
     from skein_recall.vector_cache.cache import VectorCache
@@ -87,7 +87,7 @@ class RecallSearcher:
         sampler: Sampler,
         queue: EmbeddingQueue,
         vector_cache: VectorCache,
-        name_cache: NameCache,
+        reader: QueryReader,
         *,
         wait_seconds: float,
     ) -> None:
@@ -98,7 +98,7 @@ class RecallSearcher:
         self._sampler = sampler
         self._queue = queue
         self._vector_cache = vector_cache
-        self._name_cache = name_cache
+        self._reader = reader
         self._wait_seconds = wait_seconds
 
     async def recall(self, tenant_id: UUID, query: Query, *, seconds: float) -> RecallResult:
@@ -111,9 +111,7 @@ class RecallSearcher:
         if query.mode is Mode.SEMANTIC and query.vector is None and not model.can_embed:
             raise ModelNotFound(model=model.model)
         at = now()
-        if query.reads_names:
-            mentions = await self._name_cache.read_mentions(tenant_id, query.text, query.name_condition, at)
-            query = replace(query, mentions=mentions)
+        query = await self._reader.read(tenant_id, query, at)
         vector = await self._query_vector(tenant_id, model, query, seconds)
         if query.mode is Mode.SEMANTIC and vector is None:
             raise ModelUnavailable(model=model.model, cause="no answer")
@@ -391,12 +389,14 @@ class SearchTransaction:
             kinds,
             self._language,
             self._query.mentions,
-            corrects_typos=self._query.excluded_id is None,
+            is_typo=self._query.is_typo,
         )
         min_items = self._query.limit - len(nearest)
         matches = await self._tx.match_terms(terms, kinds, filter_, count=depth, min_items=min_items)
         bm25s = {row["item_id"]: row["bm25"] for row in matches}
         item_ids = await self._filter_rows(filter_, kinds, similarities.keys() | bm25s.keys())
+        if not filter_.all_names:
+            item_ids |= terms.entity_ids
         centre_count = CONTEXT_CENTRES if self._query.excluded_id is None else 0
         scale = self._model.ranking_scale
         centres = ranking.select_centres(item_ids, similarities, bm25s, terms.max_bm25, count=centre_count, scale=scale)
@@ -580,7 +580,7 @@ async def _match_keywords(
     Deeper ones read more lists, because too few of those items may be shown. The statement needs a `model` for the name
     of a table; it reads no vectors.
     """
-    terms = await tx.terms(query.text, kinds, language, query.mentions, corrects_typos=query.excluded_id is None)
+    terms = await tx.terms(query.text, kinds, language, query.mentions, is_typo=query.is_typo)
     if not terms.terms:
         return SignalMatches(lexical_matches={})
     min_items = query.limit if is_first else depth
@@ -588,6 +588,8 @@ async def _match_keywords(
     item_ids = {row["item_id"] for row in matches}
     if item_ids and (tests := filter_.row_tests(kinds)):
         item_ids = await tx.filter_items(item_ids, tests)
+    if not filter_.all_names:
+        item_ids |= terms.entity_ids
     items = await tx.measure(model, None, terms, kinds, item_ids, (), reach=0)
     bm25s = terms.bm25(items).tolist()
     return SignalMatches(

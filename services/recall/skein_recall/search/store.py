@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
-from itertools import accumulate
+from dataclasses import dataclass, field, replace
+from itertools import accumulate, islice
 from operator import itemgetter
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -33,7 +33,8 @@ from skein_recall.search.expansion import (
 from skein_recall.search.model import ReferenceItem
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+    from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+    from collections.abc import Set as AbstractSet
     from datetime import datetime
     from uuid import UUID
 
@@ -70,6 +71,8 @@ _K1, _B = 0.9, 0.75
 # Weight of a term in the title of an item's session, beside 1 in the item; titles that may have the term.
 _TITLE_WEIGHT = 0.25
 _MAX_TITLES = 1000
+# Weight of a name in the memory that it means: a text of the name alone, the alias, must not make it irrelevant.
+_NAMED_WEIGHT = 3
 
 # The first memories are read in the same round trip.
 COMPARE_AND_READ_SHORTLIST = left_join(
@@ -186,11 +189,18 @@ class QueryTerms:
     mean_length: float
     # Documents of each term and of each term of a reading, the rarest first.
     counts: Mapping[str, int]
+    # Canonical memories by the terms of a name that means them; the terms count as words of their headers.
+    entities: Mapping[str, AbstractSet[UUID]] = field(default_factory=dict)
 
     @property
     def max_bm25(self) -> float:
         """The upper bound of BM25 for this query."""
         return (_K1 + 1) * sum(term.idf for term in self.terms)
+
+    @property
+    def entity_ids(self) -> set[UUID]:
+        """The canonical memories that the query names."""
+        return {entity_id for entity_ids in self.entities.values() for entity_id in entity_ids}
 
     @property
     def weights(self) -> tuple[float, ...]:
@@ -440,11 +450,11 @@ class QueryTransaction:
         language: str,
         mentions: Sequence[ReadMention] = (),
         *,
-        corrects_typos: bool = False,
+        is_typo: Callable[[str], bool] | None = None,
     ) -> QueryTerms:
         """Split a query into its terms, each with its readings: the other names of `mentions`, or near terms of a typo.
 
-        A term is a typo if no document has it.
+        A term that no document has is a typo if `is_typo` says so.
         """
         rows = await self._rows(
             QUERIES["query_terms"],
@@ -463,7 +473,7 @@ class QueryTransaction:
             for row in rows
         ]
         counts = {term.term: term.documents for term in terms}
-        near = await self._read_near_terms(counts) if corrects_typos else {}
+        near = await self._read_near_terms(counts, is_typo) if is_typo is not None else {}
         if near or mentions:
             names = _names_by_term(counts, mentions)
             counts |= await self._count_terms(_parts(names, near) - counts.keys(), kinds)
@@ -475,11 +485,23 @@ class QueryTransaction:
             terms=tuple(terms),
             mean_length=max(1.0, rows[0]["corpus_length"] / documents),
             counts=dict(sorted(counts.items(), key=lambda item: (item[1], item[0]))),
+            entities={
+                term.term: entity_ids
+                for term in terms
+                if (
+                    entity_ids := {
+                        entity_id for read in mentions if term.term in read.stems for entity_id in read.entity_ids
+                    }
+                )
+            },
         )
 
-    async def _read_near_terms(self, counts: Mapping[str, int]) -> dict[str, tuple[int, list[str]]]:
-        """Return near terms, with their distance, of the first terms without a document."""
-        unknown = [term for term, count in counts.items() if not count and max_distance(term)][:MAX_CORRECTED_TERMS]
+    async def _read_near_terms(
+        self, counts: Mapping[str, int], is_typo: Callable[[str], bool]
+    ) -> dict[str, tuple[int, list[str]]]:
+        """Return near terms, with their distance, of the first typos among the terms without a document."""
+        typos = (term for term, count in counts.items() if not count and max_distance(term) and is_typo(term))
+        unknown = list(islice(typos, MAX_CORRECTED_TERMS))
         ranges = [NearRange.of(term) for term in unknown if term not in self._near_terms]
         if ranges:
             doubled = [(ordinal, range_) for ordinal, range_ in enumerate(ranges) for _ in range_.bounds]
@@ -567,14 +589,17 @@ class QueryTransaction:
         )
         ids = row["item_ids"] or []
         counts, header_counts = np.zeros((2, len(ids), len(terms.counts)))
+        row_of = dict(zip(ids, range(len(ids)), strict=True))
         if row["posting_items"]:
-            row_of = dict(zip(ids, range(len(ids)), strict=True))
             cells = np.array([row_of[id_] for id_ in row["posting_items"]]), np.array(row["posting_terms"]) - 1
             counts[cells] = row["posting_counts"]
             header_counts[cells] = row["header_counts"]
         if row["titled_items"]:
             cells = np.array(row["titled_items"]) - 1, np.array(row["titled_terms"]) - 1
             header_counts[cells] += _TITLE_WEIGHT
+        for column, term in enumerate(terms.counts):
+            rows = [row_of[item_id] for item_id in terms.entities.get(term, ()) if item_id in row_of]
+            header_counts[rows, column] += _NAMED_WEIGHT
         frequencies = terms.frequencies(counts)
         similarities = np.full(len(ids), np.nan)
         if row["compared"]:
