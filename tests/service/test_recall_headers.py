@@ -140,6 +140,22 @@ async def test_a_name_counts_for_its_own_message_and_not_for_its_neighbours(tena
     assert raw["I see."] > 0
 
 
+async def test_a_given_title_that_is_the_first_message_counts_as_taken_from_it(tenant: Tenant) -> None:
+    # An import creates each session with the title that it had.
+    session = session_pb2.Session(session_id="imported", title="Pottery on Fridays")
+    await tenant.sessions.CreateSession(session_pb2.CreateSessionRequest(session=session))
+    for session_id in ("imported", "original"):
+        await append(tenant, session_id, ("", "Pottery on Fridays"), ("", "The first lesson costs forty euros."))
+
+    scores = {
+        hit.message.session_id: hit.score
+        for hit in await by_all(tenant, "price of a pottery lesson")
+        if "lesson" in hit.message.content
+    }
+
+    assert scores["imported"] == pytest.approx(scores["original"])
+
+
 async def test_messages_of_a_session_with_a_title_that_matches_come_first(tenant: Tenant) -> None:
     for session_id, title in (("s1", "Pottery course"), ("s2", "Sailing trip")):
         session = session_pb2.Session(session_id=session_id, title=title)

@@ -12,7 +12,7 @@ SET last_sequence = last_sequence + :count::bigint,
     active_time = greatest(active_time, :at)
 WHERE tenant_id = :tenant_id AND session_id = :session_id AND is_active AND state NOT IN ('ended', 'hidden')
     AND (:idle_cutoff::timestamptz IS NULL OR state <> 'active' OR active_time > :idle_cutoff)
-RETURNING last_sequence, agent_id, subject_id;
+RETURNING last_sequence, agent_id, subject_id, title;
 
 -- insert_messages --
 -- Insert messages.

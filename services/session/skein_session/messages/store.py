@@ -246,6 +246,11 @@ class MessageStore:
             row = await require_session(tx, tenant_id, batch.session_id)
             session_state(row).require_open(session_id=batch.session_id)
             raise SessionIdle(session_id=batch.session_id, end_reason=END_REASON_IDLE)
+        is_first = session["last_sequence"] == len(batch.rows)
+        if is_first and not new_sessions and batch.title is not None and session["title"] == batch.title:
+            # An import gives a session the title that it once took from this message.
+            session_key = {"tenant_id": tenant_id, "session_id": batch.session_id}
+            await tx.execute(_QUERIES["delete_title_terms"], **session_key)
         return session, new_sessions
 
     @staticmethod
