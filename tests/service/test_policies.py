@@ -31,6 +31,7 @@ DEFAULTS = pb.Policy(
     search_language="english",
     recall_fusion="scores",
     recall_min_relevance=0.015,
+    recall_min_best_relevance=0.05,
     expiry_grace_hours=24,
     revision=1,
 )

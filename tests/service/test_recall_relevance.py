@@ -77,6 +77,30 @@ async def test_the_policy_decides_for_requests_that_set_no_relevance(tenant: Ten
     assert len(by_request.hits) == len(CONTENTS)
 
 
+@pytest.mark.parametrize("least", [0.0, 0.2])
+async def test_a_weak_best_hit_means_that_nothing_answers_by_the_policy_alone(tenant: Tenant, least: float) -> None:
+    await remember(tenant, *CONTENTS)
+    policy = subjects_pb2.Policy(recall_min_best_relevance=least, recall_min_relevance=0.0)
+    mask = FieldMask(paths=["recall_min_best_relevance", "recall_min_relevance"])
+    await tenant.tenancy.UpdatePolicy(subjects_pb2.UpdatePolicyRequest(policy=policy, update_mask=mask))
+
+    by_policy = await recall(tenant, UNRELATED)
+    answered = await recall(tenant)
+    by_request = await recall(tenant, UNRELATED, min_relevance=0.0001)
+
+    assert (bool(by_policy.hits), by_policy.nothing_relevant) == ((False, True) if least else (True, False))
+    assert len(answered.hits) == len(by_request.hits) == len(CONTENTS)
+
+
+async def test_a_long_text_is_no_question_so_that_its_hits_have_no_relevance(tenant: Tenant) -> None:
+    await remember(tenant, *CONTENTS)
+
+    response = await recall(tenant, f"{UNRELATED} {'And so on. ' * 100}")
+
+    assert len(response.hits) == len(CONTENTS)
+    assert not any(hit.HasField("relevance") for hit in response.hits)
+
+
 @pytest.mark.parametrize(
     "fields",
     [{"mode": recall_pb2.SEARCH_MODE_KEYWORD}, {"fusion": "ranks"}, {"weights": {"dense": 1.0}}],

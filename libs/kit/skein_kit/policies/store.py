@@ -61,6 +61,7 @@ class Policy:
     recall_weights: str = "{}"
     # The lowest relevance of a hit, where the request sets none.
     recall_min_relevance: float = 0.015
+    recall_min_best_relevance: float = 0.05
     # Hours after its expire_time at which a memory is purged.
     expiry_grace_hours: int = 24
 

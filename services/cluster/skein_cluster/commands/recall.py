@@ -140,7 +140,7 @@ def recall_command(
 
 def _empty_text(response: gateway_pb2.RecallResponse) -> str:
     if response.nothing_relevant:
-        return "No hit is relevant enough. The tenant's policy sets the lowest relevance (recall_min_relevance)."
+        return "No hit is relevant enough. The tenant's policy sets the lowest one (recall_min_relevance)."
     return "No hits." if response.HasField("profile") else "Nothing was found."
 
 

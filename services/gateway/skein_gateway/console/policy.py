@@ -48,6 +48,7 @@ GROUPS: Sequence[tuple[str, Sequence[tuple[str, str, str]]]] = (
             ("recall_fusion", "Fusion of signals", "Scores: a weighted sum. Ranks: reciprocal ranks."),
             ("recall_weights", "Weights of the signals", "Empty: the default. 0 switches a signal off."),
             ("recall_min_relevance", "Lowest relevance of a hit", "From 0 to 1; 0 keeps every hit."),
+            ("recall_min_best_relevance", "Lowest relevance of the best hit", "From 0 to 1; 0 is off."),
         ),
     ),
     (

@@ -208,9 +208,10 @@ class ScoringFormula:
     fusion: ranking.Fusion
     # With its version, as a response has it.
     name: str
-    # Hits by this formula have a relevance; the lowest one that is shown.
+    # Hits by this formula have a relevance; the lowest one that is shown, and the lowest of the best hit.
     is_calibrated: bool = False
     min_relevance: float = 0.0
+    min_best_relevance: float = 0.0
 
     @classmethod
     def of(cls, query: Query, policy: Policy, *, readable_share: float = 1.0) -> Self:
@@ -239,6 +240,7 @@ class ScoringFormula:
             name=f"{name}-{ranking.VERSION}",
             is_calibrated=name == "scores" and not query.weights and policy.recall_weights == "{}",
             min_relevance=policy.recall_min_relevance if query.min_relevance is None else query.min_relevance,
+            min_best_relevance=policy.recall_min_best_relevance if query.min_relevance is None else 0.0,
         )
 
 

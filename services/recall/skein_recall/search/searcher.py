@@ -70,6 +70,8 @@ _CHUNKS_PER_ITEM = 2
 _SEARCHES = {path: RECALL_SEARCHES.labels(path) for path in ("cached", "exact", "rescored", "none")}
 # A shortlist has a tenth more items than needed, and this many: some may be deleted.
 _SHORTLIST_SURPLUS = 5
+# A longer query is a text, not a question: the relevance was fitted to questions and the last turns of dialogues.
+_MAX_CALIBRATED_CHARACTERS = 1000
 # Items compared over all dimensions where the index covers only some of them.
 _RESCORED_ITEMS = 400
 # Time that the vectors of a reference item may take, when it was written just before.
@@ -227,6 +229,8 @@ class SearchTransaction:
         # Rows of items that came with other statements.
         self._rows: Mapping[UUID, asyncpg.Record] = {}
         self._uses_terms = query.uses_terms(has_vector=vector is not None)
+        # A query of stop words has none.
+        self._has_terms = False
         self._at = at
         self.formula = ScoringFormula.of(query, policy, readable_share=model.readable_share(query.text))
         self._language = policy.search_language
@@ -238,18 +242,20 @@ class SearchTransaction:
         self.path = "none"
 
     def with_relevance(self, hits: list[SearchHit]) -> list[SearchHit]:
-        """Return the hits that are relevant enough, each with its relevance.
+        """Return the hits that are relevant enough, each with its relevance; none if the best one answers nothing.
 
         It is not known by another formula, and of items that have no vector yet; those stay.
         """
-        is_known = self._uses_terms and self._vector is not None and self._model.is_calibrated
+        is_known = self._has_terms and self._vector is not None and self._model.is_calibrated
+        is_known = is_known and len(self._query.text) <= _MAX_CALIBRATED_CHARACTERS
         if not (is_known and self.formula.is_calibrated):
             return hits
         relevances = ranking.relevances([hit.item.score for hit in hits])
+        answers = not hits or hits[0].item.similarity is None or relevances[0] >= self.formula.min_best_relevance
         return [
             hit if hit.item.similarity is None else replace(hit, relevance=relevance)
             for hit, relevance in zip(hits, relevances, strict=True)
-            if hit.item.similarity is None or relevance >= self.formula.min_relevance
+            if hit.item.similarity is None or (answers and relevance >= self.formula.min_relevance)
         ]
 
     def expansions(self, hits: Sequence[SearchHit]) -> list[QueryExpansion]:
@@ -391,6 +397,7 @@ class SearchTransaction:
             self._query.mentions,
             is_typo=self._query.is_typo,
         )
+        self._has_terms = bool(terms.terms)
         min_items = self._query.limit - len(nearest)
         matches = await self._tx.match_terms(terms, kinds, filter_, count=depth, min_items=min_items)
         bm25s = {row["item_id"]: row["bm25"] for row in matches}

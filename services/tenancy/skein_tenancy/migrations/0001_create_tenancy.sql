@@ -340,6 +340,8 @@ CREATE TABLE tenancy.policies (
         CONSTRAINT policies_recall_weights_object CHECK (jsonb_typeof(recall_weights) = 'object'),
     recall_min_relevance double precision
         CONSTRAINT policies_recall_min_relevance_range CHECK (recall_min_relevance BETWEEN 0 AND 1),
+    recall_min_best_relevance double precision
+        CONSTRAINT policies_recall_min_best_relevance_range CHECK (recall_min_best_relevance BETWEEN 0 AND 1),
     -- Hours from the expiry of a memory to its purge. NULL means the default of the code.
     expiry_grace_hours integer
         CONSTRAINT policies_expiry_grace_hours_range CHECK (expiry_grace_hours BETWEEN 0 AND 8760)
