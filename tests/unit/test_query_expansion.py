@@ -216,4 +216,5 @@ def test_the_word_of_a_stem_begins_like_it() -> None:
     assert word_of_stem("happi", "so happy") == "happy"
     assert word_of_stem("kubernet", "nothing of it") == "kubernet"
     assert word_of_stem("typescript", "atypescript, type_TypeScript2") == "TypeScript2"
+    assert word_of_stem("straßenbahn".casefold(), "Die Straßenbahn") == "strassenbahn"
     assert word_of_stem("happi", "HAPPY happiness happiest happi") == "happi"

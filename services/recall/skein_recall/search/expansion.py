@@ -354,13 +354,18 @@ def words_of(text: str) -> frozenset[str]:
 def word_of_stem(stem: str, text: str) -> str:
     """Return the word of a text that most likely has a stem: it begins like the stem. The stem where none does."""
     least = max(1, len(stem) - 2)
-    # Other words are skipped by the regular expression: a long text has many.
-    pattern = rf"(?<![^\W_]){re.escape(stem[:least])}[^\W_]*[+#]*"
-    best, shared = stem, 0
-    for word in dict.fromkeys(re.findall(pattern, text, re.IGNORECASE)):
-        common = _shared_letters(word.casefold(), stem)
-        if common >= least and (common, -len(word)) > (shared, -len(best)):
-            best, shared = word, common
+    folded = text.casefold()
+    # A few letters are two in one case.
+    original = text if len(text) == len(folded) else folded
+    best, shared, seen = stem, 0, set[str]()
+    # A pattern that begins with letters is found by far the fastest. A long text has many other words.
+    for match in re.finditer(rf"{re.escape(stem[:least])}[^\W_]*[+#]*", folded):
+        if match[0] in seen or (match.start() and folded[match.start() - 1].isalnum()):
+            continue
+        seen.add(match[0])
+        common = _shared_letters(match[0], stem)
+        if common >= least and (common, -len(match[0])) > (shared, -len(best)):
+            best, shared = original[match.start() : match.end()], common
     return best
 
 
