@@ -11,7 +11,7 @@ from fix_recall import RecallServer, RecallTenant, serving
 
 from skein.memory.v1 import memory_pb2
 from skein.recall.v1 import recall_pb2 as pb
-from skein_recall.search import store as reading
+from skein_recall.search import query_terms as reading
 from skein_recall.search.ranking import VERSION
 
 KEYWORD, SEMANTIC, HYBRID = pb.SEARCH_MODE_KEYWORD, pb.SEARCH_MODE_SEMANTIC, pb.SEARCH_MODE_HYBRID

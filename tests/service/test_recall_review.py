@@ -17,7 +17,7 @@ from skein.recall.v1 import recall_pb2 as pb
 from skein_kit.ids import new_id, now
 from skein_kit.search_text import postings
 from skein_recall.index.term_counts import MIN_FREQUENCY
-from skein_recall.search import store as reading
+from skein_recall.search import query_terms as reading
 from skein_recall.search.store import QueryTransaction
 
 if TYPE_CHECKING:

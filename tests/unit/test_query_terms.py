@@ -7,7 +7,7 @@ import uuid
 import numpy as np
 import pytest
 
-from skein_recall.search.store import ItemMeasurements, QueryTerms, Term
+from skein_recall.search.query_terms import ItemMeasurements, QueryTerms, Term
 
 COUNTS = {"gha": 3, "action": 40, "github": 90}
 GHA = Term(term="gha", documents=3, idf=5.0).read_as([("github", "action")], COUNTS, 1000)

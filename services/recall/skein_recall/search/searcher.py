@@ -19,6 +19,7 @@ from skein_recall.quality.sampler import Sample
 from skein_recall.search import ranking
 from skein_recall.search.cues import QueryCues
 from skein_recall.search.expansion import QueryExpansion, Reason, alias_expansions, word_of_stem
+from skein_recall.search.keywords import match_keywords
 from skein_recall.search.model import (
     CANDIDATES_PER_SIGNAL,
     SPARE_HITS,
@@ -48,8 +49,9 @@ if TYPE_CHECKING:
     from skein_recall.quality.sampler import Sampler
     from skein_recall.search.model import Query, ReferenceItem
     from skein_recall.search.query_reader import QueryReader
+    from skein_recall.search.query_terms import ItemMeasurements
     from skein_recall.search.ranking import RankedItem
-    from skein_recall.search.store import ItemMeasurements, QueryStore, QueryTransaction
+    from skein_recall.search.store import QueryStore, QueryTransaction
     from skein_recall.vector_cache.cache import VectorCache
     from skein_recall.vector_cache.matrix import Shortlist
 
@@ -371,7 +373,7 @@ class SearchTransaction:
         if not kinds:
             return SignalMatches()
         if self._query.mode is Mode.KEYWORD:
-            return await _match_keywords(
+            return await match_keywords(
                 self._tx,
                 self._model,
                 self._query,
@@ -568,44 +570,3 @@ class SearchTransaction:
         )
         self._rows = {row["memory_id"]: row for row in rows if row["memory_id"] is not None}
         return rows
-
-
-async def _match_keywords(
-    tx: QueryTransaction,
-    model: EmbeddingModel,
-    query: Query,
-    language: str,
-    *,
-    filter_: Filter,
-    kinds: Sequence[str],
-    depth: int,
-    is_first: bool,
-) -> SignalMatches:
-    """Find up to `depth` items that have a word of the query, and measure each by all words.
-
-    The first search of a call stops at the lists of the rarest words if they have as many items as the query's limit.
-    Deeper ones read more lists, because too few of those items may be shown. The statement needs a `model` for the name
-    of a table; it reads no vectors.
-    """
-    terms = await tx.terms(query.text, kinds, language, query.mentions, is_typo=query.is_typo)
-    if not terms.terms:
-        return SignalMatches(lexical_matches={})
-    min_items = query.limit if is_first else depth
-    matches = await tx.match_terms(terms, kinds, filter_, count=depth, min_items=min_items)
-    item_ids = {row["item_id"] for row in matches}
-    if item_ids and (tests := filter_.row_tests(kinds)):
-        item_ids = await tx.filter_items(item_ids, tests)
-    if not filter_.all_names:
-        item_ids |= terms.entity_ids
-    items = await tx.measure(model, None, terms, kinds, item_ids, (), reach=0)
-    bm25s = terms.bm25(items).tolist()
-    return SignalMatches(
-        lexical_matches={
-            item_id: (kind, bm25)
-            for item_id, kind, bm25 in zip(items.item_ids, items.kinds, bm25s, strict=True)
-            if bm25 > 0
-        },
-        max_bm25=terms.max_bm25,
-        corrected=items.corrected,
-        has_more=len(matches) == depth or (is_first and len(matches) >= min_items and len(terms.attempts()) > 1),
-    )
