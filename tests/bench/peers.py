@@ -15,6 +15,7 @@ import asyncio
 import json
 import os
 import sys
+import traceback
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -30,7 +31,7 @@ import uvloop
 from bench import dialogues, processes, report
 from bench.household import settled
 from bench.searches import DEPTH, LOADED, MODES, TEXT, VECTOR, Calls, Corpus, Engine, Row, measure
-from bench.subject import ONE_PROCESS, DidNotStart, data_folder, running
+from bench.subject import ONE_PROCESS, data_folder, running
 from pgvector.asyncpg import register_vector
 from rich import box
 from rich.table import Table
@@ -57,6 +58,8 @@ _TESTS = Path(__file__).resolve().parents[1]
 _ENVIRONMENT = _TESTS.parent / ".edge" / "peers"
 _LOCK = _TESTS / "bench" / "peers.lock"
 _TIMEOUT = 60.0
+# A large population has a long backlog.
+_PENDING_SECONDS = 3600.0
 # What Skein embeds before a call returns, and how many of such calls are under way.
 _AT_ONCE, _WRITERS = 16, 4
 # Texts that are embedded at once here.
@@ -138,11 +141,13 @@ async def _bench(
             material.corpus.save(folder)
             for name in names:
                 out.print(f"{name} …", style="dim")
-                try:
-                    rows += await _STORES[name](material)
-                except (DidNotStart, PeerFailed) as error:
-                    failures[name] = str(error)
+                # One that fails keeps no other from being measured.
+                (result,) = await asyncio.gather(_STORES[name](material), return_exceptions=True)
+                if isinstance(result, BaseException):
+                    failures[name] = "".join(traceback.format_exception(result)).strip()
                     out.print(f"{name} failed", style="bold red")
+                else:
+                    rows += result
 
 
 async def _embedded(population: dialogues.Population, embedder: LocalEmbedder) -> Corpus:
@@ -174,7 +179,7 @@ async def _skein(material: Material) -> list[Row]:
             client = Client(endpoint=endpoint, api_key=api_key, timeout=_TIMEOUT)
             clients.append(await stack.enter_async_context(client))
             numbers |= await _remember(client, texts)
-        await settled(subject)
+        await settled(subject, seconds=_PENDING_SECONDS)
         engine = Engine(
             name="Skein",
             searches={mode: _recalling(material.corpus, clients, numbers, mode) for mode in MODES},
