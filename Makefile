@@ -104,6 +104,10 @@ bench: .venv/ready ## Print how fast it is, and what callers can make it spend
 	@$(PYTHON) tests/bench
 	@$(PYTHON) tests/bench/budgets.py
 
+.PHONY: bench-peers
+bench-peers: .venv/ready ## Compare Recall with plain pgvector, Chroma and LangGraph's store, which it fetches into .edge
+	@$(PYTHON) tests/bench/peers.py
+
 .PHONY: soak
 soak: .venv/ready .edge/schemathesis/ready ## Load every port for ten minutes and fail when something grows (SECONDS=60: shorter), then attack it
 	@$(PYTHON) tests/bench/soak.py

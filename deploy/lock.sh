@@ -1,8 +1,8 @@
 #!/bin/sh
-# Compiles seven locks: requirements.lock (services and tools), deploy/requirements.lock (services alone, for the image),
+# Compiles eight locks: requirements.lock (services and tools), deploy/requirements.lock (services alone, for the image),
 # deploy/build.lock (what builds our distributions there), deploy/audit.lock (what looks at the others),
-# tests/edge/python.lock (what the tests at the edge need beside), tests/edge/schemathesis.lock (what fuzzes HTTP) and
-# docs/tools/site.lock (what builds the site of docs/).
+# tests/edge/python.lock (what the tests at the edge need beside), tests/edge/schemathesis.lock (what fuzzes HTTP),
+# docs/tools/site.lock (what builds the site of docs/) and tests/bench/peers.lock (what tests/bench/peers.py compares with).
 # Pins stay unless a pyproject.toml rules them out; `deploy/lock.sh --upgrade` looks for newer versions of everything.
 set -eu
 
@@ -24,3 +24,5 @@ compile --output-file deploy/audit.lock "$@" deploy/audit.in
 compile --constraints requirements.lock --output-file tests/edge/python.lock tests/edge/python.in
 compile --output-file tests/edge/schemathesis.lock "$@" tests/edge/schemathesis.in
 compile --output-file docs/tools/site.lock "$@" docs/tools/site.in
+# The embedded model runs with the product's versions.
+compile --excludes excludes.txt --constraints requirements.lock --output-file tests/bench/peers.lock "$@" tests/bench/peers.in

@@ -17,7 +17,12 @@ BILL: dict[str, Any] = json.loads((DEPLOY / "sbom.cdx.json").read_text("utf-8"))
 COMPONENTS = {re.sub(r"[-_.]+", "-", one["name"]).lower(): one for one in BILL["components"]}
 LOCKS = (ROOT / "requirements.lock", *sorted(DEPLOY.glob("*.lock")))
 # What tests are made with and the product is not.
-PINNED = (*LOCKS, *sorted((ROOT / "tests/edge").glob("*.lock")), ROOT / "docs/tools/site.lock")
+PINNED = (
+    *LOCKS,
+    *sorted((ROOT / "tests/edge").glob("*.lock")),
+    ROOT / "docs/tools/site.lock",
+    ROOT / "tests/bench/peers.lock",
+)
 # What may be passed on with a program under Apache-2.0, unchanged and beside it.
 ALLOWED = {
     "0BSD", "Apache-2.0", "BSD-2-Clause", "BSD-3-Clause", "CC0-1.0", "ISC", "MIT", "MIT-0", "MPL-2.0", "PSF-2.0",

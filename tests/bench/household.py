@@ -68,11 +68,11 @@ async def moved_in(subject: Subject, *, memories: int, messages: int) -> SeededT
     return SeededTenant(tenant_id=uuid.UUID(me.tenant_id), memory_ids=tuple(memory_ids))
 
 
-async def settled(subject: Subject) -> None:
+async def settled(subject: Subject, *, seconds: float = _PENDING_SECONDS) -> None:
     """Wait for the backlog, then bring statistics and visibility up to date, as autovacuum does sooner or later."""
     connection = await asyncpg.connect(subject.database_url)
     try:
-        async with asyncio.timeout(_PENDING_SECONDS):
+        async with asyncio.timeout(seconds):
             while await connection.fetchval("SELECT count(*) FROM recall.documents WHERE pending"):
                 await asyncio.sleep(0.25)
         await connection.execute("VACUUM (ANALYZE)")
