@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import ssl
 from typing import TYPE_CHECKING
@@ -13,6 +14,7 @@ from fix_web import Web
 
 from skein_client import Client
 from skein_cluster.processes.multi_process import multi_process_cluster
+from skein_cluster.processes.shared_ports import shared_port_cluster
 from skein_cluster.processes.single_process import single_process_cluster
 
 if TYPE_CHECKING:
@@ -21,7 +23,14 @@ if TYPE_CHECKING:
     from typing import Any
 
 
-@pytest.mark.parametrize("form", [single_process_cluster, multi_process_cluster], ids=["one process", "many"])
+FORMS = {
+    "one process": single_process_cluster,
+    "a process for each service": multi_process_cluster,
+    "processes that share ports": functools.partial(shared_port_cluster, processes=2),
+}
+
+
+@pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
 async def test_a_cluster_comes_up_behind_tls(tmp_path: Path, form: Callable[..., Any]) -> None:
     files = made_in(tmp_path)
     environment = {

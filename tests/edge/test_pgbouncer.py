@@ -132,7 +132,7 @@ async def test_a_cluster_behind_a_pooler_remembers_with_a_few_connections(
         children = [
             await stack.enter_async_context(
                 ServiceProcess.start_process(
-                    name, environment_of(name, port, database, ports), tmp_path / f"{name}.log"
+                    [name], environment_of(name, port, database, ports), tmp_path / f"{name}.log", name=name
                 )
             )
             for name in names

@@ -199,6 +199,9 @@ class ProcessSettings(Settings):
     host: str = "127.0.0.1"
     # Encrypts the signing keys of auth and authenticates the worker; at least 32 characters.
     system_key: str = dataclasses.field(default="", repr=False)
+    # Share the gateway's gRPC and HTTP ports with other processes of this machine and user (SO_REUSEPORT): each new
+    # connection goes to one of them. `skein up --processes` sets it. Linux only.
+    share_gateway_ports: bool = False
     # PEM file of the authorities of services that are called over TLS; unset: those of the machine.
     ca_file: Path | None = None
     # PEM file of the certificate, with its chain, for mutual TLS between services. With it, its key and SKEIN_MTLS_CA,

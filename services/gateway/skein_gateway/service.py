@@ -114,6 +114,7 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
         origins=origins,
         proxies=proxies,
         tls=tls,
+        console_port=settings.console_port,
     )
     async with limiter, running_manager(mcp), serve_http_api(host, settings.http_port, servicers, config):
         yield servicers

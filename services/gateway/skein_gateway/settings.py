@@ -14,6 +14,9 @@ class GatewaySettings(Settings):
 
     # HTTP port of the gateway; 0: a free one.
     http_port: int = 8080
+    # A further HTTP port, of this process alone, where other processes share SKEIN_HTTP_PORT: the console's API keys
+    # stay with one process. Unset: none. `skein up --processes` gives one to its first process: SKEIN_HTTP_PORT + 1.
+    console_port: int | None = None
     # PEM file of the certificate, with its chain, of both gateway ports; unset: no TLS.
     tls_certificate: Path | None = None
     # PEM file of the key of SKEIN_TLS_CERTIFICATE.

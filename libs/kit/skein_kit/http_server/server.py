@@ -87,12 +87,14 @@ async def serve_http(
     *,
     tls: ServerTls | None = None,
     grace_seconds: float = _GRACE_SECONDS,
+    is_shared: bool = False,
 ) -> AsyncIterator[str]:
     """Serve an application until the block ends; yield "host:port". Raises OSError when the port is taken.
 
-    Requests in flight get `grace_seconds` to finish.
+    Requests in flight get `grace_seconds` to finish. Processes may listen on one port when `is_shared` in all of them;
+    the kernel gives each new connection to one.
     """
-    listener = socket.create_server((host, port))
+    listener = socket.create_server((host, port), reuse_port=is_shared)
     config = uvicorn.Config(
         FramingGuard(app),
         log_config=None,

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 _OPTIONS = (
     ("grpc.max_receive_message_length", REQUEST_LIMIT),
     ("grpc.max_send_message_length", WIRE_LIMIT),
-    # Without this a second process could bind the same port and get half of the calls.
-    ("grpc.so_reuseport", 0),
     # Bit 0 is "identity". A compressed message ends its call with UNIMPLEMENTED before it is unpacked: a few kilobytes
     # may stand for 5 MiB.
     ("grpc.compression_enabled_algorithms_bitset", 1),
@@ -42,6 +40,8 @@ def server_options(settings: ProcessSettings, *, connections: int, is_edge: bool
     max_call_seconds = max(settings.max_stream_seconds, settings.max_deadline_seconds) + _AGE_GRACE_SECONDS
     options = (
         *_OPTIONS,
+        # When on by mistake, a second process could bind the same port and get half of the calls.
+        ("grpc.so_reuseport", int(is_edge and settings.share_gateway_ports)),
         ("grpc.max_allowed_incoming_connections", connections),
         ("grpc.server_handshake_timeout_ms", _milliseconds(settings.grpc_handshake_seconds)),
         ("grpc.max_connection_idle_ms", _milliseconds(settings.grpc_idle_seconds)),

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 import click
 from rich.text import Text
 
 from skein.gateway.v1 import gateway_pb2
-from skein_cluster.api.client import as_tenant
+from skein_client.connection import CREDENTIALS_FILE, Connection, data_dir
+from skein_cluster.api.client import as_tenant, read_credentials
 from skein_cluster.cli import options, output
 from skein_cluster.cli.exit_codes import ExitCode
+from skein_cluster.processes.admin_probe import is_ready
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -28,10 +31,14 @@ _STYLES = {
 @options.cluster_options
 @options.json_option
 def status_command(environment: dict[str, str], *, as_json: bool) -> None:
-    """Show which services answer. The exit code is 0 if all serve, 1 if one does not, 4 if no cluster answers."""
-    status = asyncio.run(_status(environment))
+    """Show which services and processes answer.
+
+    The exit code is 0 if all serve, 1 if one does not, and 4 if no cluster answers.
+    """
+    status, processes = asyncio.run(_status(environment))
     if as_json:
-        output.print_json(output.message_to_dict(status))
+        values = output.message_to_dict(status)
+        output.print_json(values if not processes else {**values, "processes": [asdict(one) for one in processes]})
     else:
         lines = [
             (
@@ -45,7 +52,14 @@ def status_command(environment: dict[str, str], *, as_json: bool) -> None:
         output.print_table(
             output.table("service", "state", "ms", title=title, numbers=("ms",)), lines, empty="No services."
         )
-    if any(service.state != gateway_pb2.SERVICE_STATE_SERVING for service in status.services):
+        if processes:
+            process_lines = [
+                (one.name, Text("ready", style="green") if one.ready else Text("not ready", style="red"), one.metrics)
+                for one in processes
+            ]
+            output.print_table(output.table("process", "state", "metrics"), process_lines, empty="")
+    are_services_serving = all(service.state == gateway_pb2.SERVICE_STATE_SERVING for service in status.services)
+    if not (are_services_serving and all(one.ready for one in processes)):
         sys.exit(ExitCode.REFUSED)
 
 
@@ -55,6 +69,27 @@ def state_of(service: gateway_pb2.ServiceStatus) -> str:
     return name.removeprefix("SERVICE_STATE_").lower().replace("_", " ")
 
 
-async def _status(environment: Mapping[str, str]) -> gateway_pb2.GetClusterStatusResponse:
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ProcessStatus:
+    """One process of `skein up --processes`."""
+
+    name: str
+    # Whether all of its services are ready.
+    ready: bool
+    metrics: str
+
+
+async def _status(
+    environment: Mapping[str, str],
+) -> tuple[gateway_pb2.GetClusterStatusResponse, list[ProcessStatus]]:
+    """Return the services as one process sees them, and the processes of a cluster of this data folder."""
     async with as_tenant(environment) as api:
-        return await api.gateway.GetClusterStatus(gateway_pb2.GetClusterStatusRequest())
+        status = await api.gateway.GetClusterStatus(gateway_pb2.GetClusterStatusRequest())
+    saved = read_credentials(data_dir(environment) / CREDENTIALS_FILE)
+    is_of_data_dir = Connection.from_environment(environment).endpoint == saved.get("endpoint")
+    admins: dict[str, str] = saved.get("processes", {}) if is_of_data_dir else {}
+    ready = await asyncio.gather(*(is_ready(admin) for admin in admins.values()))
+    return status, [
+        ProcessStatus(name=name, ready=is_up, metrics=f"http://{admin}/metrics")
+        for (name, admin), is_up in zip(admins.items(), ready, strict=True)
+    ]

@@ -23,6 +23,7 @@ from skein_cluster.cli import command_lines, options, output
 from skein_cluster.cli.exit_codes import CommandError, ExitCode
 from skein_cluster.config.unknown_settings import refuse_unknown_settings
 from skein_cluster.processes import gc_freeze, log_file, multi_process
+from skein_cluster.processes.shared_ports import shared_port_cluster
 from skein_cluster.processes.single_process import single_process_cluster
 from skein_cluster.processes.stop_signals import StopSignal
 from skein_kit.host import open_files
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
 
 LOG_FILE = "skein.log"
 MAX_REPLICAS = 8
+MAX_PROCESSES = 64
 _TRY_NEXT = (
     ("remember", command_lines.EXAMPLE),
     ("recall", command_lines.QUESTION),
@@ -50,14 +52,21 @@ _TRY_NEXT = (
 @click.command()
 @options.data_dir_option
 @click.option("--log-stderr", is_flag=True, help=f"Log to stderr instead of {LOG_FILE} in the data folder.")
-def up_command(data_dir: Path, *, log_stderr: bool) -> None:
-    """Run a whole cluster in this process until Ctrl-C or SIGTERM.
+@click.option(
+    "--processes",
+    type=click.IntRange(1, MAX_PROCESSES),
+    default=1,
+    show_default=True,
+    help="Number of processes that answer calls on the gateway's ports, to use several cores (Linux).",
+)
+def up_command(data_dir: Path, *, log_stderr: bool, processes: int) -> None:
+    """Run a whole cluster in this process, or in several, until Ctrl-C or SIGTERM.
 
     The first start creates a development tenant and writes credentials.json to the data folder. Later starts use the
     same data. SKEIN_GATEWAY_PORT, SKEIN_HTTP_PORT, SKEIN_ADMIN_PORT and similar settings change the ports.
     """
     open_files.raise_limit()
-    uvloop.run(_up(data_dir, log_stderr=log_stderr))
+    uvloop.run(_up(data_dir, log_stderr=log_stderr, processes=processes))
 
 
 @click.command()
@@ -78,14 +87,19 @@ def cluster_command(data_dir: Path, counts: tuple[str, ...]) -> None:
     uvloop.run(_cluster(data_dir, _replicas(counts)))
 
 
-async def _up(data_dir: Path, *, log_stderr: bool) -> None:
+async def _up(data_dir: Path, *, log_stderr: bool, processes: int) -> None:
     refuse_unknown_settings(os.environ)
     settings = ProcessSettings.read()
     credentials.make_private(data_dir)
     log = None if log_stderr else data_dir / LOG_FILE
     with log_file.log_to_file(log, settings.log_level), export_traces(settings):
         try:
-            await _run_until_stopped(data_dir, single_process_cluster, never_ends, log=log)
+            run = (
+                single_process_cluster
+                if processes == 1
+                else functools.partial(shared_port_cluster, processes=processes)
+            )
+            await _run_until_stopped(data_dir, run, never_ends, log=log)
         except NotReady as error:
             where = "on stderr" if log is None else f"in {log}"
             raise CommandError(
@@ -136,7 +150,7 @@ async def _run_until_stopped(
 
 
 def never_ends(_cluster: LocalCluster) -> asyncio.Future[None]:
-    """Return a future that never completes: services of one process end together."""
+    """Return a future that never completes: services of one process end together, others are started again."""
     return asyncio.get_running_loop().create_future()
 
 
@@ -159,15 +173,18 @@ def print_overview(
     metrics = f"http://{next(iter(admins))}/metrics (also /livez, /readyz)"
     if len(admins) > 1:
         metrics = ", ".join(f"{name} {admin.rpartition(':')[2]}" for name, admin in cluster.admins.items())
-    logs = data_dir / "logs" if cluster.logs else log
+    logs = ", ".join(str(path) for path in (log, data_dir / "logs" if cluster.logs else None) if path is not None)
+    console = cluster.credentials.http
+    if "console" in cluster.addresses:
+        console = f"{console.partition('://')[0]}://{credentials.reachable_address(cluster.addresses['console'])}"
     lines = [
         ("gRPC", cluster.credentials.endpoint),
         ("HTTP", cluster.credentials.http),
-        ("console", "" if is_demo else f"{cluster.credentials.http}/ (sign in with the api_key of the credentials)"),
+        ("console", "" if is_demo else f"{console}/ (sign in with the api_key of the credentials)"),
         ("metrics", metrics),
         ("pc2", pc2_ports(cluster)),
         ("credentials", str(data_dir / CREDENTIALS_FILE)),
-        ("logs", str(logs) if logs is not None else "stderr"),
+        ("logs", logs or "stderr"),
     ]
     for name, value in lines:
         if value:

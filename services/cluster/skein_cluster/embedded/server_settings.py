@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+MAX_CONNECTIONS = 200
 _ALWAYS = {
     # Each service has a pool, and the worker has connections of its own.
-    "max_connections": "200",
+    "max_connections": str(MAX_CONNECTIONS),
     "io_method": "sync",
     "jit": "off",
     "timezone": "UTC",

@@ -20,13 +20,14 @@ from skein_cluster import registry
 from skein_cluster.api.credentials import reachable_address
 from skein_cluster.cli.exit_codes import CommandError, ExitCode
 from skein_cluster.processes import log_file
+from skein_cluster.processes.admin_probe import is_ready
 from skein_cluster.processes.ports import reserved_ports
 from skein_cluster.processes.single_process import LocalCluster, prepared_database
 from skein_kit.settings import ProcessSettings
 from skein_pc2.settings import Pc2Settings, setting_of
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+    from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
 _POLL_SECONDS = 0.05
@@ -51,14 +52,14 @@ class ServiceProcess:
     @classmethod
     @asynccontextmanager
     async def start_process(
-        cls, service: str, environment: Mapping[str, str], log: Path, *, name: str = ""
+        cls, services: Sequence[str], environment: Mapping[str, str], log: Path, *, name: str
     ) -> AsyncIterator[Self]:
-        """Run `skein serve SERVICE` until the block ends, then let it drain; `name` distinguishes replicas."""
+        """Run `skein serve SERVICE…` until the block ends, then let it drain; `name` distinguishes replicas."""
         settings = ProcessSettings.read(environment)
         with log_file.open_log(log) as output:
             process = await asyncio.create_subprocess_exec(
                 sys.executable,
-                *("-m", "skein_cluster", "serve", service, "--parent", str(os.getpid())),
+                *("-m", "skein_cluster", "serve", *services, "--parent", str(os.getpid())),
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
@@ -67,7 +68,7 @@ class ServiceProcess:
                 start_new_session=True,
             )
         child = cls(
-            name=name or service,
+            name=name,
             process=process,
             admin=f"{settings.host}:{settings.admin_port}",
             log=log,
@@ -80,7 +81,7 @@ class ServiceProcess:
 
     async def wait_ready(self) -> None:
         """Wait until /readyz succeeds. Raises CommandError with the last message of a process that ends instead."""
-        while not await _is_ready(self.admin):
+        while not await is_ready(self.admin):
             if self.process.returncode is not None:
                 raise CommandError(self.exit_message(), ExitCode.CANNOT_START)
             await asyncio.sleep(_POLL_SECONDS)
@@ -140,7 +141,7 @@ async def multi_process_cluster(
             started = [
                 await stack.enter_async_context(
                     ServiceProcess.start_process(
-                        service, _environment_of(label, values, ports), folder / f"{label}.log", name=label
+                        [service], environment_of(label, values, ports), folder / f"{label}.log", name=label
                     )
                 )
                 for service in names
@@ -249,22 +250,11 @@ def _requested_ports(environment: Mapping[str, str], replica_services: Mapping[s
     return requested
 
 
-def _environment_of(name: str, environment: Mapping[str, str], ports: Mapping[str, str]) -> dict[str, str]:
+def environment_of(name: str, environment: Mapping[str, str], ports: Mapping[str, str]) -> dict[str, str]:
+    """Return the environment of one process: `SKEIN_MEMORY_PORT memory-2` is for "memory-2" alone."""
     shared = {variable: port for variable, port in ports.items() if " " not in variable}
     own = {variable.partition(" ")[0]: port for variable, port in ports.items() if variable.endswith(f" {name}")}
     return {**environment, **shared, **own}
-
-
-async def _is_ready(address: str) -> bool:
-    host, _, port = address.rpartition(":")
-    try:
-        async with asyncio.timeout(2):
-            reader, writer = await asyncio.open_connection(host, int(port))
-            with contextlib.closing(writer):
-                writer.write(b"GET /readyz HTTP/1.0\r\n\r\n")
-                return b" 200 " in await reader.readline()
-    except (OSError, TimeoutError):
-        return False
 
 
 def _is_alive(pid: int) -> bool:

@@ -7,9 +7,11 @@ its API key.
 
 from __future__ import annotations
 
+import dataclasses
 import os
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from skein_auth.api_keys.bootstrap import OperatorKeyRefused, ensure_operator_key
@@ -69,7 +71,7 @@ async def single_process_cluster(
             created = await base.write_credentials(host.addresses)
             base.environment.setdefault("SKEIN_PC2_API_KEY", created.api_key)
             await cluster.wait_ready(ready_seconds)
-            _check_all_open(host.addresses, base.environment)
+            check_all_open(host.addresses, base.environment)
             yield LocalCluster(
                 addresses=host.addresses,
                 admins=dict.fromkeys(registry.NAMES, cluster.admin),
@@ -89,10 +91,18 @@ class PreparedDatabase:
     postgres: Server
     operator_key: str = field(repr=False)
 
-    async def write_credentials(self, addresses: Mapping[str, str]) -> Credentials:
-        """Create the development tenant and its key if needed, and write credentials.json."""
-        created = await credentials.ensure_development_credentials(
-            addresses, credentials.load_credentials(self.data_dir), self.operator_key, self.environment
+    async def write_credentials(
+        self, addresses: Mapping[str, str], processes: Mapping[str, str] = MappingProxyType({})
+    ) -> Credentials:
+        """Create the development tenant and its key if needed, and write credentials.json.
+
+        `processes` has the admin address of each process of a cluster whose processes share the gateway's ports.
+        """
+        created = dataclasses.replace(
+            await credentials.ensure_development_credentials(
+                addresses, credentials.load_credentials(self.data_dir), self.operator_key, self.environment
+            ),
+            processes=dict(processes),
         )
         credentials.save_credentials(self.data_dir, created)
         return created
@@ -141,7 +151,7 @@ def _requested_ports(environment: Mapping[str, str]) -> dict[str, tuple[str, int
     return registry.ports(settings, environment) | {"SKEIN_ADMIN_PORT": (settings.host, settings.admin_port)}
 
 
-def _check_all_open(addresses: Mapping[str, str], environment: Mapping[str, str]) -> None:
+def check_all_open(addresses: Mapping[str, str], environment: Mapping[str, str]) -> None:
     """Raise PortTaken when pc2 could not open one of its ports, because the user has to choose another port."""
     for number, (setting, port) in zip(registry.PC2_PORTS, registry.pc2_ports(environment).items(), strict=True):
         if f"pc2:{number}" not in addresses:

@@ -54,7 +54,7 @@ _WITH_ISSUER = (grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.PERMISSION_DENI
 async def serve_http_api(
     host: Host, port: int, servicers: ServicerRegistry, config: HttpConfig | None = None
 ) -> AsyncIterator[None]:
-    """Serve HTTP until the block ends, at `host.addresses["http"]`. Raises PortTaken."""
+    """Serve HTTP until the block ends, at `host.addresses["http"]` and "console". Raises PortTaken."""
     config = config or HttpConfig()
     handler = ConnectHandler(host, servicers, config)
     app = Starlette(
@@ -71,15 +71,28 @@ async def serve_http_api(
     outer = DrainMiddleware(CorsMiddleware(IdentityEncodingMiddleware(app), config.origins), lambda: host.is_draining)
     limits = host.http_limits(host.open_files.http, config.proxies.trusts)
     grace_seconds = host.settings.grace_seconds
-    server = serve_http(outer, host.settings.host, port, limits, tls=config.tls, grace_seconds=grace_seconds)
+    ports = [("http", port, host.settings.share_gateway_ports)]
+    if config.console_port is not None:
+        ports.append(("console", config.console_port, False))
     async with AsyncExitStack() as stack:
-        try:
-            host.addresses["http"] = await stack.enter_async_context(server)
-        except OSError as error:
-            message = (
-                f"{host.settings.host}:{port} is in use; set SKEIN_HTTP_PORT to another port for the gateway's HTTP."
+        for name, number, is_shared in ports:
+            server = serve_http(
+                outer,
+                host.settings.host,
+                number,
+                limits,
+                tls=config.tls,
+                grace_seconds=grace_seconds,
+                is_shared=is_shared,
             )
-            raise PortTaken(message) from error
+            try:
+                host.addresses[name] = await stack.enter_async_context(server)
+            except OSError as error:
+                message = (
+                    f"{host.settings.host}:{number} is in use; set SKEIN_{name.upper()}_PORT to another port for the "
+                    "gateway's HTTP."
+                )
+                raise PortTaken(message) from error
         yield
 
 
@@ -96,6 +109,8 @@ class HttpConfig:
     origins: Sequence[str] = ()
     proxies: TrustedProxies = field(default_factory=TrustedProxies)
     tls: ServerTls | None = None
+    # A further port of this process alone; None: none.
+    console_port: int | None = None
 
 
 class ConnectHandler:
