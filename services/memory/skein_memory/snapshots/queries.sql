@@ -153,9 +153,12 @@ WHERE tenant_id = :tenant_id AND snapshot_id = ANY (:snapshot_ids::uuid[]) AND s
 -- delete_snapshot_items --
 -- Remove some items of a snapshot.
 DELETE FROM memory.snapshot_items
-WHERE tenant_id = :tenant_id AND snapshot_id = :snapshot_id AND (kind, item_id) IN (
+USING (
     SELECT kind, item_id FROM memory.snapshot_items
-    WHERE tenant_id = :tenant_id AND snapshot_id = :snapshot_id LIMIT :count);
+    WHERE tenant_id = :tenant_id AND snapshot_id = :snapshot_id LIMIT :count
+) AS picked
+WHERE snapshot_items.tenant_id = :tenant_id AND snapshot_items.snapshot_id = :snapshot_id
+    AND snapshot_items.kind = picked.kind AND snapshot_items.item_id = picked.item_id;
 
 -- delete_snapshot --
 -- Remove a snapshot whose items are gone.

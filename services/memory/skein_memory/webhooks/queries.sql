@@ -196,9 +196,10 @@ SELECT claimed.delivery_id, claimed.webhook_id, claimed.change_id, claimed.attem
 -- release_deliveries --
 -- Give back deliveries whose attempts were broken off, so that another worker tries them at once.
 UPDATE memory.deliveries
-SET attempts = attempts - 1, next_time = :at
-WHERE tenant_id = :tenant_id AND state = 'pending' AND (delivery_id, attempts) IN (
-    SELECT delivery_id, attempts FROM unnest(:delivery_ids::uuid[], :attempts::integer[]) AS own (delivery_id, attempts));
+SET attempts = deliveries.attempts - 1, next_time = :at
+FROM unnest(:delivery_ids::uuid[], :attempts::integer[]) AS own (delivery_id, attempts)
+WHERE deliveries.tenant_id = :tenant_id AND deliveries.state = 'pending'
+    AND deliveries.delivery_id = own.delivery_id AND deliveries.attempts = own.attempts;
 
 -- release_probes --
 -- Let another worker try destinations whose attempts were broken off.
