@@ -1,8 +1,3 @@
--- read_horizon --
--- Return the oldest open transaction, and the number of the next one.
-SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint AS oldest,
-       pg_snapshot_xmax(pg_current_snapshot())::text::bigint AS next;
-
 -- next_memory_ids --
 -- Return the ids of memories, deleted ones too, in order, after the id `after_id`.
 SELECT memory_id
