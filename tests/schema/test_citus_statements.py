@@ -19,8 +19,9 @@ if TYPE_CHECKING:
 
     Connection = asyncpg.Connection[asyncpg.Record]
 
-SCRIPT = Path(__file__).parents[2] / "deploy/citus/distribute.sql"
-LOCAL_TABLES = set(re.findall(r"^--   (\S+)$", SCRIPT.read_text("utf-8"), re.MULTILINE))
+SCRIPT = (Path(__file__).parents[2] / "deploy/citus/distribute.sql").read_text("utf-8")
+LOCAL_TABLES = set(re.findall(r"^--   (\S+)$", SCRIPT, re.MULTILINE))
+DISTRIBUTED_TABLES = set(re.findall(r"create_distributed_table\('([^']+)'", SCRIPT))
 # What is put in the places that statements leave open.
 EXAMPLES = {
     "{table}": "embeddings_all_minilm_l6_v2",
@@ -38,7 +39,7 @@ ACCEPTED_DEFAULTS = {
 
 
 async def test_each_statement_keeps_the_rules(catalog: Connection) -> None:
-    known = await rules.Rules.read(catalog, LOCAL_TABLES)
+    known = await rules.Rules.read(catalog, LOCAL_TABLES, DISTRIBUTED_TABLES)
     broken: dict[str, list[str]] = {}
 
     for service in registry.WITH_DATABASE:
@@ -119,10 +120,31 @@ async def test_the_catalog_keeps_the_rules(catalog: Connection) -> None:
             ),
             rules.TRANSACTION_ID,
         ),
+        (
+            (
+                "SELECT m.role FROM tenancy.tenants AS t LEFT JOIN tenancy.memberships AS m "
+                "ON m.tenant_id = t.tenant_id AND m.account_id = $2 WHERE t.tenant_id = $1"
+            ),
+            rules.OUTER_JOIN,
+        ),
+        (
+            (
+                "SELECT t.tenant_id FROM tenancy.tenants AS t WHERE EXISTS "
+                "(SELECT FROM recall.reindex_progress AS d WHERE d.tenant_id = t.tenant_id)"
+            ),
+            rules.CORRELATED,
+        ),
+        (
+            (
+                "SELECT r.reindex_id, s.n FROM recall.reindexes AS r CROSS JOIN LATERAL "
+                "(SELECT count(*) AS n FROM recall.reindex_progress AS d WHERE d.reindex_id = r.reindex_id) AS s"
+            ),
+            rules.CORRELATED,
+        ),
     ],
 )
 async def test_a_statement_that_breaks_a_rule_is_found(catalog: Connection, statement: str, rule: str) -> None:
-    known = await rules.Rules.read(catalog, LOCAL_TABLES)
+    known = await rules.Rules.read(catalog, LOCAL_TABLES, DISTRIBUTED_TABLES)
 
     assert known.broken_by(await analyze(catalog, statement)) == [rule]
 
@@ -142,12 +164,16 @@ async def test_a_statement_that_breaks_a_rule_is_found(catalog: Connection, stat
         ),
         "UPDATE memory.webhooks SET retry_time = now(), failures = failures + 1 WHERE tenant_id = $1",
         "SELECT pg_snapshot_xmin(pg_current_snapshot())",
+        (
+            "SELECT m.role FROM tenancy.tenants AS t LEFT JOIN tenancy.memberships AS m "
+            "ON m.tenant_id = $1 AND m.account_id = $2 WHERE t.tenant_id = $1"
+        ),
         # A local table.
         "UPDATE auth.attempts SET expire_time = expire_time + interval '1 day' WHERE kind = $1",
     ],
 )
 async def test_a_statement_that_keeps_the_rules_passes(catalog: Connection, statement: str) -> None:
-    known = await rules.Rules.read(catalog, LOCAL_TABLES)
+    known = await rules.Rules.read(catalog, LOCAL_TABLES, DISTRIBUTED_TABLES)
 
     assert known.broken_by(await analyze(catalog, statement)) == []
 
