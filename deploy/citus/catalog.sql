@@ -20,9 +20,11 @@ WHERE i.indisunique AND a.attnum <> ALL (i.indkey) AND n.nspname = ANY (:schemas
 ORDER BY 1, 2;
 
 -- foreign_keys --
--- Every foreign key: from where to where, whether it holds the tenant, whether a deletion empties it.
+-- Every foreign key: from where to where, whether it holds the tenant, whether a deletion empties it, whether it follows
+-- an update.
 SELECT n.nspname || '.' || c.relname AS name, tn.nspname || '.' || tc.relname AS target, f.conname AS key,
-    coalesce(a.attnum = ANY (f.conkey), false) AS with_tenant, f.confdeltype IN ('n', 'd') AS sets_null
+    coalesce(a.attnum = ANY (f.conkey), false) AS with_tenant, f.confdeltype IN ('n', 'd') AS sets_null,
+    f.confupdtype NOT IN ('a', 'r') AS follows_update
 FROM pg_constraint AS f
 JOIN pg_class AS c ON c.oid = f.conrelid
 JOIN pg_namespace AS n ON n.oid = c.relnamespace

@@ -179,6 +179,11 @@ def obstacles(catalog: Catalog, places: Mapping[str, str], named: Iterable[tuple
             for row in catalog.foreign_keys
             if places[row["name"]] == DISTRIBUTED and row["with_tenant"] and row["sets_null"]
         ],
+        "A foreign key of a table that is not local follows no update": [
+            f"{row['name']}: {row['key']}"
+            for row in catalog.foreign_keys
+            if places[row["name"]] != LOCAL and row["follows_update"]
+        ],
         "A table that is not local has no trigger": [
             f"{row['name']}: {row['trigger']}" for row in catalog.triggers if places[row["name"]] != LOCAL
         ],

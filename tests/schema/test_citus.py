@@ -82,7 +82,8 @@ async def test_obstacles_to_citus_are_noticed(distribute: Any, database: TestDat
         await connection.execute(
             """
             CREATE TABLE memory.shelves (
-                tenant_id uuid NOT NULL,
+                tenant_id uuid NOT NULL CONSTRAINT shelves_tenant_fkey
+                    REFERENCES tenancy.tenants (tenant_id) ON UPDATE CASCADE,
                 shelf_id bigint GENERATED ALWAYS AS IDENTITY,
                 PRIMARY KEY (tenant_id, shelf_id)
             );
@@ -106,6 +107,7 @@ async def test_obstacles_to_citus_are_noticed(distribute: Any, database: TestDat
     assert noticed == {
         "memory.shelves: shelf_id",
         "memory.shelves: shelves",
+        "memory.shelves: shelves_tenant_fkey",
         "test: fill",
         "test: stamp",
     }

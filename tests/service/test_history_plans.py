@@ -56,6 +56,7 @@ async def test_the_log_is_read_from_a_place_by_an_index(
             "transaction": 3000 if name.endswith("_back") else 200,
             "change_id": UUID(int=0),
             "count": 50,
+            "horizon": 1 << 40,
         }
         | more
     )

@@ -20,9 +20,12 @@ from skein_memory.webhooks.model import (
     INITIAL_BACKOFF,
     MAX_ATTEMPTS,
     MAX_BACKOFF,
+    MAX_DESTINATION_BACKOFF,
     WebhookDraft,
     body_of,
+    destination_pauses,
     headers_of,
+    jitter,
     retry_delay,
     secret_text,
     signature_of,
@@ -79,6 +82,15 @@ def test_pauses_grow(chance: float) -> None:
 
     assert pauses == sorted(pauses)
     assert pauses[0] < pauses[-1]
+
+
+@given(chance=st.floats(0, 1))
+def test_the_pauses_of_a_destination_grow_up_to_the_longest(chance: float) -> None:
+    pauses = destination_pauses(chance)
+
+    assert pauses == sorted(pauses)
+    assert pauses[0] == INITIAL_BACKOFF * jitter(chance)
+    assert pauses[-1] == MAX_DESTINATION_BACKOFF * jitter(chance)
 
 
 def test_a_webhook_waits_for_the_types_that_it_names_or_for_all() -> None:

@@ -14,6 +14,8 @@ Every other error of the database is a bug.
 
 from __future__ import annotations
 
+import re
+
 import asyncpg
 
 from skein_kit.calls.call import current_call
@@ -27,6 +29,9 @@ from skein_kit.errors import (
     TransactionConflict,
 )
 
+_CONSTRAINT = re.compile(r'constraint "([^"]+)"')
+# Citus numbers shards from 102008 on.
+_SHARD = re.compile(r"_\d{6,}$")
 # A statement or a transaction exceeded its time limit. Not UNAVAILABLE, because an immediate retry would take as long.
 _TOO_SLOW = (
     asyncpg.QueryCanceledError,
@@ -81,3 +86,15 @@ def _has_time_left() -> bool:
         return False
     remaining_seconds = call.remaining_seconds()
     return remaining_seconds is None or remaining_seconds > 0
+
+
+def violated_constraint(error: asyncpg.IntegrityConstraintViolationError) -> str:
+    """Return the name of the constraint that a statement violated, "" when the error has none.
+
+    An error of a worker of Citus has the name in its message alone, with the number of the shard: `blocks_pkey_102313`.
+    """
+    name: str | None = error.constraint_name
+    if not name:
+        named = _CONSTRAINT.search(str(error))
+        name = named[1] if named else ""
+    return _SHARD.sub("", name)

@@ -22,7 +22,7 @@ from skein_kit.calls.database_revision import UNREACHABLE_REVISION
 from skein_kit.database import named_queries, tx_options
 from skein_kit.database.connection_pool import ANSWER_SECONDS, ConnectionPool
 from skein_kit.database.connection_settings import CONNECT_SECONDS, connect, connect_arguments, database_role
-from skein_kit.database.postgres_errors import raise_rpc_error
+from skein_kit.database.postgres_errors import raise_rpc_error, violated_constraint
 from skein_kit.errors import DatabaseBusy, DatabaseUnavailable, RpcError
 from skein_kit.telemetry.metrics import REPLICA_READ_COUNT
 
@@ -422,7 +422,7 @@ def translate_constraint_errors(rpc_errors: Mapping[str, RpcError | Callable[[],
     try:
         yield
     except asyncpg.IntegrityConstraintViolationError as error:
-        rpc_error = rpc_errors.get(error.constraint_name or "")
+        rpc_error = rpc_errors.get(violated_constraint(error))
         if rpc_error is None:
             raise
         raise (rpc_error if isinstance(rpc_error, RpcError) else rpc_error()) from None

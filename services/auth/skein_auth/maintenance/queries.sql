@@ -57,9 +57,12 @@ WHERE tenant_id = :tenant_id AND :size > 0;
 -- purge_requests --
 -- Purge some saved responses of a deleted tenant.
 DELETE FROM auth.requests
-WHERE tenant_id = :tenant_id
-  AND (principal, method, request_id) IN (SELECT r.principal, r.method, r.request_id FROM auth.requests r
-                                          WHERE r.tenant_id = :tenant_id LIMIT :size);
+USING (
+    SELECT r.principal, r.method, r.request_id FROM auth.requests r WHERE r.tenant_id = :tenant_id LIMIT :size
+) AS picked
+WHERE requests.tenant_id = :tenant_id
+  AND requests.principal = picked.principal AND requests.method = picked.method
+  AND requests.request_id = picked.request_id;
 
 -- revoke_client --
 -- Revoke all present grants of a client.

@@ -152,15 +152,17 @@ WHERE tenant_id = :tenant_id AND agent_id = :agent_id AND delete_time IS NOT NUL
 -- detach_purged_agents --
 -- Detach some blocks from agents that are being purged.
 DELETE FROM memory.block_agents
-WHERE tenant_id = :tenant_id
-    AND (agent_id, block_id) IN (
-        SELECT own.agent_id, own.block_id
-        FROM tenancy.agents AS gone
-        JOIN memory.block_agents AS own ON own.tenant_id = :tenant_id AND own.agent_id = gone.agent_id
-        WHERE gone.tenant_id = :tenant_id AND gone.purge_time IS NOT NULL
-        ORDER BY own.agent_id, own.block_id
-        LIMIT :count)
-RETURNING agent_id, block_id;
+USING (
+    SELECT own.agent_id, own.block_id
+    FROM tenancy.agents AS gone
+    JOIN memory.block_agents AS own ON own.tenant_id = :tenant_id AND own.agent_id = gone.agent_id
+    WHERE gone.tenant_id = :tenant_id AND gone.purge_time IS NOT NULL
+    ORDER BY own.agent_id, own.block_id
+    LIMIT :count
+) AS picked
+WHERE block_agents.tenant_id = :tenant_id
+    AND block_agents.agent_id = picked.agent_id AND block_agents.block_id = picked.block_id
+RETURNING block_agents.agent_id, block_agents.block_id;
 
 -- rename_attachments --
 -- Update the label and the subject in all attachments of a block.

@@ -27,68 +27,50 @@ VALUES
     (:tenant_id, :kind, :item_id, :revision, :memory_id, :other_memory_id, :subject_id, :state, :from_time, :until_time,
      :changed_by);
 
+-- read_horizon --
+-- Return the oldest open transaction, and the number of the next one. A statement of its own, without a table: on Citus
+-- the coordinator answers it, whose transactions number the changes.
+SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint AS oldest,
+       pg_snapshot_xmax(pg_current_snapshot())::text::bigint AS next;
+
 -- read_changes --
--- Read the log after a position, up to the horizon: the oldest open transaction of this snapshot. No change can still
--- appear before the horizon, so no reader skips a late commit. Without changes there is one row without a change.
-SELECT h.horizon, c.change_id, c.transaction, c.event_type, c.entity_type, c.entity_id, c.summary, c.payload,
-    c.principal, c.create_time
-FROM (SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint AS horizon) AS h
-LEFT JOIN LATERAL (
-    SELECT change_id, transaction, event_type, entity_type, entity_id, summary, payload, principal, create_time
-    FROM memory.changes
-    WHERE tenant_id = :tenant_id AND (transaction, change_id) > (:transaction::bigint, :change_id::uuid)
-        AND transaction < h.horizon
-    ORDER BY transaction, change_id
-    LIMIT :count
-) AS c ON true
-ORDER BY c.transaction, c.change_id;
+-- Read the log after a position, up to a horizon: a transaction that was the oldest open one before this statement began.
+-- No change can still appear before the horizon, so no reader skips a late commit.
+SELECT change_id, transaction, event_type, entity_type, entity_id, summary, payload, principal, create_time
+FROM memory.changes
+WHERE tenant_id = :tenant_id AND (transaction, change_id) > (:transaction::bigint, :change_id::uuid)
+    AND transaction < :horizon
+ORDER BY transaction, change_id
+LIMIT :count;
 
 -- read_changes_of_entity --
 -- Read the log of one thing from after a place on, up to the horizon.
-SELECT h.horizon, c.change_id, c.transaction, c.event_type, c.entity_type, c.entity_id, c.summary, c.payload,
-    c.principal, c.create_time
-FROM (SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint AS horizon) AS h
-LEFT JOIN LATERAL (
-    SELECT change_id, transaction, event_type, entity_type, entity_id, summary, payload, principal, create_time
-    FROM memory.changes
-    WHERE tenant_id = :tenant_id AND entity_id = :entity_id
-        AND (transaction, change_id) > (:transaction::bigint, :change_id::uuid)
-        AND transaction < h.horizon
-    ORDER BY transaction, change_id
-    LIMIT :count
-) AS c ON true
-ORDER BY c.transaction, c.change_id;
+SELECT change_id, transaction, event_type, entity_type, entity_id, summary, payload, principal, create_time
+FROM memory.changes
+WHERE tenant_id = :tenant_id AND entity_id = :entity_id
+    AND (transaction, change_id) > (:transaction::bigint, :change_id::uuid)
+    AND transaction < :horizon
+ORDER BY transaction, change_id
+LIMIT :count;
 
 -- read_changes_back --
 -- Read the log back from before a place, beginning at the horizon at the latest.
-SELECT h.horizon, c.change_id, c.transaction, c.event_type, c.entity_type, c.entity_id, c.summary, c.payload,
-    c.principal, c.create_time
-FROM (SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint AS horizon) AS h
-LEFT JOIN LATERAL (
-    SELECT change_id, transaction, event_type, entity_type, entity_id, summary, payload, principal, create_time
-    FROM memory.changes
-    WHERE tenant_id = :tenant_id AND (transaction, change_id) < (:transaction::bigint, :change_id::uuid)
-        AND transaction < h.horizon
-    ORDER BY transaction DESC, change_id DESC
-    LIMIT :count
-) AS c ON true
-ORDER BY c.transaction DESC, c.change_id DESC;
+SELECT change_id, transaction, event_type, entity_type, entity_id, summary, payload, principal, create_time
+FROM memory.changes
+WHERE tenant_id = :tenant_id AND (transaction, change_id) < (:transaction::bigint, :change_id::uuid)
+    AND transaction < :horizon
+ORDER BY transaction DESC, change_id DESC
+LIMIT :count;
 
 -- read_changes_of_entity_back --
 -- Read the log of one thing back from before a place, beginning at the horizon at the latest.
-SELECT h.horizon, c.change_id, c.transaction, c.event_type, c.entity_type, c.entity_id, c.summary, c.payload,
-    c.principal, c.create_time
-FROM (SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint AS horizon) AS h
-LEFT JOIN LATERAL (
-    SELECT change_id, transaction, event_type, entity_type, entity_id, summary, payload, principal, create_time
-    FROM memory.changes
-    WHERE tenant_id = :tenant_id AND entity_id = :entity_id
-        AND (transaction, change_id) < (:transaction::bigint, :change_id::uuid)
-        AND transaction < h.horizon
-    ORDER BY transaction DESC, change_id DESC
-    LIMIT :count
-) AS c ON true
-ORDER BY c.transaction DESC, c.change_id DESC;
+SELECT change_id, transaction, event_type, entity_type, entity_id, summary, payload, principal, create_time
+FROM memory.changes
+WHERE tenant_id = :tenant_id AND entity_id = :entity_id
+    AND (transaction, change_id) < (:transaction::bigint, :change_id::uuid)
+    AND transaction < :horizon
+ORDER BY transaction DESC, change_id DESC
+LIMIT :count;
 
 -- last_revision --
 -- Return the number of the last stored revision of an item, from which the next one counts on.

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from skein_memory.errors import PositionInvalid
-from skein_memory.events.model import START, Change, EventFilter, Position, last_position_before
+from skein_memory.events.model import Change, EventFilter, Position, last_position_before
 from skein_memory.queries import QUERIES
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     import asyncpg
 
-    from skein_kit.database.transactions import Database
+    from skein_kit.database.transactions import Database, Transaction
 
 # Rows that one page scans at most.
 _SCAN_BATCH_SIZE = 5000
@@ -41,8 +41,8 @@ class EventStore:
 
     async def horizon(self, tenant_id: UUID) -> Position:
         """Return the position before which no change can appear any more."""
-        horizon, _ = await self._read(tenant_id, START, "", 0)
-        return last_position_before(horizon)
+        async with self._database.transaction(tenant_id) as tx:
+            return last_position_before(await read_horizon(tx))
 
     async def read_after(self, tenant_id: UUID, position: Position, count: int) -> EventBatch:
         """Read up to `count` changes after a position. Raises PositionInvalid for a position in the future."""
@@ -79,23 +79,40 @@ class EventStore:
                 return EventBatch(changes=changes, position=position, is_all=False)
 
     async def _read(self, tenant_id: UUID, position: Position, entity_id: str, count: int) -> tuple[int, list[Change]]:
-        """Return the horizon and changes before it, both as one snapshot has them."""
-        query = QUERIES["read_changes_of_entity" if entity_id else "read_changes"]
-        async with self._database.transaction(tenant_id) as tx:
-            rows = await tx.rows(query, tenant_id=tenant_id, **_position_parameters(position, entity_id, count))
-        horizon: int = rows[0]["horizon"]
+        """Return the horizon and changes before it."""
+        horizon, changes = await self._read_log(
+            "read_changes_of_entity" if entity_id else "read_changes", tenant_id, position, entity_id, count
+        )
         if position.transaction >= horizon:
             raise PositionInvalid
-        return horizon, [_change(row) for row in rows if row["change_id"] is not None]
+        return horizon, changes
 
     async def _read_backward(
         self, tenant_id: UUID, position: Position, entity_id: str, count: int
     ) -> tuple[int, list[Change]]:
-        """Return changes before a position, newest first; they have no horizon."""
-        query = QUERIES["read_changes_of_entity_back" if entity_id else "read_changes_back"]
+        """Return changes before a position, newest first, and the horizon."""
+        return await self._read_log(
+            "read_changes_of_entity_back" if entity_id else "read_changes_back", tenant_id, position, entity_id, count
+        )
+
+    async def _read_log(
+        self, query: str, tenant_id: UUID, position: Position, entity_id: str, count: int
+    ) -> tuple[int, list[Change]]:
         async with self._database.transaction(tenant_id) as tx:
-            rows = await tx.rows(query, tenant_id=tenant_id, **_position_parameters(position, entity_id, count))
-        return 0, [_change(row) for row in rows if row["change_id"] is not None]
+            horizon = await read_horizon(tx)
+            rows = await tx.rows(
+                QUERIES[query],
+                tenant_id=tenant_id,
+                horizon=horizon,
+                **_position_parameters(position, entity_id, count),
+            )
+        return horizon, [_change(row) for row in rows]
+
+
+async def read_horizon(tx: Transaction) -> int:
+    """Return the oldest open transaction: statements that begin later see all changes of older ones."""
+    horizon: int = await tx.value(QUERIES["read_horizon"])
+    return horizon
 
 
 def _position_parameters(position: Position, entity_id: str, count: int) -> dict[str, object]:

@@ -50,14 +50,20 @@ WHERE tenant_id = :tenant_id AND change_id = ANY (ARRAY(
 -- purge_tenant_versions --
 -- Remove some of the earlier versions of memories of a deleted tenant.
 DELETE FROM memory.versions
-WHERE tenant_id = :tenant_id AND (memory_id, revision) IN (
-    SELECT memory_id, revision FROM memory.versions WHERE tenant_id = :tenant_id LIMIT :count);
+USING (
+    SELECT memory_id, revision FROM memory.versions WHERE tenant_id = :tenant_id LIMIT :count
+) AS picked
+WHERE versions.tenant_id = :tenant_id
+    AND versions.memory_id = picked.memory_id AND versions.revision = picked.revision;
 
 -- purge_tenant_revisions --
 -- Remove some of the earlier states of links, aliases, trust, conflicts and blocks of a deleted tenant.
 DELETE FROM memory.revisions
-WHERE tenant_id = :tenant_id AND (kind, item_id, revision) IN (
-    SELECT kind, item_id, revision FROM memory.revisions WHERE tenant_id = :tenant_id LIMIT :count);
+USING (
+    SELECT kind, item_id, revision FROM memory.revisions WHERE tenant_id = :tenant_id LIMIT :count
+) AS picked
+WHERE revisions.tenant_id = :tenant_id
+    AND revisions.kind = picked.kind AND revisions.item_id = picked.item_id AND revisions.revision = picked.revision;
 
 -- purge_tenant_access_counts --
 -- Remove some of the counts of use of a deleted tenant.
@@ -68,8 +74,11 @@ WHERE tenant_id = :tenant_id AND memory_id = ANY (ARRAY(
 -- purge_tenant_conflict_resolutions --
 -- Remove some of the resolutions of a deleted tenant.
 DELETE FROM memory.conflict_resolutions
-WHERE tenant_id = :tenant_id AND (a_memory_id, b_memory_id) IN (
-    SELECT a_memory_id, b_memory_id FROM memory.conflict_resolutions WHERE tenant_id = :tenant_id LIMIT :count);
+USING (
+    SELECT a_memory_id, b_memory_id FROM memory.conflict_resolutions WHERE tenant_id = :tenant_id LIMIT :count
+) AS picked
+WHERE conflict_resolutions.tenant_id = :tenant_id
+    AND conflict_resolutions.a_memory_id = picked.a_memory_id AND conflict_resolutions.b_memory_id = picked.b_memory_id;
 
 -- purge_tenant_aliases --
 -- Remove some of the aliases of a deleted tenant.
@@ -92,14 +101,19 @@ WHERE tenant_id = :tenant_id AND link_id = ANY (ARRAY(
 -- purge_tenant_tags --
 -- Remove some of the tags of a deleted tenant.
 DELETE FROM memory.tags
-WHERE tenant_id = :tenant_id AND (memory_id, tag) IN (
-    SELECT memory_id, tag FROM memory.tags WHERE tenant_id = :tenant_id LIMIT :count);
+USING (
+    SELECT memory_id, tag FROM memory.tags WHERE tenant_id = :tenant_id LIMIT :count
+) AS picked
+WHERE tags.tenant_id = :tenant_id AND tags.memory_id = picked.memory_id AND tags.tag = picked.tag;
 
 -- purge_tenant_properties --
 -- Remove some of the properties of a deleted tenant.
 DELETE FROM memory.properties
-WHERE tenant_id = :tenant_id AND (memory_id, name, value) IN (
-    SELECT memory_id, name, value FROM memory.properties WHERE tenant_id = :tenant_id LIMIT :count);
+USING (
+    SELECT memory_id, name, value FROM memory.properties WHERE tenant_id = :tenant_id LIMIT :count
+) AS picked
+WHERE properties.tenant_id = :tenant_id
+    AND properties.memory_id = picked.memory_id AND properties.name = picked.name AND properties.value = picked.value;
 
 -- purge_tenant_tombstones --
 -- Remove some of the tombstones of a deleted tenant.
@@ -134,20 +148,29 @@ WHERE tenant_id = :tenant_id AND memory_id = ANY (ARRAY(
 -- purge_tenant_usage --
 -- Remove some of the counters of a deleted tenant.
 DELETE FROM memory.usage
-WHERE tenant_id = :tenant_id AND (kind, slot) IN (
-    SELECT kind, slot FROM memory.usage WHERE tenant_id = :tenant_id LIMIT :count);
+USING (
+    SELECT kind, slot FROM memory.usage WHERE tenant_id = :tenant_id LIMIT :count
+) AS picked
+WHERE usage.tenant_id = :tenant_id AND usage.kind = picked.kind AND usage.slot = picked.slot;
 
 -- purge_tenant_requests --
 -- Remove some of the stored answers of a deleted tenant.
 DELETE FROM memory.requests
-WHERE tenant_id = :tenant_id AND (principal, method, request_id) IN (
-    SELECT principal, method, request_id FROM memory.requests WHERE tenant_id = :tenant_id LIMIT :count);
+USING (
+    SELECT principal, method, request_id FROM memory.requests WHERE tenant_id = :tenant_id LIMIT :count
+) AS picked
+WHERE requests.tenant_id = :tenant_id
+    AND requests.principal = picked.principal AND requests.method = picked.method
+    AND requests.request_id = picked.request_id;
 
 -- purge_tenant_block_agents --
 -- Remove some of the attachments of blocks of a deleted tenant.
 DELETE FROM memory.block_agents
-WHERE tenant_id = :tenant_id AND (agent_id, block_id) IN (
-    SELECT agent_id, block_id FROM memory.block_agents WHERE tenant_id = :tenant_id LIMIT :count);
+USING (
+    SELECT agent_id, block_id FROM memory.block_agents WHERE tenant_id = :tenant_id LIMIT :count
+) AS picked
+WHERE block_agents.tenant_id = :tenant_id
+    AND block_agents.agent_id = picked.agent_id AND block_agents.block_id = picked.block_id;
 
 -- purge_tenant_blocks --
 -- Remove some of the blocks of a deleted tenant.
@@ -158,8 +181,12 @@ WHERE tenant_id = :tenant_id AND block_id = ANY (ARRAY(
 -- purge_tenant_snapshot_items --
 -- Remove some of the items of snapshots of a deleted tenant.
 DELETE FROM memory.snapshot_items
-WHERE tenant_id = :tenant_id AND (snapshot_id, kind, item_id) IN (
-    SELECT snapshot_id, kind, item_id FROM memory.snapshot_items WHERE tenant_id = :tenant_id LIMIT :count);
+USING (
+    SELECT snapshot_id, kind, item_id FROM memory.snapshot_items WHERE tenant_id = :tenant_id LIMIT :count
+) AS picked
+WHERE snapshot_items.tenant_id = :tenant_id
+    AND snapshot_items.snapshot_id = picked.snapshot_id AND snapshot_items.kind = picked.kind
+    AND snapshot_items.item_id = picked.item_id;
 
 -- purge_tenant_snapshots --
 -- Remove some of the snapshots of a deleted tenant.

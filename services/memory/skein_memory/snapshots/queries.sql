@@ -1,8 +1,3 @@
--- read_horizon --
--- Return the oldest open transaction, and the number of the next one.
-SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint AS oldest,
-       pg_snapshot_xmax(pg_current_snapshot())::text::bigint AS next;
-
 -- next_memory_ids --
 -- Return the ids of memories, deleted ones too, in order, after the id `after_id`.
 SELECT memory_id
@@ -153,9 +148,12 @@ WHERE tenant_id = :tenant_id AND snapshot_id = ANY (:snapshot_ids::uuid[]) AND s
 -- delete_snapshot_items --
 -- Remove some items of a snapshot.
 DELETE FROM memory.snapshot_items
-WHERE tenant_id = :tenant_id AND snapshot_id = :snapshot_id AND (kind, item_id) IN (
+USING (
     SELECT kind, item_id FROM memory.snapshot_items
-    WHERE tenant_id = :tenant_id AND snapshot_id = :snapshot_id LIMIT :count);
+    WHERE tenant_id = :tenant_id AND snapshot_id = :snapshot_id LIMIT :count
+) AS picked
+WHERE snapshot_items.tenant_id = :tenant_id AND snapshot_items.snapshot_id = :snapshot_id
+    AND snapshot_items.kind = picked.kind AND snapshot_items.item_id = picked.item_id;
 
 -- delete_snapshot --
 -- Remove a snapshot whose items are gone.

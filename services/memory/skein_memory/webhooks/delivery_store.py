@@ -12,18 +12,17 @@ from skein_kit import filters
 from skein_kit.ids import new_ids
 from skein_kit.json_values import exact
 from skein_memory.errors import DeliveryNotFound
+from skein_memory.events.store import read_horizon
 from skein_memory.memories import rows
 from skein_memory.memories.filter_values import fields_of
 from skein_memory.queries import QUERIES
 from skein_memory.webhooks.concurrency import PER_DESTINATION_OF_TENANT
 from skein_memory.webhooks.model import (
     DESTINATION_FAILURES,
-    INITIAL_BACKOFF,
     MAX_ATTEMPTS,
-    MAX_DESTINATION_BACKOFF,
     Attempt,
     Outcome,
-    jitter,
+    destination_pauses,
     retry_delay,
 )
 from skein_memory.webhooks.store import (
@@ -120,12 +119,14 @@ class DeliveryStore:
             by_position: dict[tuple[int, UUID], list[asyncpg.Record]] = {}
             for row in webhooks:
                 by_position.setdefault((row["transaction"], row["change_id"]), []).append(row)
+            horizon = await read_horizon(tx)
             for (transaction, change_id), group in by_position.items():
                 changes = await tx.rows(
                     QUERIES["changes_after_place"],
                     tenant_id=tenant_id,
                     transaction=transaction,
                     change_id=change_id,
+                    horizon=horizon,
                     count=batch_size,
                 )
                 if changes:
@@ -227,12 +228,9 @@ class DeliveryStore:
                     answered=any(results),
                     failed=results.count(False),
                     until=until,
-                    at=at,
                     threshold=DESTINATION_FAILURES,
-                    first_pause=INITIAL_BACKOFF,
-                    longest_pause=MAX_DESTINATION_BACKOFF,
                     # Spread, not secret.
-                    spread=jitter(random.random()),  # noqa: S311
+                    retry_times=[at + pause for pause in destination_pauses(random.random())],  # noqa: S311
                 )
             for webhook_id, webhook_outcomes in sorted(by_webhook.items()):
                 errors = [outcome.error for outcome in webhook_outcomes if outcome.error is not None]

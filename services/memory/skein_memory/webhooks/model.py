@@ -162,6 +162,14 @@ def retry_delay(attempts: int, random_share: float) -> timedelta:
     return max_delay * jitter(random_share)
 
 
+def destination_pauses(random_share: float) -> list[timedelta]:
+    """Return the pauses of a destination that fails again and again; the last one is that of all further failures."""
+    pauses = [INITIAL_BACKOFF]
+    while pauses[-1] < MAX_DESTINATION_BACKOFF:
+        pauses.append(min(MAX_DESTINATION_BACKOFF, pauses[-1] * _GROWTH))
+    return [pause * jitter(random_share) for pause in pauses]
+
+
 def jitter(random_share: float) -> float:
     """Return the share of a pause for a chance of 0 to 1."""
     return 0.2 + 0.8 * random_share

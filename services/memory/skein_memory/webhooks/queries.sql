@@ -1,12 +1,11 @@
 -- insert_webhook --
--- Store a webhook whose place in the log is now: what transactions that are still at work will commit is after it.
+-- Store a webhook whose place in the log is the horizon: what transactions that are still at work will commit is after it.
 INSERT INTO memory.webhooks
     (tenant_id, webhook_id, display_name, event_types, condition, webhook_url, master_key, nonce, ciphertext, transaction,
      change_id, create_time, update_time, created_by, updated_by, grant_ids)
 VALUES
     (:tenant_id, :webhook_id, :display_name, :event_types, :condition, :webhook_url, :master_key, :nonce, :ciphertext,
-     pg_snapshot_xmin(pg_current_snapshot())::text::bigint, '00000000-0000-0000-0000-000000000000', :create_time,
-     :create_time, :created_by, :created_by, :grant_ids);
+     :horizon, '00000000-0000-0000-0000-000000000000', :create_time, :create_time, :created_by, :created_by, :grant_ids);
 
 -- get_webhook --
 -- Read a webhook.
@@ -44,11 +43,10 @@ ORDER BY webhook_id DESC
 LIMIT :count;
 
 -- update_webhook --
--- Store a webhook's next revision; one that becomes active continues with new events.
+-- Store a webhook's next revision; one that becomes active continues at the horizon of the log.
 UPDATE memory.webhooks
 SET display_name = :display_name, event_types = :event_types, condition = :condition, webhook_url = :webhook_url,
-    transaction = CASE WHEN :is_active AND NOT is_active
-                       THEN pg_snapshot_xmin(pg_current_snapshot())::text::bigint ELSE transaction END,
+    transaction = CASE WHEN :is_active AND NOT is_active THEN :horizon ELSE transaction END,
     change_id = CASE WHEN :is_active AND NOT is_active
                      THEN '00000000-0000-0000-0000-000000000000'::uuid ELSE change_id END,
     failures = CASE WHEN :is_active AND NOT is_active THEN 0 ELSE failures END,
@@ -105,11 +103,11 @@ LIMIT :count
 FOR NO KEY UPDATE SKIP LOCKED;
 
 -- changes_after_place --
--- Read events from after a place in the log on, up to the oldest transaction that is still at work.
+-- Read events from after a place in the log on, up to the horizon.
 SELECT transaction, change_id, event_type, entity_type, entity_id
 FROM memory.changes
 WHERE tenant_id = :tenant_id AND (transaction, change_id) > (:transaction::bigint, :change_id::uuid)
-    AND transaction < pg_snapshot_xmin(pg_current_snapshot())::text::bigint
+    AND transaction < :horizon
 ORDER BY transaction, change_id
 LIMIT :count;
 
@@ -196,9 +194,10 @@ SELECT claimed.delivery_id, claimed.webhook_id, claimed.change_id, claimed.attem
 -- release_deliveries --
 -- Give back deliveries whose attempts were broken off, so that another worker tries them at once.
 UPDATE memory.deliveries
-SET attempts = attempts - 1, next_time = :at
-WHERE tenant_id = :tenant_id AND state = 'pending' AND (delivery_id, attempts) IN (
-    SELECT delivery_id, attempts FROM unnest(:delivery_ids::uuid[], :attempts::integer[]) AS own (delivery_id, attempts));
+SET attempts = deliveries.attempts - 1, next_time = :at
+FROM unnest(:delivery_ids::uuid[], :attempts::integer[]) AS own (delivery_id, attempts)
+WHERE deliveries.tenant_id = :tenant_id AND deliveries.state = 'pending'
+    AND deliveries.delivery_id = own.delivery_id AND deliveries.attempts = own.attempts;
 
 -- release_probes --
 -- Let another worker try destinations whose attempts were broken off.
@@ -260,15 +259,14 @@ RETURNING (disable_time = :at) IS true AS is_disabled, failures;
 
 -- count_destination --
 -- Record the result of attempts on all webhooks of a destination. A destination that answered accepts all deliveries
--- again. One that failed `threshold` times in a row gets a pause, each time a longer one; attempts that began before
--- the pause are not counted.
+-- again. One that failed `threshold` times in a row gets a pause until the first of `retry_times`, with each further failure
+-- until the next one; attempts that began before the pause are not counted.
 UPDATE memory.webhooks
 SET destination_failures = CASE WHEN :answered::boolean THEN 0 ELSE destination_failures + :failed::integer END,
     retry_time = CASE
         WHEN :answered OR destination_failures + :failed < :threshold::integer THEN NULL
-        ELSE :at::timestamptz + :spread::float8 * least(
-            :longest_pause::interval,
-            :first_pause::interval * power(3, least(destination_failures + :failed - :threshold, 10))) END
+        ELSE (:retry_times::timestamptz[])[
+            1 + least(destination_failures + :failed - :threshold, cardinality(:retry_times) - 1)] END
 WHERE tenant_id = :tenant_id AND destination = :destination
     AND CASE WHEN :answered THEN destination_failures > 0 OR retry_time IS NOT NULL
              ELSE retry_time IS NULL OR retry_time = :until END;

@@ -9,6 +9,7 @@ from uuid import UUID
 from skein_memory.errors import SecretUndecryptable, WebhookNotFound
 from skein_memory.events import writer
 from skein_memory.events.model import Event
+from skein_memory.events.store import read_horizon
 from skein_memory.queries import QUERIES
 from skein_memory.vault.encryption import Ciphertext, TenantKey, WrappedKey
 from skein_memory.webhooks.model import Webhook, WebhookDraft
@@ -53,6 +54,7 @@ class WebhookStore:
             QUERIES["insert_webhook"],
             tenant_id=tenant_id,
             webhook_id=key.key_id,
+            horizon=await read_horizon(tx),
             create_time=at,
             created_by=by,
             grant_ids=list(grant_ids),
@@ -98,6 +100,7 @@ class WebhookStore:
             QUERIES["update_webhook"],
             tenant_id=tenant_id,
             webhook_id=webhook_id,
+            horizon=await read_horizon(tx),
             is_active=draft.is_active,
             at=at,
             updated_by=by,

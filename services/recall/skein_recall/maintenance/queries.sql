@@ -1,20 +1,28 @@
 -- purge_vectors --
 -- Remove some of one model's vectors that a deleted tenant has.
-DELETE FROM recall.{table}
-WHERE tenant_id = :tenant_id AND (item_id, chunk) IN (
-    SELECT item_id, chunk FROM recall.{table} WHERE tenant_id = :tenant_id LIMIT :count);
+DELETE FROM recall.{table} AS vectors
+USING (
+    SELECT item_id, chunk FROM recall.{table} WHERE tenant_id = :tenant_id LIMIT :count
+) AS picked
+WHERE vectors.tenant_id = :tenant_id AND vectors.item_id = picked.item_id AND vectors.chunk = picked.chunk;
 
 -- purge_postings --
 -- Remove some of the postings that a deleted tenant has.
 DELETE FROM recall.postings
-WHERE tenant_id = :tenant_id AND (term, kind, item_id) IN (
-    SELECT term, kind, item_id FROM recall.postings WHERE tenant_id = :tenant_id LIMIT :count);
+USING (
+    SELECT term, kind, item_id FROM recall.postings WHERE tenant_id = :tenant_id LIMIT :count
+) AS picked
+WHERE postings.tenant_id = :tenant_id
+    AND postings.term = picked.term AND postings.kind = picked.kind AND postings.item_id = picked.item_id;
 
 -- purge_vector_origins --
 -- Remove some of the origins of a deleted tenant's vectors.
 DELETE FROM recall.vector_origins
-WHERE tenant_id = :tenant_id AND (item_id, model) IN (
-    SELECT item_id, model FROM recall.vector_origins WHERE tenant_id = :tenant_id LIMIT :count);
+USING (
+    SELECT item_id, model FROM recall.vector_origins WHERE tenant_id = :tenant_id LIMIT :count
+) AS picked
+WHERE vector_origins.tenant_id = :tenant_id
+    AND vector_origins.item_id = picked.item_id AND vector_origins.model = picked.model;
 
 -- purge_documents --
 -- Remove some of the documents that a deleted tenant has.
@@ -25,8 +33,10 @@ WHERE tenant_id = :tenant_id AND item_id = ANY (ARRAY(
 -- purge_frequencies --
 -- Remove some of the frequencies of a deleted tenant's terms.
 DELETE FROM recall.frequencies
-WHERE tenant_id = :tenant_id AND (term, kind) IN (
-    SELECT term, kind FROM recall.frequencies WHERE tenant_id = :tenant_id LIMIT :count);
+USING (
+    SELECT term, kind FROM recall.frequencies WHERE tenant_id = :tenant_id LIMIT :count
+) AS picked
+WHERE frequencies.tenant_id = :tenant_id AND frequencies.term = picked.term AND frequencies.kind = picked.kind;
 
 -- purge_removals --
 -- Remove some of a deleted tenant's removed documents that are still counted.
@@ -49,5 +59,9 @@ WHERE tenant_id = :tenant_id AND reindex_id IN (
 -- purge_requests --
 -- Remove some of a deleted tenant's saved responses.
 DELETE FROM recall.requests
-WHERE tenant_id = :tenant_id AND (principal, method, request_id) IN (
-    SELECT principal, method, request_id FROM recall.requests WHERE tenant_id = :tenant_id LIMIT :count);
+USING (
+    SELECT principal, method, request_id FROM recall.requests WHERE tenant_id = :tenant_id LIMIT :count
+) AS picked
+WHERE requests.tenant_id = :tenant_id
+    AND requests.principal = picked.principal AND requests.method = picked.method
+    AND requests.request_id = picked.request_id;

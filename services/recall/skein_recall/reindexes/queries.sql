@@ -15,56 +15,80 @@ SET cancel_time = coalesce(cancel_time, :at)
 WHERE reindex_id = :reindex_id
 RETURNING model, cancel_time = :at AS was_running;
 
--- reserve_texts --
--- Reserve texts within a reindex's rate, over all processes; return when they may be embedded.
-UPDATE recall.reindexes
-SET next_time = greatest(next_time, :at) + make_interval(secs => :texts::double precision / texts_per_second)
+-- lock_next_time --
+-- Return when a reindex may embed the next texts, and its rate, and keep others from reserving until the transaction ends.
+SELECT greatest(next_time, :at) AS start_time, texts_per_second
+FROM recall.reindexes
 WHERE reindex_id = :reindex_id
-RETURNING next_time - make_interval(secs => :texts::double precision / texts_per_second) AS start_time;
+FOR NO KEY UPDATE;
+
+-- set_next_time --
+-- Set when a reindex may embed the texts after those that were reserved.
+UPDATE recall.reindexes
+SET next_time = :next_time
+WHERE reindex_id = :reindex_id;
 
 -- list_reindexes --
 -- List reindexes, the newest first, each with its progress over all tenants. A tenant is done when a scan found nothing to
 -- embed that began after every process followed the model.
-SELECT r.reindex_id, r.model, r.only_tenant_id, r.texts_per_second, r.settle_time, r.create_time, r.created_by,
-       r.cancel_time, r.is_complete, tenants.tenants, coalesce(sums.done, 0) AS done_tenants, coalesce(sums.documents, 0) AS documents,
-       coalesce(sums.seen, 0) AS seen, coalesce(sums.embedded, 0) AS embedded, coalesce(sums.missing, 0) AS missing
-FROM recall.reindexes AS r
-CROSS JOIN LATERAL (
-    SELECT count(*) AS tenants
-    FROM tenancy.tenants AS t
-    WHERE t.is_active AND (r.only_tenant_id IS NULL OR t.tenant_id = r.only_tenant_id)
-) AS tenants
-CROSS JOIN LATERAL (
-    SELECT count(*) FILTER (
+WITH listed AS MATERIALIZED (
+    SELECT r.reindex_id, r.model, r.only_tenant_id, r.texts_per_second, r.settle_time, r.create_time, r.created_by,
+           r.cancel_time, r.is_complete
+    FROM recall.reindexes AS r
+    WHERE (:reindex_id::uuid IS NULL OR r.reindex_id = :reindex_id)
+        AND (:model::text IS NULL OR (r.model = :model AND r.cancel_time IS NULL AND r.only_tenant_id IS NULL))
+        AND (:before::uuid IS NULL OR r.reindex_id < :before)
+    ORDER BY r.reindex_id DESC
+    LIMIT :limit
+), active AS MATERIALIZED (
+    SELECT count(*) AS tenants FROM tenancy.tenants AS t WHERE t.is_active
+), sums AS MATERIALIZED (
+    SELECT d.reindex_id,
+           count(*) FILTER (
                WHERE d.is_finished AND NOT d.is_stale AND d.scan_embedded = 0 AND d.scan_time >= r.settle_time
            ) AS done,
            sum(d.documents)::bigint AS documents, sum(least(d.seen, d.documents))::bigint AS seen,
            sum(d.embedded)::bigint AS embedded, sum(d.missing)::bigint AS missing
     FROM recall.reindex_progress AS d
     JOIN tenancy.tenants AS t ON t.tenant_id = d.tenant_id AND t.is_active
-    WHERE d.reindex_id = r.reindex_id
-) AS sums
-WHERE (:reindex_id::uuid IS NULL OR r.reindex_id = :reindex_id)
-    AND (:model::text IS NULL OR (r.model = :model AND r.cancel_time IS NULL AND r.only_tenant_id IS NULL))
-    AND (:before::uuid IS NULL OR r.reindex_id < :before)
-ORDER BY r.reindex_id DESC
-LIMIT :limit;
-
--- list_due_tenants --
--- List tenants in which a reindex is not done, by their ids.
-SELECT t.tenant_id
-FROM tenancy.tenants AS t
-WHERE t.is_active AND t.tenant_id > :after AND EXISTS (
-    SELECT FROM recall.reindexes AS r
-    WHERE r.cancel_time IS NULL AND (r.only_tenant_id IS NULL OR r.only_tenant_id = t.tenant_id)
-        AND NOT EXISTS (
-            SELECT FROM recall.reindex_progress AS d
-            WHERE d.tenant_id = t.tenant_id AND d.reindex_id = r.reindex_id
-                AND d.is_finished AND NOT d.is_stale AND d.scan_embedded = 0 AND d.scan_time >= r.settle_time
-        )
+    JOIN listed AS r ON r.reindex_id = d.reindex_id
+    GROUP BY d.reindex_id
 )
-ORDER BY t.tenant_id
-LIMIT :limit;
+SELECT r.reindex_id, r.model, r.only_tenant_id, r.texts_per_second, r.settle_time, r.create_time, r.created_by,
+       r.cancel_time, r.is_complete,
+       CASE WHEN r.only_tenant_id IS NULL THEN active.tenants
+            WHEN own.tenant_id IS NULL THEN 0
+            ELSE 1 END AS tenants,
+       coalesce(sums.done, 0) AS done_tenants, coalesce(sums.documents, 0) AS documents,
+       coalesce(sums.seen, 0) AS seen, coalesce(sums.embedded, 0) AS embedded, coalesce(sums.missing, 0) AS missing
+FROM listed AS r
+CROSS JOIN active
+LEFT JOIN tenancy.tenants AS own ON own.tenant_id = r.only_tenant_id AND own.is_active
+LEFT JOIN sums ON sums.reindex_id = r.reindex_id
+ORDER BY r.reindex_id DESC;
+
+-- list_tenant_dues --
+-- List the next tenants by id, and whether a reindex is not done in each.
+WITH page AS MATERIALIZED (
+    SELECT t.tenant_id
+    FROM tenancy.tenants AS t
+    WHERE t.is_active AND t.tenant_id > :after
+    ORDER BY t.tenant_id
+    LIMIT :limit
+), done AS MATERIALIZED (
+    SELECT d.tenant_id, d.reindex_id, d.scan_time
+    FROM recall.reindex_progress AS d
+    WHERE d.tenant_id IN (SELECT page.tenant_id FROM page)
+        AND d.is_finished AND NOT d.is_stale AND d.scan_embedded = 0
+)
+SELECT page.tenant_id, bool_or(r.reindex_id IS NOT NULL AND done.tenant_id IS NULL) AS is_due
+FROM page
+LEFT JOIN recall.reindexes AS r
+    ON r.cancel_time IS NULL AND (r.only_tenant_id IS NULL OR r.only_tenant_id = page.tenant_id)
+LEFT JOIN done
+    ON done.tenant_id = page.tenant_id AND done.reindex_id = r.reindex_id AND done.scan_time >= r.settle_time
+GROUP BY page.tenant_id
+ORDER BY page.tenant_id;
 
 -- list_pending_reindexes --
 -- Read the reindexes that are not done in one tenant, the oldest first, with the latest scan of each: nulls before the

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from skein_kit.database.transactions import translate_constraint_errors
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
     from skein_kit.database.transactions import Database, Transaction
     from skein_recall.models.model import EmbeddingModel
     from skein_recall.reindexes.model import ReindexDraft, ScanProgress
+
+# Tenants that one statement looks at.
+_TENANTS_BATCH_SIZE = 5000
 
 
 class ReindexStore:
@@ -89,9 +93,15 @@ class ReindexStore:
 
     async def list_due_tenants(self, after: UUID, limit: int) -> list[UUID]:
         """Return tenants, by id, in which a reindex is not done."""
+        due: list[UUID] = []
         async with self._database.operator_transaction() as tx:
-            rows = await tx.rows(QUERIES["list_due_tenants"], after=after, limit=limit)
-        return [row["tenant_id"] for row in rows]
+            while len(due) < limit:
+                rows = await tx.rows(QUERIES["list_tenant_dues"], after=after, limit=_TENANTS_BATCH_SIZE)
+                due += [row["tenant_id"] for row in rows if row["is_due"]]
+                if len(rows) < _TENANTS_BATCH_SIZE:
+                    break
+                after = rows[-1]["tenant_id"]
+        return due[:limit]
 
     async def list_pending(self, tenant_id: UUID) -> list[PendingReindex]:
         """Return the reindexes that are not done in a tenant, the oldest first."""
@@ -138,7 +148,10 @@ class ReindexStore:
     async def reserve_texts(self, reindex_id: UUID, texts: int, at: datetime) -> datetime:
         """Reserve texts within a reindex's rate, over all processes; return when they may be embedded."""
         async with self._database.global_transaction() as tx:
-            reserved: datetime | None = await tx.value(
-                QUERIES["reserve_texts"], reindex_id=reindex_id, texts=texts, at=at
-            )
-        return reserved or at
+            row = await tx.row(QUERIES["lock_next_time"], reindex_id=reindex_id, at=at)
+            if row is None:
+                return at
+            start_time: datetime = row["start_time"]
+            next_time = start_time + timedelta(seconds=texts / row["texts_per_second"])
+            await tx.execute(QUERIES["set_next_time"], reindex_id=reindex_id, next_time=next_time)
+        return start_time

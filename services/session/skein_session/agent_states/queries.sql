@@ -71,14 +71,16 @@ WHERE tenant_id = :tenant_id AND agent_id = :agent_id AND delete_time IS NOT NUL
 -- delete_states_of_purged_agents --
 -- Delete states of agents that are being purged, up to a limit.
 DELETE FROM session.agent_states
-WHERE tenant_id = :tenant_id
-    AND (agent_id, session_id) IN (
-        SELECT own.agent_id, own.session_id
-        FROM tenancy.agents AS agent
-        JOIN session.agent_states AS own ON own.tenant_id = :tenant_id AND own.agent_id = agent.agent_id
-        WHERE agent.tenant_id = :tenant_id AND agent.purge_time IS NOT NULL
-        ORDER BY own.agent_id, own.session_id
-        LIMIT :count);
+USING (
+    SELECT own.agent_id, own.session_id
+    FROM tenancy.agents AS agent
+    JOIN session.agent_states AS own ON own.tenant_id = :tenant_id AND own.agent_id = agent.agent_id
+    WHERE agent.tenant_id = :tenant_id AND agent.purge_time IS NOT NULL
+    ORDER BY own.agent_id, own.session_id
+    LIMIT :count
+) AS picked
+WHERE agent_states.tenant_id = :tenant_id
+    AND agent_states.agent_id = picked.agent_id AND agent_states.session_id = picked.session_id;
 
 -- delete_state --
 -- Delete a state that the transaction has locked.
@@ -88,10 +90,12 @@ WHERE tenant_id = :tenant_id AND agent_id = :agent_id AND session_id = :session_
 -- delete_expired_states --
 -- Delete expired states, oldest first, up to a limit; a state that a concurrent call extends stays.
 DELETE FROM session.agent_states
-WHERE tenant_id = :tenant_id AND expire_time <= :at
-    AND (agent_id, session_id) IN (
-        SELECT agent_id, session_id FROM session.agent_states
-        WHERE tenant_id = :tenant_id AND expire_time <= :at
-        ORDER BY expire_time
-        LIMIT :count
-        FOR UPDATE SKIP LOCKED);
+USING (
+    SELECT agent_id, session_id FROM session.agent_states
+    WHERE tenant_id = :tenant_id AND expire_time <= :at
+    ORDER BY expire_time
+    LIMIT :count
+    FOR UPDATE SKIP LOCKED
+) AS picked
+WHERE agent_states.tenant_id = :tenant_id AND agent_states.expire_time <= :at
+    AND agent_states.agent_id = picked.agent_id AND agent_states.session_id = picked.session_id;

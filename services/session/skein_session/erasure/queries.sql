@@ -95,8 +95,9 @@ RETURNING message_id, session_id, sequence, is_active;
 -- purge_message_order --
 -- Purge the positions of messages.
 DELETE FROM session.message_order
-WHERE tenant_id = :tenant_id
-    AND (session_id, sequence) IN (SELECT purged.* FROM unnest(:session_ids::text[], :sequences::bigint[]) AS purged);
+USING unnest(:session_ids::text[], :sequences::bigint[]) AS purged (session_id, sequence)
+WHERE message_order.tenant_id = :tenant_id
+    AND message_order.session_id = purged.session_id AND message_order.sequence = purged.sequence;
 
 -- purge_documents --
 -- Delete the documents of messages; their postings and vectors are deleted by cascade.

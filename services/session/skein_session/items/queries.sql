@@ -51,10 +51,12 @@ WHERE tenant_id = :tenant_id AND session_id = :session_id;
 -- delete_expired_items --
 -- Delete expired items, oldest first, up to a limit; an item that a concurrent call extends stays.
 DELETE FROM session.items
-WHERE tenant_id = :tenant_id AND expire_time <= :at
-    AND (session_id, key) IN (
-        SELECT session_id, key FROM session.items
-        WHERE tenant_id = :tenant_id AND expire_time <= :at
-        ORDER BY expire_time
-        LIMIT :count
-        FOR UPDATE SKIP LOCKED);
+USING (
+    SELECT session_id, key FROM session.items
+    WHERE tenant_id = :tenant_id AND expire_time <= :at
+    ORDER BY expire_time
+    LIMIT :count
+    FOR UPDATE SKIP LOCKED
+) AS picked
+WHERE items.tenant_id = :tenant_id AND items.expire_time <= :at
+    AND items.session_id = picked.session_id AND items.key = picked.key;

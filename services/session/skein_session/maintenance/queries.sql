@@ -7,8 +7,11 @@ WHERE tenant_id = :tenant_id AND external_id = ANY (ARRAY(
 -- purge_tenant_message_order --
 -- Purge positions of messages of a deleted tenant, up to a limit.
 DELETE FROM session.message_order
-WHERE tenant_id = :tenant_id AND (session_id, sequence) IN (
-    SELECT session_id, sequence FROM session.message_order WHERE tenant_id = :tenant_id LIMIT :count);
+USING (
+    SELECT session_id, sequence FROM session.message_order WHERE tenant_id = :tenant_id LIMIT :count
+) AS picked
+WHERE message_order.tenant_id = :tenant_id
+    AND message_order.session_id = picked.session_id AND message_order.sequence = picked.sequence;
 
 -- purge_tenant_messages --
 -- Purge messages of all months of a deleted tenant, up to a limit.
@@ -19,14 +22,21 @@ WHERE tenant_id = :tenant_id AND message_id = ANY (ARRAY(
 -- purge_tenant_session_properties --
 -- Purge session properties of a deleted tenant, up to a limit.
 DELETE FROM session.session_properties
-WHERE tenant_id = :tenant_id AND (path, value, session_id) IN (
-    SELECT path, value, session_id FROM session.session_properties WHERE tenant_id = :tenant_id LIMIT :count);
+USING (
+    SELECT path, value, session_id FROM session.session_properties WHERE tenant_id = :tenant_id LIMIT :count
+) AS picked
+WHERE session_properties.tenant_id = :tenant_id
+    AND session_properties.path = picked.path AND session_properties.value = picked.value
+    AND session_properties.session_id = picked.session_id;
 
 -- purge_tenant_title_terms --
 -- Purge terms of session titles of a deleted tenant, up to a limit.
 DELETE FROM session.title_terms
-WHERE tenant_id = :tenant_id AND (term, session_id) IN (
-    SELECT term, session_id FROM session.title_terms WHERE tenant_id = :tenant_id LIMIT :count);
+USING (
+    SELECT term, session_id FROM session.title_terms WHERE tenant_id = :tenant_id LIMIT :count
+) AS picked
+WHERE title_terms.tenant_id = :tenant_id
+    AND title_terms.term = picked.term AND title_terms.session_id = picked.session_id;
 
 -- purge_tenant_sessions --
 -- Purge sessions of a deleted tenant, up to a limit.
@@ -37,26 +47,37 @@ WHERE tenant_id = :tenant_id AND session_id = ANY (ARRAY(
 -- purge_tenant_usage --
 -- Purge usage counters of a deleted tenant, up to a limit.
 DELETE FROM session.usage
-WHERE tenant_id = :tenant_id AND (kind, slot) IN (
-    SELECT kind, slot FROM session.usage WHERE tenant_id = :tenant_id LIMIT :count);
+USING (
+    SELECT kind, slot FROM session.usage WHERE tenant_id = :tenant_id LIMIT :count
+) AS picked
+WHERE usage.tenant_id = :tenant_id AND usage.kind = picked.kind AND usage.slot = picked.slot;
 
 -- purge_tenant_requests --
 -- Purge saved responses of a deleted tenant, up to a limit.
 DELETE FROM session.requests
-WHERE tenant_id = :tenant_id AND (principal, method, request_id) IN (
-    SELECT principal, method, request_id FROM session.requests WHERE tenant_id = :tenant_id LIMIT :count);
+USING (
+    SELECT principal, method, request_id FROM session.requests WHERE tenant_id = :tenant_id LIMIT :count
+) AS picked
+WHERE requests.tenant_id = :tenant_id
+    AND requests.principal = picked.principal AND requests.method = picked.method
+    AND requests.request_id = picked.request_id;
 
 -- purge_tenant_items --
 -- Purge items of a deleted tenant, up to a limit.
 DELETE FROM session.items
-WHERE tenant_id = :tenant_id AND (session_id, key) IN (
-    SELECT session_id, key FROM session.items WHERE tenant_id = :tenant_id LIMIT :count);
+USING (
+    SELECT session_id, key FROM session.items WHERE tenant_id = :tenant_id LIMIT :count
+) AS picked
+WHERE items.tenant_id = :tenant_id AND items.session_id = picked.session_id AND items.key = picked.key;
 
 -- purge_tenant_agent_states --
 -- Purge agent states of a deleted tenant, up to a limit.
 DELETE FROM session.agent_states
-WHERE tenant_id = :tenant_id AND (agent_id, session_id) IN (
-    SELECT agent_id, session_id FROM session.agent_states WHERE tenant_id = :tenant_id LIMIT :count);
+USING (
+    SELECT agent_id, session_id FROM session.agent_states WHERE tenant_id = :tenant_id LIMIT :count
+) AS picked
+WHERE agent_states.tenant_id = :tenant_id
+    AND agent_states.agent_id = picked.agent_id AND agent_states.session_id = picked.session_id;
 
 -- purge_tenant_tombstones --
 -- Purge tombstones of a deleted tenant, up to a limit.

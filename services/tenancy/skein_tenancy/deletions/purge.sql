@@ -13,8 +13,12 @@ WHERE tenant_id = :tenant_id AND invitation_id = ANY (ARRAY(
 -- purge_subject_properties --
 -- Remove some of the properties of subjects that a deleted tenant has.
 DELETE FROM tenancy.subject_properties
-WHERE tenant_id = :tenant_id AND (path, value, subject_id) IN (
-    SELECT path, value, subject_id FROM tenancy.subject_properties WHERE tenant_id = :tenant_id LIMIT :count);
+USING (
+    SELECT path, value, subject_id FROM tenancy.subject_properties WHERE tenant_id = :tenant_id LIMIT :count
+) AS picked
+WHERE subject_properties.tenant_id = :tenant_id
+    AND subject_properties.path = picked.path AND subject_properties.value = picked.value
+    AND subject_properties.subject_id = picked.subject_id;
 
 -- purge_subjects --
 -- Remove some of the subjects that a deleted tenant has.
@@ -25,8 +29,11 @@ WHERE tenant_id = :tenant_id AND subject_id = ANY (ARRAY(
 -- purge_agent_tools --
 -- Remove some of the tools of agents that a deleted tenant has.
 DELETE FROM tenancy.agent_tools
-WHERE tenant_id = :tenant_id AND (agent_id, tool_id) IN (
-    SELECT agent_id, tool_id FROM tenancy.agent_tools WHERE tenant_id = :tenant_id LIMIT :count);
+USING (
+    SELECT agent_id, tool_id FROM tenancy.agent_tools WHERE tenant_id = :tenant_id LIMIT :count
+) AS picked
+WHERE agent_tools.tenant_id = :tenant_id
+    AND agent_tools.agent_id = picked.agent_id AND agent_tools.tool_id = picked.tool_id;
 
 -- purge_agents --
 -- Remove some of the agents, those marked as deleted too, that a deleted tenant has.
@@ -54,8 +61,10 @@ WHERE tenant_id = :tenant_id AND kind = ANY (ARRAY(
 -- purge_usage --
 -- Remove some of the counters that a deleted tenant has.
 DELETE FROM tenancy.usage
-WHERE tenant_id = :tenant_id AND (kind, slot) IN (
-    SELECT kind, slot FROM tenancy.usage WHERE tenant_id = :tenant_id LIMIT :count);
+USING (
+    SELECT kind, slot FROM tenancy.usage WHERE tenant_id = :tenant_id LIMIT :count
+) AS picked
+WHERE usage.tenant_id = :tenant_id AND usage.kind = picked.kind AND usage.slot = picked.slot;
 
 -- purge_collected_usage --
 -- Remove some of the collected usage that a deleted tenant has.
@@ -72,5 +81,9 @@ WHERE tenant_id = :tenant_id AND caller = ANY (ARRAY(
 -- purge_requests --
 -- Remove some of the saved responses that a deleted tenant has.
 DELETE FROM tenancy.requests
-WHERE tenant_id = :tenant_id AND (principal, method, request_id) IN (
-    SELECT principal, method, request_id FROM tenancy.requests WHERE tenant_id = :tenant_id LIMIT :count);
+USING (
+    SELECT principal, method, request_id FROM tenancy.requests WHERE tenant_id = :tenant_id LIMIT :count
+) AS picked
+WHERE requests.tenant_id = :tenant_id
+    AND requests.principal = picked.principal AND requests.method = picked.method
+    AND requests.request_id = picked.request_id;

@@ -3,8 +3,14 @@
 SELECT tenants.is_active, memberships.role
 FROM tenancy.tenants
 LEFT JOIN tenancy.memberships
-    ON memberships.tenant_id = tenants.tenant_id AND memberships.account_id = :account_id::uuid
+    ON memberships.tenant_id = :tenant_id AND memberships.account_id = :account_id
 WHERE tenants.tenant_id = :tenant_id;
+
+-- get_tenant_state --
+-- Return whether a tenant is open; no row comes back when there is no such tenant.
+SELECT is_active
+FROM tenancy.tenants
+WHERE tenant_id = :tenant_id;
 
 -- create_member --
 -- Add an account as a member; no row comes back when it is one already.

@@ -289,7 +289,7 @@ CREATE TABLE tenancy.agent_tools (
     created_by text NOT NULL,
     CONSTRAINT agent_tools_pkey PRIMARY KEY (tenant_id, agent_id, tool_id),
     CONSTRAINT agent_tools_agent_fkey FOREIGN KEY (tenant_id, agent_id)
-        REFERENCES tenancy.agents (tenant_id, agent_id) ON UPDATE CASCADE ON DELETE CASCADE,
+        REFERENCES tenancy.agents (tenant_id, agent_id) ON DELETE CASCADE,
     CONSTRAINT agent_tools_tool_fkey FOREIGN KEY (tenant_id, tool_id)
         REFERENCES tenancy.tools (tenant_id, tool_id) ON DELETE CASCADE
 );
@@ -426,12 +426,12 @@ CREATE POLICY tenant ON tenancy.collected_usage
 CREATE TABLE tenancy.rate_limit_buckets (
     tenant_id uuid NOT NULL,
     caller text NOT NULL,
+    -- Tokens before the latest lease, and those that it took.
     tokens double precision NOT NULL,
-    -- Tokens of the latest lease.
     leased integer NOT NULL,
     -- When tokens were last refilled.
     refill_time timestamptz NOT NULL,
-    -- Start of the current hour and day, and calls admitted since.
+    -- Start of the current hour and day, and calls admitted since, without those of the latest lease.
     hour_time timestamptz NOT NULL,
     hour_count bigint NOT NULL,
     day_time timestamptz NOT NULL,

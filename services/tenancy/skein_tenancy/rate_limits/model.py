@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 LEASE_SECONDS = 5.0
 # After this time every bucket is full, and the counts of its hour and day are over.
 IDLE_BUCKET_AGE = timedelta(days=1)
+# A bucket that was refilled longer than this after now was refilled by a clock that was ahead.
+MAX_CLOCK_LEAD = timedelta(minutes=1)
 _MINUTE_SECONDS, _HOUR_SECONDS, _DAY_SECONDS = 60.0, 3600.0, 86400.0
 
 

@@ -5,35 +5,33 @@ FROM tenancy.quotas
 WHERE tenant_id = :tenant_id AND kind = ANY (:kinds::text[]) AND (max_amount IS NOT NULL OR max_organization_amount IS NOT NULL);
 
 -- acquire_rate_limit --
--- Take up to `requested` calls from a bucket; return the number and what remains. A new bucket is full. A refill time more
--- than a minute ahead comes from a clock that was ahead, so the bucket refills from now on.
+-- Take up to `requested` calls from a bucket; return the number and what remains. A new bucket is full. A refill time after
+-- `max_refill_time` comes from a clock that was ahead, so the bucket refills from now on. A row holds what was there before
+-- its latest lease: Citus refuses
+-- a subquery in DO UPDATE, and so few expressions stand twice.
 INSERT INTO tenancy.rate_limit_buckets AS bucket
     (tenant_id, caller, tokens, leased, refill_time, hour_time, hour_count, day_time, day_count)
 VALUES
-    (:tenant_id, :caller,
-     :burst::double precision
-         - greatest(0, floor(least(:requested::integer, :burst, :max_per_hour::bigint, :max_per_day::bigint))),
-     greatest(0, floor(least(:requested, :burst, :max_per_hour, :max_per_day))), :at,
-     :hour_time, greatest(0, floor(least(:requested, :burst, :max_per_hour, :max_per_day))),
-     :day_time, greatest(0, floor(least(:requested, :burst, :max_per_hour, :max_per_day))))
-ON CONFLICT ON CONSTRAINT rate_limit_buckets_pkey DO UPDATE
-    SET (tokens, leased, refill_time, hour_time, hour_count, day_time, day_count) = (
-        SELECT lease.tokens - lease.leased, lease.leased,
-               CASE WHEN bucket.refill_time > :at::timestamptz + interval '1 minute' THEN :at
-                    ELSE greatest(:at, bucket.refill_time) END,
-               :hour_time, lease.hour_count + lease.leased, :day_time, lease.day_count + lease.leased
-        FROM (
-            SELECT refilled.tokens, refilled.hour_count, refilled.day_count,
-                   greatest(0, floor(least(:requested, refilled.tokens, :max_per_hour - refilled.hour_count,
-                                           :max_per_day - refilled.day_count)))::integer AS leased
-            FROM (
-                SELECT least(:burst, bucket.tokens + :rate::double precision
-                             * greatest(0, extract(epoch FROM :at::timestamptz - bucket.refill_time))) AS tokens,
-                       CASE WHEN bucket.hour_time = :hour_time THEN bucket.hour_count ELSE 0 END AS hour_count,
-                       CASE WHEN bucket.day_time = :day_time THEN bucket.day_count ELSE 0 END AS day_count
-            ) AS refilled
-        ) AS lease)
-RETURNING leased, tokens, hour_count, day_count;
+    (:tenant_id, :caller, :burst::double precision,
+     greatest(0, floor(least(:requested::integer, :burst, :max_per_hour::bigint, :max_per_day::bigint))), :at,
+     :hour_time, 0, :day_time, 0)
+ON CONFLICT ON CONSTRAINT rate_limit_buckets_pkey DO UPDATE SET
+    tokens = least(:burst, bucket.tokens - bucket.leased + :rate::double precision
+                           * greatest(0, extract(epoch FROM :at::timestamptz - bucket.refill_time))),
+    leased = greatest(0, floor(least(
+        :requested,
+        :burst,
+        bucket.tokens - bucket.leased + :rate
+            * greatest(0, extract(epoch FROM :at - bucket.refill_time)),
+        :max_per_hour - CASE WHEN bucket.hour_time = :hour_time THEN bucket.hour_count + bucket.leased ELSE 0 END,
+        :max_per_day - CASE WHEN bucket.day_time = :day_time THEN bucket.day_count + bucket.leased ELSE 0 END))),
+    refill_time = CASE WHEN bucket.refill_time > :max_refill_time::timestamptz THEN :at
+                       ELSE greatest(:at, bucket.refill_time) END,
+    hour_time = :hour_time,
+    hour_count = CASE WHEN bucket.hour_time = :hour_time THEN bucket.hour_count + bucket.leased ELSE 0 END,
+    day_time = :day_time,
+    day_count = CASE WHEN bucket.day_time = :day_time THEN bucket.day_count + bucket.leased ELSE 0 END
+RETURNING leased, tokens - leased AS tokens, hour_count + leased AS hour_count, day_count + leased AS day_count;
 
 -- delete_idle_rate_limits --
 -- Delete the buckets of a tenant that were not used for some time; they are full again.

@@ -10,7 +10,7 @@ from skein_kit.database.tx_options import TxOptions
 from skein_kit.ids import now
 from skein_tenancy.queries import QUERIES
 from skein_tenancy.quotas.model import RATE_KINDS
-from skein_tenancy.rate_limits.model import IDLE_BUCKET_AGE, Bucket, RateLease, RequestLease
+from skein_tenancy.rate_limits.model import IDLE_BUCKET_AGE, MAX_CLOCK_LEAD, Bucket, RateLease, RequestLease
 from skein_tenancy.rows import require_row
 
 if TYPE_CHECKING:
@@ -84,6 +84,7 @@ async def _acquire(
             max_per_hour=limit.max_per_hour,
             max_per_day=limit.max_per_day,
             at=at,
+            max_refill_time=at + MAX_CLOCK_LEAD,
             hour_time=hour,
             day_time=day,
         )
