@@ -100,14 +100,11 @@ def requirements(package: Package, published: set[str]) -> list[str]:
 
 def stage(package: Package, folder: Path, published: set[str], url: str) -> None:
     """Write everything that a package is made of into a folder."""
-    names = [
-        name
-        for project in package.projects()
-        for name in project["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]
-    ]
+    names: list[str] = []
     for part, project in zip(package.parts, package.projects(), strict=True):
         for name in project["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]:
             shutil.copytree(part / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+            names.append(name)
     licences = ["LICENSE"]
     shutil.copy(ROOT / "LICENSE", folder)
     if package.name == SERVER:
@@ -170,9 +167,10 @@ def as_toml(tables: dict[str, dict[str, Any]]) -> str:
 
 
 def main(folder: str, url: str = URL) -> None:
-    """Build every package into a folder, which is emptied before."""
+    """Build every package into a folder, where earlier ones are removed."""
     out = Path(folder).resolve()
-    shutil.rmtree(out, ignore_errors=True)
+    for path in out.glob("skein*"):
+        path.unlink()
     every = packages()
     published = {package.name for package in every}
     for package in every:
