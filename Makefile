@@ -155,8 +155,8 @@ sbom: .venv/ready .edge/audit/ready ## Write deploy/sbom.cdx.json and deploy/lic
 	@touch $@
 
 .PHONY: dist
-dist: .venv/ready .edge/dist/ready ## Build the packages of a release into dist/ and check them (URL: the address of the repository)
-	@$(PYTHON) deploy/dist.py dist $(URL)
+dist: .venv/ready .edge/dist/ready ## Build the packages of a release into dist/ and check them (PROJECT_URL: the address of the repository)
+	@$(PYTHON) deploy/dist.py dist $(PROJECT_URL)
 	@.edge/dist/bin/python -m twine check --strict dist/*
 
 .PHONY: manifests
