@@ -145,13 +145,23 @@ lock: .venv/ready ## Pin what the pyproject.toml files ask for (deploy/lock.sh -
 .PHONY: audit
 audit: .venv/ready .edge/audit/ready ## Look for known vulnerabilities in what is pinned; fails when it cannot ask for them
 	@.edge/audit/bin/python -m pip_audit --strict --disable-pip --no-deps --progress-spinner off \
-		-r requirements.lock -r deploy/requirements.lock -r deploy/build.lock -r deploy/audit.lock
+		-r requirements.lock -r deploy/requirements.lock -r deploy/build.lock -r deploy/audit.lock -r deploy/dist.lock
 
 .PHONY: sbom
 sbom: .venv/ready .edge/audit/ready ## Write deploy/sbom.cdx.json and deploy/licences.md
 	@$(PYTHON) -m uv venv --quiet --clear --python $(PYTHON) .edge/shipped
 	@$(PYTHON) -m uv pip install --quiet --python .edge/shipped/bin/python --no-deps --require-hashes -r deploy/requirements.lock
 	@$(PYTHON) deploy/sbom.py .edge/audit/bin/python .edge/shipped/bin/python
+
+.edge/dist/ready: deploy/dist.lock | .venv/ready
+	@$(PYTHON) -m uv venv --quiet --clear --python $(PYTHON) .edge/dist
+	@$(PYTHON) -m uv pip install --quiet --python .edge/dist/bin/python --no-deps --no-build --require-hashes -r deploy/dist.lock
+	@touch $@
+
+.PHONY: dist
+dist: .venv/ready .edge/dist/ready ## Build the packages of a release into dist/ and check them (PROJECT_URL: the address of the repository)
+	@$(PYTHON) deploy/dist.py dist $(PROJECT_URL)
+	@.edge/dist/bin/python -m twine check --strict dist/*
 
 .PHONY: manifests
 manifests: .venv/ready ## Write what deploy/ has from the code: rules for Kubernetes, tables for Citus and for moving in
@@ -161,5 +171,5 @@ manifests: .venv/ready ## Write what deploy/ has from the code: rules for Kubern
 
 .PHONY: clean
 clean: ## Remove all that make and the tools made, .venv included
-	@rm -rf .venv .edge .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	@rm -rf .venv .edge dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

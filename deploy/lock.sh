@@ -1,8 +1,9 @@
 #!/bin/sh
-# Compiles eight locks: requirements.lock (services and tools), deploy/requirements.lock (services alone, for the image),
+# Compiles nine locks: requirements.lock (services and tools), deploy/requirements.lock (services alone, for the image),
 # deploy/build.lock (what builds our distributions there), deploy/audit.lock (what looks at the others),
-# tests/edge/python.lock (what the tests at the edge need beside), tests/edge/schemathesis.lock (what fuzzes HTTP),
-# docs/tools/site.lock (what builds the site of docs/) and tests/bench/peers.lock (what tests/bench/peers.py compares with).
+# deploy/dist.lock (what checks the packages of a release), tests/edge/python.lock (what the tests at the edge need beside),
+# tests/edge/schemathesis.lock (what fuzzes HTTP), docs/tools/site.lock (what builds the site of docs/) and
+# tests/bench/peers.lock (what tests/bench/peers.py compares with).
 # Pins stay unless a pyproject.toml rules them out; `deploy/lock.sh --upgrade` looks for newer versions of everything.
 set -eu
 
@@ -12,7 +13,7 @@ compile() {
 
 ours() {
     # shellcheck disable=SC2046 # a list of options
-    compile --excludes excludes.txt $(sed -n 's|^-e ./[a-z]*/\(.*\)|--no-emit-package skein-\1|p' requirements.in) \
+    compile --excludes excludes.txt $(sed -n 's|^name = "\(.*\)"|--no-emit-package \1|p' libs/*/pyproject.toml services/*/pyproject.toml) \
         "$@" requirements.in
 }
 
@@ -21,6 +22,7 @@ ours --group dev --output-file requirements.lock "$@"
 ours --excludes deploy/excludes.txt --constraints requirements.lock --output-file deploy/requirements.lock
 compile --constraints requirements.lock --output-file deploy/build.lock deploy/build.in
 compile --output-file deploy/audit.lock "$@" deploy/audit.in
+compile --output-file deploy/dist.lock "$@" deploy/dist.in
 compile --constraints requirements.lock --output-file tests/edge/python.lock tests/edge/python.in
 compile --output-file tests/edge/schemathesis.lock "$@" tests/edge/schemathesis.in
 compile --output-file docs/tools/site.lock "$@" docs/tools/site.in

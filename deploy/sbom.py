@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +41,8 @@ def main(tools: str, python: str) -> None:
     bill = json.loads(run.stdout)
     # Addresses of the world are nothing that a bill needs.
     del bill["metadata"]["tools"]
+    # The project's own pyproject.toml does not hold it.
+    bill["metadata"]["component"]["version"] = _version()
     bill["components"] = [_plain(component) for component in bill["components"]]
     BILL.write_text(json.dumps(bill, indent=1, sort_keys=True) + "\n", "utf-8")
     rows = [f"| {one['name']} | {one['version']} | {licence(one)} |" for one in bill["components"]]
@@ -50,6 +53,12 @@ def licence(component: dict[str, Any]) -> str:
     """Return the SPDX expression of a component of the bill."""
     (said,) = component["licenses"]
     return str(said.get("expression") or said["license"]["id"])
+
+
+def _version() -> str:
+    """Return the version of every distribution of ours."""
+    project = HERE.parent / "libs" / "protos" / "pyproject.toml"
+    return str(tomllib.loads(project.read_text("utf-8"))["project"]["version"])
 
 
 def _plain(component: dict[str, Any]) -> dict[str, Any]:

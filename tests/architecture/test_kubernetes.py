@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -276,10 +277,7 @@ def test_a_service_asks_for_resources_and_survives_a_drained_machine(name: str) 
 
 
 def test_images_are_of_the_version_of_the_code() -> None:
-    (version,) = {
-        re.search(r'^version = "(.+)"$', file.read_text("utf-8"), re.MULTILINE)[1]  # type: ignore[index]  # Each has one.
-        for file in (ROOT / "services").glob("*/pyproject.toml")
-    }
+    version = tomllib.loads((ROOT / "libs/protos/pyproject.toml").read_text("utf-8"))["project"]["version"]
     texts = [path.read_text("utf-8") for path in FOLDER.rglob("*.yaml")]
 
     assert {tag for text in texts for tag in re.findall(r"(?:image: skein:|newTag: )([^\s}]+)", text)} == {version}

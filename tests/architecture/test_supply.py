@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import runpy
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,8 @@ ALLOWED = {
     "0BSD", "Apache-2.0", "BSD-2-Clause", "BSD-3-Clause", "CC0-1.0", "ISC", "MIT", "MIT-0", "MPL-2.0", "PSF-2.0",
     "Zlib",
 }  # fmt: skip
+# Of all distributions and of the image.
+VERSION = tomllib.loads((ROOT / "libs/protos/pyproject.toml").read_text("utf-8"))["project"]["version"]
 # What the image is.
 LINUX = {
     "sys_platform": "linux",
@@ -80,6 +83,25 @@ def test_every_pin_is_exact_and_has_its_hashes(lock: Path) -> None:
 @over("lock", PINNED, name=lambda lock: str(lock.relative_to(ROOT)))
 def test_a_lock_names_no_place_that_packages_come_from(lock: Path) -> None:
     assert "://" not in lock.read_text("utf-8")
+
+
+def test_every_distribution_has_the_version_of_the_contract() -> None:
+    versions = {}
+    for path in sorted([*ROOT.glob("libs/*/pyproject.toml"), *ROOT.glob("services/*/pyproject.toml")]):
+        content = tomllib.loads(path.read_text("utf-8"))
+        source = content.get("tool", {}).get("hatch", {}).get("version", {}).get("path", "")
+        versions[content["project"]["name"]] = (
+            (path.parent / source).resolve() if source else content["project"]["version"]
+        )
+
+    assert versions.pop("skein-protos") == VERSION
+    assert set(versions.values()) == {ROOT / "libs/protos/pyproject.toml"}
+
+
+def test_the_image_says_the_version() -> None:
+    text = (DEPLOY / "Dockerfile").read_text("utf-8")
+
+    assert set(re.findall(r"(?:--tag skein:|image\.version=\")([\w.]+)", text)) == {VERSION}
 
 
 def test_the_vulnerability_scan_covers_every_lock() -> None:

@@ -485,6 +485,15 @@ def test_a_model_without_its_wheel_says_what_to_install(monkeypatch: pytest.Monk
         Encoder.load(E5_SMALL, threads=1)
 
 
+def test_a_copy_of_a_wheel_s_file_is_used_before_the_wheel(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    copy = tmp_path / MINILM.weights_file.distribution / "model.safetensors"
+    copy.parent.mkdir()
+    copy.touch()
+    monkeypatch.setattr(weights, "_COPIES", tmp_path)
+
+    assert MINILM.weights_file.find() == copy
+
+
 def test_weights_of_another_version_of_a_wheel_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(weights, "_E5_SHA256", "0" * 64)
 

@@ -2,4 +2,5 @@
 
 import importlib.metadata
 
-VERSION = importlib.metadata.version("skein-gateway")
+# Every installation of a service has this distribution, and all have its version.
+VERSION = importlib.metadata.version("skein-protos")

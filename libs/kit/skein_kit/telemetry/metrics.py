@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from opentelemetry.context import Context
     from opentelemetry.sdk.trace import SpanProcessor
 
-# All distributions of the repository have the same version.
-VERSION = version("skein-kit")
+# All distributions of the repository have the same version, and every installation has this one.
+VERSION = version("skein-protos")
 LATENCY_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 
 REQUESTS = Counter("skein_rpc_requests_total", "Calls that ended, by status code.", ["service", "method", "code"])

@@ -52,7 +52,7 @@ async def create_backup(
             postgres_version=facts.version,
             wal_segment_bytes=facts.wal_segment_bytes,
             schema_version=facts.schema_version,
-            skein_version=version("skein-cluster"),
+            skein_version=version("skein-protos"),
             database=facts.database,
             superuser=facts.superuser,
             data_dir="" if source.data_dir is None else str(source.data_dir.absolute()),

