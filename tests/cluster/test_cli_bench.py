@@ -155,7 +155,9 @@ def corpus(tmp_path: Path) -> Path:
 
 async def test_a_corpus_is_asked_group_by_group(cluster: Cluster, operator: dict[str, str], corpus: Path) -> None:
     before = await tenants(cluster)
-    ended = await skein("bench", "corpus", str(corpus), "--limit", "10", "--json", environment=operator)
+    ended = await skein(
+        "bench", "corpus", str(corpus), "--limit", "10", "--min-relevance", "0", "--json", environment=operator
+    )
     told = ended.json
 
     assert ended.code == ExitCode.OK, ended.err

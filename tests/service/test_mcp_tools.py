@@ -98,9 +98,8 @@ async def test_a_memory_that_a_tool_saves_is_read_by_an_rpc(mcp: Mcp, tenant: Te
 
 async def test_recall_says_what_was_found_and_why(mcp: Mcp) -> None:
     saved = (await mcp.call("remember", content="The boiler was repaired in March"))["memory"]["memory_id"]
-    await mcp.call(
-        "append_messages", session_id="s1", messages=[{"role": "MESSAGE_ROLE_USER", "content": "My boiler!"}]
-    )
+    message = {"role": "MESSAGE_ROLE_USER", "content": "My boiler broke in March!"}
+    await mcp.call("append_messages", session_id="s1", messages=[message])
 
     result = await mcp.ask("tools/call", {"name": "recall", "arguments": {"query": "when was the boiler repaired?"}})
 
@@ -109,7 +108,7 @@ async def test_recall_says_what_was_found_and_why(mcp: Mcp) -> None:
     assert {part["signal"] for part in hits[0]["components"]} >= {"dense", "lexical"}
     assert text.startswith(f"1. memory {saved} (score 0.")
     assert "The boiler was repaired in March" in text
-    assert "My boiler!" in text
+    assert "My boiler broke in March!" in text
 
 
 @pytest.mark.parametrize(
@@ -201,10 +200,9 @@ async def test_a_search_is_by_the_mode_that_is_named(mcp: Mcp) -> None:
 
     assert [hit["memory"]["content"] for hit in by_words["hits"]] == ["We took the automobile"]
     assert {part["signal"] for hit in by_meaning["hits"] for part in hit["components"]} == {"dense"}
-    assert {hit["memory"]["content"]: hit["has_query_words"] for hit in by_both["hits"]} == {
-        "We took the automobile": True,
-        "My car is red": False,
-    }
+    assert [(hit["memory"]["content"], hit["has_query_words"]) for hit in by_both["hits"]] == [
+        ("We took the automobile", True)
+    ]
     assert "automobile" in packed["text"]
     assert "My car" not in packed["text"]
 

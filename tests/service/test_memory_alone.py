@@ -84,15 +84,16 @@ async def test_every_write_keeps_the_index_as_the_memory_is(memory_server: Memor
     async with memory_server.serving(), memory_server.channel() as channel:
         memory = rpc.MemoryServiceStub(channel)
         await memory.CreateMemory(request("the lighthouse", title="On cliffs", external_id="x", source="a"))
-        assert await index() == ({"lighthous", "cliff"}, [("note", "a", 1)])
+        # The agent's id is a name, so it stands over the text.
+        assert await index() == ({"lighthous", "cliff", "kitchen"}, [("note", "a", 1)])
         await update(["tags", "level", "metadata"], tags=["t"])
-        assert await index() == ({"lighthous", "cliff"}, [("note", "a", 1)])
+        assert await index() == ({"lighthous", "cliff", "kitchen"}, [("note", "a", 1)])
         await update(["title", "source"])
-        assert await index() == ({"lighthous"}, [("note", None, 3)])
+        assert await index() == ({"lighthous", "kitchen"}, [("note", None, 3)])
         await memory.DeleteMemory(pb.DeleteMemoryRequest(memory_id="x"))
         assert await index() == (set(), [])
         await memory.UndeleteMemory(pb.UndeleteMemoryRequest(memory_id="x"))
-        assert await index() == ({"lighthous"}, [("note", None, 5)])
+        assert await index() == ({"lighthous", "kitchen"}, [("note", None, 5)])
 
 
 async def test_a_refused_write_leaves_no_row_anywhere(memory_server: MemoryServer) -> None:
@@ -293,7 +294,7 @@ async def test_fields_that_only_filters_use_change_without_losing_vectors(memory
         async with memory_server.database.superuser() as connection:
             await connection.execute("UPDATE recall.documents SET pending = false")
 
-        changed = {"importance": 0.25, "source": "mail", "type": "task", "agent_id": "a", "subject_id": "anna"}
+        changed = {"importance": 0.25, "source": "mail", "type": "task", "agent_id": "a", "subject_id": "user-7"}
         update = update_of(stored.memory_id, *changed, **changed)
         answer = await memory.UpdateMemory(update)
         (in_place,) = await memory_server.rows("SELECT * FROM recall.documents")
