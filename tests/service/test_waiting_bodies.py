@@ -68,6 +68,8 @@ class BusyGateway:
             "accept": "application/json, text/event-stream",
             "content-length": str(len(body)),
             "connection": "close",
+            # A call of the default deadline may end on a busy machine, and give up its room.
+            "connect-timeout-ms": str(int(SECONDS * 1000)),
             **({"authorization": f"Bearer {key}"} if key else {}),
             **{name.replace("_", "-"): value for name, value in headers.items()},
         }
