@@ -23,8 +23,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 SERVER = "skein-memory"
 LIBRARIES = ("protos", "client", "kit", "importers", "langgraph")
-# A placeholder until the project has an address.
-URL = "https://skein.example/skein"
+# Pages of the repository that the metadata name, if its address is given.
 PAGES = {"Documentation": "docs/README.md", "Source": "", "Changelog": "CHANGELOG.md", "Security": "SECURITY.md"}
 CLASSIFIERS = (
     "Development Status :: 4 - Beta",
@@ -129,7 +128,7 @@ def stage(package: Package, folder: Path, published: set[str], url: str) -> None
         "build-system": package.projects()[0]["build-system"],
         "project": project_table,
         "project.scripts": scripts,
-        "project.urls": {name: f"{url}/{page}".rstrip("/") for name, page in PAGES.items()},
+        "project.urls": {name: f"{url}/{page}".rstrip("/") for name, page in PAGES.items()} if url else {},
         "tool.hatch.build.targets.wheel": {"packages": names},
     }
     (folder / "pyproject.toml").write_text(as_toml(tables), "utf-8")
@@ -166,7 +165,7 @@ def as_toml(tables: dict[str, dict[str, Any]]) -> str:
     )
 
 
-def main(folder: str, url: str = URL) -> None:
+def main(folder: str, url: str = "") -> None:
     """Build every package into a folder, where earlier ones are removed."""
     out = Path(folder).resolve()
     for path in out.glob("skein*"):

@@ -150,6 +150,18 @@ async def test_a_condition_chooses_among_memories_and_messages(tenant: Tenant, e
     assert "no field is called 'colour'" in " ".join(unknown.err.split())
 
 
+async def test_what_is_hardly_relevant_is_shown_on_demand(environment: dict[str, str]) -> None:
+    await skein("remember", "The dishwasher has a new seal", environment=environment)
+
+    hidden = await skein("recall", "which train goes to Hamburg", environment=environment)
+    shown = await skein("recall", "which train goes to Hamburg", "--min-relevance", "0", environment=environment)
+    refused = await skein("recall", "train", "--min-relevance", "2", environment=environment)
+
+    assert (hidden.code, hidden.err.strip()) == (ExitCode.OK, "No hit is relevant enough: --min-relevance 0 shows all.")
+    assert "new seal" in shown.out
+    assert (refused.code, refused.out) == (ExitCode.USAGE, "")
+
+
 async def test_remember_takes_the_fields_of_a_memory_and_unquoted_words(environment: dict[str, str]) -> None:
     stored = await skein(
         *("remember", "Anna", "drinks", "tea", "--type", "fact", "--key", "drink", "--tag", "home", "--tag", "home"),

@@ -140,7 +140,7 @@ def with_required(package: str) -> set[str]:
 @pytest.fixture(scope="module", autouse=True)
 def built() -> None:
     """The packages, built and checked by twine."""
-    subprocess.run([tool("make"), "dist"], cwd=ROOT, check=True)
+    subprocess.run([tool("make"), "dist", "PROJECT_URL=https://example.org/skein"], cwd=ROOT, check=True)
 
 
 @pytest.fixture(scope="module")

@@ -176,3 +176,23 @@ async def test_messages_of_a_session_with_a_title_that_matches_come_first(tenant
         )
 
     assert await first_session() == "s1"
+
+
+async def test_a_name_that_moves_from_the_content_to_the_speaker_moves_in_the_index_too(tenant: Tenant) -> None:
+    await append(tenant, "s1", ("", "Marta: The kiln is hot."))
+    (found,) = await by_all(tenant, "kiln")
+    message = session_pb2.Message(message_id=found.item_id, name="Marta", content="The kiln is hot.")
+
+    async def contents_with_name() -> list[str]:
+        request = session_pb2.SearchMessagesRequest(query="Marta")
+        return [hit.message.content for hit in (await tenant.sessions.SearchMessages(request)).hits]
+
+    assert len(await contents_with_name()) == 1
+
+    await tenant.sessions.UpdateMessage(
+        session_pb2.UpdateMessageRequest(message=message, update_mask=FieldMask(paths=["name", "content"]))
+    )
+
+    # A session's search is of contents.
+    assert await contents_with_name() == []
+    assert await by_words(tenant, "Marta") == ["The kiln is hot."]

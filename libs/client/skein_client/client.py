@@ -173,7 +173,7 @@ class Client:
         request = request_messages.remember_request(memories, messages, session_id, request_id)
         return await self.gateway.Remember(request, timeout=timeout)
 
-    async def recall(
+    async def recall(  # noqa: PLR0913 - each has a name and a default.
         self,
         query: str,
         *,
@@ -181,6 +181,7 @@ class Client:
         arms: Iterable[request_messages.Arm] = (),
         filter: memory_pb2.MemoryFilter | None = None,  # noqa: A002 - the contract's own word.
         min_similarity: float = 0.0,
+        min_relevance: float | None = None,
         embedding: Iterable[float] = (),
         mode: request_messages.Mode = "hybrid",
         timeout: float | None = None,
@@ -189,9 +190,10 @@ class Client:
 
         `mode` "keyword" returns items that contain a word of the query, and calls no model. "semantic" compares by
         meaning alone. "hybrid" does both, and `has_query_words` of a hit says whether it contains a word of the query.
-        `min_similarity` is a cosine from -1 to 1. `embedding` is the query's vector, if the caller has one.
+        `min_similarity` is a cosine from -1 to 1. `embedding` is the query's vector, if the caller has one. Hits of a
+        lower relevance than `min_relevance`, 0 to 1, are left out; None: than the tenant's policy says; 0 keeps all.
 
-        Call `gateway.Recall` for further options, such as min_relevance, message_filter, weights and on_partial.
+        Call `gateway.Recall` for further options, such as message_filter, weights and on_partial.
         """
         request = request_messages.recall_request(
             query,
@@ -199,6 +201,7 @@ class Client:
             arms=arms,
             filter=filter,
             min_similarity=min_similarity,
+            min_relevance=min_relevance,
             embedding=embedding,
             mode=mode,
         )

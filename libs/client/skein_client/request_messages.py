@@ -126,6 +126,7 @@ def recall_request(
     arms: Iterable[Arm],
     filter: memory_pb2.MemoryFilter | None,  # noqa: A002 - the contract's own word.
     min_similarity: float = 0.0,
+    min_relevance: float | None = None,
     embedding: Iterable[float] = (),
     mode: Mode = "hybrid",
 ) -> gateway_pb2.RecallRequest:
@@ -135,6 +136,7 @@ def recall_request(
         arms=[search_arm(arm) for arm in arms],
         filter=filter,
         min_similarity=min_similarity,
+        min_relevance=min_relevance,
         embedding=embedding,
         mode=search_mode(mode),
     )

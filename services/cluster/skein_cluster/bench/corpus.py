@@ -229,7 +229,7 @@ def _question(values: Mapping[str, Any]) -> BenchQuestion:
 
 
 def _filter(values: Mapping[str, Any]) -> memory_pb2.MemoryFilter:
-    """Return who asks and for which time. A question that names nobody sees all memories and messages."""
+    """Return who asks and for which time. A question without them sees all memories and messages."""
     result = memory_pb2.MemoryFilter()
     for name in _SCOPE_FIELDS.values():
         if name in values:

@@ -94,6 +94,11 @@ def show_expansions(expansions: Iterable[recall_pb2.QueryExpansion]) -> None:
 @click.option(
     "--arm", "arms", type=click.Choice(list(_ARMS)), multiple=True, help="Search only these items (repeatable)."
 )
+@click.option(
+    "--min-relevance",
+    type=click.FloatRange(0, 1),
+    help="Leave out hits of a lower relevance; 0 keeps all.  [default: the tenant's policy]",
+)
 @mode_option
 @filter_options
 @options.cluster_options
@@ -102,6 +107,7 @@ def recall_command(
     text: str,
     limit: int,
     arms: tuple[str, ...],
+    min_relevance: float | None,
     mode: str,
     item_filter: memory_pb2.MemoryFilter | None,
     environment: dict[str, str],
@@ -114,6 +120,7 @@ def recall_command(
         limit=limit,
         arms=[_ARMS[arm] for arm in arms],
         filter=item_filter,
+        min_relevance=min_relevance,
         mode=MODES[mode],
     )
     response, is_empty = asyncio.run(_recall(environment, request))
@@ -140,7 +147,7 @@ def recall_command(
 
 def _empty_text(response: gateway_pb2.RecallResponse) -> str:
     if response.nothing_relevant:
-        return "No hit is relevant enough. The tenant's policy sets the lowest one (recall_min_relevance)."
+        return "No hit is relevant enough: --min-relevance 0 shows all."
     return "No hits." if response.HasField("profile") else "Nothing was found."
 
 

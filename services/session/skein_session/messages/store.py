@@ -14,7 +14,7 @@ from skein_kit.ids import parse_id
 from skein_kit.rpc.pagination import PAGE_BYTES
 from skein_kit.search_text import postings
 from skein_session.errors import MessageNotFound, SessionArchived, SessionIdle, SessionNotFound
-from skein_session.messages.model import character_count, default_title, embedded_text, require_content, to_document
+from skein_session.messages.model import character_count, default_title, require_content, to_document
 from skein_session.sessions.model import DEFAULT_TYPE, END_REASON_IDLE, ENDED, HIDDEN, columns_of
 from skein_session.sessions.store import require_session, session_state
 from skein_session.tombstones import store as tombstones
@@ -146,7 +146,7 @@ class MessageStore:
         require_content(row)
         if row["content"] != previous_row["content"]:
             await self._update_title(tx, tenant_id, previous_row, row)
-        if embedded_text(row) == embedded_text(previous_row):
+        if (row["name"], row["content"]) == (previous_row["name"], previous_row["content"]):
             return row, None
         await postings.remove_documents(tx, tenant_id, [row["message_id"]])
         document = to_document(row)

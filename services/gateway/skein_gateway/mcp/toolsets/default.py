@@ -93,6 +93,7 @@ TOOLS = (
         optional("arms", "arms", "Search only these; default: all."),
         *conditions("filter", where=_WHERE_OF_ITEMS),
         optional("min_similarity", "min_similarity", "Least similarity in meaning, 0 to 1; other hits are omitted."),
+        optional("min_relevance", "min_relevance", "Least probability of helping, 0 to 1; 0 shows weak hits too."),
         optional("include_superseded", "show_superseded", "Also memories that a newer one replaced."),
         render=recall_text,
     ),
