@@ -16,12 +16,13 @@ COUNTLESS = re.compile(
 )
 # What values each label may have: all of them few, and known before a call comes in.
 LABELS = {
+    "action": "what a policy does with a finding",
     "branch": "search branches of a recall",
     "channel": "a stream or a webhook",
     "code": "gRPC's status codes",
     "decision": "decisions of the rate limits",
     "job_name": "jobs of the worker",
-    "kind": "limits by their names",
+    "kind": "limits by their names, findings of the content guard",
     "measurement": "what the worker measures",
     "method": "RPCs",
     "model": "registered embedding models",

@@ -33,6 +33,8 @@ DEFAULTS = pb.Policy(
     recall_min_relevance=0.015,
     recall_min_best_relevance=0.05,
     expiry_grace_hours=24,
+    guard_secrets="keep",
+    guard_personal_data="keep",
     revision=1,
 )
 # A field that no policy has: number 1000, the varint 1.

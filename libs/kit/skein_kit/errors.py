@@ -170,6 +170,12 @@ class ContentEmpty(InvalidArgument):
     reason = "CONTENT_EMPTY"
 
 
+class ContentRefused(InvalidArgument):
+    """A text holds a secret or personal data, which the tenant's policy refuses: leave it out, or use the vault."""
+
+    reason = "CONTENT_REFUSED"
+
+
 class FilterInvalid(InvalidArgument):
     """The filter has a syntax error; the violation names its position."""
 

@@ -12,6 +12,7 @@ from skein.recall.v1 import recall_pb2_grpc as recall_rpc
 from skein_kit.access_log.writer import AccessLog
 from skein_kit.background import background_tasks
 from skein_kit.cold_storage.files import ColdFiles
+from skein_kit.content_guard.guard import ContentGuard
 from skein_kit.database.monthly_partitions import MonthlyPartitions
 from skein_kit.host.process import Service, ServicerRegistry
 from skein_kit.idempotency.store import IdempotencyStore
@@ -110,7 +111,7 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
             await key_check.check_at_start()
         months = MonthlyPartitions(database, QUERIES["ensure_month"])
         policies = shared_policy_cache(database)
-        idempotency = IdempotencyStore(database, "memory")
+        idempotency, guard = IdempotencyStore(database, "memory"), ContentGuard(database, policies)
 
         memories = MemoryStore(
             database, idempotency=idempotency, quotas=quotas, policies=policies, vault=vault, months=months
@@ -154,21 +155,24 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
         servicers.add(
             rpc.add_MemoryServiceServicer_to_server,
             access_log.wrap(
-                MemoryService(
-                    memories=MemoryHandlers(
-                        memories,
-                        idempotency,
-                        embeddings=embeddings,
-                        suggest_links=graph_handlers.suggestions,
-                        max_content=max_content,
-                    ),
-                    listing=ListingHandlers(lists, memories=memories),
-                    erasure=purge_handlers,
-                    vault=VaultHandlers(tenant_keys, idempotency, memories=memories),
-                    tasks=TaskHandlers(TaskStore(database), idempotency, memories=memories, embeddings=embeddings),
-                    curation=CurationHandlers(
-                        curation, idempotency, memories=memories, embeddings=embeddings, max_content=max_content
-                    ),
+                guard.wrap(
+                    MemoryService(
+                        memories=MemoryHandlers(
+                            memories,
+                            idempotency,
+                            guard=guard,
+                            embeddings=embeddings,
+                            suggest_links=graph_handlers.suggestions,
+                            max_content=max_content,
+                        ),
+                        listing=ListingHandlers(lists, memories=memories),
+                        erasure=purge_handlers,
+                        vault=VaultHandlers(tenant_keys, idempotency, memories=memories),
+                        tasks=TaskHandlers(TaskStore(database), idempotency, memories=memories, embeddings=embeddings),
+                        curation=CurationHandlers(
+                            curation, idempotency, memories=memories, embeddings=embeddings, max_content=max_content
+                        ),
+                    )
                 )
             ),
         )
@@ -178,7 +182,9 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
         )
         servicers.add(
             blocks_pb2_grpc.add_BlockServiceServicer_to_server,
-            access_log.wrap(BlockService(blocks=BlockHandlers(blocks, idempotency), erasure=purge_handlers)),
+            access_log.wrap(
+                guard.wrap(BlockService(blocks=BlockHandlers(blocks, idempotency), erasure=purge_handlers))
+            ),
         )
         servicers.add(
             history_pb2_grpc.add_HistoryServiceServicer_to_server,

@@ -9,6 +9,7 @@ from skein.recall.v1 import recall_pb2_grpc
 from skein.session.v1 import session_pb2_grpc as rpc
 from skein_kit.access_log.writer import AccessLog
 from skein_kit.cold_storage.files import ColdFiles
+from skein_kit.content_guard.guard import ContentGuard
 from skein_kit.database.monthly_partitions import MonthlyPartitions
 from skein_kit.database.named_queries import Queries
 from skein_kit.host.process import Host, Service, ServicerRegistry
@@ -89,7 +90,10 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
             database, months, idempotency=idempotency, sessions=sessions, states=states, items=items, archives=archives
         )
         async with AccessLog(database, policies, counts_uses=False).open() as access_log, streams.open():
-            registry.add(rpc.add_SessionServiceServicer_to_server, access_log.wrap(servicer))
+            registry.add(
+                rpc.add_SessionServiceServicer_to_server,
+                access_log.wrap(ContentGuard(database, policies).wrap(servicer)),
+            )
             registry.add(rpc.add_SessionInternalServiceServicer_to_server, maintenance)
             yield registry
 

@@ -64,11 +64,18 @@ class Policy:
     recall_min_best_relevance: float = 0.05
     # Hours after its expire_time at which a memory is purged.
     expiry_grace_hours: int = 24
+    # What happens to secrets, and to personal data, in texts that callers write: "keep", "count", "redact", "seal"
+    # (secrets of memories move to the vault) or "refuse".
+    guard_secrets: str = "keep"
+    guard_personal_data: str = "keep"
+    # Kinds of findings that the guard leaves alone.
+    guard_ignored_kinds: tuple[str, ...] = ()
 
 
 DEFAULT = Policy()
 _shared_caches: WeakKeyDictionary[Database, PolicyCache] = WeakKeyDictionary()
 _NAMES = tuple(field.name for field in fields(Policy))
+_LISTS = ("memory_types", "guard_ignored_kinds")
 
 
 def shared_policy_cache(database: Database) -> PolicyCache:
@@ -103,8 +110,7 @@ class PolicyCache:
             return cached
         row = await tx.row(self._query, tenant_id=tenant_id)
         changes = {} if row is None else {name: row[name] for name in _NAMES if row[name] is not None}
-        if "memory_types" in changes:
-            changes["memory_types"] = tuple(changes["memory_types"])
+        changes |= {name: tuple(changes[name]) for name in _LISTS if name in changes}
         policy = Policy(**changes)
         self._cached[key] = (policy, at + CACHE_SECONDS)
         self._cached.move_to_end(key)

@@ -84,6 +84,9 @@ GROUPS: Sequence[tuple[str, Sequence[tuple[str, str, str]]]] = (
             ("private_mode", "Private mode", "Every read needs a credential of this tenant."),
             ("audit_strict", "Refuse calls that cannot be audited", "Otherwise they run unaudited."),
             ("audit_query_text", "Record the text of queries", "Otherwise a hash of it."),
+            ("guard_secrets", "Secrets in texts", "Seal: a memory's secret moves to the vault."),
+            ("guard_personal_data", "Personal data in texts", "Card and account numbers, addresses, phones."),
+            ("guard_ignored_kinds", "Kinds to leave alone", "One per line, such as email_address."),
         ),
     ),
 )

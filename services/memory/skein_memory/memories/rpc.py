@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
+from functools import partial
 from typing import TYPE_CHECKING
 from uuid import UUID
 
@@ -21,10 +22,12 @@ from skein_kit.search_text import vector_columns
 from skein_memory.errors import MemoryNotFound
 from skein_memory.memories import convert, memory_type
 from skein_memory.memories.model import create_memories, documents_of
+from skein_memory.memories.sealed_secrets import SealedSecrets
 from skein_memory.paging import PageBuilder
 from skein_memory.validation import prefix_field_paths
 
 if TYPE_CHECKING:
+    from skein_kit.content_guard.guard import ContentGuard
     from skein_kit.idempotency.store import IdempotencyStore
     from skein_kit.policies.store import Policy
     from skein_kit.search_text.embedding_requests import EmbeddingClient
@@ -54,12 +57,14 @@ class MemoryHandlers:
         store: MemoryStore,
         idempotency: IdempotencyStore,
         *,
+        guard: ContentGuard,
         embeddings: EmbeddingClient,
         suggest_links: SuggestLinks,
         max_content: int,
     ) -> None:
         """Contents have at most `max_content` characters."""
         self._store = store
+        self._guard = guard
         self._idempotency = idempotency
         self._embeddings = embeddings
         self._suggest_links = suggest_links
@@ -67,6 +72,10 @@ class MemoryHandlers:
 
     async def CreateMemory(self, request: pb.CreateMemoryRequest, context: Context) -> pb.CreateMemoryResponse:
         caller, at = caller_of(context), now()
+        tenant_id, idempotency_key = caller.require_tenant(), IdempotencyKey.of(caller, request)
+        sealed = SealedSecrets(at=at, by=caller.principal, agent_id=caller.agent_id)
+        rules = await self._guard.rules(tenant_id)
+        await self._guard.apply(rules, request.memory, path="memory", seal=partial(sealed.seal, request.memory))
         # The service alone sets what readers see of a secret.
         request.memory.ClearField("secret")
         with prefix_field_paths("memory"):
@@ -82,14 +91,14 @@ class MemoryHandlers:
         expected_pending = bool(
             self._embeddings.has_pending_embeddings(documents, should_defer=request.defer_embedding)
         )
-        tenant_id, idempotency_key = caller.require_tenant(), IdempotencyKey.of(caller, request)
-        async with self._store.begin_create(tenant_id, [memory], at=at) as (tx, scored):
+        async with self._store.begin_create(tenant_id, [memory, *sealed.memories], at=at) as (tx, scored):
             response = pb.CreateMemoryResponse(memory=convert.memory(scored[0]), embedding_pending=expected_pending)
             write = await self._idempotency.claim(tx, tenant_id, idempotency_key, response=response.SerializeToString())
             if write.saved_response is not None:
                 return pb.CreateMemoryResponse.FromString(write.saved_response)
-            secrets = convert.secrets([memory], [request.memory])
-            await self._store.create_memories(tx, tenant_id, [memory], documents, at=at, secrets=secrets)
+            secrets = convert.secrets([memory], [request.memory]) | sealed.secrets
+            new_memories = [memory, *sealed.memories]
+            await self._store.create_memories(tx, tenant_id, new_memories, documents, at=at, secrets=secrets)
         response.embedding_pending = bool(
             await self._request_embeddings(documents, context, should_defer=request.defer_embedding)
         )
@@ -103,8 +112,12 @@ class MemoryHandlers:
         self, request: pb.BatchCreateMemoriesRequest, context: Context
     ) -> pb.BatchCreateMemoriesResponse:
         caller, at = caller_of(context), now()
-        for message in request.memories:
+        tenant_id, idempotency_key = caller.require_tenant(), IdempotencyKey.of(caller, request)
+        sealed = SealedSecrets(at=at, by=caller.principal, agent_id=caller.agent_id)
+        rules = await self._guard.rules(tenant_id)
+        for index, message in enumerate(request.memories):
             message.ClearField("secret")
+            await self._guard.apply(rules, message, path=f"memories[{index}]", seal=partial(sealed.seal, message))
         drafts = convert.drafts(
             request.memories,
             at=at,
@@ -118,17 +131,18 @@ class MemoryHandlers:
         vectors = convert.caller_vectors(memories, request.memories)
         documents = documents_of(memories, at=at, embeddings=vectors)
         expected_pending = self._embeddings.has_pending_embeddings(documents, should_defer=request.defer_embedding)
-        tenant_id, idempotency_key = caller.require_tenant(), IdempotencyKey.of(caller, request)
-        async with self._store.begin_create(tenant_id, memories, at=at) as (tx, scored):
+        new_memories = [*memories, *sealed.memories]
+        async with self._store.begin_create(tenant_id, new_memories, at=at) as (tx, scored):
             response = pb.BatchCreateMemoriesResponse(
-                memories=[convert.memory(memory) for memory in scored], pending_embedding_count=expected_pending
+                memories=[convert.memory(memory) for memory in scored[: len(memories)]],
+                pending_embedding_count=expected_pending,
             )
             require_fit(response)
             write = await self._idempotency.claim(tx, tenant_id, idempotency_key, response=response.SerializeToString())
             if write.saved_response is not None:
                 return pb.BatchCreateMemoriesResponse.FromString(write.saved_response)
-            secrets = convert.secrets(memories, request.memories)
-            await self._store.create_memories(tx, tenant_id, memories, documents, at=at, secrets=secrets)
+            secrets = convert.secrets(memories, request.memories) | sealed.secrets
+            await self._store.create_memories(tx, tenant_id, new_memories, documents, at=at, secrets=secrets)
         response.pending_embedding_count = await self._request_embeddings(
             documents, context, should_defer=request.defer_embedding
         )
@@ -168,6 +182,9 @@ class MemoryHandlers:
             raise FieldInvalid(violations=[("memory.secret_value", "must not be empty; delete the memory instead")])
 
         tenant_id, idempotency_key = caller.require_tenant(), IdempotencyKey.of(caller, request)
+        sealed = SealedSecrets(at=at, by=caller.principal, agent_id=caller.agent_id)
+        rules = await self._guard.rules(tenant_id)
+        await self._store.prepare_seal(at)
         async with self._idempotency.begin(tenant_id, idempotency_key) as write:
             if write.saved_response is not None:
                 return pb.UpdateMemoryResponse.FromString(write.saved_response)
@@ -175,13 +192,18 @@ class MemoryHandlers:
             before.check_visible(at)
             before.check_revision(request.memory.revision)
             message = convert.memory(before)
-            merge_masked(request.update_mask, request.memory, message)
+            changes = pb.Memory()
+            merge_masked(request.update_mask, request.memory, changes)
+            merge_masked(request.update_mask, changes, message)
+            await self._guard.apply(rules, changes, path="memory", seal=partial(sealed.seal, message))
+            merge_masked(request.update_mask, changes, message)
             with prefix_field_paths("memory"):
                 draft = convert.draft(message, at=at, max_content=self._max_content)
                 # An import may store a user's memory without a subject; its other fields can still change.
                 if fields & _READERS:
                     draft.check_has_readers(at)
             after = before.revise(draft, at=at, by=caller.principal)
+            await self._store.create_memories(write.tx, tenant_id, sealed.memories, [], at=at, secrets=sealed.secrets)
             memory, documents = await self._store.update_memory(
                 write.tx, tenant_id, before, after, at=at, secret=secret
             )

@@ -72,6 +72,10 @@ class MemoryStore:
         async with self._database.transaction(tenant_id, options) as tx:
             yield tx, await writes.score_new_memories(tx, tenant_id, self._policies, memories, at=at)
 
+    async def prepare_seal(self, at: datetime) -> None:
+        """Prepare for memories of the time `at` that another transaction creates."""
+        await self._months.ensure([at])
+
     async def create_memories(
         self,
         tx: Transaction,

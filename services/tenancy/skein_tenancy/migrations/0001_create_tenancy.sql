@@ -344,7 +344,15 @@ CREATE TABLE tenancy.policies (
         CONSTRAINT policies_recall_min_best_relevance_range CHECK (recall_min_best_relevance BETWEEN 0 AND 1),
     -- Hours from the expiry of a memory to its purge. NULL means the default of the code.
     expiry_grace_hours integer
-        CONSTRAINT policies_expiry_grace_hours_range CHECK (expiry_grace_hours BETWEEN 0 AND 8760)
+        CONSTRAINT policies_expiry_grace_hours_range CHECK (expiry_grace_hours BETWEEN 0 AND 8760),
+    -- What the content guard does with secrets and personal data in texts that callers write, and kinds that it ignores.
+    guard_secrets text
+        CONSTRAINT policies_guard_secrets_known
+            CHECK (guard_secrets IN ('keep', 'count', 'redact', 'seal', 'refuse')),
+    guard_personal_data text
+        CONSTRAINT policies_guard_personal_data_known
+            CHECK (guard_personal_data IN ('keep', 'count', 'redact', 'refuse')),
+    guard_ignored_kinds text[]
 );
 ALTER TABLE tenancy.policies ENABLE ROW LEVEL SECURITY;
 ALTER TABLE tenancy.policies FORCE ROW LEVEL SECURITY;

@@ -28,7 +28,8 @@ _ZERO_IS_DEFAULT = frozenset(
     }
 )  # fmt: skip
 # An empty text means the default.
-_EMPTY_IS_DEFAULT = frozenset({"search_language", "recall_fusion"})
+_EMPTY_IS_DEFAULT = frozenset({"search_language", "recall_fusion", "guard_secrets", "guard_personal_data"})
+_LISTS = frozenset({"memory_types", "guard_ignored_kinds"})
 _FORMULA_PREFIX = "IMPORTANCE_FORMULA_"
 _FIELDS = frozenset(pb.Policy.DESCRIPTOR.fields_by_name)
 _MAX_PATH_CHARACTERS = 60
@@ -72,8 +73,8 @@ def _unknown_numbers(message: Message) -> list[int]:
 
 
 def _value(message: pb.Policy, name: str) -> object:
-    if name == "memory_types":
-        return list(message.memory_types)
+    if name in _LISTS:
+        return list(getattr(message, name))
     if name == "importance_formula":
         formula = pb.ImportanceFormula.Name(message.importance_formula).removeprefix(_FORMULA_PREFIX).lower()
         return formula if message.importance_formula else None

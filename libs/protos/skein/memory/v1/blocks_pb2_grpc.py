@@ -148,6 +148,7 @@ class BlockServiceServicer:
         deleted block.
         - ALREADY_EXISTS, BLOCK_LABEL_TAKEN.
         - INVALID_ARGUMENT, BLOCK_TOO_LONG: the value exceeds the limit.
+        - INVALID_ARGUMENT, CONTENT_REFUSED: by the tenant's policy.
         - FAILED_PRECONDITION, AGENT_BLOCKS_FULL.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -198,7 +199,7 @@ class BlockServiceServicer:
         - NOT_FOUND, BLOCK_NOT_FOUND.
         - ABORTED, REVISION_STALE: the request's revision is not the current one.
         - FAILED_PRECONDITION, BLOCK_READ_ONLY.
-        - INVALID_ARGUMENT, UPDATE_MASK_INVALID, BLOCK_TOO_LONG.
+        - INVALID_ARGUMENT, UPDATE_MASK_INVALID, BLOCK_TOO_LONG, CONTENT_REFUSED.
         - ALREADY_EXISTS, BLOCK_LABEL_TAKEN: an agent with this block has another
         one with the new label.
         """

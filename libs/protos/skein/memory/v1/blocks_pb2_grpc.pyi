@@ -47,6 +47,7 @@ class BlockServiceStub:
       deleted block.
     - ALREADY_EXISTS, BLOCK_LABEL_TAKEN.
     - INVALID_ARGUMENT, BLOCK_TOO_LONG: the value exceeds the limit.
+    - INVALID_ARGUMENT, CONTENT_REFUSED: by the tenant's policy.
     - FAILED_PRECONDITION, AGENT_BLOCKS_FULL.
     """
     CreateBlockFromTemplate: _grpc.UnaryUnaryMultiCallable[_blocks_pb2.CreateBlockFromTemplateRequest, _blocks_pb2.CreateBlockFromTemplateResponse]
@@ -81,7 +82,7 @@ class BlockServiceStub:
     - NOT_FOUND, BLOCK_NOT_FOUND.
     - ABORTED, REVISION_STALE: the request's revision is not the current one.
     - FAILED_PRECONDITION, BLOCK_READ_ONLY.
-    - INVALID_ARGUMENT, UPDATE_MASK_INVALID, BLOCK_TOO_LONG.
+    - INVALID_ARGUMENT, UPDATE_MASK_INVALID, BLOCK_TOO_LONG, CONTENT_REFUSED.
     - ALREADY_EXISTS, BLOCK_LABEL_TAKEN: an agent with this block has another
       one with the new label.
     """
@@ -232,6 +233,7 @@ class BlockServiceAsyncStub(BlockServiceStub):
       deleted block.
     - ALREADY_EXISTS, BLOCK_LABEL_TAKEN.
     - INVALID_ARGUMENT, BLOCK_TOO_LONG: the value exceeds the limit.
+    - INVALID_ARGUMENT, CONTENT_REFUSED: by the tenant's policy.
     - FAILED_PRECONDITION, AGENT_BLOCKS_FULL.
     """
     CreateBlockFromTemplate: _aio.UnaryUnaryMultiCallable[_blocks_pb2.CreateBlockFromTemplateRequest, _blocks_pb2.CreateBlockFromTemplateResponse]  # type: ignore[assignment]
@@ -266,7 +268,7 @@ class BlockServiceAsyncStub(BlockServiceStub):
     - NOT_FOUND, BLOCK_NOT_FOUND.
     - ABORTED, REVISION_STALE: the request's revision is not the current one.
     - FAILED_PRECONDITION, BLOCK_READ_ONLY.
-    - INVALID_ARGUMENT, UPDATE_MASK_INVALID, BLOCK_TOO_LONG.
+    - INVALID_ARGUMENT, UPDATE_MASK_INVALID, BLOCK_TOO_LONG, CONTENT_REFUSED.
     - ALREADY_EXISTS, BLOCK_LABEL_TAKEN: an agent with this block has another
       one with the new label.
     """
@@ -420,6 +422,7 @@ class BlockServiceServicer(metaclass=_abc_1.ABCMeta):
           deleted block.
         - ALREADY_EXISTS, BLOCK_LABEL_TAKEN.
         - INVALID_ARGUMENT, BLOCK_TOO_LONG: the value exceeds the limit.
+        - INVALID_ARGUMENT, CONTENT_REFUSED: by the tenant's policy.
         - FAILED_PRECONDITION, AGENT_BLOCKS_FULL.
         """
 
@@ -478,7 +481,7 @@ class BlockServiceServicer(metaclass=_abc_1.ABCMeta):
         - NOT_FOUND, BLOCK_NOT_FOUND.
         - ABORTED, REVISION_STALE: the request's revision is not the current one.
         - FAILED_PRECONDITION, BLOCK_READ_ONLY.
-        - INVALID_ARGUMENT, UPDATE_MASK_INVALID, BLOCK_TOO_LONG.
+        - INVALID_ARGUMENT, UPDATE_MASK_INVALID, BLOCK_TOO_LONG, CONTENT_REFUSED.
         - ALREADY_EXISTS, BLOCK_LABEL_TAKEN: an agent with this block has another
           one with the new label.
         """

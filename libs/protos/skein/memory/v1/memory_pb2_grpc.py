@@ -213,13 +213,15 @@ class MemoryServiceServicer:
         - INVALID_ARGUMENT, CONTENT_EMPTY: content holds only spaces and data is
         empty.
         - INVALID_ARGUMENT, CONTENT_TOO_LONG.
+        - INVALID_ARGUMENT, CONTENT_REFUSED: a text holds a secret or personal
+        data, which the tenant's policy refuses (guard_secrets).
         - INVALID_ARGUMENT, TYPE_NOT_ALLOWED or MEMORY_DATA_INVALID.
         - INVALID_ARGUMENT, INVALID_FIELD: expire_time is in the past, or the scope
         is user and subject_id is empty. Imports (keep_times or ImportData)
         accept both.
         - ALREADY_EXISTS, EXTERNAL_ID_TAKEN or FACT_KEY_TAKEN.
-        - FAILED_PRECONDITION, MASTER_KEY_MISSING: secret_value is set and the
-        cluster has no key to encrypt it with.
+        - FAILED_PRECONDITION, MASTER_KEY_MISSING: secret_value is set, or the
+        policy seals a secret, and the cluster has no key to encrypt it with.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -288,7 +290,8 @@ class MemoryServiceServicer:
         Errors:
         - NOT_FOUND, MEMORY_NOT_FOUND.
         - ABORTED, REVISION_STALE: the request's revision is not the current one.
-        - INVALID_ARGUMENT, UPDATE_MASK_INVALID, CONTENT_EMPTY, CONTENT_TOO_LONG.
+        - INVALID_ARGUMENT, UPDATE_MASK_INVALID, CONTENT_EMPTY, CONTENT_TOO_LONG,
+        CONTENT_REFUSED.
         - ALREADY_EXISTS, FACT_KEY_TAKEN.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)

@@ -52,13 +52,15 @@ class MemoryServiceStub:
     - INVALID_ARGUMENT, CONTENT_EMPTY: content holds only spaces and data is
       empty.
     - INVALID_ARGUMENT, CONTENT_TOO_LONG.
+    - INVALID_ARGUMENT, CONTENT_REFUSED: a text holds a secret or personal
+      data, which the tenant's policy refuses (guard_secrets).
     - INVALID_ARGUMENT, TYPE_NOT_ALLOWED or MEMORY_DATA_INVALID.
     - INVALID_ARGUMENT, INVALID_FIELD: expire_time is in the past, or the scope
       is user and subject_id is empty. Imports (keep_times or ImportData)
       accept both.
     - ALREADY_EXISTS, EXTERNAL_ID_TAKEN or FACT_KEY_TAKEN.
-    - FAILED_PRECONDITION, MASTER_KEY_MISSING: secret_value is set and the
-      cluster has no key to encrypt it with.
+    - FAILED_PRECONDITION, MASTER_KEY_MISSING: secret_value is set, or the
+      policy seals a secret, and the cluster has no key to encrypt it with.
     """
     BatchCreateMemories: _grpc.UnaryUnaryMultiCallable[_memory_pb2.BatchCreateMemoriesRequest, _memory_pb2.BatchCreateMemoriesResponse]
     """BatchCreateMemories stores several memories, all or none. Repeating a
@@ -107,7 +109,8 @@ class MemoryServiceStub:
     Errors:
     - NOT_FOUND, MEMORY_NOT_FOUND.
     - ABORTED, REVISION_STALE: the request's revision is not the current one.
-    - INVALID_ARGUMENT, UPDATE_MASK_INVALID, CONTENT_EMPTY, CONTENT_TOO_LONG.
+    - INVALID_ARGUMENT, UPDATE_MASK_INVALID, CONTENT_EMPTY, CONTENT_TOO_LONG,
+      CONTENT_REFUSED.
     - ALREADY_EXISTS, FACT_KEY_TAKEN.
     """
     DeleteMemory: _grpc.UnaryUnaryMultiCallable[_memory_pb2.DeleteMemoryRequest, _memory_pb2.DeleteMemoryResponse]
@@ -359,13 +362,15 @@ class MemoryServiceAsyncStub(MemoryServiceStub):
     - INVALID_ARGUMENT, CONTENT_EMPTY: content holds only spaces and data is
       empty.
     - INVALID_ARGUMENT, CONTENT_TOO_LONG.
+    - INVALID_ARGUMENT, CONTENT_REFUSED: a text holds a secret or personal
+      data, which the tenant's policy refuses (guard_secrets).
     - INVALID_ARGUMENT, TYPE_NOT_ALLOWED or MEMORY_DATA_INVALID.
     - INVALID_ARGUMENT, INVALID_FIELD: expire_time is in the past, or the scope
       is user and subject_id is empty. Imports (keep_times or ImportData)
       accept both.
     - ALREADY_EXISTS, EXTERNAL_ID_TAKEN or FACT_KEY_TAKEN.
-    - FAILED_PRECONDITION, MASTER_KEY_MISSING: secret_value is set and the
-      cluster has no key to encrypt it with.
+    - FAILED_PRECONDITION, MASTER_KEY_MISSING: secret_value is set, or the
+      policy seals a secret, and the cluster has no key to encrypt it with.
     """
     BatchCreateMemories: _aio.UnaryUnaryMultiCallable[_memory_pb2.BatchCreateMemoriesRequest, _memory_pb2.BatchCreateMemoriesResponse]  # type: ignore[assignment]
     """BatchCreateMemories stores several memories, all or none. Repeating a
@@ -414,7 +419,8 @@ class MemoryServiceAsyncStub(MemoryServiceStub):
     Errors:
     - NOT_FOUND, MEMORY_NOT_FOUND.
     - ABORTED, REVISION_STALE: the request's revision is not the current one.
-    - INVALID_ARGUMENT, UPDATE_MASK_INVALID, CONTENT_EMPTY, CONTENT_TOO_LONG.
+    - INVALID_ARGUMENT, UPDATE_MASK_INVALID, CONTENT_EMPTY, CONTENT_TOO_LONG,
+      CONTENT_REFUSED.
     - ALREADY_EXISTS, FACT_KEY_TAKEN.
     """
     DeleteMemory: _aio.UnaryUnaryMultiCallable[_memory_pb2.DeleteMemoryRequest, _memory_pb2.DeleteMemoryResponse]  # type: ignore[assignment]
@@ -669,13 +675,15 @@ class MemoryServiceServicer(metaclass=_abc_1.ABCMeta):
         - INVALID_ARGUMENT, CONTENT_EMPTY: content holds only spaces and data is
           empty.
         - INVALID_ARGUMENT, CONTENT_TOO_LONG.
+        - INVALID_ARGUMENT, CONTENT_REFUSED: a text holds a secret or personal
+          data, which the tenant's policy refuses (guard_secrets).
         - INVALID_ARGUMENT, TYPE_NOT_ALLOWED or MEMORY_DATA_INVALID.
         - INVALID_ARGUMENT, INVALID_FIELD: expire_time is in the past, or the scope
           is user and subject_id is empty. Imports (keep_times or ImportData)
           accept both.
         - ALREADY_EXISTS, EXTERNAL_ID_TAKEN or FACT_KEY_TAKEN.
-        - FAILED_PRECONDITION, MASTER_KEY_MISSING: secret_value is set and the
-          cluster has no key to encrypt it with.
+        - FAILED_PRECONDITION, MASTER_KEY_MISSING: secret_value is set, or the
+          policy seals a secret, and the cluster has no key to encrypt it with.
         """
 
     @_abc_1.abstractmethod
@@ -754,7 +762,8 @@ class MemoryServiceServicer(metaclass=_abc_1.ABCMeta):
         Errors:
         - NOT_FOUND, MEMORY_NOT_FOUND.
         - ABORTED, REVISION_STALE: the request's revision is not the current one.
-        - INVALID_ARGUMENT, UPDATE_MASK_INVALID, CONTENT_EMPTY, CONTENT_TOO_LONG.
+        - INVALID_ARGUMENT, UPDATE_MASK_INVALID, CONTENT_EMPTY, CONTENT_TOO_LONG,
+          CONTENT_REFUSED.
         - ALREADY_EXISTS, FACT_KEY_TAKEN.
         """
 

@@ -332,7 +332,7 @@ class SessionServiceServicer:
         for longer than the tenant's policy allows. This call then ends it.
         - FAILED_PRECONDITION, SESSION_HIDDEN.
         - ALREADY_EXISTS, EXTERNAL_ID_TAKEN.
-        - INVALID_ARGUMENT, CONTENT_TOO_LONG or CONTENT_EMPTY or
+        - INVALID_ARGUMENT, CONTENT_TOO_LONG or CONTENT_EMPTY or CONTENT_REFUSED or
         DUPLICATE_IN_BATCH.
         - RESOURCE_EXHAUSTED, MESSAGE_TOO_LARGE: the response, which repeats the
         messages with their ids, would exceed 4 MiB.
@@ -433,7 +433,7 @@ class SessionServiceServicer:
         - FAILED_PRECONDITION, SESSION_ARCHIVED.
         - ABORTED, REVISION_STALE.
         - INVALID_ARGUMENT, UPDATE_MASK_INVALID or CONTENT_TOO_LONG or
-        CONTENT_EMPTY.
+        CONTENT_EMPTY or CONTENT_REFUSED.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -126,7 +126,7 @@ class SessionServiceStub:
       for longer than the tenant's policy allows. This call then ends it.
     - FAILED_PRECONDITION, SESSION_HIDDEN.
     - ALREADY_EXISTS, EXTERNAL_ID_TAKEN.
-    - INVALID_ARGUMENT, CONTENT_TOO_LONG or CONTENT_EMPTY or
+    - INVALID_ARGUMENT, CONTENT_TOO_LONG or CONTENT_EMPTY or CONTENT_REFUSED or
       DUPLICATE_IN_BATCH.
     - RESOURCE_EXHAUSTED, MESSAGE_TOO_LARGE: the response, which repeats the
       messages with their ids, would exceed 4 MiB.
@@ -203,7 +203,7 @@ class SessionServiceStub:
     - FAILED_PRECONDITION, SESSION_ARCHIVED.
     - ABORTED, REVISION_STALE.
     - INVALID_ARGUMENT, UPDATE_MASK_INVALID or CONTENT_TOO_LONG or
-      CONTENT_EMPTY.
+      CONTENT_EMPTY or CONTENT_REFUSED.
     """
     DeleteMessage: _grpc.UnaryUnaryMultiCallable[_session_pb2.DeleteMessageRequest, _session_pb2.DeleteMessageResponse]
     """DeleteMessage deletes one message: lists and recall omit it. The sequence
@@ -508,7 +508,7 @@ class SessionServiceAsyncStub(SessionServiceStub):
       for longer than the tenant's policy allows. This call then ends it.
     - FAILED_PRECONDITION, SESSION_HIDDEN.
     - ALREADY_EXISTS, EXTERNAL_ID_TAKEN.
-    - INVALID_ARGUMENT, CONTENT_TOO_LONG or CONTENT_EMPTY or
+    - INVALID_ARGUMENT, CONTENT_TOO_LONG or CONTENT_EMPTY or CONTENT_REFUSED or
       DUPLICATE_IN_BATCH.
     - RESOURCE_EXHAUSTED, MESSAGE_TOO_LARGE: the response, which repeats the
       messages with their ids, would exceed 4 MiB.
@@ -585,7 +585,7 @@ class SessionServiceAsyncStub(SessionServiceStub):
     - FAILED_PRECONDITION, SESSION_ARCHIVED.
     - ABORTED, REVISION_STALE.
     - INVALID_ARGUMENT, UPDATE_MASK_INVALID or CONTENT_TOO_LONG or
-      CONTENT_EMPTY.
+      CONTENT_EMPTY or CONTENT_REFUSED.
     """
     DeleteMessage: _aio.UnaryUnaryMultiCallable[_session_pb2.DeleteMessageRequest, _session_pb2.DeleteMessageResponse]  # type: ignore[assignment]
     """DeleteMessage deletes one message: lists and recall omit it. The sequence
@@ -941,7 +941,7 @@ class SessionServiceServicer(metaclass=_abc_1.ABCMeta):
           for longer than the tenant's policy allows. This call then ends it.
         - FAILED_PRECONDITION, SESSION_HIDDEN.
         - ALREADY_EXISTS, EXTERNAL_ID_TAKEN.
-        - INVALID_ARGUMENT, CONTENT_TOO_LONG or CONTENT_EMPTY or
+        - INVALID_ARGUMENT, CONTENT_TOO_LONG or CONTENT_EMPTY or CONTENT_REFUSED or
           DUPLICATE_IN_BATCH.
         - RESOURCE_EXHAUSTED, MESSAGE_TOO_LARGE: the response, which repeats the
           messages with their ids, would exceed 4 MiB.
@@ -1054,7 +1054,7 @@ class SessionServiceServicer(metaclass=_abc_1.ABCMeta):
         - FAILED_PRECONDITION, SESSION_ARCHIVED.
         - ABORTED, REVISION_STALE.
         - INVALID_ARGUMENT, UPDATE_MASK_INVALID or CONTENT_TOO_LONG or
-          CONTENT_EMPTY.
+          CONTENT_EMPTY or CONTENT_REFUSED.
         """
 
     @_abc_1.abstractmethod

@@ -112,7 +112,7 @@ class Tool(_message.Message):
     def __init__(self, tool_id: _Optional[str] = ..., name: _Optional[str] = ..., description: _Optional[str] = ..., json_schema: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., json_schema_json: _Optional[str] = ..., source_type: _Optional[str] = ..., source_code: _Optional[str] = ..., tags: _Optional[_Iterable[str]] = ..., metadata: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., metadata_json: _Optional[str] = ..., revision: _Optional[int] = ..., create_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., update_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., created_by: _Optional[str] = ..., updated_by: _Optional[str] = ..., delete_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
 
 class Policy(_message.Message):
-    __slots__ = ("decay_days", "max_inferred_edges", "min_link_suggestion_score", "retention_days", "private_mode", "snapshot_retention", "path_max_hops", "subgraph_default_radius", "importance_formula", "memory_types", "revision", "update_time", "audit_strict", "audit_query_text", "session_idle_minutes", "archive_days", "webhook_max_failures", "enforce_level_capacities", "capacity_strategic", "capacity_tactical", "capacity_operational", "capacity_contextual", "search_language", "recall_fusion", "recall_weights", "expiry_grace_hours", "recall_min_relevance", "recall_min_best_relevance")
+    __slots__ = ("decay_days", "max_inferred_edges", "min_link_suggestion_score", "retention_days", "private_mode", "snapshot_retention", "path_max_hops", "subgraph_default_radius", "importance_formula", "memory_types", "revision", "update_time", "audit_strict", "audit_query_text", "session_idle_minutes", "archive_days", "webhook_max_failures", "enforce_level_capacities", "capacity_strategic", "capacity_tactical", "capacity_operational", "capacity_contextual", "search_language", "recall_fusion", "recall_weights", "expiry_grace_hours", "recall_min_relevance", "recall_min_best_relevance", "guard_secrets", "guard_personal_data", "guard_ignored_kinds")
     class RecallWeightsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -148,6 +148,9 @@ class Policy(_message.Message):
     EXPIRY_GRACE_HOURS_FIELD_NUMBER: _ClassVar[int]
     RECALL_MIN_RELEVANCE_FIELD_NUMBER: _ClassVar[int]
     RECALL_MIN_BEST_RELEVANCE_FIELD_NUMBER: _ClassVar[int]
+    GUARD_SECRETS_FIELD_NUMBER: _ClassVar[int]
+    GUARD_PERSONAL_DATA_FIELD_NUMBER: _ClassVar[int]
+    GUARD_IGNORED_KINDS_FIELD_NUMBER: _ClassVar[int]
     decay_days: int
     max_inferred_edges: int
     min_link_suggestion_score: float
@@ -176,7 +179,10 @@ class Policy(_message.Message):
     expiry_grace_hours: int
     recall_min_relevance: float
     recall_min_best_relevance: float
-    def __init__(self, decay_days: _Optional[int] = ..., max_inferred_edges: _Optional[int] = ..., min_link_suggestion_score: _Optional[float] = ..., retention_days: _Optional[int] = ..., private_mode: _Optional[bool] = ..., snapshot_retention: _Optional[int] = ..., path_max_hops: _Optional[int] = ..., subgraph_default_radius: _Optional[int] = ..., importance_formula: _Optional[_Union[ImportanceFormula, str]] = ..., memory_types: _Optional[_Iterable[str]] = ..., revision: _Optional[int] = ..., update_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., audit_strict: _Optional[bool] = ..., audit_query_text: _Optional[bool] = ..., session_idle_minutes: _Optional[int] = ..., archive_days: _Optional[int] = ..., webhook_max_failures: _Optional[int] = ..., enforce_level_capacities: _Optional[bool] = ..., capacity_strategic: _Optional[int] = ..., capacity_tactical: _Optional[int] = ..., capacity_operational: _Optional[int] = ..., capacity_contextual: _Optional[int] = ..., search_language: _Optional[str] = ..., recall_fusion: _Optional[str] = ..., recall_weights: _Optional[_Mapping[str, float]] = ..., expiry_grace_hours: _Optional[int] = ..., recall_min_relevance: _Optional[float] = ..., recall_min_best_relevance: _Optional[float] = ...) -> None: ...
+    guard_secrets: str
+    guard_personal_data: str
+    guard_ignored_kinds: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, decay_days: _Optional[int] = ..., max_inferred_edges: _Optional[int] = ..., min_link_suggestion_score: _Optional[float] = ..., retention_days: _Optional[int] = ..., private_mode: _Optional[bool] = ..., snapshot_retention: _Optional[int] = ..., path_max_hops: _Optional[int] = ..., subgraph_default_radius: _Optional[int] = ..., importance_formula: _Optional[_Union[ImportanceFormula, str]] = ..., memory_types: _Optional[_Iterable[str]] = ..., revision: _Optional[int] = ..., update_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., audit_strict: _Optional[bool] = ..., audit_query_text: _Optional[bool] = ..., session_idle_minutes: _Optional[int] = ..., archive_days: _Optional[int] = ..., webhook_max_failures: _Optional[int] = ..., enforce_level_capacities: _Optional[bool] = ..., capacity_strategic: _Optional[int] = ..., capacity_tactical: _Optional[int] = ..., capacity_operational: _Optional[int] = ..., capacity_contextual: _Optional[int] = ..., search_language: _Optional[str] = ..., recall_fusion: _Optional[str] = ..., recall_weights: _Optional[_Mapping[str, float]] = ..., expiry_grace_hours: _Optional[int] = ..., recall_min_relevance: _Optional[float] = ..., recall_min_best_relevance: _Optional[float] = ..., guard_secrets: _Optional[str] = ..., guard_personal_data: _Optional[str] = ..., guard_ignored_kinds: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class CreateSubjectRequest(_message.Message):
     __slots__ = ("subject", "request_id", "keep_times")

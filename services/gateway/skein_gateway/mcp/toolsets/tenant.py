@@ -32,6 +32,9 @@ _POLICY = (
     "archive_days",
     "session_idle_minutes",
     "expiry_grace_hours",
+    "guard_secrets",
+    "guard_personal_data",
+    "guard_ignored_kinds",
 )
 
 TOOLS = (

@@ -1,0 +1,58 @@
+"""Secrets that the content guard takes out of memories: each becomes a memory of the vault."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from skein.memory.v1 import memory_pb2 as pb
+from skein_memory.memories import convert, memory_type
+from skein_memory.memories.model import create_memories
+
+if TYPE_CHECKING:
+    from datetime import datetime
+    from uuid import UUID
+
+    from skein_memory.memories.model import Memory
+
+
+@dataclass(kw_only=True, slots=True)
+class SealedSecrets:
+    """The memories of the vault that one call adds, with their secrets."""
+
+    at: datetime
+    by: str
+    agent_id: str
+    memories: list[Memory] = field(default_factory=list)
+    secrets: dict[UUID, str] = field(default_factory=dict)
+
+    def seal(self, source: pb.Memory, kind: str, secret: str) -> str:
+        """Add a secret of a memory, for the same readers; return what the memory holds in its place.
+
+        The same secret of the same kind becomes one memory.
+        """
+        for memory in self.memories:
+            if self.secrets[memory.memory_id] == secret and memory.draft.title == kind:
+                return _placeholder(kind, memory.memory_id)
+        message = pb.Memory(
+            type=memory_type.VAULT,
+            title=kind,
+            source=source.source,
+            source_agent=source.source_agent,
+            agent_id=source.agent_id,
+            subject_id=source.subject_id,
+            session_id=source.session_id,
+            scope=source.scope,
+            secret_value=secret,
+        )
+        if source.HasField("expire_time"):
+            message.expire_time.CopyFrom(source.expire_time)
+        draft = convert.draft(message, at=self.at, max_content=1, agent_id=self.agent_id)
+        (memory,) = create_memories([draft], at=self.at, by=self.by)
+        self.memories.append(memory)
+        self.secrets[memory.memory_id] = secret
+        return _placeholder(kind, memory.memory_id)
+
+
+def _placeholder(kind: str, memory_id: UUID) -> str:
+    return f"[{kind}: vault {memory_id}]"
