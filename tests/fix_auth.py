@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 from uuid import UUID, uuid4
 
 from fix_cluster import SYSTEM_KEY, AuthorizedChannel
+from fix_external_postgres import database_settings, password_environment
 from grpc import aio
 
 from skein.auth.v1 import accounts_pb2 as pb
@@ -88,8 +89,8 @@ async def run_auth_server(
     """Run an auth service with these settings until the block ends."""
     addresses = {"auth": "127.0.0.1:0", "tenancy": "127.0.0.1:9"}
     host = Host(
-        settings=ProcessSettings(database_url=database.url, admin_port=0, system_key=system_key),
-        environment={**_OPEN, **environment},
+        settings=ProcessSettings(**database_settings(database.url), admin_port=0, system_key=system_key),
+        environment={**password_environment(), **_OPEN, **environment},
         schema_version=registry.migrations()[-1].number,
         addresses=addresses,
     )

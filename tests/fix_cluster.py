@@ -11,12 +11,13 @@ import itertools
 import os
 import tempfile
 import uuid
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypedDict, cast
 
 import asyncpg
 import pytest
+from fix_external_postgres import cluster_database, database_environment
 from fix_layers import LAYER, switch_off_row_level_security
 from fix_tenants import TenantStock
 from grpc import aio
@@ -325,21 +326,28 @@ async def running_cluster(folder: Path, environment: dict[str, str], *, form: st
     from skein_cluster.processes.single_process import single_process_cluster  # noqa: PLC0415
 
     forms = {"one": single_process_cluster, "many": multi_process_cluster}
-    async with forms[form or os.environ.get("SKEIN_TEST_FORM", "one")](
-        folder, environment=environment, durable=False
-    ) as embedded:
-        addresses = dict(embedded.addresses)
+    async with AsyncExitStack() as stack:
+        external = await stack.enter_async_context(cluster_database())
+        used = (
+            environment | database_environment(external.url(user="postgres", database="skein"))
+            if external
+            else environment
+        )
+        run = forms[form or os.environ.get("SKEIN_TEST_FORM", "one")]
+        running = await stack.enter_async_context(run(folder, environment=used, durable=False))
+        addresses = dict(running.addresses)
+        postgres = external or running.postgres
         if LAYER == "keys":
-            await switch_off_row_level_security(embedded.postgres)
+            await switch_off_row_level_security(postgres)
         async with aio.insecure_channel(addresses["gateway"]) as channel:
             yield Cluster(
                 channel=channel,
                 endpoint=addresses["gateway"],
-                admin=embedded.admins["gateway"],
-                admins=dict(embedded.admins),
+                admin=running.admins["gateway"],
+                admins=dict(running.admins),
                 addresses=addresses,
-                operator_key=embedded.credentials.operator_key,
-                postgres=embedded.postgres,
+                operator_key=running.credentials.operator_key,
+                postgres=postgres,
                 environment=environment,
             )
 

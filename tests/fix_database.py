@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import asyncpg
 import pytest
+from fix_external_postgres import IS_SHARED, URL, external_server, role_passwords
 
 from skein_cluster import embedded, registry
 from skein_kit.database.connection_settings import connect_arguments, database_role
@@ -22,8 +23,6 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
 
     from skein_cluster.embedded.server import Server
-
-TEMPLATE = "template_skein"
 
 
 @pytest.fixture(scope="session")
@@ -37,17 +36,27 @@ def postgres_folder() -> Iterator[Path]:
 
 @pytest.fixture(scope="session")
 async def server(postgres_folder: Path) -> AsyncIterator[Server]:
-    """An embedded Postgres that forgets everything."""
+    """An embedded Postgres that forgets everything, or the one of SKEIN_TEST_DATABASE_URL."""
+    if IS_SHARED:
+        pytest.skip("It needs a database of its own, and SKEIN_TEST_DATABASE_SHARED has one for all.")
+    if URL:
+        yield external_server()
+        return
     async with embedded.running_server(postgres_folder / "pg", durable=False) as running:
         yield running
 
 
 @pytest.fixture(scope="session")
-async def template(server: Server) -> str:
+async def template(server: Server) -> AsyncIterator[str]:
     """A migrated database to copy from."""
-    await embedded.create_database(server, TEMPLATE)
-    await migrate(server.url(user="postgres", database=TEMPLATE), registry.migrations(), registry.WITH_DATABASE)
-    return TEMPLATE
+    async with _created(server, "template") as name:
+        await migrate(
+            server.url(user="postgres", database=name),
+            registry.migrations(),
+            registry.WITH_DATABASE,
+            passwords=role_passwords(),
+        )
+        yield name
 
 
 @dataclass(frozen=True)
@@ -73,7 +82,7 @@ class TestDatabase:
 
     @asynccontextmanager
     async def role(self, service: str) -> AsyncIterator[asyncpg.Connection[asyncpg.Record]]:
-        """Connect as a service does."""
+        """Act as a service does."""
         connection = await asyncpg.connect(**connect_arguments(self.url, database_role(service)))
         try:
             yield connection
@@ -124,18 +133,25 @@ async def database(server: Server, template: str) -> AsyncIterator[TestDatabase]
 @asynccontextmanager
 async def fresh_database(server: Server, template: str) -> AsyncIterator[TestDatabase]:
     """Make a migrated database for as long as the block takes."""
-    name = f"test_{uuid.uuid4().hex}"
+    async with _created(server, "test", template) as name:
+        yield TestDatabase(server, name)
+
+
+@asynccontextmanager
+async def _created(server: Server, prefix: str, template: str | None = None) -> AsyncIterator[str]:
+    name = f"{prefix}_{uuid.uuid4().hex}"
     await embedded.create_database(server, name, template)
-    yield TestDatabase(server, name)
-    await embedded.drop_database(server, name)
+    try:
+        yield name
+    finally:
+        await embedded.drop_database(server, name)
 
 
 @pytest.fixture(scope="session")
-async def untouched(server: Server, template: str) -> TestDatabase:
+async def untouched(server: Server, template: str) -> AsyncIterator[TestDatabase]:
     """A migrated database that no test changes, for tests that only read: making one takes longer than reading."""
-    name = f"untouched_{uuid.uuid4().hex}"
-    await embedded.create_database(server, name, template)
-    return TestDatabase(server, name)
+    async with _created(server, "untouched", template) as name:
+        yield TestDatabase(server, name)
 
 
 @pytest.fixture(scope="session")

@@ -276,7 +276,7 @@ async def prepared_by(python: str, folder: Path, environment: Mapping[str, str])
     async with embedded.running_server(folder / "postgres", durable=False) as server:
         await embedded.create_database(server, DATABASE)
         values = {**environment, "SKEIN_DATABASE_URL": server.url(user="postgres", database=DATABASE)}
-        base = PreparedDatabase(data_dir=folder, environment=values, postgres=server, operator_key="")
+        base = PreparedDatabase(data_dir=folder, environment=values, embedded=server, operator_key="")
         await skein(base, "migrate", python=python)
         made = await skein(base, "bootstrap", python=python)
         yield dataclasses.replace(base, operator_key=made["operator_key"])

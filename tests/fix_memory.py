@@ -12,6 +12,7 @@ from uuid import UUID, uuid4
 
 import pytest
 from fix_cluster import PATIENT, AuthorizedChannel
+from fix_external_postgres import database_settings, password_environment
 from grpc import aio
 from joserfc.jwk import OKPKey
 
@@ -49,8 +50,8 @@ class MemoryServer:
 
         addresses = {"memory": "127.0.0.1:0", "recall": "127.0.0.1:9", "auth": "127.0.0.1:9"}
         host = Host(
-            settings=ProcessSettings(database_url=self.database.url, admin_port=0, **PATIENT),
-            environment={"SKEIN_DATA_DIR": str(self.folder), **environment},
+            settings=ProcessSettings(**database_settings(self.database.url), admin_port=0, **PATIENT),
+            environment={**password_environment(), "SKEIN_DATA_DIR": str(self.folder), **environment},
             schema_version=registry.migrations()[-1].number,
             addresses=addresses,
             _verifier=IdentityTokenVerifier(public_keys),

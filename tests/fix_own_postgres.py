@@ -6,14 +6,17 @@ import shutil
 import tempfile
 import uuid
 from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
+import asyncpg
 from fix_cluster import AuthorizedChannel, Tenant, test_environment
 from grpc import aio
 
-from skein_cluster import registry
+from skein_cluster import embedded, registry
 from skein_cluster.embedded.databases import DATABASE
+from skein_cluster.processes.ports import free_ports
 from skein_cluster.processes.single_process import prepared_database
 from skein_kit.host.process import run_services
 from skein_kit.settings import ProcessSettings
@@ -24,6 +27,8 @@ if TYPE_CHECKING:
     from skein_cluster.embedded.server import Server
     from skein_cluster.processes.single_process import PreparedDatabase
     from skein_kit.host.process import Host
+
+SUPERUSER_PASSWORD = "of-the-superuser"
 
 
 @contextmanager
@@ -59,3 +64,36 @@ async def served_on(base: PreparedDatabase, server: Server, **settings: str) -> 
         async with aio.insecure_channel(host.addresses["gateway"]) as channel:
             authorized = cast("aio.Channel", AuthorizedChannel(channel, made.api_key))
             yield host, Tenant(channel=authorized, tenant_id=uuid.UUID(made.tenant_id), api_key=made.api_key)
+
+
+@dataclass(frozen=True)
+class PasswordServer:
+    """A server that lets nobody in without a password, as one that others run."""
+
+    server: Server
+    port: int
+
+    def url(self, user: str, database: str, password: str = SUPERUSER_PASSWORD) -> str:
+        """Connect over TCP with a password."""
+        return f"postgresql://{user}:{password}@127.0.0.1:{self.port}/{database}?sslmode=disable"
+
+    @asynccontextmanager
+    async def superuser(self, database: str = "postgres") -> AsyncIterator[asyncpg.Connection[asyncpg.Record]]:
+        """Connect by the socket, where no password is asked for."""
+        connection = await asyncpg.connect(**self.server.dsn(database=database))
+        try:
+            yield connection
+        finally:
+            await connection.close()
+
+
+@asynccontextmanager
+async def password_server(**settings: str) -> AsyncIterator[PasswordServer]:
+    """Run a server that is not a cluster's own until the block ends."""
+    with open_folder() as folder, free_ports(["port"], "127.0.0.1") as ports:
+        port = int(ports["port"])
+        async with embedded.running_server(folder / "pg", durable=False, tcp_port=port, settings=settings) as server:
+            result = PasswordServer(server, port)
+            async with result.superuser() as connection:
+                await connection.execute(f"ALTER ROLE postgres PASSWORD '{SUPERUSER_PASSWORD}'")
+            yield result

@@ -15,12 +15,14 @@ from typing import TYPE_CHECKING, Any, cast
 import asyncpg
 import pytest
 from fix_cluster import AuthorizedChannel, test_environment
+from fix_database import fresh_database
+from fix_external_postgres import database_environment
 from grpc import aio
 from joserfc.jwk import OKPKey
 
 from skein.recall.v1 import recall_pb2 as pb
 from skein.recall.v1 import recall_pb2_grpc as rpc
-from skein_cluster import embedded, registry
+from skein_cluster import registry
 from skein_kit.database.named_queries import Query
 from skein_kit.database.transactions import Database
 from skein_kit.host.process import run_services
@@ -225,7 +227,7 @@ async def serving(url: str, key: OKPKey, **settings: str) -> AsyncIterator[Recal
     async def public_keys() -> dict[str, str]:
         return {"test": json.dumps(key.as_dict(private=False))}
 
-    environment = test_environment() | {"SKEIN_DATABASE_URL": url} | settings
+    environment = test_environment() | database_environment(url) | settings
     host = registry.host_of(ProcessSettings.read(environment), environment)
     host._verifier = IdentityTokenVerifier(public_keys)
     async with (
@@ -241,9 +243,8 @@ async def serving(url: str, key: OKPKey, **settings: str) -> AsyncIterator[Recal
 @pytest.fixture(scope="session")
 async def recall_server(server: Server, template: str) -> AsyncIterator[RecallServer]:
     """Run the recall service on a database of its own."""
-    await embedded.create_database(server, "recall_server", template)
     key = OKPKey.generate_key("Ed25519", parameters={"kid": "test"})
-    async with serving(server.url(user="postgres", database="recall_server"), key) as service:
+    async with fresh_database(server, template) as database, serving(database.url, key) as service:
         yield service
 
 

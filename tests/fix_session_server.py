@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 from uuid import UUID, uuid4
 
 from fix_cluster import PATIENT, AuthorizedChannel
+from fix_external_postgres import database_settings, password_environment
 from grpc import aio
 from joserfc.jwk import OKPKey
 
@@ -61,7 +62,7 @@ async def run_session_server(
     database: TestDatabase, environment: Mapping[str, str], *, recall: str = "127.0.0.1:9"
 ) -> AsyncIterator[SessionServer]:
     """Run the session service alone; calls to the others fail, unless something is where recall is looked for."""
-    settings = ProcessSettings(database_url=database.url, admin_port=0, **PATIENT)
+    settings = ProcessSettings(**database_settings(database.url), admin_port=0, **PATIENT)
 
     async def public_keys() -> dict[str, str]:
         return {"test": json.dumps(KEY.as_dict(private=False))}
@@ -69,7 +70,7 @@ async def run_session_server(
     addresses = {"session": "127.0.0.1:0", "recall": recall, "auth": "127.0.0.1:9"}
     host = Host(
         settings=settings,
-        environment=environment,
+        environment={**password_environment(), **environment},
         schema_version=registry.migrations()[-1].number,
         addresses=addresses,
         _verifier=IdentityTokenVerifier(public_keys),

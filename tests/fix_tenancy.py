@@ -12,6 +12,7 @@ from uuid import UUID, uuid4
 import pytest
 from fix_cluster import AuthorizedChannel
 from fix_database import fresh_database
+from fix_external_postgres import database_settings, password_environment
 from grpc import aio
 from joserfc.jwk import OKPKey
 
@@ -126,8 +127,8 @@ async def serving(database: TestDatabase, **environment: str) -> AsyncIterator[T
 
     addresses = {"tenancy": "127.0.0.1:0", "auth": "127.0.0.1:9"}
     host = Host(
-        settings=ProcessSettings(database_url=database.url, admin_port=0),
-        environment={"SKEIN_CANARY_SECONDS": "0", **environment},
+        settings=ProcessSettings(**database_settings(database.url), admin_port=0),
+        environment={**password_environment(), "SKEIN_CANARY_SECONDS": "0", **environment},
         schema_version=registry.migrations()[-1].number,
         addresses=addresses,
         _verifier=IdentityTokenVerifier(public_keys),

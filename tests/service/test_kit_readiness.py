@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import uuid
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,7 @@ import grpc
 import pytest
 from fix_cluster import test_environment
 from fix_database import TestDatabase
+from fix_external_postgres import database_environment
 from fix_http import get
 from grpc import aio
 from grpc_health.v1 import health_pb2, health_pb2_grpc
@@ -47,7 +49,7 @@ class ProbedService:
 
 
 def host_on(url: str, **settings: str) -> Host:
-    environment = test_environment() | {"SKEIN_DATABASE_URL": url} | settings
+    environment = test_environment() | database_environment(url) | settings
     return registry.host_of(ProcessSettings.read(environment), environment)
 
 
@@ -134,12 +136,13 @@ async def test_a_service_on_another_schema_does_not_serve_and_says_which(
 
 
 async def test_a_service_without_a_schema_says_to_migrate(server: Server) -> None:
-    await embedded.create_database(server, "bare")
-    watched, host = ProbedService(), host_on(server.url(user="postgres", database="bare"))
+    name = f"bare_{uuid.uuid4().hex}"
+    await embedded.create_database(server, name)
+    watched, host = ProbedService(), host_on(server.url(user="postgres", database=name))
 
     async with run_services([watched.service], host):
         why = await unready_reason(watched.servicers)
-    await embedded.drop_database(server, "bare")
+    await embedded.drop_database(server, name)
 
     assert why.startswith("The schema is at version 0; ")
     assert why.endswith("run `skein migrate`.")

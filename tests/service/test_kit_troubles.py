@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from fix_database import TestDatabase
+from fix_external_postgres import URL
 
 TROUBLES: dict[str, type[RpcError]] = {
     "40001": TransactionConflict,
@@ -97,6 +98,7 @@ async def test_one_of_two_unserializable_transactions_is_refused_and_leaves_noth
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads Linux's list of connections")
+@pytest.mark.skipif(bool(URL), reason="reaches the server by its socket")
 async def test_the_kernel_is_asked_to_notice_a_server_that_is_gone(database: TestDatabase) -> None:
     """Its timer for silence runs on the connection: see the column `tr` of /proc/net/tcp."""
     socket = Path(database.server.host) / f".s.PGSQL.{database.server.port}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from skein_kit.database.connection_settings import role_password
 from skein_kit.database.schema_migrations import Migration, discover
 from skein_kit.host.process import Host
 from skein_kit.settings import SettingInvalid
@@ -89,6 +90,11 @@ def pc2_ports(environment: Mapping[str, str]) -> dict[str, int]:
 def migrations() -> list[Migration]:
     """Return every migration of the cluster, in order."""
     return discover(f"skein_{name}" for name in WITH_DATABASE)
+
+
+def role_passwords(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return the passwords of the services' roles that the environment has, by service. Raises SettingInvalid."""
+    return {name: password for name in WITH_DATABASE if (password := role_password(name, environment))}
 
 
 def host_of(

@@ -14,6 +14,7 @@ from skein.tenancy.v1 import tenancy_pb2_grpc
 from skein_kit.background import background_tasks
 from skein_kit.backup_folder import BackupSettings
 from skein_kit.canary import CanarySettings
+from skein_kit.database.connection_settings import service_url
 from skein_kit.host.process import Host, Service, ServicerRegistry
 from skein_worker.canary.isolation_check import CANARY_JOB, IsolationCheck
 from skein_worker.job_queue.job_queue import JobQueue
@@ -47,7 +48,7 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
     session = session_pb2_grpc.SessionInternalServiceStub(host.channel("session"))
     queue = JobQueue(
         # A PgBouncer in transaction mode passes on no notifications, for which the queue listens.
-        host.settings.database_direct_url or host.settings.database_url,
+        service_url(host.settings.database_direct_url or host.settings.database_url, "worker", host.environment),
         poll_seconds=settings.backlog_seconds,
         silence_seconds=settings.silence_seconds,
         stop_seconds=settings.stop_seconds,

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
+from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
 
 import asyncpg
 
 from skein_kit.network.tcp_keepalive import enable_keepalive
-from skein_kit.settings import SettingInvalid
+from skein_kit.settings import SettingInvalid, read_variable
 
 if TYPE_CHECKING:
     import asyncio
+    from collections.abc import Mapping
 
 _SETTINGS = {
     # Tables have partitions, and tenants differ in size: a plan for the values of each call is worth its cost.
@@ -24,6 +25,33 @@ CONNECT_SECONDS = 5.0
 def database_role(service: str) -> str:
     """Return the database role that a service acts as."""
     return f"skein_{service}"
+
+
+def role_password(service: str, environment: Mapping[str, str]) -> str:
+    """Return SKEIN_<SERVICE>_DATABASE_PASSWORD, the password of a service's role; "" when it is not set.
+
+    Raises SettingInvalid.
+    """
+    return read_variable(environment, f"SKEIN_{service.upper()}_DATABASE_PASSWORD") or ""
+
+
+def service_url(url: str, service: str, environment: Mapping[str, str]) -> str:
+    """Return the URL by which a service connects: that of its own role and password if the environment has it.
+
+    Otherwise it is `url`, whose user then acts as the role. Raises SettingInvalid.
+    """
+    password = role_password(service, environment)
+    return login_url(url, database_role(service), password) if url and password else url
+
+
+def login_url(url: str, user: str, password: str) -> str:
+    """Return a URL with another user and password."""
+    parts = urlsplit(url)
+    hosts = parts.netloc.rpartition("@")[2]
+    login = f"{quote(user, safe='')}:{quote(password, safe='')}"
+    options = parse_qsl(parts.query, keep_blank_values=True)
+    query = urlencode([(name, value) for name, value in options if name not in {"user", "password"}], quote_via=quote)
+    return urlunsplit(parts._replace(netloc=f"{login}@{hosts}", query=query))
 
 
 def connect_arguments(url: str, role: str, *, pooled: bool = False) -> dict[str, Any]:

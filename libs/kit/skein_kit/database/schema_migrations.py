@@ -14,10 +14,14 @@ from typing import TYPE_CHECKING
 
 import asyncpg
 
-from skein_kit.database.connection_settings import database_role
+from skein_kit.database import database_roles
+from skein_kit.database.citus import prepare_for_citus
+from skein_kit.database.migration_errors import MigrationError, MigrationNotAllowed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
+
+__all__ = ["OWNER", "Migration", "MigrationError", "MigrationNotAllowed", "discover", "migrate", "version"]
 
 OWNER = "skein_owner"
 _LOCK = 0x536B65696E  # "Skein"
@@ -25,14 +29,6 @@ _FILE = re.compile(r"^(\d{4})_([a-z0-9_]+)\.sql$")
 # Longest wait of a migration for a lock, in seconds: later transactions wait behind it.
 LOCK_SECONDS = 10.0
 _STATEMENT_TIMEOUT = "15min"
-_DISABLE_STATEMENT_LOG = (
-    "SET log_min_duration_statement = -1; SET log_min_error_statement = panic; SET log_statement = none"
-)
-_RESTORE_STATEMENT_LOG = "RESET log_min_duration_statement; RESET log_min_error_statement; RESET log_statement"
-
-
-class MigrationError(Exception):
-    """The schema cannot be migrated."""
 
 
 @dataclass(frozen=True, order=True, slots=True)
@@ -74,17 +70,21 @@ async def migrate(
     *,
     passwords: Mapping[str, str] | None = None,
     lock_seconds: float = LOCK_SECONDS,
+    citus: bool = False,
 ) -> list[Migration]:
     """Bring the database to the newest version, and return the migrations that were applied now.
 
-    `url` names a superuser, or the owner role if the roles and the extension exist. `passwords` sets the passwords of
-    service roles. A migration that gets no lock within `lock_seconds` is rolled back; those before it stay. Raises
-    MigrationError.
+    `url` names a superuser, a role that may create roles, or the owner role if the roles and the extension exist.
+    `passwords` sets the passwords of service roles. A migration that gets no lock within `lock_seconds` is rolled back;
+    those before it stay. `citus` also prepares the database for Citus: see skein_kit.database.citus. Raises
+    MigrationError, and MigrationNotAllowed before it has changed anything.
     """
     connection = await asyncpg.connect(url, timeout=10)
     try:
         await connection.execute("SELECT pg_advisory_lock($1)", _LOCK)
-        await _prepare(connection, services, passwords or {})
+        await database_roles.prepare(connection, OWNER, services, passwords or {})
+        if citus:
+            await prepare_for_citus(connection, OWNER)
         await connection.execute(f"SET ROLE {OWNER}")
         await connection.execute(f"SET lock_timeout = {max(1, round(lock_seconds * 1000))}")
         await connection.execute(f"SET statement_timeout = '{_STATEMENT_TIMEOUT}'")
@@ -99,46 +99,6 @@ async def version(connection: asyncpg.Connection[asyncpg.Record]) -> int:
         return 0
     number: int = await connection.fetchval("SELECT coalesce(max(number), 0) FROM skein.migrations")
     return number
-
-
-async def _prepare(
-    connection: asyncpg.Connection[asyncpg.Record], services: Iterable[str], passwords: Mapping[str, str]
-) -> None:
-    superuser = await connection.fetchval("SELECT rolsuper FROM pg_roles WHERE rolname = session_user")
-    if not superuser:
-        if await connection.fetchval("SELECT session_user") != OWNER:
-            message = f"Migrations need a superuser or the role {OWNER}."
-            raise MigrationError(message)
-        return
-    database = await connection.fetchval("SELECT quote_ident(current_database())")
-    if passwords:
-        # The statements contain passwords: the server would log slow and failed ones.
-        await connection.execute(_DISABLE_STATEMENT_LOG)
-    await _create_role(connection, OWNER, "NOLOGIN")
-    for service in services:
-        await _create_role(connection, database_role(service), "LOGIN")
-        if service in passwords:
-            password_literal = await connection.fetchval("SELECT quote_literal($1)", passwords[service])
-            await connection.execute(f"ALTER ROLE {database_role(service)} PASSWORD {password_literal}")
-    if passwords:
-        await connection.execute(_RESTORE_STATEMENT_LOG)
-    await connection.execute(f"GRANT CREATE, CONNECT ON DATABASE {database} TO {OWNER}")
-    # For functions of the worker: the age of transactions and the lag of replicas.
-    await connection.execute(f"GRANT pg_read_all_stats TO {OWNER} WITH INHERIT TRUE")
-    await connection.execute("CREATE EXTENSION IF NOT EXISTS vector WITH SCHEMA public")
-    await connection.execute("REVOKE CREATE ON SCHEMA public FROM PUBLIC")
-
-
-async def _create_role(connection: asyncpg.Connection[asyncpg.Record], role: str, login: str) -> None:
-    if await connection.fetchval("SELECT 1 FROM pg_roles WHERE rolname = $1", role):
-        return
-    try:
-        await connection.execute(
-            f"CREATE ROLE {role} {login} NOSUPERUSER NOBYPASSRLS NOCREATEDB NOCREATEROLE NOINHERIT NOREPLICATION"
-        )
-    except (asyncpg.DuplicateObjectError, asyncpg.UniqueViolationError):
-        # Roles belong to the server: a migration of another database has created it at the same time.
-        return
 
 
 async def _apply(connection: asyncpg.Connection[asyncpg.Record], migrations: Sequence[Migration]) -> list[Migration]:

@@ -23,6 +23,7 @@ from skein_kit.admission.scan_budget import MEBIBYTE
 from skein_kit.background import log_unhandled_exceptions, run_forever
 from skein_kit.calls import database_revision
 from skein_kit.calls.call import Call, caller
+from skein_kit.database.connection_settings import database_role, service_url
 from skein_kit.database.named_queries import Queries
 from skein_kit.database.probe import DatabaseProbe
 from skein_kit.database.transactions import Database, ReadLimits
@@ -30,7 +31,7 @@ from skein_kit.errors import StreamEnded
 from skein_kit.host import open_files
 from skein_kit.host.admin_port import serve_admin
 from skein_kit.host.open_files import FileDescriptorShares
-from skein_kit.host.readiness import Readiness, is_ready, require_schema_version
+from skein_kit.host.readiness import Readiness, is_ready, require_connection, require_schema_version
 from skein_kit.http_server.connections import HttpLimits
 from skein_kit.identity.identity_token import IdentityTokenVerifier
 from skein_kit.rpc import pagination, server_options
@@ -176,7 +177,7 @@ class Host:
         init: Callable[[Any], Coroutine[Any, Any, None]] | None = None,
     ) -> AsyncIterator[Database]:
         """Open a service's pool. The service is ready while the database answers with a supported schema version."""
-        url = self.settings.database_url
+        url = service_url(self.settings.database_url, service, self.environment)
         limits = ReadLimits(
             seconds=self.settings.read_seconds,
             scan_bytes_per_second=self.settings.scan_mebibytes_per_second * MEBIBYTE,
@@ -198,7 +199,7 @@ class Host:
         ):
             if self.settings.replica_url and service in database_revision.SERVICES:
                 replica = Database.open(
-                    self.settings.replica_url,
+                    service_url(self.settings.replica_url, service, self.environment),
                     service=service,
                     size=self.settings.pool_size,
                     timeout=_REPLICA_SECONDS,
@@ -215,6 +216,9 @@ class Host:
                     version = await probe.fetch_value(_QUERIES["schema_version"])
                 except asyncpg.UndefinedTableError:
                     version = 0
+                except asyncpg.PostgresError as error:
+                    require_connection(error, database_role(service))
+                    raise
                 require_schema_version(version, self.schema_version)
                 if service in pagination.SERVICES and not self.page_token_key:
                     self.page_token_key = await probe.fetch_value(_QUERIES["page_token_key"])

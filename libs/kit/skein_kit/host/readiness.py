@@ -5,17 +5,36 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
+import asyncpg
+
 from skein_kit.telemetry import logs
 from skein_kit.telemetry.metrics import READY
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable
+    from collections.abc import Awaitable, Callable, Iterable, Mapping
 
     from skein_kit.rpc.health_reflection import HealthStatuses
     from skein_kit.rpc.servicer_registry import ServicerRegistry
 
 _INTERVAL_SECONDS = 0.25
 _CHECK_SECONDS = 2.0
+
+# What a database says when a service connects and asks for the schema, and what an operator can do.
+_REFUSALS: Mapping[type[asyncpg.PostgresError], str] = {
+    asyncpg.InvalidCatalogNameError: (
+        "The server of SKEIN_DATABASE_URL has no such database: create it, and run `skein migrate`."
+    ),
+    asyncpg.InvalidAuthorizationSpecificationError: (
+        "The database does not let {role} in: run `skein migrate`, which makes the role, and check the user and the"
+        " password."
+    ),
+    # The role that the connection asks for.
+    asyncpg.InvalidParameterValueError: "The database has no role {role}: run `skein migrate`.",
+    asyncpg.InsufficientPrivilegeError: (
+        "The user of SKEIN_DATABASE_URL may not act as {role} in this database: name a superuser or a member of the"
+        " role, or set the password of the role."
+    ),
+}
 
 
 class NotReady(Exception):
@@ -32,6 +51,16 @@ def require_schema_version(version: int, supported: int) -> None:
     hint = "run `skein migrate`" if version < supported else "it takes a newer version of Skein"
     message = f"The schema is at version {version}; this process serves {supported} and {supported + 1}: {hint}."
     raise NotReady(message)
+
+
+def require_connection(error: asyncpg.PostgresError, role: str) -> None:
+    """Raise NotReady when a database refuses connections as `role` until an operator changes something.
+
+    The messages name no address and no password. Return for other errors, which may pass by themselves.
+    """
+    for kind, reason in _REFUSALS.items():
+        if isinstance(error, kind):
+            raise NotReady(reason.format(role=role)) from error
 
 
 async def unready_reason(servicers: ServicerRegistry) -> str:

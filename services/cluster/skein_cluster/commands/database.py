@@ -19,6 +19,7 @@ from skein_cluster.cli import options, output
 from skein_cluster.cli.exit_codes import CommandError, ExitCode
 from skein_cluster.config.unknown_settings import refuse_unknown_settings
 from skein_importers.organizations import LEGACY_SLUG
+from skein_kit.database.connection_settings import service_url
 from skein_kit.database.schema_migrations import LOCK_SECONDS, Migration, migrate
 from skein_kit.settings import ProcessSettings, SettingInvalid
 
@@ -35,16 +36,20 @@ _NOT_MIGRATED = (asyncpg.UndefinedTableError, asyncpg.InvalidSchemaNameError, as
     show_default=True,
     help="Longest wait of a migration for table locks; later calls queue behind it.",
 )
-def migrate_command(lock_seconds: float, *, as_json: bool) -> None:
+@click.option(
+    "--citus",
+    is_flag=True,
+    help="Prepare for Citus: let skein_owner log in and bypass row-level security, and set the database's settings.",
+)
+def migrate_command(lock_seconds: float, *, citus: bool, as_json: bool) -> None:
     """Migrate the database SKEIN_DATABASE_URL to the newest schema; safe to repeat.
 
-    The URL names a superuser, which also creates the roles and the extension, or the owner role. If
-    SKEIN_<SERVICE>_DATABASE_PASSWORD (or …_FILE) is set, it becomes the password of that service's role.
+    The URL names a superuser or a role that may create roles, which also creates the roles and the extension, or the
+    owner role. If SKEIN_<SERVICE>_DATABASE_PASSWORD (or …_FILE) is set, it becomes the password of that service's role.
     """
     refuse_unknown_settings(os.environ)
     migrations = registry.migrations()
-    passwords = {name: text for name in registry.WITH_DATABASE if (text := _password(name))}
-    applied = asyncio.run(_migrate(database_url(), migrations, passwords, lock_seconds))
+    applied = asyncio.run(_migrate(database_url(), migrations, lock_seconds, citus=citus))
     if as_json:
         output.print_json(
             {
@@ -108,18 +113,23 @@ def database_url() -> str:
     return url
 
 
-async def _migrate(
-    url: str, migrations: list[Migration], passwords: dict[str, str], lock_seconds: float
-) -> list[Migration]:
+async def _migrate(url: str, migrations: list[Migration], lock_seconds: float, *, citus: bool) -> list[Migration]:
     try:
-        return await migrate(url, migrations, registry.WITH_DATABASE, passwords=passwords, lock_seconds=lock_seconds)
+        return await migrate(
+            url,
+            migrations,
+            registry.WITH_DATABASE,
+            passwords=registry.role_passwords(os.environ),
+            lock_seconds=lock_seconds,
+            citus=citus,
+        )
     except (OSError, TimeoutError) as error:
         raise _unreachable(error) from error
 
 
 async def _bootstrap(url: str, name: str) -> str:
     try:
-        return await ensure_operator_key(url, display_name=name)
+        return await ensure_operator_key(service_url(url, "auth", os.environ), display_name=name)
     except _NOT_MIGRATED as error:
         raise CommandError(
             "The database has no schema yet: run `skein migrate` first.", ExitCode.CANNOT_START
@@ -149,14 +159,3 @@ async def _ensure_legacy_tenant(key: str, slug: str, token: str) -> str:
 def _unreachable(error: Exception) -> CommandError:
     message = f"The database of SKEIN_DATABASE_URL does not answer ({error or 'no answer in time'})."
     return CommandError(message, ExitCode.UNREACHABLE)
-
-
-def _password(name: str) -> str:
-    variable = f"SKEIN_{name.upper()}_DATABASE_PASSWORD"
-    path = os.environ.get(f"{variable}_FILE")
-    if variable in os.environ or path is None:
-        return os.environ.get(variable, "")
-    try:
-        return Path(path).read_text("utf-8").strip()
-    except OSError as error:
-        raise SettingInvalid(f"{variable}_FILE names a file that cannot be read: {error.strerror}.") from None

@@ -62,8 +62,10 @@ _TRY_NEXT = (
 def up_command(data_dir: Path, *, log_stderr: bool, processes: int) -> None:
     """Run a whole cluster in this process, or in several, until Ctrl-C or SIGTERM.
 
-    The first start creates a development tenant and writes credentials.json to the data folder. Later starts use the
-    same data. SKEIN_GATEWAY_PORT, SKEIN_HTTP_PORT, SKEIN_ADMIN_PORT and similar settings change the ports.
+    The database is SKEIN_DATABASE_URL if set, migrated as `skein migrate` does if its user may; else an embedded
+    Postgres in the data folder. The first start creates a development tenant and writes credentials.json to the data
+    folder. Later starts use the same data. SKEIN_GATEWAY_PORT, SKEIN_HTTP_PORT, SKEIN_ADMIN_PORT and similar settings
+    change the ports.
     """
     open_files.raise_limit()
     uvloop.run(_up(data_dir, log_stderr=log_stderr, processes=processes))
@@ -81,7 +83,7 @@ def up_command(data_dir: Path, *, log_stderr: bool, processes: int) -> None:
 def cluster_command(data_dir: Path, counts: tuple[str, ...]) -> None:
     """Run a whole cluster, one process per service, until Ctrl-C or SIGTERM.
 
-    It uses the same data folder as `skein up`. A service that ends is reported and not restarted.
+    It uses the same data folder and database as `skein up`. A service that ends is reported and not restarted.
     """
     open_files.raise_limit()
     uvloop.run(_cluster(data_dir, _replicas(counts)))

@@ -55,7 +55,10 @@ WITHOUT_DATACLASS: Mapping[str, str] = {
         '"host:port" of a service that runs in another process, or a gRPC target that names its replicas: '
         "`dns:///memory:50054`, `ipv4:10.0.0.1:50054,10.0.0.2:50054`."
     ),
-    "SKEIN_<SERVICE>_DATABASE_PASSWORD": "Password that `skein migrate` gives to the role of a service.",
+    "SKEIN_<SERVICE>_DATABASE_PASSWORD": (
+        "Password of a service's role: `skein migrate` sets it, and the service then logs in as that role instead of "
+        "as the user of SKEIN_DATABASE_URL."
+    ),
     "SKEIN_PC2_PORT_<PORT>": "Port number for one port of the assistants' protocol.",
     "SKEIN_PC2_API_KEY_<PORT>": "API key of one port of the assistants' protocol.",
     "SKEIN_PC2_5598": (
@@ -82,7 +85,16 @@ MODEL_KEY = "SKEIN_EMBEDDINGS_API_KEY"
 # Settings of the command and the client, which services do not read.
 CLIENT_SETTINGS = ("SKEIN_ENDPOINT", "SKEIN_API_KEY", "SKEIN_API_KEY_FILE", "SKEIN_TENANT_ID")
 # Settings of the repository's scripts and tests.
-TOOL_SETTINGS = ("SKEIN_PYTHON", "SKEIN_ENVIRONMENT", "SKEIN_SUBNET_PREFIX", "SKEIN_TEST_FORM", "SKEIN_TEST_LAYER")
+TOOL_SETTINGS = (
+    "SKEIN_PYTHON",
+    "SKEIN_ENVIRONMENT",
+    "SKEIN_SUBNET_PREFIX",
+    "SKEIN_TEST_FORM",
+    "SKEIN_TEST_LAYER",
+    "SKEIN_TEST_DATABASE_URL",
+    "SKEIN_TEST_DATABASE_SHARED",
+    "SKEIN_TEST_POOLER_URL",
+)
 FILE = "_FILE"
 
 

@@ -11,7 +11,7 @@ import asyncpg
 
 from skein_cluster import registry
 from skein_kit.calls import database_revision
-from skein_kit.database.connection_settings import database_role
+from skein_kit.database.connection_settings import database_role, role_password
 from skein_kit.database.named_queries import Queries
 from skein_kit.settings import ProcessSettings
 
@@ -41,8 +41,13 @@ def max_connections(services: Collection[str], pool_size: int) -> int:
     return len(pools) * (pool_size + _PROBE_CONNECTIONS) + (_QUEUE_CONNECTIONS if "worker" in pools else 0)
 
 
-async def check_database(services: Collection[str], environment: Mapping[str, str], *, replicas: int) -> DatabaseCheck:
-    """Check the database of SKEIN_DATABASE_URL and its replica; an unreachable one is a note."""
+async def check_database(
+    services: Collection[str], environment: Mapping[str, str], *, replicas: int = 1, connections: int | None = None
+) -> DatabaseCheck:
+    """Check the database of SKEIN_DATABASE_URL and its replica; an unreachable one is a note.
+
+    `replicas` processes share it; a cluster of different processes gives the number of its `connections` instead.
+    """
     settings = ProcessSettings.read(environment)
     database_services = [name for name in registry.WITH_DATABASE if name in services]
     result = DatabaseCheck()
@@ -52,7 +57,13 @@ async def check_database(services: Collection[str], environment: Mapping[str, st
     await _connect_and_check(
         "SKEIN_DATABASE_URL",
         url,
-        partial(_run_checks, services=database_services, settings=settings, replicas=replicas),
+        partial(
+            _run_checks,
+            services=database_services,
+            environment=environment,
+            replicas=replicas,
+            connections=connections,
+        ),
         result,
     )
     replicated_services = [name for name in database_services if name in database_revision.SERVICES]
@@ -60,7 +71,7 @@ async def check_database(services: Collection[str], environment: Mapping[str, st
         await _connect_and_check(
             "SKEIN_REPLICA_URL",
             settings.replica_url,
-            partial(_run_replica_checks, services=replicated_services),
+            partial(_run_replica_checks, services=replicated_services, environment=environment),
             result,
         )
     return result
@@ -89,33 +100,46 @@ async def _connect_and_check(
 
 
 async def _run_checks(
-    connection: Connection, result: DatabaseCheck, *, services: list[str], settings: ProcessSettings, replicas: int
+    connection: Connection,
+    result: DatabaseCheck,
+    *,
+    services: list[str],
+    environment: Mapping[str, str],
+    replicas: int,
+    connections: int | None,
 ) -> None:
-    await _roles(connection, "SKEIN_DATABASE_URL", services, result)
+    settings = ProcessSettings.read(environment)
+    await _roles(connection, "SKEIN_DATABASE_URL", services, environment, result)
     await _schema(connection, services, result)
     # A connection pooler limits the connections of the database.
     if not settings.database_direct_url:
-        await _connections(connection, services, settings, replicas, result)
+        await _connections(connection, services, settings, result, replicas=replicas, total=connections)
 
 
-async def _run_replica_checks(connection: Connection, result: DatabaseCheck, *, services: list[str]) -> None:
-    await _roles(connection, "SKEIN_REPLICA_URL", services, result)
+async def _run_replica_checks(
+    connection: Connection, result: DatabaseCheck, *, services: list[str], environment: Mapping[str, str]
+) -> None:
+    await _roles(connection, "SKEIN_REPLICA_URL", services, environment, result)
     if not await connection.fetchval("SELECT pg_is_in_recovery()"):
         result.notes.append(
             "The database of SKEIN_REPLICA_URL is not a replica: its reads are additional load of a primary."
         )
 
 
-async def _roles(connection: Connection, setting: str, services: list[str], result: DatabaseCheck) -> None:
+async def _roles(
+    connection: Connection, setting: str, services: list[str], environment: Mapping[str, str], result: DatabaseCheck
+) -> None:
+    # A service with a password logs in as its role.
+    acting = {database_role(name) for name in services if not role_password(name, environment)}
     roles = {database_role(name) for name in services}
     roles_found = {
         row["rolname"]: row["may"]
         for row in await connection.fetch(
-            "SELECT rolname, pg_has_role(current_user, oid, 'MEMBER') AS may FROM pg_roles WHERE rolname = ANY($1)",
+            "SELECT rolname, pg_has_role(current_user, oid, 'SET') AS may FROM pg_roles WHERE rolname = ANY($1)",
             list(roles),
         )
     }
-    unavailable_roles = sorted(role for role in roles if roles_found.get(role) is False)
+    unavailable_roles = sorted(role for role in acting if roles_found.get(role) is False)
     if roles - roles_found.keys():
         result.problems.append(
             f"The database has no role {', '.join(sorted(roles - roles_found.keys()))}: run skein migrate."
@@ -127,7 +151,9 @@ async def _roles(connection: Connection, setting: str, services: list[str], resu
 async def _schema(connection: Connection, services: list[str], result: DatabaseCheck) -> None:
     newest = registry.migrations()[-1].number
     try:
-        await connection.execute(f"SET ROLE {database_role(services[0])}")
+        # Everybody may read the versions; a user who may act as the service sees whether that one may.
+        if await connection.fetchval("SELECT pg_has_role(current_user, $1, 'SET')", database_role(services[0])):
+            await connection.execute(f"SET ROLE {database_role(services[0])}")
         version = await connection.fetchval(Queries.load("skein_kit")["schema_version"].text)
     except asyncpg.PostgresError:
         result.problems.append("The database has no readable schema: run skein migrate.")
@@ -146,17 +172,20 @@ async def _connections(
     connection: Connection,
     services: list[str],
     settings: ProcessSettings,
-    replicas: int,
     result: DatabaseCheck,
+    *,
+    replicas: int,
+    total: int | None,
 ) -> None:
     available = await connection.fetchval(
         "SELECT current_setting('max_connections')::int - current_setting('superuser_reserved_connections')::int"
         " - coalesce(current_setting('reserved_connections', true)::int, 0)"
     )
     per_process = max_connections(services, settings.pool_size)
-    needed = replicas * per_process
+    needed = replicas * per_process if total is None else total
     if needed > available:
         users = f"{replicas} processes with up to {per_process} connections each" if replicas > 1 else "this process"
+        users = users if total is None else "this cluster"
         result.problems.append(
             f"The database allows {available} connections, and {users} may use {needed}: lower SKEIN_POOL_SIZE or raise"
             " max_connections."

@@ -1,4 +1,4 @@
-"""The whole cluster as one process per service on this machine, over one embedded Postgres: `skein cluster`.
+"""The whole cluster as one process per service on this machine, over one Postgres: `skein cluster`.
 
 The data folder is that of `skein up`, with the services' logs below `logs/`. A service that ends is not restarted: this
 form is for tests of separate processes.
@@ -119,12 +119,16 @@ async def multi_process_cluster(
 
     `replicas` has numbers of processes; calls go to them in turn, and memory's second one is "memory-2".
 
-    Raises PortTaken, CommandError with the message of a service that cannot start, and the embedded server's errors.
+    Raises CommandError with the message of a service that cannot start, and the errors of `prepared_database`.
     """
     replica_services = _replica_services(replicas)
     async with (
         prepared_database(
-            data_dir, lambda own: _requested_ports(own, replica_services), environment=environment, durable=durable
+            data_dir,
+            lambda own: _requested_ports(own, replica_services),
+            environment=environment,
+            durable=durable,
+            counts=dict.fromkeys(registry.NAMES, 1) | dict(replicas),
         ) as base,
         contextlib.AsyncExitStack() as stack,
     ):
@@ -172,7 +176,7 @@ async def multi_process_cluster(
             addresses=addresses,
             admins={child.name: child.admin for child in children},
             processes={child.name: child.process.pid for child in children},
-            postgres=base.postgres,
+            embedded=base.embedded,
             credentials=credentials,
             logs={child.name: child.log for child in children},
         )

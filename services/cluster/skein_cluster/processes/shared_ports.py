@@ -1,8 +1,8 @@
 """The cluster in several processes that share the gateway's ports, for all cores of a machine: `skein up --processes`.
 
 Each process has every service that may run several times, and calls its own within the process. This process supervises
-them, and runs the embedded Postgres, the worker and pc2. The kernel gives each new connection to one of the processes
-(SO_REUSEPORT). A process that ends is started again.
+them, and runs the worker, pc2 and, without SKEIN_DATABASE_URL, the embedded Postgres. The kernel gives each new
+connection to one of the processes (SO_REUSEPORT). A process that ends is started again.
 """
 
 from __future__ import annotations
@@ -55,9 +55,15 @@ async def shared_port_cluster(
     if sys.platform != "linux":
         raise CommandError("--processes needs Linux, which shares a port among processes.", ExitCode.CANNOT_START)
     names = [f"process-{number}" for number in range(1, processes + 1)]
-    check_connections(processes, ProcessSettings.read(os.environ if environment is None else environment).pool_size)
+    requested = ProcessSettings.read(os.environ if environment is None else environment)
+    if not requested.database_url:
+        check_connections(processes, requested.pool_size)
     async with prepared_database(
-        data_dir, lambda own: _requested_ports(own, names), environment=environment, durable=durable
+        data_dir,
+        lambda own: _requested_ports(own, names),
+        environment=environment,
+        durable=durable,
+        counts=dict.fromkeys(REPLICATED, processes) | dict.fromkeys(SINGLE, 1),
     ) as base:
         values = base.environment
         folder = data_dir / "logs"
@@ -91,7 +97,7 @@ async def shared_port_cluster(
                         addresses=host.addresses | addresses,
                         admins=admins | dict.fromkeys(SINGLE, running.admin),
                         processes=pids,
-                        postgres=base.postgres,
+                        embedded=base.embedded,
                         credentials=created,
                         logs={child.name: child.log for child in children},
                     )

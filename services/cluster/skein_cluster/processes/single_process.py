@@ -1,15 +1,15 @@
-"""The whole cluster in one process over an embedded Postgres, for `skein up`, `skein demo` and the tests.
+"""The whole cluster in one process, for `skein up`, `skein demo` and the tests.
 
-Its data folder contains `postgres/`, `system.key` (shared by the services and auth), `master.key` (which encrypts
-tenants' secrets) and `credentials.json`. The first start writes the latter: an operator key, a development tenant and
-its API key.
+Its database is that of SKEIN_DATABASE_URL, else an embedded Postgres in the data folder's `postgres/`. The folder also
+contains `system.key` (shared by the services and auth), `master.key` (which encrypts tenants' secrets) and
+`credentials.json`. The first start writes the latter: an operator key, a development tenant and its API key.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import os
-from contextlib import asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -20,7 +20,9 @@ from skein_cluster import registry
 from skein_cluster.api import credentials
 from skein_cluster.backup import wal_archive
 from skein_cluster.embedded.databases import DATABASE
+from skein_cluster.processes import external_database
 from skein_cluster.processes.ports import check_free
+from skein_kit.database.connection_settings import service_url
 from skein_kit.database.schema_migrations import migrate
 from skein_kit.host.process import PortTaken, run_services
 from skein_kit.settings import ProcessSettings
@@ -31,6 +33,8 @@ if TYPE_CHECKING:
 
     from skein_cluster.api.credentials import Credentials
     from skein_cluster.embedded.server import Server
+
+_NO_SERVICES: Mapping[str, int] = MappingProxyType({})
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -43,10 +47,16 @@ class LocalCluster:
     admins: Mapping[str, str]
     # Pid of each service.
     processes: Mapping[str, int]
-    postgres: Server
+    # None: the database is that of SKEIN_DATABASE_URL.
+    embedded: Server | None
     credentials: Credentials
     # Log file of each service's process, if any.
     logs: Mapping[str, Path] = field(default_factory=dict)
+
+    @property
+    def postgres(self) -> Server:
+        """The embedded Postgres. Raises LookupError when the database is that of SKEIN_DATABASE_URL."""
+        return _embedded(self.embedded)
 
 
 @asynccontextmanager
@@ -57,11 +67,13 @@ async def single_process_cluster(
     durable: bool = True,
     ready_seconds: float = 60.0,
 ) -> AsyncIterator[LocalCluster]:
-    """Run every service over an embedded Postgres until the block ends.
+    """Run every service until the block ends.
 
-    Raises PortTaken, and the embedded server's errors.
+    Raises PortTaken, and the errors of `prepared_database`.
     """
-    async with prepared_database(data_dir, _requested_ports, environment=environment, durable=durable) as base:
+    async with prepared_database(
+        data_dir, _requested_ports, environment=environment, durable=durable, counts=dict.fromkeys(registry.NAMES, 1)
+    ) as base:
         check_free(_requested_ports(base.environment))
         settings = ProcessSettings.read(base.environment)
         host = registry.host_of(settings, base.environment)
@@ -76,7 +88,7 @@ async def single_process_cluster(
                 addresses=host.addresses,
                 admins=dict.fromkeys(registry.NAMES, cluster.admin),
                 processes=dict.fromkeys(registry.NAMES, os.getpid()),
-                postgres=base.postgres,
+                embedded=base.embedded,
                 credentials=created,
             )
 
@@ -88,8 +100,14 @@ class PreparedDatabase:
     data_dir: Path
     # The services' environment, with SKEIN_DATABASE_URL and SKEIN_SYSTEM_KEY.
     environment: dict[str, str]
-    postgres: Server
+    # None: the database is that of SKEIN_DATABASE_URL.
+    embedded: Server | None
     operator_key: str = field(repr=False)
+
+    @property
+    def postgres(self) -> Server:
+        """The embedded Postgres. Raises LookupError when the database is that of SKEIN_DATABASE_URL."""
+        return _embedded(self.embedded)
 
     async def write_credentials(
         self, addresses: Mapping[str, str], processes: Mapping[str, str] = MappingProxyType({})
@@ -115,35 +133,57 @@ async def prepared_database(
     *,
     environment: Mapping[str, str] | None = None,
     durable: bool = True,
+    counts: Mapping[str, int] = _NO_SERVICES,
 ) -> AsyncIterator[PreparedDatabase]:
-    """Run the embedded Postgres, migrated and with an operator key, until the block ends.
+    """Prepare the cluster's database, migrated and with an operator key; run the embedded Postgres if it is that.
 
     `requested_ports` of the environment must be free before a database is created, which takes seconds. With an
-    existing database, a process that uses the data folder is reported first: it probably has the ports too.
+    existing database, a process that uses the data folder is reported first: it probably has the ports too. `counts`
+    has the number of processes of each service, for the connections that another database must allow.
+
+    Raises PortTaken, MigrationError, the embedded server's errors, and CommandError for what SKEIN_DATABASE_URL lacks.
     """
     values = dict(os.environ if environment is None else environment)
-    if requested_ports is not None and not (data_dir / "postgres" / "PG_VERSION").exists():
+    settings = ProcessSettings.read(values)
+    is_embedded = not settings.database_url
+    if requested_ports is not None and not (is_embedded and (data_dir / "postgres" / "PG_VERSION").exists()):
         check_free(requested_ports(values))
     credentials.make_private(data_dir)
-    async with wal_archive.run_server(
-        data_dir, wal_archive.archive_folder(values), durable=durable, restart=True
-    ) as server:
-        values.setdefault("SKEIN_SYSTEM_KEY", credentials.system_key(data_dir))
+    async with AsyncExitStack() as stack:
+        server = None
+        if is_embedded:
+            server = await stack.enter_async_context(
+                wal_archive.run_server(data_dir, wal_archive.archive_folder(values), durable=durable, restart=True)
+            )
+            values["SKEIN_DATABASE_URL"] = url = server.url(user="postgres", database=DATABASE)
+            for name in ("SKEIN_DATABASE_DIRECT_URL", "SKEIN_DATABASE_DIRECT_URL_FILE", "SKEIN_DATABASE_POOLED"):
+                values.pop(name, None)
+            await prepare_database(server)
+        else:
+            url = settings.database_direct_url or settings.database_url
+            await external_database.prepare(url, values, counts)
+        if not values.keys() & {"SKEIN_SYSTEM_KEY", "SKEIN_SYSTEM_KEY_FILE"}:
+            values["SKEIN_SYSTEM_KEY"] = credentials.system_key(data_dir)
         if not values.keys() & {"SKEIN_MASTER_KEY", "SKEIN_MASTER_KEY_FILE"}:
             values["SKEIN_MASTER_KEY"] = credentials.master_key(data_dir)
-        values["SKEIN_DATABASE_URL"] = server.url(user="postgres", database=DATABASE)
-        await prepare_database(server)
         operator_key = await _operator_key(
-            values["SKEIN_DATABASE_URL"], credentials.load_credentials(data_dir).get("operator_key")
+            service_url(url, "auth", values), credentials.load_credentials(data_dir).get("operator_key")
         )
-        yield PreparedDatabase(data_dir=data_dir, environment=values, postgres=server, operator_key=operator_key)
+        yield PreparedDatabase(data_dir=data_dir, environment=values, embedded=server, operator_key=operator_key)
 
 
 async def prepare_database(server: Server) -> None:
-    """Create the database if needed, and migrate it to the newest version."""
+    """Create the database of an embedded server if needed, and migrate it to the newest version."""
     await postgres.create_database(server, DATABASE, if_missing=True)
     url = server.url(user="postgres", database=DATABASE)
     await migrate(url, registry.migrations(), registry.WITH_DATABASE)
+
+
+def _embedded(server: Server | None) -> Server:
+    if server is None:
+        message = "The database is that of SKEIN_DATABASE_URL."
+        raise LookupError(message)
+    return server
 
 
 def _requested_ports(environment: Mapping[str, str]) -> dict[str, tuple[str, int]]:
