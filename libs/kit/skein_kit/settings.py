@@ -180,6 +180,10 @@ class ProcessSettings(Settings):
     # Postgres without the PgBouncer, for the worker's queue, `skein migrate` and `skein bootstrap`. Empty:
     # SKEIN_DATABASE_URL.
     database_direct_url: str = dataclasses.field(default="", repr=False)
+    # SKEIN_DATABASE_URL is the coordinator of a Citus cluster: every statement is planned for its values, because Citus
+    # fails on plans that are reused, and BEGIN goes in a message of its own, because Citus sends the settings of a
+    # message on to its workers as they came.
+    database_citus: bool = False
     # Prepared statements of a connection; 0 for a PgBouncer that does not support them.
     statement_cache_size: int = 512
     # A streaming replica of Postgres, as a URL. It serves reads whose callers say how fresh the data must be.

@@ -43,19 +43,19 @@ class ConnectionPool:
 
     def __init__(
         self, pool: asyncpg.Pool[asyncpg.Record], *, pool_name: str, timeout: float, pooled: bool, only_reads: bool,
-        read_seconds: float,
+        read_seconds: float, citus: bool,
     ) -> None:  # fmt: skip
         """`pool_name` labels the metrics; a transaction waits up to `timeout` seconds for a connection.
 
         `pooled`: the connections go through a PgBouncer. `only_reads`: every transaction is read-only. `read_seconds`
-        limits one statement of a read-only transaction (0: the deadline of its call).
+        limits one statement of a read-only transaction (0: the deadline of its call). `citus`: BEGIN goes in a message
+        of its own, which costs a round trip.
         """
         self._read_seconds = read_seconds
-        self._only_reads = only_reads
+        self.citus = citus
+        self.only_reads = only_reads
         self._pool = pool
-        settings = transaction_settings() if pooled else ""
-        self._begin_read_only = f"BEGIN READ ONLY{settings}"
-        self._begin = self._begin_read_only if only_reads else f"BEGIN{settings}"
+        self._settings = transaction_settings() if pooled else ""
         self._timeout = timeout
         # Rollbacks that run in the background.
         self._rollbacks: set[asyncio.Future[None]] = set()
@@ -70,13 +70,20 @@ class ConnectionPool:
 
         Raises DatabaseBusy, DatabaseUnavailable, and the errors of the driver.
         """
-        begin = self._begin_read_only if read_only else self._begin
+        only_reads = read_only or self.only_reads
+        begin = "BEGIN READ ONLY" if only_reads else "BEGIN"
         connection = await self.acquire()
         has_begun = False
         try:
             version = connection.get_server_version().major
-            limit = timeout_settings(version, self._read_seconds, only_reads=read_only or self._only_reads)
-            await self._start(connection, begin + settings + limit)
+            limit = timeout_settings(version, self._read_seconds, only_reads=only_reads)
+            settings = self._settings + settings + limit
+            if self.citus:
+                # Citus sends the message of a SET LOCAL on to its workers whole, where they have begun already.
+                await self._start(connection, begin)
+                await self._start(connection, settings.removeprefix("; "))
+            else:
+                await self._start(connection, begin + settings)
             has_begun = True
         finally:
             if not has_begun:
@@ -112,9 +119,9 @@ class ConnectionPool:
             self._wait.observe(seconds)
             DELAYS.observe(self._resource, seconds)
 
-    async def _start(self, connection: Connection, begin: str) -> None:
+    async def _start(self, connection: Connection, statements: str) -> None:
         try:
-            await connection.execute(begin, timeout=ANSWER_SECONDS)
+            await connection.execute(statements, timeout=ANSWER_SECONDS)
         except TimeoutError:
             await self._replace_all(connection)
             raise DatabaseUnavailable from None

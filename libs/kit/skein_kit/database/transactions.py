@@ -104,8 +104,9 @@ class Transaction:
 
     async def set_plan_mode(self, *, replan: bool) -> None:
         """From now on plan statements for each call (`replan`) or once per connection, as TxOptions.plan_once does."""
-        mode = "force_custom_plan" if replan else "force_generic_plan"
-        await self._connection.execute(f"SET LOCAL plan_cache_mode = {mode}")
+        if self.database.may_reuse_plans:
+            mode = "force_custom_plan" if replan else "force_generic_plan"
+            await self._connection.execute(f"SET LOCAL plan_cache_mode = {mode}")
 
     async def set_tenant(self, tenant_id: UUID) -> None:
         """From now on see the rows of this tenant instead: for rows that are created together with the tenant."""
@@ -145,39 +146,25 @@ class Database:
 
     def __init__(
         self,
-        pool: asyncpg.Pool[asyncpg.Record],
+        connections: ConnectionPool,
         *,
         service: str,
         name: str,
-        timeout: float,
-        pooled: bool = False,
-        only_reads: bool = False,
-        slow_seconds: float = named_queries.SLOW_SECONDS,
-        limits: ReadLimits | None = None,
+        slow_seconds: float,
+        scan_bytes_per_second: float,
     ) -> None:
-        """Use a pool on the database `name`; the owner of the pool closes it.
-
-        `timeout` is the longest wait for a connection, in seconds. `pooled`: connections lead through a PgBouncer.
-        `only_reads`: the database is a replica.
-        """
+        """Use the connections to the database `name`."""
+        self.connections = connections
+        # Whether TxOptions.plan_once has an effect; the connections' own mode plans each statement for its values.
+        self.may_reuse_plans = not connections.citus
         self._replica: Replica | None = None
         # Calls report the revision that their answer shows, because a replica may answer the next one.
-        self.reports_revision = only_reads
+        self.reports_revision = connections.only_reads
         # This database is a replica, which may lag.
-        self.is_replica = only_reads
+        self.is_replica = connections.only_reads
         self.service = service
-        pool_name = f"{service}_replica" if only_reads else service
-        limits = limits or ReadLimits()
         # Scan budgets of the tenants.
-        self.scan_buckets = ScanBuckets(limits.scan_bytes_per_second)
-        self.connections = ConnectionPool(
-            pool,
-            pool_name=pool_name,
-            timeout=timeout,
-            pooled=pooled,
-            only_reads=only_reads,
-            read_seconds=limits.seconds,
-        )
+        self.scan_buckets = ScanBuckets(scan_bytes_per_second)
         self.observer = named_queries.QueryObserver(service=service, database=name, slow_seconds=slow_seconds).observe
 
     @classmethod
@@ -195,12 +182,14 @@ class Database:
         only_reads: bool = False,
         slow_seconds: float = named_queries.SLOW_SECONDS,
         limits: ReadLimits | None = None,
+        citus: bool = False,
     ) -> AsyncIterator[Self]:
         """Open the pool lazily: the database may start later, and calls are refused until then.
 
         `size` is the number of connections, `timeout` the longest wait for one in seconds. `pooled`: the URL leads to a
         PgBouncer in transaction mode. Each connection keeps `statements` prepared statements. Queries longer than
         `slow_seconds` are logged; 0: none. `limits` apply to the reads of callers. `only_reads`: it is a replica.
+        `citus`: it is the coordinator of a Citus cluster, where no plan is reused and BEGIN has a message of its own.
         """
         pool = asyncpg.create_pool(
             **connect_arguments(url, database_role(service), pooled=pooled),
@@ -214,19 +203,24 @@ class Database:
             # Transactions use SET LOCAL only, so a connection needs no reset.
             reset=_skip_reset,
         )
+        limits = limits or ReadLimits()
         async with pool:
-            name = urlsplit(url).path.lstrip("/")
-            database = cls(
+            connections = ConnectionPool(
                 pool,
-                service=service,
-                name=name,
+                pool_name=f"{service}_replica" if only_reads else service,
                 timeout=timeout,
                 pooled=pooled,
                 only_reads=only_reads,
-                slow_seconds=slow_seconds,
-                limits=limits,
+                read_seconds=limits.seconds,
+                citus=citus,
             )
-            yield database
+            yield cls(
+                connections,
+                service=service,
+                name=urlsplit(url).path.lstrip("/"),
+                slow_seconds=slow_seconds,
+                scan_bytes_per_second=limits.scan_bytes_per_second,
+            )
 
     def use_replica(self, replica: Database) -> None:
         """Use a replica for the reads that it may answer, while it is recent enough."""
@@ -243,7 +237,7 @@ class Database:
         DatabaseUnavailable and the other errors of skein_kit.database.postgres_errors.
         """
         settings = f"; SET LOCAL skein.tenant_id = '{tenant_id}'"
-        if options.plan_once:
+        if options.plan_once and self.may_reuse_plans:
             settings += "; SET LOCAL plan_cache_mode = force_generic_plan"
         if not options.durable:
             settings += "; SET LOCAL synchronous_commit = off"

@@ -193,6 +193,7 @@ class Host:
                 statements=self.settings.statement_cache_size,
                 slow_seconds=self.settings.slow_query_seconds,
                 limits=limits,
+                citus=self.settings.database_citus,
             ) as database,
             DatabaseProbe.open(url, service=service, pooled=self.settings.database_pooled) as probe,
             AsyncExitStack() as stack,
@@ -208,6 +209,7 @@ class Host:
                     only_reads=True,
                     slow_seconds=self.settings.slow_query_seconds,
                     limits=limits,
+                    citus=self.settings.database_citus,
                 )
                 database.use_replica(await stack.enter_async_context(replica))
 

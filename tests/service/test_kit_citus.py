@@ -1,0 +1,89 @@
+"""What is sent to a database on Citus, which sends settings on to its workers and fails on plans that are reused."""
+
+from __future__ import annotations
+
+import uuid
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from skein_kit.database.named_queries import Query
+from skein_kit.database.transactions import Database
+from skein_kit.database.tx_options import READ_ONLY, TxOptions
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from fix_database import TestDatabase
+
+TENANT = Query.parse("tenant", "SELECT current_setting('skein.tenant_id')")
+PLANS = Query.parse("plans", "SELECT current_setting('plan_cache_mode')")
+WRITABLE = Query.parse("writable", "SELECT current_setting('transaction_read_only')")
+
+
+@asynccontextmanager
+async def opened(
+    database: TestDatabase, *, citus: bool, pooled: bool = False
+) -> AsyncIterator[tuple[Database, list[str]]]:
+    """Open a pool of one connection, and the messages that it sends, as they are sent."""
+    messages: list[str] = []
+
+    async def listen(connection: Any) -> None:
+        connection.add_query_logger(lambda record: messages.append(record.query))
+
+    url = database.server.url(user="skein_memory", database=database.name)
+    async with Database.open(
+        url, service="memory", size=1, timeout=30.0, citus=citus, pooled=pooled, statements=0, init=listen
+    ) as pool:
+        yield pool, messages
+
+
+@pytest.mark.parametrize("options", [TxOptions(), TxOptions(durable=False), READ_ONLY])
+@pytest.mark.parametrize("pooled", [False, True])
+async def test_a_transaction_begins_in_a_message_of_its_own(
+    database: TestDatabase, options: TxOptions, *, pooled: bool
+) -> None:
+    tenant_id = uuid.uuid4()
+
+    async with (
+        opened(database, citus=True, pooled=pooled) as (pool, messages),
+        pool.transaction(tenant_id, options) as tx,
+    ):
+        seen, is_read_only = await tx.value(TENANT), await tx.value(WRITABLE)
+
+    begin, settings, *_ = messages
+    assert begin == ("BEGIN READ ONLY" if options.read_only else "BEGIN")
+    assert {part.strip().partition(" = ")[0].split()[0] for part in settings.split(";")} == {"SET"}
+    assert (seen, is_read_only) == (str(tenant_id), "on" if options.read_only else "off")
+
+
+async def test_a_transaction_without_a_tenant_begins_so_too(database: TestDatabase) -> None:
+    async with opened(database, citus=True) as (pool, messages), pool.global_transaction() as tx:
+        await tx.value(PLANS)
+
+    assert messages[0] == "BEGIN"
+    assert "BEGIN" not in messages[1]
+
+
+async def test_elsewhere_a_transaction_and_its_settings_take_one_message(database: TestDatabase) -> None:
+    async with opened(database, citus=False) as (pool, messages), pool.transaction(uuid.uuid4()) as tx:
+        await tx.value(PLANS)
+
+    assert messages[0].startswith("BEGIN; SET LOCAL skein.tenant_id = ")
+
+
+@pytest.mark.parametrize(("citus", "modes"), [(True, {"force_custom_plan"}), (False, {"force_generic_plan"})])
+async def test_plans_are_reused_except_on_citus(database: TestDatabase, *, citus: bool, modes: set[str]) -> None:
+    async with opened(database, citus=citus, pooled=True) as (pool, messages):
+        async with pool.transaction(uuid.uuid4(), TxOptions(plan_once=True)) as tx:
+            at_begin = await tx.value(PLANS)
+        async with pool.transaction(uuid.uuid4()) as tx:
+            await tx.set_plan_mode(replan=False)
+            later = await tx.value(PLANS)
+            await tx.set_plan_mode(replan=True)
+            back = await tx.value(PLANS)
+
+    assert {at_begin, later} == modes
+    assert back == "force_custom_plan"
+    assert any("force_generic_plan" in message for message in messages) is not citus
