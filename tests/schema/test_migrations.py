@@ -89,6 +89,58 @@ async def test_months_are_made_once_also_by_several_at_a_time(database: TestData
     assert sorted(await asyncio.gather(*(make() for _ in range(4)))) == [False, False, False, True]
 
 
+async def test_different_months_that_are_made_at_once_wait_for_each_other(database: TestDatabase) -> None:
+    async def make(service: str, month: int) -> bool:
+        async with database.role(service) as connection:
+            at = datetime(2031, month, 1, tzinfo=UTC)
+            return bool(await connection.fetchval(f"SELECT {service}.ensure_month($1)", at))
+
+    made = await asyncio.gather(*(make(service, month) for month in range(1, 7) for service in ("memory", "session")))
+
+    assert all(made)
+
+
+# Of a partition, all but its name and those of its indexes and constraints, which Postgres chooses.
+PARTITION = r"""
+    SELECT c.relrowsecurity, c.relforcerowsecurity, c.relacl::text, pg_get_userbyid(c.relowner) AS owner,
+        (SELECT array_agg(a.attname || ' ' || format_type(a.atttypid, a.atttypmod) || ' ' || a.attnotnull || ' '
+            || coalesce(pg_get_expr(d.adbin, d.adrelid), '') ORDER BY a.attnum)
+         FROM pg_attribute AS a LEFT JOIN pg_attrdef AS d ON (d.adrelid, d.adnum) = (a.attrelid, a.attnum)
+         WHERE a.attrelid = c.oid AND a.attnum > 0) AS columns,
+        (SELECT array_agg(regexp_replace(pg_get_indexdef(i.indexrelid), '^.* ON \S+ ', '')
+            ORDER BY regexp_replace(pg_get_indexdef(i.indexrelid), '^.* ON \S+ ', ''))
+         FROM pg_index AS i WHERE i.indrelid = c.oid) AS indexes,
+        (SELECT array_agg(pg_get_constraintdef(f.oid) ORDER BY pg_get_constraintdef(f.oid))
+         FROM pg_constraint AS f WHERE f.conrelid = c.oid AND f.contype <> 'n') AS constraints
+    FROM pg_class AS c WHERE c.oid = $1::text::regclass
+"""
+
+
+@pytest.mark.parametrize("table", ["memory.memories", "memory.access_log", "session.messages"])
+async def test_a_month_is_made_alike_in_the_way_that_citus_needs(database: TestDatabase, table: str) -> None:
+    schema = table.partition(".")[0]
+    async with database.role(schema) as connection:
+        await connection.fetchval(f"SELECT {schema}.ensure_month($1)", datetime(2031, 5, 1, tzinfo=UTC))
+        # What tells the extension's presence.
+        await connection.execute("SET citus.version = '14.0.1'")
+        async with connection.transaction():
+            made = await connection.fetchval(f"SELECT {schema}.ensure_month($1)", datetime(2031, 6, 1, tzinfo=UTC))
+            mode = await connection.fetchval("SELECT current_setting('citus.multi_shard_modify_mode')")
+        after = await connection.fetchval("SELECT current_setting('citus.multi_shard_modify_mode')")
+        again = await connection.fetchval(f"SELECT {schema}.ensure_month($1)", datetime(2031, 6, 1, tzinfo=UTC))
+
+    async with database.superuser() as connection:
+        usual, other = [await connection.fetchrow(PARTITION, f"{table}_y2031m{month}") for month in ("05", "06")]
+        is_attached = await connection.fetchval(
+            "SELECT inhparent = $1::text::regclass FROM pg_inherits WHERE inhrelid = $2::text::regclass",
+            table,
+            f"{table}_y2031m06",
+        )
+    assert (made, again, is_attached) == (True, False, True)
+    assert (mode, after) == ("sequential", "")
+    assert usual == other
+
+
 async def test_the_database_and_the_code_agree_on_the_first_id_of_a_time(database: TestDatabase) -> None:
     times = [datetime(2015, 1, 1, tzinfo=UTC), datetime(2026, 11, 21, 3, 4, 5, 678000, tzinfo=UTC)]
 

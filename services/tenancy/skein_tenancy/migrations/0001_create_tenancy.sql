@@ -19,7 +19,8 @@ RETURN (lpad(to_hex((extract(epoch FROM at) * 1000)::bigint), 12, '0') || repeat
 
 -- Create the partition of one month, if it is missing, for a table that is partitioned by UUIDv7. It runs as the owner
 -- through the functions of each schema, which alone are granted. No role can access a partition directly: row-level
--- security is forced on it and it has no policy.
+-- security is forced on it and it has no policy. One transaction at a time creates partitions: two of them may wait for
+-- each other's locks of the tables that both refer to.
 CREATE FUNCTION skein.make_month(parent regclass, month timestamptz) RETURNS boolean
 LANGUAGE plpgsql
 SET search_path = ''
@@ -32,21 +33,33 @@ DECLARE
     schema_name text := (SELECT n.nspname FROM pg_catalog.pg_class c
                          JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = parent);
     child text := (SELECT c.relname FROM pg_catalog.pg_class c WHERE c.oid = parent) || to_char(starts, '"_y"YYYY"m"MM');
+    bounds text := format('FOR VALUES FROM (%L) TO (%L)', skein.first_id(starts), skein.first_id(ends));
+    -- The extension has this setting once it is loaded, as it always is on Citus.
+    is_citus boolean := current_setting('citus.version', true) IS NOT NULL;
 BEGIN
     IF to_regclass(format('%I.%I', schema_name, child)) IS NOT NULL THEN
         RETURN false;
     END IF;
-    PERFORM pg_advisory_xact_lock(hashtext('skein.make_month'), hashtext(child));
+    PERFORM pg_advisory_xact_lock(hashtext('skein.make_month'), 0);
     -- A query, because to_regclass answers from a cache that waiting for the lock does not refresh.
     IF EXISTS (SELECT FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
                WHERE n.nspname = schema_name AND c.relname = child) THEN
         RETURN false;
     END IF;
-    EXECUTE format('CREATE TABLE %I.%I (LIKE %s INCLUDING DEFAULTS INCLUDING CONSTRAINTS)', schema_name, child, parent);
+    IF is_citus THEN
+        -- The shards' foreign keys lead to tables that the statement has locked on other connections.
+        PERFORM set_config('citus.multi_shard_modify_mode', 'sequential', true);
+        -- Citus refuses to attach a table with foreign keys. This locks the parent against reads for a moment.
+        EXECUTE format('CREATE TABLE %I.%I PARTITION OF %s %s', schema_name, child, parent, bounds);
+    ELSE
+        EXECUTE format('CREATE TABLE %I.%I (LIKE %s INCLUDING DEFAULTS INCLUDING CONSTRAINTS)',
+                       schema_name, child, parent);
+    END IF;
     EXECUTE format('ALTER TABLE %I.%I ENABLE ROW LEVEL SECURITY', schema_name, child);
     EXECUTE format('ALTER TABLE %I.%I FORCE ROW LEVEL SECURITY', schema_name, child);
-    EXECUTE format('ALTER TABLE %s ATTACH PARTITION %I.%I FOR VALUES FROM (%L) TO (%L)',
-                   parent, schema_name, child, skein.first_id(starts), skein.first_id(ends));
+    IF NOT is_citus THEN
+        EXECUTE format('ALTER TABLE %s ATTACH PARTITION %I.%I %s', parent, schema_name, child, bounds);
+    END IF;
     RETURN true;
 END
 $$;
