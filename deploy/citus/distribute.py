@@ -22,6 +22,7 @@ from typing import Any
 import asyncpg
 
 from skein_cluster import embedded, registry
+from skein_kit.database import citus
 from skein_kit.database.named_queries import Queries, Query, parse
 from skein_kit.database.schema_migrations import migrate
 
@@ -125,32 +126,61 @@ def ordered(catalog: Catalog, places: Mapping[str, str]) -> list[str]:
 def script(catalog: Catalog, places: Mapping[str, str]) -> str:
     """Return distribute.sql."""
     order = ordered(catalog, places)
-    first = next(name for name in order if places[name] == DISTRIBUTED)
+    distributed = [name for name in order if places[name] == DISTRIBUTED]
+    first = distributed[0]
     lines = [
         "-- Made by deploy/citus/distribute.py; do not edit. For psql, as a superuser, on a coordinator that has its",
-        "-- workers, in a database that `skein migrate` has just brought to the newest schema. See README.md.",
+        "-- workers, in a database that `skein migrate --citus` has just brought to the newest schema. What was done",
+        "-- before a failure stays, and a second run goes on from there. See README.md.",
         r"\set ON_ERROR_STOP on",
         "",
-        "-- Where each transaction's tenant is said must reach the workers.",
-        "SELECT format('ALTER DATABASE %I SET citus.propagate_set_commands = ''local''', current_database())",
-        r"\gexec",
+        "DO $$",
+        "BEGIN",
+        "    IF NOT (SELECT rolcanlogin AND rolbypassrls FROM pg_roles WHERE rolname = 'skein_owner')",
+        *(
+            f"        OR current_setting('{name}', true) IS DISTINCT FROM '{value}'"
+            for name, value in citus.SETTINGS.items()
+        ),
+        "    THEN",
+        "        RAISE 'The database is not prepared for Citus: run skein migrate --citus, and connect again.';",
+        "    END IF;",
+        "END",
+        "$$;",
         "SET citus.multi_shard_modify_mode = 'sequential';",
         "",
         "-- A copy on every machine.",
-        *(f"SELECT create_reference_table('{name}');" for name in order if places[name] == REFERENCE),
+        *_calls(
+            "format('SELECT create_reference_table(%L)', name)",
+            "repmodel = 't'",
+            [name for name in order if places[name] == REFERENCE],
+        ),
         "",
         "-- By tenant; all rows of a tenant lie on one machine.",
-        f"SELECT create_distributed_table('{first}', '{SHARD}');",
-        *(
-            f"SELECT create_distributed_table('{name}', '{SHARD}', colocate_with => '{first}');"
-            for name in order
-            if places[name] == DISTRIBUTED and name != first
+        *_calls(f"format('SELECT create_distributed_table(%L, ''{SHARD}'')', name)", "partmethod = 'h'", [first]),
+        *_calls(
+            f"format('SELECT create_distributed_table(%L, ''{SHARD}'', colocate_with => ''{first}'')', name)",
+            "partmethod = 'h'",
+            distributed[1:],
         ),
         "",
         "-- On the coordinator alone, as they are:",
         *(f"--   {name}" for name, place in sorted(places.items()) if place == LOCAL),
     ]
     return "\n".join(lines) + "\n"
+
+
+def _calls(statement: str, done: str, names: Iterable[str]) -> list[str]:
+    """Return lines that run a statement for each table of which Citus's catalog does not say `done` yet."""
+    return [
+        f"SELECT {statement}",
+        "FROM unnest(ARRAY[",
+        ",\n".join(f"    '{name}'" for name in names),
+        "]) WITH ORDINALITY AS tables (name, place)",
+        # Names and conditions of this file.
+        f"WHERE name::regclass NOT IN (SELECT logicalrelid FROM pg_dist_partition WHERE {done})",  # noqa: S608
+        "ORDER BY place",
+        r"\gexec",
+    ]
 
 
 def obstacles(catalog: Catalog, places: Mapping[str, str], named: Iterable[tuple[str, Query]]) -> dict[str, list[str]]:

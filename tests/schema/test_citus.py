@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import importlib.util
 import re
 import sys
@@ -11,12 +12,25 @@ from typing import Any
 import asyncpg
 import pytest
 from fix_database import TestDatabase
+from fix_own_postgres import password_server
+
+from skein_cluster import embedded, registry
+from skein_cluster.embedded.server import Server
+from skein_kit.database.schema_migrations import migrate
 
 FOLDER = Path(__file__).parents[2] / "deploy/citus"
 SCRIPT = (FOLDER / "distribute.sql").read_text("utf-8")
-_CALL = re.compile(r"^SELECT create_(reference|distributed)_table\('([^']+)'(.*)\);$", re.MULTILINE)
-CALLS = {match[2]: (match[1], match[3]) for match in _CALL.finditer(SCRIPT)}
-ORDER = [match[2] for match in _CALL.finditer(SCRIPT)]
+# Each statement that is made, with the tables that it is made for.
+_CALLS = re.compile(
+    r"^SELECT format\('SELECT create_(\w+)_table\(%L(.*)\)', name\)\nFROM unnest\(ARRAY\[([^]]+)\]", re.MULTILINE
+)
+_FOUND = [
+    (name, (call[1], call[2].replace("''", "'")))
+    for call in _CALLS.finditer(SCRIPT)
+    for name in re.findall(r"'([^']+)'", call[3])
+]
+CALLS = dict(_FOUND)
+ORDER = [name for name, _ in _FOUND]
 LOCAL = set(re.findall(r"^--   (\S+)$", SCRIPT, re.MULTILINE))
 TABLES = """
 SELECT n.nspname || '.' || c.relname AS name
@@ -75,6 +89,66 @@ def test_all_rows_of_a_tenant_lie_on_one_machine() -> None:
 
     assert set(distributed.values()) == {", 'tenant_id'", f", 'tenant_id', colocate_with => '{first}'"}
     assert distributed[first] == ", 'tenant_id'"
+
+
+# What the script needs of Citus: its catalog, and functions that enter tables there, one of which may fail.
+STAND_IN = """
+CREATE TABLE public.pg_dist_partition (
+    position integer GENERATED ALWAYS AS IDENTITY, logicalrelid regclass PRIMARY KEY, partmethod "char",
+    repmodel "char", colocated regclass
+);
+CREATE TABLE public.failing (logicalrelid regclass);
+CREATE FUNCTION public.create_reference_table(name regclass) RETURNS void LANGUAGE sql AS $$
+    INSERT INTO public.pg_dist_partition (logicalrelid, partmethod, repmodel) VALUES (name, 'n', 't') $$;
+CREATE FUNCTION public.create_distributed_table(name regclass, shard text, colocate_with text DEFAULT NULL)
+RETURNS void LANGUAGE plpgsql AS $$ BEGIN
+    IF name IN (SELECT logicalrelid FROM public.failing) THEN RAISE 'a worker is gone'; END IF;
+    INSERT INTO public.pg_dist_partition (logicalrelid, partmethod, repmodel, colocated)
+    VALUES (name, 'h', 's', colocate_with::regclass);
+END $$;
+"""
+
+
+async def test_the_script_goes_on_after_a_failure_and_places_each_table_once() -> None:
+    async with password_server() as server:
+        url = server.server.url(user="postgres", database="skein")
+        await embedded.create_database(server.server, "skein")
+        async with server.superuser("skein") as connection:
+            await migrate(url, registry.migrations(), registry.WITH_DATABASE)
+            await connection.execute(STAND_IN)
+            unprepared = await run_script(server.server)
+            await migrate(url, registry.migrations(), registry.WITH_DATABASE, citus=True)
+            await connection.execute("INSERT INTO failing VALUES ('recall.postings')")
+            failed = await run_script(server.server)
+            before = await connection.fetchval("SELECT count(*) FROM pg_dist_partition")
+            await connection.execute("TRUNCATE failing")
+            whole, again = await run_script(server.server), await run_script(server.server)
+            rows = await connection.fetch("SELECT * FROM pg_dist_partition ORDER BY position")
+
+    assert "run skein migrate --citus" in unprepared
+    assert "a worker is gone" in failed
+    assert (before, whole, again) == (ORDER.index("recall.postings"), "", "")
+    assert [row["logicalrelid"] for row in rows] == ORDER
+    distributed = [row for row in rows if row["partmethod"] == b"h"]
+    assert [row["colocated"] for row in distributed] == [
+        None,
+        *[distributed[0]["logicalrelid"]] * (len(distributed) - 1),
+    ]
+
+
+async def run_script(server: Server) -> str:
+    """Run it by psql, and return what psql says when it fails."""
+    process = await asyncio.create_subprocess_exec(
+        server.binaries / "psql",
+        *("--no-psqlrc", "--quiet", "--tuples-only", "--host", server.host, "--port", str(server.port)),
+        *("--username", "postgres", "--file", FOLDER / "distribute.sql", "skein"),
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.DEVNULL,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    _, error = await process.communicate()
+    assert bool(process.returncode) == bool(error)
+    return error.decode()
 
 
 async def test_obstacles_to_citus_are_noticed(distribute: Any, database: TestDatabase) -> None:
