@@ -18,7 +18,9 @@ from fix_settings import SECRETS, VARIABLES
 
 from skein_cluster import registry
 from skein_cluster.config.unknown_settings import refuse_unknown_settings
+from skein_kit.database import citus
 from skein_kit.database.connection_settings import database_role
+from skein_kit.database.schema_migrations import OWNER
 from skein_kit.settings import ProcessSettings, SettingInvalid
 from skein_pc2.settings import Pc2Settings
 
@@ -473,6 +475,57 @@ def test_postgres_has_connections_for_every_pod_that_there_may_be() -> None:
     assert int(larger["spec"]["postgresql"]["parameters"]["max_connections"]) >= needed + 20
     alone = int(CLUSTER["spec"]["postgresql"]["parameters"]["max_connections"])
     assert alone >= 2 * each_pod * len(registry.WITH_DATABASE)
+
+
+# Citus.
+
+
+def test_citus_s_machines_have_the_rights_and_settings_that_skein_migrate_gives() -> None:
+    folder = FOLDER / "overlays/citus"
+    patches = {
+        each["target"]["kind"]: yaml.safe_load(each["patch"]) for each in kustomization("overlays/citus")["patches"][1:]
+    }
+    workers = documents(folder / "workers.yaml")
+    (coordinator,) = documents(folder / "coordinator.yaml")
+    (larger,) = documents(FOLDER / "overlays/production/postgres.yaml")
+    added = [each["value"] for each in patches["Cluster"]]
+    owner = {each["name"]: each for each in added if isinstance(each, dict)}[OWNER]
+
+    for name, value in citus.SETTINGS.items():
+        assert f"ALTER DATABASE skein SET {name} = '{value}'" in added
+    assert "CREATE EXTENSION citus" in added
+    assert patches["Job"][0]["value"] == ["migrate", "--citus"]
+    assert {"SKEIN_DATABASE_CITUS=true"} <= set(overlay["configMapGenerator"][0]["literals"])
+    assert (owner["login"], owner["bypassrls"]) == (True, True)
+    parameters = {
+        **CLUSTER["spec"]["postgresql"]["parameters"],
+        **larger["spec"]["postgresql"]["parameters"],
+        **coordinator["spec"]["postgresql"]["parameters"],
+    }
+    assert int(parameters["max_prepared_transactions"]) >= int(parameters["max_connections"])
+    for worker in workers:
+        assert worker["spec"]["postgresql"]["parameters"] == parameters
+        assert worker["spec"]["managed"]["roles"] == [owner, *CLUSTER["spec"]["managed"]["roles"]]
+        assert worker["spec"]["imageName"] == coordinator["spec"]["imageName"]
+        assert worker["spec"]["postgresql"]["shared_preload_libraries"] == ["citus"]
+
+
+def test_every_worker_of_citus_is_backed_up_reached_by_the_others_and_scraped() -> None:
+    folder = FOLDER / "overlays/citus"
+    workers = documents(folder / "workers.yaml")
+    (coordinator,) = documents(folder / "coordinator.yaml")
+    between, _ = documents(folder / "network.yaml")
+    (scraped,) = documents(folder / "scraping.yaml")
+    backups = {each["spec"]["cluster"]["name"] for each in documents(folder / "backups.yaml")}
+
+    assert backups == {each["metadata"]["name"] for each in workers}
+    for machine in (coordinator, *workers):
+        given = machine["spec"]["inheritedMetadata"]["labels"]
+        assert between["spec"]["podSelector"]["matchLabels"].items() <= given.items()
+    for worker in workers:
+        given = worker["spec"]["inheritedMetadata"]["labels"]
+        assert scraped["spec"]["selector"]["matchLabels"].items() <= given.items()
+        assert [each["isWALArchiver"] for each in worker["spec"]["plugins"]] == [True]
 
 
 # What watches it.

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.timeout(300)
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "deploy/kubernetes"
-OVERLAYS = ("single", "production", "assistants", "large")
+OVERLAYS = ("single", "production", "assistants", "large", "citus")
 # The oldest that has every field in use, and the newest that schemas are known of.
 VERSIONS = ("1.31", "1.37")
 OPERATORS = ("postgresql.cnpg.io/v1", "monitoring.coreos.com/v1")
