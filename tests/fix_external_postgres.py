@@ -26,7 +26,9 @@ if TYPE_CHECKING:
 
 URL = os.environ.get("SKEIN_TEST_DATABASE_URL", "")
 POOLER_URL = os.environ.get("SKEIN_TEST_POOLER_URL", "")
-IS_SHARED = os.environ.get("SKEIN_TEST_DATABASE_SHARED", "") not in {"", "0", "false"}
+IS_SHARED, IS_CITUS = (
+    os.environ.get(f"SKEIN_TEST_DATABASE_{name}", "") not in {"", "0", "false"} for name in ("SHARED", "CITUS")
+)
 # Of the services' roles; a PgBouncer in front has to know it.
 PASSWORD = "of the roles in tests"
 # The database that every server has, where the others are made from.
@@ -76,16 +78,16 @@ def role_passwords() -> dict[str, str]:
 
 def database_settings(url: str) -> dict[str, Any]:
     """Return the fields of ProcessSettings by which a service reaches a database, by the PgBouncer if there is one."""
-    if not POOLER_URL:
-        return {"database_url": url}
-    pooled = urlunsplit(urlsplit(POOLER_URL)._replace(path=urlsplit(url).path))
-    return {
-        "database_url": pooled,
-        "database_direct_url": url,
-        "database_pooled": True,
-        # PgBouncer keeps statements prepared since 1.21, if it is told to.
-        "statement_cache_size": 0,
-    }
+    settings = {"database_url": url, "database_citus": IS_CITUS}
+    if POOLER_URL:
+        settings |= {
+            "database_url": urlunsplit(urlsplit(POOLER_URL)._replace(path=urlsplit(url).path)),
+            "database_direct_url": url,
+            "database_pooled": True,
+            # PgBouncer keeps statements prepared since 1.21, if it is told to.
+            "statement_cache_size": 0,
+        }
+    return settings
 
 
 def database_environment(url: str) -> dict[str, str]:

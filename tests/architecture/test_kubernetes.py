@@ -482,9 +482,8 @@ def test_postgres_has_connections_for_every_pod_that_there_may_be() -> None:
 
 def test_citus_s_machines_have_the_rights_and_settings_that_skein_migrate_gives() -> None:
     folder = FOLDER / "overlays/citus"
-    patches = {
-        each["target"]["kind"]: yaml.safe_load(each["patch"]) for each in kustomization("overlays/citus")["patches"][1:]
-    }
+    overlay = kustomization("overlays/citus")
+    patches = {each["target"]["kind"]: yaml.safe_load(each["patch"]) for each in overlay["patches"][1:]}
     workers = documents(folder / "workers.yaml")
     (coordinator,) = documents(folder / "coordinator.yaml")
     (larger,) = documents(FOLDER / "overlays/production/postgres.yaml")
