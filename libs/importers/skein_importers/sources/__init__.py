@@ -41,4 +41,6 @@ FORMATS: Mapping[str, Format] = {
     "session-memory-agent": Format(module="session_memory_agent"),
     "contextual-memory": Format(module="contextual_memory"),
     "jarvis-memory": Format(module="jarvis_memory"),
+    "mem0-json": Format(module="mem0_json"),
+    "mem0-pgvector": Format(module="mem0_pgvector", is_url=True),
 }

@@ -35,6 +35,16 @@ JOIN pg_catalog.pg_class AS class ON class.oid = attribute.attrelid
 WHERE class.relname = ANY ($1) AND class.relkind IN ('r', 'p', 'v', 'm', 'f')
   AND pg_catalog.pg_table_is_visible(class.oid) AND attribute.attnum > 0 AND NOT attribute.attisdropped
 """
+_ALL_COLUMNS = """
+SELECT class.relname AS table_name, attribute.attname AS column_name
+FROM pg_catalog.pg_attribute AS attribute
+JOIN pg_catalog.pg_class AS class ON class.oid = attribute.attrelid
+JOIN pg_catalog.pg_namespace AS namespace ON namespace.oid = class.relnamespace
+WHERE class.relkind IN ('r', 'p') AND pg_catalog.pg_table_is_visible(class.oid)
+  AND namespace.nspname NOT IN ('pg_catalog', 'information_schema')
+  AND attribute.attnum > 0 AND NOT attribute.attisdropped
+  AND pg_catalog.has_column_privilege(class.oid, attribute.attnum, 'SELECT')
+"""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -75,6 +85,18 @@ class Database:
     def columns(self, table: str) -> frozenset[str]:
         """Return the columns of a table; empty when it does not exist."""
         return self._columns.get(table, frozenset())
+
+    def describe(self, table: str, definition: Table, columns: frozenset[str]) -> None:
+        """Read a table that was recognized by its columns."""
+        self._tables = {**self._tables, table: definition}
+        self._columns = {**self._columns, table: columns}
+
+    def all_tables(self) -> list[tuple[str, frozenset[str]]]:
+        """Return every table of the search path and its readable columns."""
+        columns: dict[str, set[str]] = {}
+        for row in self.query(_ALL_COLUMNS):
+            columns.setdefault(row["table_name"], set()).add(row["column_name"])
+        return [(name, frozenset(names)) for name, names in sorted(columns.items())]
 
     def rows(
         self, table: str, where: str = "", *parameters: object, extra_columns: Mapping[str, str] | None = None

@@ -1,0 +1,84 @@
+"""Sources with one realm and no accounts, and JSON documents that are read as a whole."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from skein_importers.errors import SourceInvalid
+from skein_importers.sources.base import Realm
+from skein_importers.sources.rows import Row, make_storable
+from skein_kit.json_values import exact
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterator, Mapping
+
+    from skein_importers.records import Record, UnreadableRecord
+    from skein_importers.sources.base import Membership, Notes, OAuthClient, Person
+
+# Characters of an id in a report.
+_LABEL = 80
+
+
+class SingleRealmSource:
+    """A source that is one realm."""
+
+    def __init__(self, name: str, read: Callable[[Notes], Iterator[Record | UnreadableRecord]]) -> None:
+        """Read the records that `read` yields; each call starts again."""
+        self.name = name
+        self._read = read
+
+    def tenants(self) -> list[Realm]:
+        """Return its one realm."""
+        return [Realm(key=self.name, name=self.name, slug=self.name)]
+
+    def accounts(self, _notes: Notes) -> Iterator[Person | OAuthClient | Membership | UnreadableRecord]:
+        """Return nothing: it has no accounts."""
+        return iter(())
+
+    def records(self, _realm: Realm, notes: Notes) -> Iterator[Record | UnreadableRecord]:
+        """Read its records."""
+        return self._read(notes)
+
+
+def read_document(source: str, system: str, members: Collection[str]) -> dict[str, Any]:
+    """Read a JSON object that has at least one of the lists `members`. Raises SourceInvalid."""
+    try:
+        text = Path(source).read_bytes()
+    except OSError as error:
+        raise SourceInvalid(
+            f"{source} cannot be read ({error.strerror}): check its name and who may read it."
+        ) from None
+    return parse_document(text, source, system, members)
+
+
+def parse_document(text: bytes, source: str, system: str, members: Collection[str]) -> dict[str, Any]:
+    """Parse a JSON object that has at least one of the lists `members`. Raises SourceInvalid."""
+    try:
+        document = exact.loads_mixed(text)
+    except (ValueError, ArithmeticError, RecursionError):
+        raise SourceInvalid(
+            f"{source} is no JSON: make the export again, and check that the file is complete."
+        ) from None
+    if not isinstance(document, dict) or not any(isinstance(document.get(name), list) for name in members):
+        raise SourceInvalid(f"{source} is no {system}: an object with a list {' or '.join(members)}.")
+    return document
+
+
+def rows_of(values: Any, table: str, key: str, notes: Notes, metadata_path: str = "metadata") -> Iterator[Row]:
+    """Yield the objects of a list as rows, named by `key`; an element that is no object is counted as ignored."""
+    for number, element in enumerate(values if isinstance(values, list) else (), 1):
+        if isinstance(element, dict):
+            yield row_of(element, table, key, number, notes, metadata_path)
+        else:
+            notes.read(table)
+            notes.count_ignored(table, "no JSON object")
+
+
+def row_of(
+    values: Mapping[str, Any], table: str, key: str, number: int, notes: Notes, metadata_path: str = "metadata"
+) -> Row:
+    """Return an object as a row, named by its `key`, or by its number in the list."""
+    label = values.get(key)
+    name = make_storable(str(label))[:_LABEL] if isinstance(label, str | int) and str(label) else f"#{number}"
+    return Row(table, name, values, notes, metadata_path)
