@@ -42,6 +42,7 @@ FORMATS: Mapping[str, Format] = {
     "contextual-memory": Format(module="contextual_memory"),
     "jarvis-memory": Format(module="jarvis_memory"),
     "langgraph-pg": Format(module="langgraph_pg", is_url=True),
+    "letta-af": Format(module="letta_af"),
     "mem0-json": Format(module="mem0_json"),
     "mem0-pgvector": Format(module="mem0_pgvector", is_url=True),
 }

@@ -15,6 +15,7 @@ from skein.memory.v1 import blocks_pb2, memory_pb2
 from skein.session.v1 import session_pb2
 from skein.tenancy.v1 import subjects_pb2, tenancy_pb2
 from skein_importers.records import Kind, Record, UnreadableRecord
+from skein_importers.sources.agent_fields import block_limit, message_role, tool_rules
 from skein_importers.sources.base import Realm
 from skein_importers.sources.postgres import Table, open_database
 from skein_importers.sources.rows import InvalidRow, Row, format_iso, list_value, set_times, struct, to_timestamp
@@ -76,17 +77,6 @@ TABLES = {
 }
 _DELETED = "deleted there (is_deleted is true)"
 _ID = 255
-_MAX_LIMIT = 100_000
-_ROLES = {
-    "user": session_pb2.MESSAGE_ROLE_USER,
-    "human": session_pb2.MESSAGE_ROLE_USER,
-    "assistant": session_pb2.MESSAGE_ROLE_ASSISTANT,
-    "ai": session_pb2.MESSAGE_ROLE_ASSISTANT,
-    "agent": session_pb2.MESSAGE_ROLE_ASSISTANT,
-    "system": session_pb2.MESSAGE_ROLE_SYSTEM,
-    "tool": session_pb2.MESSAGE_ROLE_TOOL,
-    "function": session_pb2.MESSAGE_ROLE_TOOL,
-}
 _SCOPES = {
     "global": memory_pb2.SCOPE_GLOBAL,
     # The tenant is the organization.
@@ -252,11 +242,7 @@ class _Organization:
         for column, field in (("llm_config", agent.llm_config), ("embedding_config", agent.embedding_config)):
             if config := row.mapping(column, extra):
                 field.CopyFrom(struct(config))
-        rules = row.document("tool_rules", extra)
-        if isinstance(rules, list):
-            row.count_converted("tool_rules", "a list became tool_rules.rules")
-            rules = {"rules": rules}
-        if isinstance(rules, dict) and rules:
+        if rules := tool_rules(row, extra):
             agent.tool_rules.CopyFrom(struct(rules))
         if metadata or extra:
             agent.metadata.CopyFrom(struct({**metadata, **_under_agentmem(extra)}))
@@ -294,18 +280,11 @@ class _Organization:
         extra = _times_and_authors(row)
         metadata = row.mapping("metadata_", extra)
         value = row.text("value")
-        limit = row.number("limit") or 0
-        if limit > _MAX_LIMIT:
-            row.count_converted("limit", f"lowered to {_MAX_LIMIT}")
-            limit = _MAX_LIMIT
-        if limit < len(value) <= _MAX_LIMIT:
-            row.count_converted("limit", "raised to the length of the value")
-            limit = len(value)
         block = blocks_pb2.Block(
             block_id=row.required_text("id"),
             label=row.required_text("label"),
             value=value,
-            limit=max(int(limit), 0),
+            limit=block_limit(row, len(value)),
             description=row.text("description", 5000),
             is_template=row.boolean("is_template", default=False),
             template_name=row.text("template_name", 255),
@@ -322,14 +301,12 @@ class _Organization:
 
     def message(self, row: Row) -> tuple[Kind, Message]:
         extra = _times_and_authors(row, with_create_time=False)
-        role = row.text("role").strip().lower()
-        if role not in _ROLES:
-            raise InvalidRow(f"role is none of {', '.join(sorted(_ROLES))}")
+        role = message_role(row)
         parts = row.sequence("content", extra)
         message = session_pb2.Message(
             external_id=row.required_text("id"),
             session_id=session_of(row.text("agent_id"), row.text("user_id")),
-            role=_ROLES[role],
+            role=role,
             content=row.text("text"),
             name=row.text("name", 255),
             subject_id=row.text("user_id"),
@@ -341,8 +318,6 @@ class _Organization:
             group_id=row.text("group_id"),
             sender_id=row.text("sender_id"),
         )
-        if role != session_pb2.MessageRole.Name(message.role).removeprefix("MESSAGE_ROLE_").lower():
-            row.count_converted("role", "converted to its usual name")
         calls, returns = row.sequence("tool_calls", extra), row.sequence("tool_returns", extra)
         for values, field in (
             (parts, message.parts),

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from skein_importers.errors import SourceInvalid
+from skein_importers.sources.assistant_store import unmapped_fields
 from skein_importers.sources.base import Realm
 from skein_importers.sources.rows import Row, make_storable
 from skein_kit.json_values import exact
@@ -82,3 +83,12 @@ def row_of(
     label = values.get(key)
     name = make_storable(str(label))[:_LABEL] if isinstance(label, str | int) and str(label) else f"#{number}"
     return Row(table, name, values, notes, metadata_path)
+
+
+def kept_fields(row: Row, mapped: Collection[str]) -> dict[str, Any]:
+    """Return the fields of a row that have no place here and hold something, and note each."""
+    fields = unmapped_fields(row, tuple(mapped))
+    extra = {name: value for name, value in fields.items() if value is not False and value not in ("", [], {})}
+    for name in extra:
+        row.count_converted(name, f"no such field here: kept as {row.metadata_path}")
+    return extra

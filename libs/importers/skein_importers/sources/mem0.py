@@ -21,6 +21,7 @@ from skein.memory.v1 import memory_pb2
 from skein_importers.derived_ids import derived_id
 from skein_importers.records import Kind, Record
 from skein_importers.sources.assistant_store import metadata_of
+from skein_importers.sources.documents import kept_fields
 from skein_importers.sources.rows import Row, make_storable, to_timestamp
 
 if TYPE_CHECKING:
@@ -122,13 +123,8 @@ def _expire_time(row: Row) -> datetime | None:
 
 def _unmapped(row: Row, extra: dict[str, Any]) -> dict[str, Any]:
     """Return the values that have no field here."""
-    for name, value in row.values.items():
-        if value is None or name in _MAPPED:
-            continue
-        if name in _DERIVED:
+    for name in _DERIVED & row.values.keys():
+        if row.value(name) is not None:
             row.count_converted(name, "made again by the cluster")
-        else:
-            extra[name] = make_storable(value)
-    if extra:
-        row.count_converted(", ".join(sorted(extra)), "no such field here: kept as metadata.mem0")
+    extra |= kept_fields(row, _MAPPED | _DERIVED)
     return {"mem0": extra} if extra else {}
