@@ -41,6 +41,7 @@ FORMATS: Mapping[str, Format] = {
     "session-memory-agent": Format(module="session_memory_agent"),
     "contextual-memory": Format(module="contextual_memory"),
     "jarvis-memory": Format(module="jarvis_memory"),
+    "graphiti-json": Format(module="graphiti_json"),
     "langgraph-pg": Format(module="langgraph_pg", is_url=True),
     "letta-af": Format(module="letta_af"),
     "mem0-json": Format(module="mem0_json"),
