@@ -42,6 +42,7 @@ FORMATS: Mapping[str, Format] = {
     "contextual-memory": Format(module="contextual_memory"),
     "jarvis-memory": Format(module="jarvis_memory"),
     "graphiti-json": Format(module="graphiti_json"),
+    "hindsight-zip": Format(module="hindsight_zip"),
     "langgraph-pg": Format(module="langgraph_pg", is_url=True),
     "letta-af": Format(module="letta_af"),
     "mem0-json": Format(module="mem0_json"),
