@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
+from uuid import UUID
 
 import pytest
 from fix_cluster import Cluster, Tenant, test_environment
@@ -20,6 +22,7 @@ from skein.tenancy.v1 import subjects_pb2, tenancy_pb2
 from skein_importers.records import ITEMS, Kind
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from pathlib import Path
 
 pytestmark = pytest.mark.timeout(300)
@@ -85,9 +88,13 @@ async def first_message(tenant: Tenant) -> session_pb2.Message:
 
 def record_lines(path: Path) -> list[str]:
     """Return the records of a file, in no order, without what a service says of each."""
+    return normal_lines(map(json.loads, path.read_text("utf-8").splitlines()))
+
+
+def normal_lines(records: Iterable[dict[str, Any]]) -> list[str]:
+    """Return records as lines in no order, without what a service says of each."""
     lines = []
-    for line in path.read_text("utf-8").splitlines():
-        record = json.loads(line)
+    for record in records:
         for name in OF_THE_ROW & record.get("item", {}).keys():
             del record["item"][name]
         # Rules are from the time on at which they were made here.
@@ -129,3 +136,67 @@ async def test_a_whole_tenant_is_the_same_elsewhere(
     assert kept.embeddings == here_state.vectors[0].embeddings
     mine, theirs = [(await each.gateway.Recall(question)).hits for each in (tenant, other_tenant)]
     assert [hit.memory.content for hit in mine] == [hit.memory.content for hit in theirs]
+
+
+async def test_a_whole_tenant_is_the_same_elsewhere_through_the_interchange_format(
+    cluster: Cluster, tenant: Tenant, other_tenant: Tenant, tmp_path: Path
+) -> None:
+    await fill(tenant)
+    exact = memory_pb2.Memory(content="Many", type="preference", data_json='{"n": 9007199254740993, "x": 1.10}')
+    exact.metadata.update({"a": {"b": [1.5, None]}})
+    exact.valid_to_time.FromJsonString("2090-01-01T00:00:00.123456Z")
+    await tenant.memory.CreateMemory(memory_pb2.CreateMemoryRequest(memory=exact))
+    types = subjects_pb2.UpdatePolicyRequest(policy=subjects_pb2.Policy(memory_types=["note", "preference"]))
+    types.update_mask.paths.append("memory_types")
+    await tenant.tenancy.UpdatePolicy(types)
+    here = {**test_environment(), "SKEIN_ENDPOINT": cluster.endpoint, "SKEIN_API_KEY": tenant.api_key}
+    there = {**here, "SKEIN_API_KEY": other_tenant.api_key}
+    first, second = tmp_path / "first.mif.json", tmp_path / "second.mif.json"
+
+    out = await skein("export", "--format", "mif", "-o", str(first), environment=here)
+    dry = await skein("import", "mif", str(first), "--dry-run", "--json", environment=there)
+    into = await skein("import", "mif", str(first), "--json", environment=there)
+    repeated = await skein("import", "mif", str(first), "--json", environment=there)
+    compared = await skein("import", "mif", str(first), "--compare", "--json", environment=there)
+    again = await skein("export", "--format", "mif", "-o", str(second), environment=there)
+
+    assert (compared.json["missing"], compared.json["different"]) == ({}, [])
+    codes = [each.code for each in (out, dry, into, repeated, compared, again)]
+    assert codes == [0] * 6, out.err + into.err + compared.err + again.err
+    assert dry.json["read"] == into.json["read"] == into.json["written"]
+    assert sum(repeated.json["written"].values()) == 0
+    mine, theirs = [json.loads(path.read_text("utf-8")) for path in (first, second)]
+    assert mine["memories"]
+    assert sorted(mine["memories"], key=lambda memory: memory["id"]) == sorted(
+        theirs["memories"], key=lambda memory: memory["id"]
+    )
+    mine_others, their_others = [document["vendor_extensions"]["skein"]["records"] for document in (mine, theirs)]
+    assert {record["record"] for record in mine_others} == {*ITEMS, Kind.SESSION, Kind.MESSAGE, Kind.LINK}
+    assert normal_lines(mine_others) == normal_lines(their_others)
+
+
+async def test_the_interchange_format_has_memories_in_its_own_fields(
+    cluster: Cluster, tenant: Tenant, tmp_path: Path
+) -> None:
+    await fill(tenant)
+    path = tmp_path / "export.mif.json"
+    environment = {**test_environment(), "SKEIN_ENDPOINT": cluster.endpoint, "SKEIN_API_KEY": tenant.api_key}
+
+    await skein("export", "--format", "mif", "-o", str(path), environment=environment)
+
+    document = json.loads(path.read_text("utf-8"))
+    assert (document["mif_version"], document["generator"]["name"]) == ("2.0", "skein")
+    memories = {memory["external_id"]: memory for memory in document["memories"]}
+    assert memories.keys() == {"m0", "m1", "m2", "m3"}
+    tea = memories["m0"]
+    assert str(UUID(tea["id"])) == tea["id"]
+    assert (tea["content"], tea["memory_type"], tea["tags"]) == ("Ann prefers tea", "note", ["home"])
+    assert tea["related_memory_ids"] == [memories["m1"]["id"]]
+    assert datetime.fromisoformat(tea["created_at"]) <= datetime.fromisoformat(document["export_meta"]["created_at"])
+
+
+async def test_the_memory_alone_has_its_own_format() -> None:
+    done = await skein("export", "--memory-only", "--format", "mif", environment=test_environment())
+
+    assert done.code == 2
+    assert "omit --format" in done.err

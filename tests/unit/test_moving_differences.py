@@ -33,3 +33,10 @@ def test_every_field_that_differs_is_named() -> None:
     assert set(differing_fields(expected, result, {"session_id"})) == {
         "content", "tags", "importance", "type", "data", "create_time",
     }  # fmt: skip
+
+
+def test_fields_that_each_cluster_sets_itself_are_not_compared() -> None:
+    expected = memory(content="tea", created_by="ann", updated_by="ann", revision=3)
+    expected.record_time.FromSeconds(1)
+
+    assert differing_fields(expected, memory(content="tea", created_by="bob", revision=1), ()) == []

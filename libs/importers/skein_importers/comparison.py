@@ -33,6 +33,8 @@ _BATCH = 100
 # Postgres keeps microseconds.
 _NANOS = 1_000
 _EXACT = 1e-6
+# Fields that each cluster sets itself.
+_OF_THE_CLUSTER = frozenset({"created_by", "updated_by", "record_time", "revision"})
 
 
 @dataclass(slots=True)
@@ -154,9 +156,10 @@ def _compare_record(writer: Writer, record: Record, stored: Message | None, comp
 def differing_fields(expected: Message, stored: Message, excluded: Iterable[str]) -> list[str]:
     """Return the fields that differ between an expected and a stored message; unset expected fields are ignored."""
     names: list[str] = []
+    excluded = {*excluded, *_OF_THE_CLUSTER}
     texts = {descriptor.name for descriptor, _ in expected.ListFields() if json_fields.is_text(descriptor)}
     for descriptor, value in expected.ListFields():
-        if descriptor.name in set(excluded) or descriptor.name not in stored.DESCRIPTOR.fields_by_name:
+        if descriptor.name in excluded or descriptor.name not in stored.DESCRIPTOR.fields_by_name:
             continue
         if json_fields.is_text(descriptor):
             if not exact.equal_json(value, _text(stored, descriptor.name)):

@@ -26,12 +26,17 @@ _STATES = [name for name, number in session_pb2.SessionState.items() if number]
 
 async def export(api: Client, write: Callable[[str], object]) -> Counter[str]:
     """Write every record of the tenant as a line, and return how many of each kind."""
+    return await export_records(api, lambda kind, item: write(line_of(kind, item) + "\n"))
+
+
+async def export_records(api: Client, on_record: Callable[[Kind, Any], object]) -> Counter[str]:
+    """Call `on_record` with every record of the tenant, and return how many of each kind."""
     counts: Counter[str] = Counter()
 
     def put(kind: Kind, item: Any) -> None:
         if kind in ITEMS:
             related_records.clear_revision(item)
-        write(line_of(kind, item) + "\n")
+        on_record(kind, item)
         counts[kind] += 1
 
     await related_records.export_agents_and_subjects(api, put)

@@ -337,6 +337,11 @@ def parse(where: str, line: str | bytes) -> Record:
         raise RecordInvalid(f"is not JSON in UTF-8: {str(error).removeprefix('is not JSON: ')}", _hint(None)) from None
     if not isinstance(values, dict):
         raise RecordInvalid("is no JSON object", _hint(None))
+    return parse_values(where, values)
+
+
+def parse_values(where: str, values: Mapping[str, Any]) -> Record:
+    """Read the JSON object of one line. Raises RecordInvalid."""
     present = {name: value for name, value in values.items() if value is not None}
     name = present.pop("record", None)
     if name is None and "content" in present:
@@ -392,17 +397,22 @@ def _hint(kind: Kind | None) -> str:
 
 def line_of(kind: Kind, item: Message) -> str:
     """Write one line; fields that are empty are left out."""
+    return exact.escape_active(exact.dumps(values_of(kind, item), separators=(", ", ": ")))
+
+
+def values_of(kind: Kind, item: Message) -> dict[str, Any]:
+    """Return the JSON object of one line."""
     values: dict[str, Any] = {"record": str(kind)}
     if kind in ITEMS:
         values["item"] = _ordered(item)
-        return exact.escape_active(exact.dumps(values, separators=(", ", ": ")))
+        return values
     for name, field in FIELDS[kind].items():
         descriptor = item.DESCRIPTOR.fields_by_name[field.name]
         present = item.HasField(field.name) if descriptor.has_presence else bool(getattr(item, field.name))
         if present:
             read = fields.value_of(item, field.name) if field.is_json else getattr(item, field.name)
             values[name] = field.write(read)
-    return exact.escape_active(exact.dumps(values, separators=(", ", ": ")))
+    return values
 
 
 def read_jsonl(path: Path) -> Iterator[Record | UnreadableRecord]:

@@ -47,4 +47,5 @@ FORMATS: Mapping[str, Format] = {
     "letta-af": Format(module="letta_af"),
     "mem0-json": Format(module="mem0_json"),
     "mem0-pgvector": Format(module="mem0_pgvector", is_url=True),
+    "mif": Format(module="mif"),
 }

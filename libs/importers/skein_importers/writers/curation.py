@@ -147,10 +147,11 @@ class Policies(Writer):
     async def get(self, item: subjects_pb2.UpdatePolicyRequest) -> Message:
         """Return the policy's fields that the record has."""
         response = await self._api.tenancy.GetPolicy(subjects_pb2.GetPolicyRequest())
-        result = subjects_pb2.UpdatePolicyRequest(policy=subjects_pb2.Policy())
-        for name in item.update_mask.paths:
-            setattr(result.policy, name, getattr(response.policy, name))
-        return result
+        return _masked_policy(item, response.policy)
+
+    def as_stored(self, item: subjects_pb2.UpdatePolicyRequest) -> Message:
+        """Return the policy's fields that the record has."""
+        return _masked_policy(item, item.policy)
 
     async def write(self, records: Sequence[Record]) -> None:
         """Set the policy's fields that the record has."""
@@ -185,3 +186,10 @@ class Webhooks(Writer):
             await self._api.history.UpdateWebhook(
                 webhooks_pb2.UpdateWebhookRequest(webhook=off, update_mask=FieldMask(paths=["active"]))
             )
+
+
+def _masked_policy(item: subjects_pb2.UpdatePolicyRequest, policy: subjects_pb2.Policy) -> Message:
+    """Return the fields of a policy that a request names."""
+    result = subjects_pb2.UpdatePolicyRequest(policy=subjects_pb2.Policy())
+    item.update_mask.MergeMessage(policy, result.policy, True, True)  # noqa: FBT003 - replaces messages and lists.
+    return result

@@ -7,6 +7,7 @@ import dataclasses
 import sys
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +25,7 @@ from skein_cluster.commands.import_report import show_comparison, show_report
 from skein_importers.comparison import Comparison
 from skein_importers.exporter import export
 from skein_importers.id_prefix import PREFIX, PrefixedSource
+from skein_importers.interchange import export_mif
 from skein_importers.memory_file import FORMS, MODES, ImportCounts, export_memory, import_memory
 from skein_importers.realms import choose_realms, compare_all, compare_one, dry_run, import_all, import_into_tenant
 from skein_importers.records import FIELDS, ITEMS
@@ -107,6 +109,13 @@ def import_command(mode: str, environment: dict[str, str], **values: Any) -> Non
                             the URL of a Postgres database
       session-memory-agent, contextual-memory, jarvis-memory
                             SQLite or JSON stores
+      mem0-json, mem0-pgvector
+                            mem0: a file of get_all or of Qdrant's points; the URL of a Postgres database
+      langgraph-pg          the URL of the Postgres database of LangGraph's store
+      letta-af              an agent file of Letta
+      graphiti-json         a graph of Graphiti or Zep
+      hindsight-zip         the transfer archive of a Hindsight bank
+      mif                   the Memory Interchange Format 2, of Skein or another program
 
     The mapping report counts records that were read, written, already present, converted, ignored and refused. The
     exit code is 1 if records were refused, or if --compare finds more differences than the threshold.
@@ -147,19 +156,31 @@ def import_command(mode: str, environment: dict[str, str], **values: Any) -> Non
     default="-",
     help="Output file; default: stdout.",
 )
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["jsonl", "mif"]),
+    default="jsonl",
+    show_default=True,
+    help="Format of the file.",
+)
 @click.option("--memory-only", is_flag=True, help="Only the memory, without sessions, for `skein import skein`.")
 @options.cluster_options
-def export_command(output: Any, environment: dict[str, str], *, memory_only: bool) -> None:
-    """Write the tenant as JSON lines for `skein import jsonl`.
+def export_command(output: Any, form: str, environment: dict[str, str], *, memory_only: bool) -> None:
+    """Write the tenant as JSON lines for `skein import jsonl`, or as a document that other programs read.
 
     The export has subjects, agents, tools, blocks, sessions, messages, items, agent states, memories, links, curation
-    and the policy. With --memory-only it has memories, links, trust, aliases, conflicts and blocks, as skein_export_v1.
+    and the policy. With --format mif it is a document of the Memory Interchange Format 2, whose memories other
+    programs read; `skein import mif` reads all of it. With --memory-only it has memories, links, trust, aliases,
+    conflicts and blocks, as skein_export_v1.
     """
+    if memory_only and form != "jsonl":
+        raise click.UsageError("--memory-only has a format of its own; omit --format.")
     if memory_only:
         count, archived = asyncio.run(_export_file(environment, output.write))
         console.stderr_console().print(f"Exported {count} items.")
     else:
-        counts, archived = asyncio.run(_export(environment, output.write))
+        counts, archived = asyncio.run(_export(environment, output.write, form))
         kinds = [*FIELDS, *(kind for kind in ITEMS if counts[kind])]
         console.stderr_console().print(f"Exported {', '.join(f'{counts[kind]} {_plural(kind)}' for kind in kinds)}.")
     if archived:
@@ -317,8 +338,12 @@ def _import_file(environment: Mapping[str, str], import_options: ImportOptions, 
         sys.exit(ExitCode.REFUSED)
 
 
-async def _export(environment: Mapping[str, str], write: Callable[[str], object]) -> tuple[Mapping[str, int], int]:
+async def _export(
+    environment: Mapping[str, str], write: Callable[[str], object], form: str
+) -> tuple[Mapping[str, int], int]:
     async with as_tenant(environment) as api:
+        if form == "mif":
+            return await export_mif(api, write, datetime.now(UTC)), await _count_archived(api)
         return await export(api, write), await _count_archived(api)
 
 
