@@ -85,6 +85,19 @@ def row_of(
     return Row(table, name, values, notes, metadata_path)
 
 
+def ids_of(row: Row, column: str) -> list[str]:
+    """Return the ids of a list, or the one id of a column, without duplicates; other values are left out and noted."""
+    value = row.value(column)
+    values = value if isinstance(value, list) else [] if value is None else [value]
+    ids: dict[str, None] = {}
+    for element in values:
+        if isinstance(element, str) and element:
+            ids[str(make_storable(element))] = None
+        else:
+            row.count_converted(column, "no id: left out")
+    return list(ids)
+
+
 def kept_fields(row: Row, mapped: Collection[str]) -> dict[str, Any]:
     """Return the fields of a row that have no place here and hold something, and note each."""
     fields = unmapped_fields(row, tuple(mapped))

@@ -24,7 +24,7 @@ from skein.tenancy.v1 import subjects_pb2
 from skein_importers.records import Kind, Record
 from skein_importers.sources.agent_fields import message_role
 from skein_importers.sources.assistant_store import convert_rows, metadata_of
-from skein_importers.sources.documents import SingleRealmSource, kept_fields, read_document, rows_of
+from skein_importers.sources.documents import SingleRealmSource, ids_of, kept_fields, read_document, rows_of
 from skein_importers.sources.rows import Row, make_storable, struct, to_timestamp
 
 if TYPE_CHECKING:
@@ -184,7 +184,7 @@ class Graph:
             else:
                 row.count_converted(column, "no such node in the file: the link is left out")
         for column in _EPISODE_LISTS:
-            for episode in row.sequence(column, {}):
+            for episode in ids_of(row, column):
                 if episode in self._episodes:
                     yield _link(row, row.text("uuid"), "derived_from", episode)
                 else:

@@ -26,7 +26,7 @@ from skein.tenancy.v1 import subjects_pb2, tenancy_pb2
 from skein_importers.records import Kind, Record
 from skein_importers.sources.agent_fields import block_limit, message_role, tool_rules
 from skein_importers.sources.assistant_store import convert_rows, metadata_of
-from skein_importers.sources.documents import SingleRealmSource, kept_fields, read_document, rows_of
+from skein_importers.sources.documents import SingleRealmSource, ids_of, kept_fields, read_document, rows_of
 from skein_importers.sources.rows import InvalidRow, Row, list_value, make_storable, parse_json, struct, to_timestamp
 from skein_kit.json_values import exact
 
@@ -101,19 +101,19 @@ class AgentFile:
                 notes.ignored[name, reason] += count
 
     def _rows(self, table: str, notes: Notes, key: str = "id") -> Iterator[Row]:
-        rows = rows_of(self._document.get(table), table, key, notes, "metadata.letta")
-        return (row for row in rows if table != _AGENTS or row.text("id") in self._agents)
+        return rows_of(self._document.get(table), table, key, notes, "metadata.letta")
 
     def _names_of_blocks(self) -> dict[str, str]:
         owners: dict[str, str] = {}
         for agent in _objects(self._document, _AGENTS):
-            for block_id in agent.get("block_ids") or ():
-                owners.setdefault(block_id, self._agents.get(str(agent.get("id")), ""))
+            block_ids = agent.get("block_ids")
+            for block_id in block_ids if isinstance(block_ids, list) else ():
+                owners.setdefault(str(block_id), self._agents.get(str(agent.get("id")), ""))
         names = {}
         for block in _objects(self._document, _BLOCKS):
             label = str(block.get("label") or "")
             owner = owners.get(str(block.get("id"))) or _digest(label, block.get("value"))
-            names[str(block.get("id"))] = make_storable(f"{owner[: _MAX_ID - len(label) - 1]}/{label}")
+            names[make_storable(str(block.get("id")))] = make_storable(f"{owner[: _MAX_ID - len(label) - 1]}/{label}")
         return names
 
     def _agent(self, row: Row) -> Iterator[Record]:
@@ -163,7 +163,7 @@ class AgentFile:
         metadata = row.mapping("metadata" if row.value("metadata") is not None else "metadata_", extra)
         value = row.text("value")
         block = blocks_pb2.Block(
-            block_id=self._blocks[row.text("id")],
+            block_id=self._blocks[row.required_text("id")],
             label=row.required_text("label"),
             value=value,
             limit=block_limit(row, len(value)),
@@ -182,7 +182,7 @@ class AgentFile:
 
     def _known(self, row: Row, column: str, names: Mapping[str, str]) -> Iterator[str]:
         """Yield the ids here of the entries that an agent refers to."""
-        for identity in row.value(column) or ():
+        for identity in ids_of(row, column):
             if identity in names:
                 yield names[identity]
             else:
@@ -329,7 +329,7 @@ def _by_name(agents: Sequence[Any]) -> dict[str, str]:
     """Return the agents' ids here by those of the file; the second of a name gets a suffix."""
     names: dict[str, str] = {}
     for agent in agents:
-        if isinstance(agent, dict) and isinstance(agent.get("id"), str):
+        if isinstance(agent, dict):
             name = make_storable(str(agent.get("name") or agent["id"])).strip()[:_MAX_ID]
             taken = list(names.values())
             suffix = f"/{agent['id']}" if name in taken else ""
@@ -353,24 +353,26 @@ def _set_metadata(item: Any, metadata: dict[str, Any], extra: dict[str, Any]) ->
 
 
 def _present_form(document: dict[str, Any]) -> dict[str, Any]:
-    """Return a document of the first form, whose entries have no ids, in the present one."""
+    """Return a document in the present form, in which every agent has an id."""
     if isinstance(document.get(_AGENTS), list):
-        return document
-    lists = {
-        name: [{**entry, "id": f"{kind}-{number}"} for number, entry in enumerate(_objects(document, member))]
-        for name, kind, member in (
-            (_BLOCKS, "block", "core_memory"),
-            (_TOOLS, "tool", "tools"),
-            (_MESSAGES, "message", "messages"),
-        )
-    }
-    tags = [tag.get("tag") for tag in _objects(document, "tags")]
+        return {**document, _AGENTS: _with_ids(document, _AGENTS, "agent")}
+    blocks, tools = _with_ids(document, "core_memory", "block"), _with_ids(document, _TOOLS, "tool")
+    tags = document.get("tags")
     agent = {
-        **{name: value for name, value in document.items() if name not in {"tags", "version"}},
-        **({"tags": tags} if tags else {}),
+        **{name: value for name, value in document.items() if name != "version"},
+        "tags": [tag.get("tag") if isinstance(tag, dict) else tag for tag in tags] if isinstance(tags, list) else tags,
         "id": "agent-0",
-        "messages": lists.pop(_MESSAGES),
-        "block_ids": [block["id"] for block in lists[_BLOCKS]],
-        "tool_ids": [tool["id"] for tool in lists[_TOOLS]],
+        "messages": _with_ids(document, _MESSAGES, "message"),
+        "block_ids": [block["id"] for block in blocks if isinstance(block, dict)],
+        "tool_ids": [tool["id"] for tool in tools if isinstance(tool, dict)],
     }
-    return {_AGENTS: [agent], **lists}
+    return {_AGENTS: [agent], _BLOCKS: blocks, _TOOLS: tools}
+
+
+def _with_ids(document: Mapping[str, Any], member: str, kind: str) -> list[Any]:
+    """Return the elements of a list, objects without an id with one of their number."""
+    values = document.get(member)
+    return [
+        {**value, "id": make_storable(str(value.get("id") or f"{kind}-{number}"))} if isinstance(value, dict) else value
+        for number, value in enumerate(values if isinstance(values, list) else ())
+    ]

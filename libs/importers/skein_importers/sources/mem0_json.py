@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from skein_importers.errors import SourceInvalid
 from skein_importers.records import Record
 from skein_importers.sources.assistant_store import convert_rows
-from skein_importers.sources.documents import SingleRealmSource, row_of
+from skein_importers.sources.documents import SingleRealmSource, ids_of, row_of
 from skein_importers.sources.json_stream import entries
 from skein_importers.sources.mem0 import (
     MEMORIES,
@@ -54,7 +54,7 @@ class Mem0File:
             yield record
         yield from convert_rows(self._rows(notes, RELATIONS), relation_records)
         for row in self._rows(notes, MEMORIES):
-            for memory_id in row.value("linked_memory_ids") or ():
+            for memory_id in ids_of(row, "linked_memory_ids"):
                 if memory_id in memories:
                     yield mention(row, memory_id, row.text("id"))
                 else:
@@ -68,7 +68,7 @@ class Mem0File:
         for name, value in entries(self._path, _CONTAINERS, _FIELDS):
             if name == RELATIONS:
                 if table == RELATIONS:
-                    yield from (relation for relation in value or () if isinstance(relation, dict))
+                    yield from _relations(value, notes)
             elif table != MEMORIES or (name in _PAGING):
                 continue
             elif name or not isinstance(value, dict):
@@ -94,10 +94,22 @@ def open_source(source: str) -> Iterator[SingleRealmSource]:
 def _memories(value: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """Yield the memories of an entry: itself, a point's payload, or the points of a page."""
     if isinstance(page := value.get("result"), dict):
-        for point in page.get("points") or ():
+        for point in _list(page.get("points")):
             if isinstance(point, dict):
                 yield from _memories(point)
     elif isinstance(payload := value.get("payload"), dict):
         yield payload_entry(value.get("id"), payload)
     else:
         yield value
+
+
+def _relations(value: Any, notes: Notes) -> Iterator[dict[str, Any]]:
+    for relation in _list(value):
+        if isinstance(relation, dict):
+            yield relation
+        else:
+            notes.count_ignored(RELATIONS, "no JSON object")
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from skein_importers.errors import SourceInvalid
 from skein_importers.sources.assistant_store import convert_rows
 from skein_importers.sources.base import Realm
+from skein_importers.sources.documents import ids_of
 from skein_importers.sources.mem0 import memory_records, mention, payload_entry
 from skein_importers.sources.postgres import Table, open_database
 from skein_importers.sources.rows import Row
@@ -52,11 +53,10 @@ class Mem0Database:
         yield from convert_rows(self._rows(realm.key, notes), memory_records)
         yield from convert_rows(self._rows(entities, notes), memory_records)
         for row in self._rows(entities, notes):
-            linked = row.value("linked_memory_ids")
-            names = [str(name) for name in linked] if isinstance(linked, list) else []
+            names = ids_of(row, "linked_memory_ids")
             statement = f'SELECT "id"::text AS id FROM "{realm.key}" WHERE "id"::text = ANY ($1)'  # noqa: S608 - a table that exists.
             existing = {found["id"] for found in self._database.query(statement, names)}
-            for name in dict.fromkeys(names):
+            for name in names:
                 if name in existing:
                     yield mention(row, name, row.text("id"))
                 else:

@@ -22,7 +22,7 @@ from skein_importers.errors import SourceInvalid
 from skein_importers.interchange import OF_SOURCE, OWN
 from skein_importers.records import FIELDS, Kind, Record, RecordInvalid, UnreadableRecord, parse_values
 from skein_importers.sources.assistant_store import convert_rows, metadata_of, vector_of
-from skein_importers.sources.documents import SingleRealmSource, kept_fields, read_document, rows_of
+from skein_importers.sources.documents import SingleRealmSource, ids_of, kept_fields, read_document, rows_of
 from skein_importers.sources.rows import InvalidRow, Row, struct, to_timestamp
 from skein_kit.json_values import exact
 
@@ -54,7 +54,8 @@ class Document:
         graph = document.get("knowledge_graph")
         self._graph: Mapping[str, Any] = graph if isinstance(graph, dict) else {}
         extensions = document.get("vendor_extensions")
-        own = extensions.get(OWN) if isinstance(extensions, dict) else None
+        self._extensions: Mapping[str, Any] = extensions if isinstance(extensions, dict) else {}
+        own = self._extensions.get(OWN)
         records = own.get("records") if isinstance(own, dict) else None
         # None for a document of another program.
         self._records: list[Any] | None = records if isinstance(records, list) else None
@@ -76,7 +77,7 @@ class Document:
             yield from convert_rows(self._memory_rows(notes), self._links, count_rows=False)
         yield from self._relationships(notes)
         yield from (record for record in self._own_records(None) if _place(record) > first_memory)
-        for name in self._document.get("vendor_extensions") or ():
+        for name in self._extensions:
             if name != OWN:
                 notes.count_ignored(f"vendor_extensions.{name}", "data of another program in its own form")
 
@@ -97,8 +98,7 @@ class Document:
 
     def _links(self, row: Row) -> Iterator[Record]:
         for column, relation in _LINKS.items():
-            values = row.value(column)
-            for target in values if isinstance(values, list) else [values] if values else []:
+            for target in ids_of(row, column):
                 if target in self._names:
                     link = memory_pb2.Link(
                         from_memory_id=self._names[row.text("id")], to_memory_id=self._names[target], relation=relation
