@@ -31,6 +31,7 @@ COMMANDS: Mapping[str, str] = {
     "export": "import_export",
     "tenants": "tenants",
     "keys": "keys",
+    "hooks": "hooks",
     "sessions": "sessions",
     "memories": "memories",
     "archive": "archive",
