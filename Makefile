@@ -131,6 +131,12 @@ lock: .venv/ready ## Pin what the pyproject.toml files ask for (deploy/lock.sh -
 		-r tests/edge/schemathesis.lock
 	@touch $@
 
+.edge/frameworks/ready: tests/edge/frameworks.lock | .venv/ready
+	@$(PYTHON) -m uv venv --quiet --clear --python $(PYTHON) .edge/frameworks
+	@$(PYTHON) -m uv pip install --quiet --python .edge/frameworks/bin/python --no-deps --no-build --require-hashes \
+		-r tests/edge/frameworks.lock
+	@touch $@
+
 .edge/site/ready: docs/tools/site.lock | .venv/ready
 	@$(PYTHON) -m uv venv --quiet --clear --python $(PYTHON) .edge/site
 	@$(PYTHON) -m uv pip install --quiet --python .edge/site/bin/python --no-deps --no-build --require-hashes \

@@ -22,7 +22,7 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 SERVER = "skein-memory"
-LIBRARIES = ("protos", "client", "kit", "importers", "langgraph")
+LIBRARIES = ("protos", "client", "kit", "importers", "langgraph", "adapters")
 # Pages of the repository that the metadata name, if its address is given.
 PAGES = {"Documentation": "docs/README.md", "Source": "", "Changelog": "CHANGELOG.md", "Security": "SECURITY.md"}
 CLASSIFIERS = (
@@ -124,9 +124,13 @@ def stage(package: Package, folder: Path, published: set[str], url: str) -> None
         "classifiers": list(CLASSIFIERS),
         "dependencies": requirements(package, published),
     }
+    extras: dict[str, list[str]] = {}
+    for project in package.projects():
+        extras |= project["project"].get("optional-dependencies", {})
     tables = {
         "build-system": package.projects()[0]["build-system"],
         "project": project_table,
+        "project.optional-dependencies": extras,
         "project.scripts": scripts,
         "project.urls": {name: f"{url}/{page}".rstrip("/") for name, page in PAGES.items()} if url else {},
         "tool.hatch.build.targets.wheel": {"packages": names},

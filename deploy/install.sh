@@ -30,8 +30,8 @@ locked)
     ;;
 ours)
     wheels="$tools/wheels"
-    # LangGraph's store runs beside graphs, not in a service.
-    sed -n '/langgraph/d; s|^-e ||p' requirements.in | while IFS= read -r folder; do
+    # What adapts frameworks runs beside agents, not in a service.
+    sed -n '/langgraph/d; /adapters/d; s|^-e ||p' requirements.in | while IFS= read -r folder; do
         (cd "$folder" && "$tools/bin/python" -m hatchling build --target wheel --directory "$wheels" >/dev/null)
     done
     install "$wheels"/*.whl

