@@ -56,7 +56,7 @@ ifeq ($(TESTS),tests)
 endif
 
 .PHONY: test-edge
-test-edge: .venv/ready .edge/schemathesis/ready .edge/site/ready ## Fetch promtool and the like into .edge and run the tests that need them
+test-edge: .venv/ready .edge/schemathesis/ready .edge/site/ready .edge/frameworks/ready ## Fetch promtool and the like into .edge and run the tests that need them
 	@deploy/edge-tools.sh
 	@PATH="$$(pwd)/.edge/usr/bin:$$PATH" $(PYTHON) -m pytest tests/edge
 

@@ -20,10 +20,13 @@ from skein_cluster.processes.ports import free_ports
 ROOT = Path(__file__).parents[2]
 QUICKSTART = ROOT / "docs/quickstart.md"
 LANGGRAPH = ROOT / "docs/guides/langgraph.md"
+FRAMEWORKS = ROOT / "docs/guides/frameworks.md"
 OTHERS = (
     *(ROOT / "README.md", ROOT / "libs/client/README.md"),
-    *(page for page in sorted((ROOT / "docs/guides").glob("*.md")) if page != LANGGRAPH),
+    *(page for page in sorted((ROOT / "docs/guides").glob("*.md")) if page not in {LANGGRAPH, FRAMEWORKS}),
 )
+# Where the frameworks are installed.
+FRAMEWORKS_PYTHON = ROOT / ".edge/frameworks/bin/python"
 # The command that keeps the cluster, and so runs until the tests are over.
 MAKE_UP = "make up\n"
 # The ports that pages name, with the setting that moves each.
@@ -138,6 +141,27 @@ async def test_the_langgraph_guide_finds_what_it_put(cluster: KeptCluster) -> No
         "{'cups': 3, 'likes': 'green tea'}",
         "[('users', 'anna'), ('users', 'bob')]",
     ]
+
+
+async def test_the_programs_of_the_frameworks_guide_print_what_they_kept(cluster: KeptCluster) -> None:
+    libraries = ":".join(str(ROOT / "libs" / name) for name in ("adapters", "client", "protos"))
+    environment = {**cluster.environment, "PYTHONPATH": libraries}
+
+    printed = [await run(str(FRAMEWORKS_PYTHON), "-c", text, environment=environment) for _, text in blocks(FRAMEWORKS)]
+
+    assert [text.splitlines() for text in printed] == [
+        ["[{'role': 'user', 'content': 'Where is my order of green tea?'}]", "anna-orders"],
+        ["['I ordered coffee from Brazil.']", "True"],
+        ["['Where is the parcel of Carla?', 'It is in Bern.', 'And when does it come?', 'It is in Bern.']"],
+    ]
+
+
+async def test_the_guide_for_coding_agents_recalls_what_it_remembered(cluster: KeptCluster) -> None:
+    printed = await run_page(ROOT / "docs/guides/coding-agents.md", cluster)
+
+    remembered, prompted, *_ = printed.splitlines()
+    assert remembered == "{}"
+    assert "by the script deploy.sh" in json.loads(prompted)["hookSpecificOutput"]["additionalContext"]
 
 
 @pytest.mark.parametrize("named_by", ["SKEIN_DATA_DIR", "XDG_DATA_HOME", "HOME"])
