@@ -56,7 +56,7 @@ ifeq ($(TESTS),tests)
 endif
 
 .PHONY: test-edge
-test-edge: .venv/ready .edge/schemathesis/ready .edge/site/ready .edge/frameworks/ready ## Fetch promtool and the like into .edge and run the tests that need them
+test-edge: .venv/ready .edge/schemathesis/ready .edge/site/ready .edge/frameworks/ready .edge/typescript/ready ## Fetch promtool and the like into .edge and run the tests that need them
 	@deploy/edge-tools.sh
 	@PATH="$$(pwd)/.edge/usr/bin:$$PATH" $(PYTHON) -m pytest tests/edge
 
@@ -168,6 +168,17 @@ sbom: .venv/ready .edge/audit/ready ## Write deploy/sbom.cdx.json and deploy/lic
 dist: .venv/ready .edge/dist/ready ## Build the packages of a release into dist/ and check them (PROJECT_URL: the address of the repository)
 	@$(PYTHON) deploy/dist.py dist $(PROJECT_URL)
 	@.edge/dist/bin/python -m twine check --strict dist/*
+
+# What libs/typescript is built with, checked against the lock's checksums.
+.edge/typescript/ready: libs/typescript/package-lock.json | .venv/ready
+	@mkdir -p .edge/typescript
+	@cp libs/typescript/.npmrc libs/typescript/package.json libs/typescript/package-lock.json .edge/typescript/
+	@cd .edge/typescript && npm ci --silent
+	@touch $@
+
+.PHONY: typescript
+typescript: .venv/ready .edge/typescript/ready ## Build the TypeScript client into dist/npm, which needs Node (PROJECT_URL: as for dist)
+	@$(PYTHON) libs/typescript/tools/build.py dist/npm $(PROJECT_URL)
 
 .PHONY: manifests
 manifests: .venv/ready ## Write what deploy/ has from the code: rules for Kubernetes, tables for Citus and for moving in

@@ -65,16 +65,23 @@ async def command(script: str, *arguments: str) -> str:
 
 
 async def run(
-    script: Path, environment: Mapping[str, str], answer: Callable[[Any], Awaitable[str]] | None = None
+    script: Path,
+    environment: Mapping[str, str],
+    answer: Callable[[Any], Awaitable[str]] | None = None,
+    *,
+    folder: Path = PACKAGES,
+    node: Path | None = None,
 ) -> dict[str, Any]:
-    """Run a script and return the last thing that it says; `answer` is called for each {"ask": …} of it."""
+    """Run a script and return the last thing that it says; `answer` is called for each {"ask": …} of it.
+
+    Its packages are looked for from `folder`. None: the machine's Node.
+    """
     process = await asyncio.create_subprocess_exec(
-        tool("node"),
+        tool("node") if node is None else str(node),
         "--input-type=module",
         "--eval",
         script.read_text("utf-8"),
-        # Packages are looked for from here.
-        cwd=PACKAGES,
+        cwd=folder,
         env={**{name: value for name, value in os.environ.items() if not name.startswith("SKEIN_")}, **environment},
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,

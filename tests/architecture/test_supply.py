@@ -109,3 +109,18 @@ def test_the_vulnerability_scan_covers_every_lock() -> None:
 
     assert set(re.findall(r"-r (\S+)", recipe)) == {str(lock.relative_to(ROOT)) for lock in LOCKS}
     assert "--strict" in recipe
+
+
+@over(
+    "lock",
+    [ROOT / "tests/edge/package-lock.json", ROOT / "libs/typescript/package-lock.json"],
+    name=lambda lock: str(lock.relative_to(ROOT)),
+)
+def test_a_lock_of_npm_has_every_checksum_and_names_no_place(lock: Path) -> None:
+    content = json.loads(lock.read_text("utf-8"))
+    packages = {name: one for name, one in content["packages"].items() if name}
+
+    assert packages
+    assert [name for name, one in packages.items() if not one.get("integrity", "").startswith("sha512-")] == []
+    assert "omit-lockfile-registry-resolved=true" in (lock.parent / ".npmrc").read_text("utf-8")
+    assert "resolved" not in {key for one in packages.values() for key in one}
