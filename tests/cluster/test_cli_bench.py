@@ -7,13 +7,14 @@ import pytest
 from fix_cluster import test_environment
 from fix_command import skein
 
+from skein.memory.v1 import memory_pb2
 from skein.tenancy.v1 import tenancy_pb2
 from skein_cluster.cli.exit_codes import ExitCode
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from fix_cluster import Cluster
+    from fix_cluster import Cluster, Tenant
 
 MEASURES = {"recall@5", "recall@10", "recall@25", "mrr"}
 
@@ -243,6 +244,7 @@ async def test_exact_questions_count_what_comes_back_beside_the_expected(
     assert (exact["overall"]["questions"], exact["overall"]["exact"], exact["overall"]["recall"]) == (4, 2, 1.0)
     assert exact["categories"]["none"] == {
         "questions": 1, "exact": 0, "precision": 0.0, "recall": None, "mean_hits": len(answers["host"]["hit_ids"]),
+        "abstention": 0.0,
     }  # fmt: skip
     # Cuts leave the first hits.
     assert {cut["measure"] for cut in exact["cuts"]} == {"relevance", "relevance share", "score share"}
@@ -263,3 +265,68 @@ async def test_a_person_gets_the_tables_of_exact_questions(operator: dict[str, s
     assert ended.code == ExitCode.OK, ended.err
     words = ("Exact questions", "precision", "mean hits", "above a cut", "relevance 0.02", "score share 0.8")
     assert [word for word in words if word not in ended.out] == []
+
+
+@pytest.fixture
+async def own(cluster: Cluster, tenant: Tenant, tmp_path: Path) -> tuple[dict[str, str], Path]:
+    """A tenant that holds some items already, and questions on them."""
+    stored = await tenant.memory.BatchCreateMemories(
+        memory_pb2.BatchCreateMemoriesRequest(
+            memories=[
+                memory_pb2.Memory(content="Kemal is allergic to nuts."),
+                memory_pb2.Memory(content="Mona collects stamps.", external_id="crm-7"),
+            ]
+        )
+    )
+    lines: list[dict[str, Any]] = [
+        {"query": "What is Kemal allergic to?", "expected_ids": [stored.memories[0].memory_id]},
+        {"query": "What does Mona collect?", "expected_ids": ["crm-7", "crm-8"], "category": "hobby"},
+        {"query": "zzqx vvkw", "expected_ids": [], "exact": True, "id": "nonsense"},
+    ]
+    path = tmp_path / "questions.jsonl"
+    path.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    return {**test_environment(), "SKEIN_ENDPOINT": cluster.endpoint, "SKEIN_API_KEY": tenant.api_key}, path
+
+
+async def test_a_tenant_s_own_questions_are_asked_where_its_items_are(
+    cluster: Cluster, own: tuple[dict[str, str], Path], tmp_path: Path
+) -> None:
+    environment, path = own
+    before = await tenants(cluster)
+
+    ended = await skein(
+        "bench", "questions", str(path), "--min-relevance", "0.9", "--plot", str(tmp_path / "plot.svg"), "--json",
+        environment=environment,
+    )  # fmt: skip
+    report = ended.json
+
+    assert ended.code == ExitCode.OK, ended.err
+    assert {name: part["questions"] for name, part in report["categories"].items()} == {"hobby": 1, "other": 1}
+    assert [one["id"] for one in report["answers"]] == ["1", "2", "nonsense"]
+    assert report["never_found_ids"] == ["crm-8"]
+    assert report["unanswerable"] == {"questions": 1, "with_hits": 0, "mean_best_score": 0.0}
+    assert report["exact"]["overall"]["exact"] == 1
+    assert report["whole_answers"]["abstention"] == 1.0
+    curve = report["curve"]
+    assert (curve[0]["min_relevance"], curve[0]["recall"]) == (0, 0.75)
+    assert [point["mean_hits"] for point in curve] == sorted((point["mean_hits"] for point in curve), reverse=True)
+    assert (tmp_path / "plot.svg").read_text("utf-8").startswith("<svg ")
+    assert await tenants(cluster) == before
+
+
+async def test_a_person_gets_precision_and_abstention(own: tuple[dict[str, str], Path]) -> None:
+    environment, path = own
+
+    ended = await skein("bench", "questions", str(path), environment=environment)
+
+    assert ended.code == ExitCode.OK, ended.err
+    words = ("hobby", "recall@5", "mrr", "Precision", "questions that have an answer", "Abstention", "3 questions")
+    assert [word for word in words if word not in ended.out] == []
+    assert "1 expected ids are in no answer" in ended.err
+
+
+async def test_a_corpus_is_no_file_of_questions(own: tuple[dict[str, str], Path], corpus: Path) -> None:
+    ended = await skein("bench", "questions", str(corpus), environment=own[0])
+
+    assert ended.code == ExitCode.REFUSED
+    assert "Line 1: is for `skein bench corpus`" in ended.err

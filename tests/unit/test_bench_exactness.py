@@ -35,9 +35,16 @@ def test_an_exact_answer_has_all_of_the_evidence_and_nothing_else(
 def test_answers_are_summed_up_and_recall_counts_those_with_evidence() -> None:
     figures = Exactness.of([answer("a", "x", evidence="a"), answer(evidence="a"), answer()])
 
-    assert figures == Exactness(questions=3, exact=1, precision=0.5, recall=0.5, hits=2 / 3)
-    assert figures.as_json() == {"questions": 3, "exact": 1, "precision": 0.5, "recall": 0.5, "mean_hits": 0.67}
+    assert figures == Exactness(questions=3, exact=1, precision=0.5, recall=0.5, hits=2 / 3, abstention=1.0)
+    assert figures.as_json() == {
+        "questions": 3, "exact": 1, "precision": 0.5, "recall": 0.5, "mean_hits": 0.67, "abstention": 1.0,
+    }  # fmt: skip
     assert Exactness.of([answer()]).recall is None
+
+
+def test_abstention_counts_the_questions_without_evidence_that_get_no_hit() -> None:
+    assert Exactness.of([answer(), answer("x"), answer(evidence="a")]).abstention == 0.5
+    assert Exactness.of([answer(evidence="a")]).abstention is None
 
 
 @pytest.mark.parametrize(

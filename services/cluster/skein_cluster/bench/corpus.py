@@ -113,6 +113,33 @@ def read_corpus(path: Path) -> list[CorpusGroup]:
     return with_questions
 
 
+def read_questions(path: Path) -> list[BenchQuestion]:
+    """Read a file of questions alone, whose expected ids are those of a tenant's items. Raises RecordInvalid.
+
+    A line needs `query` and `expected_ids`. Its `id` is its number, unless it has one.
+    """
+    questions: dict[str, BenchQuestion] = {}
+    with path.open("rb") as file:
+        for number, line in enumerate(file, start=1):
+            if line.strip():
+                try:
+                    _add_question(line, str(number), questions)
+                except RecordInvalid as error:
+                    raise RecordInvalid(f"Line {number}: {error}", error.hint) from None
+    if not questions:
+        raise RecordInvalid("There is no question: add a line for each.", _EXAMPLES[CorpusKind.QUESTION])
+    return list(questions.values())
+
+
+def _add_question(line: bytes, default_id: str, questions: dict[str, BenchQuestion]) -> None:
+    kind, values = _checked_line(line, {"kind": CorpusKind.QUESTION.value, "id": default_id})
+    if kind is not CorpusKind.QUESTION or "group" in values:
+        raise RecordInvalid("is for `skein bench corpus`, which stores items; keep questions without a group.")
+    if values["id"] in questions:
+        raise RecordInvalid(f'id: "{values["id"]}" is the id of an earlier line; give each its own.')
+    questions[values["id"]] = _question(values)
+
+
 class _GroupReader:
     """Collects the lines of one group."""
 
@@ -170,8 +197,11 @@ class _GroupReader:
         return self._group
 
 
-def _checked_line(line: bytes) -> tuple[CorpusKind, dict[str, Any]]:
-    """Return the kind of a line and its fields, of which none is unknown, missing or null."""
+def _checked_line(line: bytes, defaults: Mapping[str, str] | None = None) -> tuple[CorpusKind, dict[str, Any]]:
+    """Return the kind of a line and its fields, of which none is unknown, missing or null.
+
+    `defaults` are the values of fields that are left out.
+    """
     try:
         values = exact.loads(line)
         exact.check_characters(values)
@@ -182,7 +212,7 @@ def _checked_line(line: bytes) -> tuple[CorpusKind, dict[str, Any]]:
         ) from None
     if not isinstance(values, dict):
         raise RecordInvalid("is no JSON object; write one object a line.", _EXAMPLES[CorpusKind.MEMORY])
-    present = {name: value for name, value in values.items() if value is not None}
+    present = dict(defaults or {}) | {name: value for name, value in values.items() if value is not None}
     name = present.pop("kind", None)
     if name not in list(CorpusKind):
         raise RecordInvalid(

@@ -107,17 +107,21 @@ class Exactness:
     precision: float
     recall: float | None
     hits: float
+    # Share of the questions without evidence whose answer has no hits; None if all have evidence.
+    abstention: float | None
 
     @classmethod
     def of(cls, answers: Sequence[ExactAnswer]) -> Exactness:
         """Sum up answers, of which there is one at least."""
         recalls = [answer.recall for answer in answers if answer.recall is not None]
+        abstains = [not answer.hits for answer in answers if not answer.evidence]
         return cls(
             questions=len(answers),
             exact=sum(answer.is_exact for answer in answers),
             precision=sum(answer.precision for answer in answers) / len(answers),
             recall=sum(recalls) / len(recalls) if recalls else None,
             hits=sum(len(answer.hits) for answer in answers) / len(answers),
+            abstention=sum(abstains) / len(abstains) if abstains else None,
         )
 
     def as_json(self) -> dict[str, float | None]:
@@ -128,4 +132,5 @@ class Exactness:
             "precision": round(self.precision, 4),
             "recall": None if self.recall is None else round(self.recall, 4),
             "mean_hits": round(self.hits, 2),
+            "abstention": None if self.abstention is None else round(self.abstention, 4),
         }

@@ -206,12 +206,15 @@ async def ask_questions(
             ScoredQuestion(
                 category=question.category,
                 evidence=question.evidence,
-                hit_ids=tuple(hit_name(hit) for hit in response.hits),
+                hit_ids=tuple(_name(hit, question.evidence) for hit in response.hits),
             )
             for question, response in zip(questions, responses, strict=True)
         ],
         seconds=[seconds for seconds, _ in answers],
-        hits=[tuple(map(_scored_hit, response.hits)) for response in responses],
+        hits=[
+            tuple(_scored_hit(hit, question.evidence) for hit in response.hits)
+            for question, response in zip(questions, responses, strict=True)
+        ],
         signals=frozenset(
             part.signal
             for response in responses
@@ -239,10 +242,14 @@ async def run_ablations(
     return result
 
 
-def _scored_hit(hit: recall_pb2.Hit) -> ScoredHit:
-    return ScoredHit(
-        item_id=hit_name(hit), score=hit.score, relevance=hit.relevance if hit.HasField("relevance") else None
-    )
+def _name(hit: recall_pb2.Hit, evidence: frozenset[str]) -> str:
+    """Return the name by which the evidence expects a hit: its id, that of an older item of the same text, or any."""
+    return next((item_id for item_id in (hit.item_id, *hit.duplicate_ids) if item_id in evidence), hit_name(hit))
+
+
+def _scored_hit(hit: recall_pb2.Hit, evidence: frozenset[str]) -> ScoredHit:
+    relevance = hit.relevance if hit.HasField("relevance") else None
+    return ScoredHit(item_id=_name(hit, evidence), score=hit.score, relevance=relevance)
 
 
 async def _have_vectors(api: Client, kind: recall_pb2.ItemKind, item_ids: Sequence[str]) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 import click
 from rich.text import Text
 
-from skein_cluster.api.client import operator_connection
+from skein_cluster.api.client import as_tenant, operator_connection
+from skein_cluster.bench import curve
 from skein_cluster.bench.conversations import read_conversations
-from skein_cluster.bench.corpus import read_corpus
+from skein_cluster.bench.corpus import DEFAULT_GROUP, CorpusGroup, read_corpus, read_questions
 from skein_cluster.bench.exactness import CUTS, ExactAnswer, Exactness
 from skein_cluster.bench.measures import (
     MEASURES,
@@ -30,10 +32,11 @@ from skein_cluster.commands.import_export import progress
 from skein_importers.records import RecordInvalid
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
+    from skein_client.client import Client
     from skein_cluster.bench.conversations import BenchQuestion, Conversation
-    from skein_cluster.bench.corpus import CorpusGroup
+    from skein_cluster.bench.curve import CurvePoint
     from skein_cluster.bench.exactness import ScoredHit
     from skein_cluster.bench.measures import Mean, ScoredQuestion
     from skein_cluster.bench.run import BenchResult
@@ -85,15 +88,21 @@ class _CorpusRun:
 
     limit: int
     min_relevance: float | None
+    # Whether to ask once more without a cut.
+    has_curve: bool
     answers: list[_CorpusAnswer] = field(default_factory=list)
+    answers_without_cut: list[_CorpusAnswer] = field(default_factory=list)
     seconds: list[float] = field(default_factory=list)
     degraded: int = 0
     model: str = ""
 
-    def add(self, group: CorpusGroup, result: BenchResult) -> None:
-        """Add the answers of one group."""
-        parts = zip(group.questions, result.scored_questions, result.hits, strict=True)
-        self.answers += [_CorpusAnswer(group, *part) for part in parts]
+    async def ask(self, api: Client, group: CorpusGroup) -> None:
+        """Ask the questions of one group and add the answers."""
+        result = await ask_questions(api, group.questions, None, limit=self.limit, min_relevance=self.min_relevance)
+        self.answers += _answers(group, result)
+        if self.has_curve:
+            without_cut = await ask_questions(api, group.questions, None, limit=self.limit, min_relevance=0.0)
+            self.answers_without_cut += _answers(group, without_cut)
         self.seconds += result.seconds
         self.degraded += result.degraded
         self.model = self.model or result.model
@@ -110,10 +119,50 @@ class _CorpusRun:
         """Return the answers to exact questions."""
         return [answer.exact for answer in self.answers if answer.question.is_exact]
 
+    def never_found_ids(self) -> list[str]:
+        """Return the expected ids that no answer holds, such as those of items that do not exist."""
+        answers = [*self.answers, *self.answers_without_cut]
+        found = {name for answer in answers for name in answer.scored.hit_ids}
+        return sorted({name for answer in answers for name in answer.question.evidence} - found)
+
+    def curve(self) -> list[CurvePoint]:
+        """Return what each cut leaves of all answers; empty without `has_curve`."""
+        return curve.relevance_curve([answer.exact for answer in self.answers_without_cut])
+
+
+def _answers(group: CorpusGroup, result: BenchResult) -> list[_CorpusAnswer]:
+    parts = zip(group.questions, result.scored_questions, result.hits, strict=True)
+    return [_CorpusAnswer(group, *part) for part in parts]
+
+
+def _answer_options(command: options.Decorated) -> options.Decorated:
+    """Add --limit, --min-relevance and --plot."""
+    for option in (
+        click.option(
+            "--plot",
+            type=click.Path(dir_okay=False, writable=True, path_type=Path),
+            help="Ask again without a cut, and draw recall, precision and abstention over the cut into this SVG.",
+        ),
+        click.option(
+            "--min-relevance",
+            type=click.FloatRange(0, 1),
+            help="Leave out hits of a lower relevance; without it the default of the tenant applies.",
+        ),
+        click.option(
+            "--limit",
+            type=click.IntRange(1, _MAX_LIMIT),
+            default=LIMIT,
+            show_default=True,
+            help="Hits of each answer; measures of greater depth are left out.",
+        ),
+    ):
+        command = option(command)
+    return command
+
 
 @click.group()
 def bench_command() -> None:
-    """Measure the recall quality of the cluster (as the operator, in temporary tenants)."""
+    """Measure the quality of recall: of your tenant, or of the cluster (as the operator, in temporary tenants)."""
 
 
 @bench_command.command("locomo")
@@ -159,18 +208,7 @@ def locomo(
 
 @bench_command.command("corpus")
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, readable=True, path_type=Path))
-@click.option(
-    "--limit",
-    type=click.IntRange(1, _MAX_LIMIT),
-    default=LIMIT,
-    show_default=True,
-    help="Hits of each answer; measures of greater depth are left out.",
-)
-@click.option(
-    "--min-relevance",
-    type=click.FloatRange(0, 1),
-    help="Leave out hits of a lower relevance; without it the default of a tenant applies.",
-)
+@_answer_options
 @click.option("--keep", is_flag=True, help="Leave the tenants that were made.")
 @options.cluster_options
 @options.json_option
@@ -178,6 +216,7 @@ def corpus(
     file: Path,
     limit: int,
     min_relevance: float | None,
+    plot: Path | None,
     environment: dict[str, str],
     *,
     keep: bool,
@@ -190,17 +229,69 @@ def corpus(
     the mean over all questions; brackets hold 95 % intervals. Questions without expected ids count apart. Of exact
     questions nothing but the expected items may come back: the command prints how many are met, also after some cuts.
     """
-    try:
+    with _readable(file):
         groups = read_corpus(file)
-    except RecordInvalid as error:
-        example = f" A line that works:\n{error.hint}" if error.hint else ""
-        raise CommandError(f"{file}: {error}{example}", ExitCode.REFUSED) from error
-    run = asyncio.run(_run_corpus(environment, groups, _CorpusRun(limit, min_relevance), keep=keep))
-    document = _corpus_document(file, groups, run)
+    run = asyncio.run(_run_corpus(environment, groups, _CorpusRun(limit, min_relevance, plot is not None), keep=keep))
+    document = {
+        **_answers_document(file, run),
+        "memories": sum(len(group.memories) for group in groups),
+        "messages": sum(len(group.messages) for group in groups),
+        "groups": [_group_document(group, run) for group in groups],
+    }
+    _draw(plot, run, file)
     if as_json:
         output.print_json(document)
     else:
         _print_corpus(document)
+
+
+@bench_command.command("questions")
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, readable=True, path_type=Path))
+@_answer_options
+@options.cluster_options
+@options.json_option
+def questions(
+    file: Path,
+    limit: int,
+    min_relevance: float | None,
+    plot: Path | None,
+    environment: dict[str, str],
+    *,
+    as_json: bool,
+) -> None:
+    """Ask your tenant, as it is, the questions of FILE, and print how many of the expected items come back.
+
+    FILE holds one JSON object a line: {"query": "...", "expected_ids": ["..."]}, with ids or external ids of memories
+    and messages; docs/guides/measuring.md describes more fields. Nothing is stored; the key needs recall.read.
+    Precision is the share of the hits that are expected, and abstention that of the questions without an answer that
+    get no hit.
+    """
+    with _readable(file):
+        group = CorpusGroup(name=DEFAULT_GROUP, questions=read_questions(file))
+    run = _CorpusRun(limit, min_relevance, plot is not None)
+    asyncio.run(_run_questions(environment, group, run))
+    document = _answers_document(file, run)
+    _draw(plot, run, file)
+    if as_json:
+        output.print_json(document)
+    else:
+        _print_questions(document)
+
+
+@contextmanager
+def _readable(file: Path) -> Iterator[None]:
+    """Turn what is wrong with a line of a file into the command's error."""
+    try:
+        yield
+    except RecordInvalid as error:
+        example = f" A line that works:\n{error.hint}" if error.hint else ""
+        raise CommandError(f"{file}: {error}{example}", ExitCode.REFUSED) from error
+
+
+def _draw(path: Path | None, run: _CorpusRun, file: Path) -> None:
+    if path is not None:
+        title = f"{file.name}: {len(run.answers)} questions, {run.limit} hits at most"
+        path.write_text(curve.svg(run.curve(), title), "utf-8")
 
 
 async def _run(
@@ -248,11 +339,14 @@ async def _run_corpus(
         )
         with progress(f"asking {group.name}", None):
             async with temporary_tenant(connection, group.name, items, keep=keep) as api:
-                result = await ask_questions(
-                    api, group.questions, None, limit=run.limit, min_relevance=run.min_relevance
-                )
-                run.add(group, result)
+                await run.ask(api, group)
     return run
+
+
+async def _run_questions(environment: Mapping[str, str], group: CorpusGroup, run: _CorpusRun) -> None:
+    with progress(f"asking {len(group.questions)} questions", None):
+        async with as_tenant(environment) as api:
+            await run.ask(api, group)
 
 
 def _document(file: Path, form: Form, run: _BenchRun) -> dict[str, Any]:
@@ -273,7 +367,16 @@ def _document(file: Path, form: Form, run: _BenchRun) -> dict[str, Any]:
     }
 
 
-def _corpus_document(file: Path, groups: Sequence[CorpusGroup], run: _CorpusRun) -> dict[str, Any]:
+def _group_document(group: CorpusGroup, run: _CorpusRun) -> dict[str, Any]:
+    return {
+        "name": group.name,
+        "memories": len(group.memories),
+        "messages": len(group.messages),
+        **_measures(run.answerable(group.name), measures_within(run.limit, (*RECALL_MEASURES, *RANK_MEASURES))),
+    }
+
+
+def _answers_document(file: Path, run: _CorpusRun) -> dict[str, Any]:
     measures = measures_within(run.limit, (*RECALL_MEASURES, *RANK_MEASURES))
     without_answer = [answer for answer in run.answers if not answer.question.evidence]
     return {
@@ -281,11 +384,13 @@ def _corpus_document(file: Path, groups: Sequence[CorpusGroup], run: _CorpusRun)
         "model": run.model,
         "limit": run.limit,
         "min_relevance": run.min_relevance,
-        "memories": sum(len(group.memories) for group in groups),
-        "messages": sum(len(group.messages) for group in groups),
         "degraded_answers": run.degraded,
         "latency_ms": {"p50": _percentile(run.seconds, 0.5), "p95": _percentile(run.seconds, 0.95)},
         "overall": _measures(run.answerable(), measures),
+        "whole_answers": Exactness.of([answer.exact for answer in run.answers]).as_json(),
+        "answerable_without_hits": sum(not answer.hits for answer in run.answers if answer.question.evidence),
+        "never_found_ids": run.never_found_ids(),
+        "curve": [point.as_json() for point in run.curve()],
         "mean_best_score": _mean_best_score([answer for answer in run.answers if answer.question.evidence]),
         "unanswerable": {
             "questions": len(without_answer),
@@ -296,15 +401,6 @@ def _corpus_document(file: Path, groups: Sequence[CorpusGroup], run: _CorpusRun)
             name: _measures(questions, measures) for name, questions in by_category(run.answerable()).items()
         },
         "exact": _exactness(run.exact_answers()),
-        "groups": [
-            {
-                "name": group.name,
-                "memories": len(group.memories),
-                "messages": len(group.messages),
-                **_measures(run.answerable(group.name), measures),
-            }
-            for group in groups
-        ],
         "answers": [
             {
                 "group": answer.group.name,
@@ -383,6 +479,42 @@ def _print_corpus(document: Mapping[str, Any]) -> None:
         document,
         f"{document['memories']} memories and {document['messages']} messages in {len(document['groups'])} tenants",
     )
+
+
+def _print_questions(document: Mapping[str, Any]) -> None:
+    _print_measures(document, measures_within(document["limit"], RECALL_MEASURES), "Share of expected ids found")
+    _print_measures(document, measures_within(document["limit"], RANK_MEASURES), "Their ranks")
+    whole, unanswerable = document["whole_answers"], document["unanswerable"]
+    parts = [f"Precision {whole['precision']:.3f} at {whole['mean_hits']:.1f} hits an answer."]
+    if document["overall"]["questions"]:
+        parts.append(
+            f"No hit: {document['answerable_without_hits']} of {document['overall']['questions']} questions that have "
+            "an answer."
+        )
+    if unanswerable["questions"]:
+        without_hits = unanswerable["questions"] - unanswerable["with_hits"]
+        parts.append(
+            f"Abstention {whole['abstention']:.3f}: no hit for {without_hits} of {unanswerable['questions']} questions "
+            "without an answer."
+        )
+    output.stdout_console().print(Text(" ".join(parts)))
+    if document["exact"]:
+        _print_exactness(document["exact"])
+    if document["curve"]:
+        columns = ("recall", "precision", "abstention", "mean hits")
+        table = output.table("min relevance", *columns, title="With only the hits above a relevance", numbers=columns)
+        output.print_table(table, [_curve_cells(point) for point in document["curve"]], empty="")
+    _print_circumstances(document, f"{whole['questions']} questions")
+    if document["never_found_ids"]:
+        message = (
+            f"{len(document['never_found_ids'])} expected ids are in no answer; check that the items exist (--json)."
+        )
+        output.stderr_console().print(Text(message, style="yellow"))
+
+
+def _curve_cells(point: Mapping[str, Any]) -> tuple[object, ...]:
+    shares = ("" if point[name] is None else f"{point[name]:.3f}" for name in ("recall", "precision", "abstention"))
+    return f"{point['min_relevance']:g}", *shares, f"{point['mean_hits']:.1f}"
 
 
 def _print_exactness(figures: Mapping[str, Any]) -> None:
