@@ -101,8 +101,6 @@ class AdmissionSettings(TypedDict):
 PATIENT: AdmissionSettings = {"admission_wait_seconds": 60.0, "admission_waiting": 1_000_000}
 # Sign-up is open, and passwords cost next to nothing.
 PEOPLE = {
-    # Tests that have expired rows removed check at once whether they are.
-    "SKEIN_AUTH_UPKEEP_SECONDS": "0",
     "SKEIN_SIGN_UP": "open",
     "SKEIN_PASSWORD_HASH_MEMORY_KIB": "64",
     "SKEIN_PASSWORD_HASH_ITERATIONS": "1",

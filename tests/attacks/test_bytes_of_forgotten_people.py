@@ -283,7 +283,7 @@ async def test_no_byte_of_a_forgotten_person_is_left_once_dead_rows_and_the_log_
         async with prepared_database(folder / "own", environment=environment) as base:
             connection = await asyncpg.connect(url_of(base.postgres))
             try:
-                async with served_on(base, base.postgres, SKEIN_AUTH_UPKEEP_SECONDS="0") as (host, tenant):
+                async with served_on(base, base.postgres) as (host, tenant):
                     await leave_traces(tenant, person, attack_size(3, 300))
                     await until_embedded(connection, tenant)
                     await connection.execute("ANALYZE")

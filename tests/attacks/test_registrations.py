@@ -144,7 +144,7 @@ async def test_an_unused_client_is_removed_and_one_in_use_stays(
         )
     ).client.client_id
     ours = [idle.client.client_id, used.client.client_id, lapsed.client.client_id, imported]
-    token = await system_identity(cluster, str(tenant.tenant_id))
+    token = await system_identity(cluster, "")
     async with cluster.superuser() as connection:
         await connection.execute(
             "UPDATE auth.clients SET create_time = create_time - interval '31 days' WHERE client_id = ANY ($1)", ours

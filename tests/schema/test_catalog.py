@@ -49,6 +49,39 @@ OTHER_POLICIES = {
     "tenancy.memberships": f"({TENANT} OR {ACCOUNT})",
     "auth.auth_sessions": f"({TENANT} OR {ACCOUNT})",
 }
+# Tables in which a function of the owner looks for tenants with work, in the transactions of operators.
+DUE_TABLES = {
+    "auth.api_keys",
+    "auth.audit_events",
+    "auth.auth_sessions",
+    "auth.requests",
+    "auth.service_accounts",
+    "auth.usage",
+    "memory.archives",
+    "memory.block_agents",
+    "memory.changes",
+    "memory.deliveries",
+    "memory.memories",
+    "memory.requests",
+    "memory.snapshots",
+    "memory.tenant_keys",
+    "memory.usage",
+    "memory.webhooks",
+    "recall.corpora",
+    "recall.documents",
+    "recall.removals",
+    "session.agent_states",
+    "session.items",
+    "session.requests",
+    "session.sessions",
+    "session.unreferenced_files",
+    "session.usage",
+    "tenancy.agents",
+    "tenancy.invitations",
+    "tenancy.policies",
+    "tenancy.rate_limit_buckets",
+    "tenancy.requests",
+}
 # Indexes that do not lead with the tenant: for what is asked over all tenants, by the policies above.
 OTHER_INDEXES = {
     "auth.auth_sessions_account",
@@ -203,6 +236,8 @@ COLUMN_CROSSINGS = {
     *(("skein_recall", "memory.erasures", column, "SELECT") for column in ("tenant_id", "erase_time")),
     # Recorded searches may name an erased person by the display name.
     *(("skein_memory", "tenancy.subjects", column, "SELECT") for column in ("tenant_id", "subject_id", "display_name")),
+    # Tenancy marks the usage that it collected.
+    *(("skein_tenancy", f"{schema}.usage", "is_collected", "UPDATE") for schema in ("auth", "memory", "session")),
     # A reindex goes through the tenants that there are.
     *(("skein_recall", "tenancy.tenants", column, "SELECT") for column in ("tenant_id", "is_active")),
 }
@@ -243,7 +278,7 @@ async def test_every_tenant_table_has_the_one_policy_and_partitions_have_none(ca
         (row["name"], OTHER_POLICIES.get(row["name"], TENANT), None, "ALL", "{public}")
         for row in rows
         if not row["relispartition"]
-    }
+    } | {(name, OPERATOR, None, "SELECT", "{skein_owner}") for name in DUE_TABLES}
     assert {tuple(policy) for policy in policies if policy["name"] in named} == expected
     assert named >= set(OTHER_POLICIES)
 
@@ -383,6 +418,18 @@ async def test_functions_that_run_as_the_owner_fix_their_search_path_and_are_gra
         "memory.drop_access_log",
         "memory.ensure_month",
         "memory.refresh_statistics",
+        # Each returns ids of tenants with work, and nothing else.
+        "auth.list_expiry_tenants",
+        "memory.list_decay_tenants",
+        "memory.list_expiry_tenants",
+        "memory.list_lifecycle_tenants",
+        "memory.list_snapshot_tenants",
+        "memory.list_webhook_tenants",
+        "recall.list_backlog_tenants",
+        "session.list_expiry_tenants",
+        "session.list_lifecycle_tenants",
+        "tenancy.list_expiry_tenants",
+        "tenancy.list_usage_tenants",
         "session.ensure_month",
         "recall.delete_model",
         "recall.set_model_leave_time",

@@ -12,7 +12,6 @@ from grpc import aio
 
 from skein.memory.v1 import memory_pb2
 from skein.session.v1 import session_pb2
-from skein.tenancy.v1 import tenancy_pb2
 from skein_worker.rounds import catalog
 from skein_worker.rounds.tenant_rounds import TenantRounds
 from skein_worker.rounds.tenant_visits import TenantVisitor
@@ -39,11 +38,11 @@ class FailingServices:
         self.tenant = tenant_id
         yield
 
-    async def ListTenants(self, _request: Any) -> tenancy_pb2.ListTenantsResponse:
-        return tenancy_pb2.ListTenantsResponse(tenants=[tenancy_pb2.Tenant(tenant_id=name) for name in TENANTS])
-
     def service(self, name: str) -> Any:
         class Service:
+            async def ListDueTenants(_self, _request: Any) -> memory_pb2.ListDueTenantsResponse:  # noqa: N805 - self is ours.
+                return memory_pb2.ListDueTenantsResponse(tenant_ids=TENANTS)
+
             async def DeleteExpired(_self, _request: Any) -> memory_pb2.DeleteExpiredResponse:  # noqa: N805 - self is ours.
                 self.visited[name].append(self.tenant)
                 if name == "session" and self.tenant == self.failing:
@@ -66,7 +65,7 @@ class FailingServices:
             memory=self.service("memory"),
             seconds=CADENCE,
         )
-        visitor = TenantVisitor(cast("Any", self), cast("Any", self), at_once=1)
+        visitor = TenantVisitor(cast("Any", self), at_once=1)
         rounds = TenantRounds(visitor, cast("Any", self), [expiry])
         return await rounds.handlers()["expiry"](b"", asyncio.Event())
 
@@ -79,8 +78,10 @@ async def test_a_tenant_that_fails_keeps_no_other_waiting_and_makes_none_repeat(
     services = FailingServices("a", grpc.StatusCode.INTERNAL)
 
     assert await services.expiry() == CADENCE
-    assert services.visited == {name: list(TENANTS) for name in ("auth", "tenancy", "session", "memory")} | {
-        "idle": [TENANTS[0], *TENANTS]
+    assert services.visited == {name: list(TENANTS) for name in ("tenancy", "session", "memory")} | {
+        # First the rows of no tenant.
+        "auth": ["", *TENANTS],
+        "idle": [TENANTS[0], *TENANTS],
     }
 
 
@@ -91,4 +92,5 @@ async def test_a_service_that_is_away_ends_the_round_and_is_asked_again_soon() -
 
     assert again is not None
     assert again < CADENCE
-    assert services.visited["memory"] == ["a"]
+    assert services.visited["session"] == ["a", "b"]
+    assert services.visited["memory"] == []

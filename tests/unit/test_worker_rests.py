@@ -35,9 +35,19 @@ def test_a_tenant_that_is_gone_and_comes_again_is_asked_at_once() -> None:
     rests = IdleBackoff(seconds=2.0, max_seconds=60.0)
     asked_at(rests, 40)
 
-    rests.retain_only({"b"})
+    rests.retain_only({"b"}, at=90)
 
-    assert rests.is_due("a", 40)
+    rests.record_visit("a", 90, active=False)
+    assert rests.is_due("a", 92)
+
+
+def test_a_tenant_that_is_not_listed_for_a_round_keeps_its_pause() -> None:
+    rests = IdleBackoff(seconds=2.0, max_seconds=60.0)
+    asked_at(rests, 40)
+
+    rests.retain_only({"b"}, at=40)
+
+    assert not rests.is_due("a", 40)
 
 
 def test_no_tenant_rests_where_the_longest_rest_is_shorter_than_a_round() -> None:

@@ -11,8 +11,7 @@ import grpc
 from grpc import aio
 
 from skein.memory.v1 import memory_pb2
-from skein.tenancy.v1 import tenancy_pb2
-from skein_worker.rounds.tenant_rounds import Round, TenantRounds
+from skein_worker.rounds.tenant_rounds import Round, Stage, TenantRounds
 from skein_worker.rounds.tenant_visits import TenantVisitor
 
 TENANTS = ("watched", "quiet", "failing")
@@ -31,8 +30,8 @@ class ScriptedCluster:
         self.tenant = tenant_id
         yield
 
-    async def ListTenants(self, _request: Any) -> tenancy_pb2.ListTenantsResponse:
-        return tenancy_pb2.ListTenantsResponse(tenants=[tenancy_pb2.Tenant(tenant_id=name) for name in TENANTS])
+    async def ListDueTenants(self, _request: Any) -> memory_pb2.ListDueTenantsResponse:
+        return memory_pb2.ListDueTenantsResponse(tenant_ids=TENANTS)
 
     async def deliver(self) -> memory_pb2.DeliverWebhooksResponse:
         self.visited.append(self.tenant)
@@ -43,9 +42,10 @@ class ScriptedCluster:
     async def rounds(
         self, count: int, *, max_backoff_seconds: float, stop: asyncio.Event | None = None, **round_values: Any
     ) -> list[str]:
-        visitor = TenantVisitor(cast("Any", self), cast("Any", self), at_once=1)
+        visitor = TenantVisitor(cast("Any", self), at_once=1)
+        stage = Stage(list_due=self.ListDueTenants, request=memory_pb2.ListDueTenantsRequest, calls=[self.deliver])
         values = {"seconds": 5.0} | round_values
-        webhooks = Round(name="webhooks", calls=[self.deliver], max_backoff_seconds=max_backoff_seconds, **values)
+        webhooks = Round(name="webhooks", stages=[stage], max_backoff_seconds=max_backoff_seconds, **values)
         handler = TenantRounds(visitor, cast("Any", self), [webhooks]).handlers()["webhooks"]
         for _ in range(count):
             await handler(b"", stop or asyncio.Event())

@@ -229,7 +229,6 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:  # noqa: PLR0915
             idempotency,
             audit_days=settings.audit_days,
             client_unused_days=settings.client_unused_days,
-            interval_seconds=settings.auth_upkeep_seconds,
         )
         account_handlers = AccountHandlers(
             store=accounts,

@@ -98,6 +98,7 @@ class AuthInternalServicer:
         self.Exchange = exchange.Exchange
         self.GetCheckKeys = exchange.GetCheckKeys
         self.GetAccountState = accounts.GetAccountState
+        self.ListDueTenants = maintenance.ListDueTenants
         self.DeleteExpired = maintenance.DeleteExpired
         self.PurgeTenant = maintenance.PurgeTenant
 

@@ -38,8 +38,6 @@ class AuthSettings(Settings):
     api_key_use_seconds: float = 60.0
     # Days that audit events are kept.
     audit_days: int = 400
-    # Seconds between two purges of expired rows that belong to no tenant.
-    auth_upkeep_seconds: float = 60.0
     # Issuer of tokens: the public HTTP URL of the gateway, without a slash at its end, e.g. https://skein.example.
     # Empty: the address of the gateway's own HTTP port.
     issuer: str = ""

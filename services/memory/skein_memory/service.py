@@ -47,6 +47,7 @@ from skein_memory.links.rpc import LinkHandlers
 from skein_memory.links.store import LinkStore
 from skein_memory.listing.rpc import ListingHandlers
 from skein_memory.listing.store import MemoryListStore
+from skein_memory.maintenance.due_tenants import DueTenantHandlers
 from skein_memory.maintenance.expiry import Expiry
 from skein_memory.maintenance.partitions import Partitions
 from skein_memory.maintenance.rpc import MaintenanceHandlers
@@ -220,6 +221,7 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
         servicers.add(
             rpc.add_MemoryInternalServiceServicer_to_server,
             MemoryInternalServicer(
+                due_tenants=DueTenantHandlers(database, master_key=master_keys.current),
                 maintenance=MaintenanceHandlers(
                     Expiry(
                         memories,

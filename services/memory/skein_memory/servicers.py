@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from skein_memory.graph.rpc import GraphHandlers
     from skein_memory.links.rpc import LinkHandlers
     from skein_memory.listing.rpc import ListingHandlers
+    from skein_memory.maintenance.due_tenants import DueTenantHandlers
     from skein_memory.maintenance.rpc import MaintenanceHandlers
     from skein_memory.memories.rpc import MemoryHandlers
     from skein_memory.overview.rpc import OverviewHandlers
@@ -185,8 +186,11 @@ class SnapshotService:
 class MemoryInternalServicer:
     """MemoryInternalService: periodic work that the worker service requests."""
 
-    def __init__(self, *, maintenance: MaintenanceHandlers, webhooks: WebhookHandlers) -> None:
+    def __init__(
+        self, *, maintenance: MaintenanceHandlers, due_tenants: DueTenantHandlers, webhooks: WebhookHandlers
+    ) -> None:
         self.EnsurePartitions = maintenance.EnsurePartitions
+        self.ListDueTenants = due_tenants.ListDueTenants
         self.DeleteExpired = maintenance.DeleteExpired
         self.DeliverWebhooks = webhooks.DeliverWebhooks
         self.ContinueSnapshots = maintenance.ContinueSnapshots

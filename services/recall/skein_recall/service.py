@@ -90,7 +90,8 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
         providers = ProviderRegistry(local_embedders, outbound, ApiKeys.read(host.environment))
         embedder = TextEmbedder(providers, query_seconds=settings.embed_timeout_seconds)
         recent, sampler = RecentQueries(), Sampler(queries, share=settings.sample_share)
-        indexer = Indexer(documents, vectors, TermCountStore(database), registry, embedder)
+        term_counts = TermCountStore(database)
+        indexer = Indexer(documents, vectors, term_counts, registry, embedder)
         queue = EmbeddingQueue(indexer.index)
         EMBEDDER_QUEUE.set_function(lambda: local_embedders.queue_depth + queue.depth)
         vector_cache = VectorCache(
@@ -110,7 +111,7 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
             wait_seconds=settings.vectors_wait_seconds,
         )
         reindexer = Reindexer(reindexes, documents, vectors, registry, embedder)
-        index_handlers = IndexHandlers(documents, vectors, models, registry, indexer, queue, idempotency)
+        index_handlers = IndexHandlers(documents, vectors, models, registry, indexer, queue, idempotency, term_counts)
         reindex_handlers = ReindexHandlers(reindexes, models, registry, embedder, reindexer, idempotency, settings)
         servicer = RecallServicer(
             search=SearchHandlers(searcher, recent),

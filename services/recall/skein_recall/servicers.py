@@ -48,6 +48,7 @@ class RecallInternalServicer:
 
     def __init__(self, *, index: IndexHandlers, reindexes: ReindexHandlers, maintenance: MaintenanceHandlers) -> None:
         self.IndexItems = index.IndexItems
+        self.ListDueTenants = index.ListDueTenants
         self.IndexBacklog = index.IndexBacklog
         self.ListDueReindexes = reindexes.ListDueReindexes
         self.ContinueReindex = reindexes.ContinueReindex

@@ -111,4 +111,5 @@ class TenancyInternalServicer:
         self.RecordDeletion = deletions.RecordDeletion
         self.PurgeTenant = deletions.PurgeTenant
         self.CollectUsage = quotas.CollectUsage
+        self.ListDueTenants = maintenance.ListDueTenants
         self.DeleteExpired = maintenance.DeleteExpired

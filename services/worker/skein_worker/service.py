@@ -58,9 +58,7 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
     async with host.database("worker", registry) as database:
         store = JobStore(database)
         system = SystemIdentity(auth, key=host.settings.system_key)
-        visitor = TenantVisitor(
-            tenancy_pb2_grpc.TenancyServiceStub(host.channel("tenancy")), system, at_once=settings.tenants_at_once
-        )
+        visitor = TenantVisitor(system, at_once=settings.tenants_at_once)
         rounds = TenantRounds(
             visitor,
             system,

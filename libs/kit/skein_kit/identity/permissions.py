@@ -180,7 +180,9 @@ def _rules() -> dict[str, AccessRule]:
         "skein.auth.v1.AuthInternalService": {
             "Exchange": public,
             "GetCheckKeys": public,
-            "DeleteExpired": worker,
+            "ListDueTenants": worker_without_tenant,
+            # Without a tenant it deletes the rows of none.
+            "DeleteExpired": worker_without_tenant,
             "PurgeTenant": purge,
             # Called by tenancy in the name of a caller who manages members.
             "GetAccountState": AccessRule(needs_tenant=False),
@@ -244,6 +246,7 @@ def _rules() -> dict[str, AccessRule]:
             "GetMembership": auth,
             "CheckInvitation": auth,
             "RemoveAccount": auth,
+            "ListDueTenants": worker_without_tenant,
             "ListDueDeletions": worker_without_tenant,
             "RecordDeletion": worker_without_tenant,
             # Called by the gateway in its caller's name.
@@ -293,6 +296,7 @@ def _rules() -> dict[str, AccessRule]:
                 ("DeleteExpired", "EndIdleSessions", "InheritParticipants", "ArchiveHiddenSessions"), worker
             ),
             "EnsurePartitions": worker_without_tenant,
+            "ListDueTenants": worker_without_tenant,
             "PurgeTenant": purge,
         },
         "skein.memory.v1.MemoryService": {
@@ -408,6 +412,7 @@ def _rules() -> dict[str, AccessRule]:
             **dict.fromkeys(("ContinueSnapshots", "DeleteExpired", "DecayMemories", "ReindexMemories"), worker),
             **dict.fromkeys(("DeliverWebhooks", "ArchiveIdleMemories", "ApplyRetention"), worker),
             "EnsurePartitions": worker_without_tenant,
+            "ListDueTenants": worker_without_tenant,
             "PurgeTenant": purge,
         },
         "skein.recall.v1.RecallService": {
@@ -430,6 +435,7 @@ def _rules() -> dict[str, AccessRule]:
             # Memory and session call it for the caller that wrote the items.
             "IndexItems": AccessRule(),
             "IndexBacklog": worker,
+            "ListDueTenants": worker_without_tenant,
             "ListDueReindexes": worker_without_tenant,
             "ContinueReindex": worker,
             "PurgeTenant": purge,

@@ -9,7 +9,7 @@ WHERE tenant_id = :tenant_id AND (max_amount IS NOT NULL OR max_organization_amo
 INSERT INTO any_schema.usage AS present (tenant_id, kind, slot, amount)
 VALUES (:tenant_id, :kind, :slot, :amount)
 ON CONFLICT ON CONSTRAINT usage_pkey DO UPDATE
-    SET amount = present.amount + excluded.amount;
+    SET amount = present.amount + excluded.amount, is_collected = false;
 
 -- charge_usage --
 -- Add to the usage of a tenant, and return its usage and its limit. Transactions that count in the same slot wait for
@@ -18,7 +18,7 @@ WITH added AS (
     INSERT INTO any_schema.usage AS present (tenant_id, kind, slot, amount)
     VALUES (:tenant_id, :kind, :slot, :amount)
     ON CONFLICT ON CONSTRAINT usage_pkey DO UPDATE
-        SET amount = present.amount + excluded.amount
+        SET amount = present.amount + excluded.amount, is_collected = false
     RETURNING present.amount
 )
 SELECT (added.amount + coalesce((

@@ -69,3 +69,10 @@ WHERE requests.tenant_id = :tenant_id
 UPDATE auth.clients
 SET revoke_time = :at
 WHERE client_id = :client_id;
+
+-- list_expiry_tenants --
+-- Read tenants, after one, with expired rows or with keys that ended.
+SELECT due.tenant_id
+FROM auth.list_expiry_tenants(
+    :at, :requested_before, :revoked_before, :audited_before, :canary_audited_before, :canary_tenant_ids, :after, :size
+) AS due (tenant_id);

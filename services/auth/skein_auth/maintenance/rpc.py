@@ -14,8 +14,15 @@ class MaintenanceHandlers:
     def __init__(self, store: MaintenanceStore) -> None:
         self._store = store
 
+    async def ListDueTenants(self, request: pb.ListDueTenantsRequest, _context: Context) -> pb.ListDueTenantsResponse:
+        return await self._store.list_due_tenants(request, now())
+
     async def DeleteExpired(self, request: pb.DeleteExpiredRequest, context: Context) -> pb.DeleteExpiredResponse:
-        deleted_count = await self._store.delete_expired(caller(context).require_tenant(), now())
+        tenant_id = caller(context).tenant_id
+        if tenant_id is None:
+            deleted_count = await self._store.delete_expired_globals(now())
+        else:
+            deleted_count = await self._store.delete_expired(tenant_id, now())
         return pb.DeleteExpiredResponse(deleted_count=deleted_count)
 
     async def PurgeTenant(self, request: pb.PurgeTenantRequest, context: Context) -> pb.PurgeTenantResponse:

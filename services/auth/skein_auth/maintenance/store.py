@@ -5,12 +5,15 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
+from skein.auth.v1 import auth_pb2 as pb
 from skein_auth.api_keys.store import count_api_keys, revoke_keys_of_ended_grants
 from skein_auth.queries import QUERIES
 from skein_kit import canary
 from skein_kit.database import tenant_purge
 from skein_kit.database.transactions import NO_TENANT
+from skein_kit.idempotency.store import LIFETIME
 from skein_kit.ids import min_id_at
+from skein_kit.rpc.due_tenants import list_due_tenants
 from skein_kit.telemetry import logs
 
 if TYPE_CHECKING:
@@ -61,35 +64,47 @@ class MaintenanceStore:
         *,
         audit_days: int,
         client_unused_days: int,
-        interval_seconds: float,
     ) -> None:
         self._database = database
         self._audit = audit
         self._audit_retention = timedelta(days=audit_days)
         self._client_retention = timedelta(days=client_unused_days)
         self._idempotency = idempotency
-        self._interval = timedelta(seconds=interval_seconds)
-        # When this replica last deleted expired rows without a tenant.
-        self._last_time: datetime | None = None
+
+    async def list_due_tenants(self, request: pb.ListDueTenantsRequest, at: datetime) -> pb.ListDueTenantsResponse:
+        """Return a page of the tenants in which delete_expired has something to do, with those of the canary."""
+        return await list_due_tenants(
+            self._database,
+            QUERIES["list_expiry_tenants"],
+            request,
+            pb.ListDueTenantsResponse,
+            at=at,
+            requested_before=at - LIFETIME,
+            revoked_before=at - _REVOKED_RETENTION,
+            audited_before=min_id_at(at - self._audit_retention),
+            canary_audited_before=min_id_at(at - _CANARY_RETENTION),
+            canary_tenant_ids=list(canary.CANARY_TENANT_IDS),
+        )
+
+    async def delete_expired_globals(self, at: datetime) -> int:
+        """Delete expired rows without a tenant; return how many."""
+        deleted_count = 0
+        async with self._database.transaction(NO_TENANT) as tx:
+            for name in _EXPIRY_QUERIES:
+                deleted_count += await tx.execute(QUERIES[name], at=at)
+            unused_count = await tx.execute(
+                QUERIES["delete_unused_clients"], before=at - self._client_retention, size=_BATCH
+            )
+            if unused_count:
+                log.info("idle_clients_deleted", count=unused_count)
+            deleted_count += unused_count
+            deleted_count += await self._delete_expired_rows(tx, NO_TENANT, at)
+        return deleted_count
 
     async def delete_expired(self, tenant_id: UUID, at: datetime) -> int:
-        """Delete expired rows of the tenant and, once an interval, those without a tenant; return how many."""
-        deleted_count = 0
-        if self._last_time is None or not at - self._interval < self._last_time <= at:
-            # The worker calls for one tenant after the other.
-            self._last_time = at
-            async with self._database.transaction(NO_TENANT) as tx:
-                for name in _EXPIRY_QUERIES:
-                    deleted_count += await tx.execute(QUERIES[name], at=at)
-                unused_count = await tx.execute(
-                    QUERIES["delete_unused_clients"], before=at - self._client_retention, size=_BATCH
-                )
-                if unused_count:
-                    log.info("idle_clients_deleted", count=unused_count)
-                deleted_count += unused_count
-                deleted_count += await self._delete_expired_rows(tx, NO_TENANT, at)
+        """Delete expired rows of the tenant, and revoke keys that ended; return how many rows."""
         async with self._database.transaction(tenant_id) as tx:
-            deleted_count += await self._delete_expired_rows(tx, tenant_id, at)
+            deleted_count = await self._delete_expired_rows(tx, tenant_id, at)
             for row in await tx.rows(QUERIES["revoke_api_keys_of_purged_agents"], tenant_id=tenant_id, revoke_time=at):
                 target = f"api_key:{row['api_key_id']}"
                 await self._audit.record_in(tx, "api_key_revoked", tenant_id=tenant_id, target=target)

@@ -136,6 +136,10 @@ CREATE TABLE auth.api_keys (
 CREATE INDEX api_keys_service_account ON auth.api_keys (tenant_id, service_account_id)
     WHERE service_account_id IS NOT NULL;
 CREATE INDEX api_keys_of_grants ON auth.api_keys (tenant_id) WHERE grant_ids <> '{}' AND revoke_time IS NULL;
+
+-- Keys that end, or have ended, and that the tenant's usage includes.
+CREATE INDEX api_keys_ending ON auth.api_keys (tenant_id, expire_time)
+    WHERE is_counted AND (revoke_time IS NOT NULL OR expire_time IS NOT NULL);
 ALTER TABLE auth.api_keys ENABLE ROW LEVEL SECURITY;
 ALTER TABLE auth.api_keys FORCE ROW LEVEL SECURITY;
 CREATE POLICY tenant ON auth.api_keys
@@ -385,8 +389,11 @@ CREATE TABLE auth.usage (
     kind text NOT NULL,
     slot smallint NOT NULL,
     amount bigint NOT NULL,
+    -- tenancy.collected_usage includes the amount.
+    is_collected boolean NOT NULL DEFAULT false,
     CONSTRAINT usage_pkey PRIMARY KEY (tenant_id, kind, slot)
 );
+CREATE INDEX usage_uncollected ON auth.usage (tenant_id) WHERE NOT is_collected;
 ALTER TABLE auth.usage ENABLE ROW LEVEL SECURITY;
 ALTER TABLE auth.usage FORCE ROW LEVEL SECURITY;
 CREATE POLICY tenant ON auth.usage
@@ -394,7 +401,9 @@ CREATE POLICY tenant ON auth.usage
 GRANT SELECT, INSERT, UPDATE, DELETE ON
     auth.accounts, auth.recovery_codes, auth.identities, auth.one_time_tokens, auth.attempts, auth.service_accounts,
     auth.legacy_tokens, auth.audit_events, auth.usage TO skein_auth;
-GRANT SELECT ON auth.usage TO skein_tenancy;
+GRANT SELECT, UPDATE (is_collected) ON auth.usage TO skein_tenancy;
+CREATE POLICY due ON auth.usage FOR SELECT TO skein_owner
+    USING (current_setting('skein.operator', true) = 'on');
 
 -- Responses by request_id, so that a repeated request has one effect.
 CREATE TABLE auth.requests (
@@ -416,5 +425,59 @@ CREATE POLICY tenant ON auth.requests
     USING (tenant_id = nullif(current_setting('skein.tenant_id', true), '')::uuid);
 GRANT SELECT, INSERT, UPDATE, DELETE ON
     auth.api_keys, auth.operator_keys, auth.signing_keys, auth.requests TO skein_auth;
+
+CREATE POLICY due ON auth.auth_sessions FOR SELECT TO skein_owner
+    USING (current_setting('skein.operator', true) = 'on');
+CREATE POLICY due ON auth.audit_events FOR SELECT TO skein_owner
+    USING (current_setting('skein.operator', true) = 'on');
+CREATE POLICY due ON auth.requests FOR SELECT TO skein_owner
+    USING (current_setting('skein.operator', true) = 'on');
+CREATE POLICY due ON auth.api_keys FOR SELECT TO skein_owner
+    USING (current_setting('skein.operator', true) = 'on');
+CREATE POLICY due ON auth.service_accounts FOR SELECT TO skein_owner
+    USING (current_setting('skein.operator', true) = 'on');
+
+-- Return tenants after one, by id, in which auth has expired rows, keys that ended, or keys of purged agents. Tenants
+-- with keys of grants are always due, because a grant may end in many ways.
+CREATE FUNCTION auth.list_expiry_tenants(
+    at timestamptz, requested_before timestamptz, revoked_before timestamptz, audited_before uuid,
+    canary_audited_before uuid, canary_tenant_ids uuid[], after uuid, size integer
+) RETURNS SETOF uuid
+LANGUAGE plpgsql STABLE SECURITY DEFINER
+SET search_path = ''
+SET plan_cache_mode = force_custom_plan
+AS $$
+BEGIN
+    RETURN QUERY
+        SELECT s.tenant_id FROM auth.auth_sessions AS s WHERE s.tenant_id > after AND s.expire_time <= at
+        UNION
+        SELECT s.tenant_id FROM auth.auth_sessions AS s WHERE s.tenant_id > after AND s.revoke_time <= revoked_before
+        UNION
+        SELECT e.tenant_id FROM auth.audit_events AS e WHERE e.tenant_id > after AND e.audit_event_id < audited_before
+        UNION
+        SELECT e.tenant_id FROM auth.audit_events AS e
+        WHERE e.tenant_id = ANY (canary_tenant_ids) AND e.tenant_id > after AND e.audit_event_id < canary_audited_before
+        UNION
+        SELECT r.tenant_id FROM auth.requests AS r WHERE r.tenant_id > after AND r.create_time < requested_before
+        UNION
+        SELECT k.tenant_id FROM auth.api_keys AS k
+        WHERE k.tenant_id > after AND k.is_counted AND (k.revoke_time IS NOT NULL OR k.expire_time IS NOT NULL)
+            AND (k.revoke_time IS NOT NULL OR k.expire_time <= at)
+        UNION
+        SELECT k.tenant_id FROM auth.api_keys AS k
+        WHERE k.tenant_id > after AND k.grant_ids <> '{}' AND k.revoke_time IS NULL
+        UNION
+        SELECT o.tenant_id FROM auth.service_accounts AS o
+        WHERE o.tenant_id > after AND o.grant_ids <> '{}' AND NOT o.disabled
+        UNION
+        SELECT a.tenant_id FROM tenancy.agents AS a WHERE a.tenant_id > after AND a.purge_time IS NOT NULL
+        ORDER BY 1
+        LIMIT size;
+END
+$$;
+REVOKE ALL ON FUNCTION
+    auth.list_expiry_tenants(timestamptz, timestamptz, timestamptz, uuid, uuid, uuid[], uuid, integer) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION
+    auth.list_expiry_tenants(timestamptz, timestamptz, timestamptz, uuid, uuid, uuid[], uuid, integer) TO skein_auth;
 
 INSERT INTO auth.check_keys DEFAULT VALUES;

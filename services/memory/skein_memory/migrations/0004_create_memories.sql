@@ -272,14 +272,19 @@ CREATE TABLE memory.usage (
     kind text NOT NULL,
     slot smallint NOT NULL,
     amount bigint NOT NULL,
+    -- tenancy.collected_usage includes the amount.
+    is_collected boolean NOT NULL DEFAULT false,
     CONSTRAINT usage_pkey PRIMARY KEY (tenant_id, kind, slot)
 );
+CREATE INDEX usage_uncollected ON memory.usage (tenant_id) WHERE NOT is_collected;
 ALTER TABLE memory.usage ENABLE ROW LEVEL SECURITY;
 ALTER TABLE memory.usage FORCE ROW LEVEL SECURITY;
 CREATE POLICY tenant ON memory.usage
     USING (tenant_id = nullif(current_setting('skein.tenant_id', true), '')::uuid);
 GRANT SELECT, INSERT, UPDATE, DELETE ON memory.usage TO skein_memory;
-GRANT SELECT ON memory.usage TO skein_tenancy;
+GRANT SELECT, UPDATE (is_collected) ON memory.usage TO skein_tenancy;
+CREATE POLICY due ON memory.usage FOR SELECT TO skein_owner
+    USING (current_setting('skein.operator', true) = 'on');
 
 -- Responses by request_id, so that a repeated request has one effect.
 CREATE TABLE memory.requests (

@@ -20,6 +20,7 @@ CREATE TABLE memory.snapshots (
     CONSTRAINT snapshots_pkey PRIMARY KEY (tenant_id, snapshot_id)
 );
 CREATE INDEX snapshots_state ON memory.snapshots (tenant_id, state, snapshot_id);
+CREATE INDEX snapshots_unfinished ON memory.snapshots (tenant_id) WHERE state <> 'ready';
 ALTER TABLE memory.snapshots ENABLE ROW LEVEL SECURITY;
 ALTER TABLE memory.snapshots FORCE ROW LEVEL SECURITY;
 CREATE POLICY tenant ON memory.snapshots

@@ -53,7 +53,8 @@ _DELIVERIES_BATCH_SIZE = 1000
 _WEBHOOKS_BATCH_SIZE = 1000
 # Another worker claims a delivery after this time when its worker stopped.
 _LEASE = timedelta(seconds=60)
-_RETENTION = timedelta(days=7)
+# How long finished deliveries are kept.
+RETENTION = timedelta(days=7)
 _REMOVED_BATCH_SIZE = 500
 # Due deliveries are counted up to this.
 MAX_DUE_COUNTED = 1000
@@ -252,7 +253,7 @@ class DeliveryStore:
         """Remove some of the deliveries that ended a week ago; return how many."""
         async with self._database.transaction(tenant_id) as tx:
             return await tx.execute(
-                QUERIES["delete_old_deliveries"], tenant_id=tenant_id, before=at - _RETENTION, count=_REMOVED_BATCH_SIZE
+                QUERIES["delete_old_deliveries"], tenant_id=tenant_id, before=at - RETENTION, count=_REMOVED_BATCH_SIZE
             )
 
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from skein_recall.index.embedding_queue import EmbeddingQueue
     from skein_recall.index.indexer import Indexer
     from skein_recall.index.store import IndexStore
+    from skein_recall.index.term_counts import TermCountStore
     from skein_recall.index.vector_store import VectorStore
     from skein_recall.models.model import ModelRegistry
     from skein_recall.models.store import ModelStore
@@ -39,6 +40,7 @@ class IndexHandlers:
         indexer: Indexer,
         queue: EmbeddingQueue,
         idempotency: IdempotencyStore,
+        term_counts: TermCountStore,
     ) -> None:
         self._store = store
         self._vector_store = vector_store
@@ -47,6 +49,7 @@ class IndexHandlers:
         self._indexer = indexer
         self._queue = queue
         self._idempotency = idempotency
+        self._term_counts = term_counts
 
     async def IndexItems(self, request: pb.IndexItemsRequest, context: Context) -> pb.IndexItemsResponse:
         items = [IndexItem(UUID(item.item_id), item.revision, item.text) for item in request.items]
@@ -56,6 +59,9 @@ class IndexHandlers:
             self._queue.put(tenant_id, items)
             return pb.IndexItemsResponse()
         return pb.IndexItemsResponse(indexed_count=await self._indexer.index(tenant_id, items))
+
+    async def ListDueTenants(self, request: pb.ListDueTenantsRequest, _context: Context) -> pb.ListDueTenantsResponse:
+        return await self._term_counts.list_due_tenants(request)
 
     async def IndexBacklog(self, request: pb.IndexBacklogRequest, context: Context) -> pb.IndexBacklogResponse:
         tenant_id = caller_of(context).require_tenant()

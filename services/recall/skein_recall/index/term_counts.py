@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from skein.recall.v1 import recall_pb2 as pb
 from skein_kit.database.tx_options import TxOptions
+from skein_kit.rpc.due_tenants import list_due_tenants
 from skein_recall.queries import QUERIES
 
 if TYPE_CHECKING:
@@ -29,6 +31,16 @@ class TermCountStore:
 
     def __init__(self, database: Database) -> None:
         self._database = database
+
+    async def list_due_tenants(self, request: pb.ListDueTenantsRequest) -> pb.ListDueTenantsResponse:
+        """Return a page of the tenants with documents to embed or to count."""
+        return await list_due_tenants(
+            self._database,
+            QUERIES["list_backlog_tenants"],
+            request,
+            pb.ListDueTenantsResponse,
+            min_removed=_MIN_REMOVED,
+        )
 
     async def count(self, tenant_id: UUID, limit: int) -> tuple[int, bool]:
         """Add up to `limit` new documents to the counts; return how many, and whether there are more.

@@ -115,3 +115,8 @@ WHERE f.tenant_id = :tenant_id AND NOT EXISTS (
     SELECT FROM recall.postings AS p
     WHERE p.tenant_id = :tenant_id AND p.term = f.term AND p.kind = f.kind
 );
+
+-- list_backlog_tenants --
+-- Read tenants, after one, with documents without vectors or with documents to count.
+SELECT due.tenant_id
+FROM recall.list_backlog_tenants(:min_removed, :after, :size) AS due (tenant_id);

@@ -458,6 +458,46 @@ GRANT EXECUTE ON FUNCTION
     recall.activate_model(text, timestamptz), recall.set_model_leave_time(text, timestamptz),
     recall.delete_model(text, timestamptz) TO skein_recall;
 
+CREATE POLICY due ON recall.documents FOR SELECT TO skein_owner
+    USING (current_setting('skein.operator', true) = 'on');
+CREATE POLICY due ON recall.removals FOR SELECT TO skein_owner
+    USING (current_setting('skein.operator', true) = 'on');
+CREATE POLICY due ON recall.corpora FOR SELECT TO skein_owner
+    USING (current_setting('skein.operator', true) = 'on');
+
+CREATE INDEX corpora_to_recount ON recall.corpora (tenant_id) WHERE removed > 0;
+
+-- Return tenants after one, by id, with documents that have no vectors, or with documents to count: new ones, removed
+-- ones, or all when more than `min_removed` were removed. One tenant after the other, because one of them may have
+-- millions.
+CREATE FUNCTION recall.list_backlog_tenants(min_removed bigint, after uuid, size integer) RETURNS SETOF uuid
+LANGUAGE plpgsql STABLE SECURITY DEFINER
+SET search_path = ''
+SET plan_cache_mode = force_generic_plan
+AS $$
+DECLARE
+    tenant uuid := after;
+BEGIN
+    FOR _ IN 1 .. size LOOP
+        tenant := least(
+            (SELECT d.tenant_id FROM recall.documents AS d WHERE d.tenant_id > tenant AND d.pending
+             ORDER BY d.tenant_id LIMIT 1),
+            (SELECT d.tenant_id FROM recall.documents AS d WHERE d.tenant_id > tenant AND NOT d.is_counted
+             ORDER BY d.tenant_id LIMIT 1),
+            (SELECT r.tenant_id FROM recall.removals AS r WHERE r.tenant_id > tenant
+             ORDER BY r.tenant_id LIMIT 1),
+            (SELECT c.tenant_id FROM recall.corpora AS c
+             WHERE c.tenant_id > tenant AND c.removed > 0 AND c.removed > greatest(min_removed, c.documents / 5)
+             ORDER BY c.tenant_id LIMIT 1)
+        );
+        EXIT WHEN tenant IS NULL;
+        RETURN NEXT tenant;
+    END LOOP;
+END
+$$;
+REVOKE ALL ON FUNCTION recall.list_backlog_tenants(bigint, uuid, integer) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION recall.list_backlog_tenants(bigint, uuid, integer) TO skein_recall;
+
 SELECT recall.register_model('all-minilm-l6-v2', 'embedded', 384, now());
 UPDATE recall.embedding_models SET active = true WHERE model = 'all-minilm-l6-v2';
 

@@ -112,3 +112,13 @@ WHERE tenant_id = :tenant_id AND file_id = ANY (ARRAY(
 -- ensure_month --
 -- Create the partition of a month; true when it was missing.
 SELECT session.ensure_month(:month);
+
+-- list_expiry_tenants --
+-- Read tenants, after one, with expired rows or sessions that are idle for too long.
+SELECT due.tenant_id
+FROM session.list_expiry_tenants(:at, :requested_before, :after, :size) AS due (tenant_id);
+
+-- list_lifecycle_tenants --
+-- Read tenants, after one, with messages that inherit, sessions to archive, or files to delete.
+SELECT due.tenant_id
+FROM session.list_lifecycle_tenants(:at, :after, :size) AS due (tenant_id);

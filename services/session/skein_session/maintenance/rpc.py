@@ -10,7 +10,9 @@ from skein_kit.calls.call import Context
 from skein_kit.calls.call import caller as caller_of
 from skein_kit.database.named_queries import Queries
 from skein_kit.database.tenant_purge import purge_tenant_rows
+from skein_kit.idempotency.store import LIFETIME
 from skein_kit.ids import now
+from skein_kit.rpc.due_tenants import list_due_tenants
 from skein_kit.rpc.well_known_types import to_timestamp
 
 if TYPE_CHECKING:
@@ -80,6 +82,21 @@ class MaintenanceHandlers:
         months_ahead = request.months_ahead or _DEFAULT_MONTHS_AHEAD
         created_count, horizon = await self._months.ensure_ahead(now(), months_ahead)
         return pb.EnsurePartitionsResponse(created_count=created_count, horizon_time=to_timestamp(horizon))
+
+    async def ListDueTenants(self, request: pb.ListDueTenantsRequest, _context: Context) -> pb.ListDueTenantsResponse:
+        at = now()
+        if request.work == pb.DUE_WORK_LIFECYCLE:
+            return await list_due_tenants(
+                self._database, _QUERIES["list_lifecycle_tenants"], request, pb.ListDueTenantsResponse, at=at
+            )
+        return await list_due_tenants(
+            self._database,
+            _QUERIES["list_expiry_tenants"],
+            request,
+            pb.ListDueTenantsResponse,
+            at=at,
+            requested_before=at - LIFETIME,
+        )
 
     async def DeleteExpired(self, _request: pb.DeleteExpiredRequest, context: Context) -> pb.DeleteExpiredResponse:
         tenant_id = caller_of(context).require_tenant()

@@ -186,14 +186,19 @@ CREATE TABLE session.usage (
     kind text NOT NULL,
     slot smallint NOT NULL,
     amount bigint NOT NULL,
+    -- tenancy.collected_usage includes the amount.
+    is_collected boolean NOT NULL DEFAULT false,
     CONSTRAINT usage_pkey PRIMARY KEY (tenant_id, kind, slot)
 );
+CREATE INDEX usage_uncollected ON session.usage (tenant_id) WHERE NOT is_collected;
 ALTER TABLE session.usage ENABLE ROW LEVEL SECURITY;
 ALTER TABLE session.usage FORCE ROW LEVEL SECURITY;
 CREATE POLICY tenant ON session.usage
     USING (tenant_id = nullif(current_setting('skein.tenant_id', true), '')::uuid);
 GRANT SELECT, INSERT, UPDATE, DELETE ON session.usage TO skein_session;
-GRANT SELECT ON session.usage TO skein_tenancy;
+GRANT SELECT, UPDATE (is_collected) ON session.usage TO skein_tenancy;
+CREATE POLICY due ON session.usage FOR SELECT TO skein_owner
+    USING (current_setting('skein.operator', true) = 'on');
 
 -- The scalar values of sessions' metadata, one row each. Operators on JSON are not leakproof, so row-level security
 -- would keep an index on JSON unused; equality of texts is leakproof.
@@ -373,5 +378,98 @@ SET search_path = ''
 RETURN CASE WHEN month < '2015-01-01T00:00:00Z' THEN false ELSE skein.make_month('session.messages', month) END;
 REVOKE ALL ON FUNCTION session.ensure_month(timestamptz) FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION session.ensure_month(timestamptz) TO skein_session;
+
+CREATE POLICY due ON session.sessions FOR SELECT TO skein_owner
+    USING (current_setting('skein.operator', true) = 'on');
+CREATE POLICY due ON session.requests FOR SELECT TO skein_owner
+    USING (current_setting('skein.operator', true) = 'on');
+CREATE POLICY due ON session.agent_states FOR SELECT TO skein_owner
+    USING (current_setting('skein.operator', true) = 'on');
+CREATE POLICY due ON session.items FOR SELECT TO skein_owner
+    USING (current_setting('skein.operator', true) = 'on');
+CREATE POLICY due ON session.unreferenced_files FOR SELECT TO skein_owner
+    USING (current_setting('skein.operator', true) = 'on');
+
+-- Return tenants after one, by id, in which session has expired rows, or sessions that are idle for too long.
+CREATE FUNCTION session.list_expiry_tenants(at timestamptz, requested_before timestamptz, after uuid, size integer)
+RETURNS SETOF uuid
+LANGUAGE plpgsql STABLE SECURITY DEFINER
+SET search_path = ''
+SET plan_cache_mode = force_custom_plan
+AS $$
+DECLARE
+    idle record;
+    found uuid[] := '{}';
+BEGIN
+    -- One by one, because an index serves no time that is computed from another table.
+    FOR idle IN
+        SELECT p.tenant_id, p.session_idle_minutes AS minutes FROM tenancy.policies AS p
+        WHERE p.tenant_id > after AND p.session_idle_minutes > 0 ORDER BY p.tenant_id
+    LOOP
+        EXIT WHEN cardinality(found) = size;
+        IF EXISTS (
+            SELECT FROM session.sessions AS s
+            WHERE s.tenant_id = idle.tenant_id AND s.is_active AND s.state = 'active'
+                AND s.active_time <= at - make_interval(mins => idle.minutes)
+        ) THEN
+            found := found || idle.tenant_id;
+        END IF;
+    END LOOP;
+    RETURN QUERY
+        SELECT r.tenant_id FROM session.requests AS r WHERE r.tenant_id > after AND r.create_time < requested_before
+        UNION
+        SELECT a.tenant_id FROM session.agent_states AS a WHERE a.tenant_id > after AND a.expire_time <= at
+        UNION
+        SELECT i.tenant_id FROM session.items AS i WHERE i.tenant_id > after AND i.expire_time <= at
+        UNION
+        SELECT unnest(found)
+        ORDER BY 1
+        LIMIT size;
+END
+$$;
+
+-- Return tenants after one, by id, with messages that inherit an agent or subject, hidden sessions to archive, or files
+-- to delete.
+CREATE FUNCTION session.list_lifecycle_tenants(at timestamptz, after uuid, size integer)
+RETURNS SETOF uuid
+LANGUAGE plpgsql STABLE SECURITY DEFINER
+SET search_path = ''
+SET plan_cache_mode = force_custom_plan
+AS $$
+DECLARE
+    archiving record;
+    found uuid[] := '{}';
+BEGIN
+    FOR archiving IN
+        SELECT p.tenant_id, p.archive_days AS days FROM tenancy.policies AS p
+        WHERE p.tenant_id > after AND p.archive_days > 0 ORDER BY p.tenant_id
+    LOOP
+        EXIT WHEN cardinality(found) = size;
+        IF EXISTS (
+            SELECT FROM session.sessions AS s
+            WHERE s.tenant_id = archiving.tenant_id AND s.is_active AND s.state = 'hidden' AND s.archive_time IS NULL
+                AND s.hide_time < at - make_interval(days => archiving.days)
+        ) THEN
+            found := found || archiving.tenant_id;
+        END IF;
+    END LOOP;
+    RETURN QUERY
+        SELECT s.tenant_id FROM session.sessions AS s
+        WHERE s.tenant_id > after AND s.is_active AND s.inherited_sequence < s.last_sequence
+            AND (s.agent_id IS NOT NULL OR s.subject_id IS NOT NULL)
+        UNION
+        SELECT f.tenant_id FROM session.unreferenced_files AS f WHERE f.tenant_id > after AND f.due_time <= at
+        UNION
+        SELECT unnest(found)
+        ORDER BY 1
+        LIMIT size;
+END
+$$;
+REVOKE ALL ON FUNCTION
+    session.list_expiry_tenants(timestamptz, timestamptz, uuid, integer),
+    session.list_lifecycle_tenants(timestamptz, uuid, integer) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION
+    session.list_expiry_tenants(timestamptz, timestamptz, uuid, integer),
+    session.list_lifecycle_tenants(timestamptz, uuid, integer) TO skein_session;
 
 SELECT session.ensure_month(now() + make_interval(months => ahead)) FROM generate_series(0, 3) AS ahead;

@@ -7,7 +7,11 @@ from typing import TYPE_CHECKING
 from skein.tenancy.v1 import members_pb2 as pb
 from skein_kit.calls.call import Context
 from skein_kit.calls.call import caller as caller_of
+from skein_kit.idempotency.store import LIFETIME
 from skein_kit.ids import now
+from skein_kit.rpc.due_tenants import list_due_tenants
+from skein_tenancy.queries import QUERIES
+from skein_tenancy.rate_limits.model import IDLE_BUCKET_AGE
 
 if TYPE_CHECKING:
     from skein_kit.database.transactions import Database
@@ -33,6 +37,22 @@ class MaintenanceHandlers:
         self._rate_limits = rate_limits
         self._agents = agents
         self._idempotency = idempotency
+
+    async def ListDueTenants(self, request: pb.ListDueTenantsRequest, _context: Context) -> pb.ListDueTenantsResponse:
+        if request.work == pb.DUE_WORK_USAGE:
+            return await list_due_tenants(
+                self._database, QUERIES["list_usage_tenants"], request, pb.ListDueTenantsResponse
+            )
+        at = now()
+        return await list_due_tenants(
+            self._database,
+            QUERIES["list_expiry_tenants"],
+            request,
+            pb.ListDueTenantsResponse,
+            at=at,
+            requested_before=at - LIFETIME,
+            idle_since=at - IDLE_BUCKET_AGE,
+        )
 
     async def DeleteExpired(self, request: pb.DeleteExpiredRequest, context: Context) -> pb.DeleteExpiredResponse:
         tenant_id, at = caller_of(context).require_tenant(), now()

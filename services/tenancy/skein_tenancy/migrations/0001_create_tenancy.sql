@@ -2,7 +2,9 @@
 --
 -- Row-level security is forced on every table of a tenant, in all schemas. A transaction sets `skein.tenant_id` and sees
 -- the rows of that tenant; without it, it sees none. `skein.account_id` adds the rows of an account, `skein.operator` the
--- directory of tenants.
+-- directory of tenants. The policies named `due` show rows of all tenants to the owner's functions `list_..._tenants`
+-- alone, in transactions with `skein.operator`: these functions return the ids of tenants in which the worker has
+-- something to do, so that it need not visit the others.
 
 CREATE SCHEMA tenancy;
 GRANT USAGE ON SCHEMA tenancy TO skein_tenancy;
@@ -219,6 +221,7 @@ CREATE TABLE tenancy.invitations (
         CONSTRAINT invitations_grant_ids_known CHECK (array_position(grant_ids, NULL) IS NULL),
     CONSTRAINT invitations_pkey PRIMARY KEY (tenant_id, invitation_id)
 );
+CREATE INDEX invitations_expire_time ON tenancy.invitations (tenant_id, expire_time);
 ALTER TABLE tenancy.invitations ENABLE ROW LEVEL SECURITY;
 ALTER TABLE tenancy.invitations FORCE ROW LEVEL SECURITY;
 CREATE POLICY tenant ON tenancy.invitations
@@ -419,8 +422,11 @@ CREATE TABLE tenancy.usage (
     kind text NOT NULL,
     slot smallint NOT NULL,
     amount bigint NOT NULL,
+    -- tenancy.collected_usage includes the amount.
+    is_collected boolean NOT NULL DEFAULT false,
     CONSTRAINT usage_pkey PRIMARY KEY (tenant_id, kind, slot)
 );
+CREATE INDEX usage_uncollected ON tenancy.usage (tenant_id) WHERE NOT is_collected;
 ALTER TABLE tenancy.usage ENABLE ROW LEVEL SECURITY;
 ALTER TABLE tenancy.usage FORCE ROW LEVEL SECURITY;
 CREATE POLICY tenant ON tenancy.usage
@@ -434,6 +440,8 @@ CREATE TABLE tenancy.collected_usage (
     kind text NOT NULL,
     amount bigint NOT NULL,
     collect_time timestamptz NOT NULL,
+    -- When a collection found another amount.
+    change_time timestamptz NOT NULL DEFAULT now(),
     CONSTRAINT collected_usage_pkey PRIMARY KEY (tenant_id, kind)
 );
 ALTER TABLE tenancy.collected_usage ENABLE ROW LEVEL SECURITY;
@@ -487,5 +495,81 @@ GRANT SELECT, INSERT, UPDATE, DELETE ON
     tenancy.memberships, tenancy.invitations, tenancy.subjects, tenancy.subject_properties, tenancy.tools,
     tenancy.agent_tools, tenancy.policies, tenancy.quotas, tenancy.organization_quotas, tenancy.usage,
     tenancy.collected_usage, tenancy.rate_limit_buckets, tenancy.deletions TO skein_tenancy;
+
+CREATE POLICY due ON tenancy.policies FOR SELECT TO skein_owner
+    USING (current_setting('skein.operator', true) = 'on');
+CREATE POLICY due ON tenancy.agents FOR SELECT TO skein_owner
+    USING (current_setting('skein.operator', true) = 'on');
+CREATE POLICY due ON tenancy.invitations FOR SELECT TO skein_owner
+    USING (current_setting('skein.operator', true) = 'on');
+CREATE POLICY due ON tenancy.requests FOR SELECT TO skein_owner
+    USING (current_setting('skein.operator', true) = 'on');
+CREATE POLICY due ON tenancy.rate_limit_buckets FOR SELECT TO skein_owner
+    USING (current_setting('skein.operator', true) = 'on');
+
+-- Return tenants after one, by id, in which tenancy has expired rows, purged agents or idle rate limits.
+CREATE FUNCTION tenancy.list_expiry_tenants(
+    at timestamptz, requested_before timestamptz, idle_since timestamptz, after uuid, size integer
+) RETURNS SETOF uuid
+LANGUAGE plpgsql STABLE SECURITY DEFINER
+SET search_path = ''
+SET plan_cache_mode = force_custom_plan
+AS $$
+BEGIN
+    RETURN QUERY
+        SELECT i.tenant_id FROM tenancy.invitations AS i WHERE i.tenant_id > after AND i.expire_time <= at
+        UNION
+        SELECT r.tenant_id FROM tenancy.requests AS r WHERE r.tenant_id > after AND r.create_time < requested_before
+        UNION
+        SELECT b.tenant_id FROM tenancy.rate_limit_buckets AS b WHERE b.tenant_id > after AND b.refill_time < idle_since
+        UNION
+        SELECT a.tenant_id FROM tenancy.agents AS a WHERE a.tenant_id > after AND a.purge_time IS NOT NULL
+        ORDER BY 1
+        LIMIT size;
+END
+$$;
+
+-- Return tenants after one, by id, whose usage changed since it was collected. With them those whose organization has
+-- limits, and in it a tenant that changed later than their own collection: it leaves them another remainder.
+CREATE FUNCTION tenancy.list_usage_tenants(after uuid, size integer) RETURNS SETOF uuid
+LANGUAGE plpgsql STABLE SECURITY DEFINER
+SET search_path = ''
+SET plan_cache_mode = force_custom_plan
+AS $$
+BEGIN
+    RETURN QUERY
+        SELECT u.tenant_id FROM auth.usage AS u WHERE u.tenant_id > after AND NOT u.is_collected
+        UNION
+        SELECT u.tenant_id FROM tenancy.usage AS u WHERE u.tenant_id > after AND NOT u.is_collected
+        UNION
+        SELECT u.tenant_id FROM session.usage AS u WHERE u.tenant_id > after AND NOT u.is_collected
+        UNION
+        SELECT u.tenant_id FROM memory.usage AS u WHERE u.tenant_id > after AND NOT u.is_collected
+        UNION
+        SELECT t.tenant_id FROM tenancy.tenants AS t
+        WHERE t.tenant_id > after AND t.is_active AND NOT EXISTS (
+            SELECT FROM tenancy.collected_usage AS c WHERE c.tenant_id = t.tenant_id AND c.kind = 'tenants')
+        UNION
+        SELECT t.tenant_id FROM (
+            SELECT o.organization_id, max(greatest(o.update_time, c.change_time)) AS change_time
+            FROM tenancy.tenants AS o
+            LEFT JOIN tenancy.collected_usage AS c ON c.tenant_id = o.tenant_id
+            WHERE o.organization_id IN (
+                SELECT q.organization_id FROM tenancy.organization_quotas AS q WHERE q.max_amount IS NOT NULL)
+            GROUP BY o.organization_id
+        ) AS changed
+        JOIN tenancy.tenants AS t ON t.organization_id = changed.organization_id
+        JOIN tenancy.collected_usage AS own ON own.tenant_id = t.tenant_id AND own.kind = 'tenants'
+        WHERE t.tenant_id > after AND t.is_active AND own.collect_time < changed.change_time
+        ORDER BY 1
+        LIMIT size;
+END
+$$;
+REVOKE ALL ON FUNCTION
+    tenancy.list_expiry_tenants(timestamptz, timestamptz, timestamptz, uuid, integer),
+    tenancy.list_usage_tenants(uuid, integer) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION
+    tenancy.list_expiry_tenants(timestamptz, timestamptz, timestamptz, uuid, integer),
+    tenancy.list_usage_tenants(uuid, integer) TO skein_tenancy;
 
 INSERT INTO skein.page_token_keys DEFAULT VALUES;

@@ -88,12 +88,62 @@ FROM (
 ) AS used
 GROUP BY used.kind;
 
+-- mark_auth_usage_collected --
+-- Mark the usage of a tenant in auth as collected, and lock it; what a writer has locked waits for the next collection.
+UPDATE auth.usage
+SET is_collected = true
+FROM (
+    SELECT kind, slot FROM auth.usage
+    WHERE tenant_id = :tenant_id AND NOT is_collected
+    FOR NO KEY UPDATE SKIP LOCKED
+) AS picked
+WHERE usage.tenant_id = :tenant_id AND usage.kind = picked.kind AND usage.slot = picked.slot;
+
+-- mark_tenancy_usage_collected --
+-- Mark the usage of a tenant in tenancy as collected, and lock it; what a writer has locked waits for the next collection.
+UPDATE tenancy.usage
+SET is_collected = true
+FROM (
+    SELECT kind, slot FROM tenancy.usage
+    WHERE tenant_id = :tenant_id AND NOT is_collected
+    FOR NO KEY UPDATE SKIP LOCKED
+) AS picked
+WHERE usage.tenant_id = :tenant_id AND usage.kind = picked.kind AND usage.slot = picked.slot;
+
+-- mark_session_usage_collected --
+-- Mark the usage of a tenant in session as collected, and lock it; what a writer has locked waits for the next collection.
+UPDATE session.usage
+SET is_collected = true
+FROM (
+    SELECT kind, slot FROM session.usage
+    WHERE tenant_id = :tenant_id AND NOT is_collected
+    FOR NO KEY UPDATE SKIP LOCKED
+) AS picked
+WHERE usage.tenant_id = :tenant_id AND usage.kind = picked.kind AND usage.slot = picked.slot;
+
+-- mark_memory_usage_collected --
+-- Mark the usage of a tenant in memory as collected, and lock it; what a writer has locked waits for the next collection.
+UPDATE memory.usage
+SET is_collected = true
+FROM (
+    SELECT kind, slot FROM memory.usage
+    WHERE tenant_id = :tenant_id AND NOT is_collected
+    FOR NO KEY UPDATE SKIP LOCKED
+) AS picked
+WHERE usage.tenant_id = :tenant_id AND usage.kind = picked.kind AND usage.slot = picked.slot;
+
 -- collect_usage --
 -- Save a tenant's usage for the sums of its organization.
-INSERT INTO tenancy.collected_usage (tenant_id, kind, amount, collect_time)
-VALUES (:tenant_id, :kind, :amount, :collect_time)
+INSERT INTO tenancy.collected_usage AS present (tenant_id, kind, amount, collect_time, change_time)
+VALUES (:tenant_id, :kind, :amount, :collect_time, :collect_time)
 ON CONFLICT ON CONSTRAINT collected_usage_pkey DO UPDATE
-    SET amount = excluded.amount, collect_time = excluded.collect_time;
+    SET amount = excluded.amount, collect_time = excluded.collect_time,
+        change_time = CASE WHEN present.amount = excluded.amount THEN present.change_time ELSE excluded.change_time END;
+
+-- list_usage_tenants --
+-- Read tenants, after one, whose usage is to be collected.
+SELECT due.tenant_id
+FROM tenancy.list_usage_tenants(:after, :size) AS due (tenant_id);
 
 -- read_organization_usage --
 -- Sum up the usage collected last of each tenant of an organization.

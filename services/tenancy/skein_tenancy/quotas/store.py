@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from skein_kit.database.transactions import Database, Transaction
     from skein_tenancy.quotas.model import QuotaChange
 
+_MARK_COLLECTED = [QUERIES[f"mark_{schema}_usage_collected"] for schema in ("auth", "tenancy", "session", "memory")]
+
 
 class QuotaStore:
     """Limits and usage of tenants and organizations."""
@@ -95,6 +97,9 @@ class QuotaStore:
         """Save a tenant's usage for the sums of its organization, and update its remaining limits."""
         at = now()
         async with self._database.transaction(tenant_id) as tx:
+            # Before the amounts are read: one that changes later is marked as not collected.
+            for query in _MARK_COLLECTED:
+                await tx.execute(query, tenant_id=tenant_id)
             usage = _usage(await tx.rows(QUERIES["read_usage"], tenant_id=tenant_id))
             rows = [{"kind": item.kind, "amount": item.used, "collect_time": at} for item in usage]
             rows.append({"kind": TENANTS, "amount": 1, "collect_time": at})

@@ -1,4 +1,4 @@
-"""The embedding backlog: a periodic scan of all tenants, and a job for each tenant with more than a few items."""
+"""The embedding backlog: a periodic scan of the tenants with work, and a job for each with more than a few items."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class BacklogJobs:
         return {_SCAN: self._scan, _BACKLOG: self._embed_tenant}
 
     async def _scan(self, _payload: bytes, stop: asyncio.Event) -> float:
-        """Embed a few items of each tenant, and add a job for each tenant with more."""
+        """Embed a few items of each tenant with work, and add a job for each tenant with more."""
         loop = asyncio.get_running_loop()
         start = loop.time()
         progress = RoundProgress(stop=stop, backoff=self._backoff)
@@ -94,7 +94,9 @@ class BacklogJobs:
             return response.active
 
         with without_tracing():
-            await self._visitor.visit_all(visit, progress)
+            await self._visitor.visit_due(
+                self._index_service.ListDueTenants, recall_pb2.ListDueTenantsRequest(), visit, progress
+            )
         VISITED.set(progress.visited_count)
         if progress.failures:
             log.warning("backlog_scan_incomplete", tenants=progress.visited_count, failures=progress.failures)

@@ -13,10 +13,10 @@ from skein.session.v1 import archives_pb2, session_pb2
 from skein.tenancy.v1 import limits_pb2, members_pb2
 from skein_kit.telemetry import logs
 from skein_worker.measure.measurements import PendingCounts, set_webhook_metrics
-from skein_worker.rounds.tenant_rounds import Round
+from skein_worker.rounds.tenant_rounds import Round, Stage
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Awaitable, Callable, Collection, Sequence
 
     from skein.auth.v1 import auth_pb2_grpc
     from skein.memory.v1 import memory_pb2_grpc
@@ -47,30 +47,56 @@ def build_rounds(
         Round(
             name="decay",
             seconds=settings.decay_seconds,
-            calls=[lambda: memory.DecayMemories(memory_pb2.DecayMemoriesRequest())],
+            stages=[
+                _memory_stage(
+                    memory,
+                    memory_pb2.DUE_WORK_DECAY,
+                    lambda: memory.DecayMemories(memory_pb2.DecayMemoriesRequest()),
+                )
+            ],
         ),
         Round(
             name="snapshots",
             seconds=settings.snapshot_seconds,
-            calls=[lambda: memory.ContinueSnapshots(memory_pb2.ContinueSnapshotsRequest())],
+            stages=[
+                _memory_stage(
+                    memory,
+                    memory_pb2.DUE_WORK_SNAPSHOTS,
+                    lambda: memory.ContinueSnapshots(memory_pb2.ContinueSnapshotsRequest()),
+                )
+            ],
             priority=2,
             max_backoff_seconds=settings.rest_seconds,
         ),
         Round(
             name="lifecycle",
             seconds=settings.lifecycle_seconds,
-            calls=[
-                lambda: memory.ArchiveIdleMemories(memory_pb2.ArchiveIdleMemoriesRequest()),
-                lambda: memory.ApplyRetention(memory_pb2.ApplyRetentionRequest()),
-                lambda: memory.ReindexMemories(memory_pb2.ReindexMemoriesRequest()),
-                lambda: session.InheritParticipants(session_pb2.InheritParticipantsRequest()),
-                lambda: session.ArchiveHiddenSessions(archives_pb2.ArchiveHiddenSessionsRequest()),
+            stages=[
+                _memory_stage(
+                    memory,
+                    memory_pb2.DUE_WORK_LIFECYCLE,
+                    lambda: memory.ArchiveIdleMemories(memory_pb2.ArchiveIdleMemoriesRequest()),
+                    lambda: memory.ApplyRetention(memory_pb2.ApplyRetentionRequest()),
+                    lambda: memory.ReindexMemories(memory_pb2.ReindexMemoriesRequest()),
+                ),
+                _session_stage(
+                    session,
+                    session_pb2.DUE_WORK_LIFECYCLE,
+                    lambda: session.InheritParticipants(session_pb2.InheritParticipantsRequest()),
+                    lambda: session.ArchiveHiddenSessions(archives_pb2.ArchiveHiddenSessionsRequest()),
+                ),
             ],
         ),
         Round(
             name="usage",
             seconds=settings.usage_seconds,
-            calls=[lambda: tenancy.CollectUsage(limits_pb2.CollectUsageRequest())],
+            stages=[
+                _tenancy_stage(
+                    tenancy,
+                    members_pb2.DUE_WORK_USAGE,
+                    lambda: tenancy.CollectUsage(limits_pb2.CollectUsageRequest()),
+                )
+            ],
             pause_factor=1.0,
         ),
     ]
@@ -91,7 +117,13 @@ def _webhooks(memory: memory_pb2_grpc.MemoryInternalServiceAsyncStub, settings: 
         name="webhooks",
         seconds=settings.webhook_seconds,
         # No wait: memory continues the deliveries after the reply, so slow receivers delay no other tenant.
-        calls=[lambda: memory.DeliverWebhooks(memory_pb2.DeliverWebhooksRequest(wait=Duration()))],
+        stages=[
+            _memory_stage(
+                memory,
+                memory_pb2.DUE_WORK_WEBHOOKS,
+                lambda: memory.DeliverWebhooks(memory_pb2.DeliverWebhooksRequest(wait=Duration())),
+            )
+        ],
         priority=2,
         # A tenant with many events continues in the next round.
         max_repeats=1,
@@ -128,15 +160,63 @@ def expiry(
     return Round(
         name="expiry",
         seconds=seconds,
-        calls=[
-            lambda: auth.DeleteExpired(auth_pb2.DeleteExpiredRequest()),
-            lambda: tenancy.DeleteExpired(members_pb2.DeleteExpiredRequest()),
-            lambda: session.DeleteExpired(session_pb2.DeleteExpiredRequest()),
-            lambda: memory.DeleteExpired(memory_pb2.DeleteExpiredRequest()),
-            lambda: session.EndIdleSessions(session_pb2.EndIdleSessionsRequest()),
+        # The rows that belong to no tenant.
+        first_call=lambda: auth.DeleteExpired(auth_pb2.DeleteExpiredRequest()),
+        stages=[
+            Stage(
+                list_due=auth.ListDueTenants,
+                request=auth_pb2.ListDueTenantsRequest,
+                calls=[lambda: auth.DeleteExpired(auth_pb2.DeleteExpiredRequest())],
+            ),
+            _tenancy_stage(
+                tenancy,
+                members_pb2.DUE_WORK_EXPIRY,
+                lambda: tenancy.DeleteExpired(members_pb2.DeleteExpiredRequest()),
+            ),
+            _session_stage(
+                session,
+                session_pb2.DUE_WORK_EXPIRY,
+                lambda: session.DeleteExpired(session_pb2.DeleteExpiredRequest()),
+                lambda: session.EndIdleSessions(session_pb2.EndIdleSessionsRequest()),
+            ),
+            _memory_stage(
+                memory,
+                memory_pb2.DUE_WORK_EXPIRY,
+                lambda: memory.DeleteExpired(memory_pb2.DeleteExpiredRequest()),
+            ),
         ],
         max_repeats=_MANY_REPEATS,
         pause_factor=1.0,
         on_response=on_response,
         on_end=on_end,
+    )
+
+
+def _memory_stage(
+    memory: memory_pb2_grpc.MemoryInternalServiceAsyncStub,
+    work: memory_pb2.DueWork,
+    *calls: Callable[[], Awaitable[Any]],
+) -> Stage:
+    return Stage(
+        list_due=memory.ListDueTenants, request=lambda: memory_pb2.ListDueTenantsRequest(work=work), calls=calls
+    )
+
+
+def _session_stage(
+    session: session_pb2_grpc.SessionInternalServiceAsyncStub,
+    work: session_pb2.DueWork,
+    *calls: Callable[[], Awaitable[Any]],
+) -> Stage:
+    return Stage(
+        list_due=session.ListDueTenants, request=lambda: session_pb2.ListDueTenantsRequest(work=work), calls=calls
+    )
+
+
+def _tenancy_stage(
+    tenancy: tenancy_pb2_grpc.TenancyInternalServiceAsyncStub,
+    work: members_pb2.DueWork,
+    *calls: Callable[[], Awaitable[Any]],
+) -> Stage:
+    return Stage(
+        list_due=tenancy.ListDueTenants, request=lambda: members_pb2.ListDueTenantsRequest(work=work), calls=calls
     )

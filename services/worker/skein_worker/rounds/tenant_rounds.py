@@ -1,4 +1,4 @@
-"""Rounds: calls that each tenant gets periodically, repeated while the response says that there is more."""
+"""Rounds: calls that tenants with work get periodically, repeated while the response says that there is more."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import grpc
 from grpc import aio
 
 from skein_kit.telemetry import logs
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
     from skein_worker.job_queue.job_queue import JobHandler
-    from skein_worker.rounds.tenant_visits import TenantVisitor
+    from skein_worker.rounds.tenant_visits import ListDueTenants, TenantVisitor
     from skein_worker.system_identity import SystemIdentity
 
 _CALL_SECONDS = 60.0
@@ -29,8 +30,18 @@ log = logs.get("worker")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Stage:
+    """A part of a round: a service's list of the tenants with work, and the calls that each of them gets in order."""
+
+    list_due: ListDueTenants
+    # Creates the request of the list.
+    request: Callable[[], Any]
+    calls: Sequence[Callable[[], Awaitable[Any]]]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Round:
-    """A round: its name, the seconds between two rounds, and the calls that each tenant gets in order.
+    """A round: its name, the seconds between two rounds, and its stages in order.
 
     A call is repeated while its response has `more`. With `max_backoff_seconds`, a tenant without an `active` response
     is visited less and less often.
@@ -38,19 +49,21 @@ class Round:
 
     name: str
     seconds: float
-    calls: Sequence[Callable[[], Awaitable[Any]]]
+    stages: Sequence[Stage]
+    # A call without a tenant, before the stages.
+    first_call: Callable[[], Awaitable[Any]] | None = None
     priority: int = 1
     # How often one visit repeats a call; the next round continues.
     max_repeats: int = 20
-    # The longest pause between two visits of a tenant without work; 0 visits every tenant in every round.
+    # The longest pause between two visits of a tenant without progress; 0 visits it in every round.
     max_backoff_seconds: float = 0.0
-    # The shortest pause after a round, in durations of the round, which is long with thousands of tenants.
+    # The shortest pause after a round, in durations of the round, which is long when many tenants have work.
     pause_factor: float = 4.0
     # Seconds for which one job runs round after round, because the queue is less punctual.
     turn_seconds: float = 0.0
     # Called with each tenant and response.
     on_response: Callable[[str, Any], None] | None = None
-    # Called after a complete round with all tenants and the seconds until the next round.
+    # Called after a complete round with the tenants that had work and the seconds until the next round.
     on_end: Callable[[Collection[str], float], None] | None = None
 
 
@@ -92,26 +105,16 @@ class TenantRounds:
         return run_turn
 
     async def _run_round(self, tenant_round: Round, stop: asyncio.Event) -> float:
-        """Visit all tenants that are due; return the seconds until the next round."""
+        """Visit the tenants with work; return the seconds until the next round."""
         loop = asyncio.get_running_loop()
         start = loop.time()
         progress = RoundProgress(stop=stop, backoff=self._backoffs.get(tenant_round.name))
-
-        async def visit(tenant_id: str) -> bool:
-            # A call that fails does not keep the tenant from the next one.
-            active = False
-            for call in tenant_round.calls:
-                try:
-                    active = await self._call_until_done(tenant_round, call, tenant_id, stop) or active
-                except aio.AioRpcError as error:
-                    progress.add_failure(error)
-                    active = True
-                    if progress.is_stopped:
-                        break
-            return active
-
         with without_tracing():
-            await self._visitor.visit_all(visit, progress)
+            if tenant_round.first_call is not None:
+                await self._call_once(tenant_round, tenant_round.first_call, progress)
+            for stage in tenant_round.stages:
+                if not progress.is_stopped:
+                    await self._visit_due(tenant_round, stage, progress, stop)
         if progress.failures:
             log.warning(
                 "round_incomplete",
@@ -125,6 +128,34 @@ class TenantRounds:
         if tenant_round.on_end is not None:
             tenant_round.on_end(progress.tenant_ids, pause)
         return pause
+
+    async def _call_once(
+        self, tenant_round: Round, call: Callable[[], Awaitable[Any]], progress: RoundProgress
+    ) -> None:
+        try:
+            async with self._system.as_system(seconds=_CALL_SECONDS):
+                response = await call()
+        except aio.AioRpcError as error:
+            progress.add_failure(error)
+        else:
+            if tenant_round.on_response is not None:
+                tenant_round.on_response("", response)
+
+    async def _visit_due(self, tenant_round: Round, stage: Stage, progress: RoundProgress, stop: asyncio.Event) -> None:
+        async def visit(tenant_id: str) -> bool:
+            # A call that fails does not keep the tenant from the next one.
+            active = False
+            for call in stage.calls:
+                try:
+                    active = await self._call_until_done(tenant_round, call, tenant_id, stop) or active
+                except aio.AioRpcError as error:
+                    progress.add_failure(error)
+                    active = error.code() is not grpc.StatusCode.NOT_FOUND
+                    if progress.is_stopped:
+                        break
+            return active
+
+        await self._visitor.visit_due(stage.list_due, stage.request(), visit, progress)
 
     async def _call_until_done(
         self, tenant_round: Round, call: Callable[[], Awaitable[Any]], tenant_id: str, stop: asyncio.Event

@@ -1,6 +1,6 @@
-"""Visits of tenants, a few at a time. A tenant without work is visited less and less often.
+"""Visits of the tenants that have work, a few at a time. A tenant without progress is visited less and less often.
 
-No query reads across tenants, so the worker acts in each tenant by itself. A visit that finds no work costs 0.4 ms.
+The services list the tenants with work, so a tenant that rests costs nothing. In each tenant the worker acts by itself.
 """
 
 from __future__ import annotations
@@ -12,16 +12,15 @@ from typing import TYPE_CHECKING, Any
 import grpc
 from grpc import aio
 
-from skein.tenancy.v1 import tenancy_pb2
-
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 
-    from skein.tenancy.v1 import tenancy_pb2_grpc
     from skein_worker.system_identity import SystemIdentity
 
-    # Visits one tenant; returns whether the tenant had work.
+    # Visits one tenant; returns whether the visit made progress.
     Visit = Callable[[str], Awaitable[bool | None]]
+    # Returns a page of the tenants with work: a response with tenant_ids and next_page_token.
+    ListDueTenants = Callable[[Any], Awaitable[Any]]
 
 _TENANTS_PER_PAGE = 200
 _LIST_SECONDS = 30.0
@@ -33,9 +32,9 @@ _CLUSTER_FAULTS = frozenset(
 
 @dataclass(slots=True)
 class IdleBackoff:
-    """When this worker visits each tenant again; a tenant that it has not visited is due at once.
+    """When this worker visits each tenant with work again; a tenant that it has not visited is due at once.
 
-    A tenant with work is due in the next round. Each visit without work doubles the pause, up to `max_seconds`.
+    A tenant with progress is due in the next round. Each visit without doubles the pause, up to `max_seconds`.
     """
 
     # Seconds between two rounds.
@@ -49,7 +48,7 @@ class IdleBackoff:
         return self._due_times.get(tenant_id, 0.0) <= at
 
     def record_visit(self, tenant_id: str, at: float, *, active: bool) -> None:
-        """Set when the next visit is due; `active` says that the tenant had work."""
+        """Set when the next visit is due; `active` says that the visit made progress."""
         if active:
             self._due_times.pop(tenant_id, None)
             self._pauses.pop(tenant_id, None)
@@ -59,10 +58,11 @@ class IdleBackoff:
         # Half a round earlier, so that a tenant that is due just after the start of a round does not wait for another.
         self._due_times[tenant_id] = at + pause - self.seconds / 2
 
-    def retain_only(self, tenant_ids: set[str]) -> None:
-        """Drop all other tenants."""
+    def retain_only(self, tenant_ids: set[str], at: float) -> None:
+        """Drop all other tenants whose pause is over."""
         for tenant_id in self._pauses.keys() - tenant_ids:
-            del self._pauses[tenant_id], self._due_times[tenant_id]
+            if self.is_due(tenant_id, at):
+                del self._pauses[tenant_id], self._due_times[tenant_id]
 
 
 @dataclass(kw_only=True, slots=True)
@@ -74,7 +74,7 @@ class RoundProgress:
     # None: every tenant is visited.
     backoff: IdleBackoff | None = None
     visited_count: int = 0
-    # All tenants that were listed, visited or not.
+    # All tenants with work, visited or not.
     tenant_ids: set[str] = field(default_factory=set)
     # How many visits failed, by status code.
     failures: dict[str, int] = field(default_factory=dict)
@@ -94,25 +94,23 @@ class RoundProgress:
 
 
 class TenantVisitor:
-    """Visits all tenants."""
+    """Visits tenants with work."""
 
-    def __init__(
-        self, tenancy: tenancy_pb2_grpc.TenancyServiceAsyncStub, system: SystemIdentity, *, at_once: int
-    ) -> None:
-        self._tenancy = tenancy
+    def __init__(self, system: SystemIdentity, *, at_once: int) -> None:
         self._system = system
         self._at_once = at_once
 
-    async def visit_all(self, visit: Visit, progress: RoundProgress) -> None:
-        """Visit every tenant that is due."""
-        is_complete = await visit_tenants(self._pages(), visit, progress, at_once=self._at_once)
+    async def visit_due(self, list_due: ListDueTenants, request: Any, visit: Visit, progress: RoundProgress) -> None:
+        """Visit the tenants that a service lists for a request, unless they wait for the end of their backoff."""
+        pages = self._pages(list_due, request)
+        is_complete = await visit_tenants(pages, visit, progress, at_once=self._at_once)
         if is_complete and progress.backoff is not None:
-            progress.backoff.retain_only(progress.tenant_ids)
+            progress.backoff.retain_only(progress.tenant_ids, asyncio.get_running_loop().time())
 
-    async def _pages(self) -> AsyncIterator[Sequence[str]]:
-        request = tenancy_pb2.ListTenantsRequest(page_size=_TENANTS_PER_PAGE)
-        async for response in list_pages(self._system, self._tenancy.ListTenants, request):
-            yield [tenant.tenant_id for tenant in response.tenants]
+    async def _pages(self, list_due: ListDueTenants, request: Any) -> AsyncIterator[Sequence[str]]:
+        request.page_size = _TENANTS_PER_PAGE
+        async for response in list_pages(self._system, list_due, request):
+            yield list(response.tenant_ids)
 
 
 async def list_pages(system: SystemIdentity, call: Callable[[Any], Awaitable[Any]], request: Any) -> AsyncIterator[Any]:
@@ -159,6 +157,9 @@ async def _visit_each(tenant_ids: Iterator[str], visit: Visit, progress: RoundPr
             active = await visit(tenant_id)
         except aio.AioRpcError as error:
             progress.add_failure(error)
+            if backoff is not None and error.code() is grpc.StatusCode.NOT_FOUND:
+                # The rows of a deleted tenant wait for its purge.
+                backoff.record_visit(tenant_id, loop.time(), active=False)
         else:
             progress.visited_count += 1
             if backoff is not None:

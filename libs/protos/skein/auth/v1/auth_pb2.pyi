@@ -244,6 +244,22 @@ class GetCheckKeysResponse(_message.Message):
     check_keys: _containers.RepeatedScalarFieldContainer[bytes]
     def __init__(self, check_keys: _Optional[_Iterable[bytes]] = ...) -> None: ...
 
+class ListDueTenantsRequest(_message.Message):
+    __slots__ = ("page_size", "page_token")
+    PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
+    PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    page_size: int
+    page_token: str
+    def __init__(self, page_size: _Optional[int] = ..., page_token: _Optional[str] = ...) -> None: ...
+
+class ListDueTenantsResponse(_message.Message):
+    __slots__ = ("tenant_ids", "next_page_token")
+    TENANT_IDS_FIELD_NUMBER: _ClassVar[int]
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    tenant_ids: _containers.RepeatedScalarFieldContainer[str]
+    next_page_token: str
+    def __init__(self, tenant_ids: _Optional[_Iterable[str]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
+
 class DeleteExpiredRequest(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...

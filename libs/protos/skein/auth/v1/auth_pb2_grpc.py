@@ -2444,6 +2444,11 @@ class AuthInternalServiceStub:
                 request_serializer=skein_dot_auth_dot_v1_dot_auth__pb2.ExchangeRequest.SerializeToString,
                 response_deserializer=skein_dot_auth_dot_v1_dot_auth__pb2.ExchangeResponse.FromString,
                 _registered_method=True)
+        self.ListDueTenants = channel.unary_unary(
+                '/skein.auth.v1.AuthInternalService/ListDueTenants',
+                request_serializer=skein_dot_auth_dot_v1_dot_auth__pb2.ListDueTenantsRequest.SerializeToString,
+                response_deserializer=skein_dot_auth_dot_v1_dot_auth__pb2.ListDueTenantsResponse.FromString,
+                _registered_method=True)
         self.DeleteExpired = channel.unary_unary(
                 '/skein.auth.v1.AuthInternalService/DeleteExpired',
                 request_serializer=skein_dot_auth_dot_v1_dot_auth__pb2.DeleteExpiredRequest.SerializeToString,
@@ -2484,10 +2489,20 @@ class AuthInternalServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ListDueTenants(self, request, context):
+        """ListDueTenants lists tenants in which DeleteExpired has something to do.
+        Safe to retry. System only.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def DeleteExpired(self, request, context):
-        """DeleteExpired removes expired signing keys, auth sessions, codes, one-time
-        tokens, limits and audit events. It also removes stored answers of the
-        operator and of the token's tenant. Idempotent. System only.
+        """DeleteExpired removes expired auth sessions, codes, audit events and stored
+        answers of the token's tenant. It revokes the keys of purged agents and
+        ended grants. A token without a tenant removes the rows of no tenant: also
+        expired signing keys, one-time tokens, limits and unused clients.
+        Idempotent. System only.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -2532,6 +2547,11 @@ def add_AuthInternalServiceServicer_to_server(servicer, server):
                     servicer.Exchange,
                     request_deserializer=skein_dot_auth_dot_v1_dot_auth__pb2.ExchangeRequest.FromString,
                     response_serializer=skein_dot_auth_dot_v1_dot_auth__pb2.ExchangeResponse.SerializeToString,
+            ),
+            'ListDueTenants': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListDueTenants,
+                    request_deserializer=skein_dot_auth_dot_v1_dot_auth__pb2.ListDueTenantsRequest.FromString,
+                    response_serializer=skein_dot_auth_dot_v1_dot_auth__pb2.ListDueTenantsResponse.SerializeToString,
             ),
             'DeleteExpired': grpc.unary_unary_rpc_method_handler(
                     servicer.DeleteExpired,
@@ -2583,6 +2603,33 @@ class AuthInternalService:
             '/skein.auth.v1.AuthInternalService/Exchange',
             skein_dot_auth_dot_v1_dot_auth__pb2.ExchangeRequest.SerializeToString,
             skein_dot_auth_dot_v1_dot_auth__pb2.ExchangeResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListDueTenants(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skein.auth.v1.AuthInternalService/ListDueTenants',
+            skein_dot_auth_dot_v1_dot_auth__pb2.ListDueTenantsRequest.SerializeToString,
+            skein_dot_auth_dot_v1_dot_auth__pb2.ListDueTenantsResponse.FromString,
             options,
             channel_credentials,
             insecure,

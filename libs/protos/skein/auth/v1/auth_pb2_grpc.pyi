@@ -1628,10 +1628,16 @@ class AuthInternalServiceStub:
     - NOT_FOUND, TENANT_NOT_FOUND: an operator or the system named a tenant
       that does not exist.
     """
+    ListDueTenants: _grpc.UnaryUnaryMultiCallable[_auth_pb2.ListDueTenantsRequest, _auth_pb2.ListDueTenantsResponse]
+    """ListDueTenants lists tenants in which DeleteExpired has something to do.
+    Safe to retry. System only.
+    """
     DeleteExpired: _grpc.UnaryUnaryMultiCallable[_auth_pb2.DeleteExpiredRequest, _auth_pb2.DeleteExpiredResponse]
-    """DeleteExpired removes expired signing keys, auth sessions, codes, one-time
-    tokens, limits and audit events. It also removes stored answers of the
-    operator and of the token's tenant. Idempotent. System only.
+    """DeleteExpired removes expired auth sessions, codes, audit events and stored
+    answers of the token's tenant. It revokes the keys of purged agents and
+    ended grants. A token without a tenant removes the rows of no tenant: also
+    expired signing keys, one-time tokens, limits and unused clients.
+    Idempotent. System only.
     """
     PurgeTenant: _grpc.UnaryUnaryMultiCallable[_auth_pb2.PurgeTenantRequest, _auth_pb2.PurgeTenantResponse]
     """PurgeTenant removes one batch of auth's rows of the token's tenant, which
@@ -1670,10 +1676,16 @@ class AuthInternalServiceAsyncStub(AuthInternalServiceStub):
     - NOT_FOUND, TENANT_NOT_FOUND: an operator or the system named a tenant
       that does not exist.
     """
+    ListDueTenants: _aio.UnaryUnaryMultiCallable[_auth_pb2.ListDueTenantsRequest, _auth_pb2.ListDueTenantsResponse]  # type: ignore[assignment]
+    """ListDueTenants lists tenants in which DeleteExpired has something to do.
+    Safe to retry. System only.
+    """
     DeleteExpired: _aio.UnaryUnaryMultiCallable[_auth_pb2.DeleteExpiredRequest, _auth_pb2.DeleteExpiredResponse]  # type: ignore[assignment]
-    """DeleteExpired removes expired signing keys, auth sessions, codes, one-time
-    tokens, limits and audit events. It also removes stored answers of the
-    operator and of the token's tenant. Idempotent. System only.
+    """DeleteExpired removes expired auth sessions, codes, audit events and stored
+    answers of the token's tenant. It revokes the keys of purged agents and
+    ended grants. A token without a tenant removes the rows of no tenant: also
+    expired signing keys, one-time tokens, limits and unused clients.
+    Idempotent. System only.
     """
     PurgeTenant: _aio.UnaryUnaryMultiCallable[_auth_pb2.PurgeTenantRequest, _auth_pb2.PurgeTenantResponse]  # type: ignore[assignment]
     """PurgeTenant removes one batch of auth's rows of the token's tenant, which
@@ -1717,14 +1729,26 @@ class AuthInternalServiceServicer(metaclass=_abc_1.ABCMeta):
         """
 
     @_abc_1.abstractmethod
+    def ListDueTenants(
+        self,
+        request: _auth_pb2.ListDueTenantsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_auth_pb2.ListDueTenantsResponse, _abc.Awaitable[_auth_pb2.ListDueTenantsResponse]]:
+        """ListDueTenants lists tenants in which DeleteExpired has something to do.
+        Safe to retry. System only.
+        """
+
+    @_abc_1.abstractmethod
     def DeleteExpired(
         self,
         request: _auth_pb2.DeleteExpiredRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_auth_pb2.DeleteExpiredResponse, _abc.Awaitable[_auth_pb2.DeleteExpiredResponse]]:
-        """DeleteExpired removes expired signing keys, auth sessions, codes, one-time
-        tokens, limits and audit events. It also removes stored answers of the
-        operator and of the token's tenant. Idempotent. System only.
+        """DeleteExpired removes expired auth sessions, codes, audit events and stored
+        answers of the token's tenant. It revokes the keys of purged agents and
+        ended grants. A token without a tenant removes the rows of no tenant: also
+        expired signing keys, one-time tokens, limits and unused clients.
+        Idempotent. System only.
         """
 
     @_abc_1.abstractmethod

@@ -44,6 +44,15 @@ class LinkDirection(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     LINK_DIRECTION_UNSPECIFIED: _ClassVar[LinkDirection]
     LINK_DIRECTION_OUTGOING: _ClassVar[LinkDirection]
     LINK_DIRECTION_INCOMING: _ClassVar[LinkDirection]
+
+class DueWork(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    DUE_WORK_UNSPECIFIED: _ClassVar[DueWork]
+    DUE_WORK_WEBHOOKS: _ClassVar[DueWork]
+    DUE_WORK_SNAPSHOTS: _ClassVar[DueWork]
+    DUE_WORK_EXPIRY: _ClassVar[DueWork]
+    DUE_WORK_LIFECYCLE: _ClassVar[DueWork]
+    DUE_WORK_DECAY: _ClassVar[DueWork]
 SCOPE_UNSPECIFIED: Scope
 SCOPE_GLOBAL: Scope
 SCOPE_AGENT: Scope
@@ -62,6 +71,12 @@ TASK_STATUS_CANCELLED: TaskStatus
 LINK_DIRECTION_UNSPECIFIED: LinkDirection
 LINK_DIRECTION_OUTGOING: LinkDirection
 LINK_DIRECTION_INCOMING: LinkDirection
+DUE_WORK_UNSPECIFIED: DueWork
+DUE_WORK_WEBHOOKS: DueWork
+DUE_WORK_SNAPSHOTS: DueWork
+DUE_WORK_EXPIRY: DueWork
+DUE_WORK_LIFECYCLE: DueWork
+DUE_WORK_DECAY: DueWork
 
 class Memory(_message.Message):
     __slots__ = ("memory_id", "external_id", "type", "title", "key", "content", "data", "data_json", "tags", "source", "source_agent", "agent_id", "subject_id", "session_id", "scope", "level", "confidence", "importance", "expire_time", "archive_time", "valid_from_time", "valid_to_time", "metadata", "metadata_json", "content_hash", "revision", "create_time", "update_time", "delete_time", "created_by", "updated_by", "secret_value", "secret", "ttl", "scores", "access_count", "last_access_time", "embedding", "record_time")
@@ -1151,6 +1166,24 @@ class EnsurePartitionsResponse(_message.Message):
     created_count: int
     horizon_time: _timestamp_pb2.Timestamp
     def __init__(self, created_count: _Optional[int] = ..., horizon_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+
+class ListDueTenantsRequest(_message.Message):
+    __slots__ = ("work", "page_size", "page_token")
+    WORK_FIELD_NUMBER: _ClassVar[int]
+    PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
+    PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    work: DueWork
+    page_size: int
+    page_token: str
+    def __init__(self, work: _Optional[_Union[DueWork, str]] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ...) -> None: ...
+
+class ListDueTenantsResponse(_message.Message):
+    __slots__ = ("tenant_ids", "next_page_token")
+    TENANT_IDS_FIELD_NUMBER: _ClassVar[int]
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    tenant_ids: _containers.RepeatedScalarFieldContainer[str]
+    next_page_token: str
+    def __init__(self, tenant_ids: _Optional[_Iterable[str]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
 
 class DeleteExpiredRequest(_message.Message):
     __slots__ = ()

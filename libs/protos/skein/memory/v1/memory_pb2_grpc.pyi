@@ -1575,6 +1575,10 @@ class MemoryInternalServiceStub:
     """EnsurePartitions creates the missing partitions of the coming months.
     Idempotent. System only.
     """
+    ListDueTenants: _grpc.UnaryUnaryMultiCallable[_memory_pb2.ListDueTenantsRequest, _memory_pb2.ListDueTenantsResponse]
+    """ListDueTenants lists tenants with work of one kind. Safe to retry. System
+    only.
+    """
     DeleteExpired: _grpc.UnaryUnaryMultiCallable[_memory_pb2.DeleteExpiredRequest, _memory_pb2.DeleteExpiredResponse]
     """DeleteExpired works for the tenant of the caller's token. It deletes saved
     responses older than 24 hours, and the search documents of memories past
@@ -1639,6 +1643,10 @@ class MemoryInternalServiceAsyncStub(MemoryInternalServiceStub):
     EnsurePartitions: _aio.UnaryUnaryMultiCallable[_memory_pb2.EnsurePartitionsRequest, _memory_pb2.EnsurePartitionsResponse]  # type: ignore[assignment]
     """EnsurePartitions creates the missing partitions of the coming months.
     Idempotent. System only.
+    """
+    ListDueTenants: _aio.UnaryUnaryMultiCallable[_memory_pb2.ListDueTenantsRequest, _memory_pb2.ListDueTenantsResponse]  # type: ignore[assignment]
+    """ListDueTenants lists tenants with work of one kind. Safe to retry. System
+    only.
     """
     DeleteExpired: _aio.UnaryUnaryMultiCallable[_memory_pb2.DeleteExpiredRequest, _memory_pb2.DeleteExpiredResponse]  # type: ignore[assignment]
     """DeleteExpired works for the tenant of the caller's token. It deletes saved
@@ -1707,6 +1715,16 @@ class MemoryInternalServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_memory_pb2.EnsurePartitionsResponse, _abc.Awaitable[_memory_pb2.EnsurePartitionsResponse]]:
         """EnsurePartitions creates the missing partitions of the coming months.
         Idempotent. System only.
+        """
+
+    @_abc_1.abstractmethod
+    def ListDueTenants(
+        self,
+        request: _memory_pb2.ListDueTenantsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_memory_pb2.ListDueTenantsResponse, _abc.Awaitable[_memory_pb2.ListDueTenantsResponse]]:
+        """ListDueTenants lists tenants with work of one kind. Safe to retry. System
+        only.
         """
 
     @_abc_1.abstractmethod

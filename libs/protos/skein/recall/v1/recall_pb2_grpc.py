@@ -812,6 +812,11 @@ class RecallInternalServiceStub:
                 request_serializer=skein_dot_recall_dot_v1_dot_recall__pb2.IndexBacklogRequest.SerializeToString,
                 response_deserializer=skein_dot_recall_dot_v1_dot_recall__pb2.IndexBacklogResponse.FromString,
                 _registered_method=True)
+        self.ListDueTenants = channel.unary_unary(
+                '/skein.recall.v1.RecallInternalService/ListDueTenants',
+                request_serializer=skein_dot_recall_dot_v1_dot_recall__pb2.ListDueTenantsRequest.SerializeToString,
+                response_deserializer=skein_dot_recall_dot_v1_dot_recall__pb2.ListDueTenantsResponse.FromString,
+                _registered_method=True)
         self.ListDueReindexes = channel.unary_unary(
                 '/skein.recall.v1.RecallInternalService/ListDueReindexes',
                 request_serializer=skein_dot_recall_dot_v1_dot_recall__pb2.ListDueReindexesRequest.SerializeToString,
@@ -846,6 +851,14 @@ class RecallInternalServiceServicer:
         """IndexBacklog embeds items of the token's tenant without vectors, oldest
         first, up to a limit. Idempotent. Concurrent callers may embed the same
         items and store them once. System only.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListDueTenants(self, request, context):
+        """ListDueTenants lists tenants with items that have no vectors, or with terms
+        that are not counted. Safe to retry. System only.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -892,6 +905,11 @@ def add_RecallInternalServiceServicer_to_server(servicer, server):
                     servicer.IndexBacklog,
                     request_deserializer=skein_dot_recall_dot_v1_dot_recall__pb2.IndexBacklogRequest.FromString,
                     response_serializer=skein_dot_recall_dot_v1_dot_recall__pb2.IndexBacklogResponse.SerializeToString,
+            ),
+            'ListDueTenants': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListDueTenants,
+                    request_deserializer=skein_dot_recall_dot_v1_dot_recall__pb2.ListDueTenantsRequest.FromString,
+                    response_serializer=skein_dot_recall_dot_v1_dot_recall__pb2.ListDueTenantsResponse.SerializeToString,
             ),
             'ListDueReindexes': grpc.unary_unary_rpc_method_handler(
                     servicer.ListDueReindexes,
@@ -965,6 +983,33 @@ class RecallInternalService:
             '/skein.recall.v1.RecallInternalService/IndexBacklog',
             skein_dot_recall_dot_v1_dot_recall__pb2.IndexBacklogRequest.SerializeToString,
             skein_dot_recall_dot_v1_dot_recall__pb2.IndexBacklogResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListDueTenants(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skein.recall.v1.RecallInternalService/ListDueTenants',
+            skein_dot_recall_dot_v1_dot_recall__pb2.ListDueTenantsRequest.SerializeToString,
+            skein_dot_recall_dot_v1_dot_recall__pb2.ListDueTenantsResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -615,6 +615,10 @@ class RecallInternalServiceStub:
     first, up to a limit. Idempotent. Concurrent callers may embed the same
     items and store them once. System only.
     """
+    ListDueTenants: _grpc.UnaryUnaryMultiCallable[_recall_pb2.ListDueTenantsRequest, _recall_pb2.ListDueTenantsResponse]
+    """ListDueTenants lists tenants with items that have no vectors, or with terms
+    that are not counted. Safe to retry. System only.
+    """
     ListDueReindexes: _grpc.UnaryUnaryMultiCallable[_recall_pb2.ListDueReindexesRequest, _recall_pb2.ListDueReindexesResponse]
     """ListDueReindexes lists tenants with an incomplete reindex. Safe to retry.
     System only.
@@ -648,6 +652,10 @@ class RecallInternalServiceAsyncStub(RecallInternalServiceStub):
     """IndexBacklog embeds items of the token's tenant without vectors, oldest
     first, up to a limit. Idempotent. Concurrent callers may embed the same
     items and store them once. System only.
+    """
+    ListDueTenants: _aio.UnaryUnaryMultiCallable[_recall_pb2.ListDueTenantsRequest, _recall_pb2.ListDueTenantsResponse]  # type: ignore[assignment]
+    """ListDueTenants lists tenants with items that have no vectors, or with terms
+    that are not counted. Safe to retry. System only.
     """
     ListDueReindexes: _aio.UnaryUnaryMultiCallable[_recall_pb2.ListDueReindexesRequest, _recall_pb2.ListDueReindexesResponse]  # type: ignore[assignment]
     """ListDueReindexes lists tenants with an incomplete reindex. Safe to retry.
@@ -691,6 +699,16 @@ class RecallInternalServiceServicer(metaclass=_abc_1.ABCMeta):
         """IndexBacklog embeds items of the token's tenant without vectors, oldest
         first, up to a limit. Idempotent. Concurrent callers may embed the same
         items and store them once. System only.
+        """
+
+    @_abc_1.abstractmethod
+    def ListDueTenants(
+        self,
+        request: _recall_pb2.ListDueTenantsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_recall_pb2.ListDueTenantsResponse, _abc.Awaitable[_recall_pb2.ListDueTenantsResponse]]:
+        """ListDueTenants lists tenants with items that have no vectors, or with terms
+        that are not counted. Safe to retry. System only.
         """
 
     @_abc_1.abstractmethod

@@ -45,6 +45,12 @@ class SummaryMethod(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     SUMMARY_METHOD_UNSPECIFIED: _ClassVar[SummaryMethod]
     SUMMARY_METHOD_EXTRACTIVE: _ClassVar[SummaryMethod]
     SUMMARY_METHOD_MODEL: _ClassVar[SummaryMethod]
+
+class DueWork(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    DUE_WORK_UNSPECIFIED: _ClassVar[DueWork]
+    DUE_WORK_EXPIRY: _ClassVar[DueWork]
+    DUE_WORK_LIFECYCLE: _ClassVar[DueWork]
 SESSION_STATE_UNSPECIFIED: SessionState
 SESSION_STATE_ACTIVE: SessionState
 SESSION_STATE_PAUSED: SessionState
@@ -64,6 +70,9 @@ SEARCH_MODE_HYBRID: SearchMode
 SUMMARY_METHOD_UNSPECIFIED: SummaryMethod
 SUMMARY_METHOD_EXTRACTIVE: SummaryMethod
 SUMMARY_METHOD_MODEL: SummaryMethod
+DUE_WORK_UNSPECIFIED: DueWork
+DUE_WORK_EXPIRY: DueWork
+DUE_WORK_LIFECYCLE: DueWork
 
 class Session(_message.Message):
     __slots__ = ("session_id", "title", "state", "session_type", "subject_id", "agent_id", "metadata", "metadata_json", "summary", "end_reason", "message_count", "last_sequence", "revision", "create_time", "update_time", "end_time", "created_by", "hide_time", "archive_time")
@@ -580,6 +589,24 @@ class EnsurePartitionsResponse(_message.Message):
     created_count: int
     horizon_time: _timestamp_pb2.Timestamp
     def __init__(self, created_count: _Optional[int] = ..., horizon_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+
+class ListDueTenantsRequest(_message.Message):
+    __slots__ = ("work", "page_size", "page_token")
+    WORK_FIELD_NUMBER: _ClassVar[int]
+    PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
+    PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    work: DueWork
+    page_size: int
+    page_token: str
+    def __init__(self, work: _Optional[_Union[DueWork, str]] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ...) -> None: ...
+
+class ListDueTenantsResponse(_message.Message):
+    __slots__ = ("tenant_ids", "next_page_token")
+    TENANT_IDS_FIELD_NUMBER: _ClassVar[int]
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    tenant_ids: _containers.RepeatedScalarFieldContainer[str]
+    next_page_token: str
+    def __init__(self, tenant_ids: _Optional[_Iterable[str]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
 
 class DeleteExpiredRequest(_message.Message):
     __slots__ = ()

@@ -1807,6 +1807,11 @@ class SessionInternalServiceStub:
                 request_serializer=skein_dot_session_dot_v1_dot_session__pb2.EnsurePartitionsRequest.SerializeToString,
                 response_deserializer=skein_dot_session_dot_v1_dot_session__pb2.EnsurePartitionsResponse.FromString,
                 _registered_method=True)
+        self.ListDueTenants = channel.unary_unary(
+                '/skein.session.v1.SessionInternalService/ListDueTenants',
+                request_serializer=skein_dot_session_dot_v1_dot_session__pb2.ListDueTenantsRequest.SerializeToString,
+                response_deserializer=skein_dot_session_dot_v1_dot_session__pb2.ListDueTenantsResponse.FromString,
+                _registered_method=True)
         self.DeleteExpired = channel.unary_unary(
                 '/skein.session.v1.SessionInternalService/DeleteExpired',
                 request_serializer=skein_dot_session_dot_v1_dot_session__pb2.DeleteExpiredRequest.SerializeToString,
@@ -1842,6 +1847,14 @@ class SessionInternalServiceServicer:
     def EnsurePartitions(self, request, context):
         """EnsurePartitions creates the missing partitions of the coming months.
         Idempotent. System only.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListDueTenants(self, request, context):
+        """ListDueTenants lists tenants with work of one kind. Safe to retry. System
+        only.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -1904,6 +1917,11 @@ def add_SessionInternalServiceServicer_to_server(servicer, server):
                     request_deserializer=skein_dot_session_dot_v1_dot_session__pb2.EnsurePartitionsRequest.FromString,
                     response_serializer=skein_dot_session_dot_v1_dot_session__pb2.EnsurePartitionsResponse.SerializeToString,
             ),
+            'ListDueTenants': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListDueTenants,
+                    request_deserializer=skein_dot_session_dot_v1_dot_session__pb2.ListDueTenantsRequest.FromString,
+                    response_serializer=skein_dot_session_dot_v1_dot_session__pb2.ListDueTenantsResponse.SerializeToString,
+            ),
             'DeleteExpired': grpc.unary_unary_rpc_method_handler(
                     servicer.DeleteExpired,
                     request_deserializer=skein_dot_session_dot_v1_dot_session__pb2.DeleteExpiredRequest.FromString,
@@ -1959,6 +1977,33 @@ class SessionInternalService:
             '/skein.session.v1.SessionInternalService/EnsurePartitions',
             skein_dot_session_dot_v1_dot_session__pb2.EnsurePartitionsRequest.SerializeToString,
             skein_dot_session_dot_v1_dot_session__pb2.EnsurePartitionsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListDueTenants(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skein.session.v1.SessionInternalService/ListDueTenants',
+            skein_dot_session_dot_v1_dot_session__pb2.ListDueTenantsRequest.SerializeToString,
+            skein_dot_session_dot_v1_dot_session__pb2.ListDueTenantsResponse.FromString,
             options,
             channel_credentials,
             insecure,

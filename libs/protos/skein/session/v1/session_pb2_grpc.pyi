@@ -1386,6 +1386,10 @@ class SessionInternalServiceStub:
     """EnsurePartitions creates the missing partitions of the coming months.
     Idempotent. System only.
     """
+    ListDueTenants: _grpc.UnaryUnaryMultiCallable[_session_pb2.ListDueTenantsRequest, _session_pb2.ListDueTenantsResponse]
+    """ListDueTenants lists tenants with work of one kind. Safe to retry. System
+    only.
+    """
     DeleteExpired: _grpc.UnaryUnaryMultiCallable[_session_pb2.DeleteExpiredRequest, _session_pb2.DeleteExpiredResponse]
     """DeleteExpired deletes saved responses older than 24 hours of the caller's
     tenant, and a batch of its expired agent states and items. Idempotent: call
@@ -1426,6 +1430,10 @@ class SessionInternalServiceAsyncStub(SessionInternalServiceStub):
     EnsurePartitions: _aio.UnaryUnaryMultiCallable[_session_pb2.EnsurePartitionsRequest, _session_pb2.EnsurePartitionsResponse]  # type: ignore[assignment]
     """EnsurePartitions creates the missing partitions of the coming months.
     Idempotent. System only.
+    """
+    ListDueTenants: _aio.UnaryUnaryMultiCallable[_session_pb2.ListDueTenantsRequest, _session_pb2.ListDueTenantsResponse]  # type: ignore[assignment]
+    """ListDueTenants lists tenants with work of one kind. Safe to retry. System
+    only.
     """
     DeleteExpired: _aio.UnaryUnaryMultiCallable[_session_pb2.DeleteExpiredRequest, _session_pb2.DeleteExpiredResponse]  # type: ignore[assignment]
     """DeleteExpired deletes saved responses older than 24 hours of the caller's
@@ -1470,6 +1478,16 @@ class SessionInternalServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_session_pb2.EnsurePartitionsResponse, _abc.Awaitable[_session_pb2.EnsurePartitionsResponse]]:
         """EnsurePartitions creates the missing partitions of the coming months.
         Idempotent. System only.
+        """
+
+    @_abc_1.abstractmethod
+    def ListDueTenants(
+        self,
+        request: _session_pb2.ListDueTenantsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_session_pb2.ListDueTenantsResponse, _abc.Awaitable[_session_pb2.ListDueTenantsResponse]]:
+        """ListDueTenants lists tenants with work of one kind. Safe to retry. System
+        only.
         """
 
     @_abc_1.abstractmethod

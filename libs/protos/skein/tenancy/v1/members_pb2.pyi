@@ -33,6 +33,12 @@ class TenantState(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     TENANT_STATE_UNSPECIFIED: _ClassVar[TenantState]
     TENANT_STATE_ACTIVE: _ClassVar[TenantState]
     TENANT_STATE_DELETED: _ClassVar[TenantState]
+
+class DueWork(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    DUE_WORK_UNSPECIFIED: _ClassVar[DueWork]
+    DUE_WORK_EXPIRY: _ClassVar[DueWork]
+    DUE_WORK_USAGE: _ClassVar[DueWork]
 ROLE_UNSPECIFIED: Role
 ROLE_VIEWER: Role
 ROLE_MEMBER: Role
@@ -46,6 +52,9 @@ DELETION_STATE_CANCELLED: DeletionState
 TENANT_STATE_UNSPECIFIED: TenantState
 TENANT_STATE_ACTIVE: TenantState
 TENANT_STATE_DELETED: TenantState
+DUE_WORK_UNSPECIFIED: DueWork
+DUE_WORK_EXPIRY: DueWork
+DUE_WORK_USAGE: DueWork
 
 class Member(_message.Message):
     __slots__ = ("account_id", "role", "email", "display_name", "create_time", "update_time", "created_by", "revision")
@@ -425,6 +434,24 @@ class PurgeTenantResponse(_message.Message):
     deleted_counts: _containers.ScalarMap[str, int]
     more: bool
     def __init__(self, deleted_counts: _Optional[_Mapping[str, int]] = ..., more: _Optional[bool] = ...) -> None: ...
+
+class ListDueTenantsRequest(_message.Message):
+    __slots__ = ("work", "page_size", "page_token")
+    WORK_FIELD_NUMBER: _ClassVar[int]
+    PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
+    PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    work: DueWork
+    page_size: int
+    page_token: str
+    def __init__(self, work: _Optional[_Union[DueWork, str]] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ...) -> None: ...
+
+class ListDueTenantsResponse(_message.Message):
+    __slots__ = ("tenant_ids", "next_page_token")
+    TENANT_IDS_FIELD_NUMBER: _ClassVar[int]
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    tenant_ids: _containers.RepeatedScalarFieldContainer[str]
+    next_page_token: str
+    def __init__(self, tenant_ids: _Optional[_Iterable[str]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
 
 class DeleteExpiredRequest(_message.Message):
     __slots__ = ()

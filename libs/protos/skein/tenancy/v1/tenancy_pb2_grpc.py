@@ -2661,6 +2661,11 @@ class TenancyInternalServiceStub:
                 request_serializer=skein_dot_tenancy_dot_v1_dot_members__pb2.PurgeTenantRequest.SerializeToString,
                 response_deserializer=skein_dot_tenancy_dot_v1_dot_members__pb2.PurgeTenantResponse.FromString,
                 _registered_method=True)
+        self.ListDueTenants = channel.unary_unary(
+                '/skein.tenancy.v1.TenancyInternalService/ListDueTenants',
+                request_serializer=skein_dot_tenancy_dot_v1_dot_members__pb2.ListDueTenantsRequest.SerializeToString,
+                response_deserializer=skein_dot_tenancy_dot_v1_dot_members__pb2.ListDueTenantsResponse.FromString,
+                _registered_method=True)
         self.CollectUsage = channel.unary_unary(
                 '/skein.tenancy.v1.TenancyInternalService/CollectUsage',
                 request_serializer=skein_dot_tenancy_dot_v1_dot_limits__pb2.CollectUsageRequest.SerializeToString,
@@ -2746,6 +2751,14 @@ class TenancyInternalServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ListDueTenants(self, request, context):
+        """ListDueTenants lists tenants with work of one kind. Safe to retry. System
+        only.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def CollectUsage(self, request, context):
         """CollectUsage updates the tenant's usage as its organization's quota counts
         it. Idempotent. System only.
@@ -2799,6 +2812,11 @@ def add_TenancyInternalServiceServicer_to_server(servicer, server):
                     servicer.PurgeTenant,
                     request_deserializer=skein_dot_tenancy_dot_v1_dot_members__pb2.PurgeTenantRequest.FromString,
                     response_serializer=skein_dot_tenancy_dot_v1_dot_members__pb2.PurgeTenantResponse.SerializeToString,
+            ),
+            'ListDueTenants': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListDueTenants,
+                    request_deserializer=skein_dot_tenancy_dot_v1_dot_members__pb2.ListDueTenantsRequest.FromString,
+                    response_serializer=skein_dot_tenancy_dot_v1_dot_members__pb2.ListDueTenantsResponse.SerializeToString,
             ),
             'CollectUsage': grpc.unary_unary_rpc_method_handler(
                     servicer.CollectUsage,
@@ -3002,6 +3020,33 @@ class TenancyInternalService:
             '/skein.tenancy.v1.TenancyInternalService/PurgeTenant',
             skein_dot_tenancy_dot_v1_dot_members__pb2.PurgeTenantRequest.SerializeToString,
             skein_dot_tenancy_dot_v1_dot_members__pb2.PurgeTenantResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListDueTenants(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skein.tenancy.v1.TenancyInternalService/ListDueTenants',
+            skein_dot_tenancy_dot_v1_dot_members__pb2.ListDueTenantsRequest.SerializeToString,
+            skein_dot_tenancy_dot_v1_dot_members__pb2.ListDueTenantsResponse.FromString,
             options,
             channel_credentials,
             insecure,

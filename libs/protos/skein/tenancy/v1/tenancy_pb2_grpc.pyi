@@ -1651,6 +1651,10 @@ class TenancyInternalServiceStub:
     Errors:
     - FAILED_PRECONDITION, TENANT_NOT_DELETED.
     """
+    ListDueTenants: _grpc.UnaryUnaryMultiCallable[_members_pb2.ListDueTenantsRequest, _members_pb2.ListDueTenantsResponse]
+    """ListDueTenants lists tenants with work of one kind. Safe to retry. System
+    only.
+    """
     CollectUsage: _grpc.UnaryUnaryMultiCallable[_limits_pb2.CollectUsageRequest, _limits_pb2.CollectUsageResponse]
     """CollectUsage updates the tenant's usage as its organization's quota counts
     it. Idempotent. System only.
@@ -1706,6 +1710,10 @@ class TenancyInternalServiceAsyncStub(TenancyInternalServiceStub):
 
     Errors:
     - FAILED_PRECONDITION, TENANT_NOT_DELETED.
+    """
+    ListDueTenants: _aio.UnaryUnaryMultiCallable[_members_pb2.ListDueTenantsRequest, _members_pb2.ListDueTenantsResponse]  # type: ignore[assignment]
+    """ListDueTenants lists tenants with work of one kind. Safe to retry. System
+    only.
     """
     CollectUsage: _aio.UnaryUnaryMultiCallable[_limits_pb2.CollectUsageRequest, _limits_pb2.CollectUsageResponse]  # type: ignore[assignment]
     """CollectUsage updates the tenant's usage as its organization's quota counts
@@ -1801,6 +1809,16 @@ class TenancyInternalServiceServicer(metaclass=_abc_1.ABCMeta):
 
         Errors:
         - FAILED_PRECONDITION, TENANT_NOT_DELETED.
+        """
+
+    @_abc_1.abstractmethod
+    def ListDueTenants(
+        self,
+        request: _members_pb2.ListDueTenantsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_members_pb2.ListDueTenantsResponse, _abc.Awaitable[_members_pb2.ListDueTenantsResponse]]:
+        """ListDueTenants lists tenants with work of one kind. Safe to retry. System
+        only.
         """
 
     @_abc_1.abstractmethod
