@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from skein_kit.rpc.health_reflection import HealthStatuses
     from skein_kit.rpc.servicer_registry import ServicerRegistry
 
-_INTERVAL_SECONDS = 0.25
+# Seconds between two checks, until the service is ready and from then on.
+_UNREADY_SECONDS, _READY_SECONDS = 0.25, 2.0
 _CHECK_SECONDS = 2.0
 
 # What a database says when a service connects and asks for the schema, and what an operator can do.
@@ -114,7 +115,7 @@ class Readiness:
                     self._log.warning("not_ready", address=address, reason=reason)
                 else:
                     self._log.info("not_ready", address=address, reason=reason)
-            await asyncio.sleep(4 * _INTERVAL_SECONDS if self.event.is_set() else _INTERVAL_SECONDS)
+            await asyncio.sleep(_READY_SECONDS if self.event.is_set() else _UNREADY_SECONDS)
 
     def drain(self) -> None:
         """Set the service to not ready for good."""

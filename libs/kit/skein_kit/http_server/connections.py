@@ -149,6 +149,10 @@ class ConnectionTable:
         self._wait(connection)
         return True
 
+    def is_empty(self) -> bool:
+        """Return whether no connection is open."""
+        return self._all.count == 0
+
     def make_room(self) -> bool:
         """Evict one connection; return False when none can be evicted."""
         return self._make_room(self._all)

@@ -20,6 +20,7 @@ from skein_kit.network.tcp_keepalive import enable_keepalive
 
 if TYPE_CHECKING:
     import ssl
+    from collections.abc import Callable
 
     import uvicorn
 
@@ -36,8 +37,11 @@ _TLS_SHUTDOWN_SECONDS = 2.0
 class Listener:
     """Accepts the connections of one port for a uvicorn."""
 
-    def __init__(self, server: uvicorn.Server, listener: socket.socket, limits: HttpLimits) -> None:
-        """`start` begins to accept."""
+    def __init__(
+        self, server: uvicorn.Server, listener: socket.socket, limits: HttpLimits, *, on_accept: Callable[[], None]
+    ) -> None:
+        """`start` begins to accept; `on_accept` is called with each accepted connection."""
+        self._on_accept = on_accept
         self._server = server
         self._listener = listener
         self._connections = ConnectionTable(limits)
@@ -62,6 +66,10 @@ class Listener:
     def close_expired(self) -> None:
         """Close the connections that have waited too long."""
         self._connections.close_expired(self._loop.time())
+
+    def has_connections(self) -> bool:
+        """Return whether any connection is open."""
+        return not self._connections.is_empty()
 
     def _accept(self) -> None:
         for _ in range(_ACCEPTS_PER_TURN):
@@ -91,6 +99,7 @@ class Listener:
         if not self._connections.admit(protocol.connection, self._loop.time(), descriptor=client_socket.fileno()):
             client_socket.close()
             return
+        self._on_accept()
         client_socket.settimeout(0)
         client_socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         enable_keepalive(client_socket, unanswered_seconds=self._stalled_seconds)

@@ -43,7 +43,9 @@ class ManagedUvicorn(uvicorn.Server):
         """Serve until `drain` is called."""
         super().__init__(config)
         self._drain_requested = asyncio.Event()
-        self._listener = Listener(self, listener, limits)
+        # Set by a drain and by each accepted connection.
+        self._woken = asyncio.Event()
+        self._listener = Listener(self, listener, limits, on_accept=self._woken.set)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Start to serve."""
@@ -55,6 +57,7 @@ class ManagedUvicorn(uvicorn.Server):
         """Stop once the requests in flight are answered."""
         self.should_exit = True
         self._drain_requested.set()
+        self._woken.set()
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -62,14 +65,19 @@ class ManagedUvicorn(uvicorn.Server):
         yield
 
     async def main_loop(self) -> None:
-        """Tick until `drain` is called."""
+        """Tick until `drain` is called: once a second while there is no connection, which could expire."""
         ticks = 0
         while not await self.on_tick(ticks):
             self._listener.close_expired()
-            ticks = (ticks + 1) % _TICKS
+            if self._listener.has_connections():
+                ticks, seconds, event = (ticks + 1) % _TICKS, _TICK_SECONDS, self._drain_requested
+            else:
+                # The next tick updates the date of answers.
+                ticks, seconds, event = 0, _TICKS * _TICK_SECONDS, self._woken
+                self._woken.clear()
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(_TICK_SECONDS):
-                    await self._drain_requested.wait()
+                async with asyncio.timeout(seconds):
+                    await event.wait()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Stop listening, and wait for open connections."""

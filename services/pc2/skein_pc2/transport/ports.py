@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from skein_pc2.transport.listener import Listener
     from skein_pc2.transport.router import PortConfig
 
-_IDENTITY_POLL_SECONDS = 0.1
+# Pauses between two looks for API keys: a start often writes one, and later an operator does.
+_MIN_POLL_SECONDS, _MAX_POLL_SECONDS = 0.1, 2.0
 
 log = logs.get("pc2")
 
@@ -85,13 +86,15 @@ class Ports:
 
     async def open_pending(self) -> None:
         """Open each pending port when its API key exists. Runs until cancelled."""
+        pause = _MIN_POLL_SECONDS
         while True:
             for number, port in list(self._pending.items()):
                 if port.has_identity():
                     await self._open(port)
                     del self._pending[number]
             # The key appears in the environment or in a file, without notice.
-            await asyncio.sleep(_IDENTITY_POLL_SECONDS)
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, _MAX_POLL_SECONDS)
 
     async def _open(self, port: Port) -> None:
         number = port.config.number

@@ -67,6 +67,10 @@ LEFT JOIN tenancy.tenants AS own ON own.tenant_id = r.only_tenant_id AND own.is_
 LEFT JOIN sums ON sums.reindex_id = r.reindex_id
 ORDER BY r.reindex_id DESC;
 
+-- has_running_reindex --
+-- Return whether a reindex is not cancelled.
+SELECT EXISTS (SELECT FROM recall.reindexes WHERE cancel_time IS NULL);
+
 -- list_tenant_dues --
 -- List the next tenants by id, and whether a reindex is not done in each.
 WITH page AS MATERIALIZED (

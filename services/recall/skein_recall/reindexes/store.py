@@ -95,6 +95,9 @@ class ReindexStore:
         """Return tenants, by id, in which a reindex is not done."""
         due: list[UUID] = []
         async with self._database.operator_transaction() as tx:
+            # Usually none runs, and then no tenant is looked at.
+            if not await tx.value(QUERIES["has_running_reindex"]):
+                return due
             while len(due) < limit:
                 rows = await tx.rows(QUERIES["list_tenant_dues"], after=after, limit=_TENANTS_BATCH_SIZE)
                 due += [row["tenant_id"] for row in rows if row["is_due"]]

@@ -52,7 +52,8 @@ _MAX_POLL_SECONDS = 5.0
 # The pause before a job runs again after an exception.
 _FAILED_JOB_SECONDS = 30.0
 _JOBS_PER_BATCH = 4
-_JOBS_AT_ONCE = 2 * _JOBS_PER_BATCH
+# Three rounds run nearly all the time.
+_JOBS_AT_ONCE = 3 * _JOBS_PER_BATCH
 
 # All fields are set, because pgqueuer reads others from environment variables such as CHANNEL or FUNCTION.
 _TABLES = DBSettings(

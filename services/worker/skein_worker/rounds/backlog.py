@@ -16,6 +16,8 @@ from skein_kit.telemetry import logs
 from skein_kit.telemetry.metrics import without_tracing
 from skein_worker.job_queue.job_queue import Job
 from skein_worker.measure.measurements import PendingCounts, set_backlog_metrics
+from skein_worker.rounds.catalog import TURN_SECONDS
+from skein_worker.rounds.tenant_rounds import run_turn
 from skein_worker.rounds.tenant_visits import IdleBackoff, RoundProgress
 
 if TYPE_CHECKING:
@@ -69,9 +71,12 @@ class BacklogJobs:
 
     def handlers(self) -> Mapping[str, JobHandler]:
         """Return the handlers by the names of their jobs."""
-        return {_SCAN: self._scan, _BACKLOG: self._embed_tenant}
+        return {_SCAN: self._run_scans, _BACKLOG: self._embed_tenant}
 
-    async def _scan(self, _payload: bytes, stop: asyncio.Event) -> float:
+    async def _run_scans(self, _payload: bytes, stop: asyncio.Event) -> float:
+        return await run_turn(lambda: self._scan(stop), stop, seconds=TURN_SECONDS)
+
+    async def _scan(self, stop: asyncio.Event) -> float:
         """Embed a few items of each tenant with work, and add a job for each tenant with more."""
         loop = asyncio.get_running_loop()
         start = loop.time()

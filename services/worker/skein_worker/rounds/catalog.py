@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from skein.tenancy.v1 import tenancy_pb2_grpc
     from skein_worker.settings import WorkerSettings
 
-# How long one worker delivers webhooks before another may.
-_WEBHOOK_TURN_SECONDS = 60.0
+# How long one worker does the rounds that are frequent before another may.
+TURN_SECONDS = 60.0
 # More calls than one tenant's idle sessions need, so that one visit ends them all.
 _MANY_REPEATS = 10_000
 
@@ -67,6 +67,7 @@ def build_rounds(
             ],
             priority=2,
             max_backoff_seconds=settings.rest_seconds,
+            turn_seconds=TURN_SECONDS,
         ),
         Round(
             name="lifecycle",
@@ -130,7 +131,7 @@ def _webhooks(memory: memory_pb2_grpc.MemoryInternalServiceAsyncStub, settings: 
         max_backoff_seconds=settings.rest_seconds,
         # Short, because receivers wait for events.
         pause_factor=0.5,
-        turn_seconds=_WEBHOOK_TURN_SECONDS,
+        turn_seconds=TURN_SECONDS,
         on_response=on_response,
         on_end=on_end,
     )

@@ -59,12 +59,29 @@ class Round:
     max_backoff_seconds: float = 0.0
     # The shortest pause after a round, in durations of the round, which is long when many tenants have work.
     pause_factor: float = 4.0
-    # Seconds for which one job runs round after round, because the queue is less punctual.
+    # Seconds for which one job runs round after round.
     turn_seconds: float = 0.0
     # Called with each tenant and response.
     on_response: Callable[[str, Any], None] | None = None
     # Called after a complete round with the tenants that had work and the seconds until the next round.
     on_end: Callable[[Collection[str], float], None] | None = None
+
+
+async def run_turn(run_round: Callable[[], Awaitable[float]], stop: asyncio.Event, *, seconds: float) -> float:
+    """Run round after round for some seconds, because a job of the queue costs more than a round without work.
+
+    `run_round` returns the pause until the next round. Return the seconds until the next turn.
+    """
+    loop = asyncio.get_running_loop()
+    end = loop.time() + seconds
+    while True:
+        pause = await run_round()
+        if stop.is_set() or pause >= seconds:
+            return pause
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(stop.wait(), pause)
+        if stop.is_set() or loop.time() >= end:
+            return 0.0
 
 
 class TenantRounds:
@@ -90,19 +107,10 @@ class TenantRounds:
         return {each.name: self._handler(each) for each in self._rounds}
 
     def _handler(self, tenant_round: Round) -> JobHandler:
-        async def run_turn(_payload: bytes, stop: asyncio.Event) -> float:
-            loop = asyncio.get_running_loop()
-            end = loop.time() + tenant_round.turn_seconds
-            while True:
-                pause = await self._run_round(tenant_round, stop)
-                if stop.is_set() or pause >= tenant_round.turn_seconds:
-                    return pause
-                with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(stop.wait(), pause)
-                if stop.is_set() or loop.time() >= end:
-                    return 0.0
+        async def run(_payload: bytes, stop: asyncio.Event) -> float:
+            return await run_turn(lambda: self._run_round(tenant_round, stop), stop, seconds=tenant_round.turn_seconds)
 
-        return run_turn
+        return run
 
     async def _run_round(self, tenant_round: Round, stop: asyncio.Event) -> float:
         """Visit the tenants with work; return the seconds until the next round."""
