@@ -211,7 +211,6 @@ async def test_a_purge_removes_what_auth_keeps_of_a_tenant_a_bounded_part_at_a_t
         IdempotencyStore(own, "auth"),
         audit_days=400,
         client_unused_days=30,
-        interval_seconds=0,
     )
 
     counts: dict[str, int] = {}

@@ -94,7 +94,7 @@ def test_texts_of_contents_structures_and_json_are_read_and_names_are_not() -> N
     message = session_pb2.Message(
         content="c", name="n", session_id="s", external_id="e", metadata_json='{"k":"v\\n","n":1.50,"l":["x"]}'
     )
-    json_format.ParseDict([{"text": "p", "deep": [{"t": "q"}]}], message.parts)
+    json_format.Parse('[{"text": "p", "deep": [{"t": "q"}]}]', message.parts)
     request = session_pb2.AppendMessagesRequest(session_id="s", messages=[message])
     read: dict[str, list[tuple[str, str]]] = {}
 
