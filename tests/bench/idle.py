@@ -41,6 +41,9 @@ from skein.gateway.v1 import gateway_pb2
 from skein.memory.v1 import memory_pb2
 from skein.session.v1 import session_pb2
 from skein_client.client import Client
+from skein_client.connection import Connection
+from skein_cluster.api.client import open_client, read_credentials
+from skein_cluster.api.tenants import create_tenant
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -142,7 +145,13 @@ async def _bench(plan: _Plan, rows: list[Row]) -> None:
     out = report.console()
     with data_folder() as folder:
         async with running(folder, ONE_PROCESS) as subject:
-            template = await _tenant(subject, plan.entries)
+            template = await _seed(subject, subject.api_key, plan.entries)
+            # Calls are made in a tenant of their own, because copies of what they write would be many.
+            operator_key = read_credentials(folder / "credentials.json")["operator_key"]
+            connection = Connection(endpoint=subject.addresses["gateway"], api_key=operator_key, timeout=_TIMEOUT)
+            async with open_client(connection) as operator:
+                _, api_key = await create_tenant(operator, "caller")
+            caller = await _seed(subject, api_key, plan.entries)
         present = 1
         for count in plan.counts:
             if count > present:
@@ -157,7 +166,7 @@ async def _bench(plan: _Plan, rows: list[Row]) -> None:
                 start_seconds = time.perf_counter() - started
                 await asyncio.sleep(plan.settle_seconds)
                 python, postgres = await _idle(subject, plan)
-                calls = await _costs(subject, template.memory_ids, plan.calls) if plan.calls else []
+                calls = await _costs(subject, api_key, caller.memory_ids, plan.calls) if plan.calls else []
             rows.append(
                 Row(
                     tenants=count,
@@ -171,11 +180,11 @@ async def _bench(plan: _Plan, rows: list[Row]) -> None:
             out.print(table(rows[-1:]))
 
 
-async def _tenant(subject: Subject, entries: int) -> SeededTenant:
-    """Store so many entries in the tenant of the API key: memories, and as many messages in sessions."""
+async def _seed(subject: Subject, api_key: str, entries: int) -> SeededTenant:
+    """Store so many entries in the tenant of an API key: memories, and as many messages in sessions."""
     material = Material((), _SEED)
     memory_ids: list[str] = []
-    async with Client(endpoint=subject.addresses["gateway"], api_key=subject.api_key, timeout=_TIMEOUT) as skein:
+    async with Client(endpoint=subject.addresses["gateway"], api_key=api_key, timeout=_TIMEOUT) as skein:
         me = await skein.auth.GetMe(auth_pb2.GetMeRequest())
         for start in range(0, entries // 2, _AT_ONCE):
             size = min(_AT_ONCE, entries // 2 - start)
@@ -244,10 +253,10 @@ async def _idle(subject: Subject, plan: _Plan) -> tuple[float, float]:
     return python, postgres
 
 
-async def _costs(subject: Subject, memory_ids: tuple[str, ...], calls: int) -> list[Cost]:
+async def _costs(subject: Subject, api_key: str, memory_ids: tuple[str, ...], calls: int) -> list[Cost]:
     connection = await asyncpg.connect(subject.database_url)
     try:
-        async with Client(endpoint=subject.addresses["gateway"], api_key=subject.api_key, timeout=_TIMEOUT) as skein:
+        async with Client(endpoint=subject.addresses["gateway"], api_key=api_key, timeout=_TIMEOUT) as skein:
             return [
                 await _cost(subject, connection, name, call, calls)
                 for name, call in _calls(skein, Material(memory_ids, _SEED + 1)).items()

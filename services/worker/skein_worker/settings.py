@@ -16,11 +16,11 @@ class WorkerSettings(Settings):
 
     prefix: ClassVar[str] = "SKEIN_WORKER_"
 
-    # Seconds between two scans of all tenants for documents without vectors. The pause after a long scan is four times
+    # Seconds between two scans for tenants with documents without vectors. The pause after a long scan is four times
     # as long as the scan, so that scans take at most a fifth of one worker.
     backlog_seconds: float = 2.0
     # Longest idle backoff of a tenant, in seconds, for rounds of the backlog, webhooks and snapshots. Each visit
-    # without work doubles the backoff. If it is shorter than the pause between rounds, there is none.
+    # without progress doubles the backoff. If it is shorter than the pause between rounds, there is none.
     rest_seconds: float = 20.0
     # Tenants that one round visits at the same time.
     tenants_at_once: int = 4
