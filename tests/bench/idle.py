@@ -59,9 +59,17 @@ _AT_ONCE = 20
 _BATCH = 500
 # Statements that are printed, those that took the most time.
 _STATEMENTS = 40
-# Tables whose rows are no tenant's own, or that are written for each copy by itself.
-_NOT_COPIED = frozenset({"tenancy.tenants", "auth.legacy_tokens", "auth.requests", "session.requests",
-                         "memory.requests", "tenancy.requests", "memory.access_log"})  # fmt: skip
+# Tables that are empty of tenants that rest, or that no copy can have.
+_NOT_COPIED = frozenset(
+    {
+        "auth.legacy_tokens",
+        "auth.requests",
+        "memory.access_log",
+        "memory.requests",
+        "session.requests",
+        "tenancy.requests",
+    }
+)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -87,7 +95,9 @@ class Row:
     # Processor time in shares of one core while nothing is called.
     python_share: float
     postgres_share: float
+    # A start of the cluster: seconds, and processor time of our process and of Postgres.
     start_seconds: float
+    start_cpu_seconds: float
     calls: list[Cost]
 
 
@@ -97,6 +107,7 @@ class Row:
 @click.option("--idle", "idle_seconds", default=120.0, show_default=True, help="Seconds of idleness.")
 @click.option("--settle", "settle_seconds", default=60.0, show_default=True, help="Seconds before it.")
 @click.option("--calls", type=click.IntRange(min=0), default=400, show_default=True, help="Of each kind.")
+@click.option("--months", type=click.IntRange(min=0), default=0, help="Months with partitions before the present one.")
 @click.option("--statements", is_flag=True, help="Print which statements ran while nothing was called.")
 @click.option("--json", "json_file", type=click.Path(path_type=Path, dir_okay=False), help="Write the figures here.")
 def main(
@@ -106,6 +117,7 @@ def main(
     idle_seconds: float,
     settle_seconds: float,
     calls: int,
+    months: int,
     statements: bool,
     json_file: Path | None,
 ) -> None:
@@ -117,6 +129,7 @@ def main(
         settle_seconds=settle_seconds,
         calls=calls,
         statements=statements,
+        months=months,
     )
     rows: list[Row] = []
     try:
@@ -138,6 +151,7 @@ class _Plan:
     settle_seconds: float
     calls: int
     statements: bool
+    months: int
 
 
 async def _bench(plan: _Plan, rows: list[Row]) -> None:
@@ -152,6 +166,9 @@ async def _bench(plan: _Plan, rows: list[Row]) -> None:
             async with open_client(connection) as operator:
                 _, api_key = await create_tenant(operator, "caller")
             caller = await _seed(subject, api_key, plan.entries)
+            if plan.months:
+                seconds = await _create_months(subject.database_url, plan.months)
+                out.print(f"partitions of {plan.months} months created in {seconds:.1f} s", style="dim")
         present = 1
         for count in plan.counts:
             if count > present:
@@ -163,7 +180,7 @@ async def _bench(plan: _Plan, rows: list[Row]) -> None:
                     present = count
             started = time.perf_counter()
             async with running(folder, ONE_PROCESS) as subject:
-                start_seconds = time.perf_counter() - started
+                start_seconds, start_cpu_seconds = time.perf_counter() - started, sum(_split(subject.pid))
                 await asyncio.sleep(plan.settle_seconds)
                 python, postgres = await _idle(subject, plan)
                 calls = await _costs(subject, api_key, caller.memory_ids, plan.calls) if plan.calls else []
@@ -174,6 +191,7 @@ async def _bench(plan: _Plan, rows: list[Row]) -> None:
                     python_share=python,
                     postgres_share=postgres,
                     start_seconds=start_seconds,
+                    start_cpu_seconds=start_cpu_seconds,
                     calls=calls,
                 )
             )
@@ -215,6 +233,22 @@ async def copy_tenant(database_url: str, tenant_id: uuid.UUID, count: int) -> No
                 for table_row in tables:
                     if table_row["name"] not in _NOT_COPIED:
                         await connection.execute(table_row["copy"], tenant_id, copies)
+    finally:
+        await connection.close()
+
+
+async def _create_months(database_url: str, months: int) -> float:
+    """Create the partitions of the months before the present one; return the seconds that it took."""
+    connection = await asyncpg.connect(database_url)
+    try:
+        started = time.perf_counter()
+        for schema in ("memory", "session"):
+            await connection.execute(
+                f"SELECT {schema}.ensure_month(now() - make_interval(months => month))"  # noqa: S608 - the names above.
+                " FROM generate_series(1, $1) AS month",
+                months,
+            )
+        return time.perf_counter() - started
     finally:
         await connection.close()
 
@@ -356,7 +390,7 @@ def _print_counters(
 def table(rows: Sequence[Row]) -> Table:
     """Lay out idleness and calls: a row for each number of tenants and call."""
     made = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for name in ("tenants", "entries", "start s", "idle % of a core", "of Postgres"):
+    for name in ("tenants", "entries", "start s", "start CPU s", "idle % of a core", "of Postgres"):
         made.add_column(name, justify="right")
     made.add_column("call", no_wrap=True)
     for name in ("p50 ms", "p95 ms", "Python ms", "Postgres ms", "pages"):
@@ -366,6 +400,7 @@ def table(rows: Sequence[Row]) -> Table:
             f"{row.tenants:,}",
             f"{row.entries:,}",
             f"{row.start_seconds:.1f}",
+            f"{row.start_cpu_seconds:.1f}",
             f"{(row.python_share + row.postgres_share) * 100:.2f}",
             f"{row.postgres_share * 100:.2f}",
         ]

@@ -23,7 +23,12 @@ if TYPE_CHECKING:
     from skein_kit.database.transactions import Database, Transaction
     from skein_tenancy.quotas.model import QuotaChange
 
-_MARK_COLLECTED = [QUERIES[f"mark_{schema}_usage_collected"] for schema in ("auth", "tenancy", "session", "memory")]
+_MARK_COLLECTED = [
+    QUERIES["mark_auth_usage_collected"],
+    QUERIES["mark_tenancy_usage_collected"],
+    QUERIES["mark_session_usage_collected"],
+    QUERIES["mark_memory_usage_collected"],
+]
 
 
 class QuotaStore:
