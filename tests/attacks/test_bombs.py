@@ -15,6 +15,7 @@ import json
 import os
 import random
 import tarfile
+import zipfile
 import zlib
 from datetime import UTC, datetime
 from pathlib import Path
@@ -30,7 +31,10 @@ from grpc import aio
 from skein.memory.v1 import archives_pb2, memory_pb2, snapshots_pb2
 from skein_cluster.backup import extraction, wal_archive
 from skein_cluster.backup.repository import BASE, POSTGRES_MANIFEST, WAL_OF_BASE, BackupDamaged
+from skein_importers.errors import SourceInvalid
 from skein_importers.records import UnreadableRecord, read_jsonl
+from skein_importers.sources import FORMATS
+from skein_importers.sources.base import Notes
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -251,6 +255,25 @@ def test_a_line_of_an_import_that_never_ends_is_read_in_pieces(tmp_path: Path) -
     assert used < BOUND
     assert [isinstance(one, UnreadableRecord) for one in results] == [True, False]
     assert results[1].where == "line 2"
+
+
+def test_an_archive_of_an_import_that_inflates_is_refused_before_it_is_unpacked(tmp_path: Path) -> None:
+    zeros = bytes(MEBIBYTE)
+    with zipfile.ZipFile(tmp_path / "bank.zip", "w", zipfile.ZIP_DEFLATED) as archive:
+        with archive.open("documents/000000.json", "w", force_zip64=True) as member:
+            for _ in range(INFLATED // MEBIBYTE + 1):
+                member.write(zeros)
+        archive.writestr("manifest.json", '{"schema_version": 1, "source_bank_id": "b"}')
+
+    def read() -> None:
+        with FORMATS["hindsight-zip"].open(str(tmp_path / "bank.zip")) as source:
+            list(source.records(source.tenants()[0], Notes()))
+
+    def refused_read() -> None:
+        with pytest.raises(SourceInvalid, match=r"has a member of more than"):
+            read()
+
+    assert memory_used(refused_read) < BOUND
 
 
 def odd_imports() -> list[str]:

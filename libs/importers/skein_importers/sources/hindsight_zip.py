@@ -162,13 +162,13 @@ class Archive:
         return rows_of(values, table, key, notes, "metadata.hindsight")
 
     def _read(self, name: str) -> Any:
+        # No member is longer than the archive says.
+        if self._file.getinfo(name).file_size > _MAX_MEMBER:
+            raise SourceInvalid(f"{self._path} has a member of more than {_MAX_MEMBER} bytes: {name}.")
         try:
-            with self._file.open(name) as member:
-                text = member.read(_MAX_MEMBER + 1)
+            text = self._file.read(name)
         except (zipfile.BadZipFile, RuntimeError, NotImplementedError, EOFError, OSError):
             raise SourceInvalid(f"{self._path} is damaged at {name}: make the export again.") from None
-        if len(text) > _MAX_MEMBER:
-            raise SourceInvalid(f"{self._path} has a member of more than {_MAX_MEMBER} bytes: {name}.")
         try:
             return exact.loads_mixed(text)
         except (ValueError, ArithmeticError, RecursionError):
