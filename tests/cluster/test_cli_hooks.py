@@ -116,6 +116,14 @@ async def test_a_turn_is_remembered_once_however_often_it_is_reported(
     assert [get_json(message, "metadata") for message in stored] == [{"coding_agent": agent, "project": "webshop"}] * 2
 
 
+async def test_a_turn_that_is_reported_twice_at_once_is_remembered_once(
+    environment: dict[str, str], tenant: Tenant
+) -> None:
+    await asyncio.gather(*(run("gemini-cli", "stop", environment=environment) for _ in range(4)))
+
+    assert [message.content for message in await messages(tenant, "gemini-cli")] == [PROMPT, ANSWER]
+
+
 @pytest.mark.parametrize("agent", WITH_CONTEXT)
 async def test_a_prompt_is_not_answered_with_the_session_itself(environment: dict[str, str], agent: str) -> None:
     await run(agent, "prompt", environment=environment)
@@ -314,11 +322,17 @@ async def test_a_settings_file_with_comments_is_left_alone(tmp_path: Path) -> No
     text = '{\n  // mine\n  "theme": "dark"\n}\n'
     file.write_text(text, "utf-8")
 
-    refused = await skein("hooks", "install", "gemini-cli", environment={**test_environment(), "HOME": str(tmp_path)})
+    environment = {**test_environment(), "HOME": str(tmp_path)}
+
+    refused = await skein("hooks", "install", "gemini-cli", environment=environment)
+    await skein("hooks", "install", "codex", environment=environment)
+    listed = await skein("hooks", "list", "--json", environment=environment)
 
     assert refused.code == ExitCode.REFUSED
     assert "left alone" in refused.err
     assert file.read_text("utf-8") == text
+    assert (listed.code, {one["agent"] for one in listed.json["hooks"]}) == (ExitCode.OK, {"codex"})
+    assert "left alone" in listed.err
 
 
 async def test_the_installed_command_is_one_that_a_shell_runs(

@@ -135,12 +135,19 @@ def remove(agent: CodingAgent, scope: Scope) -> None:
 @hooks_command.command("list")
 @options.json_option
 def list_(*, as_json: bool) -> None:
-    """List the hooks of Skein in your settings files and in those of the project in this folder."""
+    """List the hooks of Skein in your settings files and in those of the project in this folder.
+
+    A line on stderr names a file that cannot be read.
+    """
     found = []
     for agent in AGENTS.values():
         for scope in Scope:
             path = _settings_path(agent, scope)
-            document, _ = settings_file.read(path)
+            try:
+                document, _ = settings_file.read(path)
+            except settings_file.SettingsUnreadable as error:
+                output.echo(error.message, err=True)
+                continue
             for event, command in settings_file.installed(document, agent).items():
                 found.append((agent.name, scope.value, event.value, str(path), command))
     if as_json:

@@ -130,11 +130,14 @@ def write(path: Path, document: Mapping[str, Any], indent: str) -> None:
         target.parent.mkdir(parents=True, exist_ok=True)
         mode = target.stat().st_mode & 0o7777 if target.exists() else _NEW_FILE_MODE
         descriptor, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            file.write(text)
         part = Path(name)
-        part.chmod(mode)
-        part.replace(target)
+        try:
+            with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+                file.write(text)
+            part.chmod(mode)
+            part.replace(target)
+        finally:
+            part.unlink(missing_ok=True)
     except OSError as error:
         raise SettingsUnreadable(path, f"it cannot be written ({error.strerror})") from None
 
