@@ -44,6 +44,8 @@ _FRAMEWORK = "pydantic-ai"
 # Where a session's metadata have the record.
 _KEY = "pydantic_ai"
 _SCOPE_PATH = f"metadata.{_KEY}.scope"
+# Longest text of which sessions have an index.
+_MAX_SCOPE = 255
 _record_json = TypeAdapter(ConversationRecord)
 
 
@@ -68,7 +70,7 @@ class SkeinConversationStore(ConversationStore):
     async def read_records(self, *, scope: str | None = None, limit: int | None = None) -> Sequence[ConversationRecord]:
         """Return the records of a scope, last saved first."""
         request = session_pb2.ListSessionsRequest(session_type=_FRAMEWORK, page_size=messages.MAX_LISTED)
-        if scope is not None:
+        if scope and len(scope) <= _MAX_SCOPE:
             request.properties.add(path=_SCOPE_PATH, value=Value(string_value=scope))
         records: list[ConversationRecord] = []
         while True:
@@ -78,7 +80,7 @@ class SkeinConversationStore(ConversationStore):
             if not listed.next_page_token:
                 break
         # A session that changes while it is listed may come twice.
-        newest = {record.conversation_id: record for record in records}
+        newest = {record.conversation_id: record for record in records if scope is None or record.scope == scope}
         return sorted(newest.values(), key=lambda record: record.updated_at, reverse=True)[:limit]
 
     async def write_record(

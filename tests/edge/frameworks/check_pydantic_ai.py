@@ -151,8 +151,9 @@ async def test_a_fork_shares_the_history_before_it(any_store: ConversationStore,
     assert record.forked_from == session_id
 
 
-async def test_a_scope_keeps_conversations_apart(any_store: ConversationStore, session_id: str) -> None:
-    scope, other = str(uuid.uuid4()), str(uuid.uuid4())
+@pytest.mark.parametrize("padding", ["", "long" * 100])
+async def test_a_scope_keeps_conversations_apart(any_store: ConversationStore, session_id: str, padding: str) -> None:
+    scope, other = f"{uuid.uuid4()}{padding}", str(uuid.uuid4())
     ids = [f"{session_id}-{n}" for n in range(3)]
     for one in ids:
         await any_store.save(Conversation(messages=MESSAGES[:1], conversation_id=one), scope=scope)
