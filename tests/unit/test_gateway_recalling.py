@@ -142,11 +142,21 @@ def test_any_other_fault_is_an_arm_that_is_unavailable(code: grpc.StatusCode) ->
 
 def test_the_recall_service_s_search_details_are_passed_on() -> None:
     answer = RecallResult(
-        results=[indexed(model="m", dense_path="exact", emptied_by=["types"], formula="scores-3", filter_emptied=True)]
+        results=[
+            indexed(
+                model="m",
+                dense_path="exact",
+                emptied_by=["types"],
+                formula="scores-3",
+                filter_emptied=True,
+                pending_embedding_count=7,
+            )
+        ]
     ).response(10)
 
     assert (answer.model, answer.dense_path, answer.formula) == ("m", "exact", "scores-3")
     assert answer.emptied_by == ["types"]
+    assert answer.pending_embedding_count == 7
     assert [status.filter_emptied for status in answer.arms] == [True, True]
 
 

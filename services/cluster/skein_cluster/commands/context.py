@@ -11,7 +11,14 @@ from rich.text import Text
 from skein.gateway.v1 import gateway_pb2
 from skein_cluster.api.client import as_tenant
 from skein_cluster.cli import command_lines, options, output
-from skein_cluster.commands.recall import MODES, filter_options, is_tenant_empty, mode_option, show_incomplete
+from skein_cluster.commands.recall import (
+    MODES,
+    filter_options,
+    is_tenant_empty,
+    mode_option,
+    show_incomplete,
+    show_pending,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -59,6 +66,7 @@ def context_command(
         output.echo(command_lines.store_hint(environment), err=True)
     else:
         output.stderr_console().print(Text(counts if response.text or response.omitted_count else "Nothing was found."))
+    show_pending(response.pending_embedding_count)
     show_incomplete(response.incomplete)
 
 

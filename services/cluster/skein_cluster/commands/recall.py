@@ -88,6 +88,14 @@ def show_expansions(expansions: Iterable[recall_pb2.QueryExpansion]) -> None:
         output.stderr_console().print(Text(f"read '{expansion.written}' as '{expansion.read_as}'"))
 
 
+def show_pending(count: int) -> None:
+    """Tell on stderr how many items have no vector yet, if any."""
+    if count:
+        output.stderr_console().print(
+            Text(f"Not embedded yet: {count}. Only the words of these items are found so far.")
+        )
+
+
 @click.command()
 @options.text_argument
 @click.option("--limit", type=click.IntRange(1, 100), default=10, show_default=True, help="Maximum number of hits.")
@@ -142,6 +150,7 @@ def recall_command(
             lines,
             empty=_empty_text(response),
         )
+    show_pending(response.pending_embedding_count)
     show_incomplete(response.incomplete)
 
 

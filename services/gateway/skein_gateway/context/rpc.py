@@ -101,6 +101,7 @@ class ContextHandler:
             emptied_by=response.emptied_by,
             formula=response.formula,
             nothing_relevant=response.nothing_relevant,
+            pending_embedding_count=response.pending_embedding_count,
         )
 
     async def _window(self, request: pb.BuildContextRequest, arm_seconds: float) -> ArmResult:

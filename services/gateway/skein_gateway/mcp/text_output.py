@@ -58,6 +58,8 @@ def recall_text(result: dict[str, Any]) -> str:
     conditions = result.get("emptied_by", [])
     if conditions:
         lines.append(f"These conditions excluded everything: {', '.join(conditions)}.")
+    if pending := result.get("pending_embedding_count"):
+        lines.append(f"Not embedded yet: {pending}. Only the words of these items are found so far.")
     return "\n".join(lines)
 
 

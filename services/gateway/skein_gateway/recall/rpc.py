@@ -176,6 +176,7 @@ class RecallResult:
             profile=profile,
             nothing_relevant=index is not None and index.nothing_relevant,
             query_expansions=() if index is None else index.query_expansions,
+            pending_embedding_count=0 if index is None else index.pending_embedding_count,
         )
 
 

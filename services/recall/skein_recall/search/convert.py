@@ -208,6 +208,7 @@ def response(kind: type[_Response], result: RecallResult) -> _Response:
         emptied_by=result.excluding_conditions,
         formula=result.formula,
         filter_truncated=result.filter_truncated,
+        pending_embedding_count=result.pending_count,
         **_recall_fields(result) if kind is pb.RecallResponse else {},
     )
 

@@ -335,4 +335,6 @@ class RecallResult:
     filter_truncated: bool
     # There were hits, and the relevance of each was too low.
     nothing_relevant: bool
+    # Items of the tenant that have no vector yet, counted up to a limit; 0 in the keyword mode.
+    pending_count: int
     expansions: list[QueryExpansion]

@@ -70,6 +70,11 @@ LEFT JOIN recall.{table} AS v ON v.tenant_id = :tenant_id AND v.item_id = d.item
 WHERE d.tenant_id = :tenant_id AND d.item_id = :item_id
 ORDER BY v.chunk;
 
+-- count_pending --
+-- Count the items of the backlog, up to a number.
+SELECT count(*)::integer AS pending_count
+FROM (SELECT FROM recall.documents AS d WHERE d.tenant_id = :tenant_id AND d.pending LIMIT :most_pending) AS waiting;
+
 -- query_terms --
 -- Split a query into its terms, each with its number of documents. It is counted here for a rare term; for others it is
 -- the worker's last count. Each row also has number and length of all documents: counted and uncounted ones, minus
@@ -155,7 +160,7 @@ LIMIT :count;
 -- measure_items --
 -- Measure items and their neighbours: those of the same session, up to `reach` before and after each of the centres.
 -- The order is that of the ids, which is that of time. The result is one row of arrays, several times as fast as
--- hundreds of rows. The first array has the items. Each posting has the item, the position of the term from 1 and its
+-- hundreds of rows. It has the size of the backlog too, as `count_pending`. The first array has the items. Each posting has the item, the position of the term from 1 and its
 -- counts in text and header. Each item of a session whose title has a term has its position and the term's; a term of
 -- more than :titles titles says nothing. Each item with a vector has its position from 1 and its cosine. The last array
 -- has the previous item of each item around a centre.
@@ -197,7 +202,10 @@ WITH centre AS MATERIALIZED (
     JOIN recall.documents AS d ON d.tenant_id = :tenant_id AND d.item_id = requested.item_id
     WHERE d.kind = ANY (:kinds::text[])
 )
-SELECT items.*, term_counts.*, titled.*, compared.*, steps.*
+SELECT items.*, term_counts.*, titled.*, compared.*, steps.*, (
+           SELECT count(*)::integer
+           FROM (SELECT FROM recall.documents AS d WHERE d.tenant_id = :tenant_id AND d.pending LIMIT :most_pending) AS waiting
+       ) AS pending_count
 FROM items
 CROSS JOIN LATERAL (
     SELECT array_agg(found.item_id) AS posting_items, array_agg(found.term) AS posting_terms,

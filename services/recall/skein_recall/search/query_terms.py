@@ -147,6 +147,8 @@ class ItemMeasurements:
     corrected: Mapping[tuple[str, str], set[UUID]]
     # The item right before each item around a centre, in its session.
     previous: dict[UUID, UUID]
+    # Items of the tenant that have no vector yet, counted up to a limit.
+    pending_count: int
 
 
 def names_by_term(terms: Iterable[str], mentions: Sequence[ReadMention]) -> dict[str, list[tuple[str, ...]]]:

@@ -125,6 +125,7 @@ class RecallSearcher:
             search = SearchTransaction(tx, model, query, vector, self._vector_cache, shortlist, policy, at)
             hits, is_truncated = await search.hits()
             excluding = await search.excluding_conditions() if not hits and query.filter.all_names else []
+            pending_count = await search.pending_count()
         relevant_hits = search.with_relevance(hits)
         _SEARCHES[search.path].inc()
         if vector is not None and query.filter.row_condition is None and self._sampler.should_sample():
@@ -147,6 +148,7 @@ class RecallSearcher:
             formula=search.formula.name,
             hits=relevant_hits,
             nothing_relevant=bool(hits) and not relevant_hits,
+            pending_count=pending_count,
             expansions=search.expansions(relevant_hits),
             excluding_conditions=excluding,
             filter_truncated=is_truncated,
@@ -242,6 +244,8 @@ class SearchTransaction:
         # The items that the vector found last, the nearest first, and how they were found.
         self.nearest: tuple[UUID, ...] = ()
         self.path = "none"
+        # Items without a vector, if a statement of the search counted them.
+        self._pending_count: int | None = None
 
     def with_relevance(self, hits: list[SearchHit]) -> list[SearchHit]:
         """Return the hits that are relevant enough, each with its relevance; none if the best one answers nothing.
@@ -300,6 +304,12 @@ class SearchTransaction:
             if len(hits) == query.limit or not matches.has_more or depth >= max_depth:
                 return hits, is_tested and matches.has_more and depth >= max_depth
             depth = min(max_depth, depth * _DEPTH_FACTOR)
+
+    async def pending_count(self) -> int:
+        """Return the number of the tenant's items that have no vector yet, up to a limit; 0 in the keyword mode."""
+        if self._query.mode is Mode.KEYWORD:
+            return 0
+        return await self._tx.count_pending() if self._pending_count is None else self._pending_count
 
     async def excluding_conditions(self) -> list[str]:
         """Name the conditions each of which alone excludes everything; all of them when only several together do.
@@ -420,6 +430,7 @@ class SearchTransaction:
             reach=CONTEXT_REACH,
             horizon=None if cached is None else cached.shortlist.horizon.transaction,
         )
+        self._pending_count = items.pending_count
         candidates = Candidates(
             item_ids=items.item_ids,
             kinds=items.kinds,

@@ -67,6 +67,8 @@ _MAX_RANGE_TERMS = 1500
 # Weight of a term in the title of an item's session, beside 1 in the item; titles that may have the term.
 _TITLE_WEIGHT = 0.25
 _MAX_TITLES = 1000
+# Items without a vector are counted up to this.
+MAX_PENDING = 1000
 # Weight of a name in the memory that it means: a text of the name alone, the alias, must not make it irrelevant.
 _NAMED_WEIGHT = 3
 
@@ -460,6 +462,7 @@ class QueryTransaction:
             rest=columns["rest"],
             reach=reach,
             titles=_MAX_TITLES,
+            most_pending=MAX_PENDING,
             horizon=horizon,
             rare=sum(count < max_postings for count in terms.counts.values()),
         )
@@ -494,7 +497,14 @@ class QueryTransaction:
             header_frequencies=terms.frequencies(counts + header_counts) - frequencies,
             corrected=corrected_items(terms, ids, counts + header_counts),
             previous=dict(zip(row["followers"] or (), row["previous"] or (), strict=True)),
+            pending_count=row["pending_count"],
         )
+
+    async def count_pending(self) -> int:
+        """Return the number of the tenant's items that have no vector yet, at most MAX_PENDING."""
+        (row,) = await self._rows(QUERIES["count_pending"], most_pending=MAX_PENDING)
+        count: int = row["pending_count"]
+        return count
 
     async def filter_items(self, item_ids: Iterable[UUID], tests: Mapping[str, Expression | None]) -> set[UUID]:
         """Return the items that pass the test of their kind: None for a kind whose items all pass.

@@ -164,7 +164,7 @@ class RecallRequest(_message.Message):
     def __init__(self, query: _Optional[str] = ..., embedding: _Optional[_Iterable[float]] = ..., limit: _Optional[int] = ..., arms: _Optional[_Iterable[_Union[Arm, str]]] = ..., filter: _Optional[_Union[_memory_pb2.MemoryFilter, _Mapping]] = ..., min_similarity: _Optional[float] = ..., show_superseded: _Optional[bool] = ..., weights: _Optional[_Mapping[str, float]] = ..., fusion: _Optional[str] = ..., on_partial: _Optional[_Union[OnPartial, str]] = ..., mode: _Optional[_Union[_recall_pb2.SearchMode, str]] = ..., min_relevance: _Optional[float] = ..., show_duplicates: _Optional[bool] = ..., message_filter: _Optional[_Union[_recall_pb2.MessageFilter, _Mapping]] = ...) -> None: ...
 
 class RecallResponse(_message.Message):
-    __slots__ = ("hits", "arms", "incomplete", "model", "dense_path", "emptied_by", "formula", "profile", "nothing_relevant", "query_expansions")
+    __slots__ = ("hits", "arms", "incomplete", "model", "dense_path", "emptied_by", "formula", "profile", "nothing_relevant", "query_expansions", "pending_embedding_count")
     HITS_FIELD_NUMBER: _ClassVar[int]
     ARMS_FIELD_NUMBER: _ClassVar[int]
     INCOMPLETE_FIELD_NUMBER: _ClassVar[int]
@@ -175,6 +175,7 @@ class RecallResponse(_message.Message):
     PROFILE_FIELD_NUMBER: _ClassVar[int]
     NOTHING_RELEVANT_FIELD_NUMBER: _ClassVar[int]
     QUERY_EXPANSIONS_FIELD_NUMBER: _ClassVar[int]
+    PENDING_EMBEDDING_COUNT_FIELD_NUMBER: _ClassVar[int]
     hits: _containers.RepeatedCompositeFieldContainer[_recall_pb2.Hit]
     arms: _containers.RepeatedCompositeFieldContainer[ArmStatus]
     incomplete: _containers.RepeatedScalarFieldContainer[Arm]
@@ -185,7 +186,8 @@ class RecallResponse(_message.Message):
     profile: _subjects_pb2.Subject
     nothing_relevant: bool
     query_expansions: _containers.RepeatedCompositeFieldContainer[_recall_pb2.QueryExpansion]
-    def __init__(self, hits: _Optional[_Iterable[_Union[_recall_pb2.Hit, _Mapping]]] = ..., arms: _Optional[_Iterable[_Union[ArmStatus, _Mapping]]] = ..., incomplete: _Optional[_Iterable[_Union[Arm, str]]] = ..., model: _Optional[str] = ..., dense_path: _Optional[str] = ..., emptied_by: _Optional[_Iterable[str]] = ..., formula: _Optional[str] = ..., profile: _Optional[_Union[_subjects_pb2.Subject, _Mapping]] = ..., nothing_relevant: _Optional[bool] = ..., query_expansions: _Optional[_Iterable[_Union[_recall_pb2.QueryExpansion, _Mapping]]] = ...) -> None: ...
+    pending_embedding_count: int
+    def __init__(self, hits: _Optional[_Iterable[_Union[_recall_pb2.Hit, _Mapping]]] = ..., arms: _Optional[_Iterable[_Union[ArmStatus, _Mapping]]] = ..., incomplete: _Optional[_Iterable[_Union[Arm, str]]] = ..., model: _Optional[str] = ..., dense_path: _Optional[str] = ..., emptied_by: _Optional[_Iterable[str]] = ..., formula: _Optional[str] = ..., profile: _Optional[_Union[_subjects_pb2.Subject, _Mapping]] = ..., nothing_relevant: _Optional[bool] = ..., query_expansions: _Optional[_Iterable[_Union[_recall_pb2.QueryExpansion, _Mapping]]] = ..., pending_embedding_count: _Optional[int] = ...) -> None: ...
 
 class BuildContextRequest(_message.Message):
     __slots__ = ("recall", "token_budget", "format", "order", "session_id")
@@ -222,7 +224,7 @@ class Citation(_message.Message):
     def __init__(self, number: _Optional[int] = ..., kind: _Optional[_Union[_recall_pb2.ItemKind, str]] = ..., item_id: _Optional[str] = ..., session_id: _Optional[str] = ..., create_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., score: _Optional[float] = ..., truncated: _Optional[bool] = ..., duplicate_ids: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class BuildContextResponse(_message.Message):
-    __slots__ = ("text", "citations", "token_count", "omitted_count", "arms", "incomplete", "model", "emptied_by", "formula", "nothing_relevant")
+    __slots__ = ("text", "citations", "token_count", "omitted_count", "arms", "incomplete", "model", "emptied_by", "formula", "nothing_relevant", "pending_embedding_count")
     TEXT_FIELD_NUMBER: _ClassVar[int]
     CITATIONS_FIELD_NUMBER: _ClassVar[int]
     TOKEN_COUNT_FIELD_NUMBER: _ClassVar[int]
@@ -233,6 +235,7 @@ class BuildContextResponse(_message.Message):
     EMPTIED_BY_FIELD_NUMBER: _ClassVar[int]
     FORMULA_FIELD_NUMBER: _ClassVar[int]
     NOTHING_RELEVANT_FIELD_NUMBER: _ClassVar[int]
+    PENDING_EMBEDDING_COUNT_FIELD_NUMBER: _ClassVar[int]
     text: str
     citations: _containers.RepeatedCompositeFieldContainer[Citation]
     token_count: int
@@ -243,7 +246,8 @@ class BuildContextResponse(_message.Message):
     emptied_by: _containers.RepeatedScalarFieldContainer[str]
     formula: str
     nothing_relevant: bool
-    def __init__(self, text: _Optional[str] = ..., citations: _Optional[_Iterable[_Union[Citation, _Mapping]]] = ..., token_count: _Optional[int] = ..., omitted_count: _Optional[int] = ..., arms: _Optional[_Iterable[_Union[ArmStatus, _Mapping]]] = ..., incomplete: _Optional[_Iterable[_Union[Arm, str]]] = ..., model: _Optional[str] = ..., emptied_by: _Optional[_Iterable[str]] = ..., formula: _Optional[str] = ..., nothing_relevant: _Optional[bool] = ...) -> None: ...
+    pending_embedding_count: int
+    def __init__(self, text: _Optional[str] = ..., citations: _Optional[_Iterable[_Union[Citation, _Mapping]]] = ..., token_count: _Optional[int] = ..., omitted_count: _Optional[int] = ..., arms: _Optional[_Iterable[_Union[ArmStatus, _Mapping]]] = ..., incomplete: _Optional[_Iterable[_Union[Arm, str]]] = ..., model: _Optional[str] = ..., emptied_by: _Optional[_Iterable[str]] = ..., formula: _Optional[str] = ..., nothing_relevant: _Optional[bool] = ..., pending_embedding_count: _Optional[int] = ...) -> None: ...
 
 class ForgetRequest(_message.Message):
     __slots__ = ("subject_id", "dry_run", "request_id")

@@ -153,7 +153,7 @@ class RecallRequest(_message.Message):
     def __init__(self, query: _Optional[str] = ..., embedding: _Optional[_Iterable[float]] = ..., limit: _Optional[int] = ..., kinds: _Optional[_Iterable[_Union[ItemKind, str]]] = ..., filter: _Optional[_Union[_memory_pb2.MemoryFilter, _Mapping]] = ..., min_similarity: _Optional[float] = ..., show_superseded: _Optional[bool] = ..., weights: _Optional[_Mapping[str, float]] = ..., fusion: _Optional[str] = ..., mode: _Optional[_Union[SearchMode, str]] = ..., min_relevance: _Optional[float] = ..., show_duplicates: _Optional[bool] = ..., message_filter: _Optional[_Union[MessageFilter, _Mapping]] = ...) -> None: ...
 
 class RecallResponse(_message.Message):
-    __slots__ = ("hits", "model", "dense_path", "dense_unavailable", "filter_emptied", "filter_truncated", "emptied_by", "formula", "nothing_relevant", "query_expansions")
+    __slots__ = ("hits", "model", "dense_path", "dense_unavailable", "filter_emptied", "filter_truncated", "emptied_by", "formula", "nothing_relevant", "query_expansions", "pending_embedding_count")
     HITS_FIELD_NUMBER: _ClassVar[int]
     MODEL_FIELD_NUMBER: _ClassVar[int]
     DENSE_PATH_FIELD_NUMBER: _ClassVar[int]
@@ -164,6 +164,7 @@ class RecallResponse(_message.Message):
     FORMULA_FIELD_NUMBER: _ClassVar[int]
     NOTHING_RELEVANT_FIELD_NUMBER: _ClassVar[int]
     QUERY_EXPANSIONS_FIELD_NUMBER: _ClassVar[int]
+    PENDING_EMBEDDING_COUNT_FIELD_NUMBER: _ClassVar[int]
     hits: _containers.RepeatedCompositeFieldContainer[Hit]
     model: str
     dense_path: str
@@ -174,7 +175,8 @@ class RecallResponse(_message.Message):
     formula: str
     nothing_relevant: bool
     query_expansions: _containers.RepeatedCompositeFieldContainer[QueryExpansion]
-    def __init__(self, hits: _Optional[_Iterable[_Union[Hit, _Mapping]]] = ..., model: _Optional[str] = ..., dense_path: _Optional[str] = ..., dense_unavailable: _Optional[bool] = ..., filter_emptied: _Optional[bool] = ..., filter_truncated: _Optional[bool] = ..., emptied_by: _Optional[_Iterable[str]] = ..., formula: _Optional[str] = ..., nothing_relevant: _Optional[bool] = ..., query_expansions: _Optional[_Iterable[_Union[QueryExpansion, _Mapping]]] = ...) -> None: ...
+    pending_embedding_count: int
+    def __init__(self, hits: _Optional[_Iterable[_Union[Hit, _Mapping]]] = ..., model: _Optional[str] = ..., dense_path: _Optional[str] = ..., dense_unavailable: _Optional[bool] = ..., filter_emptied: _Optional[bool] = ..., filter_truncated: _Optional[bool] = ..., emptied_by: _Optional[_Iterable[str]] = ..., formula: _Optional[str] = ..., nothing_relevant: _Optional[bool] = ..., query_expansions: _Optional[_Iterable[_Union[QueryExpansion, _Mapping]]] = ..., pending_embedding_count: _Optional[int] = ...) -> None: ...
 
 class QueryExpansion(_message.Message):
     __slots__ = ("written", "read_as", "reason")
@@ -209,7 +211,7 @@ class FindSimilarRequest(_message.Message):
     def __init__(self, item_id: _Optional[str] = ..., limit: _Optional[int] = ..., kinds: _Optional[_Iterable[_Union[ItemKind, str]]] = ..., filter: _Optional[_Union[_memory_pb2.MemoryFilter, _Mapping]] = ..., min_similarity: _Optional[float] = ..., show_superseded: _Optional[bool] = ..., mode: _Optional[_Union[SearchMode, str]] = ..., external_id: _Optional[str] = ..., kind: _Optional[_Union[ItemKind, str]] = ...) -> None: ...
 
 class FindSimilarResponse(_message.Message):
-    __slots__ = ("hits", "model", "dense_path", "dense_unavailable", "filter_emptied", "filter_truncated", "emptied_by", "formula")
+    __slots__ = ("hits", "model", "dense_path", "dense_unavailable", "filter_emptied", "filter_truncated", "emptied_by", "formula", "pending_embedding_count")
     HITS_FIELD_NUMBER: _ClassVar[int]
     MODEL_FIELD_NUMBER: _ClassVar[int]
     DENSE_PATH_FIELD_NUMBER: _ClassVar[int]
@@ -218,6 +220,7 @@ class FindSimilarResponse(_message.Message):
     FILTER_TRUNCATED_FIELD_NUMBER: _ClassVar[int]
     EMPTIED_BY_FIELD_NUMBER: _ClassVar[int]
     FORMULA_FIELD_NUMBER: _ClassVar[int]
+    PENDING_EMBEDDING_COUNT_FIELD_NUMBER: _ClassVar[int]
     hits: _containers.RepeatedCompositeFieldContainer[Hit]
     model: str
     dense_path: str
@@ -226,7 +229,8 @@ class FindSimilarResponse(_message.Message):
     filter_truncated: bool
     emptied_by: _containers.RepeatedScalarFieldContainer[str]
     formula: str
-    def __init__(self, hits: _Optional[_Iterable[_Union[Hit, _Mapping]]] = ..., model: _Optional[str] = ..., dense_path: _Optional[str] = ..., dense_unavailable: _Optional[bool] = ..., filter_emptied: _Optional[bool] = ..., filter_truncated: _Optional[bool] = ..., emptied_by: _Optional[_Iterable[str]] = ..., formula: _Optional[str] = ...) -> None: ...
+    pending_embedding_count: int
+    def __init__(self, hits: _Optional[_Iterable[_Union[Hit, _Mapping]]] = ..., model: _Optional[str] = ..., dense_path: _Optional[str] = ..., dense_unavailable: _Optional[bool] = ..., filter_emptied: _Optional[bool] = ..., filter_truncated: _Optional[bool] = ..., emptied_by: _Optional[_Iterable[str]] = ..., formula: _Optional[str] = ..., pending_embedding_count: _Optional[int] = ...) -> None: ...
 
 class EmbedTextRequest(_message.Message):
     __slots__ = ("texts", "purpose")
