@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import subprocess
 import sys
 import tarfile
+import threading
 from dataclasses import replace
 from importlib.metadata import PackageNotFoundError
 from itertools import pairwise
@@ -22,6 +24,7 @@ from hypothesis import strategies as st
 
 from skein_recall.embedded_model import weights
 from skein_recall.embedded_model.build_graph import graph_bytes
+from skein_recall.embedded_model.bulk_threads import available_cores
 from skein_recall.embedded_model.descriptions import E5_SMALL, EMBEDDED_MODELS, MINILM, EncoderDescription
 from skein_recall.embedded_model.embedder import (
     BATCH_TOKENS,
@@ -34,6 +37,7 @@ from skein_recall.embedded_model.embedder import (
     Batcher,
     EmbedderBusy,
     EmbedderClosed,
+    EmbedderHooks,
     LocalEmbedder,
 )
 from skein_recall.embedded_model.encoder import BLOCK, Encoder, QuantizedMatrix, graph_path
@@ -169,7 +173,8 @@ async def test_a_text_without_a_utf8_form_fails_its_caller_alone(embedder: Local
 
 async def test_the_hook_hears_of_every_text_and_its_time() -> None:
     seen: list[tuple[int, float]] = []
-    async with LocalEmbedder(MODEL, on_batch=lambda texts, seconds: seen.append((texts, seconds))) as embedder:
+    hooks = EmbedderHooks(on_batch=lambda texts, seconds: seen.append((texts, seconds)))
+    async with LocalEmbedder(MODEL, hooks=hooks) as embedder:
         await embedder.embed(TEXTS)
 
     assert sum(texts for texts, _ in seen) == len(TEXTS)
@@ -178,12 +183,15 @@ async def test_the_hook_hears_of_every_text_and_its_time() -> None:
 
 async def test_the_hook_hears_once_of_each_request_how_long_it_waited() -> None:
     waited: list[float] = []
-    async with LocalEmbedder(MODEL, on_begin=waited.append) as embedder:
-        await asyncio.gather(embedder.embed(TEXTS), embedder.embed(["tea"]))
-        await embedder.embed(TEXTS)
+    small_waited: list[float] = []
+    hooks = EmbedderHooks(on_begin=waited.append, on_small_begin=small_waited.append)
+    async with LocalEmbedder(MODEL, bulk_threads=2, hooks=hooks) as embedder:
+        await asyncio.gather(embedder.embed(TEXTS * 2), embedder.embed(["tea"]))
+        await embedder.embed(TEXTS * 2)
 
     assert len(waited) == 3
     assert all(seconds > 0 for seconds in waited)
+    assert len(small_waited) == 1
 
 
 async def test_an_embedder_that_was_closed_refuses() -> None:
@@ -198,7 +206,7 @@ async def test_an_embedder_that_was_closed_refuses() -> None:
 
 async def test_texts_that_arrive_during_a_batch_share_the_next_one() -> None:
     model = Gated()
-    batcher = Batcher(model, None)
+    batcher = Batcher(model)
     first = asyncio.wrap_future(batcher.submit(["a"]))
     await asyncio.to_thread(model.entered.wait, 10)
     others = [asyncio.wrap_future(batcher.submit(["b" * size])) for size in (5, 3, 4)]
@@ -215,7 +223,7 @@ async def test_texts_that_arrive_during_a_batch_share_the_next_one() -> None:
 
 async def test_cancelling_one_caller_withdraws_its_texts_and_no_others() -> None:
     model = Gated()
-    batcher = Batcher(model, None)
+    batcher = Batcher(model)
     running = asyncio.wrap_future(batcher.submit(["a"]))
     await asyncio.to_thread(model.entered.wait, 10)
     leaving = asyncio.wrap_future(batcher.submit(["bb", "ccc"]))
@@ -236,23 +244,75 @@ async def test_cancelling_one_caller_withdraws_its_texts_and_no_others() -> None
 @pytest.mark.parametrize("count", [1, SMALL_REQUEST_TEXTS])
 async def test_a_small_request_passes_a_backlog(count: int) -> None:
     model = Gated()
-    batcher = Batcher(model, None)
+    batcher = Batcher(model)
     backlog = asyncio.wrap_future(batcher.submit(["a" * BATCH_TOKENS] + ["b" * (BATCH_TOKENS - 1)] * 20))
     await asyncio.to_thread(model.entered.wait, 10)
+    model.entered.clear()
     small = asyncio.wrap_future(batcher.submit(["c"] * count))
+    await asyncio.to_thread(model.entered.wait, 10)
 
     model.gate.set()
     await small
     with pytest.raises(ArithmeticError):
         await backlog
 
-    assert [1] * count in model.batches[:2]
+    assert model.batches[1] == [1] * count
     batcher.close()
+
+
+async def test_the_batches_of_a_bulk_request_run_on_several_threads() -> None:
+    model = Gated()
+    batcher = Batcher(model, bulk_threads=2)
+    # Three batches in order of length; the gate is shut.
+    texts = [letter * size for letter, size in (("a", 100), ("b", 60), ("c", 3)) for _ in range(SMALL_REQUEST_TEXTS)]
+    request = asyncio.wrap_future(batcher.submit(texts))
+    while len(model.batches) < 2:
+        model.entered.clear()
+        await asyncio.to_thread(model.entered.wait, 0.1)
+
+    model.gate.set()
+    answer = await request
+
+    assert answer[:, 0].tolist() == [len(text) for text in texts]
+    assert batcher.depth == 0
+    batcher.close()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="Threads have priorities of their own on Linux alone.")
+async def test_bulk_requests_yield_to_small_ones() -> None:
+    class Noting(Gated):
+        """Notes the nice value of the thread of each batch."""
+
+        def vectors(self, rows: Sequence[Sequence[int]]) -> NDArray[np.float32]:
+            nice.append(os.getpriority(os.PRIO_PROCESS, threading.get_native_id()))
+            return super().vectors(rows)
+
+    nice: list[int] = []
+    model = Noting()
+    model.gate.set()
+    batcher = Batcher(model)
+
+    await asyncio.wrap_future(batcher.submit(["a"]))
+    await asyncio.wrap_future(batcher.submit(["a"] * (SMALL_REQUEST_TEXTS + 1)))
+
+    own = os.getpriority(os.PRIO_PROCESS, os.getpid())
+    assert nice == [own, min(own + 10, 19)]
+    batcher.close()
+
+
+@pytest.mark.parametrize(
+    ("quota", "cores"), [("max 100000", 8), ("250000 100000", 2), ("50000 100000", 1), ("1600000 100000", 8), ("", 8)]
+)
+def test_bulk_requests_use_the_cores_that_a_container_may_use(tmp_path: Path, quota: str, cores: int) -> None:
+    (tmp_path / "cpu.max").write_text(quota)
+
+    assert available_cores(8, tmp_path / "cpu.max") == cores
+    assert available_cores(8, tmp_path / "none") == 8
 
 
 async def test_a_long_request_keeps_no_other_waiting_for_its_end() -> None:
     model = Gated()
-    batcher = Batcher(model, None)
+    batcher = Batcher(model)
     remaining: list[int] = []
     long = batcher.submit(["a" * 100] * 500)
     await asyncio.to_thread(model.entered.wait, 10)
@@ -270,7 +330,7 @@ async def test_a_long_request_keeps_no_other_waiting_for_its_end() -> None:
 async def test_a_failing_batch_fails_its_callers_and_the_next_succeeds() -> None:
     model = Gated()
     model.gate.set()
-    batcher = Batcher(model, None)
+    batcher = Batcher(model)
 
     with pytest.raises(ArithmeticError):
         await asyncio.wrap_future(batcher.submit(["a" * BATCH_TOKENS]))
@@ -281,7 +341,7 @@ async def test_a_failing_batch_fails_its_callers_and_the_next_succeeds() -> None
 
 async def test_closing_lets_the_running_batch_end_and_refuses_the_rest() -> None:
     model = Gated()
-    batcher = Batcher(model, None)
+    batcher = Batcher(model)
     running = asyncio.wrap_future(batcher.submit(["a"]))
     await asyncio.to_thread(model.entered.wait, 10)
     waiting = asyncio.wrap_future(batcher.submit(["b"]))
@@ -311,8 +371,8 @@ def until_closed(batcher: Batcher) -> None:
 @pytest.mark.parametrize(("texts", "room"), [(1, SMALL_QUEUE_TEXTS), (64, BULK_QUEUE_TEXTS)])
 async def test_beyond_its_room_a_lane_takes_no_more_and_the_other_still_does(texts: int, room: int) -> None:
     model = Gated()
-    batcher = Batcher(model, None)
-    running = batcher.submit(["a"])
+    batcher = Batcher(model)
+    running = batcher.submit(["a"] * texts)
     await asyncio.to_thread(model.entered.wait, 10)
     waiting = [batcher.submit(["b"] * texts) for _ in range(room // texts)]
 
@@ -322,7 +382,7 @@ async def test_beyond_its_room_a_lane_takes_no_more_and_the_other_still_does(tex
     model.gate.set()
     done = await asyncio.gather(*map(asyncio.wrap_future, [running, *waiting, other]))
 
-    assert sum(map(len, done)) == 1 + room + 65 - texts
+    assert sum(map(len, done)) == room + 65
     assert batcher.depth == 0
     assert (await asyncio.wrap_future(batcher.submit(["e"] * texts))).shape == (texts, 1)
     batcher.close()
@@ -331,7 +391,7 @@ async def test_beyond_its_room_a_lane_takes_no_more_and_the_other_still_does(tex
 async def test_a_request_larger_than_the_room_is_taken_when_nothing_waits() -> None:
     model = Gated()
     model.gate.set()
-    batcher = Batcher(model, None)
+    batcher = Batcher(model)
 
     vectors = await asyncio.wrap_future(batcher.submit(["a"] * (BULK_QUEUE_TEXTS + 1)))
 
@@ -349,7 +409,7 @@ async def test_long_texts_are_tokenised_a_few_at_a_time() -> None:
 
     model = Noting()
     model.gate.set()
-    batcher = Batcher(model, None)
+    batcher = Batcher(model)
 
     await asyncio.wrap_future(batcher.submit(["x" * (WINDOW_CHARACTERS // 2)] * 9 + ["y" * 3 * WINDOW_CHARACTERS]))
 

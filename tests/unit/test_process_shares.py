@@ -34,6 +34,7 @@ def test_memory_and_threads_are_divided() -> None:
 
     assert settings["SKEIN_RECALL_HELD_MEGABYTES"] == "50"
     assert settings["SKEIN_RECALL_EMBEDDER_THREADS"] == "2"
+    assert settings["SKEIN_RECALL_EMBEDDER_BULK_THREADS"] == "2"
     assert settings["SKEIN_PASSWORD_HASH_THREADS"] == "1"
 
 

@@ -34,6 +34,7 @@ def bm25_of(terms: QueryTerms, counts: list[list[float]]) -> list[float]:
         header_frequencies=np.zeros_like(frequencies),
         corrected={},
         previous={},
+        pending_count=0,
     )
     return list(terms.bm25(items))
 

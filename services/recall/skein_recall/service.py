@@ -15,6 +15,8 @@ from skein_kit.outbound.fetch import OutboundSettings, SafeHttpClient
 from skein_kit.policies.store import shared_policy_cache
 from skein_kit.search_text import vector_columns
 from skein_kit.telemetry.metrics import EMBEDDER_QUEUE, EMBEDDER_WAIT
+from skein_recall.embedded_model.bulk_threads import bulk_thread_count
+from skein_recall.embedded_model.embedder import EmbedderHooks
 from skein_recall.embedded_model.embedders import LocalEmbedders
 from skein_recall.erasure.watcher import ErasureStore, ErasureWatcher
 from skein_recall.index.embedding_queue import EmbeddingQueue
@@ -63,9 +65,12 @@ async def prepare_connection(connection: asyncpg.Connection[asyncpg.Record]) -> 
     await connection.execute("SET enable_seqscan = off; SET enable_bitmapscan = off")
 
 
-def _observe_wait(seconds: float) -> None:
-    EMBEDDER_WAIT.observe(seconds)
-    DELAYS.observe("embedder", seconds)
+# Bulk requests wait for idle cores: their delay limits no calls.
+_EMBEDDER_HOOKS = EmbedderHooks(
+    on_batch=observe_batch,
+    on_begin=EMBEDDER_WAIT.observe,
+    on_small_begin=lambda seconds: DELAYS.observe("embedder", seconds),
+)
 
 
 @asynccontextmanager
@@ -75,7 +80,9 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
     servicers = ServicerRegistry()
     async with (
         LocalEmbedders(
-            threads=settings.embedder_threads, on_batch=observe_batch, on_begin=_observe_wait
+            threads=settings.embedder_threads,
+            bulk_threads=bulk_thread_count(settings.embedder_bulk_threads),
+            hooks=_EMBEDDER_HOOKS,
         ) as local_embedders,
         host.database("recall", servicers, init=prepare_connection) as database,
         AccessLog(database, shared_policy_cache(database), counts_uses=True).open() as access_log,

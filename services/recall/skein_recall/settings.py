@@ -16,6 +16,9 @@ class RecallSettings(Settings):
 
     # Cores that one batch of the embedded model may use.
     embedder_threads: int = 1
+    # Most threads that embed bulk requests, one for each core that the process may use. Their priority is low, so they
+    # take cores that are idle. Where threads have no priorities (macOS) there is one.
+    embedder_bulk_threads: int = 4
     # Timeout of the embedding of a query, in seconds; after it the search uses words alone.
     embed_timeout_seconds: float = 1.0
     # Longest wait of a search for the vectors of documents that its tenant wrote just before, in seconds.

@@ -1,6 +1,7 @@
 """The interface of an embedded model: embed texts in batches, and cut long ones into chunks.
 
-The texts of concurrent callers share batches, which one thread embeds. Small requests overtake bulk ones.
+The texts of concurrent callers share batches. One thread embeds small requests; threads of low priority embed bulk ones
+on idle cores.
 """
 
 from __future__ import annotations
@@ -10,12 +11,13 @@ import time
 from collections import deque
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
-from threading import Lock
+from threading import RLock
 from typing import TYPE_CHECKING, Final, Protocol, Self
 
 import numpy as np
 
 from skein_recall.embedded_model import chunks as chunking
+from skein_recall.embedded_model.bulk_threads import lower_priority
 from skein_recall.embedded_model.descriptions import DIMENSIONS, MINILM
 from skein_recall.embedded_model.encoder import SPECIAL_TOKENS, WINDOW, Encoder
 
@@ -59,6 +61,18 @@ class EmbedderBusy(RuntimeError):
     """Too many texts wait. Try again later, or do without."""
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class EmbedderHooks:
+    """Functions that the embedder's threads call, for metrics."""
+
+    # After each batch: its number of texts, and its seconds.
+    on_batch: Callable[[int, float], None] | None = None
+    # Seconds that a request waited for its first text.
+    on_begin: Callable[[float], None] | None = None
+    # The same, of small requests alone: bulk ones wait for idle cores.
+    on_small_begin: Callable[[float], None] | None = None
+
+
 class LocalEmbedder:
     """An embedded model in this process.
 
@@ -72,12 +86,12 @@ class LocalEmbedder:
         self,
         loaded: Encoder,
         *,
-        on_batch: Callable[[int, float], None] | None = None,
-        on_begin: Callable[[float], None] | None = None,
+        bulk_threads: int = 1,
+        hooks: EmbedderHooks | None = None,
     ) -> None:
         """Use a loaded model; see `load`."""
         self._model = loaded
-        self._batcher = Batcher(loaded, on_batch, on_begin)
+        self._batcher = Batcher(loaded, hooks, bulk_threads=bulk_threads)
 
     @classmethod
     def load(
@@ -85,15 +99,14 @@ class LocalEmbedder:
         description: EncoderDescription = MINILM,
         *,
         threads: int = 1,
-        on_batch: Callable[[int, float], None] | None = None,
-        on_begin: Callable[[float], None] | None = None,
+        bulk_threads: int = 1,
+        hooks: EmbedderHooks | None = None,
     ) -> Self:
         """Load the weights and prepare the graph; blocks for about 0.2 s. Raises WeightsUnavailable.
 
-        For metrics, the embedder's thread calls `on_batch(texts, seconds)` after each batch. It calls
-        `on_begin(seconds)` with the time that a request waited for its first text.
+        A batch may use `threads` cores. So many batches of bulk requests as `bulk_threads` run at a time.
         """
-        return cls(Encoder.load(description, threads=threads), on_batch=on_batch, on_begin=on_begin)
+        return cls(Encoder.load(description, threads=threads), bulk_threads=bulk_threads, hooks=hooks)
 
     async def __aenter__(self) -> Self:
         """Return the embedder; the end of the block closes it."""
@@ -156,7 +169,7 @@ class LocalEmbedder:
 
 
 class Model(Protocol):
-    """Turns text into vectors; called from one thread only."""
+    """Turns text into vectors; called from several threads."""
 
     @property
     def dimensions(self) -> int:
@@ -187,6 +200,10 @@ class _Request:
         if not self.future.done() and self.future.set_running_or_notify_cancel():
             self.future.set_exception(error)
 
+    @property
+    def is_small(self) -> bool:
+        return is_small(self.texts)
+
     def deliver(self, index: int, vector: NDArray[np.float32]) -> None:
         self.vectors[index] = vector
         self.missing -= 1
@@ -210,9 +227,13 @@ class _Tokens:
 
 @dataclass(slots=True, eq=False)
 class _Queue:
-    """Requests with waiting texts, in the order of their turns, and batches of planned texts."""
+    """Requests with waiting texts, in the order of their turns, batches of planned texts, and the threads for them."""
 
     max_texts: int
+    threads: int
+    executor: ThreadPoolExecutor
+    # Threads at work.
+    running: int = 0
     # Texts in requests and batches.
     depth: int = 0
     requests: deque[_Request] = field(default_factory=deque)
@@ -220,28 +241,27 @@ class _Queue:
 
 
 class Batcher:
-    """One thread with two queues: batches of small and of bulk requests alternate.
+    """Two queues with threads of their own: one for small requests, and some of low priority for bulk ones.
 
     Within a queue, requests take turns text by text, so that a long one does not block the others. There is no timer:
     texts that arrive while a batch runs form the next one.
     """
 
-    def __init__(
-        self,
-        model: Model,
-        on_batch: Callable[[int, float], None] | None = None,
-        on_begin: Callable[[float], None] | None = None,
-    ) -> None:
-        """The thread starts with the first text. See `LocalEmbedder.load` for the callbacks."""
+    def __init__(self, model: Model, hooks: EmbedderHooks | None = None, *, bulk_threads: int = 1) -> None:
+        """The threads start with the first texts. See `LocalEmbedder.load`."""
         self._model = model
-        self._on_batch = on_batch
-        self._on_begin = on_begin
-        self._lock = Lock()
-        self._small, self._bulk = _Queue(SMALL_QUEUE_TEXTS), _Queue(BULK_QUEUE_TEXTS)
-        self._turns = deque([self._small, self._bulk])
-        self._is_running = False
+        self._hooks = hooks or EmbedderHooks()
+        # Of all that threads share. A future's callbacks run inside of it.
+        self._lock = RLock()
         self._is_closed = False
-        self._executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix="embedder")
+        self._small = _Queue(SMALL_QUEUE_TEXTS, 1, ThreadPoolExecutor(max_workers=1, thread_name_prefix="embedder"))
+        self._bulk = _Queue(
+            BULK_QUEUE_TEXTS,
+            bulk_threads,
+            ThreadPoolExecutor(
+                max_workers=bulk_threads, thread_name_prefix="embedder-bulk", initializer=lower_priority
+            ),
+        )
 
     @property
     def depth(self) -> int:
@@ -255,7 +275,7 @@ class Batcher:
         """
         vectors = np.empty((len(texts), self._model.dimensions), dtype=np.float32)
         request = _Request(texts, vectors, missing=len(texts))
-        queue = self._small if _is_small(texts) else self._bulk
+        queue = self._small if request.is_small else self._bulk
         with self._lock:
             if self._is_closed:
                 raise EmbedderClosed
@@ -263,38 +283,45 @@ class Batcher:
                 raise EmbedderBusy
             queue.requests.append(request)
             queue.depth += len(texts)
-            if not self._is_running:
-                self._is_running = True
-                self._executor.submit(self._run)
+            self._start(queue, 1)
         return request.future
 
     def close(self) -> None:
-        """Finish the running batch, fail the queues, end the thread; blocks until then."""
+        """Finish the running batches, fail the queues, end the threads; blocks until then."""
         with self._lock:
             self._is_closed = True
-        self._executor.shutdown(wait=True)
+        for queue in (self._small, self._bulk):
+            queue.executor.shutdown(wait=True)
 
-    def _run(self) -> None:
-        while (queue := self._next_queue()) is not None:
-            if not queue.batches:
-                self._plan(queue)
-            if queue.batches:
-                self._run_batch(queue, queue.batches.popleft())
+    def _start(self, queue: _Queue, count: int) -> None:
+        """Have up to `count` more threads work on a queue."""
+        for _ in range(min(count, queue.threads - queue.running)):
+            queue.running += 1
+            queue.executor.submit(self._run, queue)
 
-    def _next_queue(self) -> _Queue | None:
-        """Return the next queue with texts; None ends the run, and the next text starts another."""
-        with self._lock:
-            if self._is_closed:
-                self._fail_all()
-            for queue in tuple(self._turns):
-                self._turns.rotate(-1)
-                if queue.batches or queue.requests:
-                    return queue
-            self._is_running = False
-            return None
+    def _run(self, queue: _Queue) -> None:
+        while (batch := self._next_batch(queue)) is not None:
+            self._run_batch(batch)
+
+    def _next_batch(self, queue: _Queue) -> list[_Tokens] | None:
+        """Take the next batch; None ends the run of this thread, and later texts start another."""
+        while True:
+            with self._lock:
+                if self._is_closed:
+                    self._fail_all()
+                if queue.batches:
+                    batch = queue.batches.popleft()
+                    queue.depth -= len(batch)
+                    return batch
+                _drop_cancelled(queue)
+                head = _take_head(queue.requests)
+                if not head:
+                    queue.running -= 1
+                    return None
+            self._plan(queue, head)
 
     def _fail_all(self) -> None:
-        for queue in self._turns:
+        for queue in (self._small, self._bulk):
             requests = set(queue.requests)
             requests.update(entry.request for batch in queue.batches for entry in batch)
             queue.requests.clear()
@@ -303,22 +330,23 @@ class Batcher:
             for request in requests:
                 request.fail(EmbedderClosed())
 
-    def _plan(self, queue: _Queue) -> None:
+    def _plan(self, queue: _Queue, head: list[_Text]) -> None:
         """Tokenize the head of a queue and cut it into batches of similar length."""
-        with self._lock:
-            _drop_cancelled(queue)
-            head = _take_head(queue.requests)
         try:
             rows = self._model.tokens([entry.text for entry in head])
         except Exception as error:  # noqa: BLE001 - the callers get it; the thread serves on
-            self._subtract(queue, len(head))
-            _fail(head, error)
+            with self._lock:
+                queue.depth -= len(head)
+                _fail(head, error)
             return
         tokens = [_Tokens(entry.request, entry.index, ids) for entry, ids in zip(head, rows, strict=True)]
-        queue.batches.extend(batches(tokens))
+        with self._lock:
+            queue.batches.extend(batches(tokens))
+            if not self._is_closed:
+                # This thread takes one of the batches.
+                self._start(queue, len(queue.batches) - 1)
 
-    def _run_batch(self, queue: _Queue, batch: list[_Tokens]) -> None:
-        self._subtract(queue, len(batch))
+    def _run_batch(self, batch: list[_Tokens]) -> None:
         entries = [entry for entry in batch if not entry.request.future.done()]
         if not entries:
             return
@@ -326,27 +354,31 @@ class Batcher:
             began = time.perf_counter()
             self._report_waits(entries, began)
             vectors = self._model.vectors([entry.ids for entry in entries])
-            if self._on_batch is not None:
-                self._on_batch(len(entries), time.perf_counter() - began)
+            if self._hooks.on_batch is not None:
+                self._hooks.on_batch(len(entries), time.perf_counter() - began)
         except Exception as error:  # noqa: BLE001 - the callers get it; the thread serves on
-            _fail(entries, error)
+            with self._lock:
+                _fail(entries, error)
             return
-        for entry, vector in zip(entries, vectors, strict=True):
-            entry.request.deliver(entry.index, vector)
+        with self._lock:
+            for entry, vector in zip(entries, vectors, strict=True):
+                entry.request.deliver(entry.index, vector)
 
     def _report_waits(self, batch: list[_Tokens], at: float) -> None:
         """Report the waiting times of requests that have their first texts in a batch."""
-        for request in {entry.request: None for entry in batch if entry.request.is_waiting}:
-            request.is_waiting = False
-            if self._on_begin is not None:
-                self._on_begin(at - request.arrival)
-
-    def _subtract(self, queue: _Queue, texts: int) -> None:
         with self._lock:
-            queue.depth -= texts
+            requests = list({entry.request: None for entry in batch if entry.request.is_waiting})
+            for request in requests:
+                request.is_waiting = False
+        for request in requests:
+            if self._hooks.on_begin is not None:
+                self._hooks.on_begin(at - request.arrival)
+            if self._hooks.on_small_begin is not None and request.is_small:
+                self._hooks.on_small_begin(at - request.arrival)
 
 
-def _is_small(texts: Sequence[str]) -> bool:
+def is_small(texts: Sequence[str]) -> bool:
+    """Return whether a request of these texts is embedded before bulk ones, at normal priority."""
     few = len(texts) <= SMALL_REQUEST_TEXTS and sum(map(len, texts)) <= SMALL_REQUEST_CHARACTERS
     return len(texts) == 1 or few
 

@@ -7,10 +7,9 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Self
 
 from skein_recall.embedded_model.descriptions import EMBEDDED_MODELS
-from skein_recall.embedded_model.embedder import LocalEmbedder
+from skein_recall.embedded_model.embedder import EmbedderHooks, LocalEmbedder
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from types import TracebackType
 
 
@@ -21,13 +20,13 @@ class LocalEmbedders:
         self,
         *,
         threads: int = 1,
-        on_batch: Callable[[int, float], None] | None = None,
-        on_begin: Callable[[float], None] | None = None,
+        bulk_threads: int = 1,
+        hooks: EmbedderHooks | None = None,
     ) -> None:
         """See `LocalEmbedder.load`."""
         self._threads = threads
-        self._on_batch = on_batch
-        self._on_begin = on_begin
+        self._bulk_threads = bulk_threads
+        self._hooks = hooks
         self._loads: dict[str, asyncio.Task[LocalEmbedder]] = {}
 
     async def __aenter__(self) -> Self:
@@ -63,6 +62,6 @@ class LocalEmbedders:
             LocalEmbedder.load,
             EMBEDDED_MODELS[name],
             threads=self._threads,
-            on_batch=self._on_batch,
-            on_begin=self._on_begin,
+            bulk_threads=self._bulk_threads,
+            hooks=self._hooks,
         )

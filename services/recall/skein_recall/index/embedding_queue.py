@@ -12,6 +12,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from skein_kit.telemetry import logs
+from skein_recall.embedded_model.embedder import is_small
 from skein_recall.index.indexer import batches
 
 if TYPE_CHECKING:
@@ -148,11 +149,15 @@ class _TenantQueues:
             self._has_items.clear()
             while self._queues:
                 started = time.monotonic()
-                await self._run_batch()
-                await self._yield_time(time.monotonic() - started)
+                batch = await self._run_batch()
+                if is_small([item.text for item in batch]):
+                    await self._yield_time(time.monotonic() - started)
 
     async def _yield_time(self, seconds: float) -> None:
-        """Leave as much time to other calls as the batch took, unless a search waits."""
+        """Leave as much time to other calls as a small batch took, unless a search waits.
+
+        Larger ones yield by the priority of their threads.
+        """
         if self._waiters:
             return
         self._has_waiter.clear()
@@ -160,7 +165,7 @@ class _TenantQueues:
             async with asyncio.timeout(seconds):
                 await self._has_waiter.wait()
 
-    async def _run_batch(self) -> None:
+    async def _run_batch(self) -> Sequence[IndexItem]:
         tenant_id = self._next_tenant()
         queue = self._queues[tenant_id]
         batch = next(batches(queue.values(), max_characters=BATCH_CHARACTERS))
@@ -180,6 +185,7 @@ class _TenantQueues:
             self._running = (None, [])
             self._batch_done.set()
             self._batch_done = asyncio.Event()
+        return batch
 
     def _next_tenant(self) -> UUID:
         """Return the next tenant. Prioritized ones have every other turn, so that the others are not starved."""
