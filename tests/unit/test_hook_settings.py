@@ -119,7 +119,7 @@ def test_a_file_that_would_lose_something_is_refused(tmp_path: Path, text: str) 
 
 
 def test_the_folder_of_a_person_can_be_elsewhere() -> None:
-    home, project = Path("/home/anna"), Path("/work")
+    home, project = Path("/home"), Path("/project")
     claude = AGENTS["claude-code"]
 
     assert claude.settings_path(Scope.USER, home, project, {}) == home / ".claude/settings.json"
