@@ -199,6 +199,7 @@ def _fill_internal() -> None:
         build=lambda t, _w: {"token": t["invitation"].token, "email": t["invitation"].invitation.email},
     )
     internal("RemoveAccount", "stranger", build=lambda t, _w: {"account_id": t["stranger"].account_id})
+    internal("ListDueTenants", build=lambda _t, _w: {"work": members_pb2.DUE_WORK_EXPIRY})
     internal("ListDueDeletions")
     internal("RecordDeletion", "due", build=lambda t, w: {**tenant_id(t, w), "stage": "session"})
     internal("PurgeTenant", "deleted", build=lambda _t, _w: {})
@@ -262,6 +263,7 @@ def _fill_content() -> None:
     for name, module in (("session", session_pb2), ("memory", memory_pb2)):
         internal = service(f"skein.{name}.v1.{name.title()}InternalService", module)
         internal("EnsurePartitions")
+        internal("ListDueTenants", build=lambda _t, _w, module=module: {"work": module.DUE_WORK_EXPIRY})
         internal("DeleteExpired")
         internal("PurgeTenant", "deleted", build=lambda _t, _w: {})
     _recall("Recall", "memory_id", "message_id", build=lambda _t, _w: {"query": "the red kettle"})

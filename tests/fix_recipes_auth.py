@@ -125,6 +125,7 @@ def _fill_keys() -> None:
     _keys("RotateSigningKey")
     _identity("Exchange", build=lambda _t, w: {"bearer": w.tenant.api_key, "tenant_id": str(w.tenant.tenant_id)})
     _identity("GetCheckKeys")
+    _identity("ListDueTenants")
     _identity("DeleteExpired")
     _identity("PurgeTenant", "deleted", build=lambda _t, _w: {})
     _identity("GetAccountState", "owner", build=lambda t, _w: {"account_id": t["owner"].account_id})

@@ -57,5 +57,6 @@ _recall(
 )
 _recall("ActivateEmbeddingModel", build=lambda _t, _w: {"model": IN_FORCE})
 _recall("DeleteEmbeddingModel", "unused_model", build=lambda t, _w: {"model": t["unused_model"]})
+_index("ListDueTenants")
 _index("ListDueReindexes")
 _index("ContinueReindex")

@@ -226,6 +226,12 @@ async def copy_tenant(database_url: str, tenant_id: uuid.UUID, count: int) -> No
     connection = await asyncpg.connect(database_url)
     try:
         await connection.execute("SET session_replication_role = replica; SET synchronous_commit = off")
+        for schema in ("auth", "memory", "session", "tenancy"):
+            # A tenant that rests is collected.
+            await connection.execute(f"UPDATE {schema}.usage SET is_collected = true")  # noqa: S608 - the names above.
+        await connection.execute(
+            "INSERT INTO tenancy.collected_usage SELECT $1, 'tenants', 1, now() ON CONFLICT DO NOTHING", tenant_id
+        )
         tables = await connection.fetch(_TABLES)
         for start in range(0, count, _BATCH):
             copies = [uuid.uuid4() for _ in range(min(_BATCH, count - start))]

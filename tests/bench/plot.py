@@ -2,7 +2,8 @@
 
     .venv/bin/python tests/bench/plot.py deploy/capacity.json deploy/capacity.svg
 
-`tests/bench --json` has latencies of each operation, `tests/bench/capacity.py --json` processor time of each call.
+`tests/bench --json` has latencies of each operation, `tests/bench/capacity.py --json` processor time of each call,
+`tests/bench/idle.py --json` that of idleness and of calls by the number of tenants.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ _STYLE = "svg{background:#fff}text{font:12px sans-serif;fill:#444}.title{font-we
 
 @dataclass(frozen=True, kw_only=True)
 class Bar:
-    """One bar of two parts, both measured from its start, in milliseconds."""
+    """One bar of two parts, both measured from its start."""
 
     label: str
     first: float
@@ -39,7 +40,10 @@ class Bar:
 
 def svg(figures: Any) -> str:
     """Return a drawing that needs no script and no font of another host; `figures` is a benchmark's JSON."""
-    groups = _capacity(figures) if isinstance(figures, dict) else _latencies(figures)
+    if isinstance(figures, dict):
+        groups = _idle(figures["idle"]) if "idle" in figures else _capacity(figures)
+    else:
+        groups = _latencies(figures)
     lines: list[str] = []
     top = _ROW_HEIGHT
     for title, bars in groups.items():
@@ -87,6 +91,26 @@ def _capacity(figures: dict[str, Any]) -> dict[str, list[Bar]]:
         if "Batch" not in call["rpc"]
     ]
     return {"Processor time of one call: services, then Postgres": bars}
+
+
+def _idle(rows: Sequence[dict[str, Any]]) -> dict[str, list[Bar]]:
+    groups: dict[str, list[Bar]] = {}
+    for row in rows:
+        tenants = f"{row['tenants']:,} tenants"
+        python, postgres = row["python_share"] * 100, row["postgres_share"] * 100
+        bar = Bar(label=tenants, first=python, second=python + postgres, note=f"{python:.2f} + {postgres:.2f} %")
+        groups.setdefault("Idle: share of one core, services and then Postgres", []).append(bar)
+    for row in rows:
+        for call in row["calls"]:
+            python, postgres = call["python_ms"], call["postgres_ms"]
+            bar = Bar(
+                label=f"{row['tenants']:,} tenants",
+                first=python,
+                second=python + postgres,
+                note=f"{python:.1f} + {postgres:.1f} ms, {call['pages']:,.0f} pages",
+            )
+            groups.setdefault(f"{call['rpc']}: processor time, services and then Postgres", []).append(bar)
+    return groups
 
 
 def _row(bar: Bar, top: float, longest: float) -> Iterator[str]:
