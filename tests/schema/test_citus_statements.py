@@ -21,7 +21,11 @@ if TYPE_CHECKING:
 
 SCRIPT = (Path(__file__).parents[2] / "deploy/citus/distribute.sql").read_text("utf-8")
 LOCAL_TABLES = set(re.findall(r"^--   (\S+)$", SCRIPT, re.MULTILINE))
-DISTRIBUTED_TABLES = set(re.findall(r"create_distributed_table\('([^']+)'", SCRIPT))
+DISTRIBUTED_TABLES = {
+    name
+    for names in re.findall(r"create_distributed_table\(.*\nFROM unnest\(ARRAY\[([^]]+)\]", SCRIPT)
+    for name in re.findall(r"'([^']+)'", names)
+}
 # What is put in the places that statements leave open.
 EXAMPLES = {
     "{table}": "embeddings_all_minilm_l6_v2",
