@@ -163,6 +163,7 @@ async def test_errors_have_reasons_metadata_and_violations(cluster: Cluster, ten
     assert report == {
         "grpc": expected,
         "http": expected,
+        "stream": "STREAM_NOT_SUPPORTED",
         "stranger": "CREDENTIAL_INVALID",
         "nowhere": "Unavailable",
     }

@@ -111,6 +111,8 @@ const steps: Record<string, () => Promise<unknown>> = {
         aborted,
       };
     }
+    const overHttp = clientOf("http");
+    report["stream"] = (await refusal(overHttp.streamChanges().next())).reason;
     const unknown = connect({ endpoint: ENDPOINT, apiKey: "nobody's" });
     report["stranger"] = (await refusal(unknown.recall("tea"))).reason;
     unknown.close();
