@@ -52,9 +52,11 @@ from skein_recall.search.convert import DEFAULT_LIMIT
 from skein_recall.search.model import Filter, Query
 from skein_recall.search.name_cache import NameCache
 from skein_recall.search.query_reader import QueryReader
-from skein_recall.search.searcher import RecallSearcher
+from skein_recall.search.searcher import RecallSearcher, SearchCaches
 from skein_recall.search.store import QueryStore
 from skein_recall.service import prepare_connection
+from skein_recall.term_cache.cache import TermCache
+from skein_recall.term_cache.store import TermCacheStore
 from skein_recall.vector_cache.cache import VectorCache
 from skein_recall.vector_cache.store import VectorCacheStore
 from skein_session.idempotency import SessionIdempotencyStore
@@ -168,7 +170,10 @@ async def directly(subject: Subject, tenant_id: uuid.UUID, material: Material) -
                 Sampler(queries, share=0.0),
                 EmbeddingQueue(indexer.index),
                 # What is compared is the database's part.
-                VectorCache(VectorCacheStore(recall), max_bytes=0),
+                SearchCaches(
+                    vectors=VectorCache(VectorCacheStore(recall), max_bytes=0),
+                    terms=TermCache(TermCacheStore(recall), VectorCacheStore(recall), max_bytes=0),
+                ),
                 QueryReader(NameCache(recall), (await embedders.get(EMBEDDED_MODEL)).has_word),
                 wait_seconds=_SECONDS,
             ),

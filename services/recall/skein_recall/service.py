@@ -42,10 +42,12 @@ from skein_recall.reindexes.store import ReindexStore
 from skein_recall.search.name_cache import NameCache
 from skein_recall.search.query_reader import QueryReader
 from skein_recall.search.rpc import SearchHandlers
-from skein_recall.search.searcher import RecallSearcher
+from skein_recall.search.searcher import RecallSearcher, SearchCaches
 from skein_recall.search.store import QueryStore
 from skein_recall.servicers import RecallInternalServicer, RecallServicer
 from skein_recall.settings import RecallSettings
+from skein_recall.term_cache.cache import TermCache
+from skein_recall.term_cache.store import TermCacheStore
 from skein_recall.vector_cache.cache import VectorCache
 from skein_recall.vector_cache.store import VectorCacheStore
 
@@ -101,10 +103,16 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
         indexer = Indexer(documents, vectors, term_counts, registry, embedder)
         queue = EmbeddingQueue(indexer.index)
         EMBEDDER_QUEUE.set_function(lambda: local_embedders.queue_depth + queue.depth)
+        vector_store = VectorCacheStore(database)
         vector_cache = VectorCache(
-            VectorCacheStore(database),
+            vector_store,
             max_bytes=settings.held_megabytes * 1_000_000,
             min_chunks=settings.held_least_chunks,
+        )
+        term_cache = TermCache(
+            TermCacheStore(database),
+            vector_store,
+            max_bytes=settings.held_word_megabytes * 1_000_000 if settings.held_megabytes else 0,
         )
         name_cache = NameCache(database)
         searcher = RecallSearcher(
@@ -113,7 +121,7 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
             embedder,
             sampler,
             queue,
-            vector_cache,
+            SearchCaches(vectors=vector_cache, terms=term_cache),
             QueryReader(name_cache, default_embedder.has_word),
             wait_seconds=settings.vectors_wait_seconds,
         )
@@ -135,11 +143,14 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
         )
         servicers.add(rpc.add_RecallServiceServicer_to_server, access_log.wrap(servicer))
         servicers.add(rpc.add_RecallInternalServiceServicer_to_server, internal_servicer)
-        erasures = ErasureWatcher(ErasureStore(database), [vector_cache, name_cache, embedder, recent, sampler])
+        erasures = ErasureWatcher(
+            ErasureStore(database), [vector_cache, term_cache, name_cache, embedder, recent, sampler]
+        )
         async with background_tasks(
             sampler=sampler.run,
             embedding_queue=queue.run,
             vector_cache=vector_cache.run,
+            term_cache=term_cache.run,
             erasures=erasures.run,
         ):
             yield servicers

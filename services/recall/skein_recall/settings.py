@@ -29,6 +29,9 @@ class RecallSettings(Settings):
     held_megabytes: int = 1024
     # Fewest chunks of a tenant in the vector cache; for fewer the index is as fast.
     held_least_chunks: int = 1000
+    # Size of the term cache of a process, in megabytes, for the tenants that search most; 0: no cache. There is none
+    # without a vector cache either.
+    held_word_megabytes: int = 256
     # Share of the searches that are repeated exactly in the background to measure live recall, 0 to 1.
     sample_share: float = 0.01
     # Texts that a reindex embeds per second, over all processes, unless its call sets a rate.

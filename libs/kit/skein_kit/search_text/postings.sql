@@ -54,11 +54,13 @@ VALUES (:tenant_id, :removal_id, :kind, :documents, :length);
 
 -- update_document --
 -- Update the filtered columns of a document with an unchanged text; vectors stay. With a new header it gets other
--- postings, and the worker counts it again.
+-- postings, and the worker counts it again. The transaction is recorded where a search measures something else.
 UPDATE recall.documents
 SET type = :type, scope = :scope, source = :source, importance = :importance, agent_id = :agent_id,
     subject_id = :subject_id, session_id = :session_id, expire_time = :expire_time,
-    is_counted = is_counted AND NOT :has_new_header::boolean
+    is_counted = is_counted AND NOT :has_new_header::boolean,
+    transaction = CASE WHEN :has_new_header::boolean OR session_id IS DISTINCT FROM :session_id
+        THEN pg_current_xact_id()::text::bigint ELSE transaction END
 WHERE tenant_id = :tenant_id AND item_id = :item_id;
 
 -- delete_expired_documents --

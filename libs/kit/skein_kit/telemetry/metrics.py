@@ -73,6 +73,12 @@ RECALL_SEARCHES = Counter("skein_recall_searches_total", "Searches, by the way t
 VECTOR_CACHE_BYTES = Gauge(
     "skein_vector_cache_bytes", "Size of the vector cache, which holds the tenants that search most."
 )
+RECALL_WORD_SEARCHES = Counter(
+    "skein_recall_word_searches_total",
+    "Searches of words, by what was searched: the term cache or the database.",
+    ["path"],
+)
+TERM_CACHE_BYTES = Gauge("skein_term_cache_bytes", "Size of the term cache, which holds the tenants that search most.")
 RECALL_SAMPLED = Histogram(
     "skein_live_recall_ratio",
     "Share of its true neighbours that a sampled search got.",

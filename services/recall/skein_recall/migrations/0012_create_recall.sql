@@ -34,6 +34,8 @@ CREATE TABLE recall.documents (
     mentions_time boolean NOT NULL DEFAULT false,
     -- corpora and frequencies include the document.
     is_counted boolean NOT NULL DEFAULT false,
+    -- The transaction that wrote the columns and postings that a search measures.
+    transaction bigint DEFAULT (pg_current_xact_id()::text::bigint),
     CONSTRAINT documents_pkey PRIMARY KEY (tenant_id, item_id)
 );
 CREATE INDEX documents_type ON recall.documents (tenant_id, type, item_id) WHERE type IS NOT NULL;
@@ -46,6 +48,7 @@ CREATE INDEX documents_source ON recall.documents (tenant_id, source, item_id) W
 CREATE INDEX documents_expire_time ON recall.documents (tenant_id, expire_time) INCLUDE (item_id)
     WHERE expire_time IS NOT NULL;
 CREATE INDEX documents_pending ON recall.documents (tenant_id, item_id) WHERE pending;
+CREATE INDEX documents_transaction ON recall.documents (tenant_id, transaction) WHERE transaction IS NOT NULL;
 CREATE INDEX documents_uncounted ON recall.documents (tenant_id, kind, item_id) INCLUDE (length) WHERE NOT is_counted;
 
 -- Index-only scans need the visibility map. Autovacuum must update it often on tables that mostly grow.
@@ -57,7 +60,7 @@ CREATE POLICY tenant ON recall.documents
     USING (tenant_id = nullif(current_setting('skein.tenant_id', true), '')::uuid);
 
 -- A change that keeps a memory's text keeps its vectors; with a new header its terms are counted again.
-GRANT UPDATE (type, scope, source, importance, agent_id, subject_id, session_id, expire_time, is_counted)
+GRANT UPDATE (type, scope, source, importance, agent_id, subject_id, session_id, expire_time, is_counted, transaction)
     ON recall.documents TO skein_memory;
 
 -- Locking a row needs the privilege to update one of its columns.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field, replace
 from itertools import accumulate
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
@@ -27,6 +27,10 @@ POSTINGS_READ = 8000
 _READ_FACTORS = (1, 8, 64)
 # Constants of BM25, measured on LoCoMo and MADial-Bench; queries.sql has the same.
 K1, B = 0.9, 0.75
+# Documents of a term that a query counts itself; of longer lists the worker keeps the number.
+MAX_COUNTED = 2000
+# Weight of a term in the title of an item's session, beside 1 in the item.
+TITLE_WEIGHT = 0.25
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -65,6 +69,48 @@ class QueryTerms:
     counts: Mapping[str, int]
     # Canonical memories by the terms of a name that means them; the terms count as words of their headers.
     entities: Mapping[str, AbstractSet[UUID]] = field(default_factory=dict)
+
+    @classmethod
+    def of_counts(cls, counts: Mapping[str, int], documents: int, length: int) -> Self:
+        """Make the terms of a query without other readings, by their numbers of documents and by the whole corpus."""
+        return cls.with_readings(list(counts), counts, documents, length, {}, {}, ())
+
+    @classmethod
+    def with_readings(
+        cls,
+        own_terms: Sequence[str],
+        counts: Mapping[str, int],
+        documents: int,
+        length: int,
+        names: Mapping[str, list[tuple[str, ...]]],
+        near: Mapping[str, tuple[int, list[str]]],
+        mentions: Sequence[ReadMention],
+    ) -> Self:
+        """Make the terms of a query, each with the other names and near terms that some document has.
+
+        `counts` has the documents of each term and of each term of a reading; `documents` and `length` are of all
+        documents.
+        """
+        documents = max(1, documents)
+        terms = [
+            # Outdated counts may exceed the number of documents.
+            Term(term=term, documents=counts[term], idf=idf_of(min(counts[term], documents), documents))
+            for term in own_terms
+        ]
+        if names or near:
+            terms = [with_readings(term, names, near, counts, documents) for term in terms]
+        used = {part for term in terms for reading in ((term.term,), *term.readings) for part in reading}
+        terms.sort(key=lambda term: (term.documents, term.term))
+        entities = {
+            term.term: {entity_id for read in mentions if term.term in read.stems for entity_id in read.entity_ids}
+            for term in terms
+        }
+        return cls(
+            terms=tuple(terms),
+            mean_length=max(1.0, length / documents),
+            counts=dict(sorted(((term, counts[term]) for term in used), key=lambda item: (item[1], item[0]))),
+            entities={term: entity_ids for term, entity_ids in entities.items() if entity_ids},
+        )
 
     @property
     def max_bm25(self) -> float:
@@ -122,6 +168,10 @@ class QueryTerms:
         """Return the terms whose lists are read first, and those of the repeated attempts."""
         attempts = dict.fromkeys(self.rarest(POSTINGS_READ * factor) for factor in _READ_FACTORS)
         return [attempt for attempt in attempts if attempt]
+
+
+# Of a query of stop words.
+NO_TERMS = QueryTerms(terms=(), mean_length=1.0, counts={})
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

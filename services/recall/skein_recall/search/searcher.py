@@ -5,7 +5,8 @@ from __future__ import annotations
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import islice
-from typing import TYPE_CHECKING
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -31,6 +32,8 @@ from skein_recall.search.model import (
     SignalMatches,
 )
 from skein_recall.search.ranking import Candidates
+from skein_recall.search.store import NewVectors
+from skein_recall.term_cache.words import read_cached_words
 from skein_recall.vector_cache.cache import MAX_NEW
 
 if TYPE_CHECKING:
@@ -52,9 +55,13 @@ if TYPE_CHECKING:
     from skein_recall.search.query_terms import ItemMeasurements
     from skein_recall.search.ranking import RankedItem
     from skein_recall.search.store import QueryStore, QueryTransaction
+    from skein_recall.term_cache.cache import TermCache
+    from skein_recall.term_cache.words import CachedWords
     from skein_recall.vector_cache.cache import VectorCache
     from skein_recall.vector_cache.matrix import Shortlist
 
+    # A row of compare_shortlist.
+    _ComparedRow = asyncpg.Record | dict[str, Any]
     # Kinds and cosines by item, the nearest first.
     _Nearest = dict[UUID, tuple[str, float]]
 
@@ -80,6 +87,14 @@ _RESCORED_ITEMS = 400
 _REFERENCE_WAIT_SECONDS = 1.0
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SearchCaches:
+    """What a process caches of the tenants that search most."""
+
+    vectors: VectorCache
+    terms: TermCache
+
+
 class RecallSearcher:
     """Answers queries from the index of one cluster."""
 
@@ -90,7 +105,7 @@ class RecallSearcher:
         embedder: TextEmbedder,
         sampler: Sampler,
         queue: EmbeddingQueue,
-        vector_cache: VectorCache,
+        caches: SearchCaches,
         reader: QueryReader,
         *,
         wait_seconds: float,
@@ -101,7 +116,8 @@ class RecallSearcher:
         self._embedder = embedder
         self._sampler = sampler
         self._queue = queue
-        self._vector_cache = vector_cache
+        self._vector_cache = caches.vectors
+        self._term_cache = caches.terms
         self._reader = reader
         self._wait_seconds = wait_seconds
 
@@ -123,6 +139,7 @@ class RecallSearcher:
         async with self._store.transaction(tenant_id, is_filtered=bool(query.filter.all_names)) as tx:
             policy = await tx.policy()
             search = SearchTransaction(tx, model, query, vector, self._vector_cache, shortlist, policy, at)
+            await search.read_cached_words(self._term_cache, tenant_id)
             hits, is_truncated = await search.hits()
             excluding = await search.excluding_conditions() if not hits and query.filter.all_names else []
             pending_count = await search.pending_count()
@@ -230,6 +247,8 @@ class SearchTransaction:
         self._shortlist = shortlist
         # Set when the vector cache found the nearest items; other items are then compared there as well.
         self._cached: _CachedSimilarities | None = None
+        # Set when the term cache searches the words.
+        self._words: CachedWords | None = None
         # Rows of items that came with other statements.
         self._rows: Mapping[UUID, asyncpg.Record] = {}
         self._uses_terms = query.uses_terms(has_vector=vector is not None)
@@ -277,6 +296,25 @@ class SearchTransaction:
                 written = word_of_stem(term, self._query.text)
                 expansions[QueryExpansion(written, word_of_stem(other, text), Reason.TYPO)] = None
         return list(expansions)
+
+    async def read_cached_words(self, cache: TermCache, tenant_id: UUID) -> None:
+        """Search words in the term cache from now on, if it has the tenant and the query needs nothing else."""
+        query, shortlist = self._query, self._shortlist
+        if not self._uses_terms or query.filter.has_index_conditions or not query.searched_kinds:
+            return
+        new_vectors = None
+        if self._vector is not None and shortlist is not None and shortlist.kinds == query.searched_kinds:
+            horizon = shortlist.horizon.transaction
+            new_vectors = NewVectors(vector=self._vector, horizon=horizon, max_count=MAX_NEW)
+        self._words = await read_cached_words(
+            cache,
+            self._tx,
+            tenant_id,
+            self._model,
+            query,
+            self._language,
+            new_vectors,
+        )
 
     async def hits(self) -> tuple[list[SearchHit], bool]:
         """Return the best items that may be shown, and whether some were not tested against the filter.
@@ -402,34 +440,42 @@ class SearchTransaction:
                 nearest=tuple(nearest),
             )
         similarities = {id_: similarity for id_, (_, similarity) in nearest.items()}
-        terms = await self._tx.terms(
-            self._query.text,
-            kinds,
-            self._language,
-            self._query.mentions,
-            is_typo=self._query.is_typo,
-        )
-        self._has_terms = bool(terms.terms)
+        words = self._words
         min_items = self._query.limit - len(nearest)
-        matches = await self._tx.match_terms(terms, kinds, filter_, count=depth, min_items=min_items)
-        bm25s = {row["item_id"]: row["bm25"] for row in matches}
+        if words is not None:
+            terms = words.query_terms
+            bm25s = dict(words.match_terms(kinds, count=depth, min_items=min_items))
+        else:
+            terms = await self._tx.terms(
+                self._query.text,
+                kinds,
+                self._language,
+                self._query.mentions,
+                is_typo=self._query.is_typo,
+            )
+            matches = await self._tx.match_terms(terms, kinds, filter_, count=depth, min_items=min_items)
+            bm25s = {row["item_id"]: row["bm25"] for row in matches}
+        self._has_terms = bool(terms.terms)
         item_ids = await self._filter_rows(filter_, kinds, similarities.keys() | bm25s.keys())
         if not filter_.all_names:
             item_ids |= terms.entity_ids
         centre_count = CONTEXT_CENTRES if self._query.excluded_id is None else 0
         scale = self._model.ranking_scale
         centres = ranking.select_centres(item_ids, similarities, bm25s, terms.max_bm25, count=centre_count, scale=scale)
-        cached = self._cached
-        items = await self._tx.measure(
-            self._model,
-            self._vector if cached is None else None,
-            terms,
-            kinds,
-            item_ids,
-            centres,
-            reach=CONTEXT_REACH,
-            horizon=None if cached is None else cached.shortlist.horizon.transaction,
-        )
+        horizon = None if self._cached is None else self._cached.shortlist.horizon.transaction
+        if words is not None:
+            items = words.measure(kinds, item_ids, centres, reach=CONTEXT_REACH, changed_since=horizon)
+        else:
+            items = await self._tx.measure(
+                self._model,
+                self._vector if self._cached is None else None,
+                terms,
+                kinds,
+                item_ids,
+                centres,
+                reach=CONTEXT_REACH,
+                horizon=horizon,
+            )
         self._pending_count = items.pending_count
         candidates = Candidates(
             item_ids=items.item_ids,
@@ -455,7 +501,7 @@ class SearchTransaction:
             max_bm25=terms.max_bm25,
             terms=ranking.TermStatistics(idf=terms.weights, mean_length=terms.mean_length),
             corrected=items.corrected,
-            has_more=self._has_more(nearest, is_cut=is_cut, has_more_terms=len(matches) == depth),
+            has_more=self._has_more(nearest, is_cut=is_cut, has_more_terms=len(bm25s) == depth),
             nearest=tuple(nearest),
         )
 
@@ -465,8 +511,13 @@ class SearchTransaction:
         A change of an item's vectors writes the item again, or other vectors of it.
         """
         cached, vector = self._cached, self._vector
-        if cached is None or vector is None:
+        if vector is None:
             return items.similarities
+        if cached is None:
+            if self._words is None:
+                return items.similarities
+            computed = await self._tx.similarities(self._model, vector, items.item_ids)
+            return np.array([computed.get(item_id, np.nan) for item_id in items.item_ids], dtype=np.float64)
         cosines = cached.shortlist.similarities(items.item_ids)
         missing = np.isnan(cosines) | items.changed
         if cached.new_item_ids:
@@ -509,7 +560,11 @@ class SearchTransaction:
         self._shortlist = None
         if tuple(kinds) != shortlist.kinds:
             return None
-        rows = await self._compare_shortlist(vector, shortlist)
+        rows: Sequence[_ComparedRow]
+        if self._words is not None:
+            rows = await self._compare_with_words(self._words, vector, shortlist)
+        else:
+            rows = await self._compare_shortlist(vector, shortlist)
         nearest: _Nearest = {}
         for row in rows:
             if row["item_id"] is not None:
@@ -522,7 +577,29 @@ class SearchTransaction:
         self._cached = _CachedSimilarities(shortlist, {row["item_id"] for row in rows if row["is_new"] is True})
         return dict(islice(nearest.items(), depth)), not shortlist.has_every_item or len(nearest) > depth
 
-    async def _compare_shortlist(self, vector: NDArray[np.float32], shortlist: Shortlist) -> list[asyncpg.Record]:
+    async def _compare_with_words(
+        self, words: CachedWords, vector: NDArray[np.float32], shortlist: Shortlist
+    ) -> Sequence[_ComparedRow]:
+        """Return what `compare_shortlist` does. The term cache knows which items are there and unchanged.
+
+        The vectors of those are in the vector cache, unless others were written since.
+        """
+        new_item_ids = {item_id for item_id, _, _ in words.new_vectors}
+        horizon = shortlist.horizon.transaction
+        states = {id_: words.is_unchanged(id_, horizon) for id_ in shortlist.item_ids if id_ not in new_item_ids}
+        unchanged = [item_id for item_id, is_unchanged in states.items() if is_unchanged]
+        changed = [item_id for item_id, is_unchanged in states.items() if is_unchanged is False]
+        cosines = dict(zip(unchanged, shortlist.similarities(unchanged).tolist(), strict=True))
+        cosines |= await self._tx.similarities(self._model, vector, changed)
+        compared = [(item_id, words.kind_of(item_id), cosine, False) for item_id, cosine in cosines.items()]
+        compared += [(item_id, kind, cosine, True) for item_id, kind, cosine in words.new_vectors]
+        compared.sort(key=itemgetter(2), reverse=True)
+        return [
+            {"server": words.server_start, "item_id": item_id, "kind": kind, "distance": -cosine, "is_new": is_new}
+            for item_id, kind, cosine, is_new in compared
+        ] or [{"server": words.server_start, "item_id": None, "is_new": None}]
+
+    async def _compare_shortlist(self, vector: NDArray[np.float32], shortlist: Shortlist) -> Sequence[_ComparedRow]:
         """Have the database compare the shortlist. Where the vector alone ranks, it returns the memories as well."""
         if self._uses_terms:
             return await self._tx.compare_shortlist(self._model, vector, shortlist, max_new=MAX_NEW)

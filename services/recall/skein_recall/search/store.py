@@ -25,15 +25,15 @@ from skein_recall.search.expansion import MAX_CORRECTED_TERMS, NearRange, max_di
 from skein_recall.search.model import ReferenceItem
 from skein_recall.search.query_terms import (
     K1,
+    MAX_COUNTED,
+    NO_TERMS,
+    TITLE_WEIGHT,
     B,
     ItemMeasurements,
     QueryTerms,
-    Term,
     corrected_items,
-    idf_of,
     names_by_term,
     reading_parts,
-    with_readings,
 )
 
 if TYPE_CHECKING:
@@ -57,15 +57,12 @@ if TYPE_CHECKING:
 
 # The first terms of a query, which are searched. A text of Chinese has two for each letter.
 _MAX_TERMS = 200
-# Documents of a term that a query counts itself; of longer lists the worker keeps the number.
-_MAX_COUNTED = 2000
 # Postings per item up to which a term's whole list is read to measure items, each with about one neighbour. Reading
-# eight postings costs as much as one lookup. A list beyond _MAX_COUNTED may be longer than known.
+# eight postings costs as much as one lookup. A list beyond MAX_COUNTED may be longer than known.
 _POSTINGS_PER_LOOKUP = 16
 # Terms of one range that are compared with a term without a document: one step of the index each.
 _MAX_RANGE_TERMS = 1500
-# Weight of a term in the title of an item's session, beside 1 in the item; titles that may have the term.
-_TITLE_WEIGHT = 0.25
+# Titles of sessions that may have a term.
 _MAX_TITLES = 1000
 # Items without a vector are counted up to this.
 MAX_PENDING = 1000
@@ -151,6 +148,16 @@ _CONDITIONS = MappingProxyType(
 def condition_sql(filter_: Filter) -> str:
     """Return the conditions that the index tests as SQL; "true" without any."""
     return " AND ".join(f"({_CONDITIONS[name]})" for name in filter_.index_conditions) or "true"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class NewVectors:
+    """The vectors of a transaction and later ones, up to `max_count`, compared with another vector."""
+
+    # float32 (dimensions,).
+    vector: NDArray[np.float32]
+    horizon: int
+    max_count: int
 
 
 class QueryStore:
@@ -340,41 +347,21 @@ class QueryTransaction:
             kinds=list(kinds),
             language=language,
             terms=_MAX_TERMS,
-            most=_MAX_COUNTED,
+            most=MAX_COUNTED,
         )
         if not rows:
-            return QueryTerms(terms=(), mean_length=1.0, counts={})
-        documents = max(1, rows[0]["corpus_documents"])
-        terms = [
-            # Outdated counts may exceed the number of documents.
-            Term(term=row["term"], documents=row["documents"], idf=idf_of(min(row["documents"], documents), documents))
-            for row in rows
-        ]
-        counts = {term.term: term.documents for term in terms}
-        near = await self._read_near_terms(counts, is_typo) if is_typo is not None else {}
-        if near or mentions:
-            names = names_by_term(counts, mentions)
-            counts |= await self._count_terms(reading_parts(names, near) - counts.keys(), kinds)
-            terms = [with_readings(term, names, near, counts, documents) for term in terms]
-            used = {part for term in terms for reading in ((term.term,), *term.readings) for part in reading}
-            counts = {term: count for term, count in counts.items() if term in used}
-        terms.sort(key=lambda term: (term.documents, term.term))
-        return QueryTerms(
-            terms=tuple(terms),
-            mean_length=max(1.0, rows[0]["corpus_length"] / documents),
-            counts=dict(sorted(counts.items(), key=lambda item: (item[1], item[0]))),
-            entities={
-                term.term: entity_ids
-                for term in terms
-                if (
-                    entity_ids := {
-                        entity_id for read in mentions if term.term in read.stems for entity_id in read.entity_ids
-                    }
-                )
-            },
-        )
+            return NO_TERMS
+        documents, length = rows[0]["corpus_documents"], rows[0]["corpus_length"]
+        counts = {row["term"]: row["documents"] for row in rows}
+        near = await self.near_terms(counts, is_typo) if is_typo is not None else {}
+        if not near and not mentions:
+            return QueryTerms.of_counts(counts, documents, length)
+        names = names_by_term(counts, mentions)
+        counts |= await self._count_terms(reading_parts(names, near) - counts.keys(), kinds)
+        own_terms = [row["term"] for row in rows]
+        return QueryTerms.with_readings(own_terms, counts, documents, length, names, near, mentions)
 
-    async def _read_near_terms(
+    async def near_terms(
         self, counts: Mapping[str, int], is_typo: Callable[[str], bool]
     ) -> dict[str, tuple[int, list[str]]]:
         """Return near terms, with their distance, of the first typos among the terms without a document."""
@@ -405,7 +392,7 @@ class QueryTransaction:
         counted = sorted(terms)
         if not counted:
             return {}
-        rows = await self._rows(QUERIES["count_terms"], terms=counted, kinds=list(kinds), most=_MAX_COUNTED)
+        rows = await self._rows(QUERIES["count_terms"], terms=counted, kinds=list(kinds), most=MAX_COUNTED)
         return {row["term"]: row["documents"] for row in rows}
 
     async def match_terms(
@@ -451,7 +438,7 @@ class QueryTransaction:
         """
         measured_ids = list(item_ids)
         columns = {"embedding": None, "rest": None} if vector is None else vector_columns(vector)
-        max_postings = min(_MAX_COUNTED, _POSTINGS_PER_LOOKUP * len(measured_ids))
+        max_postings = min(MAX_COUNTED, _POSTINGS_PER_LOOKUP * len(measured_ids))
         (row,) = await self._rows(
             for_table(QUERIES["measure_items"], model.table_name),
             item_ids=measured_ids,
@@ -475,7 +462,7 @@ class QueryTransaction:
             header_counts[cells] = row["header_counts"]
         if row["titled_items"]:
             cells = np.array(row["titled_items"]) - 1, np.array(row["titled_terms"]) - 1
-            header_counts[cells] += _TITLE_WEIGHT
+            header_counts[cells] += TITLE_WEIGHT
         for column, term in enumerate(terms.counts):
             rows = [row_of[item_id] for item_id in terms.entities.get(term, ()) if item_id in row_of]
             header_counts[rows, column] += _NAMED_WEIGHT
@@ -505,6 +492,43 @@ class QueryTransaction:
         (row,) = await self._rows(QUERIES["count_pending"], most_pending=MAX_PENDING)
         count: int = row["pending_count"]
         return count
+
+    async def read_search_state(
+        self,
+        model: EmbeddingModel,
+        text: str,
+        kinds: Sequence[str],
+        language: str,
+        *,
+        horizon: int,
+        max_changed: int,
+        new_vectors: NewVectors | None,
+    ) -> asyncpg.Record:
+        """Return the terms of a query, what proves the cached documents of its tenant, and the cosines of new vectors.
+
+        Changed documents are those of the transaction `horizon` and later ones, up to one more than `max_changed`.
+        """
+        columns = {"embedding": None, "rest": None} if new_vectors is None else vector_columns(new_vectors.vector)
+        (row,) = await self._rows(
+            for_table(QUERIES["read_search_state"], model.table_name),
+            words=segment(text),
+            kinds=list(kinds),
+            language=language,
+            terms=_MAX_TERMS,
+            titles=_MAX_TITLES,
+            horizon=horizon,
+            most_changed=max_changed + 1,
+            vector=columns["embedding"],
+            rest=columns["rest"],
+            vector_horizon=0 if new_vectors is None else new_vectors.horizon,
+            most_vectors=0 if new_vectors is None else new_vectors.max_count,
+            most_pending=MAX_PENDING,
+        )
+        return row
+
+    async def read_documents_with_postings(self, item_ids: Iterable[UUID]) -> list[asyncpg.Record]:
+        """Return documents as searches measure them, with their postings."""
+        return await self._rows(QUERIES["read_documents_with_postings"], item_ids=list(item_ids))
 
     async def filter_items(self, item_ids: Iterable[UUID], tests: Mapping[str, Expression | None]) -> set[UUID]:
         """Return the items that pass the test of their kind: None for a kind whose items all pass.

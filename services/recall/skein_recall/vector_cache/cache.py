@@ -23,7 +23,7 @@ from skein_kit.telemetry.metrics import VECTOR_CACHE_BYTES
 from skein_recall.vector_cache.matrix import QuantizedVectors, Shortlist, VectorMatrix, byte_size
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from uuid import UUID
 
     import asyncpg
@@ -139,7 +139,7 @@ class VectorCache:
                 return shortlist
         return await asyncio.to_thread(Shortlist.of_matrix, key, matrix, vector, kinds, count)
 
-    def accept_rows(self, shortlist: Shortlist, rows: Sequence[asyncpg.Record]) -> bool:
+    def accept_rows(self, shortlist: Shortlist, rows: Sequence[asyncpg.Record | Mapping[str, object]]) -> bool:
         """Return whether the database's rows for a shortlist are complete; update the cache by what they show."""
         entry = self._entries.get(shortlist.key)
         new = sum(row["is_new"] is True for row in rows)

@@ -1,0 +1,1 @@
+"""Words in memory, of the tenants that search most."""
