@@ -38,6 +38,7 @@ ACCEPTED: dict[str, str] = {}
 # Columns whose default is an id of a transaction, each with the reason.
 ACCEPTED_DEFAULTS = {
     "memory.changes.transaction": "Defaults are filled in by the coordinator, which is also asked for the horizon.",
+    "recall.documents.transaction": "The same; the term cache has the horizon of the vector cache.",
     "recall.embeddings_all_minilm_l6_v2.transaction": "The same; read_horizon of the vector cache names no table.",
 }
 

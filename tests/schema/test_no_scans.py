@@ -39,6 +39,8 @@ PLANNED_ONCE = (
     *("get_memories", "get_messages", "memory_texts", "message_texts"),
     *("filter_memories", "filter_messages", "scan_memories", "scan_messages"),
     *("count_vectors", "vectors_after", "vectors_since", "claim_documents", "items_with_vectors"),
+    *("read_search_state", "documents_after", "postings_after", "list_changed_documents"),
+    *("count_documents", "list_document_ids"),
 )
 # Statements that may read a table whole, each with its reason.
 ALLOWED: dict[str, str] = {}

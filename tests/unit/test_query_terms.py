@@ -33,7 +33,7 @@ def bm25_of(terms: QueryTerms, counts: list[list[float]]) -> list[float]:
         frequencies=frequencies,
         header_frequencies=np.zeros_like(frequencies),
         corrected={},
-        previous={},
+        previous=np.full(len(counts), -1),
         pending_count=0,
     )
     return list(terms.bm25(items))

@@ -195,10 +195,17 @@ class ItemMeasurements:
     header_frequencies: NDArray[np.float64]
     # The items that have a near term in place of a typo, by the term and the near one.
     corrected: Mapping[tuple[str, str], set[UUID]]
-    # The item right before each item around a centre, in its session.
-    previous: dict[UUID, UUID]
+    # intp (n,): the row of the item right before each item around a centre, in its session; -1 where none is known.
+    previous: NDArray[np.intp]
     # Items of the tenant that have no vector yet, counted up to a limit.
     pending_count: int
+
+
+def rows_of_previous(item_ids: Sequence[UUID], previous: Mapping[UUID, UUID | None]) -> NDArray[np.intp]:
+    """Return the row (n,) of the item before each of n items, from the ids; -1 where it is none of them."""
+    row_of = dict(zip(item_ids, range(len(item_ids)), strict=True))
+    rows = (row_of.get(before, -1) if (before := previous.get(item_id)) else -1 for item_id in item_ids)
+    return np.fromiter(rows, np.intp, len(item_ids))
 
 
 def names_by_term(terms: Iterable[str], mentions: Sequence[ReadMention]) -> dict[str, list[tuple[str, ...]]]:

@@ -20,6 +20,7 @@ import numpy as np
 
 from skein_recall.models.similarity_scale import COSINE_SCALE
 from skein_recall.search.cues import QueryCues
+from skein_recall.search.query_terms import K1, B, rows_of_previous
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -40,9 +41,6 @@ VERSION: Final = 4
 NEIGHBOUR_WEIGHTS: Final = (0.5, 0.25)
 # Weight of an item and all its neighbours together.
 _WINDOW: Final = 1 + 2 * sum(NEIGHBOUR_WEIGHTS)
-# Constants of BM25; queries.sql has the same.
-_K1: Final = 0.9
-_B: Final = 0.75
 # Stems of a neighbour that count: a longer one would drown the item between its neighbours.
 _NEIGHBOUR_STEMS: Final = 30
 # Assistants answer at length, in the words of the question. So the values of their long messages are lowered, by up to
@@ -139,7 +137,8 @@ class Candidates:
     have_frequencies: NDArray[np.bool_]
     # float64 (n,), in stems.
     lengths: NDArray[np.float64]
-    previous: Mapping[UUID, UUID]
+    # intp (n,): the row of the item right before it in its session, -1 where none is known.
+    previous: _Rows
     is_question: NDArray[np.bool_]
     mentions_time: NDArray[np.bool_]
     is_assistant: NDArray[np.bool_]
@@ -167,7 +166,7 @@ class Candidates:
             ),
             have_frequencies=np.array([bool(row.frequencies) for row in rows], dtype=np.bool_),
             lengths=np.array([row.length for row in rows], dtype=np.float64),
-            previous={row.item_id: row.previous for row in rows if row.previous is not None},
+            previous=rows_of_previous([row.item_id for row in rows], {row.item_id: row.previous for row in rows}),
             is_question=np.array([row.is_question for row in rows], dtype=np.bool_),
             mentions_time=np.array([row.mentions_time for row in rows], dtype=np.bool_),
             is_assistant=np.array([row.is_assistant for row in rows], dtype=np.bool_),
@@ -341,12 +340,10 @@ def select_centres(
     scale: SimilarityScale = COSINE_SCALE,
 ) -> list[UUID]:
     """Return up to `count` items that are likely the best, by the cosines and BM25 known so far."""
-    values = {item_id: scale.scaled(similarity) for item_id, similarity in similarities.items()}
-
-    def estimate(item_id: UUID) -> float:
-        return 0.4 * values.get(item_id, 0.0) + 0.6 * bm25s.get(item_id, 0.0) / (max_bm25 or 1.0)
-
-    return sorted(item_ids, key=lambda item_id: (-estimate(item_id), item_id))[:count]
+    bound = max_bm25 or 1.0
+    values = dict(zip(similarities, (0.4 * scale.scaled(np.array([*similarities.values()]))).tolist(), strict=True))
+    estimates = [(-(values.get(item_id, 0.0) + 0.6 * bm25s.get(item_id, 0.0) / bound), item_id) for item_id in item_ids]
+    return [item_id for _, item_id in sorted(estimates)[:count]]
 
 
 def _shares(signals: Iterable[str], weights: Weights) -> dict[str, float]:
@@ -496,18 +493,12 @@ class _CandidatePool:
 
     def _neighbours(self) -> tuple[_Rows, _Rows]:
         """Return the rows of the items right before and right after each: two arrays (n + 1,)."""
-        missing = len(self._candidates)
-        row_of = dict(zip(self._candidates.item_ids, range(missing), strict=True))
-        before = np.full(missing + 1, missing)
+        missing, previous = len(self._candidates), self._candidates.previous
+        before = np.append(np.where(previous < 0, missing, previous), missing)
         after = np.full(missing + 1, missing)
-        steps_by_row = [
-            (row_of.get(item_id), row_of.get(previous_id)) for item_id, previous_id in self._candidates.previous.items()
-        ]
-        steps = np.array([step for step in steps_by_row if None not in step], dtype=np.intp).reshape(-1, 2)
-        before[steps[:, 0]] = steps[:, 1]
+        rows = np.flatnonzero(previous >= 0)
         # Of several items with the same previous one, the last follows it.
-        last = steps[np.argsort(steps[:, 0], kind="stable")]
-        after[last[:, 1]] = last[:, 0]
+        after[previous[rows]] = rows
         return before, after
 
     def _windowed_bm25(self, terms: TermStatistics, lengths: _Numbers, near: Sequence[tuple[float, _Rows]]) -> _Numbers:
@@ -530,8 +521,8 @@ class _CandidatePool:
             length += share * own_length[rows]
             is_alone &= rows == missing
         is_alone[:missing] |= ~self._candidates.have_frequencies
-        free = _K1 * (1 - _B + _B * length / (_WINDOW * terms.mean_length))
-        bm25: _Numbers = (np.array(terms.idf) * frequencies * (_K1 + 1) / (frequencies + free[:, np.newaxis])).sum(
+        free = K1 * (1 - B + B * length / (_WINDOW * terms.mean_length))
+        bm25: _Numbers = (np.array(terms.idf) * frequencies * (K1 + 1) / (frequencies + free[:, np.newaxis])).sum(
             axis=1
         )
         return np.where(is_alone[:missing], self._candidates.bm25, bm25[:missing])

@@ -492,9 +492,9 @@ class SearchTransaction:
             mentions_time=items.mentions_time,
             create_times=[id_time(item_id) for item_id in items.item_ids] if self._cues.dates else (),
             # With a filter, a neighbour that no signal found has not been tested: it is context alone.
-            eligible=np.array(
-                [not filter_.all_names or item_id in item_ids for item_id in items.item_ids], dtype=np.bool_
-            ),
+            eligible=np.array([item_id in item_ids for item_id in items.item_ids], dtype=np.bool_)
+            if filter_.all_names
+            else np.ones(len(items.item_ids), dtype=np.bool_),
         )
         return SignalMatches(
             candidates=candidates,
@@ -585,18 +585,17 @@ class SearchTransaction:
         The vectors of those are in the vector cache, unless others were written since.
         """
         new_item_ids = {item_id for item_id, _, _ in words.new_vectors}
-        horizon = shortlist.horizon.transaction
-        states = {id_: words.is_unchanged(id_, horizon) for id_ in shortlist.item_ids if id_ not in new_item_ids}
-        unchanged = [item_id for item_id, is_unchanged in states.items() if is_unchanged]
-        changed = [item_id for item_id, is_unchanged in states.items() if is_unchanged is False]
+        candidates = [item_id for item_id in shortlist.item_ids if item_id not in new_item_ids]
+        unchanged, changed = words.table.unchanged_and_changed(candidates, shortlist.horizon.transaction)
         cosines = dict(zip(unchanged, shortlist.similarities(unchanged).tolist(), strict=True))
         cosines |= await self._tx.similarities(self._model, vector, changed)
-        compared = [(item_id, words.kind_of(item_id), cosine, False) for item_id, cosine in cosines.items()]
-        compared += [(item_id, kind, cosine, True) for item_id, kind, cosine in words.new_vectors]
-        compared.sort(key=itemgetter(2), reverse=True)
+        kinds = words.table.kinds_of(cosines)
+        compared = [(*pair, kind, False) for pair, kind in zip(cosines.items(), kinds, strict=True)]
+        compared += [(item_id, cosine, kind, True) for item_id, kind, cosine in words.new_vectors]
+        compared.sort(key=itemgetter(1), reverse=True)
         return [
             {"server": words.server_start, "item_id": item_id, "kind": kind, "distance": -cosine, "is_new": is_new}
-            for item_id, kind, cosine, is_new in compared
+            for item_id, cosine, kind, is_new in compared
         ] or [{"server": words.server_start, "item_id": None, "is_new": None}]
 
     async def _compare_shortlist(self, vector: NDArray[np.float32], shortlist: Shortlist) -> Sequence[_ComparedRow]:

@@ -34,6 +34,7 @@ from skein_recall.search.query_terms import (
     corrected_items,
     names_by_term,
     reading_parts,
+    rows_of_previous,
 )
 
 if TYPE_CHECKING:
@@ -200,11 +201,15 @@ class QueryTransaction:
         self, query: named_queries.Query, filter_: Filter, **values: object
     ) -> list[asyncpg.Record]:
         """Run a statement among the items that pass a filter: its values decide which index serves it."""
+        await self._plan_each()
+        query = with_condition(query, condition_sql(filter_))
+        return await self._tx.rows(query, tenant_id=self._tenant_id, **values, **filter_.values)
+
+    async def _plan_each(self) -> None:
+        """From now on plan each statement for its values."""
         if not self._plans_each:
             self._plans_each = True
             await self._tx.set_plan_mode(replan=True)
-        query = with_condition(query, condition_sql(filter_))
-        return await self._tx.rows(query, tenant_id=self._tenant_id, **values, **filter_.values)
 
     @property
     def is_replica(self) -> bool:
@@ -483,7 +488,7 @@ class QueryTransaction:
             # Of a name, some words may be in the text and the others in the header.
             header_frequencies=terms.frequencies(counts + header_counts) - frequencies,
             corrected=corrected_items(terms, ids, counts + header_counts),
-            previous=dict(zip(row["followers"] or (), row["previous"] or (), strict=True)),
+            previous=rows_of_previous(ids, dict(zip(row["followers"] or (), row["previous"] or (), strict=True))),
             pending_count=row["pending_count"],
         )
 
@@ -523,12 +528,15 @@ class QueryTransaction:
             vector_horizon=0 if new_vectors is None else new_vectors.horizon,
             most_vectors=0 if new_vectors is None else new_vectors.max_count,
             most_pending=MAX_PENDING,
+            most_pending=MAX_PENDING,
         )
         return row
 
     async def read_documents_with_postings(self, item_ids: Iterable[UUID]) -> list[asyncpg.Record]:
         """Return documents as searches measure them, with their postings."""
-        return await self._rows(QUERIES["read_documents_with_postings"], item_ids=list(item_ids))
+        await self._plan_each()
+        query = QUERIES["read_documents_with_postings"]
+        return await self._tx.rows(query, tenant_id=self._tenant_id, item_ids=list(item_ids))
 
     async def filter_items(self, item_ids: Iterable[UUID], tests: Mapping[str, Expression | None]) -> set[UUID]:
         """Return the items that pass the test of their kind: None for a kind whose items all pass.

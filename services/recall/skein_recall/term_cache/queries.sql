@@ -52,6 +52,7 @@ CROSS JOIN (
         SELECT d.item_id, d.transaction
         FROM recall.documents AS d
         WHERE d.tenant_id = :tenant_id AND d.transaction >= :horizon
+        ORDER BY d.transaction
         LIMIT :most_changed
     ) AS change
 ) AS changed
@@ -84,7 +85,8 @@ CROSS JOIN (
 ) AS compared;
 
 -- read_documents_with_postings --
--- Read documents as searches measure them, with their postings as arrays.
+-- Read documents as searches measure them, with their postings as arrays. It is planned for its tenant: by a plan for any
+-- tenant, the index by term would be read for each document.
 SELECT d.item_id, d.kind, d.length, d.session_id, d.is_question, d.role IS NOT DISTINCT FROM 'assistant' AS is_assistant,
        d.mentions_time, d.transaction, posting.terms, posting.frequencies, posting.header_frequencies
 FROM unnest(:item_ids::uuid[]) AS requested (item_id)
@@ -131,4 +133,5 @@ WHERE d.tenant_id = :tenant_id;
 SELECT d.item_id, d.transaction
 FROM recall.documents AS d
 WHERE d.tenant_id = :tenant_id AND d.transaction >= :horizon
+ORDER BY d.transaction
 LIMIT :most_changed;

@@ -76,11 +76,11 @@ class TermCacheStore:
 
     async def read_with_postings(self, tenant_id: UUID, item_ids: Sequence[UUID]) -> list[asyncpg.Record]:
         """Read documents with their postings, as `read_documents_with_postings` returns them."""
-        async with self._transaction(tenant_id) as tx:
+        async with self._transaction(tenant_id, plan_once=False) as tx:
             return await tx.rows(QUERIES["read_documents_with_postings"], tenant_id=tenant_id, item_ids=list(item_ids))
 
-    def _transaction(self, tenant_id: UUID) -> AbstractAsyncContextManager[Transaction]:
-        return self._database.transaction(tenant_id, TxOptions(plan_once=True, skip_replica=True, read_only=True))
+    def _transaction(self, tenant_id: UUID, *, plan_once: bool = True) -> AbstractAsyncContextManager[Transaction]:
+        return self._database.transaction(tenant_id, TxOptions(plan_once=plan_once, skip_replica=True, read_only=True))
 
 
 def document_of(row: asyncpg.Record) -> CachedDocument:

@@ -275,8 +275,11 @@ class TermTable:
         `titles` has the sessions whose title has a term. Documents of the transaction `changed_since` or a later one
         count as changed.
         """
-        rows, previous = self._with_neighbours(item_ids, centres, reach)
-        columns = self._columns
+        columns, row_of = self._columns, self.row_of
+        rows_of_items = [row for item_id in item_ids if (row := row_of.get(item_id)) is not None]
+        rows_of_centres = [row for item_id in centres if (row := row_of.get(item_id)) is not None]
+        later, former = self._neighbours(np.array(rows_of_centres, dtype=np.intp), reach)
+        rows = np.unique(np.concatenate((np.array(rows_of_items, dtype=np.intp), later, former)))
         rows = rows[self._mask(rows, kinds)]
         rows = rows[np.lexsort((columns.low[rows], columns.high[rows]))]
         counts, header_counts = np.zeros((2, len(rows), len(terms.counts)))
@@ -293,6 +296,10 @@ class TermTable:
             codes = [self._session_codes[id_] for id_ in titles.get(term, ()) if id_ in self._session_codes]
             if codes:
                 header_counts[np.isin(sessions, codes), column] += TITLE_WEIGHT
+        previous = np.full(len(rows), _NONE, dtype=np.intp)
+        places, places_before = place_of[later], place_of[former]
+        is_measured = (places != _NONE) & (places_before != _NONE)
+        previous[places[is_measured]] = places_before[is_measured]
         frequencies = terms.frequencies(counts)
         ids = [self.item_ids[row] for row in rows.tolist()]
         return ItemMeasurements(
@@ -313,40 +320,33 @@ class TermTable:
             pending_count=0,
         )
 
-    def transaction_of(self, item_id: UUID) -> int | None:
-        """Return the transaction that wrote a document; None when there is no such document."""
-        row = self.row_of.get(item_id)
-        return None if row is None else int(self._columns.transactions[row])
+    def unchanged_and_changed(self, item_ids: Sequence[UUID], horizon: int) -> tuple[list[UUID], list[UUID]]:
+        """Return the documents that are there: those written before the transaction `horizon`, and the others."""
+        known = [(item_id, row) for item_id in item_ids if (row := self.row_of.get(item_id)) is not None]
+        transactions = self._columns.transactions[[row for _, row in known]] if known else _NO_ROWS
+        unchanged: list[UUID] = []
+        changed: list[UUID] = []
+        for (item_id, _), is_unchanged in zip(known, (transactions < horizon).tolist(), strict=True):
+            (unchanged if is_unchanged else changed).append(item_id)
+        return unchanged, changed
 
-    def kind_of(self, item_id: UUID) -> str:
-        """Return the kind of a document that is there."""
-        return self._kind(self.row_of[item_id])
+    def kinds_of(self, item_ids: Iterable[UUID]) -> list[str]:
+        """Return the kinds of documents that are there."""
+        rows = [self.row_of[item_id] for item_id in item_ids]
+        return [MESSAGE if is_message else MEMORY for is_message in self._columns.is_message[rows].tolist()]
 
-    def _with_neighbours(
-        self, item_ids: Iterable[UUID], centres: Iterable[UUID], reach: int
-    ) -> tuple[_Rows, dict[UUID, UUID]]:
-        """Return the rows of documents and of the neighbours of some, and the document before each neighbour."""
-        row_of, before, after = self.row_of, self._columns.previous, self._columns.following
-        rows = {row_of[item_id] for item_id in item_ids if item_id in row_of}
-        steps: dict[int, int] = {}
-        for centre in centres:
-            row = row_of.get(centre)
-            if row is None:
-                continue
-            for links, is_before in ((before, True), (after, False)):
-                here = row
-                for _ in range(reach):
-                    there = int(links[here])
-                    if there == _NONE:
-                        break
-                    rows.add(there)
-                    if is_before:
-                        steps[here] = there
-                    else:
-                        steps[there] = here
-                    here = there
-        ids = self.item_ids
-        return np.fromiter(rows, np.intp, len(rows)), {ids[row]: ids[previous] for row, previous in steps.items()}
+    def _neighbours(self, centres: _Rows, reach: int) -> tuple[_Rows, _Rows]:
+        """Return pairs of neighbours, up to `reach` before and after some rows: the later rows and the former ones."""
+        later, former = [_NO_ROWS], [_NO_ROWS]
+        before = after = centres
+        for _ in range(reach):
+            previous = self._columns.previous[before]
+            following = self._columns.following[after]
+            has_previous, has_following = previous != _NONE, following != _NONE
+            later += [before[has_previous], following[has_following].astype(np.intp)]
+            before, after = previous[has_previous].astype(np.intp), following[has_following].astype(np.intp)
+            former += [before, self._columns.previous[after].astype(np.intp)]
+        return np.concatenate(later), np.concatenate(former)
 
     def _postings(self, term: str, kinds: Sequence[str]) -> TermPostings:
         """Return the postings of living documents of some kinds."""
@@ -422,4 +422,5 @@ class TermTable:
         return MESSAGE if self._columns.is_message[row] else MEMORY
 
 
+_NO_ROWS = np.empty(0, dtype=np.intp)
 _NO_POSTINGS = TermPostings(np.empty(0, dtype=np.int32), np.empty(0, dtype=np.uint16), np.empty(0, dtype=np.uint16))

@@ -66,15 +66,6 @@ class CachedWords:
         )
         return replace(items, pending_count=self.pending_count)
 
-    def kind_of(self, item_id: UUID) -> str:
-        """Return the kind of an item that is there."""
-        return self.table.kind_of(item_id)
-
-    def is_unchanged(self, item_id: UUID, horizon: int) -> bool | None:
-        """Return whether an item was written before the transaction `horizon`; None when there is no such item."""
-        transaction = self.table.transaction_of(item_id)
-        return None if transaction is None else transaction < horizon
-
 
 async def read_cached_words(
     cache: TermCache,
