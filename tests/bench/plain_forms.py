@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from skein_recall.vector_cache.quantization import QuantizedQuery
+
 
 def lease_each_call() -> None:
     """Ask tenancy's bucket for each call."""
@@ -25,13 +27,13 @@ def lease_each_call() -> None:
     LeasedBucket.should_lease_early = lambda self, now: False  # type: ignore[method-assign]  # noqa: ARG005
 
 
-def compare_every_float() -> None:
-    """Compare a query with every cached vector as it is, without the shortlist by bytes."""
+def compare_every_fine_code() -> None:
+    """Compare a query with every cached vector by both of its codes, without the shortlist by the first ones."""
 
-    def every_row(self: VectorMatrix, vector: NDArray[np.float32], kinds: Any, count: int) -> NDArray[np.intp]:
+    def every_row(self: VectorMatrix, query: QuantizedQuery, kinds: Any, count: int) -> NDArray[np.intp]:
         import numpy  # noqa: ICN001, PLC0415 - the form alone needs it.
 
-        cosines = numpy.vecdot(self.vectors[: self.count], vector)
+        cosines = self.cosines(query, numpy.arange(self.count))
         cosines[~self.mask(slice(self.count), kinds)] = -numpy.inf
         return numpy.argpartition(-cosines, min(count, self.count - 1))[: count + 1]
 
@@ -60,7 +62,7 @@ FORMS: dict[str, Callable[[], None]] = {
     "lease-each-call": lease_each_call,
     "float-weights": float_weights,
     "no-vector-cache": as_it_is,
-    "no-shortlist": compare_every_float,
+    "no-shortlist": compare_every_fine_code,
 }
 # Settings of a form.
 SETTINGS = {"no-vector-cache": {"SKEIN_RECALL_HELD_MEGABYTES": "0"}}

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from dataclasses import replace
 from datetime import UTC, datetime
 from uuid import UUID
@@ -9,7 +10,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skein_recall.vector_cache.matrix import QuantizedVectors, Shortlist, VectorMatrix
+from skein_recall.vector_cache.item_ids import IdIndex, pack_ids, to_uuids
+from skein_recall.vector_cache.matrix import Shortlist, VectorMatrix
 from skein_recall.vector_cache.store import ChunkVectors, TransactionHorizon
 
 MOMENT = TransactionHorizon(transaction=1, log_position="0/0", server_start=datetime.now(UTC))
@@ -19,7 +21,7 @@ KEY = (UUID(int=0), "embeddings", datetime.now(UTC))
 def chunks(vectors: np.ndarray, *, of_an_item: int = 1, first: int = 0, are_messages: bool = False) -> ChunkVectors:
     """Return chunks of consecutive items."""
     return ChunkVectors(
-        item_ids=[UUID(int=(first + row) // of_an_item) for row in range(len(vectors))],
+        ids=pack_ids([UUID(int=(first + row) // of_an_item) for row in range(len(vectors))]),
         are_messages=np.full(len(vectors), are_messages),
         vectors=vectors.astype(np.float32),
     )
@@ -27,7 +29,7 @@ def chunks(vectors: np.ndarray, *, of_an_item: int = 1, first: int = 0, are_mess
 
 def grown(matrix: VectorMatrix, new: ChunkVectors, moment: TransactionHorizon | None = None) -> VectorMatrix:
     """Return a matrix with more chunks."""
-    result = matrix.with_chunks(new, QuantizedVectors.of(new.vectors), horizon=moment)
+    result = matrix.with_chunks(new, horizon=moment)
     assert result is not None
     return result
 
@@ -35,7 +37,7 @@ def grown(matrix: VectorMatrix, new: ChunkVectors, moment: TransactionHorizon | 
 def matrix_of(new: ChunkVectors, *, rows: int | None = None) -> VectorMatrix:
     """Return a matrix of these chunks alone, with room for so many rows."""
     dimensions = new.vectors.shape[1]
-    return grown(VectorMatrix.empty(MOMENT, 0.0, rows=rows or len(new.item_ids), dimensions=dimensions), new)
+    return grown(VectorMatrix.empty(MOMENT, 0.0, rows=rows or len(new.ids), dimensions=dimensions), new)
 
 
 def unit(vectors: np.ndarray) -> np.ndarray:
@@ -61,7 +63,7 @@ def test_the_nearest_items_are_named_in_order_and_none_that_is_nearer_is_missing
     assert nearest is not None
     named, least = nearest
     best: dict[UUID, float] = {}
-    for item_id, cosine in zip(new.item_ids, cosines, strict=True):
+    for item_id, cosine in zip(to_uuids(new.ids), cosines, strict=True):
         best[item_id] = max(best.get(item_id, -1.0), cosine)
     results = [best[item_id] for item_id in named]
     assert len(named) == len(set(named)) <= count
@@ -156,23 +158,23 @@ def test_replaced_vectors_and_those_of_another_kind_do_not_count() -> None:
     seed=st.integers(0, 2**32 - 1),
     rows=st.integers(1, 600),
     messages=st.sampled_from([0.0, 0.1, 0.99, 1.0]),
-    replaced=st.sampled_from([0.0, 0.1, 0.99, 1.0]),
+    hidden=st.sampled_from([0.0, 0.1, 0.99, 1.0]),
     kinds=st.sampled_from([("memory",), ("message",), ("memory", "message")]),
     count=st.integers(1, 30),
 )
 def test_the_nearest_are_those_of_the_rows_that_count(
-    seed: int, rows: int, messages: float, replaced: float, kinds: tuple[str, ...], count: int
+    seed: int, rows: int, messages: float, hidden: float, kinds: tuple[str, ...], count: int
 ) -> None:
     drawn = np.random.default_rng(seed)
     vectors, vector = unit(drawn.standard_normal((rows, 12))), unit(drawn.standard_normal(12))
-    are_messages, are_replaced = drawn.random(rows) < messages, drawn.random(rows) < replaced
+    are_messages, are_hidden = drawn.random(rows) < messages, drawn.random(rows) < hidden
     new = replace(chunks(vectors), are_messages=are_messages)
-    matrix = replace(matrix_of(new), are_replaced=are_replaced)
+    matrix = matrix_of(new).without_rows(np.flatnonzero(are_hidden))
 
     result = matrix.nearest(vector, kinds, count)
 
     assert result is not None
-    counting = ~are_replaced
+    counting = ~are_hidden
     if len(kinds) == 1:
         counting &= are_messages == (kinds == ("message",))
     nearest = [row for row in np.argsort(-(vectors @ vector)).tolist() if counting[row]]
@@ -236,4 +238,46 @@ def test_vectors_of_zeros_are_compared_as_well() -> None:
     assert shortlist is not None
     assert shortlist.item_ids == [UUID(int=7)]
     assert nothing is not None
-    assert nothing.bound == 0.0
+    assert 0.0 <= nothing.bound < 1e-3
+
+
+def test_searches_leave_every_reference_of_none_to_its_owner() -> None:
+    """A function of C that returns None uncounted ends the process after some ten thousand searches."""
+    matrix = matrix_of(chunks(unit(np.eye(8))))
+    vector = np.eye(1, 8, dtype=np.float32)[0]
+
+    before = sys.getrefcount(None)
+    for _ in range(500):
+        matrix.nearest(vector, ("memory",), 1)
+
+    assert sys.getrefcount(None) > before - 100
+
+
+@given(ids=st.lists(st.integers(0, 2**128 - 1), max_size=60), parts=st.lists(st.integers(1, 20), max_size=10))
+def test_each_row_of_an_item_is_found_whichever_came_first(ids: list[int], parts: list[int]) -> None:
+    # Few upper halves, so that many ids have one in common.
+    item_ids = [UUID(int=each % 3 << 64 | (each >> 64) % 7) for each in ids]
+    packed, index, start = pack_ids(item_ids), IdIndex(), 0
+    for part in [*parts, len(ids)]:
+        index = index.with_rows(packed[start : start + part], start)
+        start += part
+    wanted = [*dict.fromkeys(item_ids), UUID(int=2**127)]
+
+    positions, rows = index.find(packed, pack_ids(wanted))
+
+    expected = {(wanted.index(item_id), row) for row, item_id in enumerate(item_ids)}
+    assert sorted(zip(positions.tolist(), rows.tolist(), strict=True)) == sorted(expected)
+
+
+def test_the_codes_of_deleted_items_are_erased_in_earlier_matrices_too() -> None:
+    earlier = matrix_of(chunks(unit(np.eye(8)), of_an_item=2), rows=10)
+
+    matrix = earlier.without_items_beyond(pack_ids([UUID(int=0), UUID(int=2)]), 7.0)
+
+    kept = [0, 1, 4, 5]
+    assert matrix.read_time == 7.0
+    assert np.flatnonzero(~matrix.are_hidden[:8]).tolist() == kept
+    assert np.flatnonzero(earlier.codes[:8].any(axis=1)).tolist() == kept
+    nearest = matrix.nearest(np.ones(8, dtype=np.float32), ("memory",), 8)
+    assert nearest is not None
+    assert {item_id.int for item_id in nearest[0]} == {0, 2}

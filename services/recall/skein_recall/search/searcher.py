@@ -34,7 +34,6 @@ from skein_recall.search.model import (
 from skein_recall.search.ranking import Candidates
 from skein_recall.search.store import NewVectors
 from skein_recall.term_cache.words import read_cached_words
-from skein_recall.vector_cache.cache import MAX_NEW
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -305,7 +304,7 @@ class SearchTransaction:
         new_vectors = None
         if self._vector is not None and shortlist is not None and shortlist.kinds == query.searched_kinds:
             horizon = shortlist.horizon.transaction
-            new_vectors = NewVectors(vector=self._vector, horizon=horizon, max_count=MAX_NEW)
+            new_vectors = NewVectors(vector=self._vector, horizon=horizon, max_count=shortlist.max_new)
         self._words = await read_cached_words(
             cache,
             self._tx,
@@ -601,14 +600,13 @@ class SearchTransaction:
     async def _compare_shortlist(self, vector: NDArray[np.float32], shortlist: Shortlist) -> Sequence[_ComparedRow]:
         """Have the database compare the shortlist. Where the vector alone ranks, it returns the memories as well."""
         if self._uses_terms:
-            return await self._tx.compare_shortlist(self._model, vector, shortlist, max_new=MAX_NEW)
+            return await self._tx.compare_shortlist(self._model, vector, shortlist)
         rows = await self._tx.compare_and_read_shortlist(
             self._model,
             vector,
             shortlist,
             self._at,
             first=self._query.limit,
-            max_new=MAX_NEW,
             show_superseded=self._query.show_superseded,
         )
         self._rows = {row["memory_id"]: row for row in rows if row["memory_id"] is not None}

@@ -261,16 +261,16 @@ class QueryTransaction:
         return sorted(rows, key=itemgetter("distance"))
 
     async def compare_shortlist(
-        self, model: EmbeddingModel, vector: NDArray[np.float32], shortlist: Shortlist, *, max_new: int
+        self, model: EmbeddingModel, vector: NDArray[np.float32], shortlist: Shortlist
     ) -> list[asyncpg.Record]:
-        """Compare the items of a shortlist, and up to `max_new` newer chunks, with a vector (dimensions,).
+        """Compare the items of a shortlist, and up to its `max_new` newer chunks, with a vector (dimensions,).
 
         Return chunks, the nearest first: item_id, kind, distance, is_new, and the server's start time. The distance is
         minus the cosine over all dimensions. Without chunks there is one row without an item.
         """
         return await self._rows(
             for_table(QUERIES["compare_shortlist"], model.table_name),
-            **_shortlist_values(shortlist, vector, max_new=max_new),
+            **_shortlist_values(shortlist, vector),
         )
 
     async def compare_and_read_shortlist(
@@ -281,13 +281,12 @@ class QueryTransaction:
         at: datetime,
         *,
         first: int,
-        max_new: int,
         show_superseded: bool,
     ) -> list[asyncpg.Record]:
         """Return `compare_shortlist`, with the memories among the `first` items in the rows of their first chunks."""
         rows = await self._rows(
             for_table(COMPARE_AND_READ_SHORTLIST, model.table_name),
-            **_shortlist_values(shortlist, vector, max_new=max_new),
+            **_shortlist_values(shortlist, vector),
             shown_ids=shortlist.item_ids[:first],
             at=at,
             show_superseded=show_superseded,
@@ -528,7 +527,6 @@ class QueryTransaction:
             vector_horizon=0 if new_vectors is None else new_vectors.horizon,
             most_vectors=0 if new_vectors is None else new_vectors.max_count,
             most_pending=MAX_PENDING,
-            most_pending=MAX_PENDING,
         )
         return row
 
@@ -603,7 +601,7 @@ class QueryTransaction:
         return ReferenceItem(item_id=item_id, text=text["text"], vector=_mean_direction(chunks))
 
 
-def _shortlist_values(shortlist: Shortlist, vector: NDArray[np.float32], *, max_new: int) -> dict[str, object]:
+def _shortlist_values(shortlist: Shortlist, vector: NDArray[np.float32]) -> dict[str, object]:
     columns = vector_columns(vector)
     return {
         "item_ids": shortlist.item_ids,
@@ -611,7 +609,7 @@ def _shortlist_values(shortlist: Shortlist, vector: NDArray[np.float32], *, max_
         "kinds": list(shortlist.kinds),
         "vector": columns["embedding"],
         "rest": columns["rest"],
-        "most": max_new,
+        "most": shortlist.max_new,
     }
 
 

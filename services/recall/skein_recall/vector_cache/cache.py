@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 from skein_kit.telemetry import logs
 from skein_kit.telemetry.metrics import VECTOR_CACHE_BYTES
-from skein_recall.vector_cache.matrix import QuantizedVectors, Shortlist, VectorMatrix, byte_size
+from skein_recall.vector_cache.matrix import Shortlist, VectorMatrix, byte_size
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -39,21 +39,22 @@ log = logs.get("recall")
 _MIN_SEARCHES, _SEARCH_WINDOW_SECONDS = 2, 60.0
 # The index is as fast for a tenant with fewer chunks.
 MIN_CHUNKS = 1000
-# New vectors in one search: from the first number on they are loaded; beyond the second the index is faster.
-_REFRESH_FROM, MAX_NEW = 250, 2000
+# New vectors in one search, from which on they are loaded, and as many as are read at most before all are loaded again.
+_REFRESH_FROM, _MAX_REFRESHED = 250, 20_000
 # Free rows of a matrix: a share of its rows, and a number.
 _SPARE_SHARE, _SPARE_ROWS = 0.125, 512
 # Vectors unused for this long are evicted. Before the second time they are not evicted for others, so that two tenants
 # do not evict each other in turns.
 IDLE_SECONDS, _KEEP_SECONDS = 600.0, 60.0
-# Vectors are loaded again at this age, because deleted ones stay among them; at twice the age they are evicted.
-MAX_AGE_SECONDS = 1800.0
+# At this age the ids are read again, and the vectors of deleted items erased; at twice the age all are evicted. All are
+# loaded again where more than this share of the rows is hidden.
+MAX_AGE_SECONDS, _MAX_HIDDEN_SHARE = 1800.0, 0.2
 # Age of a horizon; with a new one for each tenant, each would wait until the log is on disk, up to a second.
 _HORIZON_TTL_SECONDS, _HORIZON_POLL_SECONDS = 5.0, 0.1
 # Pause between full loads of a tenant. It doubles up to the second value, until a refresh succeeds.
 _FIRST_BACKOFF_SECONDS, _MAX_BACKOFF_SECONDS = 60.0, 3600.0
 # Time limit of a load, plus a second for each so many rows.
-_LOAD_SECONDS, _ROWS_PER_SECOND = 60.0, 1000
+_LOAD_SECONDS, _ROWS_PER_SECOND = 60.0, 2000
 # Tenants whose searches are counted.
 _MAX_TENANTS = 10_000
 # Up to this many quantized numbers, and exact ones, are compared on the event loop, in about two milliseconds. More are
@@ -133,7 +134,7 @@ class VectorCache:
         matrix = entry.matrix
         if matrix is None:
             return None
-        if matrix.vectors.size <= _MAX_QUANTIZED_ON_LOOP:
+        if matrix.codes.size <= _MAX_QUANTIZED_ON_LOOP:
             shortlist = Shortlist.of_matrix(key, matrix, vector, kinds, count, _MAX_EXACT_ON_LOOP)
             if shortlist is not None:
                 return shortlist
@@ -152,7 +153,7 @@ class VectorCache:
                 self._horizon = None
             elif new >= _REFRESH_FROM:
                 self._enqueue(shortlist.key, entry, at)
-        return is_same_server and new < MAX_NEW
+        return is_same_server and new < shortlist.max_new
 
     def drop(self, tenant_id: UUID | None) -> None:
         """Evict a tenant, including vectors being loaded; None: every tenant."""
@@ -198,16 +199,10 @@ class VectorCache:
             self._load_queue.put_nowait(key)
 
     async def _refresh(self, key: CacheKey, entry: _CacheEntry) -> None:
-        """Load new vectors; load all where none are cached, these are too old, or too many are new."""
+        """Load new vectors and erase those of deleted items; load all where none are cached or too many changed."""
         began, cached = self._clock(), entry.matrix
-        if cached is not None and began - cached.read_time <= MAX_AGE_SECONDS:
-            async with asyncio.timeout(_LOAD_SECONDS):
-                horizon = await self._durable_horizon()
-                new = await self._store.read_since(key[0], entry.model, cached.horizon, MAX_NEW)
-            matrix = None
-            if new is not None and horizon.server_start == cached.horizon.server_start:
-                quantized = await asyncio.to_thread(QuantizedVectors.of, new.vectors)
-                matrix = cached.with_chunks(new, quantized, horizon=horizon)
+        if cached is not None:
+            matrix = await self._updated(key, entry, cached, may_load=began >= entry.next_full_load)
             if matrix is not None:
                 if entry.matrix is cached and self._entries.get(key) is entry:
                     entry.matrix = matrix
@@ -218,6 +213,24 @@ class VectorCache:
                 entry.next_refresh = entry.next_full_load
                 return
         await self._load(key, entry)
+
+    async def _updated(
+        self, key: CacheKey, entry: _CacheEntry, cached: VectorMatrix, *, may_load: bool
+    ) -> VectorMatrix | None:
+        """Return a matrix with what was written since; None when all must be loaded, which `may_load` allows."""
+        async with asyncio.timeout(_LOAD_SECONDS):
+            horizon = await self._durable_horizon()
+            new = await self._store.read_since(key[0], entry.model, cached.horizon, _MAX_REFRESHED)
+        if new is None or horizon.server_start != cached.horizon.server_start:
+            return None
+        matrix = await asyncio.to_thread(cached.with_chunks, new, horizon=horizon)
+        at = self._clock()
+        if matrix is not None and at - cached.read_time > MAX_AGE_SECONDS:
+            async with asyncio.timeout(_LOAD_SECONDS + matrix.count / _ROWS_PER_SECOND):
+                ids = await self._store.read_items(key[0], entry.model)
+            matrix = await asyncio.to_thread(matrix.without_items_beyond, ids, at)
+        is_sparse = matrix is not None and matrix.hidden_count > _MAX_HIDDEN_SHARE * matrix.count
+        return None if is_sparse and may_load else matrix
 
     async def _load(self, key: CacheKey, entry: _CacheEntry) -> None:
         """Load all vectors of a tenant, if there are enough of them and room for them."""
@@ -236,8 +249,7 @@ class VectorCache:
                     await self._durable_horizon(), self._clock(), rows=rows, dimensions=dimensions
                 )
                 async for chunks in self._store.read_all(tenant_id, entry.model):
-                    quantized = await asyncio.to_thread(QuantizedVectors.of, chunks.vectors)
-                    matrix = matrix and matrix.with_chunks(chunks, quantized)
+                    matrix = matrix and await asyncio.to_thread(matrix.with_chunks, chunks)
         finally:
             self._bytes -= size
         entry.back_off(self._clock())

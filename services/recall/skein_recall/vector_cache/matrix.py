@@ -1,18 +1,21 @@
 """A tenant's vectors as a matrix, and the rows nearest to another vector.
 
-Each vector is stored twice: as in the database, and quantized to int8. All quantized vectors are compared, which reads
-a quarter of the memory; the residuals of quantization bound the error. Only vectors that may be among the nearest
-within that bound, some dozens, are compared exactly. So the result is that of an exact comparison of all.
+Each vector is stored as two int8 numbers per dimension. The first ones of all vectors are compared, which reads half of
+the memory; the residuals of quantization bound the error. Only vectors that may be among the nearest within that bound,
+some dozens, are compared by both numbers. What these leave out is part of the bound that a shortlist states, and the
+database compares the vectors themselves. So the result is that of an exact comparison of all.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, NamedTuple, Self
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
-import simsimd
+
+from skein_recall.vector_cache.item_ids import IdIndex, pack_ids, to_uuids
+from skein_recall.vector_cache.quantization import QuantizedQuery, QuantizedVectors
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,54 +29,25 @@ if TYPE_CHECKING:
     # Tenant, and table and creation of the model: a dropped model's name may come back.
     CacheKey = tuple[UUID, str, datetime]
 
-# Rounding error of a cosine between two orders of summation.
-_ROUNDING_ERROR = 1e-5
-# Memory of a row beside its vectors.
-_ROW_BYTES = 330
+# Memory of a row beside its codes: the id, its place in the index, a scale, a residual and two flags.
+_ROW_BYTES = 40
 # Chunks compared per wanted item.
 _CHUNKS_PER_ITEM = 2
+# With so many new vectors, or this share of all, the index is faster than a comparison of each.
+MAX_NEW, _MAX_NEW_SHARE = 2000, 0.02
 # One in so many cosines is sampled to estimate the greatest ones.
 _SAMPLE_STEP = 16
 # With more than this share of all rows, all are compared, which is faster than gathering them.
 _MAX_GATHERED_SHARE = 0.25
-# The greatest int8 whose negative is an int8 as well.
-_MAX_CODE = 127
 # Below any cosine.
 _NO_BOUND = -2.0
 # The cosine of a hidden row, and the least finite number.
 _HIDDEN, _MIN_FLOAT32 = -np.inf, float(np.finfo(np.float32).min)
 
 
-class QuantizedVectors(NamedTuple):
-    """n vectors quantized to int8: each is about its row of `codes` times its scale."""
-
-    # int8 (n, dimensions).
-    codes: NDArray[np.int8]
-    # float32 (n,).
-    scales: NDArray[np.float32]
-    # float32 (n,): lengths of the differences to the original vectors.
-    residual_norms: NDArray[np.float32]
-    # Length of the longest quantized vector.
-    max_norm: float
-
-    @classmethod
-    def of(cls, vectors: NDArray[np.float32]) -> Self:
-        """Quantize vectors (n, dimensions)."""
-        scales = (np.abs(vectors).max(axis=1) / _MAX_CODE).astype(np.float32)
-        codes = np.rint(vectors / np.where(scales > 0, scales, 1)[:, np.newaxis])
-        quantized = codes * scales[:, np.newaxis]
-        residuals = vectors - quantized
-        return cls(
-            codes=codes.astype(np.int8),
-            scales=scales,
-            residual_norms=np.sqrt(np.vecdot(residuals, residuals)),
-            max_norm=math.sqrt(np.vecdot(quantized, quantized).max(initial=0)),
-        )
-
-
 @dataclass(frozen=True, kw_only=True, slots=True)
 class VectorMatrix:
-    """A tenant's chunks at a horizon: the first `count` rows, except those replaced since.
+    """A tenant's chunks at a horizon: the first `count` rows, except those hidden since.
 
     The other rows are free. A later matrix shares these arrays and fills rows there.
     """
@@ -82,19 +56,20 @@ class VectorMatrix:
     # By the clock of the vector cache.
     read_time: float
     count: int
-    item_ids: list[UUID]
-    # The rows of each item, including those of later matrices.
-    rows_of: dict[UUID, list[int]]
+    # uint64 (rows, 2): the item of each row.
+    ids: NDArray[np.uint64]
+    index: IdIndex
     # bool (rows,) each.
     are_messages: NDArray[np.bool_]
-    are_replaced: NDArray[np.bool_]
-    # float32 (rows, dimensions).
-    vectors: NDArray[np.float32]
-    # Quantized, as in `QuantizedVectors`.
+    are_hidden: NDArray[np.bool_]
+    # As in `QuantizedVectors`, for all rows.
     codes: NDArray[np.int8]
+    fine_codes: NDArray[np.int8]
     scales: NDArray[np.float32]
     residual_norms: NDArray[np.float32]
     max_norm: float = 0.0
+    max_fine_residual: float = 0.0
+    hidden_count: int = 0
 
     @classmethod
     def empty(cls, horizon: TransactionHorizon, read_time: float, *, rows: int, dimensions: int) -> VectorMatrix:
@@ -103,12 +78,12 @@ class VectorMatrix:
             horizon=horizon,
             read_time=read_time,
             count=0,
-            item_ids=[],
-            rows_of={},
+            ids=np.empty((rows, 2), dtype=np.uint64),
+            index=IdIndex(),
             are_messages=np.zeros(rows, dtype=np.bool_),
-            are_replaced=np.zeros(rows, dtype=np.bool_),
-            vectors=np.empty((rows, dimensions), dtype=np.float32),
+            are_hidden=np.zeros(rows, dtype=np.bool_),
             codes=np.empty((rows, dimensions), dtype=np.int8),
+            fine_codes=np.empty((rows, dimensions), dtype=np.int8),
             scales=np.empty(rows, dtype=np.float32),
             residual_norms=np.empty(rows, dtype=np.float32),
         )
@@ -116,24 +91,28 @@ class VectorMatrix:
     @property
     def byte_size(self) -> int:
         """Its memory in bytes, about."""
-        return byte_size(*self.vectors.shape)
+        return byte_size(*self.codes.shape)
 
-    def cosines(self, vector: NDArray[np.float32], rows: NDArray[np.intp]) -> NDArray[np.float32]:
-        """Return the cosines (len(rows),) of some rows and a vector (dimensions,)."""
-        # The operator `@` would use every core, and wait for each.
-        cosines: NDArray[np.float32]
+    def cosines(self, query: QuantizedQuery, rows: NDArray[np.integer]) -> NDArray[np.float32]:
+        """Return the cosines (len(rows),) of some rows and a vector, to within `query.fine_margin`."""
         if len(rows) > _MAX_GATHERED_SHARE * self.count:
-            cosines = np.vecdot(self.vectors[: self.count], vector)[rows]
-        else:
-            cosines = np.vecdot(self.vectors.take(rows, axis=0), vector)
-        return cosines
+            count = self.count
+            cosines = query.fine_products(self.codes[:count], self.fine_codes[:count], self.scales[:count])
+            return cosines.take(rows)
+        return query.fine_products(
+            self.codes.take(rows, axis=0), self.fine_codes.take(rows, axis=0), self.scales.take(rows)
+        )
 
-    def mask(self, rows: NDArray[np.intp] | slice, kinds: Sequence[str]) -> NDArray[np.bool_]:
-        """Return which of some rows are not replaced, and of one of the kinds."""
-        visible = ~self.are_replaced[rows]
+    def mask(self, rows: NDArray[np.integer] | slice, kinds: Sequence[str]) -> NDArray[np.bool_]:
+        """Return which of some rows are not hidden, and of one of the kinds."""
+        visible = ~self.are_hidden[rows]
         if len(kinds) == 1:
             visible &= self.are_messages[rows] == (kinds[0] == "message")
         return visible
+
+    def rows_of(self, ids: NDArray[np.uint64]) -> tuple[NDArray[np.intp], NDArray[np.int32]]:
+        """Return the pairs (positions, rows) of each of some ids (n, 2) and its rows, in no order."""
+        return self.index.find(self.ids, ids)
 
     def nearest(
         self, vector: NDArray[np.float32], kinds: Sequence[str], count: int, *, max_values: float = math.inf
@@ -142,75 +121,80 @@ class VectorMatrix:
 
         None when more than `max_values` numbers would have to be compared exactly, because too many are about as near.
         """
+        query = QuantizedQuery.of(vector)
         chunks = min(_CHUNKS_PER_ITEM * count, self.count)
-        rows = self._candidates(vector, kinds, chunks)
+        rows = self._candidates(query, kinds, chunks)
         if rows.size * vector.size > max_values:
             return None
-        cosines = self.cosines(vector, rows)
+        cosines = self.cosines(query, rows)
         order = np.argsort(-cosines, kind="stable")[:chunks]
+        margin = query.fine_margin(self.max_norm, self.max_fine_residual)
         item_ids: dict[UUID, None] = {}
         bound = _NO_BOUND
-        for row, cosine in zip(rows[order].tolist(), cosines[order].tolist(), strict=True):
+        for item_id, cosine in zip(to_uuids(self.ids[rows[order]]), cosines[order].tolist(), strict=True):
             if len(item_ids) == count:
-                return list(item_ids), cosine
-            item_ids[self.item_ids[row]] = None
-            bound = cosine
+                return list(item_ids), cosine + margin
+            item_ids[item_id] = None
+            bound = cosine + margin
         has_all = len(order) < chunks or chunks == self.count
         return list(item_ids), _NO_BOUND if has_all else bound
 
-    def with_chunks(
-        self, new: ChunkVectors, quantized: QuantizedVectors, *, horizon: TransactionHorizon | None = None
-    ) -> VectorMatrix | None:
-        """Return a matrix with more chunks, of which `quantized` has the vectors; None when there is no room.
+    def with_chunks(self, new: ChunkVectors, *, horizon: TransactionHorizon | None = None) -> VectorMatrix | None:
+        """Return a matrix with more chunks; None when there is no room.
 
         With a later `horizon`, the chunks replace those that their items had.
         """
-        end = self.count + len(new.item_ids)
-        if end > len(self.vectors):
+        end = self.count + len(new.ids)
+        if end > len(self.codes):
             return None
-        new_ids = set(new.item_ids)
-        replaced = self.are_replaced
-        if horizon is not None:
-            replaced = replaced.copy()
-            replaced[: self.count] |= np.fromiter((each in new_ids for each in self.item_ids), np.bool_, self.count)
+        quantized = QuantizedVectors.of(new.vectors)
+        matrix = self if horizon is None else self.without_rows(self.rows_of(new.ids)[1])
         # Readers of this matrix use none of these rows.
-        self.vectors[self.count : end] = new.vectors
         self.codes[self.count : end] = quantized.codes
+        self.fine_codes[self.count : end] = quantized.fine_codes
         self.scales[self.count : end] = quantized.scales
         self.residual_norms[self.count : end] = quantized.residual_norms
         self.are_messages[self.count : end] = new.are_messages
-        self.item_ids.extend(new.item_ids)
-        for row, item_id in enumerate(new.item_ids, start=self.count):
-            self.rows_of.setdefault(item_id, []).append(row)
+        self.ids[self.count : end] = new.ids
         return replace(
-            self,
+            matrix,
             horizon=horizon or self.horizon,
             count=end,
-            are_replaced=replaced,
+            index=self.index.with_rows(new.ids, self.count),
             max_norm=max(self.max_norm, quantized.max_norm),
+            max_fine_residual=max(self.max_fine_residual, quantized.max_fine_residual),
         )
 
-    def _candidates(self, vector: NDArray[np.float32], kinds: Sequence[str], count: int) -> NDArray[np.intp]:
-        """Return all rows that may be among the `count` nearest, by the quantized vectors.
+    def without_rows(self, rows: NDArray[np.integer]) -> VectorMatrix:
+        """Return a matrix in which some rows are hidden."""
+        if not len(rows):
+            return self
+        are_hidden = self.are_hidden.copy()
+        are_hidden[rows] = True
+        return replace(self, are_hidden=are_hidden, hidden_count=int(np.count_nonzero(are_hidden[: self.count])))
 
-        For vectors v and w with quantized v' and w', v w - v' w' = v' (w - w') + (v - v') w. Each product is at most
-        that of the lengths (Cauchy-Schwarz). So each cosine is known within a margin. The candidates are the rows
-        whose greatest possible cosine reaches the `count`-th greatest of the least possible ones.
+    def without_items_beyond(self, ids: NDArray[np.uint64], read_time: float) -> VectorMatrix:
+        """Return a matrix without the chunks of items that are not among some ids (n, 2), as read at a time.
+
+        The codes of these chunks are erased, in earlier matrices too: nothing shall keep them.
         """
-        # As in `QuantizedVectors.of`, three times as fast for a single vector.
-        scale = float(np.abs(vector).max()) / _MAX_CODE or 1.0
-        codes = np.rint(vector / scale)
-        residual = vector - codes * scale
-        products = np.empty((1, self.count), dtype=np.float32)
-        query_codes = codes.astype(np.int8)[np.newaxis]
-        simsimd.cdist(query_codes, self.codes[: self.count], metric="dot", out=products, out_dtype="float32")
-        cosines: NDArray[np.float32] = products[0]
-        cosines *= self.scales[: self.count]
-        cosines *= scale
-        if len(kinds) == 1 or self.are_replaced[: self.count].any():
+        known = np.zeros(self.count, dtype=np.bool_)
+        known[self.rows_of(ids)[1]] = True
+        gone = np.flatnonzero(~known)
+        for array in (self.codes, self.fine_codes, self.scales):
+            array[gone] = 0
+        return replace(self.without_rows(gone), read_time=read_time)
+
+    def _candidates(self, query: QuantizedQuery, kinds: Sequence[str], count: int) -> NDArray[np.intp]:
+        """Return all rows that may be among the `count` nearest, by their codes.
+
+        Each cosine is known within a margin. The candidates are the rows whose greatest possible cosine reaches the
+        `count`-th greatest of the least possible ones.
+        """
+        cosines = query.products(self.codes[: self.count], self.scales[: self.count])
+        if len(kinds) == 1 or self.hidden_count:
             cosines[~self.mask(slice(self.count), kinds)] = _HIDDEN
-        margins = self.residual_norms[: self.count] * math.sqrt(vector.dot(vector))
-        margins += self.max_norm * math.sqrt(residual.dot(residual)) + _ROUNDING_ERROR
+        margins = query.margins(self.residual_norms[: self.count], self.max_norm)
         threshold = _kth_greatest(cosines - margins, count)
         cosines += margins
         return np.flatnonzero(cosines >= max(threshold, _MIN_FLOAT32))
@@ -253,29 +237,32 @@ class Shortlist:
         return self.matrix.horizon
 
     @property
+    def max_new(self) -> int:
+        """As many chunks as the database compares of those that were written since the horizon."""
+        return max(MAX_NEW, int(_MAX_NEW_SHARE * self.matrix.count))
+
+    @property
     def has_every_item(self) -> bool:
         """Whether every item of the matrix is listed."""
         return self.bound == _NO_BOUND
 
     def similarities(self, item_ids: Sequence[UUID]) -> NDArray[np.float64]:
         """Return the cosines (len(item_ids),) of the vector and each item's best chunk; NaN for unknown items."""
-        no_rows: Sequence[int] = ()
-        rows_of, count = self.matrix.rows_of, self.matrix.count
-        pairs = [(index, row) for index, id_ in enumerate(item_ids) for row in rows_of.get(id_, no_rows) if row < count]
-        items, rows = np.array(pairs, dtype=np.intp).reshape(-1, 2).T
+        items, rows = self.matrix.rows_of(pack_ids(item_ids))
         visible = self.matrix.mask(rows, self.kinds)
         similarities = np.full(len(item_ids), np.nan)
-        np.fmax.at(similarities, items[visible], self.matrix.cosines(self.vector, rows[visible]))
+        query = QuantizedQuery.of(self.vector)
+        np.fmax.at(similarities, items[visible], self.matrix.cosines(query, rows[visible]))
         return similarities
 
     def is_complete(self, cosines: Sequence[float], depth: int) -> bool:
         """Return whether items with these cosines, in descending order, contain the `depth` nearest of all."""
-        return self.has_every_item or (len(cosines) >= depth and cosines[depth - 1] >= self.bound + _ROUNDING_ERROR)
+        return self.has_every_item or (len(cosines) >= depth and cosines[depth - 1] >= self.bound)
 
 
 def byte_size(rows: int, dimensions: int) -> int:
     """Return the memory in bytes of a matrix."""
-    return rows * (5 * dimensions + _ROW_BYTES)
+    return rows * (2 * dimensions + _ROW_BYTES)
 
 
 def _kth_greatest(numbers: NDArray[np.float32], k: int) -> float:

@@ -16,19 +16,43 @@ SELECT count(*)
 FROM (SELECT FROM recall.{table} AS v WHERE v.tenant_id = :tenant_id LIMIT :most) AS counted;
 
 -- vectors_after --
--- Read some of a tenant's vectors, in order of their keys.
-SELECT v.item_id, v.chunk, v.kind, v.embedding, v.rest
-FROM recall.{table} AS v
-WHERE v.tenant_id = :tenant_id AND (v.item_id, v.chunk) > (:item_id::uuid, :chunk::smallint)
-ORDER BY v.item_id, v.chunk
-LIMIT :count;
+-- Read some of a tenant's vectors in order of their keys, as one binary value of rows of equal length: the item's id,
+-- the chunk, one byte that is 1 for a message, and the columns of the vector as pgvector sends them. A row of the result
+-- for each chunk would take several times as long. The aggregate keeps the order of the subquery.
+SELECT string_agg(page.chunk, ''::bytea) AS chunks
+FROM (
+    SELECT uuid_send(v.item_id) || int2send(v.chunk)
+               || CASE v.kind WHEN 'message' THEN '\x01'::bytea ELSE '\x00'::bytea END
+               || public.halfvec_send(v.embedding) || coalesce(public.halfvec_send(v.rest), ''::bytea) AS chunk
+    FROM recall.{table} AS v
+    WHERE v.tenant_id = :tenant_id AND (v.item_id, v.chunk) > (:item_id::uuid, :chunk::smallint)
+    ORDER BY v.item_id, v.chunk
+    LIMIT :count
+) AS page;
 
 -- vectors_since --
--- Read the vectors of a transaction and later ones, up to a number.
-SELECT v.item_id, v.chunk, v.kind, v.embedding, v.rest
-FROM recall.{table} AS v
-WHERE v.tenant_id = :tenant_id AND v.transaction >= :horizon
-LIMIT :count;
+-- Read the vectors of a transaction and later ones, up to a number, in the form of vectors_after.
+SELECT string_agg(page.chunk, ''::bytea) AS chunks
+FROM (
+    SELECT uuid_send(v.item_id) || int2send(v.chunk)
+               || CASE v.kind WHEN 'message' THEN '\x01'::bytea ELSE '\x00'::bytea END
+               || public.halfvec_send(v.embedding) || coalesce(public.halfvec_send(v.rest), ''::bytea) AS chunk
+    FROM recall.{table} AS v
+    WHERE v.tenant_id = :tenant_id AND v.transaction >= :horizon
+    LIMIT :count
+) AS page;
+
+-- items_after --
+-- Read the ids of some of the items that have vectors, in their order, as one binary value; an id of several chunks
+-- comes several times.
+SELECT string_agg(uuid_send(page.item_id), ''::bytea) AS item_ids
+FROM (
+    SELECT v.item_id
+    FROM recall.{table} AS v
+    WHERE v.tenant_id = :tenant_id AND v.item_id > :item_id::uuid
+    ORDER BY v.item_id, v.chunk
+    LIMIT :count
+) AS page;
 
 -- compare_shortlist --
 -- Compare chunks of some items with a vector over all dimensions, and up to a number of chunks of a transaction and
