@@ -18,6 +18,7 @@ from skein.gateway.v1 import gateway_pb2
 from skein.memory.v1 import memory_pb2
 from skein.recall.v1 import recall_pb2 as pb
 from skein.session.v1 import session_pb2
+from skein_recall.search import searcher
 
 Vector = NDArray[np.float32]
 DIMENSIONS = 384
@@ -259,6 +260,58 @@ async def test_items_read_on_the_way_are_shown_only_where_they_pass_a_condition(
     assert ids(answer) == passing
     assert ids(none) == []
     assert list(none.emptied_by) == ["where"]
+
+
+async def tag(vector_tenant: VectorTenant, memory_ids: list[str], name: str) -> memory_pb2.MemoryFilter:
+    """Tag memories; return the filter that they pass."""
+    for memory_id in memory_ids:
+        tagged = memory_pb2.Memory(memory_id=memory_id, tags=[name])
+        await vector_tenant.tenant.memory.UpdateMemory(
+            memory_pb2.UpdateMemoryRequest(memory=tagged, update_mask=FieldMask(paths=["tags"]))
+        )
+    return memory_pb2.MemoryFilter(tags_any=[name])
+
+
+async def test_what_passes_a_filter_is_found_exactly_and_so_is_what_was_written_since(
+    vector_tenant: VectorTenant,
+) -> None:
+    (question,) = vectors(1, seed=14)
+    nearest = vector_tenant.nearest(question, MEMORIES)
+    passing = nearest[5::4]
+    filter_ = await tag(vector_tenant, passing, "kept")
+
+    held = await vector_tenant.ask_until_held(question, filter=filter_)
+    await vector_tenant.add(question)
+    changed, deleted, *others = passing
+    await vector_tenant.put(changed, question)
+    await vector_tenant.delete(deleted)
+    later = await vector_tenant.ask(question, filter=filter_)
+    by_words = await vector_tenant.ask(question, filter=filter_, query="Something?")
+    none = await vector_tenant.ask(question, filter=memory_pb2.MemoryFilter(tags_any=["nobody"]))
+
+    assert ids(held) == passing[:10]
+    assert ids(later) == [changed, *others][:10]
+    assert [answer.dense_path for answer in (later, by_words)] == ["cached"] * 2
+    assert set(ids(by_words)) == set(ids(later))
+    assert list(none.emptied_by) == ["tags_any"]
+
+
+async def test_a_filter_that_most_pass_is_tested_on_the_nearest(
+    vector_tenant: VectorTenant, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(searcher, "_BROAD_FILTER_ITEMS", 10)
+    (question,) = vectors(1, seed=15)
+    passing = vector_tenant.nearest(question, MEMORIES)[1::3]
+    filter_ = await tag(vector_tenant, passing, "kept")
+
+    answer = await vector_tenant.ask_until_held(question, filter=filter_)
+    few = await vector_tenant.ask(question, filter=filter_, limit=3)
+    monkeypatch.setattr(searcher, "_BROAD_FILTER_FACTOR", 1)
+    unproven = await vector_tenant.ask(question, filter=filter_)
+
+    assert ids(answer) == ids(unproven) == passing[:10]
+    assert ids(few) == passing[:3]
+    assert (few.dense_path, unproven.dense_path) == ("cached", "exact")
 
 
 async def test_kinds_are_searched_separately(vector_tenant: VectorTenant) -> None:

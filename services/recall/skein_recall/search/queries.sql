@@ -53,6 +53,23 @@ FROM (
 ORDER BY distance
 LIMIT :count;
 
+-- filter_ids --
+-- Find the items that pass a filter, up to a number, as one binary value of their ids: 16 bytes each, in no order.
+SELECT string_agg(uuid_send(found.item_id), ''::bytea) AS item_ids
+FROM (
+    SELECT d.item_id
+    FROM recall.documents AS d
+    WHERE d.tenant_id = :tenant_id AND d.kind = ANY (:kinds::text[]) AND ({condition})
+    LIMIT :count
+) AS found;
+
+-- filter_candidates --
+-- Find which of some items pass a filter, in the form of filter_ids.
+SELECT string_agg(uuid_send(d.item_id), ''::bytea) AS item_ids
+FROM (SELECT DISTINCT unnest(:item_ids::uuid[]) AS item_id OFFSET 0) AS candidate
+JOIN recall.documents AS d ON d.tenant_id = :tenant_id AND d.item_id = candidate.item_id
+WHERE d.kind = ANY (:kinds::text[]) AND ({condition});
+
 -- similarities --
 -- Compare items with a vector over all dimensions, each by its best chunk. Items without a vector are missing.
 SELECT v.item_id,

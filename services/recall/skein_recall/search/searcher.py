@@ -34,6 +34,7 @@ from skein_recall.search.model import (
 from skein_recall.search.ranking import Candidates
 from skein_recall.search.store import NewVectors
 from skein_recall.term_cache.words import read_cached_words
+from skein_recall.vector_cache.item_ids import to_uuids
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -78,6 +79,9 @@ _CHUNKS_PER_ITEM = 2
 _SEARCHES = {path: RECALL_SEARCHES.labels(path) for path in ("cached", "exact", "rescored", "none")}
 # A shortlist has a tenth more items than needed, and this many: some may be deleted.
 _SHORTLIST_SURPLUS = 5
+# A filter that this share of the cached chunks passes, or so many, is tested on the nearest items instead, on so many
+# times as many as needed.
+_BROAD_FILTER_SHARE, _BROAD_FILTER_ITEMS, _BROAD_FILTER_FACTOR = 0.1, 10_000, 20
 # A longer query is a text, not a question: the relevance was fitted to questions and the last turns of dialogues.
 _MAX_CALIBRATED_CHARACTERS = 1000
 # Items compared over all dimensions where the index covers only some of them.
@@ -209,8 +213,14 @@ class RecallSearcher:
         if vector is None or query.filter.has_index_conditions:
             return None
         depth = query.candidate_count(uses_terms=query.uses_terms(has_vector=True))
-        count = depth + depth // 10 + _SHORTLIST_SURPLUS
-        return await self._vector_cache.shortlist(tenant_id, model, vector, query.searched_kinds, count)
+        return await self._vector_cache.shortlist(
+            tenant_id, model, vector, query.searched_kinds, _shortlist_size(depth)
+        )
+
+
+def _shortlist_size(depth: int) -> int:
+    """Return the size of a shortlist that shall have the `depth` nearest items."""
+    return depth + depth // 10 + _SHORTLIST_SURPLUS
 
 
 @dataclass(frozen=True, slots=True)
@@ -552,28 +562,34 @@ class SearchTransaction:
     async def _nearest_from_cache(
         self, vector: NDArray[np.float32], filter_: Filter, kinds: Sequence[str], depth: int
     ) -> tuple[_Nearest, bool] | None:
-        """Find the nearest items by the shortlist, in the first search; None when it does not prove them."""
-        shortlist = self._shortlist
-        if shortlist is None or filter_.has_index_conditions or self._tx.is_replica:
+        """Find the nearest items by a shortlist; None when it does not prove them. Without a filter, once."""
+        if self._tx.is_replica:
             return None
-        self._shortlist = None
-        if tuple(kinds) != shortlist.kinds:
+        if filter_.has_index_conditions:
+            shortlist = await self._filtered_shortlist(vector, filter_, tuple(kinds), depth)
+        else:
+            shortlist, self._shortlist = self._shortlist, None
+        if shortlist is None or tuple(kinds) != shortlist.kinds:
             return None
         rows: Sequence[_ComparedRow]
         if self._words is not None:
             rows = await self._compare_with_words(self._words, vector, shortlist)
         else:
             rows = await self._compare_shortlist(vector, shortlist)
+        new_ids = {row["item_id"] for row in rows if row["is_new"] is True}
+        hidden_ids: AbstractSet[UUID] = set()
+        if new_ids and filter_.has_index_conditions:
+            hidden_ids = new_ids - set(to_uuids(await self._tx.filter_candidates(filter_, kinds, list(new_ids))))
         nearest: _Nearest = {}
         for row in rows:
-            if row["item_id"] is not None:
+            if row["item_id"] is not None and row["item_id"] not in hidden_ids:
                 # The nearest chunk of an item comes first.
                 nearest.setdefault(row["item_id"], (row["kind"], -row["distance"]))
         cosines = [cosine for _, cosine in nearest.values()]
         if not (self._vector_cache.accept_rows(shortlist, rows) and shortlist.is_complete(cosines, depth)):
             return None
         self.path = "cached"
-        self._cached = _CachedSimilarities(shortlist, {row["item_id"] for row in rows if row["is_new"] is True})
+        self._cached = _CachedSimilarities(shortlist, new_ids)
         return dict(islice(nearest.items(), depth)), not shortlist.has_every_item or len(nearest) > depth
 
     async def _compare_with_words(
@@ -596,6 +612,31 @@ class SearchTransaction:
             {"server": words.server_start, "item_id": item_id, "kind": kind, "distance": -cosine, "is_new": is_new}
             for item_id, cosine, kind, is_new in compared
         ] or [{"server": words.server_start, "item_id": None, "is_new": None}]
+
+    async def _filtered_shortlist(
+        self, vector: NDArray[np.float32], filter_: Filter, kinds: tuple[str, ...], depth: int
+    ) -> Shortlist | None:
+        """Return what the vector cache proposes of the items that pass a filter; None when nothing is cached.
+
+        The database names the items that pass. Where these are many, it tests the nearest ones instead.
+        """
+        cache, model, tenant_id = self._vector_cache, self._model, self._tx.tenant_id
+        cached_count = cache.count_cached(tenant_id, model)
+        if not cached_count:
+            return None
+        size = _shortlist_size(depth)
+        max_count = max(_BROAD_FILTER_ITEMS, int(_BROAD_FILTER_SHARE * cached_count))
+        ids = await self._tx.filter_ids(filter_, kinds, max_count)
+        if ids is not None:
+            return await cache.shortlist(tenant_id, model, vector, kinds, size, ids)
+        nearest = await cache.shortlist(tenant_id, model, vector, kinds, size * _BROAD_FILTER_FACTOR)
+        if nearest is None:
+            return None
+        ids = await self._tx.filter_candidates(filter_, kinds, nearest.item_ids)
+        shortlist = await cache.shortlist(tenant_id, model, vector, kinds, size, ids)
+        # The chunks of both may be of different horizons.
+        is_same = shortlist is not None and shortlist.matrix is nearest.matrix
+        return replace(shortlist, bound=max(shortlist.bound, nearest.bound)) if shortlist and is_same else None
 
     async def _compare_shortlist(self, vector: NDArray[np.float32], shortlist: Shortlist) -> Sequence[_ComparedRow]:
         """Have the database compare the shortlist. Where the vector alone ranks, it returns the memories as well."""

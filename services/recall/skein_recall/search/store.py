@@ -36,6 +36,7 @@ from skein_recall.search.query_terms import (
     reading_parts,
     rows_of_previous,
 )
+from skein_recall.vector_cache.item_ids import unpack_ids
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
@@ -216,6 +217,11 @@ class QueryTransaction:
         """Whether a replica answers, which may lag behind data from elsewhere."""
         return self._tx.database.is_replica
 
+    @property
+    def tenant_id(self) -> UUID:
+        """The tenant whose items the transaction reads."""
+        return self._tenant_id
+
     async def policy(self) -> Policy:
         return await shared_policy_cache(self._tx.database).get(self._tx, self._tenant_id)
 
@@ -292,6 +298,24 @@ class QueryTransaction:
             show_superseded=show_superseded,
         )
         return sorted(rows, key=itemgetter("distance"))
+
+    async def filter_ids(self, filter_: Filter, kinds: Sequence[str], max_count: int) -> NDArray[np.uint64] | None:
+        """Return the ids (n, 2) of the items that pass the conditions that the index can test.
+
+        None when they are more than `max_count`.
+        """
+        (row,) = await self._filtered_rows(QUERIES["filter_ids"], filter_, kinds=list(kinds), count=max_count + 1)
+        ids = unpack_ids(row["item_ids"] or b"")
+        return None if len(ids) > max_count else ids
+
+    async def filter_candidates(
+        self, filter_: Filter, kinds: Sequence[str], item_ids: Sequence[UUID]
+    ) -> NDArray[np.uint64]:
+        """Return the ids (n, 2) of those of some items that pass the conditions that the index can test."""
+        (row,) = await self._filtered_rows(
+            QUERIES["filter_candidates"], filter_, kinds=list(kinds), item_ids=list(item_ids)
+        )
+        return unpack_ids(row["item_ids"] or b"")
 
     async def nearest_exact(
         self,

@@ -114,31 +114,36 @@ class VectorCache:
         """Memory of the cached vectors in bytes."""
         return self._bytes
 
+    def count_cached(self, tenant_id: UUID, model: EmbeddingModel) -> int:
+        """Count a search of a tenant, which may be cached for it; return its number of cached chunks, 0 for none."""
+        _, entry = self._searched(tenant_id, model)
+        return 0 if entry is None or entry.matrix is None else entry.matrix.count
+
     async def shortlist(
-        self, tenant_id: UUID, model: EmbeddingModel, vector: NDArray[np.float32], kinds: tuple[str, ...], count: int
+        self,
+        tenant_id: UUID,
+        model: EmbeddingModel,
+        vector: NDArray[np.float32],
+        kinds: tuple[str, ...],
+        count: int,
+        among: NDArray[np.uint64] | None = None,
     ) -> Shortlist | None:
-        """Return about the `count` items nearest to a vector (dimensions,); None when the tenant is not cached."""
-        if not self._max_bytes:
+        """Return about the `count` items nearest to a vector (dimensions,); None when the tenant is not cached.
+
+        With `among` (n, 2), the nearest of the items with these ids.
+        """
+        key, entry = self._searched(tenant_id, model)
+        if entry is None or entry.matrix is None:
             return None
-        key, at = (tenant_id, model.table_name, model.create_time), self._clock()
-        entry = self._entries.setdefault(key, _CacheEntry(model, window_start=at))
-        self._entries.move_to_end(key)
-        entry.last_used = at
-        age = 0.0 if entry.matrix is None else at - entry.matrix.read_time
-        if age > 2 * MAX_AGE_SECONDS:
-            self._evict(entry)
-        if entry.matrix is None:
-            self._count_search(key, entry, at)
-        elif age > MAX_AGE_SECONDS:
-            self._enqueue(key, entry, at)
         matrix = entry.matrix
-        if matrix is None:
-            return None
-        if matrix.codes.size <= _MAX_QUANTIZED_ON_LOOP:
-            shortlist = Shortlist.of_matrix(key, matrix, vector, kinds, count, _MAX_EXACT_ON_LOOP)
+        rows = matrix.count if among is None else len(among)
+        if rows * matrix.codes.shape[1] <= (_MAX_QUANTIZED_ON_LOOP if among is None else _MAX_EXACT_ON_LOOP):
+            shortlist = Shortlist.of_matrix(
+                key, matrix, vector, kinds, count, among=among, max_values=_MAX_EXACT_ON_LOOP
+            )
             if shortlist is not None:
                 return shortlist
-        return await asyncio.to_thread(Shortlist.of_matrix, key, matrix, vector, kinds, count)
+        return await asyncio.to_thread(Shortlist.of_matrix, key, matrix, vector, kinds, count, among=among)
 
     def accept_rows(self, shortlist: Shortlist, rows: Sequence[asyncpg.Record | Mapping[str, object]]) -> bool:
         """Return whether the database's rows for a shortlist are complete; update the cache by what they show."""
@@ -182,6 +187,23 @@ class VectorCache:
                 # Requests during the load asked for this one.
                 self._queued.discard(key)
             self._evict_idle()
+
+    def _searched(self, tenant_id: UUID, model: EmbeddingModel) -> tuple[CacheKey, _CacheEntry | None]:
+        """Return the entry of a tenant that is searched; None where nothing is cached."""
+        key, at = (tenant_id, model.table_name, model.create_time), self._clock()
+        if not self._max_bytes:
+            return key, None
+        entry = self._entries.setdefault(key, _CacheEntry(model, window_start=at))
+        self._entries.move_to_end(key)
+        entry.last_used = at
+        age = 0.0 if entry.matrix is None else at - entry.matrix.read_time
+        if age > 2 * MAX_AGE_SECONDS:
+            self._evict(entry)
+        if entry.matrix is None:
+            self._count_search(key, entry, at)
+        elif age > MAX_AGE_SECONDS:
+            self._enqueue(key, entry, at)
+        return key, entry
 
     def _count_search(self, key: CacheKey, entry: _CacheEntry, at: float) -> None:
         if at - entry.window_start > _SEARCH_WINDOW_SECONDS:

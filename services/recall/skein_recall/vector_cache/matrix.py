@@ -115,15 +115,24 @@ class VectorMatrix:
         return self.index.find(self.ids, ids)
 
     def nearest(
-        self, vector: NDArray[np.float32], kinds: Sequence[str], count: int, *, max_values: float = math.inf
+        self,
+        vector: NDArray[np.float32],
+        kinds: Sequence[str],
+        count: int,
+        *,
+        among: NDArray[np.uint64] | None = None,
+        max_values: float = math.inf,
     ) -> tuple[list[UUID], float] | None:
         """Return up to `count` items, the nearest first, and an upper bound of the cosines of all others.
 
-        None when more than `max_values` numbers would have to be compared exactly, because too many are about as near.
+        With `among` (n, 2), only the items with these ids count. None when more than `max_values` numbers would have to
+        be compared exactly, because too many are about as near.
         """
         query = QuantizedQuery.of(vector)
-        chunks = min(_CHUNKS_PER_ITEM * count, self.count)
-        rows = self._candidates(query, kinds, chunks)
+        compared = None if among is None else self.rows_of(among)[1]
+        compared_count = self.count if compared is None else len(compared)
+        chunks = min(_CHUNKS_PER_ITEM * count, compared_count)
+        rows = self._candidates(query, kinds, chunks, compared)
         if rows.size * vector.size > max_values:
             return None
         cosines = self.cosines(query, rows)
@@ -136,7 +145,7 @@ class VectorMatrix:
                 return list(item_ids), cosine + margin
             item_ids[item_id] = None
             bound = cosine + margin
-        has_all = len(order) < chunks or chunks == self.count
+        has_all = len(order) < chunks or chunks == compared_count
         return list(item_ids), _NO_BOUND if has_all else bound
 
     def with_chunks(self, new: ChunkVectors, *, horizon: TransactionHorizon | None = None) -> VectorMatrix | None:
@@ -185,19 +194,25 @@ class VectorMatrix:
             array[gone] = 0
         return replace(self.without_rows(gone), read_time=read_time)
 
-    def _candidates(self, query: QuantizedQuery, kinds: Sequence[str], count: int) -> NDArray[np.intp]:
-        """Return all rows that may be among the `count` nearest, by their codes.
+    def _candidates(
+        self, query: QuantizedQuery, kinds: Sequence[str], count: int, compared: NDArray[np.int32] | None
+    ) -> NDArray[np.integer]:
+        """Return all rows that may be among the `count` nearest, by their codes; of the `compared` rows, else of all.
 
         Each cosine is known within a margin. The candidates are the rows whose greatest possible cosine reaches the
         `count`-th greatest of the least possible ones.
         """
-        cosines = query.products(self.codes[: self.count], self.scales[: self.count])
+        if not count:
+            return np.empty(0, dtype=np.intp)
+        rows = slice(self.count) if compared is None else compared
+        cosines = query.products(self.codes[rows], self.scales[rows])
         if len(kinds) == 1 or self.hidden_count:
-            cosines[~self.mask(slice(self.count), kinds)] = _HIDDEN
-        margins = query.margins(self.residual_norms[: self.count], self.max_norm)
+            cosines[~self.mask(rows, kinds)] = _HIDDEN
+        margins = query.margins(self.residual_norms[rows], self.max_norm)
         threshold = _kth_greatest(cosines - margins, count)
         cosines += margins
-        return np.flatnonzero(cosines >= max(threshold, _MIN_FLOAT32))
+        candidates = np.flatnonzero(cosines >= max(threshold, _MIN_FLOAT32))
+        return candidates if compared is None else compared[candidates]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -221,11 +236,16 @@ class Shortlist:
         vector: NDArray[np.float32],
         kinds: tuple[str, ...],
         count: int,
+        *,
+        among: NDArray[np.uint64] | None = None,
         max_values: float = math.inf,
     ) -> Self | None:
-        """List up to `count` items, the nearest to a vector (dimensions,) first; None as in `VectorMatrix.nearest`."""
+        """List up to `count` items, the nearest to a vector (dimensions,) first.
+
+        `among`, `max_values` and None are as in `VectorMatrix.nearest`.
+        """
         vector = vector.astype(np.float16).astype(np.float32)
-        nearest = matrix.nearest(vector, kinds, count, max_values=max_values)
+        nearest = matrix.nearest(vector, kinds, count, among=among, max_values=max_values)
         if nearest is None:
             return None
         item_ids, bound = nearest
