@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from skein_cluster.main import main
 from skein_gateway.rate_limits.limiter import LeasedBucket
-from skein_recall.vector_cache.matrix import VectorMatrix
+from skein_recall.vector_cache.codes import ExactCodes
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,14 +30,18 @@ def lease_each_call() -> None:
 def compare_every_fine_code() -> None:
     """Compare a query with every cached vector by both of its codes, without the shortlist by the first ones."""
 
-    def every_row(self: VectorMatrix, query: QuantizedQuery, kinds: Any, count: int) -> NDArray[np.intp]:
+    def every_row(
+        self: ExactCodes, query: QuantizedQuery, rows: Any, hidden: NDArray[np.bool_] | None, wanted: int
+    ) -> NDArray[np.intp]:
         import numpy  # noqa: ICN001, PLC0415 - the form alone needs it.
 
-        cosines = self.cosines(query, numpy.arange(self.count))
-        cosines[~self.mask(slice(self.count), kinds)] = -numpy.inf
-        return numpy.argpartition(-cosines, min(count, self.count - 1))[: count + 1]
+        numbers = numpy.arange(self.capacity)[rows]
+        cosines = self.cosines(query, numbers, int(numbers.max()) + 1)
+        if hidden is not None:
+            cosines[hidden] = -numpy.inf
+        return numpy.argpartition(-cosines, min(wanted, len(numbers) - 1))[: wanted + 1]
 
-    VectorMatrix._candidates = every_row  # type: ignore[method-assign]
+    ExactCodes._candidates = every_row  # type: ignore[method-assign]
 
 
 def float_weights() -> None:

@@ -19,8 +19,10 @@ from pgvector import HalfVector
 from skein_kit.database.transactions import Database
 from skein_kit.search_text.vector_columns import prepare_connection
 from skein_recall.models.model import EmbeddingModel
-from skein_recall.vector_cache import cache, store
+from skein_recall.vector_cache import cache, recall_probe, store
 from skein_recall.vector_cache.cache import VectorCache
+from skein_recall.vector_cache.codes import BitCodes, ExactCodes
+from skein_recall.vector_cache.item_ids import pack_ids
 from skein_recall.vector_cache.matrix import MAX_NEW, Shortlist, byte_size
 from skein_recall.vector_cache.store import VectorCacheStore
 
@@ -151,7 +153,7 @@ async def test_a_tenant_is_held_that_searched_twice_within_a_minute_and_has_enou
 async def test_nothing_is_held_where_there_is_no_memory_for_it(database: TestDatabase) -> None:
     async with (
         run_cache_process(database, max_bytes=0) as none,
-        run_cache_process(database, max_bytes=int(1.5 * FORTY)) as some,
+        run_cache_process(database, max_bytes=int(1.5 * FORTY), min_recall=2.0) as some,
     ):
         first, second, large = [await some.tenant(count) for count in (40, 40, 400)]
         await none.ask_twice(first)
@@ -234,7 +236,8 @@ async def test_vectors_of_deleted_items_are_erased_without_reading_the_others_ag
         assert list(later.item_ids) == [*all_items[:5], *all_items[10:]]
         # The room is as it was, and so are the rows.
         assert process.cache.byte_size == FORTY
-        assert later.matrix.codes.any(axis=1)[: later.matrix.count].sum() == 35
+        assert isinstance(later.matrix.codes, ExactCodes)
+        assert later.matrix.codes.codes.any(axis=1)[: later.matrix.count].sum() == 35
 
 
 async def test_a_page_of_vectors_ends_within_an_item(database: TestDatabase, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -330,6 +333,92 @@ async def test_one_search_a_minute_keeps_nothing_for_ever(database: TestDatabase
         async with asyncio.timeout(30):
             while process.cache.byte_size:
                 await asyncio.sleep(0.01)
+
+
+async def test_a_tenant_with_many_chunks_has_approximate_codes(database: TestDatabase) -> None:
+    async with run_cache_process(database, max_exact_chunks=30) as process:
+        large, small = await process.tenant(40), await process.tenant(30)
+        await process.ask_twice(large)
+        await process.ask_twice(small)
+        all_items = (await process.ask_until(large, 40)).item_ids
+        await process.ask_until(small, 30)
+
+        few = await process.cache.shortlist(large, MODEL, AXIS, MESSAGES_TOO, 10, pack_ids(all_items[5:20]))
+
+        assert few is not None
+        assert not few.is_exact
+        assert set(few.item_ids) == set(all_items[5:20])
+        assert process.cache.byte_size == byte_size(40 + 5 + 512, 384, BitCodes) + size(30)
+        assert [process.cache.count_tenants(form) for form in (ExactCodes, BitCodes)] == [1, 1]
+
+
+async def test_a_tenant_has_approximate_codes_where_exact_ones_find_no_room(database: TestDatabase) -> None:
+    async with run_cache_process(database, max_bytes=FORTY // 2) as process:
+        tenant_id = await process.tenant(40)
+        await process.ask_twice(tenant_id)
+
+        shortlist = await process.ask_until(tenant_id, 40)
+
+        assert not shortlist.is_exact
+
+
+async def test_approximate_codes_that_find_too_little_are_not_used_until_later(
+    database: TestDatabase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of random vectors none is near another: the bits hardly tell which is the nearest."""
+    monkeypatch.setattr(recall_probe, "LISTED_ITEMS", (10, 11))
+    async with run_cache_process(database, max_exact_chunks=30) as process:
+        tenant_id = await process.tenant(400)
+        await process.ask_twice(tenant_id)
+        first = await process.ask_until(tenant_id, 400)
+
+        monkeypatch.undo()
+        process.clock.now += 3601
+        async with asyncio.timeout(30):
+            while process.cache.count_tenants(BitCodes) == 0:
+                await process.ask(tenant_id)
+                await asyncio.sleep(0.01)
+
+        assert first.is_exact
+
+
+async def test_low_live_recall_demotes_a_tenant_and_it_is_promoted_later(database: TestDatabase) -> None:
+    async with run_cache_process(database, max_exact_chunks=30) as process:
+        tenant_id, exact = await process.tenant(40), await process.tenant(30)
+        await process.ask_twice(tenant_id)
+        await process.ask_until(tenant_id, 40)
+        await process.ask_twice(exact)
+        await process.settle(exact)
+
+        for _ in range(19):
+            process.cache.observe_recall(tenant_id, MODEL, 0.9)
+            process.cache.observe_recall(exact, MODEL, 0.0)
+        before = process.cache.count_tenants(BitCodes)
+        process.cache.observe_recall(tenant_id, MODEL, 0.9)
+        demoted = await process.ask_until(tenant_id, 40)
+        process.clock.now += 3601
+        async with asyncio.timeout(30):
+            while process.cache.count_tenants(BitCodes) == 0:
+                await process.ask(tenant_id)
+                await asyncio.sleep(0.01)
+
+        assert before == 1
+        assert demoted.is_exact
+
+
+async def test_a_tenant_that_outgrows_exact_codes_is_promoted(database: TestDatabase) -> None:
+    async with run_cache_process(database, max_exact_chunks=100) as process:
+        tenant_id = await process.tenant(40)
+        await process.ask_twice(tenant_id)
+        first = await process.ask_until(tenant_id, 40)
+        await process.add(tenant_id, 300)
+
+        process.clock.now += 61
+        process.cache.accept_rows(first, came(first, 300))
+        later = await process.ask_until(tenant_id, 340)
+
+        assert first.is_exact
+        assert not later.is_exact
 
 
 async def test_a_model_of_the_same_name_that_was_made_later_is_another(database: TestDatabase) -> None:

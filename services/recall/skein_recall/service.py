@@ -98,7 +98,7 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
         outbound = SafeHttpClient.from_settings(OutboundSettings.read(host.environment))
         providers = ProviderRegistry(local_embedders, outbound, ApiKeys.read(host.environment))
         embedder = TextEmbedder(providers, query_seconds=settings.embed_timeout_seconds)
-        recent, sampler = RecentQueries(), Sampler(queries, share=settings.sample_share)
+        recent = RecentQueries()
         term_counts = TermCountStore(database)
         indexer = Indexer(documents, vectors, term_counts, registry, embedder)
         queue = EmbeddingQueue(indexer.index)
@@ -108,12 +108,15 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
             vector_store,
             max_bytes=settings.held_megabytes * 1_000_000,
             min_chunks=settings.held_least_chunks,
+            max_exact_chunks=settings.held_exact_chunks,
+            min_recall=settings.held_least_recall,
         )
         term_cache = TermCache(
             TermCacheStore(database),
             vector_store,
             max_bytes=settings.held_word_megabytes * 1_000_000 if settings.held_megabytes else 0,
         )
+        sampler = Sampler(queries, share=settings.sample_share, on_result=vector_cache.observe_recall)
         name_cache = NameCache(database)
         searcher = RecallSearcher(
             queries,

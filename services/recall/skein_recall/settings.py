@@ -29,6 +29,11 @@ class RecallSettings(Settings):
     held_megabytes: int = 1024
     # Fewest chunks of a tenant in the vector cache; for fewer the index is as fast.
     held_least_chunks: int = 1000
+    # Chunks of a tenant in the vector cache beyond which its codes are approximate, if they find enough: a fifth of the
+    # memory and of the time. They may also be so where exact ones find no room.
+    held_exact_chunks: int = 250_000
+    # Share of the true neighbours that approximate codes must find on average, 0 to 1; above 1: all codes are exact.
+    held_least_recall: float = 0.98
     # Size of the term cache of a process, in megabytes, for the tenants that search most; 0: no cache. There is none
     # without a vector cache either.
     held_word_megabytes: int = 256

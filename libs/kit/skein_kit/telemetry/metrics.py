@@ -79,6 +79,19 @@ RECALL_WORD_SEARCHES = Counter(
     ["path"],
 )
 TERM_CACHE_BYTES = Gauge("skein_term_cache_bytes", "Size of the term cache, which holds the tenants that search most.")
+VECTOR_CACHE_TENANTS = Gauge(
+    "skein_vector_cache_tenants",
+    "Tenants in the vector cache, by the form of their codes: exact, approximate.",
+    ["form"],
+)
+VECTOR_CACHE_LOADS = Counter(
+    "skein_vector_cache_loads_total", "Tenants whose vectors were loaded, by the form of their codes.", ["form"]
+)
+VECTOR_CACHE_DEMOTIONS = Counter(
+    "skein_vector_cache_demotions_total",
+    "Tenants whose approximate codes were given up: they found too little when loaded (probe) or later (live recall).",
+    ["reason"],
+)
 RECALL_SAMPLED = Histogram(
     "skein_live_recall_ratio",
     "Share of its true neighbours that a sampled search got.",

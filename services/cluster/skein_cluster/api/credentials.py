@@ -39,7 +39,7 @@ class Credentials:
     api_key: str = dataclasses.field(repr=False)
     tenant_id: str
     operator_key: str = dataclasses.field(repr=False)
-    # "127.0.0.1:9451" of /metrics and /readyz by process, for a cluster of `skein up --processes`.
+    # "127.0.0.1:9451" of /metrics and /readyz by process, for a cluster of `skein up`.
     processes: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
 

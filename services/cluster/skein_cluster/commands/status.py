@@ -15,7 +15,7 @@ from skein_client.connection import CREDENTIALS_FILE, Connection, data_dir
 from skein_cluster.api.client import as_tenant, read_credentials
 from skein_cluster.cli import options, output
 from skein_cluster.cli.exit_codes import ExitCode
-from skein_cluster.processes.admin_probe import is_ready
+from skein_cluster.processes.admin_probe import VectorCacheStatus, is_ready, read_vector_cache
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -54,10 +54,15 @@ def status_command(environment: dict[str, str], *, as_json: bool) -> None:
         )
         if processes:
             process_lines = [
-                (one.name, Text("ready", style="green") if one.ready else Text("not ready", style="red"), one.metrics)
+                (
+                    one.name,
+                    Text("ready", style="green") if one.ready else Text("not ready", style="red"),
+                    _vectors_of(one.vector_cache),
+                    one.metrics,
+                )
                 for one in processes
             ]
-            output.print_table(output.table("process", "state", "metrics"), process_lines, empty="")
+            output.print_table(output.table("process", "state", "vector cache", "metrics"), process_lines, empty="")
     are_services_serving = all(service.state == gateway_pb2.SERVICE_STATE_SERVING for service in status.services)
     if not (are_services_serving and all(one.ready for one in processes)):
         sys.exit(ExitCode.REFUSED)
@@ -69,14 +74,23 @@ def state_of(service: gateway_pb2.ServiceStatus) -> str:
     return name.removeprefix("SERVICE_STATE_").lower().replace("_", " ")
 
 
+def _vectors_of(cache: VectorCacheStatus | None) -> str:
+    """Return "2 exact, 1 approximate, 310 MB"; empty for a process without a vector cache."""
+    if cache is None:
+        return ""
+    return f"{cache.exact_tenants} exact, {cache.approximate_tenants} approximate, {cache.bytes / 1e6:.0f} MB"
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ProcessStatus:
-    """One process of `skein up --processes`."""
+    """One process of `skein up`."""
 
     name: str
     # Whether all of its services are ready.
     ready: bool
     metrics: str
+    # Its tenants in the vector cache; None where it has none, or does not answer.
+    vector_cache: VectorCacheStatus | None
 
 
 async def _status(
@@ -89,7 +103,8 @@ async def _status(
     is_of_data_dir = Connection.from_environment(environment).endpoint == saved.get("endpoint")
     admins: dict[str, str] = saved.get("processes", {}) if is_of_data_dir else {}
     ready = await asyncio.gather(*(is_ready(admin) for admin in admins.values()))
+    caches = await asyncio.gather(*(read_vector_cache(admin) for admin in admins.values()))
     return status, [
-        ProcessStatus(name=name, ready=is_up, metrics=f"http://{admin}/metrics")
-        for (name, admin), is_up in zip(admins.items(), ready, strict=True)
+        ProcessStatus(name=name, ready=is_up, metrics=f"http://{admin}/metrics", vector_cache=cache)
+        for (name, admin), is_up, cache in zip(admins.items(), ready, caches, strict=True)
     ]

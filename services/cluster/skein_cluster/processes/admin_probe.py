@@ -1,11 +1,48 @@
-"""Asks the admin port of a process whether the process is ready."""
+"""Asks the admin port of a process whether the process is ready, and what its vector cache holds."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+from dataclasses import dataclass
 
 _SECONDS = 2.0
+_EXACT, _APPROXIMATE, _BYTES = (
+    'skein_vector_cache_tenants{form="exact"}',
+    'skein_vector_cache_tenants{form="approximate"}',
+    "skein_vector_cache_bytes",
+)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class VectorCacheStatus:
+    """The vector cache of a process: its tenants by the form of their codes, and its size."""
+
+    exact_tenants: int
+    approximate_tenants: int
+    bytes: int
+
+
+async def read_vector_cache(address: str) -> VectorCacheStatus | None:
+    """Read the vector cache's metrics of "host:port"; None without an answer in time, or without recall."""
+    host, _, port = address.rpartition(":")
+    values: dict[str, float] = {}
+    try:
+        async with asyncio.timeout(_SECONDS):
+            reader, writer = await asyncio.open_connection(host, int(port))
+            with contextlib.closing(writer):
+                writer.write(b"GET /metrics HTTP/1.0\r\n\r\n")
+                async for line in reader:
+                    name, _, value = line.decode().strip().partition(" ")
+                    if name in (_EXACT, _APPROXIMATE, _BYTES):
+                        values[name] = float(value)
+    except (OSError, TimeoutError, ValueError):
+        return None
+    if len(values) < len((_EXACT, _APPROXIMATE, _BYTES)):
+        return None
+    return VectorCacheStatus(
+        exact_tenants=int(values[_EXACT]), approximate_tenants=int(values[_APPROXIMATE]), bytes=int(values[_BYTES])
+    )
 
 
 async def is_ready(address: str) -> bool:

@@ -80,7 +80,7 @@ async def single_process_cluster(
         async with run_services(registry.load(), host) as cluster:
             # pc2 acts in the development tenant, whose key exists only when the others are ready.
             await cluster.wait_ready(ready_seconds, except_={"pc2"})
-            created = await base.write_credentials(host.addresses)
+            created = await base.write_credentials(host.addresses, {"skein": cluster.admin} if cluster.admin else {})
             base.environment.setdefault("SKEIN_PC2_API_KEY", created.api_key)
             await cluster.wait_ready(ready_seconds)
             check_all_open(host.addresses, base.environment)
@@ -114,7 +114,7 @@ class PreparedDatabase:
     ) -> Credentials:
         """Create the development tenant and its key if needed, and write credentials.json.
 
-        `processes` has the admin address of each process of a cluster whose processes share the gateway's ports.
+        `processes` has the admin address of each process that serves the gateway's ports.
         """
         created = dataclasses.replace(
             await credentials.ensure_development_credentials(

@@ -29,10 +29,13 @@ if TYPE_CHECKING:
     from skein_recall.search.store import QueryStore
 
 log = logs.get("recall")
+# The path of searches that approximate codes answer.
+APPROXIMATE = "approximate"
 # Samples in the queue; more are dropped and counted.
 _MAX_SAMPLES = 64
-# An exact search is ended after this time. The pause after it is many times as long as it took, to keep it cheap.
-_TIMEOUT_SECONDS = 10.0
+# An exact search is ended after this time, where the shortlists were approximate after the second one: the tenant is
+# large. The pause after it is many times as long as it took, to keep it cheap.
+_TIMEOUT_SECONDS, _LARGE_TIMEOUT_SECONDS = 10.0, 30.0
 _PAUSE_FACTOR = 49.0
 _MAX_PAUSE_SECONDS = 60.0
 # How often the tenants that missed most are logged, and how many of them.
@@ -91,9 +94,20 @@ class SampleResult:
 class Sampler:
     """Repeats a share of the searches exactly, in the background."""
 
-    def __init__(self, store: QueryStore, *, share: float, random_source: Callable[[], float] = random.random) -> None:
-        """Sample a `share` of the searches, 0 to 1; `random_source` returns numbers from 0 to 1."""
+    def __init__(
+        self,
+        store: QueryStore,
+        *,
+        share: float,
+        on_result: Callable[[UUID, EmbeddingModel, float], None] | None = None,
+        random_source: Callable[[], float] = random.random,
+    ) -> None:
+        """Sample a `share` of the searches, 0 to 1; `random_source` returns numbers from 0 to 1.
+
+        `on_result` gets the tenant, the model and the recall of each search on the path "approximate".
+        """
         self._store = store
+        self._on_result = on_result
         self._share = share
         self._random_source = random_source
         self._queue: asyncio.Queue[Sample] = asyncio.Queue(_MAX_SAMPLES)
@@ -137,16 +151,24 @@ class Sampler:
 
     async def evaluate(self, sample: Sample) -> SampleResult:
         """Repeat a search exactly, and measure the one that was served."""
+        is_approximate = sample.path == APPROXIMATE
         async with (
-            asyncio.timeout(_TIMEOUT_SECONDS),
+            asyncio.timeout(_LARGE_TIMEOUT_SECONDS if is_approximate else _TIMEOUT_SECONDS),
             self._store.transaction(sample.tenant_id, is_filtered=True) as tx,
         ):
             nearest = await tx.nearest_exact(
-                sample.model, sample.vector, sample.kinds, sample.filter, count=2 * sample.limit
+                sample.model,
+                sample.vector,
+                sample.kinds,
+                sample.filter,
+                count=2 * sample.limit,
+                by_index=is_approximate,
             )
         result = SampleResult.of(sample.nearest, nearest, sample.limit)
         RECALL_SAMPLED.labels(sample.path).observe(result.recall)
         RECALL_SHORTFALL.labels(sample.path).inc(result.shortfall)
+        if self._on_result is not None and is_approximate:
+            self._on_result(sample.tenant_id, sample.model, result.recall)
         if result.recall < 1:
             self._misses[sample.tenant_id] += 1
         return result

@@ -324,7 +324,7 @@ class RecallResult:
     model: str
     # The query needs a vector and has none.
     dense_unavailable: bool
-    # How the vectors were searched: "cached", "exact", "rescored", or "none".
+    # How the vectors were searched: "cached", "approximate", "exact", "rescored", or "none".
     dense_path: str
     # The name of the formula.
     formula: str

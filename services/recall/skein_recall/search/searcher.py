@@ -16,7 +16,7 @@ from skein_kit.search_text.vector_columns import COVERED_DIMENSIONS
 from skein_kit.telemetry.metrics import RECALL_SEARCHES
 from skein_recall.errors import DocumentNotFound, ModelNotFound, ModelUnavailable
 from skein_recall.models.model import Purpose
-from skein_recall.quality.sampler import Sample
+from skein_recall.quality.sampler import APPROXIMATE, Sample
 from skein_recall.search import ranking
 from skein_recall.search.cues import QueryCues
 from skein_recall.search.expansion import QueryExpansion, Reason, alias_expansions, word_of_stem
@@ -76,7 +76,7 @@ _MAX_FILTERED = 5000
 _MAX_CANDIDATES = 100_000
 # Chunks read per wanted item. More are read where the nearest chunks belong to a few long items.
 _CHUNKS_PER_ITEM = 2
-_SEARCHES = {path: RECALL_SEARCHES.labels(path) for path in ("cached", "exact", "rescored", "none")}
+_SEARCHES = {path: RECALL_SEARCHES.labels(path) for path in ("cached", APPROXIMATE, "exact", "rescored", "none")}
 # A shortlist has a tenth more items than needed, and this many: some may be deleted.
 _SHORTLIST_SURPLUS = 5
 # A filter that this share of the cached chunks passes, or so many, is tested on the nearest items instead, on so many
@@ -312,7 +312,8 @@ class SearchTransaction:
         if not self._uses_terms or query.filter.has_index_conditions or not query.searched_kinds:
             return
         new_vectors = None
-        if self._vector is not None and shortlist is not None and shortlist.kinds == query.searched_kinds:
+        is_compared = shortlist is not None and shortlist.is_exact and shortlist.kinds == query.searched_kinds
+        if self._vector is not None and shortlist is not None and is_compared:
             horizon = shortlist.horizon.transaction
             new_vectors = NewVectors(vector=self._vector, horizon=horizon, max_count=shortlist.max_new)
         self._words = await read_cached_words(
@@ -572,7 +573,7 @@ class SearchTransaction:
         if shortlist is None or tuple(kinds) != shortlist.kinds:
             return None
         rows: Sequence[_ComparedRow]
-        if self._words is not None:
+        if self._words is not None and shortlist.is_exact:
             rows = await self._compare_with_words(self._words, vector, shortlist)
         else:
             rows = await self._compare_shortlist(vector, shortlist)
@@ -588,8 +589,10 @@ class SearchTransaction:
         cosines = [cosine for _, cosine in nearest.values()]
         if not (self._vector_cache.accept_rows(shortlist, rows) and shortlist.is_complete(cosines, depth)):
             return None
-        self.path = "cached"
-        self._cached = _CachedSimilarities(shortlist, new_ids)
+        self.path = APPROXIMATE
+        if shortlist.is_exact:
+            self.path = "cached"
+            self._cached = _CachedSimilarities(shortlist, new_ids)
         return dict(islice(nearest.items(), depth)), not shortlist.has_every_item or len(nearest) > depth
 
     async def _compare_with_words(

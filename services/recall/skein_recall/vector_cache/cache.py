@@ -6,6 +6,10 @@ found, and new ones are. A vector never changes: an item that gets other vectors
 transaction shows the new ones. If the shortlist proves that no other item can be nearer, the result is exact. If not,
 the index is scanned as without a cache.
 
+A tenant with many chunks is promoted to approximate codes, whose shortlists are longer and believed. A probe while they
+load, and live recall later, watch what these miss. Where it is too much, the tenant is demoted to exact codes, or the
+index if these find no room, and promoted again later.
+
 Candidates of other signals are compared here as well, if the database says that nothing of them was written since. If
 that happens between the shortlist and the search's first statement, the result is that of the first statement.
 """
@@ -14,13 +18,21 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import OrderedDict
-from dataclasses import dataclass
+from collections import OrderedDict, deque
+from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING
 
 from skein_kit.telemetry import logs
-from skein_kit.telemetry.metrics import VECTOR_CACHE_BYTES
+from skein_kit.telemetry.metrics import (
+    VECTOR_CACHE_BYTES,
+    VECTOR_CACHE_DEMOTIONS,
+    VECTOR_CACHE_LOADS,
+    VECTOR_CACHE_TENANTS,
+)
+from skein_recall.vector_cache.codes import BitCodes, ExactCodes
 from skein_recall.vector_cache.matrix import Shortlist, VectorMatrix, byte_size
+from skein_recall.vector_cache.recall_probe import LISTED_ITEMS, RecallProbe
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -37,8 +49,14 @@ if TYPE_CHECKING:
 log = logs.get("recall")
 # A tenant's vectors are loaded after this many searches within this time.
 _MIN_SEARCHES, _SEARCH_WINDOW_SECONDS = 2, 60.0
-# The index is as fast for a tenant with fewer chunks.
-MIN_CHUNKS = 1000
+# The index is as fast for a tenant with fewer chunks; approximate codes are faster for one with more than so many.
+MIN_CHUNKS, MAX_EXACT_CHUNKS = 1000, 250_000
+# Share of the true neighbours that approximate codes must find; below it a tenant is demoted.
+MIN_RECALL = 0.98
+# Sampled searches by which live recall is judged, and the pause of approximate codes after a demotion: it doubles up to
+# the last value.
+_RECALL_SAMPLES, _FIRST_PAUSE_SECONDS, _MAX_PAUSE_SECONDS = 20, 3600.0, 86_400.0
+_FORM_NAMES: dict[type[ExactCodes | BitCodes], str] = {ExactCodes: "exact", BitCodes: "approximate"}
 # New vectors in one search, from which on they are loaded, and as many as are read at most before all are loaded again.
 _REFRESH_FROM, _MAX_REFRESHED = 250, 20_000
 # Free rows of a matrix: a share of its rows, and a number.
@@ -76,6 +94,17 @@ class _CacheEntry:
     next_refresh: float = 0.0
     next_full_load: float = 0.0
     backoff: float = _FIRST_BACKOFF_SECONDS
+    # Live recall of approximate codes, the earliest time of the next ones, and the pause after the next demotion.
+    recalls: deque[float] = field(default_factory=lambda: deque(maxlen=_RECALL_SAMPLES))
+    next_approximate: float = 0.0
+    pause: float = _FIRST_PAUSE_SECONDS
+
+    def demote(self, at: float, reason: str) -> None:
+        """Use no approximate codes for some time, each time longer."""
+        VECTOR_CACHE_DEMOTIONS.labels(reason).inc()
+        self.recalls.clear()
+        self.next_approximate = at + self.pause
+        self.pause = min(2 * self.pause, _MAX_PAUSE_SECONDS)
 
     def back_off(self, at: float) -> None:
         """Load nothing for some time, each time longer."""
@@ -92,12 +121,19 @@ class VectorCache:
         *,
         max_bytes: int,
         min_chunks: int = MIN_CHUNKS,
+        max_exact_chunks: int = MAX_EXACT_CHUNKS,
+        min_recall: float = MIN_RECALL,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Cache up to `max_bytes` of vectors, including those being loaded; 0: none. `clock` is in seconds."""
+        """Cache up to `max_bytes` of vectors, including those being loaded; 0: none. `clock` is in seconds.
+
+        Tenants with more than `max_exact_chunks` have approximate codes if these find the share `min_recall`.
+        """
         self._store = store
         self._max_bytes = max_bytes
         self._min_chunks = max(1, min_chunks)
+        self._max_exact_chunks = max_exact_chunks
+        self._min_recall = min_recall
         self._clock = clock
         # The latest search is last.
         self._entries: OrderedDict[CacheKey, _CacheEntry] = OrderedDict()
@@ -108,6 +144,14 @@ class VectorCache:
         self._horizon: TransactionHorizon | None = None
         self._horizon_time = 0.0
         VECTOR_CACHE_BYTES.set_function(lambda: self.byte_size)
+        for form, name in _FORM_NAMES.items():
+            VECTOR_CACHE_TENANTS.labels(name).set_function(partial(self.count_tenants, form))
+
+    def count_tenants(self, form: type[ExactCodes | BitCodes]) -> int:
+        """Return how many tenants have vectors with codes of a form."""
+        return sum(
+            entry.matrix is not None and isinstance(entry.matrix.codes, form) for entry in self._entries.values()
+        )
 
     @property
     def byte_size(self) -> int:
@@ -136,8 +180,9 @@ class VectorCache:
         if entry is None or entry.matrix is None:
             return None
         matrix = entry.matrix
-        rows = matrix.count if among is None else len(among)
-        if rows * matrix.codes.shape[1] <= (_MAX_QUANTIZED_ON_LOOP if among is None else _MAX_EXACT_ON_LOOP):
+        numbers = matrix.codes.dimensions * (matrix.count if among is None else len(among))
+        limit = _MAX_QUANTIZED_ON_LOOP if among is None else _MAX_EXACT_ON_LOOP
+        if numbers <= limit and matrix.codes.is_exact:
             shortlist = Shortlist.of_matrix(
                 key, matrix, vector, kinds, count, among=among, max_values=_MAX_EXACT_ON_LOOP
             )
@@ -159,6 +204,19 @@ class VectorCache:
             elif new >= _REFRESH_FROM:
                 self._enqueue(shortlist.key, entry, at)
         return is_same_server and new < shortlist.max_new
+
+    def observe_recall(self, tenant_id: UUID, model: EmbeddingModel, recall: float) -> None:
+        """Note the recall, 0 to 1, of a search by approximate codes; demote its tenant if it is low on average."""
+        key, at = (tenant_id, model.table_name, model.create_time), self._clock()
+        entry = self._entries.get(key)
+        if entry is None or entry.matrix is None or entry.matrix.codes.is_exact:
+            return
+        entry.recalls.append(recall)
+        if len(entry.recalls) == _RECALL_SAMPLES and sum(entry.recalls) < self._min_recall * _RECALL_SAMPLES:
+            entry.demote(at, "live recall")
+            self._evict(entry)
+            entry.next_refresh = entry.next_full_load = at
+            self._enqueue(key, entry, at)
 
     def drop(self, tenant_id: UUID | None) -> None:
         """Evict a tenant, including vectors being loaded; None: every tenant."""
@@ -251,36 +309,78 @@ class VectorCache:
             async with asyncio.timeout(_LOAD_SECONDS + matrix.count / _ROWS_PER_SECOND):
                 ids = await self._store.read_items(key[0], entry.model)
             matrix = await asyncio.to_thread(matrix.without_items_beyond, ids, at)
-        is_sparse = matrix is not None and matrix.hidden_count > _MAX_HIDDEN_SHARE * matrix.count
-        return None if is_sparse and may_load else matrix
+        if matrix is None or not may_load:
+            return matrix
+        is_sparse = matrix.hidden_count > _MAX_HIDDEN_SHARE * matrix.count
+        is_promoted = matrix.codes.is_exact and self._forms(entry, matrix.count)[:1] == [BitCodes]
+        return None if is_sparse or is_promoted else matrix
 
     async def _load(self, key: CacheKey, entry: _CacheEntry) -> None:
         """Load all vectors of a tenant, if there are enough of them and room for them."""
-        tenant_id, dimensions = key[0], entry.model.dimensions
-        count = await self._store.count(tenant_id, entry.model, self._max_bytes // byte_size(1, dimensions) + 1)
+        dimensions = entry.model.dimensions
+        max_count = self._max_bytes // byte_size(1, dimensions, BitCodes) + 1
+        count = await self._store.count(key[0], entry.model, max_count)
         rows = count + int(count * _SPARE_SHARE) + _SPARE_ROWS
-        size = byte_size(rows, dimensions)
-        if count < self._min_chunks or not self._evict_for(entry, size):
-            self._evict(entry)
-            entry.back_off(self._clock())
-            return
-        self._bytes += size
-        try:
-            async with asyncio.timeout(_LOAD_SECONDS + rows / _ROWS_PER_SECOND):
-                matrix: VectorMatrix | None = VectorMatrix.empty(
-                    await self._durable_horizon(), self._clock(), rows=rows, dimensions=dimensions
-                )
-                async for chunks in self._store.read_all(tenant_id, entry.model):
-                    matrix = matrix and await asyncio.to_thread(matrix.with_chunks, chunks)
-        finally:
-            self._bytes -= size
+        matrix: VectorMatrix | None = None
+        for form in self._forms(entry, count):
+            size = byte_size(rows, dimensions, form)
+            if not self._evict_for(entry, size):
+                continue
+            self._bytes += size
+            try:
+                async with asyncio.timeout(_LOAD_SECONDS + rows / _ROWS_PER_SECOND):
+                    matrix = await self._read(key[0], entry.model, rows, form)
+            finally:
+                self._bytes -= size
+            if matrix is not None:
+                break
+            if form is BitCodes:
+                entry.demote(self._clock(), "probe")
         entry.back_off(self._clock())
         self._evict(entry)
-        # Meanwhile the entry may have been dropped, or have outgrown the matrix.
-        if matrix is not None and matrix.count and self._entries.get(key) is entry:
+        # Meanwhile the entry may have been dropped.
+        if matrix is not None and self._entries.get(key) is entry:
             entry.matrix = matrix
-            self._bytes += size
+            self._bytes += matrix.byte_size
             entry.next_refresh = self._clock() + _HORIZON_TTL_SECONDS
+            VECTOR_CACHE_LOADS.labels(_FORM_NAMES[type(matrix.codes)]).inc()
+
+    def _forms(self, entry: _CacheEntry, count: int) -> list[type[ExactCodes | BitCodes]]:
+        """Return the forms of codes that suit a tenant with so many chunks, the best first."""
+        if count < self._min_chunks:
+            return []
+        if self._clock() < entry.next_approximate or self._min_recall > 1:
+            return [ExactCodes]
+        return [BitCodes, ExactCodes] if count > self._max_exact_chunks else [ExactCodes, BitCodes]
+
+    async def _read(
+        self, tenant_id: UUID, model: EmbeddingModel, rows: int, form: type[ExactCodes | BitCodes]
+    ) -> VectorMatrix | None:
+        """Read all vectors of a tenant into a matrix with so many rows.
+
+        None when there are none, more than that, or approximate codes would find too little.
+        """
+        horizon, at = await self._durable_horizon(), self._clock()
+        matrix: VectorMatrix | None = None
+        probe: RecallProbe | None = None
+        async for chunks in self._store.read_all(tenant_id, model):
+            if matrix is None:
+                codes: ExactCodes | BitCodes
+                if form is BitCodes:
+                    probe = await asyncio.to_thread(RecallProbe, chunks.vectors)
+                    codes = await asyncio.to_thread(BitCodes.empty, rows, chunks.vectors, LISTED_ITEMS[0])
+                else:
+                    codes = ExactCodes.empty(rows, model.dimensions)
+                matrix = VectorMatrix.empty(horizon, at, codes)
+            matrix = await asyncio.to_thread(matrix.with_chunks, chunks)
+            if matrix is None:
+                return None
+            if probe is not None:
+                await asyncio.to_thread(probe.add, chunks)
+        if matrix is not None and probe is not None:
+            # Halfway to all, so that live recall may be a little lower.
+            return await asyncio.to_thread(probe.tune, matrix, (1 + self._min_recall) / 2)
+        return matrix
 
     async def _durable_horizon(self) -> TransactionHorizon:
         """Return a horizon, some seconds old at most, whose transaction numbers no crash can reuse."""

@@ -31,7 +31,7 @@ _HIDDEN, _MIN_FLOAT32 = -np.inf, float(np.finfo(np.float32).min)
 # Shares of the sampled numbers below each threshold of a bit. The first bit is compared of all rows.
 _QUANTILES = (0.5, 0.2, 0.8)
 # Rows whose further bits are compared: so many for each one wanted, and so many at least.
-_ROWS_PER_WANTED, _MIN_ROWS = 16, 8000
+_ROWS_PER_WANTED, _MIN_ROWS = 8, 8000
 
 
 class RankedRows(NamedTuple):
@@ -77,7 +77,8 @@ class ExactCodes:
     @property
     def dimensions(self) -> int:
         """Numbers of a vector."""
-        return self.codes.shape[1]
+        dimensions: int = self.codes.shape[1]
+        return dimensions
 
     @property
     def capacity(self) -> int:
@@ -128,15 +129,13 @@ class ExactCodes:
         None when more than `max_values` numbers would have to be compared exactly, because too many are about as near.
         """
         query = QuantizedQuery.of(vector)
-        candidates = self._candidates(query, rows, hidden, wanted)
-        if candidates.size * vector.size > max_values:
+        places = self._candidates(query, rows, hidden, wanted)
+        if places.size * vector.size > max_values:
             return None
-        candidates = candidates if isinstance(rows, slice) else rows[candidates]
+        candidates = places if isinstance(rows, slice) else rows[places]
         cosines = self.cosines(query, candidates, count)
         order = np.argsort(-cosines, kind="stable")[:wanted]
-        return RankedRows(
-            candidates[order], cosines[order], query.fine_margin(self.max_norm, self.max_fine_residual)
-        )
+        return RankedRows(candidates[order], cosines[order], query.fine_margin(self.max_norm, self.max_fine_residual))
 
     def _candidates(
         self,
@@ -192,7 +191,8 @@ class BitCodes:
     @property
     def dimensions(self) -> int:
         """Numbers of a vector."""
-        return self.thresholds.shape[1]
+        dimensions: int = self.thresholds.shape[1]
+        return dimensions
 
     @property
     def capacity(self) -> int:
@@ -220,8 +220,8 @@ class BitCodes:
         hidden: NDArray[np.bool_] | None,
         wanted: int,
         *,
-        count: int,  # noqa: ARG002 - that of `ExactCodes.nearest`.
-        max_values: float,  # noqa: ARG002 - no number is compared exactly.
+        count: int,
+        max_values: float,
     ) -> RankedRows | None:
         """Return about the `wanted` nearest of some rows, except those `hidden`."""
         first, further = self._bits(vector[np.newaxis])

@@ -1,9 +1,7 @@
-"""A tenant's vectors as a matrix, and the rows nearest to another vector.
+"""A tenant's vectors as a matrix, and the shortlists made with it.
 
-Each vector is stored as two int8 numbers per dimension. The first ones of all vectors are compared, which reads half of
-the memory; the residuals of quantization bound the error. Only vectors that may be among the nearest within that bound,
-some dozens, are compared by both numbers. What these leave out is part of the bound that a shortlist states, and the
-database compares the vectors themselves. So the result is that of an exact comparison of all.
+With exact codes a shortlist states a bound: no other item has a greater cosine. So the database proves the result by
+comparing the vectors themselves. With approximate codes it is believed.
 """
 
 from __future__ import annotations
@@ -14,8 +12,9 @@ from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
+from skein_recall.vector_cache.codes import ExactCodes
 from skein_recall.vector_cache.item_ids import IdIndex, pack_ids, to_uuids
-from skein_recall.vector_cache.quantization import QuantizedQuery, QuantizedVectors
+from skein_recall.vector_cache.quantization import QuantizedQuery
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,25 +23,20 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from skein_recall.vector_cache.codes import BitCodes
     from skein_recall.vector_cache.store import ChunkVectors, TransactionHorizon
 
     # Tenant, and table and creation of the model: a dropped model's name may come back.
     CacheKey = tuple[UUID, str, datetime]
 
-# Memory of a row beside its codes: the id, its place in the index, a scale, a residual and two flags.
-_ROW_BYTES = 40
+# Memory of a row beside its codes: the id, its place in the index, and two flags.
+_ROW_BYTES = 32
 # Chunks compared per wanted item.
 _CHUNKS_PER_ITEM = 2
 # With so many new vectors, or this share of all, the index is faster than a comparison of each.
 MAX_NEW, _MAX_NEW_SHARE = 2000, 0.02
-# One in so many cosines is sampled to estimate the greatest ones.
-_SAMPLE_STEP = 16
-# With more than this share of all rows, all are compared, which is faster than gathering them.
-_MAX_GATHERED_SHARE = 0.25
 # Below any cosine.
 _NO_BOUND = -2.0
-# The cosine of a hidden row, and the least finite number.
-_HIDDEN, _MIN_FLOAT32 = -np.inf, float(np.finfo(np.float32).min)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -62,18 +56,13 @@ class VectorMatrix:
     # bool (rows,) each.
     are_messages: NDArray[np.bool_]
     are_hidden: NDArray[np.bool_]
-    # As in `QuantizedVectors`, for all rows.
-    codes: NDArray[np.int8]
-    fine_codes: NDArray[np.int8]
-    scales: NDArray[np.float32]
-    residual_norms: NDArray[np.float32]
-    max_norm: float = 0.0
-    max_fine_residual: float = 0.0
+    codes: ExactCodes | BitCodes
     hidden_count: int = 0
 
     @classmethod
-    def empty(cls, horizon: TransactionHorizon, read_time: float, *, rows: int, dimensions: int) -> VectorMatrix:
-        """Return a matrix with room for so many rows."""
+    def empty(cls, horizon: TransactionHorizon, read_time: float, codes: ExactCodes | BitCodes) -> VectorMatrix:
+        """Return a matrix without chunks, with room for as many as its codes have."""
+        rows = codes.capacity
         return cls(
             horizon=horizon,
             read_time=read_time,
@@ -82,26 +71,13 @@ class VectorMatrix:
             index=IdIndex(),
             are_messages=np.zeros(rows, dtype=np.bool_),
             are_hidden=np.zeros(rows, dtype=np.bool_),
-            codes=np.empty((rows, dimensions), dtype=np.int8),
-            fine_codes=np.empty((rows, dimensions), dtype=np.int8),
-            scales=np.empty(rows, dtype=np.float32),
-            residual_norms=np.empty(rows, dtype=np.float32),
+            codes=codes,
         )
 
     @property
     def byte_size(self) -> int:
         """Its memory in bytes, about."""
-        return byte_size(*self.codes.shape)
-
-    def cosines(self, query: QuantizedQuery, rows: NDArray[np.integer]) -> NDArray[np.float32]:
-        """Return the cosines (len(rows),) of some rows and a vector, to within `query.fine_margin`."""
-        if len(rows) > _MAX_GATHERED_SHARE * self.count:
-            count = self.count
-            cosines = query.fine_products(self.codes[:count], self.fine_codes[:count], self.scales[:count])
-            return cosines.take(rows)
-        return query.fine_products(
-            self.codes.take(rows, axis=0), self.fine_codes.take(rows, axis=0), self.scales.take(rows)
-        )
+        return byte_size(self.codes.capacity, self.codes.dimensions, type(self.codes))
 
     def mask(self, rows: NDArray[np.integer] | slice, kinds: Sequence[str]) -> NDArray[np.bool_]:
         """Return which of some rows are not hidden, and of one of the kinds."""
@@ -128,24 +104,26 @@ class VectorMatrix:
         With `among` (n, 2), only the items with these ids count. None when more than `max_values` numbers would have to
         be compared exactly, because too many are about as near.
         """
-        query = QuantizedQuery.of(vector)
-        compared = None if among is None else self.rows_of(among)[1]
-        compared_count = self.count if compared is None else len(compared)
+        rows: NDArray[np.int32] | slice = slice(self.count)
+        compared_count = self.count
+        if among is not None:
+            rows = self.rows_of(among)[1]
+            compared_count = len(rows)
         chunks = min(_CHUNKS_PER_ITEM * count, compared_count)
-        rows = self._candidates(query, kinds, chunks, compared)
-        if rows.size * vector.size > max_values:
+        if not chunks:
+            return [], _NO_BOUND
+        hidden = ~self.mask(rows, kinds) if len(kinds) == 1 or self.hidden_count else None
+        nearest = self.codes.nearest(vector, rows, hidden, chunks, count=self.count, max_values=max_values)
+        if nearest is None:
             return None
-        cosines = self.cosines(query, rows)
-        order = np.argsort(-cosines, kind="stable")[:chunks]
-        margin = query.fine_margin(self.max_norm, self.max_fine_residual)
         item_ids: dict[UUID, None] = {}
         bound = _NO_BOUND
-        for item_id, cosine in zip(to_uuids(self.ids[rows[order]]), cosines[order].tolist(), strict=True):
+        for item_id, cosine in zip(to_uuids(self.ids[nearest.rows]), nearest.cosines.tolist(), strict=True):
             if len(item_ids) == count:
-                return list(item_ids), cosine + margin
+                return list(item_ids), cosine + nearest.margin
             item_ids[item_id] = None
-            bound = cosine + margin
-        has_all = len(order) < chunks or chunks == compared_count
+            bound = cosine + nearest.margin
+        has_all = len(nearest.rows) < chunks or chunks == compared_count
         return list(item_ids), _NO_BOUND if has_all else bound
 
     def with_chunks(self, new: ChunkVectors, *, horizon: TransactionHorizon | None = None) -> VectorMatrix | None:
@@ -154,15 +132,11 @@ class VectorMatrix:
         With a later `horizon`, the chunks replace those that their items had.
         """
         end = self.count + len(new.ids)
-        if end > len(self.codes):
+        if end > self.codes.capacity:
             return None
-        quantized = QuantizedVectors.of(new.vectors)
         matrix = self if horizon is None else self.without_rows(self.rows_of(new.ids)[1])
         # Readers of this matrix use none of these rows.
-        self.codes[self.count : end] = quantized.codes
-        self.fine_codes[self.count : end] = quantized.fine_codes
-        self.scales[self.count : end] = quantized.scales
-        self.residual_norms[self.count : end] = quantized.residual_norms
+        codes = self.codes.with_vectors(self.count, new.vectors)
         self.are_messages[self.count : end] = new.are_messages
         self.ids[self.count : end] = new.ids
         return replace(
@@ -170,8 +144,7 @@ class VectorMatrix:
             horizon=horizon or self.horizon,
             count=end,
             index=self.index.with_rows(new.ids, self.count),
-            max_norm=max(self.max_norm, quantized.max_norm),
-            max_fine_residual=max(self.max_fine_residual, quantized.max_fine_residual),
+            codes=codes,
         )
 
     def without_rows(self, rows: NDArray[np.integer]) -> VectorMatrix:
@@ -190,29 +163,8 @@ class VectorMatrix:
         known = np.zeros(self.count, dtype=np.bool_)
         known[self.rows_of(ids)[1]] = True
         gone = np.flatnonzero(~known)
-        for array in (self.codes, self.fine_codes, self.scales):
-            array[gone] = 0
+        self.codes.erase(gone)
         return replace(self.without_rows(gone), read_time=read_time)
-
-    def _candidates(
-        self, query: QuantizedQuery, kinds: Sequence[str], count: int, compared: NDArray[np.int32] | None
-    ) -> NDArray[np.integer]:
-        """Return all rows that may be among the `count` nearest, by their codes; of the `compared` rows, else of all.
-
-        Each cosine is known within a margin. The candidates are the rows whose greatest possible cosine reaches the
-        `count`-th greatest of the least possible ones.
-        """
-        if not count:
-            return np.empty(0, dtype=np.intp)
-        rows = slice(self.count) if compared is None else compared
-        cosines = query.products(self.codes[rows], self.scales[rows])
-        if len(kinds) == 1 or self.hidden_count:
-            cosines[~self.mask(rows, kinds)] = _HIDDEN
-        margins = query.margins(self.residual_norms[rows], self.max_norm)
-        threshold = _kth_greatest(cosines - margins, count)
-        cosines += margins
-        candidates = np.flatnonzero(cosines >= max(threshold, _MIN_FLOAT32))
-        return candidates if compared is None else compared[candidates]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -225,7 +177,7 @@ class Shortlist:
     # float32 (dimensions,), rounded to half precision as in the database.
     vector: NDArray[np.float32]
     item_ids: Sequence[UUID]
-    # No other item at the horizon has a greater cosine.
+    # By exact codes: no other item at the horizon has a greater cosine.
     bound: float
 
     @classmethod
@@ -240,11 +192,12 @@ class Shortlist:
         among: NDArray[np.uint64] | None = None,
         max_values: float = math.inf,
     ) -> Self | None:
-        """List up to `count` items, the nearest to a vector (dimensions,) first.
+        """List about `count` items, the nearest to a vector (dimensions,) first; more by approximate codes.
 
         `among`, `max_values` and None are as in `VectorMatrix.nearest`.
         """
         vector = vector.astype(np.float16).astype(np.float32)
+        count = matrix.codes.listed_items(count)
         nearest = matrix.nearest(vector, kinds, count, among=among, max_values=max_values)
         if nearest is None:
             return None
@@ -266,31 +219,34 @@ class Shortlist:
         """Whether every item of the matrix is listed."""
         return self.bound == _NO_BOUND
 
+    @property
+    def is_exact(self) -> bool:
+        """Whether the bound holds, and cosines are known."""
+        return self.matrix.codes.is_exact
+
     def similarities(self, item_ids: Sequence[UUID]) -> NDArray[np.float64]:
-        """Return the cosines (len(item_ids),) of the vector and each item's best chunk; NaN for unknown items."""
-        items, rows = self.matrix.rows_of(pack_ids(item_ids))
-        visible = self.matrix.mask(rows, self.kinds)
+        """Return the cosines (len(item_ids),) of the vector and each item's best chunk; NaN for unknown items.
+
+        By approximate codes all are unknown.
+        """
         similarities = np.full(len(item_ids), np.nan)
-        query = QuantizedQuery.of(self.vector)
-        np.fmax.at(similarities, items[visible], self.matrix.cosines(query, rows[visible]))
+        matrix = self.matrix
+        if isinstance(matrix.codes, ExactCodes):
+            items, rows = matrix.rows_of(pack_ids(item_ids))
+            visible = matrix.mask(rows, self.kinds)
+            cosines = matrix.codes.cosines(QuantizedQuery.of(self.vector), rows[visible], matrix.count)
+            np.fmax.at(similarities, items[visible], cosines)
         return similarities
 
     def is_complete(self, cosines: Sequence[float], depth: int) -> bool:
-        """Return whether items with these cosines, in descending order, contain the `depth` nearest of all."""
-        return self.has_every_item or (len(cosines) >= depth and cosines[depth - 1] >= self.bound)
+        """Return whether items with these cosines, in descending order, contain the `depth` nearest of all.
+
+        By approximate codes, whether they are enough.
+        """
+        has_enough = len(cosines) >= depth and (not self.is_exact or cosines[depth - 1] >= self.bound)
+        return self.has_every_item or has_enough
 
 
-def byte_size(rows: int, dimensions: int) -> int:
+def byte_size(rows: int, dimensions: int, codes: type[ExactCodes | BitCodes] = ExactCodes) -> int:
     """Return the memory in bytes of a matrix."""
-    return rows * (2 * dimensions + _ROW_BYTES)
-
-
-def _kth_greatest(numbers: NDArray[np.float32], k: int) -> float:
-    """Return the k-th greatest number. A sample estimates it first, so that few numbers are partitioned."""
-    sample = numbers[::_SAMPLE_STEP]
-    position = len(sample) - min(len(sample), 2 * k // _SAMPLE_STEP + _SAMPLE_STEP)
-    great = numbers[numbers >= np.partition(sample, position)[position]]
-    if len(great) < k:
-        great = numbers
-    kth: float = np.partition(great, len(great) - k)[len(great) - k].item()
-    return kth
+    return rows * (codes.row_bytes(dimensions) + _ROW_BYTES)
