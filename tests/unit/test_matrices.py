@@ -282,6 +282,7 @@ def test_the_codes_of_deleted_items_are_erased_in_earlier_matrices_too() -> None
     kept = [0, 1, 4, 5]
     assert matrix.read_time == 7.0
     assert np.flatnonzero(~matrix.are_hidden[:8]).tolist() == kept
+    assert isinstance(earlier.codes, ExactCodes)
     assert np.flatnonzero(earlier.codes.codes[:8].any(axis=1)).tolist() == kept
     nearest = matrix.nearest(np.ones(8, dtype=np.float32), ("memory",), 8)
     assert nearest is not None
@@ -310,6 +311,7 @@ def test_approximate_codes_list_the_nearest_of_vectors_that_differ_in_meaning() 
 
     assert np.mean(shares) > 0.97
     # Cosines are unknown, and it is believed that the list has enough.
+    assert shortlist is not None
     assert np.isnan(shortlist.similarities(shortlist.item_ids)).all()
     assert shortlist.is_complete([0.1] * 10, 10)
     assert not shortlist.is_complete([0.1] * 9, 10)
