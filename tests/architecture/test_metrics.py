@@ -21,6 +21,7 @@ LABELS = {
     "channel": "a stream or a webhook",
     "code": "gRPC's status codes",
     "decision": "decisions of the rate limits",
+    "form": "forms of codes in the vector cache",
     "job_name": "jobs of the worker",
     "kind": "limits by their names, findings of the content guard",
     "measurement": "what the worker measures",

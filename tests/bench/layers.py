@@ -54,6 +54,7 @@ from skein_kit.rpc import interceptors
 from skein_recall.embedded_model.embedder import LocalEmbedder
 from skein_recall.providers.text_embedder import TextEmbedder
 from skein_recall.search import convert
+from skein_recall.search.nearest import NearestSearch
 from skein_recall.search.query_reader import QueryReader
 from skein_recall.search.rpc import SearchHandlers
 from skein_recall.search.searcher import RecallSearcher, SearchTransaction
@@ -86,7 +87,8 @@ _LAYERS: tuple[tuple[object, tuple[str, ...], str], ...] = (
     (TextEmbedder, ("embed_query",), "embedding of the query"),
     (QueryReader, ("read",), "names and known words"),
     (VectorCache, ("shortlist", "accept_rows"), "vectors"),
-    (SearchTransaction, ("_nearest", "_similarities"), "vectors"),
+    (NearestSearch, ("find",), "vectors"),
+    (SearchTransaction, ("_similarities",), "vectors"),
     (QueryTransaction, ("terms", "match_terms"), "words"),
     (QueryTransaction, ("measure",), "neighbours and measurements"),
     (SearchTransaction, ("_read_hits",), "items"),

@@ -16,9 +16,9 @@ from skein_kit.database.named_queries import with_condition
 from skein_kit.ids import now
 from skein_kit.search_text.vector_columns import for_table
 from skein_recall.queries import QUERIES
+from skein_recall.search.conditions import condition_sql
 from skein_recall.search.convert import memory_filter
 from skein_recall.search.model import Filter
-from skein_recall.search.store import condition_sql
 from skein_recall.service import prepare_connection
 
 if TYPE_CHECKING:

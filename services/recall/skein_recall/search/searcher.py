@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from itertools import islice
-from operator import itemgetter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from skein_kit.errors import ReadTooCostly
 from skein_kit.ids import id_time, now
-from skein_kit.search_text.vector_columns import COVERED_DIMENSIONS
 from skein_kit.telemetry.metrics import RECALL_SEARCHES
 from skein_recall.errors import DocumentNotFound, ModelNotFound, ModelUnavailable
 from skein_recall.models.model import Purpose
@@ -31,10 +28,9 @@ from skein_recall.search.model import (
     SearchHit,
     SignalMatches,
 )
+from skein_recall.search.nearest import NearestSearch, shortlist_size
 from skein_recall.search.ranking import Candidates
-from skein_recall.search.store import NewVectors
 from skein_recall.term_cache.words import read_cached_words
-from skein_recall.vector_cache.item_ids import to_uuids
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -42,7 +38,6 @@ if TYPE_CHECKING:
     from datetime import datetime
     from uuid import UUID
 
-    import asyncpg
     from numpy.typing import NDArray
 
     from skein_kit.policies.store import Policy
@@ -51,6 +46,7 @@ if TYPE_CHECKING:
     from skein_recall.providers.text_embedder import TextEmbedder
     from skein_recall.quality.sampler import Sampler
     from skein_recall.search.model import Query, ReferenceItem
+    from skein_recall.search.nearest import Nearest
     from skein_recall.search.query_reader import QueryReader
     from skein_recall.search.query_terms import ItemMeasurements
     from skein_recall.search.ranking import RankedItem
@@ -60,10 +56,6 @@ if TYPE_CHECKING:
     from skein_recall.vector_cache.cache import VectorCache
     from skein_recall.vector_cache.matrix import Shortlist
 
-    # A row of compare_shortlist.
-    _ComparedRow = asyncpg.Record | dict[str, Any]
-    # Kinds and cosines by item, the nearest first.
-    _Nearest = dict[UUID, tuple[str, float]]
 
 # Neighbours are measured of this many of the best candidates, so far before and after.
 CONTEXT_CENTRES = 60
@@ -74,18 +66,9 @@ _DEPTH_FACTOR = 8
 # Candidates of each signal that are tested on their rows.
 _MAX_FILTERED = 5000
 _MAX_CANDIDATES = 100_000
-# Chunks read per wanted item. More are read where the nearest chunks belong to a few long items.
-_CHUNKS_PER_ITEM = 2
 _SEARCHES = {path: RECALL_SEARCHES.labels(path) for path in ("cached", APPROXIMATE, "exact", "rescored", "none")}
-# A shortlist has a tenth more items than needed, and this many: some may be deleted.
-_SHORTLIST_SURPLUS = 5
-# A filter that this share of the cached chunks passes, or so many, is tested on the nearest items instead, on so many
-# times as many as needed.
-_BROAD_FILTER_SHARE, _BROAD_FILTER_ITEMS, _BROAD_FILTER_FACTOR = 0.1, 10_000, 20
 # A longer query is a text, not a question: the relevance was fitted to questions and the last turns of dialogues.
 _MAX_CALIBRATED_CHARACTERS = 1000
-# Items compared over all dimensions where the index covers only some of them.
-_RESCORED_ITEMS = 400
 # Time that the vectors of a reference item may take, when it was written just before.
 _REFERENCE_WAIT_SECONDS = 1.0
 
@@ -213,22 +196,7 @@ class RecallSearcher:
         if vector is None or query.filter.has_index_conditions:
             return None
         depth = query.candidate_count(uses_terms=query.uses_terms(has_vector=True))
-        return await self._vector_cache.shortlist(
-            tenant_id, model, vector, query.searched_kinds, _shortlist_size(depth)
-        )
-
-
-def _shortlist_size(depth: int) -> int:
-    """Return the size of a shortlist that shall have the `depth` nearest items."""
-    return depth + depth // 10 + _SHORTLIST_SURPLUS
-
-
-@dataclass(frozen=True, slots=True)
-class _CachedSimilarities:
-    """The vector cache as a source of cosines: a shortlist that the database proved, and the items written since."""
-
-    shortlist: Shortlist
-    new_item_ids: AbstractSet[UUID]
+        return await self._vector_cache.shortlist(tenant_id, model, vector, query.searched_kinds, shortlist_size(depth))
 
 
 class SearchTransaction:
@@ -252,14 +220,9 @@ class SearchTransaction:
         # The items that have a near term in place of a typo, by the term and the near one.
         self._corrected: Mapping[tuple[str, str], AbstractSet[UUID]] = {}
         self._vector = vector
-        self._vector_cache = vector_cache
-        self._shortlist = shortlist
-        # Set when the vector cache found the nearest items; other items are then compared there as well.
-        self._cached: _CachedSimilarities | None = None
+        self._search = NearestSearch(tx, model, query, vector, vector_cache, shortlist, at)
         # Set when the term cache searches the words.
         self._words: CachedWords | None = None
-        # Rows of items that came with other statements.
-        self._rows: Mapping[UUID, asyncpg.Record] = {}
         self._uses_terms = query.uses_terms(has_vector=vector is not None)
         # A query of stop words has none.
         self._has_terms = False
@@ -269,9 +232,8 @@ class SearchTransaction:
         self._cues = QueryCues.of(query.text, at)
         # A vector asks for vectors, and an item that is searched for its likes must find its copies.
         self._merges_duplicates = bool(query.text) and not query.show_duplicates and query.excluded_id is None
-        # The items that the vector found last, the nearest first, and how they were found.
+        # The items that the vector found last, the nearest first.
         self.nearest: tuple[UUID, ...] = ()
-        self.path = "none"
         # Items without a vector, if a statement of the search counted them.
         self._pending_count: int | None = None
 
@@ -308,23 +270,17 @@ class SearchTransaction:
 
     async def read_cached_words(self, cache: TermCache, tenant_id: UUID) -> None:
         """Search words in the term cache from now on, if it has the tenant and the query needs nothing else."""
-        query, shortlist = self._query, self._shortlist
+        query = self._query
         if not self._uses_terms or query.filter.has_index_conditions or not query.searched_kinds:
             return
-        new_vectors = None
-        is_compared = shortlist is not None and shortlist.is_exact and shortlist.kinds == query.searched_kinds
-        if self._vector is not None and shortlist is not None and is_compared:
-            horizon = shortlist.horizon.transaction
-            new_vectors = NewVectors(vector=self._vector, horizon=horizon, max_count=shortlist.max_new)
-        self._words = await read_cached_words(
-            cache,
-            self._tx,
-            tenant_id,
-            self._model,
-            query,
-            self._language,
-            new_vectors,
-        )
+        new_vectors = self._search.new_vectors()
+        words = await read_cached_words(cache, self._tx, tenant_id, self._model, query, self._language, new_vectors)
+        self._words = self._search.words = words
+
+    @property
+    def path(self) -> str:
+        """How the nearest items were found."""
+        return self._search.path
 
     async def hits(self) -> tuple[list[SearchHit], bool]:
         """Return the best items that may be shown, and whether some were not tested against the filter.
@@ -410,7 +366,7 @@ class SearchTransaction:
             start += len(batch)
             spare = min(_MAX_SPARE, 2 * spare or SPARE_HITS)
             kinds = {item.item_id: item.kind for item in batch}
-            rows = {item_id: self._rows[item_id] for item_id in kinds.keys() & self._rows.keys()}
+            rows = {item_id: self._search.rows[item_id] for item_id in kinds.keys() & self._search.rows.keys()}
             unread = {item_id: kind for item_id, kind in kinds.items() if item_id not in rows}
             rows |= await self._tx.items(unread, self._at, show_superseded=self._query.show_superseded)
             for item in batch:
@@ -441,7 +397,7 @@ class SearchTransaction:
                 depth=depth,
                 is_first=depth == self._query.candidate_count(uses_terms=True),
             )
-        nearest, is_cut = await self._nearest(filter_, kinds, depth)
+        nearest, is_cut = await self._search.find(filter_, kinds, depth)
         if not self._uses_terms:
             item_ids = await self._filter_rows(filter_, kinds, nearest.keys())
             return SignalMatches(
@@ -472,13 +428,13 @@ class SearchTransaction:
         centre_count = CONTEXT_CENTRES if self._query.excluded_id is None else 0
         scale = self._model.ranking_scale
         centres = ranking.select_centres(item_ids, similarities, bm25s, terms.max_bm25, count=centre_count, scale=scale)
-        horizon = None if self._cached is None else self._cached.shortlist.horizon.transaction
+        horizon = None if self._search.cached is None else self._search.cached.shortlist.horizon.transaction
         if words is not None:
             items = words.measure(kinds, item_ids, centres, reach=CONTEXT_REACH, changed_since=horizon)
         else:
             items = await self._tx.measure(
                 self._model,
-                self._vector if self._cached is None else None,
+                self._vector if self._search.cached is None else None,
                 terms,
                 kinds,
                 item_ids,
@@ -520,7 +476,7 @@ class SearchTransaction:
 
         A change of an item's vectors writes the item again, or other vectors of it.
         """
-        cached, vector = self._cached, self._vector
+        cached, vector = self._search.cached, self._vector
         if vector is None:
             return items.similarities
         if cached is None:
@@ -538,7 +494,7 @@ class SearchTransaction:
         cosines[rows] = [computed.get(item_id, np.nan) for item_id in item_ids]
         return cosines
 
-    def _has_more(self, nearest: _Nearest, *, is_cut: bool, has_more_terms: bool = False) -> bool:
+    def _has_more(self, nearest: Nearest, *, is_cut: bool, has_more_terms: bool = False) -> bool:
         """Return whether a deeper search may find more; items below the minimum similarity do not count."""
         if self._query.min_similarity <= 0:
             return is_cut or has_more_terms
@@ -551,151 +507,3 @@ class SearchTransaction:
         """Return the items, of some kinds, that pass the conditions that the index cannot test."""
         tests = filter_.row_tests(kinds)
         return await self._tx.filter_items(item_ids, tests) if tests and item_ids else item_ids
-
-    async def _nearest(self, filter_: Filter, kinds: Sequence[str], depth: int) -> tuple[_Nearest, bool]:
-        """Return the items nearest to the vector, and whether there may be more."""
-        self._cached = None
-        if self._vector is None:
-            return {}, False
-        nearest = await self._nearest_from_cache(self._vector, filter_, kinds, depth)
-        return nearest or await self._nearest_from_index(self._vector, filter_, kinds, depth)
-
-    async def _nearest_from_cache(
-        self, vector: NDArray[np.float32], filter_: Filter, kinds: Sequence[str], depth: int
-    ) -> tuple[_Nearest, bool] | None:
-        """Find the nearest items by a shortlist; None when it does not prove them. Without a filter, once."""
-        if self._tx.is_replica:
-            return None
-        if filter_.has_index_conditions:
-            shortlist = await self._filtered_shortlist(vector, filter_, tuple(kinds), depth)
-        else:
-            shortlist, self._shortlist = self._shortlist, None
-        if shortlist is None or tuple(kinds) != shortlist.kinds:
-            return None
-        rows: Sequence[_ComparedRow]
-        if self._words is not None and shortlist.is_exact:
-            rows = await self._compare_with_words(self._words, vector, shortlist)
-        else:
-            rows = await self._compare_shortlist(vector, shortlist)
-        new_ids = {row["item_id"] for row in rows if row["is_new"] is True}
-        hidden_ids: AbstractSet[UUID] = set()
-        if new_ids and filter_.has_index_conditions:
-            hidden_ids = new_ids - set(to_uuids(await self._tx.filter_candidates(filter_, kinds, list(new_ids))))
-        nearest: _Nearest = {}
-        for row in rows:
-            if row["item_id"] is not None and row["item_id"] not in hidden_ids:
-                # The nearest chunk of an item comes first.
-                nearest.setdefault(row["item_id"], (row["kind"], -row["distance"]))
-        cosines = [cosine for _, cosine in nearest.values()]
-        if not (self._vector_cache.accept_rows(shortlist, rows) and shortlist.is_complete(cosines, depth)):
-            return None
-        self.path = APPROXIMATE
-        if shortlist.is_exact:
-            self.path = "cached"
-            self._cached = _CachedSimilarities(shortlist, new_ids)
-        return dict(islice(nearest.items(), depth)), not shortlist.has_every_item or len(nearest) > depth
-
-    async def _compare_with_words(
-        self, words: CachedWords, vector: NDArray[np.float32], shortlist: Shortlist
-    ) -> Sequence[_ComparedRow]:
-        """Return what `compare_shortlist` does. The term cache knows which items are there and unchanged.
-
-        The vectors of those are in the vector cache, unless others were written since.
-        """
-        new_item_ids = {item_id for item_id, _, _ in words.new_vectors}
-        candidates = [item_id for item_id in shortlist.item_ids if item_id not in new_item_ids]
-        unchanged, changed = words.table.unchanged_and_changed(candidates, shortlist.horizon.transaction)
-        cosines = dict(zip(unchanged, shortlist.similarities(unchanged).tolist(), strict=True))
-        cosines |= await self._tx.similarities(self._model, vector, changed)
-        kinds = words.table.kinds_of(cosines)
-        compared = [(*pair, kind, False) for pair, kind in zip(cosines.items(), kinds, strict=True)]
-        compared += [(item_id, cosine, kind, True) for item_id, kind, cosine in words.new_vectors]
-        compared.sort(key=itemgetter(1), reverse=True)
-        return [
-            {"server": words.server_start, "item_id": item_id, "kind": kind, "distance": -cosine, "is_new": is_new}
-            for item_id, cosine, kind, is_new in compared
-        ] or [{"server": words.server_start, "item_id": None, "is_new": None}]
-
-    async def _filtered_shortlist(
-        self, vector: NDArray[np.float32], filter_: Filter, kinds: tuple[str, ...], depth: int
-    ) -> Shortlist | None:
-        """Return what the vector cache proposes of the items that pass a filter; None when nothing is cached.
-
-        The database names the items that pass. Where these are many, it tests the nearest ones instead.
-        """
-        cache, model, tenant_id = self._vector_cache, self._model, self._tx.tenant_id
-        cached_count = cache.count_cached(tenant_id, model)
-        if not cached_count:
-            return None
-        size = _shortlist_size(depth)
-        max_count = max(_BROAD_FILTER_ITEMS, int(_BROAD_FILTER_SHARE * cached_count))
-        ids = await self._tx.filter_ids(filter_, kinds, max_count)
-        if ids is not None:
-            return await cache.shortlist(tenant_id, model, vector, kinds, size, ids)
-        nearest = await cache.shortlist(tenant_id, model, vector, kinds, size * _BROAD_FILTER_FACTOR)
-        if nearest is None:
-            return None
-        ids = await self._tx.filter_candidates(filter_, kinds, nearest.item_ids)
-        shortlist = await cache.shortlist(tenant_id, model, vector, kinds, size, ids)
-        # The chunks of both may be of different horizons.
-        is_same = shortlist is not None and shortlist.matrix is nearest.matrix
-        return replace(shortlist, bound=max(shortlist.bound, nearest.bound)) if shortlist and is_same else None
-
-    async def _compare_shortlist(self, vector: NDArray[np.float32], shortlist: Shortlist) -> Sequence[_ComparedRow]:
-        """Have the database compare the shortlist. Where the vector alone ranks, it returns the memories as well."""
-        if self._uses_terms:
-            return await self._tx.compare_shortlist(self._model, vector, shortlist)
-        rows = await self._tx.compare_and_read_shortlist(
-            self._model,
-            vector,
-            shortlist,
-            self._at,
-            first=self._query.limit,
-            show_superseded=self._query.show_superseded,
-        )
-        self._rows = {row["memory_id"]: row for row in rows if row["memory_id"] is not None}
-        return rows
-
-    async def _nearest_from_index(
-        self, vector: NDArray[np.float32], filter_: Filter, kinds: Sequence[str], depth: int
-    ) -> tuple[_Nearest, bool]:
-        """Find the nearest items by a scan of the index; rescore them where it covers only some dimensions."""
-        self.path = "rescored" if self._model.dimensions > COVERED_DIMENSIONS else "exact"
-        count = max(depth, _RESCORED_ITEMS) if self.path == "rescored" else depth
-        chunks = count * _CHUNKS_PER_ITEM
-        while True:
-            rows = await self._scan_index(vector, filter_, kinds, chunks)
-            similarities: dict[UUID, float] = {}
-            kind_of: dict[UUID, str] = {}
-            for row in rows:
-                # The nearest chunk of an item comes first.
-                similarities.setdefault(row["item_id"], -row["distance"])
-                kind_of[row["item_id"]] = row["kind"]
-            if len(rows) < chunks or len(similarities) >= count:
-                break
-            chunks *= _DEPTH_FACTOR
-        is_cut = len(rows) == chunks
-        if self.path == "rescored":
-            similarities = await self._tx.similarities(self._model, vector, list(similarities))
-            nearest = sorted(similarities, key=lambda item_id: (-similarities[item_id], item_id))[:depth]
-        else:
-            nearest = list(similarities)[:depth]
-        return {id_: (kind_of[id_], similarities[id_]) for id_ in nearest}, is_cut or len(similarities) > depth
-
-    async def _scan_index(
-        self, vector: NDArray[np.float32], filter_: Filter, kinds: Sequence[str], chunks: int
-    ) -> list[asyncpg.Record]:
-        """Scan the index. Where its order is the rank, the first memories are read as well."""
-        if self._uses_terms or filter_.all_names or self._rows or self.path != "exact":
-            return await self._tx.nearest(self._model, vector, kinds, filter_, chunks=chunks)
-        rows = await self._tx.nearest_and_read(
-            self._model,
-            vector,
-            kinds,
-            self._at,
-            chunks=chunks,
-            first=self._query.limit,
-            show_superseded=self._query.show_superseded,
-        )
-        self._rows = {row["memory_id"]: row for row in rows if row["memory_id"] is not None}
-        return rows

@@ -6,7 +6,6 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from itertools import islice
 from operator import itemgetter
-from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,11 +15,12 @@ from skein_kit.database.named_queries import left_join, with_condition
 from skein_kit.database.tx_options import TxOptions
 from skein_kit.errors import ReadTooCostly
 from skein_kit.filters import scan_cost
-from skein_kit.filters.compiler import ENTRIES, MESSAGES, compile_to_sql
+from skein_kit.filters.compiler import compile_to_sql
 from skein_kit.policies.store import shared_policy_cache
 from skein_kit.search_text.segmentation import segment
 from skein_kit.search_text.vector_columns import COVERED_DIMENSIONS, for_table, read_vector, vector_columns
 from skein_recall.queries import QUERIES
+from skein_recall.search.conditions import ROW_TESTS, condition_sql
 from skein_recall.search.expansion import MAX_CORRECTED_TERMS, NearRange, max_distance, near_terms
 from skein_recall.search.model import ReferenceItem
 from skein_recall.search.query_terms import (
@@ -49,10 +49,10 @@ if TYPE_CHECKING:
     from skein_kit.admission.scan_budget import ScanBudget
     from skein_kit.database import named_queries
     from skein_kit.database.transactions import Database, Transaction
-    from skein_kit.filters.compiler import FilterTable
     from skein_kit.filters.expression import Expression
     from skein_kit.policies.store import Policy
     from skein_recall.models.model import EmbeddingModel
+    from skein_recall.search.conditions import RowTest
     from skein_recall.search.expansion import ReadMention
     from skein_recall.search.model import Filter
     from skein_recall.vector_cache.matrix import Shortlist
@@ -91,67 +91,6 @@ NEAREST_AND_READ = left_join(
     memory_ids="ARRAY(SELECT found.item_id FROM found "
     "WHERE found.kind = 'memory' AND found.place = 1 ORDER BY found.distance LIMIT :first)",
 )
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _RowTest:
-    """The table that has the rows of a kind of items, and the statements that test them without and with a budget."""
-
-    table: FilterTable
-    filter_query: named_queries.Query
-    scan_query: named_queries.Query
-
-
-_ROW_TESTS = MappingProxyType(
-    {
-        "memory": _RowTest(table=ENTRIES, filter_query=QUERIES["filter_memories"], scan_query=QUERIES["scan_memories"]),
-        "message": _RowTest(
-            table=MESSAGES, filter_query=QUERIES["filter_messages"], scan_query=QUERIES["scan_messages"]
-        ),
-    }
-)
-
-# SQL of the conditions of a filter, by name; `d` is the document. A statement has only the conditions of its filter, so
-# that it is planned for them.
-_CONDITIONS = MappingProxyType(
-    {
-        "types": "d.type = ANY (:types::text[])",
-        "scopes": "d.scope = ANY (:scopes::text[])",
-        "source": "d.source = :source::text",
-        "key": "d.key = :key::text",
-        "min_importance": "d.importance >= :min_importance::double precision",
-        "agent_id": "d.agent_id = :agent_id::text",
-        "subject_id": "d.subject_id = :subject_id::text",
-        "session_id": "d.session_id = :session_id::text",
-        # Memories have neither role nor speaker.
-        "roles": "d.kind = 'memory' OR d.role = ANY (:roles::text[])",
-        "speakers": "d.kind = 'memory' OR d.speaker = ANY (:speakers::text[])",
-        "start_time": "d.item_id >= :start_time::uuid",
-        "end_time": "d.item_id < :end_time::uuid",
-        "tags_any": """d.item_id = ANY (ARRAY(
-            SELECT t.memory_id FROM memory.tags AS t
-            WHERE t.tenant_id = :tenant_id AND t.tag = ANY (:tags_any::text[])))""",
-        "tags_all": """d.item_id = ANY (ARRAY(
-            SELECT t.memory_id FROM memory.tags AS t
-            WHERE t.tenant_id = :tenant_id AND t.tag = ANY (:tags_all::text[])
-            GROUP BY t.memory_id HAVING count(*) = cardinality(:tags_all::text[])))""",
-        # A message belongs to its session.
-        "visible_to": """CASE coalesce(d.scope, 'session')
-            WHEN 'global' THEN true
-            WHEN 'agent' THEN d.agent_id = :seeing_agent_id::text
-            WHEN 'user' THEN d.subject_id = :seeing_subject_id::text
-                AND (d.agent_id IS NULL OR d.agent_id = coalesce(:seeing_agent_id::text, d.agent_id))
-            ELSE d.session_id = :seeing_session_id::text
-                AND (d.agent_id IS NULL OR d.agent_id = coalesce(:seeing_agent_id::text, d.agent_id))
-                AND (d.subject_id IS NULL OR d.subject_id = coalesce(:seeing_subject_id::text, d.subject_id))
-            END""",
-    }
-)
-
-
-def condition_sql(filter_: Filter) -> str:
-    """Return the conditions that the index tests as SQL; "true" without any."""
-    return " AND ".join(f"({_CONDITIONS[name]})" for name in filter_.index_conditions) or "true"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -582,11 +521,11 @@ class QueryTransaction:
         remaining = list(item_ids)
         passing: set[UUID] = set()
         for kind, test in tests.items():
-            passing |= await self._filter_rows(_ROW_TESTS[kind], remaining, test)
+            passing |= await self._filter_rows(ROW_TESTS[kind], remaining, test)
             remaining = [item_id for item_id in remaining if item_id not in passing]
         return passing
 
-    async def _filter_rows(self, test: _RowTest, item_ids: list[UUID], where: Expression | None) -> set[UUID]:
+    async def _filter_rows(self, test: RowTest, item_ids: list[UUID], where: Expression | None) -> set[UUID]:
         """Return the items that have a row in the table, if it passes a condition."""
         condition, scanned = compile_to_sql(where, test.table), scan_cost.scan_cost_sql(where, test.table)
         values = {"item_ids": item_ids, **condition.values}
