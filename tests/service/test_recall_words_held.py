@@ -46,7 +46,7 @@ class TwoServers:
             held, plain = [await tenant.recall(query, **request) for tenant in (self.holding, self.plain)]
             assert summary(held) == summary(plain), query
             for one, other in zip(held.hits, plain.hits, strict=True):
-                assert numbers(one) == pytest.approx(numbers(other), abs=2e-6), query
+                assert numbers(one) == pytest.approx(numbers(other), abs=1e-5), query
 
     async def ask_until_held(self, query: str = "pottery") -> None:
         """Ask until the words in memory were searched."""
