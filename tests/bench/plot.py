@@ -3,7 +3,8 @@
     .venv/bin/python tests/bench/plot.py deploy/capacity.json deploy/capacity.svg
 
 `tests/bench --json` has latencies of each operation, `tests/bench/capacity.py --json` processor time of each call,
-`tests/bench/idle.py --json` that of idleness and of calls by the number of tenants.
+`tests/bench/idle.py --json` that of idleness and of calls by the number of tenants, `tests/bench/vectors.py --json`
+latencies by the size of a tenant.
 """
 
 from __future__ import annotations
@@ -40,10 +41,12 @@ class Bar:
 
 def svg(figures: Any) -> str:
     """Return a drawing that needs no script and no font of another host; `figures` is a benchmark's JSON."""
-    if isinstance(figures, dict):
-        groups = _idle(figures["idle"]) if "idle" in figures else _capacity(figures)
-    else:
+    if not isinstance(figures, dict):
         groups = _latencies(figures)
+    elif "vectors" in figures:
+        groups = _vectors(figures["vectors"])
+    else:
+        groups = _idle(figures["idle"]) if "idle" in figures else _capacity(figures)
     lines: list[str] = []
     top = _ROW_HEIGHT
     for title, bars in groups.items():
@@ -75,6 +78,19 @@ def _latencies(cells: Sequence[dict[str, Any]]) -> dict[str, list[Bar]]:
             note=f"{p50:.1f} / {p95:.1f} ms, {cell['per_second']:,.0f} req/s",
         )
         groups.setdefault(f"{cell['operation']}: p50 and p95 in ms", []).append(bar)
+    return groups
+
+
+def _vectors(rows: Sequence[dict[str, Any]]) -> dict[str, list[Bar]]:
+    groups: dict[str, list[Bar]] = {}
+    for row in rows:
+        bar = Bar(
+            label=f"{row['entries']:,} entries, {row['path']}",
+            first=row["p50_ms"],
+            second=row["p95_ms"],
+            note=f"{row['p50_ms']:.0f} / {row['p95_ms']:.0f} ms, CPU {row['cpu_ms']:.0f} ms",
+        )
+        groups.setdefault(f"{row['kind']}: p50 and p95 in ms", []).append(bar)
     return groups
 
 

@@ -123,6 +123,8 @@ async def test_up_shows_its_processes_and_ends_them_all_after_their_drain(data_d
 
     assert [(one["name"], one["ready"]) for one in result.json["processes"]] == [(name, True) for name in PROCESSES]
     assert all(one["metrics"].startswith("http://127.0.0.1:") for one in result.json["processes"])
+    empty_cache = {"exact_tenants": 0, "approximate_tenants": 0, "bytes": 0}
+    assert all(one["vector_cache"] == empty_cache for one in result.json["processes"])
     assert all(name in table.out and name in running.panel for name in PROCESSES)
     assert code == ExitCode.OK
     assert await all_gone(started)
