@@ -1,7 +1,7 @@
 """What Recall costs in a tenant of any size, and what it finds: latency, processor time, memory, and recall.
 
     .venv/bin/python tests/bench/vectors.py                                # 1,000 to 1,000,000 entries
-    .venv/bin/python tests/bench/vectors.py --large                        # 5,000,000 as well, on tens of gigabytes of disk
+    .venv/bin/python tests/bench/vectors.py --large                        # 5,000,000 as well: much disk and time
     .venv/bin/python tests/bench/vectors.py --json deploy/vectors.json
     .venv/bin/python tests/bench/plot.py deploy/vectors.json deploy/vectors.svg
 

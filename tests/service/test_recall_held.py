@@ -18,7 +18,7 @@ from skein.gateway.v1 import gateway_pb2
 from skein.memory.v1 import memory_pb2
 from skein.recall.v1 import recall_pb2 as pb
 from skein.session.v1 import session_pb2
-from skein_recall.search import searcher
+from skein_recall.search import nearest as nearest_search
 
 Vector = NDArray[np.float32]
 DIMENSIONS = 384
@@ -301,14 +301,14 @@ async def test_what_passes_a_filter_is_found_exactly_and_so_is_what_was_written_
 async def test_a_filter_that_most_pass_is_tested_on_the_nearest(
     vector_tenant: VectorTenant, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(searcher, "_BROAD_FILTER_ITEMS", 10)
+    monkeypatch.setattr(nearest_search, "_BROAD_FILTER_ITEMS", 10)
     (question,) = vectors(1, seed=15)
     passing = vector_tenant.nearest(question, MEMORIES)[1::3]
     filter_ = await tag(vector_tenant, passing, "kept")
 
     answer = await vector_tenant.ask_until_held(question, filter=filter_)
     few = await vector_tenant.ask(question, filter=filter_, limit=3)
-    monkeypatch.setattr(searcher, "_BROAD_FILTER_FACTOR", 1)
+    monkeypatch.setattr(nearest_search, "_BROAD_FILTER_FACTOR", 1)
     unproven = await vector_tenant.ask(question, filter=filter_)
 
     assert ids(answer) == ids(unproven) == passing[:10]
