@@ -102,7 +102,8 @@ async def test_a_second_signal_to_a_service_does_not_wait_either_and_is_logged()
 async def test_it_shows_where_everything_is_keeps_secrets_and_leaves_no_process_at_ctrl_c(
     data_dir: Path,
 ) -> None:
-    async with up(data_dir) as running:
+    # With no key of its own, the folder gets one.
+    async with up(data_dir, SKEIN_SYSTEM_KEY="") as running:
         started = descendants(running.process.pid)
         credentials = running.credentials
         result = await status(environment=running.environment)

@@ -162,9 +162,9 @@ async def prepared_database(
         else:
             url = settings.database_direct_url or settings.database_url
             await external_database.prepare(url, values, counts)
-        if not values.keys() & {"SKEIN_SYSTEM_KEY", "SKEIN_SYSTEM_KEY_FILE"}:
+        if not (values.get("SKEIN_SYSTEM_KEY") or values.get("SKEIN_SYSTEM_KEY_FILE")):
             values["SKEIN_SYSTEM_KEY"] = credentials.system_key(data_dir)
-        if not values.keys() & {"SKEIN_MASTER_KEY", "SKEIN_MASTER_KEY_FILE"}:
+        if not (values.get("SKEIN_MASTER_KEY") or values.get("SKEIN_MASTER_KEY_FILE")):
             values["SKEIN_MASTER_KEY"] = credentials.master_key(data_dir)
         operator_key = await _operator_key(
             service_url(url, "auth", values), credentials.load_credentials(data_dir).get("operator_key")
