@@ -33,6 +33,7 @@ def test_memory_and_threads_are_divided() -> None:
     settings = divided_settings({"SKEIN_RECALL_HELD_MEGABYTES": "100", "SKEIN_RECALL_EMBEDDER_THREADS": "5"}, 2)
 
     assert settings["SKEIN_RECALL_HELD_MEGABYTES"] == "50"
+    assert settings["SKEIN_RECALL_HELD_WORD_MEGABYTES"] == "128"
     assert settings["SKEIN_RECALL_EMBEDDER_THREADS"] == "2"
     assert settings["SKEIN_RECALL_EMBEDDER_BULK_THREADS"] == "2"
     assert settings["SKEIN_PASSWORD_HASH_THREADS"] == "1"
