@@ -129,9 +129,8 @@ async def test_keys_that_verify_nothing_any_more_are_hidden_and_deleted(cluster:
         hidden = before not in {key.key_id for key in await listed(cluster)}
 
         async with cluster.direct("auth") as channel:
-            request = pb.ExchangeRequest(
-                system=pb.SystemCredential(key=SYSTEM_KEY, service="worker"), tenant_id=str(tenant.tenant_id)
-            )
+            # The keys are of no tenant.
+            request = pb.ExchangeRequest(system=pb.SystemCredential(key=SYSTEM_KEY, service="worker"))
             token = (await rpc.AuthInternalServiceStub(channel).Exchange(request)).token
             stub = rpc.AuthInternalServiceStub(Stubs.of(channel, token).channel)
             deleted = await stub.DeleteExpired(pb.DeleteExpiredRequest())
