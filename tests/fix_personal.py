@@ -160,8 +160,10 @@ KEPT: dict[str, tuple[str, str]] = {
     "tenancy.organizations": ("Organizations.", "display_name slug metadata"),
     "tenancy.policies": (
         "Rules of the tenant.",
-        "importance_formula memory_types search_language recall_fusion recall_weights guard_secrets"
-        " guard_personal_data guard_ignored_kinds",
+        (
+            "importance_formula memory_types search_language recall_fusion recall_weights guard_secrets "
+            "guard_personal_data guard_ignored_kinds"
+        ),
     ),
     "tenancy.requests": ("As memory.requests.", "principal method request_id fingerprint response"),
     "tenancy.tenants": ("Tenants.", "display_name slug metadata"),
