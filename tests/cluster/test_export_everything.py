@@ -175,6 +175,19 @@ async def test_a_whole_tenant_is_the_same_elsewhere_through_the_interchange_form
     assert normal_lines(mine_others) == normal_lines(their_others)
 
 
+async def test_an_export_equals_the_tenant_that_it_came_from(cluster: Cluster, tenant: Tenant, tmp_path: Path) -> None:
+    await fill(tenant)
+    await tenant.memory.CreateMemory(memory_pb2.CreateMemoryRequest(memory=memory_pb2.Memory(content="No other id")))
+    path = tmp_path / "export.mif.json"
+    environment = {**test_environment(), "SKEIN_ENDPOINT": cluster.endpoint, "SKEIN_API_KEY": tenant.api_key}
+
+    await skein("export", "--format", "mif", "-o", str(path), environment=environment)
+    compared = await skein("import", "mif", str(path), "--compare", "--json", environment=environment)
+
+    assert compared.code == 0, compared.err
+    assert (compared.json["missing"], compared.json["different"]) == ({}, [])
+
+
 async def test_the_interchange_format_has_memories_in_its_own_fields(
     cluster: Cluster, tenant: Tenant, tmp_path: Path
 ) -> None:
