@@ -500,7 +500,9 @@ async def test_an_export_holds_nothing_that_has_expired_or_names_it(tenant: Tena
 
 async def test_a_snapshot_neither_takes_nor_brings_back_what_has_expired(tenant: Tenant) -> None:
     early = await create(tenant, "expired before", external_id="early")
-    late = await create(tenant, "expires after", external_id="late", expire_time=stamp(datetime.now(UTC) + _MOMENT))
+    # Time for a round, a snapshot and a change before it.
+    expire_time = stamp(datetime.now(UTC) + 4 * _MOMENT)
+    late = await create(tenant, "expires after", external_id="late", expire_time=expire_time)
     longer = await create(tenant, "gets more time", external_id="longer", expire_time=late.expire_time)
     await expire(tenant.snapshots, early)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import timedelta
 
 import pytest
@@ -173,9 +174,14 @@ async def test_a_larger_limit_changes_no_earlier_hit(tenant: Tenant) -> None:
             )
         )
 
+    question = "When did Marta repair the roof of the school?"
+    # Vectors that arrive between two searches would change the order.
+    async with asyncio.timeout(90):
+        while (await tenant.recall.Recall(pb.RecallRequest(query=question, limit=1))).pending_embedding_count:
+            await asyncio.sleep(0.05)
+
     responses = [
-        await tenant.recall.Recall(pb.RecallRequest(query="When did Marta repair the roof of the school?", limit=limit))
-        for limit in (5, 25, 60, 100)
+        await tenant.recall.Recall(pb.RecallRequest(query=question, limit=limit)) for limit in (5, 25, 60, 100)
     ]
 
     found = [[hit.item_id for hit in response.hits] for response in responses]

@@ -177,12 +177,12 @@ LIMIT :count;
 -- measure_items --
 -- Measure items and their neighbours: those of the same session, up to `reach` before and after each of the centres.
 -- The order is that of the ids, which is that of time. The result is one row of arrays, several times as fast as
--- hundreds of rows. It has the size of the backlog too, as `count_pending`. The first array has the items. Each posting has the item, the position of the term from 1 and its
--- counts in text and header. Each item of a session whose title has a term has its position and the term's; a term of
--- more than :titles titles says nothing. Each item with a vector has its position from 1 and its cosine. The last array
--- has the previous item of each item around a centre.
--- An item has changed when its row was written by the transaction :horizon or a later one. A row keeps the lower half of
--- that number: one written two billion transactions ago may count as changed, never the other way round.
+-- hundreds of rows. It has the size of the backlog too, as `count_pending`. The first array has the items. Each posting
+-- has the item, the position of the term from 1 and its counts in text and header. Each item of a session whose title
+-- has a term has its position and the term's; a term of more than :titles titles says nothing. Each item with a vector
+-- has its position from 1 and its cosine. The last array has the previous item of each item around a centre. An item
+-- has changed when its row was written by the transaction :horizon or a later one. A row keeps the lower half of that
+-- number: one written two billion transactions ago may count as changed, never the other way round.
 WITH centre AS MATERIALIZED (
     SELECT d.item_id,
            ARRAY(
