@@ -28,7 +28,7 @@ class RecallSettings(Settings):
     # Size of the vector cache of a process, in megabytes, for the tenants that search most; 0: no cache.
     held_megabytes: int = 1024
     # Fewest chunks of a tenant in the vector cache; for fewer the index is as fast.
-    held_least_chunks: int = 1000
+    held_least_chunks: int = 100
     # Chunks of a tenant in the vector cache beyond which its codes are approximate, if they find enough: a fifth of the
     # memory and of the time. They may also be so where exact ones find no room.
     held_exact_chunks: int = 250_000

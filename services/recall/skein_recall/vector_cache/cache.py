@@ -50,7 +50,7 @@ log = logs.get("recall")
 # A tenant's vectors are loaded after this many searches within this time.
 _MIN_SEARCHES, _SEARCH_WINDOW_SECONDS = 2, 60.0
 # The index is as fast for a tenant with fewer chunks; approximate codes are faster for one with more than so many.
-MIN_CHUNKS, MAX_EXACT_CHUNKS = 1000, 250_000
+MIN_CHUNKS, MAX_EXACT_CHUNKS = 100, 250_000
 # Share of the true neighbours that approximate codes must find; below it a tenant is demoted.
 MIN_RECALL = 0.98
 # Sampled searches by which live recall is judged, and the pause of approximate codes after a demotion: it doubles up to
