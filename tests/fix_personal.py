@@ -8,7 +8,7 @@ ERASED = frozenset(
         "memory.aliases", "memory.archived_memories", "memory.block_agents", "memory.blocks",
         "memory.conflict_resolutions", "memory.memories", "memory.external_ids",
         "memory.fact_keys", "memory.links", "memory.properties",
-        "memory.revisions", "memory.secrets", "memory.snapshot_items", "memory.tags", "memory.tasks",
+        "memory.revisions", "memory.secrets", "memory.snapshot_items", "memory.sources", "memory.tags", "memory.tasks",
         "memory.versions", "memory.pending_rows", "recall.documents", "recall.embeddings_all_minilm_l6_v2",
         "recall.postings", "recall.vector_origins", "session.items", "session.message_external_ids",
         "session.message_order", "session.messages", "session.session_properties", "session.sessions",

@@ -58,6 +58,13 @@ _memories("MergeMemories", "memory_id", "other_memory_id", build=lambda t, _w: {
 _memories("ConsolidateMemories", build=lambda _t, _w: {})
 _internal("DecayMemories")
 _internal("ReindexMemories")
+_internal("RescoreTrust")
+_curation("GetLineage", "memory_id", build=lambda t, _w: {"memory_ids": list(t.values())})
+_curation(
+    "ListImpacted",
+    "memory_id",
+    build=lambda t, _w: {"source": {"kind": memory_pb2.SOURCE_KIND_MEMORY, "id": t["memory_id"]}},
+)
 _curation("SetSourceTrust", build=lambda _t, w: {"source": w.text(SOURCE), "trust": 0.2})
 _curation("GetSourceTrust", "source")
 _curation("ListSourceTrust", "source", build=lambda _t, _w: {})

@@ -43,6 +43,15 @@ _FILL = """
     FROM (SELECT tenant_id, memory_id, lead(memory_id) OVER (PARTITION BY tenant_id ORDER BY memory_id) AS next_id
           FROM memory.memories) AS neighbours
     WHERE next_id IS NOT NULL;
+    INSERT INTO memory.sources (tenant_id, memory_id, position, kind, role, source_id)
+    SELECT tenant_id, memory_id, 0, 'memory', 'part', next_id
+    FROM (SELECT tenant_id, memory_id, lead(memory_id) OVER (PARTITION BY tenant_id ORDER BY memory_id) AS next_id
+          FROM memory.memories) AS neighbours
+    WHERE next_id IS NOT NULL;
+    INSERT INTO memory.trust (tenant_id, memory_id, trust)
+    SELECT tenant_id, memory_id, get_byte(content_hash, 0) / 255.0 FROM memory.memories;
+    INSERT INTO memory.trust_work (tenant_id, memory_id, after_id)
+    SELECT tenant_id, memory_id, memory_id FROM memory.memories WHERE get_byte(content_hash, 0) < 64;
     INSERT INTO memory.versions
         (tenant_id, memory_id, revision, type, content, tags, scope, level, confidence, importance, create_time,
          update_time, until_time, created_by, updated_by)

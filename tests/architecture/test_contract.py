@@ -73,6 +73,7 @@ REPEATABLE = {
     "ContinueSnapshots",
     "EnsurePartitions",
     "DecayMemories",
+    "RescoreTrust",
     "ReindexMemories",
     "DeleteExpired",
     "EndIdleSessions",

@@ -64,6 +64,7 @@ DUE_TABLES = {
     "memory.memories",
     "memory.requests",
     "memory.snapshots",
+    "memory.trust_work",
     "memory.tenant_keys",
     "memory.usage",
     "memory.webhooks",
@@ -147,6 +148,9 @@ CROSSINGS = {
     ("skein_recall", "memory.properties", "SELECT"),
     ("skein_recall", "memory.links", "SELECT"),
     ("skein_recall", "memory.aliases", "SELECT"),
+    ("skein_recall", "memory.trust", "SELECT"),
+    # The chain of a memory's sources may end in a message.
+    ("skein_memory", "session.messages", "SELECT"),
     ("skein_recall", "session.messages", "SELECT"),
     # Services that add rows read the tenant's quotas; tenancy reads the usage.
     ("skein_auth", "tenancy.quotas", "SELECT"),
@@ -425,6 +429,7 @@ async def test_functions_that_run_as_the_owner_fix_their_search_path_and_are_gra
         "memory.list_expiry_tenants",
         "memory.list_lifecycle_tenants",
         "memory.list_snapshot_tenants",
+        "memory.list_trust_tenants",
         "memory.list_webhook_tenants",
         "recall.list_backlog_tenants",
         "session.list_expiry_tenants",

@@ -9,7 +9,7 @@ from starlette.routing import Route
 
 from skein.auth.v1 import auth_pb2_grpc, oauth_pb2_grpc
 from skein.gateway.v1 import gateway_pb2_grpc
-from skein.memory.v1 import blocks_pb2_grpc, memory_pb2_grpc
+from skein.memory.v1 import blocks_pb2_grpc, curation_pb2_grpc, memory_pb2_grpc
 from skein.recall.v1 import recall_pb2_grpc
 from skein.session.v1 import session_pb2_grpc
 from skein.tenancy.v1 import tenancy_pb2_grpc
@@ -83,7 +83,12 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
     servicer = GatewayServicer(
         remember=RememberHandler(sessions, memories),
         recall=recall,
-        context=ContextHandler(recall, sessions),
+        context=ContextHandler(
+            recall,
+            sessions,
+            curation_pb2_grpc.CurationServiceStub(host.channel("memory")),
+            lineage_seconds=settings.gateway_recall_arm_seconds,
+        ),
         forget=ForgetHandler(sessions, memories, tenancy),
         cluster_status=ClusterStatusHandler(host, servicers),
     )

@@ -23,6 +23,24 @@ class SelectionEmpty(InvalidArgument):
     reason = "SELECTION_EMPTY"
 
 
+class SourceNotFound(NotFound):
+    """No such message or memory is visible to the caller, so nothing can derive from it."""
+
+    reason = "SOURCE_NOT_FOUND"
+
+
+class LineageCycle(FailedPrecondition):
+    """The memory would be made of itself: one of its sources derives from it."""
+
+    reason = "LINEAGE_CYCLE"
+
+
+class LineageTooLong(FailedPrecondition):
+    """The chain of the sources is too long to show that none of them derives from the memory; name nearer origins."""
+
+    reason = "LINEAGE_TOO_LONG"
+
+
 class OrderUnknown(InvalidArgument):
     """The list does not support this order; use one that the violations name."""
 

@@ -43,6 +43,8 @@ from skein_memory.events.store import EventStore
 from skein_memory.events.stream import EventStream
 from skein_memory.graph.rpc import GraphHandlers
 from skein_memory.graph.store import GraphStore
+from skein_memory.lineage.rpc import LineageHandlers
+from skein_memory.lineage.store import LineageStore
 from skein_memory.links.rpc import LinkHandlers
 from skein_memory.links.store import LinkStore
 from skein_memory.listing.rpc import ListingHandlers
@@ -143,7 +145,10 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
         )
         accesses = AccessLogStore(database)
 
-        graph_handlers = GraphHandlers(GraphStore(database, policies=policies), memories=memories)
+        lineage_handlers, graph_handlers = (
+            LineageHandlers(LineageStore(database)),
+            GraphHandlers(GraphStore(database, policies=policies), memories=memories),
+        )
         purge_handlers = PurgeHandlers(
             purges,
             idempotency,
@@ -206,6 +211,7 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
                     conflicts=ConflictHandlers(ConflictStore(database, quotas=quotas, policies=policies), idempotency),
                     aliases=AliasHandlers(AliasStore(database), idempotency),
                     overview=OverviewHandlers(OverviewStore(database, policies=policies)),
+                    lineage=lineage_handlers,
                 )
             ),
         )
@@ -241,6 +247,7 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
                     tenants=TenantPurgeStore(database),
                 ),
                 webhooks=webhook_handlers,
+                lineage=lineage_handlers,
             ),
         )
         async with stream.open(), sender.open(), background_tasks(erasures=erasure_completer.run):

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from skein_memory.erasure.rpc import PurgeHandlers
     from skein_memory.events.rpc import EventHandlers
     from skein_memory.graph.rpc import GraphHandlers
+    from skein_memory.lineage.rpc import LineageHandlers
     from skein_memory.links.rpc import LinkHandlers
     from skein_memory.listing.rpc import ListingHandlers
     from skein_memory.maintenance.due_tenants import DueTenantHandlers
@@ -115,7 +116,7 @@ class BlockService:
 
 
 class CurationService:
-    """CurationService: trust in sources, conflicts, aliases and overviews."""
+    """CurationService: trust in sources, conflicts, aliases, lineages and overviews."""
 
     def __init__(
         self,
@@ -124,6 +125,7 @@ class CurationService:
         conflicts: ConflictHandlers,
         aliases: AliasHandlers,
         overview: OverviewHandlers,
+        lineage: LineageHandlers,
     ) -> None:
         self.SetSourceTrust = source_trust.SetSourceTrust
         self.GetSourceTrust = source_trust.GetSourceTrust
@@ -136,6 +138,8 @@ class CurationService:
         self.GetCanonicalMemory = aliases.GetCanonicalMemory
         self.ListAliases = aliases.ListAliases
         self.DeleteAlias = aliases.DeleteAlias
+        self.GetLineage = lineage.GetLineage
+        self.ListImpacted = lineage.ListImpacted
         self.GetReviewQueue = overview.GetReviewQueue
         self.GetTemporalClusters = overview.GetTemporalClusters
         self.GetStatistics = overview.GetStatistics
@@ -187,7 +191,12 @@ class MemoryInternalServicer:
     """MemoryInternalService: periodic work that the worker service requests."""
 
     def __init__(
-        self, *, maintenance: MaintenanceHandlers, due_tenants: DueTenantHandlers, webhooks: WebhookHandlers
+        self,
+        *,
+        maintenance: MaintenanceHandlers,
+        due_tenants: DueTenantHandlers,
+        webhooks: WebhookHandlers,
+        lineage: LineageHandlers,
     ) -> None:
         self.EnsurePartitions = maintenance.EnsurePartitions
         self.ListDueTenants = due_tenants.ListDueTenants
@@ -197,5 +206,6 @@ class MemoryInternalServicer:
         self.ArchiveIdleMemories = maintenance.ArchiveIdleMemories
         self.ApplyRetention = maintenance.ApplyRetention
         self.PurgeTenant = maintenance.PurgeTenant
+        self.RescoreTrust = lineage.RescoreTrust
         self.DecayMemories = maintenance.DecayMemories
         self.ReindexMemories = maintenance.ReindexMemories

@@ -356,6 +356,8 @@ def _rules() -> dict[str, AccessRule]:
             "GetCanonicalMemory": AccessRule("memory.read"),
             "ListAliases": AccessRule("memory.read"),
             "DeleteAlias": AccessRule("memory.write"),
+            "GetLineage": AccessRule("memory.read"),
+            "ListImpacted": AccessRule("memory.read"),
             "GetReviewQueue": AccessRule("memory.read"),
             "GetTemporalClusters": AccessRule("memory.read"),
             "GetStatistics": AccessRule("memory.read"),
@@ -409,7 +411,9 @@ def _rules() -> dict[str, AccessRule]:
             "ImportData": AccessRule("memory.write"),
         },
         "skein.memory.v1.MemoryInternalService": {
-            **dict.fromkeys(("ContinueSnapshots", "DeleteExpired", "DecayMemories", "ReindexMemories"), worker),
+            **dict.fromkeys(
+                ("ContinueSnapshots", "DeleteExpired", "DecayMemories", "ReindexMemories", "RescoreTrust"), worker
+            ),
             **dict.fromkeys(("DeliverWebhooks", "ArchiveIdleMemories", "ApplyRetention"), worker),
             "EnsurePartitions": worker_without_tenant,
             "ListDueTenants": worker_without_tenant,

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from datetime import datetime
 
+# Trust of a memory without rated sources.
+NEUTRAL_TRUST = 0.5
 # Shorter runs of words occur in another text by chance.
 _MIN_WORDS = 4
 _CITATION = re.compile(r"\[(\d+)\]")
@@ -55,6 +57,17 @@ class Item:
     score: float = 0.0
     # Part of a profile or of the conversation's end: shown even if another item contains the same words.
     is_part: bool = False
+    # Trust of a memory along the chain of its sources; None: neutral.
+    trust: float | None = None
+
+    def may_replace(self, other: Item) -> bool:
+        """Tell whether the item may stand for another one whose words it contains: a distrusted one may not."""
+        return not self.is_distrusted or other.is_distrusted
+
+    @property
+    def is_distrusted(self) -> bool:
+        """Tell whether the trust is below the neutral one."""
+        return self.trust is not None and self.trust < NEUTRAL_TRUST
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -123,11 +136,13 @@ class _Packer:
         words = normalize(body)
         if not item.is_part:
             for index, other in enumerate(self.packed):
-                if _contains_words(other.normalize, words):
+                if _contains_words(other.normalize, words) and other.item.may_replace(item):
                     self.packed[index] = replace(other, duplicate_ids=(*other.duplicate_ids, item.item_id))
                     return
         contained = [
-            other for other in self.packed if not other.item.is_part and _contains_words(words, other.normalize)
+            other
+            for other in self.packed
+            if not other.item.is_part and _contains_words(words, other.normalize) and item.may_replace(other.item)
         ]
         remaining = [other for other in self.packed if other not in contained] if contained else self.packed
         used = _cost(remaining, self.context_format) if contained else self.used
@@ -149,7 +164,8 @@ class _Packer:
     def _repeats(self, item: Item, words: str, contained: Sequence[_PackedItem]) -> bool:
         """Tell whether an excerpt would repeat packed words, or replace packed items that it only partly contains."""
         return bool(contained) or (
-            not item.is_part and any(_contains_words(other.normalize, words) for other in self.packed)
+            not item.is_part
+            and any(_contains_words(other.normalize, words) and other.item.may_replace(item) for other in self.packed)
         )
 
     def _heading(self, item: Item, others: Iterable[_PackedItem]) -> int:

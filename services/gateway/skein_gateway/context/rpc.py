@@ -7,14 +7,20 @@ from datetime import UTC
 from functools import partial
 from typing import TYPE_CHECKING
 
+import grpc
+from grpc import aio
+
 from skein.gateway.v1 import gateway_pb2 as pb
+from skein.memory.v1 import curation_pb2
 from skein.recall.v1 import recall_pb2
 from skein.session.v1 import session_pb2
+from skein_gateway.context.lineage import MAX_LINEAGES, Origins, origins_of
 from skein_gateway.context.model import ContextFormat, Item, ItemKind, PackedContext, pack
 from skein_gateway.recall.rpc import (
     MAX_INLINE_CHARACTERS,
     ArmOutcome,
     ArmResult,
+    arm_timeout_seconds,
     call_arm,
     enforce_partial_policy,
 )
@@ -32,6 +38,7 @@ if TYPE_CHECKING:
     from google.protobuf.message import Message
     from google.protobuf.timestamp_pb2 import Timestamp
 
+    from skein.memory.v1 import curation_pb2_grpc
     from skein.session.v1 import session_pb2_grpc
     from skein.tenancy.v1 import subjects_pb2
     from skein_gateway.recall.rpc import RecallHandler
@@ -57,10 +64,19 @@ _KINDS = {
 class ContextHandler:
     """The BuildContext RPC."""
 
-    def __init__(self, recall: RecallHandler, sessions: session_pb2_grpc.SessionServiceAsyncStub) -> None:
-        """Recall through `recall`; read recent windows from `sessions`."""
+    def __init__(
+        self,
+        recall: RecallHandler,
+        sessions: session_pb2_grpc.SessionServiceAsyncStub,
+        curation: curation_pb2_grpc.CurationServiceAsyncStub,
+        *,
+        lineage_seconds: float,
+    ) -> None:
+        """Recall through `recall`; read recent windows from `sessions`, and lineages from `curation` in this time."""
         self._recall = recall
         self._sessions = sessions
+        self._curation = curation
+        self._lineage_seconds = lineage_seconds
 
     async def BuildContext(self, request: pb.BuildContextRequest, context: Context) -> pb.BuildContextResponse:
         recall_request = pb.RecallRequest()
@@ -78,6 +94,7 @@ class ContextHandler:
         response = result.response(recall_request.limit)
         recent = [message for arm_result in result.results for message in arm_result.recent]
         packed = await _pack(list(items_of(response, recent)), request)
+        origins = await self._origins(request, packed, context) if request.cite_origins else {}
         return pb.BuildContextResponse(
             text=packed.text,
             citations=[
@@ -90,6 +107,9 @@ class ContextHandler:
                     score=citation.item.score,
                     truncated=citation.is_cut,
                     duplicate_ids=citation.duplicate_ids,
+                    trust=citation.item.trust,
+                    origins=origins[citation.item.item_id].nodes if citation.item.item_id in origins else (),
+                    origins_truncated=citation.item.item_id in origins and origins[citation.item.item_id].is_truncated,
                 )
                 for citation in packed.citations
             ],
@@ -103,6 +123,33 @@ class ContextHandler:
             nothing_relevant=response.nothing_relevant,
             pending_embedding_count=response.pending_embedding_count,
         )
+
+    async def _origins(
+        self, request: pb.BuildContextRequest, packed: PackedContext, context: Context
+    ) -> dict[str, Origins]:
+        """Return where the chains of the cited memories end; of lineages that cannot be read, that they are missing."""
+        memory_ids = [one.item.item_id for one in packed.citations if one.item.kind is ItemKind.MEMORY]
+        origins: dict[str, Origins] = {}
+        for start in range(0, len(memory_ids), MAX_LINEAGES):
+            batch = memory_ids[start : start + MAX_LINEAGES]
+            has_reader = request.recall.filter.HasField("visible_to")
+            lineage_request = curation_pb2.GetLineageRequest(
+                memory_ids=batch, visible_to=request.recall.filter.visible_to if has_reader else None
+            )
+            seconds = arm_timeout_seconds(context.time_remaining(), self._lineage_seconds)
+            try:
+                timed = await call_arm(self._curation.GetLineage(lineage_request, timeout=seconds))
+            except aio.AioRpcError as error:
+                # A memory that was deleted after the search has no lineage any more.
+                if error.code() is not grpc.StatusCode.NOT_FOUND:
+                    raise
+                origins |= dict.fromkeys(batch, Origins(is_truncated=True))
+                continue
+            if timed.response is None:
+                origins |= dict.fromkeys(batch, Origins(is_truncated=True))
+            else:
+                origins |= origins_of(timed.response, batch)
+        return origins
 
     async def _window(self, request: pb.BuildContextRequest, arm_seconds: float) -> ArmResult:
         half = max(1, (request.token_budget or DEFAULT_BUDGET) // 2)
@@ -178,6 +225,7 @@ def _of_hit(hit: recall_pb2.Hit) -> Item:
         session_id=memory.session_id,
         at=_moment(memory.create_time),
         score=hit.score,
+        trust=hit.trust if hit.HasField("trust") else None,
     )
 
 

@@ -249,6 +249,7 @@ class RecallHandler:
             min_relevance=request.min_relevance if request.HasField("min_relevance") else None,
             show_duplicates=request.show_duplicates,
             message_filter=request.message_filter if request.HasField("message_filter") else None,
+            min_trust=request.min_trust,
         )
         return index_result(arms, await call_arm(self._recall.Recall(index_request, timeout=arm_seconds)))
 

@@ -165,6 +165,36 @@ FROM jsonb_populate_recordset(NULL::memory.tags, :rows::jsonb) AS kept
 WHERE kept.tenant_id = :tenant_id
 ON CONFLICT DO NOTHING;
 
+-- archive_sources --
+-- Read the rows of memory.sources of some memories as JSON, to archive them.
+SELECT to_jsonb(kept)::text AS row
+FROM memory.sources AS kept
+WHERE tenant_id = :tenant_id AND memory_id = ANY (:memory_ids::uuid[])
+ORDER BY 1;
+
+-- unarchive_sources --
+-- Insert unarchived rows into memory.sources; skip rows whose key exists.
+INSERT INTO memory.sources
+SELECT kept.*
+FROM jsonb_populate_recordset(NULL::memory.sources, :rows::jsonb) AS kept
+WHERE kept.tenant_id = :tenant_id
+ON CONFLICT DO NOTHING;
+
+-- archive_trust --
+-- Read the rows of memory.trust of some memories as JSON, to archive them.
+SELECT to_jsonb(kept)::text AS row
+FROM memory.trust AS kept
+WHERE tenant_id = :tenant_id AND memory_id = ANY (:memory_ids::uuid[])
+ORDER BY 1;
+
+-- unarchive_trust --
+-- Insert unarchived rows into memory.trust; skip rows whose key exists.
+INSERT INTO memory.trust
+SELECT kept.*
+FROM jsonb_populate_recordset(NULL::memory.trust, :rows::jsonb) AS kept
+WHERE kept.tenant_id = :tenant_id
+ON CONFLICT DO NOTHING;
+
 -- archive_versions --
 -- Read the rows of memory.versions of some memories as JSON, to archive them.
 SELECT to_jsonb(kept)::text AS row

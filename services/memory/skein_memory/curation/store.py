@@ -10,6 +10,8 @@ from skein_kit.ids import new_ids
 from skein_memory.curation import duplicates
 from skein_memory.curation import model as curation
 from skein_memory.errors import MemoryNotFound, MergeTooLarge
+from skein_memory.lineage import store as lineage
+from skein_memory.lineage.model import MAX_STORED_SOURCES, Source
 from skein_memory.links import store as link_store
 from skein_memory.links.model import Link
 from skein_memory.memories import names, writes
@@ -20,7 +22,7 @@ from skein_memory.scoring import model as scoring_model
 from skein_memory.scoring.inputs import NO_INPUTS, read_score_inputs
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from datetime import datetime
 
     from skein_kit.database.transactions import Database, Transaction
@@ -142,7 +144,10 @@ class CurationStore:
             raise MemoryNotFound
         memories = [locked[id_] for id_ in ids]
         after = curation.merge(memories, max_content=max_content, at=at, by=by)
+        origin = await lineage.own_origin(tx, tenant_id, ids[0], at=at)
         documents = await writes.update_memory(tx, tenant_id, memories[0], after, at=at, event="memory_merged")
+        parts = [*origin, *(Source(kind="memory", source_id=id_) for id_ in ids[1:])]
+        await lineage.add_sources(tx, tenant_id, ids[0], parts, at=at, max_count=MAX_STORED_SOURCES)
         await writes.archive_memories(tx, tenant_id, memories[1:], event="memory_merged", at=at, by=by)
         moved_count, link_delta = await _move_links(tx, tenant_id, ids[0], ids[1:], at=at, by=by)
         link_delta += await _supersede(tx, tenant_id, [(ids[0], id_) for id_ in ids[1:]], at=at, by=by)
@@ -165,6 +170,7 @@ class CurationStore:
         ids = [id_ for _, members in candidates for id_ in members]
         read = memory_rows.read_memories if dry_run else writes.lock_memories
         memories = await read(tx, tenant_id, ids) if ids else {}
+        distrusted_ids = await lineage.find_distrusted(tx, tenant_id, ids)
         groups: list[DuplicateGroup] = []
         for key, members in candidates:
             current_members = [
@@ -172,7 +178,9 @@ class CurationStore:
             ]
             for group in curation.split_contradictions(current_members, contradictions):
                 if len(group) >= duplicates.MIN_GROUP_SIZE:
-                    best = curation.best_duplicate(group)
+                    # A distrusted memory replaces none that is not.
+                    trusted = [memory for memory in group if memory.memory_id not in distrusted_ids]
+                    best = curation.best_duplicate(trusted or group)
                     archived_ids = tuple(memory.memory_id for memory in group if memory is not best)
                     groups.append(DuplicateGroup(kept_id=best.memory_id, archived_ids=archived_ids))
         links = 0
@@ -181,8 +189,26 @@ class CurationStore:
             await writes.archive_memories(tx, tenant_id, archived_memories, event="memory_consolidated", at=at, by=by)
             pairs = [(group.kept_id, id_) for group in groups for id_ in group.archived_ids]
             links = await _supersede(tx, tenant_id, pairs, at=at, by=by)
+            for kept in groups:
+                await _record_duplicates(tx, tenant_id, memories, kept, at=at)
         await self._quotas.charge(tx, tenant_id, {"links": links})
         return groups, cursor
+
+
+async def _record_duplicates(
+    tx: Transaction, tenant_id: UUID, memories: Mapping[UUID, Memory], group: DuplicateGroup, *, at: datetime
+) -> None:
+    """Store which memories the kept one stands for: those with its text confirm it, the others are only named."""
+    kept_hash = memories[group.kept_id].draft.content_hash
+    sources = [
+        Source(
+            kind="memory",
+            source_id=id_,
+            role="repeat" if memories[id_].draft.content_hash == kept_hash else "replaced",
+        )
+        for id_ in group.archived_ids
+    ]
+    await lineage.add_sources(tx, tenant_id, group.kept_id, sources, at=at, max_count=MAX_STORED_SOURCES)
 
 
 async def _read_neighbours(tx: Transaction, tenant_id: UUID, memory_id: UUID) -> tuple[list[UUID], bool]:

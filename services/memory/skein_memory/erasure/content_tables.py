@@ -18,6 +18,8 @@ CONTENT_TABLES: Mapping[str, Query] = {
     "memory.revisions": QUERIES["purge_memory_revisions"],
     "memory.access_counts": QUERIES["purge_access_counts"],
     "memory.links": QUERIES["purge_memory_links"],
+    "memory.sources": QUERIES["purge_memory_sources"],
+    "memory.trust": QUERIES["purge_memory_trust"],
     "memory.pending_rows": QUERIES["purge_pending_rows"],
     "memory.tags": QUERIES["purge_memory_tags"],
     "memory.properties": QUERIES["purge_memory_properties"],

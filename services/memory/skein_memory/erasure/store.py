@@ -17,6 +17,7 @@ from skein_memory.erasure.content_tables import CONTENT_TABLES
 from skein_memory.erasure.receipt import KEPT_RESPONSE_TYPES, PurgeReceipt
 from skein_memory.errors import BlockNotDeleted, BlockNotFound
 from skein_memory.events import writer
+from skein_memory.lineage import store as lineage
 from skein_memory.listing import store as listing_store
 from skein_memory.memories import names, writes
 from skein_memory.memories import rows as memory_rows
@@ -241,6 +242,7 @@ class PurgeStore:
                 await tombstones.insert_memories(tx, tenant_id, memory_ids, at=at)
                 await access_log_erasure.clear_queries(tx, tenant_id, memory_ids)
             await postings.subtract_counts(tx, tenant_id, memory_ids)
+            await lineage.mark_erased(tx, tenant_id, memory_ids)
             for table, query in CONTENT_TABLES.items():
                 if row_count := await tx.execute(query, tenant_id=tenant_id, memory_ids=memory_ids):
                     counts[table] = row_count

@@ -39,6 +39,8 @@ class DueTenantHandlers:
             return "list_webhook_tenants", {"at": at}
         if work == pb.DUE_WORK_SNAPSHOTS:
             return "list_snapshot_tenants", {}
+        if work == pb.DUE_WORK_TRUST:
+            return "list_trust_tenants", {}
         if work == pb.DUE_WORK_LIFECYCLE:
             return "list_lifecycle_tenants", {"at": at, "retention_days": DEFAULT.retention_days}
         if work == pb.DUE_WORK_DECAY:

@@ -8,6 +8,11 @@ FROM memory.list_webhook_tenants(:at, :after, :size) AS due (tenant_id);
 SELECT due.tenant_id
 FROM memory.list_snapshot_tenants(:after, :size) AS due (tenant_id);
 
+-- list_trust_tenants --
+-- Read tenants, after one, with memories whose trust is to be computed again.
+SELECT due.tenant_id
+FROM memory.list_trust_tenants(:after, :size) AS due (tenant_id);
+
 -- list_expiry_tenants --
 -- Read tenants, after one, with expired rows, keys to encrypt again, blocks of purged agents, or capped levels.
 SELECT due.tenant_id

@@ -98,6 +98,26 @@ DELETE FROM memory.links
 WHERE tenant_id = :tenant_id AND link_id = ANY (ARRAY(
     SELECT link_id FROM memory.links WHERE tenant_id = :tenant_id LIMIT :count));
 
+-- purge_tenant_sources --
+-- Remove some of the sources of memories of a deleted tenant.
+DELETE FROM memory.sources
+USING (
+    SELECT memory_id, position FROM memory.sources WHERE tenant_id = :tenant_id LIMIT :count
+) AS picked
+WHERE sources.tenant_id = :tenant_id AND sources.memory_id = picked.memory_id AND sources.position = picked.position;
+
+-- purge_tenant_trust --
+-- Remove some of the trust of memories of a deleted tenant.
+DELETE FROM memory.trust
+WHERE tenant_id = :tenant_id AND memory_id = ANY (ARRAY(
+    SELECT memory_id FROM memory.trust WHERE tenant_id = :tenant_id LIMIT :count));
+
+-- purge_tenant_trust_work --
+-- Remove some of the work on trust of a deleted tenant.
+DELETE FROM memory.trust_work
+WHERE tenant_id = :tenant_id AND memory_id = ANY (ARRAY(
+    SELECT memory_id FROM memory.trust_work WHERE tenant_id = :tenant_id LIMIT :count));
+
 -- purge_tenant_tags --
 -- Remove some of the tags of a deleted tenant.
 DELETE FROM memory.tags

@@ -20,6 +20,7 @@ from skein_kit.rpc.pagination import MAX_UNPAGED, paginate, require_fit
 from skein_kit.rpc.well_known_types import merge_masked, updated_fields
 from skein_kit.search_text import vector_columns
 from skein_memory.errors import MemoryNotFound
+from skein_memory.lineage import convert as lineage_convert
 from skein_memory.memories import convert, memory_type
 from skein_memory.memories.model import create_memories, documents_of
 from skein_memory.memories.sealed_secrets import SealedSecrets
@@ -28,17 +29,20 @@ from skein_memory.validation import prefix_field_paths
 
 if TYPE_CHECKING:
     from skein_kit.content_guard.guard import ContentGuard
+    from skein_kit.database.transactions import Transaction
     from skein_kit.idempotency.store import IdempotencyStore
     from skein_kit.policies.store import Policy
     from skein_kit.search_text.embedding_requests import EmbeddingClient
     from skein_kit.search_text.postings import Document
+    from skein_memory.lineage.model import Source
+    from skein_memory.memories.model import Memory
     from skein_memory.memories.store import MemoryStore
 
 UPDATABLE = frozenset(
     {
         "type", "title", "key", "content", "data", "tags", "source", "source_agent", "agent_id", "subject_id",
         "session_id", "scope", "level", "confidence", "importance", "expire_time", "archive_time", "valid_from_time",
-        "valid_to_time", "metadata", "secret_value",
+        "valid_to_time", "metadata", "secret_value", "derived_from",
     }
 )  # fmt: skip
 # Fields that decide which callers see a memory.
@@ -98,7 +102,10 @@ class MemoryHandlers:
                 return pb.CreateMemoryResponse.FromString(write.saved_response)
             secrets = convert.secrets([memory], [request.memory]) | sealed.secrets
             new_memories = [memory, *sealed.memories]
-            await self._store.create_memories(tx, tenant_id, new_memories, documents, at=at, secrets=secrets)
+            sources = await _sources(tx, tenant_id, [memory], [request.memory], at=at)
+            await self._store.create_memories(
+                tx, tenant_id, new_memories, documents, at=at, secrets=secrets, sources=sources
+            )
         response.embedding_pending = bool(
             await self._request_embeddings(documents, context, should_defer=request.defer_embedding)
         )
@@ -142,7 +149,10 @@ class MemoryHandlers:
             if write.saved_response is not None:
                 return pb.BatchCreateMemoriesResponse.FromString(write.saved_response)
             secrets = convert.secrets(memories, request.memories) | sealed.secrets
-            await self._store.create_memories(tx, tenant_id, new_memories, documents, at=at, secrets=secrets)
+            sources = await _sources(tx, tenant_id, memories, request.memories, at=at, is_batch=True)
+            await self._store.create_memories(
+                tx, tenant_id, new_memories, documents, at=at, secrets=secrets, sources=sources
+            )
         response.pending_embedding_count = await self._request_embeddings(
             documents, context, should_defer=request.defer_embedding
         )
@@ -207,6 +217,12 @@ class MemoryHandlers:
             memory, documents = await self._store.update_memory(
                 write.tx, tenant_id, before, after, at=at, secret=secret
             )
+            if "derived_from" in fields:
+                with prefix_field_paths("memory"):
+                    sources = await lineage_convert.read_sources(
+                        write.tx, tenant_id, request.memory.derived_from, at=at, path="derived_from"
+                    )
+                await self._store.replace_sources(write.tx, tenant_id, after.memory_id, sources, at=at)
             response = await write.save(pb.UpdateMemoryResponse(memory=convert.memory(memory)))
         if await self._request_embeddings(documents, context, should_defer=request.defer_embedding):
             response.embedding_pending = True
@@ -270,6 +286,27 @@ class MemoryHandlers:
         return await self._embeddings.request_embeddings(
             documents, remaining=context.time_remaining(), should_defer=should_defer
         )
+
+
+async def _sources(
+    tx: Transaction,
+    tenant_id: UUID,
+    memories: Sequence[Memory],
+    messages: Sequence[pb.Memory],
+    *,
+    at: datetime,
+    is_batch: bool = False,
+) -> dict[UUID, list[Source]]:
+    """Read what new memories were made of; errors name the field, and in a batch the "index" of the memory."""
+    sources: dict[UUID, list[Source]] = {}
+    for index, (memory, message) in enumerate(zip(memories, messages, strict=True)):
+        if message.derived_from:
+            path = f"memories[{index}]" if is_batch else "memory"
+            with prefix_field_paths(path, index=index if is_batch else None):
+                sources[memory.memory_id] = await lineage_convert.read_sources(
+                    tx, tenant_id, message.derived_from, at=at, path="derived_from"
+                )
+    return sources
 
 
 def _type(type_: memory_type.MemoryType, policy: Policy) -> pb.MemoryType:

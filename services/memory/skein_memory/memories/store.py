@@ -11,6 +11,7 @@ from skein_kit.errors import QuotaExceeded, RpcError
 from skein_kit.search_text import postings
 from skein_memory.events import writer
 from skein_memory.events.model import Event
+from skein_memory.lineage import store as lineage
 from skein_memory.memories import level_capacity, memory_type, names, writes
 from skein_memory.memories import rows as memory_rows
 from skein_memory.memories.model import LEVELS
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from skein_kit.policies.store import Policy, PolicyCache
     from skein_kit.quotas.store import QuotaCounter
     from skein_kit.search_text.postings import Document
+    from skein_memory.lineage.model import Source
     from skein_memory.memories.model import Memory
     from skein_memory.vault.store import Vault
 
@@ -85,15 +87,16 @@ class MemoryStore:
         *,
         at: datetime,
         secrets: Mapping[UUID, str] = MappingProxyType({}),
+        sources: Mapping[UUID, Sequence[Source]] = MappingProxyType({}),
     ) -> None:
-        """Store memories, all or none, with their documents and the secrets of those of the vault.
+        """Store memories, all or none, with documents, sources and the secrets of those of the vault.
 
         Raises ExternalIdTaken, FactKeyTaken and MemoryTypeNotAllowed, with the "index" of the memory, QuotaExceeded and
         MasterKeyMissing.
         """
         policy = await self._policies.get(tx, tenant_id)
         memory_type.check_type_allowed(policy, [memory.draft.type for memory in memories])
-        await writes.insert_memories(tx, tenant_id, memories, documents, at=at)
+        await writes.insert_memories(tx, tenant_id, memories, documents, at=at, sources=sources)
         if secrets:
             await self._vault.put(tx, tenant_id, secrets, at=at)
         await self._charge_quota(tx, tenant_id, policy, memories, at=at)
@@ -102,6 +105,13 @@ class MemoryStore:
         """Return whether new memories may demote others: then the plan depends on how many there are."""
         policy = self._policies.get_cached(tenant_id)
         return policy is None or policy.enforce_level_capacities
+
+    @staticmethod
+    async def replace_sources(
+        tx: Transaction, tenant_id: UUID, memory_id: UUID, sources: Sequence[Source], *, at: datetime
+    ) -> None:
+        """Replace what a locked memory was made of. Raises LineageCycle and LineageTooLong."""
+        await lineage.replace_sources(tx, tenant_id, memory_id, sources, at=at)
 
     async def policy(self, tenant_id: UUID) -> Policy:
         async with self._database.transaction(tenant_id) as tx:

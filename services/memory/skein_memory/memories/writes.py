@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from dataclasses import replace as but
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from skein_kit.errors import ExternalIdTaken
@@ -15,6 +16,7 @@ from skein_kit.filters.fields import properties_of
 from skein_kit.search_text import postings
 from skein_memory.errors import FactKeyTaken, MemoryNotFound
 from skein_memory.events import writer
+from skein_memory.lineage import store as lineage
 from skein_memory.memories import names
 from skein_memory.memories import rows as memory_rows
 from skein_memory.memories.model import DRAFT_FIELDS, archive, memory_event
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
     from skein_kit.database.transactions import Transaction
     from skein_kit.policies.store import PolicyCache
     from skein_kit.search_text.postings import Document
+    from skein_memory.lineage.model import Source
     from skein_memory.memories.model import Memory
 
 _DRAFT_COLUMNS = tuple(name for name in DRAFT_FIELDS if name != "tags")
@@ -38,11 +41,18 @@ _IMMUTABLE_COLUMNS = frozenset({"external_id", "create_time", "created_by"})
 
 
 async def insert_memories(
-    tx: Transaction, tenant_id: UUID, memories: Sequence[Memory], documents: Sequence[Document], *, at: datetime
+    tx: Transaction,
+    tenant_id: UUID,
+    memories: Sequence[Memory],
+    documents: Sequence[Document],
+    *,
+    at: datetime,
+    sources: Mapping[UUID, Sequence[Source]] = MappingProxyType({}),
 ) -> None:
-    """Store memories with tags, names, documents and events; the caller charges the quota and has created the months.
+    """Store memories with tags, names, documents, sources and events.
 
-    Raises ExternalIdTaken and FactKeyTaken, with the "index" of the memory.
+    The caller charges the quota and has created the months. Raises ExternalIdTaken and FactKeyTaken, with the "index"
+    of the memory, LineageCycle and LineageTooLong.
     """
     if not memories:
         return
@@ -54,6 +64,7 @@ async def insert_memories(
     await _insert_properties(tx, tenant_id, memories)
     await postings.add_documents(tx, tenant_id, documents)
     await _claim_names(tx, tenant_id, memories, at=at)
+    await lineage.add_memories(tx, tenant_id, memories, sources, at=at)
 
 
 async def lock_memory(tx: Transaction, tenant_id: UUID, name: str) -> Memory:
@@ -115,6 +126,7 @@ async def update_memory(
             raise ExternalIdTaken(external_id=conflicting_id)
     await _replace_task(tx, tenant_id, before, after)
     await _replace_properties(tx, tenant_id, before, after)
+    await lineage.record_change(tx, tenant_id, before, after, at=at)
     changed_fields = [name for name in DRAFT_FIELDS if getattr(before.draft, name) != getattr(after.draft, name)]
     await writer.insert_events(
         tx, tenant_id, [memory_event(event, after, changed_fields)], at=at, by=by or after.updated_by

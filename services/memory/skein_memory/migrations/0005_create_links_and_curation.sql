@@ -126,3 +126,69 @@ CREATE POLICY tenant ON memory.source_trust
 GRANT SELECT, INSERT, UPDATE, DELETE ON memory.source_trust, memory.conflict_resolutions, memory.aliases
     TO skein_memory;
 GRANT SELECT ON memory.aliases TO skein_recall;
+
+-- What memories were made of. The sources of a memory go with it; a source that was erased keeps its number alone.
+CREATE TABLE memory.sources (
+    tenant_id uuid NOT NULL,
+    memory_id uuid NOT NULL,
+    -- In the order of the caller, from 0; -1 is the principal that wrote the text, where it did not create the memory.
+    position smallint NOT NULL,
+    kind text NOT NULL
+        CONSTRAINT sources_kind_known
+        CHECK (kind IN ('message', 'memory', 'document', 'import', 'agent', 'person', 'tool', 'writer')),
+    role text NOT NULL CONSTRAINT sources_role_known CHECK (role IN ('part', 'repeat', 'replaced')),
+    -- Of a message or a memory, which may be gone.
+    source_id uuid,
+    -- Of any other source, as the caller wrote it, and in the form in which sources are compared.
+    name text,
+    name_key text,
+    -- The trust of the source when it was erased; NULL: it was not.
+    erased_trust double precision CONSTRAINT sources_trust_range CHECK (erased_trust BETWEEN 0 AND 1),
+    CONSTRAINT sources_pkey PRIMARY KEY (tenant_id, memory_id, position),
+    CONSTRAINT sources_id_or_name CHECK ((source_id IS NULL) <> (name IS NULL)),
+    CONSTRAINT sources_memory_fkey FOREIGN KEY (tenant_id, memory_id)
+        REFERENCES memory.memories (tenant_id, memory_id) ON DELETE CASCADE
+);
+CREATE INDEX sources_source ON memory.sources (tenant_id, source_id, memory_id) WHERE source_id IS NOT NULL;
+ALTER TABLE memory.sources ENABLE ROW LEVEL SECURITY;
+ALTER TABLE memory.sources FORCE ROW LEVEL SECURITY;
+CREATE POLICY tenant ON memory.sources
+    USING (tenant_id = nullif(current_setting('skein.tenant_id', true), '')::uuid);
+GRANT SELECT, INSERT, UPDATE, DELETE ON memory.sources TO skein_memory;
+
+-- The trust of memories along the chains of their sources. A memory without a row has the neutral trust, 0.5.
+CREATE TABLE memory.trust (
+    tenant_id uuid NOT NULL,
+    memory_id uuid NOT NULL,
+    trust double precision NOT NULL CONSTRAINT trust_range CHECK (trust BETWEEN 0 AND 1),
+    CONSTRAINT trust_pkey PRIMARY KEY (tenant_id, memory_id) INCLUDE (trust),
+    CONSTRAINT trust_memory_fkey FOREIGN KEY (tenant_id, memory_id)
+        REFERENCES memory.memories (tenant_id, memory_id) ON DELETE CASCADE
+);
+CREATE INDEX trust_trust ON memory.trust (tenant_id, trust, memory_id);
+ALTER TABLE memory.trust ENABLE ROW LEVEL SECURITY;
+ALTER TABLE memory.trust FORCE ROW LEVEL SECURITY;
+CREATE POLICY tenant ON memory.trust
+    USING (tenant_id = nullif(current_setting('skein.tenant_id', true), '')::uuid);
+GRANT SELECT, INSERT, UPDATE, DELETE ON memory.trust TO skein_memory;
+GRANT SELECT ON memory.trust TO skein_recall;
+
+-- Memories and messages from which memories derive whose trust is to be computed again. One row of a tenant, with the
+-- id 0, stands for all of its memories.
+CREATE TABLE memory.trust_work (
+    tenant_id uuid NOT NULL
+        CONSTRAINT trust_work_tenant_fkey REFERENCES tenancy.tenants (tenant_id) ON DELETE CASCADE,
+    memory_id uuid NOT NULL,
+    -- The memories up to this one are done.
+    after_id uuid NOT NULL,
+    CONSTRAINT trust_work_pkey PRIMARY KEY (tenant_id, memory_id)
+);
+ALTER TABLE memory.trust_work ENABLE ROW LEVEL SECURITY;
+ALTER TABLE memory.trust_work FORCE ROW LEVEL SECURITY;
+CREATE POLICY tenant ON memory.trust_work
+    USING (tenant_id = nullif(current_setting('skein.tenant_id', true), '')::uuid);
+GRANT SELECT, INSERT, UPDATE, DELETE ON memory.trust_work TO skein_memory;
+
+-- The author of a message is where the chain of a memory may end.
+GRANT USAGE ON SCHEMA session TO skein_memory;
+GRANT SELECT ON session.messages TO skein_memory;

@@ -60,6 +60,8 @@ CREATE POLICY due ON memory.webhooks FOR SELECT TO skein_owner
     USING (current_setting('skein.operator', true) = 'on');
 CREATE POLICY due ON memory.deliveries FOR SELECT TO skein_owner
     USING (current_setting('skein.operator', true) = 'on');
+CREATE POLICY due ON memory.trust_work FOR SELECT TO skein_owner
+    USING (current_setting('skein.operator', true) = 'on');
 CREATE POLICY due ON memory.snapshots FOR SELECT TO skein_owner
     USING (current_setting('skein.operator', true) = 'on');
 CREATE POLICY due ON memory.archives FOR SELECT TO skein_owner
@@ -255,16 +257,34 @@ BEGIN
         LIMIT size;
 END
 $$;
+
+-- Return tenants after one, by id, with memories whose trust is to be computed again.
+CREATE FUNCTION memory.list_trust_tenants(after uuid, size integer)
+RETURNS SETOF uuid
+LANGUAGE plpgsql STABLE SECURITY DEFINER
+SET search_path = ''
+SET plan_cache_mode = force_custom_plan
+AS $$
+BEGIN
+    RETURN QUERY
+        SELECT DISTINCT w.tenant_id FROM memory.trust_work AS w
+        WHERE w.tenant_id > after
+        ORDER BY w.tenant_id
+        LIMIT size;
+END
+$$;
 REVOKE ALL ON FUNCTION
     memory.list_webhook_tenants(timestamptz, uuid, integer), memory.list_snapshot_tenants(uuid, integer),
     memory.list_expiry_tenants(timestamptz, timestamptz, timestamptz, timestamptz, text, uuid, integer),
     memory.list_lifecycle_tenants(timestamptz, integer, uuid, integer),
-    memory.list_decay_tenants(timestamptz, integer, uuid, integer) FROM PUBLIC;
+    memory.list_decay_tenants(timestamptz, integer, uuid, integer),
+    memory.list_trust_tenants(uuid, integer) FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION
     memory.list_webhook_tenants(timestamptz, uuid, integer), memory.list_snapshot_tenants(uuid, integer),
     memory.list_expiry_tenants(timestamptz, timestamptz, timestamptz, timestamptz, text, uuid, integer),
     memory.list_lifecycle_tenants(timestamptz, integer, uuid, integer),
-    memory.list_decay_tenants(timestamptz, integer, uuid, integer) TO skein_memory;
+    memory.list_decay_tenants(timestamptz, integer, uuid, integer),
+    memory.list_trust_tenants(uuid, integer) TO skein_memory;
 
 SELECT memory.ensure_month(now() + make_interval(months => ahead)) FROM generate_series(0, 3) AS ahead;
 SELECT skein.make_month('memory.access_log', now() + make_interval(months => ahead))

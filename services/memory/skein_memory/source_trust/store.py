@@ -11,6 +11,7 @@ from skein_memory.errors import SourceTrustNotFound
 from skein_memory.events import writer
 from skein_memory.events.model import Event
 from skein_memory.events.writer import Revision
+from skein_memory.lineage import store as lineage
 from skein_memory.queries import QUERIES
 from skein_memory.source_trust.model import SourceTrust
 
@@ -55,6 +56,7 @@ class SourceTrustStore:
                 updated_by=by,
             )
         await writer.insert_events(tx, tenant_id, [_event(after, "set")], at=at, by=by)
+        await lineage.note(tx, tenant_id, [lineage.ALL_MEMORIES])
         return after
 
     async def get_source_trust(self, tenant_id: UUID, key: str) -> SourceTrust:
@@ -79,6 +81,7 @@ class SourceTrustStore:
         await writer.insert_revisions(tx, tenant_id, [revision_of(before, at)])
         await tx.execute(QUERIES["delete_source_trust"], tenant_id=tenant_id, source_key=key)
         await writer.insert_events(tx, tenant_id, [_event(before, "removed")], at=at, by=by)
+        await lineage.note(tx, tenant_id, [lineage.ALL_MEMORIES])
 
 
 async def _lock(tx: Transaction, tenant_id: UUID, key: str) -> SourceTrust | None:

@@ -18,6 +18,8 @@ from skein_kit.rpc.well_known_types import to_timestamp
 from skein_memory.blocks import convert as blocks_convert
 from skein_memory.blocks.model import revision_of
 from skein_memory.blocks.store import block_of
+from skein_memory.lineage import convert as lineage_convert
+from skein_memory.lineage import store as lineage
 from skein_memory.links import convert as links_convert
 from skein_memory.links import store as link_store
 from skein_memory.links.model import Link
@@ -28,12 +30,13 @@ from skein_memory.queries import QUERIES
 from skein_memory.transfer.model import TransferItem
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 
     import asyncpg
 
     from skein_kit.database.transactions import Database, Transaction
     from skein_memory.blocks.model import Block
+    from skein_memory.lineage.model import Source
     from skein_memory.memories.model import Memory
 
 # Items, and the id of the last scanned one; None at the end of the kind.
@@ -112,13 +115,15 @@ async def _memories(tx: Transaction, tenant_id: UUID, after: str, count: int, at
             versions = await tx.rows(QUERIES["versions_as_of"], tenant_id=tenant_id, memory_ids=newer_ids, at=at)
             earlier_versions = {row["memory_id"]: memory_rows.memory_of(row) for row in versions}
             memories = {id_: memory for id_, memory in memories.items() if id_ not in set(newer_ids)} | earlier_versions
-    items = [_memory(memories[id_]) for id_ in ids if id_ in memories and memories[id_].is_active]
+    sources = await lineage.read_sources(tx, tenant_id, ids)
+    items = [_memory(memories[id_], sources.get(id_, ())) for id_ in ids if id_ in memories and memories[id_].is_active]
     return items, _next_cursor(ids, count)
 
 
 async def _memories_by_ids(tx: Transaction, tenant_id: UUID, item_ids: Sequence[str]) -> list[TransferItem]:
     memories = await memory_rows.read_memories(tx, tenant_id, _ids(item_ids))
-    return [_memory(memory) for memory in memories.values() if memory.is_active]
+    sources = await lineage.read_sources(tx, tenant_id, list(memories))
+    return [_memory(memory, sources.get(id_, ())) for id_, memory in memories.items() if memory.is_active]
 
 
 async def _links(tx: Transaction, tenant_id: UUID, after: str, count: int, at: datetime | None) -> ItemBatch:
@@ -233,11 +238,13 @@ async def _conflicts_by_ids(tx: Transaction, tenant_id: UUID, item_ids: Sequence
     return [_conflict(row) for row in rows]
 
 
-def _memory(memory: Memory) -> TransferItem:
+def _memory(memory: Memory, sources: Iterable[Source]) -> TransferItem:
+    message = memories_convert.memory(memory)
+    message.derived_from.extend(lineage_convert.references(sources))
     return TransferItem(
         kind="memory",
         item_id=str(memory.memory_id),
-        message=memories_convert.memory(memory),
+        message=message,
         memory_id=memory.memory_id,
     )
 

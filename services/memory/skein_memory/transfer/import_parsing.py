@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
     from google.protobuf.message import Message
 
+    from skein.memory.v1.memory_pb2 import SourceReference
+
 # An id that follows from the create_time of its memory lies in the same month.
 _MAX_ID_TIME_DIFFERENCE = timedelta(days=1)
 _UUID7 = 7
@@ -54,6 +56,8 @@ class ImportItem:
     agent_ids: tuple[str, ...] = ()
     # The vector of a memory by the active model; empty for none.
     embedding: Sequence[float] = ()
+    # What a memory was made of.
+    derived_from: Sequence[SourceReference] = ()
 
 
 @dataclass(kw_only=True, slots=True)
@@ -197,6 +201,7 @@ def _import_item(line: ImportLine, *, at: datetime, by: str, max_content: int) -
         update_time=read_past_time(message, "update_time", at),
         agent_ids=agent_ids,
         embedding=tuple(message.embedding) if line.kind == "memory" else (),
+        derived_from=tuple(message.derived_from) if line.kind == "memory" else (),
     )
 
 

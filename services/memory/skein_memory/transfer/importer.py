@@ -30,6 +30,8 @@ from skein_memory.conflicts.model import Resolution
 from skein_memory.errors import AliasCycle, BlockExists, FactKeyTaken, MemoryNotFound
 from skein_memory.events import writer
 from skein_memory.events.model import Event
+from skein_memory.lineage import convert as lineage_convert
+from skein_memory.lineage import store as lineage
 from skein_memory.links import store as link_store
 from skein_memory.links.model import Link, LinkDraft
 from skein_memory.memories import memory_type, names, writes
@@ -175,6 +177,8 @@ class Importer:
         purged_ids = await tombstones.find_purged(tx, tenant_id, memories)
         dimensions = await _dimensions(tx) if any(item.embedding for item in items) else 0
         new_memories: list[Memory] = []
+        # Items whose memories are new or changed, with these.
+        written: list[tuple[ImportItem, UUID]] = []
         embeddings: dict[UUID, NDArray[np.float32]] = {}
         claimed_names: set[object] = set()
         for item, memory in zip(items, memories, strict=True):
@@ -192,12 +196,14 @@ class Importer:
                 elif before is None:
                     check_key_free(memory, keys, at=self._at)
                     new_memories.append(memory)
+                    written.append((item, memory.memory_id))
                     if item.embedding and (vector := self.vectors.accept(item.embedding, dimensions)) is not None:
                         embeddings[memory.memory_id] = vector
                     self._count("created", memory)
                 else:
                     self.vectors.skip(item.embedding)
-                    await self._merge(item, before, memory, keys, is_purged=memory.memory_id in purged_ids)
+                    if await self._merge(item, before, memory, keys, is_purged=memory.memory_id in purged_ids):
+                        written.append((item, before.memory_id))
             except TransactionConflict:
                 raise
             except RpcError as error:
@@ -207,17 +213,19 @@ class Importer:
             await writes.insert_memories(tx, tenant_id, new_memories, documents, at=self._at)
         self.documents += documents
         self.usage["memories"] += len(new_memories)
+        await self._sources(written)
 
     async def _merge(
         self, item: ImportItem, before: Memory, memory: Memory, keys: Mapping[FactKey | None, UUID], *, is_purged: bool
-    ) -> None:
+    ) -> bool:
+        """Store what an item changes of an existing memory; return whether it changed."""
         after = merge_imported(before, memory, self._mode, item.update_time, at=self._at, by=self._by)
         if after is before:
             self.unchanged.append("memory")
-            return
+            return False
         if is_purged:
             self.errors.append(ImportProblem(line_number=item.line_number, kind="memory", reason=REASON_PURGED))
-            return
+            return False
         # While it was expired, another memory may have taken its names: refuse before anything is written.
         is_revived = before.is_expired(self._at) and not after.is_expired(self._at)
         if is_revived or after.fact_key != before.fact_key:
@@ -233,6 +241,20 @@ class Importer:
             await self._tx.execute(QUERIES["delete_secret"], tenant_id=self._tenant_id, memory_id=after.memory_id)
         self.usage["memories"] += int(after.is_active) - int(before.is_active)
         self._count("updated", after)
+        return True
+
+    async def _sources(self, written: Sequence[tuple[ImportItem, UUID]]) -> None:
+        """Store what memories were made of, when all memories of the batch are there."""
+        for item, memory_id in written:
+            if not item.derived_from:
+                continue
+            try:
+                sources = await lineage_convert.read_sources(
+                    self._tx, self._tenant_id, item.derived_from, at=self._at, path="derived_from", is_import=True
+                )
+                await lineage.replace_sources(self._tx, self._tenant_id, memory_id, sources, at=self._at)
+            except RpcError as error:
+                self.errors.append(import_error(item.line_number, "memory", error))
 
     def _count(self, outcome: str, memory: Memory) -> None:
         getattr(self, outcome).append("memory")
@@ -316,6 +338,7 @@ class Importer:
         query = QUERIES["insert_source_trust" if before is None else "update_source_trust"]
         await self._tx.execute(query, tenant_id=self._tenant_id, **columns)
         await self._record_event("memory_source_trust_set", "source_trust", SourceTrust.id_of(key))
+        await lineage.note(self._tx, self._tenant_id, [lineage.ALL_MEMORIES])
         return "updated" if before else "created"
 
     async def _alias(self, item: ImportItem) -> str:
@@ -460,6 +483,7 @@ class Importer:
                 await self._store_revision(trust_store.revision_of(before, self._at))
                 await tx.execute(QUERIES["delete_source_trust"], tenant_id=tenant_id, source_key=item_id)
                 await self._record_event("memory_source_trust_set", kind, before.source_trust_id)
+                await lineage.note(tx, self._tenant_id, [lineage.ALL_MEMORIES])
         elif kind == "alias":
             await tx.execute(QUERIES["lock_aliases"], tenant_id=tenant_id)
             for row in await tx.rows(QUERIES["get_aliases"], tenant_id=tenant_id, memory_ids=[UUID(item_id)]):

@@ -45,6 +45,15 @@ _CONDITIONS = MappingProxyType(
         "agent_id": "d.agent_id = :agent_id::text",
         "subject_id": "d.subject_id = :subject_id::text",
         "session_id": "d.session_id = :session_id::text",
+        # A memory without a row, and every message, has the neutral trust.
+        "min_trust": """CASE WHEN :min_trust::double precision <= 0.5
+            THEN d.item_id <> ALL (ARRAY(
+                SELECT s.memory_id FROM memory.trust AS s
+                WHERE s.tenant_id = :tenant_id AND s.trust < :min_trust::double precision))
+            ELSE d.item_id = ANY (ARRAY(
+                SELECT s.memory_id FROM memory.trust AS s
+                WHERE s.tenant_id = :tenant_id AND s.trust >= :min_trust::double precision))
+            END""",
         # Memories have neither role nor speaker.
         "roles": "d.kind = 'memory' OR d.role = ANY (:roles::text[])",
         "speakers": "d.kind = 'memory' OR d.speaker = ANY (:speakers::text[])",

@@ -73,11 +73,12 @@ def recall_query(request: pb.RecallRequest) -> Query:
     )
 
 
-def _with_messages(filter_: Filter, message: pb.MessageFilter) -> Filter:
-    """Return the filter with conditions on messages too."""
+def _with_conditions(filter_: Filter, message: pb.MessageFilter, min_trust: float) -> Filter:
+    """Return the filter with conditions on messages and on the trust of memories too."""
     fields_: dict[str, object] = {
         "roles": [MessageRole.Name(role).removeprefix("MESSAGE_ROLE_").lower() for role in message.roles],
         "speakers": list(message.speakers),
+        "min_trust": min_trust,
     }
     values = {name: value for name, value in fields_.items() if value}
     return replace(
@@ -105,7 +106,7 @@ def _query(
 ) -> Query:
     filter_ = memory_filter(request.filter) if request.HasField("filter") else Filter()
     if isinstance(request, pb.RecallRequest):
-        filter_ = _with_messages(filter_, request.message_filter)
+        filter_ = _with_conditions(filter_, request.message_filter, request.min_trust)
     return Query(
         text=text,
         vector=vector,
@@ -240,6 +241,8 @@ def _hit(found: SearchHit) -> pb.Hit:
     )
     if ranked.kind == "memory":
         hit.kind = pb.ITEM_KIND_MEMORY
+        if (trust := row["trust"]) is not None:
+            hit.trust = trust
         _write_memory(hit.memory, row)
     else:
         hit.kind = pb.ITEM_KIND_MESSAGE

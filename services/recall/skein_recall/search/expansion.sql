@@ -53,6 +53,9 @@ WHERE memories.is_active
         JOIN recall.documents AS d ON d.tenant_id = :tenant_id AND d.item_id = l.from_memory_id
         WHERE l.tenant_id = :tenant_id AND l.to_memory_id = memories.memory_id AND l.relation = 'supersedes'
             AND (d.expire_time IS NULL OR d.expire_time > :at)
+            AND NOT EXISTS (
+                SELECT FROM memory.trust AS s
+                WHERE s.tenant_id = :tenant_id AND s.memory_id = l.from_memory_id AND s.trust < 0.5)
         ORDER BY l.weight DESC, l.link_id DESC
         LIMIT 1
     ) IS NULL

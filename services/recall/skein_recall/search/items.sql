@@ -1,6 +1,6 @@
 -- get_memories --
 -- Read memories that may be recalled, in no order. Those that are no longer valid and those that another memory in the
--- index supersedes are left out unless requested. Each id is looked up by itself in the index that begins with it. For
+-- index supersedes are left out unless requested; a distrusted memory supersedes none. Each id is looked up by itself in the index that begins with it. For
 -- an array of ids the planner would choose another index and read all of a tenant. For the same reason the links are
 -- ordered by the columns of the index that begins with the memory that they lead to.
 SELECT e.memory_id, e.external_id, e.type, e.title, e.key, e.content, e.data, e.source, e.source_agent, e.agent_id,
@@ -11,7 +11,9 @@ SELECT e.memory_id, e.external_id, e.type, e.title, e.key, e.content, e.data, e.
            SELECT t.tag FROM memory.tags AS t
            WHERE t.tenant_id = :tenant_id AND t.memory_id = e.memory_id
            ORDER BY t.position, t.tag COLLATE "C"
-       ) AS tags
+       ) AS tags,
+       (SELECT s.trust FROM memory.trust AS s
+        WHERE s.tenant_id = :tenant_id AND s.memory_id = e.memory_id) AS trust
 FROM unnest(:memory_ids::uuid[]) AS requested (memory_id)
 JOIN memory.memories AS e ON e.tenant_id = :tenant_id AND e.memory_id = requested.memory_id
 WHERE e.is_active
@@ -25,6 +27,9 @@ WHERE e.is_active
             JOIN recall.documents AS d ON d.tenant_id = :tenant_id AND d.item_id = l.from_memory_id
             WHERE l.tenant_id = :tenant_id AND l.to_memory_id = e.memory_id AND l.relation = 'supersedes'
                 AND (d.expire_time IS NULL OR d.expire_time > :at)
+                AND NOT EXISTS (
+                    SELECT FROM memory.trust AS s
+                    WHERE s.tenant_id = :tenant_id AND s.memory_id = l.from_memory_id AND s.trust < 0.5)
             ORDER BY l.weight DESC, l.link_id DESC
             LIMIT 1
         ) IS NULL

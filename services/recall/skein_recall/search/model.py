@@ -305,6 +305,18 @@ class SearchHit:
         names = ("name", "role") if self.item.kind == "message" else ("title", "type", "key", "scope", "agent_id")
         return (self.item.kind, text, self.row["subject_id"], *(self.row[name] for name in names))
 
+    @property
+    def demoted(self) -> SearchHit | None:
+        """The hit with a lower score, if its memory is distrusted; None for any other one."""
+        trust = self.row["trust"] if self.item.kind == "memory" else None
+        if trust is None or trust >= ranking.NEUTRAL_TRUST:
+            return None
+        return replace(self, item=self.item.demote(trust))
+
+    def with_duplicate(self, other: SearchHit) -> SearchHit:
+        """Return the hit, which names a distrusted one of the same text."""
+        return replace(self, duplicate_ids=(*self.duplicate_ids, other.item.item_id, *other.duplicate_ids))
+
     def merge(self, other: SearchHit) -> SearchHit:
         """Return the newer of two hits of the same text, at the better rank, which names the older one."""
         older, newer = sorted((self, other), key=attrgetter("item.item_id"))

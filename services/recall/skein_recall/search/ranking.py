@@ -11,7 +11,7 @@ that follows a matching question is likely the answer.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC
 from operator import attrgetter
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, Self, TypeAlias
@@ -57,6 +57,8 @@ _RELEVANCE_BASE: Final = -7.24
 _RELEVANCE_OF_SCORE: Final = 5.77
 _RELEVANCE_OF_SHARE: Final = 3.31
 _RELEVANCE_OF_FIRST: Final = 3.78
+# Trust of a memory without rated sources. A lower one lowers the score; a higher one leaves it as it is.
+NEUTRAL_TRUST: Final = 0.5
 # The constant of reciprocal-rank fusion (Cormack et al., "Reciprocal Rank Fusion", 2009).
 _RRF_K: Final = 60
 
@@ -216,6 +218,12 @@ class RankedItem:
         if isinstance(self._components, tuple):
             return self._components
         return self._components.of_row(self._row)
+
+    def demote(self, trust: float) -> RankedItem:
+        """Return the item with the score of a trust below the neutral one: lowered in proportion."""
+        score = self.score * trust / NEUTRAL_TRUST
+        loss = Component("trust", trust, score - self.score, 1.0, 0)
+        return replace(self, score=score, _components=(*self.components, loss), _row=0)
 
 
 def rank(  # noqa: PLR0913 - candidates, query and formula, all of it by name.

@@ -302,11 +302,14 @@ class SearchTransaction:
                 raise
             self.nearest = matches.nearest
             self._corrected = matches.corrected
-            hits = await self._read_hits(self._rank(matches, query.limit + SPARE_HITS))
-            if len(hits) < query.limit and query.limit + SPARE_HITS < len(matches):
-                hits = await self._read_hits(self._rank(matches, len(matches)))
-            if len(hits) == query.limit or not matches.has_more or depth >= max_depth:
+            trusted, distrusted = await self._read_hits(self._rank(matches, query.limit + SPARE_HITS))
+            if len(trusted) < query.limit and query.limit + SPARE_HITS < len(matches):
+                trusted, distrusted = await self._read_hits(self._rank(matches, len(matches)))
+            # What is distrusted never keeps the search from what is not.
+            if len(trusted) == query.limit or not matches.has_more or depth >= max_depth:
+                hits = best_hits(trusted, distrusted, query.limit)
                 return hits, is_tested and matches.has_more and depth >= max_depth
+            hits = best_hits(trusted, distrusted, query.limit)
             depth = min(max_depth, depth * _DEPTH_FACTOR)
 
     async def pending_count(self) -> int:
@@ -333,7 +336,7 @@ class SearchTransaction:
         kinds = tuple(kind for kind in self._query.kinds if kind in filter_.kinds)
         depth = _MAX_FILTERED if filter_.row_tests(kinds) else CANDIDATES_PER_SIGNAL
         matches = await self._collect_candidates(filter_, kinds, depth)
-        return bool(await self._read_hits(self._rank(matches, len(matches)), limit=1))
+        return any(await self._read_hits(self._rank(matches, len(matches)), limit=1))
 
     def _rank(self, matches: SignalMatches, limit: int) -> list[RankedItem]:
         min_similarity = self._query.min_similarity
@@ -354,9 +357,13 @@ class SearchTransaction:
             scale=self._model.ranking_scale,
         )
 
-    async def _read_hits(self, ranked: Sequence[RankedItem], limit: int = 0) -> list[SearchHit]:
-        """Read the best items until `limit` of them, or the query's limit, may be shown. Duplicates are one hit."""
+    async def _read_hits(self, ranked: Sequence[RankedItem], limit: int = 0) -> tuple[list[SearchHit], list[SearchHit]]:
+        """Read the best items until `limit` of them, or the query's limit, may be shown and are not distrusted.
+
+        Return these, and the distrusted ones among the items that were read. Duplicates are one hit.
+        """
         hits: list[SearchHit] = []
+        distrusted: list[SearchHit] = []
         positions: dict[tuple[object, ...], int] = {}
         limit = limit or self._query.limit
         ranked = [item for item in ranked if item.item_id != self._query.excluded_id]
@@ -373,6 +380,9 @@ class SearchTransaction:
                 if (row := rows.get(item.item_id)) is None:
                     continue
                 hit = SearchHit(item=item, row=row)
+                if (demoted := hit.demoted) is not None:
+                    distrusted.append(demoted)
+                    continue
                 key = hit.text_key if self._merges_duplicates else None
                 if key is not None and key in positions:
                     hits[positions[key]] = hits[positions[key]].merge(hit)
@@ -380,7 +390,9 @@ class SearchTransaction:
                 if key is not None:
                     positions[key] = len(hits)
                 hits.append(hit)
-        return hits[:limit]
+        if self._merges_duplicates and distrusted:
+            distrusted = _merge_distrusted(hits, distrusted)
+        return hits[:limit], distrusted
 
     async def _collect_candidates(self, filter_: Filter, kinds: Sequence[str], depth: int) -> SignalMatches:
         """Find up to `depth` items by each signal that pass a filter, and measure them by all signals."""
@@ -507,3 +519,26 @@ class SearchTransaction:
         """Return the items, of some kinds, that pass the conditions that the index cannot test."""
         tests = filter_.row_tests(kinds)
         return await self._tx.filter_items(item_ids, tests) if tests and item_ids else item_ids
+
+
+def best_hits(hits: Sequence[SearchHit], distrusted: Sequence[SearchHit], limit: int) -> list[SearchHit]:
+    """Return the best of both, best first. Without distrusted ones the hits stay in their order."""
+    if not distrusted:
+        return list(hits)
+    # The order of equal scores stays.
+    return sorted([*hits, *distrusted], key=lambda hit: -hit.item.score)[:limit]
+
+
+def _merge_distrusted(hits: list[SearchHit], distrusted: Sequence[SearchHit]) -> list[SearchHit]:
+    """Return the distrusted hits of different texts. Those with the text of a hit become duplicates of it."""
+    positions = {key: place for place, hit in enumerate(hits) if (key := hit.text_key) is not None}
+    merged: dict[tuple[object, ...], SearchHit] = {}
+    for hit in distrusted:
+        key = hit.text_key
+        if key in positions and key is not None:
+            hits[positions[key]] = hits[positions[key]].with_duplicate(hit)
+        elif key is None:
+            merged["", hit.item.item_id] = hit
+        else:
+            merged[key] = merged[key].merge(hit) if key in merged else hit
+    return list(merged.values())

@@ -1,4 +1,4 @@
-"""The rounds of the worker: webhooks, decay, snapshots, lifecycle, usage and expiry."""
+"""The rounds of the worker: webhooks, decay, snapshots, trust, lifecycle, usage and expiry."""
 
 from __future__ import annotations
 
@@ -67,6 +67,19 @@ def build_rounds(
             ],
             priority=2,
             max_backoff_seconds=settings.rest_seconds,
+            turn_seconds=TURN_SECONDS,
+        ),
+        Round(
+            name="trust",
+            seconds=settings.trust_seconds,
+            stages=[
+                _memory_stage(
+                    memory,
+                    memory_pb2.DUE_WORK_TRUST,
+                    lambda: memory.RescoreTrust(memory_pb2.RescoreTrustRequest()),
+                )
+            ],
+            priority=2,
             turn_seconds=TURN_SECONDS,
         ),
         Round(

@@ -3,6 +3,7 @@ import datetime
 from buf.validate import validate_pb2 as _validate_pb2
 from google.protobuf import duration_pb2 as _duration_pb2
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
+from skein.memory.v1 import curation_pb2 as _curation_pb2
 from skein.memory.v1 import memory_pb2 as _memory_pb2
 from skein.recall.v1 import recall_pb2 as _recall_pb2
 from skein.session.v1 import session_pb2 as _session_pb2
@@ -125,7 +126,7 @@ class ArmStatus(_message.Message):
     def __init__(self, arm: _Optional[_Union[Arm, str]] = ..., state: _Optional[_Union[ArmState, str]] = ..., hit_count: _Optional[int] = ..., elapsed: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., filter_emptied: _Optional[bool] = ..., filter_truncated: _Optional[bool] = ..., unembedded_count: _Optional[int] = ...) -> None: ...
 
 class RecallRequest(_message.Message):
-    __slots__ = ("query", "embedding", "limit", "arms", "filter", "min_similarity", "show_superseded", "weights", "fusion", "on_partial", "mode", "min_relevance", "show_duplicates", "message_filter")
+    __slots__ = ("query", "embedding", "limit", "arms", "filter", "min_similarity", "show_superseded", "weights", "fusion", "on_partial", "mode", "min_relevance", "show_duplicates", "message_filter", "min_trust")
     class WeightsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -147,6 +148,7 @@ class RecallRequest(_message.Message):
     MIN_RELEVANCE_FIELD_NUMBER: _ClassVar[int]
     SHOW_DUPLICATES_FIELD_NUMBER: _ClassVar[int]
     MESSAGE_FILTER_FIELD_NUMBER: _ClassVar[int]
+    MIN_TRUST_FIELD_NUMBER: _ClassVar[int]
     query: str
     embedding: _containers.RepeatedScalarFieldContainer[float]
     limit: int
@@ -161,7 +163,8 @@ class RecallRequest(_message.Message):
     min_relevance: float
     show_duplicates: bool
     message_filter: _recall_pb2.MessageFilter
-    def __init__(self, query: _Optional[str] = ..., embedding: _Optional[_Iterable[float]] = ..., limit: _Optional[int] = ..., arms: _Optional[_Iterable[_Union[Arm, str]]] = ..., filter: _Optional[_Union[_memory_pb2.MemoryFilter, _Mapping]] = ..., min_similarity: _Optional[float] = ..., show_superseded: _Optional[bool] = ..., weights: _Optional[_Mapping[str, float]] = ..., fusion: _Optional[str] = ..., on_partial: _Optional[_Union[OnPartial, str]] = ..., mode: _Optional[_Union[_recall_pb2.SearchMode, str]] = ..., min_relevance: _Optional[float] = ..., show_duplicates: _Optional[bool] = ..., message_filter: _Optional[_Union[_recall_pb2.MessageFilter, _Mapping]] = ...) -> None: ...
+    min_trust: float
+    def __init__(self, query: _Optional[str] = ..., embedding: _Optional[_Iterable[float]] = ..., limit: _Optional[int] = ..., arms: _Optional[_Iterable[_Union[Arm, str]]] = ..., filter: _Optional[_Union[_memory_pb2.MemoryFilter, _Mapping]] = ..., min_similarity: _Optional[float] = ..., show_superseded: _Optional[bool] = ..., weights: _Optional[_Mapping[str, float]] = ..., fusion: _Optional[str] = ..., on_partial: _Optional[_Union[OnPartial, str]] = ..., mode: _Optional[_Union[_recall_pb2.SearchMode, str]] = ..., min_relevance: _Optional[float] = ..., show_duplicates: _Optional[bool] = ..., message_filter: _Optional[_Union[_recall_pb2.MessageFilter, _Mapping]] = ..., min_trust: _Optional[float] = ...) -> None: ...
 
 class RecallResponse(_message.Message):
     __slots__ = ("hits", "arms", "incomplete", "model", "dense_path", "emptied_by", "formula", "profile", "nothing_relevant", "query_expansions", "pending_embedding_count")
@@ -190,21 +193,23 @@ class RecallResponse(_message.Message):
     def __init__(self, hits: _Optional[_Iterable[_Union[_recall_pb2.Hit, _Mapping]]] = ..., arms: _Optional[_Iterable[_Union[ArmStatus, _Mapping]]] = ..., incomplete: _Optional[_Iterable[_Union[Arm, str]]] = ..., model: _Optional[str] = ..., dense_path: _Optional[str] = ..., emptied_by: _Optional[_Iterable[str]] = ..., formula: _Optional[str] = ..., profile: _Optional[_Union[_subjects_pb2.Subject, _Mapping]] = ..., nothing_relevant: _Optional[bool] = ..., query_expansions: _Optional[_Iterable[_Union[_recall_pb2.QueryExpansion, _Mapping]]] = ..., pending_embedding_count: _Optional[int] = ...) -> None: ...
 
 class BuildContextRequest(_message.Message):
-    __slots__ = ("recall", "token_budget", "format", "order", "session_id")
+    __slots__ = ("recall", "token_budget", "format", "order", "session_id", "cite_origins")
     RECALL_FIELD_NUMBER: _ClassVar[int]
     TOKEN_BUDGET_FIELD_NUMBER: _ClassVar[int]
     FORMAT_FIELD_NUMBER: _ClassVar[int]
     ORDER_FIELD_NUMBER: _ClassVar[int]
     SESSION_ID_FIELD_NUMBER: _ClassVar[int]
+    CITE_ORIGINS_FIELD_NUMBER: _ClassVar[int]
     recall: RecallRequest
     token_budget: int
     format: ContextFormat
     order: ContextOrder
     session_id: str
-    def __init__(self, recall: _Optional[_Union[RecallRequest, _Mapping]] = ..., token_budget: _Optional[int] = ..., format: _Optional[_Union[ContextFormat, str]] = ..., order: _Optional[_Union[ContextOrder, str]] = ..., session_id: _Optional[str] = ...) -> None: ...
+    cite_origins: bool
+    def __init__(self, recall: _Optional[_Union[RecallRequest, _Mapping]] = ..., token_budget: _Optional[int] = ..., format: _Optional[_Union[ContextFormat, str]] = ..., order: _Optional[_Union[ContextOrder, str]] = ..., session_id: _Optional[str] = ..., cite_origins: _Optional[bool] = ...) -> None: ...
 
 class Citation(_message.Message):
-    __slots__ = ("number", "kind", "item_id", "session_id", "create_time", "score", "truncated", "duplicate_ids")
+    __slots__ = ("number", "kind", "item_id", "session_id", "create_time", "score", "truncated", "duplicate_ids", "trust", "origins", "origins_truncated")
     NUMBER_FIELD_NUMBER: _ClassVar[int]
     KIND_FIELD_NUMBER: _ClassVar[int]
     ITEM_ID_FIELD_NUMBER: _ClassVar[int]
@@ -213,6 +218,9 @@ class Citation(_message.Message):
     SCORE_FIELD_NUMBER: _ClassVar[int]
     TRUNCATED_FIELD_NUMBER: _ClassVar[int]
     DUPLICATE_IDS_FIELD_NUMBER: _ClassVar[int]
+    TRUST_FIELD_NUMBER: _ClassVar[int]
+    ORIGINS_FIELD_NUMBER: _ClassVar[int]
+    ORIGINS_TRUNCATED_FIELD_NUMBER: _ClassVar[int]
     number: int
     kind: _recall_pb2.ItemKind
     item_id: str
@@ -221,7 +229,10 @@ class Citation(_message.Message):
     score: float
     truncated: bool
     duplicate_ids: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, number: _Optional[int] = ..., kind: _Optional[_Union[_recall_pb2.ItemKind, str]] = ..., item_id: _Optional[str] = ..., session_id: _Optional[str] = ..., create_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., score: _Optional[float] = ..., truncated: _Optional[bool] = ..., duplicate_ids: _Optional[_Iterable[str]] = ...) -> None: ...
+    trust: float
+    origins: _containers.RepeatedCompositeFieldContainer[_curation_pb2.LineageNode]
+    origins_truncated: bool
+    def __init__(self, number: _Optional[int] = ..., kind: _Optional[_Union[_recall_pb2.ItemKind, str]] = ..., item_id: _Optional[str] = ..., session_id: _Optional[str] = ..., create_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., score: _Optional[float] = ..., truncated: _Optional[bool] = ..., duplicate_ids: _Optional[_Iterable[str]] = ..., trust: _Optional[float] = ..., origins: _Optional[_Iterable[_Union[_curation_pb2.LineageNode, _Mapping]]] = ..., origins_truncated: _Optional[bool] = ...) -> None: ...
 
 class BuildContextResponse(_message.Message):
     __slots__ = ("text", "citations", "token_count", "omitted_count", "arms", "incomplete", "model", "emptied_by", "formula", "nothing_relevant", "pending_embedding_count")

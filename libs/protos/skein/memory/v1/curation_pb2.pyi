@@ -12,6 +12,20 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 
 DESCRIPTOR: _descriptor.FileDescriptor
 
+class LineageState(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    LINEAGE_STATE_UNSPECIFIED: _ClassVar[LineageState]
+    LINEAGE_STATE_SHOWN: _ClassVar[LineageState]
+    LINEAGE_STATE_HIDDEN: _ClassVar[LineageState]
+    LINEAGE_STATE_ERASED: _ClassVar[LineageState]
+
+class SourceRole(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    SOURCE_ROLE_UNSPECIFIED: _ClassVar[SourceRole]
+    SOURCE_ROLE_PART: _ClassVar[SourceRole]
+    SOURCE_ROLE_REPEAT: _ClassVar[SourceRole]
+    SOURCE_ROLE_REPLACED: _ClassVar[SourceRole]
+
 class ConflictStatus(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
     CONFLICT_STATUS_UNSPECIFIED: _ClassVar[ConflictStatus]
@@ -33,6 +47,14 @@ class ClusterUnit(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     CLUSTER_UNIT_HOUR: _ClassVar[ClusterUnit]
     CLUSTER_UNIT_DAY: _ClassVar[ClusterUnit]
     CLUSTER_UNIT_WEEK: _ClassVar[ClusterUnit]
+LINEAGE_STATE_UNSPECIFIED: LineageState
+LINEAGE_STATE_SHOWN: LineageState
+LINEAGE_STATE_HIDDEN: LineageState
+LINEAGE_STATE_ERASED: LineageState
+SOURCE_ROLE_UNSPECIFIED: SourceRole
+SOURCE_ROLE_PART: SourceRole
+SOURCE_ROLE_REPEAT: SourceRole
+SOURCE_ROLE_REPLACED: SourceRole
 CONFLICT_STATUS_UNSPECIFIED: ConflictStatus
 CONFLICT_STATUS_NEEDS_REVIEW: ConflictStatus
 CONFLICT_STATUS_RESOLVED: ConflictStatus
@@ -46,6 +68,86 @@ CLUSTER_UNIT_UNSPECIFIED: ClusterUnit
 CLUSTER_UNIT_HOUR: ClusterUnit
 CLUSTER_UNIT_DAY: ClusterUnit
 CLUSTER_UNIT_WEEK: ClusterUnit
+
+class LineageNode(_message.Message):
+    __slots__ = ("number", "kind", "state", "id", "name", "label", "written_by", "create_time", "trust", "is_origin")
+    NUMBER_FIELD_NUMBER: _ClassVar[int]
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    ID_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    LABEL_FIELD_NUMBER: _ClassVar[int]
+    WRITTEN_BY_FIELD_NUMBER: _ClassVar[int]
+    CREATE_TIME_FIELD_NUMBER: _ClassVar[int]
+    TRUST_FIELD_NUMBER: _ClassVar[int]
+    IS_ORIGIN_FIELD_NUMBER: _ClassVar[int]
+    number: int
+    kind: _memory_pb2.SourceKind
+    state: LineageState
+    id: str
+    name: str
+    label: str
+    written_by: str
+    create_time: _timestamp_pb2.Timestamp
+    trust: float
+    is_origin: bool
+    def __init__(self, number: _Optional[int] = ..., kind: _Optional[_Union[_memory_pb2.SourceKind, str]] = ..., state: _Optional[_Union[LineageState, str]] = ..., id: _Optional[str] = ..., name: _Optional[str] = ..., label: _Optional[str] = ..., written_by: _Optional[str] = ..., create_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., trust: _Optional[float] = ..., is_origin: _Optional[bool] = ...) -> None: ...
+
+class LineageEdge(_message.Message):
+    __slots__ = ("memory_number", "source_number", "role")
+    MEMORY_NUMBER_FIELD_NUMBER: _ClassVar[int]
+    SOURCE_NUMBER_FIELD_NUMBER: _ClassVar[int]
+    ROLE_FIELD_NUMBER: _ClassVar[int]
+    memory_number: int
+    source_number: int
+    role: SourceRole
+    def __init__(self, memory_number: _Optional[int] = ..., source_number: _Optional[int] = ..., role: _Optional[_Union[SourceRole, str]] = ...) -> None: ...
+
+class GetLineageRequest(_message.Message):
+    __slots__ = ("memory_ids", "visible_to")
+    MEMORY_IDS_FIELD_NUMBER: _ClassVar[int]
+    VISIBLE_TO_FIELD_NUMBER: _ClassVar[int]
+    memory_ids: _containers.RepeatedScalarFieldContainer[str]
+    visible_to: _memory_pb2.ScopeContext
+    def __init__(self, memory_ids: _Optional[_Iterable[str]] = ..., visible_to: _Optional[_Union[_memory_pb2.ScopeContext, _Mapping]] = ...) -> None: ...
+
+class GetLineageResponse(_message.Message):
+    __slots__ = ("nodes", "edges", "truncated")
+    NODES_FIELD_NUMBER: _ClassVar[int]
+    EDGES_FIELD_NUMBER: _ClassVar[int]
+    TRUNCATED_FIELD_NUMBER: _ClassVar[int]
+    nodes: _containers.RepeatedCompositeFieldContainer[LineageNode]
+    edges: _containers.RepeatedCompositeFieldContainer[LineageEdge]
+    truncated: bool
+    def __init__(self, nodes: _Optional[_Iterable[_Union[LineageNode, _Mapping]]] = ..., edges: _Optional[_Iterable[_Union[LineageEdge, _Mapping]]] = ..., truncated: _Optional[bool] = ...) -> None: ...
+
+class ListImpactedRequest(_message.Message):
+    __slots__ = ("source", "page_size", "page_token")
+    SOURCE_FIELD_NUMBER: _ClassVar[int]
+    PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
+    PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    source: _memory_pb2.SourceReference
+    page_size: int
+    page_token: str
+    def __init__(self, source: _Optional[_Union[_memory_pb2.SourceReference, _Mapping]] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ...) -> None: ...
+
+class ImpactedMemory(_message.Message):
+    __slots__ = ("memory_id", "trust", "has_erased_source")
+    MEMORY_ID_FIELD_NUMBER: _ClassVar[int]
+    TRUST_FIELD_NUMBER: _ClassVar[int]
+    HAS_ERASED_SOURCE_FIELD_NUMBER: _ClassVar[int]
+    memory_id: str
+    trust: float
+    has_erased_source: bool
+    def __init__(self, memory_id: _Optional[str] = ..., trust: _Optional[float] = ..., has_erased_source: _Optional[bool] = ...) -> None: ...
+
+class ListImpactedResponse(_message.Message):
+    __slots__ = ("memories", "next_page_token")
+    MEMORIES_FIELD_NUMBER: _ClassVar[int]
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    memories: _containers.RepeatedCompositeFieldContainer[ImpactedMemory]
+    next_page_token: str
+    def __init__(self, memories: _Optional[_Iterable[_Union[ImpactedMemory, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
 
 class SourceTrust(_message.Message):
     __slots__ = ("source_trust_id", "source_key", "trust", "notes", "revision", "create_time", "update_time", "created_by", "updated_by", "source")

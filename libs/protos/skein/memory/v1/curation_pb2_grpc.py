@@ -92,6 +92,16 @@ class CurationServiceStub:
                 request_serializer=skein_dot_memory_dot_v1_dot_curation__pb2.DeleteAliasRequest.SerializeToString,
                 response_deserializer=skein_dot_memory_dot_v1_dot_curation__pb2.DeleteAliasResponse.FromString,
                 _registered_method=True)
+        self.GetLineage = channel.unary_unary(
+                '/skein.memory.v1.CurationService/GetLineage',
+                request_serializer=skein_dot_memory_dot_v1_dot_curation__pb2.GetLineageRequest.SerializeToString,
+                response_deserializer=skein_dot_memory_dot_v1_dot_curation__pb2.GetLineageResponse.FromString,
+                _registered_method=True)
+        self.ListImpacted = channel.unary_unary(
+                '/skein.memory.v1.CurationService/ListImpacted',
+                request_serializer=skein_dot_memory_dot_v1_dot_curation__pb2.ListImpactedRequest.SerializeToString,
+                response_deserializer=skein_dot_memory_dot_v1_dot_curation__pb2.ListImpactedResponse.FromString,
+                _registered_method=True)
         self.GetReviewQueue = channel.unary_unary(
                 '/skein.memory.v1.CurationService/GetReviewQueue',
                 request_serializer=skein_dot_memory_dot_v1_dot_curation__pb2.GetReviewQueueRequest.SerializeToString,
@@ -264,6 +274,36 @@ class CurationServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def GetLineage(self, request, context):
+        """GetLineage returns what memories were made of, and what that was made of,
+        up to messages, documents and declared origins: a graph without cycles. Each
+        node has its trust. A source that the caller may not see is named as hidden
+        and an erased one as erased, both without anything of their content. Safe to
+        retry.
+
+        Errors:
+        - NOT_FOUND, MEMORY_NOT_FOUND.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListImpacted(self, request, context):
+        """ListImpacted pages through the memories that derive from a source, directly
+        or through others, in the order of their ids. A name also finds memories
+        that were written by it, or name it as source or source_agent. A call scans
+        a bounded number of memories: a page may be short or empty and still have a
+        next_page_token. Safe to retry.
+
+        Errors:
+        - INVALID_ARGUMENT, INVALID_FIELD: the id is no UUID, or the name holds only
+        spaces.
+        - INVALID_ARGUMENT, PAGE_TOKEN_INVALID.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def GetReviewQueue(self, request, context):
         """GetReviewQueue returns memories that need a review, most urgent first:
         important, unsure, long unchanged, hardly linked. Candidates are the 100
@@ -353,6 +393,16 @@ def add_CurationServiceServicer_to_server(servicer, server):
                     servicer.DeleteAlias,
                     request_deserializer=skein_dot_memory_dot_v1_dot_curation__pb2.DeleteAliasRequest.FromString,
                     response_serializer=skein_dot_memory_dot_v1_dot_curation__pb2.DeleteAliasResponse.SerializeToString,
+            ),
+            'GetLineage': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetLineage,
+                    request_deserializer=skein_dot_memory_dot_v1_dot_curation__pb2.GetLineageRequest.FromString,
+                    response_serializer=skein_dot_memory_dot_v1_dot_curation__pb2.GetLineageResponse.SerializeToString,
+            ),
+            'ListImpacted': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListImpacted,
+                    request_deserializer=skein_dot_memory_dot_v1_dot_curation__pb2.ListImpactedRequest.FromString,
+                    response_serializer=skein_dot_memory_dot_v1_dot_curation__pb2.ListImpactedResponse.SerializeToString,
             ),
             'GetReviewQueue': grpc.unary_unary_rpc_method_handler(
                     servicer.GetReviewQueue,
@@ -670,6 +720,60 @@ class CurationService:
             '/skein.memory.v1.CurationService/DeleteAlias',
             skein_dot_memory_dot_v1_dot_curation__pb2.DeleteAliasRequest.SerializeToString,
             skein_dot_memory_dot_v1_dot_curation__pb2.DeleteAliasResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetLineage(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skein.memory.v1.CurationService/GetLineage',
+            skein_dot_memory_dot_v1_dot_curation__pb2.GetLineageRequest.SerializeToString,
+            skein_dot_memory_dot_v1_dot_curation__pb2.GetLineageResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListImpacted(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skein.memory.v1.CurationService/ListImpacted',
+            skein_dot_memory_dot_v1_dot_curation__pb2.ListImpactedRequest.SerializeToString,
+            skein_dot_memory_dot_v1_dot_curation__pb2.ListImpactedResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -143,6 +143,28 @@ class CurationServiceStub:
     Errors:
     - NOT_FOUND, ALIAS_NOT_FOUND.
     """
+    GetLineage: _grpc.UnaryUnaryMultiCallable[_curation_pb2.GetLineageRequest, _curation_pb2.GetLineageResponse]
+    """GetLineage returns what memories were made of, and what that was made of,
+    up to messages, documents and declared origins: a graph without cycles. Each
+    node has its trust. A source that the caller may not see is named as hidden
+    and an erased one as erased, both without anything of their content. Safe to
+    retry.
+
+    Errors:
+    - NOT_FOUND, MEMORY_NOT_FOUND.
+    """
+    ListImpacted: _grpc.UnaryUnaryMultiCallable[_curation_pb2.ListImpactedRequest, _curation_pb2.ListImpactedResponse]
+    """ListImpacted pages through the memories that derive from a source, directly
+    or through others, in the order of their ids. A name also finds memories
+    that were written by it, or name it as source or source_agent. A call scans
+    a bounded number of memories: a page may be short or empty and still have a
+    next_page_token. Safe to retry.
+
+    Errors:
+    - INVALID_ARGUMENT, INVALID_FIELD: the id is no UUID, or the name holds only
+      spaces.
+    - INVALID_ARGUMENT, PAGE_TOKEN_INVALID.
+    """
     GetReviewQueue: _grpc.UnaryUnaryMultiCallable[_curation_pb2.GetReviewQueueRequest, _curation_pb2.GetReviewQueueResponse]
     """GetReviewQueue returns memories that need a review, most urgent first:
     important, unsure, long unchanged, hardly linked. Candidates are the 100
@@ -276,6 +298,28 @@ class CurationServiceAsyncStub(CurationServiceStub):
 
     Errors:
     - NOT_FOUND, ALIAS_NOT_FOUND.
+    """
+    GetLineage: _aio.UnaryUnaryMultiCallable[_curation_pb2.GetLineageRequest, _curation_pb2.GetLineageResponse]  # type: ignore[assignment]
+    """GetLineage returns what memories were made of, and what that was made of,
+    up to messages, documents and declared origins: a graph without cycles. Each
+    node has its trust. A source that the caller may not see is named as hidden
+    and an erased one as erased, both without anything of their content. Safe to
+    retry.
+
+    Errors:
+    - NOT_FOUND, MEMORY_NOT_FOUND.
+    """
+    ListImpacted: _aio.UnaryUnaryMultiCallable[_curation_pb2.ListImpactedRequest, _curation_pb2.ListImpactedResponse]  # type: ignore[assignment]
+    """ListImpacted pages through the memories that derive from a source, directly
+    or through others, in the order of their ids. A name also finds memories
+    that were written by it, or name it as source or source_agent. A call scans
+    a bounded number of memories: a page may be short or empty and still have a
+    next_page_token. Safe to retry.
+
+    Errors:
+    - INVALID_ARGUMENT, INVALID_FIELD: the id is no UUID, or the name holds only
+      spaces.
+    - INVALID_ARGUMENT, PAGE_TOKEN_INVALID.
     """
     GetReviewQueue: _aio.UnaryUnaryMultiCallable[_curation_pb2.GetReviewQueueRequest, _curation_pb2.GetReviewQueueResponse]  # type: ignore[assignment]
     """GetReviewQueue returns memories that need a review, most urgent first:
@@ -473,6 +517,40 @@ class CurationServiceServicer(metaclass=_abc_1.ABCMeta):
 
         Errors:
         - NOT_FOUND, ALIAS_NOT_FOUND.
+        """
+
+    @_abc_1.abstractmethod
+    def GetLineage(
+        self,
+        request: _curation_pb2.GetLineageRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_curation_pb2.GetLineageResponse, _abc.Awaitable[_curation_pb2.GetLineageResponse]]:
+        """GetLineage returns what memories were made of, and what that was made of,
+        up to messages, documents and declared origins: a graph without cycles. Each
+        node has its trust. A source that the caller may not see is named as hidden
+        and an erased one as erased, both without anything of their content. Safe to
+        retry.
+
+        Errors:
+        - NOT_FOUND, MEMORY_NOT_FOUND.
+        """
+
+    @_abc_1.abstractmethod
+    def ListImpacted(
+        self,
+        request: _curation_pb2.ListImpactedRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_curation_pb2.ListImpactedResponse, _abc.Awaitable[_curation_pb2.ListImpactedResponse]]:
+        """ListImpacted pages through the memories that derive from a source, directly
+        or through others, in the order of their ids. A name also finds memories
+        that were written by it, or name it as source or source_agent. A call scans
+        a bounded number of memories: a page may be short or empty and still have a
+        next_page_token. Safe to retry.
+
+        Errors:
+        - INVALID_ARGUMENT, INVALID_FIELD: the id is no UUID, or the name holds only
+          spaces.
+        - INVALID_ARGUMENT, PAGE_TOKEN_INVALID.
         """
 
     @_abc_1.abstractmethod

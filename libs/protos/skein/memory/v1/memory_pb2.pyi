@@ -31,6 +31,17 @@ class Level(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     LEVEL_OPERATIONAL: _ClassVar[Level]
     LEVEL_CONTEXTUAL: _ClassVar[Level]
 
+class SourceKind(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    SOURCE_KIND_UNSPECIFIED: _ClassVar[SourceKind]
+    SOURCE_KIND_MESSAGE: _ClassVar[SourceKind]
+    SOURCE_KIND_MEMORY: _ClassVar[SourceKind]
+    SOURCE_KIND_DOCUMENT: _ClassVar[SourceKind]
+    SOURCE_KIND_IMPORT: _ClassVar[SourceKind]
+    SOURCE_KIND_AGENT: _ClassVar[SourceKind]
+    SOURCE_KIND_PERSON: _ClassVar[SourceKind]
+    SOURCE_KIND_TOOL: _ClassVar[SourceKind]
+
 class TaskStatus(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
     TASK_STATUS_UNSPECIFIED: _ClassVar[TaskStatus]
@@ -53,6 +64,7 @@ class DueWork(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     DUE_WORK_EXPIRY: _ClassVar[DueWork]
     DUE_WORK_LIFECYCLE: _ClassVar[DueWork]
     DUE_WORK_DECAY: _ClassVar[DueWork]
+    DUE_WORK_TRUST: _ClassVar[DueWork]
 SCOPE_UNSPECIFIED: Scope
 SCOPE_GLOBAL: Scope
 SCOPE_AGENT: Scope
@@ -63,6 +75,14 @@ LEVEL_STRATEGIC: Level
 LEVEL_TACTICAL: Level
 LEVEL_OPERATIONAL: Level
 LEVEL_CONTEXTUAL: Level
+SOURCE_KIND_UNSPECIFIED: SourceKind
+SOURCE_KIND_MESSAGE: SourceKind
+SOURCE_KIND_MEMORY: SourceKind
+SOURCE_KIND_DOCUMENT: SourceKind
+SOURCE_KIND_IMPORT: SourceKind
+SOURCE_KIND_AGENT: SourceKind
+SOURCE_KIND_PERSON: SourceKind
+SOURCE_KIND_TOOL: SourceKind
 TASK_STATUS_UNSPECIFIED: TaskStatus
 TASK_STATUS_OPEN: TaskStatus
 TASK_STATUS_IN_PROGRESS: TaskStatus
@@ -77,9 +97,10 @@ DUE_WORK_SNAPSHOTS: DueWork
 DUE_WORK_EXPIRY: DueWork
 DUE_WORK_LIFECYCLE: DueWork
 DUE_WORK_DECAY: DueWork
+DUE_WORK_TRUST: DueWork
 
 class Memory(_message.Message):
-    __slots__ = ("memory_id", "external_id", "type", "title", "key", "content", "data", "data_json", "tags", "source", "source_agent", "agent_id", "subject_id", "session_id", "scope", "level", "confidence", "importance", "expire_time", "archive_time", "valid_from_time", "valid_to_time", "metadata", "metadata_json", "content_hash", "revision", "create_time", "update_time", "delete_time", "created_by", "updated_by", "secret_value", "secret", "ttl", "scores", "access_count", "last_access_time", "embedding", "record_time")
+    __slots__ = ("memory_id", "external_id", "type", "title", "key", "content", "data", "data_json", "tags", "source", "source_agent", "agent_id", "subject_id", "session_id", "scope", "level", "confidence", "importance", "expire_time", "archive_time", "valid_from_time", "valid_to_time", "metadata", "metadata_json", "content_hash", "revision", "create_time", "update_time", "delete_time", "created_by", "updated_by", "secret_value", "secret", "ttl", "scores", "access_count", "last_access_time", "embedding", "record_time", "derived_from")
     MEMORY_ID_FIELD_NUMBER: _ClassVar[int]
     EXTERNAL_ID_FIELD_NUMBER: _ClassVar[int]
     TYPE_FIELD_NUMBER: _ClassVar[int]
@@ -119,6 +140,7 @@ class Memory(_message.Message):
     LAST_ACCESS_TIME_FIELD_NUMBER: _ClassVar[int]
     EMBEDDING_FIELD_NUMBER: _ClassVar[int]
     RECORD_TIME_FIELD_NUMBER: _ClassVar[int]
+    DERIVED_FROM_FIELD_NUMBER: _ClassVar[int]
     memory_id: str
     external_id: str
     type: str
@@ -158,7 +180,18 @@ class Memory(_message.Message):
     last_access_time: _timestamp_pb2.Timestamp
     embedding: _containers.RepeatedScalarFieldContainer[float]
     record_time: _timestamp_pb2.Timestamp
-    def __init__(self, memory_id: _Optional[str] = ..., external_id: _Optional[str] = ..., type: _Optional[str] = ..., title: _Optional[str] = ..., key: _Optional[str] = ..., content: _Optional[str] = ..., data: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., data_json: _Optional[str] = ..., tags: _Optional[_Iterable[str]] = ..., source: _Optional[str] = ..., source_agent: _Optional[str] = ..., agent_id: _Optional[str] = ..., subject_id: _Optional[str] = ..., session_id: _Optional[str] = ..., scope: _Optional[_Union[Scope, str]] = ..., level: _Optional[_Union[Level, str]] = ..., confidence: _Optional[float] = ..., importance: _Optional[float] = ..., expire_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., archive_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., valid_from_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., valid_to_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., metadata: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., metadata_json: _Optional[str] = ..., content_hash: _Optional[str] = ..., revision: _Optional[int] = ..., create_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., update_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., delete_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., created_by: _Optional[str] = ..., updated_by: _Optional[str] = ..., secret_value: _Optional[str] = ..., secret: _Optional[_Union[MaskedSecret, _Mapping]] = ..., ttl: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., scores: _Optional[_Union[_scores_pb2.Scores, _Mapping]] = ..., access_count: _Optional[int] = ..., last_access_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., embedding: _Optional[_Iterable[float]] = ..., record_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+    derived_from: _containers.RepeatedCompositeFieldContainer[SourceReference]
+    def __init__(self, memory_id: _Optional[str] = ..., external_id: _Optional[str] = ..., type: _Optional[str] = ..., title: _Optional[str] = ..., key: _Optional[str] = ..., content: _Optional[str] = ..., data: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., data_json: _Optional[str] = ..., tags: _Optional[_Iterable[str]] = ..., source: _Optional[str] = ..., source_agent: _Optional[str] = ..., agent_id: _Optional[str] = ..., subject_id: _Optional[str] = ..., session_id: _Optional[str] = ..., scope: _Optional[_Union[Scope, str]] = ..., level: _Optional[_Union[Level, str]] = ..., confidence: _Optional[float] = ..., importance: _Optional[float] = ..., expire_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., archive_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., valid_from_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., valid_to_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., metadata: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., metadata_json: _Optional[str] = ..., content_hash: _Optional[str] = ..., revision: _Optional[int] = ..., create_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., update_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., delete_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., created_by: _Optional[str] = ..., updated_by: _Optional[str] = ..., secret_value: _Optional[str] = ..., secret: _Optional[_Union[MaskedSecret, _Mapping]] = ..., ttl: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., scores: _Optional[_Union[_scores_pb2.Scores, _Mapping]] = ..., access_count: _Optional[int] = ..., last_access_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., embedding: _Optional[_Iterable[float]] = ..., record_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., derived_from: _Optional[_Iterable[_Union[SourceReference, _Mapping]]] = ...) -> None: ...
+
+class SourceReference(_message.Message):
+    __slots__ = ("kind", "id", "name")
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    ID_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    kind: SourceKind
+    id: str
+    name: str
+    def __init__(self, kind: _Optional[_Union[SourceKind, str]] = ..., id: _Optional[str] = ..., name: _Optional[str] = ...) -> None: ...
 
 class MaskedSecret(_message.Message):
     __slots__ = ("masked", "length_class")
@@ -415,6 +448,22 @@ class MergeMemoriesResponse(_message.Message):
     moved_link_count: int
     embedding_pending: bool
     def __init__(self, memory: _Optional[_Union[Memory, _Mapping]] = ..., archived_memory_ids: _Optional[_Iterable[str]] = ..., moved_link_count: _Optional[int] = ..., embedding_pending: _Optional[bool] = ...) -> None: ...
+
+class RescoreTrustRequest(_message.Message):
+    __slots__ = ("limit",)
+    LIMIT_FIELD_NUMBER: _ClassVar[int]
+    limit: int
+    def __init__(self, limit: _Optional[int] = ...) -> None: ...
+
+class RescoreTrustResponse(_message.Message):
+    __slots__ = ("rescored_count", "changed_count", "more")
+    RESCORED_COUNT_FIELD_NUMBER: _ClassVar[int]
+    CHANGED_COUNT_FIELD_NUMBER: _ClassVar[int]
+    MORE_FIELD_NUMBER: _ClassVar[int]
+    rescored_count: int
+    changed_count: int
+    more: bool
+    def __init__(self, rescored_count: _Optional[int] = ..., changed_count: _Optional[int] = ..., more: _Optional[bool] = ...) -> None: ...
 
 class DecayMemoriesRequest(_message.Message):
     __slots__ = ("limit",)

@@ -2270,6 +2270,11 @@ class MemoryInternalServiceStub:
                 request_serializer=skein_dot_memory_dot_v1_dot_memory__pb2.DecayMemoriesRequest.SerializeToString,
                 response_deserializer=skein_dot_memory_dot_v1_dot_memory__pb2.DecayMemoriesResponse.FromString,
                 _registered_method=True)
+        self.RescoreTrust = channel.unary_unary(
+                '/skein.memory.v1.MemoryInternalService/RescoreTrust',
+                request_serializer=skein_dot_memory_dot_v1_dot_memory__pb2.RescoreTrustRequest.SerializeToString,
+                response_deserializer=skein_dot_memory_dot_v1_dot_memory__pb2.RescoreTrustResponse.FromString,
+                _registered_method=True)
         self.ReindexMemories = channel.unary_unary(
                 '/skein.memory.v1.MemoryInternalService/ReindexMemories',
                 request_serializer=skein_dot_memory_dot_v1_dot_memory__pb2.ReindexMemoriesRequest.SerializeToString,
@@ -2373,6 +2378,15 @@ class MemoryInternalServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def RescoreTrust(self, request, context):
+        """RescoreTrust computes the trust of some memories of the caller's tenant
+        again: those whose sources were rated, changed or erased, and what derives
+        from them. Idempotent: call it until `more` is false. System only.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def ReindexMemories(self, request, context):
         """ReindexMemories updates memories with data that an older version stored, of
         the caller's tenant: their search documents and content_hash. revision and
@@ -2430,6 +2444,11 @@ def add_MemoryInternalServiceServicer_to_server(servicer, server):
                     servicer.DecayMemories,
                     request_deserializer=skein_dot_memory_dot_v1_dot_memory__pb2.DecayMemoriesRequest.FromString,
                     response_serializer=skein_dot_memory_dot_v1_dot_memory__pb2.DecayMemoriesResponse.SerializeToString,
+            ),
+            'RescoreTrust': grpc.unary_unary_rpc_method_handler(
+                    servicer.RescoreTrust,
+                    request_deserializer=skein_dot_memory_dot_v1_dot_memory__pb2.RescoreTrustRequest.FromString,
+                    response_serializer=skein_dot_memory_dot_v1_dot_memory__pb2.RescoreTrustResponse.SerializeToString,
             ),
             'ReindexMemories': grpc.unary_unary_rpc_method_handler(
                     servicer.ReindexMemories,
@@ -2682,6 +2701,33 @@ class MemoryInternalService:
             '/skein.memory.v1.MemoryInternalService/DecayMemories',
             skein_dot_memory_dot_v1_dot_memory__pb2.DecayMemoriesRequest.SerializeToString,
             skein_dot_memory_dot_v1_dot_memory__pb2.DecayMemoriesResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def RescoreTrust(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skein.memory.v1.MemoryInternalService/RescoreTrust',
+            skein_dot_memory_dot_v1_dot_memory__pb2.RescoreTrustRequest.SerializeToString,
+            skein_dot_memory_dot_v1_dot_memory__pb2.RescoreTrustResponse.FromString,
             options,
             channel_credentials,
             insecure,

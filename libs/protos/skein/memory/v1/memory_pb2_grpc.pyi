@@ -1626,6 +1626,11 @@ class MemoryInternalServiceStub:
     """DecayMemories does for the caller's tenant what MemoryService.DecayScores
     does. Idempotent. System only.
     """
+    RescoreTrust: _grpc.UnaryUnaryMultiCallable[_memory_pb2.RescoreTrustRequest, _memory_pb2.RescoreTrustResponse]
+    """RescoreTrust computes the trust of some memories of the caller's tenant
+    again: those whose sources were rated, changed or erased, and what derives
+    from them. Idempotent: call it until `more` is false. System only.
+    """
     ReindexMemories: _grpc.UnaryUnaryMultiCallable[_memory_pb2.ReindexMemoriesRequest, _memory_pb2.ReindexMemoriesResponse]
     """ReindexMemories updates memories with data that an older version stored, of
     the caller's tenant: their search documents and content_hash. revision and
@@ -1694,6 +1699,11 @@ class MemoryInternalServiceAsyncStub(MemoryInternalServiceStub):
     DecayMemories: _aio.UnaryUnaryMultiCallable[_memory_pb2.DecayMemoriesRequest, _memory_pb2.DecayMemoriesResponse]  # type: ignore[assignment]
     """DecayMemories does for the caller's tenant what MemoryService.DecayScores
     does. Idempotent. System only.
+    """
+    RescoreTrust: _aio.UnaryUnaryMultiCallable[_memory_pb2.RescoreTrustRequest, _memory_pb2.RescoreTrustResponse]  # type: ignore[assignment]
+    """RescoreTrust computes the trust of some memories of the caller's tenant
+    again: those whose sources were rated, changed or erased, and what derives
+    from them. Idempotent: call it until `more` is false. System only.
     """
     ReindexMemories: _aio.UnaryUnaryMultiCallable[_memory_pb2.ReindexMemoriesRequest, _memory_pb2.ReindexMemoriesResponse]  # type: ignore[assignment]
     """ReindexMemories updates memories with data that an older version stored, of
@@ -1814,6 +1824,17 @@ class MemoryInternalServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_memory_pb2.DecayMemoriesResponse, _abc.Awaitable[_memory_pb2.DecayMemoriesResponse]]:
         """DecayMemories does for the caller's tenant what MemoryService.DecayScores
         does. Idempotent. System only.
+        """
+
+    @_abc_1.abstractmethod
+    def RescoreTrust(
+        self,
+        request: _memory_pb2.RescoreTrustRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_memory_pb2.RescoreTrustResponse, _abc.Awaitable[_memory_pb2.RescoreTrustResponse]]:
+        """RescoreTrust computes the trust of some memories of the caller's tenant
+        again: those whose sources were rated, changed or erased, and what derives
+        from them. Idempotent: call it until `more` is false. System only.
         """
 
     @_abc_1.abstractmethod

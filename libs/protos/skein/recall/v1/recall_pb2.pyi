@@ -82,7 +82,7 @@ class ScoreComponent(_message.Message):
     def __init__(self, signal: _Optional[str] = ..., raw: _Optional[float] = ..., value: _Optional[float] = ..., weight: _Optional[float] = ..., rank: _Optional[int] = ...) -> None: ...
 
 class Hit(_message.Message):
-    __slots__ = ("kind", "item_id", "score", "similarity", "components", "memory", "message", "block", "has_query_words", "relevance", "duplicate_ids")
+    __slots__ = ("kind", "item_id", "score", "similarity", "components", "memory", "message", "block", "has_query_words", "relevance", "duplicate_ids", "trust")
     KIND_FIELD_NUMBER: _ClassVar[int]
     ITEM_ID_FIELD_NUMBER: _ClassVar[int]
     SCORE_FIELD_NUMBER: _ClassVar[int]
@@ -94,6 +94,7 @@ class Hit(_message.Message):
     HAS_QUERY_WORDS_FIELD_NUMBER: _ClassVar[int]
     RELEVANCE_FIELD_NUMBER: _ClassVar[int]
     DUPLICATE_IDS_FIELD_NUMBER: _ClassVar[int]
+    TRUST_FIELD_NUMBER: _ClassVar[int]
     kind: ItemKind
     item_id: str
     score: float
@@ -105,7 +106,8 @@ class Hit(_message.Message):
     has_query_words: bool
     relevance: float
     duplicate_ids: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, kind: _Optional[_Union[ItemKind, str]] = ..., item_id: _Optional[str] = ..., score: _Optional[float] = ..., similarity: _Optional[float] = ..., components: _Optional[_Iterable[_Union[ScoreComponent, _Mapping]]] = ..., memory: _Optional[_Union[_memory_pb2.Memory, _Mapping]] = ..., message: _Optional[_Union[_session_pb2.Message, _Mapping]] = ..., block: _Optional[_Union[_blocks_pb2.Block, _Mapping]] = ..., has_query_words: _Optional[bool] = ..., relevance: _Optional[float] = ..., duplicate_ids: _Optional[_Iterable[str]] = ...) -> None: ...
+    trust: float
+    def __init__(self, kind: _Optional[_Union[ItemKind, str]] = ..., item_id: _Optional[str] = ..., score: _Optional[float] = ..., similarity: _Optional[float] = ..., components: _Optional[_Iterable[_Union[ScoreComponent, _Mapping]]] = ..., memory: _Optional[_Union[_memory_pb2.Memory, _Mapping]] = ..., message: _Optional[_Union[_session_pb2.Message, _Mapping]] = ..., block: _Optional[_Union[_blocks_pb2.Block, _Mapping]] = ..., has_query_words: _Optional[bool] = ..., relevance: _Optional[float] = ..., duplicate_ids: _Optional[_Iterable[str]] = ..., trust: _Optional[float] = ...) -> None: ...
 
 class MessageFilter(_message.Message):
     __slots__ = ("roles", "speakers")
@@ -116,7 +118,7 @@ class MessageFilter(_message.Message):
     def __init__(self, roles: _Optional[_Iterable[_Union[_session_pb2.MessageRole, str]]] = ..., speakers: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class RecallRequest(_message.Message):
-    __slots__ = ("query", "embedding", "limit", "kinds", "filter", "min_similarity", "show_superseded", "weights", "fusion", "mode", "min_relevance", "show_duplicates", "message_filter")
+    __slots__ = ("query", "embedding", "limit", "kinds", "filter", "min_similarity", "show_superseded", "weights", "fusion", "mode", "min_relevance", "show_duplicates", "message_filter", "min_trust")
     class WeightsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -137,6 +139,7 @@ class RecallRequest(_message.Message):
     MIN_RELEVANCE_FIELD_NUMBER: _ClassVar[int]
     SHOW_DUPLICATES_FIELD_NUMBER: _ClassVar[int]
     MESSAGE_FILTER_FIELD_NUMBER: _ClassVar[int]
+    MIN_TRUST_FIELD_NUMBER: _ClassVar[int]
     query: str
     embedding: _containers.RepeatedScalarFieldContainer[float]
     limit: int
@@ -150,7 +153,8 @@ class RecallRequest(_message.Message):
     min_relevance: float
     show_duplicates: bool
     message_filter: MessageFilter
-    def __init__(self, query: _Optional[str] = ..., embedding: _Optional[_Iterable[float]] = ..., limit: _Optional[int] = ..., kinds: _Optional[_Iterable[_Union[ItemKind, str]]] = ..., filter: _Optional[_Union[_memory_pb2.MemoryFilter, _Mapping]] = ..., min_similarity: _Optional[float] = ..., show_superseded: _Optional[bool] = ..., weights: _Optional[_Mapping[str, float]] = ..., fusion: _Optional[str] = ..., mode: _Optional[_Union[SearchMode, str]] = ..., min_relevance: _Optional[float] = ..., show_duplicates: _Optional[bool] = ..., message_filter: _Optional[_Union[MessageFilter, _Mapping]] = ...) -> None: ...
+    min_trust: float
+    def __init__(self, query: _Optional[str] = ..., embedding: _Optional[_Iterable[float]] = ..., limit: _Optional[int] = ..., kinds: _Optional[_Iterable[_Union[ItemKind, str]]] = ..., filter: _Optional[_Union[_memory_pb2.MemoryFilter, _Mapping]] = ..., min_similarity: _Optional[float] = ..., show_superseded: _Optional[bool] = ..., weights: _Optional[_Mapping[str, float]] = ..., fusion: _Optional[str] = ..., mode: _Optional[_Union[SearchMode, str]] = ..., min_relevance: _Optional[float] = ..., show_duplicates: _Optional[bool] = ..., message_filter: _Optional[_Union[MessageFilter, _Mapping]] = ..., min_trust: _Optional[float] = ...) -> None: ...
 
 class RecallResponse(_message.Message):
     __slots__ = ("hits", "model", "dense_path", "dense_unavailable", "filter_emptied", "filter_truncated", "emptied_by", "formula", "nothing_relevant", "query_expansions", "pending_embedding_count")

@@ -1,0 +1,1 @@
+"""What memories were made of, and the trust that follows from it."""

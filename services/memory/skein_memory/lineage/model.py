@@ -1,0 +1,197 @@
+"""Chains of sources and the trust along them. No I/O, no clock.
+
+The trust of a chain is that of its weakest link. Chains with separate weakest links confirm each other: their belief
+above the neutral trust is combined as in certainty factors (Shortliffe and Buchanan, "A Model of Inexact Reasoning in
+Medicine", 1975), 1 - (1 - a)(1 - b), which is the noisy-or of Pearl ("Probabilistic Reasoning in Intelligent Systems",
+1988). A memory with one distrusted part is worth no more than that part, because its text contains it.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal, TypeAlias
+from uuid import UUID
+
+from skein_memory.scoring.model import NEUTRAL_TRUST, source_key
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+# Confirmation alone raises no trust above this.
+MAX_CONFIRMED_TRUST = 0.98
+# Sources of one memory, merges and consolidations included; a caller names up to 50.
+MAX_STORED_SOURCES = 200
+# Steps that a chain is followed, and nodes that one call reads.
+MAX_DEPTH = 32
+MAX_NODES = 2000
+
+Kind: TypeAlias = Literal["message", "memory", "document", "import", "agent", "person", "tool", "writer"]
+Role: TypeAlias = Literal["part", "repeat", "replaced"]
+# A message or memory by its id, any other source by its key.
+NodeKey: TypeAlias = tuple[str, UUID | str]
+# The chains of a node: the trust of each, by its weakest link.
+_Chains: TypeAlias = dict[NodeKey, float]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Source:
+    """One source of a memory: a message or memory has an id, any other one a name."""
+
+    kind: Kind
+    source_id: UUID | None = None
+    name: str | None = None
+    role: Role = "part"
+    # Its trust when it was erased; None: it was not.
+    erased_trust: float | None = None
+
+    @property
+    def name_key(self) -> str | None:
+        """The name in the form in which sources are compared."""
+        return None if self.name is None else source_key(self.name)
+
+    @property
+    def node(self) -> NodeKey:
+        """Its node in a graph."""
+        return self.kind, self.source_id if self.source_id is not None else source_key(self.name)
+
+    @property
+    def is_erased(self) -> bool:
+        """Whether it was purged."""
+        return self.erased_trust is not None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Node:
+    """What is known of a memory, a message or a named source: the keys that may be rated, and the sources."""
+
+    keys: tuple[str, ...]
+    sources: tuple[Source, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Graph:
+    """Memories with everything that they derive from, as far as it was followed."""
+
+    nodes: Mapping[NodeKey, Node]
+    # Trust by source key.
+    ratings: Mapping[str, float]
+    # Stored trust of memories whose own sources were not followed any more.
+    cut: Mapping[NodeKey, float] = field(default_factory=dict)
+
+
+def node_keys(*names: str | None) -> tuple[str, ...]:
+    """Return the source keys of names that may be rated, each once."""
+    return tuple(dict.fromkeys(key for name in names if (key := source_key(name))))
+
+
+class TrustCalculator:
+    """Computes the trust of nodes of one graph; each node is computed once."""
+
+    def __init__(self, graph: Graph) -> None:
+        self._graph = graph
+        self._chains: dict[NodeKey, _Chains] = {}
+
+    def trust(self, key: NodeKey) -> float:
+        """Return the trust of a node, 0 to 1."""
+        return combine(self._chains_of(key).values())
+
+    def _chains_of(self, key: NodeKey) -> _Chains:
+        if key not in self._chains:
+            # A cycle cannot be written. If there were one, it would end here as an unknown origin.
+            self._chains[key] = {key: NEUTRAL_TRUST}
+            self._chains[key] = self._compute(key)
+        return self._chains[key]
+
+    def _compute(self, key: NodeKey) -> _Chains:
+        if key in self._graph.cut:
+            return {key: self._graph.cut[key]}
+        node = self._graph.nodes.get(key)
+        if node is None:
+            return {key: NEUTRAL_TRUST}
+        weakest = min(
+            ((self._graph.ratings[name], name) for name in node.keys if name in self._graph.ratings), default=None
+        )
+        parts = [source for source in node.sources if source.role == "part" and source.kind != "writer"]
+        if parts:
+            chains = _weakest(self._chains_of_source(source) for source in parts)
+        elif weakest is None:
+            chains = {key: NEUTRAL_TRUST}
+        else:
+            chains = {("key", weakest[1]): weakest[0]}
+        if parts and weakest is not None:
+            rating, name = weakest
+            limited = [(("key", name), rating) if trust > rating else (end, trust) for end, trust in chains.items()]
+            chains = _weakest({end: trust} for end, trust in limited)
+        repeats = [self._chains_of_source(source) for source in node.sources if source.role == "repeat"]
+        return _confirmed([chains, *repeats])
+
+    def _chains_of_source(self, source: Source) -> _Chains:
+        if source.erased_trust is not None:
+            return {source.node: min(NEUTRAL_TRUST, source.erased_trust)}
+        return self._chains_of(source.node)
+
+
+class ImpactFinder:
+    """Finds which memories of a graph derive from a source; a named one may also have written or be named by them."""
+
+    def __init__(self, graph: Graph, source: NodeKey) -> None:
+        self._graph = graph
+        self._source = source
+        self._impacted: dict[NodeKey, bool] = {}
+
+    def is_impacted(self, key: NodeKey) -> bool:
+        """Return whether a node is the source, or derives from it."""
+        if key not in self._impacted:
+            self._impacted[key] = False
+            self._impacted[key] = self._test(key)
+        return self._impacted[key]
+
+    def _test(self, key: NodeKey) -> bool:
+        if key == self._source:
+            return True
+        node = self._graph.nodes.get(key)
+        if node is None:
+            return False
+        if isinstance(self._source[1], str) and self._source[1] in node.keys:
+            return True
+        return any(
+            source.node == self._source or self.is_impacted(source.node)
+            for source in node.sources
+            if source.kind != "writer"
+        )
+
+
+def combine(trusts: Iterable[float]) -> float:
+    """Return the trust of a text that has some independent chains."""
+    values = sorted(trusts)
+    if not values:
+        return NEUTRAL_TRUST
+    if values[0] < NEUTRAL_TRUST:
+        return values[0]
+    doubt = math.prod((1 - value) / (1 - NEUTRAL_TRUST) for value in values)
+    return max(values[-1], min(MAX_CONFIRMED_TRUST, 1 - (1 - NEUTRAL_TRUST) * doubt))
+
+
+def _weakest(parts: Iterable[Mapping[NodeKey, float]]) -> _Chains:
+    """Join the chains of parts: of chains with one weakest link the weaker counts, so repetition confirms nothing."""
+    chains: _Chains = {}
+    for part in parts:
+        for end, trust in part.items():
+            chains[end] = min(trust, chains.get(end, trust))
+    return chains
+
+
+def _confirmed(repeats: list[_Chains]) -> _Chains:
+    """Join the chains of equal texts: a distrusted copy takes nothing from a text that others confirm."""
+    if len(repeats) == 1:
+        return repeats[0]
+    best = max(repeats, key=lambda chains: combine(chains.values()))
+    accepted = [chains for chains in repeats if combine(chains.values()) >= NEUTRAL_TRUST]
+    if not accepted:
+        return best
+    joined: _Chains = {}
+    for chains in accepted:
+        for end, trust in chains.items():
+            joined[end] = max(trust, joined.get(end, trust))
+    return joined

@@ -1,0 +1,138 @@
+-- read_sources --
+-- Read the sources of memories, in order.
+SELECT memory_id, position, kind, role, source_id, name, erased_trust
+FROM memory.sources
+WHERE tenant_id = :tenant_id AND memory_id = ANY (:memory_ids::uuid[])
+ORDER BY memory_id, position;
+
+-- insert_sources --
+-- Insert sources of memories.
+INSERT INTO memory.sources (tenant_id, memory_id, position, kind, role, source_id, name, name_key, erased_trust)
+VALUES (:tenant_id, :memory_id, :position, :kind, :role, :source_id, :name, :name_key, :erased_trust);
+
+-- delete_sources --
+-- Delete the sources of a memory, but for its writer.
+DELETE FROM memory.sources
+WHERE tenant_id = :tenant_id AND memory_id = :memory_id AND position >= 0;
+
+-- delete_writer --
+-- Delete the writer of a memory's text, so that the principal that created it counts.
+DELETE FROM memory.sources
+WHERE tenant_id = :tenant_id AND memory_id = :memory_id AND position = -1;
+
+-- read_lineage_memories --
+-- Read what the trust of memories depends on, and what a lineage shows of them, deleted ones too.
+SELECT memory_id, type, title, key, left(content, 200) AS beginning, source, source_agent, scope, agent_id, subject_id,
+       session_id, created_by, create_time,
+       is_active AND (expire_time IS NULL OR expire_time > :at) AS is_visible
+FROM memory.memories
+WHERE tenant_id = :tenant_id AND memory_id = ANY (:memory_ids::uuid[]);
+
+-- read_lineage_messages --
+-- Read the authors of messages.
+SELECT message_id, session_id, name, sender_id, created_by, create_time, is_active
+FROM session.messages
+WHERE tenant_id = :tenant_id AND message_id = ANY (:message_ids::uuid[]);
+
+-- read_stored_trust --
+-- Read the stored trust of memories; those without a row have the neutral one.
+SELECT memory_id, trust
+FROM memory.trust
+WHERE tenant_id = :tenant_id AND memory_id = ANY (:memory_ids::uuid[]);
+
+-- put_trust --
+-- Store the trust of memories.
+INSERT INTO memory.trust (tenant_id, memory_id, trust)
+VALUES (:tenant_id, :memory_id, :trust)
+ON CONFLICT ON CONSTRAINT trust_pkey DO UPDATE
+SET trust = excluded.trust;
+
+-- delete_trust --
+-- Delete the stored trust of memories that have the neutral one again.
+DELETE FROM memory.trust
+WHERE tenant_id = :tenant_id AND memory_id = ANY (:memory_ids::uuid[]);
+
+-- put_writer --
+-- Store which principal wrote the text of a memory; nothing changes where it did before.
+INSERT INTO memory.sources (tenant_id, memory_id, position, kind, role, name, name_key)
+VALUES (:tenant_id, :memory_id, -1, 'writer', 'part', :name, :name_key)
+ON CONFLICT ON CONSTRAINT sources_pkey DO UPDATE
+SET name = excluded.name, name_key = excluded.name_key
+WHERE sources.name <> excluded.name;
+
+-- note_rescores --
+-- Note memories from which others derive whose trust is to be computed again.
+INSERT INTO memory.trust_work (tenant_id, memory_id, after_id)
+VALUES (:tenant_id, :memory_id, :after_id)
+ON CONFLICT ON CONSTRAINT trust_work_pkey DO UPDATE
+SET after_id = excluded.after_id;
+
+-- lock_rescore --
+-- Take one row of the work; skip those of another process.
+SELECT memory_id, after_id
+FROM memory.trust_work
+WHERE tenant_id = :tenant_id
+ORDER BY memory_id
+LIMIT 1
+FOR UPDATE SKIP LOCKED;
+
+-- lock_unlocked --
+-- Lock those of some memories that no other transaction has locked, deleted ones too.
+SELECT memory_id
+FROM memory.memories
+WHERE tenant_id = :tenant_id AND memory_id = ANY (:memory_ids::uuid[])
+ORDER BY memory_id
+FOR NO KEY UPDATE SKIP LOCKED;
+
+-- continue_rescore --
+-- Store how far the work of one row has come.
+UPDATE memory.trust_work
+SET after_id = :after_id
+WHERE tenant_id = :tenant_id AND memory_id = :memory_id;
+
+-- delete_rescore --
+-- Delete a row of the work that is done.
+DELETE FROM memory.trust_work
+WHERE tenant_id = :tenant_id AND memory_id = :memory_id;
+
+-- walk_memory_ids --
+-- Read the ids of memories after one, in order.
+SELECT memory_id
+FROM memory.memories
+WHERE tenant_id = :tenant_id AND memory_id > :after_id
+ORDER BY memory_id
+LIMIT :count;
+
+-- walk_derived_ids --
+-- Read the ids of memories with sources after one, in order.
+SELECT DISTINCT memory_id
+FROM memory.sources
+WHERE tenant_id = :tenant_id AND memory_id > :after_id AND position >= 0
+ORDER BY memory_id
+LIMIT :count;
+
+-- find_derived --
+-- Find memories, after one, that were made of a message or memory.
+SELECT DISTINCT memory_id
+FROM memory.sources
+WHERE tenant_id = :tenant_id AND source_id = :source_id AND memory_id > :after_id
+ORDER BY memory_id
+LIMIT :count;
+
+-- mark_erased --
+-- Mark sources as erased: of each only its trust stays.
+UPDATE memory.sources
+SET erased_trust = gone.trust
+FROM unnest(:source_ids::uuid[], :trusts::double precision[]) AS gone (source_id, trust)
+WHERE sources.tenant_id = :tenant_id AND sources.source_id = gone.source_id AND sources.erased_trust IS NULL
+RETURNING sources.source_id;
+
+-- purge_memory_sources --
+-- Purge what memories were made of.
+DELETE FROM memory.sources
+WHERE tenant_id = :tenant_id AND memory_id = ANY (:memory_ids::uuid[]);
+
+-- purge_memory_trust --
+-- Purge the trust of memories.
+DELETE FROM memory.trust
+WHERE tenant_id = :tenant_id AND memory_id = ANY (:memory_ids::uuid[]);

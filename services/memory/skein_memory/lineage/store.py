@@ -1,0 +1,428 @@
+"""Sources of memories and their trust in the database.
+
+Functions that take `tx` work in the caller's transaction, which holds the locks of the memories that it changes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+from skein_kit.database.tx_options import READ_ONLY
+from skein_memory.errors import LineageCycle, LineageTooLong
+from skein_memory.lineage.model import (
+    MAX_DEPTH,
+    MAX_NODES,
+    Graph,
+    ImpactFinder,
+    Node,
+    Source,
+    TrustCalculator,
+    node_keys,
+)
+from skein_memory.memories import names
+from skein_memory.queries import QUERIES
+from skein_memory.scoring.model import NEUTRAL_TRUST
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from datetime import datetime
+
+    import asyncpg
+
+    from skein_kit.database.transactions import Database, Transaction
+    from skein_memory.lineage.model import NodeKey
+    from skein_memory.memories.model import Memory
+
+# The row of the work that stands for all memories, and the place before the first memory.
+ALL_MEMORIES = UUID(int=0)
+_FIRST = UUID(int=0)
+# Memories that one step computes.
+_STEP_MEMORIES = 200
+# Memories that one page of impacted ones scans.
+_PAGE_MEMORIES = 500
+# Differences below this are rounding.
+_EPSILON = 1e-9
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Lineage:
+    """Memories with all that they derive from: the graph, and the rows of what is stored there."""
+
+    graph: Graph
+    memories: Mapping[UUID, asyncpg.Record]
+    messages: Mapping[UUID, asyncpg.Record]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RescoreStep:
+    """What a step of the work computed; `has_more` when there may be more to do."""
+
+    rescored_count: int = 0
+    changed_count: int = 0
+    has_more: bool = False
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ImpactedMemory:
+    """A memory that derives from a source, with its stored trust."""
+
+    memory_id: UUID
+    trust: float
+    has_erased_source: bool
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ImpactedPage:
+    """Some memories that derive from a source, and the last one that was scanned; None at the end."""
+
+    memories: Sequence[ImpactedMemory]
+    after_id: UUID | None
+
+
+async def read_lineage(tx: Transaction, tenant_id: UUID, memory_ids: Iterable[UUID], *, at: datetime) -> Lineage:
+    """Read memories with their sources, up to the origins: two statements more than there are steps."""
+    sources, cut_ids = await _walk(tx, tenant_id, memory_ids)
+    memory_rows = await tx.rows(QUERIES["read_lineage_memories"], tenant_id=tenant_id, memory_ids=list(sources), at=at)
+    memories = {row["memory_id"]: row for row in memory_rows}
+    message_ids = sorted(
+        {
+            source.source_id
+            for listed in sources.values()
+            for source in listed
+            if source.kind == "message" and source.source_id
+        }
+    )
+    messages: dict[UUID, asyncpg.Record] = {}
+    if message_ids:
+        message_rows = await tx.rows(QUERIES["read_lineage_messages"], tenant_id=tenant_id, message_ids=message_ids)
+        messages = {row["message_id"]: row for row in message_rows}
+    nodes: dict[NodeKey, Node] = {}
+    for memory_id, row in memories.items():
+        writer = next((source.name for source in sources[memory_id] if source.kind == "writer"), row["created_by"])
+        nodes["memory", memory_id] = Node(
+            keys=node_keys(writer, row["source"], row["source_agent"]), sources=tuple(sources[memory_id])
+        )
+    for message_id, row in messages.items():
+        nodes["message", message_id] = Node(keys=node_keys(row["created_by"], row["sender_id"], row["name"]))
+    for listed in sources.values():
+        for source in listed:
+            if source.source_id is None:
+                nodes.setdefault(source.node, Node(keys=node_keys(source.name)))
+    graph = Graph(
+        nodes=nodes,
+        ratings=await read_ratings(tx, tenant_id, {key for node in nodes.values() for key in node.keys}),
+        cut={("memory", id_): trust for id_, trust in (await _read_trust(tx, tenant_id, cut_ids)).items()},
+    )
+    return Lineage(graph=graph, memories=memories, messages=messages)
+
+
+async def read_ratings(tx: Transaction, tenant_id: UUID, keys: Iterable[str]) -> dict[str, float]:
+    """Return the trust of source keys; those without a rating are left out."""
+    source_keys = sorted(set(keys))
+    if not source_keys:
+        return {}
+    rows = await tx.rows(QUERIES["read_trust"], tenant_id=tenant_id, source_keys=source_keys)
+    return {row["source_key"]: row["trust"] for row in rows}
+
+
+async def read_sources(tx: Transaction, tenant_id: UUID, memory_ids: Sequence[UUID]) -> dict[UUID, list[Source]]:
+    """Return the sources of memories, in order; those of the writers too."""
+    rows = await tx.rows(QUERIES["read_sources"], tenant_id=tenant_id, memory_ids=list(memory_ids))
+    sources: dict[UUID, list[Source]] = {}
+    for row in rows:
+        source = Source(
+            kind=row["kind"],
+            source_id=row["source_id"],
+            name=row["name"],
+            role=row["role"],
+            erased_trust=row["erased_trust"],
+        )
+        sources.setdefault(row["memory_id"], []).append(source)
+    return sources
+
+
+async def add_memories(
+    tx: Transaction,
+    tenant_id: UUID,
+    memories: Sequence[Memory],
+    sources: Mapping[UUID, Sequence[Source]],
+    *,
+    at: datetime,
+) -> None:
+    """Store the sources of new memories, and the trust of those that have sources or rated names.
+
+    Raises LineageCycle and LineageTooLong.
+    """
+    await _insert(tx, tenant_id, sources)
+    for memory_id, listed in sources.items():
+        await check_acyclic(tx, tenant_id, memory_id, listed)
+    keys = {
+        memory.memory_id: node_keys(memory.created_by, memory.draft.source, memory.draft.source_agent)
+        for memory in memories
+    }
+    ratings = await read_ratings(tx, tenant_id, {key for listed in keys.values() for key in listed})
+    due_ids = [id_ for id_, listed in keys.items() if sources.get(id_) or not ratings.keys().isdisjoint(listed)]
+    if due_ids:
+        await rescore(tx, tenant_id, due_ids, at=at)
+
+
+async def replace_sources(
+    tx: Transaction, tenant_id: UUID, memory_id: UUID, sources: Sequence[Source], *, at: datetime
+) -> None:
+    """Replace the sources of a memory. Raises LineageCycle and LineageTooLong."""
+    await check_acyclic(tx, tenant_id, memory_id, sources)
+    await tx.execute(QUERIES["delete_sources"], tenant_id=tenant_id, memory_id=memory_id)
+    await _insert(tx, tenant_id, {memory_id: sources})
+    await rescore_with_derived(tx, tenant_id, [memory_id], at=at)
+
+
+async def record_change(tx: Transaction, tenant_id: UUID, before: Memory, after: Memory, *, at: datetime) -> None:
+    """Store who wrote the text of a changed memory, and its trust where that may have changed."""
+    is_due = (before.draft.source, before.draft.source_agent) != (after.draft.source, after.draft.source_agent)
+    if _text(before) != _text(after):
+        key = {"tenant_id": tenant_id, "memory_id": after.memory_id}
+        if after.updated_by == after.created_by:
+            is_due |= bool(await tx.execute(QUERIES["delete_writer"], **key))
+        else:
+            (name_key,) = node_keys(after.updated_by) or ("",)
+            is_due |= bool(await tx.execute(QUERIES["put_writer"], name=after.updated_by, name_key=name_key, **key))
+    if is_due:
+        await rescore_with_derived(tx, tenant_id, [after.memory_id], at=at)
+
+
+async def rescore(tx: Transaction, tenant_id: UUID, memory_ids: Sequence[UUID], *, at: datetime) -> list[UUID]:
+    """Compute and store the trust of memories; return those whose trust changed."""
+    if not memory_ids:
+        return []
+    lineage = await read_lineage(tx, tenant_id, memory_ids, at=at)
+    stored = await _read_trust(tx, tenant_id, memory_ids)
+    calculator = TrustCalculator(lineage.graph)
+    trusts = {id_: calculator.trust(("memory", id_)) for id_ in memory_ids if id_ in lineage.memories}
+    changed = {id_: trust for id_, trust in trusts.items() if abs(trust - stored[id_]) > _EPSILON}
+    rows = [
+        {"memory_id": id_, "trust": trust} for id_, trust in changed.items() if abs(trust - NEUTRAL_TRUST) > _EPSILON
+    ]
+    await tx.insert(QUERIES["put_trust"], tenant_id, rows)
+    neutral_ids = [id_ for id_ in changed if abs(changed[id_] - NEUTRAL_TRUST) <= _EPSILON]
+    if neutral_ids:
+        await tx.execute(QUERIES["delete_trust"], tenant_id=tenant_id, memory_ids=neutral_ids)
+    return list(changed)
+
+
+async def rescore_with_derived(tx: Transaction, tenant_id: UUID, memory_ids: Sequence[UUID], *, at: datetime) -> None:
+    """Compute the trust of memories, and note what derives from those that changed for the worker."""
+    await note(tx, tenant_id, await rescore(tx, tenant_id, memory_ids, at=at))
+
+
+async def note(tx: Transaction, tenant_id: UUID, memory_ids: Iterable[UUID]) -> None:
+    """Have the worker compute the trust of what derives from memories; of all memories for ALL_MEMORIES."""
+    rows = [{"memory_id": id_, "after_id": _FIRST} for id_ in sorted(set(memory_ids))]
+    await tx.insert(QUERIES["note_rescores"], tenant_id, rows)
+
+
+async def mark_erased(tx: Transaction, tenant_id: UUID, memory_ids: Sequence[UUID]) -> None:
+    """Mark memories that are purged as erased sources; call this before their rows go."""
+    trusts = await _read_trust(tx, tenant_id, memory_ids)
+    rows = await tx.rows(
+        QUERIES["mark_erased"], tenant_id=tenant_id, source_ids=list(trusts), trusts=list(trusts.values())
+    )
+    await note(tx, tenant_id, {row["source_id"] for row in rows})
+
+
+async def check_acyclic(tx: Transaction, tenant_id: UUID, memory_id: UUID, sources: Sequence[Source]) -> None:
+    """Raise LineageCycle if a source is the memory or derives from it, LineageTooLong if that cannot be told."""
+    source_ids = [source.source_id for source in sources if source.kind == "memory" and source.source_id]
+    if memory_id in source_ids:
+        raise LineageCycle
+    if not source_ids:
+        return
+    ancestors, cut_ids = await _walk(tx, tenant_id, source_ids)
+    if memory_id in ancestors:
+        raise LineageCycle
+    if cut_ids:
+        raise LineageTooLong
+
+
+async def add_sources(
+    tx: Transaction, tenant_id: UUID, memory_id: UUID, added: Sequence[Source], *, at: datetime, max_count: int
+) -> None:
+    """Add sources to a memory, up to `max_count` of them all.
+
+    A source that derives from the memory itself is replaced by its own sources, so that no cycle arises.
+    """
+    listed = [
+        source
+        for source in (await read_sources(tx, tenant_id, [memory_id])).get(memory_id, [])
+        if source.kind != "writer"
+    ]
+    known = {source.node for source in listed}
+    pending, seen = list(added), set[UUID]()
+    while pending:
+        source = pending.pop(0)
+        if source.node in known or source.node == ("memory", memory_id):
+            continue
+        if source.kind == "memory" and source.source_id is not None:
+            ancestors, cut_ids = await _walk(tx, tenant_id, [source.source_id])
+            if memory_id in ancestors or cut_ids:
+                if source.source_id not in seen and source.role == "part":
+                    seen.add(source.source_id)
+                    pending += [one for one in ancestors[source.source_id] if one.kind != "writer"]
+                    pending += await _writer_of(tx, tenant_id, source.source_id, ancestors[source.source_id], at=at)
+                continue
+        known.add(source.node)
+        listed.append(source)
+    await tx.execute(QUERIES["delete_sources"], tenant_id=tenant_id, memory_id=memory_id)
+    await _insert(tx, tenant_id, {memory_id: listed[:max_count]})
+    await rescore_with_derived(tx, tenant_id, [memory_id], at=at)
+
+
+async def own_origin(tx: Transaction, tenant_id: UUID, memory_id: UUID, *, at: datetime) -> list[Source]:
+    """Return the sources of a memory; of one without any the principal that wrote it."""
+    listed = (await read_sources(tx, tenant_id, [memory_id])).get(memory_id, [])
+    if any(source.kind != "writer" for source in listed):
+        return []
+    return await _writer_of(tx, tenant_id, memory_id, listed, at=at)
+
+
+async def find_distrusted(tx: Transaction, tenant_id: UUID, memory_ids: Sequence[UUID]) -> set[UUID]:
+    """Return which of some memories have less than the neutral trust."""
+    trusts = await _read_trust(tx, tenant_id, memory_ids)
+    return {id_ for id_, trust in trusts.items() if trust < NEUTRAL_TRUST}
+
+
+class LineageStore:
+    """Reads lineages, and computes the trust of what derives from changed sources."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def read(self, tenant_id: UUID, memory_names: Sequence[str], *, at: datetime) -> tuple[list[UUID], Lineage]:
+        """Return the ids of memories, by id or external id, each once, and their lineage. Raises MemoryNotFound."""
+        async with self._database.transaction(tenant_id, READ_ONLY) as tx:
+            ids = await names.find_visible(tx, tenant_id, memory_names, at=at)
+            memory_ids = list(dict.fromkeys(ids[name] for name in memory_names))
+            return memory_ids, await read_lineage(tx, tenant_id, memory_ids, at=at)
+
+    async def list_impacted(
+        self, tenant_id: UUID, source: NodeKey, *, after_id: UUID | None, count: int, at: datetime
+    ) -> ImpactedPage:
+        """Return some memories after one that derive from a source, and where the next page begins."""
+        is_named = source[0] not in {"message", "memory"}
+        query = QUERIES["walk_memory_ids" if is_named else "walk_derived_ids"]
+        async with self._database.transaction(tenant_id, READ_ONLY) as tx:
+            rows = await tx.rows(query, tenant_id=tenant_id, after_id=after_id or _FIRST, count=_PAGE_MEMORIES)
+            memory_ids = [row["memory_id"] for row in rows]
+            lineage = await read_lineage(tx, tenant_id, memory_ids, at=at)
+            trusts = await _read_trust(tx, tenant_id, memory_ids)
+        finder = ImpactFinder(lineage.graph, source)
+        impacted = [id_ for id_ in memory_ids if ("memory", id_) != source and finder.is_impacted(("memory", id_))]
+        next_id = memory_ids[-1] if len(memory_ids) == _PAGE_MEMORIES else None
+        if len(impacted) > count:
+            impacted = impacted[:count]
+            next_id = impacted[-1]
+        return ImpactedPage(
+            memories=[
+                ImpactedMemory(
+                    memory_id=id_,
+                    trust=trusts[id_],
+                    has_erased_source=any(one.is_erased for one in lineage.graph.nodes["memory", id_].sources),
+                )
+                for id_ in impacted
+            ],
+            after_id=next_id,
+        )
+
+    async def step(self, tenant_id: UUID, *, at: datetime) -> RescoreStep:
+        """Do a bounded part of a tenant's work in one transaction; the next step continues."""
+        async with self._database.transaction(tenant_id) as tx:
+            work = await tx.row(QUERIES["lock_rescore"], tenant_id=tenant_id)
+            if work is None:
+                return RescoreStep()
+            query, values = "walk_memory_ids", dict[str, object]()
+            if work["memory_id"] != ALL_MEMORIES:
+                query, values = "find_derived", {"source_id": work["memory_id"]}
+            rows = await tx.rows(
+                QUERIES[query], tenant_id=tenant_id, after_id=work["after_id"], count=_STEP_MEMORIES, **values
+            )
+            memory_ids = [row["memory_id"] for row in rows]
+            locked = await tx.rows(QUERIES["lock_unlocked"], tenant_id=tenant_id, memory_ids=memory_ids)
+            if len(locked) < len(memory_ids):
+                # A writer changes one of them. To wait for it while this row is locked might be a deadlock.
+                return RescoreStep()
+            changed_ids = await rescore(tx, tenant_id, memory_ids, at=at)
+            key = {"tenant_id": tenant_id, "memory_id": work["memory_id"]}
+            if len(memory_ids) < _STEP_MEMORIES:
+                await tx.execute(QUERIES["delete_rescore"], **key)
+            else:
+                await tx.execute(QUERIES["continue_rescore"], after_id=memory_ids[-1], **key)
+            await note(tx, tenant_id, changed_ids)
+        return RescoreStep(rescored_count=len(memory_ids), changed_count=len(changed_ids), has_more=True)
+
+
+async def _writer_of(
+    tx: Transaction, tenant_id: UUID, memory_id: UUID, sources: Iterable[Source], *, at: datetime
+) -> list[Source]:
+    """Return the statement of the principal that wrote a memory's text, as a source."""
+    name = next((source.name for source in sources if source.kind == "writer"), None)
+    if name is None:
+        row = await tx.row(QUERIES["read_lineage_memories"], tenant_id=tenant_id, memory_ids=[memory_id], at=at)
+        name = None if row is None else row["created_by"]
+    return [Source(kind="agent", name=name)] if name else []
+
+
+async def _walk(
+    tx: Transaction, tenant_id: UUID, memory_ids: Iterable[UUID]
+) -> tuple[dict[UUID, list[Source]], set[UUID]]:
+    """Return memories and all that they derive from with their sources, and those that were not followed any more."""
+    sources: dict[UUID, list[Source]] = {}
+    frontier = list(dict.fromkeys(memory_ids))
+    for _ in range(MAX_DEPTH):
+        if not frontier or len(sources) + len(frontier) > MAX_NODES:
+            break
+        found = await read_sources(tx, tenant_id, frontier)
+        sources |= {id_: found.get(id_, []) for id_ in frontier}
+        frontier = list(
+            dict.fromkeys(
+                source.source_id
+                for listed in found.values()
+                for source in listed
+                if source.kind == "memory"
+                and source.source_id not in sources
+                and not source.is_erased
+                and source.source_id
+            )
+        )
+    return sources, set(frontier)
+
+
+async def _insert(tx: Transaction, tenant_id: UUID, sources: Mapping[UUID, Sequence[Source]]) -> None:
+    rows = [
+        {
+            "memory_id": memory_id,
+            "position": position,
+            "kind": source.kind,
+            "role": source.role,
+            "source_id": source.source_id,
+            "name": source.name,
+            "name_key": source.name_key,
+            "erased_trust": source.erased_trust,
+        }
+        for memory_id, listed in sources.items()
+        for position, source in enumerate(listed)
+    ]
+    await tx.insert(QUERIES["insert_sources"], tenant_id, rows)
+
+
+async def _read_trust(tx: Transaction, tenant_id: UUID, memory_ids: Iterable[UUID]) -> dict[UUID, float]:
+    """Return the stored trust of memories."""
+    ids = list(memory_ids)
+    if not ids:
+        return {}
+    rows = await tx.rows(QUERIES["read_stored_trust"], tenant_id=tenant_id, memory_ids=ids)
+    return dict.fromkeys(ids, NEUTRAL_TRUST) | {row["memory_id"]: row["trust"] for row in rows}
+
+
+def _text(memory: Memory) -> tuple[object, ...]:
+    return memory.draft.content_hash, memory.draft.title, memory.draft.key
