@@ -101,6 +101,10 @@ REST = """
     INSERT INTO memory.properties (tenant_id, memory_id, name, value) VALUES ($1, $2, 'metadata.x', 'x');
     INSERT INTO memory.tombstone_salts (tenant_id, salt) VALUES ($1, 'x');
     INSERT INTO memory.tombstones (tenant_id, digest, create_time) VALUES ($1, 'x', now());
+    INSERT INTO memory.sources (tenant_id, memory_id, position, kind, role, name, name_key)
+    VALUES ($1, $2, 0, 'agent', 'part', 'x', 'x');
+    INSERT INTO memory.trust (tenant_id, memory_id, trust) VALUES ($1, $2, 0.4);
+    INSERT INTO memory.trust_work (tenant_id, memory_id, after_id) VALUES ($1, $2, $2);
     INSERT INTO memory.source_trust
         (tenant_id, source_key, trust, revision, create_time, update_time, created_by, updated_by)
     VALUES ($1, 'x', 0.5, 1, now(), now(), 'test', 'test');

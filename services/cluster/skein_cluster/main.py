@@ -34,6 +34,7 @@ COMMANDS: Mapping[str, str] = {
     "hooks": "hooks",
     "sessions": "sessions",
     "memories": "memories",
+    "lineage": "lineage",
     "archive": "archive",
     "backup": "backup",
     "models": "models",

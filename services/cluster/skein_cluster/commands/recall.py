@@ -107,15 +107,19 @@ def show_pending(count: int) -> None:
     type=click.FloatRange(0, 1),
     help="Leave out hits of a lower relevance; 0 keeps all.  [default: the tenant's policy]",
 )
+@click.option(
+    "--min-trust", type=click.FloatRange(0, 1), default=0.0, help="Leave out memories of a lower trust; 0.5 is neutral."
+)
 @mode_option
 @filter_options
 @options.cluster_options
 @options.json_option
-def recall_command(
+def recall_command(  # noqa: PLR0913 - one argument for each option.
     text: str,
     limit: int,
     arms: tuple[str, ...],
     min_relevance: float | None,
+    min_trust: float,
     mode: str,
     item_filter: memory_pb2.MemoryFilter | None,
     environment: dict[str, str],
@@ -129,6 +133,7 @@ def recall_command(
         arms=[_ARMS[arm] for arm in arms],
         filter=item_filter,
         min_relevance=min_relevance,
+        min_trust=min_trust,
         mode=MODES[mode],
     )
     response, is_empty = asyncio.run(_recall(environment, request))

@@ -30,6 +30,7 @@ SIGNALS: Mapping[str, tuple[str, str]] = {
     "time": ("names a time", "the query asks for a time, and the item names one"),
     "date": ("near the date", "the item was created near the date in the query"),
     "words": ("words", "how many of the query's words the block contains"),
+    "trust": ("distrust", "what a memory with a trust below 0.5 loses"),
 }
 # The CSS class number of each signal.
 _COLOURS = {name: number for number, name in enumerate(SIGNALS)}

@@ -9,7 +9,7 @@ from starlette.routing import Route
 
 from skein.auth.v1 import auth_pb2_grpc
 from skein.tenancy.v1 import tenancy_pb2_grpc
-from skein_gateway.console import api_keys, conflicts, graph, memories, overview, policy, search, sessions
+from skein_gateway.console import api_keys, conflicts, graph, lineage, memories, overview, policy, search, sessions
 from skein_gateway.console.browser_sessions import KeySessions
 from skein_gateway.console.changes import ChangesPage
 from skein_gateway.console.login import LoginPages
@@ -39,6 +39,7 @@ _PAGES: Sequence[tuple[str, ShowHandler, SubmitHandler | None]] = (
     ("memories", memories.list_memories, None),
     ("memory", memories.show_memory, None),
     ("graph", graph.show, None),
+    ("lineage", lineage.show, None),
     ("sessions", sessions.list_sessions, None),
     ("session", sessions.show_session, None),
     ("conflicts", conflicts.show, conflicts.submit),

@@ -78,6 +78,9 @@ TOOLS = (
         "that need no context. Returns its id, its scores and memories to link it with.",
         required("content", "memory.content", "Content to store, understandable without this conversation."),
         *memory_arguments(),
+        optional(
+            "derived_from", "memory.derived_from", "What it was made of: messages and memories by id, others by name."
+        ),
         fixed={"suggest_links": True},
     ),
     tool(
@@ -94,6 +97,7 @@ TOOLS = (
         *conditions("filter", where=_WHERE_OF_ITEMS),
         optional("min_similarity", "min_similarity", "Least similarity in meaning, 0 to 1; other hits are omitted."),
         optional("min_relevance", "min_relevance", "Least probability of helping, 0 to 1; 0 shows weak hits too."),
+        optional("min_trust", "min_trust", "Least trust along the chain of sources, 0 to 1; 0.5 is neutral."),
         optional("include_superseded", "show_superseded", "Also memories that a newer one replaced."),
         render=recall_text,
     ),
@@ -107,6 +111,8 @@ TOOLS = (
         required("query", "recall.query", "The question or the task."),
         optional("mode", "recall.mode", _MODE),
         optional("token_budget", "token_budget", "Longest text, in tokens; default 2000."),
+        optional("min_trust", "recall.min_trust", "Least trust along the chain of sources, 0 to 1; 0.5 is neutral."),
+        optional("cite_origins", "cite_origins", "Cite each memory to the origins of its chain."),
         *conditions("recall.filter")[:5],
         optional("conversation_id", "session_id", "Session whose newest messages are added."),
         render=context_text,
