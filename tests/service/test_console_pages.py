@@ -472,3 +472,22 @@ async def test_roles_see_the_access_log_only_if_they_may(
     page = await web.page("memory", id=seeded.memory_ids["tea"])
 
     assert "You need the permission audit.read to see the access log" in page.text
+
+
+async def test_the_lineage_shows_what_a_memory_was_made_of(web: BrowserSession, tenant: Tenant) -> None:
+    origin = memory_pb2.SourceReference(kind=memory_pb2.SOURCE_KIND_DOCUMENT, name="Letter <of> the clinic")
+    first = memory_pb2.Memory(content="Anna is allergic to nuts.", title="Allergy", derived_from=[origin])
+    fact = (await tenant.memory.CreateMemory(memory_pb2.CreateMemoryRequest(memory=first))).memory
+    source = memory_pb2.SourceReference(kind=memory_pb2.SOURCE_KIND_MEMORY, id=fact.memory_id)
+    second = memory_pb2.Memory(content="No nuts for Anna.", derived_from=[source])
+    derived = (await tenant.memory.CreateMemory(memory_pb2.CreateMemoryRequest(memory=second))).memory
+    await tenant.curation.SetSourceTrust(curation_pb2.SetSourceTrustRequest(source="letter <of> the clinic", trust=0.9))
+
+    page = await web.page("lineage", id=derived.memory_id)
+    memory = await web.page("memory", id=derived.memory_id)
+
+    assert page.text.count("<circle") == 3
+    assert page.text.count("marker-end=") == 2
+    assert "Letter &lt;of&gt; the clinic" in page.text
+    assert page.text.count("trust 0.90") > 2
+    assert f"lineage?id={derived.memory_id}" in memory.text

@@ -104,7 +104,6 @@ REST = """
     INSERT INTO memory.sources (tenant_id, memory_id, position, kind, role, name, name_key)
     VALUES ($1, $2, 0, 'agent', 'part', 'x', 'x');
     INSERT INTO memory.trust (tenant_id, memory_id, trust) VALUES ($1, $2, 0.4);
-    INSERT INTO memory.trust_work (tenant_id, memory_id, after_id) VALUES ($1, $2, $2);
     INSERT INTO memory.source_trust
         (tenant_id, source_key, trust, revision, create_time, update_time, created_by, updated_by)
     VALUES ($1, 'x', 0.5, 1, now(), now(), 'test', 'test');
@@ -310,7 +309,9 @@ async def fill(tenant: Tenant, connection: Connection) -> None:
 COUNTS = """
     INSERT INTO recall.frequencies (tenant_id, term, kind, documents) VALUES ($1, 'test', 'memory', 5);
     INSERT INTO recall.removals (tenant_id, removal_id, kind, documents, length)
-    VALUES ($1, gen_random_uuid(), 'memory', 1, 5)
+    VALUES ($1, gen_random_uuid(), 'memory', 1, 5);
+    INSERT INTO memory.trust_work (tenant_id, memory_id, after_id)
+    VALUES ($1, gen_random_uuid(), '00000000-0000-0000-0000-000000000000')
 """
 
 

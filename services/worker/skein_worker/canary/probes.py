@@ -225,6 +225,14 @@ _OF_MEMORY = (
     _fixed_probe(f"{CURATION}ListConflictResolutions", curation_pb2.ListConflictResolutionsRequest),
     _by_id_probe(f"{CURATION}GetCanonicalMemory", curation_pb2.GetCanonicalMemoryRequest, memory_id="alias"),
     _by_id_probe(f"{CURATION}ListAliases", curation_pb2.ListAliasesRequest, memory_id="memory"),
+    _custom_probe(f"{CURATION}GetLineage", lambda data: curation_pb2.GetLineageRequest(memory_ids=[data["memory"]])),
+    Probe(
+        path=f"{CURATION}ListImpacted",
+        request_for=lambda data: curation_pb2.ListImpactedRequest(
+            source=memory_pb2.SourceReference(kind=memory_pb2.SOURCE_KIND_MEMORY, id=data["memory"])
+        ),
+        has_no_marks=True,
+    ),
     _fixed_probe(f"{CURATION}GetReviewQueue", curation_pb2.GetReviewQueueRequest),
     _fixed_probe(
         f"{CURATION}GetTemporalClusters",

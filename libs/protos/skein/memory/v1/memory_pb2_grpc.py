@@ -222,6 +222,7 @@ class MemoryServiceServicer:
         - ALREADY_EXISTS, EXTERNAL_ID_TAKEN or FACT_KEY_TAKEN.
         - FAILED_PRECONDITION, MASTER_KEY_MISSING: secret_value is set, or the
         policy seals a secret, and the cluster has no key to encrypt it with.
+        - NOT_FOUND, SOURCE_NOT_FOUND: derived_from names no visible item.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -236,6 +237,7 @@ class MemoryServiceServicer:
         - INVALID_ARGUMENT, DUPLICATE_IN_BATCH.
         - RESOURCE_EXHAUSTED, MESSAGE_TOO_LARGE: the response, which repeats the
         memories with their ids, would exceed 4 MiB.
+        - NOT_FOUND, SOURCE_NOT_FOUND: derived_from names no visible item.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -293,6 +295,9 @@ class MemoryServiceServicer:
         - INVALID_ARGUMENT, UPDATE_MASK_INVALID, CONTENT_EMPTY, CONTENT_TOO_LONG,
         CONTENT_REFUSED.
         - ALREADY_EXISTS, FACT_KEY_TAKEN.
+        - NOT_FOUND, SOURCE_NOT_FOUND: derived_from names no visible item.
+        - FAILED_PRECONDITION, LINEAGE_CYCLE or LINEAGE_TOO_LONG: a source derives
+        from the memory, or that cannot be told.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -61,6 +61,7 @@ class MemoryServiceStub:
     - ALREADY_EXISTS, EXTERNAL_ID_TAKEN or FACT_KEY_TAKEN.
     - FAILED_PRECONDITION, MASTER_KEY_MISSING: secret_value is set, or the
       policy seals a secret, and the cluster has no key to encrypt it with.
+    - NOT_FOUND, SOURCE_NOT_FOUND: derived_from names no visible item.
     """
     BatchCreateMemories: _grpc.UnaryUnaryMultiCallable[_memory_pb2.BatchCreateMemoriesRequest, _memory_pb2.BatchCreateMemoriesResponse]
     """BatchCreateMemories stores several memories, all or none. Repeating a
@@ -71,6 +72,7 @@ class MemoryServiceStub:
     - INVALID_ARGUMENT, DUPLICATE_IN_BATCH.
     - RESOURCE_EXHAUSTED, MESSAGE_TOO_LARGE: the response, which repeats the
       memories with their ids, would exceed 4 MiB.
+    - NOT_FOUND, SOURCE_NOT_FOUND: derived_from names no visible item.
     """
     GetMemory: _grpc.UnaryUnaryMultiCallable[_memory_pb2.GetMemoryRequest, _memory_pb2.GetMemoryResponse]
     """GetMemory reads one memory, including an archived one, which lists and
@@ -112,6 +114,9 @@ class MemoryServiceStub:
     - INVALID_ARGUMENT, UPDATE_MASK_INVALID, CONTENT_EMPTY, CONTENT_TOO_LONG,
       CONTENT_REFUSED.
     - ALREADY_EXISTS, FACT_KEY_TAKEN.
+    - NOT_FOUND, SOURCE_NOT_FOUND: derived_from names no visible item.
+    - FAILED_PRECONDITION, LINEAGE_CYCLE or LINEAGE_TOO_LONG: a source derives
+      from the memory, or that cannot be told.
     """
     DeleteMemory: _grpc.UnaryUnaryMultiCallable[_memory_pb2.DeleteMemoryRequest, _memory_pb2.DeleteMemoryResponse]
     """DeleteMemory hides a memory from every read and from recall until its
@@ -371,6 +376,7 @@ class MemoryServiceAsyncStub(MemoryServiceStub):
     - ALREADY_EXISTS, EXTERNAL_ID_TAKEN or FACT_KEY_TAKEN.
     - FAILED_PRECONDITION, MASTER_KEY_MISSING: secret_value is set, or the
       policy seals a secret, and the cluster has no key to encrypt it with.
+    - NOT_FOUND, SOURCE_NOT_FOUND: derived_from names no visible item.
     """
     BatchCreateMemories: _aio.UnaryUnaryMultiCallable[_memory_pb2.BatchCreateMemoriesRequest, _memory_pb2.BatchCreateMemoriesResponse]  # type: ignore[assignment]
     """BatchCreateMemories stores several memories, all or none. Repeating a
@@ -381,6 +387,7 @@ class MemoryServiceAsyncStub(MemoryServiceStub):
     - INVALID_ARGUMENT, DUPLICATE_IN_BATCH.
     - RESOURCE_EXHAUSTED, MESSAGE_TOO_LARGE: the response, which repeats the
       memories with their ids, would exceed 4 MiB.
+    - NOT_FOUND, SOURCE_NOT_FOUND: derived_from names no visible item.
     """
     GetMemory: _aio.UnaryUnaryMultiCallable[_memory_pb2.GetMemoryRequest, _memory_pb2.GetMemoryResponse]  # type: ignore[assignment]
     """GetMemory reads one memory, including an archived one, which lists and
@@ -422,6 +429,9 @@ class MemoryServiceAsyncStub(MemoryServiceStub):
     - INVALID_ARGUMENT, UPDATE_MASK_INVALID, CONTENT_EMPTY, CONTENT_TOO_LONG,
       CONTENT_REFUSED.
     - ALREADY_EXISTS, FACT_KEY_TAKEN.
+    - NOT_FOUND, SOURCE_NOT_FOUND: derived_from names no visible item.
+    - FAILED_PRECONDITION, LINEAGE_CYCLE or LINEAGE_TOO_LONG: a source derives
+      from the memory, or that cannot be told.
     """
     DeleteMemory: _aio.UnaryUnaryMultiCallable[_memory_pb2.DeleteMemoryRequest, _memory_pb2.DeleteMemoryResponse]  # type: ignore[assignment]
     """DeleteMemory hides a memory from every read and from recall until its
@@ -684,6 +694,7 @@ class MemoryServiceServicer(metaclass=_abc_1.ABCMeta):
         - ALREADY_EXISTS, EXTERNAL_ID_TAKEN or FACT_KEY_TAKEN.
         - FAILED_PRECONDITION, MASTER_KEY_MISSING: secret_value is set, or the
           policy seals a secret, and the cluster has no key to encrypt it with.
+        - NOT_FOUND, SOURCE_NOT_FOUND: derived_from names no visible item.
         """
 
     @_abc_1.abstractmethod
@@ -700,6 +711,7 @@ class MemoryServiceServicer(metaclass=_abc_1.ABCMeta):
         - INVALID_ARGUMENT, DUPLICATE_IN_BATCH.
         - RESOURCE_EXHAUSTED, MESSAGE_TOO_LARGE: the response, which repeats the
           memories with their ids, would exceed 4 MiB.
+        - NOT_FOUND, SOURCE_NOT_FOUND: derived_from names no visible item.
         """
 
     @_abc_1.abstractmethod
@@ -765,6 +777,9 @@ class MemoryServiceServicer(metaclass=_abc_1.ABCMeta):
         - INVALID_ARGUMENT, UPDATE_MASK_INVALID, CONTENT_EMPTY, CONTENT_TOO_LONG,
           CONTENT_REFUSED.
         - ALREADY_EXISTS, FACT_KEY_TAKEN.
+        - NOT_FOUND, SOURCE_NOT_FOUND: derived_from names no visible item.
+        - FAILED_PRECONDITION, LINEAGE_CYCLE or LINEAGE_TOO_LONG: a source derives
+          from the memory, or that cannot be told.
         """
 
     @_abc_1.abstractmethod

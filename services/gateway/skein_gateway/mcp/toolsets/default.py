@@ -78,9 +78,6 @@ TOOLS = (
         "that need no context. Returns its id, its scores and memories to link it with.",
         required("content", "memory.content", "Content to store, understandable without this conversation."),
         *memory_arguments(),
-        optional(
-            "derived_from", "memory.derived_from", "What it was made of: messages and memories by id, others by name."
-        ),
         fixed={"suggest_links": True},
     ),
     tool(

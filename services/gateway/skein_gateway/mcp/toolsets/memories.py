@@ -18,7 +18,7 @@ TOOLS = (
             "memories",
             "memories",
             "Memories, each with the fields of remember.",
-            only=("content", "external_id", *MEMORY_FIELDS),
+            only=("content", "external_id", "derived_from", *MEMORY_FIELDS),
         ),
     ),
     tool(
