@@ -149,7 +149,10 @@ CROSSINGS = {
     ("skein_recall", "memory.links", "SELECT"),
     ("skein_recall", "memory.aliases", "SELECT"),
     ("skein_recall", "memory.trust", "SELECT"),
-    # The chain of a memory's sources may end in a message.
+    # The chain of a memory's sources may end in a message, which is erased with its trust.
+    *(("skein_session", "memory.trust_work", privilege) for privilege in ("SELECT", "INSERT", "UPDATE")),
+    ("skein_session", "memory.sources", "SELECT"),
+    ("skein_session", "memory.source_trust", "SELECT"),
     ("skein_memory", "session.messages", "SELECT"),
     ("skein_recall", "session.messages", "SELECT"),
     # Services that add rows read the tenant's quotas; tenancy reads the usage.

@@ -15,7 +15,7 @@ from skein.memory.v1 import curation_pb2 as pb
 from skein.memory.v1 import memory_pb2, memory_pb2_grpc, scores_pb2, snapshots_pb2
 from skein.memory.v1.memory_pb2 import SourceReference
 from skein.recall.v1 import recall_pb2
-from skein.session.v1 import session_pb2
+from skein.session.v1 import session_pb2, states_pb2
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -281,6 +281,24 @@ async def test_an_erased_source_is_named_as_erased_and_what_derives_from_it_is_l
     assert {one.trust for one in listed.values()} == {0.5}
 
 
+async def test_an_erased_message_keeps_its_trust_alone(cluster: Cluster, tenant: Tenant) -> None:
+    said = session_pb2.Message(role=session_pb2.MESSAGE_ROLE_USER, content="I drink gin.", name="parrot")
+    appended = await tenant.gateway.Remember(gateway_pb2.RememberRequest(session_id="kitchen", messages=[said]))
+    message = SourceReference(kind=MESSAGE, id=appended.messages[0].message_id)
+    await rate(tenant, "Parrot", 0.2)
+    memory = await create(tenant, "Anna drinks gin.", message)
+    before = await trust_of(tenant, memory)
+
+    await tenant.sessions.PurgeSession(states_pb2.PurgeSessionRequest(session_id="kitchen"))
+    await rescore(cluster, tenant)
+
+    nodes = (await lineage(tenant, memory)).nodes
+    assert [node.state for node in nodes] == [pb.LINEAGE_STATE_SHOWN, pb.LINEAGE_STATE_ERASED]
+    assert [before, nodes[0].trust, nodes[1].trust] == pytest.approx([0.2, 0.2, 0.2])
+    (listed,) = await impacted(tenant, message)
+    assert (listed.memory_id, listed.has_erased_source) == (memory.memory_id, True)
+
+
 async def test_what_a_name_touched_is_listed_page_by_page(cluster: Cluster, tenant: Tenant) -> None:
     mallory, principal = await writer(cluster, tenant, "mallory")
     written = [await create(mallory, f"Number {number}.") for number in range(3)]
@@ -352,6 +370,22 @@ async def test_consolidation_keeps_the_trusted_copy_and_a_distrusted_copy_takes_
     assert roles == [pb.SOURCE_ROLE_PART, pb.SOURCE_ROLE_REPEAT, pb.SOURCE_ROLE_REPEAT]
 
 
+async def test_an_agent_does_not_rate_itself(cluster: Cluster, tenant: Tenant) -> None:
+    permissions = ["memory.read", "memory.write"]
+    request = auth_pb2.CreateApiKeyRequest(display_name="mallory", permissions=permissions)
+    key = await tenant.auth.CreateApiKey(request)
+    mallory = cluster.with_key(key.secret)
+    line = '{"source_trust": {"source_key": "parrot", "trust": 1.0}}'
+
+    for call in (
+        mallory.curation.SetSourceTrust(pb.SetSourceTrustRequest(source="parrot", trust=1.0)),
+        mallory.curation.DeleteSourceTrust(pb.DeleteSourceTrustRequest(source="parrot")),
+        mallory.snapshots.ImportData(snapshots_pb2.ImportDataRequest(lines=line)),
+    ):
+        with refused(grpc.StatusCode.PERMISSION_DENIED, "PERMISSION_MISSING"):
+            await call
+
+
 async def test_many_lies_do_not_crowd_the_truth_out(cluster: Cluster, tenant: Tenant) -> None:
     mallory, principal = await writer(cluster, tenant, "mallory")
     await rate(tenant, principal, 0.05)
@@ -380,3 +414,13 @@ async def test_an_export_brings_the_sources_along(cluster: Cluster, tenant: Tena
 
     nodes = (await lineage(other, second)).nodes
     assert [node.id or node.name for node in nodes] == [second.memory_id, first.memory_id, "a book"]
+
+
+async def test_an_import_of_another_system_names_it_as_the_origin(tenant: Tenant) -> None:
+    document = '{"format": "memoryvault_export_v1", "memories": [{"id": "m1", "content": "Anna drinks tea."}]}'
+    vault = snapshots_pb2.IMPORT_FORMAT_MEMORYVAULT_EXPORT_V1
+
+    await tenant.snapshots.ImportData(snapshots_pb2.ImportDataRequest(lines=document, format=vault))
+
+    response = await tenant.curation.GetLineage(pb.GetLineageRequest(memory_ids=["m1"]))
+    assert [(node.kind, node.name) for node in response.nodes[1:]] == [(memory_pb2.SOURCE_KIND_IMPORT, "MemoryVault")]

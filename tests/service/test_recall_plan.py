@@ -40,6 +40,8 @@ FILTERS = [
         memory_pb2.MemoryFilter(visible_to=memory_pb2.ScopeContext(session_id="s1"), min_importance=0.5),
     )
 ]
+# Around the neutral trust the condition reads the one or the other end of an index.
+FILTERS += [Filter(index_conditions=("min_trust",), values={"min_trust": least_trust}) for least_trust in (0.5, 0.8)]
 FILL = [
     """
     INSERT INTO tenancy.tenants (tenant_id, organization_id, display_name, slug, create_time, update_time)
@@ -50,6 +52,11 @@ FILL = [
     SELECT $1::uuid, gen_random_uuid(), (ARRAY['memory', 'message'])[1 + n % 2], 'note', 's' || n % 20, 12, 1, false,
            n % 50 <> 0
     FROM generate_series(1, $2) AS n
+    """,
+    """
+    INSERT INTO memory.trust (tenant_id, memory_id, trust)
+    SELECT tenant_id, item_id, random() FROM recall.documents
+    WHERE tenant_id = $1::uuid AND kind = 'memory' AND $2::int > 0
     """,
     """
     INSERT INTO recall.postings (tenant_id, term, kind, item_id, frequency, length)

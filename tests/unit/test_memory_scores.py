@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skein.memory.v1 import memory_pb2 as pb
+from skein_kit.text.source_keys import source_key
 from skein_memory.memories import convert as memories_convert
 from skein_memory.memories.model import Memory
 from skein_memory.scoring.model import (
@@ -25,7 +26,6 @@ from skein_memory.scoring.model import (
     count_terms,
     explain,
     scores_of,
-    source_key,
 )
 
 AT = datetime(2026, 3, 1, tzinfo=UTC)

@@ -55,8 +55,11 @@ class Importer:
         batch: int = BATCH,
         max_concurrent: int = 1,
         operator: Client | None = None,
+        origin: str = "",
     ) -> None:
         """Write through `api`, `batch` records a call and `max_concurrent` calls side by side.
+
+        `origin` is the system that memories come from; they name it as their source.
 
         `on_done` is called with the number of records finished. An operator's `Client` registers models that the
         cluster lacks.
@@ -65,7 +68,7 @@ class Importer:
         self._on_done = on_done
         self._batch = batch
         self._slots = asyncio.Semaphore(max_concurrent)
-        self._context = WriterContext(api, report, operator)
+        self._context = WriterContext(api, report, operator, origin=origin)
         self._writers: dict[Kind, Writer] = {}
         self._pending: list[Record] = []
         self._bytes = 0

@@ -73,7 +73,8 @@ async def import_into_tenant(
 ) -> None:
     """Import realms into the tenant of `api`."""
     for realm in realms:
-        await Importer(api, report, on_done, max_concurrent=_MAX_CONCURRENT).run(source.records(realm, report.notes))
+        importer = Importer(api, report, on_done, max_concurrent=_MAX_CONCURRENT, origin=source.name)
+        await importer.run(source.records(realm, report.notes))
 
 
 async def import_all(
@@ -91,7 +92,9 @@ async def import_all(
     tenants = await all_tenants(operator, source.name, realms)
     for realm in realms:
         async with open_tenant(tenants[realm.key]) as api:
-            importer = Importer(api, report, on_done, max_concurrent=_MAX_CONCURRENT, operator=operator)
+            importer = Importer(
+                api, report, on_done, max_concurrent=_MAX_CONCURRENT, operator=operator, origin=source.name
+            )
             await importer.run(source.records(realm, report.notes))
     await AccountImporter(operator, tenants, report).run(source.accounts(report.notes))
     return dict(tenants)

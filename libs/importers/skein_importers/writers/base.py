@@ -30,9 +30,13 @@ _MAX_REMEMBERED = 200_000
 class WriterContext:
     """State of one import that its writers share."""
 
-    def __init__(self, api: Client, report: Report, operator: Client | None = None) -> None:
-        """Write through `api` and count in `report`; `operator` has permissions that a tenant lacks."""
+    def __init__(self, api: Client, report: Report, operator: Client | None = None, *, origin: str = "") -> None:
+        """Write through `api` and count in `report`; `operator` has permissions that a tenant lacks.
+
+        `origin` names the system that memories come from.
+        """
         self.api = api
+        self.origin = origin
         self.operator = operator
         self.report = report
         # False once a call shows that the key may not set times.

@@ -57,6 +57,9 @@ class Memories(Writer):
     async def write(self, records: Sequence[Record]) -> None:
         """Create."""
         request = memory_pb2.BatchCreateMemoriesRequest(memories=[record.item for record in records])
+        if self._context.origin:
+            for memory in request.memories:
+                memory.derived_from.add(kind=memory_pb2.SOURCE_KIND_IMPORT, name=self._context.origin)
         at = datetime.now(UTC)
         response = await self._write_with_times(self._api.memories.BatchCreateMemories, request, records)
         self._context.report.pending += response.pending_embedding_count

@@ -26,6 +26,8 @@ SYSTEM = "system"
 ACCOUNT = "account"
 # Operators make new tenants, and people do where SKEIN_ACCOUNTS_CREATE_TENANTS is on.
 CREATE_TENANT = "tenant.create"
+# What sets the trust in sources. An agent that may write memories does not rate itself.
+RATE_SOURCES = "tenant.write"
 
 # Permissions of each role of a tenant; each role includes those of the lower ones.
 _VIEWER = frozenset({"memory.read", "session.read", "recall.read", "subject.read", "tenant.read"})
@@ -345,10 +347,10 @@ def _rules() -> dict[str, AccessRule]:
             "SuggestLinks": AccessRule("memory.read"),
         },
         "skein.memory.v1.CurationService": {
-            "SetSourceTrust": AccessRule("memory.write"),
+            "SetSourceTrust": AccessRule(RATE_SOURCES),
             "GetSourceTrust": AccessRule("memory.read"),
             "ListSourceTrust": AccessRule("memory.read"),
-            "DeleteSourceTrust": AccessRule("memory.write"),
+            "DeleteSourceTrust": AccessRule(RATE_SOURCES),
             "ListConflicts": AccessRule("memory.read"),
             "ResolveConflict": AccessRule("memory.write"),
             "ListConflictResolutions": AccessRule("memory.read"),

@@ -15,6 +15,7 @@ from skein_memory.erasure import access_log_erasure
 from skein_memory.erasure.receipt import KEPT_RESPONSE_TYPES
 from skein_memory.errors import ArchiveNotFound
 from skein_memory.events import writer
+from skein_memory.lineage import store as lineage
 from skein_memory.memories.filter_values import fields_of_row
 from skein_memory.memories.model import purge_events
 from skein_memory.queries import QUERIES
@@ -210,6 +211,7 @@ async def _record_purge(
     """Insert the tombstones and events of purged archived memories, and clear saved responses."""
     names = {str(id_) for id_ in purged_ids}
     stored_rows = [row for table in ("memories", "versions") for row in rows[table] if row["memory_id"] in names]
+    await lineage.mark_erased(tx, tenant_id, purged_ids)
     await tombstones.insert_memories(
         tx,
         tenant_id,

@@ -9,11 +9,11 @@ from skein.memory.v1 import memory_pb2
 from skein_kit.errors import FieldInvalid
 from skein_kit.ids import parse_id
 from skein_kit.rpc.well_known_types import to_timestamp
+from skein_kit.text.source_keys import source_key
 from skein_memory.errors import SourceNotFound
 from skein_memory.lineage.model import Source, TrustCalculator
 from skein_memory.memories import memory_type, names
 from skein_memory.queries import QUERIES
-from skein_memory.scoring.model import source_key
 from skein_memory.validation import check_storable
 
 if TYPE_CHECKING:

@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, TypeAlias
 from uuid import UUID
 
-from skein_memory.scoring.model import NEUTRAL_TRUST, source_key
+from skein_kit.text.source_keys import source_key
+from skein_memory.scoring.model import NEUTRAL_TRUST
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

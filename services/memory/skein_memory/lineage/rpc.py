@@ -11,8 +11,8 @@ from skein_kit.calls.call import caller as caller_of
 from skein_kit.errors import FieldInvalid, PageTokenInvalid
 from skein_kit.ids import now, parse_id
 from skein_kit.rpc.pagination import read_token, resolve_page_size, write_token
+from skein_kit.text.source_keys import source_key
 from skein_memory.lineage import convert
-from skein_memory.scoring.model import source_key
 
 if TYPE_CHECKING:
     from uuid import UUID

@@ -54,6 +54,19 @@ class Lineage:
     memories: Mapping[UUID, asyncpg.Record]
     messages: Mapping[UUID, asyncpg.Record]
 
+    @property
+    def missing(self) -> set[NodeKey]:
+        """The memories and messages that are neither here nor erased: they are in cold storage."""
+        return {
+            source.node
+            for node in self.graph.nodes.values()
+            for source in node.sources
+            if source.source_id is not None
+            and not source.is_erased
+            and source.node not in self.graph.nodes
+            and source.node not in self.graph.cut
+        }
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RescoreStep:
@@ -200,6 +213,11 @@ async def rescore(tx: Transaction, tenant_id: UUID, memory_ids: Sequence[UUID], 
     stored = await _read_trust(tx, tenant_id, memory_ids)
     calculator = TrustCalculator(lineage.graph)
     trusts = {id_: calculator.trust(("memory", id_)) for id_ in memory_ids if id_ in lineage.memories}
+    # What is in cold storage is not known now: until it is back, no trust rises.
+    for finder in [ImpactFinder(lineage.graph, key) for key in lineage.missing]:
+        for id_ in trusts:
+            if finder.is_impacted(("memory", id_)):
+                trusts[id_] = min(trusts[id_], stored[id_])
     changed = {id_: trust for id_, trust in trusts.items() if abs(trust - stored[id_]) > _EPSILON}
     rows = [
         {"memory_id": id_, "trust": trust} for id_, trust in changed.items() if abs(trust - NEUTRAL_TRUST) > _EPSILON

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from skein_kit.errors import ExternalIdTaken
 from skein_kit.filters.fields import properties_of
 from skein_kit.search_text import postings
+from skein_kit.text.source_keys import source_key
 from skein_memory.errors import FactKeyTaken, MemoryNotFound
 from skein_memory.events import writer
 from skein_memory.lineage import store as lineage
@@ -21,7 +22,7 @@ from skein_memory.memories import names
 from skein_memory.memories import rows as memory_rows
 from skein_memory.memories.model import DRAFT_FIELDS, archive, memory_event
 from skein_memory.queries import QUERIES
-from skein_memory.scoring.model import ScoreInputs, score_memory, source_key
+from skein_memory.scoring.model import ScoreInputs, score_memory
 from skein_memory.tasks.model import Task
 
 if TYPE_CHECKING:

@@ -189,6 +189,11 @@ CREATE POLICY tenant ON memory.trust_work
     USING (tenant_id = nullif(current_setting('skein.tenant_id', true), '')::uuid);
 GRANT SELECT, INSERT, UPDATE, DELETE ON memory.trust_work TO skein_memory;
 
+-- A purge of messages marks them as erased sources, with their trust.
+GRANT SELECT, UPDATE (erased_trust) ON memory.sources TO skein_session;
+GRANT SELECT ON memory.source_trust TO skein_session;
+GRANT SELECT, INSERT, UPDATE ON memory.trust_work TO skein_session;
+
 -- The author of a message is where the chain of a memory may end.
 GRANT USAGE ON SCHEMA session TO skein_memory;
 GRANT SELECT ON session.messages TO skein_memory;

@@ -6,8 +6,9 @@ from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from skein_kit.text.source_keys import source_key
 from skein_memory.queries import QUERIES
-from skein_memory.scoring.model import CONTRADICTS, MAX_LINKS_COUNTED, ScoreInputs, source_key
+from skein_memory.scoring.model import CONTRADICTS, MAX_LINKS_COUNTED, ScoreInputs
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

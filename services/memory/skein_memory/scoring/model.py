@@ -14,6 +14,7 @@ from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from skein_kit.filters.fields import priority_of
+from skein_kit.text.source_keys import source_key
 from skein_memory.memories.model import MemoryScores, Scores
 
 if TYPE_CHECKING:
@@ -126,11 +127,6 @@ def last_used(memory: Memory, inputs: ScoreInputs) -> datetime:
 def days_between(earlier: datetime, later: datetime) -> float:
     """Return days; 0 when the clocks disagree."""
     return max(0.0, (later - earlier).total_seconds() / _DAY_SECONDS)
-
-
-def source_key(source: str | None) -> str:
-    """Return the form in which sources are compared: trimmed, lower case, single spaces, 160 characters at most."""
-    return " ".join((source or "").lower().split())[:160].rstrip()
 
 
 def count_terms(text: str, terms: tuple[str, ...]) -> int:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from skein_kit.errors import FieldInvalid
-from skein_memory.scoring.model import source_key
+from skein_kit.text.source_keys import source_key
 from skein_memory.validation import check_revision, check_storable
 
 if TYPE_CHECKING:

@@ -20,6 +20,7 @@ from skein_kit.errors import (
 )
 from skein_kit.ids import new_id
 from skein_kit.search_text import vector_columns
+from skein_kit.text.source_keys import source_key
 from skein_memory.aliases import store as alias_store
 from skein_memory.aliases.model import Alias
 from skein_memory.blocks import store as block_store
@@ -37,7 +38,6 @@ from skein_memory.links.model import Link, LinkDraft
 from skein_memory.memories import memory_type, names, writes
 from skein_memory.memories.model import Memory, documents_of
 from skein_memory.queries import QUERIES
-from skein_memory.scoring.model import source_key
 from skein_memory.source_trust import store as trust_store
 from skein_memory.source_trust.model import SourceTrust
 from skein_memory.tombstones import store as tombstones

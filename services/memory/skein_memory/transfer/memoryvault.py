@@ -65,6 +65,7 @@ def _memory(row: Mapping[str, Any]) -> dict[str, Any]:
         "archive_time": _time(row.get("archived_at")),
         "create_time": _time(row.get("created_at")),
         "update_time": _time(row.get("updated_at")),
+        "derived_from": [{"kind": "SOURCE_KIND_IMPORT", "name": "MemoryVault"}],
     }
 
 

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 from skein.memory.v1 import snapshots_pb2 as pb
 from skein_kit.calls.call import Context
 from skein_kit.calls.call import caller as caller_of
-from skein_kit.errors import FieldInvalid, PageTokenInvalid
+from skein_kit.errors import FieldInvalid, PageTokenInvalid, PermissionMissing
 from skein_kit.idempotency.store import IdempotencyKey
+from skein_kit.identity.permissions import RATE_SOURCES
 from skein_kit.ids import now
 from skein_kit.rpc.pagination import (
     DEFAULT_PAGE_SIZE,
@@ -87,6 +88,8 @@ class TransferHandlers:
         lines = list((memoryvault.parse_document if is_vault else transfer_model.parse_lines)(request.lines))
         if len(lines) > MAX_ITEMS:
             raise FieldInvalid(violations=[("lines", f"hold more than {MAX_ITEMS} items")])
+        if RATE_SOURCES not in caller.permissions and any(line.kind == "source_trust" for line in lines):
+            raise PermissionMissing(permission=RATE_SOURCES)
         tenant_id, idempotency_key = caller.require_tenant(), IdempotencyKey.of(caller, request)
         import_batch = await self._store.prepare_import(lines, at=at, by=caller.principal)
         async with begin_write(self._idempotency, tenant_id, idempotency_key, dry_run=request.dry_run) as write:

@@ -199,3 +199,36 @@ WHERE tenant_id = :tenant_id AND access_event_id = ANY (ARRAY(
     SELECT about.access_event_id FROM memory.access_log AS about
     WHERE about.tenant_id = :tenant_id AND about.subject_id = :subject_id
     LIMIT :count));
+
+-- find_sources --
+-- Return which of some messages memories were made of.
+SELECT DISTINCT source_id
+FROM memory.sources
+WHERE tenant_id = :tenant_id AND source_id = ANY (:message_ids::uuid[])
+ORDER BY source_id;
+
+-- read_authors --
+-- Read the names of the authors of messages, which may be rated.
+SELECT message_id, created_by, sender_id, name
+FROM session.messages
+WHERE tenant_id = :tenant_id AND message_id = ANY (:message_ids::uuid[]);
+
+-- read_ratings --
+-- Read the trust in sources.
+SELECT source_key, trust
+FROM memory.source_trust
+WHERE tenant_id = :tenant_id AND source_key = ANY (:source_keys::text[]);
+
+-- mark_sources_erased --
+-- Mark messages as erased sources: of each only its trust stays.
+UPDATE memory.sources
+SET erased_trust = gone.trust
+FROM unnest(:source_ids::uuid[], :trusts::double precision[]) AS gone (source_id, trust)
+WHERE sources.tenant_id = :tenant_id AND sources.source_id = gone.source_id AND sources.erased_trust IS NULL;
+
+-- note_rescores --
+-- Note messages from which memories derive whose trust is to be computed again.
+INSERT INTO memory.trust_work (tenant_id, memory_id, after_id)
+VALUES (:tenant_id, :memory_id, :after_id)
+ON CONFLICT ON CONSTRAINT trust_work_pkey DO UPDATE
+SET after_id = excluded.after_id;

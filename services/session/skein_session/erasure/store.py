@@ -13,6 +13,7 @@ from skein_kit.database.named_queries import Queries
 from skein_kit.ids import new_id, parse_id
 from skein_kit.search_text import postings
 from skein_session.cold_storage.store import next_archived_of_subject
+from skein_session.erasure import lineage
 from skein_session.erasure.model import Receipt
 from skein_session.errors import SessionNotFound
 from skein_session.sessions.store import delete_session_rows
@@ -244,6 +245,7 @@ class _PurgeTransaction:
         if not ids:
             return []
         message_keys = {"tenant_id": self._tenant_id, "message_ids": list(ids)}
+        await lineage.mark_erased(self._tx, self._tenant_id, ids)
         external_ids = await self._tx.rows(_QUERIES["purge_external_ids"], **message_keys)
         names = [
             *map(tombstones.of_message_id, ids),

@@ -127,8 +127,10 @@ class CurationServiceServicer:
 
     def SetSourceTrust(self, request, context):
         """SetSourceTrust sets the trust in a source, which from then on changes the
-        scores of every memory with this source. Repeating a request_id returns the
-        first answer.
+        scores of every memory with this source. Within seconds it changes the trust
+        of every memory that was written by this name, names it, or derives from
+        one that does. It needs the permission tenant.write, so that an agent does
+        not rate itself. Repeating a request_id returns the first answer.
 
         Errors:
         - INVALID_ARGUMENT, INVALID_FIELD: the source holds only spaces.

@@ -40,8 +40,10 @@ class CurationServiceStub:
     def __new__(cls, channel: _aio.Channel) -> CurationServiceAsyncStub: ...
     SetSourceTrust: _grpc.UnaryUnaryMultiCallable[_curation_pb2.SetSourceTrustRequest, _curation_pb2.SetSourceTrustResponse]
     """SetSourceTrust sets the trust in a source, which from then on changes the
-    scores of every memory with this source. Repeating a request_id returns the
-    first answer.
+    scores of every memory with this source. Within seconds it changes the trust
+    of every memory that was written by this name, names it, or derives from
+    one that does. It needs the permission tenant.write, so that an agent does
+    not rate itself. Repeating a request_id returns the first answer.
 
     Errors:
     - INVALID_ARGUMENT, INVALID_FIELD: the source holds only spaces.
@@ -196,8 +198,10 @@ class CurationServiceAsyncStub(CurationServiceStub):
     def __init__(self, channel: _aio.Channel) -> None: ...
     SetSourceTrust: _aio.UnaryUnaryMultiCallable[_curation_pb2.SetSourceTrustRequest, _curation_pb2.SetSourceTrustResponse]  # type: ignore[assignment]
     """SetSourceTrust sets the trust in a source, which from then on changes the
-    scores of every memory with this source. Repeating a request_id returns the
-    first answer.
+    scores of every memory with this source. Within seconds it changes the trust
+    of every memory that was written by this name, names it, or derives from
+    one that does. It needs the permission tenant.write, so that an agent does
+    not rate itself. Repeating a request_id returns the first answer.
 
     Errors:
     - INVALID_ARGUMENT, INVALID_FIELD: the source holds only spaces.
@@ -355,8 +359,10 @@ class CurationServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_curation_pb2.SetSourceTrustResponse, _abc.Awaitable[_curation_pb2.SetSourceTrustResponse]]:
         """SetSourceTrust sets the trust in a source, which from then on changes the
-        scores of every memory with this source. Repeating a request_id returns the
-        first answer.
+        scores of every memory with this source. Within seconds it changes the trust
+        of every memory that was written by this name, names it, or derives from
+        one that does. It needs the permission tenant.write, so that an agent does
+        not rate itself. Repeating a request_id returns the first answer.
 
         Errors:
         - INVALID_ARGUMENT, INVALID_FIELD: the source holds only spaces.

@@ -203,6 +203,8 @@ class SnapshotServiceServicer:
         - INVALID_ARGUMENT, IMPORT_FORMAT_UNKNOWN: the first line names another
         format, or the document is not one of MemoryVault's.
         - RESOURCE_EXHAUSTED, QUOTA_EXCEEDED.
+        - PERMISSION_DENIED, PERMISSION_MISSING: a line sets the trust in a source,
+        which needs tenant.write.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -120,6 +120,8 @@ class SnapshotServiceStub:
     - INVALID_ARGUMENT, IMPORT_FORMAT_UNKNOWN: the first line names another
       format, or the document is not one of MemoryVault's.
     - RESOURCE_EXHAUSTED, QUOTA_EXCEEDED.
+    - PERMISSION_DENIED, PERMISSION_MISSING: a line sets the trust in a source,
+      which needs tenant.write.
     """
 
 @_typing.type_check_only
@@ -214,6 +216,8 @@ class SnapshotServiceAsyncStub(SnapshotServiceStub):
     - INVALID_ARGUMENT, IMPORT_FORMAT_UNKNOWN: the first line names another
       format, or the document is not one of MemoryVault's.
     - RESOURCE_EXHAUSTED, QUOTA_EXCEEDED.
+    - PERMISSION_DENIED, PERMISSION_MISSING: a line sets the trust in a source,
+      which needs tenant.write.
     """
 
 class SnapshotServiceServicer(metaclass=_abc_1.ABCMeta):
@@ -353,6 +357,8 @@ class SnapshotServiceServicer(metaclass=_abc_1.ABCMeta):
         - INVALID_ARGUMENT, IMPORT_FORMAT_UNKNOWN: the first line names another
           format, or the document is not one of MemoryVault's.
         - RESOURCE_EXHAUSTED, QUOTA_EXCEEDED.
+        - PERMISSION_DENIED, PERMISSION_MISSING: a line sets the trust in a source,
+          which needs tenant.write.
         """
 
 def add_SnapshotServiceServicer_to_server(servicer: SnapshotServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...
