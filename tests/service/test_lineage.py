@@ -8,11 +8,12 @@ import grpc
 import pytest
 from fix_cluster import Cluster, Stubs, Tenant, refused
 from fix_world import system_identity
+from google.protobuf.timestamp_pb2 import Timestamp
 
 from skein.auth.v1 import auth_pb2
 from skein.gateway.v1 import gateway_pb2
+from skein.memory.v1 import archives_pb2, memory_pb2, memory_pb2_grpc, scores_pb2, snapshots_pb2
 from skein.memory.v1 import curation_pb2 as pb
-from skein.memory.v1 import memory_pb2, memory_pb2_grpc, scores_pb2, snapshots_pb2
 from skein.memory.v1.memory_pb2 import SourceReference
 from skein.recall.v1 import recall_pb2
 from skein.session.v1 import session_pb2, states_pb2
@@ -297,6 +298,28 @@ async def test_an_erased_message_keeps_its_trust_alone(cluster: Cluster, tenant:
     assert [before, nodes[0].trust, nodes[1].trust] == pytest.approx([0.2, 0.2, 0.2])
     (listed,) = await impacted(tenant, message)
     assert (listed.memory_id, listed.has_erased_source) == (memory.memory_id, True)
+
+
+async def test_trust_does_not_rise_while_a_source_is_in_cold_storage(cluster: Cluster, tenant: Tenant) -> None:
+    await rate(tenant, "parrot", 0.2)
+    long_ago, now = {"seconds": 1_577_836_800}, Timestamp()
+    source = await create(tenant, "Anna drinks gin.", source="parrot", create_time=long_ago, session_id="old")
+    memory = await create(tenant, "Gin for Anna.", of(source))
+    now.GetCurrentTime()
+    archive = archives_pb2.ArchiveMemoriesRequest(idle_since_time=now, session_id="old")
+    archived = await tenant.history.ArchiveMemories(archive)
+
+    await rate(tenant, "parrot", 0.9)
+    await rescore(cluster, tenant)
+    (away,) = await impacted(tenant, of(source))
+    state = (await lineage(tenant, memory)).nodes[1].state
+    request = archives_pb2.UnarchiveMemoriesRequest(archive_id=archived.archive.archive_id)
+    await tenant.history.UnarchiveMemories(request)
+    await rescore(cluster, tenant)
+    (back,) = await impacted(tenant, of(source))
+
+    assert state == pb.LINEAGE_STATE_HIDDEN
+    assert [away.trust, back.trust] == pytest.approx([0.2, 0.9])
 
 
 async def test_what_a_name_touched_is_listed_page_by_page(cluster: Cluster, tenant: Tenant) -> None:

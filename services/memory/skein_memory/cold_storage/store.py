@@ -17,6 +17,7 @@ from skein_memory.erasure.content_tables import CONTENT_TABLES
 from skein_memory.errors import ArchiveNotFound
 from skein_memory.events import writer
 from skein_memory.events.model import Event
+from skein_memory.lineage import store as lineage
 from skein_memory.memories import rows as memory_rows
 from skein_memory.memories import writes
 from skein_memory.memories.model import documents_of, purge_events
@@ -289,6 +290,10 @@ class ArchiveStore:
             links -= removed_count if table == "memory.links" else 0
         new_memories = [memory for id_, memory in memories.items() if id_ not in purged_ids]
         await postings.add_documents(tx, tenant_id, documents_of(new_memories, at=at))
+        if rows.get("sources") or rows.get("trust"):
+            # Ratings may have changed meanwhile, and what derives from these memories knows their sources again.
+            await lineage.rescore(tx, tenant_id, [memory.memory_id for memory in new_memories], at=at)
+            await lineage.note(tx, tenant_id, [lineage.ALL_MEMORIES])
         await tx.execute(QUERIES["delete_archive"], tenant_id=tenant_id, archive_id=archive_id)
         event = _event("archive_restored", archive_id, len(new_memories))
         await writer.insert_events(tx, tenant_id, [event], at=at, by=by)

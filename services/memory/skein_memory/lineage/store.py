@@ -215,9 +215,10 @@ async def rescore(tx: Transaction, tenant_id: UUID, memory_ids: Sequence[UUID], 
     trusts = {id_: calculator.trust(("memory", id_)) for id_ in memory_ids if id_ in lineage.memories}
     # What is in cold storage is not known now: until it is back, no trust rises.
     for finder in [ImpactFinder(lineage.graph, key) for key in lineage.missing]:
-        for id_ in trusts:
-            if finder.is_impacted(("memory", id_)):
-                trusts[id_] = min(trusts[id_], stored[id_])
+        trusts = {
+            id_: min(trust, stored[id_]) if finder.is_impacted(("memory", id_)) else trust
+            for id_, trust in trusts.items()
+        }
     changed = {id_: trust for id_, trust in trusts.items() if abs(trust - stored[id_]) > _EPSILON}
     rows = [
         {"memory_id": id_, "trust": trust} for id_, trust in changed.items() if abs(trust - NEUTRAL_TRUST) > _EPSILON
