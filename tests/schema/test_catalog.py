@@ -186,6 +186,8 @@ CROSSINGS = {
 }
 # What a role may do to single columns of another's table, all of it.
 COLUMN_CROSSINGS = {
+    # A purge of messages marks them as erased sources.
+    ("skein_session", "memory.sources", "erased_trust", "UPDATE"),
     *(
         ("skein_memory", "recall.documents", column, "UPDATE")
         for column in ("type", "scope", "source", "importance", "agent_id", "subject_id", "session_id", "expire_time")
