@@ -141,6 +141,8 @@ class Fleet:
     ports: Mapping[str, str]
     # Read by every process that is started from now on.
     settings: dict[str, str] = field(default_factory=dict)
+    # Read by every process of one service.
+    service_settings: dict[str, dict[str, str]] = field(default_factory=dict)
     replicas: dict[tuple[str, int], Replica] = field(default_factory=dict)
 
     def __getitem__(self, service: str) -> Replica:
@@ -169,12 +171,21 @@ class Fleet:
         """Start a replica without waiting for it."""
         return await self._start(service, number, sys.executable)
 
+    async def kill_all(self) -> None:
+        """Kill every replica that runs."""
+        await asyncio.gather(*(each.kill() for each in self.replicas.values() if each.is_running))
+
     async def stop(self, service: str, number: int = 0) -> int:
         """End a replica as an operator does; return its exit code."""
         return await self.replicas.pop((service, number)).stop()
 
     async def _start(self, service: str, number: int, python: str) -> Replica:
-        environment = {**self.base.environment, **self.settings, **self._environment(service, number)}
+        environment = {
+            **self.base.environment,
+            **self.settings,
+            **self.service_settings.get(service, {}),
+            **self._environment(service, number),
+        }
         log = self.folder / f"{service}-{number}.log"
         with log.open("ab") as output:
             process = await asyncio.create_subprocess_exec(
@@ -283,8 +294,13 @@ async def prepared_by(python: str, folder: Path, environment: Mapping[str, str])
 
 
 @asynccontextmanager
-async def running_fleet(environment: Mapping[str, str], *, python: str = sys.executable) -> AsyncIterator[Fleet]:
-    """Run a database for a fleet without replicas, and end those that were started when the block ends."""
+async def running_fleet(
+    environment: Mapping[str, str], *, python: str = sys.executable, durable: bool = False
+) -> AsyncIterator[Fleet]:
+    """Run a database for a fleet without replicas, and end those that were started when the block ends.
+
+    `durable`: commits reach the disk, and a server may follow the database's. That is for the version at hand alone.
+    """
     folder = Path(tempfile.mkdtemp(prefix="skein-fleet-"))
     folder.chmod(0o711)
     values = {**environment, **FLEET, "SKEIN_DATA_DIR": str(folder)}
@@ -292,7 +308,7 @@ async def running_fleet(environment: Mapping[str, str], *, python: str = sys.exe
         del values[name]
     is_current = python == sys.executable
     preparing = (
-        prepared_database(folder, environment=values, durable=False)
+        prepared_database(folder, environment=values, durable=durable)
         if is_current
         else prepared_by(python, folder, values)
     )
@@ -305,7 +321,6 @@ async def running_fleet(environment: Mapping[str, str], *, python: str = sys.exe
                 try:
                     yield fleet
                 finally:
-                    remaining = [each for each in fleet.replicas.values() if each.is_running]
-                    await asyncio.gather(*(each.kill() for each in remaining))
+                    await fleet.kill_all()
     finally:
         shutil.rmtree(folder, ignore_errors=True)

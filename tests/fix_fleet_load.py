@@ -14,6 +14,7 @@ from skein.gateway.v1 import gateway_pb2
 from skein.memory.v1 import memory_pb2
 from skein.session.v1 import session_pb2
 from skein_client.errors import SkeinError
+from skein_client.retry import TRANSIENT, is_retriable
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 _USER = session_pb2.MESSAGE_ROLE_USER
 _BATCH = 3
 _AT_ONCE = 500
+# Between a refused call and its repetition.
+_PAUSE_SECONDS = 0.05
 
 
 @dataclass
@@ -49,12 +52,18 @@ class Load:
     name: str
     callers: int = 4
     reads: bool = True
+    # Callers repeat a call that is refused with an error after which a repetition is allowed, as applications do. An
+    # incomplete recall is an answer then.
+    repeats: bool = False
     writes: list[Write] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)
+    # What was repeated.
+    refusals: list[SkeinError] = field(default_factory=list)
     # Calls that each caller has made, and been answered.
     counts: list[int] = field(default_factory=list)
-    # Of each call, repetitions included, in seconds.
+    # Of each call, repetitions included, in seconds; and when it began, by the clock of `time.perf_counter`.
     latencies: list[float] = field(default_factory=list)
+    begins: list[float] = field(default_factory=list)
     stopping: bool = False
     numbers: defaultdict[int, itertools.count[int]] = field(default_factory=lambda: defaultdict(itertools.count))
 
@@ -95,12 +104,13 @@ class Load:
             except SkeinError as error:
                 self.errors.append(f"{turns[number % len(turns)].__name__}: {error!r}")
             self.latencies.append(time.perf_counter() - started)
+            self.begins.append(started)
             self.counts[caller] += 1
 
     async def _written(self, method: str, request: Message) -> None:
         write = Write(method, request)
         self.writes.append(write)
-        write.answer = await self.do(write)
+        write.answer = await self._repeated(lambda: self.do(write))
 
     async def do(self, write: Write) -> Any:
         """Make the call of a write, again if it was made before."""
@@ -130,15 +140,27 @@ class Load:
         own = f"{self.name}-{caller}-"
         newest = next((w for w in reversed(self.acknowledged) if w.request.request_id.startswith(own)), None)
         if newest is not None and newest.memory_ids:
-            await self.client.memories.GetMemory(memory_pb2.GetMemoryRequest(memory_id=newest.memory_ids[0]))
+            request = memory_pb2.GetMemoryRequest(memory_id=newest.memory_ids[0])
+            await self._repeated(lambda: self.client.memories.GetMemory(request))
 
     async def _recall(self, _caller: int, _key: str) -> None:
-        answer = await self.client.recall("What was written?", limit=3)
-        if answer.incomplete:
+        answer = await self._repeated(lambda: self.client.recall("What was written?", limit=3))
+        if answer.incomplete and not self.repeats:
             self.errors.append(f"recall without {list(answer.incomplete)}")
 
     async def _list(self, _caller: int, _key: str) -> None:
-        await self.client.memories.ListMemories(memory_pb2.ListMemoriesRequest(page_size=10))
+        request = memory_pb2.ListMemoriesRequest(page_size=10)
+        await self._repeated(lambda: self.client.memories.ListMemories(request))
+
+    async def _repeated(self, call: Callable[[], Awaitable[Any]]) -> Any:
+        while True:
+            try:
+                return await call()
+            except SkeinError as error:
+                if not (self.repeats and is_retriable(error, TRANSIENT)):
+                    raise
+                self.refusals.append(error)
+                await asyncio.sleep(_PAUSE_SECONDS + (error.retry_after or 0.0))
 
     def session(self, caller: int) -> str:
         return f"{self.name}-{caller}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import shutil
 import tempfile
 import uuid
@@ -15,6 +16,7 @@ from fix_cluster import AuthorizedChannel, Tenant, test_environment
 from grpc import aio
 
 from skein_cluster import embedded, registry
+from skein_cluster.embedded.account import Account
 from skein_cluster.embedded.databases import DATABASE
 from skein_cluster.processes.ports import free_ports
 from skein_cluster.processes.single_process import prepared_database
@@ -45,6 +47,17 @@ def open_folder() -> Iterator[Path]:
 def url_of(server: Server) -> str:
     """Connect as superuser to what the cluster keeps there."""
     return server.url(user="postgres", database=DATABASE)
+
+
+async def follow(primary: embedded.Server, folder: Path) -> None:
+    """Make a copy of a server, which follows it when it runs."""
+    command = [str(primary.binaries / "pg_basebackup"), "-h", primary.host, "-p", str(primary.port), "-U", "postgres"]
+    options = ["-D", str(folder), "-R", "-C", "-S", "follower", "-X", "stream", "-c", "fast", "--no-sync"]
+    process = await asyncio.create_subprocess_exec(*command, *options)
+    assert await process.wait() == 0
+    account = Account.for_server()
+    for path in (folder, *folder.rglob("*")):
+        account.chown(path)
 
 
 async def migrated(folder: Path) -> PreparedDatabase:

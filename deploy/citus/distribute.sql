@@ -65,6 +65,7 @@ FROM unnest(ARRAY[
     'memory.changes',
     'memory.erasures',
     'memory.memories',
+    'memory.oldest_memories',
     'memory.requests',
     'memory.snapshots',
     'memory.source_trust',

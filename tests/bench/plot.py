@@ -3,8 +3,8 @@
     .venv/bin/python tests/bench/plot.py deploy/capacity.json deploy/capacity.svg
 
 `tests/bench --json` has latencies of each operation, `tests/bench/capacity.py --json` processor time of each call,
-`tests/bench/idle.py --json` that of idleness and of calls by the number of tenants, `tests/bench/vectors.py --json`
-latencies by the size of a tenant.
+`tests/bench/idle.py --json` that of idleness and of calls by the number of tenants, `tests/bench/scale.py --json` the
+same by the size of the population, `tests/bench/vectors.py --json` latencies by the size of a tenant.
 """
 
 from __future__ import annotations
@@ -45,6 +45,8 @@ def svg(figures: Any) -> str:
         groups = _latencies(figures)
     elif "vectors" in figures:
         groups = _vectors(figures["vectors"])
+    elif "scale" in figures:
+        groups = _scale(figures["scale"])
     else:
         groups = _idle(figures["idle"]) if "idle" in figures else _capacity(figures)
     lines: list[str] = []
@@ -126,6 +128,27 @@ def _idle(rows: Sequence[dict[str, Any]]) -> dict[str, list[Bar]]:
                 note=f"{python:.1f} + {postgres:.1f} ms, {call['pages']:,.0f} pages",
             )
             groups.setdefault(f"{call['rpc']}: processor time, services and then Postgres", []).append(bar)
+    return groups
+
+
+def _scale(sizes: Sequence[dict[str, Any]]) -> dict[str, list[Bar]]:
+    groups: dict[str, list[Bar]] = {}
+    for size in sizes:
+        label = f"{size['entries']:,} entries"
+        label += f", {size['months']} months" if size["months"] else ""
+        label += "" if size["is_measured"] else ", by arithmetic"
+        for name, values in [("Idle, ms a second", size["idle"]), *((call["rpc"], call) for call in size["calls"])]:
+            is_call = "rpc" in values
+            python = values["python_ms"] if is_call else values["python_share"] * 1e3
+            postgres = values["postgres_ms"] if is_call else values["postgres_share"] * 1e3
+            pages = values["pages"] if is_call else values["pages_per_second"]
+            bar = Bar(
+                label=label,
+                first=python,
+                second=python + postgres,
+                note=f"{python:.1f} + {postgres:.1f} ms, {pages:,.0f} pages",
+            )
+            groups.setdefault(f"{name}: processor time, services and then Postgres", []).append(bar)
     return groups
 
 

@@ -16,7 +16,7 @@ import httpx
 import pytest
 from fix_cluster import Tenant
 from fix_metrics import sample
-from fix_own_postgres import migrated, open_folder, served_on, url_of
+from fix_own_postgres import follow, migrated, open_folder, served_on, url_of
 from fix_proxy import Proxy
 from google.protobuf import field_mask_pb2
 from grpc import aio
@@ -30,7 +30,6 @@ from skein.tenancy.v1 import subjects_pb2
 from skein_client import Aborted
 from skein_client.client import Client
 from skein_cluster import embedded
-from skein_cluster.embedded.account import Account
 from skein_cluster.embedded.databases import DATABASE
 from skein_kit.access_log.writer import AccessLog
 from skein_kit.calls.call import Call, as_current_call
@@ -103,17 +102,6 @@ def reads(outcome: str) -> float:
     """Return how many reads ended so, over all services."""
     samples = (sample for metric in REPLICA_READ_COUNT.collect() for sample in metric.samples)
     return sum(each.value for each in samples if each.name.endswith("_total") and each.labels["outcome"] == outcome)
-
-
-async def follow(primary: embedded.Server, folder: Path) -> None:
-    """Make a copy of a server that goes on following it."""
-    command = [str(primary.binaries / "pg_basebackup"), "-h", primary.host, "-p", str(primary.port), "-U", "postgres"]
-    options = ["-D", str(folder), "-R", "-C", "-S", "follower", "-X", "stream", "-c", "fast", "--no-sync"]
-    process = await asyncio.create_subprocess_exec(*command, *options)
-    assert await process.wait() == 0
-    account = Account.for_server()
-    for path in (folder, *folder.rglob("*")):
-        account.chown(path)
 
 
 @asynccontextmanager

@@ -6,14 +6,16 @@ import asyncio
 import os
 import shutil
 import sys
-from collections.abc import AsyncIterator, Iterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import Iterator
+from contextlib import AsyncExitStack
 from pathlib import Path
 
 import asyncpg
 import pytest
 from fix_cluster import test_environment
 from fix_database import TestDatabase
+from fix_pgbouncer import pooled_environment, pooler
+from fix_several import Part, not_lost, running_several
 
 from skein.gateway.v1 import gateway_pb2
 from skein.memory.v1 import memory_pb2
@@ -23,68 +25,16 @@ from skein_client.client import Client
 from skein_client.retry import RetryPolicy
 from skein_cluster import registry
 from skein_cluster.api import credentials
-from skein_cluster.embedded.account import Account
-from skein_cluster.embedded.server import Server
 from skein_cluster.processes.multi_process import ServiceProcess
 from skein_cluster.processes.ports import free_ports
-from skein_kit.database.connection_settings import database_role
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(900)
 
-EDGE = Path(__file__).parents[2] / ".edge/usr"
 PATIENCE_SECONDS = 90.0
 CALLS = 60
 AT_ONCE = 12
 # Connections that PgBouncer keeps to Postgres for each role; each service would open up to ten of its own.
 BEHIND = 2
-
-
-@asynccontextmanager
-async def pooler(server: Server, database: str, folder: Path, port: str) -> AsyncIterator[None]:
-    """Run PgBouncer over the server's socket on a port of 127.0.0.1 until the block ends."""
-    pgbouncer = shutil.which("pgbouncer", path=f"{os.environ['PATH']}:/usr/sbin:{EDGE / 'sbin'}")
-    assert pgbouncer, "pgbouncer is missing; deploy/edge-tools.sh fetches it"
-    account = Account.for_server()
-    # To root's own folders the server's user has no access.
-    program = Path(shutil.copy(pgbouncer, folder))
-    users, config = folder / "users.txt", folder / "pgbouncer.ini"
-    users.write_text("".join(f'"{database_role(name)}" ""\n' for name in registry.WITH_DATABASE))
-    config.write_text(
-        "[databases]\n"
-        f"{database} = host={server.host} port={server.port}\n"
-        "[pgbouncer]\n"
-        f"listen_addr = 127.0.0.1\nlisten_port = {port}\nunix_socket_dir =\n"
-        f"auth_type = trust\nauth_file = {users}\n"
-        f"pool_mode = transaction\ndefault_pool_size = {BEHIND}\nmax_client_conn = 500\n"
-    )
-    libraries = [str(path) for path in (EDGE / "lib").glob("*-linux-gnu")]
-    for library in (path for each in libraries for path in Path(each).glob("lib*.so.*")):
-        shutil.copy(library, folder)
-    process = await asyncio.create_subprocess_exec(
-        program,
-        config,
-        env={"LD_LIBRARY_PATH": str(folder)},
-        cwd="/",
-        user=account.user if account.switch else None,
-        group=account.group if account.switch else None,
-        extra_groups=[] if account.switch else None,
-    )
-    try:
-        async with asyncio.timeout(PATIENCE_SECONDS):
-            while True:
-                assert process.returncode is None
-                try:
-                    _, writer = await asyncio.open_connection("127.0.0.1", int(port))
-                except OSError:
-                    await asyncio.sleep(0.05)
-                else:
-                    writer.close()
-                    break
-        yield
-    finally:
-        if process.returncode is None:
-            process.kill()
-        await process.wait()
 
 
 @pytest.fixture
@@ -106,11 +56,7 @@ def environment_of(name: str, port: str, database: TestDatabase, ports: dict[str
         "PATH": os.environ["PATH"],
         "PYTHONPATH": os.pathsep.join(sys.path),
         "SKEIN_ADMIN_PORT": ports[f"admin {name}"],
-        "SKEIN_DATABASE_URL": f"postgresql://{database_role(name)}@127.0.0.1:{port}/{database.name}?sslmode=disable",
-        "SKEIN_DATABASE_DIRECT_URL": database.server.url(user=database_role(name), database=database.name),
-        "SKEIN_DATABASE_POOLED": "true",
-        # Debian's PgBouncer is of a time before it could keep statements prepared.
-        "SKEIN_STATEMENT_CACHE_SIZE": "0",
+        **pooled_environment(name, port, database.server, database.name),
         # Calls may wait here for one of the few connections.
         "SKEIN_ADMISSION": "false",
         "SKEIN_POOL_TIMEOUT_SECONDS": "60",
@@ -128,7 +74,7 @@ async def test_a_cluster_behind_a_pooler_remembers_with_a_few_connections(
     async with AsyncExitStack() as stack:
         ports = stack.enter_context(free_ports([*port_names, "SKEIN_HTTP_PORT", "port of the pooler"], "127.0.0.1"))
         port = ports["port of the pooler"]
-        await stack.enter_async_context(pooler(database.server, database.name, open_folder, port))
+        await stack.enter_async_context(pooler(database.server, database.name, open_folder, port, size=BEHIND))
         children = [
             await stack.enter_async_context(
                 ServiceProcess.start_process(
@@ -182,6 +128,11 @@ async def test_a_cluster_behind_a_pooler_remembers_with_a_few_connections(
     assert {role: count for role, count in behind.items() if count > BEHIND} in ({}, {"skein_worker": BEHIND + 1})
     serving = {each.service for each in status.services if each.state == gateway_pb2.SERVICE_STATE_SERVING}
     assert serving >= set(names)
+
+
+async def test_a_killed_pooler_and_a_killed_database_behind_it_lose_nothing_that_was_acknowledged() -> None:
+    async with running_several(test_environment(), pooled=True) as several:
+        await not_lost(several, [Part("pgbouncer"), Part("postgres"), Part("memory", 0)])
 
 
 async def backends(database: TestDatabase) -> dict[str, int]:

@@ -69,6 +69,7 @@ LEFT_OUT = {
     "memory.tenant_keys": "useless without this cluster's master key",
     "memory.tombstone_salts": "a digest says nothing in another tenant",
     "memory.tombstones": "a digest says nothing in another tenant",
+    "memory.oldest_memories": MADE_ANEW,
     "memory.usage": MADE_ANEW,
     "memory.versions": HISTORY,
     "memory.pending_rows": IN_A_FILE,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import grpc
 import pytest
-from fix_cluster import Tenant, refused
+from fix_cluster import Cluster, Tenant, refused
 from google.protobuf.field_mask_pb2 import FieldMask
 
 from skein.memory.v1 import memory_pb2 as pb
@@ -200,3 +200,30 @@ async def test_an_order_shows_archived_and_deleted_memories_where_they_are_asked
 def test_a_place_with_a_value_that_no_memory_has_is_refused(order_by: str, place: str) -> None:
     with pytest.raises(PageTokenInvalid):
         PageCursor.of([str(uuid.uuid4()), place], Order.of(order_by, is_past=False))
+
+
+@pytest.mark.parametrize(
+    "order_by", ["", "create_time", "update_time desc", "update_time", "importance desc", "confidence"]
+)
+async def test_a_list_reads_no_month_before_the_oldest_memory(cluster: Cluster, tenant: Tenant, order_by: str) -> None:
+    await create(tenant, "the oldest", days=0)
+    async with cluster.superuser() as connection, connection.transaction():
+        await connection.execute("SELECT memory.ensure_month('2016-05-01T00:00:00Z')")
+
+    async with cluster.superuser() as connection, connection.transaction():
+        # A statement that plans this month waits.
+        await connection.execute("LOCK TABLE memory.memories_y2016m05 IN ACCESS EXCLUSIVE MODE")
+        result = await listed(tenant, order_by, page_size=10)
+
+    assert result == ["the oldest"]
+
+
+@pytest.mark.parametrize("order_by", ["", "create_time", "update_time desc", "importance desc"])
+async def test_a_memory_that_is_older_than_all_before_is_in_the_lists(tenant: Tenant, order_by: str) -> None:
+    await create(tenant, "new", days=0)
+    before = await listed(tenant, order_by, page_size=10)
+
+    await create(tenant, "old", days=-1900)
+
+    assert before == ["new"]
+    assert sorted(await listed(tenant, order_by, page_size=10)) == ["new", "old"]

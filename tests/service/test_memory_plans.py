@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from contextlib import asynccontextmanager
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
@@ -11,7 +12,7 @@ import pytest
 from fix_database import fresh_database
 
 from skein_kit.database.named_queries import with_condition
-from skein_kit.ids import new_id, now
+from skein_kit.ids import min_id_at, new_id, now
 from skein_memory.listing.order import Order, PageCursor
 from skein_memory.listing.ordered_scan import scan_query
 from skein_memory.queries import QUERIES
@@ -121,7 +122,7 @@ async def test_every_order_of_a_list_is_read_from_its_index(
 ) -> None:
     last = PageCursor(memory_id=new_id(now()), value=now() if order == "update_time" else 1)
     order_by = Order(name=order, column=order, is_descending=is_descending)
-    query, values = scan_query(order_by, last)
+    query, values = scan_query(order_by, last, min_id_at(now() - timedelta(days=90)))
     ready = with_condition(query, "true")
     bound = ready.bind({"tenant_id": TENANT, "count": 51, **values})
 

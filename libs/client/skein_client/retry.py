@@ -13,11 +13,11 @@ if TYPE_CHECKING:
     from skein_client.errors import SkeinError
 
 # The call had no effect, or an unknown one: a repeatable call can be repeated.
-_TRANSIENT = frozenset({grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED})
+TRANSIENT = frozenset({grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED})
 # The call can be repeated after the pause that the server names, if it names one.
 _SERVER_ADVICE = frozenset({grpc.StatusCode.RESOURCE_EXHAUSTED, grpc.StatusCode.ABORTED})
 # A stream has no deadline of its own: an operation of the cluster behind it took too long.
-_INTERRUPTED = _TRANSIENT | {grpc.StatusCode.DEADLINE_EXCEEDED}
+_INTERRUPTED = TRANSIENT | {grpc.StatusCode.DEADLINE_EXCEEDED}
 # A stream may break a thousand times, so the doubling of pauses has an end.
 _MAX_DOUBLINGS = 60
 _READ_VERBS = ("Get", "List", "BatchGet", "Search", "Stream")
@@ -84,7 +84,7 @@ class CallAttempts:
 
     def pause_after(self, error: SkeinError) -> float:
         """Return the seconds to wait before the next attempt; raise the error when there is none."""
-        if not (self._is_repeatable and is_retriable(error, _TRANSIENT) and self._count < self._policy.attempts):
+        if not (self._is_repeatable and is_retriable(error, TRANSIENT) and self._count < self._policy.attempts):
             raise error
         pause = self._policy.pause_before(self._count + 1, error.retry_after, self._random())
         if self._clock() + pause >= self._deadline:

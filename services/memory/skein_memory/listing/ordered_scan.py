@@ -13,6 +13,7 @@ from skein_kit.database.named_queries import with_condition
 from skein_kit.filters import scan_cost
 from skein_kit.filters.compiler import ENTRIES, compile_to_sql
 from skein_memory.listing.order import MAX_COUNT, Order, PageCursor
+from skein_memory.memories import oldest
 from skein_memory.queries import QUERIES
 
 if TYPE_CHECKING:
@@ -69,12 +70,13 @@ async def find_ordered(
     expression = filter_.condition(at)
     condition, cost_sql = compile_to_sql(expression, ENTRIES), scan_cost.scan_cost_sql(expression, ENTRIES)
     scans = tx.database.scan_buckets.begin(tenant_id) if cost_sql else None
+    first_month = await oldest.first_month(tx, tenant_id) or _LOWEST_ID
     matches: list[PageCursor] = []
     remaining_rows, batch_size, last = MAX_ROWS_SCANNED, count + 1, after or _start_cursor(order)
     while remaining_rows > 0 and not (scans is not None and scans.is_exhausted):
         batch_size = min(batch_size, remaining_rows, _MAX_BATCH_SIZE)
         is_unread = _is_unread(order, last)
-        query, values = scan_query(order, last)
+        query, values = scan_query(order, last, first_month)
         if scans is not None:
             query = scan_cost.with_scan_budget(query, cost_sql)
             values["scan_bytes"] = max(1, scans.remaining)
@@ -98,14 +100,19 @@ async def find_ordered(
     return OrderedIds(cursors=matches, after=last)
 
 
-def scan_query(order: Order, last: PageCursor) -> tuple[Query, dict[str, object]]:
-    """Return the query that scans the memories after a cursor, without its condition, and its values."""
+def scan_query(order: Order, last: PageCursor, first_month: UUID) -> tuple[Query, dict[str, object]]:
+    """Return the query that scans the memories after a cursor, without its condition, and its values.
+
+    `first_month` is the lowest id of the first month with memories.
+    """
     values: dict[str, object] = {"before_id": last.memory_id}
     if _is_unread(order, last):
         query = QUERIES["scan_never_accessed"]
     else:
         query = QUERIES[_QUERIES[order.column]]
         values["before_value"] = last.value
+    if order.column != "access_count" or _is_unread(order, last):
+        values["from_id"] = first_month
     return (query if order.is_descending else _ascending(query)), values
 
 

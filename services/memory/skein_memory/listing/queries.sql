@@ -14,7 +14,7 @@ ORDER BY memories.memory_id DESC;
 SELECT memories.memory_id, memories.update_time AS value, ({condition}) AS passes
 FROM (
     SELECT * FROM memory.memories
-    WHERE tenant_id = :tenant_id AND (update_time, memory_id) < (:before_value, :before_id)
+    WHERE tenant_id = :tenant_id AND (update_time, memory_id) < (:before_value, :before_id) AND memory_id >= :from_id
     ORDER BY update_time DESC, memory_id DESC
     LIMIT :count
 ) AS memories
@@ -26,7 +26,7 @@ ORDER BY memories.update_time DESC, memories.memory_id DESC;
 SELECT memories.memory_id, memories.importance AS value, ({condition}) AS passes
 FROM (
     SELECT * FROM memory.memories
-    WHERE tenant_id = :tenant_id AND (importance, memory_id) < (:before_value, :before_id)
+    WHERE tenant_id = :tenant_id AND (importance, memory_id) < (:before_value, :before_id) AND memory_id >= :from_id
     ORDER BY importance DESC, memory_id DESC
     LIMIT :count
 ) AS memories
@@ -38,7 +38,7 @@ ORDER BY memories.importance DESC, memories.memory_id DESC;
 SELECT memories.memory_id, memories.confidence AS value, ({condition}) AS passes
 FROM (
     SELECT * FROM memory.memories
-    WHERE tenant_id = :tenant_id AND (confidence, memory_id) < (:before_value, :before_id)
+    WHERE tenant_id = :tenant_id AND (confidence, memory_id) < (:before_value, :before_id) AND memory_id >= :from_id
     ORDER BY confidence DESC, memory_id DESC
     LIMIT :count
 ) AS memories
@@ -67,7 +67,7 @@ SELECT memories.memory_id, 0::bigint AS value, ({condition}) AND NOT EXISTS (
 ) AS passes
 FROM (
     SELECT * FROM memory.memories
-    WHERE tenant_id = :tenant_id AND memory_id < :before_id
+    WHERE tenant_id = :tenant_id AND memory_id < :before_id AND memory_id >= :from_id
     ORDER BY memory_id DESC
     LIMIT :count
 ) AS memories

@@ -18,13 +18,13 @@ from skein_memory.errors import MemoryNotFound, MemoryNotYetKnown
 from skein_memory.links.model import Link
 from skein_memory.listing.order import Order, PageCursor
 from skein_memory.listing.ordered_scan import MAX_ROWS_SCANNED, OrderedIds, find_ordered
-from skein_memory.memories import names
+from skein_memory.memories import names, oldest
 from skein_memory.memories import rows as memory_rows
 from skein_memory.memories.rows import with_scores
 from skein_memory.queries import QUERIES
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import AsyncIterator, Mapping, Sequence
     from datetime import datetime
 
     from skein_kit.database.named_queries import Query
@@ -114,7 +114,9 @@ class MemoryListStore:
                 return len(matching.memory_ids)
             # All ranges are read at once: the newest alone rarely give the count.
             scan = _FilteredScan(tx, tenant_id, filter_, at)
-            results = await scan.read_range(filter_.access_path, spans[-1][0], spans[0][1], MAX_ROWS_SCANNED + 1)
+            bound = await oldest.first_month(tx, tenant_id)
+            from_id = spans[-1][0] if bound is None else max(spans[-1][0], bound)
+            results = await scan.read_range(filter_.access_path, from_id, spans[0][1], MAX_ROWS_SCANNED + 1)
         if len(results) > MAX_ROWS_SCANNED or any(is_match is None for _, is_match in results):
             return None
         return sum(is_match is True for _, is_match in results)
@@ -212,7 +214,7 @@ async def find(
         return await _filter_ids(scan, await _read_named_ids(tx, tenant_id, path), after=after, count=count)
     matches: list[UUID] = []
     remaining_rows, batch_size, last = MAX_ROWS_SCANNED, count + 1, after
-    for since, until in filter_.id_ranges(after, at) if is_descending else filter_.id_ranges_ascending(after, at):
+    async for since, until in _id_ranges(tx, tenant_id, filter_, after, at, is_descending=is_descending):
         from_id, before_id = since, until
         while True:
             batch_size = min(batch_size, remaining_rows, _MAX_BATCH_SIZE)
@@ -234,6 +236,21 @@ async def find(
                 from_id = UUID(int=results[-1][0].int + 1)
             batch_size *= _GROWTH
     return MatchingIds(memory_ids=matches, after=None)
+
+
+async def _id_ranges(
+    tx: Transaction, tenant_id: UUID, filter_: Filter, after: UUID | None, at: datetime, *, is_descending: bool
+) -> AsyncIterator[tuple[UUID, UUID]]:
+    """Yield the ranges of ids to scan, without the months before the tenant's oldest memory."""
+    bound: UUID | None = None
+    ranges = filter_.id_ranges(after, at) if is_descending else filter_.id_ranges_ascending(after, at)
+    for number, (since, until) in enumerate(ranges):
+        # The newest months hold a page of most tenants.
+        if bound is None and (number or not is_descending):
+            bound = await oldest.first_month(tx, tenant_id)
+        from_id = since if bound is None else max(since, bound)
+        if from_id < until:
+            yield from_id, until
 
 
 async def filter_ids(

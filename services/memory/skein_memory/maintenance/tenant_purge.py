@@ -50,6 +50,7 @@ TENANT_TABLES: Mapping[str, Query] = {
     "memory.external_ids": QUERIES["purge_tenant_external_ids"],
     "memory.fact_keys": QUERIES["purge_tenant_fact_keys"],
     "memory.memories": QUERIES["purge_tenant_memories"],
+    "memory.oldest_memories": QUERIES["purge_tenant_oldest_memory"],
     "memory.usage": QUERIES["purge_tenant_usage"],
     "memory.requests": QUERIES["purge_tenant_requests"],
 }

@@ -165,6 +165,12 @@ DELETE FROM memory.memories
 WHERE tenant_id = :tenant_id AND memory_id = ANY (ARRAY(
     SELECT memory_id FROM memory.memories WHERE tenant_id = :tenant_id LIMIT :count));
 
+-- purge_tenant_oldest_memory --
+-- Remove the bound of the ids of a deleted tenant.
+DELETE FROM memory.oldest_memories
+WHERE tenant_id = :tenant_id AND tenant_id = ANY (ARRAY(
+    SELECT tenant_id FROM memory.oldest_memories WHERE tenant_id = :tenant_id LIMIT :count));
+
 -- purge_tenant_usage --
 -- Remove some of the counters of a deleted tenant.
 DELETE FROM memory.usage

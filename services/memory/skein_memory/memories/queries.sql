@@ -206,6 +206,19 @@ WHERE tenant_id = :tenant_id AND memory_id = ANY (:memory_ids::uuid[]) AND is_ac
 ORDER BY memory_id
 FOR NO KEY UPDATE SKIP LOCKED;
 
+-- read_oldest_memory --
+-- Return the id that no memory of the tenant is below.
+SELECT memory_id
+FROM memory.oldest_memories
+WHERE tenant_id = :tenant_id;
+
+-- lower_oldest_memory --
+-- Lower the id that no memory of the tenant is below.
+INSERT INTO memory.oldest_memories AS known (tenant_id, memory_id)
+VALUES (:tenant_id, :memory_id)
+ON CONFLICT ON CONSTRAINT oldest_memories_pkey DO UPDATE
+    SET memory_id = excluded.memory_id WHERE excluded.memory_id < known.memory_id;
+
 -- count_memories --
 -- Return how many memories the quota counts.
 SELECT coalesce(sum(amount), 0)::bigint AS used

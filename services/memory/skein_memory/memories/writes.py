@@ -18,7 +18,7 @@ from skein_kit.text.source_keys import source_key
 from skein_memory.errors import FactKeyTaken, MemoryNotFound
 from skein_memory.events import writer
 from skein_memory.lineage import store as lineage
-from skein_memory.memories import names
+from skein_memory.memories import names, oldest
 from skein_memory.memories import rows as memory_rows
 from skein_memory.memories.model import DRAFT_FIELDS, archive, memory_event
 from skein_memory.queries import QUERIES
@@ -58,6 +58,7 @@ async def insert_memories(
     if not memories:
         return
     events = [memory_event("memory_created", memory) for memory in memories]
+    await oldest.include(tx, tenant_id, min(memory.memory_id for memory in memories))
     await tx.insert(QUERIES["insert_memories"], tenant_id, [_columns(memory) for memory in memories])
     await writer.insert_events(tx, tenant_id, events, at=at, by=memories[0].created_by)
     await tx.insert(QUERIES["insert_tags"], tenant_id, [row for memory in memories for row in _tags(memory)])

@@ -265,6 +265,19 @@ CREATE POLICY tenant ON memory.access_counts
     USING (tenant_id = nullif(current_setting('skein.tenant_id', true), '')::uuid);
 GRANT SELECT, INSERT, UPDATE ON memory.access_counts TO skein_recall;
 
+-- A bound of the ids of a tenant's memories, archived and purged ones included. It only falls.
+CREATE TABLE memory.oldest_memories (
+    tenant_id uuid NOT NULL
+        CONSTRAINT oldest_memories_tenant_fkey REFERENCES tenancy.tenants (tenant_id) ON DELETE CASCADE,
+    memory_id uuid NOT NULL,
+    CONSTRAINT oldest_memories_pkey PRIMARY KEY (tenant_id)
+);
+ALTER TABLE memory.oldest_memories ENABLE ROW LEVEL SECURITY;
+ALTER TABLE memory.oldest_memories FORCE ROW LEVEL SECURITY;
+CREATE POLICY tenant ON memory.oldest_memories
+    USING (tenant_id = nullif(current_setting('skein.tenant_id', true), '')::uuid);
+GRANT SELECT, INSERT, UPDATE, DELETE ON memory.oldest_memories TO skein_memory;
+
 -- Usage of a tenant's quota: the sum over a few slots, so that writers do not wait for each other.
 CREATE TABLE memory.usage (
     tenant_id uuid NOT NULL
