@@ -129,6 +129,8 @@ class QueryTransaction:
         self._tenant_id = tenant_id
         self._plans_each = plans_each
         self._scan_budget: ScanBudget | None = None
+        # Of the server that numbers transactions, where a statement on a tenant's rows cannot tell.
+        self._server_start: datetime | None = None
         # Near terms of terms without a document, with their distance.
         self._near_terms: dict[str, tuple[int, list[str]]] = {}
 
@@ -146,6 +148,15 @@ class QueryTransaction:
         await self._plan_each()
         query = with_condition(query, condition_sql(filter_))
         return await self._tx.rows(query, tenant_id=self._tenant_id, **values, **filter_.values)
+
+    async def _read_server_start(self) -> datetime | None:
+        """Return the start time of the server, where a statement on a tenant's rows would tell that of a worker.
+
+        None elsewhere: there the statement tells it, without a round trip of its own.
+        """
+        if self._server_start is None and self._tx.database.is_citus:
+            self._server_start = await self._tx.value(QUERIES["read_server_start"])
+        return self._server_start
 
     async def _plan_each(self) -> None:
         """From now on plan each statement for its values."""
@@ -218,6 +229,7 @@ class QueryTransaction:
         return await self._rows(
             for_table(QUERIES["compare_shortlist"], model.table_name),
             **_shortlist_values(shortlist, vector),
+            server_start=await self._read_server_start(),
         )
 
     async def compare_and_read_shortlist(
@@ -234,6 +246,7 @@ class QueryTransaction:
         rows = await self._rows(
             for_table(COMPARE_AND_READ_SHORTLIST, model.table_name),
             **_shortlist_values(shortlist, vector),
+            server_start=await self._read_server_start(),
             shown_ids=shortlist.item_ids[:first],
             at=at,
             show_superseded=show_superseded,
@@ -414,7 +427,8 @@ class QueryTransaction:
     ) -> ItemMeasurements:
         """Measure items, and their neighbours: those of the same session, up to `reach` before and after `centres`.
 
-        Items written by the transaction `horizon` or a later one count as changed; without it none do.
+        Items whose document was written by the transaction `horizon` or a later one count as changed; without it none
+        do.
         """
         measured_ids = list(item_ids)
         columns = {"embedding": None, "rest": None} if vector is None else vector_columns(vector)
@@ -500,6 +514,7 @@ class QueryTransaction:
             most_changed=max_changed + 1,
             vector=columns["embedding"],
             rest=columns["rest"],
+            server_start=await self._read_server_start(),
             vector_horizon=0 if new_vectors is None else new_vectors.horizon,
             most_vectors=0 if new_vectors is None else new_vectors.max_count,
             most_pending=MAX_PENDING,
