@@ -193,5 +193,5 @@ def test_what_breaks_a_rule_without_a_reason_is_refused(distribute: Any) -> None
 
     with pytest.raises(ValueError, match="skein_memory: fill breaks a rule of Citus"):
         distribute.report({distribute.INSERT_SELECT: ["skein_memory: fill"]})
-    assert "with the columns they had.\n\n- `skein_memory: unarchive_tags`\n" in distribute.report(accepted)
+    assert "as policies have it.\n\n- `skein_memory: unarchive_tags`\n" in distribute.report(accepted)
     assert "**A rule that is kept**: kept.\n" in distribute.report(accepted)

@@ -74,6 +74,19 @@ async def test_each_statement_keeps_the_rules(catalog: Connection) -> None:
     assert set(ACCEPTED) <= set(rules.lines(broken))
 
 
+def test_a_constraint_is_never_known_by_the_field_that_a_worker_leaves_wrong() -> None:
+    root = Path(__file__).parents[2]
+    readers = {
+        path.relative_to(root).as_posix()
+        for folder in ("libs", "services")
+        for path in (root / folder).rglob("*.py")
+        if ".constraint_name" in path.read_text("utf-8")
+    }
+
+    # The first finds the name in the message as well; the second only writes it down.
+    assert readers == {"libs/kit/skein_kit/database/postgres_errors.py", "libs/kit/skein_kit/telemetry/logs.py"}
+
+
 async def test_the_catalog_keeps_the_rules(catalog: Connection) -> None:
     assert await rules.transaction_defaults(catalog) == sorted(ACCEPTED_DEFAULTS)
     assert await rules.updating_keys(catalog) == []

@@ -345,19 +345,6 @@ async def test_a_reindex_of_one_tenant_touches_no_other(deployment: Deployment) 
         await deployment.use(WORDS)
 
 
-async def test_the_purge_of_a_tenant_removes_its_reindexes_and_no_others(deployment: Deployment) -> None:
-    await deployment.register()
-    own = await deployment.start(tenant_id=str(deployment.tenant.tenant_id))
-    await deployment.operator.CancelReindex(pb.CancelReindexRequest(reindex_id=own.reindex_id))
-    common = await deployment.start()
-
-    purged = await deployment.tenant.index.PurgeTenant(pb.PurgeTenantRequest())
-
-    left = await deployment.operator.ListReindexes(pb.ListReindexesRequest())
-    assert purged.deleted_counts["recall.reindexes"] == 1
-    assert [reindex.reindex_id for reindex in left.reindexes] == [common.reindex_id]
-
-
 async def test_an_item_that_the_model_does_not_take_is_counted_and_bars_the_cut_over_until_it_is_forced(
     deployment: Deployment,
 ) -> None:

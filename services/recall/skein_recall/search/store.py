@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from pgvector import HalfVector
 
-from skein_kit.database.named_queries import left_join, with_condition
+from skein_kit.database.named_queries import with_condition
 from skein_kit.database.tx_options import TxOptions
 from skein_kit.errors import ReadTooCostly
 from skein_kit.filters import scan_cost
@@ -22,6 +22,7 @@ from skein_kit.search_text.vector_columns import COVERED_DIMENSIONS, for_table, 
 from skein_recall.queries import QUERIES
 from skein_recall.search.conditions import ROW_TESTS, condition_sql
 from skein_recall.search.expansion import MAX_CORRECTED_TERMS, NearRange, max_distance, near_terms
+from skein_recall.search.joined_queries import COMPARE_AND_READ_SHORTLIST, NEAREST_AND_READ
 from skein_recall.search.model import ReferenceItem
 from skein_recall.search.query_terms import (
     K1,
@@ -72,25 +73,6 @@ _MAX_TITLES = 1000
 MAX_PENDING = 1000
 # Weight of a name in the memory that it means: a text of the name alone, the alias, must not make it irrelevant.
 _NAMED_WEIGHT = 3
-
-# The first memories are read in the same round trip.
-COMPARE_AND_READ_SHORTLIST = left_join(
-    QUERIES["compare_shortlist"],
-    QUERIES["get_memories"],
-    on="other.memory_id = found.item_id AND found.chunk = 0 AND NOT found.is_new",
-    # The planner must not know the length of the array: for one element it would take any index.
-    memory_ids="ARRAY(SELECT found.item_id FROM found WHERE found.kind = 'memory' "
-    "AND found.chunk = 0 AND NOT found.is_new AND found.item_id = ANY (:shown_ids::uuid[]))",
-)
-NEAREST_AND_READ = left_join(
-    QUERIES["nearest"],
-    QUERIES["get_memories"],
-    # Of a long memory with several chunks, the row of the nearest one has its columns.
-    columns="*, row_number() OVER (PARTITION BY given.item_id ORDER BY given.distance) AS place",
-    on="other.memory_id = found.item_id AND found.place = 1",
-    memory_ids="ARRAY(SELECT found.item_id FROM found "
-    "WHERE found.kind = 'memory' AND found.place = 1 ORDER BY found.distance LIMIT :first)",
-)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
