@@ -22,6 +22,7 @@ ROW_IN_SELECT = "a row is IN (SELECT) of an UPDATE or DELETE"
 SUBQUERY_IN_INSERT = "a subquery in VALUES or DO UPDATE"
 MUTABLE_FUNCTION = "a function that is not immutable in CASE, COALESCE or DO UPDATE, or with columns in SET"
 TRANSACTION_ID = "transaction ids of one server beside tenants' rows"
+SERVER_STATE = "what one server says of itself, and not a parameter first, beside tenants' rows"
 
 OUTER_JOIN = "copied rows LEFT JOIN tenants' rows, and the condition has no tenant as a value"
 CORRELATED = "a subquery reads tenants' rows for each copied row"
@@ -29,7 +30,10 @@ CORRELATED = "a subquery reads tenants' rows for each copied row"
 _UPDATE, _INSERT, _DELETE = 2, 3, 4
 _ANY, _ALL = 2, 1
 _LEFT_JOIN = 1
-# A parameter that stands for a column of a subquery.
+# Numbers of the columns that hold the transactions that wrote and deleted a row.
+_XMIN, _XMAX = -2, -4
+# A parameter of the statement, and one that stands for a column of a subquery.
+_EXTERNAL_PARAMETER = 0
 _SUBLINK_PARAMETER = 2
 _CALLED = {
     "FUNCEXPR": "funcid",
@@ -58,6 +62,40 @@ ORDER BY 1
 """
 
 
+# Roles that may write a table of $1, and may not write a table that it names, at once or through others. Citus locks
+# those on every machine for each write of a table that has a copy there, which needs a right on the whole table.
+_UNWRITABLE_KEYS = """
+WITH RECURSIVE named AS (
+    SELECT conrelid AS source, confrelid AS target FROM pg_constraint WHERE contype = 'f' AND conparentid = 0
+    UNION
+    SELECT named.source, next.confrelid
+    FROM named JOIN pg_constraint AS next ON next.conrelid = named.target AND next.contype = 'f'
+)
+SELECT DISTINCT rolname || ': ' || source::regclass || ' names ' || target::regclass AS name
+FROM named
+CROSS JOIN pg_roles AS r
+WHERE source = ANY ($1::text[]::regclass[]) AND rolname ~ '^skein_' AND rolname <> 'skein_owner'
+    AND (has_table_privilege(r.oid, source, 'INSERT, UPDATE, DELETE, TRUNCATE')
+         OR has_any_column_privilege(r.oid, source, 'INSERT, UPDATE'))
+    AND NOT has_table_privilege(r.oid, target, 'UPDATE, DELETE, TRUNCATE')
+ORDER BY 1
+"""
+# Tables of $1 that a role may write that also writes rows with a transaction's number.
+_COPIES_OF_NUMBERING_ROLES = """
+SELECT DISTINCT rolname || ': ' || copied::regclass AS name
+FROM unnest($1::text[]::regclass[]) AS copied
+CROSS JOIN pg_roles AS r
+WHERE rolname ~ '^skein_' AND rolname <> 'skein_owner'
+    AND (has_table_privilege(r.oid, copied, 'INSERT, UPDATE, DELETE, TRUNCATE')
+         OR has_any_column_privilege(r.oid, copied, 'INSERT, UPDATE'))
+    AND EXISTS (
+        SELECT FROM pg_attribute AS a JOIN pg_class AS c ON c.oid = a.attrelid
+        WHERE a.attname = 'transaction' AND NOT c.relispartition AND c.relkind IN ('r', 'p')
+            AND has_table_privilege(r.oid, c.oid, 'INSERT'))
+ORDER BY 1
+"""
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Rules:
     """The rules, with what the catalog says of functions, types and tables, each by its oid."""
@@ -67,6 +105,8 @@ class Rules:
     mutable_inputs: frozenset[int]
     mutable_outputs: frozenset[int]
     transaction_functions: frozenset[int]
+    # Functions that say something of the server that runs them.
+    server_functions: frozenset[int]
     local_tables: frozenset[int]
     tenant_tables: frozenset[int]
     # Tables that Citus distributes, each with the number of its tenant's column.
@@ -87,6 +127,11 @@ class Rules:
             transaction_functions=await oids(
                 "SELECT oid FROM pg_proc WHERE pronamespace = 'pg_catalog'::regnamespace "
                 "AND proname ~ '^(pg_snapshot_|pg_current_snapshot|pg_current_xact_id|txid_)'"
+            ),
+            server_functions=await oids(
+                "SELECT oid FROM pg_proc WHERE pronamespace = 'pg_catalog'::regnamespace "
+                "AND proname ~ '^(pg_postmaster_start_time|pg_conf_load_time|pg_current_wal_|pg_current_logfile|"
+                "pg_last_|pg_is_in_recovery|pg_backend_pid|pg_control_|inet_server_|pg_stat_get_)'"
             ),
             local_tables=await oids(
                 "SELECT c.oid FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace "
@@ -117,11 +162,22 @@ class Rules:
             broken += [MUTABLE_FUNCTION] if any(map(self._calls_mutable_function, modifying)) else []
             broken += [OUTER_JOIN] if any(map(self._joins_unnamed, queries)) else []
             broken += [CORRELATED] if any(map(self._reads_for_each_row, queries)) else []
-        if tables & self.tenant_tables and any(
-            node.type == "FUNCEXPR" and node.number("funcid") in self.transaction_functions for node in tree.walk()
-        ):
-            broken.append(TRANSACTION_ID)
+        if tables & self.tenant_tables:
+            nodes = list(tree.walk())
+            broken += [TRANSACTION_ID] if any(map(self._reads_transaction, nodes)) else []
+            replaced = {id(node) for each in nodes if _is_parameter_first(each) for node in each.walk()}
+            broken += (
+                [SERVER_STATE] if any(self._asks_server(node) and id(node) not in replaced for node in nodes) else []
+            )
         return broken
+
+    def _reads_transaction(self, node: Node) -> bool:
+        if node.type == "FUNCEXPR":
+            return node.number("funcid") in self.transaction_functions
+        return node.type == "VAR" and node.number("varattno") in {_XMIN, _XMAX}
+
+    def _asks_server(self, node: Node) -> bool:
+        return node.type == "FUNCEXPR" and node.number("funcid") in self.server_functions
 
     def _calls_mutable_function(self, query: Node) -> bool:
         is_update = query.number("commandType") == _UPDATE
@@ -223,6 +279,15 @@ def _compares_rows(query: Node) -> bool:
     )
 
 
+def _is_parameter_first(node: Node) -> bool:
+    """Return whether a node is COALESCE with a parameter of the statement before what it stands for."""
+    if node.type != "COALESCEEXPR":
+        return False
+    (arguments,) = node.fields["args"]
+    first: Node = arguments[0]
+    return first.type == "PARAM" and first.number("paramkind") == _EXTERNAL_PARAMETER
+
+
 def _is_subquery_column(node: Node) -> bool:
     return node.type == "PARAM" and node.number("paramkind") == _SUBLINK_PARAMETER
 
@@ -249,6 +314,16 @@ async def transaction_defaults(connection: Connection) -> list[str]:
 async def updating_keys(connection: Connection) -> list[str]:
     """Return the foreign keys with an action ON UPDATE."""
     return [row["name"] for row in await connection.fetch(_UPDATING_KEYS)]
+
+
+async def unwritable_keys(connection: Connection, copied: list[str]) -> list[str]:
+    """Return the roles that may write a copied table and may not write one that its foreign keys name."""
+    return [row["name"] for row in await connection.fetch(_UNWRITABLE_KEYS, copied)]
+
+
+async def copies_of_numbering_roles(connection: Connection, copied: list[str]) -> list[str]:
+    """Return the copied tables that a role may write that also numbers rows by transaction."""
+    return [row["name"] for row in await connection.fetch(_COPIES_OF_NUMBERING_ROLES, copied)]
 
 
 def lines(broken: dict[str, list[str]]) -> Iterator[str]:

@@ -43,6 +43,54 @@ _UPDATED = re.compile(rf"UPDATE\s+{_NAME}(?:\s+AS\s+\w+)?\s+SET\b(.*)", re.IGNOR
 _TABLE = re.compile(rf"\b(?:FROM|JOIN|INTO|UPDATE|USING)\s+{_NAME}", re.IGNORECASE)
 _VOLATILE = re.compile(r"\b(clock_timestamp|random|gen_random_uuid|uuidv7|nextval|timeofday)\s*\(", re.IGNORECASE)
 
+INSERT_SELECT = (
+    "Rows are not inserted from a SELECT into a distributed table (under row-level security it becomes a COPY)"
+)
+NAMES_TENANT = "A statement on tenants' rows names the tenant, so that one machine answers it"
+ACTS_AS_OWNER = "A transaction acts as one role, so it calls no function that acts as the owner"
+# Why what breaks a rule is accepted, by the rule: a pattern of names, and the reason. The first that matches counts.
+ACCEPTED: Mapping[str, tuple[tuple[str, str], ...]] = {
+    INSERT_SELECT: (
+        (
+            "(memory|session): unarchive_",
+            "Archived rows come back whole, with the columns they had. Cold storage stays off, as policies have it.",
+        ),
+    ),
+    NAMES_TENANT: (
+        (
+            "auth: .*_of_account",
+            "The auth sessions of one person lie in several tenants. It is rare, and each machine does its part.",
+        ),
+        ("tenancy: (list_memberships|list_tenants_of_account)", "A person's memberships lie in several tenants."),
+        (
+            "tenancy: (list_(due_|organization_)?deletions|count_owned_tenants|read_organization_usage|list_collected)",
+            "An operator or a background round asks for all tenants; each machine answers for its own.",
+        ),
+        (
+            "recall: (list_erasures|list_reindexes|list_tenant_dues)",
+            "An operator or a background round asks for all tenants; each machine answers for its own.",
+        ),
+    ),
+    ACTS_AS_OWNER: (
+        (
+            ": list_[a-z]+_tenants",
+            "It reads which tenants have work, in a transaction that writes nothing.",
+        ),
+        (": ensure_month", "It is the only statement of its transaction, which makes a month's partition."),
+        ("memory: (drop_access_log|refresh_statistics)", "It is the only statement of its transaction."),
+        (
+            "recall: (register_model|register_endpoint)",
+            "It makes a table on the coordinator, and writes the registry, which the same transaction does not read.",
+        ),
+        ("recall: distribute_vectors", "It is the only statement of its transaction."),
+        (
+            "recall: delete_model",
+            "It drops a table of vectors with its entry in the registry, which the transaction leaves alone otherwise.",
+        ),
+        ("worker: measure_", "It reads statistics of the coordinator alone."),
+    ),
+}
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Catalog:
@@ -224,7 +272,7 @@ def obstacles(catalog: Catalog, places: Mapping[str, str], named: Iterable[tuple
             f"{row['name']}: {row['column']}" for row in catalog.sequences if places[row["name"]] != LOCAL
         ],
         "Partitions have no partitions": list(catalog.nested),
-        "Rows are not inserted from a SELECT into a distributed table (under row-level security it becomes a COPY)": [
+        INSERT_SELECT: [
             name for name, query in queries if any(is_shared(match[1]) for match in _INSERTED.finditer(query.text))
         ],
         "An UPDATE of a distributed table calls no volatile function": [
@@ -232,12 +280,12 @@ def obstacles(catalog: Catalog, places: Mapping[str, str], named: Iterable[tuple
             for name, query in queries
             if any(is_shared(match[1]) and _VOLATILE.search(match[2]) for match in _UPDATED.finditer(query.text))
         ],
-        "A statement on tenants' rows names the tenant, so that one machine answers it": [
+        NAMES_TENANT: [
             name
             for name, query in queries
             if any(is_shared(table) for table in _TABLE.findall(query.text)) and SHARD not in query.parameters
         ],
-        "A transaction acts as one role, so it calls no function that acts as the owner": [
+        ACTS_AS_OWNER: [
             name
             for name, query in queries
             if any(re.search(rf"\b{re.escape(function)}\s*\(", query.text) for function in catalog.definers)
@@ -245,17 +293,30 @@ def obstacles(catalog: Catalog, places: Mapping[str, str], named: Iterable[tuple
     }
 
 
+def reason(rule: str, name: str) -> str:
+    """Return why something that breaks a rule is accepted. Raises ValueError where it is not."""
+    for pattern, text in ACCEPTED.get(rule, ()):
+        if re.search(pattern, name):
+            return text
+    message = (
+        f"{name} breaks a rule of Citus: {rule}. Write it in another way, or accept it with its reason in ACCEPTED."
+    )
+    raise ValueError(message)
+
+
 def report(found: Mapping[str, list[str]]) -> str:
-    """Return obstacles.md."""
+    """Return obstacles.md. Raises ValueError for what is not accepted."""
     lines = [
         "# What of ours breaks Citus's rules",
         "",
         "Made by `deploy/citus/distribute.py` from the catalog and the named statements; do not edit.",
-        "[README.md](README.md) says what each would take.",
+        "It has only what is accepted, each with its reason. [README.md](README.md) says what each would take.",
     ]
     for rule, names in found.items():
-        lines += ["", f"**{rule}**: " + ("kept." if not names else f"{len(names)} break it.")]
-        lines += ["", *(f"- `{name}`" for name in names)] if names else []
+        lines += ["", f"**{rule}**: " + ("kept." if not names else f"{len(names)} break it, and are accepted.")]
+        reasons = {name: reason(rule, name) for name in names}
+        for text in dict.fromkeys(reasons.values()):
+            lines += ["", text, "", *(f"- `{name}`" for name in names if reasons[name] == text)]
     return "\n".join(lines) + "\n"
 
 

@@ -29,10 +29,9 @@ FROM unnest(ARRAY[
     'auth.one_time_tokens',
     'auth.recovery_codes',
     'auth.device_codes',
+    'recall.reindexes',
     'tenancy.organization_quotas',
-    'tenancy.tenants',
-    'auth.legacy_tokens',
-    'recall.reindexes'
+    'tenancy.tenants'
 ]) WITH ORDINALITY AS tables (name, place)
 WHERE name::regclass NOT IN (SELECT logicalrelid FROM pg_dist_partition WHERE repmodel = 't')
 ORDER BY place
@@ -78,6 +77,7 @@ FROM unnest(ARRAY[
     'recall.corpora',
     'recall.documents',
     'recall.frequencies',
+    'recall.reindex_progress',
     'recall.removals',
     'session.agent_states',
     'session.message_external_ids',
@@ -96,7 +96,6 @@ FROM unnest(ARRAY[
     'tenancy.subjects',
     'tenancy.tools',
     'tenancy.usage',
-    'recall.reindex_progress',
     'auth.api_keys',
     'memory.archived_memories',
     'memory.block_agents',
@@ -137,9 +136,11 @@ ORDER BY place
 -- On the coordinator alone, as they are:
 --   auth.attempts
 --   auth.check_keys
+--   auth.legacy_tokens
 --   auth.signing_keys
 --   skein.migrations
 --   skein.page_token_keys
+--   skein.servers
 --   worker.pgqueuer
 --   worker.pgqueuer_log
 --   worker.pgqueuer_schedules

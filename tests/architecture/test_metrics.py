@@ -24,6 +24,7 @@ LABELS = {
     "form": "forms of codes in the vector cache",
     "job_name": "jobs of the worker",
     "kind": "limits by their names, findings of the content guard",
+    "machine": "machines of a Citus cluster",
     "measurement": "what the worker measures",
     "method": "RPCs",
     "model": "registered embedding models",

@@ -16,6 +16,7 @@ Catalog: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
 GLOBAL_TABLES = {
     "skein.page_token_keys",
     "skein.migrations",
+    "skein.servers",
     "tenancy.organizations",
     "tenancy.organization_quotas",
     "auth.accounts",
@@ -443,11 +444,9 @@ async def test_functions_that_run_as_the_owner_fix_their_search_path_and_are_gra
         "tenancy.list_usage_tenants",
         "session.ensure_month",
         "recall.delete_model",
-        "recall.set_model_leave_time",
         "recall.register_endpoint",
         "recall.register_model",
-        "recall.set_similarity_scale",
-        "recall.activate_model",
+        "recall.distribute_vectors",
         "worker.measure_replicas",
         "worker.measure_transactions",
     }

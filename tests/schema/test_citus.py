@@ -186,3 +186,12 @@ async def test_obstacles_to_citus_are_noticed(distribute: Any, database: TestDat
         "test: stamp",
     }
     assert sum(names.count("memory.shelves: shelves") for names in actual_obstacles.values()) == 2
+
+
+def test_what_breaks_a_rule_without_a_reason_is_refused(distribute: Any) -> None:
+    accepted = {distribute.INSERT_SELECT: ["skein_memory: unarchive_tags"], "A rule that is kept": []}
+
+    with pytest.raises(ValueError, match="skein_memory: fill breaks a rule of Citus"):
+        distribute.report({distribute.INSERT_SELECT: ["skein_memory: fill"]})
+    assert "as policies have it.\n\n- `skein_memory: unarchive_tags`\n" in distribute.report(accepted)
+    assert "**A rule that is kept**: kept.\n" in distribute.report(accepted)

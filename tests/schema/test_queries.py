@@ -28,7 +28,8 @@ GLOBAL = re.compile(
     r"recovery_codes)|"
     r"SELECT pg_snapshot_xmin|pg_current_wal_flush_lsn\(|ensure_month\(|memory\.drop_access_log\(|"
     r"memory\.refresh_statistics\(|pg_stat_all_tables|pg_current_wal_insert_lsn\(\)::text$|"
-    r"recall\.((register|activate|delete)_model|set_model_leave_time|set_similarity_scale|register_endpoint)\(|recall\.reindexes|"
+    r"SELECT pg_postmaster_start_time\(\)$|"
+    r"recall\.((register|delete)_model|distribute_vectors|register_endpoint)\(|recall\.reindexes|"
     r"to_tsvector\(.*AS term$|worker\.|pg_stat_archiver|pg_total_relation_size\(",
     re.DOTALL,
 )

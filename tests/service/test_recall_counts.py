@@ -179,7 +179,9 @@ async def test_the_terms_of_new_headers_are_counted(recall_tenant: RecallTenant)
     async with recall_tenant.service.memory.transaction(recall_tenant.tenant_id) as tx:
         for item_id in item_ids:
             document = postings.Document(item_id=item_id, kind="memory", text="kettle", header="urgent")
-            await postings.update_document(tx, recall_tenant.tenant_id, document, has_new_header=True)
+            await postings.update_document(
+                tx, recall_tenant.tenant_id, document, has_new_header=True, has_new_session=False
+            )
     uncounted = await sums(recall_tenant)
     await count(recall_tenant)
 

@@ -123,7 +123,7 @@ async def changed(tenant: RecallTenant, item_id: str, text: str, header: str | N
             await postings.remove_documents(tx, tenant.tenant_id, [document.item_id])
             await postings.add_documents(tx, tenant.tenant_id, [document])
         else:
-            await postings.update_document(tx, tenant.tenant_id, document, has_new_header=True)
+            await postings.update_document(tx, tenant.tenant_id, document, has_new_header=True, has_new_session=False)
 
 
 async def removed(tenant: RecallTenant, *item_ids: str) -> None:
@@ -141,6 +141,21 @@ async def test_they_are_found_and_ranked_as_in_the_database(servers: TwoServers)
     await servers.compare(QUESTIONS, fusion="ranks")
 
     assert searches("cached") >= before + 4 * len(QUESTIONS)
+
+
+async def test_on_citus_they_are_proved_by_the_server_that_numbers_transactions(
+    recall_server: RecallServer, servers: TwoServers
+) -> None:
+    async with serving(recall_server.url, recall_server.key, SKEIN_DATABASE_CITUS="true") as server:
+        both = TwoServers(RecallTenant(server, servers.holding.tenant_id), servers.plain)
+        await both.ask_until_held()
+        before = searches("cached")
+
+        await both.compare(QUESTIONS)
+        await both.holding.say("I told you that the old harbour has a lighthouse.", session_id="s1")
+        await both.compare(["Where is the lighthouse?"])
+
+        assert searches("cached") == before + len(QUESTIONS) + 1
 
 
 async def test_what_is_written_later_is_found_at_once(servers: TwoServers) -> None:

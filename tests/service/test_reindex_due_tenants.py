@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from fix_database import TestDatabase
 
+from skein.recall.v1 import recall_pb2 as pb
 from skein_kit.database.transactions import Database
 from skein_kit.ids import now
 from skein_recall.reindexes import store as reindex_store
@@ -15,6 +16,7 @@ from skein_recall.reindexes.store import ReindexStore
 
 if TYPE_CHECKING:
     import pytest
+    from fix_models import Deployment
 
 TENANTS = [uuid.UUID(int=number) for number in range(1, 8)]
 START = uuid.UUID(int=0)
@@ -86,3 +88,16 @@ async def test_a_reindex_of_one_tenant_is_due_there_alone(database: TestDatabase
 
     assert due == [TENANTS[4]]
     assert (reindex.tenants, reindex.done_tenants, reindex.documents) == (1, 0, 0)
+
+
+async def test_the_purge_of_a_tenant_removes_its_reindexes_and_no_others(deployment: Deployment) -> None:
+    await deployment.register()
+    own = await deployment.start(tenant_id=str(deployment.tenant.tenant_id))
+    await deployment.operator.CancelReindex(pb.CancelReindexRequest(reindex_id=own.reindex_id))
+    common = await deployment.start()
+
+    purged = await deployment.tenant.index.PurgeTenant(pb.PurgeTenantRequest())
+
+    left = await deployment.operator.ListReindexes(pb.ListReindexesRequest())
+    assert purged.deleted_counts["recall.reindexes"] == 1
+    assert [reindex.reindex_id for reindex in left.reindexes] == [common.reindex_id]

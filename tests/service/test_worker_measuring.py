@@ -285,3 +285,41 @@ async def test_an_archive_that_fails_is_counted_and_what_is_in_none_grows_old(
     assert failing > 0
     assert written is not None
     assert written > 0
+
+
+# What measuring needs of Citus. A machine answers what this server says of itself; one is gone.
+CITUS = """
+SET allow_system_table_mods = on;
+CREATE TABLE pg_catalog.pg_dist_node (nodeid integer PRIMARY KEY, nodename text, nodeport integer);
+INSERT INTO pg_catalog.pg_dist_node VALUES (1, 'coordinator', 5432), (2, 'worker-1', 5433);
+GRANT SELECT ON pg_catalog.pg_dist_node TO PUBLIC;
+CREATE FUNCTION pg_catalog.run_command_on_all_nodes(
+    command text, parallel boolean DEFAULT true, give_warning_for_connection_errors boolean DEFAULT false
+) RETURNS TABLE (nodeid integer, success boolean, result text) LANGUAGE plpgsql AS $$ BEGIN
+    EXECUTE command INTO result;
+    RETURN QUERY VALUES (1, true, result), (2, false, 'connection refused');
+END $$;
+"""
+
+
+async def test_on_citus_each_machine_is_measured_and_one_that_does_not_answer_is_told(
+    measured_database: MeasuredDatabase,
+) -> None:
+    superuser = measured_database.superuser
+    await embedded.create_database(measured_database.server, "citus")
+    url = measured_database.server.url(user="postgres", database="citus")
+    await migrate(url, registry.migrations(), registry.WITH_DATABASE)
+    await superuser.execute("ALTER DATABASE citus SET citus.version = 'stand-in'")
+    connection = await asyncpg.connect(url)
+    await connection.execute(CITUS)
+    await connection.close()
+
+    async with Database.open(url, service="worker", size=2, timeout=30.0, citus=True) as database:
+        await ServerMeasurements(MeasurementStore(database), seconds=15.0).measure()
+
+    here, gone = "coordinator:5432", "worker-1:5433"
+    assert (shown("skein_citus_machine_up", machine=here), shown("skein_citus_machine_up", machine=gone)) == (1.0, 0.0)
+    assert (shown("skein_citus_machine_database_bytes", machine=here) or 0) > 5_000_000
+    assert 0 < (shown("skein_citus_machine_wraparound_ratio", machine=here) or 0) < 1
+    assert shown("skein_citus_machine_oldest_prepared_seconds", machine=here) == 0
+    assert shown("skein_citus_machine_database_bytes", machine=gone) is None

@@ -17,6 +17,7 @@ import asyncpg
 from skein_kit.database import database_roles
 from skein_kit.database.citus import prepare_for_citus
 from skein_kit.database.migration_errors import MigrationError, MigrationNotAllowed
+from skein_kit.database.transaction_numbers import follow_server
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -115,6 +116,7 @@ async def _apply(connection: asyncpg.Connection[asyncpg.Record], migrations: Seq
         GRANT SELECT ON skein.migrations TO PUBLIC;
         """
     )
+    await follow_server(connection)
     rows = await connection.fetch("SELECT number, name, checksum FROM skein.migrations ORDER BY number")
     by_number = {migration.number: migration for migration in migrations}
     for row in rows:

@@ -155,6 +155,8 @@ class Database:
     ) -> None:
         """Use the connections to the database `name`."""
         self.connections = connections
+        # Statements on tenants' rows run on other machines, which number transactions apart.
+        self.is_citus = connections.citus
         # Whether TxOptions.plan_once has an effect; the connections' own mode plans each statement for its values.
         self.may_reuse_plans = not connections.citus
         self._replica: Replica | None = None

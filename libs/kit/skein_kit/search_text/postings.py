@@ -162,15 +162,25 @@ async def subtract_session_counts(tx: Transaction, tenant_id: UUID, session_id: 
     await _insert_count_deltas(tx, tenant_id, rows)
 
 
-async def update_document(tx: Transaction, tenant_id: UUID, document: Document, *, has_new_header: bool) -> bool:
+async def update_document(
+    tx: Transaction, tenant_id: UUID, document: Document, *, has_new_header: bool, has_new_session: bool
+) -> bool:
     """Update the filtered columns of an item with an unchanged text; return whether it is in the index.
 
     Its vectors and the revision that they belong to stay. When it has a new header, its postings are replaced and
-    counted again.
+    counted again. With a new header or session a search measures it differently, so that cached terms are read again.
     """
     if has_new_header:
         await subtract_counts(tx, tenant_id, [document.item_id])
-    values = {**_document(document, length=0), "tenant_id": tenant_id, "has_new_header": has_new_header}
+    transaction = None
+    if has_new_header or has_new_session:
+        transaction = await tx.value(_QUERIES["read_transaction_id"])
+    values = {
+        **_document(document, length=0),
+        "tenant_id": tenant_id,
+        "has_new_header": has_new_header,
+        "transaction": transaction,
+    }
     query = _QUERIES["update_document"]
     is_updated = bool(await tx.execute(query, **{name: values[name] for name in query.parameters}))
     if is_updated and has_new_header:

@@ -54,14 +54,18 @@ VALUES (:tenant_id, :removal_id, :kind, :documents, :length);
 
 -- update_document --
 -- Update the filtered columns of a document with an unchanged text; vectors stay. With a new header it gets other
--- postings, and the worker counts it again. The transaction is recorded where a search measures something else.
+-- postings, and the worker counts it again. The transaction is given where a search measures something else.
 UPDATE recall.documents
 SET type = :type, scope = :scope, source = :source, importance = :importance, agent_id = :agent_id,
     subject_id = :subject_id, session_id = :session_id, expire_time = :expire_time,
     is_counted = is_counted AND NOT :has_new_header::boolean,
-    transaction = CASE WHEN :has_new_header::boolean OR session_id IS DISTINCT FROM :session_id
-        THEN pg_current_xact_id()::text::bigint ELSE transaction END
+    transaction = coalesce(:transaction::bigint, transaction)
 WHERE tenant_id = :tenant_id AND item_id = :item_id;
+
+-- read_transaction_id --
+-- Return the number of this transaction. A statement of its own, without a table: on Citus the coordinator answers it,
+-- whose transactions number the rows.
+SELECT pg_current_xact_id()::text::bigint + skein.transaction_base();
 
 -- delete_expired_documents --
 -- Remove up to :count expired documents of one kind, the earliest first. A document with a new expire_time stays.

@@ -161,8 +161,9 @@ CREATE TABLE auth.operator_keys (
 CREATE TABLE auth.legacy_tokens (
     secret_hash bytea CONSTRAINT legacy_tokens_pkey PRIMARY KEY
         CONSTRAINT legacy_tokens_hash_length CHECK (octet_length(secret_hash) = 32),
-    legacy_tenant_id uuid NOT NULL CONSTRAINT legacy_tokens_tenant_key UNIQUE
-        CONSTRAINT legacy_tokens_tenant_fkey REFERENCES tenancy.tenants (tenant_id) ON DELETE CASCADE,
+    -- No foreign key: the purge of a tenant deletes its token. On Citus, a key between tables that have a copy on every
+    -- machine needs rights to write both.
+    legacy_tenant_id uuid NOT NULL CONSTRAINT legacy_tokens_tenant_key UNIQUE,
     create_time timestamptz NOT NULL
 );
 

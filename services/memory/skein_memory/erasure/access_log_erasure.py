@@ -6,6 +6,7 @@ at once, half a minute later, and when the longest call has been logged. Then th
 
 from __future__ import annotations
 
+import hashlib
 import secrets
 from datetime import timedelta
 from typing import TYPE_CHECKING
@@ -65,12 +66,14 @@ async def log_end(tx: Transaction) -> str:
 
 
 async def _insert_erasure(tx: Transaction, tenant_id: UUID, name: str, *, at: datetime) -> None:
+    secret: bytes | None = await tx.value(QUERIES["read_erasure_secret"], tenant_id=tenant_id)
+    secret = secret or secrets.token_bytes(_SECRET_BYTES)
     await tx.execute(
         QUERIES["insert_erasure"],
         tenant_id=tenant_id,
         erasure_id=new_id(at),
-        name=name,
-        secret=secrets.token_bytes(_SECRET_BYTES),
+        secret=secret,
+        digest=hashlib.sha256(secret + name.encode()).digest(),
         erase_time=at,
     )
 

@@ -2,10 +2,15 @@
 -- Record by a digest that a person was erased, so that calls logged a moment later are cleared too. Records of a tenant share
 -- a secret while there are any.
 INSERT INTO memory.erasures (tenant_id, erasure_id, secret, digest, erase_time)
-SELECT :tenant_id, :erasure_id::uuid, own.secret, sha256(own.secret || convert_to(:name::text, 'UTF8')),
-    :erase_time::timestamptz
-FROM (SELECT coalesce((SELECT noted.secret FROM memory.erasures AS noted WHERE noted.tenant_id = :tenant_id
-                       ORDER BY noted.erasure_id LIMIT 1), :secret::bytea) AS secret) AS own;
+VALUES (:tenant_id, :erasure_id, :secret, :digest, :erase_time);
+
+-- read_erasure_secret --
+-- Return the secret of a tenant's records of erasures, if it has any.
+SELECT earlier.secret
+FROM memory.erasures AS earlier
+WHERE earlier.tenant_id = :tenant_id
+ORDER BY earlier.erasure_id
+LIMIT 1;
 
 -- erasure_times --
 -- Return the times of the first and the last unfinished erasure up to a time; null for none.

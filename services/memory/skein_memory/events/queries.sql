@@ -30,8 +30,8 @@ VALUES
 -- read_horizon --
 -- Return the oldest open transaction, and the number of the next one. A statement of its own, without a table: on Citus
 -- the coordinator answers it, whose transactions number the changes.
-SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint AS oldest,
-       pg_snapshot_xmax(pg_current_snapshot())::text::bigint AS next;
+SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint + skein.transaction_base() AS oldest,
+       pg_snapshot_xmax(pg_current_snapshot())::text::bigint + skein.transaction_base() AS next;
 
 -- read_changes --
 -- Read the log after a position, up to a horizon: a transaction that was the oldest open one before this statement began.

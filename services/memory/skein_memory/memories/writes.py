@@ -193,8 +193,14 @@ async def _reindex(
         if but(before_document, revision=after_document.revision) == after_document:
             return []
         # The same text has the same vectors, so these stay.
-        has_new_header = before_document.header != after_document.header
-        if await postings.update_document(tx, tenant_id, after_document, has_new_header=has_new_header):
+        is_updated = await postings.update_document(
+            tx,
+            tenant_id,
+            after_document,
+            has_new_header=before_document.header != after_document.header,
+            has_new_session=before_document.session_id != after_document.session_id,
+        )
+        if is_updated:
             return []
     elif before_document is not None:
         await postings.remove_documents(tx, tenant_id, [before_document.item_id])

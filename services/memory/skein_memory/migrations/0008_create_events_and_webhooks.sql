@@ -6,7 +6,7 @@ CREATE TABLE memory.changes (
     tenant_id uuid NOT NULL
         CONSTRAINT changes_tenant_fkey REFERENCES tenancy.tenants (tenant_id) ON DELETE CASCADE,
     change_id uuid NOT NULL,
-    transaction bigint NOT NULL DEFAULT (pg_current_xact_id()::text::bigint),
+    transaction bigint NOT NULL DEFAULT (pg_current_xact_id()::text::bigint + skein.transaction_base()),
     event_type text NOT NULL,
     entity_type text NOT NULL,
     entity_id text NOT NULL,

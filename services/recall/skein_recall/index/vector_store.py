@@ -52,8 +52,13 @@ class VectorStore:
         """Store vectors by model for the items that are still at their revision; return how many are.
 
         `pending` puts these items into the backlog, or takes them out. The reindexes of `failed` models scan the tenant
-        once more. A crash of the server loses vectors and marks together, so the items are in the backlog again.
+        once more, which is recorded before: an item that leaves the backlog without a vector is found by that scan.
         """
+        if failed:
+            # Apart, because a transaction that also writes a table that Citus copies commits on the workers after the
+            # coordinator: the caches, which ask the coordinator which transactions have ended, would miss its vectors.
+            async with self._database.transaction(tenant_id) as tx:
+                await _mark_incomplete(tx, tenant_id, [model.model for model in failed])
         async with self._database.transaction(tenant_id, TxOptions(durable=False, plan_once=True)) as tx:
             documents = await tx.rows(
                 QUERIES["claim_documents"],
@@ -64,8 +69,6 @@ class VectorStore:
             )
             for model, vectors_by_item in vectors:
                 await _add_missing(tx, tenant_id, model, documents, vectors_by_item)
-            if documents and failed:
-                await _mark_incomplete(tx, tenant_id, [model.model for model in failed])
         if not pending:
             _observe_delay(row["item_id"] for row in documents)
         return len(documents)
@@ -166,7 +169,8 @@ async def _add_missing(
 async def _mark_incomplete(tx: Transaction, tenant_id: UUID, models: Sequence[str]) -> None:
     """Have the running reindexes of models scan a tenant once more."""
     rows = await tx.rows(QUERIES["active_reindexes"], tenant_id=tenant_id, models=list(models))
-    await tx.execute(QUERIES["mark_incomplete"], reindex_ids=[row["reindex_id"] for row in rows])
+    if rows:
+        await tx.execute(QUERIES["mark_incomplete"], reindex_ids=[row["reindex_id"] for row in rows])
     for row in rows:
         await tx.execute(QUERIES["request_rescan"], tenant_id=tenant_id, reindex_id=row["reindex_id"])
 

@@ -56,6 +56,11 @@ DELETE FROM recall.reindex_progress
 WHERE tenant_id = :tenant_id AND reindex_id IN (
     SELECT reindex_id FROM recall.reindex_progress WHERE tenant_id = :tenant_id LIMIT :count);
 
+-- purge_reindexes --
+-- Remove the reindexes of a deleted tenant alone: a few rows.
+DELETE FROM recall.reindexes
+WHERE only_tenant_id = :tenant_id AND :count::bigint > 0;
+
 -- purge_requests --
 -- Remove some of a deleted tenant's saved responses.
 DELETE FROM recall.requests

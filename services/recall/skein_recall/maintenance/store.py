@@ -25,6 +25,7 @@ _PURGES = {
     "recall.removals": QUERIES["purge_removals"],
     "recall.corpora": QUERIES["purge_corpora"],
     "recall.reindex_progress": QUERIES["purge_reindex_progress"],
+    "recall.reindexes": QUERIES["purge_reindexes"],
     "recall.requests": QUERIES["purge_requests"],
 }
 

@@ -35,7 +35,7 @@ CREATE TABLE recall.documents (
     -- corpora and frequencies include the document.
     is_counted boolean NOT NULL DEFAULT false,
     -- The transaction that wrote the columns and postings that a search measures.
-    transaction bigint DEFAULT (pg_current_xact_id()::text::bigint),
+    transaction bigint DEFAULT (pg_current_xact_id()::text::bigint + skein.transaction_base()),
     CONSTRAINT documents_pkey PRIMARY KEY (tenant_id, item_id)
 );
 CREATE INDEX documents_type ON recall.documents (tenant_id, type, item_id) WHERE type IS NOT NULL;
@@ -212,8 +212,9 @@ CREATE TABLE recall.reindexes (
     model text NOT NULL
         CONSTRAINT reindexes_model_fkey REFERENCES recall.embedding_models (model) ON DELETE CASCADE,
     -- NULL: all tenants, future ones included.
-    only_tenant_id uuid
-        CONSTRAINT reindexes_tenant_fkey REFERENCES tenancy.tenants (tenant_id) ON DELETE CASCADE,
+    -- No foreign key: the purge of a tenant deletes its reindexes. On Citus, a key between tables that have a copy on
+    -- every machine needs rights to write both.
+    only_tenant_id uuid,
     texts_per_second double precision NOT NULL,
     -- From then on every process follows the model, so a scan that begins later misses no document.
     settle_time timestamptz NOT NULL,
@@ -231,7 +232,10 @@ CREATE TABLE recall.reindexes (
 CREATE UNIQUE INDEX reindexes_running_key
     ON recall.reindexes (model, coalesce(only_tenant_id, '00000000-0000-0000-0000-000000000000'::uuid))
     WHERE cancel_time IS NULL;
-GRANT SELECT, INSERT, UPDATE ON recall.reindexes TO skein_recall;
+GRANT SELECT, INSERT, UPDATE, DELETE ON recall.reindexes TO skein_recall;
+-- Recall itself changes which model is active, its scale and its times. On Citus, a transaction acts as one role on a
+-- table, and who writes a reindex locks the model that its key names on every machine.
+GRANT UPDATE ON recall.embedding_models TO skein_recall;
 
 -- A writer of caller vectors must know whether another model is followed.
 GRANT SELECT ON recall.reindexes TO skein_memory, skein_session;
@@ -288,7 +292,21 @@ GRANT SELECT, INSERT, UPDATE, DELETE ON recall.vector_origins TO skein_recall;
 -- Memory stores caller vectors with their memory.
 GRANT INSERT ON recall.vector_origins TO skein_memory;
 
--- Register a model and create its table of vectors; return the name of the table.
+-- Have a table of vectors refer to the documents, with which its rows go.
+CREATE FUNCTION recall.refer_to_documents(table_name text) RETURNS void
+LANGUAGE plpgsql
+SET search_path = ''
+AS $$
+BEGIN
+    EXECUTE format('ALTER TABLE recall.%I ADD CONSTRAINT %I FOREIGN KEY (tenant_id, item_id) '
+                   'REFERENCES recall.documents (tenant_id, item_id) ON DELETE CASCADE',
+                   table_name, table_name || '_document_fkey');
+END
+$$;
+REVOKE ALL ON FUNCTION recall.refer_to_documents(text) FROM PUBLIC;
+
+-- Register a model and create its table of vectors; return the name of the table. Where the documents are distributed,
+-- distribute_vectors follows in a transaction of its own: one transaction acts as one role on the rows of a machine.
 CREATE FUNCTION recall.register_model(
     model text, provider text, dimensions integer, at timestamptz, query_prefix text DEFAULT '',
     passage_prefix text DEFAULT '', similarity_floor double precision DEFAULT 0,
@@ -314,14 +332,14 @@ BEGIN
             chunk smallint NOT NULL,
             kind text NOT NULL,
             embedding public.halfvec(%2$s) NOT NULL,
-            rest public.halfvec(%5$s),
-            transaction bigint DEFAULT (pg_current_xact_id()::text::bigint),
-            CONSTRAINT %3$I PRIMARY KEY (tenant_id, item_id, chunk),
-            CONSTRAINT %4$I FOREIGN KEY (tenant_id, item_id)
-                REFERENCES recall.documents (tenant_id, item_id) ON DELETE CASCADE
+            rest public.halfvec(%4$s),
+            transaction bigint DEFAULT (pg_current_xact_id()::text::bigint + skein.transaction_base()),
+            CONSTRAINT %3$I PRIMARY KEY (tenant_id, item_id, chunk)
         ) PARTITION BY HASH (item_id)
-        $sql$, table_name, covered, table_name || '_pkey', table_name || '_document_fkey',
-        greatest(dimensions - covered, 1));
+        $sql$, table_name, covered, table_name || '_pkey', greatest(dimensions - covered, 1));
+    IF NOT skein.is_distributed('recall.documents') THEN
+        PERFORM recall.refer_to_documents(table_name);
+    END IF;
     EXECUTE format('ALTER TABLE recall.%I ENABLE ROW LEVEL SECURITY', table_name);
     EXECUTE format('ALTER TABLE recall.%I FORCE ROW LEVEL SECURITY', table_name);
     EXECUTE format($sql$
@@ -357,6 +375,36 @@ GRANT EXECUTE ON FUNCTION
     recall.register_model(text, text, integer, timestamptz, text, text, double precision, double precision)
     TO skein_recall;
 
+-- Distribute a model's table of vectors by tenant, beside the documents; return false where it is, or they are not.
+CREATE FUNCTION recall.distribute_vectors(named text) RETURNS boolean
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = ''
+SET lock_timeout = '5s'
+AS $$
+DECLARE
+    vectors text := (SELECT m.table_name FROM recall.embedding_models AS m WHERE m.model = named);
+BEGIN
+    IF vectors IS NULL OR NOT skein.is_distributed('recall.documents') THEN
+        RETURN false;
+    END IF;
+    -- Two callers may have found the table as it was.
+    EXECUTE format('LOCK TABLE ONLY recall.%I IN SHARE ROW EXCLUSIVE MODE', vectors);
+    IF skein.is_distributed(format('recall.%I', vectors)) THEN
+        RETURN false;
+    END IF;
+    -- The shards' foreign keys lead to tables that the statement has locked on other connections.
+    PERFORM set_config('citus.multi_shard_modify_mode', 'sequential', true);
+    PERFORM create_distributed_table(
+        format('recall.%I', vectors)::regclass, 'tenant_id', colocate_with => 'recall.documents'
+    );
+    -- Citus refuses a key from a table that is not distributed to one that is.
+    PERFORM recall.refer_to_documents(vectors);
+    RETURN true;
+END
+$$;
+REVOKE ALL ON FUNCTION recall.distribute_vectors(text) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION recall.distribute_vectors(text) TO skein_recall;
+
 -- Register a model whose vectors an endpoint computes; return the name of its table.
 CREATE FUNCTION recall.register_endpoint(
     named text, dimensions integer, at timestamptz, query_prefix text, passage_prefix text,
@@ -378,43 +426,6 @@ BEGIN
         window_characters = register_endpoint.window_characters
     WHERE m.model = named;
     RETURN new_table;
-END
-$$;
-
--- Store the measured scale of a model's cosines, unless it has one.
-CREATE FUNCTION recall.set_similarity_scale(named text, floor double precision, ceiling double precision) RETURNS void
-LANGUAGE plpgsql SECURITY DEFINER
-SET search_path = ''
-SET lock_timeout = '5s'
-AS $$
-BEGIN
-    UPDATE recall.embedding_models AS m
-    SET similarity_floor = set_similarity_scale.floor, similarity_ceiling = set_similarity_scale.ceiling
-    WHERE m.model = named AND m.similarity_floor IS NULL;
-END
-$$;
-
--- Activate one model and deactivate the former one. Readers see one or the other, never none.
-CREATE FUNCTION recall.activate_model(chosen text, at timestamptz) RETURNS void
-LANGUAGE plpgsql SECURITY DEFINER
-SET search_path = ''
-SET lock_timeout = '5s'
-AS $$
-BEGIN
-    LOCK TABLE recall.embedding_models IN SHARE ROW EXCLUSIVE MODE;
-    UPDATE recall.embedding_models AS m SET active = false, leave_time = at WHERE m.active AND m.model <> chosen;
-    UPDATE recall.embedding_models AS m SET active = true WHERE m.model = chosen AND NOT m.active;
-END
-$$;
-
--- Set the time when a model was last followed.
-CREATE FUNCTION recall.set_model_leave_time(named text, at timestamptz) RETURNS void
-LANGUAGE plpgsql SECURITY DEFINER
-SET search_path = ''
-SET lock_timeout = '5s'
-AS $$
-BEGIN
-    UPDATE recall.embedding_models AS m SET leave_time = at WHERE m.model = named;
 END
 $$;
 
@@ -449,16 +460,12 @@ REVOKE ALL ON FUNCTION
         text, integer, timestamptz, text, text, double precision, double precision, text, text, integer,
         double precision, integer
     ),
-    recall.set_similarity_scale(text, double precision, double precision),
-    recall.activate_model(text, timestamptz), recall.set_model_leave_time(text, timestamptz),
     recall.delete_model(text, timestamptz) FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION
     recall.register_endpoint(
         text, integer, timestamptz, text, text, double precision, double precision, text, text, integer,
         double precision, integer
     ),
-    recall.set_similarity_scale(text, double precision, double precision),
-    recall.activate_model(text, timestamptz), recall.set_model_leave_time(text, timestamptz),
     recall.delete_model(text, timestamptz) TO skein_recall;
 
 CREATE POLICY due ON recall.documents FOR SELECT TO skein_owner

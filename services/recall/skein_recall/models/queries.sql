@@ -25,17 +25,40 @@ SELECT recall.register_endpoint(
     :endpoint, :remote_model, :batch_size, :timeout_seconds, :window_characters
 );
 
+-- distribute_vectors --
+-- Distribute a model's table of vectors by tenant, unless it is.
+SELECT recall.distribute_vectors(:model);
+
 -- set_similarity_scale --
 -- Store the measured scale of a model's cosines, unless it has one.
-SELECT recall.set_similarity_scale(:model, :floor, :ceiling);
+UPDATE recall.embedding_models
+SET similarity_floor = :floor, similarity_ceiling = :ceiling
+WHERE model = :model AND similarity_floor IS NULL;
+
+-- lock_models --
+-- Lock the registered models, so that one transaction at a time changes which is active.
+SELECT m.model
+FROM recall.embedding_models AS m
+ORDER BY m.model
+FOR NO KEY UPDATE;
+
+-- deactivate_models --
+-- Deactivate the active model, unless it is the one that shall be active.
+UPDATE recall.embedding_models
+SET active = false, leave_time = :at
+WHERE active AND model <> :model;
 
 -- activate_model --
--- Make a model the active one.
-SELECT recall.activate_model(:model, :at);
+-- Make a model the active one, after the former is not.
+UPDATE recall.embedding_models
+SET active = true
+WHERE model = :model AND NOT active;
 
 -- set_model_left_time --
 -- Record when a model was followed last.
-SELECT recall.set_model_leave_time(:model, :at);
+UPDATE recall.embedding_models
+SET leave_time = :at
+WHERE model = :model;
 
 -- delete_model --
 -- Delete a model with its vectors, unless it is in use or was after a time; return the outcome.

@@ -71,6 +71,8 @@ class ModelHandlers:
         key = IdempotencyKey.of(caller_of(context), request)
         draft = convert.draft(request.embedding_model, self._outbound)
         response = await _retry_conflicts(lambda: self._register(draft, key))
+        # Also for a repeated request, whose first one may have ended before.
+        await _retry_conflicts(lambda: self._store.distribute_vectors(draft.model))
         self._registry.invalidate()
         return response
 

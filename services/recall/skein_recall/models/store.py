@@ -85,13 +85,25 @@ class ModelStore:
             similarity_scale=draft.similarity_scale,
         )
 
+    async def distribute_vectors(self, name: str) -> None:
+        """Distribute a model's table of vectors, where Citus distributes the documents; without effect elsewhere.
+
+        A call after a crash, or beside another one, does what is left. Raises TransactionConflict while tables are
+        locked.
+        """
+        if self._database.is_citus:
+            async with self._database.global_transaction() as tx:
+                await tx.execute(QUERIES["distribute_vectors"], model=name)
+
     async def set_similarity_scale(self, tx: Transaction, name: str, scale: SimilarityScale) -> None:
         """Store the measured scale of a model's cosines, unless it has one."""
         await tx.execute(QUERIES["set_similarity_scale"], model=name, floor=scale.floor, ceiling=scale.ceiling)
 
     async def activate_model(self, tx: Transaction, name: str, at: datetime) -> None:
-        """Make a model the active one."""
-        await tx.execute(QUERIES["activate_model"], model=name, at=at)
+        """Make a model the active one. Readers see the former or this one, never none."""
+        await tx.rows(QUERIES["lock_models"])
+        await tx.execute(QUERIES["deactivate_models"], model=name, at=at)
+        await tx.execute(QUERIES["activate_model"], model=name)
 
     async def set_left_time(self, tx: Transaction, name: str, at: datetime) -> None:
         """Record when the last process may have followed a model."""

@@ -1,3 +1,7 @@
+-- has_tenant --
+-- Return whether a tenant exists.
+SELECT EXISTS (SELECT FROM tenancy.tenants AS t WHERE t.tenant_id = :only_tenant_id);
+
 -- start_reindex --
 -- Start a reindex, or have a running one of the model scan once more.
 INSERT INTO recall.reindexes AS r

@@ -5,7 +5,6 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from skein_kit.database.transactions import translate_constraint_errors
 from skein_kit.database.tx_options import TxOptions
 from skein_kit.errors import TenantNotFound
 from skein_kit.ids import new_id
@@ -36,19 +35,21 @@ class ReindexStore:
 
     async def start_reindex(self, tx: Transaction, draft: ReindexDraft) -> UUID:
         """Start a reindex, or have a running one of the model scan once more; return its id. Raises TenantNotFound."""
-        with translate_constraint_errors({"reindexes_tenant_fkey": TenantNotFound}):
-            reindex_id: UUID = await tx.value(
-                QUERIES["start_reindex"],
-                reindex_id=new_id(draft.at),
-                model=draft.model,
-                only_tenant_id=draft.only_tenant_id,
-                texts_per_second=draft.texts_per_second,
-                settle_time=draft.settle_time,
-                at=draft.at,
-                created_by=draft.created_by,
-                is_complete=draft.is_complete,
-                keep_rate=draft.keep_rate,
-            )
+        tenant_id = draft.only_tenant_id
+        if tenant_id is not None and not await tx.value(QUERIES["has_tenant"], only_tenant_id=tenant_id):
+            raise TenantNotFound
+        reindex_id: UUID = await tx.value(
+            QUERIES["start_reindex"],
+            reindex_id=new_id(draft.at),
+            model=draft.model,
+            only_tenant_id=tenant_id,
+            texts_per_second=draft.texts_per_second,
+            settle_time=draft.settle_time,
+            at=draft.at,
+            created_by=draft.created_by,
+            is_complete=draft.is_complete,
+            keep_rate=draft.keep_rate,
+        )
         return reindex_id
 
     async def get_reindex_in(self, tx: Transaction, reindex_id: UUID) -> Reindex:

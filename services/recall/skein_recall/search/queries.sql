@@ -181,8 +181,8 @@ LIMIT :count;
 -- has the item, the position of the term from 1 and its counts in text and header. Each item of a session whose title
 -- has a term has its position and the term's; a term of more than :titles titles says nothing. Each item with a vector
 -- has its position from 1 and its cosine. The last array has the previous item of each item around a centre. An item
--- has changed when its row was written by the transaction :horizon or a later one. A row keeps the lower half of that
--- number: one written two billion transactions ago may count as changed, never the other way round.
+-- has changed when the transaction :horizon or a later one wrote what a search measures of it. New vectors of an item
+-- are no change of it: compare_shortlist finds those.
 WITH centre AS MATERIALIZED (
     SELECT d.item_id,
            ARRAY(
@@ -210,7 +210,7 @@ WITH centre AS MATERIALIZED (
            array_agg(d.is_question ORDER BY d.item_id) AS is_question,
            array_agg(d.role IS NOT DISTINCT FROM 'assistant' ORDER BY d.item_id) AS is_assistant,
            array_agg(d.mentions_time ORDER BY d.item_id) AS mentions_time,
-           array_agg((d.xmin::text::bigint - :horizon::bigint) & 4294967295 < 2147483648 ORDER BY d.item_id) AS changed
+           array_agg(d.transaction >= :horizon::bigint ORDER BY d.item_id) AS changed
     FROM (
         SELECT unnest(:item_ids::uuid[]) AS item_id
         UNION

@@ -486,7 +486,7 @@ class SearchTransaction:
     async def _similarities(self, items: ItemMeasurements) -> NDArray[np.float64]:
         """Return the cosines (n,) of items. The vector cache has those of items that were not written since.
 
-        A change of an item's vectors writes the item again, or other vectors of it.
+        The document of an item with another text is written again; of one with other vectors, these are new.
         """
         cached, vector = self._search.cached, self._vector
         if vector is None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from pgvector import HalfVector
 
-from skein_kit.database.named_queries import left_join, with_condition
+from skein_kit.database.named_queries import with_condition
 from skein_kit.database.tx_options import TxOptions
 from skein_kit.errors import ReadTooCostly
 from skein_kit.filters import scan_cost
@@ -22,6 +22,7 @@ from skein_kit.search_text.vector_columns import COVERED_DIMENSIONS, for_table, 
 from skein_recall.queries import QUERIES
 from skein_recall.search.conditions import ROW_TESTS, condition_sql
 from skein_recall.search.expansion import MAX_CORRECTED_TERMS, NearRange, max_distance, near_terms
+from skein_recall.search.joined_queries import COMPARE_AND_READ_SHORTLIST, NEAREST_AND_READ
 from skein_recall.search.model import ReferenceItem
 from skein_recall.search.query_terms import (
     K1,
@@ -73,25 +74,6 @@ MAX_PENDING = 1000
 # Weight of a name in the memory that it means: a text of the name alone, the alias, must not make it irrelevant.
 _NAMED_WEIGHT = 3
 
-# The first memories are read in the same round trip.
-COMPARE_AND_READ_SHORTLIST = left_join(
-    QUERIES["compare_shortlist"],
-    QUERIES["get_memories"],
-    on="other.memory_id = found.item_id AND found.chunk = 0 AND NOT found.is_new",
-    # The planner must not know the length of the array: for one element it would take any index.
-    memory_ids="ARRAY(SELECT found.item_id FROM found WHERE found.kind = 'memory' "
-    "AND found.chunk = 0 AND NOT found.is_new AND found.item_id = ANY (:shown_ids::uuid[]))",
-)
-NEAREST_AND_READ = left_join(
-    QUERIES["nearest"],
-    QUERIES["get_memories"],
-    # Of a long memory with several chunks, the row of the nearest one has its columns.
-    columns="*, row_number() OVER (PARTITION BY given.item_id ORDER BY given.distance) AS place",
-    on="other.memory_id = found.item_id AND found.place = 1",
-    memory_ids="ARRAY(SELECT found.item_id FROM found "
-    "WHERE found.kind = 'memory' AND found.place = 1 ORDER BY found.distance LIMIT :first)",
-)
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class NewVectors:
@@ -129,6 +111,8 @@ class QueryTransaction:
         self._tenant_id = tenant_id
         self._plans_each = plans_each
         self._scan_budget: ScanBudget | None = None
+        # Of the server that numbers transactions, where a statement on a tenant's rows cannot tell.
+        self._server_start: datetime | None = None
         # Near terms of terms without a document, with their distance.
         self._near_terms: dict[str, tuple[int, list[str]]] = {}
 
@@ -146,6 +130,15 @@ class QueryTransaction:
         await self._plan_each()
         query = with_condition(query, condition_sql(filter_))
         return await self._tx.rows(query, tenant_id=self._tenant_id, **values, **filter_.values)
+
+    async def _read_server_start(self) -> datetime | None:
+        """Return the start time of the server, where a statement on a tenant's rows would tell that of a worker.
+
+        None elsewhere: there the statement tells it, without a round trip of its own.
+        """
+        if self._server_start is None and self._tx.database.is_citus:
+            self._server_start = await self._tx.value(QUERIES["read_server_start"])
+        return self._server_start
 
     async def _plan_each(self) -> None:
         """From now on plan each statement for its values."""
@@ -218,6 +211,7 @@ class QueryTransaction:
         return await self._rows(
             for_table(QUERIES["compare_shortlist"], model.table_name),
             **_shortlist_values(shortlist, vector),
+            server_start=await self._read_server_start(),
         )
 
     async def compare_and_read_shortlist(
@@ -234,6 +228,7 @@ class QueryTransaction:
         rows = await self._rows(
             for_table(COMPARE_AND_READ_SHORTLIST, model.table_name),
             **_shortlist_values(shortlist, vector),
+            server_start=await self._read_server_start(),
             shown_ids=shortlist.item_ids[:first],
             at=at,
             show_superseded=show_superseded,
@@ -414,7 +409,8 @@ class QueryTransaction:
     ) -> ItemMeasurements:
         """Measure items, and their neighbours: those of the same session, up to `reach` before and after `centres`.
 
-        Items written by the transaction `horizon` or a later one count as changed; without it none do.
+        Items whose document was written by the transaction `horizon` or a later one count as changed; without it none
+        do.
         """
         measured_ids = list(item_ids)
         columns = {"embedding": None, "rest": None} if vector is None else vector_columns(vector)
@@ -500,6 +496,7 @@ class QueryTransaction:
             most_changed=max_changed + 1,
             vector=columns["embedding"],
             rest=columns["rest"],
+            server_start=await self._read_server_start(),
             vector_horizon=0 if new_vectors is None else new_vectors.horizon,
             most_vectors=0 if new_vectors is None else new_vectors.max_count,
             most_pending=MAX_PENDING,

@@ -12,7 +12,7 @@ WITH term AS MATERIALIZED (
     ORDER BY positions[1]
     LIMIT :terms
 )
-SELECT pg_postmaster_start_time() AS server, query.*, corpus.*, changed.*, titled.*, compared.*, (
+SELECT coalesce(:server_start::timestamptz, pg_postmaster_start_time()) AS server, query.*, corpus.*, changed.*, titled.*, compared.*, (
            SELECT count(*)::integer
            FROM (SELECT FROM recall.documents AS d WHERE d.tenant_id = :tenant_id AND d.pending LIMIT :most_pending) AS waiting
        ) AS pending_count

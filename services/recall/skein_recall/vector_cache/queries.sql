@@ -1,8 +1,13 @@
 -- read_transaction_horizon --
 -- Read the server's start time, the transaction below which all have ended, and the position of the log.
-SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint AS transaction,
+SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint + skein.transaction_base() AS transaction,
        pg_postmaster_start_time() AS server_start,
        pg_current_wal_insert_lsn()::text AS log_position;
+
+-- read_server_start --
+-- Read the server's start time. A statement of its own, without a table: on Citus the coordinator answers it, whose
+-- transactions number the rows; beside a table a worker would.
+SELECT pg_postmaster_start_time();
 
 -- is_horizon_durable --
 -- Return whether the log is on disk up to a position, so that a crash cannot reuse the transaction numbers below it.
@@ -56,9 +61,10 @@ FROM (
 
 -- compare_shortlist --
 -- Compare chunks of some items with a vector over all dimensions, and up to a number of chunks of a transaction and
--- later ones. Each row has the server's start time; without chunks there is one row without an item.
+-- later ones. Each row has the start time of the server, or of the one that was asked before: see read_server_start.
+-- Without chunks there is one row without an item.
 SELECT here.server, found.item_id, found.chunk, found.kind, found.is_new, found.distance
-FROM (SELECT pg_postmaster_start_time() AS server) AS here
+FROM (SELECT coalesce(:server_start::timestamptz, pg_postmaster_start_time()) AS server) AS here
 LEFT JOIN (
     SELECT v.item_id, v.chunk, v.kind, false AS is_new,
            (v.embedding OPERATOR(public.<#>) :vector::public.halfvec)

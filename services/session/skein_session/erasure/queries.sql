@@ -169,11 +169,15 @@ SELECT count(*) FROM (
 -- Insert digests of purged names, so that the memory service clears access log rows that are written later. The rows of
 -- a tenant share a secret while there are any.
 INSERT INTO memory.erasures (tenant_id, erasure_id, secret, digest, erase_time)
-SELECT :tenant_id, erased.erasure_id, own.secret, sha256(own.secret || convert_to(erased.name, 'UTF8')),
-    :erase_time::timestamptz
-FROM unnest(:erasure_ids::uuid[], :names::text[]) AS erased (erasure_id, name),
-    (SELECT coalesce((SELECT earlier.secret FROM memory.erasures AS earlier WHERE earlier.tenant_id = :tenant_id
-                      ORDER BY earlier.erasure_id LIMIT 1), :secret::bytea) AS secret) AS own;
+VALUES (:tenant_id, :erasure_id, :secret, :digest, :erase_time);
+
+-- read_erasure_secret --
+-- Return the secret of a tenant's records of erasures, if it has any.
+SELECT earlier.secret
+FROM memory.erasures AS earlier
+WHERE earlier.tenant_id = :tenant_id
+ORDER BY earlier.erasure_id
+LIMIT 1;
 
 -- purge_access_log_of_session --
 -- Clear a session's rows of the access log: names, subject, request data, client address and request id. Rows about

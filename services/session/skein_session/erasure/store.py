@@ -5,6 +5,7 @@ Methods that take `tx` work in the caller's transaction, which sees the tenant.
 
 from __future__ import annotations
 
+import hashlib
 import secrets
 from collections import Counter
 from typing import TYPE_CHECKING
@@ -276,14 +277,18 @@ async def _insert_erasures(tx: Transaction, tenant_id: UUID, names: Sequence[str
 
     The query `clear_late_accesses` of the memory service reads the forms of the names.
     """
-    await tx.execute(
-        _QUERIES["insert_erasures"],
-        tenant_id=tenant_id,
-        erasure_ids=[new_id(at) for _ in names],
-        names=list(names),
-        secret=secrets.token_bytes(_SECRET_BYTES),
-        erase_time=at,
-    )
+    secret: bytes | None = await tx.value(_QUERIES["read_erasure_secret"], tenant_id=tenant_id)
+    secret = secret or secrets.token_bytes(_SECRET_BYTES)
+    rows = [
+        {
+            "erasure_id": new_id(at),
+            "secret": secret,
+            "digest": hashlib.sha256(secret + name.encode()).digest(),
+            "erase_time": at,
+        }
+        for name in names
+    ]
+    await tx.insert(_QUERIES["insert_erasures"], tenant_id, rows)
 
 
 async def _find_messages(tx: Transaction, tenant_id: UUID, names: Sequence[str]) -> list[Record]:

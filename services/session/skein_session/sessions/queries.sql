@@ -222,12 +222,15 @@ VALUES (:tenant_id, :path, :value, :session_id);
 DELETE FROM session.session_properties
 WHERE tenant_id = :tenant_id AND session_id = :session_id;
 
+-- analyse_title --
+-- Return the terms of a title.
+SELECT term.lexeme
+FROM unnest(to_tsvector(('pg_catalog.' || :language::text)::regconfig, :title::text)) AS term;
+
 -- insert_title_terms --
--- Insert the terms of a session's title.
+-- Insert terms of a session's title.
 INSERT INTO session.title_terms (tenant_id, term, session_id)
-SELECT :tenant_id, title_term.lexeme, :session_id
-FROM unnest(to_tsvector(('pg_catalog.' || :language::text)::regconfig, :title::text)) AS title_term
-WHERE char_length(title_term.lexeme) <= 200;
+VALUES (:tenant_id, :term, :session_id);
 
 -- delete_title_terms --
 -- Delete the terms of a session's title.

@@ -335,12 +335,10 @@ async def _insert_title_terms(tx: Transaction, tenant_id: UUID, session_id: str,
     if title is None:
         return
     language = (await shared_policy_cache(tx.database).get(tx, tenant_id)).search_language
-    await tx.execute(
-        _QUERIES["insert_title_terms"],
-        tenant_id=tenant_id,
-        session_id=session_id,
-        title=segment(title),
-        language=language,
+    rows = await tx.rows(_QUERIES["analyse_title"], title=segment(title), language=language)
+    terms = [row["lexeme"] for row in rows if len(row["lexeme"]) <= postings.MAX_TERM_CHARACTERS]
+    await tx.insert(
+        _QUERIES["insert_title_terms"], tenant_id, [{"term": term, "session_id": session_id} for term in terms]
     )
 
 

@@ -19,6 +19,24 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE
 SET search_path = ''
 RETURN (lpad(to_hex((extract(epoch FROM at) * 1000)::bigint), 12, '0') || repeat('0', 20))::uuid;
 
+-- Return whether Citus distributes a table. The extension has its setting once it is loaded, as it always is on Citus.
+CREATE FUNCTION skein.is_distributed(relation regclass) RETURNS boolean
+LANGUAGE plpgsql STABLE
+SET search_path = ''
+AS $$
+DECLARE
+    found_in_catalog boolean := false;
+BEGIN
+    IF current_setting('citus.version', true) IS NOT NULL THEN
+        -- Elsewhere there is no such catalog.
+        EXECUTE 'SELECT EXISTS (SELECT FROM pg_dist_partition WHERE logicalrelid = $1)'
+        INTO found_in_catalog USING relation;
+    END IF;
+    RETURN found_in_catalog;
+END
+$$;
+REVOKE ALL ON FUNCTION skein.is_distributed(regclass) FROM PUBLIC;
+
 -- Create the partition of one month, if it is missing, for a table that is partitioned by UUIDv7. It runs as the owner
 -- through the functions of each schema, which alone are granted. No role can access a partition directly: row-level
 -- security is forced on it and it has no policy. One transaction at a time creates partitions: two of them may wait for

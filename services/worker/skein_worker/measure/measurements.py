@@ -52,6 +52,20 @@ ARCHIVE_DELAY = ExpiringGauge(
     "skein_wal_archive_delay_seconds",
     "Time since the oldest unarchived part of the write-ahead log was written; 0 if all is archived.",
 )
+MACHINE_UP = ExpiringGauge(
+    "skein_citus_machine_up", "1 if a machine of the Citus cluster answers, 0 if not.", ["machine"]
+)
+MACHINE_BYTES = ExpiringGauge(
+    "skein_citus_machine_database_bytes", "Size of the database on a machine of the Citus cluster.", ["machine"]
+)
+MACHINE_WRAPAROUND = ExpiringGauge(
+    "skein_citus_machine_wraparound_ratio", "Used share of the transaction ids of a machine.", ["machine"]
+)
+MACHINE_PREPARED = ExpiringGauge(
+    "skein_citus_machine_oldest_prepared_seconds",
+    "Age of a machine's oldest prepared transaction, whose rows nobody sees yet; 0 without one.",
+    ["machine"],
+)
 LOG_LAG = ExpiringGauge(
     "skein_change_log_lag_seconds", "Delay of change notifications caused by older open transactions."
 )
@@ -95,6 +109,8 @@ class ServerMeasurements:
             "tables": self._tables,
             "queue": self._queue,
         }
+        if store.is_citus:
+            self._measurements["machines"] = self._machines
         declare_measurements(*self._measurements, _BACKLOG, _WEBHOOKS)
 
     async def run(self) -> None:
@@ -143,6 +159,17 @@ class ServerMeasurements:
                     # Replicas that share a name count as the one that is behind the most.
                     lags[row["name"],] = max(lags.get((row["name"],), 0.0), float(row[column]))
             metric.put(lags, ttl_seconds=self._ttl_seconds)
+
+    async def _machines(self) -> None:
+        rows = await self._store.measure("measure_machines")
+        MACHINE_UP.put({(row["machine"],): float(row["answers"]) for row in rows}, ttl_seconds=self._ttl_seconds)
+        for metric, column in (
+            (MACHINE_BYTES, "bytes"),
+            (MACHINE_WRAPAROUND, "wraparound"),
+            (MACHINE_PREPARED, "prepared"),
+        ):
+            values: Values = {(row["machine"],): row[column] for row in rows if row[column] is not None}
+            metric.put(values, ttl_seconds=self._ttl_seconds)
 
     async def _tables(self) -> None:
         rows = await self._store.measure("measure_tables")

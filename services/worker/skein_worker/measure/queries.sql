@@ -24,6 +24,10 @@ SELECT oldest, oldest_write FROM worker.measure_transactions();
 -- Return how far each replica is behind.
 SELECT name, seconds, bytes FROM worker.measure_replicas();
 
+-- measure_machines --
+-- Return what each machine of a Citus cluster says of itself.
+SELECT machine, answers, bytes, wraparound, prepared FROM worker.measure_machines();
+
 -- measure_tables --
 -- Return the size of each table with its indexes and partitions.
 SELECT n.nspname AS schema, whole.relname AS table, sum(pg_total_relation_size(part.oid))::bigint AS bytes

@@ -20,6 +20,11 @@ class MeasurementStore:
     def __init__(self, database: Database) -> None:
         self._database = database
 
+    @property
+    def is_citus(self) -> bool:
+        """Whether the database has several machines, each to be measured."""
+        return self._database.is_citus
+
     async def measure(self, query: str) -> list[asyncpg.Record]:
         """Return the rows of a query of this package, which says what its columns are."""
         async with self._database.global_transaction() as tx:

@@ -161,3 +161,36 @@ END
 $$;
 REVOKE ALL ON FUNCTION worker.measure_replicas() FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION worker.measure_replicas() TO skein_worker;
+
+-- Return what each machine of a Citus cluster says of itself: whether it answers, the size of its database, the used share
+-- of its transaction ids, and the age of its oldest prepared transaction. No row elsewhere. It runs as the caller, who
+-- logs in on every machine.
+CREATE FUNCTION worker.measure_machines() RETURNS TABLE (
+    machine text, answers boolean, bytes double precision, wraparound double precision, prepared double precision
+)
+LANGUAGE plpgsql
+SET search_path = ''
+AS $$
+BEGIN
+    IF current_setting('citus.version', true) IS NULL THEN
+        RETURN;
+    END IF;
+    -- As text, because elsewhere the function and the table do not exist.
+    RETURN QUERY EXECUTE $citus$
+        SELECT n.nodename || ':' || n.nodeport, answer.success, (said.values->>'bytes')::double precision,
+            (said.values->>'wraparound')::double precision, (said.values->>'prepared')::double precision
+        FROM run_command_on_all_nodes($machine$
+            SELECT jsonb_build_object(
+                'bytes', pg_catalog.pg_database_size(pg_catalog.current_database()),
+                'wraparound', (SELECT max(greatest(pg_catalog.age(datfrozenxid), pg_catalog.mxid_age(datminmxid)))
+                               FROM pg_catalog.pg_database) / 2147483648.0,
+                'prepared', (SELECT coalesce(max(extract(epoch FROM pg_catalog.clock_timestamp() - prepared)), 0)
+                             FROM pg_catalog.pg_prepared_xacts))
+            $machine$, parallel => true, give_warning_for_connection_errors => true) AS answer
+        JOIN pg_dist_node AS n ON n.nodeid = answer.nodeid
+        CROSS JOIN LATERAL (SELECT CASE WHEN answer.success THEN answer.result::jsonb END) AS said (values)
+        $citus$;
+END
+$$;
+REVOKE ALL ON FUNCTION worker.measure_machines() FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION worker.measure_machines() TO skein_worker;
