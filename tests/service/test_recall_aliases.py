@@ -246,9 +246,9 @@ async def test_a_private_alias_changes_no_score_for_another_agent(tenant: Tenant
 
     await until(seen)
     after = [await recall(tenant, "GitHub Actions", filter=one) for one in filters("b")]
-    for now, then in zip(after, before, strict=True):
+    for later, earlier in zip(after, before, strict=True):
         # The vector cache, which may be loaded in between, gives cosines within 1e-5 of the stored ones.
-        assert dict(scores(now)) == pytest.approx(dict(scores(then)), abs=1e-5)
+        assert dict(scores(later)) == pytest.approx(dict(scores(earlier)), abs=1e-5)
     assert canonical_id in dict(scores(before[0]))
 
 
