@@ -119,6 +119,13 @@ WHERE tenant_id = :tenant_id AND source_id = :source_id AND memory_id > :after_i
 ORDER BY memory_id
 LIMIT :count;
 
+-- find_used_sources --
+-- Return which of some memories others were made of.
+SELECT DISTINCT source_id
+FROM memory.sources
+WHERE tenant_id = :tenant_id AND source_id = ANY (:source_ids::uuid[])
+ORDER BY source_id;
+
 -- mark_erased --
 -- Mark sources as erased: of each only its trust stays.
 UPDATE memory.sources

@@ -376,7 +376,10 @@ class LineageStore:
                 await tx.execute(QUERIES["delete_rescore"], **key)
             else:
                 await tx.execute(QUERIES["continue_rescore"], after_id=memory_ids[-1], **key)
-            await note(tx, tenant_id, changed_ids)
+            if work["memory_id"] != ALL_MEMORIES:
+                # Most memories have none that derives from them, and each row of the work costs a step.
+                rows = await tx.rows(QUERIES["find_used_sources"], tenant_id=tenant_id, source_ids=changed_ids)
+                await note(tx, tenant_id, [row["source_id"] for row in rows])
         return RescoreStep(rescored_count=len(memory_ids), changed_count=len(changed_ids), has_more=True)
 
 
