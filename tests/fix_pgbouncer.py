@@ -87,7 +87,9 @@ async def pooler(server: Server, database: str, folder: Path, port: str, *, size
         "[pgbouncer]\n"
         f"listen_addr = 127.0.0.1\nlisten_port = {port}\nunix_socket_dir =\n"
         f"auth_type = trust\nauth_file = {users}\n"
-        f"pool_mode = transaction\ndefault_pool_size = {size}\nmax_client_conn = 500\n",
+        f"pool_mode = transaction\ndefault_pool_size = {size}\nmax_client_conn = 500\n"
+        # As deploy/kubernetes has it.
+        "server_login_retry = 1\n",
         "utf-8",
     )
     for libraries in (_EDGE / "lib").glob("*-linux-gnu"):

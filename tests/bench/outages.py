@@ -54,7 +54,7 @@ class Outage:
     part: Part
     # Refused calls by status; each was repeated.
     refusals: Mapping[str, int]
-    # Of the calls that began until five seconds after the kill, repetitions included.
+    # Of the calls that were under way until five seconds after the kill, from the kill on, repetitions included.
     longest_seconds: float
     # Of those that began in the seconds after them.
     calls: int
@@ -105,7 +105,13 @@ async def _outage(several: Several, load: Load, part: Part, seconds: float) -> O
     await asyncio.sleep(seconds)
     # A call that began meanwhile may still wait.
     await load.further(1)
-    early, late = _latencies(load, killed, after), _latencies(load, after, after + seconds)
+    # A call of before the kill may still have waited for its answer.
+    early = [
+        min(latency, begin + latency - killed)
+        for begin, latency in zip(load.begins, load.latencies, strict=True)
+        if begin < after and begin + latency > killed
+    ]
+    late = _latencies(load, after, after + seconds)
     if part.name != PGBOUNCER:
         await several.bring_back(part)
     await load.further(10)
