@@ -23,7 +23,8 @@ from google.protobuf import json_format
 from google.protobuf.duration_pb2 import Duration
 from google.protobuf.struct_pb2 import Struct
 
-from skein.auth.v1 import accounts_pb2, auth_pb2
+from skein.auth.v1 import accounts_pb2, auth_pb2, certificates_pb2
+from skein.gateway.v1 import gateway_pb2
 from skein.memory.v1 import archives_pb2, blocks_pb2, memory_pb2, snapshots_pb2
 from skein.session.v1 import session_pb2, states_pb2
 from skein.tenancy.v1 import members_pb2, subjects_pb2, tenancy_pb2
@@ -75,6 +76,8 @@ class Drill:
     after: dict[str, int]
     # The tenant's memory as a file, made before anything was purged.
     old_export: str
+    # Of the person who was forgotten after the moment.
+    certificate: certificates_pb2.ErasureCertificate
 
     @property
     def folder(self) -> BackupRepository:
@@ -148,7 +151,7 @@ async def performed(cluster: Cluster, place: Path) -> Drill:
         before = dict(await _row(connection, home))
         moment: datetime = await connection.fetchval("SELECT clock_timestamp()")
         await _mistakes(cluster, home, closed, connection)
-        await _purges(cluster, home, gone, markers, revoked.api_key.api_key_id, connection)
+        certificate = await _purges(cluster, home, gone, markers, revoked.api_key.api_key_id, connection)
         await leaver.stubs.auth.DeleteMe(accounts_pb2.DeleteMeRequest(password=PASSWORD))
         await kept_out.stubs.auth.DeactivateMe(accounts_pb2.DeactivateMeRequest(password=PASSWORD))
         after = dict(await _row(connection, home))
@@ -166,6 +169,7 @@ async def performed(cluster: Cluster, place: Path) -> Drill:
         before=before,
         after=after,
         old_export=old_export,
+        certificate=certificate,
     )
 
 
@@ -239,15 +243,12 @@ async def _purges(
     markers: Mapping[str, str],
     revoked_id: str,
     connection: asyncpg.Connection[Any],
-) -> None:
-    """Do what is to stay done."""
+) -> certificates_pb2.ErasureCertificate:
+    """Do what is to stay done; return the certificate of the forgotten person."""
     named = memory_pb2.MemorySelection(memory_ids=["purged", "cold"])
     purged = await home.memory.PurgeMemories(memory_pb2.PurgeMemoriesRequest(selection=named))
     assert (len(purged.receipt.memory_ids), len(purged.archived_memory_ids)) == (1, 1)
-    of_ann = memory_pb2.MemorySelection(filter=memory_pb2.MemoryFilter(subject_id="ann"))
-    await home.memory.PurgeMemories(memory_pb2.PurgeMemoriesRequest(selection=of_ann))
-    await home.sessions.PurgeSubject(states_pb2.PurgeSubjectRequest(subject_id="ann"))
-    await home.tenancy.PurgeSubject(subjects_pb2.PurgeSubjectRequest(subject_id="ann"))
+    forgotten = await home.gateway.Forget(gateway_pb2.ForgetRequest(subject_id="ann"))
     await home.blocks.DeleteBlock(blocks_pb2.DeleteBlockRequest(block_id="purged"))
     await home.blocks.PurgeBlock(blocks_pb2.PurgeBlockRequest(block_id="purged"))
     await home.sessions.PurgeSession(states_pb2.PurgeSessionRequest(session_id="purged"))
@@ -262,3 +263,5 @@ async def _purges(
         while (await cluster.operator.tenancy.GetDeletion(request)).deletion.state != members_pb2.DELETION_STATE_DONE:
             await asyncio.sleep(0.05)
     assert await connection.fetchval("SELECT count(*) FROM memory.memories WHERE tenant_id = $1", gone.tenant_id) == 0
+    certificate = certificates_pb2.GetErasureCertificateRequest(certificate_id=forgotten.certificate_id)
+    return (await home.auth.GetErasureCertificate(certificate)).certificate

@@ -40,6 +40,10 @@ KEPT: dict[str, tuple[str, str]] = {
             "registration_hash source_hash"
         ),
     ),
+    "auth.erasure_certificates": (
+        "Counts, times, positions, and digests under secret salts.",
+        "erasure_key statement key_id signature memory_tombstones session_tombstones",
+    ),
     "auth.authorization_codes": (
         "Credentials of people who sign in, not of those who are spoken of.",
         "secret_hash redirect_uri code_challenge",

@@ -8,12 +8,14 @@ from typing import Any
 from fix_recipe import RECIPES, Recipe, a_token, mask, service
 from fix_world import REDIRECT, World, authorization, device
 
-from skein.auth.v1 import accounts_pb2, auth_pb2, oauth_pb2
+from skein.auth.v1 import accounts_pb2, auth_pb2, certificates_pb2, oauth_pb2
 
 PASSWORD = "a password of the matrix"
 _accounts = service("skein.auth.v1.AuthService", accounts_pb2)
 _oauth_of_operators = service("skein.auth.v1.AuthService", oauth_pb2)
 _keys = service("skein.auth.v1.AuthService", auth_pb2)
+_certificates = service("skein.auth.v1.AuthService", certificates_pb2)
+_issuing = service("skein.auth.v1.AuthInternalService", certificates_pb2)
 _identity = service("skein.auth.v1.AuthInternalService", auth_pb2)
 _oauth = service("skein.auth.v1.OAuthService", oauth_pb2)
 
@@ -121,6 +123,29 @@ def _fill_keys() -> None:
     _accounts("AdoptApiKey", "api_key_id", own="ACCOUNT_REQUIRED")
     _accounts("AdoptServiceAccount", "service_account_id", own="ACCOUNT_REQUIRED")
     _keys("Introspect", build=lambda _t, w: {"credential": w.tenant.api_key})
+    _certificates(
+        "GetErasureCertificate",
+        build=lambda _t, _w: {"certificate_id": str(uuid.uuid4())},
+        own="ERASURE_CERTIFICATE_NOT_FOUND",
+    )
+    _certificates("ListErasureCertificates")
+    _issuing(
+        "IssueErasureCertificate",
+        build=lambda _t, _w: {
+            "kind": "forget",
+            "erasure_key": uuid.uuid4().bytes * 2,
+            "start_time": {"seconds": 1},
+            "end_time": {"seconds": 2},
+        },
+    )
+    _issuing(
+        "IssueDeletionCertificate",
+        build=lambda _t, _w: {
+            "tenant_id": str(uuid.uuid4()),
+            "start_time": {"seconds": 1},
+            "end_time": {"seconds": 2},
+        },
+    )
     _keys("ListSigningKeys")
     _keys("RotateSigningKey")
     _identity("Exchange", build=lambda _t, w: {"bearer": w.tenant.api_key, "tenant_id": str(w.tenant.tenant_id)})

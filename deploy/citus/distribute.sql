@@ -47,6 +47,7 @@ ORDER BY place
 \gexec
 SELECT format('SELECT create_distributed_table(%L, ''tenant_id'', colocate_with => ''auth.audit_events'')', name)
 FROM unnest(ARRAY[
+    'auth.erasure_certificates',
     'auth.requests',
     'recall.requests',
     'tenancy.deletions',

@@ -8,7 +8,7 @@ from pathlib import Path
 from fix_catalogue import over
 from google.protobuf.descriptor import FieldDescriptor, MethodDescriptor, ServiceDescriptor
 
-from skein.auth.v1 import accounts_pb2, auth_pb2, oauth_pb2
+from skein.auth.v1 import accounts_pb2, auth_pb2, certificates_pb2, oauth_pb2
 from skein.errors.v1 import errors_pb2
 from skein.gateway.v1 import gateway_pb2
 from skein.memory.v1 import (
@@ -46,6 +46,7 @@ FILES = [
     accounts_pb2,
     auth_pb2,
     blocks_pb2,
+    certificates_pb2,
     curation_pb2,
     gateway_pb2,
     history_pb2,
@@ -94,6 +95,10 @@ REPEATABLE = {
     "CheckInvitation",
     "RemoveAccount",
     "RecordDeletion",
+    # Its erasure_key names the erasure.
+    "IssueErasureCertificate",
+    # A tenant is deleted once.
+    "IssueDeletionCertificate",
 }
 # There is no principal yet whose requests could be told apart: each of these spends a proof that works once, or makes
 # something new each time. OAuth's own calls have the form that OAuth gives them.

@@ -19,33 +19,31 @@ from typing import TYPE_CHECKING, Any
 import asyncpg
 import numpy as np
 from fix_attacks import attack_size
-from fix_cluster import SYSTEM_KEY, test_environment
+from fix_cluster import test_environment
+from fix_forgetting import finish
 from fix_marker import places_of
 from fix_own_postgres import open_folder, served_on, url_of
 from fix_personal import ERASED
 from google.protobuf import json_format
 from google.protobuf.field_mask_pb2 import FieldMask
 from google.protobuf.struct_pb2 import Struct, Value
-from grpc import aio
 
-from skein.auth.v1 import auth_pb2, auth_pb2_grpc
 from skein.gateway.v1 import gateway_pb2
 from skein.memory.v1 import (
     archives_pb2,
     blocks_pb2,
     curation_pb2,
     memory_pb2,
-    memory_pb2_grpc,
     snapshots_pb2,
 )
-from skein.recall.v1 import recall_pb2, recall_pb2_grpc
+from skein.recall.v1 import recall_pb2
 from skein.session.v1 import archives_pb2 as session_archives_pb2
 from skein.session.v1 import session_pb2, states_pb2
 from skein.tenancy.v1 import subjects_pb2
 from skein_cluster.processes.single_process import prepared_database
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable
     from pathlib import Path
 
     from fix_cluster import Tenant
@@ -213,25 +211,6 @@ async def bytes_to_lose(connection: Connection, tenant: Tenant) -> set[bytes]:
         assert values, statement
         results |= values
     return results
-
-
-async def finish(connection: Connection, tenant: Tenant, addresses: Mapping[str, str]) -> None:
-    """Let the minutes pass in which calls are recorded late, and the worker come by."""
-    await connection.execute("UPDATE memory.erasures SET erase_time = erase_time - interval '10 minutes'")
-    system = auth_pb2.SystemCredential(key=SYSTEM_KEY, service="worker")
-    request = auth_pb2.ExchangeRequest(system=system, tenant_id=str(tenant.tenant_id))
-    async with aio.insecure_channel(addresses["auth"]) as channel:
-        identity = (await auth_pb2_grpc.AuthInternalServiceStub(channel).Exchange(request)).token
-    async with aio.insecure_channel(addresses["memory"]) as channel:
-        stub = memory_pb2_grpc.MemoryInternalServiceStub(channel)
-        metadata = (("authorization", f"Bearer {identity}"),)
-        await stub.DeleteExpired(memory_pb2.DeleteExpiredRequest(), metadata=metadata)
-    # The worker's round over the index: it drops the frequencies of terms that no document has any more.
-    async with aio.insecure_channel(addresses["recall"]) as channel:
-        index = recall_pb2_grpc.RecallInternalServiceStub(channel)
-        more = True
-        while more:
-            more = (await index.IndexBacklog(recall_pb2.IndexBacklogRequest(), metadata=metadata)).more
 
 
 async def statistics_with(connection: Connection, text: str) -> list[str]:

@@ -12,12 +12,14 @@ from fix_cluster import Cluster, refused, running_cluster
 from fix_drill import COUNTS, KEPT, KINDS, SAID, Drill, backed_up, environment_of, in_cluster, open_folder, performed
 from fix_marker import files_with, places_of
 
-from skein.auth.v1 import auth_pb2
+from skein.auth.v1 import auth_pb2, certificates_pb2
 from skein.gateway.v1 import gateway_pb2
 from skein.memory.v1 import archives_pb2, memory_pb2, snapshots_pb2
 from skein.session.v1 import session_pb2
 from skein.tenancy.v1 import members_pb2
 from skein_cluster import embedded
+from skein_cluster.certificates import key_set, proof
+from skein_kit.erasure_certificates import document
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -120,6 +122,24 @@ async def test_rows_purged_after_the_moment_are_nowhere(
 ) -> None:
     assert await places_of(connection, drill.markers[kind]) == []
     assert files_with(restored, drill.markers[kind]) == []
+
+
+async def test_a_restored_cluster_has_the_certificate_of_an_erasure_after_the_moment_and_proves_it(
+    drill: Drill, restored: Cluster, connection: Connection
+) -> None:
+    home = in_cluster(restored, drill.home)
+
+    request = certificates_pb2.GetErasureCertificateRequest(certificate_id=drill.certificate.certificate_id)
+    certificate = (await home.auth.GetErasureCertificate(request)).certificate
+    keys_request = auth_pb2.ListSigningKeysRequest(purpose=auth_pb2.SIGNING_KEY_PURPOSE_CERTIFICATE)
+    published = (await home.auth.ListSigningKeys(keys_request)).signing_keys
+    keys = key_set.read(key_set.write(key.jwk for key in published))
+    verified = document.verify(certificate.document.encode(), keys)
+    proved = await proof.prove(connection, verified, [("subject", "ann"), ("session", "of ann")])
+
+    assert certificate == drill.certificate
+    assert proved.is_gone, proved
+    assert all(inclusion.leaf for inclusion in proved.inclusions)
 
 
 async def test_a_tenant_that_was_deleted_for_good_is_reported_as_gone(drill: Drill, restored: Cluster) -> None:

@@ -96,6 +96,7 @@ OTHER_INDEXES = {
 NOT_CASCADING = {
     "auth.audit_events",
     "auth.authorization_codes",
+    "auth.erasure_certificates",
     "auth.refresh_tokens",
     "auth.requests",
     "auth.auth_sessions",

@@ -43,6 +43,7 @@ LEFT_OUT = {
     "auth.api_keys": CREDENTIALS,
     "auth.audit_events": OF_THIS_CLUSTER,
     "auth.authorization_codes": CREDENTIALS,
+    "auth.erasure_certificates": OF_THIS_CLUSTER,
     "auth.refresh_tokens": CREDENTIALS,
     "auth.requests": OF_THIS_CLUSTER,
     "auth.service_accounts": CREDENTIALS,

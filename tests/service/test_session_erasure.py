@@ -148,6 +148,12 @@ async def test_a_purged_session_leaves_its_marker_in_no_table(
     assert await usage(connection, tenant) == {"sessions": 1, "messages": 2, "agent_states": 1, "session_items": 1}
 
 
+def only_names(receipt: pb.PurgeReceipt) -> bool:
+    """Return whether a receipt has the digest of the person and nothing else."""
+    digest = receipt.subject_tombstone
+    return bool(digest) and receipt == pb.PurgeReceipt(tombstones=[digest], subject_tombstone=digest)
+
+
 async def test_a_long_session_takes_several_calls_and_is_gone_from_the_first_on(tenant: Tenant) -> None:
     name = await session(tenant)
     await say(tenant, name, *(message(f"turn {number} of the kettle") for number in range(10)))
@@ -262,7 +268,7 @@ async def test_a_purge_of_a_person_leaves_the_marker_in_no_table(tenant: Tenant,
     assert await sequences(tenant, other) == [(2, "not this one")]
     kept = (await tenant.sessions.GetSession(session_pb2.GetSessionRequest(session_id=other))).session
     assert (kept.title, kept.summary, kept.message_count, kept.last_sequence) == ("", "", 1, 3)
-    assert await purge_subject(tenant, person) == pb.PurgeReceipt()
+    assert only_names(await purge_subject(tenant, person))
     assert await usage(connection, tenant) == {"sessions": 1, "messages": 1}
     await say(tenant, other, message("next"))
     assert await sequences(tenant, other) == [(2, "not this one"), (4, "next")]
@@ -446,7 +452,7 @@ async def test_another_tenants_person_is_not_touched(tenant: Tenant, other_tenan
 
     with refused(*NO_SESSION):
         await purge(tenant, name)
-    assert await purge_subject(tenant, "anna") == pb.PurgeReceipt()
+    assert only_names(await purge_subject(tenant, "anna"))
     assert await purge_messages(tenant, *ids) == pb.PurgeReceipt()
     assert await exported(tenant, "anna", 10) == []
 

@@ -17,13 +17,16 @@ from google.protobuf.duration_pb2 import Duration
 from google.protobuf.struct_pb2 import Struct, Value
 from grpc import aio
 
-from skein.auth.v1 import accounts_pb2, auth_pb2_grpc
+from skein.auth.v1 import accounts_pb2, auth_pb2, auth_pb2_grpc, certificates_pb2
+from skein.gateway.v1 import gateway_pb2
 from skein.memory.v1 import blocks_pb2, memory_pb2, memory_pb2_grpc, snapshots_pb2
 from skein.recall.v1 import recall_pb2, recall_pb2_grpc
 from skein.session.v1 import session_pb2, session_pb2_grpc, states_pb2
 from skein.tenancy.v1 import members_pb2, subjects_pb2, tenancy_pb2, tenancy_pb2_grpc
 from skein_cluster import registry
+from skein_cluster.certificates import key_set
 from skein_kit.database.named_queries import Queries
+from skein_kit.erasure_certificates import document
 from skein_kit.settings import ProcessSettings
 from skein_worker.rounds.tenant_deletion import TenantDeletionJob, purge_stages
 from skein_worker.system_identity import SystemIdentity
@@ -178,7 +181,14 @@ def system_of(host: Host) -> SystemIdentity:
 async def work(cluster: Cluster, leave_off: asyncio.Event | None = None, *, batch: int = 7) -> None:
     """Do the worker's job once, as a worker of its own."""
     async with hosted(cluster) as host:
-        job = TenantDeletionJob(tenancy_of(host), stages_of(host), system_of(host), seconds=60, batch=batch)
+        job = TenantDeletionJob(
+            tenancy_of(host),
+            auth_pb2_grpc.AuthInternalServiceStub(host.channel("auth")),
+            stages_of(host),
+            system_of(host),
+            seconds=60,
+            batch=batch,
+        )
         assert await job.run(b"", leave_off or asyncio.Event()) == 60
 
 
@@ -193,6 +203,8 @@ async def crash(cluster: Cluster) -> None:
 
 
 _VECTORS = "recall.embeddings_"
+# Reports and certificates of the deletion.
+OUTLIVING = {"tenancy.deletions", "auth.erasure_certificates"}
 
 
 async def tables(connection: Connection) -> list[str]:
@@ -211,7 +223,7 @@ async def tables(connection: Connection) -> list[str]:
 
 
 async def counts(connection: Connection, tenant_id: uuid.UUID, *, behind: bool = True) -> dict[str, int]:
-    """Return how many rows of a tenant each table has that has some, the deletions apart.
+    """Return how many rows of a tenant each table has that has some, without those that outlive it.
 
     Without `behind` those are left out that are written behind the calls, or counted anew.
     """
@@ -220,7 +232,7 @@ async def counts(connection: Connection, tenant_id: uuid.UUID, *, behind: bool =
         if table in BEHIND | COUNTED and not behind:
             continue
         count = await connection.fetchval(f"SELECT count(*) FROM {table} WHERE tenant_id = $1", tenant_id)  # noqa: S608
-        if count and table != "tenancy.deletions":
+        if count and table not in OUTLIVING:
             results[table] = count
     return results
 
@@ -370,7 +382,7 @@ async def test_a_deleted_tenant_leaves_no_row_in_any_table(
         before = await counts(connection, tenant.tenant_id)
     neighbour = await counts(connection, other_tenant.tenant_id, behind=False)
     # Whatever table is added has to be filled here, and removed by its service.
-    assert set(before) == set(await tables(connection)) - {"tenancy.deletions"}
+    assert set(before) == set(await tables(connection)) - OUTLIVING
 
     await delete(cluster, tenant, grace=AT_ONCE)
     before["tenancy.requests"] = await connection.fetchval(
@@ -390,6 +402,34 @@ async def test_a_deleted_tenant_leaves_no_row_in_any_table(
     for table in COUNTED:
         assert reported.pop(table, 0) <= before.pop(table)
     assert reported == before
+
+
+async def test_a_deletion_ends_in_a_certificate_that_outlives_the_tenant(
+    cluster: Cluster, tenant: Tenant, connection: Connection
+) -> None:
+    await fill(tenant, connection)
+    earlier = await tenant.gateway.Forget(gateway_pb2.ForgetRequest(subject_id="someone"))
+    await delete(cluster, tenant, grace=AT_ONCE)
+
+    await work(cluster)
+
+    report, auth = await deletion_of(cluster, tenant), cluster.operator.auth
+    request = certificates_pb2.ListErasureCertificatesRequest(tenant_id=str(tenant.tenant_id))
+    certificates = (await auth.ListErasureCertificates(request)).certificates
+    certificate_id = certificates[0].certificate_id
+    getting = certificates_pb2.GetErasureCertificateRequest(
+        certificate_id=certificate_id, tenant_id=str(tenant.tenant_id)
+    )
+    file = (await auth.GetErasureCertificate(getting)).certificate.document
+    keys_request = auth_pb2.ListSigningKeysRequest(purpose=auth_pb2.SIGNING_KEY_PURPOSE_CERTIFICATE)
+    published = (await auth.ListSigningKeys(keys_request)).signing_keys
+    keys = key_set.read(key_set.write(key.jwk for key in published))
+    statement = document.verify(file.encode(), keys).statement
+    assert [certificate.certificate_id for certificate in certificates[1:]] == [earlier.certificate_id]
+    assert (statement["kind"], statement["complete"]) == ("tenant_deletion", True)
+    assert statement["deleted_counts"]["memory.memories"] == report.deleted_counts["memory.memories"]
+    assert statement["deleted_counts"]["tenancy.tenants"] == 1
+    assert statement["remains"]["log_position"] != "unknown"
 
 
 async def test_a_deletion_that_was_interrupted_goes_on(

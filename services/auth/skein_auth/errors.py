@@ -264,3 +264,9 @@ class AuthSessionNotFound(NotFound):
     """The account has no such live sign-in."""
 
     reason = "AUTH_SESSION_NOT_FOUND"
+
+
+class ErasureCertificateNotFound(NotFound):
+    """The tenant has no such certificate."""
+
+    reason = "ERASURE_CERTIFICATE_NOT_FOUND"

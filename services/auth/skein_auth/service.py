@@ -30,6 +30,8 @@ from skein_auth.auth_sessions.auth_sessions import AuthSessions, lifetimes_from,
 from skein_auth.auth_sessions.rpc import AuthSessionHandlers
 from skein_auth.auth_sessions.store import AuthSessionStore
 from skein_auth.encryption import SecretCipher
+from skein_auth.erasure_certificates.rpc import ErasureCertificateHandlers
+from skein_auth.erasure_certificates.store import ErasureCertificateStore
 from skein_auth.exchange.access_token_authenticator import AccessTokenAuthenticator
 from skein_auth.exchange.authenticator import Authenticator
 from skein_auth.exchange.rejected_credentials import RejectedCredentialCache
@@ -242,6 +244,9 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:  # noqa: PLR0915
         exchange_handlers = ExchangeHandlers(
             authenticator=authenticator, introspector=introspector, keyring=keyring, check_keys=check_keys
         )
+        certificate_handlers = ErasureCertificateHandlers(
+            ErasureCertificateStore(database, backup_days=settings.backup_retention_days), keyring
+        )
         auth_servicer = AuthServicer(
             accounts=account_handlers,
             login=LoginHandlers(login),
@@ -255,9 +260,13 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:  # noqa: PLR0915
             service_accounts=ServiceAccountHandlers(ServiceAccountStore(database, audit), idempotency),
             federation=FederationHandlers(federated_login, identity_store, auth_sessions, idempotency),
             second_factor=SecondFactorHandlers(totp),
+            certificates=certificate_handlers,
         )
         internal_servicer = AuthInternalServicer(
-            exchange=exchange_handlers, accounts=account_handlers, maintenance=MaintenanceHandlers(maintenance)
+            exchange=exchange_handlers,
+            accounts=account_handlers,
+            maintenance=MaintenanceHandlers(maintenance),
+            certificates=certificate_handlers,
         )
         oauth_servicer = OAuthServicer(
             oauth=OAuthHandlers(

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from skein_auth.api_keys.rpc import ApiKeyHandlers
     from skein_auth.audit.rpc import AuditHandlers
     from skein_auth.auth_sessions.rpc import AuthSessionHandlers
+    from skein_auth.erasure_certificates.rpc import ErasureCertificateHandlers
     from skein_auth.exchange.rpc import ExchangeHandlers
     from skein_auth.federation.rpc import FederationHandlers
     from skein_auth.login.rpc import LoginHandlers
@@ -39,6 +40,7 @@ class AuthServicer:
         service_accounts: ServiceAccountHandlers,
         federation: FederationHandlers,
         second_factor: SecondFactorHandlers,
+        certificates: ErasureCertificateHandlers,
     ) -> None:
         self.GetMe = accounts.GetMe
         self.SignUp = accounts.SignUp
@@ -87,13 +89,20 @@ class AuthServicer:
         self.StartTotp = second_factor.StartTotp
         self.ConfirmTotp = second_factor.ConfirmTotp
         self.DisableTotp = second_factor.DisableTotp
+        self.GetErasureCertificate = certificates.GetErasureCertificate
+        self.ListErasureCertificates = certificates.ListErasureCertificates
 
 
 class AuthInternalServicer:
     """AuthInternalService: calls of the other services."""
 
     def __init__(
-        self, *, exchange: ExchangeHandlers, accounts: AccountHandlers, maintenance: MaintenanceHandlers
+        self,
+        *,
+        exchange: ExchangeHandlers,
+        accounts: AccountHandlers,
+        maintenance: MaintenanceHandlers,
+        certificates: ErasureCertificateHandlers,
     ) -> None:
         self.Exchange = exchange.Exchange
         self.GetCheckKeys = exchange.GetCheckKeys
@@ -101,6 +110,8 @@ class AuthInternalServicer:
         self.ListDueTenants = maintenance.ListDueTenants
         self.DeleteExpired = maintenance.DeleteExpired
         self.PurgeTenant = maintenance.PurgeTenant
+        self.IssueErasureCertificate = certificates.IssueErasureCertificate
+        self.IssueDeletionCertificate = certificates.IssueDeletionCertificate
 
 
 class OAuthServicer:

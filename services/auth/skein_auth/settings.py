@@ -38,6 +38,9 @@ class AuthSettings(Settings):
     api_key_use_seconds: float = 60.0
     # Days that audit events are kept.
     audit_days: int = 400
+    # Days after which every backup and archived segment is removed, as certificates of erasures state. 0: unknown, and
+    # the certificates say so.
+    backup_retention_days: int = 0
     # Issuer of tokens: the public HTTP URL of the gateway, without a slash at its end, e.g. https://skein.example.
     # Empty: the address of the gateway's own HTTP port.
     issuer: str = ""

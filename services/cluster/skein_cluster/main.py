@@ -37,6 +37,7 @@ COMMANDS: Mapping[str, str] = {
     "lineage": "lineage",
     "archive": "archive",
     "backup": "backup",
+    "certificates": "certificates",
     "models": "models",
     "bench": "bench",
     "pc2": "pc2",

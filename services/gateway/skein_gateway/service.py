@@ -16,6 +16,7 @@ from skein.tenancy.v1 import tenancy_pb2_grpc
 from skein_gateway.cluster_status.rpc import ClusterStatusHandler
 from skein_gateway.console.routes import Console
 from skein_gateway.context.rpc import ContextHandler
+from skein_gateway.forget.certified_purges import CertifiedPurges
 from skein_gateway.forget.rpc import ForgetHandler
 from skein_gateway.http_api.cors import origins_of
 from skein_gateway.http_api.server import HttpConfig, call_of_request, serve_http_api
@@ -39,6 +40,8 @@ from skein_kit.tls.server_tls import ServerTls
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
+
+    from skein_kit.rpc.interceptors import Handler
 
 log = logs.get("gateway")
 
@@ -89,17 +92,20 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
             curation_pb2_grpc.CurationServiceStub(host.channel("memory")),
             lineage_seconds=settings.gateway_recall_arm_seconds,
         ),
-        forget=ForgetHandler(sessions, memories, tenancy),
+        forget=ForgetHandler(sessions, memories, tenancy, identities),
         cluster_status=ClusterStatusHandler(host, servicers),
     )
     servicers.add(gateway_pb2_grpc.add_GatewayServiceServicer_to_server, servicer)
+    forwarders: dict[str, Handler] = {}
     for path, method in PUBLIC_METHODS.items():
         if method.service == "gateway":
             continue
         if method.streams:
             servicers.add_raw_stream(path, stream_forwarder(host, method))
         else:
-            servicers.add_raw(path, forwarder(host, method))
+            forwarders[path] = forwarder(host, method)
+    for path, handler in (forwarders | CertifiedPurges(identities).handlers(forwarders)).items():
+        servicers.add_raw(path, handler)
     metadata = ServerMetadata(oauth_pb2_grpc.OAuthServiceStub(host.channel("auth")))
     origins = origins_of(settings.cors_origins)
     mcp = manager_of(server_of(RpcCaller(servicers)))

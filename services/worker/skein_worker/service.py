@@ -75,7 +75,7 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
             **BacklogJobs(index, system, visitor, store, queue.add, settings).handlers(),
             MAINTENANCE: maintenance.run,
             REINDEX_JOB.name: ReindexJob(index, system, settings).run,
-            DELETION_JOB.name: TenantDeletionJob(tenancy, stages, system, seconds=settings.deletion_seconds).run,
+            DELETION_JOB.name: TenantDeletionJob(tenancy, auth, stages, system, seconds=settings.deletion_seconds).run,
             CANARY_JOB.name: isolation_check.run,
         }
         periodic_jobs = [

@@ -147,6 +147,9 @@ def _rules() -> dict[str, AccessRule]:
             "RotateSigningKey": operator,
             "SetLegacyToken": AccessRule(OPERATOR),
             "ListAuditEvents": AccessRule("audit.read", needs_tenant=False),
+            # An operator may name a deleted tenant.
+            "GetErasureCertificate": AccessRule("audit.read", needs_tenant=False),
+            "ListErasureCertificates": AccessRule("audit.read", needs_tenant=False),
             "CreateServiceAccount": AccessRule("keys.write"),
             "UpdateServiceAccount": AccessRule("keys.write"),
             "DeleteServiceAccount": AccessRule("keys.write"),
@@ -188,6 +191,10 @@ def _rules() -> dict[str, AccessRule]:
             "PurgeTenant": purge,
             # Called by tenancy in the name of a caller who manages members.
             "GetAccountState": AccessRule(needs_tenant=False),
+            # Called by the gateway in the name of a caller whose purge was allowed.
+            "IssueErasureCertificate": AccessRule(),
+            # The tenant that it names does not exist any more.
+            "IssueDeletionCertificate": worker_without_tenant,
         },
         "skein.tenancy.v1.TenancyService": {
             "CreateOrganization": operator,

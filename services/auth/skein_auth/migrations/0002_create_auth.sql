@@ -185,9 +185,10 @@ CREATE TABLE auth.signing_keys (
     encrypted_private_jwk bytea NOT NULL,
     create_time timestamptz NOT NULL,
     expire_time timestamptz,
-    -- One key of each purpose signs: identity tokens inside the cluster, and access tokens for other systems.
+    -- One key of each purpose signs: identity tokens inside the cluster, access tokens for other systems, and
+    -- certificates of erasures.
     purpose text NOT NULL DEFAULT 'identity'
-        CONSTRAINT signing_keys_purpose_known CHECK (purpose IN ('identity', 'access'))
+        CONSTRAINT signing_keys_purpose_known CHECK (purpose IN ('identity', 'access', 'certificate'))
 );
 CREATE UNIQUE INDEX signing_keys_active_key ON auth.signing_keys (purpose) WHERE expire_time IS NULL;
 
@@ -382,6 +383,32 @@ ALTER TABLE auth.audit_events ENABLE ROW LEVEL SECURITY;
 ALTER TABLE auth.audit_events FORCE ROW LEVEL SECURITY;
 CREATE POLICY tenant ON auth.audit_events
     USING (tenant_id = nullif(current_setting('skein.tenant_id', true), '')::uuid);
+
+-- Signed certificates of erasures. No reference to tenants: they remain after the tenant's deletion.
+CREATE TABLE auth.erasure_certificates (
+    tenant_id uuid NOT NULL,
+    certificate_id uuid NOT NULL,
+    -- The digest that a repeated or continued erasure has too.
+    erasure_key bytea NOT NULL
+        CONSTRAINT erasure_certificates_erasure_key_length CHECK (octet_length(erasure_key) = 32),
+    is_complete boolean NOT NULL,
+    -- Canonical JSON: counts, times, positions and the Merkle root of the tombstones.
+    statement text NOT NULL,
+    key_id text NOT NULL,
+    signature bytea NOT NULL CONSTRAINT erasure_certificates_signature_length CHECK (octet_length(signature) = 64),
+    -- The leaves of the tree: digests of 32 bytes, one after the other.
+    memory_tombstones bytea NOT NULL,
+    session_tombstones bytea NOT NULL,
+    create_time timestamptz NOT NULL,
+    sign_time timestamptz NOT NULL,
+    CONSTRAINT erasure_certificates_pkey PRIMARY KEY (tenant_id, certificate_id),
+    CONSTRAINT erasure_certificates_erasure_key UNIQUE (tenant_id, erasure_key)
+);
+ALTER TABLE auth.erasure_certificates ENABLE ROW LEVEL SECURITY;
+ALTER TABLE auth.erasure_certificates FORCE ROW LEVEL SECURITY;
+CREATE POLICY tenant ON auth.erasure_certificates
+    USING (tenant_id = nullif(current_setting('skein.tenant_id', true), '')::uuid);
+GRANT SELECT, INSERT, UPDATE ON auth.erasure_certificates TO skein_auth;
 
 -- Usage of a tenant's quota: the sum over a few slots, so that writers do not wait for each other.
 CREATE TABLE auth.usage (

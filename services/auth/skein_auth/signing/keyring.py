@@ -10,6 +10,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Literal, overload
 
 import asyncpg
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from joserfc.jwk import OKPKey, RSAKey
 
 from skein_auth.encryption import DecryptionError
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
 OVERLAP = timedelta(seconds=2 * LIFETIME_SECONDS)
 # The same for access tokens, beyond their lifetime.
 ACCESS_OVERLAP = timedelta(seconds=60)
+# A replaced key of certificates stays published for a hundred years: certificates do not expire.
+CERTIFICATE_OVERLAP = timedelta(days=36_525)
 # The public halves are cached for this long, so auth refuses tokens of an expired key a second later. The gateway
 # caches exchanges and refuses them within five seconds.
 VERIFICATION_KEYS_TTL_SECONDS = 1.0
@@ -52,7 +55,11 @@ class Keyring:
         """`access_seconds` is the lifetime of an access token; a replaced access key verifies a little longer."""
         self._store = store
         self._cipher = cipher
-        self._access_overlap = timedelta(seconds=access_seconds) + ACCESS_OVERLAP
+        self._overlaps: Mapping[Purpose, timedelta] = {
+            "identity": OVERLAP,
+            "access": timedelta(seconds=access_seconds) + ACCESS_OVERLAP,
+            "certificate": CERTIFICATE_OVERLAP,
+        }
         self._active: dict[Purpose, OKPKey | RSAKey] = {}
         self._undecryptable_key_id = ""
         self._verification_keys: Mapping[str, RSAKey] = {}
@@ -61,7 +68,7 @@ class Keyring:
         self._identities = IdentityCache()
 
     @overload
-    async def active_key(self, purpose: Literal["identity"] = "identity") -> OKPKey: ...
+    async def active_key(self, purpose: Literal["identity", "certificate"] = "identity") -> OKPKey: ...
 
     @overload
     async def active_key(self, purpose: Literal["access"]) -> RSAKey: ...
@@ -73,12 +80,21 @@ class Keyring:
         """
         return self._active.get(purpose) or await self.refresh(purpose)
 
+    async def certificate_key(self) -> tuple[str, Ed25519PrivateKey]:
+        """Return the id and the private half of the key of certificates. Raises DecryptionError."""
+        key = await self.active_key("certificate")
+        private_key = key.private_key
+        if not isinstance(private_key, Ed25519PrivateKey):
+            message = f"the key {key.kid} is no Ed25519 key"
+            raise TypeError(message)
+        return str(key.kid), private_key
+
     async def sign_identity(self, caller: Caller, *, at: float, until: float | None = None) -> tuple[str, float]:
         """Return an identity token and its expiry in Unix seconds, `until` at the latest. Raises DecryptionError."""
         return self._identities.get_or_sign(caller, key=await self.active_key(), at=at, until=until)
 
     @overload
-    async def refresh(self, purpose: Literal["identity"] = "identity") -> OKPKey: ...
+    async def refresh(self, purpose: Literal["identity", "certificate"] = "identity") -> OKPKey: ...
 
     @overload
     async def refresh(self, purpose: Purpose) -> OKPKey | RSAKey: ...
@@ -122,7 +138,7 @@ class Keyring:
 
     async def rotate(self, tx: Transaction, new: NewKey, *, emergency: bool) -> None:
         """Make a key the active one in the database; in an emergency, all earlier ones end at once."""
-        overlap = self._access_overlap if new.purpose == "access" else OVERLAP
+        overlap = self._overlaps[new.purpose]
         old_expire_time = new.create_time if emergency else new.create_time + overlap
         await self._store.rotate_signing_key(tx, new, old_expire_time, emergency=emergency)
 

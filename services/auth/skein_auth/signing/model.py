@@ -16,8 +16,9 @@ if TYPE_CHECKING:
 
     from skein_auth.encryption import SecretCipher
 
-# "identity" keys sign identity tokens, "access" keys sign access and ID tokens.
-Purpose = Literal["identity", "access"]
+# "identity" keys sign identity tokens, "access" keys sign access and ID tokens, "certificate" keys sign certificates of
+# erasures.
+Purpose = Literal["identity", "access", "certificate"]
 ACCESS_ALGORITHM = "RS256"
 _RSA_BITS = 2048
 

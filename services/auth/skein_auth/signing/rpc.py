@@ -22,6 +22,12 @@ if TYPE_CHECKING:
     from skein_auth.signing.store import SigningKeyStore
     from skein_kit.idempotency.store import IdempotencyStore
 
+_PURPOSES: dict[int, Purpose] = {
+    pb.SIGNING_KEY_PURPOSE_UNSPECIFIED: "identity",
+    pb.SIGNING_KEY_PURPOSE_ACCESS: "access",
+    pb.SIGNING_KEY_PURPOSE_CERTIFICATE: "certificate",
+}
+
 log = logs.get("auth")
 
 
@@ -73,4 +79,4 @@ def _signing_key(key: SigningKey) -> pb.SigningKey:
 
 
 def _purpose(value: int) -> Purpose:
-    return "access" if value == pb.SIGNING_KEY_PURPOSE_ACCESS else "identity"
+    return _PURPOSES[value]

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from skein_auth.signing.keyring import CERTIFICATE_OVERLAP
 from skein_cluster.backup.deletions import REVOCABLE_TABLES, SERVICES
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Mapping
     from uuid import UUID
 
     import asyncpg
@@ -16,20 +18,24 @@ if TYPE_CHECKING:
 
     Connection = asyncpg.Connection[Any]
 
-# Every table with rows of tenants, partitions through their parents. The report of deletions stays.
+# Every table with rows of tenants, partitions through their parents. Reports of deletions and certificates stay.
 _TABLES = """
     SELECT format('%I.%I', space.nspname, class.relname) AS name
     FROM pg_class AS class JOIN pg_namespace AS space ON space.oid = class.relnamespace
     JOIN pg_attribute AS attribute ON attribute.attrelid = class.oid
     WHERE attribute.attname = 'tenant_id' AND NOT attribute.attisdropped AND class.relkind IN ('r', 'p')
       AND NOT class.relispartition AND space.nspname NOT IN ('pg_catalog', 'information_schema')
-      AND NOT (space.nspname = 'tenancy' AND class.relname = 'deletions')
+      AND (space.nspname, class.relname) NOT IN (('tenancy', 'deletions'), ('auth', 'erasure_certificates'))
 """
 _ORGANIZATIONS = """
     DELETE FROM tenancy.organizations AS organization
     WHERE organization_id = ANY ($1::uuid[]) AND delete_time IS NOT NULL
       AND NOT EXISTS (SELECT FROM tenancy.tenants WHERE tenants.organization_id = organization.organization_id)
 """
+
+
+# A placeholder until the active key is chosen.
+_LATER = datetime(9000, 1, 1, tzinfo=UTC)
 
 
 async def insert_tombstones(connection: Connection, deletions: Deletions) -> None:
@@ -54,6 +60,32 @@ async def insert_tombstones(connection: Connection, deletions: Deletions) -> Non
                 if tenant_id in existing_tenants
             ],
         )
+
+
+async def insert_certificates(connection: Connection, deletions: Deletions) -> None:
+    """Insert certificates of later erasures, and the keys that verify them; the newest active key stays active."""
+    active = [key for key in deletions.certificate_keys.values() if key["expire_time"] is None]
+    newest = max(active, key=lambda key: key["create_time"], default=None)
+    async with connection.transaction():
+        for key in deletions.certificate_keys.values():
+            expire_time = key["expire_time"]
+            if key is not newest and expire_time is None:
+                expire_time = key["create_time"] + CERTIFICATE_OVERLAP
+            # Replaced keys first: one key alone may be active.
+            await _replace(connection, "auth.signing_keys", "key_id", {**key, "expire_time": expire_time or _LATER})
+        if newest is not None:
+            await connection.execute(
+                "UPDATE auth.signing_keys SET expire_time = NULL WHERE key_id = $1", newest["key_id"]
+            )
+        for certificate in deletions.certificates.values():
+            await _replace(connection, "auth.erasure_certificates", "certificate_id", certificate)
+
+
+async def _replace(connection: Connection, table: str, key: str, row: Mapping[str, Any]) -> None:
+    """Insert a row in place of the one with its key."""
+    placeholders = ", ".join(f"${number}" for number in range(1, len(row) + 1))
+    await connection.execute(f"DELETE FROM {table} WHERE {key} = $1", row[key])  # noqa: S608 - constants.
+    await connection.execute(f"INSERT INTO {table} ({', '.join(row)}) VALUES ({placeholders})", *row.values())  # noqa: S608 - its own columns.
 
 
 async def purge_tenants(connection: Connection, deletions: Deletions) -> list[UUID]:

@@ -73,6 +73,10 @@ _SERVICE_ACCOUNTS = """
     WHERE event = 'service_account_deleted' AND outcome = 'success' AND target LIKE 'service_account:%'
 """
 
+# Later certificates are proofs of what is purged again, and verify with keys that stay published.
+_CERTIFICATES = "SELECT * FROM auth.erasure_certificates"
+_CERTIFICATE_KEYS = "SELECT * FROM auth.signing_keys WHERE purpose = 'certificate'"
+
 _SUBJECTS = "SELECT tenant_id, subject_id FROM tenancy.tenants LEFT JOIN tenancy.subjects USING (tenant_id)"
 
 Digests = dict[tuple["UUID", bytes], "datetime"]
@@ -96,6 +100,9 @@ class Deletions:
     revocations: Mapping[str, dict[str, datetime]] = field(
         default_factory=lambda: {access.table: {} for access in REVOCABLE_TABLES}
     )
+    # Rows of certificates of erasures, and of the keys that sign them, by their ids.
+    certificates: dict[UUID, dict[str, Any]] = field(default_factory=dict)
+    certificate_keys: dict[str, dict[str, Any]] = field(default_factory=dict)
     # Time up to which the state is complete; None if unknown.
     until: datetime | None = None
 
@@ -114,6 +121,15 @@ class Deletions:
         for table, revocations in other.revocations.items():
             for name, time in revocations.items():
                 self.revocations[table][name] = max(time, self.revocations[table].get(name, time))
+        for certificate_id, certificate in other.certificates.items():
+            known = self.certificates.setdefault(certificate_id, certificate)
+            if known["sign_time"] < certificate["sign_time"]:
+                self.certificates[certificate_id] = certificate
+        for name, signing_key in other.certificate_keys.items():
+            known_key = self.certificate_keys.setdefault(name, signing_key)
+            # A replaced key stays replaced.
+            expiries = filter(None, (known_key["expire_time"], signing_key["expire_time"]))
+            self.certificate_keys[name] = {**known_key, "expire_time": min(expiries, default=None)}
         self.until = max(filter(None, (self.until, other.until)), default=None)
 
     def since(self, earlier: Deletions) -> NewTombstones:
@@ -156,6 +172,10 @@ async def read_deletions(connection: Connection) -> Deletions:
         for row in await connection.fetch(f"SELECT tenant_id, digest, create_time FROM {service}.tombstones"):  # noqa: S608 - constants.
             result.digests[service][row["tenant_id"], row["digest"]] = row["create_time"]
     result.tenants.update({row["tenant_id"]: dict(row) for row in await connection.fetch(_DELETIONS)})
+    for row in await connection.fetch(_CERTIFICATES):
+        result.certificates[row["certificate_id"]] = dict(row)
+    for row in await connection.fetch(_CERTIFICATE_KEYS):
+        result.certificate_keys[row["key_id"]] = dict(row)
     result.accounts.update(row["account_id"] for row in await connection.fetch(_ACCOUNTS))
     result.service_accounts.update(row["target"] for row in await connection.fetch(_SERVICE_ACCOUNTS))
     for row in await connection.fetch(_SUBJECTS):

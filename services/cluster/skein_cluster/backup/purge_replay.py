@@ -65,6 +65,7 @@ async def replay_purges(
     counts["accounts"] = await deletion_statements.purge_accounts(connection, deletions)
     counts["revocations"] = await deletion_statements.revoke_access(connection, deletions)
     await deletion_statements.insert_tombstones(connection, deletions)
+    await deletion_statements.insert_certificates(connection, deletions)
     tenant_items = await purged_items.find_purged(connection, new_tombstones)
     for items in tenant_items:
         counts.update(items.counts)

@@ -1,17 +1,21 @@
-"""Forget: the purge of one person's sessions, memories and profile, service by service, with one receipt."""
+"""Forget: the purge of one person's sessions, memories and profile, service by service, with one certificate."""
 
 from __future__ import annotations
 
 import hashlib
+import hmac
 import json
 from collections import Counter
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import grpc
 from grpc import aio
 
+from skein.auth.v1 import certificates_pb2
 from skein.gateway.v1 import gateway_pb2 as pb
 from skein.memory.v1 import memory_pb2
 from skein.session.v1 import states_pb2
@@ -24,6 +28,7 @@ from skein_kit.rpc.well_known_types import to_timestamp
 if TYPE_CHECKING:
     from datetime import datetime
 
+    from skein.auth.v1 import auth_pb2_grpc
     from skein.memory.v1 import memory_pb2_grpc
     from skein.session.v1 import session_pb2_grpc
     from skein.tenancy.v1 import tenancy_pb2_grpc
@@ -31,7 +36,7 @@ if TYPE_CHECKING:
 
 # By then running calls are logged, caches are dropped and statistics are recomputed. It covers a round of the worker
 # if the process that purged has ended.
-_SETTLE = timedelta(minutes=10)
+SETTLE = timedelta(minutes=10)
 _DEAD_ROWS_UNTIL = (
     "Until the tables and their indexes are rewritten. VACUUM removes dead rows, but may leave their bytes in free"
     " space and their keys in indexes. VACUUM FULL of the database, run after settle_time, removes them for certain."
@@ -56,6 +61,57 @@ _RULES = (
 )
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ErasureStep:
+    """What one call of a service purged."""
+
+    counts: Mapping[str, int]
+    receipt_id: str = ""
+    has_more: bool = False
+    memory_tombstones: Iterable[bytes] = ()
+    session_tombstones: Iterable[bytes] = ()
+    # The keyed digest of the person; empty where the service has none.
+    subject_tombstone: bytes = b""
+
+
+@dataclass(kw_only=True, slots=True)
+class ErasureProgress:
+    """What the steps of one call purged."""
+
+    start_time: datetime
+    erasures: list[pb.Erasure] = field(default_factory=list)
+    memory_tombstones: set[bytes] = field(default_factory=set)
+    session_tombstones: set[bytes] = field(default_factory=set)
+    subject_tombstone: bytes = b""
+
+    def add(self, erasure: pb.Erasure, step: ErasureStep) -> None:
+        """Add a step to the erasure of its service."""
+        for table, count in step.counts.items():
+            erasure.deleted_counts[table] += count
+        if step.receipt_id and step.counts:
+            erasure.receipt_ids.append(step.receipt_id)
+        self.memory_tombstones.update(step.memory_tombstones)
+        self.session_tombstones.update(step.session_tombstones)
+        self.subject_tombstone = self.subject_tombstone or step.subject_tombstone
+
+    @property
+    def counts(self) -> Counter[str]:
+        """Return the purged rows by table, of all services."""
+        counts: Counter[str] = Counter()
+        for erasure in self.erasures:
+            counts.update(erasure.deleted_counts)
+        return counts
+
+    @property
+    def receipt_ids(self) -> list[str]:
+        """Return the receipts of all services."""
+        return [receipt_id for erasure in self.erasures for receipt_id in erasure.receipt_ids]
+
+    def key(self, request_id: str) -> bytes:
+        """Return the digest that names this erasure; without a request id, the unfinished erasure of the person."""
+        return hmac.digest(self.subject_tombstone, b"forget:" + request_id.encode(), hashlib.sha256)
+
+
 class ForgetHandler:
     """The Forget RPC."""
 
@@ -64,8 +120,10 @@ class ForgetHandler:
         sessions: session_pb2_grpc.SessionServiceAsyncStub,
         memories: memory_pb2_grpc.MemoryServiceAsyncStub,
         tenancy: tenancy_pb2_grpc.TenancyServiceAsyncStub,
+        auth: auth_pb2_grpc.AuthInternalServiceAsyncStub,
     ) -> None:
-        """Purge in these services."""
+        """Purge in these services; auth signs the certificate."""
+        self._auth = auth
         self._sessions = sessions
         self._memories = memories
         self._tenancy = tenancy
@@ -74,26 +132,59 @@ class ForgetHandler:
         # Check all permissions first, so that a missing one cannot leave a person half purged.
         for rule in _RULES:
             rule.check(caller_of(context))
-        erasures, more = list[pb.Erasure](), False
+        progress = ErasureProgress(start_time=now())
+        try:
+            more = await self._purge(request, context, progress)
+            at = now()
+            remains = None if more or request.dry_run else await self._remains(request, at)
+        except aio.AioRpcError:
+            # What is purged is purged: an incomplete certificate says so, and the next call continues it.
+            with suppress(aio.AioRpcError):
+                await self._certify(request, progress, None, at=now())
+            raise
+        certificate_id = await self._certify(request, progress, remains, at=at)
+        return _receipt(progress.erasures, remains, certificate_id, more=more, at=at)
+
+    async def _purge(self, request: pb.ForgetRequest, context: Context, progress: ErasureProgress) -> bool:
+        """Purge service by service while there is time; return whether data of the subject remains."""
+        more = False
         for service, purge in (
             ("session", self._purge_sessions),
             ("memory", self._purge_memories),
             ("tenancy", self._purge_profile),
         ):
-            counts, receipts = Counter[str](), list[str]()
-            async for counts_of_step, receipt_id, has_more in purge(request):
-                counts.update(counts_of_step)
-                if receipt_id and counts_of_step:
-                    receipts.append(receipt_id)
-                more = has_more
+            erasure = pb.Erasure(service=service)
+            progress.erasures.append(erasure)
+            async for step in purge(request):
+                progress.add(erasure, step)
+                more = step.has_more
                 if more and context.time_remaining() < _MARGIN_SECONDS:
                     break
-            erasures.append(pb.Erasure(service=service, deleted_counts=counts, receipt_ids=receipts))
             if more:
                 break
-        at = now()
-        remains = None if more or request.dry_run else await self._remains(request, at)
-        return _receipt(erasures, remains, more=more, at=at)
+        return more
+
+    async def _certify(
+        self, request: pb.ForgetRequest, progress: ErasureProgress, remains: pb.Remains | None, *, at: datetime
+    ) -> str:
+        """Issue the certificate, which is complete with `remains`; return its id, empty when nothing was purged."""
+        if request.dry_run or not progress.subject_tombstone:
+            return ""
+        issue_request = certificates_pb2.IssueErasureCertificateRequest(
+            erasure_key=progress.key(request.request_id),
+            kind="forget",
+            cumulative=bool(request.request_id),
+            complete=remains is not None,
+            start_time=to_timestamp(progress.start_time),
+            end_time=to_timestamp(at),
+            deleted_counts=progress.counts,
+            receipt_ids=progress.receipt_ids,
+            memory_tombstones=sorted(progress.memory_tombstones),
+            session_tombstones=sorted(progress.session_tombstones),
+            log_position=remains.log_position if remains is not None else "",
+            settle_time=remains.settle_time if remains is not None else None,
+        )
+        return (await self._auth.IssueErasureCertificate(issue_request)).certificate.certificate_id
 
     async def _remains(self, request: pb.ForgetRequest, at: datetime) -> pb.Remains:
         """Return until when dead copies may hold the person. Reads the log position after the last purge.
@@ -105,14 +196,14 @@ class ForgetHandler:
         )
         response = await self._memories.PurgeMemories(purge_request)
         return pb.Remains(
-            settle_time=to_timestamp(at + _SETTLE),
+            settle_time=to_timestamp(at + SETTLE),
             dead_rows_until=_DEAD_ROWS_UNTIL,
             log_until=_LOG_UNTIL,
             log_position=response.receipt.log_position,
             backups_until=_BACKUPS_UNTIL,
         )
 
-    async def _purge_sessions(self, request: pb.ForgetRequest) -> AsyncIterator[tuple[Mapping[str, int], str, bool]]:
+    async def _purge_sessions(self, request: pb.ForgetRequest) -> AsyncIterator[ErasureStep]:
         step, more = 0, True
         while more:
             purge_request = states_pb2.PurgeSubjectRequest(
@@ -123,9 +214,14 @@ class ForgetHandler:
             receipt = (await self._sessions.PurgeSubject(purge_request)).receipt
             # A dry run counts everything in one step.
             more, step = receipt.more and not request.dry_run, step + 1
-            yield dict(receipt.counts), "", more
+            yield ErasureStep(
+                counts=dict(receipt.counts),
+                has_more=more,
+                session_tombstones=receipt.tombstones,
+                subject_tombstone=receipt.subject_tombstone,
+            )
 
-    async def _purge_memories(self, request: pb.ForgetRequest) -> AsyncIterator[tuple[Mapping[str, int], str, bool]]:
+    async def _purge_memories(self, request: pb.ForgetRequest) -> AsyncIterator[ErasureStep]:
         step, token, more = 0, "", True
         while more:
             purge_request = memory_pb2.PurgeMemoriesRequest(
@@ -140,9 +236,14 @@ class ForgetHandler:
             counts = dict(response.receipt.deleted_counts)
             if response.archived_memory_ids:
                 counts["memory.archived_memories"] = len(response.archived_memory_ids)
-            yield counts, response.receipt.receipt_id, more
+            yield ErasureStep(
+                counts=counts,
+                receipt_id=response.receipt.receipt_id,
+                has_more=more,
+                memory_tombstones=response.receipt.tombstones,
+            )
 
-    async def _purge_profile(self, request: pb.ForgetRequest) -> AsyncIterator[tuple[Mapping[str, int], str, bool]]:
+    async def _purge_profile(self, request: pb.ForgetRequest) -> AsyncIterator[ErasureStep]:
         try:
             if request.dry_run:
                 await self._tenancy.GetSubject(subjects_pb2.GetSubjectRequest(subject_id=request.subject_id))
@@ -155,9 +256,9 @@ class ForgetHandler:
             # A subject need not have a profile.
             if error.code() is not grpc.StatusCode.NOT_FOUND:
                 raise
-            yield {}, "", False
+            yield ErasureStep(counts={})
             return
-        yield {"tenancy.subjects": 1}, "", False
+        yield ErasureStep(counts={"tenancy.subjects": 1})
 
 
 def _selection(request: pb.ForgetRequest) -> memory_pb2.MemorySelection:
@@ -169,7 +270,9 @@ def _step_request_id(request: pb.ForgetRequest, part: str, step: int) -> str:
     return f"forget:{request.request_id}:{part}:{step}" if request.request_id else ""
 
 
-def _receipt(erasures: list[pb.Erasure], remains: pb.Remains | None, *, more: bool, at: datetime) -> pb.ForgetResponse:
+def _receipt(
+    erasures: list[pb.Erasure], remains: pb.Remains | None, certificate_id: str, *, more: bool, at: datetime
+) -> pb.ForgetResponse:
     receipt_id = str(new_id(at))
     content = [
         receipt_id,
@@ -183,4 +286,5 @@ def _receipt(erasures: list[pb.Erasure], remains: pb.Remains | None, *, more: bo
         digest=hashlib.sha256(json.dumps(content, separators=(",", ":")).encode()).hexdigest(),
         more=more,
         remains=remains,
+        certificate_id=certificate_id,
     )

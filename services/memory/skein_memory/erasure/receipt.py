@@ -29,6 +29,8 @@ class PurgeReceipt:
     block_ids: tuple[str, ...] = ()
     # The end of the write-ahead log when everything was removed; empty for a receipt without it.
     log_position: str = ""
+    # Digests that the purge wrote.
+    tombstones: tuple[bytes, ...] = ()
 
     @property
     def digest(self) -> str:

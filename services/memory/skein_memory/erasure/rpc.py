@@ -296,4 +296,5 @@ def _receipt(receipt: PurgeReceipt | None) -> pb.PurgeReceipt | None:
         dry_run=receipt.dry_run,
         block_ids=receipt.block_ids,
         log_position=receipt.log_position,
+        tombstones=() if receipt.dry_run else receipt.tombstones,
     )

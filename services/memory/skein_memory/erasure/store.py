@@ -114,7 +114,11 @@ class PurgeStore:
         if selection.subject_id:
             await access_log_erasure.record_erasure(tx, tenant_id, selection.subject_id, at=at)
             await access_log_erasure.clear_sessions(tx, tenant_id, selection.subject_id, sessions, at=at)
-        receipt = replace(receipt, log_position=await access_log_erasure.log_end(tx))
+        receipt = replace(
+            receipt,
+            log_position=await access_log_erasure.log_end(tx),
+            tombstones=await tombstones.list_of_purge(tx, tenant_id, at=at),
+        )
         has_newer_archive = await _has_newer_archive(tx, tenant_id, selection)
         if has_newer_archive and not_found:
             not_found = await _without_archived(tx, tenant_id, not_found)

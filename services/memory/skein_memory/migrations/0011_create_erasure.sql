@@ -20,6 +20,7 @@ CREATE TABLE memory.tombstones (
     create_time timestamptz NOT NULL,
     CONSTRAINT tombstones_pkey PRIMARY KEY (tenant_id, digest)
 );
+CREATE INDEX tombstones_create_time ON memory.tombstones (tenant_id, create_time);
 ALTER TABLE memory.tombstones ENABLE ROW LEVEL SECURITY;
 ALTER TABLE memory.tombstones FORCE ROW LEVEL SECURITY;
 CREATE POLICY tenant ON memory.tombstones

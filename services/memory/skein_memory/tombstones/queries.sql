@@ -41,3 +41,9 @@ WHERE tenant_id = :tenant_id AND digest = ANY (:digests::bytea[]);
 -- Return the external ids of memories.
 SELECT external_id FROM memory.external_ids
 WHERE tenant_id = :tenant_id AND memory_id = ANY (:memory_ids::uuid[]);
+
+-- list_tombstones --
+-- Return the digests that a purge at a time wrote, or renewed.
+SELECT digest FROM memory.tombstones
+WHERE tenant_id = :tenant_id AND create_time = :create_time
+ORDER BY digest;

@@ -71,6 +71,12 @@ async def write_subject(tx: Transaction, tenant_id: UUID, subject_id: str, *, at
     await tx.insert(QUERIES["renew_tombstones"], tenant_id, [row])
 
 
+async def list_of_purge(tx: Transaction, tenant_id: UUID, *, at: datetime) -> tuple[bytes, ...]:
+    """Return the digests that a purge with this time has written, also in its earlier transactions."""
+    rows = await tx.rows(QUERIES["list_tombstones"], tenant_id=tenant_id, create_time=at)
+    return tuple(row["digest"] for row in rows)
+
+
 async def has_block(tx: Transaction, tenant_id: UUID, block_id: str) -> bool:
     """Return whether a block was purged. For imports only: a caller may create a block with the id."""
     salt: bytes | None = await tx.value(QUERIES["read_salt"], tenant_id=tenant_id)

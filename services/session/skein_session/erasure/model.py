@@ -34,6 +34,9 @@ class Receipt:
     cancelled_files: list[FileRef] = field(default_factory=list)
     # True when another call has to purge the rest.
     has_more: bool = False
+    # Digests that the purge wrote, and that of the person.
+    tombstones: list[bytes] = field(default_factory=list)
+    subject_tombstone: bytes = b""
 
     def add_count(self, table: str, count: int) -> None:
         """Add purged rows of a table; zero adds no entry."""

@@ -102,4 +102,6 @@ def _receipt(values: Receipt) -> pb.PurgeReceipt:
         message_ids=map(str, values.message_ids),
         counts=values.counts,
         more=values.has_more,
+        tombstones=values.tombstones,
+        subject_tombstone=values.subject_tombstone,
     )

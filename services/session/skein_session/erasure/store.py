@@ -68,6 +68,7 @@ class ErasureStore:
         is_complete = await purge.purge_session(session_id, session["subject_id"])
         await self._quotas.charge(tx, tenant_id, purge.charges)
         purge.receipt.has_more = not is_complete
+        purge.receipt.tombstones = await tombstones.list_of_purge(tx, tenant_id, at)
         return purge.receipt
 
     async def unarchive_messages(self, tenant_id: UUID, names: Sequence[str], at: datetime) -> None:
@@ -89,6 +90,7 @@ class ErasureStore:
         if await tx.rows(_QUERIES["find_archived_messages"], tenant_id=tenant_id, message_ids=sorted(sessions)):
             raise MessagesArchived
         await self._quotas.charge(tx, tenant_id, purge.charges)
+        purge.receipt.tombstones = await tombstones.list_of_purge(tx, tenant_id, at)
         return purge.receipt
 
     async def unarchive_subject(self, tenant_id: UUID, subject_id: str, at: datetime) -> None:
@@ -108,7 +110,7 @@ class ErasureStore:
             return await _count_subject(tx, tenant_id, subject_id)
         purge = _PurgeTransaction(tx, tenant_id, at, self._archives, limit=options.limit)
         subject_key = {"tenant_id": tenant_id, "subject_id": subject_id}
-        await tombstones.renew_subject(tx, tenant_id, subject_id, at)
+        purge.receipt.subject_tombstone = await tombstones.renew_subject(tx, tenant_id, subject_id, at)
         has_more = True
         for _ in range(_MAX_SESSIONS):
             session = await tx.row(_QUERIES["lock_session_of_subject"], **subject_key)
@@ -124,6 +126,7 @@ class ErasureStore:
         if not has_more:
             await _insert_erasures(tx, tenant_id, [f"subject:{subject_id}"], at=at)
         purge.receipt.has_more = has_more
+        purge.receipt.tombstones = await tombstones.list_of_purge(tx, tenant_id, at)
         return purge.receipt
 
     async def purge_access_log(self, tenant_id: UUID, subject_id: str) -> None:

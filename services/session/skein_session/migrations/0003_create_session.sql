@@ -300,6 +300,7 @@ CREATE TABLE session.tombstones (
     create_time timestamptz NOT NULL,
     CONSTRAINT tombstones_pkey PRIMARY KEY (tenant_id, digest)
 );
+CREATE INDEX tombstones_create_time ON session.tombstones (tenant_id, create_time);
 ALTER TABLE session.tombstones ENABLE ROW LEVEL SECURITY;
 ALTER TABLE session.tombstones FORCE ROW LEVEL SECURITY;
 CREATE POLICY tenant ON session.tombstones

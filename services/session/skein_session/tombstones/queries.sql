@@ -28,3 +28,9 @@ WHERE own.tenant_id = :tenant_id
     AND EXISTS (
         SELECT FROM session.tombstones AS tombstone
         WHERE tombstone.tenant_id = :tenant_id AND tombstone.digest = sha256(own.salt || convert_to(name, 'UTF8')));
+
+-- list_tombstones --
+-- Return the digests that a purge at a time wrote, or renewed.
+SELECT digest FROM session.tombstones
+WHERE tenant_id = :tenant_id AND create_time = :create_time
+ORDER BY digest;

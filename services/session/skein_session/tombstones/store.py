@@ -44,10 +44,17 @@ def digest_of(salt: bytes, name: str) -> bytes:
     return hashlib.sha256(salt + name.encode()).digest()
 
 
-async def renew_subject(tx: Transaction, tenant_id: UUID, subject_id: str, at: datetime) -> None:
-    """Record the purge of a subject, so that a restore of an older backup repeats it."""
+async def renew_subject(tx: Transaction, tenant_id: UUID, subject_id: str, at: datetime) -> bytes:
+    """Record the purge of a subject, so that a restore of an older backup repeats it; return its digest."""
     digest = digest_of(await _salt(tx, tenant_id), of_subject(subject_id))
     await tx.insert(_QUERIES["renew_tombstones"], tenant_id, [{"digest": digest, "create_time": at}])
+    return digest
+
+
+async def list_of_purge(tx: Transaction, tenant_id: UUID, at: datetime) -> list[bytes]:
+    """Return the digests that a purge with this time has written."""
+    rows = await tx.rows(_QUERIES["list_tombstones"], tenant_id=tenant_id, create_time=at)
+    return [row["digest"] for row in rows]
 
 
 async def insert(tx: Transaction, tenant_id: UUID, names: Iterable[str], at: datetime) -> None:

@@ -15,11 +15,12 @@ import grpc
 from grpc import aio
 from prometheus_client import Counter
 
-from skein.auth.v1 import auth_pb2
+from skein.auth.v1 import auth_pb2, certificates_pb2
 from skein.memory.v1 import memory_pb2
 from skein.recall.v1 import recall_pb2
 from skein.session.v1 import session_pb2
 from skein.tenancy.v1 import members_pb2
+from skein_kit.ids import now
 from skein_kit.telemetry import logs
 from skein_worker.job_queue.job_queue import Job
 from skein_worker.rounds.tenant_visits import list_pages
@@ -76,6 +77,7 @@ class TenantDeletionJob:
     def __init__(
         self,
         tenancy: tenancy_pb2_grpc.TenancyInternalServiceAsyncStub,
+        auth: auth_pb2_grpc.AuthInternalServiceAsyncStub,
         stages: Mapping[str, Purge],
         system: SystemIdentity,
         *,
@@ -84,6 +86,7 @@ class TenantDeletionJob:
     ) -> None:
         """Run every `seconds`; purge `batch` rows with each call of the `stages`, which are by service."""
         self._tenancy = tenancy
+        self._auth = auth
         self._stages = stages
         self._system = system
         self._seconds = seconds
@@ -131,8 +134,26 @@ class TenantDeletionJob:
                         await self._record(tenant_id, stage=stage, deleted_counts=response.deleted_counts)
                         PURGED.inc(row_count)
                         purged_count += row_count
+        # A worker that ends in between leaves a certificate that says so.
+        await self._certify(await self._record(tenant_id, stage="tenancy"), is_complete=False)
         deletion = await self._record(tenant_id, stage="tenancy", deleted_counts={"tenancy.tenants": 1}, finished=True)
+        await self._certify(deletion, is_complete=True)
         log.info("tenant_purged", tenant_id=tenant_id, rows=sum(deletion.deleted_counts.values()))
+
+    async def _certify(self, deletion: members_pb2.Deletion, *, is_complete: bool) -> None:
+        """Let auth sign what was purged."""
+        request = certificates_pb2.IssueDeletionCertificateRequest(
+            tenant_id=deletion.tenant_id,
+            complete=is_complete,
+            start_time=deletion.create_time,
+            deleted_counts=deletion.deleted_counts,
+        )
+        if deletion.HasField("finish_time"):
+            request.end_time.CopyFrom(deletion.finish_time)
+        else:
+            request.end_time.FromDatetime(now())
+        async with self._system.as_system(seconds=_CALL_SECONDS):
+            await self._auth.IssueDeletionCertificate(request)
 
     async def _purge_batch(self, tenant_id: str, purge: Purge, stop: asyncio.Event) -> Any:
         """Purge a batch, with a second attempt when auth's cache still has the tenant as open."""

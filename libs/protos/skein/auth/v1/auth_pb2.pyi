@@ -3,6 +3,7 @@ import datetime
 from buf.validate import validate_pb2 as _validate_pb2
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from skein.auth.v1 import accounts_pb2 as _accounts_pb2
+from skein.auth.v1 import certificates_pb2 as _certificates_pb2
 from skein.auth.v1 import oauth_pb2 as _oauth_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
@@ -17,8 +18,10 @@ class SigningKeyPurpose(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
     SIGNING_KEY_PURPOSE_UNSPECIFIED: _ClassVar[SigningKeyPurpose]
     SIGNING_KEY_PURPOSE_ACCESS: _ClassVar[SigningKeyPurpose]
+    SIGNING_KEY_PURPOSE_CERTIFICATE: _ClassVar[SigningKeyPurpose]
 SIGNING_KEY_PURPOSE_UNSPECIFIED: SigningKeyPurpose
 SIGNING_KEY_PURPOSE_ACCESS: SigningKeyPurpose
+SIGNING_KEY_PURPOSE_CERTIFICATE: SigningKeyPurpose
 
 class ApiKey(_message.Message):
     __slots__ = ("api_key_id", "display_name", "permissions", "agent_id", "create_time", "expire_time", "revoke_time", "created_by", "service_account_id", "use_time", "replaced_by", "grant_ids")

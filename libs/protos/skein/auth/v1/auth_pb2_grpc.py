@@ -5,6 +5,7 @@ import warnings
 
 from skein.auth.v1 import accounts_pb2 as skein_dot_auth_dot_v1_dot_accounts__pb2
 from skein.auth.v1 import auth_pb2 as skein_dot_auth_dot_v1_dot_auth__pb2
+from skein.auth.v1 import certificates_pb2 as skein_dot_auth_dot_v1_dot_certificates__pb2
 from skein.auth.v1 import oauth_pb2 as skein_dot_auth_dot_v1_dot_oauth__pb2
 
 GRPC_GENERATED_VERSION = '1.85.1'
@@ -269,6 +270,16 @@ class AuthServiceStub:
                 '/skein.auth.v1.AuthService/Introspect',
                 request_serializer=skein_dot_auth_dot_v1_dot_auth__pb2.IntrospectRequest.SerializeToString,
                 response_deserializer=skein_dot_auth_dot_v1_dot_auth__pb2.IntrospectResponse.FromString,
+                _registered_method=True)
+        self.GetErasureCertificate = channel.unary_unary(
+                '/skein.auth.v1.AuthService/GetErasureCertificate',
+                request_serializer=skein_dot_auth_dot_v1_dot_certificates__pb2.GetErasureCertificateRequest.SerializeToString,
+                response_deserializer=skein_dot_auth_dot_v1_dot_certificates__pb2.GetErasureCertificateResponse.FromString,
+                _registered_method=True)
+        self.ListErasureCertificates = channel.unary_unary(
+                '/skein.auth.v1.AuthService/ListErasureCertificates',
+                request_serializer=skein_dot_auth_dot_v1_dot_certificates__pb2.ListErasureCertificatesRequest.SerializeToString,
+                response_deserializer=skein_dot_auth_dot_v1_dot_certificates__pb2.ListErasureCertificatesResponse.FromString,
                 _registered_method=True)
         self.ListSigningKeys = channel.unary_unary(
                 '/skein.auth.v1.AuthService/ListSigningKeys',
@@ -878,9 +889,33 @@ class AuthServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def GetErasureCertificate(self, request, context):
+        """GetErasureCertificate returns a certificate of the tenant with its document.
+        Safe to retry.
+
+        Errors:
+        - NOT_FOUND, ERASURE_CERTIFICATE_NOT_FOUND.
+        - INVALID_ARGUMENT, TENANT_MISSING: an operator named no tenant.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListErasureCertificates(self, request, context):
+        """ListErasureCertificates lists the certificates of the tenant, newest first.
+        They remain after the tenant's deletion, for operators. Safe to retry.
+
+        Errors:
+        - INVALID_ARGUMENT, TENANT_MISSING: an operator named no tenant.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def ListSigningKeys(self, request, context):
-        """ListSigningKeys returns the public keys that verify identity tokens, the
-        active key first. Needs no credential. Safe to retry.
+        """ListSigningKeys returns the public keys that verify identity tokens, or
+        those of another purpose, the active key first. Needs no credential. Safe to
+        retry.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -1127,6 +1162,16 @@ def add_AuthServiceServicer_to_server(servicer, server):
                     servicer.Introspect,
                     request_deserializer=skein_dot_auth_dot_v1_dot_auth__pb2.IntrospectRequest.FromString,
                     response_serializer=skein_dot_auth_dot_v1_dot_auth__pb2.IntrospectResponse.SerializeToString,
+            ),
+            'GetErasureCertificate': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetErasureCertificate,
+                    request_deserializer=skein_dot_auth_dot_v1_dot_certificates__pb2.GetErasureCertificateRequest.FromString,
+                    response_serializer=skein_dot_auth_dot_v1_dot_certificates__pb2.GetErasureCertificateResponse.SerializeToString,
+            ),
+            'ListErasureCertificates': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListErasureCertificates,
+                    request_deserializer=skein_dot_auth_dot_v1_dot_certificates__pb2.ListErasureCertificatesRequest.FromString,
+                    response_serializer=skein_dot_auth_dot_v1_dot_certificates__pb2.ListErasureCertificatesResponse.SerializeToString,
             ),
             'ListSigningKeys': grpc.unary_unary_rpc_method_handler(
                     servicer.ListSigningKeys,
@@ -2374,6 +2419,60 @@ class AuthService:
             _registered_method=True)
 
     @staticmethod
+    def GetErasureCertificate(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skein.auth.v1.AuthService/GetErasureCertificate',
+            skein_dot_auth_dot_v1_dot_certificates__pb2.GetErasureCertificateRequest.SerializeToString,
+            skein_dot_auth_dot_v1_dot_certificates__pb2.GetErasureCertificateResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListErasureCertificates(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skein.auth.v1.AuthService/ListErasureCertificates',
+            skein_dot_auth_dot_v1_dot_certificates__pb2.ListErasureCertificatesRequest.SerializeToString,
+            skein_dot_auth_dot_v1_dot_certificates__pb2.ListErasureCertificatesResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
     def ListSigningKeys(request,
             target,
             options=(),
@@ -2469,6 +2568,16 @@ class AuthInternalServiceStub:
                 request_serializer=skein_dot_auth_dot_v1_dot_auth__pb2.GetCheckKeysRequest.SerializeToString,
                 response_deserializer=skein_dot_auth_dot_v1_dot_auth__pb2.GetCheckKeysResponse.FromString,
                 _registered_method=True)
+        self.IssueErasureCertificate = channel.unary_unary(
+                '/skein.auth.v1.AuthInternalService/IssueErasureCertificate',
+                request_serializer=skein_dot_auth_dot_v1_dot_certificates__pb2.IssueErasureCertificateRequest.SerializeToString,
+                response_deserializer=skein_dot_auth_dot_v1_dot_certificates__pb2.IssueErasureCertificateResponse.FromString,
+                _registered_method=True)
+        self.IssueDeletionCertificate = channel.unary_unary(
+                '/skein.auth.v1.AuthInternalService/IssueDeletionCertificate',
+                request_serializer=skein_dot_auth_dot_v1_dot_certificates__pb2.IssueDeletionCertificateRequest.SerializeToString,
+                response_deserializer=skein_dot_auth_dot_v1_dot_certificates__pb2.IssueDeletionCertificateResponse.FromString,
+                _registered_method=True)
 
 
 class AuthInternalServiceServicer:
@@ -2540,6 +2649,25 @@ class AuthInternalServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def IssueErasureCertificate(self, request, context):
+        """IssueErasureCertificate signs and stores the certificate of an erasure. The
+        gateway calls it in the name of the caller of a purge, with what the services
+        reported. A complete certificate does not change: a repeated call returns
+        it. Safe to retry.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def IssueDeletionCertificate(self, request, context):
+        """IssueDeletionCertificate signs and stores the certificate of a deleted
+        tenant, incomplete before the tenant's row goes and complete after it.
+        A complete one does not change. Safe to retry. System only.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_AuthInternalServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -2572,6 +2700,16 @@ def add_AuthInternalServiceServicer_to_server(servicer, server):
                     servicer.GetCheckKeys,
                     request_deserializer=skein_dot_auth_dot_v1_dot_auth__pb2.GetCheckKeysRequest.FromString,
                     response_serializer=skein_dot_auth_dot_v1_dot_auth__pb2.GetCheckKeysResponse.SerializeToString,
+            ),
+            'IssueErasureCertificate': grpc.unary_unary_rpc_method_handler(
+                    servicer.IssueErasureCertificate,
+                    request_deserializer=skein_dot_auth_dot_v1_dot_certificates__pb2.IssueErasureCertificateRequest.FromString,
+                    response_serializer=skein_dot_auth_dot_v1_dot_certificates__pb2.IssueErasureCertificateResponse.SerializeToString,
+            ),
+            'IssueDeletionCertificate': grpc.unary_unary_rpc_method_handler(
+                    servicer.IssueDeletionCertificate,
+                    request_deserializer=skein_dot_auth_dot_v1_dot_certificates__pb2.IssueDeletionCertificateRequest.FromString,
+                    response_serializer=skein_dot_auth_dot_v1_dot_certificates__pb2.IssueDeletionCertificateResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -2738,6 +2876,60 @@ class AuthInternalService:
             '/skein.auth.v1.AuthInternalService/GetCheckKeys',
             skein_dot_auth_dot_v1_dot_auth__pb2.GetCheckKeysRequest.SerializeToString,
             skein_dot_auth_dot_v1_dot_auth__pb2.GetCheckKeysResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def IssueErasureCertificate(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skein.auth.v1.AuthInternalService/IssueErasureCertificate',
+            skein_dot_auth_dot_v1_dot_certificates__pb2.IssueErasureCertificateRequest.SerializeToString,
+            skein_dot_auth_dot_v1_dot_certificates__pb2.IssueErasureCertificateResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def IssueDeletionCertificate(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skein.auth.v1.AuthInternalService/IssueDeletionCertificate',
+            skein_dot_auth_dot_v1_dot_certificates__pb2.IssueDeletionCertificateRequest.SerializeToString,
+            skein_dot_auth_dot_v1_dot_certificates__pb2.IssueDeletionCertificateResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -7,6 +7,7 @@ from collections import abc as _abc
 from grpc import aio as _aio
 from skein.auth.v1 import accounts_pb2 as _accounts_pb2
 from skein.auth.v1 import auth_pb2 as _auth_pb2
+from skein.auth.v1 import certificates_pb2 as _certificates_pb2
 from skein.auth.v1 import oauth_pb2 as _oauth_pb2
 import abc as _abc_1
 import grpc as _grpc
@@ -448,9 +449,25 @@ class AuthServiceStub:
     or a deleted tenant, active is false and nothing else is set. Safe to
     retry.
     """
+    GetErasureCertificate: _grpc.UnaryUnaryMultiCallable[_certificates_pb2.GetErasureCertificateRequest, _certificates_pb2.GetErasureCertificateResponse]
+    """GetErasureCertificate returns a certificate of the tenant with its document.
+    Safe to retry.
+
+    Errors:
+    - NOT_FOUND, ERASURE_CERTIFICATE_NOT_FOUND.
+    - INVALID_ARGUMENT, TENANT_MISSING: an operator named no tenant.
+    """
+    ListErasureCertificates: _grpc.UnaryUnaryMultiCallable[_certificates_pb2.ListErasureCertificatesRequest, _certificates_pb2.ListErasureCertificatesResponse]
+    """ListErasureCertificates lists the certificates of the tenant, newest first.
+    They remain after the tenant's deletion, for operators. Safe to retry.
+
+    Errors:
+    - INVALID_ARGUMENT, TENANT_MISSING: an operator named no tenant.
+    """
     ListSigningKeys: _grpc.UnaryUnaryMultiCallable[_auth_pb2.ListSigningKeysRequest, _auth_pb2.ListSigningKeysResponse]
-    """ListSigningKeys returns the public keys that verify identity tokens, the
-    active key first. Needs no credential. Safe to retry.
+    """ListSigningKeys returns the public keys that verify identity tokens, or
+    those of another purpose, the active key first. Needs no credential. Safe to
+    retry.
     """
     RotateSigningKey: _grpc.UnaryUnaryMultiCallable[_auth_pb2.RotateSigningKeyRequest, _auth_pb2.RotateSigningKeyResponse]
     """RotateSigningKey creates a signing key and makes it active. The old key
@@ -881,9 +898,25 @@ class AuthServiceAsyncStub(AuthServiceStub):
     or a deleted tenant, active is false and nothing else is set. Safe to
     retry.
     """
+    GetErasureCertificate: _aio.UnaryUnaryMultiCallable[_certificates_pb2.GetErasureCertificateRequest, _certificates_pb2.GetErasureCertificateResponse]  # type: ignore[assignment]
+    """GetErasureCertificate returns a certificate of the tenant with its document.
+    Safe to retry.
+
+    Errors:
+    - NOT_FOUND, ERASURE_CERTIFICATE_NOT_FOUND.
+    - INVALID_ARGUMENT, TENANT_MISSING: an operator named no tenant.
+    """
+    ListErasureCertificates: _aio.UnaryUnaryMultiCallable[_certificates_pb2.ListErasureCertificatesRequest, _certificates_pb2.ListErasureCertificatesResponse]  # type: ignore[assignment]
+    """ListErasureCertificates lists the certificates of the tenant, newest first.
+    They remain after the tenant's deletion, for operators. Safe to retry.
+
+    Errors:
+    - INVALID_ARGUMENT, TENANT_MISSING: an operator named no tenant.
+    """
     ListSigningKeys: _aio.UnaryUnaryMultiCallable[_auth_pb2.ListSigningKeysRequest, _auth_pb2.ListSigningKeysResponse]  # type: ignore[assignment]
-    """ListSigningKeys returns the public keys that verify identity tokens, the
-    active key first. Needs no credential. Safe to retry.
+    """ListSigningKeys returns the public keys that verify identity tokens, or
+    those of another purpose, the active key first. Needs no credential. Safe to
+    retry.
     """
     RotateSigningKey: _aio.UnaryUnaryMultiCallable[_auth_pb2.RotateSigningKeyRequest, _auth_pb2.RotateSigningKeyResponse]  # type: ignore[assignment]
     """RotateSigningKey creates a signing key and makes it active. The old key
@@ -1583,13 +1616,41 @@ class AuthServiceServicer(metaclass=_abc_1.ABCMeta):
         """
 
     @_abc_1.abstractmethod
+    def GetErasureCertificate(
+        self,
+        request: _certificates_pb2.GetErasureCertificateRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_certificates_pb2.GetErasureCertificateResponse, _abc.Awaitable[_certificates_pb2.GetErasureCertificateResponse]]:
+        """GetErasureCertificate returns a certificate of the tenant with its document.
+        Safe to retry.
+
+        Errors:
+        - NOT_FOUND, ERASURE_CERTIFICATE_NOT_FOUND.
+        - INVALID_ARGUMENT, TENANT_MISSING: an operator named no tenant.
+        """
+
+    @_abc_1.abstractmethod
+    def ListErasureCertificates(
+        self,
+        request: _certificates_pb2.ListErasureCertificatesRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_certificates_pb2.ListErasureCertificatesResponse, _abc.Awaitable[_certificates_pb2.ListErasureCertificatesResponse]]:
+        """ListErasureCertificates lists the certificates of the tenant, newest first.
+        They remain after the tenant's deletion, for operators. Safe to retry.
+
+        Errors:
+        - INVALID_ARGUMENT, TENANT_MISSING: an operator named no tenant.
+        """
+
+    @_abc_1.abstractmethod
     def ListSigningKeys(
         self,
         request: _auth_pb2.ListSigningKeysRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_auth_pb2.ListSigningKeysResponse, _abc.Awaitable[_auth_pb2.ListSigningKeysResponse]]:
-        """ListSigningKeys returns the public keys that verify identity tokens, the
-        active key first. Needs no credential. Safe to retry.
+        """ListSigningKeys returns the public keys that verify identity tokens, or
+        those of another purpose, the active key first. Needs no credential. Safe to
+        retry.
         """
 
     @_abc_1.abstractmethod
@@ -1659,6 +1720,17 @@ class AuthInternalServiceStub:
     the gateway rejects an invented key without an exchange. Right check digits
     prove nothing: Exchange decides. Safe to retry.
     """
+    IssueErasureCertificate: _grpc.UnaryUnaryMultiCallable[_certificates_pb2.IssueErasureCertificateRequest, _certificates_pb2.IssueErasureCertificateResponse]
+    """IssueErasureCertificate signs and stores the certificate of an erasure. The
+    gateway calls it in the name of the caller of a purge, with what the services
+    reported. A complete certificate does not change: a repeated call returns
+    it. Safe to retry.
+    """
+    IssueDeletionCertificate: _grpc.UnaryUnaryMultiCallable[_certificates_pb2.IssueDeletionCertificateRequest, _certificates_pb2.IssueDeletionCertificateResponse]
+    """IssueDeletionCertificate signs and stores the certificate of a deleted
+    tenant, incomplete before the tenant's row goes and complete after it.
+    A complete one does not change. Safe to retry. System only.
+    """
 
 @_typing.type_check_only
 class AuthInternalServiceAsyncStub(AuthInternalServiceStub):
@@ -1706,6 +1778,17 @@ class AuthInternalServiceAsyncStub(AuthInternalServiceStub):
     """GetCheckKeys returns the keys of the check digits in API keys. With them
     the gateway rejects an invented key without an exchange. Right check digits
     prove nothing: Exchange decides. Safe to retry.
+    """
+    IssueErasureCertificate: _aio.UnaryUnaryMultiCallable[_certificates_pb2.IssueErasureCertificateRequest, _certificates_pb2.IssueErasureCertificateResponse]  # type: ignore[assignment]
+    """IssueErasureCertificate signs and stores the certificate of an erasure. The
+    gateway calls it in the name of the caller of a purge, with what the services
+    reported. A complete certificate does not change: a repeated call returns
+    it. Safe to retry.
+    """
+    IssueDeletionCertificate: _aio.UnaryUnaryMultiCallable[_certificates_pb2.IssueDeletionCertificateRequest, _certificates_pb2.IssueDeletionCertificateResponse]  # type: ignore[assignment]
+    """IssueDeletionCertificate signs and stores the certificate of a deleted
+    tenant, incomplete before the tenant's row goes and complete after it.
+    A complete one does not change. Safe to retry. System only.
     """
 
 class AuthInternalServiceServicer(metaclass=_abc_1.ABCMeta):
@@ -1787,6 +1870,29 @@ class AuthInternalServiceServicer(metaclass=_abc_1.ABCMeta):
         """GetCheckKeys returns the keys of the check digits in API keys. With them
         the gateway rejects an invented key without an exchange. Right check digits
         prove nothing: Exchange decides. Safe to retry.
+        """
+
+    @_abc_1.abstractmethod
+    def IssueErasureCertificate(
+        self,
+        request: _certificates_pb2.IssueErasureCertificateRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_certificates_pb2.IssueErasureCertificateResponse, _abc.Awaitable[_certificates_pb2.IssueErasureCertificateResponse]]:
+        """IssueErasureCertificate signs and stores the certificate of an erasure. The
+        gateway calls it in the name of the caller of a purge, with what the services
+        reported. A complete certificate does not change: a repeated call returns
+        it. Safe to retry.
+        """
+
+    @_abc_1.abstractmethod
+    def IssueDeletionCertificate(
+        self,
+        request: _certificates_pb2.IssueDeletionCertificateRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_certificates_pb2.IssueDeletionCertificateResponse, _abc.Awaitable[_certificates_pb2.IssueDeletionCertificateResponse]]:
+        """IssueDeletionCertificate signs and stores the certificate of a deleted
+        tenant, incomplete before the tenant's row goes and complete after it.
+        A complete one does not change. Safe to retry. System only.
         """
 
 def add_AuthInternalServiceServicer_to_server(servicer: AuthInternalServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

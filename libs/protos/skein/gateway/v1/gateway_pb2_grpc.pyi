@@ -103,6 +103,11 @@ class GatewayServiceStub:
     logged queries is destroyed. `remains` states how long copies that no call
     can read may contain bytes of the subject.
 
+    The call issues a signed certificate. It is complete when all services have
+    ended. Repeating a request_id returns the certificate that was issued
+    first. Use a request_id: after an interrupted call, a repeat with it
+    certifies all steps.
+
     Errors:
     - as PurgeMemories and PurgeSubject (of tenancy and of session). The caller
       needs the permissions of all three.
@@ -186,6 +191,11 @@ class GatewayServiceAsyncStub(GatewayServiceStub):
     queries that found or named the subject. The hash key of the tenant's other
     logged queries is destroyed. `remains` states how long copies that no call
     can read may contain bytes of the subject.
+
+    The call issues a signed certificate. It is complete when all services have
+    ended. Repeating a request_id returns the certificate that was issued
+    first. Use a request_id: after an interrupted call, a repeat with it
+    certifies all steps.
 
     Errors:
     - as PurgeMemories and PurgeSubject (of tenancy and of session). The caller
@@ -291,6 +301,11 @@ class GatewayServiceServicer(metaclass=_abc_1.ABCMeta):
         queries that found or named the subject. The hash key of the tenant's other
         logged queries is destroyed. `remains` states how long copies that no call
         can read may contain bytes of the subject.
+
+        The call issues a signed certificate. It is complete when all services have
+        ended. Repeating a request_id returns the certificate that was issued
+        first. Use a request_id: after an interrupted call, a repeat with it
+        certifies all steps.
 
         Errors:
         - as PurgeMemories and PurgeSubject (of tenancy and of session). The caller

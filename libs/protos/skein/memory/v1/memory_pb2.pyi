@@ -798,7 +798,7 @@ class ExportMemoriesResponse(_message.Message):
     def __init__(self, memories: _Optional[_Iterable[_Union[ExportedMemory, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
 
 class PurgeReceipt(_message.Message):
-    __slots__ = ("receipt_id", "purge_time", "memory_ids", "deleted_counts", "digest", "dry_run", "block_ids", "log_position")
+    __slots__ = ("receipt_id", "purge_time", "memory_ids", "deleted_counts", "digest", "dry_run", "block_ids", "log_position", "tombstones")
     class DeletedCountsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -814,6 +814,7 @@ class PurgeReceipt(_message.Message):
     DRY_RUN_FIELD_NUMBER: _ClassVar[int]
     BLOCK_IDS_FIELD_NUMBER: _ClassVar[int]
     LOG_POSITION_FIELD_NUMBER: _ClassVar[int]
+    TOMBSTONES_FIELD_NUMBER: _ClassVar[int]
     receipt_id: str
     purge_time: _timestamp_pb2.Timestamp
     memory_ids: _containers.RepeatedScalarFieldContainer[str]
@@ -822,7 +823,8 @@ class PurgeReceipt(_message.Message):
     dry_run: bool
     block_ids: _containers.RepeatedScalarFieldContainer[str]
     log_position: str
-    def __init__(self, receipt_id: _Optional[str] = ..., purge_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., memory_ids: _Optional[_Iterable[str]] = ..., deleted_counts: _Optional[_Mapping[str, int]] = ..., digest: _Optional[str] = ..., dry_run: _Optional[bool] = ..., block_ids: _Optional[_Iterable[str]] = ..., log_position: _Optional[str] = ...) -> None: ...
+    tombstones: _containers.RepeatedScalarFieldContainer[bytes]
+    def __init__(self, receipt_id: _Optional[str] = ..., purge_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., memory_ids: _Optional[_Iterable[str]] = ..., deleted_counts: _Optional[_Mapping[str, int]] = ..., digest: _Optional[str] = ..., dry_run: _Optional[bool] = ..., block_ids: _Optional[_Iterable[str]] = ..., log_position: _Optional[str] = ..., tombstones: _Optional[_Iterable[bytes]] = ...) -> None: ...
 
 class PurgeMemoriesRequest(_message.Message):
     __slots__ = ("selection", "dry_run", "page_size", "page_token", "request_id")
@@ -839,16 +841,18 @@ class PurgeMemoriesRequest(_message.Message):
     def __init__(self, selection: _Optional[_Union[MemorySelection, _Mapping]] = ..., dry_run: _Optional[bool] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ..., request_id: _Optional[str] = ...) -> None: ...
 
 class PurgeMemoriesResponse(_message.Message):
-    __slots__ = ("receipt", "not_found_ids", "next_page_token", "archived_memory_ids")
+    __slots__ = ("receipt", "not_found_ids", "next_page_token", "archived_memory_ids", "certificate_id")
     RECEIPT_FIELD_NUMBER: _ClassVar[int]
     NOT_FOUND_IDS_FIELD_NUMBER: _ClassVar[int]
     NEXT_PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
     ARCHIVED_MEMORY_IDS_FIELD_NUMBER: _ClassVar[int]
+    CERTIFICATE_ID_FIELD_NUMBER: _ClassVar[int]
     receipt: PurgeReceipt
     not_found_ids: _containers.RepeatedScalarFieldContainer[str]
     next_page_token: str
     archived_memory_ids: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, receipt: _Optional[_Union[PurgeReceipt, _Mapping]] = ..., not_found_ids: _Optional[_Iterable[str]] = ..., next_page_token: _Optional[str] = ..., archived_memory_ids: _Optional[_Iterable[str]] = ...) -> None: ...
+    certificate_id: str
+    def __init__(self, receipt: _Optional[_Union[PurgeReceipt, _Mapping]] = ..., not_found_ids: _Optional[_Iterable[str]] = ..., next_page_token: _Optional[str] = ..., archived_memory_ids: _Optional[_Iterable[str]] = ..., certificate_id: _Optional[str] = ...) -> None: ...
 
 class DeleteMemoriesRequest(_message.Message):
     __slots__ = ("selection", "purge", "dry_run", "page_size", "page_token", "request_id")

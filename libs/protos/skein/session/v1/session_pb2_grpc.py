@@ -637,8 +637,8 @@ class SessionServiceServicer:
         """PurgeSubject purges all that this service stores about one person. It
         purges the subject's sessions, as PurgeSession does. In other sessions it
         purges the messages that name the subject, as PurgeMessages does. While the
-        receipt has `more`, call again with another request_id. The receipt is
-        empty when nothing is left.
+        receipt has `more`, call again with another request_id. The receipt has
+        only the person's tombstone when nothing is left.
 
         Other sessions in cold storage that name the subject are unarchived once
         the subject's own sessions are purged. The access log loses the subject.

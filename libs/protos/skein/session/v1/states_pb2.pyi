@@ -217,7 +217,7 @@ class DeleteSessionItemResponse(_message.Message):
     def __init__(self) -> None: ...
 
 class PurgeReceipt(_message.Message):
-    __slots__ = ("session_ids", "message_ids", "counts", "more")
+    __slots__ = ("session_ids", "message_ids", "counts", "more", "tombstones", "subject_tombstone")
     class CountsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -229,11 +229,15 @@ class PurgeReceipt(_message.Message):
     MESSAGE_IDS_FIELD_NUMBER: _ClassVar[int]
     COUNTS_FIELD_NUMBER: _ClassVar[int]
     MORE_FIELD_NUMBER: _ClassVar[int]
+    TOMBSTONES_FIELD_NUMBER: _ClassVar[int]
+    SUBJECT_TOMBSTONE_FIELD_NUMBER: _ClassVar[int]
     session_ids: _containers.RepeatedScalarFieldContainer[str]
     message_ids: _containers.RepeatedScalarFieldContainer[str]
     counts: _containers.ScalarMap[str, int]
     more: bool
-    def __init__(self, session_ids: _Optional[_Iterable[str]] = ..., message_ids: _Optional[_Iterable[str]] = ..., counts: _Optional[_Mapping[str, int]] = ..., more: _Optional[bool] = ...) -> None: ...
+    tombstones: _containers.RepeatedScalarFieldContainer[bytes]
+    subject_tombstone: bytes
+    def __init__(self, session_ids: _Optional[_Iterable[str]] = ..., message_ids: _Optional[_Iterable[str]] = ..., counts: _Optional[_Mapping[str, int]] = ..., more: _Optional[bool] = ..., tombstones: _Optional[_Iterable[bytes]] = ..., subject_tombstone: _Optional[bytes] = ...) -> None: ...
 
 class PurgeSessionRequest(_message.Message):
     __slots__ = ("session_id", "dry_run", "limit", "request_id")
@@ -282,7 +286,9 @@ class PurgeSubjectRequest(_message.Message):
     def __init__(self, subject_id: _Optional[str] = ..., dry_run: _Optional[bool] = ..., limit: _Optional[int] = ..., request_id: _Optional[str] = ...) -> None: ...
 
 class PurgeSubjectResponse(_message.Message):
-    __slots__ = ("receipt",)
+    __slots__ = ("receipt", "certificate_id")
     RECEIPT_FIELD_NUMBER: _ClassVar[int]
+    CERTIFICATE_ID_FIELD_NUMBER: _ClassVar[int]
     receipt: PurgeReceipt
-    def __init__(self, receipt: _Optional[_Union[PurgeReceipt, _Mapping]] = ...) -> None: ...
+    certificate_id: str
+    def __init__(self, receipt: _Optional[_Union[PurgeReceipt, _Mapping]] = ..., certificate_id: _Optional[str] = ...) -> None: ...

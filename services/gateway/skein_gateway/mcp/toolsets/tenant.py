@@ -80,10 +80,27 @@ TOOLS = (
         "Forget a person",
         "gateway.v1.GatewayService/Forget",
         Effect.CHANGES,
-        "Purge everything about one person, for good and everywhere; returns a receipt. Only on request; try with "
-        "dry_run first, and call again while `more` is set.",
+        "Purge everything about one person, for good and everywhere; returns a receipt and a certificate's id. Only "
+        "on request; try with dry_run first, and call again while `more` is set.",
         "subject_id",
         "dry_run",
+    ),
+    tool(
+        "list_erasure_certificates",
+        "List certificates of erasures",
+        "auth.v1.AuthService/ListErasureCertificates",
+        Effect.READS,
+        "List signed certificates of what was forgotten, newest first.",
+        "page_size",
+        "page_token",
+    ),
+    tool(
+        "get_erasure_certificate",
+        "Get a certificate of an erasure",
+        "auth.v1.AuthService/GetErasureCertificate",
+        Effect.READS,
+        "Read one certificate; `document` is its file, which `skein certificates verify` checks offline.",
+        "certificate_id",
     ),
     tool(
         "create_agent",

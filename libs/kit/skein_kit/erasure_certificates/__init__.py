@@ -1,0 +1,1 @@
+"""Certificates of erasures: their file, its signature, and the Merkle tree of its tombstones."""

@@ -1,0 +1,1 @@
+"""Signed certificates of erasures, which remain after the tenant is deleted."""

@@ -1,0 +1,110 @@
+"""PurgeMemories and PurgeSubject as they are forwarded: each ends in a certificate of what it purged."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from typing import TYPE_CHECKING, Any
+
+from grpc import aio
+
+from skein.auth.v1 import certificates_pb2
+from skein.memory.v1 import memory_pb2
+from skein.session.v1 import states_pb2
+from skein_gateway.forget.rpc import SETTLE
+from skein_kit.ids import new_id, now
+from skein_kit.rpc.interceptors import translate_upstream
+from skein_kit.rpc.well_known_types import to_timestamp
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from datetime import datetime
+
+    from skein.auth.v1 import auth_pb2_grpc
+    from skein_kit.calls.call import Call
+    from skein_kit.rpc.interceptors import Handler
+
+PURGE_MEMORIES = "/skein.memory.v1.MemoryService/PurgeMemories"
+PURGE_SUBJECT = "/skein.session.v1.SessionService/PurgeSubject"
+
+
+class CertifiedPurges:
+    """Lets auth sign what a forwarded purge reports, and puts the certificate's id into the response."""
+
+    def __init__(self, auth: auth_pb2_grpc.AuthInternalServiceAsyncStub) -> None:
+        self._auth = auth
+
+    def handlers(self, forwarders: Mapping[str, Handler]) -> dict[str, Handler]:
+        """Return the handlers of both RPCs over those that forward them."""
+
+        async def purge_memories(data: bytes, call: Call) -> bytes:
+            request, start_time = memory_pb2.PurgeMemoriesRequest.FromString(data), now()
+            answer: Any = await forwarders[PURGE_MEMORIES](data, call)
+            response = memory_pb2.PurgeMemoriesResponse.FromString(answer)
+            if not request.dry_run:
+                response.certificate_id = await self._issue(_of_memories(request, response, start_time))
+            return response.SerializeToString()
+
+        async def purge_subject(data: bytes, call: Call) -> bytes:
+            request, start_time = states_pb2.PurgeSubjectRequest.FromString(data), now()
+            answer: Any = await forwarders[PURGE_SUBJECT](data, call)
+            response = states_pb2.PurgeSubjectResponse.FromString(answer)
+            if not request.dry_run:
+                response.certificate_id = await self._issue(_of_subject(request, response.receipt, start_time))
+            return response.SerializeToString()
+
+        return {PURGE_MEMORIES: purge_memories, PURGE_SUBJECT: purge_subject}
+
+    async def _issue(self, request: certificates_pb2.IssueErasureCertificateRequest) -> str:
+        try:
+            return (await self._auth.IssueErasureCertificate(request)).certificate.certificate_id
+        except aio.AioRpcError as error:
+            raise translate_upstream(error, service="auth") from None
+
+
+def _of_memories(
+    request: memory_pb2.PurgeMemoriesRequest, response: memory_pb2.PurgeMemoriesResponse, start_time: datetime
+) -> certificates_pb2.IssueErasureCertificateRequest:
+    """Report one page. The page token leads from the certificate of one page to the next."""
+    receipt, at, is_complete = response.receipt, now(), not response.next_page_token
+    counts = dict(receipt.deleted_counts)
+    if response.archived_memory_ids:
+        counts["memory.archived_memories"] = len(response.archived_memory_ids)
+    return certificates_pb2.IssueErasureCertificateRequest(
+        kind="purge_memories",
+        erasure_key=_key(f"page:{request.page_token}" if request.page_token else f"first:{receipt.receipt_id}"),
+        next_erasure_key=_key(f"last:{receipt.receipt_id}" if is_complete else f"page:{response.next_page_token}"),
+        complete=is_complete,
+        start_time=to_timestamp(start_time),
+        end_time=to_timestamp(at),
+        deleted_counts=counts,
+        receipt_ids=[receipt.receipt_id] if counts else [],
+        memory_tombstones=receipt.tombstones,
+        log_position=receipt.log_position if is_complete else "",
+        settle_time=to_timestamp(at + SETTLE) if is_complete else None,
+    )
+
+
+def _of_subject(
+    request: states_pb2.PurgeSubjectRequest, receipt: states_pb2.PurgeReceipt, start_time: datetime
+) -> certificates_pb2.IssueErasureCertificateRequest:
+    """Report one call. While there is more, the person's keyed digest leads to the certificate of the call before."""
+    at = now()
+    name = request.request_id or str(new_id(at))
+    return certificates_pb2.IssueErasureCertificateRequest(
+        kind="purge_subject",
+        erasure_key=hmac.digest(receipt.subject_tombstone, b"purge_subject", hashlib.sha256),
+        next_erasure_key=b""
+        if receipt.more
+        else hmac.digest(receipt.subject_tombstone, f"purged:{name}".encode(), hashlib.sha256),
+        complete=not receipt.more,
+        start_time=to_timestamp(start_time),
+        end_time=to_timestamp(at),
+        deleted_counts=dict(receipt.counts),
+        session_tombstones=receipt.tombstones,
+        settle_time=None if receipt.more else to_timestamp(at + SETTLE),
+    )
+
+
+def _key(name: str) -> bytes:
+    return hashlib.sha256(f"purge_memories:{name}".encode()).digest()

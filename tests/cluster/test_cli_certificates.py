@@ -1,0 +1,131 @@
+"""`skein certificates`: save, verify offline, and prove against a database."""
+
+from __future__ import annotations
+
+import uuid
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from fix_cluster import test_environment
+from fix_command import skein
+
+from skein.gateway.v1 import gateway_pb2
+from skein.memory.v1 import memory_pb2
+from skein.session.v1 import session_pb2
+from skein_cluster.cli.exit_codes import ExitCode
+
+if TYPE_CHECKING:
+    from fix_cluster import Cluster, Tenant
+
+
+@pytest.fixture
+def environment(cluster: Cluster, tenant: Tenant) -> dict[str, str]:
+    """Return the environment of an auditor with the tenant's key and the database's superuser."""
+    return {
+        **test_environment(),
+        "SKEIN_ENDPOINT": cluster.endpoint,
+        "SKEIN_API_KEY": tenant.api_key,
+        "SKEIN_DATABASE_URL": cluster.postgres.url(user="postgres", database="skein"),
+    }
+
+
+async def a_memory(tenant: Tenant, subject_id: str) -> str:
+    memory = memory_pb2.Memory(content=f"about {subject_id} {uuid.uuid4()}", subject_id=subject_id)
+    return (await tenant.memory.CreateMemory(memory_pb2.CreateMemoryRequest(memory=memory))).memory.memory_id
+
+
+async def saved(tenant: Tenant, environment: dict[str, str], folder: Path) -> tuple[str, str]:
+    """Forget Ann, and save the certificate and the keys; return their paths."""
+    response = await tenant.gateway.Forget(gateway_pb2.ForgetRequest(subject_id="ann"))
+    file, keys = str(folder / "certificate.json"), str(folder / "keys.json")
+    got = await skein("certificates", "get", response.certificate_id, "--output", file, environment=environment)
+    assert got.code == ExitCode.OK, got.err
+    listed = await skein("certificates", "keys", "--output", keys, environment=environment)
+    assert listed.code == ExitCode.OK, listed.err
+    return file, keys
+
+
+async def test_a_saved_certificate_is_verified_without_a_cluster(
+    tenant: Tenant, environment: dict[str, str], tmp_path: Path
+) -> None:
+    await a_memory(tenant, "ann")
+    file, keys = await saved(tenant, environment, tmp_path)
+
+    offline = test_environment()
+    valid = await skein("certificates", "verify", file, "--keys", keys, environment=offline)
+    path = Path(file)
+    path.write_bytes(path.read_bytes().replace(b'"complete":true', b'"complete":trun'))
+    damaged = await skein("certificates", "verify", file, "--keys", keys, environment=offline)
+    listed = await skein("certificates", "list", environment=environment)
+
+    assert valid.code == ExitCode.OK, valid.err
+    assert "1 of memory.memories" in valid.out
+    assert "unknown" in valid.out
+    assert damaged.code == ExitCode.REFUSED
+    assert "not valid" in damaged.err
+    assert "complete" in listed.out
+
+
+async def test_a_proof_shows_that_nothing_exists_and_what_is_covered(
+    tenant: Tenant, environment: dict[str, str], tmp_path: Path
+) -> None:
+    memory_id = await a_memory(tenant, "ann")
+    bobs_id = await a_memory(tenant, "bob")
+    session = session_pb2.Session(session_id="of ann", subject_id="ann")
+    await tenant.sessions.CreateSession(session_pb2.CreateSessionRequest(session=session))
+    file, keys = await saved(tenant, environment, tmp_path)
+    # The same person may be remembered anew.
+    await a_memory(tenant, "ann")
+
+    command = ("certificates", "prove", file, "--keys", keys)
+    covered = await skein(
+        *command, "--covers", "memory", memory_id, "--covers", "subject", "ann", "--covers", "session", "of ann",
+        environment=environment,
+    )  # fmt: skip
+    uncovered = await skein(*command, "--covers", "memory", bobs_id, environment=environment)
+
+    assert covered.code == ExitCode.OK, covered.err
+    assert "Nothing of it exists." in covered.out
+    assert covered.out.count(": covered") == 3
+    assert uncovered.code == ExitCode.REFUSED
+    assert f"memory {bobs_id}" in uncovered.err
+
+
+async def test_a_proof_finds_what_came_back(
+    tenant: Tenant, cluster: Cluster, environment: dict[str, str], tmp_path: Path
+) -> None:
+    memory_id = uuid.UUID(await a_memory(tenant, "ann"))
+    async with cluster.superuser() as connection:
+        await connection.execute(
+            "CREATE TEMPORARY TABLE kept AS SELECT * FROM memory.memories WHERE tenant_id = $1 AND memory_id = $2",
+            tenant.tenant_id,
+            memory_id,
+        )
+        file, keys = await saved(tenant, environment, tmp_path)
+        # As an old copy of the table would bring it.
+        await connection.execute("INSERT INTO memory.memories SELECT * FROM kept")
+
+        result = await skein("certificates", "prove", file, "--keys", keys, "--json", environment=environment)
+
+        await connection.execute(
+            "DELETE FROM memory.memories WHERE tenant_id = $1 AND memory_id = $2", tenant.tenant_id, memory_id
+        )
+    assert result.code == ExitCode.REFUSED
+    assert result.json["existing"] == {"memories": 1, "rows of memory.memories about the person": 1}
+    assert result.json["proved"] is False
+
+
+async def test_a_proof_needs_the_tombstones_that_keep_an_import_out(
+    tenant: Tenant, cluster: Cluster, environment: dict[str, str], tmp_path: Path
+) -> None:
+    await a_memory(tenant, "ann")
+    file, keys = await saved(tenant, environment, tmp_path)
+    async with cluster.superuser() as connection:
+        await connection.execute("DELETE FROM session.tombstones WHERE tenant_id = $1", tenant.tenant_id)
+
+    result = await skein("certificates", "prove", file, "--keys", keys, "--json", environment=environment)
+
+    assert result.code == ExitCode.REFUSED
+    assert result.json["missing_tombstones"] == 1
+    assert result.json["existing"] == {}

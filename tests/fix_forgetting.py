@@ -1,0 +1,39 @@
+"""What follows a Forget in the background, without the waiting."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from fix_cluster import SYSTEM_KEY
+from grpc import aio
+
+from skein.auth.v1 import auth_pb2, auth_pb2_grpc
+from skein.memory.v1 import memory_pb2, memory_pb2_grpc
+from skein.recall.v1 import recall_pb2, recall_pb2_grpc
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import asyncpg
+    from fix_cluster import Tenant
+
+    Connection = asyncpg.Connection[asyncpg.Record]
+
+
+async def finish(connection: Connection, tenant: Tenant, addresses: Mapping[str, str]) -> None:
+    """Let the minutes pass in which calls are recorded late, and the worker come by."""
+    await connection.execute("UPDATE memory.erasures SET erase_time = erase_time - interval '10 minutes'")
+    system = auth_pb2.SystemCredential(key=SYSTEM_KEY, service="worker")
+    request = auth_pb2.ExchangeRequest(system=system, tenant_id=str(tenant.tenant_id))
+    async with aio.insecure_channel(addresses["auth"]) as channel:
+        identity = (await auth_pb2_grpc.AuthInternalServiceStub(channel).Exchange(request)).token
+    async with aio.insecure_channel(addresses["memory"]) as channel:
+        stub = memory_pb2_grpc.MemoryInternalServiceStub(channel)
+        metadata = (("authorization", f"Bearer {identity}"),)
+        await stub.DeleteExpired(memory_pb2.DeleteExpiredRequest(), metadata=metadata)
+    # The worker's round over the index: it drops the frequencies of terms that no document has any more.
+    async with aio.insecure_channel(addresses["recall"]) as channel:
+        index = recall_pb2_grpc.RecallInternalServiceStub(channel)
+        more = True
+        while more:
+            more = (await index.IndexBacklog(recall_pb2.IndexBacklogRequest(), metadata=metadata)).more
