@@ -43,7 +43,7 @@ from skein_cluster.api.tenants import create_tenant
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from bench.population import SeededTenant
+    from bench.household import SeededTenant
     from bench.subject import Subject
     from rich.console import Console
 
@@ -155,7 +155,7 @@ async def _bench(plan: _Plan, sizes: list[Size]) -> None:
                 replace(size, tenants=last.tenants, entries=last.entries, months=plan.months, months_seconds=seconds)
             )
     if len(measured) > 1:
-        sizes.append(extrapolated(*measured[-2:], TARGET_ENTRIES))
+        sizes.append(extrapolated(measured[-2], measured[-1], TARGET_ENTRIES))
 
 
 async def _written(subject: Subject, template: SeededTenant, count: int, deadline: float, out: Console) -> int:
