@@ -245,7 +245,8 @@ class _Fields(HTMLParser):
 
     def handle_data(self, data: str) -> None:
         if self._within and self.lasttag == "textarea":
-            self.forms[-1][self._within] += data
+            # The first line break after the tag is not part of the text.
+            self.forms[-1][self._within] += data if self.forms[-1][self._within] else data.removeprefix("\n")
 
     def handle_endtag(self, tag: str) -> None:
         if tag in {"select", "textarea"}:

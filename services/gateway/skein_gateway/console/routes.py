@@ -9,7 +9,18 @@ from starlette.routing import Route
 
 from skein.auth.v1 import auth_pb2_grpc
 from skein.tenancy.v1 import tenancy_pb2_grpc
-from skein_gateway.console import api_keys, conflicts, graph, lineage, memories, overview, policy, search, sessions
+from skein_gateway.console import (
+    api_keys,
+    conflicts,
+    graph,
+    lineage,
+    memories,
+    memory_edit,
+    overview,
+    policy,
+    search,
+    sessions,
+)
 from skein_gateway.console.browser_sessions import KeySessions
 from skein_gateway.console.changes import ChangesPage
 from skein_gateway.console.login import LoginPages
@@ -38,6 +49,7 @@ _PAGES: Sequence[tuple[str, ShowHandler, SubmitHandler | None]] = (
     ("search", search.show, None),
     ("memories", memories.list_memories, None),
     ("memory", memories.show_memory, None),
+    ("edit", memory_edit.show, memory_edit.submit),
     ("graph", graph.show, None),
     ("lineage", lineage.show, None),
     ("sessions", sessions.list_sessions, None),
