@@ -6,9 +6,10 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from skein.gateway.v1 import gateway_pb2
-from skein.memory.v1 import access_log_pb2, curation_pb2, memory_pb2
+from skein.memory.v1 import access_log_pb2, curation_pb2, memory_pb2, webhooks_pb2
 from skein.recall.v1 import recall_pb2
 from skein.session.v1 import session_pb2
+from skein.tenancy.v1 import members_pb2
 from skein_kit.json_values import exact as exact_json
 from skein_kit.json_values import fields
 
@@ -37,6 +38,8 @@ _COLOURS = {name: number for number, name in enumerate(SIGNALS)}
 _ENUMS: Mapping[str, Any] = {
     "scope": memory_pb2.Scope,
     "level": memory_pb2.Level,
+    "role": members_pb2.Role,
+    "delivery_state": webhooks_pb2.DeliveryState,
     "session_state": session_pb2.SessionState,
     "message_role": session_pb2.MessageRole,
     "item_kind": recall_pb2.ItemKind,

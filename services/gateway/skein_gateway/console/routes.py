@@ -11,15 +11,18 @@ from skein.auth.v1 import auth_pb2_grpc
 from skein.tenancy.v1 import tenancy_pb2_grpc
 from skein_gateway.console import (
     api_keys,
+    blocks,
     conflicts,
     graph,
     lineage,
+    members,
     memories,
     memory_edit,
     overview,
     policy,
     search,
     sessions,
+    webhooks,
 )
 from skein_gateway.console.browser_sessions import KeySessions
 from skein_gateway.console.changes import ChangesPage
@@ -52,9 +55,14 @@ _PAGES: Sequence[tuple[str, ShowHandler, SubmitHandler | None]] = (
     ("edit", memory_edit.show, memory_edit.submit),
     ("graph", graph.show, None),
     ("lineage", lineage.show, None),
+    ("blocks", blocks.list_blocks, blocks.create),
+    ("block", blocks.show_block, blocks.submit),
     ("sessions", sessions.list_sessions, None),
     ("session", sessions.show_session, None),
     ("conflicts", conflicts.show, conflicts.submit),
+    ("webhooks", webhooks.list_webhooks, webhooks.create),
+    ("webhook", webhooks.show_webhook, webhooks.submit),
+    ("members", members.show, members.submit),
     ("policy", policy.show, policy.submit),
     ("keys", api_keys.show, api_keys.submit),
 )
