@@ -50,6 +50,7 @@ _DONE = {
     "edited": "The memory is saved.",
     "deleted": "The memory is deleted. It can be undeleted until its purge.",
     "undeleted": "The memory is back.",
+    "remembered": "The memory is stored. Now recall it.",
     "webhook-save": "The webhook is saved.",
     "webhook-retry": "The delivery is tried again now.",
     "webhook-delete": "The webhook and its deliveries are purged.",

@@ -22,6 +22,8 @@ from skein_gateway.console import (
     policy,
     search,
     sessions,
+    start,
+    usage,
     webhooks,
 )
 from skein_gateway.console.browser_sessions import KeySessions
@@ -49,6 +51,7 @@ if TYPE_CHECKING:
 # The pages of a tenant: path, handler of GET, handler of POST.
 _PAGES: Sequence[tuple[str, ShowHandler, SubmitHandler | None]] = (
     ("", overview.show, None),
+    ("start", start.show, start.submit),
     ("search", search.show, None),
     ("memories", memories.list_memories, None),
     ("memory", memories.show_memory, None),
@@ -63,6 +66,7 @@ _PAGES: Sequence[tuple[str, ShowHandler, SubmitHandler | None]] = (
     ("webhooks", webhooks.list_webhooks, webhooks.create),
     ("webhook", webhooks.show_webhook, webhooks.submit),
     ("members", members.show, members.submit),
+    ("usage", usage.show, None),
     ("policy", policy.show, policy.submit),
     ("keys", api_keys.show, api_keys.submit),
 )
