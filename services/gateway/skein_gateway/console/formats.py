@@ -51,6 +51,18 @@ _ENUMS: Mapping[str, Any] = {
     "access_operation": access_log_pb2.AccessOperation,
 }
 _MAX_JSON_CHARACTERS = 200_000
+# Causes of failed deliveries, as Webhook.last_error names them.
+_DELIVERY_ERRORS: Mapping[str, str] = {
+    "url": "the address is no valid URL",
+    "name": "the name of the server is unknown",
+    "address": "the address is not public",
+    "connection": "the server cannot be reached",
+    "time": "the server did not answer in time",
+    "redirect": "the server redirected the call",
+    "busy": "too many deliveries wait for their receivers",
+    "key": "the signing key cannot be decrypted",
+    "grant": "the access of the application that made it ended",
+}
 
 
 def stamp(time: Timestamp) -> str:
@@ -107,6 +119,13 @@ def meaning(name: str) -> str:
 def colour(name: str) -> str:
     """Return a signal's CSS class."""
     return f"s{_COLOURS.get(name, 9)}"
+
+
+def delivery_error(error: str) -> str:
+    """Return a delivery's error in words: "the server answered with status 503"."""
+    if error.startswith("status "):
+        return f"the server answered with {error}"
+    return _DELIVERY_ERRORS.get(error, error)
 
 
 def indented_json(message: Message, field: str) -> str:

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from skein.tenancy.v1 import limits_pb2
 
@@ -44,6 +44,11 @@ class Share:
         state = "full" if percent >= _ALARM else "near" if percent >= _WARN else ""
         kind = usage.kind.replace("_", " ")
         return cls(kind=kind, used=usage.used, limit=limit, percent=percent, state=state)
+
+
+def shares(usage: Iterable[limits_pb2.Usage]) -> list[Share]:
+    """Return all shares: those nearest to their limits first, those without a limit last."""
+    return sorted(map(Share.of, usage), key=lambda one: (one.limit is None, -one.percent))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -61,7 +61,7 @@ async def show(request: Request, context: PageContext, parameters: Parameters) -
         at="usage",
         title="Usage",
         usage=usage,
-        shares=[] if isinstance(usage, PageError) else [plots.Share.of(one) for one in usage.usage],
+        shares=[] if isinstance(usage, PageError) else plots.shares(usage.usage),
         quota=quota,
         rates={}
         if isinstance(quota, PageError)
