@@ -114,20 +114,23 @@ async function walk(page, name) {
   const count = await page.evaluate((selector) => {
     document.activeElement.blur();
     window.toReach = [...document.querySelectorAll(selector)].filter((one) => one.checkVisibility({ visibilityProperty: true }) && !one.matches(':disabled'));
-    return window.toReach.length;
+    // Tab stops at each part of a date.
+    return window.toReach.reduce((sum, one) => sum + (one.type === 'datetime-local' ? 10 : 1), 0);
   }, usable);
   const unseen = [];
   for (let step = 0; step < count; step += 1) {
     await page.keyboard.press('Tab');
-    const found = await page.evaluate(() => {
+    const [found, left] = await page.evaluate(() => {
       const at = document.activeElement;
       window.toReach = window.toReach.filter((one) => one !== at);
       const style = getComputedStyle(at);
       const box = at.getBoundingClientRect();
       const shows = (style.outlineStyle !== 'none' && parseFloat(style.outlineWidth) >= 2) || at.closest('svg');
-      return shows && box.width > 0 && box.bottom > 0 && box.top < innerHeight ? '' : at.outerHTML.slice(0, 80);
+      const isSeen = shows && box.width > 0 && box.bottom > 0 && box.top < innerHeight;
+      return [isSeen ? '' : at.outerHTML.slice(0, 80), window.toReach.length];
     });
     if (found) unseen.push(found);
+    if (!left) break;
   }
   const missed = await page.evaluate(() => window.toReach.map((one) => one.outerHTML.slice(0, 80)));
   seen.keys ??= [];

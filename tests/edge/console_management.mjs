@@ -30,6 +30,7 @@ await press('Save the memory');
 seen.console = seen.console.filter((text) => !text.includes('status of 409'));
 seen.told.conflict = await plain.getByRole('alert').textContent();
 seen.told.marked = await plain.locator('mark').allTextContents();
+await look(plain, 'edit-conflict');
 await press('Save my changes over it');
 seen.told.edited = await status();
 // Saving what a browser sent back unchanged writes nothing: it keeps line breaks and times.
@@ -46,6 +47,7 @@ seen.told.block = await status();
 await plain.getByLabel('Text', { exact: true }).fill('You are kind.\nYou never guess.');
 await press('Save the block');
 await plain.getByText('Compare').click();
+await look(plain, 'block-history');
 seen.told.history = await plain.locator('mark').allTextContents();
 const block = plain.url().replace(/&done=.*/, '');
 
@@ -66,6 +68,8 @@ await to(plain, 'Members');
 await plain.getByLabel('E-mail address').fill('clara@example.org');
 await press('Invite');
 seen.told.link = new URL(await plain.getByLabel('Link', { exact: true }).inputValue()).pathname;
+await plain.getByLabel('Link', { exact: true }).evaluate((field) => { field.value = `${location.origin}/account/invitation?token=…`; });
+await look(plain, 'members-invited');
 await plain.getByLabel('E-mail address').fill('dora@example.org');
 await press('Invite');
 await plain.getByRole('button', { name: 'Revoke the invitation of dora' }).click();
