@@ -177,7 +177,9 @@ async def _conflict_page(
     now = _values_of(stored)
     merged = field_merge.merge(_values_of(base), now, typed) if base is not None else dict(typed)
     failure = PageError(
-        title="", text="This block changed after you opened it. Compare both, then save yours or keep it.", status=409
+        title="",
+        text="This block changed after you opened it. Compare both, then save yours, or keep what is stored.",
+        status=409,
     )
     return await _block_page(
         request, context, stored, merged, failure, differences=field_merge.differences(now, merged, LABELS)

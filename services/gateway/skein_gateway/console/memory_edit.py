@@ -157,7 +157,9 @@ async def _conflict_page(
     # Without the version that the form was opened with, every difference counts as the person's.
     merged = field_merge.merge(values_of(base), now, typed) if base is not None else dict(typed)
     failure = PageError(
-        title="", text="This memory changed after you opened it. Compare both, then save yours or keep it.", status=409
+        title="",
+        text="This memory changed after you opened it. Compare both, then save yours, or keep what is stored.",
+        status=409,
     )
     return _edit_page(
         request, context, stored, merged, failure, differences=field_merge.differences(now, merged, _LABELS)
