@@ -108,35 +108,6 @@ async function to(page, name) {
   await page.locator('h1', { hasText: name }).waitFor();
 }
 
-// Tab goes to everything that a person can use, shows where it is, and comes out again.
-async function walk(page, name) {
-  const usable = 'a[href], button, input:not([type=hidden]), select, textarea, summary, [tabindex="0"]';
-  const count = await page.evaluate((selector) => {
-    document.activeElement.blur();
-    window.toReach = [...document.querySelectorAll(selector)].filter((one) => one.checkVisibility({ visibilityProperty: true }) && !one.matches(':disabled'));
-    // Tab stops at each part of a date.
-    return window.toReach.reduce((sum, one) => sum + (one.type === 'datetime-local' ? 10 : 1), 0);
-  }, usable);
-  const unseen = [];
-  for (let step = 0; step < count; step += 1) {
-    await page.keyboard.press('Tab');
-    const [found, left] = await page.evaluate(() => {
-      const at = document.activeElement;
-      window.toReach = window.toReach.filter((one) => one !== at);
-      const style = getComputedStyle(at);
-      const box = at.getBoundingClientRect();
-      const shows = (style.outlineStyle !== 'none' && parseFloat(style.outlineWidth) >= 2) || at.closest('svg');
-      const isSeen = shows && box.width > 0 && box.bottom > 0 && box.top < innerHeight;
-      return [isSeen ? '' : at.outerHTML.slice(0, 80), window.toReach.length];
-    });
-    if (found) unseen.push(found);
-    if (!left) break;
-  }
-  const missed = await page.evaluate(() => window.toReach.map((one) => one.outerHTML.slice(0, 80)));
-  seen.keys ??= [];
-  seen.keys.push(...missed.map((text) => `${name} never reaches ${text}`), ...unseen.map((text) => `${name} hides ${text}`));
-}
-
 async function finish() {
   console.log(JSON.stringify({ ...seen, version: browser.version() }));
   await browser.close();
