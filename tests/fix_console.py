@@ -10,17 +10,19 @@ from typing import TYPE_CHECKING
 from urllib.parse import urljoin
 
 import httpx
+from fix_database import all_told
 from fix_http import TLS
+from fix_world import system_identity
 from google.protobuf.struct_pb2 import Struct
 
 from skein.gateway.v1 import gateway_pb2
-from skein.memory.v1 import memory_pb2
+from skein.memory.v1 import memory_pb2, memory_pb2_grpc, webhooks_pb2
 from skein.session.v1 import session_pb2
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from fix_cluster import Stubs
+    from fix_cluster import Cluster, Stubs, Tenant
 
 # What a page must show as it is: markup, a script, text that turns around, a word without an end.
 HOSTILE_TITLE = '<img src=x onerror="alert(1)">"\'><script>alert(2)</script>'
@@ -165,6 +167,21 @@ async def furnished(tenant: Stubs) -> SeededData:
     return SeededData(memory_ids=named, a_id=ids[-3], b_id=ids[-2], hostile_id=ids[-1])
 
 
+async def attempt_deliveries(cluster: Cluster, tenant: Tenant, webhook_id: str) -> None:
+    """Let the worker attempt the due deliveries of a tenant until a webhook has one."""
+    request = webhooks_pb2.ListWebhookDeliveriesRequest(webhook_id=webhook_id)
+    identity = await system_identity(cluster, str(tenant.tenant_id))
+    async with cluster.direct("memory") as channel, asyncio.timeout(60):
+        stub = memory_pb2_grpc.MemoryInternalServiceStub(channel)
+        while True:
+            await all_told(cluster.postgres)
+            headers = (("authorization", f"Bearer {identity}"),)
+            await stub.DeliverWebhooks(memory_pb2.DeliverWebhooksRequest(), metadata=headers)
+            deliveries = (await tenant.history.ListWebhookDeliveries(request)).deliveries
+            if any(one.attempt_count for one in deliveries):
+                return
+
+
 class BrowserSession:
     """A browser at the console: it says that it reads HTML, keeps cookies, and fills in forms as people do."""
 
@@ -245,7 +262,8 @@ class _Fields(HTMLParser):
 
     def handle_data(self, data: str) -> None:
         if self._within and self.lasttag == "textarea":
-            self.forms[-1][self._within] += data
+            # The first line break after the tag is not part of the text.
+            self.forms[-1][self._within] += data if self.forms[-1][self._within] else data.removeprefix("\n")
 
     def handle_endtag(self, tag: str) -> None:
         if tag in {"select", "textarea"}:

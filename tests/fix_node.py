@@ -71,16 +71,18 @@ async def run(
     *,
     folder: Path = PACKAGES,
     node: Path | None = None,
+    before: Path | None = None,
 ) -> dict[str, Any]:
     """Run a script and return the last thing that it says; `answer` is called for each {"ask": …} of it.
 
-    Its packages are looked for from `folder`. None: the machine's Node.
+    The text of `before` stands before that of the script. Its packages are looked for from `folder`. None: the
+    machine's Node.
     """
     process = await asyncio.create_subprocess_exec(
         tool("node") if node is None else str(node),
         "--input-type=module",
         "--eval",
-        script.read_text("utf-8"),
+        ("" if before is None else before.read_text("utf-8")) + script.read_text("utf-8"),
         cwd=folder,
         env={**{name: value for name, value in os.environ.items() if not name.startswith("SKEIN_")}, **environment},
         stdin=asyncio.subprocess.PIPE,

@@ -20,6 +20,7 @@ from fix_web import PASSWORD, Form, Person, Pkce, Web, authorize_url, form_of, f
 from grpc import aio
 
 from skein.auth.v1 import auth_pb2
+from skein.memory.v1 import blocks_pb2, memory_pb2, webhooks_pb2
 from skein.tenancy.v1 import members_pb2
 from skein_gateway.console.routes import Console
 from skein_gateway.oauth.routes import oauth_routes
@@ -96,12 +97,19 @@ async def every_form(web: Web, stranger: Web, tenant: Tenant) -> list[FilledForm
     results = []
     for url in (authorize, "/device", "/", "/account/reset", "/account/invitation?token=t", "/account/verify?token=t"):
         results += await forms_on(stranger, url)
-    for url in (authorize, "/device", "/account/invitation?token=t", *(f"{console}/{page}" for page in PAGES)):
+    memory_id = (await tenant.memory.ListMemories(memory_pb2.ListMemoriesRequest(page_size=1))).memories[0].memory_id
+    block = blocks_pb2.CreateBlockRequest(block=blocks_pb2.Block(label="persona"))
+    block_id = (await tenant.blocks.CreateBlock(block)).block.block_id
+    webhook = webhooks_pb2.Webhook(display_name="w", event_types=["*"], webhook_url="https://127.0.0.1/hook")
+    created = await tenant.history.CreateWebhook(webhooks_pb2.CreateWebhookRequest(webhook=webhook))
+    of_one = (f"edit?id={memory_id}", f"block?id={block_id}", f"webhook?id={created.webhook.webhook_id}")
+    pages = (f"{console}/{page}" for page in (*PAGES, *of_one))
+    for url in (authorize, "/device", "/account/invitation?token=t", *pages):
         results += await forms_on(web, url)
     return results
 
 
-PAGES = ("keys", "policy", "conflicts")
+PAGES = ("keys", "policy", "conflicts", "blocks", "webhooks", "members", "start")
 
 
 async def test_no_form_of_another_site_does_anything(web: Web, stranger: Web, tenant: Tenant, person: Person) -> None:

@@ -5,22 +5,29 @@ With CONSOLE_SCREENSHOTS, a folder, what it saw is kept there.
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from fix_console import furnished
+from fix_console import attempt_deliveries, furnished
 from fix_node import run, tool, version_of
 from fix_web import PASSWORD, new_person
 
-from skein.memory.v1 import memory_pb2
+from skein.memory.v1 import blocks_pb2, memory_pb2, webhooks_pb2
 from skein.tenancy.v1 import members_pb2
 
 if TYPE_CHECKING:
     from fix_cluster import Cluster, Tenant
 
 SCRIPT = Path(__file__).with_name("console.mjs")
+MANAGEMENT = Path(__file__).with_name("console_management.mjs")
+KEYS = Path(__file__).with_name("console_keys.mjs")
+# Shared by all three.
+BROWSER = Path(__file__).with_name("console_browser.mjs")
+# What the scripts note when a page is not as it should be.
+FAULTS = ("console", "elsewhere", "wide", "faint", "unnamed", "small")
 
 
 @pytest.mark.timeout(240)
@@ -45,6 +52,7 @@ async def test_people_find_their_way_through_the_console(cluster: Cluster, tenan
             "FOLDER": str(folder),
         },
         answer,
+        before=BROWSER,
     )
 
     assert version_of("playwright-core")
@@ -61,6 +69,85 @@ async def test_people_find_their_way_through_the_console(cluster: Cluster, tenan
     assert text["title"].startswith("<img src=x")
     assert text["plainChanges"] > 10
     assert text["left_for"] == "/"
-    assert {kind: report[kind] for kind in ("console", "elsewhere", "wide", "faint", "unnamed", "small")} == {
-        kind: [] for kind in ("console", "elsewhere", "wide", "faint", "unnamed", "small")
+    assert {kind: report[kind] for kind in FAULTS} == {kind: [] for kind in FAULTS}
+
+
+@pytest.mark.timeout(240)
+async def test_a_tenant_is_managed_without_script_and_on_every_screen(
+    cluster: Cluster, tenant: Tenant, tmp_path: Path
+) -> None:
+    seeded = await furnished(tenant)
+    memory_id = seeded.memory_ids["tea"]
+    person = await new_person(cluster, tenant, role=members_pb2.ROLE_OWNER)
+    folder = Path(os.environ.get("CONSOLE_SCREENSHOTS", tmp_path)).absolute()
+
+    async def answer(question: dict[str, Any]) -> str:
+        if "deliver" in question:
+            request = memory_pb2.CreateMemoryRequest(memory=memory_pb2.Memory(content="told to the till"))
+            await tenant.memory.CreateMemory(request)
+            await attempt_deliveries(cluster, tenant, question["deliver"])
+            return ""
+        changed = memory_pb2.Memory(memory_id=memory_id, content=question["change"])
+        update = memory_pb2.UpdateMemoryRequest(memory=changed)
+        update.update_mask.paths.append("content")
+        await tenant.memory.UpdateMemory(update)
+        return ""
+
+    report = await run(
+        MANAGEMENT,
+        {
+            "CHROMIUM": tool("chromium"),
+            "ORIGIN": f"http://{cluster.addresses['http']}",
+            "EMAIL": person.email,
+            "PASSWORD": PASSWORD,
+            "API_KEY": tenant.api_key,
+            "MEMORY": memory_id,
+            "FOLDER": str(folder),
+        },
+        answer,
+        before=BROWSER,
+    )
+
+    text = report["told"]
+    assert (text["key"], text["signing"], text["link"]) == ("skein_", "whsec_", "/account/invitation")
+    assert text["remembered"] == "The memory is stored. Now recall it."
+    assert text["recalled"] == "Ben repairs clocks"
+    assert "Compare both" in text["conflict"]
+    assert text["marked"] == ["black", "green", "Never after six."]
+    assert (text["edited"], text["unchanged"]) == ("The memory is saved.", "Nothing was changed.")
+    assert text["block"] == "The block is created."
+    assert text["history"] == ["are brief.", "never guess."]
+    assert (text["failure"], text["retried"]) == ("the address is not public", "The delivery is tried again now.")
+    assert text["invitations"] == 1
+    assert (text["menu"], text["closed"]) == (13, True)
+    assert {kind: report[kind] for kind in FAULTS} == {kind: [] for kind in FAULTS}
+
+
+@pytest.mark.timeout(240)
+async def test_every_page_is_used_with_keys_alone(cluster: Cluster, tenant: Tenant) -> None:
+    seeded = await furnished(tenant)
+    person = await new_person(cluster, tenant, role=members_pb2.ROLE_OWNER)
+    block = blocks_pb2.CreateBlockRequest(block=blocks_pb2.Block(label="persona", value="Kind."), agent_id="kitchen")
+    webhook = webhooks_pb2.Webhook(display_name="till", event_types=["*"], webhook_url="https://127.0.0.1/hook")
+    created = await tenant.history.CreateWebhook(webhooks_pb2.CreateWebhookRequest(webhook=webhook))
+    ids = {
+        "memory": seeded.memory_ids["tea"],
+        "block": (await tenant.blocks.CreateBlock(block)).block.block_id,
+        "webhook": created.webhook.webhook_id,
     }
+
+    report = await run(
+        KEYS,
+        {
+            "CHROMIUM": tool("chromium"),
+            "ORIGIN": f"http://{cluster.addresses['http']}",
+            "EMAIL": person.email,
+            "PASSWORD": PASSWORD,
+            "TENANT": str(tenant.tenant_id),
+            "IDS": json.dumps(ids),
+        },
+        before=BROWSER,
+    )
+
+    assert report["told"]["pages"] == 20
+    assert (report["keys"], report["console"]) == ([], [])

@@ -34,11 +34,11 @@ _PAGE = 50
 KINDS = {
     "memory": "memory",
     "link": "",
-    "block": "",
+    "block": "blocks",
     "alias": "",
     "conflict": "conflicts",
     "snapshot": "",
-    "webhook": "",
+    "webhook": "webhooks",
 }
 # Milliseconds until a disconnected browser reconnects.
 _RETRY_MS = 2000

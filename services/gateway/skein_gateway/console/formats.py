@@ -6,9 +6,10 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from skein.gateway.v1 import gateway_pb2
-from skein.memory.v1 import access_log_pb2, curation_pb2, memory_pb2
+from skein.memory.v1 import access_log_pb2, curation_pb2, memory_pb2, webhooks_pb2
 from skein.recall.v1 import recall_pb2
 from skein.session.v1 import session_pb2
+from skein.tenancy.v1 import members_pb2
 from skein_kit.json_values import exact as exact_json
 from skein_kit.json_values import fields
 
@@ -37,6 +38,8 @@ _COLOURS = {name: number for number, name in enumerate(SIGNALS)}
 _ENUMS: Mapping[str, Any] = {
     "scope": memory_pb2.Scope,
     "level": memory_pb2.Level,
+    "role": members_pb2.Role,
+    "delivery_state": webhooks_pb2.DeliveryState,
     "session_state": session_pb2.SessionState,
     "message_role": session_pb2.MessageRole,
     "item_kind": recall_pb2.ItemKind,
@@ -48,6 +51,18 @@ _ENUMS: Mapping[str, Any] = {
     "access_operation": access_log_pb2.AccessOperation,
 }
 _MAX_JSON_CHARACTERS = 200_000
+# Causes of failed deliveries, as Webhook.last_error names them.
+_DELIVERY_ERRORS: Mapping[str, str] = {
+    "url": "the address is no valid URL",
+    "name": "the name of the server is unknown",
+    "address": "the address is not public",
+    "connection": "the server cannot be reached",
+    "time": "the server did not answer in time",
+    "redirect": "the server redirected the call",
+    "busy": "too many deliveries wait for their receivers",
+    "key": "the signing key cannot be decrypted",
+    "grant": "the access of the application that made it ended",
+}
 
 
 def stamp(time: Timestamp) -> str:
@@ -104,6 +119,13 @@ def meaning(name: str) -> str:
 def colour(name: str) -> str:
     """Return a signal's CSS class."""
     return f"s{_COLOURS.get(name, 9)}"
+
+
+def delivery_error(error: str) -> str:
+    """Return a delivery's error in words: "the server answered with status 503"."""
+    if error.startswith("status "):
+        return f"the server answered with {error}"
+    return _DELIVERY_ERRORS.get(error, error)
 
 
 def indented_json(message: Message, field: str) -> str:

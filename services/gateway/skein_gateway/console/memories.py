@@ -98,6 +98,9 @@ async def show_memory(request: Request, context: PageContext, parameters: Parame
         versions=versions,
         changes=changes,
         accesses=accesses,
+        # The page of the form that undeletes it.
+        edit_token=context.browser.form_token(context.url("edit")),
+        may_write=context.may("memory.write"),
     )
 
 

@@ -57,7 +57,6 @@ async def show(request: Request, context: PageContext, _parameters: Parameters) 
         sessions=sessions,
         conflicts=conflicts,
         cluster=cluster,
-        origin=context.browser.origin,
     )
 
 

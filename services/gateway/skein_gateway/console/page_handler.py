@@ -16,7 +16,7 @@ from skein_gateway.console.problems import PageError, or_page_error, page_error_
 from skein_gateway.console.rpc_client import Api
 from skein_gateway.oauth.forms import Parameters
 from skein_gateway.oauth.pages import current_path, see_other
-from skein_gateway.oauth.request_handler import OAuthError, read_form
+from skein_gateway.oauth.request_handler import OAuthError, read_text_form
 from skein_gateway.oauth.request_handler import error_reason as reason_of_error
 from skein_kit.calls.call import ADDRESS_KEY, AUTHORIZATION_KEY, REQUEST_ID_KEY, TENANT_KEY, USER_AGENT_KEY
 from skein_kit.identity.permissions import ACCOUNT
@@ -197,7 +197,7 @@ class PageHandler:
         parameters = Parameters.of_bytes(request.scope["query_string"])
         if submit is None:
             return await show(request, context, parameters)
-        form = await read_form(request)
+        form = await read_text_form(request, context.tenant_id)
         context.browser.check(form, request.url.path)
         return await submit(request, context, parameters, form)
 

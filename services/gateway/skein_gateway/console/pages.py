@@ -13,6 +13,7 @@ from starlette.responses import HTMLResponse, PlainTextResponse, Response
 
 from skein_gateway import VERSION
 from skein_gateway.console import formats
+from skein_gateway.console.navigation import entries_for
 from skein_gateway.console.problems import PageError
 from skein_gateway.oauth.browser import TOKEN_FIELD
 from skein_gateway.oauth.pages import current_path
@@ -46,6 +47,24 @@ _DONE = {
     "resolved": "The conflict is resolved.",
     "unresolved": "The conflict stays open.",
     "saved": "The policy is saved.",
+    "edited": "The memory is saved.",
+    "deleted": "The memory is deleted. It can be undeleted until its purge.",
+    "undeleted": "The memory is back.",
+    "remembered": "The memory is stored. Now recall it.",
+    "webhook-save": "The webhook is saved.",
+    "webhook-retry": "The delivery is tried again now.",
+    "webhook-delete": "The webhook and its deliveries are purged.",
+    "member-invite": "The invitation is mailed.",
+    "member-revoke": "The invitation is revoked.",
+    "member-role": "The role is changed. It takes effect within five seconds.",
+    "member-remove": "The person is no longer a member.",
+    "block-created": "The block is created.",
+    "block-save": "The block is saved.",
+    "block-revert": "The block has the text of the earlier revision again.",
+    "block-attach": "The agent carries the block from now on.",
+    "block-detach": "The agent no longer carries the block.",
+    "block-delete": "The block is deleted. It can be undeleted until its purge.",
+    "block-undelete": "The block is back.",
     "unchanged": "Nothing was changed.",
     "revoked": "The key is revoked. It is refused everywhere within five seconds.",
     "adopted": "The key is adopted. It stays valid when the application's access ends.",
@@ -54,17 +73,6 @@ _DONE = {
 }
 # Any number of so many digits fits into an int64.
 _MAX_REVISION_DIGITS = 17
-# Navigation: path, title, and the permission that the page needs.
-_PAGES = (
-    ("", "Overview", ""),
-    ("search", "Search", "recall.read"),
-    ("memories", "Memories", "memory.read"),
-    ("sessions", "Sessions", "session.read"),
-    ("conflicts", "Conflicts", "memory.read"),
-    ("changes", "Changes", "memory.read"),
-    ("policy", "Policy", "tenant.read"),
-    ("keys", "API keys", "keys.read"),
-)
 
 
 def page(
@@ -77,14 +85,9 @@ def page(
     **values: Any,
 ) -> HTMLResponse:
     """Render a template; `at` marks the current entry of the navigation."""
-    pages = [
-        (path, title)
-        for path, title, permission in _PAGES
-        if context is not None and (not permission or context.may(permission))
-    ]
     common: dict[str, Any] = {
         "context": context,
-        "pages": pages,
+        "navigation": [] if context is None else entries_for(context.may),
         "at": at,
         "current_path": current_path(request),
         "token_field": TOKEN_FIELD,
@@ -180,6 +183,7 @@ def _templates() -> jinja2.Environment:
     for template_filter in (
         formats.stamp, formats.exact, formats.ago, formats.enum, formats.number, formats.signal, formats.meaning,
         formats.colour, formats.indented_json, formats.short, formats.name_of,
+        formats.delivery_error,
     ):  # fmt: skip
         environment.filters[template_filter.__name__] = template_filter
     return environment

@@ -34,6 +34,11 @@ _TITLES: Mapping[grpc.StatusCode, str] = {
 _MESSAGES = {
     "TENANT_NOT_FOUND": "This tenant does not exist, or you are not a member of it.",
     "MEMORY_NOT_FOUND": "This memory does not exist in this tenant. It may have been purged.",
+    "BLOCK_NOT_FOUND": "This block does not exist in this tenant. Look for it in the list of blocks.",
+    "WEBHOOK_NOT_FOUND": "This webhook does not exist in this tenant. Look for it in the list of webhooks.",
+    "DELIVERY_NOT_FOUND": "This delivery does not exist, or arrived already. Reload the page.",
+    "MEMBER_NOT_FOUND": "This person is no member any more. Reload the page.",
+    "INVITATION_NOT_FOUND": "This invitation is no longer open. Reload the page.",
     "SESSION_NOT_FOUND": "This session does not exist in this tenant.",
     "REVISION_STALE": "This was changed after you opened the page. Nothing was saved: reload the page and try again.",
     "PAGE_TOKEN_INVALID": "This page of the list is no longer valid. Start again at the first page.",

@@ -9,7 +9,23 @@ from starlette.routing import Route
 
 from skein.auth.v1 import auth_pb2_grpc
 from skein.tenancy.v1 import tenancy_pb2_grpc
-from skein_gateway.console import api_keys, conflicts, graph, lineage, memories, overview, policy, search, sessions
+from skein_gateway.console import (
+    api_keys,
+    blocks,
+    conflicts,
+    graph,
+    lineage,
+    members,
+    memories,
+    memory_edit,
+    overview,
+    policy,
+    search,
+    sessions,
+    start,
+    usage,
+    webhooks,
+)
 from skein_gateway.console.browser_sessions import KeySessions
 from skein_gateway.console.changes import ChangesPage
 from skein_gateway.console.login import LoginPages
@@ -35,14 +51,22 @@ if TYPE_CHECKING:
 # The pages of a tenant: path, handler of GET, handler of POST.
 _PAGES: Sequence[tuple[str, ShowHandler, SubmitHandler | None]] = (
     ("", overview.show, None),
+    ("start", start.show, start.submit),
     ("search", search.show, None),
     ("memories", memories.list_memories, None),
     ("memory", memories.show_memory, None),
+    ("edit", memory_edit.show, memory_edit.submit),
     ("graph", graph.show, None),
     ("lineage", lineage.show, None),
+    ("blocks", blocks.list_blocks, blocks.create),
+    ("block", blocks.show_block, blocks.submit),
     ("sessions", sessions.list_sessions, None),
     ("session", sessions.show_session, None),
     ("conflicts", conflicts.show, conflicts.submit),
+    ("webhooks", webhooks.list_webhooks, webhooks.create),
+    ("webhook", webhooks.show_webhook, webhooks.submit),
+    ("members", members.show, members.submit),
+    ("usage", usage.show, None),
     ("policy", policy.show, policy.submit),
     ("keys", api_keys.show, api_keys.submit),
 )

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from skein.auth.v1 import auth_pb2_grpc
 from skein.gateway.v1 import gateway_pb2_grpc
-from skein.memory.v1 import curation_pb2_grpc, history_pb2_grpc, memory_pb2_grpc
+from skein.memory.v1 import blocks_pb2_grpc, curation_pb2_grpc, history_pb2_grpc, memory_pb2_grpc
 from skein.session.v1 import session_pb2_grpc
 from skein.tenancy.v1 import tenancy_pb2_grpc
 from skein_kit.errors import ServiceUnavailable
@@ -46,6 +46,11 @@ class Api:
     def memory(self) -> memory_pb2_grpc.MemoryServiceAsyncStub:
         """Memories."""
         return memory_pb2_grpc.MemoryServiceStub(self._channel)
+
+    @property
+    def blocks(self) -> blocks_pb2_grpc.BlockServiceAsyncStub:
+        """Blocks."""
+        return blocks_pb2_grpc.BlockServiceStub(self._channel)
 
     @property
     def links(self) -> memory_pb2_grpc.LinkServiceAsyncStub:

@@ -44,9 +44,9 @@ class Parameters:
         self.resources = [value for name, value in pairs if value and name == RESOURCE]
 
     @classmethod
-    def of(cls, text: str) -> Parameters:
-        """Parse a query string or a form. Raises FormInvalid."""
-        if len(text) > MAX_TEXT:
+    def of(cls, text: str, max_text: int = MAX_TEXT) -> Parameters:
+        """Parse a query string or a form of at most `max_text` characters. Raises FormInvalid."""
+        if len(text) > max_text:
             raise FormInvalid("The request is too long.")
         if _BROKEN_ESCAPE.search(text):
             raise FormInvalid("The request is not form-encoded.")
@@ -61,10 +61,10 @@ class Parameters:
         return cls(pairs)
 
     @classmethod
-    def of_bytes(cls, body: bytes) -> Parameters:
+    def of_bytes(cls, body: bytes, max_text: int = MAX_TEXT) -> Parameters:
         """Parse the bytes of a query string or a form. Raises FormInvalid."""
         try:
-            return cls.of(body.decode("ascii"))
+            return cls.of(body.decode("ascii"), max_text)
         except UnicodeDecodeError:
             raise FormInvalid("The request is not form-encoded.") from None
 

@@ -17,7 +17,7 @@ from starlette.responses import JSONResponse, Response
 from skein_gateway.identity import challenges
 from skein_gateway.oauth.forms import ClientInvalid, FormInvalid, Parameters, is_form
 from skein_kit import errors
-from skein_kit.admission.body_memory import ANONYMOUS_BODIES
+from skein_kit.admission.body_memory import ANONYMOUS_BODIES, AUTHENTICATED_BODIES, BodyMemory
 from skein_kit.calls.call import REQUEST_ID_KEY, Call, CallAborted, as_current_call, current_call
 from skein_kit.errors import RpcError, status_code, status_reason
 from skein_kit.network.source_network import source_network
@@ -25,13 +25,15 @@ from skein_kit.rpc.grpc_handler import FORWARDED, FORWARDED_FOR
 from skein_kit.rpc.interceptors import translate_upstream
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterator, Mapping
+    from collections.abc import Awaitable, Callable, Hashable, Iterator, Mapping
 
     from google.rpc.status_pb2 import Status
 
     from skein_gateway.identity.trusted_proxies import TrustedProxies
 
 MAX_BODY = 64 * 1024
+# Of a form with texts that an identified caller sends: the longest texts that services store, form-encoded.
+MAX_TEXT_BODY = 2 * 1024 * 1024
 NO_STORE: Mapping[str, str] = {"cache-control": "no-store", "pragma": "no-cache"}
 _OAUTH_PREFIX = "OAUTH_"
 # HTTP status of OAuth errors; 400 for all others.
@@ -179,18 +181,32 @@ async def read_form(request: Request) -> Parameters:
     return Parameters.of_bytes(await read_body(request))
 
 
+async def read_text_form(request: Request, tenant_id: str) -> Parameters:
+    """Read and parse a form of at most MAX_TEXT_BODY bytes that an identified caller of a tenant sends.
+
+    Raises FormInvalid and Overloaded.
+    """
+    if not is_form(request.headers.get("content-type", "")):
+        raise FormInvalid("Send application/x-www-form-urlencoded.")
+    return Parameters.of_bytes(await _read(request, AUTHENTICATED_BODIES, tenant_id, MAX_TEXT_BODY), MAX_TEXT_BODY)
+
+
 async def read_body(request: Request) -> bytes:
     """Read a body of at most MAX_BODY bytes. It is reserved in the memory budget until the call ends.
 
     Raises FormInvalid and Overloaded.
     """
-    body = bytearray()
     call = current_call()
     source = source_network("" if call is None else call.client_address)
-    async with ANONYMOUS_BODIES.reserve(source, MAX_BODY) as reservation:
+    return await _read(request, ANONYMOUS_BODIES, source, MAX_BODY)
+
+
+async def _read(request: Request, budget: BodyMemory, source: Hashable, max_bytes: int) -> bytes:
+    body = bytearray()
+    async with budget.reserve(source, max_bytes) as reservation:
         async for chunk in request.stream():
             body += chunk
-            if len(body) > MAX_BODY:
+            if len(body) > max_bytes:
                 raise FormInvalid("The request is too long.")
         reservations = _reservations.get()
         if reservations is not None:
