@@ -46,6 +46,9 @@ _DONE = {
     "resolved": "The conflict is resolved.",
     "unresolved": "The conflict stays open.",
     "saved": "The policy is saved.",
+    "job-pause": "The job is paused. The batch that runs ends.",
+    "job-resume": "The job continues within about a minute.",
+    "job-limit": "The limits are saved.",
     "unchanged": "Nothing was changed.",
     "revoked": "The key is revoked. It is refused everywhere within five seconds.",
     "adopted": "The key is adopted. It stays valid when the application's access ends.",
@@ -63,6 +66,7 @@ _PAGES = (
     ("conflicts", "Conflicts", "memory.read"),
     ("changes", "Changes", "memory.read"),
     ("policy", "Policy", "tenant.read"),
+    ("jobs", "Jobs", "tenant.read"),
     ("keys", "API keys", "keys.read"),
 )
 

@@ -9,7 +9,18 @@ from starlette.routing import Route
 
 from skein.auth.v1 import auth_pb2_grpc
 from skein.tenancy.v1 import tenancy_pb2_grpc
-from skein_gateway.console import api_keys, conflicts, graph, lineage, memories, overview, policy, search, sessions
+from skein_gateway.console import (
+    api_keys,
+    conflicts,
+    graph,
+    jobs,
+    lineage,
+    memories,
+    overview,
+    policy,
+    search,
+    sessions,
+)
 from skein_gateway.console.browser_sessions import KeySessions
 from skein_gateway.console.changes import ChangesPage
 from skein_gateway.console.login import LoginPages
@@ -44,6 +55,7 @@ _PAGES: Sequence[tuple[str, ShowHandler, SubmitHandler | None]] = (
     ("session", sessions.show_session, None),
     ("conflicts", conflicts.show, conflicts.submit),
     ("policy", policy.show, policy.submit),
+    ("jobs", jobs.show, jobs.submit),
     ("keys", api_keys.show, api_keys.submit),
 )
 
