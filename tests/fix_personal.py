@@ -151,6 +151,7 @@ KEPT: dict[str, tuple[str, str]] = {
             "tool_rules mcp_servers created_by updated_by deleted_agent_id message_ids"
         ),
     ),
+    "tenancy.jobs": ("Counts and limits, and the principal that paused.", "kind paused_by"),
     "tenancy.rate_limit_buckets": ("Who calls, not who is spoken of.", "caller"),
     "tenancy.collected_usage": ("Counts.", "kind"),
     "tenancy.deletions": ("About tenants.", "state stage deleted_counts created_by"),

@@ -28,7 +28,7 @@ from skein.gateway.v1 import gateway_pb2
 from skein.memory.v1 import memory_pb2
 from skein.recall.v1 import recall_pb2
 from skein.session.v1 import session_pb2
-from skein.tenancy.v1 import limits_pb2, members_pb2, subjects_pb2, tenancy_pb2
+from skein.tenancy.v1 import jobs_pb2, limits_pb2, members_pb2, subjects_pb2, tenancy_pb2
 
 if TYPE_CHECKING:
     from google.protobuf.message import Message
@@ -57,6 +57,7 @@ _tenancy = service("skein.tenancy.v1.TenancyService", tenancy_pb2)
 _people = service("skein.tenancy.v1.TenancyService", members_pb2)
 _subjects = service("skein.tenancy.v1.TenancyService", subjects_pb2)
 _limits = service("skein.tenancy.v1.TenancyService", limits_pb2)
+_jobs = service("skein.tenancy.v1.TenancyService", jobs_pb2)
 _sessions = service("skein.session.v1.SessionService", session_pb2)
 _memory_rpcs = service("skein.memory.v1.MemoryService", memory_pb2)
 _links = service("skein.memory.v1.LinkService", memory_pb2)
@@ -166,6 +167,10 @@ def _fill_things() -> None:
         "UpdatePolicy",
         build=lambda _t, _w: {"policy": subjects_pb2.Policy(decay_days=31), "update_mask": mask("decay_days")},
     )
+    _jobs("GetJobs")
+    for method in ("PauseJob", "ResumeJob", "LimitJob"):
+        _jobs(method, build=lambda _t, _w: {"kind": jobs_pb2.JOB_KIND_DECAY})
+    _jobs("AdvanceImport", build=lambda _t, _w: {"requested_count": 1})
     _limits("GetQuota")
     _limits("GetUsage")
     _limits(

@@ -11,6 +11,7 @@ from typing import Any, cast
 from uuid import UUID
 
 from skein_kit.database.transactions import Database
+from skein_kit.jobs.store import JobStore
 from skein_kit.outbound.fetch import SafeHttpClient
 from skein_recall.index.store import IndexStore
 from skein_recall.index.vector_store import VectorStore
@@ -29,7 +30,8 @@ async def main(url: str, tenant: str, allow: str) -> None:
         # What is reindexed here, an endpoint embeds.
         providers = ProviderRegistry(cast("Any", None), SafeHttpClient(allow=[allow]), ApiKeys.read({}))
         embedder = TextEmbedder(providers, query_seconds=1.0)
-        reindexer = Reindexer(ReindexStore(database), IndexStore(database), VectorStore(database), registry, embedder)
+        stores = ReindexStore(database), IndexStore(database), VectorStore(database)
+        reindexer = Reindexer(*stores, registry, embedder, JobStore(database))
         sys.stdout.write("begun\n")
         sys.stdout.flush()
         await reindexer.continue_reindex(UUID(tenant), 60.0)

@@ -17,6 +17,7 @@ UNSTEADY = {
     "auth.requests",
     "memory.access_log",
     "memory.access_counts",
+    "tenancy.jobs",
     "tenancy.rate_limit_buckets",
     "tenancy.collected_usage",
 }

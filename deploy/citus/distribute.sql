@@ -91,6 +91,7 @@ FROM unnest(ARRAY[
     'tenancy.agents',
     'tenancy.collected_usage',
     'tenancy.invitations',
+    'tenancy.jobs',
     'tenancy.memberships',
     'tenancy.policies',
     'tenancy.quotas',

@@ -23,7 +23,7 @@ LABELS = {
     "decision": "decisions of the rate limits",
     "form": "forms of codes in the vector cache",
     "job_name": "jobs of the worker",
-    "kind": "limits by their names, findings of the content guard",
+    "kind": "limits by their names, findings of the content guard, kinds of jobs",
     "machine": "machines of a Citus cluster",
     "measurement": "what the worker measures",
     "method": "RPCs",

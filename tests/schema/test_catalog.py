@@ -179,6 +179,9 @@ CROSSINGS = {
     ),
     *(("skein_session", "memory.erasures", privilege) for privilege in ("SELECT", "INSERT")),
     *(("skein_recall", "memory.access_counts", privilege) for privilege in ("SELECT", "INSERT", "UPDATE")),
+    # The services that do a tenant's background work read its pause and its limits; tenancy records who set them.
+    *((role, "tenancy.jobs", "SELECT") for role in ("skein_memory", "skein_recall", "skein_session")),
+    ("skein_tenancy", "auth.audit_events", "INSERT"),
     ("skein_tenancy", "auth.usage", "SELECT"),
     # What a grant made asks whether the grant has ended.
     ("skein_tenancy", "auth.live_grants", "SELECT"),
@@ -190,6 +193,30 @@ CROSSINGS = {
 COLUMN_CROSSINGS = {
     # A purge of messages marks them as erased sources.
     ("skein_session", "memory.sources", "erased_trust", "UPDATE"),
+    # What takes batches from a job's limits and records its progress; it can neither pause nor limit.
+    *(
+        (role, "tenancy.jobs", column, privilege)
+        for role in ("skein_memory", "skein_recall", "skein_session")
+        for privilege, columns in (
+            ("INSERT", ("tenant_id", "kind", "refill_time", "day_time")),
+            (
+                "UPDATE",
+                (
+                    "tokens",
+                    "refill_time",
+                    "day_time",
+                    "day_cost",
+                    "run_start_time",
+                    "done_count",
+                    "remaining_count",
+                    "recent_rate",
+                    "last_batch_time",
+                    "is_running",
+                ),
+            ),
+        )
+        for column in columns
+    ),
     *(
         ("skein_memory", "recall.documents", column, "UPDATE")
         for column in ("type", "scope", "source", "importance", "agent_id", "subject_id", "session_id", "expire_time")

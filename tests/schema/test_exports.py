@@ -86,6 +86,7 @@ LEFT_OUT = {
     "session.tombstones": "a digest says nothing in another tenant",
     "session.usage": MADE_ANEW,
     "tenancy.rate_limit_buckets": OF_THIS_CLUSTER,
+    "tenancy.jobs": OF_THIS_CLUSTER,
     "tenancy.collected_usage": MADE_ANEW,
     "tenancy.deletions": OF_THIS_CLUSTER,
     "tenancy.invitations": CREDENTIALS,

@@ -59,6 +59,43 @@ async def test_the_backlog_makes_the_vectors_of_both_kinds_oldest_first(recall_t
     assert len([hit for hit in hits if hit.HasField("similarity")]) == 4
 
 
+async def test_a_paused_backlog_waits_and_a_ceiling_of_embeddings_holds(
+    recall_server: RecallServer, recall_tenant: RecallTenant
+) -> None:
+    for number in range(5):
+        await recall_tenant.say(f"Felines hunt rodents, {number}.", index=False)
+    async with recall_server.superuser() as connection:
+
+        async def control(values: str) -> None:
+            await connection.execute(
+                "INSERT INTO tenancy.jobs (tenant_id, kind, refill_time, day_time)"
+                " VALUES ($1, 'embedding', now(), date_trunc('day', now(), 'UTC')) ON CONFLICT DO NOTHING",
+                recall_tenant.tenant_id,
+            )
+            await connection.execute(
+                f"UPDATE tenancy.jobs SET {values} WHERE tenant_id = $1",  # noqa: S608 - written here.
+                recall_tenant.tenant_id,
+            )
+
+        await control("pause_time = now(), paused_by = 'test'")
+        paused = await recall_tenant.index.IndexBacklog(pb.IndexBacklogRequest())
+        await control("pause_time = NULL, paused_by = '', max_cost_per_day = 2")
+        some = await recall_tenant.index.IndexBacklog(pb.IndexBacklogRequest())
+        none = await recall_tenant.index.IndexBacklog(pb.IndexBacklogRequest())
+        await control("max_cost_per_day = NULL")
+        rest = await recall_tenant.index.IndexBacklog(pb.IndexBacklogRequest())
+        job = await connection.fetchrow(
+            "SELECT done_count, day_cost, is_running FROM tenancy.jobs WHERE tenant_id = $1",
+            recall_tenant.tenant_id,
+        )
+
+    assert [answer.indexed_count for answer in (paused, some, none, rest)] == [0, 2, 0, 3]
+    assert [answer.pending_count for answer in (paused, some, none, rest)] == [5, 3, 3, 0]
+    assert not any(answer.more or answer.active for answer in (paused, none))
+    assert job is not None
+    assert tuple(job) == (5, 5, False)
+
+
 async def test_the_worker_learns_how_much_waits_for_vectors_and_since_when(recall_tenant: RecallTenant) -> None:
     before = now() - timedelta(seconds=1)
     for number in range(3):

@@ -64,6 +64,7 @@ REST = """
     INSERT INTO memory.usage (tenant_id, kind, slot, amount) VALUES ($1, 'test', 0, 5);
     INSERT INTO auth.usage (tenant_id, kind, slot, amount) VALUES ($1, 'test', 0, 5);
     INSERT INTO tenancy.collected_usage (tenant_id, kind, amount, collect_time) VALUES ($1, 'test', 5, now());
+    INSERT INTO tenancy.jobs (tenant_id, kind, refill_time, day_time) VALUES ($1, 'decay', now(), now());
     INSERT INTO tenancy.rate_limit_buckets
         (tenant_id, caller, tokens, leased, refill_time, hour_time, hour_count, day_time, day_count)
     VALUES ($1, 'test', 5, 0, now(), now(), 0, now(), 0);

@@ -15,9 +15,9 @@ from skein_worker.canary.synthetic_data import SyntheticData
 GATEWAY = "skein.gateway.v1.GatewayService"
 # What begins so changes something. A new verb is a reading one until it is written here.
 WRITES = re.compile(
-    "Accept|Activate|Add|Adopt|Append|Approve|Archive|Attach|BatchCreate|Cancel|Change|Complete|Confirm|Consolidate|Create|Deactivate|"
-    "Decay|Delete|Demote|Detach|Disable|End|Forget|Hide|Import|Insert|Leave|Link(?!s)|Merge|Promote|Purge|Put|Refresh|"
-    "Register|Reinforce|Remember|Remove|Reopen|Replace|Request|Reset|Resolve|Restore|Retry|Revert|Revoke|Rotate|Set|"
+    "Accept|Activate|Add|Adopt|Advance|Append|Approve|Archive|Attach|BatchCreate|Cancel|Change|Complete|Confirm|Consolidate|Create|Deactivate|"
+    "Decay|Delete|Demote|Detach|Disable|End|Forget|Hide|Import|Insert|Leave|Limit|Link(?!s)|Merge|Pause|Promote|Purge|Put|Refresh|"
+    "Register|Reinforce|Remember|Remove|Reopen|Replace|Request|Reset|Resolve|Restore|Resume|Retry|Revert|Revoke|Rotate|Set|"
     "Sign|Start|Store|Summarize|Test|Transfer|Unarchive|Undelete|Unhide|Unlink|Update|Upsert|Verify"
 )
 PUBLIC = {

@@ -104,6 +104,7 @@ WITHOUT: dict[str, str] = {
     r"/(GetLink|DeleteMemory)$": "list_links and forget do it",
     r"/(DeleteSubject|GetTool|UpdateTool|ListBlockAgents|RetryWebhookDelivery)$": "rare, and one call of the RPC away",
     r"/(UndeleteSubject|UndeleteTool|UndeleteAgent)$": "rare, and one call of the RPC away",
+    r"/AdvanceImport$": "an importer's, for each batch",
     r"/(PurgeTool|PurgeAgent)$": "for good, so a person's decision",
 }
 

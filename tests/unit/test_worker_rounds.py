@@ -8,9 +8,12 @@ from contextlib import asynccontextmanager
 from typing import Any, cast
 
 import grpc
+import pytest
+from google.protobuf.duration_pb2 import Duration
 from grpc import aio
 
 from skein.memory.v1 import memory_pb2
+from skein_worker.rounds import tenant_rounds
 from skein_worker.rounds.tenant_rounds import Round, Stage, TenantRounds
 from skein_worker.rounds.tenant_visits import TenantVisitor
 
@@ -112,3 +115,29 @@ async def test_an_aborted_round_reports_nothing() -> None:
     await cluster.rounds(1, max_backoff_seconds=60.0, on_end=lambda *arguments: ended.append(arguments))
 
     assert ended == []
+
+
+async def test_only_a_tenant_whose_job_is_limited_is_visited_again_before_the_next_round(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(tenant_rounds, "_MIN_LIMITED_SECONDS", 0.0)
+    cluster = ScriptedCluster()
+
+    async def decay() -> memory_pb2.DecayMemoriesResponse:
+        cluster.visited.append(cluster.tenant)
+        if cluster.tenant == "quiet" and cluster.visited.count("quiet") < 3:
+            return memory_pb2.DecayMemoriesResponse(retry_delay=Duration())
+        return memory_pb2.DecayMemoriesResponse()
+
+    stage = Stage(list_due=cluster.ListDueTenants, request=memory_pb2.ListDueTenantsRequest, calls=[decay])
+    rounds = TenantRounds(
+        TenantVisitor(cast("Any", cluster), at_once=1),
+        cast("Any", cluster),
+        [Round(name="decay", seconds=3600.0, stages=[stage], pause_factor=0.0)],
+    )
+    pauses = [await rounds.handlers()["decay"](b"", asyncio.Event()) for _ in range(3)]
+
+    assert cluster.visited == [*TENANTS, "quiet", "quiet"]
+    assert pauses[:2] == [0.0, 0.0]
+    assert pauses[2] is not None
+    assert pauses[2] > 3000

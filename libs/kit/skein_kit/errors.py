@@ -303,6 +303,18 @@ class RateLimited(ResourceExhausted):
     reason = "RATE_LIMITED"
 
 
+class JobPaused(FailedPrecondition):
+    """This kind of work is paused in the tenant; ResumeJob ends the pause."""
+
+    reason = "JOB_PAUSED"
+
+
+class JobLimited(ResourceExhausted):
+    """The tenant's limit of this kind of work is reached; wait as long as RetryInfo says."""
+
+    reason = "JOB_LIMITED"
+
+
 class Overloaded(ResourceExhausted):
     """The service is overloaded; wait as long as RetryInfo says, then repeat the call."""
 

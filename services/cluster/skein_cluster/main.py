@@ -33,6 +33,7 @@ COMMANDS: Mapping[str, str] = {
     "keys": "keys",
     "hooks": "hooks",
     "sessions": "sessions",
+    "jobs": "jobs",
     "memories": "memories",
     "lineage": "lineage",
     "archive": "archive",

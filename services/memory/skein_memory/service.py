@@ -16,6 +16,7 @@ from skein_kit.content_guard.guard import ContentGuard
 from skein_kit.database.monthly_partitions import MonthlyPartitions
 from skein_kit.host.process import Service, ServicerRegistry
 from skein_kit.idempotency.store import IdempotencyStore
+from skein_kit.jobs.store import JobStore
 from skein_kit.outbound.fetch import OutboundSettings, SafeHttpClient
 from skein_kit.policies.store import shared_policy_cache
 from skein_kit.quotas.store import QuotaCounter
@@ -143,7 +144,7 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
             longest_pause_seconds=settings.watch_pause_seconds,
             capacity=settings.watch_buffer,
         )
-        accesses = AccessLogStore(database)
+        accesses, jobs = AccessLogStore(database), JobStore(database)
 
         lineage_handlers, graph_handlers = (
             LineageHandlers(LineageStore(database)),
@@ -176,7 +177,12 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
                         vault=VaultHandlers(tenant_keys, idempotency, memories=memories),
                         tasks=TaskHandlers(TaskStore(database), idempotency, memories=memories, embeddings=embeddings),
                         curation=CurationHandlers(
-                            curation, idempotency, memories=memories, embeddings=embeddings, max_content=max_content
+                            curation,
+                            idempotency,
+                            memories=memories,
+                            embeddings=embeddings,
+                            jobs=jobs,
+                            max_content=max_content,
                         ),
                     )
                 )
@@ -237,6 +243,7 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
                         deliveries=deliveries,
                         blocks=blocks,
                         erasure_completer=erasure_completer,
+                        jobs=jobs,
                     ),
                     partitions=Partitions(months, access_log=accesses, access_log_months=settings.access_log_months),
                     memories=memories,
@@ -245,6 +252,7 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
                     archives=archives,
                     purges=purges,
                     tenants=TenantPurgeStore(database),
+                    jobs=jobs,
                 ),
                 webhooks=webhook_handlers,
                 lineage=lineage_handlers,

@@ -11,6 +11,7 @@ from skein_kit.admission.adaptive_limit import DELAYS
 from skein_kit.background import background_tasks
 from skein_kit.host.process import Host, Service, ServicerRegistry
 from skein_kit.idempotency.store import IdempotencyStore
+from skein_kit.jobs.store import JobStore
 from skein_kit.outbound.fetch import OutboundSettings, SafeHttpClient
 from skein_kit.policies.store import shared_policy_cache
 from skein_kit.search_text import vector_columns
@@ -91,7 +92,7 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
     ):
         # Before the first call, which would wait for it.
         default_embedder = await local_embedders.get(EMBEDDED_MODEL)
-        idempotency = IdempotencyStore(database, "recall")
+        idempotency, jobs = IdempotencyStore(database, "recall"), JobStore(database)
         models, queries = ModelStore(database), QueryStore(database)
         documents, vectors, reindexes = IndexStore(database), VectorStore(database), ReindexStore(database)
         registry = ModelRegistry(models.list_models, seconds=settings.models_seconds)
@@ -128,8 +129,18 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
             QueryReader(name_cache, default_embedder.has_word),
             wait_seconds=settings.vectors_wait_seconds,
         )
-        reindexer = Reindexer(reindexes, documents, vectors, registry, embedder)
-        index_handlers = IndexHandlers(documents, vectors, models, registry, indexer, queue, idempotency, term_counts)
+        reindexer = Reindexer(reindexes, documents, vectors, registry, embedder, jobs)
+        index_handlers = IndexHandlers(
+            documents,
+            vectors,
+            models,
+            registry,
+            indexer,
+            queue,
+            idempotency=idempotency,
+            term_counts=term_counts,
+            jobs=jobs,
+        )
         reindex_handlers = ReindexHandlers(reindexes, models, registry, embedder, reindexer, idempotency, settings)
         servicer = RecallServicer(
             search=SearchHandlers(searcher, recent),

@@ -13,6 +13,7 @@ from skein_kit.content_guard.guard import ContentGuard
 from skein_kit.database.monthly_partitions import MonthlyPartitions
 from skein_kit.database.named_queries import Queries
 from skein_kit.host.process import Host, Service, ServicerRegistry
+from skein_kit.jobs.store import JobStore
 from skein_kit.policies.store import shared_policy_cache
 from skein_kit.quotas.store import QuotaCounter
 from skein_kit.search_text.embedding_requests import EmbeddingClient
@@ -67,6 +68,7 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
         messages = MessageStore(database, sessions, quotas, months)
         states, items = AgentStateStore(database, quotas), ItemStore(database, quotas)
         archives = ColdStorageStore(database, policies, months, ColdFiles(settings.archives(host.environment)))
+        jobs = JobStore(database)
         streams = StreamHub(
             messages,
             heartbeat_seconds=settings.stream_heartbeat_seconds,
@@ -79,7 +81,7 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
             ),
             transcripts=TranscriptHandlers(TranscriptStore(database, archives)),
             search=SearchHandlers(SearchStore(database, policies), recall_pb2_grpc.RecallServiceStub(recall)),
-            summaries=SummaryHandlers(SummaryStore(database), idempotency, ChatModel.of(settings)),
+            summaries=SummaryHandlers(SummaryStore(database), idempotency, ChatModel.of(settings), jobs),
             states=AgentStateHandlers(states, idempotency),
             items=ItemHandlers(items, idempotency),
             cold_storage=ColdStorageHandlers(archives, idempotency, embeddings),
@@ -87,7 +89,14 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
             export=ExportHandlers(ExportStore(database, archives)),
         )
         maintenance = MaintenanceHandlers(
-            database, months, idempotency=idempotency, sessions=sessions, states=states, items=items, archives=archives
+            database,
+            months,
+            idempotency=idempotency,
+            sessions=sessions,
+            states=states,
+            items=items,
+            archives=archives,
+            jobs=jobs,
         )
         async with AccessLog(database, policies, counts_uses=False).open() as access_log, streams.open():
             registry.add(

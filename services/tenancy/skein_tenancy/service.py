@@ -13,6 +13,7 @@ from skein_kit.background import background_tasks
 from skein_kit.canary import CanarySettings
 from skein_kit.host.process import Host, Service, ServicerRegistry
 from skein_kit.idempotency.store import IdempotencyStore
+from skein_kit.jobs.store import JobStore
 from skein_kit.outbound.mail import Mailer, MailSettings
 from skein_kit.quotas.store import QuotaCounter
 from skein_tenancy.agents.rpc import AgentHandlers
@@ -23,6 +24,8 @@ from skein_tenancy.deletions.store import DeletionStore
 from skein_tenancy.invitations.mailer import InvitationMailer
 from skein_tenancy.invitations.rpc import InvitationHandlers
 from skein_tenancy.invitations.store import InvitationStore
+from skein_tenancy.jobs.rpc import JobHandlers
+from skein_tenancy.jobs.store import TenantJobStore
 from skein_tenancy.maintenance.rpc import MaintenanceHandlers
 from skein_tenancy.members.accounts import AccountClient
 from skein_tenancy.members.rpc import MemberHandlers
@@ -88,6 +91,7 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
             tools=ToolHandlers(ToolStore(database, quota_counter), idempotency),
             policies=PolicyHandlers(PolicyStore(database), idempotency),
             quotas=quota_handlers,
+            jobs=JobHandlers(TenantJobStore(database), JobStore(database), idempotency),
         )
         internal_servicer = TenancyInternalServicer(
             deletions=deletion_handlers,

@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from skein_tenancy.agents.rpc import AgentHandlers
     from skein_tenancy.deletions.rpc import DeletionHandlers
     from skein_tenancy.invitations.rpc import InvitationHandlers
+    from skein_tenancy.jobs.rpc import JobHandlers
     from skein_tenancy.maintenance.rpc import MaintenanceHandlers
     from skein_tenancy.members.rpc import MemberHandlers
     from skein_tenancy.organizations.rpc import OrganizationHandlers
@@ -35,6 +36,7 @@ class TenancyServicer:
         tools: ToolHandlers,
         policies: PolicyHandlers,
         quotas: QuotaHandlers,
+        jobs: JobHandlers,
     ) -> None:
         self.CreateOrganization = organizations.CreateOrganization
         self.GetOrganization = organizations.GetOrganization
@@ -81,6 +83,11 @@ class TenancyServicer:
         self.GetQuota = quotas.GetQuota
         self.UpdateQuota = quotas.UpdateQuota
         self.GetUsage = quotas.GetUsage
+        self.GetJobs = jobs.GetJobs
+        self.PauseJob = jobs.PauseJob
+        self.ResumeJob = jobs.ResumeJob
+        self.LimitJob = jobs.LimitJob
+        self.AdvanceImport = jobs.AdvanceImport
         self.CreateAgent = agents.CreateAgent
         self.GetAgent = agents.GetAgent
         self.ListAgents = agents.ListAgents

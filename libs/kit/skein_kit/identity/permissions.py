@@ -32,7 +32,15 @@ RATE_SOURCES = "tenant.write"
 # Permissions of each role of a tenant; each role includes those of the lower ones.
 _VIEWER = frozenset({"memory.read", "session.read", "recall.read", "subject.read", "tenant.read"})
 _MEMBER = _VIEWER | {"memory.write", "session.write", "subject.write", "members.read"}
-_ADMIN = _MEMBER | {"tenant.write", "keys.read", "keys.write", "members.write", "audit.read", "secrets.read"}
+_ADMIN = _MEMBER | {
+    "tenant.write",
+    "jobs.write",
+    "keys.read",
+    "keys.write",
+    "members.write",
+    "audit.read",
+    "secrets.read",
+}
 _OWNER = _ADMIN | {"tenant.own"}
 ROLE_PERMISSIONS: Mapping[str, frozenset[str]] = {
     "viewer": _VIEWER,
@@ -51,6 +59,7 @@ PERMISSION_DESCRIPTIONS: Mapping[str, str] = {
     "subject.write": "Change these profiles",
     "tenant.read": "See the tenant, its agents, tools and policy",
     "tenant.write": "Manage the tenant, its agents, tools and policy",
+    "jobs.write": "Pause, resume and limit background work",
     "keys.read": "List API keys and service accounts",
     "keys.write": "Create and revoke API keys and service accounts",
     "members.read": "See who the members are",
@@ -239,6 +248,11 @@ def _rules() -> dict[str, AccessRule]:
             "GetTool": AccessRule("tenant.read"),
             "ListTools": AccessRule("tenant.read"),
             "GetPolicy": AccessRule("tenant.read"),
+            "GetJobs": AccessRule("tenant.read"),
+            "PauseJob": AccessRule("jobs.write"),
+            "ResumeJob": AccessRule("jobs.write"),
+            "LimitJob": AccessRule("jobs.write"),
+            "AdvanceImport": AccessRule("memory.write"),
             "CreateSubject": AccessRule("subject.write"),
             "UpdateSubject": AccessRule("subject.write"),
             "DeleteSubject": AccessRule("subject.write"),

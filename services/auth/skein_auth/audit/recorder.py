@@ -77,6 +77,12 @@ EVENTS = frozenset(
         "identity_linked",
         # An identity of a provider was unlinked from the account.
         "identity_unlinked",
+        # A kind of background work got other limits; tenancy records it.
+        "job_limited",
+        # A kind of background work was paused; tenancy records it.
+        "job_paused",
+        # A kind of background work was resumed; tenancy records it.
+        "job_resumed",
         # The operator set the legacy token.
         "legacy_token_set",
         # The operator created a one-time token.

@@ -430,6 +430,8 @@ GRANT SELECT, INSERT, UPDATE, DELETE ON
     auth.accounts, auth.recovery_codes, auth.identities, auth.one_time_tokens, auth.attempts, auth.service_accounts,
     auth.legacy_tokens, auth.audit_events, auth.usage TO skein_auth;
 GRANT SELECT, UPDATE (is_collected) ON auth.usage TO skein_tenancy;
+-- Tenancy records who paused, resumed and limited jobs, in the transaction of the change.
+GRANT INSERT ON auth.audit_events TO skein_tenancy;
 CREATE POLICY due ON auth.usage FOR SELECT TO skein_owner
     USING (current_setting('skein.operator', true) = 'on');
 

@@ -9,7 +9,7 @@ from skein.gateway.v1 import gateway_pb2
 from skein.memory.v1 import access_log_pb2, curation_pb2, memory_pb2, webhooks_pb2
 from skein.recall.v1 import recall_pb2
 from skein.session.v1 import session_pb2
-from skein.tenancy.v1 import members_pb2
+from skein.tenancy.v1 import jobs_pb2, members_pb2
 from skein_kit.json_values import exact as exact_json
 from skein_kit.json_values import fields
 
@@ -49,6 +49,9 @@ _ENUMS: Mapping[str, Any] = {
     "conflict_status": curation_pb2.ConflictStatus,
     "conflict_reason": curation_pb2.ConflictReason,
     "access_operation": access_log_pb2.AccessOperation,
+    "job_kind": jobs_pb2.JobKind,
+    "job_state": jobs_pb2.JobState,
+    "job_cost": jobs_pb2.JobCost,
 }
 _MAX_JSON_CHARACTERS = 200_000
 # Causes of failed deliveries, as Webhook.last_error names them.

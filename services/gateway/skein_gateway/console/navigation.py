@@ -39,6 +39,7 @@ GROUPS: Sequence[tuple[str, Sequence[Entry]]] = (
             Entry("members", "Members", "members.read"),
             Entry("usage", "Usage", "tenant.read"),
             Entry("policy", "Policy", "tenant.read"),
+            Entry("jobs", "Jobs", "tenant.read"),
             Entry("keys", "API keys", "keys.read"),
         ),
     ),

@@ -14,6 +14,7 @@ from skein_gateway.console import (
     blocks,
     conflicts,
     graph,
+    jobs,
     lineage,
     members,
     memories,
@@ -68,6 +69,7 @@ _PAGES: Sequence[tuple[str, ShowHandler, SubmitHandler | None]] = (
     ("members", members.show, members.submit),
     ("usage", usage.show, None),
     ("policy", policy.show, policy.submit),
+    ("jobs", jobs.show, jobs.submit),
     ("keys", api_keys.show, api_keys.submit),
 )
 

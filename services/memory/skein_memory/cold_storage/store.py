@@ -136,12 +136,12 @@ class ArchiveStore:
         self._cold = cold
 
     async def archive_idle(
-        self, tenant_id: UUID, idle_since: datetime, *, label: str, at: datetime, by: str
+        self, tenant_id: UUID, idle_since: datetime, *, label: str, at: datetime, by: str, limit: int
     ) -> tuple[int, bool]:
-        """Archive a batch of memories unchanged since a time; return how many, and whether there may be more."""
+        """Archive up to `limit` memories unchanged since a time; return how many, and whether there may be more."""
         selection = ArchiveSelection(idle_since=idle_since, before_id=min_id_at(idle_since))
         for _ in range(_MAX_SCANS):
-            batch = await self.select_batch(tenant_id, selection)
+            batch = await self.select_batch(tenant_id, selection, limit=limit)
             if batch.memory_ids or batch.after_id is None:
                 break
             selection = replace(selection, after_id=batch.after_id)
@@ -154,8 +154,10 @@ class ArchiveStore:
             await self.delete_file(tenant_id, file)
         return (0 if row is None else len(batch.memory_ids)), batch.after_id is not None
 
-    async def select_batch(self, tenant_id: UUID, selection: ArchiveSelection) -> ArchiveBatch:
-        """Read the next batch to archive, with all its rows."""
+    async def select_batch(
+        self, tenant_id: UUID, selection: ArchiveSelection, *, limit: int = MEMORIES_PER_ARCHIVE
+    ) -> ArchiveBatch:
+        """Read the next batch to archive, up to `limit` memories with all their rows."""
         async with self._database.transaction(tenant_id) as tx:
             scanned_rows = await tx.rows(
                 QUERIES["oldest_idle"],
@@ -166,7 +168,7 @@ class ArchiveStore:
                 session_id=selection.session_id,
                 scan=_SCAN_BATCH_SIZE,
             )
-            candidates = [row["memory_id"] for row in scanned_rows if row["goes"]][:MEMORIES_PER_ARCHIVE]
+            candidates = [row["memory_id"] for row in scanned_rows if row["goes"]][:limit]
             sizes = await tx.rows(QUERIES["archive_sizes"], tenant_id=tenant_id, memory_ids=candidates)
             memory_ids = _fit_file(candidates, {row["memory_id"]: row["bytes"] for row in sizes})
             rows = await archive_rows.read_rows(tx, tenant_id, memory_ids) if memory_ids else {}
@@ -174,7 +176,7 @@ class ArchiveStore:
         return ArchiveBatch(
             memory_ids=memory_ids,
             rows=rows,
-            after_id=_next_cursor(scanned_rows, candidates, memory_ids),
+            after_id=_next_cursor(scanned_rows, candidates, memory_ids, limit),
             newest_archive_id=newest_archive_id,
         )
 
@@ -355,10 +357,10 @@ def _fit_file(memory_ids: Sequence[UUID], sizes: Mapping[UUID, int]) -> list[UUI
 
 
 def _next_cursor(
-    scanned_rows: Sequence[asyncpg.Record], candidates: Sequence[UUID], memory_ids: Sequence[UUID]
+    scanned_rows: Sequence[asyncpg.Record], candidates: Sequence[UUID], memory_ids: Sequence[UUID], limit: int
 ) -> UUID | None:
     """Return where the next step begins; None when everything was scanned."""
-    if len(memory_ids) < len(candidates) or len(memory_ids) == MEMORIES_PER_ARCHIVE:
+    if len(memory_ids) < len(candidates) or len(memory_ids) == limit:
         return memory_ids[-1]
     last: UUID | None = scanned_rows[-1]["memory_id"] if len(scanned_rows) == _SCAN_BATCH_SIZE else None
     return last

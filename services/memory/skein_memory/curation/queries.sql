@@ -53,6 +53,16 @@ WHERE tenant_id = :tenant_id AND decay_time <= :before AND is_active AND archive
 ORDER BY decay_time
 LIMIT :count;
 
+-- count_idle --
+-- Count memories whose idleness began to count before a time, up to a number.
+SELECT count(*) AS count
+FROM (
+    SELECT FROM memory.memories
+    WHERE tenant_id = :tenant_id AND decay_time <= :before AND is_active AND archive_time IS NULL
+        AND (expire_time IS NULL OR expire_time > :at)
+    LIMIT :count
+) AS due;
+
 -- read_idleness --
 -- Read how far memories have decayed, and when they were last read.
 SELECT memory_id, decay_time, decay_periods,

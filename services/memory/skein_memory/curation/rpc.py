@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 from skein.memory.v1 import memory_pb2, scores_pb2
 from skein_kit.calls.call import Context
 from skein_kit.calls.call import caller as caller_of
-from skein_kit.errors import PageTokenInvalid
+from skein_kit.errors import JobLimited, JobPaused, PageTokenInvalid
 from skein_kit.idempotency.store import IdempotencyKey
 from skein_kit.ids import now, parse_id
+from skein_kit.jobs.model import Grant, JobKind, JobState, Progress
 from skein_kit.rpc.pagination import read_token, require_fit, write_token
 from skein_kit.rpc.well_known_types import read_time, to_timestamp
 from skein_memory.curation import model as curation
@@ -17,7 +18,11 @@ from skein_memory.curation.store import FIRST, Reinforcement
 from skein_memory.memories import convert as memories_convert
 
 if TYPE_CHECKING:
+    from uuid import UUID
+
+    from skein_kit.database.transactions import Transaction
     from skein_kit.idempotency.store import IdempotencyStore
+    from skein_kit.jobs.store import JobStore
     from skein_kit.search_text.embedding_requests import EmbeddingClient
     from skein_memory.curation.store import CurationStore, DuplicateGroup
     from skein_memory.memories.model import Memory
@@ -37,6 +42,7 @@ class CurationHandlers:
         *,
         memories: MemoryStore,
         embeddings: EmbeddingClient,
+        jobs: JobStore,
         max_content: int,
     ) -> None:
         """Merged contents have at most `max_content` characters."""
@@ -44,6 +50,7 @@ class CurationHandlers:
         self._idempotency = idempotency
         self._memories = memories
         self._embeddings = embeddings
+        self._jobs = jobs
         self._max_content = max_content
 
     async def ExplainScore(
@@ -139,24 +146,44 @@ class CurationHandlers:
         if after is None:
             raise PageTokenInvalid
 
-        async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
+        async with self._idempotency.begin(tenant_id, IdempotencyKey.of(caller, request)) as write:
             if write.saved_response is not None:
                 return scores_pb2.ConsolidateMemoriesResponse.FromString(write.saved_response)
+            grant = (
+                None
+                if request.dry_run
+                else await self._grant(write.tx, tenant_id, request.page_size or _DEFAULT_GROUPS)
+            )
             groups, cursor = await self._store.consolidate(
                 write.tx,
                 tenant_id,
                 after=after,
-                max_groups=request.page_size or _DEFAULT_GROUPS,
+                max_groups=(request.page_size or _DEFAULT_GROUPS) if grant is None else grant.count,
                 dry_run=request.dry_run,
                 at=at,
                 by=caller.principal,
             )
-            return await write.save(
+            response = await write.save(
                 scores_pb2.ConsolidateMemoriesResponse(
                     groups=[_group(group) for group in groups],
                     next_page_token="" if cursor is None else write_token([str(cursor)], tenant_id, token_request),
                 )
             )
+        if grant is not None:
+            count = sum(len(group.archived_ids) for group in groups)
+            await self._jobs.settle(tenant_id, grant, Progress(done_count=count, has_more=cursor is not None))
+        return response
+
+    async def _grant(self, tx: Transaction, tenant_id: UUID, count: int) -> Grant:
+        """Take the groups of one call from the tenant's limits. Raises JobPaused and JobLimited."""
+        grant = await self._jobs.acquire_in(tx, tenant_id, JobKind.CONSOLIDATION, count)
+        if grant.state is JobState.PAUSED:
+            raise JobPaused(kind=grant.kind)
+        if not grant.count:
+            error = JobLimited(kind=grant.kind)
+            error.retry_after = grant.retry_seconds
+            raise error
+        return grant
 
 
 def _reinforced_memory(value: Memory) -> scores_pb2.ReinforcedMemory:

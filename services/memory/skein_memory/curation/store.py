@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from uuid import UUID
 
 from skein_kit.ids import new_ids
+from skein_kit.jobs.model import MAX_COUNTED
 from skein_memory.curation import duplicates
 from skein_memory.curation import model as curation
 from skein_memory.errors import MemoryNotFound, MergeTooLarge
@@ -121,6 +122,15 @@ class CurationStore:
         """Do the same in a transaction of its own."""
         async with self._database.transaction(tenant_id) as tx:
             return await self.decay(tx, tenant_id, limit=limit, at=at, by=by)
+
+    async def count_idle(self, tenant_id: UUID, at: datetime) -> int:
+        """Count the memories whose decay is due, up to MAX_COUNTED."""
+        async with self._database.transaction(tenant_id) as tx:
+            before = at - curation.period((await self._policies.get(tx, tenant_id)).decay_days)
+            count: int = await tx.value(
+                QUERIES["count_idle"], tenant_id=tenant_id, before=before, at=at, count=MAX_COUNTED
+            )
+        return count
 
     async def merge(
         self,

@@ -10,6 +10,7 @@ from uuid import UUID
 
 from skein_kit.idempotency.store import LIFETIME
 from skein_kit.ids import min_id_at, new_id, parse_id
+from skein_kit.jobs.model import MAX_COUNTED
 from skein_kit.search_text import postings
 from skein_memory.blocks import purge as block_purge
 from skein_memory.erasure import access_log_erasure
@@ -36,12 +37,11 @@ if TYPE_CHECKING:
     from skein_memory.memories.model import Memory
 
 # Memories older than the retention that one call purges; rows of one scan; scans of one call.
-_RETENTION_BATCH = 200
+RETENTION_BATCH = 200
 _SCAN_BATCH_SIZE = 2000
 _MAX_SCANS = 200
-# Expired memories that one transaction erases, and transactions of one call.
-_EXPIRED_BATCH_SIZE = 200
-_MAX_EXPIRED_BATCHES = 20
+# Expired memories that one transaction erases.
+EXPIRED_BATCH_SIZE = 200
 _NOTHING = listing_store.MatchingIds(memory_ids=[], after=None)
 
 
@@ -145,8 +145,10 @@ class PurgeStore:
             await self._quotas.charge(tx, tenant_id, {"memories": -len(memory_ids)})
         return PurgeResult(memory_ids=memory_ids, receipt=None, not_found_ids=not_found, after=matching.after)
 
-    async def purge_older_than(self, tenant_id: UUID, before: datetime, *, at: datetime, by: str) -> tuple[int, bool]:
-        """Purge some memories that were created and last changed before a time.
+    async def purge_older_than(
+        self, tenant_id: UUID, before: datetime, *, at: datetime, by: str, limit: int
+    ) -> tuple[int, bool]:
+        """Purge up to `limit` memories that were created and last changed before a time.
 
         Return how many, and whether there may be more.
         """
@@ -161,7 +163,7 @@ class PurgeStore:
                     before=before,
                     scan=_SCAN_BATCH_SIZE,
                 )
-                memory_ids = [row["memory_id"] for row in rows if row["goes"]][:_RETENTION_BATCH]
+                memory_ids = [row["memory_id"] for row in rows if row["goes"]][:limit]
                 if memory_ids or len(rows) < _SCAN_BATCH_SIZE:
                     break
                 after_id = rows[-1]["memory_id"]
@@ -170,29 +172,32 @@ class PurgeStore:
                 # A memory may have been changed while this transaction waited for its lock.
                 old_ids = [id_ for id_ in memory_ids if id_ in locked and locked[id_].record_time < before]
                 await self._purge(tx, tenant_id, old_ids, at=at, by=by, dry_run=False)
-                return len(old_ids), len(memory_ids) == _RETENTION_BATCH
+                return len(old_ids), len(memory_ids) == limit
         return 0, False
 
-    async def purge_expired(self, tenant_id: UUID, *, at: datetime, by: str) -> int:
-        """Erase some of the memories whose expiry is longer ago than the policy's grace; return how many.
+    async def purge_expired(self, tenant_id: UUID, *, at: datetime, by: str, limit: int) -> tuple[int, bool]:
+        """Erase up to `limit` memories whose expiry is longer ago than the policy's grace.
 
-        They leave an event and no tombstone: an import may bring them again. The next call goes on.
+        Return how many, and whether there may be more. They leave an event and no tombstone: an import may bring them
+        again.
         """
-        purged_count, count = 0, _EXPIRED_BATCH_SIZE
-        for _ in range(_MAX_EXPIRED_BATCHES):
-            if count < _EXPIRED_BATCH_SIZE:
-                break
-            async with self._database.transaction(tenant_id) as tx:
-                grace = timedelta(hours=(await self._policies.get(tx, tenant_id)).expiry_grace_hours)
-                rows = await tx.rows(
-                    QUERIES["longest_expired"], tenant_id=tenant_id, before=at - grace, count=_EXPIRED_BATCH_SIZE
-                )
-                locked = await writes.lock_memories(tx, tenant_id, [row["memory_id"] for row in rows])
-                # A concurrent import may have moved its expiry.
-                expired_ids = sorted(id_ for id_, memory in locked.items() if memory.is_expired(at - grace))
-                await self._purge(tx, tenant_id, expired_ids, at=at, by=by, dry_run=False, cause="expired")
-            purged_count, count = purged_count + len(expired_ids), len(rows)
-        return purged_count
+        async with self._database.transaction(tenant_id) as tx:
+            grace = timedelta(hours=(await self._policies.get(tx, tenant_id)).expiry_grace_hours)
+            rows = await tx.rows(QUERIES["longest_expired"], tenant_id=tenant_id, before=at - grace, count=limit)
+            locked = await writes.lock_memories(tx, tenant_id, [row["memory_id"] for row in rows])
+            # A concurrent import may have moved its expiry.
+            expired_ids = sorted(id_ for id_, memory in locked.items() if memory.is_expired(at - grace))
+            await self._purge(tx, tenant_id, expired_ids, at=at, by=by, dry_run=False, cause="expired")
+        return len(expired_ids), len(rows) == limit
+
+    async def count_expired(self, tenant_id: UUID, at: datetime) -> int:
+        """Count the memories that `purge_expired` would erase, up to MAX_COUNTED."""
+        async with self._database.transaction(tenant_id) as tx:
+            grace = timedelta(hours=(await self._policies.get(tx, tenant_id)).expiry_grace_hours)
+            count: int = await tx.value(
+                QUERIES["count_long_expired"], tenant_id=tenant_id, before=at - grace, count=MAX_COUNTED
+            )
+        return count
 
     async def purge_block(
         self, tx: Transaction, tenant_id: UUID, block_id: str, *, at: datetime, by: str, dry_run: bool

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from skein_kit.jobs.model import JobKind, Progress
+from skein_memory.erasure.store import EXPIRED_BATCH_SIZE
+
 if TYPE_CHECKING:
     from datetime import datetime
     from uuid import UUID
 
+    from skein_kit.jobs.store import JobStore
     from skein_memory.blocks.store import BlockStore
     from skein_memory.erasure.completion import ErasureCompleter
     from skein_memory.erasure.store import PurgeStore
@@ -15,6 +19,9 @@ if TYPE_CHECKING:
     from skein_memory.vault.store import TenantKeyStore
     from skein_memory.webhooks.delivery_store import DeliveryStore
     from skein_memory.webhooks.store import WebhookStore
+
+# Transactions of one call that erase expired memories.
+_MAX_BATCHES = 20
 
 
 class Expiry:
@@ -30,6 +37,7 @@ class Expiry:
         deliveries: DeliveryStore,
         blocks: BlockStore,
         erasure_completer: ErasureCompleter,
+        jobs: JobStore,
     ) -> None:
         self._memories = memories
         self._purges = purges
@@ -38,15 +46,37 @@ class Expiry:
         self._deliveries = deliveries
         self._blocks = blocks
         self._erasure_completer = erasure_completer
+        self._jobs = jobs
 
-    async def delete_expired(self, tenant_id: UUID, *, at: datetime, by: str) -> int:
-        """Remove some of a tenant's expired rows; return how many. The next call removes more."""
+    async def delete_expired(self, tenant_id: UUID, *, at: datetime, by: str) -> tuple[int, float]:
+        """Remove some of a tenant's expired rows. The next call removes more.
+
+        Return how many, and the seconds until more expired memories may be purged: 0 unless the tenant paused or
+        limited that. All else is removed in any case.
+        """
         deleted_count = await self._memories.delete_expired(tenant_id, at)
-        deleted_count += await self._purges.purge_expired(tenant_id, at=at, by=by)
+        purged_count, retry_seconds = await self._purge_memories(tenant_id, at=at, by=by)
+        deleted_count += purged_count
         await self._memories.enforce_capacities(tenant_id, at=at, by=by)
         await self._tenant_keys.rewrap_keys(tenant_id)
         await self._webhooks.rewrap_keys(tenant_id)
         deleted_count += await self._deliveries.delete_old(tenant_id, at)
         deleted_count += await self._blocks.detach_deleted_agents(tenant_id, at=at, by=by)
         await self._erasure_completer.complete(tenant_id)
-        return deleted_count
+        return deleted_count, retry_seconds
+
+    async def _purge_memories(self, tenant_id: UUID, *, at: datetime, by: str) -> tuple[int, float]:
+        purged_count, has_more = 0, True
+        for _ in range(_MAX_BATCHES):
+            grant = await self._jobs.acquire(tenant_id, JobKind.EXPIRY, EXPIRED_BATCH_SIZE)
+            if not grant.count:
+                return purged_count, grant.retry_seconds
+            count, has_more = await self._purges.purge_expired(tenant_id, at=at, by=by, limit=grant.count)
+            remaining = await self._purges.count_expired(tenant_id, at) if has_more and grant.begins_run else None
+            await self._jobs.settle(
+                tenant_id, grant, Progress(done_count=count, remaining_count=remaining, has_more=has_more)
+            )
+            purged_count += count
+            if not has_more or grant.rest(has_more=True):
+                return purged_count, grant.rest(has_more=has_more)
+        return purged_count, 0.0

@@ -9,9 +9,16 @@ from skein.memory.v1 import memory_pb2 as pb
 from skein_kit.calls.call import Context
 from skein_kit.calls.call import caller as caller_of
 from skein_kit.ids import now
+from skein_kit.jobs.model import Grant, JobKind, Progress
+from skein_kit.jobs.retry_delay import retry_delay
 from skein_kit.rpc.well_known_types import to_timestamp
+from skein_memory.cold_storage.store import MEMORIES_PER_ARCHIVE
+from skein_memory.erasure.store import RETENTION_BATCH
 
 if TYPE_CHECKING:
+    from uuid import UUID
+
+    from skein_kit.jobs.store import JobStore
     from skein_memory.cold_storage.store import ArchiveStore
     from skein_memory.curation.store import CurationStore
     from skein_memory.erasure.store import PurgeStore
@@ -32,7 +39,7 @@ DEFAULT_REINDEX_LIMIT = 500
 class MaintenanceHandlers:
     """Partitions, expiry, retention, decay, reindexing, and purges of tenants."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - an argument for each feature.
         self,
         expiry: Expiry,
         *,
@@ -43,6 +50,7 @@ class MaintenanceHandlers:
         archives: ArchiveStore,
         purges: PurgeStore,
         tenants: TenantPurgeStore,
+        jobs: JobStore,
     ) -> None:
         self._expiry = expiry
         self._partitions = partitions
@@ -52,6 +60,7 @@ class MaintenanceHandlers:
         self._archives = archives
         self._purges = purges
         self._tenants = tenants
+        self._jobs = jobs
 
     async def EnsurePartitions(
         self, request: pb.EnsurePartitionsRequest, context: Context
@@ -62,42 +71,75 @@ class MaintenanceHandlers:
 
     async def DeleteExpired(self, request: pb.DeleteExpiredRequest, context: Context) -> pb.DeleteExpiredResponse:
         caller = caller_of(context)
-        deleted_count = await self._expiry.delete_expired(caller.require_tenant(), at=now(), by=caller.principal)
-        return pb.DeleteExpiredResponse(deleted_count=deleted_count)
+        deleted_count, seconds = await self._expiry.delete_expired(
+            caller.require_tenant(), at=now(), by=caller.principal
+        )
+        return pb.DeleteExpiredResponse(deleted_count=deleted_count, retry_delay=retry_delay(seconds))
 
     async def DecayMemories(self, request: pb.DecayMemoriesRequest, context: Context) -> pb.DecayMemoriesResponse:
         caller, remaining, decayed_count, has_more = caller_of(context), request.limit or DEFAULT_DECAY_LIMIT, 0, True
+        tenant_id = caller.require_tenant()
         while remaining > 0 and has_more:
-            batch_size = min(remaining, DECAY_BATCH_SIZE)
-            count, has_more = await self._curation.decay_batch(
-                caller.require_tenant(), limit=batch_size, at=now(), by=caller.principal
-            )
-            decayed_count, remaining = decayed_count + count, remaining - batch_size
+            grant = await self._jobs.acquire(tenant_id, JobKind.DECAY, min(remaining, DECAY_BATCH_SIZE))
+            if not grant.count:
+                return pb.DecayMemoriesResponse(
+                    decayed_count=decayed_count, retry_delay=retry_delay(grant.retry_seconds)
+                )
+            at = now()
+            count, has_more = await self._curation.decay_batch(tenant_id, limit=grant.count, at=at, by=caller.principal)
+            left = await self._curation.count_idle(tenant_id, at) if has_more and grant.begins_run else None
+            await self._settle(tenant_id, grant, count, has_more=has_more, remaining_count=left)
+            decayed_count, remaining = decayed_count + count, remaining - grant.count
         return pb.DecayMemoriesResponse(decayed_count=decayed_count, more=has_more)
 
     async def ArchiveIdleMemories(
         self, _request: pb.ArchiveIdleMemoriesRequest, context: Context
     ) -> pb.ArchiveIdleMemoriesResponse:
         caller, at = caller_of(context), now()
-        policy = await self._memories.policy(caller.require_tenant())
-        await self._archives.delete_orphan_files(caller.require_tenant(), at)
+        tenant_id = caller.require_tenant()
+        policy = await self._memories.policy(tenant_id)
+        await self._archives.delete_orphan_files(tenant_id, at)
         if not policy.archive_days:
             return pb.ArchiveIdleMemoriesResponse()
+        grant = await self._jobs.acquire(tenant_id, JobKind.ARCHIVE, MEMORIES_PER_ARCHIVE)
+        if not grant.count:
+            return pb.ArchiveIdleMemoriesResponse(retry_delay=retry_delay(grant.retry_seconds))
         idle_since = at - timedelta(days=policy.archive_days)
         count, more = await self._archives.archive_idle(
-            caller.require_tenant(), idle_since, label=f"idle since {idle_since:%Y-%m-%d}", at=at, by=caller.principal
+            tenant_id,
+            idle_since,
+            label=f"idle since {idle_since:%Y-%m-%d}",
+            at=at,
+            by=caller.principal,
+            limit=grant.count,
         )
-        return pb.ArchiveIdleMemoriesResponse(archived_count=count, more=more)
+        await self._settle(tenant_id, grant, count, has_more=more)
+        seconds = grant.rest(has_more=more)
+        return pb.ArchiveIdleMemoriesResponse(
+            archived_count=count, more=more and not seconds, retry_delay=retry_delay(seconds)
+        )
 
     async def ApplyRetention(self, _request: pb.ApplyRetentionRequest, context: Context) -> pb.ApplyRetentionResponse:
         caller, at = caller_of(context), now()
-        policy = await self._memories.policy(caller.require_tenant())
+        tenant_id = caller.require_tenant()
+        policy = await self._memories.policy(tenant_id)
         before = at - timedelta(days=policy.retention_days)
-        count, more = await self._purges.purge_older_than(caller.require_tenant(), before, at=at, by=caller.principal)
-        archived_count = await self._archives.purge_oldest_archive(
-            caller.require_tenant(), before, at=at, by=caller.principal
+        grant = await self._jobs.acquire(tenant_id, JobKind.RETENTION, RETENTION_BATCH)
+        if not grant.count:
+            return pb.ApplyRetentionResponse(retry_delay=retry_delay(grant.retry_seconds))
+        count, more = await self._purges.purge_older_than(
+            tenant_id, before, at=at, by=caller.principal, limit=grant.count
         )
-        return pb.ApplyRetentionResponse(purged_count=count + archived_count, more=more or archived_count > 0)
+        archived_count = 0
+        if count < grant.count:
+            # An archive goes as a whole, so it may exceed the grant: later batches wait for that.
+            archived_count = await self._archives.purge_oldest_archive(tenant_id, before, at=at, by=caller.principal)
+        more = more or archived_count > 0
+        await self._settle(tenant_id, grant, count + archived_count, has_more=more)
+        seconds = grant.rest(has_more=more)
+        return pb.ApplyRetentionResponse(
+            purged_count=count + archived_count, more=more and not seconds, retry_delay=retry_delay(seconds)
+        )
 
     async def ReindexMemories(self, request: pb.ReindexMemoriesRequest, context: Context) -> pb.ReindexMemoriesResponse:
         count = request.limit or DEFAULT_REINDEX_LIMIT
@@ -116,3 +158,9 @@ class MaintenanceHandlers:
         await self._archives.delete_files(caller_of(context).require_tenant())
         counts, more = await self._tenants.purge_tenant(caller_of(context).require_tenant(), request.limit)
         return pb.PurgeTenantResponse(deleted_counts=counts, more=more)
+
+    async def _settle(
+        self, tenant_id: UUID, grant: Grant, count: int, *, has_more: bool, remaining_count: int | None = None
+    ) -> None:
+        progress = Progress(done_count=count, remaining_count=remaining_count, has_more=has_more)
+        await self._jobs.settle(tenant_id, grant, progress)

@@ -73,6 +73,13 @@ WHERE tenant_id = :tenant_id AND expire_time <= :before
 ORDER BY expire_time
 LIMIT :count;
 
+-- count_long_expired --
+-- Count memories that expired before a time, up to a number.
+SELECT count(*) AS count
+FROM (
+    SELECT FROM memory.memories WHERE tenant_id = :tenant_id AND expire_time <= :before LIMIT :count
+) AS due;
+
 -- update_memory --
 -- Store a memory's next revision. The idle time of a decayed memory starts again.
 UPDATE memory.memories

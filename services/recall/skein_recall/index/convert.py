@@ -7,6 +7,7 @@ from uuid import UUID
 
 from skein.recall.v1 import recall_pb2 as pb
 from skein_kit.ids import id_time
+from skein_kit.jobs.model import BLOCKED_SECONDS
 from skein_kit.rpc.well_known_types import to_timestamp
 from skein_kit.search_text.vector_columns import CALLER, normalize
 from skein_recall.index.model import CallerVectors
@@ -63,11 +64,12 @@ def _model_vectors(value: ModelVectors) -> pb.ModelVectors:
     )
 
 
-def backlog(value: Backlog) -> pb.IndexBacklogResponse:
+def backlog(value: Backlog, *, seconds: float = 0.0) -> pb.IndexBacklogResponse:
+    """Convert a backlog; with `seconds` the tenant's job is paused or limited, and the rest waits so long."""
     return pb.IndexBacklogResponse(
         indexed_count=value.indexed_count,
-        more=value.has_more,
-        active=value.is_active,
+        more=value.has_more and not seconds,
+        active=value.is_active and seconds < BLOCKED_SECONDS,
         pending_count=value.pending_count,
         oldest_pending_time=None if value.oldest_id is None else to_timestamp(id_time(value.oldest_id)),
     )

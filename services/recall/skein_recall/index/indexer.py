@@ -110,7 +110,7 @@ class Indexer:
     async def index_backlog(self, tenant_id: UUID, limit: int, *, exclude: Iterable[UUID] = ()) -> Backlog:
         """Embed the oldest items of the backlog, except some, and add new documents to the counts of terms.
 
-        While the active model does not answer, only the counts are updated.
+        While the active model does not answer, and with a `limit` of 0, only the counts are updated.
         """
         models = await self._registry.models()
         task = _IndexTask(tenant_id, models.active, followed=tuple(models.followed_in(tenant_id)))

@@ -11,12 +11,14 @@ from skein_kit.calls.call import Context
 from skein_kit.calls.call import caller as caller_of
 from skein_kit.idempotency.store import IdempotencyKey
 from skein_kit.ids import now
+from skein_kit.jobs.model import JobKind, Progress
 from skein_kit.rpc import pagination
 from skein_recall.index import convert
 from skein_recall.providers.text_embedder import IndexItem
 
 if TYPE_CHECKING:
     from skein_kit.idempotency.store import IdempotencyStore
+    from skein_kit.jobs.store import JobStore
     from skein_recall.index.embedding_queue import EmbeddingQueue
     from skein_recall.index.indexer import Indexer
     from skein_recall.index.store import IndexStore
@@ -31,7 +33,7 @@ DEFAULT_BACKLOG_LIMIT = 256
 class IndexHandlers:
     """Documents of the index and their vectors."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - an argument for each store.
         self,
         store: IndexStore,
         vector_store: VectorStore,
@@ -39,8 +41,10 @@ class IndexHandlers:
         registry: ModelRegistry,
         indexer: Indexer,
         queue: EmbeddingQueue,
+        *,
         idempotency: IdempotencyStore,
         term_counts: TermCountStore,
+        jobs: JobStore,
     ) -> None:
         self._store = store
         self._vector_store = vector_store
@@ -50,6 +54,7 @@ class IndexHandlers:
         self._queue = queue
         self._idempotency = idempotency
         self._term_counts = term_counts
+        self._jobs = jobs
 
     async def IndexItems(self, request: pb.IndexItemsRequest, context: Context) -> pb.IndexItemsResponse:
         items = [IndexItem(UUID(item.item_id), item.revision, item.text) for item in request.items]
@@ -69,7 +74,16 @@ class IndexHandlers:
             return convert.backlog(await self._indexer.backlog_size(tenant_id))
         limit = request.limit or DEFAULT_BACKLOG_LIMIT
         queued = self._queue.item_ids(tenant_id)
-        return convert.backlog(await self._indexer.index_backlog(tenant_id, limit, exclude=queued))
+        grant = await self._jobs.acquire(tenant_id, JobKind.EMBEDDING, limit)
+        backlog = await self._indexer.index_backlog(tenant_id, grant.count, exclude=queued)
+        progress = Progress(
+            done_count=backlog.indexed_count,
+            remaining_count=backlog.pending_count,
+            has_more=backlog.pending_count > 0,
+        )
+        if grant.count:
+            await self._jobs.settle(tenant_id, grant, progress)
+        return convert.backlog(backlog, seconds=grant.rest(has_more=True))
 
     async def PutEmbedding(self, request: pb.PutEmbeddingRequest, context: Context) -> pb.PutEmbeddingResponse:
         caller = caller_of(context)

@@ -124,6 +124,13 @@ ON CONFLICT ON CONSTRAINT reindex_progress_pkey DO UPDATE
 SET scan_time = excluded.scan_time, after_id = excluded.after_id, documents = excluded.documents, seen = 0, scan_embedded = 0,
     missing = 0, is_finished = false, is_stale = false;
 
+-- count_remaining --
+-- Count the documents that the unfinished scans of a tenant have yet to read, of reindexes that are not cancelled.
+SELECT coalesce(sum(greatest(d.documents - d.seen, 0)), 0)::bigint AS remaining
+FROM recall.reindexes AS r
+JOIN recall.reindex_progress AS d ON d.tenant_id = :tenant_id AND d.reindex_id = r.reindex_id
+WHERE r.cancel_time IS NULL AND NOT d.is_finished;
+
 -- read_scan_page --
 -- Read the next documents by id, and which of them lack vectors in a table. Documents of the backlog do not count as
 -- lacking: it gets them the vectors of every model.

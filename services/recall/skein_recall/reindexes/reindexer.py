@@ -14,6 +14,7 @@ from uuid import UUID
 
 from skein_kit.errors import RpcError
 from skein_kit.ids import now
+from skein_kit.jobs.model import JobKind, Progress
 from skein_kit.telemetry import logs
 from skein_recall.errors import ModelResponseInvalid, ModelUnavailable
 from skein_recall.index.indexer import BATCH_ITEMS, batches
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
     import asyncpg
 
+    from skein_kit.jobs.store import JobStore
     from skein_recall.index.store import IndexStore
     from skein_recall.index.vector_store import VectorStore
     from skein_recall.models.model import EmbeddingModel, ModelRegistry
@@ -37,6 +39,14 @@ _FIRST_ID = UUID(int=0)
 log = logs.get("recall")
 
 
+class _JobWaits(Exception):
+    """The tenant's job is paused, or has reached a limit, after so many documents of the page were embedded."""
+
+    def __init__(self, embedded_count: int) -> None:
+        super().__init__()
+        self.embedded_count = embedded_count
+
+
 class Reindexer:
     """Continues the reindexes of one tenant per call."""
 
@@ -47,17 +57,20 @@ class Reindexer:
         vector_store: VectorStore,
         registry: ModelRegistry,
         embedder: TextEmbedder,
+        jobs: JobStore,
     ) -> None:
         self._store = store
         self._index_store = index_store
         self._vector_store = vector_store
         self._registry = registry
         self._embedder = embedder
+        self._jobs = jobs
 
     async def continue_reindex(self, tenant_id: UUID, seconds: float) -> tuple[int, bool]:
         """Work for some seconds; return the number of items embedded, and whether there is more to do at once.
 
-        A reindex whose model does not answer is skipped, so that it does not hold up the others.
+        A reindex whose model does not answer is skipped, so that it does not hold up the others. There is nothing to
+        do at once while the tenant's job is paused, or beyond its limits.
         """
         deadline = time.monotonic() + seconds
         embedded = 0
@@ -65,6 +78,8 @@ class Reindexer:
         while True:
             work = await self._next_scan(tenant_id, skipped)
             if work is None:
+                if not skipped:
+                    await self._jobs.finish(tenant_id, JobKind.REINDEX)
                 return embedded, False
             pending, model = work
             try:
@@ -72,6 +87,8 @@ class Reindexer:
             except (ModelUnavailable, ModelResponseInvalid) as error:
                 log.warning("reindex_skipped", model=model.model, reason=error.reason)
                 skipped.add(pending.reindex_id)
+            except _JobWaits as wait:
+                return embedded + wait.embedded_count, False
             if time.monotonic() >= deadline:
                 return embedded, True
 
@@ -105,6 +122,10 @@ class Reindexer:
         async for batch in self._read_batches(tenant_id, [row for row in rows if row["lacks"]]):
             if time.monotonic() >= deadline:
                 return embedded
+            grant = await self._jobs.acquire(tenant_id, JobKind.REINDEX, len(batch))
+            if not grant.count:
+                raise _JobWaits(embedded)
+            batch = batch[: grant.count]  # noqa: PLW2901 - the rest of the batch waits.
             count = await self._embed(tenant_id, pending, model, batch)
             embedded += count
             position = positions[batch[-1].item_id]
@@ -116,8 +137,15 @@ class Reindexer:
                 missing_count=len(batch) - count,
                 is_finished=False,
             )
-            if not await self._store.advance_scan(tenant_id, pending, progress):
+            is_current = await self._store.advance_scan(tenant_id, pending, progress)
+            remaining = await self._store.count_remaining(tenant_id)
+            await self._jobs.settle(
+                tenant_id, grant, Progress(done_count=count, remaining_count=remaining, has_more=True)
+            )
+            if not is_current:
                 return embedded
+            if grant.retry_seconds:
+                raise _JobWaits(embedded)
             after, seen = progress.to, position
         rest = ScanProgress(
             after=after,

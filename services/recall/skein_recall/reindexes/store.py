@@ -92,6 +92,12 @@ class ReindexStore:
         missing = {"tenants": reindex.tenants - reindex.done_tenants, "items": reindex.missing}
         return missing if any(missing.values()) else None
 
+    async def count_remaining(self, tenant_id: UUID) -> int:
+        """Count the documents that the running scans of a tenant have yet to read."""
+        async with self._database.transaction(tenant_id) as tx:
+            count: int = await tx.value(QUERIES["count_remaining"], tenant_id=tenant_id)
+        return count
+
     async def list_due_tenants(self, after: UUID, limit: int) -> list[UUID]:
         """Return tenants, by id, in which a reindex is not done."""
         due: list[UUID] = []

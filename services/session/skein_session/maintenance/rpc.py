@@ -12,6 +12,8 @@ from skein_kit.database.named_queries import Queries
 from skein_kit.database.tenant_purge import purge_tenant_rows
 from skein_kit.idempotency.store import LIFETIME
 from skein_kit.ids import now
+from skein_kit.jobs.model import JobKind, Progress
+from skein_kit.jobs.retry_delay import retry_delay
 from skein_kit.rpc.due_tenants import list_due_tenants
 from skein_kit.rpc.well_known_types import to_timestamp
 
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from skein_kit.database.named_queries import Query
     from skein_kit.database.transactions import Database
     from skein_kit.idempotency.store import IdempotencyStore
+    from skein_kit.jobs.store import JobStore
     from skein_session.agent_states.store import AgentStateStore
     from skein_session.cold_storage.store import ColdStorageStore
     from skein_session.items.store import ItemStore
@@ -67,6 +70,7 @@ class MaintenanceHandlers:
         states: AgentStateStore,
         items: ItemStore,
         archives: ColdStorageStore,
+        jobs: JobStore,
     ) -> None:
         self._database = database
         self._months = months
@@ -75,6 +79,7 @@ class MaintenanceHandlers:
         self._states = states
         self._items = items
         self._archives = archives
+        self._jobs = jobs
 
     async def EnsurePartitions(
         self, request: pb.EnsurePartitionsRequest, _context: Context
@@ -123,13 +128,18 @@ class MaintenanceHandlers:
         self, request: archives_pb2.ArchiveHiddenSessionsRequest, context: Context
     ) -> archives_pb2.ArchiveHiddenSessionsResponse:
         caller = caller_of(context)
+        tenant_id, limit = caller.require_tenant(), request.limit or _DEFAULT_ARCHIVE_LIMIT
+        grant = await self._jobs.acquire(tenant_id, JobKind.SESSION_ARCHIVE, limit)
+        if not grant.count:
+            return archives_pb2.ArchiveHiddenSessionsResponse(retry_delay=retry_delay(grant.retry_seconds))
         archived_count, has_more = await self._archives.archive_batch(
-            caller.require_tenant(),
-            at=now(),
-            archived_by=caller.principal,
-            count=request.limit or _DEFAULT_ARCHIVE_LIMIT,
+            tenant_id, at=now(), archived_by=caller.principal, count=grant.count
         )
-        return archives_pb2.ArchiveHiddenSessionsResponse(archived_count=archived_count, more=has_more)
+        await self._jobs.settle(tenant_id, grant, Progress(done_count=archived_count, has_more=has_more))
+        seconds = grant.rest(has_more=has_more)
+        return archives_pb2.ArchiveHiddenSessionsResponse(
+            archived_count=archived_count, more=has_more and not seconds, retry_delay=retry_delay(seconds)
+        )
 
     async def PurgeTenant(self, request: pb.PurgeTenantRequest, context: Context) -> pb.PurgeTenantResponse:
         tenant_id = caller_of(context).require_tenant()

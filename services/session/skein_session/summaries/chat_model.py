@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 _PATH = "/chat/completions"
 # The model reads the end of a longer transcript.
-_MAX_TRANSCRIPT_CHARACTERS = 48_000
+MAX_TRANSCRIPT_CHARACTERS = 48_000
 _MAX_RESPONSE_BYTES = 1024 * 1024
 _SYSTEM_PROMPT = (
     "Summarize the conversation that the user sends, in its own language, in at most {max_characters} characters. "
@@ -62,7 +62,7 @@ class ChatModel:
 
     async def summarize(self, turns: Sequence[SpeakerTurn], *, max_characters: int, seconds: float) -> str:
         """Return at most `max_characters`, with one call of up to `seconds`. Raises ChatModelError."""
-        transcript = "\n".join(f"{turn.speaker}: {turn.text}" for turn in turns)[-_MAX_TRANSCRIPT_CHARACTERS:]
+        transcript = "\n".join(f"{turn.speaker}: {turn.text}" for turn in turns)[-MAX_TRANSCRIPT_CHARACTERS:]
         body = {
             "model": self._model,
             "temperature": 0,

@@ -12,15 +12,19 @@ from skein_kit.calls.call import caller as caller_of
 from skein_kit.errors import TransactionConflict
 from skein_kit.idempotency.store import IdempotencyKey
 from skein_kit.ids import now
+from skein_kit.jobs.model import JobKind, JobState, Progress
 from skein_kit.telemetry import logs
 from skein_kit.text.summary import DEFAULT_CHARACTERS, summarize
+from skein_kit.text.token_estimate import CHARACTERS_PER_TOKEN
 from skein_session.sessions import convert
-from skein_session.summaries.chat_model import ChatModel, ChatModelError
+from skein_session.summaries.chat_model import MAX_TRANSCRIPT_CHARACTERS, ChatModel, ChatModelError
 from skein_session.summaries.store import TranscriptChanged
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from uuid import UUID
 
+    from skein_kit.jobs.store import JobStore
     from skein_kit.text.summary import SpeakerTurn
     from skein_session.idempotency import SessionIdempotencyStore
     from skein_session.summaries.store import SummaryStore
@@ -28,6 +32,8 @@ if TYPE_CHECKING:
 # Part of the caller's time that is reserved for saving the summary and replying.
 MARGIN_SECONDS = 1.0
 NOT_CONFIGURED = "not configured"
+# The tenant paused its summaries by the model, or has reached their limits.
+PAUSED, LIMITED = "paused", "limited"
 # Attempts while concurrent calls delete messages of the transcript.
 _MAX_ATTEMPTS = 3
 
@@ -37,10 +43,13 @@ log = logs.get("session")
 class SummaryHandlers:
     """Summarizes sessions; no connection is open during a call of the model."""
 
-    def __init__(self, store: SummaryStore, idempotency: SessionIdempotencyStore, model: ChatModel | None) -> None:
+    def __init__(
+        self, store: SummaryStore, idempotency: SessionIdempotencyStore, model: ChatModel | None, jobs: JobStore
+    ) -> None:
         self._store = store
         self._idempotency = idempotency
         self._model = model
+        self._jobs = jobs
 
     async def SummarizeSession(
         self, request: pb.SummarizeSessionRequest, context: Context
@@ -55,7 +64,7 @@ class SummaryHandlers:
                 session=convert.session(transcript.session), truncated=transcript.is_truncated
             )
             model_seconds = deadline - loop.time() - MARGIN_SECONDS
-            await self._summarize(request, transcript.turns, model_seconds, response)
+            await self._summarize(tenant_id, request, transcript.turns, model_seconds, response)
             if not (request.store or request.request_id):
                 return response
             with suppress(TranscriptChanged):
@@ -77,6 +86,7 @@ class SummaryHandlers:
 
     async def _summarize(
         self,
+        tenant_id: UUID,
         request: pb.SummarizeSessionRequest,
         turns: Sequence[SpeakerTurn],
         model_seconds: float,
@@ -85,7 +95,7 @@ class SummaryHandlers:
         """Set the summary, its method and the reason of a fallback."""
         max_characters = request.max_characters or DEFAULT_CHARACTERS
         if turns and request.method != pb.SUMMARY_METHOD_EXTRACTIVE:
-            await self._summarize_by_model(turns, max_characters, model_seconds, response)
+            await self._summarize_by_model(tenant_id, turns, max_characters, model_seconds, response)
             if request.method == pb.SUMMARY_METHOD_UNSPECIFIED and response.fallback_reason == NOT_CONFIGURED:
                 # The caller did not request a model.
                 response.fallback_reason = ""
@@ -94,10 +104,22 @@ class SummaryHandlers:
             response.summary = await asyncio.to_thread(summarize, turns, max_characters=max_characters)
 
     async def _summarize_by_model(
-        self, turns: Sequence[SpeakerTurn], max_characters: int, seconds: float, response: pb.SummarizeSessionResponse
+        self,
+        tenant_id: UUID,
+        turns: Sequence[SpeakerTurn],
+        max_characters: int,
+        seconds: float,
+        response: pb.SummarizeSessionResponse,
     ) -> None:
         if self._model is None:
             response.fallback_reason = NOT_CONFIGURED
+            return
+        characters = min(MAX_TRANSCRIPT_CHARACTERS, sum(len(turn.text) for turn in turns)) + max_characters
+        grant = await self._jobs.acquire(
+            tenant_id, JobKind.SUMMARIES, 1, item_cost=-(-characters // CHARACTERS_PER_TOKEN)
+        )
+        if not grant.count:
+            response.fallback_reason = PAUSED if grant.state is JobState.PAUSED else LIMITED
             return
         try:
             response.summary = await self._model.summarize(turns, max_characters=max_characters, seconds=seconds)
@@ -105,3 +127,6 @@ class SummaryHandlers:
         except ChatModelError as error:
             log.warning("summary_model_failed", why=error.reason)
             response.fallback_reason = error.reason
+        # A call that failed may have cost as much as one that did not.
+        done_count = 1 if response.summary else 0
+        await self._jobs.settle(tenant_id, grant, Progress(done_count=done_count, cost=grant.item_cost))

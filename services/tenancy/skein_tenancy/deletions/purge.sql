@@ -78,6 +78,12 @@ DELETE FROM tenancy.rate_limit_buckets
 WHERE tenant_id = :tenant_id AND caller = ANY (ARRAY(
     SELECT caller FROM tenancy.rate_limit_buckets WHERE tenant_id = :tenant_id LIMIT :count));
 
+-- purge_jobs --
+-- Remove some of the jobs that a deleted tenant has.
+DELETE FROM tenancy.jobs
+WHERE tenant_id = :tenant_id AND kind = ANY (ARRAY(
+    SELECT kind FROM tenancy.jobs WHERE tenant_id = :tenant_id LIMIT :count));
+
 -- purge_requests --
 -- Remove some of the saved responses that a deleted tenant has.
 DELETE FROM tenancy.requests

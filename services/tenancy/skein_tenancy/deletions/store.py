@@ -46,6 +46,7 @@ _TENANT_TABLES: Mapping[str, Query] = {
     "tenancy.usage": QUERIES["purge_usage"],
     "tenancy.collected_usage": QUERIES["purge_collected_usage"],
     "tenancy.rate_limit_buckets": QUERIES["purge_rate_limits"],
+    "tenancy.jobs": QUERIES["purge_jobs"],
     "tenancy.requests": QUERIES["purge_requests"],
 }
 

@@ -490,6 +490,46 @@ ALTER TABLE tenancy.rate_limit_buckets FORCE ROW LEVEL SECURITY;
 CREATE POLICY tenant ON tenancy.rate_limit_buckets
     USING (tenant_id = nullif(current_setting('skein.tenant_id', true), '')::uuid);
 
+-- Background work of tenants by kind: its pause, its limits and its progress. The services that do the work take batches
+-- from the limits and record the progress; tenancy alone pauses, resumes and limits.
+CREATE TABLE tenancy.jobs (
+    tenant_id uuid NOT NULL
+        CONSTRAINT jobs_tenant_fkey REFERENCES tenancy.tenants (tenant_id) ON DELETE CASCADE,
+    kind text NOT NULL CONSTRAINT jobs_kind_known CHECK (kind IN (
+        'embedding', 'reindex', 'decay', 'consolidation', 'import', 'retention', 'expiry', 'archive', 'session_archive',
+        'summaries')),
+    pause_time timestamptz,
+    paused_by text NOT NULL DEFAULT '',
+    -- NULL: no limit.
+    items_per_second double precision CONSTRAINT jobs_items_per_second_positive CHECK (items_per_second > 0),
+    max_cost_per_day bigint CONSTRAINT jobs_max_cost_per_day_not_negative CHECK (max_cost_per_day >= 0),
+    -- The bucket of the rate: tokens at the refill time, negative after a batch that was larger than its grant.
+    tokens double precision NOT NULL DEFAULT 0,
+    refill_time timestamptz NOT NULL,
+    -- Midnight (UTC) of the day whose cost is counted.
+    day_time timestamptz NOT NULL,
+    day_cost bigint NOT NULL DEFAULT 0 CONSTRAINT jobs_day_cost_not_negative CHECK (day_cost >= 0),
+    -- The current run, or the last one.
+    run_start_time timestamptz,
+    done_count bigint NOT NULL DEFAULT 0 CONSTRAINT jobs_done_count_not_negative CHECK (done_count >= 0),
+    -- NULL: unknown.
+    remaining_count bigint CONSTRAINT jobs_remaining_count_not_negative CHECK (remaining_count >= 0),
+    -- Items per second at the time of the last batch.
+    recent_rate double precision NOT NULL DEFAULT 0 CONSTRAINT jobs_recent_rate_not_negative CHECK (recent_rate >= 0),
+    last_batch_time timestamptz,
+    is_running boolean NOT NULL DEFAULT false,
+    CONSTRAINT jobs_pkey PRIMARY KEY (tenant_id, kind),
+    CONSTRAINT jobs_pause_has_principal CHECK ((pause_time IS NULL) = (paused_by = ''))
+);
+ALTER TABLE tenancy.jobs ENABLE ROW LEVEL SECURITY;
+ALTER TABLE tenancy.jobs FORCE ROW LEVEL SECURITY;
+CREATE POLICY tenant ON tenancy.jobs
+    USING (tenant_id = nullif(current_setting('skein.tenant_id', true), '')::uuid);
+GRANT SELECT, INSERT (tenant_id, kind, refill_time, day_time),
+    UPDATE (tokens, refill_time, day_time, day_cost, run_start_time, done_count, remaining_count, recent_rate,
+            last_batch_time, is_running)
+    ON tenancy.jobs TO skein_session, skein_memory, skein_recall;
+
 -- Reports of deletions. They outlive their tenants.
 CREATE TABLE tenancy.deletions (
     tenant_id uuid NOT NULL,
@@ -512,7 +552,7 @@ CREATE POLICY operator ON tenancy.deletions USING (current_setting('skein.operat
 GRANT SELECT, INSERT, UPDATE, DELETE ON
     tenancy.memberships, tenancy.invitations, tenancy.subjects, tenancy.subject_properties, tenancy.tools,
     tenancy.agent_tools, tenancy.policies, tenancy.quotas, tenancy.organization_quotas, tenancy.usage,
-    tenancy.collected_usage, tenancy.rate_limit_buckets, tenancy.deletions TO skein_tenancy;
+    tenancy.collected_usage, tenancy.rate_limit_buckets, tenancy.deletions, tenancy.jobs TO skein_tenancy;
 
 CREATE POLICY due ON tenancy.policies FOR SELECT TO skein_owner
     USING (current_setting('skein.operator', true) = 'on');

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import grpc
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 _CALL_SECONDS = 60.0
 _RETRY_SECONDS = 60.0
+# The shortest pause before tenants whose job is limited are visited again.
+_MIN_LIMITED_SECONDS = 5.0
 
 log = logs.get("worker")
 
@@ -84,6 +86,30 @@ async def run_turn(run_round: Callable[[], Awaitable[float]], stop: asyncio.Even
             return 0.0
 
 
+@dataclass(slots=True)
+class _LimitedTenants:
+    """The tenants whose job is paused or limited, between two complete rounds.
+
+    They alone are visited again before the next round, so a long pause between rounds does not stretch their work.
+    Another worker that takes over the job begins with a complete round.
+    """
+
+    # When the next complete round is due, by the event loop's clock.
+    round_time: float = 0.0
+    # When each tenant is visited again.
+    retry_times: dict[str, float] = field(default_factory=dict)
+
+    def due(self, at: float) -> Sequence[str] | None:
+        """Return the tenants to visit, None for a complete round."""
+        if not self.retry_times or at >= self.round_time:
+            return None
+        return [tenant_id for tenant_id, retry_time in self.retry_times.items() if retry_time <= at]
+
+    def pause(self, at: float) -> float:
+        """Return the seconds until the next visit or round."""
+        return max(0.0, min([self.round_time, *self.retry_times.values()]) - at)
+
+
 class TenantRounds:
     """The jobs of the rounds."""
 
@@ -96,6 +122,7 @@ class TenantRounds:
             for each in rounds
             if each.max_backoff_seconds
         }
+        self._limited_tenants = {each.name: _LimitedTenants() for each in rounds}
 
     @property
     def periodic_jobs(self) -> Sequence[Job]:
@@ -113,16 +140,20 @@ class TenantRounds:
         return run
 
     async def _run_round(self, tenant_round: Round, stop: asyncio.Event) -> float:
-        """Visit the tenants with work; return the seconds until the next round."""
-        loop = asyncio.get_running_loop()
+        """Visit the tenants with work; return the seconds until the next round.
+
+        Before the next complete round is due, visit only tenants whose job was paused or limited.
+        """
+        loop, limited = asyncio.get_running_loop(), self._limited_tenants[tenant_round.name]
         start = loop.time()
         progress = RoundProgress(stop=stop, backoff=self._backoffs.get(tenant_round.name))
+        only = limited.due(start)
         with without_tracing():
-            if tenant_round.first_call is not None:
+            if only is None and tenant_round.first_call is not None:
                 await self._call_once(tenant_round, tenant_round.first_call, progress)
             for stage in tenant_round.stages:
                 if not progress.is_stopped:
-                    await self._visit_due(tenant_round, stage, progress, stop)
+                    await self._visit_due(tenant_round, stage, progress, only=only)
         if progress.failures:
             log.warning(
                 "round_incomplete",
@@ -132,10 +163,19 @@ class TenantRounds:
             )
         if progress.is_stopped:
             return min(_RETRY_SECONDS, tenant_round.seconds)
-        pause = max(tenant_round.seconds, tenant_round.pause_factor * (loop.time() - start))
-        if tenant_round.on_end is not None:
-            tenant_round.on_end(progress.tenant_ids, pause)
-        return pause
+        end = loop.time()
+        shortest_pause = tenant_round.pause_factor * (end - start)
+        if only is None:
+            pause = max(tenant_round.seconds, shortest_pause)
+            limited.round_time = end + pause
+            limited.retry_times.clear()
+            if tenant_round.on_end is not None:
+                tenant_round.on_end(progress.tenant_ids, pause)
+        for tenant_id in only or ():
+            limited.retry_times.pop(tenant_id, None)
+        for tenant_id, seconds in progress.retry_seconds.items():
+            limited.retry_times[tenant_id] = end + max(_MIN_LIMITED_SECONDS, seconds)
+        return max(limited.pause(end), shortest_pause)
 
     async def _call_once(
         self, tenant_round: Round, call: Callable[[], Awaitable[Any]], progress: RoundProgress
@@ -149,13 +189,15 @@ class TenantRounds:
             if tenant_round.on_response is not None:
                 tenant_round.on_response("", response)
 
-    async def _visit_due(self, tenant_round: Round, stage: Stage, progress: RoundProgress, stop: asyncio.Event) -> None:
+    async def _visit_due(
+        self, tenant_round: Round, stage: Stage, progress: RoundProgress, *, only: Sequence[str] | None
+    ) -> None:
         async def visit(tenant_id: str) -> bool:
             # A call that fails does not keep the tenant from the next one.
             active = False
             for call in stage.calls:
                 try:
-                    active = await self._call_until_done(tenant_round, call, tenant_id, stop) or active
+                    active = await self._call_until_done(tenant_round, call, tenant_id, progress) or active
                 except aio.AioRpcError as error:
                     progress.add_failure(error)
                     active = error.code() is not grpc.StatusCode.NOT_FOUND
@@ -163,10 +205,13 @@ class TenantRounds:
                         break
             return active
 
-        await self._visitor.visit_due(stage.list_due, stage.request(), visit, progress)
+        if only is None:
+            await self._visitor.visit_due(stage.list_due, stage.request(), visit, progress)
+        else:
+            await self._visitor.visit_each(only, visit, progress)
 
     async def _call_until_done(
-        self, tenant_round: Round, call: Callable[[], Awaitable[Any]], tenant_id: str, stop: asyncio.Event
+        self, tenant_round: Round, call: Callable[[], Awaitable[Any]], tenant_id: str, progress: RoundProgress
     ) -> bool:
         """Repeat a call while there is more; return whether the tenant had work."""
         active = False
@@ -176,6 +221,8 @@ class TenantRounds:
             if tenant_round.on_response is not None:
                 tenant_round.on_response(tenant_id, response)
             active = active or getattr(response, "active", False)
-            if stop.is_set() or not getattr(response, "more", False):
+            if "retry_delay" in response.DESCRIPTOR.fields_by_name and response.HasField("retry_delay"):
+                progress.add_limited(tenant_id, response.retry_delay.ToTimedelta().total_seconds())
+            if progress.stop.is_set() or not getattr(response, "more", False):
                 break
         return active

@@ -79,11 +79,17 @@ class RoundProgress:
     # How many visits failed, by status code.
     failures: dict[str, int] = field(default_factory=dict)
     has_cluster_fault: bool = False
+    # Seconds after which tenants with a paused or limited job are visited again.
+    retry_seconds: dict[str, float] = field(default_factory=dict)
 
     @property
     def is_stopped(self) -> bool:
         """Whether the round ends before all tenants are visited."""
         return self.has_cluster_fault or self.stop.is_set()
+
+    def add_limited(self, tenant_id: str, seconds: float) -> None:
+        """Record when a tenant may continue; of several jobs the first counts."""
+        self.retry_seconds[tenant_id] = min(seconds, self.retry_seconds.get(tenant_id, seconds))
 
     def add_failure(self, error: aio.AioRpcError) -> None:
         """Count a failed visit; NOT_FOUND is no failure, because the tenant has been deleted meanwhile."""
@@ -106,6 +112,14 @@ class TenantVisitor:
         is_complete = await visit_tenants(pages, visit, progress, at_once=self._at_once)
         if is_complete and progress.backoff is not None:
             progress.backoff.retain_only(progress.tenant_ids, asyncio.get_running_loop().time())
+
+    async def visit_each(self, tenant_ids: Sequence[str], visit: Visit, progress: RoundProgress) -> None:
+        """Visit these tenants, unless they wait for the end of their backoff."""
+
+        async def page() -> AsyncIterator[Sequence[str]]:
+            yield tenant_ids
+
+        await visit_tenants(page(), visit, progress, at_once=self._at_once)
 
     async def _pages(self, list_due: ListDueTenants, request: Any) -> AsyncIterator[Sequence[str]]:
         request.page_size = _TENANTS_PER_PAGE

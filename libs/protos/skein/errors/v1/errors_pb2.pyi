@@ -180,6 +180,8 @@ class ErrorReason(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     ERROR_REASON_TOOL_DELETED: _ClassVar[ErrorReason]
     ERROR_REASON_AGENT_NOT_ACTIVE: _ClassVar[ErrorReason]
     ERROR_REASON_READ_TOO_COSTLY: _ClassVar[ErrorReason]
+    ERROR_REASON_JOB_PAUSED: _ClassVar[ErrorReason]
+    ERROR_REASON_JOB_LIMITED: _ClassVar[ErrorReason]
     ERROR_REASON_SOURCE_NOT_FOUND: _ClassVar[ErrorReason]
     ERROR_REASON_LINEAGE_CYCLE: _ClassVar[ErrorReason]
     ERROR_REASON_LINEAGE_TOO_LONG: _ClassVar[ErrorReason]
@@ -357,6 +359,8 @@ ERROR_REASON_SUBJECT_DELETED: ErrorReason
 ERROR_REASON_TOOL_DELETED: ErrorReason
 ERROR_REASON_AGENT_NOT_ACTIVE: ErrorReason
 ERROR_REASON_READ_TOO_COSTLY: ErrorReason
+ERROR_REASON_JOB_PAUSED: ErrorReason
+ERROR_REASON_JOB_LIMITED: ErrorReason
 ERROR_REASON_SOURCE_NOT_FOUND: ErrorReason
 ERROR_REASON_LINEAGE_CYCLE: ErrorReason
 ERROR_REASON_LINEAGE_TOO_LONG: ErrorReason

@@ -472,12 +472,14 @@ class DecayMemoriesRequest(_message.Message):
     def __init__(self, limit: _Optional[int] = ...) -> None: ...
 
 class DecayMemoriesResponse(_message.Message):
-    __slots__ = ("decayed_count", "more")
+    __slots__ = ("decayed_count", "more", "retry_delay")
     DECAYED_COUNT_FIELD_NUMBER: _ClassVar[int]
     MORE_FIELD_NUMBER: _ClassVar[int]
+    RETRY_DELAY_FIELD_NUMBER: _ClassVar[int]
     decayed_count: int
     more: bool
-    def __init__(self, decayed_count: _Optional[int] = ..., more: _Optional[bool] = ...) -> None: ...
+    retry_delay: _duration_pb2.Duration
+    def __init__(self, decayed_count: _Optional[int] = ..., more: _Optional[bool] = ..., retry_delay: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
 
 class ReindexMemoriesRequest(_message.Message):
     __slots__ = ("limit",)
@@ -1243,10 +1245,12 @@ class DeleteExpiredRequest(_message.Message):
     def __init__(self) -> None: ...
 
 class DeleteExpiredResponse(_message.Message):
-    __slots__ = ("deleted_count",)
+    __slots__ = ("deleted_count", "retry_delay")
     DELETED_COUNT_FIELD_NUMBER: _ClassVar[int]
+    RETRY_DELAY_FIELD_NUMBER: _ClassVar[int]
     deleted_count: int
-    def __init__(self, deleted_count: _Optional[int] = ...) -> None: ...
+    retry_delay: _duration_pb2.Duration
+    def __init__(self, deleted_count: _Optional[int] = ..., retry_delay: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
 
 class DeliverWebhooksRequest(_message.Message):
     __slots__ = ("limit", "wait")
@@ -1277,24 +1281,28 @@ class ArchiveIdleMemoriesRequest(_message.Message):
     def __init__(self) -> None: ...
 
 class ArchiveIdleMemoriesResponse(_message.Message):
-    __slots__ = ("archived_count", "more")
+    __slots__ = ("archived_count", "more", "retry_delay")
     ARCHIVED_COUNT_FIELD_NUMBER: _ClassVar[int]
     MORE_FIELD_NUMBER: _ClassVar[int]
+    RETRY_DELAY_FIELD_NUMBER: _ClassVar[int]
     archived_count: int
     more: bool
-    def __init__(self, archived_count: _Optional[int] = ..., more: _Optional[bool] = ...) -> None: ...
+    retry_delay: _duration_pb2.Duration
+    def __init__(self, archived_count: _Optional[int] = ..., more: _Optional[bool] = ..., retry_delay: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
 
 class ApplyRetentionRequest(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
 
 class ApplyRetentionResponse(_message.Message):
-    __slots__ = ("purged_count", "more")
+    __slots__ = ("purged_count", "more", "retry_delay")
     PURGED_COUNT_FIELD_NUMBER: _ClassVar[int]
     MORE_FIELD_NUMBER: _ClassVar[int]
+    RETRY_DELAY_FIELD_NUMBER: _ClassVar[int]
     purged_count: int
     more: bool
-    def __init__(self, purged_count: _Optional[int] = ..., more: _Optional[bool] = ...) -> None: ...
+    retry_delay: _duration_pb2.Duration
+    def __init__(self, purged_count: _Optional[int] = ..., more: _Optional[bool] = ..., retry_delay: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
 
 class PurgeTenantRequest(_message.Message):
     __slots__ = ("limit",)

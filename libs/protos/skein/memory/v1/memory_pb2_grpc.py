@@ -615,6 +615,9 @@ class MemoryServiceServicer:
 
         Errors:
         - INVALID_ARGUMENT, PAGE_TOKEN_INVALID.
+        - FAILED_PRECONDITION, JOB_PAUSED: the tenant paused the job CONSOLIDATION. A
+        dry run is neither paused nor limited.
+        - RESOURCE_EXHAUSTED, JOB_LIMITED: the job has reached its limits.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

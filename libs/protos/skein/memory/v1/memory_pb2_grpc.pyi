@@ -342,6 +342,9 @@ class MemoryServiceStub:
 
     Errors:
     - INVALID_ARGUMENT, PAGE_TOKEN_INVALID.
+    - FAILED_PRECONDITION, JOB_PAUSED: the tenant paused the job CONSOLIDATION. A
+      dry run is neither paused nor limited.
+    - RESOURCE_EXHAUSTED, JOB_LIMITED: the job has reached its limits.
     """
 
 @_typing.type_check_only
@@ -657,6 +660,9 @@ class MemoryServiceAsyncStub(MemoryServiceStub):
 
     Errors:
     - INVALID_ARGUMENT, PAGE_TOKEN_INVALID.
+    - FAILED_PRECONDITION, JOB_PAUSED: the tenant paused the job CONSOLIDATION. A
+      dry run is neither paused nor limited.
+    - RESOURCE_EXHAUSTED, JOB_LIMITED: the job has reached its limits.
     """
 
 class MemoryServiceServicer(metaclass=_abc_1.ABCMeta):
@@ -1143,6 +1149,9 @@ class MemoryServiceServicer(metaclass=_abc_1.ABCMeta):
 
         Errors:
         - INVALID_ARGUMENT, PAGE_TOKEN_INVALID.
+        - FAILED_PRECONDITION, JOB_PAUSED: the tenant paused the job CONSOLIDATION. A
+          dry run is neither paused nor limited.
+        - RESOURCE_EXHAUSTED, JOB_LIMITED: the job has reached its limits.
         """
 
 def add_MemoryServiceServicer_to_server(servicer: MemoryServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

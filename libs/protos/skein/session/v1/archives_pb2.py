@@ -23,10 +23,11 @@ _sym_db = _symbol_database.Default()
 
 
 from buf.validate import validate_pb2 as buf_dot_validate_dot_validate__pb2
+from google.protobuf import duration_pb2 as google_dot_protobuf_dot_duration__pb2
 from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1fskein/session/v1/archives.proto\x12\x10skein.session.v1\x1a\x1b\x62uf/validate/validate.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"k\n\x15\x41rchiveSessionRequest\x12)\n\nsession_id\x18\x01 \x01(\tB\n\xbaH\x07r\x05\x10\x01\x18\xff\x01R\tsessionId\x12\'\n\nrequest_id\x18\x02 \x01(\tB\x08\xbaH\x05r\x03\x18\xff\x01R\trequestId\"W\n\x16\x41rchiveSessionResponse\x12=\n\x0c\x61rchive_time\x18\x01 \x01(\x0b\x32\x1a.google.protobuf.TimestampR\x0b\x61rchiveTime\"m\n\x17UnarchiveSessionRequest\x12)\n\nsession_id\x18\x01 \x01(\tB\n\xbaH\x07r\x05\x10\x01\x18\xff\x01R\tsessionId\x12\'\n\nrequest_id\x18\x02 \x01(\tB\x08\xbaH\x05r\x03\x18\xff\x01R\trequestId\"R\n\x18UnarchiveSessionResponse\x12\x36\n\x17pending_embedding_count\x18\x01 \x01(\x05R\x15pendingEmbeddingCount\"\xbf\x02\n\x0f\x41rchivedSession\x12\x1d\n\nsession_id\x18\x01 \x01(\tR\tsessionId\x12\x14\n\x05title\x18\x02 \x01(\tR\x05title\x12#\n\rmessage_count\x18\x03 \x01(\x03R\x0cmessageCount\x12\x1d\n\nbyte_count\x18\x04 \x01(\x03R\tbyteCount\x12\x1a\n\x08\x63hecksum\x18\x05 \x01(\x0cR\x08\x63hecksum\x12\x37\n\thide_time\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.TimestampR\x08hideTime\x12=\n\x0c\x61rchive_time\x18\x07 \x01(\x0b\x32\x1a.google.protobuf.TimestampR\x0b\x61rchiveTime\x12\x1f\n\x0b\x61rchived_by\x18\x08 \x01(\tR\narchivedBy\"o\n\x1bListArchivedSessionsRequest\x12\'\n\tpage_size\x18\x01 \x01(\x05\x42\n\xbaH\x07\x1a\x05\x18\xe8\x07(\x00R\x08pageSize\x12\'\n\npage_token\x18\x02 \x01(\tB\x08\xbaH\x05r\x03\x18\x80@R\tpageToken\"\x85\x01\n\x1cListArchivedSessionsResponse\x12=\n\x08sessions\x18\x01 \x03(\x0b\x32!.skein.session.v1.ArchivedSessionR\x08sessions\x12&\n\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"?\n\x1c\x41rchiveHiddenSessionsRequest\x12\x1f\n\x05limit\x18\x01 \x01(\x05\x42\t\xbaH\x06\x1a\x04\x18\x64(\x00R\x05limit\"Z\n\x1d\x41rchiveHiddenSessionsResponse\x12%\n\x0e\x61rchived_count\x18\x01 \x01(\x05R\rarchivedCount\x12\x12\n\x04more\x18\x02 \x01(\x08R\x04moreb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1fskein/session/v1/archives.proto\x12\x10skein.session.v1\x1a\x1b\x62uf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"k\n\x15\x41rchiveSessionRequest\x12)\n\nsession_id\x18\x01 \x01(\tB\n\xbaH\x07r\x05\x10\x01\x18\xff\x01R\tsessionId\x12\'\n\nrequest_id\x18\x02 \x01(\tB\x08\xbaH\x05r\x03\x18\xff\x01R\trequestId\"W\n\x16\x41rchiveSessionResponse\x12=\n\x0c\x61rchive_time\x18\x01 \x01(\x0b\x32\x1a.google.protobuf.TimestampR\x0b\x61rchiveTime\"m\n\x17UnarchiveSessionRequest\x12)\n\nsession_id\x18\x01 \x01(\tB\n\xbaH\x07r\x05\x10\x01\x18\xff\x01R\tsessionId\x12\'\n\nrequest_id\x18\x02 \x01(\tB\x08\xbaH\x05r\x03\x18\xff\x01R\trequestId\"R\n\x18UnarchiveSessionResponse\x12\x36\n\x17pending_embedding_count\x18\x01 \x01(\x05R\x15pendingEmbeddingCount\"\xbf\x02\n\x0f\x41rchivedSession\x12\x1d\n\nsession_id\x18\x01 \x01(\tR\tsessionId\x12\x14\n\x05title\x18\x02 \x01(\tR\x05title\x12#\n\rmessage_count\x18\x03 \x01(\x03R\x0cmessageCount\x12\x1d\n\nbyte_count\x18\x04 \x01(\x03R\tbyteCount\x12\x1a\n\x08\x63hecksum\x18\x05 \x01(\x0cR\x08\x63hecksum\x12\x37\n\thide_time\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.TimestampR\x08hideTime\x12=\n\x0c\x61rchive_time\x18\x07 \x01(\x0b\x32\x1a.google.protobuf.TimestampR\x0b\x61rchiveTime\x12\x1f\n\x0b\x61rchived_by\x18\x08 \x01(\tR\narchivedBy\"o\n\x1bListArchivedSessionsRequest\x12\'\n\tpage_size\x18\x01 \x01(\x05\x42\n\xbaH\x07\x1a\x05\x18\xe8\x07(\x00R\x08pageSize\x12\'\n\npage_token\x18\x02 \x01(\tB\x08\xbaH\x05r\x03\x18\x80@R\tpageToken\"\x85\x01\n\x1cListArchivedSessionsResponse\x12=\n\x08sessions\x18\x01 \x03(\x0b\x32!.skein.session.v1.ArchivedSessionR\x08sessions\x12&\n\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"?\n\x1c\x41rchiveHiddenSessionsRequest\x12\x1f\n\x05limit\x18\x01 \x01(\x05\x42\t\xbaH\x06\x1a\x04\x18\x64(\x00R\x05limit\"\x96\x01\n\x1d\x41rchiveHiddenSessionsResponse\x12%\n\x0e\x61rchived_count\x18\x01 \x01(\x05R\rarchivedCount\x12\x12\n\x04more\x18\x02 \x01(\x08R\x04more\x12:\n\x0bretry_delay\x18\x03 \x01(\x0b\x32\x19.google.protobuf.DurationR\nretryDelayb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -47,22 +48,22 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_LISTARCHIVEDSESSIONSREQUEST'].fields_by_name['page_token']._serialized_options = b'\272H\005r\003\030\200@'
   _globals['_ARCHIVEHIDDENSESSIONSREQUEST'].fields_by_name['limit']._loaded_options = None
   _globals['_ARCHIVEHIDDENSESSIONSREQUEST'].fields_by_name['limit']._serialized_options = b'\272H\006\032\004\030d(\000'
-  _globals['_ARCHIVESESSIONREQUEST']._serialized_start=115
-  _globals['_ARCHIVESESSIONREQUEST']._serialized_end=222
-  _globals['_ARCHIVESESSIONRESPONSE']._serialized_start=224
-  _globals['_ARCHIVESESSIONRESPONSE']._serialized_end=311
-  _globals['_UNARCHIVESESSIONREQUEST']._serialized_start=313
-  _globals['_UNARCHIVESESSIONREQUEST']._serialized_end=422
-  _globals['_UNARCHIVESESSIONRESPONSE']._serialized_start=424
-  _globals['_UNARCHIVESESSIONRESPONSE']._serialized_end=506
-  _globals['_ARCHIVEDSESSION']._serialized_start=509
-  _globals['_ARCHIVEDSESSION']._serialized_end=828
-  _globals['_LISTARCHIVEDSESSIONSREQUEST']._serialized_start=830
-  _globals['_LISTARCHIVEDSESSIONSREQUEST']._serialized_end=941
-  _globals['_LISTARCHIVEDSESSIONSRESPONSE']._serialized_start=944
-  _globals['_LISTARCHIVEDSESSIONSRESPONSE']._serialized_end=1077
-  _globals['_ARCHIVEHIDDENSESSIONSREQUEST']._serialized_start=1079
-  _globals['_ARCHIVEHIDDENSESSIONSREQUEST']._serialized_end=1142
-  _globals['_ARCHIVEHIDDENSESSIONSRESPONSE']._serialized_start=1144
-  _globals['_ARCHIVEHIDDENSESSIONSRESPONSE']._serialized_end=1234
+  _globals['_ARCHIVESESSIONREQUEST']._serialized_start=147
+  _globals['_ARCHIVESESSIONREQUEST']._serialized_end=254
+  _globals['_ARCHIVESESSIONRESPONSE']._serialized_start=256
+  _globals['_ARCHIVESESSIONRESPONSE']._serialized_end=343
+  _globals['_UNARCHIVESESSIONREQUEST']._serialized_start=345
+  _globals['_UNARCHIVESESSIONREQUEST']._serialized_end=454
+  _globals['_UNARCHIVESESSIONRESPONSE']._serialized_start=456
+  _globals['_UNARCHIVESESSIONRESPONSE']._serialized_end=538
+  _globals['_ARCHIVEDSESSION']._serialized_start=541
+  _globals['_ARCHIVEDSESSION']._serialized_end=860
+  _globals['_LISTARCHIVEDSESSIONSREQUEST']._serialized_start=862
+  _globals['_LISTARCHIVEDSESSIONSREQUEST']._serialized_end=973
+  _globals['_LISTARCHIVEDSESSIONSRESPONSE']._serialized_start=976
+  _globals['_LISTARCHIVEDSESSIONSRESPONSE']._serialized_end=1109
+  _globals['_ARCHIVEHIDDENSESSIONSREQUEST']._serialized_start=1111
+  _globals['_ARCHIVEHIDDENSESSIONSREQUEST']._serialized_end=1174
+  _globals['_ARCHIVEHIDDENSESSIONSRESPONSE']._serialized_start=1177
+  _globals['_ARCHIVEHIDDENSESSIONSRESPONSE']._serialized_end=1327
 # @@protoc_insertion_point(module_scope)

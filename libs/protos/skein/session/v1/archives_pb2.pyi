@@ -1,6 +1,7 @@
 import datetime
 
 from buf.validate import validate_pb2 as _validate_pb2
+from google.protobuf import duration_pb2 as _duration_pb2
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf import descriptor as _descriptor
@@ -81,9 +82,11 @@ class ArchiveHiddenSessionsRequest(_message.Message):
     def __init__(self, limit: _Optional[int] = ...) -> None: ...
 
 class ArchiveHiddenSessionsResponse(_message.Message):
-    __slots__ = ("archived_count", "more")
+    __slots__ = ("archived_count", "more", "retry_delay")
     ARCHIVED_COUNT_FIELD_NUMBER: _ClassVar[int]
     MORE_FIELD_NUMBER: _ClassVar[int]
+    RETRY_DELAY_FIELD_NUMBER: _ClassVar[int]
     archived_count: int
     more: bool
-    def __init__(self, archived_count: _Optional[int] = ..., more: _Optional[bool] = ...) -> None: ...
+    retry_delay: _duration_pb2.Duration
+    def __init__(self, archived_count: _Optional[int] = ..., more: _Optional[bool] = ..., retry_delay: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...

@@ -3,6 +3,7 @@
 import grpc
 import warnings
 
+from skein.tenancy.v1 import jobs_pb2 as skein_dot_tenancy_dot_v1_dot_jobs__pb2
 from skein.tenancy.v1 import limits_pb2 as skein_dot_tenancy_dot_v1_dot_limits__pb2
 from skein.tenancy.v1 import members_pb2 as skein_dot_tenancy_dot_v1_dot_members__pb2
 from skein.tenancy.v1 import subjects_pb2 as skein_dot_tenancy_dot_v1_dot_subjects__pb2
@@ -266,6 +267,31 @@ class TenancyServiceStub:
                 '/skein.tenancy.v1.TenancyService/GetUsage',
                 request_serializer=skein_dot_tenancy_dot_v1_dot_limits__pb2.GetUsageRequest.SerializeToString,
                 response_deserializer=skein_dot_tenancy_dot_v1_dot_limits__pb2.GetUsageResponse.FromString,
+                _registered_method=True)
+        self.GetJobs = channel.unary_unary(
+                '/skein.tenancy.v1.TenancyService/GetJobs',
+                request_serializer=skein_dot_tenancy_dot_v1_dot_jobs__pb2.GetJobsRequest.SerializeToString,
+                response_deserializer=skein_dot_tenancy_dot_v1_dot_jobs__pb2.GetJobsResponse.FromString,
+                _registered_method=True)
+        self.PauseJob = channel.unary_unary(
+                '/skein.tenancy.v1.TenancyService/PauseJob',
+                request_serializer=skein_dot_tenancy_dot_v1_dot_jobs__pb2.PauseJobRequest.SerializeToString,
+                response_deserializer=skein_dot_tenancy_dot_v1_dot_jobs__pb2.PauseJobResponse.FromString,
+                _registered_method=True)
+        self.ResumeJob = channel.unary_unary(
+                '/skein.tenancy.v1.TenancyService/ResumeJob',
+                request_serializer=skein_dot_tenancy_dot_v1_dot_jobs__pb2.ResumeJobRequest.SerializeToString,
+                response_deserializer=skein_dot_tenancy_dot_v1_dot_jobs__pb2.ResumeJobResponse.FromString,
+                _registered_method=True)
+        self.LimitJob = channel.unary_unary(
+                '/skein.tenancy.v1.TenancyService/LimitJob',
+                request_serializer=skein_dot_tenancy_dot_v1_dot_jobs__pb2.LimitJobRequest.SerializeToString,
+                response_deserializer=skein_dot_tenancy_dot_v1_dot_jobs__pb2.LimitJobResponse.FromString,
+                _registered_method=True)
+        self.AdvanceImport = channel.unary_unary(
+                '/skein.tenancy.v1.TenancyService/AdvanceImport',
+                request_serializer=skein_dot_tenancy_dot_v1_dot_jobs__pb2.AdvanceImportRequest.SerializeToString,
+                response_deserializer=skein_dot_tenancy_dot_v1_dot_jobs__pb2.AdvanceImportResponse.FromString,
                 _registered_method=True)
         self.CreateAgent = channel.unary_unary(
                 '/skein.tenancy.v1.TenancyService/CreateAgent',
@@ -846,6 +872,53 @@ class TenancyServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def GetJobs(self, request, context):
+        """GetJobs returns the tenant's background work, one job of each kind, with
+        its pause, limits, progress and expected end. Safe to retry.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def PauseJob(self, request, context):
+        """PauseJob pauses a kind of work in the tenant. The batch that runs ends, and
+        none begins until ResumeJob, whatever restarts meanwhile. No item is lost:
+        what is due stays due. The deletion of a tenant and the erasure of a person
+        are not paused. Recorded as the audit event job_paused. Pausing again
+        changes nothing. Repeating a request_id returns the first answer.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ResumeJob(self, request, context):
+        """ResumeJob ends a pause. The work continues where it stopped, within about a
+        minute. Recorded as the audit event job_resumed. Resuming again changes
+        nothing. Repeating a request_id returns the first answer.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def LimitJob(self, request, context):
+        """LimitJob sets the rate and the cost ceiling of a kind of work in the tenant.
+        They take effect with the next batch. Recorded as the audit event
+        job_limited. Repeating a request_id returns the first answer.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def AdvanceImport(self, request, context):
+        """AdvanceImport reports the progress of an import and asks for the records of
+        its next batch. It grants none while imports are paused, and keeps their
+        limits over all importers of the tenant. Repeating a request_id returns the
+        first answer; another call takes further records from the limits.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def CreateAgent(self, request, context):
         """CreateAgent registers an agent of the tenant. The caller may choose the
         agent_id. Repeating a request_id returns the first agent.
@@ -1158,6 +1231,31 @@ def add_TenancyServiceServicer_to_server(servicer, server):
                     servicer.GetUsage,
                     request_deserializer=skein_dot_tenancy_dot_v1_dot_limits__pb2.GetUsageRequest.FromString,
                     response_serializer=skein_dot_tenancy_dot_v1_dot_limits__pb2.GetUsageResponse.SerializeToString,
+            ),
+            'GetJobs': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetJobs,
+                    request_deserializer=skein_dot_tenancy_dot_v1_dot_jobs__pb2.GetJobsRequest.FromString,
+                    response_serializer=skein_dot_tenancy_dot_v1_dot_jobs__pb2.GetJobsResponse.SerializeToString,
+            ),
+            'PauseJob': grpc.unary_unary_rpc_method_handler(
+                    servicer.PauseJob,
+                    request_deserializer=skein_dot_tenancy_dot_v1_dot_jobs__pb2.PauseJobRequest.FromString,
+                    response_serializer=skein_dot_tenancy_dot_v1_dot_jobs__pb2.PauseJobResponse.SerializeToString,
+            ),
+            'ResumeJob': grpc.unary_unary_rpc_method_handler(
+                    servicer.ResumeJob,
+                    request_deserializer=skein_dot_tenancy_dot_v1_dot_jobs__pb2.ResumeJobRequest.FromString,
+                    response_serializer=skein_dot_tenancy_dot_v1_dot_jobs__pb2.ResumeJobResponse.SerializeToString,
+            ),
+            'LimitJob': grpc.unary_unary_rpc_method_handler(
+                    servicer.LimitJob,
+                    request_deserializer=skein_dot_tenancy_dot_v1_dot_jobs__pb2.LimitJobRequest.FromString,
+                    response_serializer=skein_dot_tenancy_dot_v1_dot_jobs__pb2.LimitJobResponse.SerializeToString,
+            ),
+            'AdvanceImport': grpc.unary_unary_rpc_method_handler(
+                    servicer.AdvanceImport,
+                    request_deserializer=skein_dot_tenancy_dot_v1_dot_jobs__pb2.AdvanceImportRequest.FromString,
+                    response_serializer=skein_dot_tenancy_dot_v1_dot_jobs__pb2.AdvanceImportResponse.SerializeToString,
             ),
             'CreateAgent': grpc.unary_unary_rpc_method_handler(
                     servicer.CreateAgent,
@@ -2415,6 +2513,141 @@ class TenancyService:
             '/skein.tenancy.v1.TenancyService/GetUsage',
             skein_dot_tenancy_dot_v1_dot_limits__pb2.GetUsageRequest.SerializeToString,
             skein_dot_tenancy_dot_v1_dot_limits__pb2.GetUsageResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetJobs(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skein.tenancy.v1.TenancyService/GetJobs',
+            skein_dot_tenancy_dot_v1_dot_jobs__pb2.GetJobsRequest.SerializeToString,
+            skein_dot_tenancy_dot_v1_dot_jobs__pb2.GetJobsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def PauseJob(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skein.tenancy.v1.TenancyService/PauseJob',
+            skein_dot_tenancy_dot_v1_dot_jobs__pb2.PauseJobRequest.SerializeToString,
+            skein_dot_tenancy_dot_v1_dot_jobs__pb2.PauseJobResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ResumeJob(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skein.tenancy.v1.TenancyService/ResumeJob',
+            skein_dot_tenancy_dot_v1_dot_jobs__pb2.ResumeJobRequest.SerializeToString,
+            skein_dot_tenancy_dot_v1_dot_jobs__pb2.ResumeJobResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def LimitJob(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skein.tenancy.v1.TenancyService/LimitJob',
+            skein_dot_tenancy_dot_v1_dot_jobs__pb2.LimitJobRequest.SerializeToString,
+            skein_dot_tenancy_dot_v1_dot_jobs__pb2.LimitJobResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def AdvanceImport(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skein.tenancy.v1.TenancyService/AdvanceImport',
+            skein_dot_tenancy_dot_v1_dot_jobs__pb2.AdvanceImportRequest.SerializeToString,
+            skein_dot_tenancy_dot_v1_dot_jobs__pb2.AdvanceImportResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -5,6 +5,7 @@ isort:skip_file
 
 from collections import abc as _abc
 from grpc import aio as _aio
+from skein.tenancy.v1 import jobs_pb2 as _jobs_pb2
 from skein.tenancy.v1 import limits_pb2 as _limits_pb2
 from skein.tenancy.v1 import members_pb2 as _members_pb2
 from skein.tenancy.v1 import subjects_pb2 as _subjects_pb2
@@ -393,6 +394,33 @@ class TenancyServiceStub:
 
     Errors:
     - NOT_FOUND, ORGANIZATION_NOT_FOUND.
+    """
+    GetJobs: _grpc.UnaryUnaryMultiCallable[_jobs_pb2.GetJobsRequest, _jobs_pb2.GetJobsResponse]
+    """GetJobs returns the tenant's background work, one job of each kind, with
+    its pause, limits, progress and expected end. Safe to retry.
+    """
+    PauseJob: _grpc.UnaryUnaryMultiCallable[_jobs_pb2.PauseJobRequest, _jobs_pb2.PauseJobResponse]
+    """PauseJob pauses a kind of work in the tenant. The batch that runs ends, and
+    none begins until ResumeJob, whatever restarts meanwhile. No item is lost:
+    what is due stays due. The deletion of a tenant and the erasure of a person
+    are not paused. Recorded as the audit event job_paused. Pausing again
+    changes nothing. Repeating a request_id returns the first answer.
+    """
+    ResumeJob: _grpc.UnaryUnaryMultiCallable[_jobs_pb2.ResumeJobRequest, _jobs_pb2.ResumeJobResponse]
+    """ResumeJob ends a pause. The work continues where it stopped, within about a
+    minute. Recorded as the audit event job_resumed. Resuming again changes
+    nothing. Repeating a request_id returns the first answer.
+    """
+    LimitJob: _grpc.UnaryUnaryMultiCallable[_jobs_pb2.LimitJobRequest, _jobs_pb2.LimitJobResponse]
+    """LimitJob sets the rate and the cost ceiling of a kind of work in the tenant.
+    They take effect with the next batch. Recorded as the audit event
+    job_limited. Repeating a request_id returns the first answer.
+    """
+    AdvanceImport: _grpc.UnaryUnaryMultiCallable[_jobs_pb2.AdvanceImportRequest, _jobs_pb2.AdvanceImportResponse]
+    """AdvanceImport reports the progress of an import and asks for the records of
+    its next batch. It grants none while imports are paused, and keeps their
+    limits over all importers of the tenant. Repeating a request_id returns the
+    first answer; another call takes further records from the limits.
     """
     CreateAgent: _grpc.UnaryUnaryMultiCallable[_tenancy_pb2.CreateAgentRequest, _tenancy_pb2.CreateAgentResponse]
     """CreateAgent registers an agent of the tenant. The caller may choose the
@@ -813,6 +841,33 @@ class TenancyServiceAsyncStub(TenancyServiceStub):
 
     Errors:
     - NOT_FOUND, ORGANIZATION_NOT_FOUND.
+    """
+    GetJobs: _aio.UnaryUnaryMultiCallable[_jobs_pb2.GetJobsRequest, _jobs_pb2.GetJobsResponse]  # type: ignore[assignment]
+    """GetJobs returns the tenant's background work, one job of each kind, with
+    its pause, limits, progress and expected end. Safe to retry.
+    """
+    PauseJob: _aio.UnaryUnaryMultiCallable[_jobs_pb2.PauseJobRequest, _jobs_pb2.PauseJobResponse]  # type: ignore[assignment]
+    """PauseJob pauses a kind of work in the tenant. The batch that runs ends, and
+    none begins until ResumeJob, whatever restarts meanwhile. No item is lost:
+    what is due stays due. The deletion of a tenant and the erasure of a person
+    are not paused. Recorded as the audit event job_paused. Pausing again
+    changes nothing. Repeating a request_id returns the first answer.
+    """
+    ResumeJob: _aio.UnaryUnaryMultiCallable[_jobs_pb2.ResumeJobRequest, _jobs_pb2.ResumeJobResponse]  # type: ignore[assignment]
+    """ResumeJob ends a pause. The work continues where it stopped, within about a
+    minute. Recorded as the audit event job_resumed. Resuming again changes
+    nothing. Repeating a request_id returns the first answer.
+    """
+    LimitJob: _aio.UnaryUnaryMultiCallable[_jobs_pb2.LimitJobRequest, _jobs_pb2.LimitJobResponse]  # type: ignore[assignment]
+    """LimitJob sets the rate and the cost ceiling of a kind of work in the tenant.
+    They take effect with the next batch. Recorded as the audit event
+    job_limited. Repeating a request_id returns the first answer.
+    """
+    AdvanceImport: _aio.UnaryUnaryMultiCallable[_jobs_pb2.AdvanceImportRequest, _jobs_pb2.AdvanceImportResponse]  # type: ignore[assignment]
+    """AdvanceImport reports the progress of an import and asks for the records of
+    its next batch. It grants none while imports are paused, and keeps their
+    limits over all importers of the tenant. Repeating a request_id returns the
+    first answer; another call takes further records from the limits.
     """
     CreateAgent: _aio.UnaryUnaryMultiCallable[_tenancy_pb2.CreateAgentRequest, _tenancy_pb2.CreateAgentResponse]  # type: ignore[assignment]
     """CreateAgent registers an agent of the tenant. The caller may choose the
@@ -1500,6 +1555,63 @@ class TenancyServiceServicer(metaclass=_abc_1.ABCMeta):
 
         Errors:
         - NOT_FOUND, ORGANIZATION_NOT_FOUND.
+        """
+
+    @_abc_1.abstractmethod
+    def GetJobs(
+        self,
+        request: _jobs_pb2.GetJobsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_jobs_pb2.GetJobsResponse, _abc.Awaitable[_jobs_pb2.GetJobsResponse]]:
+        """GetJobs returns the tenant's background work, one job of each kind, with
+        its pause, limits, progress and expected end. Safe to retry.
+        """
+
+    @_abc_1.abstractmethod
+    def PauseJob(
+        self,
+        request: _jobs_pb2.PauseJobRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_jobs_pb2.PauseJobResponse, _abc.Awaitable[_jobs_pb2.PauseJobResponse]]:
+        """PauseJob pauses a kind of work in the tenant. The batch that runs ends, and
+        none begins until ResumeJob, whatever restarts meanwhile. No item is lost:
+        what is due stays due. The deletion of a tenant and the erasure of a person
+        are not paused. Recorded as the audit event job_paused. Pausing again
+        changes nothing. Repeating a request_id returns the first answer.
+        """
+
+    @_abc_1.abstractmethod
+    def ResumeJob(
+        self,
+        request: _jobs_pb2.ResumeJobRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_jobs_pb2.ResumeJobResponse, _abc.Awaitable[_jobs_pb2.ResumeJobResponse]]:
+        """ResumeJob ends a pause. The work continues where it stopped, within about a
+        minute. Recorded as the audit event job_resumed. Resuming again changes
+        nothing. Repeating a request_id returns the first answer.
+        """
+
+    @_abc_1.abstractmethod
+    def LimitJob(
+        self,
+        request: _jobs_pb2.LimitJobRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_jobs_pb2.LimitJobResponse, _abc.Awaitable[_jobs_pb2.LimitJobResponse]]:
+        """LimitJob sets the rate and the cost ceiling of a kind of work in the tenant.
+        They take effect with the next batch. Recorded as the audit event
+        job_limited. Repeating a request_id returns the first answer.
+        """
+
+    @_abc_1.abstractmethod
+    def AdvanceImport(
+        self,
+        request: _jobs_pb2.AdvanceImportRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_jobs_pb2.AdvanceImportResponse, _abc.Awaitable[_jobs_pb2.AdvanceImportResponse]]:
+        """AdvanceImport reports the progress of an import and asks for the records of
+        its next batch. It grants none while imports are paused, and keeps their
+        limits over all importers of the tenant. Repeating a request_id returns the
+        first answer; another call takes further records from the limits.
         """
 
     @_abc_1.abstractmethod

@@ -1,0 +1,1 @@
+"""Jobs: pauses, limits and progress of background work, by tenant and kind."""

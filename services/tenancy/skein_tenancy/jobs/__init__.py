@@ -1,0 +1,1 @@
+"""Jobs of a tenant: pause, resume, limits, progress."""

@@ -1,0 +1,259 @@
+"""Jobs with a budget: pauses, limits and progress of a tenant's background work."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import grpc
+from fix_cluster import Cluster, Stubs, Tenant, refused, test_environment
+from fix_command import skein
+from fix_world import system_identity
+
+from skein.auth.v1 import accounts_pb2
+from skein.memory.v1 import memory_pb2, memory_pb2_grpc, scores_pb2
+from skein.tenancy.v1 import jobs_pb2 as pb
+from skein_cluster.cli.exit_codes import ExitCode
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+DECAY, EXPIRY, RETENTION, IMPORT = pb.JOB_KIND_DECAY, pb.JOB_KIND_EXPIRY, pb.JOB_KIND_RETENTION, pb.JOB_KIND_IMPORT
+
+
+async def job_of(tenant: Tenant, kind: pb.JobKind) -> pb.Job:
+    jobs = (await tenant.tenancy.GetJobs(pb.GetJobsRequest())).jobs
+    return next(job for job in jobs if job.kind == kind)
+
+
+async def pause(tenant: Tenant, kind: pb.JobKind) -> pb.Job:
+    return (await tenant.tenancy.PauseJob(pb.PauseJobRequest(kind=kind))).job
+
+
+async def resume(tenant: Tenant, kind: pb.JobKind) -> pb.Job:
+    return (await tenant.tenancy.ResumeJob(pb.ResumeJobRequest(kind=kind))).job
+
+
+async def limit(tenant: Tenant, kind: pb.JobKind, **limits: float) -> pb.Job:
+    request = pb.LimitJobRequest(kind=kind, limits=pb.JobLimits(**limits))  # type: ignore[arg-type]
+    return (await tenant.tenancy.LimitJob(request)).job
+
+
+@asynccontextmanager
+async def worker_of(cluster: Cluster, tenant: Tenant) -> AsyncIterator[memory_pb2_grpc.MemoryInternalServiceAsyncStub]:
+    token = await system_identity(cluster, str(tenant.tenant_id))
+    async with cluster.direct("memory") as channel:
+        yield memory_pb2_grpc.MemoryInternalServiceStub(Stubs.of(channel, token).channel)
+
+
+async def idle_memories(cluster: Cluster, tenant: Tenant, count: int) -> None:
+    """Store memories whose decay is due."""
+    memories = [memory_pb2.Memory(content=f"idle {number}") for number in range(count)]
+    await tenant.memory.BatchCreateMemories(memory_pb2.BatchCreateMemoriesRequest(memories=memories))
+    async with cluster.superuser() as connection:
+        await connection.execute(
+            "UPDATE memory.memories"
+            " SET update_time = update_time - $2::interval, decay_time = decay_time - $2::interval"
+            " WHERE tenant_id = $1",
+            tenant.tenant_id,
+            timedelta(days=31),
+        )
+
+
+async def test_a_tenant_has_one_job_of_each_kind_that_is_idle_and_unlimited(tenant: Tenant) -> None:
+    jobs = (await tenant.tenancy.GetJobs(pb.GetJobsRequest())).jobs
+
+    assert [job.kind for job in jobs] == [kind for kind in pb.JobKind.values() if kind]
+    untouched = [job for job in jobs if job.kind not in {pb.JOB_KIND_EMBEDDING, pb.JOB_KIND_REINDEX}]
+    assert {job.state for job in untouched} == {pb.JOB_STATE_IDLE}
+    assert not any(job.limits.ListFields() for job in jobs)
+
+
+async def test_a_paused_job_does_nothing_and_continues_where_it_stopped(cluster: Cluster, tenant: Tenant) -> None:
+    await idle_memories(cluster, tenant, 12)
+    async with worker_of(cluster, tenant) as worker:
+        first = await worker.DecayMemories(memory_pb2.DecayMemoriesRequest(limit=5))
+        before = await job_of(tenant, DECAY)
+        paused = await pause(tenant, DECAY)
+        during = await asyncio.gather(*(worker.DecayMemories(memory_pb2.DecayMemoriesRequest()) for _ in range(2)))
+        resumed = await resume(tenant, DECAY)
+        rest = await worker.DecayMemories(memory_pb2.DecayMemoriesRequest())
+    after = await job_of(tenant, DECAY)
+
+    assert (first.decayed_count, before.state, before.done_count, before.remaining_count) == (
+        5,
+        pb.JOB_STATE_RUNNING,
+        5,
+        7,
+    )
+    assert (paused.state, paused.done_count, resumed.state) == (pb.JOB_STATE_PAUSED, 5, pb.JOB_STATE_RUNNING)
+    assert paused.paused_by
+    assert [response.decayed_count for response in during] == [0, 0]
+    assert all(response.HasField("retry_delay") and not response.more for response in during)
+    assert (rest.decayed_count, rest.HasField("retry_delay")) == (7, False)
+    assert (after.state, after.done_count, after.remaining_count) == (pb.JOB_STATE_IDLE, 12, 0)
+    assert not after.HasField("pause_time")
+    assert after.paused_by == ""
+
+
+async def test_a_ceiling_holds_for_workers_at_once(cluster: Cluster, tenant: Tenant) -> None:
+    await idle_memories(cluster, tenant, 12)
+    await limit(tenant, DECAY, max_cost_per_day=4)
+
+    async with worker_of(cluster, tenant) as worker:
+        responses = await asyncio.gather(*(worker.DecayMemories(memory_pb2.DecayMemoriesRequest()) for _ in range(4)))
+        reached = await job_of(tenant, DECAY)
+        await limit(tenant, DECAY)
+        rest = await worker.DecayMemories(memory_pb2.DecayMemoriesRequest())
+
+    assert sum(response.decayed_count for response in responses) == 4
+    assert (reached.state, reached.day_cost, reached.limits.max_cost_per_day) == (pb.JOB_STATE_CEILING_REACHED, 4, 4)
+    assert rest.decayed_count == 8
+
+
+async def test_a_rate_grants_what_it_allows_and_names_the_delay(cluster: Cluster, tenant: Tenant) -> None:
+    await idle_memories(cluster, tenant, 12)
+    # Ten seconds of it are one item.
+    await limit(tenant, DECAY, items_per_second=0.001)
+
+    async with worker_of(cluster, tenant) as worker:
+        responses = [await worker.DecayMemories(memory_pb2.DecayMemoriesRequest()) for _ in range(2)]
+
+    assert [response.decayed_count for response in responses] == [1, 0]
+    assert all(response.retry_delay.seconds == 60 for response in responses)
+
+
+async def test_a_paused_expiry_keeps_memories_that_readers_no_longer_see(cluster: Cluster, tenant: Tenant) -> None:
+    memory = (
+        await tenant.memory.CreateMemory(memory_pb2.CreateMemoryRequest(memory=memory_pb2.Memory(content="short")))
+    ).memory
+    await pause(tenant, EXPIRY)
+    async with cluster.superuser() as connection:
+        await connection.execute(
+            "UPDATE memory.memories SET expire_time = now() - interval '30 days' WHERE tenant_id = $1", tenant.tenant_id
+        )
+        async with worker_of(cluster, tenant) as worker:
+            kept = await worker.DeleteExpired(memory_pb2.DeleteExpiredRequest())
+            with refused(grpc.StatusCode.NOT_FOUND, "MEMORY_NOT_FOUND"):
+                await tenant.memory.GetMemory(memory_pb2.GetMemoryRequest(memory_id=memory.memory_id))
+            count = await connection.fetchval(
+                "SELECT count(*) FROM memory.memories WHERE tenant_id = $1", tenant.tenant_id
+            )
+            await resume(tenant, EXPIRY)
+            purged = await worker.DeleteExpired(memory_pb2.DeleteExpiredRequest())
+        left = await connection.fetchval("SELECT count(*) FROM memory.memories WHERE tenant_id = $1", tenant.tenant_id)
+
+    assert kept.HasField("retry_delay")
+    assert (count, left) == (1, 0)
+    assert not purged.HasField("retry_delay")
+
+
+async def test_a_paused_retention_keeps_old_memories(cluster: Cluster, tenant: Tenant) -> None:
+    old = memory_pb2.Memory(content="of another age")
+    old.create_time.FromSeconds(1)
+    await tenant.memory.CreateMemory(memory_pb2.CreateMemoryRequest(memory=old))
+    async with cluster.superuser() as connection:
+        await connection.execute(
+            "UPDATE memory.memories SET update_time = create_time, record_time = create_time WHERE tenant_id = $1",
+            tenant.tenant_id,
+        )
+    await pause(tenant, RETENTION)
+
+    async with worker_of(cluster, tenant) as worker:
+        kept = await worker.ApplyRetention(memory_pb2.ApplyRetentionRequest())
+        await resume(tenant, RETENTION)
+        purged = await worker.ApplyRetention(memory_pb2.ApplyRetentionRequest())
+
+    assert (kept.purged_count, kept.HasField("retry_delay"), purged.purged_count) == (0, True, 1)
+    assert (await job_of(tenant, RETENTION)).done_count == 1
+
+
+async def test_paused_consolidations_are_refused_but_for_dry_runs(tenant: Tenant) -> None:
+    for _ in range(3):
+        await tenant.memory.CreateMemory(memory_pb2.CreateMemoryRequest(memory=memory_pb2.Memory(content="twice")))
+    await pause(tenant, pb.JOB_KIND_CONSOLIDATION)
+
+    dry = await tenant.memory.ConsolidateMemories(scores_pb2.ConsolidateMemoriesRequest(dry_run=True))
+    with refused(grpc.StatusCode.FAILED_PRECONDITION, "JOB_PAUSED"):
+        await tenant.memory.ConsolidateMemories(scores_pb2.ConsolidateMemoriesRequest())
+    await resume(tenant, pb.JOB_KIND_CONSOLIDATION)
+    done = await tenant.memory.ConsolidateMemories(scores_pb2.ConsolidateMemoriesRequest())
+    await limit(tenant, pb.JOB_KIND_CONSOLIDATION, max_cost_per_day=0)
+    with refused(grpc.StatusCode.RESOURCE_EXHAUSTED, "JOB_LIMITED"):
+        await tenant.memory.ConsolidateMemories(scores_pb2.ConsolidateMemoriesRequest())
+
+    assert dry.groups == done.groups
+    assert (await job_of(tenant, pb.JOB_KIND_CONSOLIDATION)).done_count == 2
+
+
+async def test_an_import_gets_its_records_from_the_tenants_limits(tenant: Tenant) -> None:
+    async def advance(**fields: Any) -> pb.AdvanceImportResponse:
+        return await tenant.tenancy.AdvanceImport(pb.AdvanceImportRequest(**fields))
+
+    free = await advance(requested_count=100)
+    await advance(done_count=100, remaining_count=50)
+    running = await job_of(tenant, IMPORT)
+    await limit(tenant, IMPORT, max_cost_per_day=130)
+    limited = await advance(requested_count=100)
+    reached = await advance(requested_count=100)
+    await limit(tenant, IMPORT)
+    await pause(tenant, IMPORT)
+    paused = await advance(requested_count=100, done_count=30)
+    await resume(tenant, IMPORT)
+    await advance(finished=True)
+    ended = await job_of(tenant, IMPORT)
+
+    assert (free.granted_count, free.state) == (100, pb.JOB_STATE_RUNNING)
+    assert (running.state, running.done_count, running.remaining_count) == (pb.JOB_STATE_RUNNING, 100, 50)
+    assert (limited.granted_count, reached.granted_count, reached.state) == (30, 0, pb.JOB_STATE_CEILING_REACHED)
+    assert (paused.granted_count, paused.state, paused.retry_delay.seconds) == (0, pb.JOB_STATE_PAUSED, 60)
+    assert (ended.state, ended.done_count, ended.remaining_count) == (pb.JOB_STATE_IDLE, 130, 0)
+
+
+async def test_who_paused_resumed_and_limited_is_in_the_audit_log(tenant: Tenant) -> None:
+    await pause(tenant, DECAY)
+    await pause(tenant, DECAY)
+    await resume(tenant, DECAY)
+    await limit(tenant, DECAY, items_per_second=5)
+
+    request = accounts_pb2.ListAuditEventsRequest()
+    events = (await tenant.auth.ListAuditEvents(request)).audit_events
+
+    of_jobs = [(event.event, event.target) for event in events if event.target.startswith("job:")]
+    assert of_jobs == [("job_limited", "job:decay"), ("job_resumed", "job:decay"), ("job_paused", "job:decay")]
+    assert all(event.principal and event.create_time.seconds for event in events if event.event.startswith("job_"))
+
+
+async def test_a_repeated_pause_returns_the_first_answer(tenant: Tenant) -> None:
+    request = pb.PauseJobRequest(kind=DECAY, request_id="once")
+
+    first = await tenant.tenancy.PauseJob(request)
+    await resume(tenant, DECAY)
+    again = await tenant.tenancy.PauseJob(request)
+
+    assert again == first
+    assert (await job_of(tenant, DECAY)).state == pb.JOB_STATE_IDLE
+
+
+async def test_a_job_of_another_tenant_is_not_paused(tenant: Tenant, other_tenant: Tenant) -> None:
+    await pause(tenant, DECAY)
+
+    assert (await job_of(other_tenant, DECAY)).state == pb.JOB_STATE_IDLE
+
+
+async def test_the_command_lists_pauses_limits_and_resumes(cluster: Cluster, tenant: Tenant) -> None:
+    environment = {**test_environment(), "SKEIN_ENDPOINT": cluster.endpoint, "SKEIN_API_KEY": tenant.api_key}
+
+    paused = await skein("jobs", "pause", "session_archive", environment=environment)
+    limited = await skein("jobs", "limit", "reindex", "--rate", "20", "--per-day", "500", environment=environment)
+    listed = await skein("jobs", "list", environment=environment)
+    resumed = await skein("jobs", "resume", "session_archive", "--json", environment=environment)
+    unknown = await skein("jobs", "pause", "deletion", environment=environment)
+
+    assert paused.out.strip() == "session_archive is paused."
+    assert limited.out.strip().endswith("limited to 20 per second, 500 embeddings per day.")
+    assert [listed.code, "paused" in listed.out, "summaries" in listed.out] == [0, True, True]
+    assert resumed.json["state"] == "JOB_STATE_IDLE"
+    assert unknown.code == ExitCode.USAGE
