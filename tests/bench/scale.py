@@ -126,7 +126,7 @@ def main(
 
 async def _bench(plan: _Plan, sizes: list[Size]) -> None:
     """Measure into `sizes`, so that those measured before something goes wrong are not lost."""
-    out, deadline = report.console(), time.monotonic() + plan.minutes * 60
+    out, remaining_seconds = report.console(), plan.minutes * 60
     with data_folder() as folder:
         async with running(folder, ONE_PROCESS) as subject:
             template = await seed(subject, subject.api_key, plan.entries)
@@ -139,12 +139,15 @@ async def _bench(plan: _Plan, sizes: list[Size]) -> None:
         present = 1
         for count in plan.counts:
             async with running(folder, ONE_PROCESS) as subject:
-                present += await _written(subject, template, count - present, deadline, out)
+                started = time.monotonic()
+                written = await _written(subject, template, count - present, started + remaining_seconds, out)
+                remaining_seconds -= time.monotonic() - started
+            if not written and sizes:
+                break
+            present += written
             size = await _measured(folder, plan, api_key, caller)
             sizes.append(replace(size, tenants=present, entries=present * plan.entries))
             out.print(table(sizes[-1:]))
-            if present < count:
-                break
         measured = list(sizes)
         if plan.months:
             async with running(folder, ONE_PROCESS) as subject:
