@@ -80,16 +80,26 @@ class RecallServer:
         """Call as a principal with every permission in a tenant."""
         return rpc.RecallServiceStub(self._channel("api_key:test", tenant_id, TENANT_PERMISSIONS))
 
-    def index(self, tenant_id: uuid.UUID) -> rpc.RecallInternalServiceAsyncStub:
-        """Call as the system."""
-        return rpc.RecallInternalServiceStub(self._channel("system:worker", tenant_id, SYSTEM_PERMISSIONS))
+    def index(self, tenant_id: uuid.UUID, *, is_deleted: bool = False) -> rpc.RecallInternalServiceAsyncStub:
+        """Call as the system, in a tenant that may be deleted."""
+        channel = self._channel("system:worker", tenant_id, SYSTEM_PERMISSIONS, is_tenant_deleted=is_deleted)
+        return rpc.RecallInternalServiceStub(channel)
 
     @property
     def operator(self) -> rpc.RecallServiceAsyncStub:
         return rpc.RecallServiceStub(self._channel("operator:test", None, OPERATOR_PERMISSIONS))
 
-    def _channel(self, principal: str, tenant_id: uuid.UUID | None, permissions: frozenset[str]) -> aio.Channel:
-        caller = Caller(principal=principal, tenant_id=tenant_id, permissions=permissions)
+    def _channel(
+        self,
+        principal: str,
+        tenant_id: uuid.UUID | None,
+        permissions: frozenset[str],
+        *,
+        is_tenant_deleted: bool = False,
+    ) -> aio.Channel:
+        caller = Caller(
+            principal=principal, tenant_id=tenant_id, permissions=permissions, is_tenant_deleted=is_tenant_deleted
+        )
         return cast(
             "aio.Channel",
             AuthorizedChannel(self.channel, lambda: sign_identity_token(caller, key=self.key, at=now().timestamp())[0]),

@@ -96,7 +96,8 @@ async def test_the_purge_of_a_tenant_removes_its_reindexes_and_no_others(deploym
     await deployment.operator.CancelReindex(pb.CancelReindexRequest(reindex_id=own.reindex_id))
     common = await deployment.start()
 
-    purged = await deployment.tenant.index.PurgeTenant(pb.PurgeTenantRequest())
+    stub = deployment.service.index(deployment.tenant.tenant_id, is_deleted=True)
+    purged = await stub.PurgeTenant(pb.PurgeTenantRequest())
 
     left = await deployment.operator.ListReindexes(pb.ListReindexesRequest())
     assert purged.deleted_counts["recall.reindexes"] == 1
