@@ -123,7 +123,7 @@ async def test_a_tenant_is_managed_without_script_and_on_every_screen(
     assert text["history"] == ["are brief.", "never guess."]
     assert (text["failure"], text["retried"]) == ("the address is not public", "The delivery is tried again now.")
     assert text["invitations"] == 1
-    assert (text["menu"], text["closed"]) == (13, True)
+    assert (text["menu"], text["closed"]) == (14, True)
     assert {kind: report[kind] for kind in FAULTS} == {kind: [] for kind in FAULTS}
 
 
@@ -154,5 +154,5 @@ async def test_every_page_is_used_with_keys_alone(cluster: Cluster, tenant: Tena
         patience_seconds=PATIENCE_SECONDS,
     )
 
-    assert report["told"]["pages"] == 21
+    assert report["told"]["pages"] == 22
     assert (report["keys"], report["console"]) == ([], [])
