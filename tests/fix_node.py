@@ -72,6 +72,7 @@ async def run(
     folder: Path = PACKAGES,
     node: Path | None = None,
     before: Path | None = None,
+    patience_seconds: float = PATIENCE_SECONDS,
 ) -> dict[str, Any]:
     """Run a script and return the last thing that it says; `answer` is called for each {"ask": …} of it.
 
@@ -96,7 +97,7 @@ async def run(
     complaints = asyncio.create_task(process.stderr.read())
     report: dict[str, Any] = {}
     try:
-        async with asyncio.timeout(PATIENCE_SECONDS):
+        async with asyncio.timeout(patience_seconds):
             async for line in process.stdout:
                 report = json.loads(line)
                 if "ask" in report and answer is not None:

@@ -109,7 +109,7 @@ async def every_form(web: Web, stranger: Web, tenant: Tenant) -> list[FilledForm
     return results
 
 
-PAGES = ("keys", "policy", "conflicts", "blocks", "webhooks", "members", "start")
+PAGES = ("keys", "policy", "conflicts", "blocks", "webhooks", "members", "start", "jobs")
 
 
 async def test_no_form_of_another_site_does_anything(web: Web, stranger: Web, tenant: Tenant, person: Person) -> None:

@@ -19,6 +19,8 @@ const browser = await chromium.launch({ executablePath: CHROMIUM, args: ['--no-s
 async function opened(name, options) {
   const context = await browser.newContext(options);
   const page = await context.newPage();
+  // A busy machine is slow.
+  page.setDefaultTimeout(90000);
   const note = (text) => seen.console.push(`${name}: ${text}`);
   page.on('console', (message) => message.type() === 'error' && note(`${message.text()} at ${page.url()}`));
   page.on('pageerror', (error) => note(error));

@@ -316,6 +316,23 @@ async def test_an_invitation_that_cannot_be_is_refused_in_words(web: BrowserSess
         assert (answer.status_code, 'role="alert"' in answer.text) == (400, True), changed
 
 
+async def test_a_job_is_paused_limited_and_resumed(cluster: Cluster, web: BrowserSession, tenant: Tenant) -> None:
+    await browsing_as(cluster, tenant, members_pb2.ROLE_OWNER, web)
+    page = await web.page("jobs")
+    form = {"kind": "JOB_KIND_DECAY"}
+
+    paused = await followed(web, await web.submit(page, "pause", **form))
+    limited = await followed(web, await web.submit(page, "limit", **form, rate="2.5", per_day="1000"))
+    resumed = await followed(web, await web.submit(paused, "resume", **form))
+
+    assert page.text.count('name="step" value="pause"') > 5
+    assert "The job is paused." in paused.text
+    assert paused.text.count('name="step" value="resume"') == 1
+    assert "at most 2.5 per second" in limited.text
+    assert "The job continues" in resumed.text
+    assert 'name="step" value="resume"' not in resumed.text
+
+
 async def test_a_viewer_manages_nothing(cluster: Cluster, web: BrowserSession, tenant: Tenant) -> None:
     await new_block(web)
     await new_webhook(web)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, cast
 
 from skein.tenancy.v1 import jobs_pb2 as pb
-from skein_gateway.console.pages import page
+from skein_gateway.console.pages import http_status, page
 from skein_gateway.console.problems import or_page_error
 from skein_gateway.oauth.forms import FormInvalid
 from skein_gateway.oauth.pages import see_other
@@ -37,13 +37,15 @@ async def show(request: Request, context: PageContext, _parameters: Parameters) 
     """Show all kinds of background work."""
     response = await or_page_error(context.api.tenancy.GetJobs(pb.GetJobsRequest()))
     return page(
-        "jobs.html",
+        "jobs",
         request,
         context,
+        status=http_status(response),
         at="jobs",
         title="Jobs",
         response=response,
         meanings=_MEANINGS,
+        form_token=context.browser.form_token(request.url.path),
         may_write=context.may("jobs.write"),
     )
 
