@@ -37,7 +37,7 @@ async def show(request: Request, context: PageContext, _parameters: Parameters) 
     """Show all kinds of background work."""
     response = await or_page_error(context.api.tenancy.GetJobs(pb.GetJobsRequest()))
     return page(
-        "jobs.html",
+        "jobs",
         request,
         context,
         at="jobs",
