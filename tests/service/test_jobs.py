@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from contextlib import asynccontextmanager
 from datetime import timedelta
+from importlib.resources import as_file, files
 from typing import TYPE_CHECKING, Any
 
 import grpc
@@ -15,10 +16,18 @@ from fix_world import system_identity
 from skein.auth.v1 import accounts_pb2
 from skein.memory.v1 import memory_pb2, memory_pb2_grpc, scores_pb2
 from skein.tenancy.v1 import jobs_pb2 as pb
+from skein_client.connection import Connection
+from skein_cluster.api.client import open_client
 from skein_cluster.cli.exit_codes import ExitCode
+from skein_importers import budget
+from skein_importers.importer import Importer, Report
+from skein_importers.records import read_jsonl
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
+    from pathlib import Path
+
+    import pytest
 
 DECAY, EXPIRY, RETENTION, IMPORT = pb.JOB_KIND_DECAY, pb.JOB_KIND_EXPIRY, pb.JOB_KIND_RETENTION, pb.JOB_KIND_IMPORT
 
@@ -257,3 +266,26 @@ async def test_the_command_lists_pauses_limits_and_resumes(cluster: Cluster, ten
     assert [listed.code, "paused" in listed.out, "summaries" in listed.out] == [0, True, True]
     assert resumed.json["state"] == "JOB_STATE_IDLE"
     assert unknown.code == ExitCode.USAGE
+
+
+async def test_an_importer_waits_while_imports_are_paused_and_reports_its_progress(
+    cluster: Cluster, tenant: Tenant, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with as_file(files("skein_cluster") / "sample" / "household.jsonl") as sample:
+        lines = [line for line in sample.read_text("utf-8").splitlines() if '"record": "memory"' in line][:3]
+    source, report, waits = tmp_path / "some.jsonl", Report(), list[float]()
+    source.write_text("\n".join(lines), "utf-8")
+    await pause(tenant, IMPORT)
+
+    async def resume_after(seconds: float) -> None:
+        waits.append(seconds)
+        assert report.written == {}
+        await resume(tenant, IMPORT)
+
+    monkeypatch.setattr(budget, "_sleep", resume_after)
+    async with open_client(Connection(endpoint=cluster.endpoint, api_key=tenant.api_key, timeout=30.0)) as api:
+        await Importer(api, report, lambda _count: None).run(read_jsonl(source))
+    job = await job_of(tenant, IMPORT)
+
+    assert waits == [60.0]
+    assert (job.state, job.done_count, sum(report.written.values())) == (pb.JOB_STATE_IDLE, 3, 3)

@@ -15,6 +15,7 @@ from skein_client.errors import (
     ResourceExhausted,
     SkeinError,
 )
+from skein_importers.budget import ImportBudget
 from skein_importers.errors import QuotaReached
 from skein_importers.records import Kind, Record, UnreadableRecord
 from skein_importers.report import Report
@@ -69,6 +70,7 @@ class Importer:
         self._batch = batch
         self._slots = asyncio.Semaphore(max_concurrent)
         self._context = WriterContext(api, report, operator, origin=origin)
+        self._budget = ImportBudget(api)
         self._writers: dict[Kind, Writer] = {}
         self._pending: list[Record] = []
         self._bytes = 0
@@ -88,6 +90,9 @@ class Importer:
             for task in self._running:
                 task.cancel()
             await asyncio.gather(*self._running, return_exceptions=True)
+            # The end is only shown; an error of this call does not fail the import.
+            with suppress(SkeinError):
+                await self._budget.finish()
         for writer in self._writers.values():
             await writer.finish()
 
@@ -146,10 +151,13 @@ class Importer:
     async def _import(self, writer: Writer, batch: Sequence[Record]) -> None:
         try:
             new_records = await self._new_records(writer, batch)
+            if new_records:
+                await self._call_with_retries(lambda: self._budget.take(len(new_records)))
             if writer.is_batched:
                 await self._write_or_split(writer, new_records)
             else:
                 await asyncio.gather(*(self._write_or_split(writer, [record]) for record in new_records))
+            self._budget.add_done(len(new_records))
             self._on_done(len(batch))
         finally:
             self._slots.release()
