@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from skein.auth.v1 import accounts_pb2, auth_pb2
+from skein.auth.v1 import accounts_pb2, auth_pb2, certificates_pb2
 from skein.gateway.v1 import gateway_pb2
 from skein.memory.v1 import (
     access_log_pb2,
@@ -137,6 +137,10 @@ _OF_AUTH = (
     ),
     _fixed_probe(f"{AUTH}ListServiceAccounts", accounts_pb2.ListServiceAccountsRequest),
     _fixed_probe(f"{AUTH}ListApiKeys", auth_pb2.ListApiKeysRequest),
+    _by_id_probe(
+        f"{AUTH}GetErasureCertificate", certificates_pb2.GetErasureCertificateRequest, certificate_id="certificate"
+    ),
+    _fixed_probe(f"{AUTH}ListErasureCertificates", certificates_pb2.ListErasureCertificatesRequest),
     Probe(path=f"{AUTH}Introspect", request_for=lambda data: auth_pb2.IntrospectRequest(credential=data.api_key)),
 )
 _OF_TENANCY = (

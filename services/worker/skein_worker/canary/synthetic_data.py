@@ -14,7 +14,7 @@ import grpc
 from google.protobuf.struct_pb2 import Struct, Value
 from grpc import aio
 
-from skein.auth.v1 import accounts_pb2
+from skein.auth.v1 import accounts_pb2, certificates_pb2
 from skein.memory.v1 import archives_pb2, blocks_pb2, curation_pb2, memory_pb2, snapshots_pb2, webhooks_pb2
 from skein.session.v1 import archives_pb2 as session_archives_pb2
 from skein.session.v1 import session_pb2, states_pb2
@@ -214,6 +214,20 @@ class SyntheticDataWriter:
         # A cluster without a master key stores no secrets.
         with _ignore_existing(grpc.StatusCode.FAILED_PRECONDITION):
             await self._memory("vault", type="knowledge_vault", secret_value=data.text("opens"))
+        await self._write_certificate()
+
+    async def _write_certificate(self) -> None:
+        """Purge a memory, unless one was purged before: a purge ends in a certificate."""
+        data = self._data
+        list_request = certificates_pb2.ListErasureCertificatesRequest()
+        response = await self._gateway.call(f"{AUTH}ListErasureCertificates", list_request)
+        if response.certificates:
+            data.ids["certificate"] = response.certificates[0].certificate_id
+            return
+        await self._memory("purged")
+        selection = memory_pb2.MemorySelection(memory_ids=[data.ids.pop("purged")])
+        request = memory_pb2.PurgeMemoriesRequest(selection=selection)
+        data.ids["certificate"] = (await self._gateway.call(f"{MEMORIES}PurgeMemories", request)).certificate_id
 
     async def _write_graph(self) -> None:
         data = self._data
