@@ -41,7 +41,7 @@ LOCK_PURGE = Queries.load("skein_kit")["lock_purge"].text
 AT_ONCE = Duration()
 BEHIND = {"memory.access_log", "memory.access_counts"}
 # What the worker may take away or count anew at any time.
-COUNTED = {"recall.removals", "recall.frequencies"}
+COUNTED = {"recall.removals", "recall.frequencies", "memory.trust_work"}
 
 
 class StopAfterChecks(asyncio.Event):
