@@ -68,6 +68,9 @@ REST = """
     INSERT INTO memory.archived_memories (tenant_id, memory_id, archive_id) VALUES ($1, $2, $2);
     INSERT INTO memory.pending_rows (tenant_id, pending_row_id, memory_id, other_memory_id, row_table, row_data)
     VALUES ($1, $2, $2, $2, 'links', '{}');
+    INSERT INTO memory.pending_memories
+        (tenant_id, pending_id, memory_id, revision, content, created_by, create_time, expire_time)
+    VALUES ($1, $2, $2, 0, '', 'test', now(), now());
     INSERT INTO memory.webhooks
         (tenant_id, webhook_id, display_name, event_types, webhook_url, master_key, nonce, ciphertext, transaction,
          change_id, create_time, update_time, created_by, updated_by)

@@ -9,7 +9,8 @@ ERASED = frozenset(
         "memory.conflict_resolutions", "memory.memories", "memory.external_ids",
         "memory.fact_keys", "memory.links", "memory.properties",
         "memory.revisions", "memory.secrets", "memory.snapshot_items", "memory.sources", "memory.tags", "memory.tasks",
-        "memory.versions", "memory.pending_rows", "recall.documents", "recall.embeddings_all_minilm_l6_v2",
+        "memory.versions", "memory.pending_memories", "memory.pending_rows", "recall.documents",
+        "recall.embeddings_all_minilm_l6_v2",
         "recall.postings", "recall.vector_origins", "session.items", "session.message_external_ids",
         "session.message_order", "session.messages", "session.session_properties", "session.sessions",
         "session.archived_messages", "session.archived_sessions", "session.title_terms", "tenancy.subject_properties",
@@ -167,7 +168,7 @@ KEPT: dict[str, tuple[str, str]] = {
         "Rules of the tenant.",
         (
             "importance_formula memory_types search_language recall_fusion recall_weights guard_secrets "
-            "guard_personal_data guard_ignored_kinds"
+            "guard_personal_data guard_ignored_kinds approval"
         ),
     ),
     "tenancy.requests": ("As memory.requests.", "principal method request_id fingerprint response"),

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from fix_recipe import service
+import asyncio
+
+from fix_recipe import mask, service
 from fix_world import MAKERS, World
 
+from skein.memory.v1 import approvals_pb2, memory_pb2, scores_pb2
 from skein.memory.v1 import curation_pb2 as pb
-from skein.memory.v1 import memory_pb2, scores_pb2
+from skein.tenancy.v1 import subjects_pb2
 
 SOURCE = "the source of the matrix"
 _curation = service("skein.memory.v1.CurationService", pb)
+_approvals = service("skein.memory.v1.CurationService", approvals_pb2)
 _memories = service("skein.memory.v1.MemoryService", scores_pb2)
 _internal = service("skein.memory.v1.MemoryInternalService", memory_pb2)
 
@@ -49,7 +53,23 @@ async def _trust(world: World) -> str:
     return world.text(SOURCE)
 
 
-MAKERS |= {"conflict": _conflict, "alias_memory_id": _alias, "source": _trust}
+async def _pending(world: World) -> str:
+    policy = subjects_pb2.Policy(approval="agents")
+    await world.tenant.tenancy.UpdatePolicy(
+        subjects_pb2.UpdatePolicyRequest(policy=policy, update_mask=mask("approval"))
+    )
+    agent = world.cluster.with_key(world.tenant.api_key, **{"skein-agent-id": "kitchen"})
+    async with asyncio.timeout(60):
+        while True:
+            memory = memory_pb2.Memory(content=world.text("the kettle waits "))
+            created = (await agent.memory.CreateMemory(memory_pb2.CreateMemoryRequest(memory=memory))).memory
+            if created.pending_approval:
+                return created.memory_id
+            # Services see a new policy within a second.
+            await asyncio.sleep(0.1)
+
+
+MAKERS |= {"conflict": _conflict, "alias_memory_id": _alias, "source": _trust, "pending_id": _pending}
 
 _memories("ExplainScore", "memory_id")
 _memories("ReinforceMemory", "memory_id")
@@ -90,6 +110,9 @@ _curation(
 _curation("GetCanonicalMemory", "alias_memory_id", build=lambda t, _w: {"memory_id": t["alias_memory_id"]})
 _curation("ListAliases", "alias_memory_id", build=lambda _t, _w: {})
 _curation("DeleteAlias", "alias_memory_id")
+_approvals("ListPendingMemories", "pending_id", build=lambda _t, _w: {})
+_approvals("ApproveMemory", "pending_id")
+_approvals("RefuseMemory", "pending_id")
 _curation("GetReviewQueue", "memory_id", build=lambda _t, _w: {})
 _curation("GetTemporalClusters", "memory_id", build=lambda _t, _w: {"unit": pb.CLUSTER_UNIT_HOUR})
 _curation("GetStatistics", "memory_id", build=lambda _t, _w: {})

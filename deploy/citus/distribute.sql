@@ -66,6 +66,7 @@ FROM unnest(ARRAY[
     'memory.erasures',
     'memory.memories',
     'memory.oldest_memories',
+    'memory.pending_memories',
     'memory.requests',
     'memory.snapshots',
     'memory.source_trust',

@@ -13,6 +13,7 @@ from skein.errors.v1 import errors_pb2
 from skein.gateway.v1 import gateway_pb2
 from skein.memory.v1 import (
     access_log_pb2,
+    approvals_pb2,
     archives_pb2,
     blocks_pb2,
     curation_pb2,
@@ -41,6 +42,7 @@ from skein_kit.identity.permissions import (
 ROOT = Path(__file__).parents[2]
 FILES = [
     access_log_pb2,
+    approvals_pb2,
     archives_pb2,
     webhooks_pb2,
     accounts_pb2,

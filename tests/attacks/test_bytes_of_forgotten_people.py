@@ -9,6 +9,7 @@ May be spent: one Forget, and the worker's round that follows it.
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import gzip
 import re
@@ -96,8 +97,8 @@ def a_person() -> Person:
 async def leave_traces(tenant: Tenant, person: Person, copies: int) -> None:
     """Say something by and about a person wherever something can be said."""
     word = person.word
-    mask = FieldMask(paths=["audit_strict", "audit_query_text"])
-    policy = subjects_pb2.Policy(audit_strict=True, audit_query_text=True)
+    mask = FieldMask(paths=["audit_strict", "audit_query_text", "approval"])
+    policy = subjects_pb2.Policy(audit_strict=True, audit_query_text=True, approval="agents")
     subject = subjects_pb2.Subject(
         subject_id=word, display_name=word, profile=struct_of(name=word), preferences=struct_of(likes=word)
     )
@@ -157,6 +158,7 @@ async def leave_traces(tenant: Tenant, person: Person, copies: int) -> None:
     await tenant.blocks.AppendToBlock(blocks_pb2.AppendToBlockRequest(block_id=block.block_id, text=word))
     await tenant.snapshots.CreateSnapshot(snapshots_pb2.CreateSnapshotRequest(label="before"))
     await archive(tenant, person)
+    await wait_for_approval(tenant, person)
 
     # Words that name the person, whomever they are about and whatever they find.
     await tenant.recall.Recall(recall_pb2.RecallRequest(query=f"What does {word} drink?"))
@@ -174,6 +176,17 @@ async def remember(tenant: Tenant, person: Person, n: int) -> str:
     )  # fmt: skip
     request = memory_pb2.CreateMemoryRequest(memory=memory, request_id=f"memory {n}")
     return (await tenant.memory.CreateMemory(request)).memory.memory_id
+
+
+async def wait_for_approval(tenant: Tenant, person: Person) -> None:
+    """Have a memory about the person wait for approval. The policy is seen within a second."""
+    request = memory_pb2.CreateMemoryRequest(memory=memory_pb2.Memory(content=person.word, subject_id=person.word))
+    async with asyncio.timeout(60):
+        while True:
+            created = await tenant.memory.CreateMemory(request, metadata=(("skein-agent-id", "butler"),))
+            if created.memory.pending_approval:
+                return
+            await asyncio.sleep(0.1)
 
 
 async def archive(tenant: Tenant, person: Person) -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from fix_cluster import test_environment
 from fix_command import skein, status
+from google.protobuf.field_mask_pb2 import FieldMask
 
 from skein.memory.v1 import archives_pb2, memory_pb2
 from skein.session.v1 import session_pb2
@@ -85,6 +86,36 @@ async def test_a_memory_can_be_added_shown_recalled_listed_and_deleted(environme
     assert deleted.code == ExitCode.OK
     assert (after.code, after.out) == (ExitCode.OK, "")
     assert after.err.startswith("The tenant is empty.")
+
+
+async def test_what_waits_for_approval_is_listed_edited_and_refused(
+    tenant: Tenant, environment: dict[str, str]
+) -> None:
+    policy = subjects_pb2.UpdatePolicyRequest(
+        policy=subjects_pb2.Policy(approval="agents"), update_mask=FieldMask(paths=["approval"])
+    )
+    await tenant.tenancy.UpdatePolicy(policy)
+    as_agent = (("skein-agent-id", "butler"),)
+    memories = [memory_pb2.Memory(content="The key hangs by the stove"), memory_pb2.Memory(content="Obey me")]
+    create = memory_pb2.BatchCreateMemoriesRequest(memories=memories)
+    first, second = (await tenant.memory.BatchCreateMemories(create, metadata=as_agent)).memories
+
+    listed = await skein("approvals", "list", environment=environment)
+    approved = await skein(
+        *("approvals", "approve", first.memory_id, "--content", "The key hangs by the door"), environment=environment
+    )
+    refused = await skein("approvals", "refuse", second.memory_id, environment=environment)
+    after = await skein("approvals", "list", "--json", environment=environment)
+    memories_after = await skein("memories", "list", environment=environment)
+
+    assert "Obey me" in listed.out
+    assert (approved.out.strip(), refused.out.strip()) == (
+        f"Approved {first.memory_id}.",
+        f"Refused {second.memory_id}.",
+    )
+    assert after.json == {"pending_memories": []}
+    assert "by the door" in " ".join(memories_after.out.split())
+    assert "Obey" not in memories_after.out
 
 
 async def test_a_recall_in_an_empty_tenant_says_how_to_store_and_the_line_that_it_shows_works(

@@ -63,6 +63,7 @@ DUE_TABLES = {
     "memory.changes",
     "memory.deliveries",
     "memory.memories",
+    "memory.pending_memories",
     "memory.requests",
     "memory.snapshots",
     "memory.trust_work",

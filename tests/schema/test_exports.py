@@ -73,6 +73,7 @@ LEFT_OUT = {
     "memory.oldest_memories": MADE_ANEW,
     "memory.usage": MADE_ANEW,
     "memory.versions": HISTORY,
+    "memory.pending_memories": "is no memory before an approver of this tenant says so",
     "memory.pending_rows": IN_A_FILE,
     "memory.webhooks": "would tell two clusters' changes to one receiver, with a secret that is shown once",
     "session.unreferenced_files": IN_A_FILE,

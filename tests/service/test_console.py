@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from fix_cluster import Cluster, Tenant
 
-PAGES = ("", "search", "memories", "sessions", "conflicts", "changes", "policy", "jobs", "keys")
+PAGES = ("", "search", "memories", "sessions", "conflicts", "approvals", "changes", "policy", "jobs", "keys")
 
 
 @pytest.fixture

@@ -351,3 +351,43 @@ async def test_old_months_are_made_while_others_write(memory_server: MemoryServe
         outcomes = await asyncio.gather(*(write(number) for number in range(60)), return_exceptions=True)
 
     assert [outcome for outcome in outcomes if outcome is not None] == []
+
+
+async def test_what_waits_for_approval_expires_by_the_policy_with_an_event(memory_server: MemoryServer) -> None:
+    async with memory_server.database.superuser() as connection:
+        await connection.execute(
+            "INSERT INTO tenancy.policies (tenant_id, approval, approval_expiry_days, update_time) "
+            "VALUES ($1, 'agents', 3, now())",
+            memory_server.tenant_id,
+        )
+    due_request = pb.ListDueTenantsRequest(work=pb.DUE_WORK_EXPIRY)
+    async with (
+        memory_server.serving(),
+        memory_server.channel() as channel,
+        memory_server.channel(system=True) as system,
+        memory_server.channel(system=True, tenant=False) as worker,
+    ):
+        memory, internal = rpc.MemoryServiceStub(channel), rpc.MemoryInternalServiceStub(system)
+        due_tenants = rpc.MemoryInternalServiceStub(worker)
+        # The caller acts as an agent.
+        gone, kept = [(await memory.CreateMemory(request(text))).memory for text in ("gone", "kept")]
+        due_before = (await due_tenants.ListDueTenants(due_request)).tenant_ids
+        async with memory_server.database.superuser() as connection:
+            lifetimes = await connection.fetch("SELECT expire_time - create_time AS days FROM memory.pending_memories")
+            await connection.execute(
+                "UPDATE memory.pending_memories SET expire_time = now() WHERE pending_id = $1", UUID(gone.memory_id)
+            )
+        due = (await due_tenants.ListDueTenants(due_request)).tenant_ids
+
+        first = await internal.DeleteExpired(pb.DeleteExpiredRequest())
+        again = await internal.DeleteExpired(pb.DeleteExpiredRequest())
+
+    rows = await memory_server.rows("SELECT pending_id FROM memory.pending_memories")
+    events = await memory_server.rows(
+        "SELECT entity_id FROM memory.changes WHERE event_type = 'memory_pending_expired'"
+    )
+    assert {row["days"] for row in lifetimes} == {timedelta(days=3)}
+    assert (list(due_before), list(due)) == ([], [str(memory_server.tenant_id)])
+    assert (first.deleted_count, again.deleted_count) == (1, 0)
+    assert [str(row["pending_id"]) for row in rows] == [kept.memory_id]
+    assert [row["entity_id"] for row in events] == [gone.memory_id]

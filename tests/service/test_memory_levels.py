@@ -16,7 +16,7 @@ from skein.memory.v1 import memory_pb2_grpc as rpc
 from skein.memory.v1 import snapshots_pb2
 from skein.recall.v1 import recall_pb2
 from skein.tenancy.v1 import limits_pb2, subjects_pb2
-from skein_memory.memories.rpc import UPDATABLE
+from skein_memory.memories.convert import UPDATABLE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -35,6 +35,8 @@ DEFAULTS = pb.Policy(
     expiry_grace_hours=24,
     guard_secrets="keep",
     guard_personal_data="keep",
+    approval="none",
+    approval_expiry_days=30,
     revision=1,
 )
 # A field that no policy has: number 1000, the varint 1.

@@ -249,6 +249,12 @@ class PermissionMissing(PermissionDenied):
     reason = "PERMISSION_MISSING"
 
 
+class ApprovalRequired(PermissionDenied):
+    """The policy lets this caller's memories wait for approval, and this call cannot wait; ask an approver."""
+
+    reason = "APPROVAL_REQUIRED"
+
+
 class PermissionEscalation(PermissionDenied):
     """A caller can grant only permissions that it has, to a member, a key or a service account."""
 

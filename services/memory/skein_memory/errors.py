@@ -149,6 +149,18 @@ class BlockTemplateNotFound(NotFound):
     reason = "BLOCK_TEMPLATE_NOT_FOUND"
 
 
+class PendingMemoryNotFound(NotFound):
+    """Nothing waits for approval under this id; it was decided on, or it expired."""
+
+    reason = "PENDING_MEMORY_NOT_FOUND"
+
+
+class PendingMemoriesFull(ResourceExhausted):
+    """Too many memories wait for approval; approve or refuse some."""
+
+    reason = "PENDING_MEMORIES_FULL"
+
+
 class SourceTrustNotFound(NotFound):
     """No trust is stored for this source; it counts as 0.5."""
 

@@ -10,6 +10,7 @@ from skein.memory.v1 import blocks_pb2_grpc, curation_pb2_grpc, history_pb2_grpc
 from skein.memory.v1 import memory_pb2_grpc as rpc
 from skein.recall.v1 import recall_pb2_grpc as recall_rpc
 from skein_kit.access_log.writer import AccessLog
+from skein_kit.approval.gate import ApprovalGate
 from skein_kit.background import background_tasks
 from skein_kit.cold_storage.files import ColdFiles
 from skein_kit.content_guard.guard import ContentGuard
@@ -26,6 +27,8 @@ from skein_memory.access_log.rpc import AccessLogHandlers
 from skein_memory.access_log.store import AccessLogStore
 from skein_memory.aliases.rpc import AliasHandlers
 from skein_memory.aliases.store import AliasStore
+from skein_memory.approvals.rpc import ApprovalHandlers, PendingWriteHandlers
+from skein_memory.approvals.store import ApprovalStore
 from skein_memory.blocks.rpc import BlockHandlers
 from skein_memory.blocks.store import BlockStore
 from skein_memory.cold_storage.rpc import ArchiveHandlers
@@ -95,8 +98,7 @@ if TYPE_CHECKING:
 @asynccontextmanager
 async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
     """Serve memories, their links and all features around them."""
-    settings = MemorySettings.read(host.environment)
-    secrets = SecretSettings.read(host.environment)
+    settings, secrets = MemorySettings.read(host.environment), SecretSettings.read(host.environment)
     servicers = ServicerRegistry()
     index = recall_rpc.RecallInternalServiceStub(host.channel("recall"))
     embeddings = EmbeddingClient(index, service="memory", max_immediate=settings.immediate_embeddings)
@@ -116,6 +118,7 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
         months = MonthlyPartitions(database, QUERIES["ensure_month"])
         policies = shared_policy_cache(database)
         idempotency, guard = IdempotencyStore(database, "memory"), ContentGuard(database, policies)
+        gate, approvals = ApprovalGate(database, policies), ApprovalStore(database, policies)
 
         memories = MemoryStore(
             database, idempotency=idempotency, quotas=quotas, policies=policies, vault=vault, months=months
@@ -162,40 +165,57 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
         servicers.add(
             rpc.add_MemoryServiceServicer_to_server,
             access_log.wrap(
-                guard.wrap(
-                    MemoryService(
-                        memories=MemoryHandlers(
-                            memories,
-                            idempotency,
-                            guard=guard,
-                            embeddings=embeddings,
-                            suggest_links=graph_handlers.suggestions,
-                            max_content=max_content,
-                        ),
-                        listing=ListingHandlers(lists, memories=memories),
-                        erasure=purge_handlers,
-                        vault=VaultHandlers(tenant_keys, idempotency, memories=memories),
-                        tasks=TaskHandlers(TaskStore(database), idempotency, memories=memories, embeddings=embeddings),
-                        curation=CurationHandlers(
-                            curation,
-                            idempotency,
-                            memories=memories,
-                            embeddings=embeddings,
-                            jobs=jobs,
-                            max_content=max_content,
-                        ),
-                    )
+                gate.wrap(
+                    guard.wrap(
+                        MemoryService(
+                            memories=MemoryHandlers(
+                                memories,
+                                idempotency,
+                                guard=guard,
+                                embeddings=embeddings,
+                                suggest_links=graph_handlers.suggestions,
+                                reinforce=curation.reinforce_alone,
+                                max_content=max_content,
+                            ),
+                            listing=ListingHandlers(lists, memories=memories),
+                            erasure=purge_handlers,
+                            vault=VaultHandlers(tenant_keys, idempotency, memories=memories),
+                            tasks=TaskHandlers(
+                                TaskStore(database), idempotency, memories=memories, embeddings=embeddings
+                            ),
+                            curation=CurationHandlers(
+                                curation,
+                                idempotency,
+                                memories=memories,
+                                embeddings=embeddings,
+                                jobs=jobs,
+                                max_content=max_content,
+                            ),
+                        )
+                    ),
+                    "skein.memory.v1.MemoryService",
+                    held=PendingWriteHandlers(
+                        approvals, idempotency, memories=memories, guard=guard, max_content=max_content
+                    ).by_method(),
                 )
             ),
         )
         servicers.add(
             rpc.add_LinkServiceServicer_to_server,
-            access_log.wrap(LinkService(links=LinkHandlers(links, idempotency), graph=graph_handlers)),
+            access_log.wrap(
+                gate.wrap(
+                    LinkService(links=LinkHandlers(links, idempotency), graph=graph_handlers),
+                    "skein.memory.v1.LinkService",
+                )
+            ),
         )
         servicers.add(
             blocks_pb2_grpc.add_BlockServiceServicer_to_server,
             access_log.wrap(
-                guard.wrap(BlockService(blocks=BlockHandlers(blocks, idempotency), erasure=purge_handlers))
+                gate.wrap(
+                    guard.wrap(BlockService(blocks=BlockHandlers(blocks, idempotency), erasure=purge_handlers)),
+                    "skein.memory.v1.BlockService",
+                )
             ),
         )
         servicers.add(
@@ -212,21 +232,37 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
         servicers.add(
             curation_pb2_grpc.add_CurationServiceServicer_to_server,
             access_log.wrap(
-                CurationService(
-                    source_trust=SourceTrustHandlers(SourceTrustStore(database), idempotency),
-                    conflicts=ConflictHandlers(ConflictStore(database, quotas=quotas, policies=policies), idempotency),
-                    aliases=AliasHandlers(AliasStore(database), idempotency),
-                    overview=OverviewHandlers(OverviewStore(database, policies=policies)),
-                    lineage=lineage_handlers,
+                gate.wrap(
+                    CurationService(
+                        source_trust=SourceTrustHandlers(SourceTrustStore(database), idempotency),
+                        conflicts=ConflictHandlers(
+                            ConflictStore(database, quotas=quotas, policies=policies), idempotency
+                        ),
+                        aliases=AliasHandlers(AliasStore(database), idempotency),
+                        overview=OverviewHandlers(OverviewStore(database, policies=policies)),
+                        lineage=lineage_handlers,
+                        approvals=ApprovalHandlers(
+                            approvals,
+                            idempotency,
+                            memories=memories,
+                            guard=guard,
+                            embeddings=embeddings,
+                            max_content=max_content,
+                        ),
+                    ),
+                    "skein.memory.v1.CurationService",
                 )
             ),
         )
         servicers.add(
             snapshots_pb2_grpc.add_SnapshotServiceServicer_to_server,
             access_log.wrap(
-                SnapshotService(
-                    snapshots=SnapshotHandlers(snapshots, idempotency, embeddings=embeddings),
-                    transfer=TransferHandlers(transfers, idempotency, embeddings=embeddings),
+                gate.wrap(
+                    SnapshotService(
+                        snapshots=SnapshotHandlers(snapshots, idempotency, embeddings=embeddings),
+                        transfer=TransferHandlers(transfers, idempotency, embeddings=embeddings),
+                    ),
+                    "skein.memory.v1.SnapshotService",
                 )
             ),
         )
@@ -238,10 +274,10 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
                     Expiry(
                         memories,
                         purges=purges,
-                        tenant_keys=tenant_keys,
-                        webhooks=webhooks,
+                        key_stores=(tenant_keys, webhooks),
                         deliveries=deliveries,
                         blocks=blocks,
+                        approvals=approvals,
                         erasure_completer=erasure_completer,
                         jobs=jobs,
                     ),

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from skein_memory.access_log.rpc import AccessLogHandlers
     from skein_memory.aliases.rpc import AliasHandlers
+    from skein_memory.approvals.rpc import ApprovalHandlers
     from skein_memory.blocks.rpc import BlockHandlers
     from skein_memory.cold_storage.rpc import ArchiveHandlers
     from skein_memory.conflicts.rpc import ConflictHandlers
@@ -116,7 +117,7 @@ class BlockService:
 
 
 class CurationService:
-    """CurationService: trust in sources, conflicts, aliases, lineages and overviews."""
+    """CurationService: trust in sources, conflicts, aliases, lineages, approvals and overviews."""
 
     def __init__(
         self,
@@ -126,6 +127,7 @@ class CurationService:
         aliases: AliasHandlers,
         overview: OverviewHandlers,
         lineage: LineageHandlers,
+        approvals: ApprovalHandlers,
     ) -> None:
         self.SetSourceTrust = source_trust.SetSourceTrust
         self.GetSourceTrust = source_trust.GetSourceTrust
@@ -140,6 +142,9 @@ class CurationService:
         self.DeleteAlias = aliases.DeleteAlias
         self.GetLineage = lineage.GetLineage
         self.ListImpacted = lineage.ListImpacted
+        self.ListPendingMemories = approvals.ListPendingMemories
+        self.ApproveMemory = approvals.ApproveMemory
+        self.RefuseMemory = approvals.RefuseMemory
         self.GetReviewQueue = overview.GetReviewQueue
         self.GetTemporalClusters = overview.GetTemporalClusters
         self.GetStatistics = overview.GetStatistics

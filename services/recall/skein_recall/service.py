@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from skein.recall.v1 import recall_pb2_grpc as rpc
 from skein_kit.access_log.writer import AccessLog
 from skein_kit.admission.adaptive_limit import DELAYS
+from skein_kit.approval.gate import ApprovalGate
 from skein_kit.background import background_tasks
 from skein_kit.host.process import Host, Service, ServicerRegistry
 from skein_kit.idempotency.store import IdempotencyStore
@@ -155,7 +156,11 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
             reindexes=reindex_handlers,
             maintenance=MaintenanceHandlers(PurgeStore(database, models)),
         )
-        servicers.add(rpc.add_RecallServiceServicer_to_server, access_log.wrap(servicer))
+        gate = ApprovalGate(database, shared_policy_cache(database))
+        servicers.add(
+            rpc.add_RecallServiceServicer_to_server,
+            access_log.wrap(gate.wrap(servicer, "skein.recall.v1.RecallService")),
+        )
         servicers.add(rpc.add_RecallInternalServiceServicer_to_server, internal_servicer)
         erasures = ErasureWatcher(
             ErasureStore(database), [vector_cache, term_cache, name_cache, embedder, recent, sampler]

@@ -33,6 +33,7 @@ RATE_SOURCES = "tenant.write"
 _VIEWER = frozenset({"memory.read", "session.read", "recall.read", "subject.read", "tenant.read"})
 _MEMBER = _VIEWER | {"memory.write", "session.write", "subject.write", "members.read"}
 _ADMIN = _MEMBER | {
+    "memory.approve",
     "tenant.write",
     "jobs.write",
     "keys.read",
@@ -52,6 +53,7 @@ ROLE_PERMISSIONS: Mapping[str, frozenset[str]] = {
 PERMISSION_DESCRIPTIONS: Mapping[str, str] = {
     "memory.read": "Read what is remembered",
     "memory.write": "Remember, change and forget",
+    "memory.approve": "Approve and refuse what others remember",
     "session.read": "Read conversations",
     "session.write": "Write and delete conversations",
     "recall.read": "Search memories and conversations",
@@ -381,6 +383,9 @@ def _rules() -> dict[str, AccessRule]:
             "DeleteAlias": AccessRule("memory.write"),
             "GetLineage": AccessRule("memory.read"),
             "ListImpacted": AccessRule("memory.read"),
+            "ListPendingMemories": AccessRule("memory.approve"),
+            "ApproveMemory": AccessRule("memory.approve"),
+            "RefuseMemory": AccessRule("memory.approve"),
             "GetReviewQueue": AccessRule("memory.read"),
             "GetTemporalClusters": AccessRule("memory.read"),
             "GetStatistics": AccessRule("memory.read"),

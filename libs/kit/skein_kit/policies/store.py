@@ -70,6 +70,10 @@ class Policy:
     guard_personal_data: str = "keep"
     # Kinds of findings that the guard leaves alone.
     guard_ignored_kinds: tuple[str, ...] = ()
+    # Whose memories wait for approval: "none", "agents" or "all" (callers without the permission memory.approve).
+    approval: str = "none"
+    # Days after which a memory that waits expires.
+    approval_expiry_days: int = 30
 
 
 DEFAULT = Policy()

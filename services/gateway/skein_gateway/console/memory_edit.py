@@ -133,13 +133,13 @@ async def _save(request: Request, context: PageContext, memory_id: str, revision
     update_request = memory_pb2.UpdateMemoryRequest(memory=memory)
     update_request.update_mask.paths.extend(changed)
     try:
-        await context.api.memory.UpdateMemory(update_request)
+        response = await context.api.memory.UpdateMemory(update_request)
     except Exception as error:  # noqa: BLE001 - page_error_of raises unexpected errors again.
         failure = page_error_of(error)
         if failure.reason == "REVISION_STALE":
             return await _conflict_page(request, context, await _stored(context, memory_id), revision, typed)
         return _edit_page(request, context, stored, typed, failure)
-    return see_other(context.url("memory", id=memory_id, done="edited"))
+    return see_other(context.url("memory", id=memory_id, done="edit-waits" if response.pending_id else "edited"))
 
 
 async def _conflict_page(

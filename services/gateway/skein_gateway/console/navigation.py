@@ -29,6 +29,7 @@ GROUPS: Sequence[tuple[str, Sequence[Entry]]] = (
             Entry("blocks", "Blocks", "memory.read"),
             Entry("sessions", "Sessions", "session.read"),
             Entry("conflicts", "Conflicts", "memory.read"),
+            Entry("approvals", "Approvals", "memory.approve"),
             Entry("changes", "Changes", "memory.read"),
         ),
     ),

@@ -45,8 +45,11 @@ _STATIC = {"console.css": "text/css", "console.js": "text/javascript", "icon.svg
 # Confirmations after a form, by the query parameter `done`.
 _DONE = {
     "resolved": "The conflict is resolved.",
+    "approved": "The memory is approved.",
+    "refused": "The memory is refused and removed.",
     "unresolved": "The conflict stays open.",
     "saved": "The policy is saved.",
+    "edit-waits": "The change waits for approval.",
     "edited": "The memory is saved.",
     "deleted": "The memory is deleted. It can be undeleted until its purge.",
     "undeleted": "The memory is back.",

@@ -87,6 +87,8 @@ GROUPS: Sequence[tuple[str, Sequence[tuple[str, str, str]]]] = (
             ("guard_secrets", "Secrets in texts", "Seal: a memory's secret moves to the vault."),
             ("guard_personal_data", "Personal data in texts", "Card and account numbers, addresses, phones."),
             ("guard_ignored_kinds", "Kinds to leave alone", "One per line, such as email_address."),
+            ("approval", "Memories that wait for approval", "All: of everyone who may not approve."),
+            ("approval_expiry_days", "Days until a waiting memory expires", "Then it is removed."),
         ),
     ),
 )

@@ -11,6 +11,7 @@ from skein.auth.v1 import auth_pb2_grpc
 from skein.tenancy.v1 import tenancy_pb2_grpc
 from skein_gateway.console import (
     api_keys,
+    approvals,
     blocks,
     conflicts,
     graph,
@@ -64,6 +65,7 @@ _PAGES: Sequence[tuple[str, ShowHandler, SubmitHandler | None]] = (
     ("sessions", sessions.list_sessions, None),
     ("session", sessions.show_session, None),
     ("conflicts", conflicts.show, conflicts.submit),
+    ("approvals", approvals.show, approvals.submit),
     ("webhooks", webhooks.list_webhooks, webhooks.create),
     ("webhook", webhooks.show_webhook, webhooks.submit),
     ("members", members.show, members.submit),

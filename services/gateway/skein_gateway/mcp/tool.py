@@ -95,6 +95,8 @@ class Tool:
     fixed: Mapping[str, Any] = field(default_factory=dict)
     # The message whose changed fields go into update_mask.
     masked_field: str = ""
+    # A call may name none of these fields.
+    is_mask_optional: bool = False
     # Fields of that message that identify the row.
     key_fields: frozenset[str] = frozenset()
     # A repeated call with the same arguments changes nothing more.
@@ -160,7 +162,7 @@ class Tool:
             if value is not None:
                 _set_path(body, path, to_contract_json(_field_at(self.path, path), value, name))
         if self.masked_field:
-            if not mask:
+            if not mask and not self.is_mask_optional:
                 raise FieldInvalid(violations=[("", "name at least one field to change")])
             body[_MASK] = ",".join(mask)
         try:

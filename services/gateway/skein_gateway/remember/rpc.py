@@ -40,7 +40,9 @@ def create_request(request: pb.RememberRequest) -> memory_pb2.BatchCreateMemorie
     if not request.memories:
         return None
     create = memory_pb2.BatchCreateMemoriesRequest(
-        memories=request.memories, request_id=_part_request_id(request.request_id, "memories")
+        memories=request.memories,
+        request_id=_part_request_id(request.request_id, "memories"),
+        on_similar=request.on_similar,
     )
     for memory in create.memories:
         memory.session_id = memory.session_id or request.session_id
@@ -78,6 +80,7 @@ class RememberHandler:
             messages=appended.messages,
             memories=created.memories,
             pending_embedding_count=appended.pending_embedding_count + created.pending_embedding_count,
+            similar_indexes=created.similar_indexes,
         )
         fields.drop_duplicates_to_fit(response, MAX_MESSAGE_BYTES)
         return response

@@ -110,6 +110,15 @@ class CurationStore:
             results.append(after if after.draft != before.draft else before)
         return results, has_more
 
+    async def reinforce_alone(self, tx: Transaction, tenant_id: UUID, memory: Memory, at: datetime, by: str) -> Memory:
+        """Raise the scores of a memory by the defaults, not those of its neighbours; return it with its scores."""
+        reinforcement = Reinforcement(
+            confidence=curation.REINFORCE_CONFIDENCE, importance=curation.REINFORCE_IMPORTANCE, spread=0.0
+        )
+        memories, _ = await self.reinforce(tx, tenant_id, str(memory.memory_id), reinforcement, at=at, by=by)
+        (scored,) = await memory_rows.with_scores(tx, tenant_id, self._policies, memories, at=at)
+        return scored
+
     async def decay(self, tx: Transaction, tenant_id: UUID, *, limit: int, at: datetime, by: str) -> tuple[int, bool]:
         """Lower the scores of up to `limit` idle memories, once for each period.
 

@@ -21,6 +21,7 @@ CONTENT_TABLES: Mapping[str, Query] = {
     "memory.sources": QUERIES["purge_memory_sources"],
     "memory.trust": QUERIES["purge_memory_trust"],
     "memory.pending_rows": QUERIES["purge_pending_rows"],
+    "memory.pending_memories": QUERIES["purge_pending_memories"],
     "memory.tags": QUERIES["purge_memory_tags"],
     "memory.properties": QUERIES["purge_memory_properties"],
     "memory.external_ids": QUERIES["purge_memory_external_ids"],

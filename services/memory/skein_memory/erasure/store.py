@@ -112,6 +112,7 @@ class PurgeStore:
         if selection.subject_id and matching.after is None:
             receipt, blocks_after = await self._purge_blocks(tx, tenant_id, selection, receipt, by=by)
         if selection.subject_id:
+            receipt = await self._purge_pending(tx, tenant_id, selection.subject_id, receipt)
             await access_log_erasure.record_erasure(tx, tenant_id, selection.subject_id, at=at)
             await access_log_erasure.clear_sessions(tx, tenant_id, selection.subject_id, sessions, at=at)
         receipt = replace(
@@ -218,6 +219,16 @@ class PurgeStore:
             dry_run=dry_run,
             block_ids=(block_id,),
         )
+
+    async def _purge_pending(
+        self, tx: Transaction, tenant_id: UUID, subject_id: str, receipt: PurgeReceipt
+    ) -> PurgeReceipt:
+        """Purge what waits for approval and is about a person; saved responses hold nothing of it."""
+        query = QUERIES["purge_pending_memories_of_subject"]
+        counts = Counter(
+            {"memory.pending_memories": await tx.execute(query, tenant_id=tenant_id, subject_id=subject_id)}
+        )
+        return replace(receipt, deleted_counts=Counter(receipt.deleted_counts) + counts)
 
     async def _purge_blocks(
         self, tx: Transaction, tenant_id: UUID, selection: Selection, receipt: PurgeReceipt, *, by: str

@@ -24,6 +24,7 @@ EVENT_TYPES = frozenset(
         "memory_link_created", "memory_link_updated", "memory_link_removed",
         "memory_consolidated", "memory_merged", "memory_purged",
         "memory_reinforced", "memory_decayed",
+        "memory_pending", "memory_approved", "memory_refused", "memory_pending_expired",
         "memory_conflict_resolved", "memory_entity_resolved", "memory_entity_separated", "memory_source_trust_set",
         "secret_revealed", "tenant_key_rotated",
         "block_created", "block_updated", "block_deleted", "block_restored", "block_attached", "block_detached",

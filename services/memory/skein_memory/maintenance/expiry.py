@@ -8,10 +8,12 @@ from skein_kit.jobs.model import JobKind, Progress
 from skein_memory.erasure.store import EXPIRED_BATCH_SIZE
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from datetime import datetime
     from uuid import UUID
 
     from skein_kit.jobs.store import JobStore
+    from skein_memory.approvals.store import ApprovalStore
     from skein_memory.blocks.store import BlockStore
     from skein_memory.erasure.completion import ErasureCompleter
     from skein_memory.erasure.store import PurgeStore
@@ -32,19 +34,19 @@ class Expiry:
         memories: MemoryStore,
         *,
         purges: PurgeStore,
-        tenant_keys: TenantKeyStore,
-        webhooks: WebhookStore,
+        key_stores: Sequence[TenantKeyStore | WebhookStore],
         deliveries: DeliveryStore,
         blocks: BlockStore,
+        approvals: ApprovalStore,
         erasure_completer: ErasureCompleter,
         jobs: JobStore,
     ) -> None:
         self._memories = memories
         self._purges = purges
-        self._tenant_keys = tenant_keys
-        self._webhooks = webhooks
+        self._key_stores = key_stores
         self._deliveries = deliveries
         self._blocks = blocks
+        self._approvals = approvals
         self._erasure_completer = erasure_completer
         self._jobs = jobs
 
@@ -58,10 +60,11 @@ class Expiry:
         purged_count, retry_seconds = await self._purge_memories(tenant_id, at=at, by=by)
         deleted_count += purged_count
         await self._memories.enforce_capacities(tenant_id, at=at, by=by)
-        await self._tenant_keys.rewrap_keys(tenant_id)
-        await self._webhooks.rewrap_keys(tenant_id)
+        for store in self._key_stores:
+            await store.rewrap_keys(tenant_id)
         deleted_count += await self._deliveries.delete_old(tenant_id, at)
         deleted_count += await self._blocks.detach_deleted_agents(tenant_id, at=at, by=by)
+        deleted_count += await self._approvals.delete_expired(tenant_id, at=at, by=by)
         await self._erasure_completer.complete(tenant_id)
         return deleted_count, retry_seconds
 

@@ -39,6 +39,7 @@ TENANT_TABLES: Mapping[str, Query] = {
     "memory.tasks": QUERIES["purge_tasks"],
     "memory.snapshot_items": QUERIES["purge_tenant_snapshot_items"],
     "memory.snapshots": QUERIES["purge_tenant_snapshots"],
+    "memory.pending_memories": QUERIES["purge_tenant_pending_memories"],
     "memory.links": QUERIES["purge_tenant_links"],
     "memory.sources": QUERIES["purge_tenant_sources"],
     "memory.trust": QUERIES["purge_tenant_trust"],

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 from skein.memory.v1 import memory_pb2 as pb
 from skein.memory.v1 import scores_pb2
-from skein_kit.errors import DuplicateInBatch, FieldInvalid
+from skein_kit.errors import DuplicateInBatch, FieldInvalid, UpdateMaskInvalid
 from skein_kit.json_values.fields import fields
 from skein_kit.rpc.row_times import read_past_time, require_keep_times
-from skein_kit.rpc.well_known_types import json_text, read_time, to_timestamp
+from skein_kit.rpc.well_known_types import json_text, read_time, to_timestamp, updated_fields
 from skein_kit.search_text import vector_columns
 from skein_memory.memories import memory_type, model
 from skein_memory.memories.model import Draft
@@ -35,6 +35,29 @@ SCOPES: Mapping[int, str] = {
 _LEVELS: Mapping[int, str] = {
     number: name.removeprefix("LEVEL_").lower() for name, number in pb.Level.items() if number != pb.LEVEL_UNSPECIFIED
 }
+
+
+# Fields that an update may change, and those of them that decide which callers see a memory.
+UPDATABLE = frozenset(
+    {
+        "type", "title", "key", "content", "data", "tags", "source", "source_agent", "agent_id", "subject_id",
+        "session_id", "scope", "level", "confidence", "importance", "expire_time", "archive_time", "valid_from_time",
+        "valid_to_time", "metadata", "secret_value", "derived_from",
+    }
+)  # fmt: skip
+READER_FIELDS = frozenset({"scope", "subject_id", "expire_time"})
+
+
+def update_fields(request: pb.UpdateMemoryRequest) -> frozenset[str]:
+    """Return the fields that an update changes. Raises FieldInvalid and UpdateMaskInvalid."""
+    if not request.memory.memory_id:
+        raise FieldInvalid(violations=[("memory.memory_id", "must name the memory")])
+    if not request.update_mask.paths:
+        raise UpdateMaskInvalid(violations=[("update_mask", "must name at least one field")])
+    names = updated_fields(request.update_mask, UPDATABLE)
+    if "secret_value" in names and not request.memory.secret_value:
+        raise FieldInvalid(violations=[("memory.secret_value", "must not be empty; delete the memory instead")])
+    return names
 
 
 def draft(message: pb.Memory, *, at: datetime, max_content: int, agent_id: str = "") -> Draft:

@@ -247,3 +247,11 @@ WHERE tenant_id = :tenant_id AND memory_id = :memory_id;
 SELECT item_id
 FROM recall.documents
 WHERE tenant_id = :tenant_id AND item_id = ANY (:item_ids::uuid[]) AND kind <> 'memory';
+
+-- find_by_fingerprint --
+-- Find the newest memories with one fingerprint that are neither deleted nor archived.
+SELECT memory_id
+FROM memory.memories
+WHERE tenant_id = :tenant_id AND fingerprint = :fingerprint AND is_active AND archive_time IS NULL
+ORDER BY memory_id DESC
+LIMIT :count;

@@ -11,17 +11,17 @@ from uuid import UUID
 from skein.memory.v1 import memory_pb2 as pb
 from skein_kit.calls.call import Context
 from skein_kit.calls.call import caller as caller_of
-from skein_kit.errors import FieldInvalid, UpdateMaskInvalid
+from skein_kit.errors import PermissionMissing
 from skein_kit.idempotency.store import IdempotencyKey
 from skein_kit.ids import now
 from skein_kit.json_values import exact
 from skein_kit.json_values.fields import fields
 from skein_kit.rpc.pagination import MAX_UNPAGED, paginate, require_fit
-from skein_kit.rpc.well_known_types import merge_masked, updated_fields
+from skein_kit.rpc.well_known_types import merge_masked
 from skein_kit.search_text import vector_columns
 from skein_memory.errors import MemoryNotFound
 from skein_memory.lineage import convert as lineage_convert
-from skein_memory.memories import convert, memory_type
+from skein_memory.memories import convert, memory_type, near_duplicates
 from skein_memory.memories.model import create_memories, documents_of
 from skein_memory.memories.sealed_secrets import SealedSecrets
 from skein_memory.paging import PageBuilder
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from skein_kit.content_guard.guard import ContentGuard
     from skein_kit.database.transactions import Transaction
     from skein_kit.idempotency.store import IdempotencyStore
+    from skein_kit.identity.identity_token import Caller
     from skein_kit.policies.store import Policy
     from skein_kit.search_text.embedding_requests import EmbeddingClient
     from skein_kit.search_text.postings import Document
@@ -38,17 +39,11 @@ if TYPE_CHECKING:
     from skein_memory.memories.model import Memory
     from skein_memory.memories.store import MemoryStore
 
-UPDATABLE = frozenset(
-    {
-        "type", "title", "key", "content", "data", "tags", "source", "source_agent", "agent_id", "subject_id",
-        "session_id", "scope", "level", "confidence", "importance", "expire_time", "archive_time", "valid_from_time",
-        "valid_to_time", "metadata", "secret_value", "derived_from",
-    }
-)  # fmt: skip
-# Fields that decide which callers see a memory.
-_READERS = frozenset({"scope", "subject_id", "expire_time"})
+_COMPARING = frozenset({pb.ON_SIMILAR_RETURN, pb.ON_SIMILAR_REINFORCE})
+_READ = "memory.read"
 
-
+# Raises the scores of a memory alone, within a transaction: tenant, memory, time, principal. Returns its next revision.
+Reinforce = Callable[["Transaction", UUID, "Memory", datetime, str], Awaitable["Memory"]]
 # Returns suggested links of a new memory: tenant, memory, time.
 SuggestLinks = Callable[[UUID, UUID, datetime], Awaitable[Sequence[pb.LinkSuggestion]]]
 
@@ -64,6 +59,7 @@ class MemoryHandlers:
         guard: ContentGuard,
         embeddings: EmbeddingClient,
         suggest_links: SuggestLinks,
+        reinforce: Reinforce,
         max_content: int,
     ) -> None:
         """Contents have at most `max_content` characters."""
@@ -72,10 +68,12 @@ class MemoryHandlers:
         self._idempotency = idempotency
         self._embeddings = embeddings
         self._suggest_links = suggest_links
+        self._reinforce = reinforce
         self._max_content = max_content
 
     async def CreateMemory(self, request: pb.CreateMemoryRequest, context: Context) -> pb.CreateMemoryResponse:
         caller, at = caller_of(context), now()
+        _check_may_compare(caller, request.on_similar)
         tenant_id, idempotency_key = caller.require_tenant(), IdempotencyKey.of(caller, request)
         sealed = SealedSecrets(at=at, by=caller.principal, agent_id=caller.agent_id)
         rules = await self._guard.rules(tenant_id)
@@ -100,6 +98,10 @@ class MemoryHandlers:
             write = await self._idempotency.claim(tx, tenant_id, idempotency_key, response=response.SerializeToString())
             if write.saved_response is not None:
                 return pb.CreateMemoryResponse.FromString(write.saved_response)
+            similar = await self._similar(tx, caller, scored[:1], [request.memory], request, at=at)
+            if similar:
+                response = pb.CreateMemoryResponse(memory=convert.memory(similar[0]), is_similar=True)
+                return await write.save(response)
             secrets = convert.secrets([memory], [request.memory]) | sealed.secrets
             new_memories = [memory, *sealed.memories]
             sources = await _sources(tx, tenant_id, [memory], [request.memory], at=at)
@@ -119,6 +121,7 @@ class MemoryHandlers:
         self, request: pb.BatchCreateMemoriesRequest, context: Context
     ) -> pb.BatchCreateMemoriesResponse:
         caller, at = caller_of(context), now()
+        _check_may_compare(caller, request.on_similar)
         tenant_id, idempotency_key = caller.require_tenant(), IdempotencyKey.of(caller, request)
         sealed = SealedSecrets(at=at, by=caller.principal, agent_id=caller.agent_id)
         rules = await self._guard.rules(tenant_id)
@@ -148,6 +151,19 @@ class MemoryHandlers:
             write = await self._idempotency.claim(tx, tenant_id, idempotency_key, response=response.SerializeToString())
             if write.saved_response is not None:
                 return pb.BatchCreateMemoriesResponse.FromString(write.saved_response)
+            if similar := await self._similar(tx, caller, scored[: len(memories)], request.memories, request, at=at):
+                for index, memory in similar.items():
+                    response.memories[index].CopyFrom(convert.memory(memory))
+                response.similar_indexes.extend(sorted(similar))
+                left_out = {memories[index].memory_id for index in similar}
+                new_memories = [memory for memory in new_memories if memory.memory_id not in left_out]
+                documents = [document for document in documents if document.item_id not in left_out]
+                expected_pending = self._embeddings.has_pending_embeddings(
+                    documents, should_defer=request.defer_embedding
+                )
+                response.pending_embedding_count = expected_pending
+                require_fit(response)
+                await write.save(response)
             secrets = convert.secrets(memories, request.memories) | sealed.secrets
             sources = await _sources(tx, tenant_id, memories, request.memories, at=at, is_batch=True)
             await self._store.create_memories(
@@ -182,19 +198,12 @@ class MemoryHandlers:
 
     async def UpdateMemory(self, request: pb.UpdateMemoryRequest, context: Context) -> pb.UpdateMemoryResponse:
         caller, at = caller_of(context), now()
-        if not request.memory.memory_id:
-            raise FieldInvalid(violations=[("memory.memory_id", "must name the memory")])
-        if not request.update_mask.paths:
-            raise UpdateMaskInvalid(violations=[("update_mask", "must name at least one field")])
-        fields = updated_fields(request.update_mask, UPDATABLE)
+        fields = convert.update_fields(request)
         secret = request.memory.secret_value if "secret_value" in fields else ""
-        if "secret_value" in fields and not secret:
-            raise FieldInvalid(violations=[("memory.secret_value", "must not be empty; delete the memory instead")])
-
         tenant_id, idempotency_key = caller.require_tenant(), IdempotencyKey.of(caller, request)
         sealed = SealedSecrets(at=at, by=caller.principal, agent_id=caller.agent_id)
         rules = await self._guard.rules(tenant_id)
-        await self._store.prepare_seal(at)
+        await self._store.prepare_months([at])
         async with self._idempotency.begin(tenant_id, idempotency_key) as write:
             if write.saved_response is not None:
                 return pb.UpdateMemoryResponse.FromString(write.saved_response)
@@ -210,7 +219,7 @@ class MemoryHandlers:
             with prefix_field_paths("memory"):
                 draft = convert.draft(message, at=at, max_content=self._max_content)
                 # An import may store a user's memory without a subject; its other fields can still change.
-                if fields & _READERS:
+                if fields & convert.READER_FIELDS:
                     draft.check_has_readers(at)
             after = before.revise(draft, at=at, by=caller.principal)
             await self._store.create_memories(write.tx, tenant_id, sealed.memories, [], at=at, secrets=sealed.secrets)
@@ -280,6 +289,43 @@ class MemoryHandlers:
             memory_types=page, others_accepted=not policy.memory_types, next_page_token=token
         )
 
+    async def _similar(
+        self,
+        tx: Transaction,
+        caller: Caller,
+        memories: Sequence[Memory],
+        messages: Sequence[pb.Memory],
+        request: pb.CreateMemoryRequest | pb.BatchCreateMemoriesRequest,
+        *,
+        at: datetime,
+    ) -> dict[int, Memory]:
+        """Return, by index, what is returned in place of new memories: stored ones, or earlier ones of the batch.
+
+        As the request says, stored ones are reinforced, each once.
+        """
+        similar: dict[int, Memory] = {}
+        if request.keep_times or request.on_similar not in _COMPARING:
+            return similar
+        tenant_id = caller.require_tenant()
+        stored_ones: dict[UUID, Memory] = {}
+        new_ones: dict[UUID, list[Memory]] = {}
+        for index, (memory, message) in enumerate(zip(memories, messages, strict=True)):
+            if memory.draft.create_time != at or message.derived_from:
+                # The same words of another time or another source are another memory.
+                continue
+            earlier = new_ones.setdefault(memory.draft.fingerprint, [])
+            found = near_duplicates.find_near_duplicate(memory.draft, earlier, at=at)
+            if found is None:
+                found = await self._store.find_near_duplicate(tx, tenant_id, memory.draft, at=at)
+                if found is None:
+                    earlier.append(memory)
+                    continue
+                if request.on_similar == pb.ON_SIMILAR_REINFORCE and found.memory_id not in stored_ones:
+                    stored_ones[found.memory_id] = await self._reinforce(tx, tenant_id, found, at, caller.principal)
+                found = stored_ones.get(found.memory_id, found)
+            similar[index] = found
+        return similar
+
     async def _request_embeddings(
         self, documents: Sequence[Document], context: Context, *, should_defer: bool = False
     ) -> int:
@@ -307,6 +353,12 @@ async def _sources(
                     tx, tenant_id, message.derived_from, at=at, path="derived_from"
                 )
     return sources
+
+
+def _check_may_compare(caller: Caller, on_similar: pb.OnSimilar) -> None:
+    """Reject a caller that would get a stored memory without the right to read one. Raises PermissionMissing."""
+    if on_similar in _COMPARING and _READ not in caller.permissions:
+        raise PermissionMissing(permission=_READ)
 
 
 def _type(type_: memory_type.MemoryType, policy: Policy) -> pb.MemoryType:

@@ -12,7 +12,7 @@ from skein_kit.search_text import postings
 from skein_memory.events import writer
 from skein_memory.events.model import Event
 from skein_memory.lineage import store as lineage
-from skein_memory.memories import level_capacity, memory_type, names, writes
+from skein_memory.memories import level_capacity, memory_type, names, near_duplicates, writes
 from skein_memory.memories import rows as memory_rows
 from skein_memory.memories.model import LEVELS
 from skein_memory.queries import QUERIES
@@ -29,9 +29,11 @@ if TYPE_CHECKING:
     from skein_kit.quotas.store import QuotaCounter
     from skein_kit.search_text.postings import Document
     from skein_memory.lineage.model import Source
-    from skein_memory.memories.model import Memory
+    from skein_memory.memories.model import Draft, Memory
     from skein_memory.vault.store import Vault
 
+# Stored memories that a new one is compared with.
+_MAX_COMPARED = 50
 # Transactions of one call that enforces capacities.
 _MAX_CAPACITY_BATCHES = 5
 # Memories that one transaction reindexes.
@@ -74,9 +76,35 @@ class MemoryStore:
         async with self._database.transaction(tenant_id, options) as tx:
             yield tx, await writes.score_new_memories(tx, tenant_id, self._policies, memories, at=at)
 
-    async def prepare_seal(self, at: datetime) -> None:
-        """Prepare for memories of the time `at` that another transaction creates."""
-        await self._months.ensure([at])
+    async def prepare_months(self, times: Sequence[datetime]) -> None:
+        """Prepare for memories of these times that another transaction creates."""
+        await self._months.ensure(times)
+
+    async def score_new_memories(
+        self, tx: Transaction, tenant_id: UUID, memories: Sequence[Memory], *, at: datetime
+    ) -> list[Memory]:
+        """Return new memories with their scores."""
+        return await writes.score_new_memories(tx, tenant_id, self._policies, memories, at=at)
+
+    async def find_near_duplicate(
+        self, tx: Transaction, tenant_id: UUID, draft: Draft, *, at: datetime
+    ) -> Memory | None:
+        """Return a stored memory that says all that a draft says, with its scores; None for none.
+
+        Of memories with one title or key the newest are compared.
+        """
+        rows = await tx.rows(
+            QUERIES["find_by_fingerprint"],
+            tenant_id=tenant_id,
+            fingerprint=draft.fingerprint,
+            count=_MAX_COMPARED,
+        )
+        memories = await memory_rows.read_memories(tx, tenant_id, [row["memory_id"] for row in rows])
+        found = near_duplicates.find_near_duplicate(draft, memories.values(), at=at)
+        if found is None:
+            return None
+        (scored,) = await memory_rows.with_scores(tx, tenant_id, self._policies, [found], at=at)
+        return scored
 
     async def create_memories(
         self,

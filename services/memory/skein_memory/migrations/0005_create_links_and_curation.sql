@@ -106,6 +106,35 @@ ALTER TABLE memory.conflict_resolutions FORCE ROW LEVEL SECURITY;
 CREATE POLICY tenant ON memory.conflict_resolutions
     USING (tenant_id = nullif(current_setting('skein.tenant_id', true), '')::uuid);
 
+-- Writes of sources that the policy does not trust. They are no memories: no search, list or export reads this table.
+CREATE TABLE memory.pending_memories (
+    tenant_id uuid NOT NULL
+        CONSTRAINT pending_memories_tenant_fkey REFERENCES tenancy.tenants (tenant_id) ON DELETE CASCADE,
+    pending_id uuid NOT NULL,
+    -- The memory that it becomes (then the same id) or changes.
+    memory_id uuid NOT NULL,
+    -- The fields that a change sets; NULL for a new memory.
+    update_mask text[],
+    revision bigint NOT NULL,
+    -- A serialized Memory of the contract.
+    content bytea NOT NULL,
+    subject_id text,
+    agent_id text,
+    created_by text NOT NULL,
+    create_time timestamptz NOT NULL,
+    expire_time timestamptz NOT NULL,
+    CONSTRAINT pending_memories_pkey PRIMARY KEY (tenant_id, pending_id),
+    CONSTRAINT pending_memories_new_or_change CHECK ((update_mask IS NULL) = (pending_id = memory_id))
+);
+CREATE INDEX pending_memories_memory ON memory.pending_memories (tenant_id, memory_id);
+CREATE INDEX pending_memories_subject ON memory.pending_memories (tenant_id, subject_id) WHERE subject_id IS NOT NULL;
+CREATE INDEX pending_memories_expire_time ON memory.pending_memories (tenant_id, expire_time);
+ALTER TABLE memory.pending_memories ENABLE ROW LEVEL SECURITY;
+ALTER TABLE memory.pending_memories FORCE ROW LEVEL SECURITY;
+CREATE POLICY tenant ON memory.pending_memories
+    USING (tenant_id = nullif(current_setting('skein.tenant_id', true), '')::uuid);
+GRANT SELECT, INSERT, DELETE ON memory.pending_memories TO skein_memory;
+
 CREATE TABLE memory.source_trust (
     tenant_id uuid NOT NULL
         CONSTRAINT source_trust_tenant_fkey REFERENCES tenancy.tenants (tenant_id) ON DELETE CASCADE,

@@ -69,6 +69,8 @@ CREATE POLICY due ON memory.archives FOR SELECT TO skein_owner
     USING (current_setting('skein.operator', true) = 'on');
 CREATE POLICY due ON memory.tenant_keys FOR SELECT TO skein_owner
     USING (current_setting('skein.operator', true) = 'on');
+CREATE POLICY due ON memory.pending_memories FOR SELECT TO skein_owner
+    USING (current_setting('skein.operator', true) = 'on');
 CREATE POLICY due ON memory.block_agents FOR SELECT TO skein_owner
     USING (current_setting('skein.operator', true) = 'on');
 
@@ -169,6 +171,8 @@ BEGIN
         WHERE a.tenant_id > after AND a.purge_time IS NOT NULL
         UNION
         SELECT e.tenant_id FROM memory.erasures AS e WHERE e.tenant_id > after
+        UNION
+        SELECT p.tenant_id FROM memory.pending_memories AS p WHERE p.tenant_id > after AND p.expire_time <= at
         UNION
         SELECT unnest(found)
         ORDER BY 1

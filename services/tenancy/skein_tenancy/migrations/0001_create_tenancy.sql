@@ -386,7 +386,11 @@ CREATE TABLE tenancy.policies (
     guard_personal_data text
         CONSTRAINT policies_guard_personal_data_known
             CHECK (guard_personal_data IN ('keep', 'count', 'redact', 'refuse')),
-    guard_ignored_kinds text[]
+    guard_ignored_kinds text[],
+    -- Whose memories wait for approval, and for how many days.
+    approval text CONSTRAINT policies_approval_known CHECK (approval IN ('none', 'agents', 'all')),
+    approval_expiry_days integer
+        CONSTRAINT policies_approval_expiry_days_range CHECK (approval_expiry_days BETWEEN 1 AND 3650)
 );
 ALTER TABLE tenancy.policies ENABLE ROW LEVEL SECURITY;
 ALTER TABLE tenancy.policies FORCE ROW LEVEL SECURITY;

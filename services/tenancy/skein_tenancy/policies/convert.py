@@ -24,11 +24,11 @@ _ZERO_IS_DEFAULT = frozenset(
     {
         "decay_days", "retention_days", "snapshot_retention", "path_max_hops", "subgraph_default_radius",
         "webhook_max_failures", "capacity_strategic", "capacity_tactical", "capacity_operational",
-        "capacity_contextual",
+        "capacity_contextual", "approval_expiry_days",
     }
 )  # fmt: skip
 # An empty text means the default.
-_EMPTY_IS_DEFAULT = frozenset({"search_language", "recall_fusion", "guard_secrets", "guard_personal_data"})
+_EMPTY_IS_DEFAULT = frozenset({"search_language", "recall_fusion", "guard_secrets", "guard_personal_data", "approval"})
 _LISTS = frozenset({"memory_types", "guard_ignored_kinds"})
 _FORMULA_PREFIX = "IMPORTANCE_FORMULA_"
 _FIELDS = frozenset(pb.Policy.DESCRIPTOR.fields_by_name)

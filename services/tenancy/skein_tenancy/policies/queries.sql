@@ -5,7 +5,8 @@ SELECT decay_days, max_inferred_edges, min_link_suggestion_score, retention_days
     session_idle_minutes, archive_days, webhook_max_failures, enforce_level_capacities, capacity_strategic, capacity_tactical,
     capacity_operational, capacity_contextual, search_language, recall_fusion, recall_weights, recall_min_relevance,
     recall_min_best_relevance,
-    expiry_grace_hours, guard_secrets, guard_personal_data, guard_ignored_kinds, revision, update_time
+    expiry_grace_hours, guard_secrets, guard_personal_data, guard_ignored_kinds, approval,
+    approval_expiry_days, revision, update_time
 FROM tenancy.policies
 WHERE tenant_id = :tenant_id;
 
@@ -22,7 +23,8 @@ SELECT decay_days, max_inferred_edges, min_link_suggestion_score, retention_days
     session_idle_minutes, archive_days, webhook_max_failures, enforce_level_capacities, capacity_strategic, capacity_tactical,
     capacity_operational, capacity_contextual, search_language, recall_fusion, recall_weights, recall_min_relevance,
     recall_min_best_relevance,
-    expiry_grace_hours, guard_secrets, guard_personal_data, guard_ignored_kinds, revision, update_time
+    expiry_grace_hours, guard_secrets, guard_personal_data, guard_ignored_kinds, approval,
+    approval_expiry_days, revision, update_time
 FROM tenancy.policies
 WHERE tenant_id = :tenant_id
 FOR NO KEY UPDATE;
@@ -43,11 +45,13 @@ SET decay_days = :decay_days, max_inferred_edges = :max_inferred_edges,
     recall_min_relevance = :recall_min_relevance,
     recall_min_best_relevance = :recall_min_best_relevance,
     expiry_grace_hours = :expiry_grace_hours, guard_secrets = :guard_secrets,
-    guard_personal_data = :guard_personal_data, guard_ignored_kinds = :guard_ignored_kinds, revision = revision + 1, update_time = :update_time
+    guard_personal_data = :guard_personal_data, guard_ignored_kinds = :guard_ignored_kinds, approval = :approval,
+    approval_expiry_days = :approval_expiry_days, revision = revision + 1, update_time = :update_time
 WHERE tenant_id = :tenant_id
 RETURNING decay_days, max_inferred_edges, min_link_suggestion_score, retention_days, private_mode, snapshot_retention,
     path_max_hops, subgraph_default_radius, importance_formula, memory_types, audit_strict, audit_query_text,
     session_idle_minutes, archive_days, webhook_max_failures, enforce_level_capacities, capacity_strategic, capacity_tactical,
     capacity_operational, capacity_contextual, search_language, recall_fusion, recall_weights, recall_min_relevance,
     recall_min_best_relevance,
-    expiry_grace_hours, guard_secrets, guard_personal_data, guard_ignored_kinds, revision, update_time;
+    expiry_grace_hours, guard_secrets, guard_personal_data, guard_ignored_kinds, approval,
+    approval_expiry_days, revision, update_time;

@@ -9,6 +9,7 @@ from skein.auth.v1 import accounts_pb2, auth_pb2, certificates_pb2
 from skein.gateway.v1 import gateway_pb2
 from skein.memory.v1 import (
     access_log_pb2,
+    approvals_pb2,
     archives_pb2,
     blocks_pb2,
     curation_pb2,
@@ -238,6 +239,7 @@ _OF_MEMORY = (
         ),
         has_no_marks=True,
     ),
+    _fixed_probe(f"{CURATION}ListPendingMemories", approvals_pb2.ListPendingMemoriesRequest, has_no_marks=True),
     _fixed_probe(f"{CURATION}GetReviewQueue", curation_pb2.GetReviewQueueRequest),
     _fixed_probe(
         f"{CURATION}GetTemporalClusters",

@@ -3,6 +3,7 @@
 import grpc
 import warnings
 
+from skein.memory.v1 import approvals_pb2 as skein_dot_memory_dot_v1_dot_approvals__pb2
 from skein.memory.v1 import curation_pb2 as skein_dot_memory_dot_v1_dot_curation__pb2
 
 GRPC_GENERATED_VERSION = '1.85.1'
@@ -101,6 +102,21 @@ class CurationServiceStub:
                 '/skein.memory.v1.CurationService/ListImpacted',
                 request_serializer=skein_dot_memory_dot_v1_dot_curation__pb2.ListImpactedRequest.SerializeToString,
                 response_deserializer=skein_dot_memory_dot_v1_dot_curation__pb2.ListImpactedResponse.FromString,
+                _registered_method=True)
+        self.ListPendingMemories = channel.unary_unary(
+                '/skein.memory.v1.CurationService/ListPendingMemories',
+                request_serializer=skein_dot_memory_dot_v1_dot_approvals__pb2.ListPendingMemoriesRequest.SerializeToString,
+                response_deserializer=skein_dot_memory_dot_v1_dot_approvals__pb2.ListPendingMemoriesResponse.FromString,
+                _registered_method=True)
+        self.ApproveMemory = channel.unary_unary(
+                '/skein.memory.v1.CurationService/ApproveMemory',
+                request_serializer=skein_dot_memory_dot_v1_dot_approvals__pb2.ApproveMemoryRequest.SerializeToString,
+                response_deserializer=skein_dot_memory_dot_v1_dot_approvals__pb2.ApproveMemoryResponse.FromString,
+                _registered_method=True)
+        self.RefuseMemory = channel.unary_unary(
+                '/skein.memory.v1.CurationService/RefuseMemory',
+                request_serializer=skein_dot_memory_dot_v1_dot_approvals__pb2.RefuseMemoryRequest.SerializeToString,
+                response_deserializer=skein_dot_memory_dot_v1_dot_approvals__pb2.RefuseMemoryResponse.FromString,
                 _registered_method=True)
         self.GetReviewQueue = channel.unary_unary(
                 '/skein.memory.v1.CurationService/GetReviewQueue',
@@ -306,6 +322,50 @@ class CurationServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ListPendingMemories(self, request, context):
+        """ListPendingMemories pages through what waits for approval, oldest first.
+        Safe to retry.
+
+        Errors:
+        - PERMISSION_DENIED, APPROVAL_REQUIRED: the caller is itself a source whose
+        writes wait.
+        - INVALID_ARGUMENT, PAGE_TOKEN_INVALID.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ApproveMemory(self, request, context):
+        """ApproveMemory stores a new memory, or applies a change, that waits for
+        approval; edits of the approver are applied first. The memory keeps the id
+        that its source was told, and its source as created_by. A change is applied
+        to the memory as it is now. Repeating a request_id returns the first
+        answer.
+
+        Errors:
+        - NOT_FOUND, PENDING_MEMORY_NOT_FOUND: it was decided on, or expired.
+        - NOT_FOUND, MEMORY_NOT_FOUND: the memory that it changes is gone; refuse it.
+        - ABORTED, REVISION_STALE: its source named a revision that is no longer
+        the current one; refuse it.
+        - PERMISSION_DENIED, APPROVAL_REQUIRED: as ListPendingMemories.
+        - otherwise as CreateMemory and UpdateMemory. It then still waits.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def RefuseMemory(self, request, context):
+        """RefuseMemory removes a write that waits for approval, for good. Repeating a
+        request_id returns the first answer.
+
+        Errors:
+        - NOT_FOUND, PENDING_MEMORY_NOT_FOUND.
+        - PERMISSION_DENIED, APPROVAL_REQUIRED: as ListPendingMemories.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def GetReviewQueue(self, request, context):
         """GetReviewQueue returns memories that need a review, most urgent first:
         important, unsure, long unchanged, hardly linked. Candidates are the 100
@@ -405,6 +465,21 @@ def add_CurationServiceServicer_to_server(servicer, server):
                     servicer.ListImpacted,
                     request_deserializer=skein_dot_memory_dot_v1_dot_curation__pb2.ListImpactedRequest.FromString,
                     response_serializer=skein_dot_memory_dot_v1_dot_curation__pb2.ListImpactedResponse.SerializeToString,
+            ),
+            'ListPendingMemories': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListPendingMemories,
+                    request_deserializer=skein_dot_memory_dot_v1_dot_approvals__pb2.ListPendingMemoriesRequest.FromString,
+                    response_serializer=skein_dot_memory_dot_v1_dot_approvals__pb2.ListPendingMemoriesResponse.SerializeToString,
+            ),
+            'ApproveMemory': grpc.unary_unary_rpc_method_handler(
+                    servicer.ApproveMemory,
+                    request_deserializer=skein_dot_memory_dot_v1_dot_approvals__pb2.ApproveMemoryRequest.FromString,
+                    response_serializer=skein_dot_memory_dot_v1_dot_approvals__pb2.ApproveMemoryResponse.SerializeToString,
+            ),
+            'RefuseMemory': grpc.unary_unary_rpc_method_handler(
+                    servicer.RefuseMemory,
+                    request_deserializer=skein_dot_memory_dot_v1_dot_approvals__pb2.RefuseMemoryRequest.FromString,
+                    response_serializer=skein_dot_memory_dot_v1_dot_approvals__pb2.RefuseMemoryResponse.SerializeToString,
             ),
             'GetReviewQueue': grpc.unary_unary_rpc_method_handler(
                     servicer.GetReviewQueue,
@@ -776,6 +851,87 @@ class CurationService:
             '/skein.memory.v1.CurationService/ListImpacted',
             skein_dot_memory_dot_v1_dot_curation__pb2.ListImpactedRequest.SerializeToString,
             skein_dot_memory_dot_v1_dot_curation__pb2.ListImpactedResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListPendingMemories(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skein.memory.v1.CurationService/ListPendingMemories',
+            skein_dot_memory_dot_v1_dot_approvals__pb2.ListPendingMemoriesRequest.SerializeToString,
+            skein_dot_memory_dot_v1_dot_approvals__pb2.ListPendingMemoriesResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ApproveMemory(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skein.memory.v1.CurationService/ApproveMemory',
+            skein_dot_memory_dot_v1_dot_approvals__pb2.ApproveMemoryRequest.SerializeToString,
+            skein_dot_memory_dot_v1_dot_approvals__pb2.ApproveMemoryResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def RefuseMemory(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skein.memory.v1.CurationService/RefuseMemory',
+            skein_dot_memory_dot_v1_dot_approvals__pb2.RefuseMemoryRequest.SerializeToString,
+            skein_dot_memory_dot_v1_dot_approvals__pb2.RefuseMemoryResponse.FromString,
             options,
             channel_credentials,
             insecure,

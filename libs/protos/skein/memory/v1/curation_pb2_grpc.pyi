@@ -7,6 +7,7 @@ statistics.
 
 from collections import abc as _abc
 from grpc import aio as _aio
+from skein.memory.v1 import approvals_pb2 as _approvals_pb2
 from skein.memory.v1 import curation_pb2 as _curation_pb2
 import abc as _abc_1
 import grpc as _grpc
@@ -167,6 +168,38 @@ class CurationServiceStub:
       spaces.
     - INVALID_ARGUMENT, PAGE_TOKEN_INVALID.
     """
+    ListPendingMemories: _grpc.UnaryUnaryMultiCallable[_approvals_pb2.ListPendingMemoriesRequest, _approvals_pb2.ListPendingMemoriesResponse]
+    """ListPendingMemories pages through what waits for approval, oldest first.
+    Safe to retry.
+
+    Errors:
+    - PERMISSION_DENIED, APPROVAL_REQUIRED: the caller is itself a source whose
+      writes wait.
+    - INVALID_ARGUMENT, PAGE_TOKEN_INVALID.
+    """
+    ApproveMemory: _grpc.UnaryUnaryMultiCallable[_approvals_pb2.ApproveMemoryRequest, _approvals_pb2.ApproveMemoryResponse]
+    """ApproveMemory stores a new memory, or applies a change, that waits for
+    approval; edits of the approver are applied first. The memory keeps the id
+    that its source was told, and its source as created_by. A change is applied
+    to the memory as it is now. Repeating a request_id returns the first
+    answer.
+
+    Errors:
+    - NOT_FOUND, PENDING_MEMORY_NOT_FOUND: it was decided on, or expired.
+    - NOT_FOUND, MEMORY_NOT_FOUND: the memory that it changes is gone; refuse it.
+    - ABORTED, REVISION_STALE: its source named a revision that is no longer
+      the current one; refuse it.
+    - PERMISSION_DENIED, APPROVAL_REQUIRED: as ListPendingMemories.
+    - otherwise as CreateMemory and UpdateMemory. It then still waits.
+    """
+    RefuseMemory: _grpc.UnaryUnaryMultiCallable[_approvals_pb2.RefuseMemoryRequest, _approvals_pb2.RefuseMemoryResponse]
+    """RefuseMemory removes a write that waits for approval, for good. Repeating a
+    request_id returns the first answer.
+
+    Errors:
+    - NOT_FOUND, PENDING_MEMORY_NOT_FOUND.
+    - PERMISSION_DENIED, APPROVAL_REQUIRED: as ListPendingMemories.
+    """
     GetReviewQueue: _grpc.UnaryUnaryMultiCallable[_curation_pb2.GetReviewQueueRequest, _curation_pb2.GetReviewQueueResponse]
     """GetReviewQueue returns memories that need a review, most urgent first:
     important, unsure, long unchanged, hardly linked. Candidates are the 100
@@ -324,6 +357,38 @@ class CurationServiceAsyncStub(CurationServiceStub):
     - INVALID_ARGUMENT, INVALID_FIELD: the id is no UUID, or the name holds only
       spaces.
     - INVALID_ARGUMENT, PAGE_TOKEN_INVALID.
+    """
+    ListPendingMemories: _aio.UnaryUnaryMultiCallable[_approvals_pb2.ListPendingMemoriesRequest, _approvals_pb2.ListPendingMemoriesResponse]  # type: ignore[assignment]
+    """ListPendingMemories pages through what waits for approval, oldest first.
+    Safe to retry.
+
+    Errors:
+    - PERMISSION_DENIED, APPROVAL_REQUIRED: the caller is itself a source whose
+      writes wait.
+    - INVALID_ARGUMENT, PAGE_TOKEN_INVALID.
+    """
+    ApproveMemory: _aio.UnaryUnaryMultiCallable[_approvals_pb2.ApproveMemoryRequest, _approvals_pb2.ApproveMemoryResponse]  # type: ignore[assignment]
+    """ApproveMemory stores a new memory, or applies a change, that waits for
+    approval; edits of the approver are applied first. The memory keeps the id
+    that its source was told, and its source as created_by. A change is applied
+    to the memory as it is now. Repeating a request_id returns the first
+    answer.
+
+    Errors:
+    - NOT_FOUND, PENDING_MEMORY_NOT_FOUND: it was decided on, or expired.
+    - NOT_FOUND, MEMORY_NOT_FOUND: the memory that it changes is gone; refuse it.
+    - ABORTED, REVISION_STALE: its source named a revision that is no longer
+      the current one; refuse it.
+    - PERMISSION_DENIED, APPROVAL_REQUIRED: as ListPendingMemories.
+    - otherwise as CreateMemory and UpdateMemory. It then still waits.
+    """
+    RefuseMemory: _aio.UnaryUnaryMultiCallable[_approvals_pb2.RefuseMemoryRequest, _approvals_pb2.RefuseMemoryResponse]  # type: ignore[assignment]
+    """RefuseMemory removes a write that waits for approval, for good. Repeating a
+    request_id returns the first answer.
+
+    Errors:
+    - NOT_FOUND, PENDING_MEMORY_NOT_FOUND.
+    - PERMISSION_DENIED, APPROVAL_REQUIRED: as ListPendingMemories.
     """
     GetReviewQueue: _aio.UnaryUnaryMultiCallable[_curation_pb2.GetReviewQueueRequest, _curation_pb2.GetReviewQueueResponse]  # type: ignore[assignment]
     """GetReviewQueue returns memories that need a review, most urgent first:
@@ -557,6 +622,56 @@ class CurationServiceServicer(metaclass=_abc_1.ABCMeta):
         - INVALID_ARGUMENT, INVALID_FIELD: the id is no UUID, or the name holds only
           spaces.
         - INVALID_ARGUMENT, PAGE_TOKEN_INVALID.
+        """
+
+    @_abc_1.abstractmethod
+    def ListPendingMemories(
+        self,
+        request: _approvals_pb2.ListPendingMemoriesRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_approvals_pb2.ListPendingMemoriesResponse, _abc.Awaitable[_approvals_pb2.ListPendingMemoriesResponse]]:
+        """ListPendingMemories pages through what waits for approval, oldest first.
+        Safe to retry.
+
+        Errors:
+        - PERMISSION_DENIED, APPROVAL_REQUIRED: the caller is itself a source whose
+          writes wait.
+        - INVALID_ARGUMENT, PAGE_TOKEN_INVALID.
+        """
+
+    @_abc_1.abstractmethod
+    def ApproveMemory(
+        self,
+        request: _approvals_pb2.ApproveMemoryRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_approvals_pb2.ApproveMemoryResponse, _abc.Awaitable[_approvals_pb2.ApproveMemoryResponse]]:
+        """ApproveMemory stores a new memory, or applies a change, that waits for
+        approval; edits of the approver are applied first. The memory keeps the id
+        that its source was told, and its source as created_by. A change is applied
+        to the memory as it is now. Repeating a request_id returns the first
+        answer.
+
+        Errors:
+        - NOT_FOUND, PENDING_MEMORY_NOT_FOUND: it was decided on, or expired.
+        - NOT_FOUND, MEMORY_NOT_FOUND: the memory that it changes is gone; refuse it.
+        - ABORTED, REVISION_STALE: its source named a revision that is no longer
+          the current one; refuse it.
+        - PERMISSION_DENIED, APPROVAL_REQUIRED: as ListPendingMemories.
+        - otherwise as CreateMemory and UpdateMemory. It then still waits.
+        """
+
+    @_abc_1.abstractmethod
+    def RefuseMemory(
+        self,
+        request: _approvals_pb2.RefuseMemoryRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_approvals_pb2.RefuseMemoryResponse, _abc.Awaitable[_approvals_pb2.RefuseMemoryResponse]]:
+        """RefuseMemory removes a write that waits for approval, for good. Repeating a
+        request_id returns the first answer.
+
+        Errors:
+        - NOT_FOUND, PENDING_MEMORY_NOT_FOUND.
+        - PERMISSION_DENIED, APPROVAL_REQUIRED: as ListPendingMemories.
         """
 
     @_abc_1.abstractmethod

@@ -31,6 +31,13 @@ class Level(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     LEVEL_OPERATIONAL: _ClassVar[Level]
     LEVEL_CONTEXTUAL: _ClassVar[Level]
 
+class OnSimilar(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    ON_SIMILAR_UNSPECIFIED: _ClassVar[OnSimilar]
+    ON_SIMILAR_KEEP: _ClassVar[OnSimilar]
+    ON_SIMILAR_RETURN: _ClassVar[OnSimilar]
+    ON_SIMILAR_REINFORCE: _ClassVar[OnSimilar]
+
 class SourceKind(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
     SOURCE_KIND_UNSPECIFIED: _ClassVar[SourceKind]
@@ -75,6 +82,10 @@ LEVEL_STRATEGIC: Level
 LEVEL_TACTICAL: Level
 LEVEL_OPERATIONAL: Level
 LEVEL_CONTEXTUAL: Level
+ON_SIMILAR_UNSPECIFIED: OnSimilar
+ON_SIMILAR_KEEP: OnSimilar
+ON_SIMILAR_RETURN: OnSimilar
+ON_SIMILAR_REINFORCE: OnSimilar
 SOURCE_KIND_UNSPECIFIED: SourceKind
 SOURCE_KIND_MESSAGE: SourceKind
 SOURCE_KIND_MEMORY: SourceKind
@@ -100,7 +111,7 @@ DUE_WORK_DECAY: DueWork
 DUE_WORK_TRUST: DueWork
 
 class Memory(_message.Message):
-    __slots__ = ("memory_id", "external_id", "type", "title", "key", "content", "data", "data_json", "tags", "source", "source_agent", "agent_id", "subject_id", "session_id", "scope", "level", "confidence", "importance", "expire_time", "archive_time", "valid_from_time", "valid_to_time", "metadata", "metadata_json", "content_hash", "revision", "create_time", "update_time", "delete_time", "created_by", "updated_by", "secret_value", "secret", "ttl", "scores", "access_count", "last_access_time", "embedding", "record_time", "derived_from")
+    __slots__ = ("memory_id", "external_id", "type", "title", "key", "content", "data", "data_json", "tags", "source", "source_agent", "agent_id", "subject_id", "session_id", "scope", "level", "confidence", "importance", "expire_time", "archive_time", "valid_from_time", "valid_to_time", "metadata", "metadata_json", "content_hash", "revision", "create_time", "update_time", "delete_time", "created_by", "updated_by", "secret_value", "secret", "ttl", "scores", "access_count", "last_access_time", "embedding", "record_time", "derived_from", "pending_approval")
     MEMORY_ID_FIELD_NUMBER: _ClassVar[int]
     EXTERNAL_ID_FIELD_NUMBER: _ClassVar[int]
     TYPE_FIELD_NUMBER: _ClassVar[int]
@@ -141,6 +152,7 @@ class Memory(_message.Message):
     EMBEDDING_FIELD_NUMBER: _ClassVar[int]
     RECORD_TIME_FIELD_NUMBER: _ClassVar[int]
     DERIVED_FROM_FIELD_NUMBER: _ClassVar[int]
+    PENDING_APPROVAL_FIELD_NUMBER: _ClassVar[int]
     memory_id: str
     external_id: str
     type: str
@@ -181,7 +193,8 @@ class Memory(_message.Message):
     embedding: _containers.RepeatedScalarFieldContainer[float]
     record_time: _timestamp_pb2.Timestamp
     derived_from: _containers.RepeatedCompositeFieldContainer[SourceReference]
-    def __init__(self, memory_id: _Optional[str] = ..., external_id: _Optional[str] = ..., type: _Optional[str] = ..., title: _Optional[str] = ..., key: _Optional[str] = ..., content: _Optional[str] = ..., data: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., data_json: _Optional[str] = ..., tags: _Optional[_Iterable[str]] = ..., source: _Optional[str] = ..., source_agent: _Optional[str] = ..., agent_id: _Optional[str] = ..., subject_id: _Optional[str] = ..., session_id: _Optional[str] = ..., scope: _Optional[_Union[Scope, str]] = ..., level: _Optional[_Union[Level, str]] = ..., confidence: _Optional[float] = ..., importance: _Optional[float] = ..., expire_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., archive_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., valid_from_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., valid_to_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., metadata: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., metadata_json: _Optional[str] = ..., content_hash: _Optional[str] = ..., revision: _Optional[int] = ..., create_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., update_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., delete_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., created_by: _Optional[str] = ..., updated_by: _Optional[str] = ..., secret_value: _Optional[str] = ..., secret: _Optional[_Union[MaskedSecret, _Mapping]] = ..., ttl: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., scores: _Optional[_Union[_scores_pb2.Scores, _Mapping]] = ..., access_count: _Optional[int] = ..., last_access_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., embedding: _Optional[_Iterable[float]] = ..., record_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., derived_from: _Optional[_Iterable[_Union[SourceReference, _Mapping]]] = ...) -> None: ...
+    pending_approval: bool
+    def __init__(self, memory_id: _Optional[str] = ..., external_id: _Optional[str] = ..., type: _Optional[str] = ..., title: _Optional[str] = ..., key: _Optional[str] = ..., content: _Optional[str] = ..., data: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., data_json: _Optional[str] = ..., tags: _Optional[_Iterable[str]] = ..., source: _Optional[str] = ..., source_agent: _Optional[str] = ..., agent_id: _Optional[str] = ..., subject_id: _Optional[str] = ..., session_id: _Optional[str] = ..., scope: _Optional[_Union[Scope, str]] = ..., level: _Optional[_Union[Level, str]] = ..., confidence: _Optional[float] = ..., importance: _Optional[float] = ..., expire_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., archive_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., valid_from_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., valid_to_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., metadata: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., metadata_json: _Optional[str] = ..., content_hash: _Optional[str] = ..., revision: _Optional[int] = ..., create_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., update_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., delete_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., created_by: _Optional[str] = ..., updated_by: _Optional[str] = ..., secret_value: _Optional[str] = ..., secret: _Optional[_Union[MaskedSecret, _Mapping]] = ..., ttl: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., scores: _Optional[_Union[_scores_pb2.Scores, _Mapping]] = ..., access_count: _Optional[int] = ..., last_access_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., embedding: _Optional[_Iterable[float]] = ..., record_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., derived_from: _Optional[_Iterable[_Union[SourceReference, _Mapping]]] = ..., pending_approval: _Optional[bool] = ...) -> None: ...
 
 class SourceReference(_message.Message):
     __slots__ = ("kind", "id", "name")
@@ -280,48 +293,56 @@ class Link(_message.Message):
     def __init__(self, link_id: _Optional[str] = ..., from_memory_id: _Optional[str] = ..., to_memory_id: _Optional[str] = ..., relation: _Optional[str] = ..., label: _Optional[str] = ..., weight: _Optional[float] = ..., metadata: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., metadata_json: _Optional[str] = ..., create_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., created_by: _Optional[str] = ..., revision: _Optional[int] = ..., update_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., updated_by: _Optional[str] = ..., record_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
 
 class CreateMemoryRequest(_message.Message):
-    __slots__ = ("memory", "request_id", "suggest_links", "defer_embedding", "keep_times")
+    __slots__ = ("memory", "request_id", "suggest_links", "defer_embedding", "on_similar", "keep_times")
     MEMORY_FIELD_NUMBER: _ClassVar[int]
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     SUGGEST_LINKS_FIELD_NUMBER: _ClassVar[int]
     DEFER_EMBEDDING_FIELD_NUMBER: _ClassVar[int]
+    ON_SIMILAR_FIELD_NUMBER: _ClassVar[int]
     KEEP_TIMES_FIELD_NUMBER: _ClassVar[int]
     memory: Memory
     request_id: str
     suggest_links: bool
     defer_embedding: bool
+    on_similar: OnSimilar
     keep_times: bool
-    def __init__(self, memory: _Optional[_Union[Memory, _Mapping]] = ..., request_id: _Optional[str] = ..., suggest_links: _Optional[bool] = ..., defer_embedding: _Optional[bool] = ..., keep_times: _Optional[bool] = ...) -> None: ...
+    def __init__(self, memory: _Optional[_Union[Memory, _Mapping]] = ..., request_id: _Optional[str] = ..., suggest_links: _Optional[bool] = ..., defer_embedding: _Optional[bool] = ..., on_similar: _Optional[_Union[OnSimilar, str]] = ..., keep_times: _Optional[bool] = ...) -> None: ...
 
 class CreateMemoryResponse(_message.Message):
-    __slots__ = ("memory", "embedding_pending", "suggested_links")
+    __slots__ = ("memory", "embedding_pending", "is_similar", "suggested_links")
     MEMORY_FIELD_NUMBER: _ClassVar[int]
     EMBEDDING_PENDING_FIELD_NUMBER: _ClassVar[int]
+    IS_SIMILAR_FIELD_NUMBER: _ClassVar[int]
     SUGGESTED_LINKS_FIELD_NUMBER: _ClassVar[int]
     memory: Memory
     embedding_pending: bool
+    is_similar: bool
     suggested_links: _containers.RepeatedCompositeFieldContainer[LinkSuggestion]
-    def __init__(self, memory: _Optional[_Union[Memory, _Mapping]] = ..., embedding_pending: _Optional[bool] = ..., suggested_links: _Optional[_Iterable[_Union[LinkSuggestion, _Mapping]]] = ...) -> None: ...
+    def __init__(self, memory: _Optional[_Union[Memory, _Mapping]] = ..., embedding_pending: _Optional[bool] = ..., is_similar: _Optional[bool] = ..., suggested_links: _Optional[_Iterable[_Union[LinkSuggestion, _Mapping]]] = ...) -> None: ...
 
 class BatchCreateMemoriesRequest(_message.Message):
-    __slots__ = ("memories", "request_id", "defer_embedding", "keep_times")
+    __slots__ = ("memories", "request_id", "defer_embedding", "on_similar", "keep_times")
     MEMORIES_FIELD_NUMBER: _ClassVar[int]
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     DEFER_EMBEDDING_FIELD_NUMBER: _ClassVar[int]
+    ON_SIMILAR_FIELD_NUMBER: _ClassVar[int]
     KEEP_TIMES_FIELD_NUMBER: _ClassVar[int]
     memories: _containers.RepeatedCompositeFieldContainer[Memory]
     request_id: str
     defer_embedding: bool
+    on_similar: OnSimilar
     keep_times: bool
-    def __init__(self, memories: _Optional[_Iterable[_Union[Memory, _Mapping]]] = ..., request_id: _Optional[str] = ..., defer_embedding: _Optional[bool] = ..., keep_times: _Optional[bool] = ...) -> None: ...
+    def __init__(self, memories: _Optional[_Iterable[_Union[Memory, _Mapping]]] = ..., request_id: _Optional[str] = ..., defer_embedding: _Optional[bool] = ..., on_similar: _Optional[_Union[OnSimilar, str]] = ..., keep_times: _Optional[bool] = ...) -> None: ...
 
 class BatchCreateMemoriesResponse(_message.Message):
-    __slots__ = ("memories", "pending_embedding_count")
+    __slots__ = ("memories", "pending_embedding_count", "similar_indexes")
     MEMORIES_FIELD_NUMBER: _ClassVar[int]
     PENDING_EMBEDDING_COUNT_FIELD_NUMBER: _ClassVar[int]
+    SIMILAR_INDEXES_FIELD_NUMBER: _ClassVar[int]
     memories: _containers.RepeatedCompositeFieldContainer[Memory]
     pending_embedding_count: int
-    def __init__(self, memories: _Optional[_Iterable[_Union[Memory, _Mapping]]] = ..., pending_embedding_count: _Optional[int] = ...) -> None: ...
+    similar_indexes: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, memories: _Optional[_Iterable[_Union[Memory, _Mapping]]] = ..., pending_embedding_count: _Optional[int] = ..., similar_indexes: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class GetMemoryRequest(_message.Message):
     __slots__ = ("memory_id", "show_deleted", "as_of_time")
@@ -400,12 +421,14 @@ class UpdateMemoryRequest(_message.Message):
     def __init__(self, memory: _Optional[_Union[Memory, _Mapping]] = ..., update_mask: _Optional[_Union[_field_mask_pb2.FieldMask, _Mapping]] = ..., request_id: _Optional[str] = ..., defer_embedding: _Optional[bool] = ...) -> None: ...
 
 class UpdateMemoryResponse(_message.Message):
-    __slots__ = ("memory", "embedding_pending")
+    __slots__ = ("memory", "embedding_pending", "pending_id")
     MEMORY_FIELD_NUMBER: _ClassVar[int]
     EMBEDDING_PENDING_FIELD_NUMBER: _ClassVar[int]
+    PENDING_ID_FIELD_NUMBER: _ClassVar[int]
     memory: Memory
     embedding_pending: bool
-    def __init__(self, memory: _Optional[_Union[Memory, _Mapping]] = ..., embedding_pending: _Optional[bool] = ...) -> None: ...
+    pending_id: str
+    def __init__(self, memory: _Optional[_Union[Memory, _Mapping]] = ..., embedding_pending: _Optional[bool] = ..., pending_id: _Optional[str] = ...) -> None: ...
 
 class DeleteMemoryRequest(_message.Message):
     __slots__ = ("memory_id", "revision", "request_id")

@@ -223,6 +223,9 @@ class MemoryServiceServicer:
         - FAILED_PRECONDITION, MASTER_KEY_MISSING: secret_value is set, or the
         policy seals a secret, and the cluster has no key to encrypt it with.
         - NOT_FOUND, SOURCE_NOT_FOUND: derived_from names no visible item.
+        - PERMISSION_DENIED, APPROVAL_REQUIRED: the policy lets the caller's writes
+        wait for approval, and a secret or an import (keep_times) cannot wait.
+        - RESOURCE_EXHAUSTED, PENDING_MEMORIES_FULL: too many writes wait.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -287,11 +290,15 @@ class MemoryServiceServicer:
 
     def UpdateMemory(self, request, context):
         """UpdateMemory changes the fields in update_mask and returns the memory at
-        its new revision. Repeating a request_id returns the first answer.
+        its new revision. Repeating a request_id returns the first answer. If the
+        policy lets the caller's writes wait for approval, the memory stays as it
+        is, and the answer has the pending_id of the change.
 
         Errors:
         - NOT_FOUND, MEMORY_NOT_FOUND.
         - ABORTED, REVISION_STALE: the request's revision is not the current one.
+        - PERMISSION_DENIED, APPROVAL_REQUIRED: as CreateMemory.
+        - RESOURCE_EXHAUSTED, PENDING_MEMORIES_FULL.
         - INVALID_ARGUMENT, UPDATE_MASK_INVALID, CONTENT_EMPTY, CONTENT_TOO_LONG,
         CONTENT_REFUSED.
         - ALREADY_EXISTS, FACT_KEY_TAKEN.

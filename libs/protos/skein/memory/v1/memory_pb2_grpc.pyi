@@ -62,6 +62,9 @@ class MemoryServiceStub:
     - FAILED_PRECONDITION, MASTER_KEY_MISSING: secret_value is set, or the
       policy seals a secret, and the cluster has no key to encrypt it with.
     - NOT_FOUND, SOURCE_NOT_FOUND: derived_from names no visible item.
+    - PERMISSION_DENIED, APPROVAL_REQUIRED: the policy lets the caller's writes
+      wait for approval, and a secret or an import (keep_times) cannot wait.
+    - RESOURCE_EXHAUSTED, PENDING_MEMORIES_FULL: too many writes wait.
     """
     BatchCreateMemories: _grpc.UnaryUnaryMultiCallable[_memory_pb2.BatchCreateMemoriesRequest, _memory_pb2.BatchCreateMemoriesResponse]
     """BatchCreateMemories stores several memories, all or none. Repeating a
@@ -106,11 +109,15 @@ class MemoryServiceStub:
     """
     UpdateMemory: _grpc.UnaryUnaryMultiCallable[_memory_pb2.UpdateMemoryRequest, _memory_pb2.UpdateMemoryResponse]
     """UpdateMemory changes the fields in update_mask and returns the memory at
-    its new revision. Repeating a request_id returns the first answer.
+    its new revision. Repeating a request_id returns the first answer. If the
+    policy lets the caller's writes wait for approval, the memory stays as it
+    is, and the answer has the pending_id of the change.
 
     Errors:
     - NOT_FOUND, MEMORY_NOT_FOUND.
     - ABORTED, REVISION_STALE: the request's revision is not the current one.
+    - PERMISSION_DENIED, APPROVAL_REQUIRED: as CreateMemory.
+    - RESOURCE_EXHAUSTED, PENDING_MEMORIES_FULL.
     - INVALID_ARGUMENT, UPDATE_MASK_INVALID, CONTENT_EMPTY, CONTENT_TOO_LONG,
       CONTENT_REFUSED.
     - ALREADY_EXISTS, FACT_KEY_TAKEN.
@@ -380,6 +387,9 @@ class MemoryServiceAsyncStub(MemoryServiceStub):
     - FAILED_PRECONDITION, MASTER_KEY_MISSING: secret_value is set, or the
       policy seals a secret, and the cluster has no key to encrypt it with.
     - NOT_FOUND, SOURCE_NOT_FOUND: derived_from names no visible item.
+    - PERMISSION_DENIED, APPROVAL_REQUIRED: the policy lets the caller's writes
+      wait for approval, and a secret or an import (keep_times) cannot wait.
+    - RESOURCE_EXHAUSTED, PENDING_MEMORIES_FULL: too many writes wait.
     """
     BatchCreateMemories: _aio.UnaryUnaryMultiCallable[_memory_pb2.BatchCreateMemoriesRequest, _memory_pb2.BatchCreateMemoriesResponse]  # type: ignore[assignment]
     """BatchCreateMemories stores several memories, all or none. Repeating a
@@ -424,11 +434,15 @@ class MemoryServiceAsyncStub(MemoryServiceStub):
     """
     UpdateMemory: _aio.UnaryUnaryMultiCallable[_memory_pb2.UpdateMemoryRequest, _memory_pb2.UpdateMemoryResponse]  # type: ignore[assignment]
     """UpdateMemory changes the fields in update_mask and returns the memory at
-    its new revision. Repeating a request_id returns the first answer.
+    its new revision. Repeating a request_id returns the first answer. If the
+    policy lets the caller's writes wait for approval, the memory stays as it
+    is, and the answer has the pending_id of the change.
 
     Errors:
     - NOT_FOUND, MEMORY_NOT_FOUND.
     - ABORTED, REVISION_STALE: the request's revision is not the current one.
+    - PERMISSION_DENIED, APPROVAL_REQUIRED: as CreateMemory.
+    - RESOURCE_EXHAUSTED, PENDING_MEMORIES_FULL.
     - INVALID_ARGUMENT, UPDATE_MASK_INVALID, CONTENT_EMPTY, CONTENT_TOO_LONG,
       CONTENT_REFUSED.
     - ALREADY_EXISTS, FACT_KEY_TAKEN.
@@ -701,6 +715,9 @@ class MemoryServiceServicer(metaclass=_abc_1.ABCMeta):
         - FAILED_PRECONDITION, MASTER_KEY_MISSING: secret_value is set, or the
           policy seals a secret, and the cluster has no key to encrypt it with.
         - NOT_FOUND, SOURCE_NOT_FOUND: derived_from names no visible item.
+        - PERMISSION_DENIED, APPROVAL_REQUIRED: the policy lets the caller's writes
+          wait for approval, and a secret or an import (keep_times) cannot wait.
+        - RESOURCE_EXHAUSTED, PENDING_MEMORIES_FULL: too many writes wait.
         """
 
     @_abc_1.abstractmethod
@@ -775,11 +792,15 @@ class MemoryServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_memory_pb2.UpdateMemoryResponse, _abc.Awaitable[_memory_pb2.UpdateMemoryResponse]]:
         """UpdateMemory changes the fields in update_mask and returns the memory at
-        its new revision. Repeating a request_id returns the first answer.
+        its new revision. Repeating a request_id returns the first answer. If the
+        policy lets the caller's writes wait for approval, the memory stays as it
+        is, and the answer has the pending_id of the change.
 
         Errors:
         - NOT_FOUND, MEMORY_NOT_FOUND.
         - ABORTED, REVISION_STALE: the request's revision is not the current one.
+        - PERMISSION_DENIED, APPROVAL_REQUIRED: as CreateMemory.
+        - RESOURCE_EXHAUSTED, PENDING_MEMORIES_FULL.
         - INVALID_ARGUMENT, UPDATE_MASK_INVALID, CONTENT_EMPTY, CONTENT_TOO_LONG,
           CONTENT_REFUSED.
         - ALREADY_EXISTS, FACT_KEY_TAKEN.

@@ -78,6 +78,7 @@ TOOLS = (
         "that need no context. Returns its id, its scores and memories to link it with.",
         required("content", "memory.content", "Content to store, understandable without this conversation."),
         *memory_arguments(),
+        optional("on_similar", "on_similar", "If a stored memory has the same words: keep, return or reinforce."),
         fixed={"suggest_links": True},
     ),
     tool(

@@ -35,6 +35,8 @@ _POLICY = (
     "guard_secrets",
     "guard_personal_data",
     "guard_ignored_kinds",
+    "approval",
+    "approval_expiry_days",
 )
 
 TOOLS = (

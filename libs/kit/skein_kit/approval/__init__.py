@@ -1,0 +1,1 @@
+"""The approval of what untrusted sources write to the memory."""

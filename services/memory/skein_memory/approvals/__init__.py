@@ -1,0 +1,1 @@
+"""Memories that wait for approval, and decisions on them."""

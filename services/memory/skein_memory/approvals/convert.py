@@ -1,0 +1,48 @@
+"""Writes that wait for approval: protobuf to model and back."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from google.protobuf.field_mask_pb2 import FieldMask
+
+from skein.memory.v1 import approvals_pb2 as pb
+from skein.memory.v1 import memory_pb2
+from skein_kit.rpc.well_known_types import to_timestamp
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from skein_memory.approvals.model import PendingMemory
+
+
+def pending_memory(value: PendingMemory) -> pb.PendingMemory:
+    """Return a write that waits as approvers read it, without its caller vector."""
+    memory = memory_pb2.Memory.FromString(value.content)
+    memory.ClearField("embedding")
+    memory.memory_id = str(value.memory_id)
+    memory.pending_approval = True
+    return pb.PendingMemory(
+        pending_id=str(value.pending_id),
+        memory=memory,
+        update_mask=update_mask(value, ()) if value.is_change else None,
+        created_by=value.created_by,
+        agent_id=value.agent_id or "",
+        create_time=to_timestamp(value.create_time),
+        expire_time=to_timestamp(value.expire_time),
+    )
+
+
+def pending_answer(value: PendingMemory) -> memory_pb2.Memory:
+    """Return a new memory that waits, as its source is told: without content, so that saved responses hold none."""
+    return memory_pb2.Memory(
+        memory_id=str(value.memory_id),
+        create_time=to_timestamp(value.create_time),
+        created_by=value.created_by,
+        pending_approval=True,
+    )
+
+
+def update_mask(value: PendingMemory, edited_paths: Iterable[str]) -> FieldMask:
+    """Return the fields that a change sets, with those that its approver edits."""
+    return FieldMask(paths=dict.fromkeys([*(value.update_mask or ()), *edited_paths]))

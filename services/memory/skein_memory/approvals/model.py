@@ -1,0 +1,56 @@
+"""Writes that wait for approval, and their events. No gRPC, no SQL, no clock."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from skein_memory.events.model import Event
+
+if TYPE_CHECKING:
+    from datetime import datetime
+    from uuid import UUID
+
+# Most writes of one tenant that wait: a source that writes without end fills no disk.
+MAX_PENDING = 10_000
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PendingMemory:
+    """A new memory, or a change of one, that waits for approval."""
+
+    pending_id: UUID
+    # The memory that it becomes or changes.
+    memory_id: UUID
+    # The fields that a change sets; None for a new memory.
+    update_mask: tuple[str, ...] | None
+    # The revision that a change applies to; 0: any.
+    revision: int
+    # A serialized Memory: a new one as a whole, of a change the fields of the mask. Its format is that of the contract,
+    # so that numbers of arbitrary JSON keep every digit.
+    content: bytes
+    # The person whom the memory is about, whose erasure removes it.
+    subject_id: str | None
+    agent_id: str | None
+    created_by: str
+    create_time: datetime
+    expire_time: datetime
+
+    @property
+    def is_change(self) -> bool:
+        """Return whether it changes a memory that exists."""
+        return self.update_mask is not None
+
+
+def pending_event(kind: str, pending_id: UUID, memory_id: UUID) -> Event:
+    """Return the event of a write that waits or was decided on; it names ids alone."""
+    verb = {"memory_pending": "waits for approval", "memory_pending_expired": "expired before approval"}.get(
+        kind, kind.removeprefix("memory_")
+    )
+    return Event(
+        type=kind,
+        entity_type="memory",
+        entity_id=str(memory_id),
+        summary=f"memory {verb}",
+        payload={"pending_id": str(pending_id)},
+    )

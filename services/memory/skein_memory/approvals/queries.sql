@@ -1,0 +1,54 @@
+-- insert_pending_memories --
+-- Store writes that wait for approval.
+INSERT INTO memory.pending_memories
+    (tenant_id, pending_id, memory_id, update_mask, revision, content, subject_id, agent_id, created_by, create_time,
+     expire_time)
+VALUES
+    (:tenant_id, :pending_id, :memory_id, :update_mask, :revision, :content, :subject_id, :agent_id, :created_by,
+     :create_time, :expire_time);
+
+-- count_pending_memories --
+-- Count the writes that wait, up to a limit.
+SELECT count(*)
+FROM (SELECT FROM memory.pending_memories WHERE tenant_id = :tenant_id LIMIT :count) AS counted;
+
+-- list_pending_memories --
+-- Read writes that wait and have not expired, oldest first.
+SELECT pending_id, memory_id, update_mask, revision, content, subject_id, agent_id, created_by, create_time, expire_time
+FROM memory.pending_memories
+WHERE tenant_id = :tenant_id AND pending_id > :after AND expire_time > :at
+ORDER BY pending_id
+LIMIT :count;
+
+-- take_pending_memory --
+-- Remove a write that waits and has not expired, and return it: of two decisions at a time, one gets it.
+DELETE FROM memory.pending_memories
+WHERE tenant_id = :tenant_id AND pending_id = :pending_id AND expire_time > :at
+RETURNING pending_id, memory_id, update_mask, revision, content, subject_id, agent_id, created_by, create_time,
+    expire_time;
+
+-- delete_expired_pending_memories --
+-- Remove some of the writes that expired; each is named by an event.
+DELETE FROM memory.pending_memories
+WHERE tenant_id = :tenant_id AND pending_id = ANY (ARRAY(
+    SELECT pending_id FROM memory.pending_memories
+    WHERE tenant_id = :tenant_id AND expire_time <= :at
+    ORDER BY expire_time
+    LIMIT :count))
+RETURNING pending_id, memory_id;
+
+-- purge_pending_memories --
+-- Remove the writes that wait and concern some memories.
+DELETE FROM memory.pending_memories
+WHERE tenant_id = :tenant_id AND memory_id = ANY (:memory_ids::uuid[]);
+
+-- purge_pending_memories_of_subject --
+-- Remove the writes that wait and are about a person.
+DELETE FROM memory.pending_memories
+WHERE tenant_id = :tenant_id AND subject_id = :subject_id;
+
+-- purge_tenant_pending_memories --
+-- Remove some of the writes of a deleted tenant that wait.
+DELETE FROM memory.pending_memories
+WHERE tenant_id = :tenant_id AND pending_id = ANY (ARRAY(
+    SELECT pending_id FROM memory.pending_memories WHERE tenant_id = :tenant_id LIMIT :count));

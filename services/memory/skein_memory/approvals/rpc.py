@@ -1,0 +1,362 @@
+"""Handlers of the RPCs that decide on what waits for approval, and of the writes that begin to wait."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+from skein.memory.v1 import approvals_pb2 as pb
+from skein.memory.v1 import memory_pb2
+from skein_kit.calls.call import Context
+from skein_kit.calls.call import caller as caller_of
+from skein_kit.errors import ApprovalRequired
+from skein_kit.idempotency.store import IdempotencyKey
+from skein_kit.ids import new_id, now
+from skein_kit.rpc.pagination import read_id, require_fit, resolve_page_size
+from skein_kit.rpc.well_known_types import merge_masked, updated_fields
+from skein_kit.search_text import vector_columns
+from skein_memory.approvals import convert
+from skein_memory.approvals.model import PendingMemory
+from skein_memory.lineage import convert as lineage_convert
+from skein_memory.memories import convert as memories_convert
+from skein_memory.memories import memory_type
+from skein_memory.memories.model import Memory, create_memories, documents_of
+from skein_memory.memories.sealed_secrets import SealedSecrets
+from skein_memory.paging import cut_page
+from skein_memory.validation import prefix_field_paths
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from datetime import datetime
+
+    from skein_kit.approval.gate import Handler
+    from skein_kit.content_guard.guard import ContentGuard, GuardRules
+    from skein_kit.database.transactions import Transaction
+    from skein_kit.idempotency.store import IdempotencyStore
+    from skein_kit.identity.identity_token import Caller
+    from skein_kit.search_text.embedding_requests import EmbeddingClient
+    from skein_kit.search_text.postings import Document
+    from skein_memory.approvals.store import ApprovalStore
+    from skein_memory.lineage.model import Source
+    from skein_memory.memories.store import MemoryStore
+
+# A secret never waits: it would lie in the open beside the vault.
+_EDITABLE = memories_convert.UPDATABLE - {"secret_value"}
+
+
+class PendingWriteHandlers:
+    """CreateMemory, BatchCreateMemories and UpdateMemory of sources whose memories wait for approval."""
+
+    def __init__(
+        self,
+        store: ApprovalStore,
+        idempotency: IdempotencyStore,
+        *,
+        memories: MemoryStore,
+        guard: ContentGuard,
+        max_content: int,
+    ) -> None:
+        """Contents have at most `max_content` characters."""
+        self._store = store
+        self._idempotency = idempotency
+        self._memories = memories
+        self._guard = guard
+        self._max_content = max_content
+
+    def by_method(self) -> Mapping[str, Handler]:
+        """Return the methods that hold a write, by name."""
+        return {
+            "CreateMemory": self.CreateMemory,
+            "BatchCreateMemories": self.BatchCreateMemories,
+            "UpdateMemory": self.UpdateMemory,
+        }
+
+    async def CreateMemory(
+        self, request: memory_pb2.CreateMemoryRequest, context: Context
+    ) -> memory_pb2.CreateMemoryResponse:
+        caller, at = caller_of(context), now()
+        tenant_id, idempotency_key = caller.require_tenant(), IdempotencyKey.of(caller, request)
+        _check_can_wait([request.memory], keep_times=request.keep_times)
+        # Sealing is redaction here: a secret in the vault would be a memory that did not wait.
+        await self._guard.apply(await self._guard.rules(tenant_id), request.memory, path="memory")
+        with prefix_field_paths("memory"):
+            draft = memories_convert.draft(
+                request.memory, at=at, max_content=self._max_content, agent_id=caller.agent_id
+            )
+            draft.check_has_readers(at)
+            if request.memory.embedding:
+                vector_columns.normalize(request.memory.embedding)
+        memories = create_memories([draft], at=at, by=caller.principal)
+        await self._memories.prepare_months([draft.create_time])
+        async with self._idempotency.begin(tenant_id, idempotency_key) as write:
+            if write.saved_response is not None:
+                return memory_pb2.CreateMemoryResponse.FromString(write.saved_response)
+            (message,) = await self._add(write.tx, context, memories, [request.memory], at=at)
+            return await write.save(memory_pb2.CreateMemoryResponse(memory=message))
+
+    async def BatchCreateMemories(
+        self, request: memory_pb2.BatchCreateMemoriesRequest, context: Context
+    ) -> memory_pb2.BatchCreateMemoriesResponse:
+        caller, at = caller_of(context), now()
+        tenant_id, idempotency_key = caller.require_tenant(), IdempotencyKey.of(caller, request)
+        _check_can_wait(request.memories, keep_times=request.keep_times)
+        rules = await self._guard.rules(tenant_id)
+        for index, message in enumerate(request.memories):
+            await self._guard.apply(rules, message, path=f"memories[{index}]")
+        drafts = memories_convert.drafts(
+            request.memories, at=at, max_content=self._max_content, agent_id=caller.agent_id
+        )
+        memories = create_memories(drafts, at=at, by=caller.principal)
+        # Raises FieldInvalid for a vector of length zero.
+        memories_convert.caller_vectors(memories, request.memories)
+        await self._memories.prepare_months([draft.create_time for draft in drafts])
+        async with self._idempotency.begin(tenant_id, idempotency_key) as write:
+            if write.saved_response is not None:
+                return memory_pb2.BatchCreateMemoriesResponse.FromString(write.saved_response)
+            messages = await self._add(write.tx, context, memories, request.memories, at=at)
+            response = memory_pb2.BatchCreateMemoriesResponse(memories=messages)
+            require_fit(response)
+            return await write.save(response)
+
+    async def UpdateMemory(
+        self, request: memory_pb2.UpdateMemoryRequest, context: Context
+    ) -> memory_pb2.UpdateMemoryResponse:
+        caller, at = caller_of(context), now()
+        fields = memories_convert.update_fields(request)
+        if "secret_value" in fields:
+            raise ApprovalRequired
+        tenant_id, idempotency_key = caller.require_tenant(), IdempotencyKey.of(caller, request)
+        changes = memory_pb2.Memory()
+        merge_masked(request.update_mask, request.memory, changes)
+        await self._guard.apply(await self._guard.rules(tenant_id), changes, path="memory")
+        async with self._idempotency.begin(tenant_id, idempotency_key) as write:
+            if write.saved_response is not None:
+                return memory_pb2.UpdateMemoryResponse.FromString(write.saved_response)
+            before = await self._memories.lock_memory(write.tx, tenant_id, request.memory.memory_id)
+            before.check_visible(at)
+            before.check_revision(request.memory.revision)
+            message = memories_convert.memory(before)
+            merge_masked(request.update_mask, changes, message)
+            with prefix_field_paths("memory"):
+                draft = memories_convert.draft(message, at=at, max_content=self._max_content)
+                if fields & memories_convert.READER_FIELDS:
+                    draft.check_has_readers(at)
+            await _sources(write.tx, tenant_id, changes, at=at)
+            pending = PendingMemory(
+                pending_id=new_id(at),
+                memory_id=before.memory_id,
+                update_mask=tuple(request.update_mask.paths),
+                revision=request.memory.revision,
+                content=changes.SerializeToString(),
+                subject_id=draft.subject_id,
+                agent_id=_agent_id(caller, context),
+                created_by=caller.principal,
+                create_time=at,
+                expire_time=await self._store.expire_time(write.tx, tenant_id, at),
+            )
+            await self._store.add(write.tx, tenant_id, [pending], [draft.type], at=at)
+            memory, _ = await self._memories.update_memory(write.tx, tenant_id, before, before, at=at)
+            return await write.save(
+                memory_pb2.UpdateMemoryResponse(
+                    memory=memories_convert.memory(memory), pending_id=str(pending.pending_id)
+                )
+            )
+
+    async def _add(
+        self,
+        tx: Transaction,
+        context: Context,
+        memories: Sequence[Memory],
+        requested: Sequence[memory_pb2.Memory],
+        *,
+        at: datetime,
+    ) -> list[memory_pb2.Memory]:
+        """Store new memories that wait; return them as their source is told."""
+        caller = caller_of(context)
+        tenant_id = caller.require_tenant()
+        expire_time = await self._store.expire_time(tx, tenant_id, at)
+        pending = []
+        for memory, request in zip(memories, requested, strict=True):
+            content = memories_convert.memory(memory)
+            content.embedding.extend(request.embedding)
+            content.derived_from.extend(request.derived_from)
+            await _sources(tx, tenant_id, request, at=at)
+            pending.append(
+                PendingMemory(
+                    pending_id=memory.memory_id,
+                    memory_id=memory.memory_id,
+                    update_mask=None,
+                    revision=0,
+                    content=content.SerializeToString(),
+                    subject_id=memory.draft.subject_id,
+                    agent_id=_agent_id(caller, context),
+                    created_by=caller.principal,
+                    create_time=at,
+                    expire_time=expire_time,
+                )
+            )
+        await self._store.add(tx, tenant_id, pending, [memory.draft.type for memory in memories], at=at)
+        return [convert.pending_answer(write) for write in pending]
+
+
+class ApprovalHandlers:
+    """Listing what waits for approval, and deciding on it."""
+
+    def __init__(
+        self,
+        store: ApprovalStore,
+        idempotency: IdempotencyStore,
+        *,
+        memories: MemoryStore,
+        guard: ContentGuard,
+        embeddings: EmbeddingClient,
+        max_content: int,
+    ) -> None:
+        """Contents have at most `max_content` characters."""
+        self._store = store
+        self._idempotency = idempotency
+        self._memories = memories
+        self._guard = guard
+        self._embeddings = embeddings
+        self._max_content = max_content
+
+    async def ListPendingMemories(
+        self, request: pb.ListPendingMemoriesRequest, context: Context
+    ) -> pb.ListPendingMemoriesResponse:
+        tenant_id, size = caller_of(context).require_tenant(), resolve_page_size(request.page_size)
+        pending = await self._store.list_pending(tenant_id, after=read_id(tenant_id, request), count=size + 1, at=now())
+        page, token = cut_page(map(convert.pending_memory, pending), size, "pending_id", tenant_id, request)
+        return pb.ListPendingMemoriesResponse(pending_memories=page, next_page_token=token)
+
+    async def ApproveMemory(self, request: pb.ApproveMemoryRequest, context: Context) -> pb.ApproveMemoryResponse:
+        caller, at = caller_of(context), now()
+        if request.update_mask.paths:
+            updated_fields(request.update_mask, _EDITABLE)
+        tenant_id, idempotency_key = caller.require_tenant(), IdempotencyKey.of(caller, request)
+        rules = await self._guard.rules(tenant_id)
+        await self._memories.prepare_months([at])
+        async with self._idempotency.begin(tenant_id, idempotency_key) as write:
+            if write.saved_response is not None:
+                return pb.ApproveMemoryResponse.FromString(write.saved_response)
+            pending = await self._store.take(
+                write.tx,
+                tenant_id,
+                UUID(request.pending_id),
+                event="memory_approved",
+                at=at,
+                by=caller.principal,
+            )
+            message = memory_pb2.Memory.FromString(pending.content)
+            if request.update_mask.paths:
+                merge_masked(request.update_mask, request.memory, message)
+                # A caller vector is that of the text before the edits.
+                message.ClearField("embedding")
+            apply = self._change if pending.is_change else self._create
+            memory, documents = await apply(write.tx, caller, pending, message, request, rules, at=at)
+            response = await write.save(pb.ApproveMemoryResponse(memory=memories_convert.memory(memory)))
+        if await self._embeddings.request_embeddings(documents, remaining=context.time_remaining()):
+            response.embedding_pending = True
+            await self._memories.replace_response(tenant_id, idempotency_key, response.SerializeToString())
+        return response
+
+    async def RefuseMemory(self, request: pb.RefuseMemoryRequest, context: Context) -> pb.RefuseMemoryResponse:
+        caller, at = caller_of(context), now()
+        tenant_id = caller.require_tenant()
+        async with self._idempotency.begin(tenant_id, IdempotencyKey.of(caller, request)) as write:
+            if write.saved_response is None:
+                pending_id = UUID(request.pending_id)
+                await self._store.take(
+                    write.tx, tenant_id, pending_id, event="memory_refused", at=at, by=caller.principal
+                )
+                await write.save(pb.RefuseMemoryResponse())
+        return pb.RefuseMemoryResponse()
+
+    async def _create(
+        self,
+        tx: Transaction,
+        caller: Caller,
+        pending: PendingMemory,
+        message: memory_pb2.Memory,
+        request: pb.ApproveMemoryRequest,
+        rules: GuardRules,
+        *,
+        at: datetime,
+    ) -> tuple[Memory, list[Document]]:
+        """Store a new memory; return it with its scores, and its documents."""
+        sealed = SealedSecrets(at=at, by=pending.created_by, agent_id=pending.agent_id or "")
+        await self._guard.apply(rules, message, path="memory", seal=partial(sealed.seal, message))
+        with prefix_field_paths("memory"):
+            draft = memories_convert.draft(message, at=at, max_content=self._max_content)
+            draft.check_has_readers(at)
+        memory = Memory(
+            memory_id=pending.memory_id,
+            draft=draft,
+            revision=1,
+            update_time=min(at, draft.create_time),
+            record_time=at,
+            delete_time=None,
+            created_by=pending.created_by,
+            updated_by=caller.principal if request.update_mask.paths else pending.created_by,
+        )
+        embeddings = memories_convert.caller_vectors([memory], [message])
+        documents = documents_of([memory], at=at, embeddings=embeddings)
+        memories = [memory, *sealed.memories]
+        tenant_id = caller.require_tenant()
+        sources = {memory.memory_id: await _sources(tx, tenant_id, message, at=at)} if message.derived_from else {}
+        await self._memories.create_memories(
+            tx, tenant_id, memories, documents, at=at, secrets=sealed.secrets, sources=sources
+        )
+        (scored,) = await self._memories.score_new_memories(tx, tenant_id, [memory], at=at)
+        return scored, documents
+
+    async def _change(
+        self,
+        tx: Transaction,
+        caller: Caller,
+        pending: PendingMemory,
+        changes: memory_pb2.Memory,
+        request: pb.ApproveMemoryRequest,
+        rules: GuardRules,
+        *,
+        at: datetime,
+    ) -> tuple[Memory, list[Document]]:
+        """Change a memory; return it with its scores, and the documents that need an embedding."""
+        tenant_id = caller.require_tenant()
+        before = await self._memories.lock_memory(tx, tenant_id, str(pending.memory_id))
+        before.check_visible(at)
+        before.check_revision(pending.revision)
+        sealed = SealedSecrets(at=at, by=pending.created_by, agent_id=pending.agent_id or "")
+        message = memories_convert.memory(before)
+        mask = convert.update_mask(pending, request.update_mask.paths)
+        merge_masked(mask, changes, message)
+        await self._guard.apply(rules, changes, path="memory", seal=partial(sealed.seal, message))
+        merge_masked(mask, changes, message)
+        with prefix_field_paths("memory"):
+            draft = memories_convert.draft(message, at=at, max_content=self._max_content)
+            if memories_convert.READER_FIELDS.intersection(mask.paths):
+                draft.check_has_readers(at)
+        after = before.revise(draft, at=at, by=caller.principal if request.update_mask.paths else pending.created_by)
+        await self._memories.create_memories(tx, tenant_id, sealed.memories, [], at=at, secrets=sealed.secrets)
+        memory, documents = await self._memories.update_memory(tx, tenant_id, before, after, at=at)
+        if "derived_from" in mask.paths:
+            sources = await _sources(tx, tenant_id, changes, at=at)
+            await self._memories.replace_sources(tx, tenant_id, after.memory_id, sources, at=at)
+        return memory, documents
+
+
+async def _sources(tx: Transaction, tenant_id: UUID, message: memory_pb2.Memory, *, at: datetime) -> list[Source]:
+    """Read what a memory was made of. Raises SourceNotFound where a source is not there (any more)."""
+    with prefix_field_paths("memory"):
+        return await lineage_convert.read_sources(tx, tenant_id, message.derived_from, at=at, path="derived_from")
+
+
+def _check_can_wait(messages: Sequence[memory_pb2.Memory], *, keep_times: bool) -> None:
+    """Reject secrets and imports, which cannot wait. Raises ApprovalRequired."""
+    if keep_times or any(message.secret_value or message.type == memory_type.VAULT for message in messages):
+        raise ApprovalRequired
+
+
+def _agent_id(caller: Caller, context: Context) -> str | None:
+    """Return the agent that the caller acts as, by its credential or by its claim."""
+    return caller.agent_id or getattr(context, "claimed_agent_id", "") or None

@@ -1,0 +1,96 @@
+"""Writes that wait for approval, in a table of their own that no search, list or export reads."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from datetime import timedelta
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+from skein_kit.database.tx_options import READ_ONLY
+from skein_memory.approvals.model import MAX_PENDING, PendingMemory, pending_event
+from skein_memory.errors import PendingMemoriesFull, PendingMemoryNotFound
+from skein_memory.events import writer
+from skein_memory.memories import memory_type
+from skein_memory.queries import QUERIES
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import datetime
+
+    import asyncpg
+
+    from skein_kit.database.transactions import Database, Transaction
+    from skein_kit.policies.store import PolicyCache
+
+_FIRST = UUID(int=0)
+# Expired writes that one transaction removes.
+_EXPIRED_BATCH_SIZE = 200
+
+
+class ApprovalStore:
+    """Reads and writes what waits for approval."""
+
+    def __init__(self, database: Database, policies: PolicyCache) -> None:
+        self._database = database
+        self._policies = policies
+
+    async def expire_time(self, tx: Transaction, tenant_id: UUID, at: datetime) -> datetime:
+        """Return when a write of the time `at` expires, by the tenant's policy."""
+        return at + timedelta(days=(await self._policies.get(tx, tenant_id)).approval_expiry_days)
+
+    async def add(
+        self, tx: Transaction, tenant_id: UUID, pending: Sequence[PendingMemory], types: Sequence[str], *, at: datetime
+    ) -> None:
+        """Store writes of one source that wait, with their events; `types` are those of their memories, in order.
+
+        Raises MemoryTypeNotAllowed and PendingMemoriesFull.
+        """
+        memory_type.check_type_allowed(await self._policies.get(tx, tenant_id), types)
+        count = await tx.value(QUERIES["count_pending_memories"], tenant_id=tenant_id, count=MAX_PENDING)
+        if count + len(pending) > MAX_PENDING:
+            raise PendingMemoriesFull(limit=MAX_PENDING)
+        await tx.insert(QUERIES["insert_pending_memories"], tenant_id, [asdict(write) for write in pending])
+        events = [pending_event("memory_pending", write.pending_id, write.memory_id) for write in pending]
+        await writer.insert_events(tx, tenant_id, events, at=at, by=pending[0].created_by)
+
+    async def list_pending(
+        self, tenant_id: UUID, *, after: UUID | None, count: int, at: datetime
+    ) -> list[PendingMemory]:
+        """Read up to `count` writes that wait, after the id `after`, oldest first."""
+        async with self._database.transaction(tenant_id, READ_ONLY) as tx:
+            rows = await tx.rows(
+                QUERIES["list_pending_memories"], tenant_id=tenant_id, after=after or _FIRST, count=count, at=at
+            )
+        return [_pending(row) for row in rows]
+
+    async def take(
+        self, tx: Transaction, tenant_id: UUID, pending_id: UUID, *, event: str, at: datetime, by: str
+    ) -> PendingMemory:
+        """Remove a write that waits, with the event of its decision, and return it.
+
+        A transaction that fails afterwards leaves it waiting. Raises PendingMemoryNotFound.
+        """
+        row = await tx.row(QUERIES["take_pending_memory"], tenant_id=tenant_id, pending_id=pending_id, at=at)
+        if row is None:
+            raise PendingMemoryNotFound
+        pending = _pending(row)
+        await writer.insert_events(
+            tx, tenant_id, [pending_event(event, pending.pending_id, pending.memory_id)], at=at, by=by
+        )
+        return pending
+
+    async def delete_expired(self, tenant_id: UUID, *, at: datetime, by: str) -> int:
+        """Remove some of the writes that expired, with an event for each; return how many. The next call continues."""
+        async with self._database.transaction(tenant_id) as tx:
+            rows = await tx.rows(
+                QUERIES["delete_expired_pending_memories"], tenant_id=tenant_id, at=at, count=_EXPIRED_BATCH_SIZE
+            )
+            events = [pending_event("memory_pending_expired", row["pending_id"], row["memory_id"]) for row in rows]
+            await writer.insert_events(tx, tenant_id, events, at=at, by=by)
+        return len(rows)
+
+
+def _pending(row: asyncpg.Record) -> PendingMemory:
+    mask = row["update_mask"]
+    return PendingMemory(**{**dict(row), "update_mask": None if mask is None else tuple(mask)})

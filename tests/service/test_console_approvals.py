@@ -1,0 +1,118 @@
+"""The approvals page of the console."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from fix_console import BrowserSession, filled
+from fix_web import PASSWORD, new_person
+from google.protobuf.field_mask_pb2 import FieldMask
+
+from skein.memory.v1 import memory_pb2
+from skein.tenancy.v1 import members_pb2, subjects_pb2
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from fix_cluster import Cluster, Tenant
+
+
+@pytest.fixture
+async def web(cluster: Cluster, tenant: Tenant) -> AsyncIterator[BrowserSession]:
+    """A browser logged in with every permission of a tenant whose agents need approval."""
+    policy = subjects_pb2.Policy(approval="agents")
+    request = subjects_pb2.UpdatePolicyRequest(policy=policy, update_mask=FieldMask(paths=["approval"]))
+    await tenant.tenancy.UpdatePolicy(request)
+    async with BrowserSession.of(cluster.addresses["http"]) as browser:
+        await browser.show_key(tenant.api_key)
+        yield browser
+
+
+async def write(tenant: Tenant, content: str, *, title: str = "") -> str:
+    """Store a memory as an agent."""
+    request = memory_pb2.CreateMemoryRequest(memory=memory_pb2.Memory(content=content, title=title))
+    created = await tenant.memory.CreateMemory(request, metadata=(("skein-agent-id", "butler"),))
+    assert created.memory.pending_approval
+    return created.memory.memory_id
+
+
+async def contents(tenant: Tenant) -> list[str]:
+    memories = (await tenant.memory.ListMemories(memory_pb2.ListMemoriesRequest())).memories
+    return [memory.content for memory in memories]
+
+
+async def test_without_anything_that_waits_the_page_says_so(web: BrowserSession) -> None:
+    assert "Nothing waits for approval" in (await web.page("approvals")).text
+
+
+async def test_what_waits_is_shown_as_text_and_approved_as_written(web: BrowserSession, tenant: Tenant) -> None:
+    await write(tenant, "<b>obey</b>\nthe second line", title="a title")
+    page = await web.page("approvals")
+
+    answer = await web.submit(page, "decide", decision="approve")
+
+    after = await web.client.get(answer.headers["location"])
+    assert "&lt;b&gt;obey&lt;/b&gt;" in page.text
+    assert "from <bdi>butler</bdi>" in page.text
+    assert "The memory is approved." in after.text
+    assert await contents(tenant) == ["<b>obey</b>\nthe second line"]
+
+
+async def test_the_edits_of_the_form_are_stored(web: BrowserSession, tenant: Tenant) -> None:
+    memory_id = await write(tenant, "the key hangs by the stove", title="keys")
+    page = await web.page("approvals")
+
+    await web.submit(page, "decide", decision="edit", content="the key hangs\r\nby the door", title="key")
+
+    memory = (await tenant.memory.GetMemory(memory_pb2.GetMemoryRequest(memory_id=memory_id))).memory
+    assert (memory.content, memory.title) == ("the key hangs\nby the door", "key")
+
+
+async def test_a_refused_memory_is_removed(web: BrowserSession, tenant: Tenant) -> None:
+    await write(tenant, "obey me")
+    page = await web.page("approvals")
+
+    answer = await web.submit(page, "decide", decision="refuse")
+    again = await web.submit(page, "decide", decision="approve")
+
+    assert "refused" in answer.headers["location"]
+    assert again.status_code == 404
+    assert "Nothing waits for approval" in (await web.page("approvals")).text
+    assert await contents(tenant) == []
+
+
+async def test_a_change_shows_what_it_sets_and_leads_to_its_memory(web: BrowserSession, tenant: Tenant) -> None:
+    known = (
+        await tenant.memory.CreateMemory(memory_pb2.CreateMemoryRequest(memory=memory_pb2.Memory(content="tea")))
+    ).memory
+    changed = memory_pb2.Memory(memory_id=known.memory_id, content="coffee", tags=["t"])
+    await tenant.memory.UpdateMemory(
+        memory_pb2.UpdateMemoryRequest(memory=changed, update_mask=FieldMask(paths=["content", "tags"])),
+        metadata=(("skein-agent-id", "butler"),),
+    )
+    page = await web.page("approvals")
+
+    await web.submit(page, "decide", decision="edit")
+
+    assert known.memory_id in page.text
+    assert "It also sets: tags" in page.text
+    assert 'name="title"' not in page.text
+    assert await contents(tenant) == ["coffee"]
+
+
+async def test_a_member_who_may_not_approve_has_no_such_page(
+    cluster: Cluster, web: BrowserSession, tenant: Tenant
+) -> None:
+    await write(tenant, "obey me")
+    tokens = filled(await web.page("approvals"), "decide")
+    person = await new_person(cluster, tenant, role=members_pb2.ROLE_MEMBER)
+    web.client.cookies.clear()
+    await web.sign_in(person.email, PASSWORD)
+
+    page = await web.page("approvals")
+
+    assert tokens
+    assert page.status_code == 403
+    assert "obey me" not in page.text
+    assert ">Approvals<" not in (await web.page()).text
