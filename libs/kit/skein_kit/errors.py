@@ -353,6 +353,12 @@ class AgentNotActive(FailedPrecondition):
     reason = "AGENT_NOT_ACTIVE"
 
 
+class ContentGuardUnavailable(Unavailable):
+    """The operator's detector of secrets did not answer, and nothing is stored unsearched; try again soon."""
+
+    reason = "CONTENT_GUARD_UNAVAILABLE"
+
+
 class AccessLogUnavailable(Unavailable):
     """The tenant requires a record of every access, and the access log failed; try again with the same request_id."""
 

@@ -13,6 +13,7 @@ from skein_kit.access_log.writer import AccessLog
 from skein_kit.approval.gate import ApprovalGate
 from skein_kit.background import background_tasks
 from skein_kit.cold_storage.files import ColdFiles
+from skein_kit.content_guard.endpoint import DetectorEndpoint
 from skein_kit.content_guard.guard import ContentGuard
 from skein_kit.database.monthly_partitions import MonthlyPartitions
 from skein_kit.host.process import Service, ServicerRegistry
@@ -104,8 +105,7 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
     embeddings = EmbeddingClient(index, service="memory", max_immediate=settings.immediate_embeddings)
     master_keys = MasterKeys.of(secrets.master_key, secrets.master_key_previous)
     outbound = SafeHttpClient.from_settings(OutboundSettings.read(host.environment))
-    cold = ColdFiles(settings.archives(host.environment))
-    max_content = settings.max_content_characters
+    cold, max_content = ColdFiles(settings.archives(host.environment)), settings.max_content_characters
     quotas, vault = QuotaCounter("memory"), Vault(master_keys)
     async with (
         host.database("memory", servicers, init=prepare_connection) as database,
@@ -117,7 +117,8 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
             await key_check.check_at_start()
         months = MonthlyPartitions(database, QUERIES["ensure_month"])
         policies = shared_policy_cache(database)
-        idempotency, guard = IdempotencyStore(database, "memory"), ContentGuard(database, policies)
+        detector = DetectorEndpoint.of(host.environment, service="memory")
+        idempotency, guard = IdempotencyStore(database, "memory"), ContentGuard(database, policies, detector)
         gate, approvals = ApprovalGate(database, policies), ApprovalStore(database, policies)
 
         memories = MemoryStore(

@@ -9,6 +9,7 @@ from skein.recall.v1 import recall_pb2_grpc
 from skein.session.v1 import session_pb2_grpc as rpc
 from skein_kit.access_log.writer import AccessLog
 from skein_kit.cold_storage.files import ColdFiles
+from skein_kit.content_guard.endpoint import DetectorEndpoint
 from skein_kit.content_guard.guard import ContentGuard
 from skein_kit.database.monthly_partitions import MonthlyPartitions
 from skein_kit.database.named_queries import Queries
@@ -53,6 +54,7 @@ if TYPE_CHECKING:
 async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
     """Open the database and register the servicers. Raises SettingInvalid."""
     settings = SessionSettings.read(host.environment)
+    detector = DetectorEndpoint.of(host.environment, service="session")
     registry = ServicerRegistry()
     async with host.database("session", registry, init=prepare_connection) as database:
         policies = shared_policy_cache(database)
@@ -101,7 +103,7 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
         async with AccessLog(database, policies, counts_uses=False).open() as access_log, streams.open():
             registry.add(
                 rpc.add_SessionServiceServicer_to_server,
-                access_log.wrap(ContentGuard(database, policies).wrap(servicer)),
+                access_log.wrap(ContentGuard(database, policies, detector).wrap(servicer)),
             )
             registry.add(rpc.add_SessionInternalServiceServicer_to_server, maintenance)
             yield registry

@@ -154,15 +154,18 @@ DETECTORS: Final[Sequence[Detector]] = (
 )
 
 
-def find(text: str, categories: Collection[Category], *, name: str = "") -> list[Finding]:
+def find(
+    text: str, categories: Collection[Category], *, name: str = "", others: Iterable[Finding] = ()
+) -> list[Finding]:
     """Return the findings of some categories in a text, in their order.
 
     `name` is the name that the text has in a structure: under that of a secret, the whole text is one. Of overlapping
-    findings a secret counts, else the first, longest one.
+    findings a secret counts, else the first, longest one. `others` are findings of another detector.
     """
     if Category.SECRET in categories and name and len(text) >= _MIN_PASSWORD and _SECRET_NAME.search(name):
         return [Finding("password", Category.SECRET, 0, len(text))]
     found = [finding for detector in DETECTORS if detector.category in categories for finding in detector.find(text)]
+    found += [finding for finding in others if finding.category in categories]
     secrets = _without_overlaps(finding for finding in found if finding.category is Category.SECRET)
     others = _without_overlaps(finding for finding in found if finding.category is not Category.SECRET)
     ends = [finding.end for finding in secrets]

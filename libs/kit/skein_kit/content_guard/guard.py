@@ -14,18 +14,19 @@ from prometheus_client import Counter
 from skein_kit.calls.call import caller as caller_of
 from skein_kit.content_guard import detectors
 from skein_kit.content_guard.detectors import Category
-from skein_kit.content_guard.texts import replace_texts
+from skein_kit.content_guard.texts import replace_texts, texts_of
 from skein_kit.database.tx_options import TxOptions
 from skein_kit.errors import ContentRefused
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from uuid import UUID
 
     from google.protobuf.message import Message
 
     from skein_kit.calls.call import Call
     from skein_kit.content_guard.detectors import Finding
+    from skein_kit.content_guard.endpoint import DetectorEndpoint
     from skein_kit.database.transactions import Database
     from skein_kit.policies.store import Policy, PolicyCache
 
@@ -60,9 +61,9 @@ class GuardRules:
             ignored_kinds=frozenset(policy.guard_ignored_kinds),
         )
 
-    def find(self, text: str, *, name: str) -> list[Finding]:
-        """Return the findings that the policy has an action for."""
-        found = detectors.find(text, self.actions.keys(), name=name)
+    def find(self, text: str, *, name: str, others: Iterable[Finding] = ()) -> list[Finding]:
+        """Return the findings that the policy has an action for, of the built-in detectors and `others`."""
+        found = detectors.find(text, self.actions.keys(), name=name, others=others)
         return [finding for finding in found if finding.kind not in self.ignored_kinds]
 
 
@@ -80,23 +81,37 @@ SCREENED_METHODS: Final = frozenset(
 class ContentGuard:
     """Screens the requests of one service."""
 
-    def __init__(self, database: Database, policies: PolicyCache) -> None:
-        """Read policies with the service's role."""
+    def __init__(self, database: Database, policies: PolicyCache, endpoint: DetectorEndpoint | None = None) -> None:
+        """Read policies with the service's role; ask `endpoint` beside the built-in detectors."""
         self._database = database
         self._policies = policies
+        self._endpoint = endpoint
 
     def wrap(self, servicer: object) -> GuardedServicer:
         """Return a servicer with the same methods; requests of SCREENED_METHODS are screened first."""
         return GuardedServicer(servicer, self)
 
-    async def apply(self, rules: GuardRules, message: Message, *, path: str = "", seal: Seal | None = None) -> None:
+    async def apply(
+        self,
+        rules: GuardRules,
+        message: Message,
+        *,
+        path: str = "",
+        seal: Seal | None = None,
+        built_in_only: bool = False,
+    ) -> None:
         """Apply rules to every text of a message, and change it where they say so; `path` precedes its fields' paths.
 
-        Without `seal`, and for personal data, sealing is redaction. Raises ContentRefused, and then nothing is changed.
+        Without `seal`, and for personal data, sealing is redaction. Raises ContentRefused, and then nothing is changed,
+        and ContentGuardUnavailable. With `built_in_only` the endpoint is not asked: within a transaction nothing waits
+        for it.
         """
         if not rules.actions:
             return
-        screening = _Screening(rules, seal, path)
+        endpoint_findings: Mapping[str, Sequence[Finding]] = {}
+        if self._endpoint is not None and not built_in_only and (texts := texts_of(message)):
+            endpoint_findings = await self._endpoint.find(texts)
+        screening = _Screening(rules, seal, path, endpoint_findings)
         if message.ByteSize() <= _MAX_BYTES_ON_LOOP:
             screening.run(message)
         else:
@@ -142,8 +157,12 @@ class GuardedServicer:
 class _Screening:
     """The screening of one message."""
 
-    def __init__(self, rules: GuardRules, seal: Seal | None, path: str) -> None:
+    def __init__(
+        self, rules: GuardRules, seal: Seal | None, path: str, endpoint_findings: Mapping[str, Sequence[Finding]]
+    ) -> None:
         self._rules = rules
+        # By text.
+        self._endpoint_findings = endpoint_findings
         self._seal = seal
         self._path = path
         # Kind and action of each finding.
@@ -156,7 +175,7 @@ class _Screening:
         kinds: dict[tuple[str, str], None] = {}
 
         def note(text: str, *, path: str, name: str) -> str:
-            for finding in self._rules.find(text, name=name):
+            for finding in self._find(text, name):
                 action = self._rules.actions[finding.category]
                 self.counts.append((finding.kind, action))
                 if action == _REFUSE:
@@ -168,9 +187,12 @@ class _Screening:
         if not self.refused and any(action in (_REDACT, _SEAL) for _, action in self.counts):
             replace_texts(message, self._replaced, self._path)
 
+    def _find(self, text: str, name: str) -> list[Finding]:
+        return self._rules.find(text, name=name, others=self._endpoint_findings.get(text, ()))
+
     def _replaced(self, text: str, *, path: str, name: str) -> str:
         parts, end = [], 0
-        for finding in self._rules.find(text, name=name):
+        for finding in self._find(text, name):
             action = self._rules.actions[finding.category]
             if action == _COUNT:
                 continue

@@ -49,6 +49,18 @@ def replace_texts(message: Message, replace: ReplaceText, path: str = "") -> Non
                     replace_texts(item, replace, item_path)
 
 
+def texts_of(message: Message) -> list[str]:
+    """Return the different texts of a message that are not empty."""
+    texts: dict[str, None] = {}
+
+    def note(text: str, *, path: str, name: str) -> str:  # noqa: ARG001 - the signature of ReplaceText.
+        texts[text] = None
+        return text
+
+    replace_texts(message, note)
+    return [text for text in texts if text.strip()]
+
+
 def _replace_field(message: Message, name: str, text: str, path: str, replace: ReplaceText) -> None:
     if name.endswith(_JSON_SUFFIX):
         changed = _replace_in_json(text, replace, path)

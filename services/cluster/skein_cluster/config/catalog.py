@@ -11,6 +11,7 @@ from skein_cluster.api.client import OperatorSettings
 from skein_gateway.settings import GatewaySettings
 from skein_kit.backup_folder import BackupSettings
 from skein_kit.canary import CanarySettings
+from skein_kit.content_guard.endpoint import GuardSettings
 from skein_kit.outbound.fetch import OutboundSettings
 from skein_kit.outbound.mail import MailSettings
 from skein_kit.settings import ProcessSettings, SettingInvalid, Settings, SettingValue, default_data_dir, read_variable
@@ -34,6 +35,7 @@ SETTINGS_READERS: Mapping[type[Settings], tuple[str, ...]] = {
     TenancySettings: ("tenancy",),
     MailSettings: ("auth", "tenancy"),
     OutboundSettings: ("auth", "memory", "recall"),
+    GuardSettings: ("memory", "session"),
     SessionSettings: ("session",),
     MemorySettings: ("memory",),
     SecretSettings: ("memory",),

@@ -19,6 +19,7 @@ from skein_gateway.http_api.cors import origins_of
 from skein_gateway.identity.trusted_proxies import NO_TRUSTED_PROXIES, TrustedProxies
 from skein_gateway.mcp.http_handler import is_loopback
 from skein_gateway.settings import GatewaySettings
+from skein_kit.content_guard.endpoint import DetectorEndpoint
 from skein_kit.outbound.fetch import OutboundSettings, SafeHttpClient
 from skein_kit.outbound.mail import Mailer, MailSettings
 from skein_kit.settings import LAST_PORT, ProcessSettings, SettingInvalid
@@ -156,6 +157,10 @@ def _check_mail(environment: Mapping[str, str]) -> None:
     Mailer.from_settings(MailSettings.read(environment))
 
 
+def _check_guard(environment: Mapping[str, str]) -> None:
+    DetectorEndpoint.of(environment, service="memory")
+
+
 def _check_outbound(environment: Mapping[str, str]) -> None:
     SafeHttpClient.from_settings(OutboundSettings.read(environment))
 
@@ -172,7 +177,7 @@ _OF_SERVICE: Mapping[str, tuple[Callable[[Mapping[str, str]], object], ...]] = {
     ),
     "tenancy": (_check_mail,),
     "session": (lambda environment: ChatModel.of(SessionSettings.read(environment)),),
-    "memory": (_check_master_keys, _check_outbound),
+    "memory": (_check_master_keys, _check_outbound, _check_guard),
     "recall": (ApiKeys.read, _check_outbound),
     "worker": (lambda environment: check_worker(ProcessSettings.read(environment)),),
     "gateway": (

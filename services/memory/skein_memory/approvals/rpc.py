@@ -285,7 +285,7 @@ class ApprovalHandlers:
     ) -> tuple[Memory, list[Document]]:
         """Store a new memory; return it with its scores, and its documents."""
         sealed = SealedSecrets(at=at, by=pending.created_by, agent_id=pending.agent_id or "")
-        await self._guard.apply(rules, message, path="memory", seal=partial(sealed.seal, message))
+        await self._guard.apply(rules, message, path="memory", seal=partial(sealed.seal, message), built_in_only=True)
         with prefix_field_paths("memory"):
             draft = memories_convert.draft(message, at=at, max_content=self._max_content)
             draft.check_has_readers(at)
@@ -330,7 +330,7 @@ class ApprovalHandlers:
         message = memories_convert.memory(before)
         mask = convert.update_mask(pending, request.update_mask.paths)
         merge_masked(mask, changes, message)
-        await self._guard.apply(rules, changes, path="memory", seal=partial(sealed.seal, message))
+        await self._guard.apply(rules, changes, path="memory", seal=partial(sealed.seal, message), built_in_only=True)
         merge_masked(mask, changes, message)
         with prefix_field_paths("memory"):
             draft = memories_convert.draft(message, at=at, max_content=self._max_content)
