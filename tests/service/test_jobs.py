@@ -57,6 +57,24 @@ async def worker_of(cluster: Cluster, tenant: Tenant) -> AsyncIterator[memory_pb
         yield memory_pb2_grpc.MemoryInternalServiceStub(Stubs.of(channel, token).channel)
 
 
+@asynccontextmanager
+async def failing_updates(cluster: Cluster, tenant: Tenant) -> AsyncIterator[None]:
+    """Let every update of the tenant's memories fail."""
+    async with cluster.superuser() as connection:
+        await connection.execute(
+            "CREATE FUNCTION memory.fail_update() RETURNS trigger LANGUAGE plpgsql"
+            " AS $$ BEGIN RAISE EXCEPTION 'no update'; END $$"
+        )
+        await connection.execute(
+            "CREATE TRIGGER fail_update BEFORE UPDATE ON memory.memories FOR EACH ROW"
+            f" WHEN (old.tenant_id = '{tenant.tenant_id}') EXECUTE FUNCTION memory.fail_update()"
+        )
+        try:
+            yield
+        finally:
+            await connection.execute("DROP FUNCTION memory.fail_update() CASCADE")
+
+
 async def idle_memories(cluster: Cluster, tenant: Tenant, count: int) -> None:
     """Store memories whose decay is due."""
     memories = [memory_pb2.Memory(content=f"idle {number}") for number in range(count)]
@@ -120,6 +138,21 @@ async def test_a_ceiling_holds_for_workers_at_once(cluster: Cluster, tenant: Ten
     assert sum(response.decayed_count for response in responses) == 4
     assert (reached.state, reached.day_cost, reached.limits.max_cost_per_day) == (pb.JOB_STATE_CEILING_REACHED, 4, 4)
     assert rest.decayed_count == 8
+
+
+async def test_batches_that_fail_use_up_no_limit(cluster: Cluster, tenant: Tenant) -> None:
+    await idle_memories(cluster, tenant, 4)
+    await limit(tenant, DECAY, max_cost_per_day=4, items_per_second=0.4)
+
+    async with worker_of(cluster, tenant) as worker:
+        async with failing_updates(cluster, tenant):
+            for _ in range(2):
+                with refused(grpc.StatusCode.INTERNAL, "INTERNAL"):
+                    await worker.DecayMemories(memory_pb2.DecayMemoriesRequest())
+        failed = await job_of(tenant, DECAY)
+        done = await worker.DecayMemories(memory_pb2.DecayMemoriesRequest())
+
+    assert (failed.state, failed.day_cost, done.decayed_count) == (pb.JOB_STATE_IDLE, 0, 4)
 
 
 async def test_a_rate_grants_what_it_allows_and_names_the_delay(cluster: Cluster, tenant: Tenant) -> None:

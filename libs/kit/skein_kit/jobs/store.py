@@ -1,11 +1,13 @@
-"""Jobs in the database: a batch of background work begins with `acquire` and ends with `settle`.
+"""Jobs in the database: `batch` surrounds each batch of background work.
 
+A batch whose cost does not depend on its success begins with `acquire` and ends with `settle`.
 The state is one row of `tenancy.jobs` for a tenant and a kind, so it holds for all processes and across restarts.
 """
 
 from __future__ import annotations
 
-from dataclasses import fields
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING
 
 from prometheus_client import Counter
@@ -16,6 +18,7 @@ from skein_kit.ids import now
 from skein_kit.jobs.model import Grant, Job, JobKind, Progress
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
     from uuid import UUID
 
     import asyncpg
@@ -33,11 +36,35 @@ _QUERIES = Queries.load("skein_kit")
 _FIELDS = tuple(field.name for field in fields(Job))
 
 
+@dataclass(slots=True)
+class Batch:
+    """A batch of a job. Its body sets `progress` as soon as it has done something."""
+
+    grant: Grant
+    # None: nothing was done, and the items are free again.
+    progress: Progress | None = None
+
+
 class JobStore:
     """Grants batches of jobs, and records their progress."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
+
+    @asynccontextmanager
+    async def batch(self, tenant_id: UUID, kind: JobKind, count: int, *, item_cost: int = 1) -> AsyncIterator[Batch]:
+        """Grant up to `count` items for the body, and record the progress that it sets.
+
+        The items of a body that raises before it sets progress are free again, so a failure uses up no limit.
+        """
+        batch = Batch(await self.acquire(tenant_id, kind, count, item_cost=item_cost))
+        try:
+            yield batch
+        finally:
+            if batch.progress is not None:
+                await self.settle(tenant_id, batch.grant, batch.progress)
+            else:
+                await self._release(tenant_id, batch.grant)
 
     async def acquire(self, tenant_id: UUID, kind: JobKind, count: int, *, item_cost: int = 1) -> Grant:
         """Grant up to `count` items of a job: none while it is paused, or beyond its limits.
@@ -78,6 +105,13 @@ class JobStore:
         async with self._database.transaction(tenant_id, _OPTIONS) as tx:
             job = await lock_job(tx, tenant_id, grant.kind)
             await _update(tx, tenant_id, job.settle(grant, progress, now()))
+
+    async def _release(self, tenant_id: UUID, grant: Grant) -> None:
+        """Free the items of a batch that did nothing."""
+        if grant.is_reserved and grant.count:
+            async with self._database.transaction(tenant_id, _OPTIONS) as tx:
+                job = await lock_job(tx, tenant_id, grant.kind)
+                await _update(tx, tenant_id, job.release(grant, now()))
 
     async def finish(self, tenant_id: UUID, kind: JobKind) -> None:
         """Record that a job has nothing left, if it ran."""
