@@ -101,13 +101,14 @@ class MaintenanceHandlers:
         caller, at = caller_of(context), now()
         tenant_id = caller.require_tenant()
         policy = await self._memories.policy(tenant_id)
-        await self._archives.delete_orphan_files(tenant_id, at)
         if not policy.archive_days:
+            await self._archives.delete_orphan_files(tenant_id, at)
             return pb.ArchiveIdleMemoriesResponse()
         async with self._jobs.batch(tenant_id, JobKind.ARCHIVE, MEMORIES_PER_ARCHIVE) as batch:
             grant = batch.grant
             if not grant.count:
                 return pb.ArchiveIdleMemoriesResponse(retry_delay=retry_delay(grant.retry_seconds))
+            await self._archives.delete_orphan_files(tenant_id, at)
             idle_since = at - timedelta(days=policy.archive_days)
             count, more = await self._archives.archive_idle(
                 tenant_id,
