@@ -30,7 +30,15 @@ def test_a_rate_grants_the_items_of_ten_seconds_at_once_and_then_those_of_the_ti
     later, _ = limited.grant(500, after(3))
 
     assert [each.count for each in (first, none, later)] == [20, 0, 6]
-    assert none.retry_seconds == 10
+    assert [first.retry_seconds, none.retry_seconds] == [10, 10]
+
+
+def test_a_grant_of_a_part_names_the_time_after_which_the_rest_is_granted() -> None:
+    grant, limited = job(rate=2.0).grant(25, START)
+
+    rest, _ = limited.grant(5, after(grant.retry_seconds))
+
+    assert (grant.count, grant.retry_seconds, rest.count) == (20, 2.5, 5)
 
 
 def test_a_rate_below_one_item_in_ten_seconds_grants_single_items() -> None:

@@ -167,8 +167,9 @@ class Job:
         job, granted, retry = self._refilled(at), count, 0.0
         if job.items_per_second is not None:
             granted = max(0, min(granted, math.floor(job.tokens)))
-            missing = min(count, job.burst) - job.tokens
-            retry = max(0.0, missing / job.items_per_second) if granted < count else 0.0
+            if granted < count:
+                missing = min(count - granted, job.burst) - (job.tokens - granted)
+                retry = missing / job.items_per_second
         if job.max_cost_per_day is not None:
             affordable = (job.max_cost_per_day - job.day_cost) // max(1, item_cost)
             if affordable < granted:

@@ -144,7 +144,7 @@ class Reindexer:
                 job_batch.progress = replace(job_batch.progress, remaining_count=remaining)
             if not is_current:
                 return embedded
-            if grant.retry_seconds:
+            if len(granted) < len(batch):
                 raise _JobWaits(embedded)
             after, seen = progress.to, position
         rest = ScanProgress(
