@@ -69,6 +69,16 @@ def test_a_batch_larger_than_its_grant_makes_later_ones_wait() -> None:
     assert (early.count, late.count) == (0, 1)
 
 
+def test_one_token_grants_a_batch_that_ignores_the_burst_within_the_ceiling() -> None:
+    grant, limited = job(rate=0.1).grant(50, START, ignores_burst=True)
+    early, _ = limited.grant(50, after(499), ignores_burst=True)
+    late, _ = limited.grant(50, after(500), ignores_burst=True)
+    within_ceiling, _ = job(rate=0.1, ceiling=30).grant(50, START, ignores_burst=True)
+
+    assert [each.count for each in (grant, early, late, within_ceiling)] == [50, 0, 50, 30]
+    assert (grant.retry_seconds, early.retry_seconds > 0) == (0, True)
+
+
 def test_a_ceiling_holds_until_midnight() -> None:
     first, limited = job(ceiling=5).grant(8, START)
     limited = limited.settle(first, Progress(done_count=5, has_more=True), START)

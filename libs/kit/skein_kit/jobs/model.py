@@ -159,14 +159,18 @@ class Job:
         seconds = remaining / rate
         return None if seconds > _MAX_DAYS * _DAY.total_seconds() else start + timedelta(seconds=seconds)
 
-    def grant(self, count: int, at: datetime, *, item_cost: int = 1) -> tuple[Grant, Job]:
-        """Take up to `count` items, and their cost, from the limits; return the grant and the job after it."""
+    def grant(self, count: int, at: datetime, *, item_cost: int = 1, ignores_burst: bool = False) -> tuple[Grant, Job]:
+        """Take up to `count` items, and their cost, from the limits; return the grant and the job after it.
+
+        `ignores_burst`: one token grants all items, and later batches wait for the missing tokens.
+        """
         state = self.state(at)
         if state in {JobState.PAUSED, JobState.CEILING_REACHED}:
             return Grant(kind=self.kind, count=0, retry_seconds=BLOCKED_SECONDS, state=state, job=self), self
         job, granted, retry = self._refilled(at), count, 0.0
         if job.items_per_second is not None:
-            granted = max(0, min(granted, math.floor(job.tokens)))
+            available = count if ignores_burst and job.tokens >= 1 else math.floor(job.tokens)
+            granted = max(0, min(granted, available))
             if granted < count:
                 missing = min(count - granted, job.burst) - (job.tokens - granted)
                 retry = missing / job.items_per_second

@@ -52,12 +52,15 @@ class JobStore:
         self._database = database
 
     @asynccontextmanager
-    async def batch(self, tenant_id: UUID, kind: JobKind, count: int, *, item_cost: int = 1) -> AsyncIterator[Batch]:
+    async def batch(
+        self, tenant_id: UUID, kind: JobKind, count: int, *, ignores_burst: bool = False
+    ) -> AsyncIterator[Batch]:
         """Grant up to `count` items for the body, and record the progress that it sets.
 
         The items of a body that raises before it sets progress are free again, so a failure uses up no limit.
+        `ignores_burst`: a rate grants all items at once, and later batches wait for that.
         """
-        batch = Batch(await self.acquire(tenant_id, kind, count, item_cost=item_cost))
+        batch = Batch(await self.acquire(tenant_id, kind, count, ignores_burst=ignores_burst))
         try:
             yield batch
         finally:
@@ -66,23 +69,32 @@ class JobStore:
             else:
                 await self._release(tenant_id, batch.grant)
 
-    async def acquire(self, tenant_id: UUID, kind: JobKind, count: int, *, item_cost: int = 1) -> Grant:
+    async def acquire(
+        self, tenant_id: UUID, kind: JobKind, count: int, *, item_cost: int = 1, ignores_burst: bool = False
+    ) -> Grant:
         """Grant up to `count` items of a job: none while it is paused, or beyond its limits.
 
         Pass the grant to `settle` after the batch. `item_cost` is the expected cost of an item.
         """
         async with self._database.transaction(tenant_id, _OPTIONS) as tx:
-            return await self.acquire_in(tx, tenant_id, kind, count, item_cost=item_cost)
+            return await self.acquire_in(tx, tenant_id, kind, count, item_cost=item_cost, ignores_burst=ignores_burst)
 
     async def acquire_in(
-        self, tx: Transaction, tenant_id: UUID, kind: JobKind, count: int, *, item_cost: int = 1
+        self,
+        tx: Transaction,
+        tenant_id: UUID,
+        kind: JobKind,
+        count: int,
+        *,
+        item_cost: int = 1,
+        ignores_burst: bool = False,
     ) -> Grant:
         """Do the same in a transaction of the caller; its rollback returns the items."""
         job = _job(await tx.row(_QUERIES["read_job"], tenant_id=tenant_id, kind=kind))
         grant = Grant(kind=kind, count=count, item_cost=item_cost, job=job)
         if job is not None and (job.is_limited or job.pause_time is not None):
             locked = job if job.pause_time is not None else await lock_job(tx, tenant_id, kind)
-            grant, after = locked.grant(count, now(), item_cost=item_cost)
+            grant, after = locked.grant(count, now(), item_cost=item_cost, ignores_burst=ignores_burst)
             if grant.count:
                 await _update(tx, tenant_id, after)
         if not grant.count:

@@ -104,7 +104,8 @@ class MaintenanceHandlers:
         if not policy.archive_days:
             await self._archives.delete_orphan_files(tenant_id, at)
             return pb.ArchiveIdleMemoriesResponse()
-        async with self._jobs.batch(tenant_id, JobKind.ARCHIVE, MEMORIES_PER_ARCHIVE) as batch:
+        # A low rate makes few full archives, not many small ones.
+        async with self._jobs.batch(tenant_id, JobKind.ARCHIVE, MEMORIES_PER_ARCHIVE, ignores_burst=True) as batch:
             grant = batch.grant
             if not grant.count:
                 return pb.ArchiveIdleMemoriesResponse(retry_delay=retry_delay(grant.retry_seconds))
