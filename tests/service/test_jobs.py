@@ -21,6 +21,7 @@ from skein_cluster.api.client import open_client
 from skein_cluster.cli.exit_codes import ExitCode
 from skein_importers import budget
 from skein_importers.importer import Importer, Report
+from skein_importers.memory_file import export_memory, import_memory
 from skein_importers.records import read_jsonl
 
 if TYPE_CHECKING:
@@ -322,3 +323,30 @@ async def test_an_importer_waits_while_imports_are_paused_and_reports_its_progre
 
     assert waits == [60.0]
     assert (job.state, job.done_count, sum(report.written.values())) == (pb.JOB_STATE_IDLE, 3, 3)
+
+
+async def test_an_import_of_a_complete_file_waits_while_imports_are_paused(
+    cluster: Cluster, tenant: Tenant, other_tenant: Tenant, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await tenant.memory.CreateMemory(memory_pb2.CreateMemoryRequest(memory=memory_pb2.Memory(content="prefers tea")))
+    lines, waits = list[str](), list[float]()
+    async with open_client(Connection(endpoint=cluster.endpoint, api_key=tenant.api_key, timeout=30.0)) as api:
+        await export_memory(api, lines.append)
+    await pause(other_tenant, IMPORT)
+
+    async def resume_after(seconds: float) -> None:
+        waits.append(seconds)
+        await resume(other_tenant, IMPORT)
+
+    monkeypatch.setattr(budget, "_sleep", resume_after)
+    async with open_client(Connection(endpoint=cluster.endpoint, api_key=other_tenant.api_key, timeout=30.0)) as api:
+        dry = await import_memory(api, "".join(lines), "skein", "merge", dry_run=True)
+        waits_of_dry_run = len(waits)
+        done = await import_memory(api, "".join(lines), "skein", "merge", dry_run=False)
+    job = await job_of(other_tenant, IMPORT)
+
+    assert (waits_of_dry_run, waits) == (0, [60.0])
+    assert dry.created == done.created
+    assert done.created["memory"] == 1
+    assert job.state == pb.JOB_STATE_IDLE
+    assert job.done_count >= 1
