@@ -67,7 +67,7 @@ ACCEPTED: Mapping[str, tuple[tuple[str, str], ...]] = {
             "An operator or a background round asks for all tenants; each machine answers for its own.",
         ),
         (
-            "recall: (list_erasures|list_reindexes|list_tenant_dues)",
+            "recall: (list_erasures|list_reindexes|list_tenant_dues|count_limited_tenants)",
             "An operator or a background round asks for all tenants; each machine answers for its own.",
         ),
     ),

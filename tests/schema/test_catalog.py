@@ -319,6 +319,7 @@ async def test_every_tenant_table_has_the_one_policy_and_partitions_have_none(ca
         for row in rows
         if not row["relispartition"]
     } | {(name, OPERATOR, None, "SELECT", "{skein_owner}") for name in DUE_TABLES}
+    expected.add(("tenancy.jobs", f"({OPERATOR} AND (kind = 'reindex'::text))", None, "SELECT", "{skein_recall}"))
     assert {tuple(policy) for policy in policies if policy["name"] in named} == expected
     assert named >= set(OTHER_POLICIES)
 

@@ -327,6 +327,28 @@ async def test_the_worker_archives_what_the_tenant_s_rule_says(deployment: Deplo
     assert [one.content for one in response.memories] == ["of today"]
 
 
+async def test_a_low_rate_makes_full_archives(deployment: Deployment) -> None:
+    await deployment.rule(archive_days=30)
+    async with deployment.memory() as memory, deployment.internal() as internal:
+        for number in range(3):
+            await old(memory, f"idle for long, {number}")
+        await deployment.grow_old()
+        async with deployment.server.database.superuser() as connection:
+            await connection.execute(
+                "INSERT INTO tenancy.jobs (tenant_id, kind, items_per_second, tokens, refill_time, day_time)"
+                " VALUES ($1, 'archive', 0.0001, 1, now(), date_trunc('day', now(), 'UTC'))",
+                deployment.server.tenant_id,
+            )
+
+        first = await internal.ArchiveIdleMemories(memory_pb2.ArchiveIdleMemoriesRequest())
+        await old(memory, "idle as well")
+        await deployment.grow_old()
+        again = await internal.ArchiveIdleMemories(memory_pb2.ArchiveIdleMemoriesRequest())
+
+    assert (first.archived_count, len(deployment.files)) == (3, 1)
+    assert (again.archived_count, again.HasField("retry_delay")) == (0, True)
+
+
 async def test_expiring_memories_are_not_archived(deployment: Deployment) -> None:
     await deployment.rule(archive_days=30)
     async with deployment.memory() as memory, deployment.internal() as internal:

@@ -21,6 +21,7 @@ from skein_cluster.api.client import open_client
 from skein_cluster.cli.exit_codes import ExitCode
 from skein_importers import budget
 from skein_importers.importer import Importer, Report
+from skein_importers.memory_file import export_memory, import_memory
 from skein_importers.records import read_jsonl
 
 if TYPE_CHECKING:
@@ -55,6 +56,24 @@ async def worker_of(cluster: Cluster, tenant: Tenant) -> AsyncIterator[memory_pb
     token = await system_identity(cluster, str(tenant.tenant_id))
     async with cluster.direct("memory") as channel:
         yield memory_pb2_grpc.MemoryInternalServiceStub(Stubs.of(channel, token).channel)
+
+
+@asynccontextmanager
+async def failing_updates(cluster: Cluster, tenant: Tenant) -> AsyncIterator[None]:
+    """Let every update of the tenant's memories fail."""
+    async with cluster.superuser() as connection:
+        await connection.execute(
+            "CREATE FUNCTION memory.fail_update() RETURNS trigger LANGUAGE plpgsql"
+            " AS $$ BEGIN RAISE EXCEPTION 'no update'; END $$"
+        )
+        await connection.execute(
+            "CREATE TRIGGER fail_update BEFORE UPDATE ON memory.memories FOR EACH ROW"
+            f" WHEN (old.tenant_id = '{tenant.tenant_id}') EXECUTE FUNCTION memory.fail_update()"
+        )
+        try:
+            yield
+        finally:
+            await connection.execute("DROP FUNCTION memory.fail_update() CASCADE")
 
 
 async def idle_memories(cluster: Cluster, tenant: Tenant, count: int) -> None:
@@ -120,6 +139,21 @@ async def test_a_ceiling_holds_for_workers_at_once(cluster: Cluster, tenant: Ten
     assert sum(response.decayed_count for response in responses) == 4
     assert (reached.state, reached.day_cost, reached.limits.max_cost_per_day) == (pb.JOB_STATE_CEILING_REACHED, 4, 4)
     assert rest.decayed_count == 8
+
+
+async def test_batches_that_fail_use_up_no_limit(cluster: Cluster, tenant: Tenant) -> None:
+    await idle_memories(cluster, tenant, 4)
+    await limit(tenant, DECAY, max_cost_per_day=4, items_per_second=0.4)
+
+    async with worker_of(cluster, tenant) as worker:
+        async with failing_updates(cluster, tenant):
+            for _ in range(2):
+                with refused(grpc.StatusCode.INTERNAL, "INTERNAL"):
+                    await worker.DecayMemories(memory_pb2.DecayMemoriesRequest())
+        failed = await job_of(tenant, DECAY)
+        done = await worker.DecayMemories(memory_pb2.DecayMemoriesRequest())
+
+    assert (failed.state, failed.day_cost, done.decayed_count) == (pb.JOB_STATE_IDLE, 0, 4)
 
 
 async def test_a_rate_grants_what_it_allows_and_names_the_delay(cluster: Cluster, tenant: Tenant) -> None:
@@ -289,3 +323,30 @@ async def test_an_importer_waits_while_imports_are_paused_and_reports_its_progre
 
     assert waits == [60.0]
     assert (job.state, job.done_count, sum(report.written.values())) == (pb.JOB_STATE_IDLE, 3, 3)
+
+
+async def test_an_import_of_a_complete_file_waits_while_imports_are_paused(
+    cluster: Cluster, tenant: Tenant, other_tenant: Tenant, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await tenant.memory.CreateMemory(memory_pb2.CreateMemoryRequest(memory=memory_pb2.Memory(content="prefers tea")))
+    lines, waits = list[str](), list[float]()
+    async with open_client(Connection(endpoint=cluster.endpoint, api_key=tenant.api_key, timeout=30.0)) as api:
+        await export_memory(api, lines.append)
+    await pause(other_tenant, IMPORT)
+
+    async def resume_after(seconds: float) -> None:
+        waits.append(seconds)
+        await resume(other_tenant, IMPORT)
+
+    monkeypatch.setattr(budget, "_sleep", resume_after)
+    async with open_client(Connection(endpoint=cluster.endpoint, api_key=other_tenant.api_key, timeout=30.0)) as api:
+        dry = await import_memory(api, "".join(lines), "skein", "merge", dry_run=True)
+        waits_of_dry_run = len(waits)
+        done = await import_memory(api, "".join(lines), "skein", "merge", dry_run=False)
+    job = await job_of(other_tenant, IMPORT)
+
+    assert (waits_of_dry_run, waits) == (0, [60.0])
+    assert dry.created == done.created
+    assert done.created["memory"] == 1
+    assert job.state == pb.JOB_STATE_IDLE
+    assert job.done_count >= 1

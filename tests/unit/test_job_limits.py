@@ -30,7 +30,15 @@ def test_a_rate_grants_the_items_of_ten_seconds_at_once_and_then_those_of_the_ti
     later, _ = limited.grant(500, after(3))
 
     assert [each.count for each in (first, none, later)] == [20, 0, 6]
-    assert none.retry_seconds == 10
+    assert [first.retry_seconds, none.retry_seconds] == [10, 10]
+
+
+def test_a_grant_of_a_part_names_the_time_after_which_the_rest_is_granted() -> None:
+    grant, limited = job(rate=2.0).grant(25, START)
+
+    rest, _ = limited.grant(5, after(grant.retry_seconds))
+
+    assert (grant.count, grant.retry_seconds, rest.count) == (20, 2.5, 5)
 
 
 def test_a_rate_below_one_item_in_ten_seconds_grants_single_items() -> None:
@@ -59,6 +67,16 @@ def test_a_batch_larger_than_its_grant_makes_later_ones_wait() -> None:
     late, _ = settled.grant(1, after(21))
 
     assert (early.count, late.count) == (0, 1)
+
+
+def test_one_token_grants_a_batch_that_ignores_the_burst_within_the_ceiling() -> None:
+    grant, limited = job(rate=0.1).grant(50, START, ignores_burst=True)
+    early, _ = limited.grant(50, after(499), ignores_burst=True)
+    late, _ = limited.grant(50, after(500), ignores_burst=True)
+    within_ceiling, _ = job(rate=0.1, ceiling=30).grant(50, START, ignores_burst=True)
+
+    assert [each.count for each in (grant, early, late, within_ceiling)] == [50, 0, 50, 30]
+    assert (grant.retry_seconds, early.retry_seconds > 0) == (0, True)
 
 
 def test_a_ceiling_holds_until_midnight() -> None:

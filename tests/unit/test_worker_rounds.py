@@ -141,3 +141,34 @@ async def test_only_a_tenant_whose_job_is_limited_is_visited_again_before_the_ne
     assert pauses[:2] == [0.0, 0.0]
     assert pauses[2] is not None
     assert pauses[2] > 3000
+
+
+async def test_only_the_limited_call_of_a_tenant_is_repeated_before_the_next_round(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(tenant_rounds, "_MIN_LIMITED_SECONDS", 0.0)
+    cluster, calls = ScriptedCluster(), list[tuple[str, str]]()
+
+    async def archive() -> memory_pb2.ArchiveIdleMemoriesResponse:
+        calls.append((cluster.tenant, "archive"))
+        return memory_pb2.ArchiveIdleMemoriesResponse(retry_delay=Duration() if cluster.tenant == "quiet" else None)
+
+    async def reindex() -> memory_pb2.ReindexMemoriesResponse:
+        calls.append((cluster.tenant, "reindex"))
+        return memory_pb2.ReindexMemoriesResponse()
+
+    stages = [
+        Stage(list_due=cluster.ListDueTenants, request=memory_pb2.ListDueTenantsRequest, calls=each)
+        for each in ([reindex, archive], [reindex])
+    ]
+    rounds = TenantRounds(
+        TenantVisitor(cast("Any", cluster), at_once=1),
+        cast("Any", cluster),
+        [Round(name="lifecycle", seconds=3600.0, stages=stages, pause_factor=0.0)],
+    )
+    await rounds.handlers()["lifecycle"](b"", asyncio.Event())
+    complete_round = list(calls)
+    await rounds.handlers()["lifecycle"](b"", asyncio.Event())
+
+    assert len(complete_round) == 3 * len(TENANTS)
+    assert calls[len(complete_round) :] == [("quiet", "archive")]

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from skein.memory.v1 import snapshots_pb2 as pb
+from skein_client.errors import SkeinError
+from skein_importers.budget import ImportBudget
 from skein_importers.errors import SourceInvalid
 from skein_kit.json_values import exact
 
@@ -38,6 +41,17 @@ class ImportCounts:
     refused: list[tuple[int, str, str]] = field(default_factory=list)
 
 
+@dataclass(frozen=True, slots=True)
+class _Batch:
+    """Items of one call."""
+
+    # The line of the first item, or its number in a list.
+    first: int
+    # Items, or lines.
+    count: int
+    text: str
+
+
 async def export_memory(api: Client, write: Callable[[str], object]) -> int:
     """Write the tenant's memory as of now; return the number of items."""
     request, count = pb.ExportDataRequest(page_size=_PAGE), 0
@@ -51,35 +65,47 @@ async def export_memory(api: Client, write: Callable[[str], object]) -> int:
 
 
 async def import_memory(api: Client, text: str, form: str, mode: str, *, dry_run: bool) -> ImportCounts:
-    """Import a file's items in batches. Repeating it changes nothing."""
-    counts = ImportCounts()
-    for first, batch in _lines(text) if form == "skein" else _documents(text):
-        response = await api.snapshots.ImportData(
-            pb.ImportDataRequest(lines=batch, format=FORMS[form], mode=MODES[mode], dry_run=dry_run)
-        )
-        counts.created.update(response.counts.created)
-        counts.updated.update(response.counts.updated)
-        counts.unchanged.update(response.counts.unchanged)
-        counts.refused += [(first + error.line - 1, error.kind, error.reason) for error in response.errors]
+    """Import a file's items in batches. Repeating it changes nothing.
+
+    Each batch waits while the tenant's imports are paused or limited; a dry run writes nothing and does not wait.
+    """
+    counts, budget = ImportCounts(), ImportBudget(api)
+    try:
+        for batch in _lines(text) if form == "skein" else _documents(text):
+            if not dry_run:
+                await budget.take(batch.count)
+            response = await api.snapshots.ImportData(
+                pb.ImportDataRequest(lines=batch.text, format=FORMS[form], mode=MODES[mode], dry_run=dry_run)
+            )
+            budget.add_done(batch.count)
+            counts.created.update(response.counts.created)
+            counts.updated.update(response.counts.updated)
+            counts.unchanged.update(response.counts.unchanged)
+            counts.refused += [(batch.first + error.line - 1, error.kind, error.reason) for error in response.errors]
+    finally:
+        if not dry_run:
+            # The end is only shown; an error of this call does not fail the import.
+            with suppress(SkeinError):
+                await budget.finish()
     return counts
 
 
-def _lines(text: str) -> Iterator[tuple[int, str]]:
-    """Split lines into batches for one call, each with the number of its first line."""
+def _lines(text: str) -> Iterator[_Batch]:
+    """Split lines into batches for one call."""
     lines: list[str] = []
     first, size = 1, 0
     for number, line in enumerate(text.split("\n"), 1):
         length = len(line.encode()) + 1
         if lines and (len(lines) == _LINES or size + length > _BYTES):
-            yield first, "\n".join(lines)
+            yield _Batch(first, len(lines), "\n".join(lines))
             lines, first, size = [], number, 0
         lines.append(line)
         size += length
     if any(line.strip() for line in lines):
-        yield first, "\n".join(lines)
+        yield _Batch(first, len(lines), "\n".join(lines))
 
 
-def _documents(text: str) -> Iterator[tuple[int, str]]:
+def _documents(text: str) -> Iterator[_Batch]:
     """Split MemoryVault's document into smaller documents, memories first. Raises SourceInvalid."""
     try:
         document = exact.loads(text)
@@ -93,7 +119,7 @@ def _documents(text: str) -> Iterator[tuple[int, str]]:
     lists = data if isinstance(data, dict) else document
     if not isinstance(lists, dict):
         # The service reports the error.
-        yield 1, text
+        yield _Batch(1, 1, text)
         return
     head = {name: value for name, value in document.items() if isinstance(value, str)}
     names = sorted(
@@ -105,9 +131,9 @@ def _documents(text: str) -> Iterator[tuple[int, str]]:
         for number, row in enumerate(lists[name], 1):
             length = len(exact.dumps(row).encode()) + 2
             if rows and (len(rows) == _LINES or size + length > _BYTES):
-                yield first, exact.dumps({**head, name: rows})
+                yield _Batch(first, len(rows), exact.dumps({**head, name: rows}))
                 rows, first, size = [], number, 0
             rows.append(row)
             size += length
         if rows:
-            yield first, exact.dumps({**head, name: rows})
+            yield _Batch(first, len(rows), exact.dumps({**head, name: rows}))

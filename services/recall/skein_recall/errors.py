@@ -42,7 +42,10 @@ class ModelInUse(FailedPrecondition):
 
 
 class VectorsMissing(FailedPrecondition):
-    """Items may lack vectors of the model. Reindex first, or set force."""
+    """Items may lack vectors of the model. Reindex first, or set force.
+
+    {limited_tenants} tenants have paused or limited their reindex.
+    """
 
     reason = "VECTORS_MISSING"
 

@@ -159,16 +159,21 @@ class Job:
         seconds = remaining / rate
         return None if seconds > _MAX_DAYS * _DAY.total_seconds() else start + timedelta(seconds=seconds)
 
-    def grant(self, count: int, at: datetime, *, item_cost: int = 1) -> tuple[Grant, Job]:
-        """Take up to `count` items, and their cost, from the limits; return the grant and the job after it."""
+    def grant(self, count: int, at: datetime, *, item_cost: int = 1, ignores_burst: bool = False) -> tuple[Grant, Job]:
+        """Take up to `count` items, and their cost, from the limits; return the grant and the job after it.
+
+        `ignores_burst`: one token grants all items, and later batches wait for the missing tokens.
+        """
         state = self.state(at)
         if state in {JobState.PAUSED, JobState.CEILING_REACHED}:
             return Grant(kind=self.kind, count=0, retry_seconds=BLOCKED_SECONDS, state=state, job=self), self
         job, granted, retry = self._refilled(at), count, 0.0
         if job.items_per_second is not None:
-            granted = max(0, min(granted, math.floor(job.tokens)))
-            missing = min(count, job.burst) - job.tokens
-            retry = max(0.0, missing / job.items_per_second) if granted < count else 0.0
+            available = count if ignores_burst and job.tokens >= 1 else math.floor(job.tokens)
+            granted = max(0, min(granted, available))
+            if granted < count:
+                missing = min(count - granted, job.burst) - (job.tokens - granted)
+                retry = missing / job.items_per_second
         if job.max_cost_per_day is not None:
             affordable = (job.max_cost_per_day - job.day_cost) // max(1, item_cost)
             if affordable < granted:
@@ -185,22 +190,28 @@ class Job:
         )
         return grant, replace(job, tokens=job.tokens - granted, day_cost=job.day_cost + granted * item_cost)
 
+    def release(self, grant: Grant, at: datetime) -> Job:
+        """Return the job after a batch that failed: all that was granted is free again, and the progress stays."""
+        job = self._refilled(at)
+        if not grant.is_reserved:
+            return job
+        # Reserved on the day before: nothing of today is given back.
+        refund = grant.count * grant.item_cost if self.day_time == job.day_time else 0
+        return replace(job, tokens=job.tokens + grant.count, day_cost=max(0, job.day_cost - refund))
+
     def settle(self, grant: Grant, progress: Progress, at: datetime) -> Job:
         """Return the job after a batch: what was granted and not used is free again."""
-        job = self._refilled(at)
+        job = self.release(grant, at)
         cost = progress.done_count if progress.cost is None else progress.cost
-        reserved = grant.count if grant.is_reserved else 0
         is_new_run = not self.is_running and (progress.done_count > 0 or progress.has_more)
         done = progress.done_count + (0 if is_new_run else self.done_count)
         remaining = progress.remaining_count
         if remaining is None and self.remaining_count is not None and not is_new_run:
             remaining = max(0, self.remaining_count - progress.done_count)
-        # Reserved on the day before: nothing of today is given back.
-        refund = reserved * grant.item_cost if self.day_time == job.day_time else 0
         return replace(
             job,
-            tokens=job.tokens + reserved - progress.done_count,
-            day_cost=max(0, job.day_cost + cost - refund),
+            tokens=job.tokens - progress.done_count,
+            day_cost=job.day_cost + cost,
             run_start_time=at if is_new_run else self.run_start_time,
             done_count=done,
             remaining_count=remaining if progress.has_more else 0,

@@ -1,11 +1,13 @@
-"""Jobs in the database: a batch of background work begins with `acquire` and ends with `settle`.
+"""Jobs in the database: `batch` surrounds each batch of background work.
 
+A batch whose cost does not depend on its success begins with `acquire` and ends with `settle`.
 The state is one row of `tenancy.jobs` for a tenant and a kind, so it holds for all processes and across restarts.
 """
 
 from __future__ import annotations
 
-from dataclasses import fields
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING
 
 from prometheus_client import Counter
@@ -16,6 +18,7 @@ from skein_kit.ids import now
 from skein_kit.jobs.model import Grant, Job, JobKind, Progress
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
     from uuid import UUID
 
     import asyncpg
@@ -33,29 +36,65 @@ _QUERIES = Queries.load("skein_kit")
 _FIELDS = tuple(field.name for field in fields(Job))
 
 
+@dataclass(slots=True)
+class Batch:
+    """A batch of a job. Its body sets `progress` as soon as it has done something."""
+
+    grant: Grant
+    # None: nothing was done, and the items are free again.
+    progress: Progress | None = None
+
+
 class JobStore:
     """Grants batches of jobs, and records their progress."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def acquire(self, tenant_id: UUID, kind: JobKind, count: int, *, item_cost: int = 1) -> Grant:
+    @asynccontextmanager
+    async def batch(
+        self, tenant_id: UUID, kind: JobKind, count: int, *, ignores_burst: bool = False
+    ) -> AsyncIterator[Batch]:
+        """Grant up to `count` items for the body, and record the progress that it sets.
+
+        The items of a body that raises before it sets progress are free again, so a failure uses up no limit.
+        `ignores_burst`: a rate grants all items at once, and later batches wait for that.
+        """
+        batch = Batch(await self.acquire(tenant_id, kind, count, ignores_burst=ignores_burst))
+        try:
+            yield batch
+        finally:
+            if batch.progress is not None:
+                await self.settle(tenant_id, batch.grant, batch.progress)
+            else:
+                await self._release(tenant_id, batch.grant)
+
+    async def acquire(
+        self, tenant_id: UUID, kind: JobKind, count: int, *, item_cost: int = 1, ignores_burst: bool = False
+    ) -> Grant:
         """Grant up to `count` items of a job: none while it is paused, or beyond its limits.
 
         Pass the grant to `settle` after the batch. `item_cost` is the expected cost of an item.
         """
         async with self._database.transaction(tenant_id, _OPTIONS) as tx:
-            return await self.acquire_in(tx, tenant_id, kind, count, item_cost=item_cost)
+            return await self.acquire_in(tx, tenant_id, kind, count, item_cost=item_cost, ignores_burst=ignores_burst)
 
     async def acquire_in(
-        self, tx: Transaction, tenant_id: UUID, kind: JobKind, count: int, *, item_cost: int = 1
+        self,
+        tx: Transaction,
+        tenant_id: UUID,
+        kind: JobKind,
+        count: int,
+        *,
+        item_cost: int = 1,
+        ignores_burst: bool = False,
     ) -> Grant:
         """Do the same in a transaction of the caller; its rollback returns the items."""
         job = _job(await tx.row(_QUERIES["read_job"], tenant_id=tenant_id, kind=kind))
         grant = Grant(kind=kind, count=count, item_cost=item_cost, job=job)
         if job is not None and (job.is_limited or job.pause_time is not None):
             locked = job if job.pause_time is not None else await lock_job(tx, tenant_id, kind)
-            grant, after = locked.grant(count, now(), item_cost=item_cost)
+            grant, after = locked.grant(count, now(), item_cost=item_cost, ignores_burst=ignores_burst)
             if grant.count:
                 await _update(tx, tenant_id, after)
         if not grant.count:
@@ -78,6 +117,13 @@ class JobStore:
         async with self._database.transaction(tenant_id, _OPTIONS) as tx:
             job = await lock_job(tx, tenant_id, grant.kind)
             await _update(tx, tenant_id, job.settle(grant, progress, now()))
+
+    async def _release(self, tenant_id: UUID, grant: Grant) -> None:
+        """Free the items of a batch that did nothing."""
+        if grant.is_reserved and grant.count:
+            async with self._database.transaction(tenant_id, _OPTIONS) as tx:
+                job = await lock_job(tx, tenant_id, grant.kind)
+                await _update(tx, tenant_id, job.release(grant, now()))
 
     async def finish(self, tenant_id: UUID, kind: JobKind) -> None:
         """Record that a job has nothing left, if it ran."""

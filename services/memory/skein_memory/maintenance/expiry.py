@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from skein_kit.jobs.model import JobKind, Progress
@@ -71,14 +72,15 @@ class Expiry:
     async def _purge_memories(self, tenant_id: UUID, *, at: datetime, by: str) -> tuple[int, float]:
         purged_count, has_more = 0, True
         for _ in range(_MAX_BATCHES):
-            grant = await self._jobs.acquire(tenant_id, JobKind.EXPIRY, EXPIRED_BATCH_SIZE)
-            if not grant.count:
-                return purged_count, grant.retry_seconds
-            count, has_more = await self._purges.purge_expired(tenant_id, at=at, by=by, limit=grant.count)
-            remaining = await self._purges.count_expired(tenant_id, at) if has_more and grant.begins_run else None
-            await self._jobs.settle(
-                tenant_id, grant, Progress(done_count=count, remaining_count=remaining, has_more=has_more)
-            )
+            async with self._jobs.batch(tenant_id, JobKind.EXPIRY, EXPIRED_BATCH_SIZE) as batch:
+                grant = batch.grant
+                if not grant.count:
+                    return purged_count, grant.retry_seconds
+                count, has_more = await self._purges.purge_expired(tenant_id, at=at, by=by, limit=grant.count)
+                batch.progress = Progress(done_count=count, has_more=has_more)
+                if has_more and grant.begins_run:
+                    remaining = await self._purges.count_expired(tenant_id, at)
+                    batch.progress = replace(batch.progress, remaining_count=remaining)
             purged_count += count
             if not has_more or grant.rest(has_more=True):
                 return purged_count, grant.rest(has_more=has_more)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
@@ -9,15 +10,13 @@ from skein.memory.v1 import memory_pb2 as pb
 from skein_kit.calls.call import Context
 from skein_kit.calls.call import caller as caller_of
 from skein_kit.ids import now
-from skein_kit.jobs.model import Grant, JobKind, Progress
+from skein_kit.jobs.model import JobKind, Progress
 from skein_kit.jobs.retry_delay import retry_delay
 from skein_kit.rpc.well_known_types import to_timestamp
 from skein_memory.cold_storage.store import MEMORIES_PER_ARCHIVE
 from skein_memory.erasure.store import RETENTION_BATCH
 
 if TYPE_CHECKING:
-    from uuid import UUID
-
     from skein_kit.jobs.store import JobStore
     from skein_memory.cold_storage.store import ArchiveStore
     from skein_memory.curation.store import CurationStore
@@ -80,15 +79,19 @@ class MaintenanceHandlers:
         caller, remaining, decayed_count, has_more = caller_of(context), request.limit or DEFAULT_DECAY_LIMIT, 0, True
         tenant_id = caller.require_tenant()
         while remaining > 0 and has_more:
-            grant = await self._jobs.acquire(tenant_id, JobKind.DECAY, min(remaining, DECAY_BATCH_SIZE))
-            if not grant.count:
-                return pb.DecayMemoriesResponse(
-                    decayed_count=decayed_count, retry_delay=retry_delay(grant.retry_seconds)
+            async with self._jobs.batch(tenant_id, JobKind.DECAY, min(remaining, DECAY_BATCH_SIZE)) as batch:
+                grant, at = batch.grant, now()
+                if not grant.count:
+                    return pb.DecayMemoriesResponse(
+                        decayed_count=decayed_count, retry_delay=retry_delay(grant.retry_seconds)
+                    )
+                count, has_more = await self._curation.decay_batch(
+                    tenant_id, limit=grant.count, at=at, by=caller.principal
                 )
-            at = now()
-            count, has_more = await self._curation.decay_batch(tenant_id, limit=grant.count, at=at, by=caller.principal)
-            left = await self._curation.count_idle(tenant_id, at) if has_more and grant.begins_run else None
-            await self._settle(tenant_id, grant, count, has_more=has_more, remaining_count=left)
+                batch.progress = Progress(done_count=count, has_more=has_more)
+                if has_more and grant.begins_run:
+                    left = await self._curation.count_idle(tenant_id, at)
+                    batch.progress = replace(batch.progress, remaining_count=left)
             decayed_count, remaining = decayed_count + count, remaining - grant.count
         return pb.DecayMemoriesResponse(decayed_count=decayed_count, more=has_more)
 
@@ -98,22 +101,25 @@ class MaintenanceHandlers:
         caller, at = caller_of(context), now()
         tenant_id = caller.require_tenant()
         policy = await self._memories.policy(tenant_id)
-        await self._archives.delete_orphan_files(tenant_id, at)
         if not policy.archive_days:
+            await self._archives.delete_orphan_files(tenant_id, at)
             return pb.ArchiveIdleMemoriesResponse()
-        grant = await self._jobs.acquire(tenant_id, JobKind.ARCHIVE, MEMORIES_PER_ARCHIVE)
-        if not grant.count:
-            return pb.ArchiveIdleMemoriesResponse(retry_delay=retry_delay(grant.retry_seconds))
-        idle_since = at - timedelta(days=policy.archive_days)
-        count, more = await self._archives.archive_idle(
-            tenant_id,
-            idle_since,
-            label=f"idle since {idle_since:%Y-%m-%d}",
-            at=at,
-            by=caller.principal,
-            limit=grant.count,
-        )
-        await self._settle(tenant_id, grant, count, has_more=more)
+        # A low rate makes few full archives, not many small ones.
+        async with self._jobs.batch(tenant_id, JobKind.ARCHIVE, MEMORIES_PER_ARCHIVE, ignores_burst=True) as batch:
+            grant = batch.grant
+            if not grant.count:
+                return pb.ArchiveIdleMemoriesResponse(retry_delay=retry_delay(grant.retry_seconds))
+            await self._archives.delete_orphan_files(tenant_id, at)
+            idle_since = at - timedelta(days=policy.archive_days)
+            count, more = await self._archives.archive_idle(
+                tenant_id,
+                idle_since,
+                label=f"idle since {idle_since:%Y-%m-%d}",
+                at=at,
+                by=caller.principal,
+                limit=grant.count,
+            )
+            batch.progress = Progress(done_count=count, has_more=more)
         seconds = grant.rest(has_more=more)
         return pb.ArchiveIdleMemoriesResponse(
             archived_count=count, more=more and not seconds, retry_delay=retry_delay(seconds)
@@ -124,18 +130,22 @@ class MaintenanceHandlers:
         tenant_id = caller.require_tenant()
         policy = await self._memories.policy(tenant_id)
         before = at - timedelta(days=policy.retention_days)
-        grant = await self._jobs.acquire(tenant_id, JobKind.RETENTION, RETENTION_BATCH)
-        if not grant.count:
-            return pb.ApplyRetentionResponse(retry_delay=retry_delay(grant.retry_seconds))
-        count, more = await self._purges.purge_older_than(
-            tenant_id, before, at=at, by=caller.principal, limit=grant.count
-        )
-        archived_count = 0
-        if count < grant.count:
-            # An archive goes as a whole, so it may exceed the grant: later batches wait for that.
-            archived_count = await self._archives.purge_oldest_archive(tenant_id, before, at=at, by=caller.principal)
-        more = more or archived_count > 0
-        await self._settle(tenant_id, grant, count + archived_count, has_more=more)
+        async with self._jobs.batch(tenant_id, JobKind.RETENTION, RETENTION_BATCH) as batch:
+            grant = batch.grant
+            if not grant.count:
+                return pb.ApplyRetentionResponse(retry_delay=retry_delay(grant.retry_seconds))
+            count, more = await self._purges.purge_older_than(
+                tenant_id, before, at=at, by=caller.principal, limit=grant.count
+            )
+            batch.progress = Progress(done_count=count, has_more=more)
+            archived_count = 0
+            if count < grant.count:
+                # An archive goes as a whole, so it may exceed the grant: later batches wait for that.
+                archived_count = await self._archives.purge_oldest_archive(
+                    tenant_id, before, at=at, by=caller.principal
+                )
+            more = more or archived_count > 0
+            batch.progress = Progress(done_count=count + archived_count, has_more=more)
         seconds = grant.rest(has_more=more)
         return pb.ApplyRetentionResponse(
             purged_count=count + archived_count, more=more and not seconds, retry_delay=retry_delay(seconds)
@@ -158,9 +168,3 @@ class MaintenanceHandlers:
         await self._archives.delete_files(caller_of(context).require_tenant())
         counts, more = await self._tenants.purge_tenant(caller_of(context).require_tenant(), request.limit)
         return pb.PurgeTenantResponse(deleted_counts=counts, more=more)
-
-    async def _settle(
-        self, tenant_id: UUID, grant: Grant, count: int, *, has_more: bool, remaining_count: int | None = None
-    ) -> None:
-        progress = Progress(done_count=count, remaining_count=remaining_count, has_more=has_more)
-        await self._jobs.settle(tenant_id, grant, progress)

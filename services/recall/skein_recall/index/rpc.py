@@ -74,16 +74,15 @@ class IndexHandlers:
             return convert.backlog(await self._indexer.backlog_size(tenant_id))
         limit = request.limit or DEFAULT_BACKLOG_LIMIT
         queued = self._queue.item_ids(tenant_id)
-        grant = await self._jobs.acquire(tenant_id, JobKind.EMBEDDING, limit)
-        backlog = await self._indexer.index_backlog(tenant_id, grant.count, exclude=queued)
-        progress = Progress(
-            done_count=backlog.indexed_count,
-            remaining_count=backlog.pending_count,
-            has_more=backlog.pending_count > 0,
-        )
-        if grant.count:
-            await self._jobs.settle(tenant_id, grant, progress)
-        return convert.backlog(backlog, seconds=grant.rest(has_more=True))
+        async with self._jobs.batch(tenant_id, JobKind.EMBEDDING, limit) as batch:
+            backlog = await self._indexer.index_backlog(tenant_id, batch.grant.count, exclude=queued)
+            if batch.grant.count:
+                batch.progress = Progress(
+                    done_count=backlog.indexed_count,
+                    remaining_count=backlog.pending_count,
+                    has_more=backlog.pending_count > 0,
+                )
+        return convert.backlog(backlog, seconds=batch.grant.rest(has_more=True))
 
     async def PutEmbedding(self, request: pb.PutEmbeddingRequest, context: Context) -> pb.PutEmbeddingResponse:
         caller = caller_of(context)

@@ -71,6 +71,16 @@ LEFT JOIN tenancy.tenants AS own ON own.tenant_id = r.only_tenant_id AND own.is_
 LEFT JOIN sums ON sums.reindex_id = r.reindex_id
 ORDER BY r.reindex_id DESC;
 
+-- count_limited_tenants --
+-- Count the active tenants in which a reindex is not done, and whose job `reindex` is paused or limited.
+SELECT count(*) AS tenants
+FROM tenancy.jobs AS j
+JOIN tenancy.tenants AS t ON t.tenant_id = j.tenant_id AND t.is_active
+LEFT JOIN recall.reindex_progress AS d ON d.tenant_id = j.tenant_id AND d.reindex_id = :reindex_id
+WHERE j.kind = 'reindex'
+    AND (j.pause_time IS NOT NULL OR j.items_per_second IS NOT NULL OR j.max_cost_per_day IS NOT NULL)
+    AND (d.is_finished AND NOT d.is_stale AND d.scan_embedded = 0 AND d.scan_time >= :settle_time) IS NOT TRUE;
+
 -- has_running_reindex --
 -- Return whether a reindex is not cancelled.
 SELECT EXISTS (SELECT FROM recall.reindexes WHERE cancel_time IS NULL);

@@ -122,29 +122,29 @@ class Reindexer:
         async for batch in self._read_batches(tenant_id, [row for row in rows if row["lacks"]]):
             if time.monotonic() >= deadline:
                 return embedded
-            grant = await self._jobs.acquire(tenant_id, JobKind.REINDEX, len(batch))
-            if not grant.count:
-                raise _JobWaits(embedded)
-            batch = batch[: grant.count]  # noqa: PLW2901 - the rest of the batch waits.
-            count = await self._embed(tenant_id, pending, model, batch)
-            embedded += count
-            position = positions[batch[-1].item_id]
-            progress = ScanProgress(
-                after=after,
-                to=batch[-1].item_id,
-                seen_count=position - seen,
-                embedded_count=count,
-                missing_count=len(batch) - count,
-                is_finished=False,
-            )
-            is_current = await self._store.advance_scan(tenant_id, pending, progress)
-            remaining = await self._store.count_remaining(tenant_id)
-            await self._jobs.settle(
-                tenant_id, grant, Progress(done_count=count, remaining_count=remaining, has_more=True)
-            )
+            async with self._jobs.batch(tenant_id, JobKind.REINDEX, len(batch)) as job_batch:
+                grant = job_batch.grant
+                if not grant.count:
+                    raise _JobWaits(embedded)
+                granted = batch[: grant.count]
+                count = await self._embed(tenant_id, pending, model, granted)
+                job_batch.progress = Progress(done_count=count, has_more=True)
+                embedded += count
+                position = positions[granted[-1].item_id]
+                progress = ScanProgress(
+                    after=after,
+                    to=granted[-1].item_id,
+                    seen_count=position - seen,
+                    embedded_count=count,
+                    missing_count=len(granted) - count,
+                    is_finished=False,
+                )
+                is_current = await self._store.advance_scan(tenant_id, pending, progress)
+                remaining = await self._store.count_remaining(tenant_id)
+                job_batch.progress = replace(job_batch.progress, remaining_count=remaining)
             if not is_current:
                 return embedded
-            if grant.retry_seconds:
+            if len(granted) < len(batch):
                 raise _JobWaits(embedded)
             after, seen = progress.to, position
         rest = ScanProgress(

@@ -138,7 +138,12 @@ class ReindexHandlers:
         if former is None or former.model != model.model:
             missing = {each.model: await self._store.count_missing(tx, each) for each in (model, former) if each}
             if (counts := missing[model.model]) is not None and not force:
-                raise VectorsMissing(model=model.model, tenants=counts.get("tenants"), items=counts.get("items"))
+                raise VectorsMissing(
+                    model=model.model,
+                    tenants=counts.get("tenants"),
+                    limited_tenants=counts.get("limited_tenants", 0),
+                    items=counts.get("items"),
+                )
             await self._models.activate_model(tx, model.model, draft.at)
             # In order of their names, so that two switches do not deadlock.
             for name in sorted(missing):

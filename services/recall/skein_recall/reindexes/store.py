@@ -80,8 +80,9 @@ class ReindexStore:
     async def count_missing(self, tx: Transaction, model: EmbeddingModel) -> dict[str, int] | None:
         """Count the tenants and items that have no vectors of a model; None when it has all.
 
-        Items are counted as far as they are known. The active model has all by definition: it is the measure. So has a
-        model that was active, or done, when its latest scan began, except for what failed since.
+        `limited_tenants` have paused or limited their reindex, and `tenants` are the others. Items are counted as far
+        as they are known. The active model has all by definition: it is the measure. So has a model that was active,
+        or done, when its latest scan began, except for what failed since.
         """
         row = await tx.row(QUERIES["list_reindexes"], reindex_id=None, model=model.model, before=None, limit=1)
         if row is None:
@@ -89,8 +90,13 @@ class ReindexStore:
         reindex = Reindex(**row)
         if reindex.is_complete:
             return None
-        missing = {"tenants": reindex.tenants - reindex.done_tenants, "items": reindex.missing}
-        return missing if any(missing.values()) else None
+        tenants = reindex.tenants - reindex.done_tenants
+        if not tenants and not reindex.missing:
+            return None
+        limited: int = await tx.value(
+            QUERIES["count_limited_tenants"], reindex_id=reindex.reindex_id, settle_time=reindex.settle_time
+        )
+        return {"tenants": tenants - limited, "limited_tenants": limited, "items": reindex.missing}
 
     async def count_remaining(self, tenant_id: UUID) -> int:
         """Count the documents that the running scans of a tenant have yet to read."""

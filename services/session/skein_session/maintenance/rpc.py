@@ -129,13 +129,14 @@ class MaintenanceHandlers:
     ) -> archives_pb2.ArchiveHiddenSessionsResponse:
         caller = caller_of(context)
         tenant_id, limit = caller.require_tenant(), request.limit or _DEFAULT_ARCHIVE_LIMIT
-        grant = await self._jobs.acquire(tenant_id, JobKind.SESSION_ARCHIVE, limit)
-        if not grant.count:
-            return archives_pb2.ArchiveHiddenSessionsResponse(retry_delay=retry_delay(grant.retry_seconds))
-        archived_count, has_more = await self._archives.archive_batch(
-            tenant_id, at=now(), archived_by=caller.principal, count=grant.count
-        )
-        await self._jobs.settle(tenant_id, grant, Progress(done_count=archived_count, has_more=has_more))
+        async with self._jobs.batch(tenant_id, JobKind.SESSION_ARCHIVE, limit) as batch:
+            grant = batch.grant
+            if not grant.count:
+                return archives_pb2.ArchiveHiddenSessionsResponse(retry_delay=retry_delay(grant.retry_seconds))
+            archived_count, has_more = await self._archives.archive_batch(
+                tenant_id, at=now(), archived_by=caller.principal, count=grant.count
+            )
+            batch.progress = Progress(done_count=archived_count, has_more=has_more)
         seconds = grant.rest(has_more=has_more)
         return archives_pb2.ArchiveHiddenSessionsResponse(
             archived_count=archived_count, more=has_more and not seconds, retry_delay=retry_delay(seconds)

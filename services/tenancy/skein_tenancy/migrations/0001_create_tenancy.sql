@@ -529,6 +529,9 @@ ALTER TABLE tenancy.jobs ENABLE ROW LEVEL SECURITY;
 ALTER TABLE tenancy.jobs FORCE ROW LEVEL SECURITY;
 CREATE POLICY tenant ON tenancy.jobs
     USING (tenant_id = nullif(current_setting('skein.tenant_id', true), '')::uuid);
+-- An operator who switches the embedding model learns in how many tenants the reindex waits.
+CREATE POLICY operator ON tenancy.jobs FOR SELECT TO skein_recall
+    USING (current_setting('skein.operator', true) = 'on' AND kind = 'reindex');
 GRANT SELECT, INSERT (tenant_id, kind, refill_time, day_time),
     UPDATE (tokens, refill_time, day_time, day_cost, run_start_time, done_count, remaining_count, recent_rate,
             last_batch_time, is_running)

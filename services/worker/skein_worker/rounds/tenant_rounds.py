@@ -14,7 +14,7 @@ from grpc import aio
 from skein_kit.telemetry import logs
 from skein_kit.telemetry.metrics import without_tracing
 from skein_worker.job_queue.job_queue import Job
-from skein_worker.rounds.tenant_visits import IdleBackoff, RoundProgress
+from skein_worker.rounds.tenant_visits import IdleBackoff, RoundProgress, TenantCall
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 _CALL_SECONDS = 60.0
 _RETRY_SECONDS = 60.0
-# The shortest pause before tenants whose job is limited are visited again.
+# The shortest pause before a call whose job is limited is repeated.
 _MIN_LIMITED_SECONDS = 5.0
 
 log = logs.get("worker")
@@ -87,23 +87,23 @@ async def run_turn(run_round: Callable[[], Awaitable[float]], stop: asyncio.Even
 
 
 @dataclass(slots=True)
-class _LimitedTenants:
-    """The tenants whose job is paused or limited, between two complete rounds.
+class _LimitedCalls:
+    """The calls whose job is paused or limited in a tenant, between two complete rounds.
 
-    They alone are visited again before the next round, so a long pause between rounds does not stretch their work.
+    They alone are repeated before the next round, so a long pause between rounds does not stretch their work.
     Another worker that takes over the job begins with a complete round.
     """
 
     # When the next complete round is due, by the event loop's clock.
     round_time: float = 0.0
-    # When each tenant is visited again.
-    retry_times: dict[str, float] = field(default_factory=dict)
+    # When each call is repeated.
+    retry_times: dict[TenantCall, float] = field(default_factory=dict)
 
-    def due(self, at: float) -> Sequence[str] | None:
-        """Return the tenants to visit, None for a complete round."""
+    def due(self, at: float) -> frozenset[TenantCall] | None:
+        """Return the calls to repeat, None for a complete round."""
         if not self.retry_times or at >= self.round_time:
             return None
-        return [tenant_id for tenant_id, retry_time in self.retry_times.items() if retry_time <= at]
+        return frozenset(call for call, retry_time in self.retry_times.items() if retry_time <= at)
 
     def pause(self, at: float) -> float:
         """Return the seconds until the next visit or round."""
@@ -122,7 +122,7 @@ class TenantRounds:
             for each in rounds
             if each.max_backoff_seconds
         }
-        self._limited_tenants = {each.name: _LimitedTenants() for each in rounds}
+        self._limited_calls = {each.name: _LimitedCalls() for each in rounds}
 
     @property
     def periodic_jobs(self) -> Sequence[Job]:
@@ -142,18 +142,18 @@ class TenantRounds:
     async def _run_round(self, tenant_round: Round, stop: asyncio.Event) -> float:
         """Visit the tenants with work; return the seconds until the next round.
 
-        Before the next complete round is due, visit only tenants whose job was paused or limited.
+        Before the next complete round is due, repeat only calls whose job was paused or limited.
         """
-        loop, limited = asyncio.get_running_loop(), self._limited_tenants[tenant_round.name]
+        loop, limited = asyncio.get_running_loop(), self._limited_calls[tenant_round.name]
         start = loop.time()
         progress = RoundProgress(stop=stop, backoff=self._backoffs.get(tenant_round.name))
         only = limited.due(start)
         with without_tracing():
             if only is None and tenant_round.first_call is not None:
                 await self._call_once(tenant_round, tenant_round.first_call, progress)
-            for stage in tenant_round.stages:
+            for index in range(len(tenant_round.stages)):
                 if not progress.is_stopped:
-                    await self._visit_due(tenant_round, stage, progress, only=only)
+                    await self._visit_due(tenant_round, index, progress, only=only)
         if progress.failures:
             log.warning(
                 "round_incomplete",
@@ -171,10 +171,10 @@ class TenantRounds:
             limited.retry_times.clear()
             if tenant_round.on_end is not None:
                 tenant_round.on_end(progress.tenant_ids, pause)
-        for tenant_id in only or ():
-            limited.retry_times.pop(tenant_id, None)
-        for tenant_id, seconds in progress.retry_seconds.items():
-            limited.retry_times[tenant_id] = end + max(_MIN_LIMITED_SECONDS, seconds)
+        for tenant_call in only or ():
+            limited.retry_times.pop(tenant_call, None)
+        for tenant_call, seconds in progress.retry_seconds.items():
+            limited.retry_times[tenant_call] = end + max(_MIN_LIMITED_SECONDS, seconds)
         return max(limited.pause(end), shortest_pause)
 
     async def _call_once(
@@ -190,14 +190,19 @@ class TenantRounds:
                 tenant_round.on_response("", response)
 
     async def _visit_due(
-        self, tenant_round: Round, stage: Stage, progress: RoundProgress, *, only: Sequence[str] | None
+        self, tenant_round: Round, stage_index: int, progress: RoundProgress, *, only: Collection[TenantCall] | None
     ) -> None:
+        stage = tenant_round.stages[stage_index]
+
         async def visit(tenant_id: str) -> bool:
             # A call that fails does not keep the tenant from the next one.
             active = False
-            for call in stage.calls:
+            for index, call in enumerate(stage.calls):
+                tenant_call = TenantCall(tenant_id, stage_index, index)
+                if only is not None and tenant_call not in only:
+                    continue
                 try:
-                    active = await self._call_until_done(tenant_round, call, tenant_id, progress) or active
+                    active = await self._call_until_done(tenant_round, call, tenant_call, progress) or active
                 except aio.AioRpcError as error:
                     progress.add_failure(error)
                     active = error.code() is not grpc.StatusCode.NOT_FOUND
@@ -208,13 +213,14 @@ class TenantRounds:
         if only is None:
             await self._visitor.visit_due(stage.list_due, stage.request(), visit, progress)
         else:
-            await self._visitor.visit_each(only, visit, progress)
+            tenant_ids = {each.tenant_id for each in only if each.stage_index == stage_index}
+            await self._visitor.visit_each(sorted(tenant_ids), visit, progress)
 
     async def _call_until_done(
-        self, tenant_round: Round, call: Callable[[], Awaitable[Any]], tenant_id: str, progress: RoundProgress
+        self, tenant_round: Round, call: Callable[[], Awaitable[Any]], tenant_call: TenantCall, progress: RoundProgress
     ) -> bool:
         """Repeat a call while there is more; return whether the tenant had work."""
-        active = False
+        active, tenant_id = False, tenant_call.tenant_id
         for _ in range(tenant_round.max_repeats):
             async with self._system.as_system(tenant_id=tenant_id, seconds=_CALL_SECONDS):
                 response = await call()
@@ -222,7 +228,7 @@ class TenantRounds:
                 tenant_round.on_response(tenant_id, response)
             active = active or getattr(response, "active", False)
             if "retry_delay" in response.DESCRIPTOR.fields_by_name and response.HasField("retry_delay"):
-                progress.add_limited(tenant_id, response.retry_delay.ToTimedelta().total_seconds())
+                progress.add_limited(tenant_call, response.retry_delay.ToTimedelta().total_seconds())
             if progress.stop.is_set() or not getattr(response, "more", False):
                 break
         return active

@@ -65,6 +65,16 @@ class IdleBackoff:
                 del self._pauses[tenant_id], self._due_times[tenant_id]
 
 
+@dataclass(frozen=True, slots=True)
+class TenantCall:
+    """A call of a round in one tenant."""
+
+    tenant_id: str
+    # The stage in the round, and the call in the stage.
+    stage_index: int
+    call_index: int
+
+
 @dataclass(kw_only=True, slots=True)
 class RoundProgress:
     """The progress of one round over tenants."""
@@ -79,17 +89,17 @@ class RoundProgress:
     # How many visits failed, by status code.
     failures: dict[str, int] = field(default_factory=dict)
     has_cluster_fault: bool = False
-    # Seconds after which tenants with a paused or limited job are visited again.
-    retry_seconds: dict[str, float] = field(default_factory=dict)
+    # Seconds after which calls whose job is paused or limited are repeated.
+    retry_seconds: dict[TenantCall, float] = field(default_factory=dict)
 
     @property
     def is_stopped(self) -> bool:
         """Whether the round ends before all tenants are visited."""
         return self.has_cluster_fault or self.stop.is_set()
 
-    def add_limited(self, tenant_id: str, seconds: float) -> None:
-        """Record when a tenant may continue; of several jobs the first counts."""
-        self.retry_seconds[tenant_id] = min(seconds, self.retry_seconds.get(tenant_id, seconds))
+    def add_limited(self, tenant_call: TenantCall, seconds: float) -> None:
+        """Record when a call may continue in a tenant."""
+        self.retry_seconds[tenant_call] = seconds
 
     def add_failure(self, error: aio.AioRpcError) -> None:
         """Count a failed visit; NOT_FOUND is no failure, because the tenant has been deleted meanwhile."""

@@ -304,7 +304,8 @@ class RecallServiceServicer:
         Errors:
         - NOT_FOUND, MODEL_NOT_FOUND.
         - FAILED_PRECONDITION, VECTORS_MISSING: no reindex of all tenants is
-        complete, and force is not set.
+        complete, and force is not set. The metadata counts tenants that paused
+        or limited their reindex apart from the others; force leaves them behind.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -176,7 +176,8 @@ class RecallServiceStub:
     Errors:
     - NOT_FOUND, MODEL_NOT_FOUND.
     - FAILED_PRECONDITION, VECTORS_MISSING: no reindex of all tenants is
-      complete, and force is not set.
+      complete, and force is not set. The metadata counts tenants that paused
+      or limited their reindex apart from the others; force leaves them behind.
     """
     DeleteEmbeddingModel: _grpc.UnaryUnaryMultiCallable[_recall_pb2.DeleteEmbeddingModelRequest, _recall_pb2.DeleteEmbeddingModelResponse]
     """DeleteEmbeddingModel removes a model with its vectors. Repeating a
@@ -338,7 +339,8 @@ class RecallServiceAsyncStub(RecallServiceStub):
     Errors:
     - NOT_FOUND, MODEL_NOT_FOUND.
     - FAILED_PRECONDITION, VECTORS_MISSING: no reindex of all tenants is
-      complete, and force is not set.
+      complete, and force is not set. The metadata counts tenants that paused
+      or limited their reindex apart from the others; force leaves them behind.
     """
     DeleteEmbeddingModel: _aio.UnaryUnaryMultiCallable[_recall_pb2.DeleteEmbeddingModelRequest, _recall_pb2.DeleteEmbeddingModelResponse]  # type: ignore[assignment]
     """DeleteEmbeddingModel removes a model with its vectors. Repeating a
@@ -575,7 +577,8 @@ class RecallServiceServicer(metaclass=_abc_1.ABCMeta):
         Errors:
         - NOT_FOUND, MODEL_NOT_FOUND.
         - FAILED_PRECONDITION, VECTORS_MISSING: no reindex of all tenants is
-          complete, and force is not set.
+          complete, and force is not set. The metadata counts tenants that paused
+          or limited their reindex apart from the others; force leaves them behind.
         """
 
     @_abc_1.abstractmethod
