@@ -211,6 +211,58 @@ async def test_an_interrupted_erasure_says_so_and_its_continuation_certifies_all
     assert complete.tombstones == {"memory": [second_leaf], "session": [first_leaf]}
 
 
+async def test_a_forget_that_runs_out_of_time_leaves_a_certificate_which_the_next_one_continues(
+    tenant: Tenant, cluster: Cluster
+) -> None:
+    memory_ids = await a_person(tenant, "ann", "marker")
+    request = gateway_pb2.ForgetRequest(subject_id="ann")
+
+    async with cluster.superuser() as connection, connection.transaction():
+        query = "SELECT memory_id FROM memory.memories WHERE tenant_id = $1 FOR UPDATE"
+        assert len(await connection.fetch(query, tenant.tenant_id)) == 3
+        with pytest.raises(grpc.aio.AioRpcError):
+            await tenant.gateway.Forget(request, timeout=2)
+    [left] = await certificates(tenant)
+    incomplete = await verified(tenant, left.certificate_id)
+    response = await tenant.gateway.Forget(request)
+
+    complete = await verified(tenant, response.certificate_id)
+    assert incomplete.statement["complete"] is False
+    assert incomplete.statement["deleted_counts"]["session.messages"] == 1
+    assert response.certificate_id == left.certificate_id
+    assert complete.statement["complete"] is True
+    assert complete.statement["deleted_counts"]["session.messages"] == 1
+    assert complete.statement["deleted_counts"]["memory.memories"] == 3
+    memory_salt, session_salt = await salts(cluster, tenant)
+    assert complete.tombstones is not None
+    assert {memory_digest(memory_salt, "memory_id", uuid.UUID(id_).bytes) for id_ in memory_ids} <= set(
+        complete.tombstones["memory"]
+    )
+    assert session_names.digest_of(session_salt, session_names.of_message("m marker")) in complete.tombstones["session"]
+
+
+async def test_a_cumulative_report_drops_no_tombstone_of_an_incomplete_one(tenant: Tenant, cluster: Cluster) -> None:
+    key, first_leaf, second_leaf = uuid.uuid4().bytes * 2, bytes(32), b"1" * 32
+    first_receipt, second_receipt = str(uuid.uuid4()), str(uuid.uuid4())
+    async with cluster.direct("auth") as channel:
+        internal = auth_pb2_grpc.AuthInternalServiceStub(channel)
+        metadata = [("authorization", f"Bearer {await identity(cluster, tenant.api_key)}")]
+        first = {"memory_tombstones": [first_leaf], "deleted_counts": {"memory.memories": 4}}
+        second = {"memory_tombstones": [second_leaf], "deleted_counts": {"memory.memories": 1, "memory.blocks": 2}}
+        await internal.IssueErasureCertificate(
+            issue_request(key, cumulative=True, receipt_ids=[first_receipt], **first), metadata=metadata
+        )
+        issued = await internal.IssueErasureCertificate(
+            issue_request(key, cumulative=True, complete=True, receipt_ids=[second_receipt], **second),
+            metadata=metadata,
+        )
+
+    result = await verified(tenant, issued.certificate.certificate_id)
+    assert result.tombstones == {"memory": [first_leaf, second_leaf], "session": []}
+    assert result.statement["deleted_counts"] == {"memory.memories": 4, "memory.blocks": 2}
+    assert result.statement["receipt_ids"] == [first_receipt, second_receipt]
+
+
 async def test_the_pages_of_a_purge_of_memories_have_one_certificate(tenant: Tenant, cluster: Cluster) -> None:
     memory_ids = await a_person(tenant, "ann", "marker")
     request = memory_pb2.PurgeMemoriesRequest(

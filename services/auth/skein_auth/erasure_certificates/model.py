@@ -42,7 +42,7 @@ class ErasureReport:
 
     # SHA-256; a repeated or continued erasure has the same.
     erasure_key: bytes
-    # The report covers all steps from the first; otherwise it continues an earlier, incomplete one.
+    # The counts cover all steps from the first; otherwise they are those since an earlier, incomplete report.
     is_cumulative: bool
     is_complete: bool
     start_time: datetime
@@ -87,22 +87,25 @@ class ErasureReport:
         )
 
     def continuing(self, earlier: ErasureCertificate) -> ErasureReport:
-        """Return this report with the numbers of an incomplete certificate added, unless it covers all steps.
+        """Return this report together with an incomplete certificate: with the tombstones and receipts of both.
 
-        Each call of a purge writes tombstones. One without a new tombstone repeats an earlier call and adds no counts.
-        A call of Forget may purge the profile alone, which has none.
+        Counts are added; of a cumulative report, which repeats earlier steps, the larger one stays. Each call of a
+        purge writes tombstones. One without a new tombstone repeats an earlier call and adds no counts. A call of
+        Forget may purge the profile alone, which has none.
         """
-        if self.is_cumulative:
-            return self
         statement = earlier.statement_fields
         is_repeated = self.kind != FORGET and all(
             self.tombstones[service] <= earlier.tombstones[service] for service in document.SERVICES
         )
-        added = {} if is_repeated else self.deleted_counts
+        earlier_counts, counts = Counter(statement["deleted_counts"]), Counter(self.deleted_counts)
+        if self.is_cumulative:
+            counts |= earlier_counts
+        else:
+            counts = earlier_counts if is_repeated else earlier_counts + counts
         return replace(
             self,
             start_time=min(self.start_time, datetime.fromisoformat(statement["start_time"])),
-            deleted_counts=Counter(statement["deleted_counts"]) + Counter(added),
+            deleted_counts=counts,
             receipt_ids=tuple(dict.fromkeys([*statement["receipt_ids"], *self.receipt_ids])),
             tombstones={
                 service: self.tombstones[service] | earlier.tombstones[service] for service in document.SERVICES

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
+from google.protobuf.message import DecodeError
 from grpc import aio
 
 from skein.auth.v1 import certificates_pb2
 from skein.memory.v1 import memory_pb2
 from skein.session.v1 import states_pb2
-from skein_gateway.forget.rpc import SETTLE
+from skein_gateway.forget.detached_calls import DetachedCalls
+from skein_gateway.forget.progress import CERTIFY_SECONDS, SETTLE
+from skein_kit.errors import DeadlineExceeded, FieldInvalid
 from skein_kit.ids import new_id, now
-from skein_kit.rpc.interceptors import translate_upstream
 from skein_kit.rpc.well_known_types import to_timestamp
+from skein_kit.telemetry import logs
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -23,6 +26,10 @@ if TYPE_CHECKING:
     from skein.auth.v1 import auth_pb2_grpc
     from skein_kit.calls.call import Call
     from skein_kit.rpc.interceptors import Handler
+
+log = logs.get("gateway")
+
+PurgeRequest = TypeVar("PurgeRequest", memory_pb2.PurgeMemoriesRequest, states_pb2.PurgeSubjectRequest)
 
 PURGE_MEMORIES = "/skein.memory.v1.MemoryService/PurgeMemories"
 PURGE_SUBJECT = "/skein.session.v1.SessionService/PurgeSubject"
@@ -33,21 +40,22 @@ class CertifiedPurges:
 
     def __init__(self, auth: auth_pb2_grpc.AuthInternalServiceAsyncStub) -> None:
         self._auth = auth
+        self._detached = DetachedCalls(seconds=CERTIFY_SECONDS)
 
     def handlers(self, forwarders: Mapping[str, Handler]) -> dict[str, Handler]:
         """Return the handlers of both RPCs over those that forward them."""
 
         async def purge_memories(data: bytes, call: Call) -> bytes:
-            request, start_time = memory_pb2.PurgeMemoriesRequest.FromString(data), now()
-            answer: Any = await forwarders[PURGE_MEMORIES](data, call)
+            request, start_time = _read(memory_pb2.PurgeMemoriesRequest(), data), now()
+            answer: Any = await forwarders[PURGE_MEMORIES](request.SerializeToString(), call)
             response = memory_pb2.PurgeMemoriesResponse.FromString(answer)
             if not request.dry_run:
                 response.certificate_id = await self._issue(_of_memories(request, response, start_time))
             return response.SerializeToString()
 
         async def purge_subject(data: bytes, call: Call) -> bytes:
-            request, start_time = states_pb2.PurgeSubjectRequest.FromString(data), now()
-            answer: Any = await forwarders[PURGE_SUBJECT](data, call)
+            request, start_time = _read(states_pb2.PurgeSubjectRequest(), data), now()
+            answer: Any = await forwarders[PURGE_SUBJECT](request.SerializeToString(), call)
             response = states_pb2.PurgeSubjectResponse.FromString(answer)
             if not request.dry_run:
                 response.certificate_id = await self._issue(_of_subject(request, response.receipt, start_time))
@@ -56,10 +64,27 @@ class CertifiedPurges:
         return {PURGE_MEMORIES: purge_memories, PURGE_SUBJECT: purge_subject}
 
     async def _issue(self, request: certificates_pb2.IssueErasureCertificateRequest) -> str:
+        """Return the id of the certificate; empty when auth does not sign, because the rows are purged anyway."""
         try:
-            return (await self._auth.IssueErasureCertificate(request)).certificate.certificate_id
-        except aio.AioRpcError as error:
-            raise translate_upstream(error, service="auth") from None
+            return await self._detached.run(self._sign(request))
+        except (aio.AioRpcError, DeadlineExceeded) as error:
+            code = error.code().name if isinstance(error, aio.AioRpcError) else "DEADLINE_EXCEEDED"
+            log.warning("erasure_certificate_failed", kind=request.kind, code=code)
+            return ""
+
+    async def _sign(self, request: certificates_pb2.IssueErasureCertificateRequest) -> str:
+        return (await self._auth.IssueErasureCertificate(request)).certificate.certificate_id
+
+
+def _read(request: PurgeRequest, data: bytes) -> PurgeRequest:
+    """Fill a request from its bytes, with a request id if the caller gave none. Raises FieldInvalid."""
+    try:
+        request.ParseFromString(data)
+    except DecodeError:
+        raise FieldInvalid(violations=[("", "is not a message of this method")]) from None
+    if not request.request_id and not request.dry_run:
+        request.request_id = str(new_id(now()))
+    return request
 
 
 def _of_memories(
@@ -90,13 +115,12 @@ def _of_subject(
 ) -> certificates_pb2.IssueErasureCertificateRequest:
     """Report one call. While there is more, the person's keyed digest leads to the certificate of the call before."""
     at = now()
-    name = request.request_id or str(new_id(at))
     return certificates_pb2.IssueErasureCertificateRequest(
         kind="purge_subject",
         erasure_key=hmac.digest(receipt.subject_tombstone, b"purge_subject", hashlib.sha256),
         next_erasure_key=b""
         if receipt.more
-        else hmac.digest(receipt.subject_tombstone, f"purged:{name}".encode(), hashlib.sha256),
+        else hmac.digest(receipt.subject_tombstone, f"purged:{request.request_id}".encode(), hashlib.sha256),
         complete=not receipt.more,
         start_time=to_timestamp(start_time),
         end_time=to_timestamp(at),

@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
-import hmac
 import json
-from collections import Counter
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator
 from contextlib import suppress
-from dataclasses import dataclass, field
-from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import grpc
 from grpc import aio
 
-from skein.auth.v1 import certificates_pb2
 from skein.gateway.v1 import gateway_pb2 as pb
 from skein.memory.v1 import memory_pb2
 from skein.session.v1 import states_pb2
 from skein.tenancy.v1 import subjects_pb2
+from skein_gateway.forget.detached_calls import DetachedCalls
+from skein_gateway.forget.progress import CERTIFY_SECONDS, SETTLE, ErasureProgress, ErasureStep
 from skein_kit.calls.call import caller as caller_of
+from skein_kit.errors import RpcError
 from skein_kit.identity.permissions import ACCESS_RULES
 from skein_kit.ids import new_id, now
 from skein_kit.rpc.well_known_types import to_timestamp
@@ -34,9 +33,6 @@ if TYPE_CHECKING:
     from skein.tenancy.v1 import tenancy_pb2_grpc
     from skein_kit.calls.call import Context
 
-# By then running calls are logged, caches are dropped and statistics are recomputed. It covers a round of the worker
-# if the process that purged has ended.
-SETTLE = timedelta(minutes=10)
 _DEAD_ROWS_UNTIL = (
     "Until the tables and their indexes are rewritten. VACUUM removes dead rows, but may leave their bytes in free"
     " space and their keys in indexes. VACUUM FULL of the database, run after settle_time, removes them for certain."
@@ -61,57 +57,6 @@ _RULES = (
 )
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ErasureStep:
-    """What one call of a service purged."""
-
-    counts: Mapping[str, int]
-    receipt_id: str = ""
-    has_more: bool = False
-    memory_tombstones: Iterable[bytes] = ()
-    session_tombstones: Iterable[bytes] = ()
-    # The keyed digest of the person; empty where the service has none.
-    subject_tombstone: bytes = b""
-
-
-@dataclass(kw_only=True, slots=True)
-class ErasureProgress:
-    """What the steps of one call purged."""
-
-    start_time: datetime
-    erasures: list[pb.Erasure] = field(default_factory=list)
-    memory_tombstones: set[bytes] = field(default_factory=set)
-    session_tombstones: set[bytes] = field(default_factory=set)
-    subject_tombstone: bytes = b""
-
-    def add(self, erasure: pb.Erasure, step: ErasureStep) -> None:
-        """Add a step to the erasure of its service."""
-        for table, count in step.counts.items():
-            erasure.deleted_counts[table] += count
-        if step.receipt_id and step.counts:
-            erasure.receipt_ids.append(step.receipt_id)
-        self.memory_tombstones.update(step.memory_tombstones)
-        self.session_tombstones.update(step.session_tombstones)
-        self.subject_tombstone = self.subject_tombstone or step.subject_tombstone
-
-    @property
-    def counts(self) -> Counter[str]:
-        """Return the purged rows by table, of all services."""
-        counts: Counter[str] = Counter()
-        for erasure in self.erasures:
-            counts.update(erasure.deleted_counts)
-        return counts
-
-    @property
-    def receipt_ids(self) -> list[str]:
-        """Return the receipts of all services."""
-        return [receipt_id for erasure in self.erasures for receipt_id in erasure.receipt_ids]
-
-    def key(self, request_id: str) -> bytes:
-        """Return the digest that names this erasure; without a request id, the unfinished erasure of the person."""
-        return hmac.digest(self.subject_tombstone, b"forget:" + request_id.encode(), hashlib.sha256)
-
-
 class ForgetHandler:
     """The Forget RPC."""
 
@@ -124,6 +69,7 @@ class ForgetHandler:
     ) -> None:
         """Purge in these services; auth signs the certificate."""
         self._auth = auth
+        self._detached = DetachedCalls(seconds=CERTIFY_SECONDS)
         self._sessions = sessions
         self._memories = memories
         self._tenancy = tenancy
@@ -132,17 +78,21 @@ class ForgetHandler:
         # Check all permissions first, so that a missing one cannot leave a person half purged.
         for rule in _RULES:
             rule.check(caller_of(context))
-        progress = ErasureProgress(start_time=now())
+        progress = ErasureProgress(request.request_id, start_time=now())
         try:
             more = await self._purge(request, context, progress)
+            log_position = ""
+            if not more and not request.dry_run:
+                more, log_position = await self._purge_late_memories(request, context, progress)
             at = now()
-            remains = None if more or request.dry_run else await self._remains(request, at)
-        except aio.AioRpcError:
+            remains = None if more or request.dry_run else _remains(at, log_position)
+            certificate_id = await self._certify(request, progress, remains, at=at)
+        except (aio.AioRpcError, RpcError, asyncio.CancelledError):
             # What is purged is purged: an incomplete certificate says so, and the next call continues it.
-            with suppress(aio.AioRpcError):
-                await self._certify(request, progress, None, at=now())
+            if progress.has_unreported:
+                with suppress(aio.AioRpcError, RpcError):
+                    await self._certify(request, progress, None, at=now())
             raise
-        certificate_id = await self._certify(request, progress, remains, at=at)
         return _receipt(progress.erasures, remains, certificate_id, more=more, at=at)
 
     async def _purge(self, request: pb.ForgetRequest, context: Context, progress: ErasureProgress) -> bool:
@@ -158,50 +108,48 @@ class ForgetHandler:
             async for step in purge(request):
                 progress.add(erasure, step)
                 more = step.has_more
+                # A process that ends now leaves a certificate of the first step, and of nearly all later ones.
+                if progress.should_report(step):
+                    await self._certify(request, progress, None, at=now())
                 if more and context.time_remaining() < _MARGIN_SECONDS:
                     break
             if more:
                 break
         return more
 
+    async def _purge_late_memories(
+        self, request: pb.ForgetRequest, context: Context, progress: ErasureProgress
+    ) -> tuple[bool, str]:
+        """Purge memories that running calls wrote meanwhile; return whether more remain, and the end of the log."""
+        erasure = next(erasure for erasure in progress.erasures if erasure.service == "memory")
+        more, log_position = False, ""
+        async for step in self._purge_memories(request, part="last"):
+            progress.add(erasure, step)
+            more, log_position = step.has_more, step.log_position
+            if more and context.time_remaining() < _MARGIN_SECONDS:
+                break
+        return more, log_position
+
     async def _certify(
         self, request: pb.ForgetRequest, progress: ErasureProgress, remains: pb.Remains | None, *, at: datetime
     ) -> str:
-        """Issue the certificate, which is complete with `remains`; return its id, empty when nothing was purged."""
+        """Issue the certificate, which is complete with `remains`; return its id, empty when nothing was purged.
+
+        The caller's deadline does not stop it. Raises DeadlineExceeded and AioRpcError.
+        """
         if request.dry_run or not progress.subject_tombstone:
             return ""
-        issue_request = certificates_pb2.IssueErasureCertificateRequest(
-            erasure_key=progress.key(request.request_id),
-            kind="forget",
-            cumulative=bool(request.request_id),
-            complete=remains is not None,
-            start_time=to_timestamp(progress.start_time),
-            end_time=to_timestamp(at),
-            deleted_counts=progress.counts,
-            receipt_ids=progress.receipt_ids,
-            memory_tombstones=sorted(progress.memory_tombstones),
-            session_tombstones=sorted(progress.session_tombstones),
-            log_position=remains.log_position if remains is not None else "",
-            settle_time=remains.settle_time if remains is not None else None,
-        )
-        return (await self._auth.IssueErasureCertificate(issue_request)).certificate.certificate_id
+        return await self._detached.run(self._report(progress, remains, at))
 
-    async def _remains(self, request: pb.ForgetRequest, at: datetime) -> pb.Remains:
-        """Return until when dead copies may hold the person. Reads the log position after the last purge.
-
-        The log holds the person before this position, and after it in full-page images with dead rows.
-        """
-        purge_request = memory_pb2.PurgeMemoriesRequest(
-            selection=_selection(request), request_id=_step_request_id(request, "last", 0)
-        )
-        response = await self._memories.PurgeMemories(purge_request)
-        return pb.Remains(
-            settle_time=to_timestamp(at + SETTLE),
-            dead_rows_until=_DEAD_ROWS_UNTIL,
-            log_until=_LOG_UNTIL,
-            log_position=response.receipt.log_position,
-            backups_until=_BACKUPS_UNTIL,
-        )
+    async def _report(self, progress: ErasureProgress, remains: pb.Remains | None, at: datetime) -> str:
+        """Report what auth does not know yet, in parts; return the id of the certificate."""
+        # A cancelled call leaves its report running, and the next one continues after it.
+        async with progress.lock:
+            while progress.needs_report(is_complete=remains is not None):
+                part = progress.next_part(at, remains)
+                response = await self._auth.IssueErasureCertificate(part)
+                progress.mark_reported(part, response.certificate.certificate_id)
+            return progress.certificate_id
 
     async def _purge_sessions(self, request: pb.ForgetRequest) -> AsyncIterator[ErasureStep]:
         step, more = 0, True
@@ -221,14 +169,14 @@ class ForgetHandler:
                 subject_tombstone=receipt.subject_tombstone,
             )
 
-    async def _purge_memories(self, request: pb.ForgetRequest) -> AsyncIterator[ErasureStep]:
+    async def _purge_memories(self, request: pb.ForgetRequest, *, part: str = "memories") -> AsyncIterator[ErasureStep]:
         step, token, more = 0, "", True
         while more:
             purge_request = memory_pb2.PurgeMemoriesRequest(
                 selection=_selection(request),
                 dry_run=request.dry_run,
                 page_token=token,
-                request_id=_step_request_id(request, "memories", step),
+                request_id=_step_request_id(request, part, step),
             )
             response = await self._memories.PurgeMemories(purge_request)
             token, step = response.next_page_token, step + 1
@@ -241,6 +189,7 @@ class ForgetHandler:
                 receipt_id=response.receipt.receipt_id,
                 has_more=more,
                 memory_tombstones=response.receipt.tombstones,
+                log_position=response.receipt.log_position,
             )
 
     async def _purge_profile(self, request: pb.ForgetRequest) -> AsyncIterator[ErasureStep]:
@@ -259,6 +208,20 @@ class ForgetHandler:
             yield ErasureStep(counts={})
             return
         yield ErasureStep(counts={"tenancy.subjects": 1})
+
+
+def _remains(at: datetime, log_position: str) -> pb.Remains:
+    """Return until when dead copies may hold the person. The log position was read after the last purge.
+
+    The log holds the person before this position, and after it in full-page images with dead rows.
+    """
+    return pb.Remains(
+        settle_time=to_timestamp(at + SETTLE),
+        dead_rows_until=_DEAD_ROWS_UNTIL,
+        log_until=_LOG_UNTIL,
+        log_position=log_position,
+        backups_until=_BACKUPS_UNTIL,
+    )
 
 
 def _selection(request: pb.ForgetRequest) -> memory_pb2.MemorySelection:
