@@ -95,12 +95,18 @@ def system_of(host: Host) -> SystemIdentity:
     return SystemIdentity(auth_pb2_grpc.AuthInternalServiceStub(host.channel("auth")), key=SYSTEM_KEY)
 
 
-async def work(cluster: Cluster, leave_off: asyncio.Event | None = None, *, batch: int = 7) -> None:
-    """Do the worker's job once, as a worker of its own."""
+async def work(
+    cluster: Cluster,
+    leave_off: asyncio.Event | None = None,
+    *,
+    batch: int = 7,
+    certifying: auth_pb2_grpc.AuthInternalServiceAsyncStub | None = None,
+) -> None:
+    """Do the worker's job once, as a worker of its own, which asks `certifying` for certificates if given."""
     async with hosted(cluster) as host:
         job = TenantDeletionJob(
             tenancy_of(host),
-            auth_pb2_grpc.AuthInternalServiceStub(host.channel("auth")),
+            certifying or auth_pb2_grpc.AuthInternalServiceStub(host.channel("auth")),
             stages_of(host),
             system_of(host),
             seconds=60,
@@ -252,6 +258,27 @@ async def test_a_deletion_ends_in_a_certificate_that_outlives_the_tenant(
     assert statement["deleted_counts"]["memory.memories"] == report.deleted_counts["memory.memories"]
     assert statement["deleted_counts"]["tenancy.tenants"] == 1
     assert statement["remains"]["log_position"] != "unknown"
+
+
+async def test_a_certificate_that_failed_does_not_stop_the_purge_and_is_issued_by_a_later_round(
+    cluster: Cluster, tenant: Tenant, connection: Connection
+) -> None:
+    await fill(tenant, connection)
+    await delete(cluster, tenant, grace=AT_ONCE)
+    request = certificates_pb2.ListErasureCertificatesRequest(tenant_id=str(tenant.tenant_id))
+
+    # The cluster's own worker may be at the same tenant, and issues the certificate first then.
+    async with aio.insecure_channel("unix:/nowhere/auth.sock") as nowhere:
+        await work(cluster, certifying=auth_pb2_grpc.AuthInternalServiceStub(nowhere))
+    purged = await deletion_of(cluster, tenant)
+    await work(cluster)
+    await work(cluster)
+
+    certificates = (await cluster.operator.auth.ListErasureCertificates(request)).certificates
+    assert purged.state == members_pb2.DELETION_STATE_DONE
+    assert [certificate.complete for certificate in certificates] == [True]
+    query = "SELECT is_certified FROM tenancy.deletions WHERE tenant_id = $1"
+    assert await connection.fetchval(query, tenant.tenant_id) is True
 
 
 async def test_a_deletion_that_was_interrupted_goes_on(

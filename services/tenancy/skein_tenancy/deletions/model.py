@@ -45,6 +45,8 @@ class DeletionProgress:
     stage: str
     counts: Mapping[str, int]
     is_finished: bool
+    # Auth has signed the certificate of the finished deletion.
+    is_certified: bool
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -64,6 +66,7 @@ class Deletion:
     purge_time: datetime
     finish_time: datetime | None
     created_by: str
+    is_certified: bool
 
     def apply(self, progress: DeletionProgress, at: datetime) -> dict[str, object]:
         """Return the columns that progress changes.
@@ -83,4 +86,5 @@ class Deletion:
             "stage": "" if is_done else progress.stage,
             "deleted_counts": json.dumps(counts),
             "finish_time": (self.finish_time or at) if is_done else None,
+            "is_certified": self.is_certified or (is_done and progress.is_certified),
         }

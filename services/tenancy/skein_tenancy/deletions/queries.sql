@@ -4,12 +4,12 @@ INSERT INTO tenancy.deletions
     (tenant_id, deletion_id, organization_id, state, create_time, purge_time, created_by)
 VALUES (:tenant_id, :deletion_id, :organization_id, 'grace', :create_time, :purge_time, :created_by)
 RETURNING tenant_id, deletion_id, organization_id, state, stage, deleted_counts, create_time, purge_time, finish_time,
-    created_by;
+    created_by, is_certified;
 
 -- get_deletion --
 -- Read the last deletion of a tenant.
 SELECT tenant_id, deletion_id, organization_id, state, stage, deleted_counts, create_time, purge_time, finish_time,
-    created_by
+    created_by, is_certified
 FROM tenancy.deletions
 WHERE tenant_id = :tenant_id
 ORDER BY deletion_id DESC
@@ -18,7 +18,7 @@ LIMIT 1;
 -- lock_deletion --
 -- Read the last deletion of a tenant and keep others from changing it until the transaction ends.
 SELECT tenant_id, deletion_id, organization_id, state, stage, deleted_counts, create_time, purge_time, finish_time,
-    created_by
+    created_by, is_certified
 FROM tenancy.deletions
 WHERE tenant_id = :tenant_id
 ORDER BY deletion_id DESC
@@ -28,19 +28,19 @@ FOR UPDATE;
 -- list_deletions --
 -- Read a page of the deletions of all tenants, newest first; `before` is the last one of the page before.
 SELECT tenant_id, deletion_id, organization_id, state, stage, deleted_counts, create_time, purge_time, finish_time,
-    created_by
+    created_by, is_certified
 FROM tenancy.deletions
 WHERE :before::uuid IS NULL OR deletion_id < :before
 ORDER BY deletion_id DESC
 LIMIT :size;
 
 -- list_due_deletions --
--- Read a page of the deletions whose grace is over and that are not finished, the oldest first; `after_time` and
+-- Read a page of the deletions whose grace is over and that are not certified, the oldest first; `after_time` and
 -- `after_id` are those of the last one of the page before.
 SELECT tenant_id, deletion_id, organization_id, state, stage, deleted_counts, create_time, purge_time, finish_time,
-    created_by
+    created_by, is_certified
 FROM tenancy.deletions
-WHERE state IN ('grace', 'purging') AND purge_time <= :at
+WHERE state <> 'cancelled' AND NOT is_certified AND purge_time <= :at
   AND (:after_time::timestamptz IS NULL OR (purge_time, deletion_id) > (:after_time, :after_id::uuid))
 ORDER BY purge_time, deletion_id
 LIMIT :size;
@@ -48,7 +48,7 @@ LIMIT :size;
 -- list_organization_deletions --
 -- Read the unfinished deletions of an organization's tenants.
 SELECT tenant_id, deletion_id, organization_id, state, stage, deleted_counts, create_time, purge_time, finish_time,
-    created_by
+    created_by, is_certified
 FROM tenancy.deletions
 WHERE organization_id = :organization_id AND state IN ('grace', 'purging')
 ORDER BY deletion_id;
@@ -56,10 +56,11 @@ ORDER BY deletion_id;
 -- update_deletion --
 -- Change the progress of a deletion that the transaction has locked.
 UPDATE tenancy.deletions
-SET state = :state, stage = :stage, deleted_counts = :deleted_counts::jsonb, finish_time = :finish_time
+SET state = :state, stage = :stage, deleted_counts = :deleted_counts::jsonb, finish_time = :finish_time,
+    is_certified = :is_certified
 WHERE tenant_id = :tenant_id AND deletion_id = :deletion_id
 RETURNING tenant_id, deletion_id, organization_id, state, stage, deleted_counts, create_time, purge_time, finish_time,
-    created_by;
+    created_by, is_certified;
 
 -- delete_tenant --
 -- Mark a tenant as deleted; no row comes back when it is already.

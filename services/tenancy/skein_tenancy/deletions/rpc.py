@@ -134,7 +134,12 @@ def _deletion_request(
 
 
 def _progress(request: members_pb2.RecordDeletionRequest) -> DeletionProgress:
-    return DeletionProgress(stage=request.stage, counts=request.deleted_counts, is_finished=request.finished)
+    return DeletionProgress(
+        stage=request.stage,
+        counts=request.deleted_counts,
+        is_finished=request.finished,
+        is_certified=request.certified,
+    )
 
 
 def _deletion(value: Deletion) -> members_pb2.Deletion:

@@ -82,7 +82,13 @@ class DeletionStore:
             await tx.execute(QUERIES["undelete_organization"], organization_id=deletion.organization_id, update_time=at)
             await tx.execute(QUERIES["undelete_tenant"], tenant_id=tenant_id, update_time=at)
         return await _update_deletion(
-            tx, deletion, state=CANCELLED, stage="", deleted_counts=deletion.deleted_counts, finish_time=at
+            tx,
+            deletion,
+            state=CANCELLED,
+            stage="",
+            deleted_counts=deletion.deleted_counts,
+            finish_time=at,
+            is_certified=False,
         )
 
     async def get_deletion(self, tenant_id: UUID) -> Deletion:
@@ -100,7 +106,7 @@ class DeletionStore:
     async def list_due_deletions(
         self, at: datetime, *, after: tuple[datetime, UUID] | None, size: int
     ) -> list[Deletion]:
-        """Read deletions whose grace period is over, the oldest first, from after this purge time and deletion."""
+        """Read uncertified deletions whose grace is over, the oldest first, from after this purge time and deletion."""
         after_time, after_id = after or (None, None)
         async with self._database.operator_transaction() as tx:
             rows = await tx.rows(

@@ -550,9 +550,11 @@ CREATE TABLE tenancy.deletions (
     purge_time timestamptz NOT NULL,
     finish_time timestamptz,
     created_by text NOT NULL,
+    -- Auth has signed the certificate of the finished deletion.
+    is_certified boolean NOT NULL DEFAULT false,
     CONSTRAINT deletions_pkey PRIMARY KEY (tenant_id, deletion_id)
 );
-CREATE INDEX deletions_due ON tenancy.deletions (purge_time) WHERE state IN ('grace', 'purging');
+CREATE INDEX deletions_due ON tenancy.deletions (purge_time) WHERE state <> 'cancelled' AND NOT is_certified;
 ALTER TABLE tenancy.deletions ENABLE ROW LEVEL SECURITY;
 ALTER TABLE tenancy.deletions FORCE ROW LEVEL SECURITY;
 CREATE POLICY operator ON tenancy.deletions USING (current_setting('skein.operator', true) = 'on');

@@ -1,7 +1,8 @@
 """The deletion job: a deleted tenant's rows are purged service by service, in batches, and then the tenant itself.
 
 An interrupted purge starts again with the first service, so a crash, or two workers at once, do no harm. Each batch is
-added to the deletion's report after its purge; a crash in between leaves one batch out of the report.
+added to the deletion's report after its purge; a crash in between leaves one batch out of the report. A finished
+deletion stays due until auth has signed its certificate.
 """
 
 from __future__ import annotations
@@ -72,7 +73,7 @@ def purge_stages(
 
 
 class TenantDeletionJob:
-    """Purges deleted tenants whose grace is over."""
+    """Purges deleted tenants whose grace is over, and lets auth certify it."""
 
     def __init__(
         self,
@@ -93,13 +94,16 @@ class TenantDeletionJob:
         self._batch = batch
 
     async def run(self, _payload: bytes, stop: asyncio.Event) -> float:
-        """Purge every tenant that is due; return the seconds until the next run, which retries failed ones."""
+        """Purge and certify all due tenants; return the seconds until the next run, which retries failed ones."""
         try:
             async for deletion in self._due_deletions():
                 if stop.is_set():
                     break
                 try:
-                    await self._purge_tenant(deletion.tenant_id, stop)
+                    if deletion.state == members_pb2.DELETION_STATE_DONE:
+                        await self._certify_end(deletion)
+                    else:
+                        await self._purge_tenant(deletion.tenant_id, stop)
                 except aio.AioRpcError as error:
                     self._system.drop_token(deletion.tenant_id)
                     log.warning("deletion_interrupted", tenant_id=deletion.tenant_id, code=error.code().name)
@@ -135,10 +139,19 @@ class TenantDeletionJob:
                         PURGED.inc(row_count)
                         purged_count += row_count
         # A worker that ends in between leaves a certificate that says so.
-        await self._certify(await self._record(tenant_id, stage="tenancy"), is_complete=False)
+        try:
+            await self._certify(await self._record(tenant_id, stage="tenancy"), is_complete=False)
+        except aio.AioRpcError as error:
+            # The rows are purged either way, and the complete certificate is retried.
+            log.warning("deletion_certificate_failed", tenant_id=tenant_id, code=error.code().name)
         deletion = await self._record(tenant_id, stage="tenancy", deleted_counts={"tenancy.tenants": 1}, finished=True)
-        await self._certify(deletion, is_complete=True)
         log.info("tenant_purged", tenant_id=tenant_id, rows=sum(deletion.deleted_counts.values()))
+        await self._certify_end(deletion)
+
+    async def _certify_end(self, deletion: members_pb2.Deletion) -> None:
+        """Let auth sign the certificate of a finished deletion, which is then no longer due."""
+        await self._certify(deletion, is_complete=True)
+        await self._record(deletion.tenant_id, stage="tenancy", certified=True)
 
     async def _certify(self, deletion: members_pb2.Deletion, *, is_complete: bool) -> None:
         """Let auth sign what was purged."""

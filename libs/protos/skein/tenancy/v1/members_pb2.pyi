@@ -390,7 +390,7 @@ class ListDueDeletionsResponse(_message.Message):
     def __init__(self, deletions: _Optional[_Iterable[_Union[Deletion, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
 
 class RecordDeletionRequest(_message.Message):
-    __slots__ = ("tenant_id", "stage", "deleted_counts", "finished")
+    __slots__ = ("tenant_id", "stage", "deleted_counts", "finished", "certified")
     class DeletedCountsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -402,11 +402,13 @@ class RecordDeletionRequest(_message.Message):
     STAGE_FIELD_NUMBER: _ClassVar[int]
     DELETED_COUNTS_FIELD_NUMBER: _ClassVar[int]
     FINISHED_FIELD_NUMBER: _ClassVar[int]
+    CERTIFIED_FIELD_NUMBER: _ClassVar[int]
     tenant_id: str
     stage: str
     deleted_counts: _containers.ScalarMap[str, int]
     finished: bool
-    def __init__(self, tenant_id: _Optional[str] = ..., stage: _Optional[str] = ..., deleted_counts: _Optional[_Mapping[str, int]] = ..., finished: _Optional[bool] = ...) -> None: ...
+    certified: bool
+    def __init__(self, tenant_id: _Optional[str] = ..., stage: _Optional[str] = ..., deleted_counts: _Optional[_Mapping[str, int]] = ..., finished: _Optional[bool] = ..., certified: _Optional[bool] = ...) -> None: ...
 
 class RecordDeletionResponse(_message.Message):
     __slots__ = ("deletion",)
