@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from skein_auth.signing.keyring import CERTIFICATE_OVERLAP
-from skein_cluster.backup.deletions import REVOCABLE_TABLES, SERVICES
+from skein_cluster.backup.deletions import REVOCABLE_TABLES, SERVICES, Deletions, read_certificates
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     import asyncpg
 
-    from skein_cluster.backup.deletions import Deletions, RevocableTable
+    from skein_cluster.backup.deletions import RevocableTable
 
     Connection = asyncpg.Connection[Any]
 
@@ -63,28 +63,48 @@ async def insert_tombstones(connection: Connection, deletions: Deletions) -> Non
 
 
 async def insert_certificates(connection: Connection, deletions: Deletions) -> None:
-    """Insert certificates of later erasures, and the keys that verify them; the newest active key stays active."""
-    active = [key for key in deletions.certificate_keys.values() if key["expire_time"] is None]
+    """Insert certificates of later erasures, and the keys that verify them; the newest active key stays active.
+
+    Of a certificate in both states the row that was signed last stays.
+    """
+    restored, merged = await read_certificates(connection), Deletions()
+    merged.add_certificates(restored)
+    merged.add_certificates(deletions)
+    active = [key for key in merged.certificate_keys.values() if key["expire_time"] is None]
     newest = max(active, key=lambda key: key["create_time"], default=None)
     async with connection.transaction():
-        for key in deletions.certificate_keys.values():
+        # Inserted again below, first as replaced keys: one key alone may be active.
+        await connection.execute(
+            "DELETE FROM auth.signing_keys WHERE key_id = ANY ($1::text[])", list(merged.certificate_keys)
+        )
+        for name, key in merged.certificate_keys.items():
             expire_time = key["expire_time"]
             if key is not newest and expire_time is None:
+                if name not in deletions.certificate_keys and deletions.certificate_keys:
+                    # An emergency ended the key, and the later state has deleted it.
+                    continue
                 expire_time = key["create_time"] + CERTIFICATE_OVERLAP
-            # Replaced keys first: one key alone may be active.
-            await _replace(connection, "auth.signing_keys", "key_id", {**key, "expire_time": expire_time or _LATER})
+            await _insert(connection, "auth.signing_keys", {**key, "expire_time": expire_time or _LATER})
         if newest is not None:
             await connection.execute(
                 "UPDATE auth.signing_keys SET expire_time = NULL WHERE key_id = $1", newest["key_id"]
             )
-        for certificate in deletions.certificates.values():
-            await _replace(connection, "auth.erasure_certificates", "certificate_id", certificate)
+        certificates = [
+            certificate
+            for certificate_id, certificate in merged.certificates.items()
+            if certificate is not restored.certificates.get(certificate_id)
+        ]
+        # All before the first insertion: a later certificate may have the key that an earlier one had before.
+        await connection.execute(
+            "DELETE FROM auth.erasure_certificates WHERE certificate_id = ANY ($1::uuid[])",
+            [certificate["certificate_id"] for certificate in certificates],
+        )
+        for certificate in certificates:
+            await _insert(connection, "auth.erasure_certificates", certificate)
 
 
-async def _replace(connection: Connection, table: str, key: str, row: Mapping[str, Any]) -> None:
-    """Insert a row in place of the one with its key."""
+async def _insert(connection: Connection, table: str, row: Mapping[str, Any]) -> None:
     placeholders = ", ".join(f"${number}" for number in range(1, len(row) + 1))
-    await connection.execute(f"DELETE FROM {table} WHERE {key} = $1", row[key])  # noqa: S608 - constants.
     await connection.execute(f"INSERT INTO {table} ({', '.join(row)}) VALUES ({placeholders})", *row.values())  # noqa: S608 - its own columns.
 
 

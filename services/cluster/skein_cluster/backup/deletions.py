@@ -121,6 +121,11 @@ class Deletions:
         for table, revocations in other.revocations.items():
             for name, time in revocations.items():
                 self.revocations[table][name] = max(time, self.revocations[table].get(name, time))
+        self.add_certificates(other)
+        self.until = max(filter(None, (self.until, other.until)), default=None)
+
+    def add_certificates(self, other: Deletions) -> None:
+        """Merge the certificates and their keys of another state: of each, the row that was signed last."""
         for certificate_id, certificate in other.certificates.items():
             known = self.certificates.setdefault(certificate_id, certificate)
             if known["sign_time"] < certificate["sign_time"]:
@@ -130,7 +135,6 @@ class Deletions:
             # A replaced key stays replaced.
             expiries = filter(None, (known_key["expire_time"], signing_key["expire_time"]))
             self.certificate_keys[name] = {**known_key, "expire_time": min(expiries, default=None)}
-        self.until = max(filter(None, (self.until, other.until)), default=None)
 
     def since(self, earlier: Deletions) -> NewTombstones:
         """Return the digests that an earlier state lacks."""
@@ -172,10 +176,7 @@ async def read_deletions(connection: Connection) -> Deletions:
         for row in await connection.fetch(f"SELECT tenant_id, digest, create_time FROM {service}.tombstones"):  # noqa: S608 - constants.
             result.digests[service][row["tenant_id"], row["digest"]] = row["create_time"]
     result.tenants.update({row["tenant_id"]: dict(row) for row in await connection.fetch(_DELETIONS)})
-    for row in await connection.fetch(_CERTIFICATES):
-        result.certificates[row["certificate_id"]] = dict(row)
-    for row in await connection.fetch(_CERTIFICATE_KEYS):
-        result.certificate_keys[row["key_id"]] = dict(row)
+    result.add_certificates(await read_certificates(connection))
     result.accounts.update(row["account_id"] for row in await connection.fetch(_ACCOUNTS))
     result.service_accounts.update(row["target"] for row in await connection.fetch(_SERVICE_ACCOUNTS))
     for row in await connection.fetch(_SUBJECTS):
@@ -187,3 +188,11 @@ async def read_deletions(connection: Connection) -> Deletions:
         )
         result.revocations[access.table].update({row["name"]: row["time"] for row in rows})
     return result
+
+
+async def read_certificates(connection: Connection) -> Deletions:
+    """Read the certificates of a database and their keys alone."""
+    return Deletions(
+        certificates={row["certificate_id"]: dict(row) for row in await connection.fetch(_CERTIFICATES)},
+        certificate_keys={row["key_id"]: dict(row) for row in await connection.fetch(_CERTIFICATE_KEYS)},
+    )
