@@ -11,8 +11,8 @@ from fix_cluster import test_environment
 from fix_command import skein
 
 from skein.gateway.v1 import gateway_pb2
-from skein.memory.v1 import memory_pb2
-from skein.session.v1 import session_pb2
+from skein.memory.v1 import blocks_pb2, memory_pb2
+from skein.session.v1 import session_pb2, states_pb2
 from skein_cluster.cli.exit_codes import ExitCode
 
 if TYPE_CHECKING:
@@ -38,8 +38,13 @@ async def a_memory(tenant: Tenant, subject_id: str) -> str:
 async def saved(tenant: Tenant, environment: dict[str, str], folder: Path) -> tuple[str, str]:
     """Forget Ann, and save the certificate and the keys; return their paths."""
     response = await tenant.gateway.Forget(gateway_pb2.ForgetRequest(subject_id="ann"))
+    return await saved_files(response.certificate_id, environment, folder)
+
+
+async def saved_files(certificate_id: str, environment: dict[str, str], folder: Path) -> tuple[str, str]:
+    """Save a certificate and the keys; return their paths."""
     file, keys = str(folder / "certificate.json"), str(folder / "keys.json")
-    got = await skein("certificates", "get", response.certificate_id, "--output", file, environment=environment)
+    got = await skein("certificates", "get", certificate_id, "--output", file, environment=environment)
     assert got.code == ExitCode.OK, got.err
     listed = await skein("certificates", "keys", "--output", keys, environment=environment)
     assert listed.code == ExitCode.OK, listed.err
@@ -90,6 +95,28 @@ async def test_a_proof_shows_that_nothing_exists_and_what_is_covered(
     assert covered.out.count(": covered") == 3
     assert uncovered.code == ExitCode.REFUSED
     assert f"memory {bobs_id}" in uncovered.err
+
+
+async def test_a_purge_of_one_service_is_proved_although_the_person_is_known_elsewhere_and_a_block_is_new(
+    tenant: Tenant, environment: dict[str, str], tmp_path: Path
+) -> None:
+    block = blocks_pb2.Block(block_id="of ann", label="human", subject_id="ann")
+    await tenant.blocks.CreateBlock(blocks_pb2.CreateBlockRequest(block=block))
+    session = session_pb2.Session(session_id="of ann", subject_id="ann")
+    await tenant.sessions.CreateSession(session_pb2.CreateSessionRequest(session=session))
+    selection = memory_pb2.MemorySelection(filter=memory_pb2.MemoryFilter(subject_id="ann"))
+
+    memories = await tenant.memory.PurgeMemories(memory_pb2.PurgeMemoriesRequest(selection=selection))
+    # Callers choose the ids of blocks.
+    await tenant.blocks.CreateBlock(blocks_pb2.CreateBlockRequest(block=block))
+    file, keys = await saved_files(memories.certificate_id, environment, tmp_path)
+    of_memories = await skein("certificates", "prove", file, "--keys", keys, environment=environment)
+    sessions = await tenant.sessions.PurgeSubject(states_pb2.PurgeSubjectRequest(subject_id="ann"))
+    file, keys = await saved_files(sessions.certificate_id, environment, tmp_path)
+    of_sessions = await skein("certificates", "prove", file, "--keys", keys, environment=environment)
+
+    assert of_memories.code == ExitCode.OK, of_memories.out + of_memories.err
+    assert of_sessions.code == ExitCode.OK, of_sessions.out + of_sessions.err
 
 
 async def test_a_proof_finds_what_came_back(

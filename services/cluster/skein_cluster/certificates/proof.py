@@ -46,6 +46,12 @@ _EARLIER_ROWS = {
     "tenancy.subjects": "SELECT count(*) FROM tenancy.subjects "
     "WHERE tenant_id = $1 AND subject_id = ANY ($2) AND create_time < $3",
 }
+# An erasure of one service says nothing about rows of the others.
+_TABLES_OF_KIND = {"purge_memories": "memory.", "purge_subject": "session."}
+# Callers choose the ids of blocks, so a later block may have the id of a purged one.
+_EARLIER_BLOCKS = (
+    "SELECT count(*) FROM memory.blocks WHERE tenant_id = $1 AND block_id::text = ANY ($2) AND create_time < $3"
+)
 _STORED_TOMBSTONES = """
     SELECT memory_tombstones AS memory, session_tombstones AS session FROM auth.erasure_certificates
     WHERE tenant_id = $1 AND certificate_id = $2
@@ -97,10 +103,12 @@ async def prove(connection: Connection, certificate: VerifiedCertificate, names:
         salts={service: {tenant_id: salts[service]} for service in SERVICES},
     )
     is_settled = datetime.fromisoformat(certificate.statement["remains"]["settle_time"]) <= now()
+    service = _TABLES_OF_KIND.get(certificate.statement["kind"], "")
+    tables = [table for table in _EARLIER_ROWS if table.startswith(service) and (is_settled or table != _ACCESS_LOG)]
     existing: dict[str, int] = {}
     for items in await purged_items.find_purged(connection, scanned):
         end_time = datetime.fromisoformat(certificate.statement["end_time"])
-        existing |= await _existing(connection, items, end_time, with_access_log=is_settled)
+        existing |= await _existing(connection, items, end_time, tables)
     missing = 0
     for service in SERVICES:
         missing += await connection.fetchval(
@@ -158,16 +166,18 @@ async def _salts(
 
 
 async def _existing(
-    connection: Connection, items: PurgedItems, end_time: datetime, *, with_access_log: bool
+    connection: Connection, items: PurgedItems, end_time: datetime, tables: Sequence[str]
 ) -> dict[str, int]:
-    """Return the counts of items that exist, without rows about the person that are newer than the erasure."""
-    counts = {kind: count for kind, count in items.counts.items() if count and kind != "subjects"}
+    """Return the counts of items that exist, without blocks and rows of `tables` that are newer than the erasure."""
+    counts = {kind: count for kind, count in items.counts.items() if count and kind not in {"blocks", "subjects"}}
+    if items.block_ids and (
+        count := await connection.fetchval(_EARLIER_BLOCKS, items.tenant_id, items.block_ids, end_time)
+    ):
+        counts["blocks"] = count
     subjects = sorted({*items.memory_subjects, *items.session_subjects, *items.directory})
     if subjects:
-        for table, statement in _EARLIER_ROWS.items():
-            if table == _ACCESS_LOG and not with_access_log:
-                continue
-            if count := await connection.fetchval(statement, items.tenant_id, subjects, end_time):
+        for table in tables:
+            if count := await connection.fetchval(_EARLIER_ROWS[table], items.tenant_id, subjects, end_time):
                 counts[f"rows of {table} about the person"] = count
     return counts
 

@@ -159,7 +159,7 @@ def prove(file: Path, keys_file: Path, names: tuple[tuple[str, str], ...], data_
     """
     certificate = _verified(file, keys_file)
     _require_complete(certificate)
-    if certificate.statement["kind"] != "forget":
+    if certificate.statement["kind"] == "tenant_deletion":
         message = "The tenant and its salts are gone; `skein tenants` and the tables show that no row names it."
         raise CommandError(message, ExitCode.REFUSED)
     result = asyncio.run(_prove(data_dir, certificate, names))
