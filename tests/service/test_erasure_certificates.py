@@ -312,6 +312,42 @@ async def test_the_calls_of_a_purge_of_a_subject_have_one_certificate(tenant: Te
     assert len(await certificates(tenant)) == 1
 
 
+async def test_a_caller_who_may_not_purge_reports_no_purge(tenant: Tenant, cluster: Cluster) -> None:
+    request = auth_pb2.CreateApiKeyRequest(display_name="reader", permissions=["memory.read", "session.write"])
+    secret = (await tenant.auth.CreateApiKey(request)).secret
+    async with cluster.direct("auth") as channel:
+        internal = auth_pb2_grpc.AuthInternalServiceStub(channel)
+        metadata = [("authorization", f"Bearer {await identity(cluster, secret)}")]
+        report = issue_request(uuid.uuid4().bytes * 2, complete=True)
+        with refused(grpc.StatusCode.PERMISSION_DENIED, "PERMISSION_MISSING"):
+            await internal.IssueErasureCertificate(report, metadata=metadata)
+        report.kind = "purge_memories"
+        with refused(grpc.StatusCode.PERMISSION_DENIED, "PERMISSION_MISSING"):
+            await internal.IssueErasureCertificate(report, metadata=metadata)
+        report.kind = "purge_subject"
+        issued = await internal.IssueErasureCertificate(report, metadata=metadata)
+
+    assert issued.certificate.complete
+
+
+@pytest.mark.parametrize(
+    "path", ["skein.memory.v1.MemoryService/PurgeMemories", "skein.session.v1.SessionService/PurgeSubject"]
+)
+async def test_bytes_that_are_no_request_are_refused(tenant: Tenant, cluster: Cluster, path: str) -> None:
+    call: Any = cluster.channel.unary_unary(f"/{path}")
+
+    with refused(grpc.StatusCode.INVALID_ARGUMENT, "INVALID_FIELD"):
+        await call(b"\xff\xff\xff", metadata=(("authorization", f"Bearer {tenant.api_key}"),))
+
+
+async def test_a_purge_without_a_request_id_is_certified(tenant: Tenant) -> None:
+    await a_person(tenant, "ann", "marker")
+
+    response = await tenant.sessions.PurgeSubject(states_pb2.PurgeSubjectRequest(subject_id="ann"))
+
+    assert (await verified(tenant, response.certificate_id)).statement["complete"] is True
+
+
 async def test_a_certificate_verifies_after_its_key_was_replaced(tenant: Tenant, cluster: Cluster) -> None:
     await a_person(tenant, "ann", "marker")
     response = await tenant.gateway.Forget(gateway_pb2.ForgetRequest(subject_id="ann"))

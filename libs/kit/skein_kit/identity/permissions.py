@@ -202,7 +202,7 @@ def _rules() -> dict[str, AccessRule]:
             "PurgeTenant": purge,
             # Called by tenancy in the name of a caller who manages members.
             "GetAccountState": AccessRule(needs_tenant=False),
-            # Called by the gateway in the name of a caller whose purge was allowed.
+            # Called by the gateway in its caller's name. The servicer checks the permissions of the reported purge.
             "IssueErasureCertificate": AccessRule(),
             # The tenant that it names does not exist any more.
             "IssueDeletionCertificate": worker_without_tenant,

@@ -11,7 +11,7 @@ from skein_auth.errors import ErasureCertificateNotFound
 from skein_kit.calls.call import Context
 from skein_kit.calls.call import caller as caller_of
 from skein_kit.errors import TenantMissing
-from skein_kit.identity.permissions import OPERATOR
+from skein_kit.identity.permissions import ACCESS_RULES, OPERATOR
 from skein_kit.ids import now
 from skein_kit.rpc import pagination
 from skein_kit.rpc.well_known_types import read_time, to_timestamp
@@ -24,6 +24,16 @@ if TYPE_CHECKING:
     from skein_auth.signing.keyring import Keyring
     from skein_kit.identity.identity_token import Caller
 
+_PURGE_MEMORIES = ACCESS_RULES["/skein.memory.v1.MemoryService/PurgeMemories"]
+_PURGE_SESSIONS = ACCESS_RULES["/skein.session.v1.SessionService/PurgeSubject"]
+_PURGE_PROFILE = ACCESS_RULES["/skein.tenancy.v1.TenancyService/PurgeSubject"]
+# The purges that a certificate of each kind states: only callers who may purge may report it.
+_RULES = {
+    "forget": (_PURGE_SESSIONS, _PURGE_MEMORIES, _PURGE_PROFILE),
+    "purge_memories": (_PURGE_MEMORIES,),
+    "purge_subject": (_PURGE_SESSIONS,),
+}
+
 
 class ErasureCertificateHandlers:
     """Certificates of the caller's tenant, or of the tenant that an operator names."""
@@ -35,7 +45,10 @@ class ErasureCertificateHandlers:
     async def IssueErasureCertificate(
         self, request: pb.IssueErasureCertificateRequest, context: Context
     ) -> pb.IssueErasureCertificateResponse:
-        tenant_id, at = caller_of(context).require_tenant(), now()
+        caller, at = caller_of(context), now()
+        for rule in _RULES[request.kind]:
+            rule.check(caller)
+        tenant_id = caller.require_tenant()
         # Before the transaction: the first call of a cluster generates the key.
         key_id, key = await self._keyring.certificate_key()
         certificate = await self._store.issue(tenant_id, _report(request, at), key_id, key, at=at)

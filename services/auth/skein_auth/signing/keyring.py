@@ -81,8 +81,11 @@ class Keyring:
         return self._active.get(purpose) or await self.refresh(purpose)
 
     async def certificate_key(self) -> tuple[str, Ed25519PrivateKey]:
-        """Return the id and the private half of the key of certificates. Raises DecryptionError."""
-        key = await self.active_key("certificate")
+        """Return the id and the private half of the key of certificates. Raises DecryptionError.
+
+        Reads the active key each time: another replica may have replaced this one in an emergency.
+        """
+        key = await self.refresh("certificate")
         private_key = key.private_key
         if not isinstance(private_key, Ed25519PrivateKey):
             message = f"the key {key.kid} is no Ed25519 key"

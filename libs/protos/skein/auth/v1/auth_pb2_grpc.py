@@ -2652,8 +2652,8 @@ class AuthInternalServiceServicer:
     def IssueErasureCertificate(self, request, context):
         """IssueErasureCertificate signs and stores the certificate of an erasure. The
         gateway calls it in the name of the caller of a purge, with what the services
-        reported. A complete certificate does not change: a repeated call returns
-        it. Safe to retry.
+        reported. The caller needs the permissions of these purges. A complete
+        certificate does not change: a repeated call returns it. Safe to retry.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -1723,8 +1723,8 @@ class AuthInternalServiceStub:
     IssueErasureCertificate: _grpc.UnaryUnaryMultiCallable[_certificates_pb2.IssueErasureCertificateRequest, _certificates_pb2.IssueErasureCertificateResponse]
     """IssueErasureCertificate signs and stores the certificate of an erasure. The
     gateway calls it in the name of the caller of a purge, with what the services
-    reported. A complete certificate does not change: a repeated call returns
-    it. Safe to retry.
+    reported. The caller needs the permissions of these purges. A complete
+    certificate does not change: a repeated call returns it. Safe to retry.
     """
     IssueDeletionCertificate: _grpc.UnaryUnaryMultiCallable[_certificates_pb2.IssueDeletionCertificateRequest, _certificates_pb2.IssueDeletionCertificateResponse]
     """IssueDeletionCertificate signs and stores the certificate of a deleted
@@ -1782,8 +1782,8 @@ class AuthInternalServiceAsyncStub(AuthInternalServiceStub):
     IssueErasureCertificate: _aio.UnaryUnaryMultiCallable[_certificates_pb2.IssueErasureCertificateRequest, _certificates_pb2.IssueErasureCertificateResponse]  # type: ignore[assignment]
     """IssueErasureCertificate signs and stores the certificate of an erasure. The
     gateway calls it in the name of the caller of a purge, with what the services
-    reported. A complete certificate does not change: a repeated call returns
-    it. Safe to retry.
+    reported. The caller needs the permissions of these purges. A complete
+    certificate does not change: a repeated call returns it. Safe to retry.
     """
     IssueDeletionCertificate: _aio.UnaryUnaryMultiCallable[_certificates_pb2.IssueDeletionCertificateRequest, _certificates_pb2.IssueDeletionCertificateResponse]  # type: ignore[assignment]
     """IssueDeletionCertificate signs and stores the certificate of a deleted
@@ -1880,8 +1880,8 @@ class AuthInternalServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_certificates_pb2.IssueErasureCertificateResponse, _abc.Awaitable[_certificates_pb2.IssueErasureCertificateResponse]]:
         """IssueErasureCertificate signs and stores the certificate of an erasure. The
         gateway calls it in the name of the caller of a purge, with what the services
-        reported. A complete certificate does not change: a repeated call returns
-        it. Safe to retry.
+        reported. The caller needs the permissions of these purges. A complete
+        certificate does not change: a repeated call returns it. Safe to retry.
         """
 
     @_abc_1.abstractmethod
