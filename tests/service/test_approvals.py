@@ -415,6 +415,47 @@ async def test_an_erased_person_is_erased_from_what_waits(cluster: Cluster, tena
     assert left == 0
 
 
+@pytest.mark.parametrize("by", ["memory_id", "external_id", "session_id", "agent_id", "where"])
+async def test_a_purge_removes_what_waits(tenant: Tenant, agent: Stubs, by: str) -> None:
+    waiting = await create(agent, "anna drinks tea", external_id="x", session_id="s", agent_id="a")
+    known = await create(tenant, "anna sleeps", session_id="t", external_id="y")
+    await change(agent, known.memory_id, session_id="s", agent_id="a")
+    kept = [await create(agent, "bob drinks tea", session_id="other"), await create(agent, "anna drinks tea")]
+    where = 'session_id = "s" AND agent_id = "a"'
+    selections = {
+        "memory_id": memory_pb2.MemorySelection(memory_ids=[waiting.memory_id, known.memory_id]),
+        "external_id": memory_pb2.MemorySelection(memory_ids=["x", "y"]),
+        "session_id": memory_pb2.MemorySelection(filter=memory_pb2.MemoryFilter(session_id="s")),
+        "agent_id": memory_pb2.MemorySelection(filter=memory_pb2.MemoryFilter(agent_id="a", session_id="s")),
+        "where": memory_pb2.MemorySelection(filter=memory_pb2.MemoryFilter(where=where)),
+    }
+    request = memory_pb2.PurgeMemoriesRequest(selection=selections[by], dry_run=True)
+    await tenant.memory.PurgeMemories(request)
+    request.dry_run = False
+    count_after_dry_run = len(await pending(tenant))
+
+    purged = await tenant.memory.PurgeMemories(request)
+
+    assert count_after_dry_run == 4
+    assert purged.receipt.deleted_counts["memory.pending_memories"] == 2
+    assert not purged.not_found_ids
+    assert [write.pending_id for write in await pending(tenant)] == [write.memory_id for write in kept]
+    with refused(NOT_FOUND, "PENDING_MEMORY_NOT_FOUND"):
+        await approve(tenant, waiting.memory_id)
+
+
+async def test_a_purge_by_other_fields_leaves_what_waits(tenant: Tenant, agent: Stubs) -> None:
+    waiting = await create(agent, "anna drinks tea", session_id="s")
+    filter_ = memory_pb2.MemoryFilter(session_id="s", types=["fact"])
+
+    purged = await tenant.memory.PurgeMemories(
+        memory_pb2.PurgeMemoriesRequest(selection=memory_pb2.MemorySelection(filter=filter_))
+    )
+
+    assert "memory.pending_memories" not in purged.receipt.deleted_counts
+    assert [write.pending_id for write in await pending(tenant)] == [waiting.memory_id]
+
+
 async def test_the_guard_redacts_what_waits_and_seals_nothing(tenant: Tenant, agent: Stubs) -> None:
     policy = subjects_pb2.Policy(guard_secrets="seal")
     mask = FieldMask(paths=["guard_secrets"])

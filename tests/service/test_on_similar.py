@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
+import uuid
 from typing import TYPE_CHECKING, Any
 
 import grpc
+import pytest
 from fix_cluster import Cluster, Tenant, refused
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from skein.auth.v1 import auth_pb2
 from skein.gateway.v1 import gateway_pb2
+from skein.memory.v1 import curation_pb2
 from skein.memory.v1 import memory_pb2 as pb
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    import asyncpg
     from fix_cluster import Stubs
 
 KEEP, RETURN, REINFORCE = pb.ON_SIMILAR_KEEP, pb.ON_SIMILAR_RETURN, pb.ON_SIMILAR_REINFORCE
@@ -177,3 +182,68 @@ async def test_no_other_tenant_tells_of_its_memories(tenant: Tenant, other_tenan
     await create(other_tenant, REX)
 
     assert not (await create(tenant, REX, RETURN)).is_similar
+
+
+async def test_a_batch_of_one_text_is_compared_with_the_first_ones_of_it(tenant: Tenant) -> None:
+    memories = [pb.Memory(content=REX, tags=[str(n % 70)]) for n in range(140)]
+
+    response = await tenant.memory.BatchCreateMemories(
+        pb.BatchCreateMemoriesRequest(memories=memories, on_similar=RETURN)
+    )
+
+    assert list(response.similar_indexes) == list(range(70, 120))
+    assert [memory.tags[0] for memory in response.memories] == [str(n % 70) for n in range(140)]
+
+
+@pytest.mark.parametrize("on_similar", [RETURN, REINFORCE])
+async def test_no_write_is_dropped_for_a_distrusted_copy(tenant: Tenant, on_similar: pb.OnSimilar) -> None:
+    await tenant.curation.SetSourceTrust(curation_pb2.SetSourceTrustRequest(source="forum", trust=0.1))
+    distrusted = (await create(tenant, REX, source="forum")).memory
+
+    stored = await create(tenant, REX, on_similar)
+    again = await create(tenant, REX, on_similar)
+
+    assert not stored.is_similar
+    assert stored.memory.memory_id != distrusted.memory_id
+    assert again.is_similar
+    assert again.memory.memory_id == stored.memory.memory_id
+
+
+async def test_batches_that_merge_in_opposite_orders_do_not_wait_for_each_other(tenant: Tenant) -> None:
+    facts = [f"Rex has {n} bones." for n in range(30)]
+    await batch(tenant, facts, KEEP)
+
+    responses = await asyncio.gather(*(batch(tenant, facts if n % 2 else facts[::-1], REINFORCE) for n in range(6)))
+
+    assert [len(response.similar_indexes) for response in responses] == [30] * 6
+    assert await count(tenant) == 30
+
+
+async def test_a_write_is_stored_if_the_other_one_is_deleted_meanwhile(cluster: Cluster, tenant: Tenant) -> None:
+    first = (await create(tenant, REX)).memory
+    async with cluster.superuser() as connection:
+        async with connection.transaction():
+            await connection.execute(
+                "UPDATE memory.memories SET is_active = false, delete_time = now() "
+                "WHERE tenant_id = $1 AND memory_id = $2",
+                tenant.tenant_id,
+                uuid.UUID(first.memory_id),
+            )
+            merging = asyncio.create_task(batch(tenant, [REX, REX], REINFORCE))
+            await _is_blocked_by(connection)
+
+        response = await merging
+
+    assert list(response.similar_indexes) == [1]
+    assert response.memories[0].memory_id == response.memories[1].memory_id != first.memory_id
+    assert await count(tenant) == 1
+
+
+async def _is_blocked_by(connection: asyncpg.Connection[asyncpg.Record]) -> None:
+    """Wait until another transaction waits for this one."""
+    query = "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE pg_backend_pid() = ANY (pg_blocking_pids(pid)))"
+    async with asyncio.timeout(30):
+        while not await connection.fetchval(query):
+            await asyncio.sleep(0.02)
+            # A transaction goes on seeing the processes that it saw first.
+            await connection.execute("SELECT pg_stat_clear_snapshot()")

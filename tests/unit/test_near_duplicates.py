@@ -10,8 +10,8 @@ import pytest
 from fix_catalogue import over
 
 from skein.memory.v1 import memory_pb2 as pb
-from skein_memory.memories import convert
-from skein_memory.memories.near_duplicates import says_all
+from skein_memory.memories import convert, near_duplicates
+from skein_memory.memories.near_duplicates import ComparedDraft
 from skein_memory.memories.near_text import near_text
 
 AT = datetime(2026, 1, 2, tzinfo=UTC)
@@ -80,6 +80,10 @@ def draft(**fields: Any) -> Any:
     return convert.draft(
         pb.Memory(**{name: value for name, value in fields.items() if value != ""}), at=AT, max_content=1000
     )
+
+
+def says_all(stored: Any, new: Any) -> bool:
+    return near_duplicates.says_all(ComparedDraft.of(stored), ComparedDraft.of(new))
 
 
 @over("pair", SAME)

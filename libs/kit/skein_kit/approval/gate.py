@@ -40,11 +40,12 @@ FREE_METHODS: Final = frozenset(
 def must_wait(policy: Policy, call: Call) -> bool:
     """Return whether the memories of a call's source wait for approval.
 
-    The metadata skein-agent-id counts: a claim can make a source wait, and never the reverse.
+    An application that acts for a person (OAuth) counts as an agent; the console, where the person acts, has no
+    client_id. The metadata skein-agent-id counts too: a claim can make a source wait, and never the reverse.
     """
     caller = caller_of(call)
     if policy.approval == "agents":
-        return bool(caller.agent_id or call.claimed_agent_id)
+        return bool(caller.agent_id or caller.client_id or call.claimed_agent_id)
     return policy.approval == "all" and APPROVE not in caller.permissions
 
 

@@ -12,6 +12,7 @@ from starlette.responses import JSONResponse
 from skein.auth.v1 import auth_pb2, oauth_pb2
 from skein_gateway.identity.challenges import RESOURCE_PATH
 from skein_gateway.oauth.request_handler import OAuthError, json_error_response
+from skein_kit.approval.gate import APPROVE
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -42,6 +43,8 @@ _CLAIMS = (
     "email",
     "email_verified",
 )
+# Clients that take all the scopes offered, as those of MCP do, must not come by it.
+_UNADVERTISED_SCOPES = frozenset({APPROVE})
 _AUTH_METHODS = ("none", "client_secret_basic", "client_secret_post")
 _SERVICE = "/skein.auth.v1.OAuthService/"
 METADATA_PATH = "/.well-known/oauth-authorization-server"
@@ -165,7 +168,7 @@ def server_document(server: oauth_pb2.GetServerMetadataResponse) -> dict[str, An
         "introspection_endpoint": f"{issuer}/introspect",
         "userinfo_endpoint": f"{issuer}/userinfo",
         "jwks_uri": f"{issuer}/jwks.json",
-        "scopes_supported": list(server.scopes),
+        "scopes_supported": [scope for scope in server.scopes if scope not in _UNADVERTISED_SCOPES],
         "response_types_supported": ["code"],
         "response_modes_supported": ["query"],
         "grant_types_supported": ["authorization_code", "refresh_token", "client_credentials", DEVICE_CODE],
@@ -198,6 +201,6 @@ def resource_document(server: oauth_pb2.GetServerMetadataResponse, resource: str
         "resource": resource,
         "resource_name": "Skein",
         "authorization_servers": [server.issuer],
-        "scopes_supported": [scope for scope in server.scopes if scope not in openid],
+        "scopes_supported": [scope for scope in server.scopes if scope not in openid | _UNADVERTISED_SCOPES],
         "bearer_methods_supported": ["header"],
     }

@@ -29,8 +29,12 @@ class PendingMemory:
     # A serialized Memory: a new one as a whole, of a change the fields of the mask. Its format is that of the contract,
     # so that numbers of arbitrary JSON keep every digit.
     content: bytes
-    # The person whom the memory is about, whose erasure removes it.
+    # Those of the memory, by which purges select it.
+    external_id: str | None
     subject_id: str | None
+    session_id: str | None
+    memory_agent_id: str | None
+    # The agent that wrote it.
     agent_id: str | None
     created_by: str
     create_time: datetime

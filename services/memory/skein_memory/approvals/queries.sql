@@ -1,11 +1,11 @@
 -- insert_pending_memories --
 -- Store writes that wait for approval.
 INSERT INTO memory.pending_memories
-    (tenant_id, pending_id, memory_id, update_mask, revision, content, subject_id, agent_id, created_by, create_time,
-     expire_time)
+    (tenant_id, pending_id, memory_id, update_mask, revision, content, external_id, subject_id, session_id,
+     memory_agent_id, agent_id, created_by, create_time, expire_time)
 VALUES
-    (:tenant_id, :pending_id, :memory_id, :update_mask, :revision, :content, :subject_id, :agent_id, :created_by,
-     :create_time, :expire_time);
+    (:tenant_id, :pending_id, :memory_id, :update_mask, :revision, :content, :external_id, :subject_id, :session_id,
+     :memory_agent_id, :agent_id, :created_by, :create_time, :expire_time);
 
 -- count_pending_memories --
 -- Count the writes that wait, up to a limit.
@@ -14,7 +14,8 @@ FROM (SELECT FROM memory.pending_memories WHERE tenant_id = :tenant_id LIMIT :co
 
 -- list_pending_memories --
 -- Read writes that wait and have not expired, oldest first.
-SELECT pending_id, memory_id, update_mask, revision, content, subject_id, agent_id, created_by, create_time, expire_time
+SELECT pending_id, memory_id, update_mask, revision, content, external_id, subject_id, session_id, memory_agent_id,
+    agent_id, created_by, create_time, expire_time
 FROM memory.pending_memories
 WHERE tenant_id = :tenant_id AND pending_id > :after AND expire_time > :at
 ORDER BY pending_id
@@ -24,8 +25,8 @@ LIMIT :count;
 -- Remove a write that waits and has not expired, and return it: of two decisions at a time, one gets it.
 DELETE FROM memory.pending_memories
 WHERE tenant_id = :tenant_id AND pending_id = :pending_id AND expire_time > :at
-RETURNING pending_id, memory_id, update_mask, revision, content, subject_id, agent_id, created_by, create_time,
-    expire_time;
+RETURNING pending_id, memory_id, update_mask, revision, content, external_id, subject_id, session_id, memory_agent_id,
+    agent_id, created_by, create_time, expire_time;
 
 -- delete_expired_pending_memories --
 -- Remove some of the writes that expired; each is named by an event.
@@ -42,10 +43,15 @@ RETURNING pending_id, memory_id;
 DELETE FROM memory.pending_memories
 WHERE tenant_id = :tenant_id AND memory_id = ANY (:memory_ids::uuid[]);
 
--- purge_pending_memories_of_subject --
--- Remove the writes that wait and are about a person.
+-- purge_selected_pending_memories --
+-- Remove the writes that wait and that a purge selects; a NULL selects all. At most 10,000 rows of a tenant are read.
 DELETE FROM memory.pending_memories
-WHERE tenant_id = :tenant_id AND subject_id = :subject_id;
+WHERE tenant_id = :tenant_id
+    AND (:names::text[] IS NULL OR memory_id = ANY (:memory_ids::uuid[]) OR external_id = ANY (:names::text[]))
+    AND (:subject_id::text IS NULL OR subject_id = :subject_id)
+    AND (:session_id::text IS NULL OR session_id = :session_id)
+    AND (:memory_agent_id::text IS NULL OR memory_agent_id = :memory_agent_id)
+RETURNING memory_id, external_id;
 
 -- purge_tenant_pending_memories --
 -- Remove some of the writes of a deleted tenant that wait.

@@ -42,6 +42,8 @@ _SCAN_BATCH_SIZE = 2000
 _MAX_SCANS = 200
 # Expired memories that one transaction erases.
 EXPIRED_BATCH_SIZE = 200
+# Fields by which a purge selects what waits for approval, with its columns.
+_PENDING_FIELDS = {"subject_id": "subject_id", "session_id": "session_id", "agent_id": "memory_agent_id"}
 _NOTHING = listing_store.MatchingIds(memory_ids=[], after=None)
 
 
@@ -111,8 +113,9 @@ class PurgeStore:
         blocks_after = None
         if selection.subject_id and matching.after is None:
             receipt, blocks_after = await self._purge_blocks(tx, tenant_id, selection, receipt, by=by)
+        receipt, pending_names = await _purge_pending(tx, tenant_id, selection, receipt)
+        not_found = [name for name in not_found if name not in pending_names]
         if selection.subject_id:
-            receipt = await self._purge_pending(tx, tenant_id, selection.subject_id, receipt)
             await access_log_erasure.record_erasure(tx, tenant_id, selection.subject_id, at=at)
             await access_log_erasure.clear_sessions(tx, tenant_id, selection.subject_id, sessions, at=at)
         receipt = replace(
@@ -220,16 +223,6 @@ class PurgeStore:
             block_ids=(block_id,),
         )
 
-    async def _purge_pending(
-        self, tx: Transaction, tenant_id: UUID, subject_id: str, receipt: PurgeReceipt
-    ) -> PurgeReceipt:
-        """Purge what waits for approval and is about a person; saved responses hold nothing of it."""
-        query = QUERIES["purge_pending_memories_of_subject"]
-        counts = Counter(
-            {"memory.pending_memories": await tx.execute(query, tenant_id=tenant_id, subject_id=subject_id)}
-        )
-        return replace(receipt, deleted_counts=Counter(receipt.deleted_counts) + counts)
-
     async def _purge_blocks(
         self, tx: Transaction, tenant_id: UUID, selection: Selection, receipt: PurgeReceipt, *, by: str
     ) -> tuple[PurgeReceipt, str | None]:
@@ -306,6 +299,31 @@ async def _select(
     )
     missing = [name for name in dict.fromkeys(selection.names) if name not in rows] if selection.after is None else []
     return matching, missing
+
+
+async def _purge_pending(
+    tx: Transaction, tenant_id: UUID, selection: Selection, receipt: PurgeReceipt
+) -> tuple[PurgeReceipt, set[str]]:
+    """Purge what waits for approval and is selected; return the receipt with it, and its names in the selection.
+
+    Writes that wait are selected by the names of their memories, by subject, session and agent. A filter of other
+    fields selects none. Saved responses hold nothing of them.
+    """
+    values = selection.filter.equal_values(_PENDING_FIELDS)
+    if values is None:
+        return receipt, set()
+    ids = {name: id_ for name in selection.names if (id_ := parse_id(name)) is not None}
+    rows = await tx.rows(
+        QUERIES["purge_selected_pending_memories"],
+        tenant_id=tenant_id,
+        names=list(selection.names) or None,
+        memory_ids=list(ids.values()),
+        **{column: values.get(name) for name, column in _PENDING_FIELDS.items()},
+    )
+    purged = {row["memory_id"] for row in rows} | {row["external_id"] for row in rows}
+    counts = Counter(receipt.deleted_counts) + Counter({"memory.pending_memories": len(rows)})
+    names = {name for name in selection.names if name in purged or ids.get(name) in purged - {None}}
+    return replace(receipt, deleted_counts=counts), names
 
 
 async def _has_newer_archive(tx: Transaction, tenant_id: UUID, selection: Selection) -> bool:

@@ -14,7 +14,7 @@ from skein_kit.ids import EPOCH, id_time, min_id_at, parse_id
 from skein_memory.memories.model import MAX_AHEAD
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Collection, Iterator, Sequence
 
 _MILLISECOND = timedelta(milliseconds=1)
 _NO_ID = UUID(int=0)
@@ -91,6 +91,17 @@ class Filter:
             # The indexes hold current values; only ids never change.
             paths = [path for path in paths if path.kind in {"ids", "external_ids"}]
         return min(paths, key=_rank, default=FULL_SCAN)
+
+    def equal_values(self, names: Collection[str]) -> dict[str, str] | None:
+        """Return what fields must equal; None when the filter demands anything else than values of `names`."""
+        values: dict[str, str] = {}
+        for part in self._conjuncts():
+            match part:
+                case Compare((name,), "=", str(value)) if name in names and value and values.get(name, value) == value:
+                    values[name] = value
+                case _:
+                    return None
+        return None if self.hides_expired or self.as_of_time is not None else values
 
     def id_ranges(self, after: UUID | None, at: datetime) -> Iterator[tuple[UUID, UUID]]:
         """Yield ranges of ids, lower end inclusive, upper exclusive, newest first, of all memories that may match.

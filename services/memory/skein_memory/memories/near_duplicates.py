@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import hashlib
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from skein_kit.json_values import exact
 from skein_memory.memories import memory_type
@@ -11,46 +14,89 @@ from skein_memory.memories.near_text import near_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-    from datetime import datetime
+    from uuid import UUID
 
-    from skein_memory.memories.model import Draft, Memory
+    from skein_memory.memories.model import Draft
 
+Value = TypeVar("Value")
+
+# Memories with one text that a new one is compared with.
+MAX_COMPARED = 50
 # Fields whose difference changes what a memory says, or how long.
 _EQUAL_FIELDS = ("type", "expire_time", "archive_time", "valid_from_time", "valid_to_time")
 # Fields that a stored memory may have while the new one has none: nothing is lost.
 _CONTAINED_FIELDS = ("external_id", "source", "source_agent")
-_TEXT_FIELDS = ("title", "key", "content")
 
 
-def find_near_duplicate(draft: Draft, stored: Iterable[Memory], *, at: datetime) -> Memory | None:
-    """Return the first stored memory that says all that a draft says, to the same readers; None for none."""
-    return next((memory for memory in stored if memory.is_visible(at) and says_all(memory.draft, draft)), None)
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ComparedDraft:
+    """A draft with what its comparisons need, which is computed once."""
+
+    draft: Draft
+    fingerprint: UUID
+    # SHA-256 of the near texts of title, key and content.
+    text_hash: bytes
+    # Parsed JSON; None for none.
+    data: Any
+    metadata: Any
+
+    @classmethod
+    def of(cls, draft: Draft) -> ComparedDraft:
+        # No text holds a NUL character.
+        texts = "\0".join(near_text(text or "") for text in (draft.title, draft.key, draft.content))
+        return cls(
+            draft=draft,
+            fingerprint=draft.fingerprint,
+            text_hash=hashlib.sha256(texts.encode()).digest(),
+            data=None if draft.data is None else exact.loads(draft.data),
+            metadata=None if draft.metadata is None else exact.loads(draft.metadata),
+        )
 
 
-def says_all(stored: Draft, new: Draft) -> bool:
+class NearDuplicateIndex(Generic[Value]):
+    """Values by the drafts of their memories; a comparison looks at the drafts with the same text alone."""
+
+    def __init__(self) -> None:
+        self._entries: defaultdict[tuple[UUID, bytes], list[tuple[ComparedDraft, Value]]] = defaultdict(list)
+
+    def add(self, compared: ComparedDraft, value: Value) -> None:
+        """Add a value. Beyond MAX_COMPARED drafts with one text, further ones are left out."""
+        entries = self._entries[compared.fingerprint, compared.text_hash]
+        if len(entries) < MAX_COMPARED:
+            entries.append((compared, value))
+
+    def find(self, new: ComparedDraft) -> Value | None:
+        """Return the first value whose draft says all that a new one says, to the same readers; None for none."""
+        entries = self._entries.get((new.fingerprint, new.text_hash), ())
+        return next((value for stored, value in entries if says_all(stored, new)), None)
+
+
+def compare_all(drafts: Iterable[Draft]) -> list[ComparedDraft]:
+    """Return drafts with what their comparisons need."""
+    return [ComparedDraft.of(draft) for draft in drafts]
+
+
+def says_all(stored: ComparedDraft, new: ComparedDraft) -> bool:
     """Return whether a stored memory says all that a new one would: its text is a near-duplicate, and no field is lost.
 
     Sessions, agents and subjects count as far as the scope makes them readers or the subject. Secrets are never equal.
     """
+    old_draft, new_draft = stored.draft, new.draft
     return (
-        new.type != memory_type.VAULT
-        and all(getattr(stored, name) == getattr(new, name) for name in _EQUAL_FIELDS)
-        and all(getattr(new, name) in (None, getattr(stored, name)) for name in _CONTAINED_FIELDS)
-        and draft_audience(stored) == draft_audience(new)
-        and set(new.tags) <= set(stored.tags)
-        and all(near_text(getattr(stored, name) or "") == near_text(getattr(new, name) or "") for name in _TEXT_FIELDS)
-        and _is_contained(new.data, stored.data, exactly=True)
-        and _is_contained(new.metadata, stored.metadata)
+        new_draft.type != memory_type.VAULT
+        and stored.text_hash == new.text_hash
+        and all(getattr(old_draft, name) == getattr(new_draft, name) for name in _EQUAL_FIELDS)
+        and all(getattr(new_draft, name) in (None, getattr(old_draft, name)) for name in _CONTAINED_FIELDS)
+        and draft_audience(old_draft) == draft_audience(new_draft)
+        and set(new_draft.tags) <= set(old_draft.tags)
+        and (old_draft.data is None) == (new_draft.data is None)
+        and bool(stored.data == new.data)
+        and (new_draft.metadata is None or _is_contained(new.metadata, stored.metadata))
     )
 
 
-def _is_contained(new: str | None, stored: str | None, *, exactly: bool = False) -> bool:
-    """Return whether a JSON text holds nothing that another one lacks; `exactly`: whether both are equal."""
-    if new == stored or (new is None and not exactly):
-        return True
-    if new is None or stored is None:
-        return False
-    new_value, stored_value = exact.loads(new), exact.loads(stored)
-    if exactly or not (isinstance(new_value, dict) and isinstance(stored_value, dict)):
-        return bool(new_value == stored_value)
-    return all(name in stored_value and stored_value[name] == value for name, value in new_value.items())
+def _is_contained(new: Any, stored: Any) -> bool:
+    """Return whether a JSON value holds nothing that another one lacks."""
+    if not (isinstance(new, dict) and isinstance(stored, dict)):
+        return bool(new == stored)
+    return all(name in stored and stored[name] == value for name, value in new.items())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING
@@ -21,9 +21,10 @@ from skein_kit.rpc.well_known_types import merge_masked
 from skein_kit.search_text import vector_columns
 from skein_memory.errors import MemoryNotFound
 from skein_memory.lineage import convert as lineage_convert
-from skein_memory.memories import convert, memory_type, near_duplicates
+from skein_memory.memories import convert, memory_type
 from skein_memory.memories.model import create_memories, documents_of
 from skein_memory.memories.sealed_secrets import SealedSecrets
+from skein_memory.memories.similar_writes import SimilarWrites, compare_drafts
 from skein_memory.paging import PageBuilder
 from skein_memory.validation import prefix_field_paths
 
@@ -37,13 +38,13 @@ if TYPE_CHECKING:
     from skein_kit.search_text.postings import Document
     from skein_memory.lineage.model import Source
     from skein_memory.memories.model import Memory
+    from skein_memory.memories.near_duplicates import ComparedDraft
+    from skein_memory.memories.similar_writes import Reinforce
     from skein_memory.memories.store import MemoryStore
 
 _COMPARING = frozenset({pb.ON_SIMILAR_RETURN, pb.ON_SIMILAR_REINFORCE})
 _READ = "memory.read"
 
-# Raises the scores of a memory alone, within a transaction: tenant, memory, time, principal. Returns its next revision.
-Reinforce = Callable[["Transaction", UUID, "Memory", datetime, str], Awaitable["Memory"]]
 # Returns suggested links of a new memory: tenant, memory, time.
 SuggestLinks = Callable[[UUID, UUID, datetime], Awaitable[Sequence[pb.LinkSuggestion]]]
 
@@ -68,7 +69,7 @@ class MemoryHandlers:
         self._idempotency = idempotency
         self._embeddings = embeddings
         self._suggest_links = suggest_links
-        self._reinforce = reinforce
+        self._similar_writes = SimilarWrites(store, reinforce)
         self._max_content = max_content
 
     async def CreateMemory(self, request: pb.CreateMemoryRequest, context: Context) -> pb.CreateMemoryResponse:
@@ -93,12 +94,13 @@ class MemoryHandlers:
         expected_pending = bool(
             self._embeddings.has_pending_embeddings(documents, should_defer=request.defer_embedding)
         )
+        compared = await _compared([memory], [request.memory], request, at=at)
         async with self._store.begin_create(tenant_id, [memory, *sealed.memories], at=at) as (tx, scored):
             response = pb.CreateMemoryResponse(memory=convert.memory(scored[0]), embedding_pending=expected_pending)
             write = await self._idempotency.claim(tx, tenant_id, idempotency_key, response=response.SerializeToString())
             if write.saved_response is not None:
                 return pb.CreateMemoryResponse.FromString(write.saved_response)
-            similar = await self._similar(tx, caller, scored[:1], [request.memory], request, at=at)
+            similar = await self._similar(tx, caller, scored, compared, request, at=at)
             if similar:
                 response = pb.CreateMemoryResponse(memory=convert.memory(similar[0]), is_similar=True)
                 return await write.save(response)
@@ -142,6 +144,7 @@ class MemoryHandlers:
         documents = documents_of(memories, at=at, embeddings=vectors)
         expected_pending = self._embeddings.has_pending_embeddings(documents, should_defer=request.defer_embedding)
         new_memories = [*memories, *sealed.memories]
+        compared = await _compared(memories, request.memories, request, at=at)
         async with self._store.begin_create(tenant_id, new_memories, at=at) as (tx, scored):
             response = pb.BatchCreateMemoriesResponse(
                 memories=[convert.memory(memory) for memory in scored[: len(memories)]],
@@ -151,7 +154,7 @@ class MemoryHandlers:
             write = await self._idempotency.claim(tx, tenant_id, idempotency_key, response=response.SerializeToString())
             if write.saved_response is not None:
                 return pb.BatchCreateMemoriesResponse.FromString(write.saved_response)
-            if similar := await self._similar(tx, caller, scored[: len(memories)], request.memories, request, at=at):
+            if similar := await self._similar(tx, caller, scored, compared, request, at=at):
                 for index, memory in similar.items():
                     response.memories[index].CopyFrom(convert.memory(memory))
                 response.similar_indexes.extend(sorted(similar))
@@ -293,8 +296,8 @@ class MemoryHandlers:
         self,
         tx: Transaction,
         caller: Caller,
-        memories: Sequence[Memory],
-        messages: Sequence[pb.Memory],
+        scored: Sequence[Memory],
+        compared: Mapping[int, ComparedDraft],
         request: pb.CreateMemoryRequest | pb.BatchCreateMemoriesRequest,
         *,
         at: datetime,
@@ -303,28 +306,16 @@ class MemoryHandlers:
 
         As the request says, stored ones are reinforced, each once.
         """
-        similar: dict[int, Memory] = {}
-        if request.keep_times or request.on_similar not in _COMPARING:
-            return similar
+        if not compared:
+            return {}
         tenant_id = caller.require_tenant()
-        stored_ones: dict[UUID, Memory] = {}
-        new_ones: dict[UUID, list[Memory]] = {}
-        for index, (memory, message) in enumerate(zip(memories, messages, strict=True)):
-            if memory.draft.create_time != at or message.derived_from:
-                # The same words of another time or another source are another memory.
-                continue
-            earlier = new_ones.setdefault(memory.draft.fingerprint, [])
-            found = near_duplicates.find_near_duplicate(memory.draft, earlier, at=at)
-            if found is None:
-                found = await self._store.find_near_duplicate(tx, tenant_id, memory.draft, at=at)
-                if found is None:
-                    earlier.append(memory)
-                    continue
-                if request.on_similar == pb.ON_SIMILAR_REINFORCE and found.memory_id not in stored_ones:
-                    stored_ones[found.memory_id] = await self._reinforce(tx, tenant_id, found, at, caller.principal)
-                found = stored_ones.get(found.memory_id, found)
-            similar[index] = found
-        return similar
+        if request.on_similar == pb.ON_SIMILAR_REINFORCE:
+            found, repeats = await self._similar_writes.find_and_reinforce(
+                tx, tenant_id, compared, at=at, by=caller.principal
+            )
+        else:
+            found, repeats = await self._similar_writes.find(tx, tenant_id, compared, at=at)
+        return found | {index: scored[earlier] for index, earlier in repeats.items()}
 
     async def _request_embeddings(
         self, documents: Sequence[Document], context: Context, *, should_defer: bool = False
@@ -332,6 +323,25 @@ class MemoryHandlers:
         return await self._embeddings.request_embeddings(
             documents, remaining=context.time_remaining(), should_defer=should_defer
         )
+
+
+async def _compared(
+    memories: Sequence[Memory],
+    messages: Sequence[pb.Memory],
+    request: pb.CreateMemoryRequest | pb.BatchCreateMemoriesRequest,
+    *,
+    at: datetime,
+) -> dict[int, ComparedDraft]:
+    """Return, by index, the new memories that the request wants compared."""
+    if request.keep_times or request.on_similar not in _COMPARING:
+        return {}
+    # The same words of another time or another source are another memory.
+    drafts = {
+        index: memory.draft
+        for index, (memory, message) in enumerate(zip(memories, messages, strict=True))
+        if memory.draft.create_time == at and not message.derived_from
+    }
+    return dict(zip(drafts, await compare_drafts(drafts.values()), strict=True))
 
 
 async def _sources(

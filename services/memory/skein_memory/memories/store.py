@@ -12,9 +12,10 @@ from skein_kit.search_text import postings
 from skein_memory.events import writer
 from skein_memory.events.model import Event
 from skein_memory.lineage import store as lineage
-from skein_memory.memories import level_capacity, memory_type, names, near_duplicates, writes
+from skein_memory.memories import level_capacity, memory_type, names, writes
 from skein_memory.memories import rows as memory_rows
 from skein_memory.memories.model import LEVELS
+from skein_memory.memories.near_duplicates import MAX_COMPARED
 from skein_memory.queries import QUERIES
 
 if TYPE_CHECKING:
@@ -29,11 +30,9 @@ if TYPE_CHECKING:
     from skein_kit.quotas.store import QuotaCounter
     from skein_kit.search_text.postings import Document
     from skein_memory.lineage.model import Source
-    from skein_memory.memories.model import Draft, Memory
+    from skein_memory.memories.model import Memory
     from skein_memory.vault.store import Vault
 
-# Stored memories that a new one is compared with.
-_MAX_COMPARED = 50
 # Transactions of one call that enforces capacities.
 _MAX_CAPACITY_BATCHES = 5
 # Memories that one transaction reindexes.
@@ -86,25 +85,30 @@ class MemoryStore:
         """Return new memories with their scores."""
         return await writes.score_new_memories(tx, tenant_id, self._policies, memories, at=at)
 
-    async def find_near_duplicate(
-        self, tx: Transaction, tenant_id: UUID, draft: Draft, *, at: datetime
-    ) -> Memory | None:
-        """Return a stored memory that says all that a draft says, with its scores; None for none.
+    async def find_by_fingerprint(self, tx: Transaction, tenant_id: UUID, fingerprint: UUID) -> list[Memory]:
+        """Return the newest MAX_COMPARED memories with one fingerprint that are neither deleted nor archived.
 
-        Of memories with one title or key the newest are compared.
+        Those of less than the neutral trust are left out: no write is dropped for them.
         """
         rows = await tx.rows(
-            QUERIES["find_by_fingerprint"],
-            tenant_id=tenant_id,
-            fingerprint=draft.fingerprint,
-            count=_MAX_COMPARED,
+            QUERIES["find_by_fingerprint"], tenant_id=tenant_id, fingerprint=fingerprint, count=MAX_COMPARED
         )
-        memories = await memory_rows.read_memories(tx, tenant_id, [row["memory_id"] for row in rows])
-        found = near_duplicates.find_near_duplicate(draft, memories.values(), at=at)
-        if found is None:
-            return None
-        (scored,) = await memory_rows.with_scores(tx, tenant_id, self._policies, [found], at=at)
-        return scored
+        memory_ids = [row["memory_id"] for row in rows]
+        if not memory_ids:
+            return []
+        distrusted_ids = await lineage.find_distrusted(tx, tenant_id, memory_ids)
+        memories = await memory_rows.read_memories(tx, tenant_id, memory_ids)
+        return [memories[id_] for id_ in memory_ids if id_ in memories and id_ not in distrusted_ids]
+
+    async def with_scores(
+        self, tx: Transaction, tenant_id: UUID, memories: Sequence[Memory], *, at: datetime
+    ) -> list[Memory]:
+        """Return memories, in order, with their scores at the time `at`."""
+        return await memory_rows.with_scores(tx, tenant_id, self._policies, memories, at=at)
+
+    async def lock_memories(self, tx: Transaction, tenant_id: UUID, memory_ids: Sequence[UUID]) -> dict[UUID, Memory]:
+        """Read and lock memories in the order of their ids; missing ones are left out."""
+        return await writes.lock_memories(tx, tenant_id, memory_ids) if memory_ids else {}
 
     async def create_memories(
         self,

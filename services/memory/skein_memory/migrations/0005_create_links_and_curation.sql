@@ -118,7 +118,12 @@ CREATE TABLE memory.pending_memories (
     revision bigint NOT NULL,
     -- A serialized Memory of the contract.
     content bytea NOT NULL,
+    -- Those of the memory, by which purges select it.
+    external_id text,
     subject_id text,
+    session_id text,
+    memory_agent_id text,
+    -- The agent that wrote it.
     agent_id text,
     created_by text NOT NULL,
     create_time timestamptz NOT NULL,
@@ -127,7 +132,6 @@ CREATE TABLE memory.pending_memories (
     CONSTRAINT pending_memories_new_or_change CHECK ((update_mask IS NULL) = (pending_id = memory_id))
 );
 CREATE INDEX pending_memories_memory ON memory.pending_memories (tenant_id, memory_id);
-CREATE INDEX pending_memories_subject ON memory.pending_memories (tenant_id, subject_id) WHERE subject_id IS NOT NULL;
 CREATE INDEX pending_memories_expire_time ON memory.pending_memories (tenant_id, expire_time);
 ALTER TABLE memory.pending_memories ENABLE ROW LEVEL SECURITY;
 ALTER TABLE memory.pending_memories FORCE ROW LEVEL SECURITY;

@@ -13,7 +13,7 @@ from skein.memory.v1 import memory_pb2 as pb
 from skein_pc2.envelope import convert as wire
 from skein_pc2.envelope.call_batch import CallBatcher
 from skein_pc2.gateway_api.named_sessions import ensure_session
-from skein_pc2.protocol.errors import STORAGE_ERROR, RequestError, reason_of_call
+from skein_pc2.protocol.errors import STORAGE_ERROR, RequestError, reason_of_call, waits_for_approval
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -132,7 +132,10 @@ class Memories:
         return {"memory_id": call.memory_id, "deleted": True}
 
     async def _create_batched(self, memory: pb.Memory, request: Request) -> pb.Memory:
-        return await self._create_batcher.submit(memory, request)
+        stored = await self._create_batcher.submit(memory, request)
+        if stored.pending_approval:
+            raise waits_for_approval(stored.memory_id)
+        return stored
 
     async def _read_batched(self, memory_id: str, request: Request) -> pb.Memory:
         return await self._read_batcher.submit(memory_id, request)

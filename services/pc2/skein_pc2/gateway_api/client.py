@@ -15,6 +15,7 @@ from skein.auth.v1 import auth_pb2, auth_pb2_grpc
 from skein.memory.v1 import (
     curation_pb2_grpc,
     history_pb2_grpc,
+    memory_pb2,
     memory_pb2_grpc,
 )
 from skein.recall.v1 import recall_pb2, recall_pb2_grpc
@@ -23,7 +24,7 @@ from skein.tenancy.v1 import tenancy_pb2_grpc
 from skein_kit.calls.call import AUTHORIZATION_KEY, REQUEST_ID_KEY
 from skein_kit.errors import Overloaded
 from skein_kit.json_values.number_marks import mark_message, unmark_message
-from skein_pc2.protocol.errors import STORAGE_ERROR, RequestError, reason_of_call, retry_seconds
+from skein_pc2.protocol.errors import STORAGE_ERROR, RequestError, reason_of_call, retry_seconds, waits_for_approval
 from skein_pc2.recent_names import RecentNames
 from skein_pc2.settings import has_own_identity, identity_of
 
@@ -108,6 +109,9 @@ class GatewayApi:
     ) -> Response_co:
         """Call an RPC within the context's time, under its id. Raises AioRpcError, and RequestError without a key.
 
+        Assistants take every answer for a saved memory, so a write that waits for approval raises RequestError too;
+        each memory of a batch has its own `pending_approval`.
+
         An OVERLOADED call had no effect, and assistants do not repeat it, so this method does. It waits for the pause
         that the gateway names, or for half of the remaining time if that is shorter.
         """
@@ -125,6 +129,7 @@ class GatewayApi:
                     raise
                 retry_pause = retry_seconds(error)
             else:
+                _check_is_stored(reply)
                 if isinstance(reply, Message):
                     mark_message(reply)
                 return reply
@@ -170,3 +175,11 @@ class PortApis:
     async def are_accepted(self) -> bool:
         """Say whether the gateway accepts the key of every port."""
         return all(await asyncio.gather(*(api.is_accepted() for api in self._used_apis)))
+
+
+def _check_is_stored(reply: object) -> None:
+    """Raises RequestError for the answer of a write that waits for approval."""
+    if isinstance(reply, memory_pb2.CreateMemoryResponse) and reply.memory.pending_approval:
+        raise waits_for_approval(reply.memory.memory_id)
+    if isinstance(reply, memory_pb2.UpdateMemoryResponse) and reply.pending_id:
+        raise waits_for_approval(reply.pending_id)

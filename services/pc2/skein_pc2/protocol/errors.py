@@ -23,6 +23,8 @@ SEARCH_ERROR = "search_error"
 VALIDATION_ERROR = "validation_error"
 RATE_LIMIT_EXCEEDED = "rate_limit_exceeded"
 INTERNAL_ERROR = "internal_error"
+# The reason of a write that waits for approval.
+WAITS_FOR_APPROVAL = "WAITS_FOR_APPROVAL"
 
 _CODES = {
     grpc.StatusCode.INVALID_ARGUMENT: VALIDATION_ERROR,
@@ -66,6 +68,12 @@ class RequestError(Exception):
         self.code = code
         self.message = message
         self.details = details
+
+
+def waits_for_approval(pending_id: str) -> RequestError:
+    """Return the error of a write that waits for approval: it is stored under `pending_id`, and no memory yet."""
+    message = f"The memory waits for approval as {pending_id} and is not saved yet; do not send it again"
+    return RequestError(PERMISSION_DENIED, message, reason=WAITS_FOR_APPROVAL, pending_id=pending_id)
 
 
 def error_text(error: RequestError, separator: str = ": ") -> str:

@@ -366,7 +366,8 @@ class MemoryServiceServicer:
         deleted, archived and expired memories. Copies are earlier versions, tags,
         properties, links, keys, the search index with its vectors, and saved
         responses. Tombstones (salted digests) remain, so that an import cannot
-        bring a memory back.
+        bring a memory back. What waits for approval is purged too, if memory_ids
+        name it, or a filter of subject_id, session_id and agent_id alone matches.
 
         A filter that names only a subject also purges the blocks about that
         person, with their revisions and their copies in snapshots. Cold storage is
