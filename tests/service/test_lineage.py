@@ -2,88 +2,36 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
 import grpc
 import pytest
-from fix_cluster import Cluster, Stubs, Tenant, refused
-from fix_world import system_identity
+from fix_cluster import Cluster, Tenant, refused
+from fix_lineage import (
+    AGENT,
+    DOCUMENT,
+    MEMORY,
+    MESSAGE,
+    PERSON,
+    QUESTION,
+    create,
+    impacted,
+    lineage,
+    named,
+    of,
+    rate,
+    recalled,
+    rescore,
+    trust_of,
+    writer,
+)
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from skein.auth.v1 import auth_pb2
 from skein.gateway.v1 import gateway_pb2
-from skein.memory.v1 import archives_pb2, memory_pb2, memory_pb2_grpc, scores_pb2, snapshots_pb2
+from skein.memory.v1 import archives_pb2, memory_pb2, scores_pb2, snapshots_pb2
 from skein.memory.v1 import curation_pb2 as pb
 from skein.memory.v1.memory_pb2 import SourceReference
 from skein.recall.v1 import recall_pb2
 from skein.session.v1 import session_pb2, states_pb2
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-AGENT, PERSON, DOCUMENT = memory_pb2.SOURCE_KIND_AGENT, memory_pb2.SOURCE_KIND_PERSON, memory_pb2.SOURCE_KIND_DOCUMENT
-MEMORY, MESSAGE = memory_pb2.SOURCE_KIND_MEMORY, memory_pb2.SOURCE_KIND_MESSAGE
-QUESTION = "What does Anna drink in the morning?"
-
-
-def named(kind: memory_pb2.SourceKind, name: str) -> SourceReference:
-    return SourceReference(kind=kind, name=name)
-
-
-def of(memory: memory_pb2.Memory) -> SourceReference:
-    return SourceReference(kind=MEMORY, id=memory.memory_id)
-
-
-async def create(tenant: Stubs, content: str, *sources: SourceReference, **fields: Any) -> memory_pb2.Memory:
-    memory = memory_pb2.Memory(content=content, derived_from=sources, **fields)
-    return (await tenant.memory.CreateMemory(memory_pb2.CreateMemoryRequest(memory=memory))).memory
-
-
-async def rate(tenant: Stubs, source: str, trust: float) -> None:
-    await tenant.curation.SetSourceTrust(pb.SetSourceTrustRequest(source=source, trust=trust))
-
-
-async def lineage(tenant: Stubs, *memories: memory_pb2.Memory, **fields: Any) -> pb.GetLineageResponse:
-    request = pb.GetLineageRequest(memory_ids=[memory.memory_id for memory in memories], **fields)
-    return await tenant.curation.GetLineage(request)
-
-
-async def trust_of(tenant: Stubs, memory: memory_pb2.Memory) -> float:
-    return (await lineage(tenant, memory)).nodes[0].trust
-
-
-async def impacted(tenant: Stubs, source: SourceReference) -> list[pb.ImpactedMemory]:
-    found: list[pb.ImpactedMemory] = []
-    token = ""
-    while True:
-        request = pb.ListImpactedRequest(source=source, page_size=2, page_token=token)
-        page = await tenant.curation.ListImpacted(request)
-        found += page.memories
-        token = page.next_page_token
-        if not token:
-            return found
-
-
-async def rescore(cluster: Cluster, tenant: Tenant) -> None:
-    """Do the worker's work, whether a worker runs or not."""
-    token = await system_identity(cluster, str(tenant.tenant_id))
-    async with cluster.direct("memory") as channel:
-        internal = memory_pb2_grpc.MemoryInternalServiceStub(Stubs.of(channel, token).channel)
-        more = True
-        while more:
-            more = (await internal.RescoreTrust(memory_pb2.RescoreTrustRequest())).more
-
-
-async def writer(cluster: Cluster, tenant: Tenant, name: str) -> tuple[Stubs, str]:
-    """Return another agent of the tenant, and the principal that its memories are written by."""
-    key = await tenant.auth.CreateApiKey(auth_pb2.CreateApiKeyRequest(display_name=name))
-    stubs = cluster.with_key(key.secret)
-    memory = await create(stubs, f"{name} was here.")
-    return stubs, memory.created_by
-
-
-async def recalled(tenant: Stubs, **fields: Any) -> Sequence[recall_pb2.Hit]:
-    return (await tenant.recall.Recall(recall_pb2.RecallRequest(query=QUESTION, min_relevance=0, **fields))).hits
 
 
 async def test_the_chain_of_a_memory_ends_in_messages_documents_and_declared_origins(tenant: Tenant) -> None:

@@ -11,6 +11,7 @@ from skein_kit.calls.call import Context
 from skein_kit.calls.call import caller as caller_of
 from skein_kit.errors import FieldInvalid
 from skein_kit.idempotency.store import IdempotencyKey
+from skein_kit.identity.permissions import RATE_SOURCES
 from skein_kit.ids import now, parse_id
 from skein_kit.json_values.fields import fields
 from skein_kit.rpc.pagination import read_id, resolve_page_size
@@ -108,6 +109,7 @@ class SnapshotHandlers:
             count=resolve_page_size(request.page_size),
             at=at,
             by=caller.principal,
+            may_rate=RATE_SOURCES in caller.permissions,
         )
         async with self._idempotency.begin(tenant_id, idempotency_key) as write:
             if write.saved_response is not None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from uuid import UUID
 
 from skein_kit.database.transactions import translate_constraint_errors
-from skein_kit.errors import TransactionConflict
+from skein_kit.errors import PermissionMissing, TransactionConflict
 from skein_kit.ids import id_time
 from skein_memory.errors import SnapshotNotFound
 from skein_memory.events import writer
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 _BATCH_SIZE = 100
 _REMOVED_BATCH_SIZE = 1000
 _MAX_BATCHES = 20
+_RATINGS = "source_trust"
 _AFTER_ALL = UUID(int=(1 << 128) - 1)
 _CONSTRAINT_ERRORS = {
     "snapshot_items_memory_fkey": TransactionConflict,
@@ -251,11 +252,20 @@ class SnapshotStore:
         return differences, next_cursor
 
     async def read_restore_batch(
-        self, tenant_id: UUID, snapshot_id: UUID, cursor: TransferCursor, *, count: int, at: datetime, by: str
+        self,
+        tenant_id: UUID,
+        snapshot_id: UUID,
+        cursor: TransferCursor,
+        *,
+        count: int,
+        at: datetime,
+        by: str,
+        may_rate: bool,
     ) -> RestoreBatch:
         """Read and check a batch of a restore, and create the partitions of its months.
 
-        The phase "remove" deletes items that are not in the snapshot; "store" restores those that are. Raises
+        The phase "remove" deletes items that are not in the snapshot; "store" restores those that are. Without
+        `may_rate` the trust in sources stays as it is: each one of the snapshot becomes an error. Raises
         SnapshotNotFound and SnapshotNotReady.
         """
         is_removal = cursor.phase == "remove"
@@ -266,6 +276,13 @@ class SnapshotStore:
         lines: list[ImportLine | ImportProblem] = []
         if not is_removal:
             lines = [ImportLine(line_number=n, kind=item.kind, message=item.message) for n, item in enumerate(items, 1)]
+        if cursor.kind == _RATINGS and not may_rate:
+            # An agent that could restore ratings could remove its own.
+            lines = [
+                ImportProblem(line_number=line.line_number, kind=_RATINGS, reason=PermissionMissing.reason)
+                for line in lines
+            ]
+            items = []
         import_batch = parse_import(lines, at=at, by=by, max_content=self._max_content)
         await self._months.ensure(id_time(memory.memory_id) for memory in import_batch.memories)
         return RestoreBatch(snapshot_id=snapshot_id, cursor=cursor, items=items, last=last, import_batch=import_batch)

@@ -147,7 +147,9 @@ class SnapshotServiceServicer:
         """RestoreSnapshot restores a batch of a snapshot: missing items come back,
         changed items return to their earlier state. With `replace`, items that are
         not in the snapshot are deleted first. Memories whose expire_time in the
-        snapshot has passed do not change. Each batch is restored all or none.
+        snapshot has passed do not change. Trust in sources changes only for a caller
+        with tenant.write; for others each rating of the snapshot is an error of the
+        answer, PERMISSION_MISSING. Each batch is restored all or none.
         Repeat the call with next_page_token until that is empty, also after an
         interruption. Restoring a batch twice changes nothing. Repeating a
         request_id returns the first answer.

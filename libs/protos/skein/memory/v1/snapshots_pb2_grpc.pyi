@@ -76,7 +76,9 @@ class SnapshotServiceStub:
     """RestoreSnapshot restores a batch of a snapshot: missing items come back,
     changed items return to their earlier state. With `replace`, items that are
     not in the snapshot are deleted first. Memories whose expire_time in the
-    snapshot has passed do not change. Each batch is restored all or none.
+    snapshot has passed do not change. Trust in sources changes only for a caller
+    with tenant.write; for others each rating of the snapshot is an error of the
+    answer, PERMISSION_MISSING. Each batch is restored all or none.
     Repeat the call with next_page_token until that is empty, also after an
     interruption. Restoring a batch twice changes nothing. Repeating a
     request_id returns the first answer.
@@ -172,7 +174,9 @@ class SnapshotServiceAsyncStub(SnapshotServiceStub):
     """RestoreSnapshot restores a batch of a snapshot: missing items come back,
     changed items return to their earlier state. With `replace`, items that are
     not in the snapshot are deleted first. Memories whose expire_time in the
-    snapshot has passed do not change. Each batch is restored all or none.
+    snapshot has passed do not change. Trust in sources changes only for a caller
+    with tenant.write; for others each rating of the snapshot is an error of the
+    answer, PERMISSION_MISSING. Each batch is restored all or none.
     Repeat the call with next_page_token until that is empty, also after an
     interruption. Restoring a batch twice changes nothing. Repeating a
     request_id returns the first answer.
@@ -295,7 +299,9 @@ class SnapshotServiceServicer(metaclass=_abc_1.ABCMeta):
         """RestoreSnapshot restores a batch of a snapshot: missing items come back,
         changed items return to their earlier state. With `replace`, items that are
         not in the snapshot are deleted first. Memories whose expire_time in the
-        snapshot has passed do not change. Each batch is restored all or none.
+        snapshot has passed do not change. Trust in sources changes only for a caller
+        with tenant.write; for others each rating of the snapshot is an error of the
+        answer, PERMISSION_MISSING. Each batch is restored all or none.
         Repeat the call with next_page_token until that is empty, also after an
         interruption. Restoring a batch twice changes nothing. Repeating a
         request_id returns the first answer.
