@@ -47,11 +47,18 @@ async def trust_of(tenant: Stubs, memory: memory_pb2.Memory) -> float:
     return (await lineage(tenant, memory)).nodes[0].trust
 
 
-async def impacted(tenant: Stubs, source: SourceReference) -> list[pb.ImpactedMemory]:
+async def replace_sources(tenant: Stubs, memory: memory_pb2.Memory, *sources: SourceReference) -> None:
+    changed = memory_pb2.Memory(memory_id=memory.memory_id, derived_from=sources)
+    await tenant.memory.UpdateMemory(
+        memory_pb2.UpdateMemoryRequest(memory=changed, update_mask={"paths": ["derived_from"]})
+    )
+
+
+async def impacted(tenant: Stubs, source: SourceReference, *, page_size: int = 2) -> list[pb.ImpactedMemory]:
     found: list[pb.ImpactedMemory] = []
     token = ""
     while True:
-        request = pb.ListImpactedRequest(source=source, page_size=2, page_token=token)
+        request = pb.ListImpactedRequest(source=source, page_size=page_size, page_token=token)
         page = await tenant.curation.ListImpacted(request)
         found += page.memories
         token = page.next_page_token

@@ -2,14 +2,36 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
+import pytest
 from fix_cluster import Cluster, Stubs, Tenant
-from fix_lineage import (
-    rate,
-)
+from fix_lineage import AGENT, create, impacted, named, of, rate, replace_sources, rescore, trust_of
 
 from skein.auth.v1 import auth_pb2
 from skein.memory.v1 import curation_pb2 as pb
-from skein.memory.v1 import snapshots_pb2
+from skein.memory.v1 import memory_pb2, snapshots_pb2
+
+
+async def test_a_chain_that_grows_from_below_stops_no_rating(cluster: Cluster, tenant: Tenant) -> None:
+    chain: list[memory_pb2.Memory] = []
+    for start in (0, 130):
+        memories = [memory_pb2.Memory(content=f"Link {start + number}.") for number in range(130)]
+        if start:
+            memories[-1].source = "parrot"
+        request = memory_pb2.BatchCreateMemoriesRequest(memories=memories, defer_embedding=True)
+        chain += (await tenant.memory.BatchCreateMemories(request)).memories
+    for memory, source in pairwise(chain):
+        await replace_sources(tenant, memory, of(source))
+    other = await create(tenant, "Anna drinks gin.", source="parrot")
+
+    await rate(tenant, "parrot", 0.2)
+    await rescore(cluster, tenant)
+
+    assert await trust_of(tenant, other) == pytest.approx(0.2)
+    listed = await impacted(tenant, named(AGENT, "parrot"), page_size=500)
+    assert {one.memory_id for one in listed} == {memory.memory_id for memory in [*chain, other]}
+    assert [one.trust for one in listed] == pytest.approx([0.2] * len(listed))
 
 
 async def test_an_agent_does_not_restore_the_ratings_of_an_earlier_time(cluster: Cluster, tenant: Tenant) -> None:

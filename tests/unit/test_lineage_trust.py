@@ -127,6 +127,6 @@ def test_impact_follows_every_role_but_not_the_writer_of_something_else() -> Non
     }
     graph = Graph(nodes=nodes, ratings={})  # type: ignore[arg-type]
 
-    assert ImpactFinder(graph, ("agent", "mallory")).is_impacted(first)
-    assert ImpactFinder(graph, second).is_impacted(first)
-    assert not ImpactFinder(graph, ("agent", "alice")).is_impacted(second)
+    assert ImpactFinder(graph, {("agent", "mallory")}).is_impacted(first)
+    assert ImpactFinder(graph, {second}).is_impacted(first)
+    assert not ImpactFinder(graph, {("agent", "alice")}).is_impacted(second)

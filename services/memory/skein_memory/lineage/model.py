@@ -18,6 +18,7 @@ from skein_memory.scoring.model import NEUTRAL_TRUST
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+    from collections.abc import Set as AbstractSet
 
 # Confirmation alone raises no trust above this.
 MAX_CONFIRMED_TRUST = 0.98
@@ -33,6 +34,8 @@ Role: TypeAlias = Literal["part", "repeat", "replaced"]
 NodeKey: TypeAlias = tuple[str, UUID | str]
 # The chains of a node: the trust of each, by its weakest link.
 _Chains: TypeAlias = dict[NodeKey, float]
+# The end of all chains that were not followed to their origin.
+_CUT: NodeKey = ("cut", "")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -98,15 +101,36 @@ class TrustCalculator:
         return combine(self._chains_of(key).values())
 
     def _chains_of(self, key: NodeKey) -> _Chains:
-        if key not in self._chains:
-            # A cycle cannot be written. If there were one, it would end here as an unknown origin.
-            self._chains[key] = {key: NEUTRAL_TRUST}
-            self._chains[key] = self._compute(key)
+        """Compute a node after its sources. A chain may be longer than the stack of Python is deep."""
+        pending, opened = [key], set[NodeKey]()
+        while pending:
+            current = pending[-1]
+            if current in self._chains:
+                pending.pop()
+                continue
+            if current not in opened:
+                opened.add(current)
+                pending += [
+                    source
+                    for source in self._needed_nodes(current)
+                    if source not in self._chains and source not in opened
+                ]
+            if pending[-1] is current:
+                self._chains[current] = self._compute(current)
         return self._chains[key]
+
+    def _needed_nodes(self, key: NodeKey) -> list[NodeKey]:
+        node = None if key in self._graph.cut else self._graph.nodes.get(key)
+        return [
+            source.node
+            for source in (() if node is None else node.sources)
+            if source.kind != "writer" and source.role != "replaced" and not source.is_erased
+        ]
 
     def _compute(self, key: NodeKey) -> _Chains:
         if key in self._graph.cut:
-            return {key: self._graph.cut[key]}
+            # Ends that were not followed may all have one origin.
+            return {_CUT: self._graph.cut[key]}
         node = self._graph.nodes.get(key)
         if node is None:
             return {key: NEUTRAL_TRUST}
@@ -130,37 +154,31 @@ class TrustCalculator:
     def _chains_of_source(self, source: Source) -> _Chains:
         if source.erased_trust is not None:
             return {source.node: min(NEUTRAL_TRUST, source.erased_trust)}
-        return self._chains_of(source.node)
+        # A cycle cannot be written. If there were one, it would end here as an unknown origin.
+        return self._chains.get(source.node, {source.node: NEUTRAL_TRUST})
 
 
 class ImpactFinder:
-    """Finds which memories of a graph derive from a source; a named one may also have written or be named by them."""
+    """Finds which memories of a graph derive from sources; a named one may also have written or be named by them."""
 
-    def __init__(self, graph: Graph, source: NodeKey) -> None:
-        self._graph = graph
-        self._source = source
-        self._impacted: dict[NodeKey, bool] = {}
+    def __init__(self, graph: Graph, sources: AbstractSet[NodeKey]) -> None:
+        derived: dict[NodeKey, list[NodeKey]] = {}
+        for key, node in graph.nodes.items():
+            for source in node.sources:
+                if source.kind != "writer":
+                    derived.setdefault(source.node, []).append(key)
+        names = {name for _, name in sources if isinstance(name, str)}
+        pending = [*sources, *(key for key, node in graph.nodes.items() if not names.isdisjoint(node.keys))]
+        self._impacted = set(pending)
+        while pending:
+            for key in derived.get(pending.pop(), ()):
+                if key not in self._impacted:
+                    self._impacted.add(key)
+                    pending.append(key)
 
     def is_impacted(self, key: NodeKey) -> bool:
-        """Return whether a node is the source, or derives from it."""
-        if key not in self._impacted:
-            self._impacted[key] = False
-            self._impacted[key] = self._test(key)
-        return self._impacted[key]
-
-    def _test(self, key: NodeKey) -> bool:
-        if key == self._source:
-            return True
-        node = self._graph.nodes.get(key)
-        if node is None:
-            return False
-        if isinstance(self._source[1], str) and self._source[1] in node.keys:
-            return True
-        return any(
-            source.node == self._source or self.is_impacted(source.node)
-            for source in node.sources
-            if source.kind != "writer"
-        )
+        """Return whether a node is one of the sources, or derives from one."""
+        return key in self._impacted
 
 
 def combine(trusts: Iterable[float]) -> float:

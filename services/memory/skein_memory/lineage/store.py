@@ -207,18 +207,25 @@ async def record_change(tx: Transaction, tenant_id: UUID, before: Memory, after:
 
 async def rescore(tx: Transaction, tenant_id: UUID, memory_ids: Sequence[UUID], *, at: datetime) -> list[UUID]:
     """Compute and store the trust of memories; return those whose trust changed."""
+    changed_ids, _ = await _rescore(tx, tenant_id, memory_ids, at=at)
+    return changed_ids
+
+
+async def _rescore(
+    tx: Transaction, tenant_id: UUID, memory_ids: Sequence[UUID], *, at: datetime
+) -> tuple[list[UUID], set[UUID]]:
+    """Do the same; return too those of their sources behind which a chain was not followed to its origin."""
     if not memory_ids:
-        return []
+        return [], set()
     lineage = await read_lineage(tx, tenant_id, memory_ids, at=at)
     stored = await _read_trust(tx, tenant_id, memory_ids)
     calculator = TrustCalculator(lineage.graph)
     trusts = {id_: calculator.trust(("memory", id_)) for id_ in memory_ids if id_ in lineage.memories}
     # What is in cold storage is not known now: until it is back, no trust rises.
-    for finder in [ImpactFinder(lineage.graph, key) for key in lineage.missing]:
-        trusts = {
-            id_: min(trust, stored[id_]) if finder.is_impacted(("memory", id_)) else trust
-            for id_, trust in trusts.items()
-        }
+    finder = ImpactFinder(lineage.graph, lineage.missing)
+    trusts = {
+        id_: min(trust, stored[id_]) if finder.is_impacted(("memory", id_)) else trust for id_, trust in trusts.items()
+    }
     changed = {id_: trust for id_, trust in trusts.items() if abs(trust - stored[id_]) > _EPSILON}
     rows = [
         {"memory_id": id_, "trust": trust} for id_, trust in changed.items() if abs(trust - NEUTRAL_TRUST) > _EPSILON
@@ -227,7 +234,14 @@ async def rescore(tx: Transaction, tenant_id: UUID, memory_ids: Sequence[UUID], 
     neutral_ids = [id_ for id_ in changed if abs(changed[id_] - NEUTRAL_TRUST) <= _EPSILON]
     if neutral_ids:
         await tx.execute(QUERIES["delete_trust"], tenant_id=tenant_id, memory_ids=neutral_ids)
-    return list(changed)
+    computed, cut = set(memory_ids), ImpactFinder(lineage.graph, set(lineage.graph.cut))
+    cut_sources = {
+        source.source_id
+        for id_ in trusts
+        for source in lineage.graph.nodes["memory", id_].sources
+        if source.source_id is not None and source.source_id not in computed and cut.is_impacted(source.node)
+    }
+    return list(changed), cut_sources
 
 
 async def rescore_with_derived(tx: Transaction, tenant_id: UUID, memory_ids: Sequence[UUID], *, at: datetime) -> None:
@@ -335,7 +349,7 @@ class LineageStore:
             memory_ids = [row["memory_id"] for row in rows]
             lineage = await read_lineage(tx, tenant_id, memory_ids, at=at)
             trusts = await _read_trust(tx, tenant_id, memory_ids)
-        finder = ImpactFinder(lineage.graph, source)
+        finder = ImpactFinder(lineage.graph, {source})
         impacted = [id_ for id_ in memory_ids if ("memory", id_) != source and finder.is_impacted(("memory", id_))]
         next_id = memory_ids[-1] if len(memory_ids) == _PAGE_MEMORIES else None
         if len(impacted) > count:
@@ -370,13 +384,16 @@ class LineageStore:
             if len(locked) < len(memory_ids):
                 # A writer changes one of them. To wait for it while this row is locked might be a deadlock.
                 return RescoreStep()
-            changed_ids = await rescore(tx, tenant_id, memory_ids, at=at)
+            changed_ids, cut_sources = await _rescore(tx, tenant_id, memory_ids, at=at)
             key = {"tenant_id": tenant_id, "memory_id": work["memory_id"]}
             if len(memory_ids) < _STEP_MEMORIES:
                 await tx.execute(QUERIES["delete_rescore"], **key)
             else:
                 await tx.execute(QUERIES["continue_rescore"], after_id=memory_ids[-1], **key)
-            if work["memory_id"] != ALL_MEMORIES:
+            if work["memory_id"] == ALL_MEMORIES:
+                # The stored trust at a cut end may be that before the rating: compute these again after all others.
+                await note(tx, tenant_id, cut_sources)
+            else:
                 # Most memories have none that derives from them, and each row of the work costs a step.
                 rows = await tx.rows(QUERIES["find_used_sources"], tenant_id=tenant_id, source_ids=changed_ids)
                 await note(tx, tenant_id, [row["source_id"] for row in rows])
