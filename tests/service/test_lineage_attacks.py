@@ -6,11 +6,11 @@ from itertools import pairwise
 
 import pytest
 from fix_cluster import Cluster, Stubs, Tenant
-from fix_lineage import AGENT, create, impacted, named, of, rate, replace_sources, rescore, trust_of
+from fix_lineage import AGENT, DOCUMENT, create, impacted, named, of, rate, replace_sources, rescore, trust_of, writer
 
 from skein.auth.v1 import auth_pb2
 from skein.memory.v1 import curation_pb2 as pb
-from skein.memory.v1 import memory_pb2, snapshots_pb2
+from skein.memory.v1 import memory_pb2, scores_pb2, snapshots_pb2
 
 
 async def test_a_chain_that_grows_from_below_stops_no_rating(cluster: Cluster, tenant: Tenant) -> None:
@@ -65,3 +65,76 @@ async def test_an_agent_does_not_restore_the_ratings_of_an_earlier_time(cluster:
     assert kept == {"parrot": 0.1, "mallory": 0.1}
     assert by_owner == []
     assert restored == {"parrot": 0.9}
+
+
+async def update(caller: Stubs, memory: memory_pb2.Memory, **fields: str) -> None:
+    changed = memory_pb2.Memory(memory_id=memory.memory_id, **fields)  # type: ignore[arg-type] # fields of a text.
+    mask = {"paths": list(fields)}
+    await caller.memory.UpdateMemory(memory_pb2.UpdateMemoryRequest(memory=changed, update_mask=mask))
+
+
+async def test_other_sources_do_not_clear_the_parts_of_a_merge(cluster: Cluster, tenant: Tenant) -> None:
+    mallory, principal = await writer(cluster, tenant, "mallory")
+    await rate(tenant, principal, 0.1)
+    truth, lie = await create(tenant, "Anna drinks tea."), await create(mallory, "Anna drinks gin.")
+    merge = scores_pb2.MergeMemoriesRequest(memory_ids=[truth.memory_id, lie.memory_id])
+    await tenant.memory.MergeMemories(merge)
+
+    await replace_sources(tenant, truth)
+    emptied = await trust_of(tenant, truth)
+    await replace_sources(tenant, truth, named(DOCUMENT, "clinic"))
+
+    assert [emptied, await trust_of(tenant, truth)] == pytest.approx([0.1, 0.1])
+
+
+async def test_a_distrusted_agent_that_changes_sources_limits_the_trust(cluster: Cluster, tenant: Tenant) -> None:
+    mallory, principal = await writer(cluster, tenant, "mallory")
+    await rate(tenant, principal, 0.1)
+    await rate(tenant, "parrot", 0.3)
+    memory = await create(tenant, "Anna drinks gin.", named(AGENT, "parrot"))
+
+    await replace_sources(mallory, memory)
+    by_mallory = await trust_of(tenant, memory)
+    await replace_sources(tenant, memory, named(AGENT, "parrot"))
+
+    assert [by_mallory, await trust_of(tenant, memory)] == pytest.approx([0.1, 0.3])
+
+
+async def test_copies_confirm_no_text_that_was_changed(tenant: Tenant) -> None:
+    await rate(tenant, "clinic", 0.9)
+    await rate(tenant, "school", 0.8)
+    copies = [await create(tenant, "Anna drinks tea.", named(DOCUMENT, name)) for name in ("clinic", "school")]
+    (group,) = (await tenant.memory.ConsolidateMemories(scores_pb2.ConsolidateMemoriesRequest())).groups
+    kept = next(copy for copy in copies if copy.memory_id == group.kept_memory_id)
+    confirmed = await trust_of(tenant, kept)
+
+    await update(tenant, kept, content="Anna drinks gin.")
+
+    assert confirmed == pytest.approx(1 - 0.5 * 0.2 * 0.4)
+    assert await trust_of(tenant, kept) == pytest.approx(0.9 if kept is copies[0] else 0.8)
+
+
+async def test_the_title_of_another_does_not_clear_the_rating_of_the_writer(cluster: Cluster, tenant: Tenant) -> None:
+    mallory, principal = await writer(cluster, tenant, "mallory")
+    await rate(tenant, principal, 0.1)
+    memory, other = await create(tenant, "Anna drinks tea."), await create(tenant, "Anna drinks water.")
+    await update(mallory, memory, content="Anna drinks gin.")
+
+    await update(tenant, memory, title="Drinks")
+    await update(mallory, other, title="Anna drinks gin")
+
+    assert await trust_of(tenant, memory) == pytest.approx(0.1)
+    assert await trust_of(tenant, other) == pytest.approx(0.1)
+
+
+async def test_a_merge_keeps_the_rating_of_the_writer_beside_its_sources(cluster: Cluster, tenant: Tenant) -> None:
+    mallory, principal = await writer(cluster, tenant, "mallory")
+    await rate(tenant, principal, 0.1)
+    lie = await create(mallory, "Anna drinks gin.", named(DOCUMENT, "clinic"))
+    other = await create(tenant, "Berta drinks water.")
+    await update(mallory, lie, content="Anna drinks gin and rum.")
+
+    merge = scores_pb2.MergeMemoriesRequest(memory_ids=[lie.memory_id, other.memory_id])
+    await tenant.memory.MergeMemories(merge)
+
+    assert await trust_of(tenant, lie) == pytest.approx(0.1)

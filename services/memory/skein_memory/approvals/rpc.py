@@ -347,7 +347,7 @@ class ApprovalHandlers:
         memory, documents = await self._memories.update_memory(tx, tenant_id, before, after, at=at)
         if "derived_from" in mask.paths:
             sources = await _sources(tx, tenant_id, changes, at=at)
-            await self._memories.replace_sources(tx, tenant_id, after.memory_id, sources, at=at)
+            await self._memories.replace_sources(tx, tenant_id, after.memory_id, sources, at=at, by=after.updated_by)
         return memory, documents
 
 

@@ -83,6 +83,7 @@ async def read_sources(
             kind=kind,
             source_id=None if ids is None else ids[reference.id],
             name=" ".join(reference.name.split()) or None,
+            is_declared=True,
         )
         sources.setdefault(source.node, source)
     return list(sources.values())
@@ -140,7 +141,7 @@ def references(sources: Iterable[Source]) -> list[memory_pb2.SourceReference]:
             name=source.name or "",
         )
         for source in sources
-        if source.kind != "writer" and source.role == "part" and not source.is_erased
+        if not source.is_principal and source.role == "part" and not source.is_erased
     ]
 
 
@@ -162,7 +163,7 @@ def lineage(
         shown.number = numbers[key]
         erased_trust = None if source is None else source.erased_trust
         shown.trust = calculator.trust(key) if erased_trust is None else min(0.5, erased_trust)
-        sources = [one for one in (() if node is None else node.sources) if one.kind != "writer"]
+        sources = [one for one in (() if node is None else node.sources) if not one.is_principal]
         shown.is_origin = key not in value.graph.cut and not any(one.role == "part" for one in sources)
         response.nodes.append(shown)
         if shown.state == pb.LINEAGE_STATE_HIDDEN and key[0] == "memory":
@@ -174,7 +175,7 @@ def lineage(
             continue
         node = value.graph.nodes.get(key)
         for source in () if node is None else node.sources:
-            if source.kind != "writer":
+            if not source.is_principal:
                 response.edges.add(memory_number=number, source_number=numbers[source.node], role=_ROLES[source.role])
     return response
 

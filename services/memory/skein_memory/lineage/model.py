@@ -28,7 +28,11 @@ MAX_STORED_SOURCES = 200
 MAX_DEPTH = 32
 MAX_NODES = 2000
 
-Kind: TypeAlias = Literal["message", "memory", "document", "import", "agent", "person", "tool", "writer"]
+Kind: TypeAlias = Literal[
+    "message", "memory", "document", "import", "agent", "person", "tool", "writer", "editor", "declarer"
+]
+# The principals of a memory beside the one that created it: no sources.
+PRINCIPAL_KINDS: AbstractSet[Kind] = frozenset({"writer", "editor", "declarer"})
 Role: TypeAlias = Literal["part", "repeat", "replaced"]
 # A message or memory by its id, any other source by its key.
 NodeKey: TypeAlias = tuple[str, UUID | str]
@@ -48,6 +52,8 @@ class Source:
     role: Role = "part"
     # Its trust when it was erased; None: it was not.
     erased_trust: float | None = None
+    # A caller named it; else Skein did, which callers cannot undo.
+    is_declared: bool = False
 
     @property
     def name_key(self) -> str | None:
@@ -58,6 +64,11 @@ class Source:
     def node(self) -> NodeKey:
         """Its node in a graph."""
         return self.kind, self.source_id if self.source_id is not None else source_key(self.name)
+
+    @property
+    def is_principal(self) -> bool:
+        """Whether it is no source, but a principal that wrote a part of the memory."""
+        return self.kind in PRINCIPAL_KINDS
 
     @property
     def is_erased(self) -> bool:
@@ -87,6 +98,13 @@ class Graph:
 def node_keys(*names: str | None) -> tuple[str, ...]:
     """Return the source keys of names that may be rated, each once."""
     return tuple(dict.fromkeys(key for name in names if (key := source_key(name))))
+
+
+def principals_of(sources: Iterable[Source], created_by: str | None) -> list[str]:
+    """Return the principals that a memory's trust depends on: the one that wrote its text comes first."""
+    names = {source.kind: source.name for source in sources if source.is_principal}
+    listed = [names.get("writer", created_by), names.get("editor"), names.get("declarer")]
+    return list(dict.fromkeys(name for name in listed if name))
 
 
 class TrustCalculator:
@@ -124,7 +142,7 @@ class TrustCalculator:
         return [
             source.node
             for source in (() if node is None else node.sources)
-            if source.kind != "writer" and source.role != "replaced" and not source.is_erased
+            if not source.is_principal and source.role != "replaced" and not source.is_erased
         ]
 
     def _compute(self, key: NodeKey) -> _Chains:
@@ -137,7 +155,7 @@ class TrustCalculator:
         weakest = min(
             ((self._graph.ratings[name], name) for name in node.keys if name in self._graph.ratings), default=None
         )
-        parts = [source for source in node.sources if source.role == "part" and source.kind != "writer"]
+        parts = [source for source in node.sources if source.role == "part" and not source.is_principal]
         if parts:
             chains = _weakest(self._chains_of_source(source) for source in parts)
         elif weakest is None:
@@ -165,7 +183,7 @@ class ImpactFinder:
         derived: dict[NodeKey, list[NodeKey]] = {}
         for key, node in graph.nodes.items():
             for source in node.sources:
-                if source.kind != "writer":
+                if not source.is_principal:
                     derived.setdefault(source.node, []).append(key)
         names = {name for _, name in sources if isinstance(name, str)}
         pending = [*sources, *(key for key, node in graph.nodes.items() if not names.isdisjoint(node.keys))]

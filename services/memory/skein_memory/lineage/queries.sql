@@ -10,8 +10,20 @@ ORDER BY memory_id, position;
 INSERT INTO memory.sources (tenant_id, memory_id, position, kind, role, source_id, name, name_key, erased_trust)
 VALUES (:tenant_id, :memory_id, :position, :kind, :role, :source_id, :name, :name_key, :erased_trust);
 
+-- delete_declared_sources --
+-- Delete the sources of a memory that callers declared.
+DELETE FROM memory.sources
+WHERE tenant_id = :tenant_id AND memory_id = :memory_id AND position >= 0 AND position < :first_added;
+
+-- replace_repeats --
+-- Take the confirmation by equal texts from a memory whose text changes, and from those that it confirms.
+UPDATE memory.sources
+SET role = 'replaced'
+WHERE tenant_id = :tenant_id AND (memory_id = :memory_id OR source_id = :memory_id) AND role = 'repeat'
+RETURNING memory_id;
+
 -- delete_sources --
--- Delete the sources of a memory, but for its writer.
+-- Delete the sources of a memory, but for its principals.
 DELETE FROM memory.sources
 WHERE tenant_id = :tenant_id AND memory_id = :memory_id AND position >= 0;
 
@@ -52,10 +64,10 @@ SET trust = excluded.trust;
 DELETE FROM memory.trust
 WHERE tenant_id = :tenant_id AND memory_id = ANY (:memory_ids::uuid[]);
 
--- put_writer --
--- Store which principal wrote the text of a memory; nothing changes where it did before.
+-- put_principal --
+-- Store which principal wrote a part of a memory; nothing changes where it did before.
 INSERT INTO memory.sources (tenant_id, memory_id, position, kind, role, name, name_key)
-VALUES (:tenant_id, :memory_id, -1, 'writer', 'part', :name, :name_key)
+VALUES (:tenant_id, :memory_id, :position, :kind, 'part', :name, :name_key)
 ON CONFLICT ON CONSTRAINT sources_pkey DO UPDATE
 SET name = excluded.name, name_key = excluded.name_key
 WHERE sources.name <> excluded.name;

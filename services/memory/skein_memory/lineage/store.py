@@ -5,7 +5,7 @@ Functions that take `tx` work in the caller's transaction, which holds the locks
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 from uuid import UUID
 
@@ -20,6 +20,7 @@ from skein_memory.lineage.model import (
     Source,
     TrustCalculator,
     node_keys,
+    principals_of,
 )
 from skein_memory.memories import names
 from skein_memory.queries import QUERIES
@@ -32,12 +33,15 @@ if TYPE_CHECKING:
     import asyncpg
 
     from skein_kit.database.transactions import Database, Transaction
-    from skein_memory.lineage.model import NodeKey
+    from skein_memory.lineage.model import Kind, NodeKey
     from skein_memory.memories.model import Memory
 
 # The row of the work that stands for all memories, and the place before the first memory.
 ALL_MEMORIES = UUID(int=0)
 _FIRST = UUID(int=0)
+# The positions of sources that Skein added, after those that callers declared; and of principals.
+_FIRST_ADDED = 100
+_PRINCIPAL_POSITIONS: Mapping[Kind, int] = {"writer": -1, "editor": -2, "declarer": -3}
 # Memories that one step computes.
 _STEP_MEMORIES = 200
 # Memories that one page of impacted ones scans.
@@ -113,9 +117,9 @@ async def read_lineage(tx: Transaction, tenant_id: UUID, memory_ids: Iterable[UU
         messages = {row["message_id"]: row for row in message_rows}
     nodes: dict[NodeKey, Node] = {}
     for memory_id, row in memories.items():
-        writer = next((source.name for source in sources[memory_id] if source.kind == "writer"), row["created_by"])
+        principals = principals_of(sources[memory_id], row["created_by"])
         nodes["memory", memory_id] = Node(
-            keys=node_keys(writer, row["source"], row["source_agent"]), sources=tuple(sources[memory_id])
+            keys=node_keys(*principals, row["source"], row["source_agent"]), sources=tuple(sources[memory_id])
         )
     for message_id, row in messages.items():
         nodes["message", message_id] = Node(keys=node_keys(row["created_by"], row["sender_id"], row["name"]))
@@ -151,6 +155,7 @@ async def read_sources(tx: Transaction, tenant_id: UUID, memory_ids: Sequence[UU
             name=row["name"],
             role=row["role"],
             erased_trust=row["erased_trust"],
+            is_declared=0 <= row["position"] < _FIRST_ADDED,
         )
         sources.setdefault(row["memory_id"], []).append(source)
     return sources
@@ -182,27 +187,64 @@ async def add_memories(
 
 
 async def replace_sources(
-    tx: Transaction, tenant_id: UUID, memory_id: UUID, sources: Sequence[Source], *, at: datetime
+    tx: Transaction, tenant_id: UUID, memory_id: UUID, sources: Sequence[Source], *, at: datetime, by: str
 ) -> None:
-    """Replace the sources of a memory. Raises LineageCycle and LineageTooLong."""
+    """Replace the sources of a memory that callers declared; those that Skein added stay.
+
+    The principal `by` counts for the trust of the memory from now on. Raises LineageCycle and LineageTooLong.
+    """
     await check_acyclic(tx, tenant_id, memory_id, sources)
-    await tx.execute(QUERIES["delete_sources"], tenant_id=tenant_id, memory_id=memory_id)
-    await _insert(tx, tenant_id, {memory_id: sources})
+    listed = (await read_sources(tx, tenant_id, [memory_id])).get(memory_id, [])
+    declared = {source.node for source in listed if source.is_declared}
+    added = {source.node for source in listed if not source.is_declared}
+    replacing = [source for source in sources if source.node not in added]
+    if declared == {source.node for source in replacing}:
+        return
+    await tx.execute(
+        QUERIES["delete_declared_sources"], tenant_id=tenant_id, memory_id=memory_id, first_added=_FIRST_ADDED
+    )
+    await _insert(tx, tenant_id, {memory_id: replacing})
+    await _put_principal(tx, tenant_id, memory_id, "declarer", by)
     await rescore_with_derived(tx, tenant_id, [memory_id], at=at)
 
 
 async def record_change(tx: Transaction, tenant_id: UUID, before: Memory, after: Memory, *, at: datetime) -> None:
-    """Store who wrote the text of a changed memory, and its trust where that may have changed."""
+    """Store who wrote the text of a changed memory, and its trust where that may have changed.
+
+    A title or a key of another principal takes nothing from the text's writer. Copies of the former text confirm the
+    new one no more.
+    """
+    key = {"tenant_id": tenant_id, "memory_id": after.memory_id}
     is_due = (before.draft.source, before.draft.source_agent) != (after.draft.source, after.draft.source_agent)
-    if _text(before) != _text(after):
-        key = {"tenant_id": tenant_id, "memory_id": after.memory_id}
+    if before.draft.content_hash != after.draft.content_hash:
         if after.updated_by == after.created_by:
             is_due |= bool(await tx.execute(QUERIES["delete_writer"], **key))
         else:
-            (name_key,) = node_keys(after.updated_by) or ("",)
-            is_due |= bool(await tx.execute(QUERIES["put_writer"], name=after.updated_by, name_key=name_key, **key))
+            is_due |= await _put_principal(tx, tenant_id, after.memory_id, "writer", after.updated_by)
+        changed = {row["memory_id"] for row in await tx.rows(QUERIES["replace_repeats"], **key)}
+        is_due |= after.memory_id in changed
+        if changed - {after.memory_id}:
+            await note(tx, tenant_id, [after.memory_id])
+    if (before.draft.title, before.draft.key) != (after.draft.title, after.draft.key):
+        is_due |= await _put_principal(tx, tenant_id, after.memory_id, "editor", after.updated_by)
     if is_due:
         await rescore_with_derived(tx, tenant_id, [after.memory_id], at=at)
+
+
+async def _put_principal(tx: Transaction, tenant_id: UUID, memory_id: UUID, kind: Kind, name: str) -> bool:
+    """Store which principal changed a part of a memory last; return whether it was another one before."""
+    (name_key,) = node_keys(name) or ("",)
+    return bool(
+        await tx.execute(
+            QUERIES["put_principal"],
+            tenant_id=tenant_id,
+            memory_id=memory_id,
+            position=_PRINCIPAL_POSITIONS[kind],
+            kind=kind,
+            name=name,
+            name_key=name_key,
+        )
+    )
 
 
 async def rescore(tx: Transaction, tenant_id: UUID, memory_ids: Sequence[UUID], *, at: datetime) -> list[UUID]:
@@ -288,7 +330,7 @@ async def add_sources(
     listed = [
         source
         for source in (await read_sources(tx, tenant_id, [memory_id])).get(memory_id, [])
-        if source.kind != "writer"
+        if not source.is_principal
     ]
     known = {source.node for source in listed}
     pending, seen = list(added), set[UUID]()
@@ -301,22 +343,24 @@ async def add_sources(
             if memory_id in ancestors or cut_ids:
                 if source.source_id not in seen and source.role == "part":
                     seen.add(source.source_id)
-                    pending += [one for one in ancestors[source.source_id] if one.kind != "writer"]
-                    pending += await _writer_of(tx, tenant_id, source.source_id, ancestors[source.source_id], at=at)
+                    pending += [
+                        replace(one, is_declared=False) for one in ancestors[source.source_id] if not one.is_principal
+                    ]
+                    pending += await _writers_of(tx, tenant_id, source.source_id, ancestors[source.source_id], at=at)
                 continue
         known.add(source.node)
         listed.append(source)
     await tx.execute(QUERIES["delete_sources"], tenant_id=tenant_id, memory_id=memory_id)
+    # Of too many sources the parts stay: others do not limit the trust.
+    listed.sort(key=lambda source: source.role != "part")
     await _insert(tx, tenant_id, {memory_id: listed[:max_count]})
     await rescore_with_derived(tx, tenant_id, [memory_id], at=at)
 
 
 async def own_origin(tx: Transaction, tenant_id: UUID, memory_id: UUID, *, at: datetime) -> list[Source]:
-    """Return the sources of a memory; of one without any the principal that wrote it."""
+    """Return the principals that wrote a memory, as sources of a text that takes it in."""
     listed = (await read_sources(tx, tenant_id, [memory_id])).get(memory_id, [])
-    if any(source.kind != "writer" for source in listed):
-        return []
-    return await _writer_of(tx, tenant_id, memory_id, listed, at=at)
+    return await _writers_of(tx, tenant_id, memory_id, listed, at=at)
 
 
 async def find_distrusted(tx: Transaction, tenant_id: UUID, memory_ids: Sequence[UUID]) -> set[UUID]:
@@ -400,15 +444,14 @@ class LineageStore:
         return RescoreStep(rescored_count=len(memory_ids), changed_count=len(changed_ids), has_more=True)
 
 
-async def _writer_of(
+async def _writers_of(
     tx: Transaction, tenant_id: UUID, memory_id: UUID, sources: Iterable[Source], *, at: datetime
 ) -> list[Source]:
-    """Return the statement of the principal that wrote a memory's text, as a source."""
-    name = next((source.name for source in sources if source.kind == "writer"), None)
-    if name is None:
-        row = await tx.row(QUERIES["read_lineage_memories"], tenant_id=tenant_id, memory_ids=[memory_id], at=at)
-        name = None if row is None else row["created_by"]
-    return [Source(kind="agent", name=name)] if name else []
+    """Return the statements of the principals that wrote a memory, as sources."""
+    row = await tx.row(QUERIES["read_lineage_memories"], tenant_id=tenant_id, memory_ids=[memory_id], at=at)
+    return [
+        Source(kind="agent", name=name) for name in principals_of(sources, None if row is None else row["created_by"])
+    ]
 
 
 async def _walk(
@@ -440,7 +483,7 @@ async def _insert(tx: Transaction, tenant_id: UUID, sources: Mapping[UUID, Seque
     rows = [
         {
             "memory_id": memory_id,
-            "position": position,
+            "position": place + (0 if source.is_declared else _FIRST_ADDED),
             "kind": source.kind,
             "role": source.role,
             "source_id": source.source_id,
@@ -449,7 +492,7 @@ async def _insert(tx: Transaction, tenant_id: UUID, sources: Mapping[UUID, Seque
             "erased_trust": source.erased_trust,
         }
         for memory_id, listed in sources.items()
-        for position, source in enumerate(listed)
+        for place, source in enumerate(listed)
     ]
     await tx.insert(QUERIES["insert_sources"], tenant_id, rows)
 
@@ -461,7 +504,3 @@ async def _read_trust(tx: Transaction, tenant_id: UUID, memory_ids: Iterable[UUI
         return {}
     rows = await tx.rows(QUERIES["read_stored_trust"], tenant_id=tenant_id, memory_ids=ids)
     return dict.fromkeys(ids, NEUTRAL_TRUST) | {row["memory_id"]: row["trust"] for row in rows}
-
-
-def _text(memory: Memory) -> tuple[object, ...]:
-    return memory.draft.content_hash, memory.draft.title, memory.draft.key

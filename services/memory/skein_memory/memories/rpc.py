@@ -234,7 +234,9 @@ class MemoryHandlers:
                     sources = await lineage_convert.read_sources(
                         write.tx, tenant_id, request.memory.derived_from, at=at, path="derived_from"
                     )
-                await self._store.replace_sources(write.tx, tenant_id, after.memory_id, sources, at=at)
+                await self._store.replace_sources(
+                    write.tx, tenant_id, after.memory_id, sources, at=at, by=caller.principal
+                )
             response = await write.save(pb.UpdateMemoryResponse(memory=convert.memory(memory)))
         if await self._request_embeddings(documents, context, should_defer=request.defer_embedding):
             response.embedding_pending = True

@@ -140,10 +140,10 @@ class MemoryStore:
 
     @staticmethod
     async def replace_sources(
-        tx: Transaction, tenant_id: UUID, memory_id: UUID, sources: Sequence[Source], *, at: datetime
+        tx: Transaction, tenant_id: UUID, memory_id: UUID, sources: Sequence[Source], *, at: datetime, by: str
     ) -> None:
-        """Replace what a locked memory was made of. Raises LineageCycle and LineageTooLong."""
-        await lineage.replace_sources(tx, tenant_id, memory_id, sources, at=at)
+        """Replace what callers declared that a locked memory was made of. Raises LineageCycle and LineageTooLong."""
+        await lineage.replace_sources(tx, tenant_id, memory_id, sources, at=at, by=by)
 
     async def policy(self, tenant_id: UUID) -> Policy:
         async with self._database.transaction(tenant_id) as tx:

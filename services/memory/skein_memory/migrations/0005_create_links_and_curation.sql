@@ -164,11 +164,13 @@ GRANT SELECT ON memory.aliases TO skein_recall;
 CREATE TABLE memory.sources (
     tenant_id uuid NOT NULL,
     memory_id uuid NOT NULL,
-    -- In the order of the caller, from 0; -1 is the principal that wrote the text, where it did not create the memory.
+    -- From 0 what callers declared, in their order; from 100 what Skein added. -1 is the principal that wrote the text,
+    -- where it did not create the memory, -2 that which changed the title or key, -3 that which changed the sources.
     position smallint NOT NULL,
     kind text NOT NULL
         CONSTRAINT sources_kind_known
-        CHECK (kind IN ('message', 'memory', 'document', 'import', 'agent', 'person', 'tool', 'writer')),
+        CHECK (kind IN ('message', 'memory', 'document', 'import', 'agent', 'person', 'tool', 'writer',
+                        'editor', 'declarer')),
     role text NOT NULL CONSTRAINT sources_role_known CHECK (role IN ('part', 'repeat', 'replaced')),
     -- Of a message or a memory, which may be gone.
     source_id uuid,

@@ -252,7 +252,7 @@ class Importer:
                 sources = await lineage_convert.read_sources(
                     self._tx, self._tenant_id, item.derived_from, at=self._at, path="derived_from", is_import=True
                 )
-                await lineage.replace_sources(self._tx, self._tenant_id, memory_id, sources, at=self._at)
+                await lineage.replace_sources(self._tx, self._tenant_id, memory_id, sources, at=self._at, by=self._by)
             except RpcError as error:
                 self.errors.append(import_error(item.line_number, "memory", error))
 
