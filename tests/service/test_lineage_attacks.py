@@ -4,34 +4,61 @@ from __future__ import annotations
 
 from itertools import pairwise
 
+import grpc
 import pytest
-from fix_cluster import Cluster, Stubs, Tenant
-from fix_lineage import AGENT, DOCUMENT, create, impacted, named, of, rate, replace_sources, rescore, trust_of, writer
+from fix_cluster import Cluster, Stubs, Tenant, refused
+from fix_lineage import (
+    AGENT,
+    DOCUMENT,
+    create,
+    impacted,
+    lineage,
+    named,
+    of,
+    rate,
+    replace_sources,
+    rescore,
+    trust_of,
+    writer,
+)
 
 from skein.auth.v1 import auth_pb2
 from skein.memory.v1 import curation_pb2 as pb
 from skein.memory.v1 import memory_pb2, scores_pb2, snapshots_pb2
 
 
-async def test_a_chain_that_grows_from_below_stops_no_rating(cluster: Cluster, tenant: Tenant) -> None:
-    chain: list[memory_pb2.Memory] = []
-    for start in (0, 130):
-        memories = [memory_pb2.Memory(content=f"Link {start + number}.") for number in range(130)]
-        if start:
-            memories[-1].source = "parrot"
-        request = memory_pb2.BatchCreateMemoriesRequest(memories=memories, defer_embedding=True)
-        chain += (await tenant.memory.BatchCreateMemories(request)).memories
-    for memory, source in pairwise(chain):
+async def test_a_chain_that_grows_from_below_ends_and_stops_no_rating(cluster: Cluster, tenant: Tenant) -> None:
+    memories = [memory_pb2.Memory(content=f"Link {number}.", source="parrot" * (number == 31)) for number in range(40)]
+    request = memory_pb2.BatchCreateMemoriesRequest(memories=memories, defer_embedding=True)
+    chain = list((await tenant.memory.BatchCreateMemories(request)).memories)
+    for memory, source in pairwise(chain[:32]):
         await replace_sources(tenant, memory, of(source))
-    other = await create(tenant, "Anna drinks gin.", source="parrot")
 
+    with refused(grpc.StatusCode.FAILED_PRECONDITION, "LINEAGE_TOO_LONG"):
+        await replace_sources(tenant, chain[31], of(chain[32]))
     await rate(tenant, "parrot", 0.2)
     await rescore(cluster, tenant)
 
-    assert await trust_of(tenant, other) == pytest.approx(0.2)
     listed = await impacted(tenant, named(AGENT, "parrot"), page_size=500)
-    assert {one.memory_id for one in listed} == {memory.memory_id for memory in [*chain, other]}
-    assert [one.trust for one in listed] == pytest.approx([0.2] * len(listed))
+    assert {one.memory_id for one in listed} == {memory.memory_id for memory in chain[:32]}
+    assert [one.trust for one in listed] == pytest.approx([0.2] * 32)
+    assert not (await lineage(tenant, chain[0])).truncated
+
+
+async def test_a_merge_makes_no_chain_longer_than_is_followed(cluster: Cluster, tenant: Tenant) -> None:
+    chain = [await create(tenant, "Link 0.", source="parrot")]
+    for number in range(1, 32):
+        chain.append(await create(tenant, f"Link {number}.", of(chain[-1])))
+    other = await create(tenant, "Another.", named(AGENT, "crow"))
+
+    merge = scores_pb2.MergeMemoriesRequest(memory_ids=[chain[0].memory_id, other.memory_id])
+    await tenant.memory.MergeMemories(merge)
+    await rate(tenant, "crow", 0.2)
+    await rescore(cluster, tenant)
+
+    last = await lineage(tenant, chain[-1])
+    assert last.nodes[0].trust == pytest.approx(0.2)
+    assert not last.truncated
 
 
 async def test_an_agent_does_not_restore_the_ratings_of_an_earlier_time(cluster: Cluster, tenant: Tenant) -> None:

@@ -36,7 +36,7 @@ class LineageCycle(FailedPrecondition):
 
 
 class LineageTooLong(FailedPrecondition):
-    """The chain of the sources is too long to show that none of them derives from the memory; name nearer origins."""
+    """A chain through the memory would be too long, or have too many memories, to be followed; name nearer origins."""
 
     reason = "LINEAGE_TOO_LONG"
 

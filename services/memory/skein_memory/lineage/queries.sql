@@ -131,6 +131,13 @@ WHERE tenant_id = :tenant_id AND source_id = :source_id AND memory_id > :after_i
 ORDER BY memory_id
 LIMIT :count;
 
+-- find_derived_of_some --
+-- Find memories that were made of any of some messages or memories.
+SELECT DISTINCT memory_id
+FROM memory.sources
+WHERE tenant_id = :tenant_id AND source_id = ANY (:source_ids::uuid[])
+LIMIT :count;
+
 -- find_used_sources --
 -- Return which of some memories others were made of.
 SELECT DISTINCT source_id

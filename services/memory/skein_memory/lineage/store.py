@@ -28,6 +28,7 @@ from skein_memory.scoring.model import NEUTRAL_TRUST
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Set as AbstractSet
     from datetime import datetime
 
     import asyncpg
@@ -100,7 +101,8 @@ class ImpactedPage:
 
 async def read_lineage(tx: Transaction, tenant_id: UUID, memory_ids: Iterable[UUID], *, at: datetime) -> Lineage:
     """Read memories with their sources, up to the origins: two statements more than there are steps."""
-    sources, cut_ids = await _walk(tx, tenant_id, memory_ids)
+    walk = await _walk(tx, tenant_id, memory_ids)
+    sources, cut_ids = walk.sources, walk.cut_ids
     memory_rows = await tx.rows(QUERIES["read_lineage_memories"], tenant_id=tenant_id, memory_ids=list(sources), at=at)
     memories = {row["memory_id"]: row for row in memory_rows}
     message_ids = sorted(
@@ -175,7 +177,7 @@ async def add_memories(
     """
     await _insert(tx, tenant_id, sources)
     for memory_id, listed in sources.items():
-        await check_acyclic(tx, tenant_id, memory_id, listed)
+        await check_acyclic(tx, tenant_id, memory_id, listed, is_new=True)
     keys = {
         memory.memory_id: node_keys(memory.created_by, memory.draft.source, memory.draft.source_agent)
         for memory in memories
@@ -306,17 +308,23 @@ async def mark_erased(tx: Transaction, tenant_id: UUID, memory_ids: Sequence[UUI
     await note(tx, tenant_id, {row["source_id"] for row in rows})
 
 
-async def check_acyclic(tx: Transaction, tenant_id: UUID, memory_id: UUID, sources: Sequence[Source]) -> None:
-    """Raise LineageCycle if a source is the memory or derives from it, LineageTooLong if that cannot be told."""
+async def check_acyclic(
+    tx: Transaction, tenant_id: UUID, memory_id: UUID, sources: Sequence[Source], *, is_new: bool = False
+) -> None:
+    """Raise LineageCycle if a source is the memory or derives from it, LineageTooLong if that cannot be told.
+
+    LineageTooLong too if a chain through the memory would be longer than is followed; from a new one nothing derives.
+    """
     source_ids = [source.source_id for source in sources if source.kind == "memory" and source.source_id]
     if memory_id in source_ids:
         raise LineageCycle
     if not source_ids:
         return
-    ancestors, cut_ids = await _walk(tx, tenant_id, source_ids)
-    if memory_id in ancestors:
+    walk = await _walk(tx, tenant_id, source_ids)
+    if memory_id in walk.sources:
         raise LineageCycle
-    if cut_ids:
+    derived_count = 1 if is_new else await _count_derived_levels(tx, tenant_id, memory_id)
+    if walk.cut_ids or walk.level_count + derived_count > MAX_DEPTH:
         raise LineageTooLong
 
 
@@ -325,7 +333,8 @@ async def add_sources(
 ) -> None:
     """Add sources to a memory, up to `max_count` of them all.
 
-    A source that derives from the memory itself is replaced by its own sources, so that no cycle arises.
+    A source that derives from the memory itself is replaced by its own sources, so that no cycle arises. So is one
+    whose chain would become too long.
     """
     listed = [
         source
@@ -334,13 +343,15 @@ async def add_sources(
     ]
     known = {source.node for source in listed}
     pending, seen = list(added), set[UUID]()
+    derived_count = await _count_derived_levels(tx, tenant_id, memory_id)
     while pending:
         source = pending.pop(0)
         if source.node in known or source.node == ("memory", memory_id):
             continue
         if source.kind == "memory" and source.source_id is not None:
-            ancestors, cut_ids = await _walk(tx, tenant_id, [source.source_id])
-            if memory_id in ancestors or cut_ids:
+            walk = await _walk(tx, tenant_id, [source.source_id])
+            ancestors = walk.sources
+            if memory_id in ancestors or walk.cut_ids or walk.level_count + derived_count > MAX_DEPTH:
                 if source.source_id not in seen and source.role == "part":
                     seen.add(source.source_id)
                     pending += [
@@ -454,15 +465,21 @@ async def _writers_of(
     ]
 
 
-async def _walk(
-    tx: Transaction, tenant_id: UUID, memory_ids: Iterable[UUID]
-) -> tuple[dict[UUID, list[Source]], set[UUID]]:
-    """Return memories and all that they derive from with their sources, and those that were not followed any more."""
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Walk:
+    """Memories and all that they derive from with their sources, and those that were not followed any more."""
+
+    sources: Mapping[UUID, list[Source]]
+    cut_ids: AbstractSet[UUID]
+    # Steps that were followed; the memories themselves are the first.
+    level_count: int
+
+
+async def _walk(tx: Transaction, tenant_id: UUID, memory_ids: Iterable[UUID]) -> _Walk:
     sources: dict[UUID, list[Source]] = {}
-    frontier = list(dict.fromkeys(memory_ids))
-    for _ in range(MAX_DEPTH):
-        if not frontier or len(sources) + len(frontier) > MAX_NODES:
-            break
+    frontier, level_count = list(dict.fromkeys(memory_ids)), 0
+    while frontier and level_count < MAX_DEPTH and len(sources) + len(frontier) <= MAX_NODES:
+        level_count += 1
         found = await read_sources(tx, tenant_id, frontier)
         sources |= {id_: found.get(id_, []) for id_ in frontier}
         frontier = list(
@@ -476,7 +493,22 @@ async def _walk(
                 and source.source_id
             )
         )
-    return sources, set(frontier)
+    return _Walk(sources=sources, cut_ids=set(frontier), level_count=level_count)
+
+
+async def _count_derived_levels(tx: Transaction, tenant_id: UUID, memory_id: UUID) -> int:
+    """Return how many steps derive from a memory, itself included; more than MAX_DEPTH where there are too many."""
+    frontier, seen, level_count = [memory_id], {memory_id}, 0
+    while frontier:
+        level_count += 1
+        if level_count > MAX_DEPTH or len(seen) > MAX_NODES:
+            return MAX_DEPTH + 1
+        rows = await tx.rows(
+            QUERIES["find_derived_of_some"], tenant_id=tenant_id, source_ids=frontier, count=MAX_NODES + 1
+        )
+        frontier = [row["memory_id"] for row in rows if row["memory_id"] not in seen]
+        seen.update(frontier)
+    return level_count
 
 
 async def _insert(tx: Transaction, tenant_id: UUID, sources: Mapping[UUID, Sequence[Source]]) -> None:

@@ -304,7 +304,8 @@ class MemoryServiceServicer:
         - ALREADY_EXISTS, FACT_KEY_TAKEN.
         - NOT_FOUND, SOURCE_NOT_FOUND: derived_from names no visible item.
         - FAILED_PRECONDITION, LINEAGE_CYCLE or LINEAGE_TOO_LONG: a source derives
-        from the memory, or that cannot be told.
+        from the memory, or that cannot be told; a chain would have more than 32
+        memories.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -123,7 +123,8 @@ class MemoryServiceStub:
     - ALREADY_EXISTS, FACT_KEY_TAKEN.
     - NOT_FOUND, SOURCE_NOT_FOUND: derived_from names no visible item.
     - FAILED_PRECONDITION, LINEAGE_CYCLE or LINEAGE_TOO_LONG: a source derives
-      from the memory, or that cannot be told.
+      from the memory, or that cannot be told; a chain would have more than 32
+      memories.
     """
     DeleteMemory: _grpc.UnaryUnaryMultiCallable[_memory_pb2.DeleteMemoryRequest, _memory_pb2.DeleteMemoryResponse]
     """DeleteMemory hides a memory from every read and from recall until its
@@ -449,7 +450,8 @@ class MemoryServiceAsyncStub(MemoryServiceStub):
     - ALREADY_EXISTS, FACT_KEY_TAKEN.
     - NOT_FOUND, SOURCE_NOT_FOUND: derived_from names no visible item.
     - FAILED_PRECONDITION, LINEAGE_CYCLE or LINEAGE_TOO_LONG: a source derives
-      from the memory, or that cannot be told.
+      from the memory, or that cannot be told; a chain would have more than 32
+      memories.
     """
     DeleteMemory: _aio.UnaryUnaryMultiCallable[_memory_pb2.DeleteMemoryRequest, _memory_pb2.DeleteMemoryResponse]  # type: ignore[assignment]
     """DeleteMemory hides a memory from every read and from recall until its
@@ -808,7 +810,8 @@ class MemoryServiceServicer(metaclass=_abc_1.ABCMeta):
         - ALREADY_EXISTS, FACT_KEY_TAKEN.
         - NOT_FOUND, SOURCE_NOT_FOUND: derived_from names no visible item.
         - FAILED_PRECONDITION, LINEAGE_CYCLE or LINEAGE_TOO_LONG: a source derives
-          from the memory, or that cannot be told.
+          from the memory, or that cannot be told; a chain would have more than 32
+          memories.
         """
 
     @_abc_1.abstractmethod
