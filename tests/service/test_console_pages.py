@@ -481,7 +481,8 @@ async def test_the_lineage_shows_what_a_memory_was_made_of(web: BrowserSession, 
     source = memory_pb2.SourceReference(kind=memory_pb2.SOURCE_KIND_MEMORY, id=fact.memory_id)
     second = memory_pb2.Memory(content="No nuts for Anna.", derived_from=[source])
     derived = (await tenant.memory.CreateMemory(memory_pb2.CreateMemoryRequest(memory=second))).memory
-    await tenant.curation.SetSourceTrust(curation_pb2.SetSourceTrustRequest(source="letter <of> the clinic", trust=0.9))
+    for name, trust in (("letter <of> the clinic", 0.9), (fact.created_by, 1.0)):
+        await tenant.curation.SetSourceTrust(curation_pb2.SetSourceTrustRequest(source=name, trust=trust))
 
     page = await web.page("lineage", id=derived.memory_id)
     memory = await web.page("memory", id=derived.memory_id)

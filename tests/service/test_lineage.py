@@ -21,6 +21,7 @@ from fix_lineage import (
     recalled,
     rescore,
     trust_of,
+    vouch,
     writer,
 )
 from google.protobuf.timestamp_pb2 import Timestamp
@@ -100,6 +101,7 @@ async def test_an_update_replaces_the_sources(tenant: Tenant) -> None:
 
 
 async def test_trust_is_that_of_the_weakest_link(tenant: Tenant) -> None:
+    await vouch(tenant)
     await rate(tenant, "the clinic", 0.9)
     await rate(tenant, "the parrot", 0.2)
     told = await create(tenant, "Anna is allergic to nuts.", named(AGENT, "the clinic"), source="the parrot")
@@ -112,6 +114,7 @@ async def test_trust_is_that_of_the_weakest_link(tenant: Tenant) -> None:
 
 
 async def test_independent_origins_confirm_each_other_and_one_origin_does_not_confirm_itself(tenant: Tenant) -> None:
+    await vouch(tenant)
     await rate(tenant, "clinic", 0.8)
     await rate(tenant, "school", 0.7)
     clinic = [await create(tenant, f"Letter {number}.", named(DOCUMENT, "clinic")) for number in range(3)]
@@ -128,6 +131,7 @@ async def test_independent_origins_confirm_each_other_and_one_origin_does_not_co
 
 
 async def test_a_distrusted_writer_gains_nothing_by_naming_good_sources(cluster: Cluster, tenant: Tenant) -> None:
+    await vouch(tenant)
     mallory, principal = await writer(cluster, tenant, "mallory")
     await rate(tenant, principal, 0.1)
     await rate(tenant, "clinic", 0.9)
@@ -187,10 +191,11 @@ async def test_a_rating_reaches_all_that_derives_from_the_source(cluster: Cluste
 
 
 async def test_a_least_trust_leaves_out_what_is_below(tenant: Tenant) -> None:
+    await vouch(tenant)
     await rate(tenant, "clinic", 0.9)
     await rate(tenant, "parrot", 0.2)
     good = await create(tenant, "Anna drinks green tea in the morning.", named(DOCUMENT, "clinic"))
-    plain = await create(tenant, "Anna drinks water in the morning.")
+    plain = await create(tenant, "Anna drinks water in the morning.", named(AGENT, "a neighbour"))
     bad = await create(tenant, "Anna drinks coffee in the morning.", named(AGENT, "parrot"))
 
     async def ids(least: float) -> set[str]:
@@ -249,6 +254,7 @@ async def test_an_erased_message_keeps_its_trust_alone(cluster: Cluster, tenant:
 
 
 async def test_trust_does_not_rise_while_a_source_is_in_cold_storage(cluster: Cluster, tenant: Tenant) -> None:
+    await vouch(tenant)
     await rate(tenant, "parrot", 0.2)
     long_ago, now = {"seconds": 1_577_836_800}, Timestamp()
     source = await create(tenant, "Anna drinks gin.", source="parrot", create_time=long_ago, session_id="old")
@@ -321,6 +327,7 @@ async def test_a_merge_records_its_parts_and_is_worth_the_weakest(cluster: Clust
 async def test_consolidation_keeps_the_trusted_copy_and_a_distrusted_copy_takes_nothing_from_it(
     cluster: Cluster, tenant: Tenant
 ) -> None:
+    await vouch(tenant)
     mallory, principal = await writer(cluster, tenant, "mallory")
     await rate(tenant, principal, 0.1)
     await rate(tenant, "clinic", 0.8)

@@ -19,6 +19,7 @@ from fix_lineage import (
     replace_sources,
     rescore,
     trust_of,
+    vouch,
     writer,
 )
 
@@ -128,6 +129,7 @@ async def test_a_distrusted_agent_that_changes_sources_limits_the_trust(cluster:
 
 
 async def test_copies_confirm_no_text_that_was_changed(tenant: Tenant) -> None:
+    await vouch(tenant)
     await rate(tenant, "clinic", 0.9)
     await rate(tenant, "school", 0.8)
     copies = [await create(tenant, "Anna drinks tea.", named(DOCUMENT, name)) for name in ("clinic", "school")]
@@ -165,3 +167,19 @@ async def test_a_merge_keeps_the_rating_of_the_writer_beside_its_sources(cluster
     await tenant.memory.MergeMemories(merge)
 
     assert await trust_of(tenant, lie) == pytest.approx(0.1)
+
+
+async def test_an_agent_that_is_not_rated_gains_nothing_by_names(cluster: Cluster, tenant: Tenant) -> None:
+    mallory, principal = await writer(cluster, tenant, "mallory")
+    for name in ("clinic", "school"):
+        await rate(tenant, name, 0.9)
+    named_by_mallory = await create(mallory, "Gin.", named(DOCUMENT, "clinic"), named(DOCUMENT, "school"))
+    claimed = await create(mallory, "Rum.", source="clinic")
+    unknown = [await trust_of(tenant, memory) for memory in (named_by_mallory, claimed)]
+
+    await rate(tenant, principal, 0.95)
+    await rescore(cluster, tenant)
+
+    assert unknown == [0.5, 0.5]
+    known = [await trust_of(tenant, memory) for memory in (named_by_mallory, claimed)]
+    assert known == pytest.approx([1 - 0.5 * 0.2 * 0.2, 0.9])

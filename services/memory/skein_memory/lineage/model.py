@@ -82,6 +82,8 @@ class Node:
 
     keys: tuple[str, ...]
     sources: tuple[Source, ...] = ()
+    # Those of the keys that are principals: they vouch for the names that the memory gives.
+    principals: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -155,13 +157,20 @@ class TrustCalculator:
         weakest = min(
             ((self._graph.ratings[name], name) for name in node.keys if name in self._graph.ratings), default=None
         )
+        # A name can be invented: without a rating of each principal behind it, it raises no trust.
+        limit = 1.0 if self._graph.ratings.keys() >= set(node.principals) else NEUTRAL_TRUST
         parts = [source for source in node.sources if source.role == "part" and not source.is_principal]
         if parts:
-            chains = _weakest(self._chains_of_source(source) for source in parts)
+            chains = _weakest(
+                self._chains_of_source(source)
+                if source.name is None
+                else _limited(self._chains_of_source(source), limit)
+                for source in parts
+            )
         elif weakest is None:
             chains = {key: NEUTRAL_TRUST}
         else:
-            chains = {("key", weakest[1]): weakest[0]}
+            chains = {("key", weakest[1]): min(weakest[0], limit)}
         if parts and weakest is not None:
             rating, name = weakest
             limited = [(("key", name), rating) if trust > rating else (end, trust) for end, trust in chains.items()]
@@ -208,6 +217,10 @@ def combine(trusts: Iterable[float]) -> float:
         return values[0]
     doubt = math.prod((1 - value) / (1 - NEUTRAL_TRUST) for value in values)
     return max(values[-1], min(MAX_CONFIRMED_TRUST, 1 - (1 - NEUTRAL_TRUST) * doubt))
+
+
+def _limited(chains: Mapping[NodeKey, float], limit: float) -> _Chains:
+    return {end: min(trust, limit) for end, trust in chains.items()}
 
 
 def _weakest(parts: Iterable[Mapping[NodeKey, float]]) -> _Chains:

@@ -121,7 +121,9 @@ async def read_lineage(tx: Transaction, tenant_id: UUID, memory_ids: Iterable[UU
     for memory_id, row in memories.items():
         principals = principals_of(sources[memory_id], row["created_by"])
         nodes["memory", memory_id] = Node(
-            keys=node_keys(*principals, row["source"], row["source_agent"]), sources=tuple(sources[memory_id])
+            keys=node_keys(*principals, row["source"], row["source_agent"]),
+            sources=tuple(sources[memory_id]),
+            principals=node_keys(*principals),
         )
     for message_id, row in messages.items():
         nodes["message", message_id] = Node(keys=node_keys(row["created_by"], row["sender_id"], row["name"]))
