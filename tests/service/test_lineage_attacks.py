@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from typing import TYPE_CHECKING, Any
 
 import grpc
 import pytest
@@ -26,6 +27,9 @@ from fix_lineage import (
 from skein.auth.v1 import auth_pb2
 from skein.memory.v1 import curation_pb2 as pb
 from skein.memory.v1 import memory_pb2, scores_pb2, snapshots_pb2
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 
 async def test_a_chain_that_grows_from_below_ends_and_stops_no_rating(cluster: Cluster, tenant: Tenant) -> None:
@@ -77,7 +81,8 @@ async def test_an_agent_does_not_restore_the_ratings_of_an_earlier_time(cluster:
             answer = await caller.snapshots.RestoreSnapshot(
                 snapshots_pb2.RestoreSnapshotRequest(snapshot_id=taken.snapshot_id, replace=True, page_token=token)
             )
-            reasons += [error.reason for error in answer.errors]
+            errors: Sequence[Any] = answer.errors
+            reasons += [error.reason for error in errors]
             token = answer.next_page_token
             if not token:
                 return reasons
@@ -183,3 +188,35 @@ async def test_an_agent_that_is_not_rated_gains_nothing_by_names(cluster: Cluste
     assert unknown == [0.5, 0.5]
     known = [await trust_of(tenant, memory) for memory in (named_by_mallory, claimed)]
     assert known == pytest.approx([1 - 0.5 * 0.2 * 0.2, 0.9])
+
+
+async def test_wide_chains_hide_no_memory_that_derives_from_a_source(tenant: Tenant) -> None:
+    first = await create(tenant, "First.", source="parrot")
+    parts = await batch(tenant, [memory_pb2.Memory(content=f"Part {number}.") for number in range(2100)])
+    middle = await create(tenant, "Middle.", of(first))
+    # These fill the page of the middle one, so that the next page has to follow its sources to find it.
+    await batch(tenant, [memory_pb2.Memory(content=f"Other {n}.", derived_from=[of(parts[0])]) for n in range(500)])
+    wholes = [
+        memory_pb2.Memory(content=f"Whole {start}.", derived_from=[of(part) for part in parts[start : start + 50]])
+        for start in range(0, 2100, 50)
+    ]
+    wholes.append(memory_pb2.Memory(content="The last.", derived_from=[of(middle)]))
+    *_, made = await batch(tenant, wholes)
+
+    found, token = list[str](), ""
+    while token or not found:
+        request = pb.ListImpactedRequest(source=of(first), page_size=500, page_token=token)
+        page = await tenant.curation.ListImpacted(request)
+        found += [one.memory_id for one in page.memories]
+        token = page.next_page_token
+        assert not page.truncated
+
+    assert set(found) == {middle.memory_id, made.memory_id}
+
+
+async def batch(tenant: Tenant, memories: Sequence[memory_pb2.Memory]) -> list[memory_pb2.Memory]:
+    made: list[memory_pb2.Memory] = []
+    for start in range(0, len(memories), 300):
+        request = memory_pb2.BatchCreateMemoriesRequest(memories=memories[start : start + 300], defer_embedding=True)
+        made += (await tenant.memory.BatchCreateMemories(request)).memories
+    return made

@@ -53,6 +53,7 @@ class LineageHandlers:
                 for one in page.memories
             ],
             next_page_token="" if page.after_id is None else write_token([str(page.after_id)], tenant_id, request),
+            truncated=page.is_truncated,
         )
 
     async def RescoreTrust(

@@ -93,10 +93,14 @@ class ImpactedMemory:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ImpactedPage:
-    """Some memories that derive from a source, and the last one that was scanned; None at the end."""
+    """Some memories that derive from a source, and the last one that was scanned; None at the end.
+
+    `is_truncated`: a chain was not followed to its origin.
+    """
 
     memories: Sequence[ImpactedMemory]
     after_id: UUID | None
+    is_truncated: bool
 
 
 async def read_lineage(tx: Transaction, tenant_id: UUID, memory_ids: Iterable[UUID], *, at: datetime) -> Lineage:
@@ -404,11 +408,16 @@ class LineageStore:
         async with self._database.transaction(tenant_id, READ_ONLY) as tx:
             rows = await tx.rows(query, tenant_id=tenant_id, after_id=after_id or _FIRST, count=_PAGE_MEMORIES)
             memory_ids = [row["memory_id"] for row in rows]
+            is_last = len(memory_ids) < _PAGE_MEMORIES
             lineage = await read_lineage(tx, tenant_id, memory_ids, at=at)
+            while lineage.graph.cut and len(memory_ids) > 1:
+                # Fewer memories have fewer sources, so that their chains may be followed to the end.
+                memory_ids, is_last = memory_ids[: max(1, len(memory_ids) // 8)], False
+                lineage = await read_lineage(tx, tenant_id, memory_ids, at=at)
             trusts = await _read_trust(tx, tenant_id, memory_ids)
         finder = ImpactFinder(lineage.graph, {source})
         impacted = [id_ for id_ in memory_ids if ("memory", id_) != source and finder.is_impacted(("memory", id_))]
-        next_id = memory_ids[-1] if len(memory_ids) == _PAGE_MEMORIES else None
+        next_id = None if is_last else memory_ids[-1]
         if len(impacted) > count:
             impacted = impacted[:count]
             next_id = impacted[-1]
@@ -422,6 +431,7 @@ class LineageStore:
                 for id_ in impacted
             ],
             after_id=next_id,
+            is_truncated=bool(lineage.graph.cut),
         )
 
     async def step(self, tenant_id: UUID, *, at: datetime) -> RescoreStep:

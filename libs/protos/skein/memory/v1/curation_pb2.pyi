@@ -143,12 +143,14 @@ class ImpactedMemory(_message.Message):
     def __init__(self, memory_id: _Optional[str] = ..., trust: _Optional[float] = ..., has_erased_source: _Optional[bool] = ...) -> None: ...
 
 class ListImpactedResponse(_message.Message):
-    __slots__ = ("memories", "next_page_token")
+    __slots__ = ("memories", "next_page_token", "truncated")
     MEMORIES_FIELD_NUMBER: _ClassVar[int]
     NEXT_PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    TRUNCATED_FIELD_NUMBER: _ClassVar[int]
     memories: _containers.RepeatedCompositeFieldContainer[ImpactedMemory]
     next_page_token: str
-    def __init__(self, memories: _Optional[_Iterable[_Union[ImpactedMemory, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
+    truncated: bool
+    def __init__(self, memories: _Optional[_Iterable[_Union[ImpactedMemory, _Mapping]]] = ..., next_page_token: _Optional[str] = ..., truncated: _Optional[bool] = ...) -> None: ...
 
 class SourceTrust(_message.Message):
     __slots__ = ("source_trust_id", "source_key", "trust", "notes", "revision", "create_time", "update_time", "created_by", "updated_by", "source")
