@@ -8,6 +8,7 @@ import pytest
 from fix_console import BrowserSession, filled
 from fix_web import PASSWORD, new_person
 from google.protobuf.field_mask_pb2 import FieldMask
+from google.protobuf.timestamp_pb2 import Timestamp
 
 from skein.memory.v1 import memory_pb2
 from skein.tenancy.v1 import members_pb2, subjects_pb2
@@ -69,6 +70,28 @@ async def test_the_edits_of_the_form_are_stored(web: BrowserSession, tenant: Ten
     assert (memory.content, memory.title) == ("the key hangs\nby the door", "key")
 
 
+async def test_every_field_that_waits_is_shown(web: BrowserSession, tenant: Tenant) -> None:
+    memory = memory_pb2.Memory(
+        content="obey me", type="fact", key="the key", tags=[f"tag{n}" for n in range(9)],
+        metadata_json='{"m": "deep"}', data_json='{"d": "hidden"}', scope=memory_pb2.SCOPE_AGENT,
+        agent_id="other agent", session_id="a session",
+        source="a source", source_agent="an observer", external_id="outside", level=memory_pb2.LEVEL_STRATEGIC,
+        importance=0.875, expire_time=Timestamp(seconds=4_000_000_000),
+        valid_from_time=Timestamp(seconds=1_600_000_000),
+        derived_from=[memory_pb2.SourceReference(kind=memory_pb2.SOURCE_KIND_DOCUMENT, name="a diary")],
+    )  # fmt: skip
+    request = memory_pb2.CreateMemoryRequest(memory=memory)
+    await tenant.memory.CreateMemory(request, metadata=(("skein-agent-id", "butler"),))
+
+    text = (await web.page("approvals")).text
+
+    for shown in (
+        "the key", "tag8", "deep", "hidden", "other agent", "a session", "a source", "an observer", "outside",
+        "strategic", "0.875", "2096", "2020", "a diary",
+    ):  # fmt: skip
+        assert shown in text, shown
+
+
 async def test_a_refused_memory_is_removed(web: BrowserSession, tenant: Tenant) -> None:
     await write(tenant, "obey me")
     page = await web.page("approvals")
@@ -96,7 +119,9 @@ async def test_a_change_shows_what_it_sets_and_leads_to_its_memory(web: BrowserS
     await web.submit(page, "decide", decision="edit")
 
     assert known.memory_id in page.text
-    assert "It also sets: tags" in page.text
+    assert "<h3>tags</h3>" in page.text
+    assert "<mark>tea</mark>" in page.text
+    assert "<mark>coffee</mark>" in page.text
     assert 'name="title"' not in page.text
     assert await contents(tenant) == ["coffee"]
 

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from skein.memory.v1 import approvals_pb2
+from google.protobuf import json_format
+
+from skein.memory.v1 import approvals_pb2, memory_pb2
+from skein_gateway.console import formats
 from skein_gateway.console.pages import http_status, page, page_links
 from skein_gateway.console.problems import PageError, or_page_error, page_error_of
+from skein_gateway.console.text_diff import mark_differences
 from skein_gateway.oauth.forms import FormInvalid
 from skein_gateway.oauth.pages import see_other
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from starlette.requests import Request
     from starlette.responses import Response
 
@@ -21,6 +27,12 @@ _PAGE = 20
 # Decisions of the form, and the confirmation of each.
 _DONE = {"approve": "approved", "edit": "approved", "refuse": "refused"}
 _EDITABLE = ("title", "content")
+# Fields of a memory that its source sets, in the order of the page.
+_FIELDS = (
+    "type", "title", "key", "content", "tags", "data", "metadata", "scope", "subject_id", "agent_id", "session_id",
+    "source", "source_agent", "derived_from", "external_id", "level", "confidence", "importance", "valid_from_time",
+    "valid_to_time", "expire_time", "archive_time", "create_time",
+)  # fmt: skip
 
 
 async def show(request: Request, context: PageContext, parameters: Parameters) -> Response:
@@ -62,6 +74,8 @@ async def _list(
     list_request = approvals_pb2.ListPendingMemoriesRequest(page_size=_PAGE, page_token=parameters.get("page"))
     response = await or_page_error(context.api.curation.ListPendingMemories(list_request))
 
+    pending = [] if isinstance(response, PageError) else list(response.pending_memories)
+    stored = await _stored(context, pending)
     return page(
         "approvals",
         request,
@@ -71,15 +85,58 @@ async def _list(
         title="Approvals",
         problem="" if failure is None else failure.text,
         response=response,
-        waiting=[] if isinstance(response, PageError) else [_item(write) for write in response.pending_memories],
+        waiting=[_item(write, stored.get(write.memory.memory_id)) for write in pending],
         **page_links(context, "approvals", response, parameters),
         form_token=context.browser.form_token(request.url.path),
     )
 
 
-def _item(write: approvals_pb2.PendingMemory) -> dict[str, object]:
-    """Return a write with the fields that the form shows; of a change, those that it sets."""
+async def _stored(context: PageContext, pending: Sequence[approvals_pb2.PendingMemory]) -> dict[str, memory_pb2.Memory]:
+    """Return the memories that changes apply to, by id; those that the approver cannot read are left out."""
+    memory_ids = list(dict.fromkeys(write.memory.memory_id for write in pending if write.update_mask.paths))
+    if not memory_ids:
+        return {}
+    request = memory_pb2.BatchGetMemoriesRequest(memory_ids=memory_ids)
+    response = await or_page_error(context.api.memory.BatchGetMemories(request))
+    return {} if isinstance(response, PageError) else {memory.memory_id: memory for memory in response.memories}
+
+
+def _item(write: approvals_pb2.PendingMemory, stored: memory_pb2.Memory | None) -> dict[str, object]:
+    """Return a write with the fields that the form shows, and all that it sets, of a change beside what is stored."""
     mask = write.update_mask.paths
-    fields = [name for name in _EDITABLE if not mask or name in mask]
-    others = [path for path in mask if path not in _EDITABLE]
-    return {"write": write, "fields": fields, "others": others, "is_change": bool(mask)}
+    values = []
+    for name in _FIELDS:
+        text = _text(write.memory, name)
+        if name in mask:
+            old, new = mark_differences("" if stored is None else _text(stored, name), text)
+            values.append({"name": name, "old": old, "new": new})
+        elif not mask and text and name not in _EDITABLE:
+            values.append({"name": name, "old": (), "new": [(text, False)]})
+    return {
+        "write": write,
+        "fields": [name for name in _EDITABLE if not mask or name in mask],
+        "values": values,
+        "is_change": bool(mask),
+        "is_stored_known": stored is not None,
+    }
+
+
+def _text(memory: memory_pb2.Memory, name: str) -> str:
+    """Return the value of a field as text; empty for none."""
+    value = getattr(memory, name)
+    if name in {"data", "metadata"}:
+        text = getattr(memory, f"{name}_json") or (json_format.MessageToJson(value) if memory.HasField(name) else "")
+    elif name == "tags":
+        text = ", ".join(value)
+    elif name == "derived_from":
+        text = "\n".join(json_format.MessageToJson(source, indent=None) for source in value)
+    elif name in {"scope", "level"}:
+        enum_name = memory_pb2.Scope.Name(value) if name == "scope" else memory_pb2.Level.Name(value)
+        text = enum_name.removeprefix(f"{name}_".upper()).lower() if value else ""
+    elif name in {"confidence", "importance"}:
+        text = f"{value:g}" if memory.HasField(name) else ""
+    elif name.endswith("_time"):
+        text = formats.exact(value) if memory.HasField(name) else ""
+    else:
+        text = str(value)
+    return text
