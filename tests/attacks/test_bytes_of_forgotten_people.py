@@ -173,6 +173,7 @@ async def remember(tenant: Tenant, person: Person, n: int) -> str:
         content=f"{word} likes tea, {n}", type="fact", title=word, key=f"{word} {n}", tags=[word], source=word,
         external_id=f"{word} {n}", session_id=f"with {word}", subject_id=word, metadata=struct_of(about=word),
         data=struct_of(who=word),
+        derived_from=[memory_pb2.SourceReference(kind=memory_pb2.SOURCE_KIND_PERSON, name=word)],
     )  # fmt: skip
     request = memory_pb2.CreateMemoryRequest(memory=memory, request_id=f"memory {n}")
     return (await tenant.memory.CreateMemory(request)).memory.memory_id

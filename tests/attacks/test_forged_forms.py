@@ -21,7 +21,7 @@ from grpc import aio
 
 from skein.auth.v1 import auth_pb2
 from skein.memory.v1 import blocks_pb2, memory_pb2, webhooks_pb2
-from skein.tenancy.v1 import members_pb2
+from skein.tenancy.v1 import members_pb2, subjects_pb2
 from skein_gateway.console.routes import Console
 from skein_gateway.oauth.routes import oauth_routes
 
@@ -90,6 +90,19 @@ async def forms_on(web: Web, url: str) -> list[FilledForm]:
     return [FilledForm(web, urljoin(str(page.url), form.action), form.fields) for form in posted]
 
 
+async def wait_for_approval(tenant: Tenant) -> None:
+    """Have an agent's memory wait for approval. The policy is seen within a second."""
+    policy = subjects_pb2.UpdatePolicyRequest(policy=subjects_pb2.Policy(approval="agents"))
+    policy.update_mask.paths.append("approval")
+    await tenant.tenancy.UpdatePolicy(policy)
+    request = memory_pb2.CreateMemoryRequest(memory=memory_pb2.Memory(content="waits"))
+    async with asyncio.timeout(60):
+        while not (
+            await tenant.memory.CreateMemory(request, metadata=(("skein-agent-id", "butler"),))
+        ).memory.pending_approval:
+            await asyncio.sleep(0.1)
+
+
 async def every_form(web: Web, stranger: Web, tenant: Tenant) -> list[FilledForm]:
     client_id = (await web.register())["client_id"]
     authorize = authorize_url(client_id, Pkce())
@@ -101,6 +114,7 @@ async def every_form(web: Web, stranger: Web, tenant: Tenant) -> list[FilledForm
     block = blocks_pb2.CreateBlockRequest(block=blocks_pb2.Block(label="persona"))
     block_id = (await tenant.blocks.CreateBlock(block)).block.block_id
     webhook = webhooks_pb2.Webhook(display_name="w", event_types=["*"], webhook_url="https://127.0.0.1/hook")
+    await wait_for_approval(tenant)
     created = await tenant.history.CreateWebhook(webhooks_pb2.CreateWebhookRequest(webhook=webhook))
     of_one = (f"edit?id={memory_id}", f"block?id={block_id}", f"webhook?id={created.webhook.webhook_id}")
     pages = (f"{console}/{page}" for page in (*PAGES, *of_one))
@@ -109,7 +123,7 @@ async def every_form(web: Web, stranger: Web, tenant: Tenant) -> list[FilledForm
     return results
 
 
-PAGES = ("keys", "policy", "conflicts", "blocks", "webhooks", "members", "start", "jobs")
+PAGES = ("keys", "policy", "conflicts", "blocks", "webhooks", "members", "start", "jobs", "approvals")
 
 
 async def test_no_form_of_another_site_does_anything(web: Web, stranger: Web, tenant: Tenant, person: Person) -> None:

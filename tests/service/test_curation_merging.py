@@ -130,7 +130,7 @@ async def consolidated(tenant: Tenant, **fields: Any) -> list[scores_pb2.Duplica
 
 
 async def test_the_most_important_of_equal_memories_is_kept(tenant: Tenant) -> None:
-    small = await create(tenant, content="  The CAT sleeps ", importance=0.1)
+    small = await create(tenant, content="  The Cat sleeps. ", importance=0.1)
     great = await create(tenant, content="the cat  sleeps", importance=0.9)
     titled = [await create(tenant, content=text, title="Plan") for text in ("one", "two")]
     await create(tenant, content="the dog sleeps")

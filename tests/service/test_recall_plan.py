@@ -166,6 +166,7 @@ async def plan(
         "rare": rare,
         "horizon": 1 << 60 if name == "read_search_state" else None,
         "vector_horizon": 1 << 60,
+        "server_start": None,
         "most_changed": 500,
         "most_vectors": 2000,
         "most_pending": 1000,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
@@ -88,7 +89,7 @@ def test_it_is_shown_when_something_was_last_measured() -> None:
 def test_a_value_that_was_never_measured_was_last_known_long_ago() -> None:
     MEASURED_TIME.clear()
 
-    ServerMeasurements(cast("MeasurementStore", None), seconds=15.0)
+    ServerMeasurements(cast("MeasurementStore", SimpleNamespace(is_citus=False)), seconds=15.0)
 
     (family,) = MEASURED_TIME.collect()
     assert {sample.labels["measurement"]: sample.value for sample in family.samples} == dict.fromkeys(

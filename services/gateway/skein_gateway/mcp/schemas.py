@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
@@ -41,7 +42,9 @@ _KINDS = {
     FieldDescriptor.TYPE_BOOL: "boolean",
 }
 # Fields that a model does not need.
-OMITTED_FIELDS = frozenset({"content_hash", "created_by", "updated_by", "formula", "version", "dense_path", "model"})
+OMITTED_FIELDS = frozenset(
+    {"content_hash", "created_by", "updated_by", "formula", "version", "dense_path", "model", "tombstones"}
+)
 
 
 class InputSchemas(Schemas):
@@ -164,4 +167,6 @@ def _value(field: FieldDescriptor, value: Any, omit: Collection[str]) -> Any:
     if field.enum_type is not None:
         enum_value = field.enum_type.values_by_number.get(value)
         return value if enum_value is None else short_name(field.enum_type, enum_value.name)
+    if isinstance(value, bytes):
+        return base64.b64encode(value).decode()
     return round(value, 6) if isinstance(value, float) else value

@@ -335,7 +335,8 @@ class MemoryServiceStub:
     """ConsolidateMemories finds groups of duplicates of one type and keeps the
     most important memory of each group. The others are archived and
     superseded. Duplicates have the same key, else the same title, else the
-    same first 160 characters, ignoring case and spaces.
+    same first 160 characters. Case and spaces do not count; of the characters
+    neither do the ends of sentences, but abbreviations do ("US" is not "us").
 
     Memories of a group have the same readers: the same subject or none, the
     same scope and, within it, the same agent, subject and session. So no
@@ -662,7 +663,8 @@ class MemoryServiceAsyncStub(MemoryServiceStub):
     """ConsolidateMemories finds groups of duplicates of one type and keeps the
     most important memory of each group. The others are archived and
     superseded. Duplicates have the same key, else the same title, else the
-    same first 160 characters, ignoring case and spaces.
+    same first 160 characters. Case and spaces do not count; of the characters
+    neither do the ends of sentences, but abbreviations do ("US" is not "us").
 
     Memories of a group have the same readers: the same subject or none, the
     same scope and, within it, the same agent, subject and session. So no
@@ -1160,7 +1162,8 @@ class MemoryServiceServicer(metaclass=_abc_1.ABCMeta):
         """ConsolidateMemories finds groups of duplicates of one type and keeps the
         most important memory of each group. The others are archived and
         superseded. Duplicates have the same key, else the same title, else the
-        same first 160 characters, ignoring case and spaces.
+        same first 160 characters. Case and spaces do not count; of the characters
+        neither do the ends of sentences, but abbreviations do ("US" is not "us").
 
         Memories of a group have the same readers: the same subject or none, the
         same scope and, within it, the same agent, subject and session. So no
