@@ -123,7 +123,9 @@ async def not_lost(several: Several, parts: Iterable[Part]) -> None:
             await load.further(6)
             for part in parts:
                 await several.kill(part)
-                await load.further(6)
+                if part.name != PGBOUNCER:
+                    # Without a second pooler nothing is answered until it is back.
+                    await load.further(6)
                 await several.bring_back(part)
                 await load.further(6)
 
