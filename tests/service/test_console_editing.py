@@ -1,4 +1,4 @@
-"""The console's form of one memory: it saves what was changed, and shows what somebody else changed meanwhile."""
+"""The console's form of one memory: it saves what was changed, and shows what another caller changed meanwhile."""
 
 from __future__ import annotations
 

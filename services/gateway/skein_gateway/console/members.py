@@ -112,7 +112,7 @@ async def _list(
         invited=invited,
         own_account_id=str(context.caller.account_id or ""),
         roles=ROLES,
-        # Nobody grants a role that has a permission that they lack.
+        # A member grants no role with a permission that the member lacks.
         grantable=[role for role in ROLES if all(map(context.may, ROLE_PERMISSIONS[role]))],
         lifetimes=LIFETIMES,
         email=form.get("email") if form is not None and is_invitation else "",

@@ -63,7 +63,7 @@ MACHINE_WRAPAROUND = ExpiringGauge(
 )
 MACHINE_PREPARED = ExpiringGauge(
     "skein_citus_machine_oldest_prepared_seconds",
-    "Age of a machine's oldest prepared transaction, whose rows nobody sees yet; 0 without one.",
+    "Age of a machine's oldest prepared transaction, whose rows no transaction sees yet; 0 without one.",
     ["machine"],
 )
 LOG_LAG = ExpiringGauge(
