@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import random
 import re
@@ -208,6 +209,16 @@ class Fuzzer:
                 text = text.replace(f"{{{name}}}", await self.world.thing(name))
             wire = text_format.Parse(text, PUBLIC_METHODS[entry["path"]].request()).SerializeToString()
         return Attempt(path=entry["path"], caller=entry["caller"], wire=wire)
+
+    async def finish_rescores(self) -> None:
+        """Wait until the worker has computed the victim's trust again, which changes its rows."""
+        connection = await asyncpg.connect(dsn=self._cluster.postgres.url(user="postgres", database="skein"))
+        query = "SELECT EXISTS (SELECT FROM memory.trust_work WHERE tenant_id = $1)"
+        try:
+            while await connection.fetchval(query, self.victim.tenant.tenant_id):
+                await asyncio.sleep(0.05)
+        finally:
+            await connection.close()
 
     async def victims_rows(self) -> dict[str, str]:
         """Return a digest of each table's rows of the victim."""

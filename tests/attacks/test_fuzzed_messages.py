@@ -34,6 +34,7 @@ async def fuzzer(cluster: Cluster) -> Fuzzer:
 
 @pytest.mark.timeout(3600)
 async def test_no_message_finds_a_defect_or_anything_of_another_tenant(cluster: Cluster, fuzzer: Fuzzer) -> None:
+    await fuzzer.finish_rescores()
     before = await fuzzer.victims_rows()
 
     faults: list[str] = []

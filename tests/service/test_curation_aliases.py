@@ -159,7 +159,8 @@ async def test_a_crowd_that_ties_knots_ends_without_a_cycle(tenant: Tenant) -> N
     roots = {alias.canonical_memory_id for alias in actual_aliases}
     assert roots & {alias.alias_memory_id for alias in actual_aliases} == set()
     assert [await canonical(tenant, root) for root in roots] == list(roots)
-    assert len(actual_aliases) == len(ids) - len(roots) == 5
+    # An alias may be pointed elsewhere, which can leave two canonical memories.
+    assert len(actual_aliases) == len(ids) - len(roots)
 
 
 async def test_a_repeated_request_has_one_effect(tenant: Tenant) -> None:
