@@ -11,6 +11,7 @@ from uuid import uuid4
 
 import numpy as np
 import pytest
+from fix_cluster import Cluster
 from fix_endpoint import DIMENSIONS, EmbeddingServer, vector_of
 from fix_recall import RecallServer, RecallTenant, serving
 from joserfc.jwk import OKPKey
@@ -23,6 +24,10 @@ from skein_kit.identity.permissions import SYSTEM_PERMISSIONS
 
 EMBEDDED = "all-minilm-l6-v2"
 WORDS = "words"
+# After a scan that took long the next one is far away.
+SCAN_NOW = (
+    "UPDATE worker.pgqueuer SET execute_after = now() WHERE status = 'queued' AND entrypoint = 'embedding_backlog_scan'"
+)
 
 
 def cosine(one: str, other: str) -> float:
@@ -125,6 +130,14 @@ async def deployment(server: Server, template: str, endpoint: EmbeddingServer) -
     """A deployment of a test's own."""
     async with run_deployment(server, template, endpoint) as made:
         yield made
+
+
+async def until_scanned(cluster: Cluster, holds: Any) -> None:
+    """Have the worker look for items without vectors until something holds: its next scan may be a minute away."""
+    async with cluster.superuser() as connection, asyncio.timeout(60):
+        while not await holds():
+            await connection.execute(SCAN_NOW)
+            await asyncio.sleep(0.05)
 
 
 async def until(holds: Any, *, seconds: float = 60.0) -> None:

@@ -18,6 +18,7 @@ import zmq.asyncio
 from fix_cluster import Tenant, fault_of, test_environment
 from fix_fleet import HOST, PATIENT, PATIENT_SECONDS, REPLICATED, Fleet, running_fleet
 from fix_fleet_load import Load
+from fix_models import SCAN_NOW
 from fix_pc2 import Assistant
 from grpc import aio
 from grpc_health.v1 import health_pb2, health_pb2_grpc
@@ -91,10 +92,6 @@ _COMMITTED = """
 """
 _JOB_UNDER_WAY = (
     "SELECT EXISTS (SELECT FROM worker.pgqueuer WHERE status = 'picked' AND entrypoint = 'embedding_backlog_scan')"
-)
-# After one that took long, as when recall was frozen, the next one is far away.
-_SCAN_NOW = (
-    "UPDATE worker.pgqueuer SET execute_after = now() WHERE status = 'queued' AND entrypoint = 'embedding_backlog_scan'"
 )
 _PENDING = "SELECT count(*) FROM recall.documents WHERE tenant_id = $1 AND pending"
 _HOLD_BY_NAME = """
@@ -496,7 +493,7 @@ async def test_the_jobs_of_a_worker_that_ends_are_done_by_the_next_one(
     try:
         async with fleet.superuser() as connection, asyncio.timeout(120):
             while not await connection.fetchval(_JOB_UNDER_WAY):
-                await connection.execute(_SCAN_NOW)
+                await connection.execute(SCAN_NOW)
                 await asyncio.sleep(0.01)
         worker.signal(number)
         code = await worker.ended()

@@ -6,10 +6,10 @@ import asyncio
 from datetime import timedelta
 
 import pytest
-from fix_cluster import Tenant
+from fix_cluster import Cluster, Tenant
 from fix_expiry import expire
 from fix_memory import stored
-from fix_models import until
+from fix_models import until_scanned
 from google.protobuf.field_mask_pb2 import FieldMask
 
 from skein.memory.v1 import memory_pb2
@@ -82,7 +82,7 @@ async def test_a_message_is_found_by_who_spoke_and_a_renamed_one_by_its_new_name
     assert all(hit.HasField("similarity") for hit in (*marta, *kemal, *ruth))
 
 
-async def test_vectors_that_the_worker_computes_are_of_the_same_text(tenant: Tenant) -> None:
+async def test_vectors_that_the_worker_computes_are_of_the_same_text(cluster: Cluster, tenant: Tenant) -> None:
     message = session_pb2.Message(role=session_pb2.MESSAGE_ROLE_USER, content="I keep bees.", name="Marta")
     # One message gets its vector before the reply; those of a large batch come from the worker.
     alone, *many = [
@@ -100,7 +100,7 @@ async def test_vectors_that_the_worker_computes_are_of_the_same_text(tenant: Ten
     async def is_embedded() -> bool:
         return not any(state.pending for state in (await tenant.recall.BatchGetIndexStates(request)).states)
 
-    await until(is_embedded)
+    await until_scanned(cluster, is_embedded)
     first, last = (await tenant.recall.BatchGetIndexStates(request)).states
 
     assert list(first.vectors[0].embeddings[0].values) == pytest.approx(

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from fix_cluster import Tenant
-from fix_models import until
+from fix_cluster import Cluster, Tenant
+from fix_models import until_scanned
 from google.protobuf.field_mask_pb2 import FieldMask
 
 from skein.gateway.v1 import gateway_pb2 as pb
@@ -99,7 +99,7 @@ async def test_the_same_sentence_scores_the_same_as_a_message_and_as_a_memory(te
     assert hits[0].score == pytest.approx(hits[1].score, abs=0.01)
 
 
-async def test_vectors_of_a_subject_that_follow_later_are_of_the_same_text(tenant: Tenant) -> None:
+async def test_vectors_of_a_subject_that_follow_later_are_of_the_same_text(cluster: Cluster, tenant: Tenant) -> None:
     memory = memory_pb2.Memory(content="Keeps bees.", subject_id="Marta", title="Hobby")
     at_once = await remember(tenant, "Keeps bees.", subject_id="Marta", title="Hobby")
     batch = memory_pb2.BatchCreateMemoriesRequest(memories=[memory], defer_embedding=True)
@@ -111,7 +111,7 @@ async def test_vectors_of_a_subject_that_follow_later_are_of_the_same_text(tenan
     async def is_embedded() -> bool:
         return not any(state.pending for state in (await tenant.recall.BatchGetIndexStates(request)).states)
 
-    await until(is_embedded)
+    await until_scanned(cluster, is_embedded)
     first, last = (await tenant.recall.BatchGetIndexStates(request)).states
 
     assert list(first.vectors[0].embeddings[0].values) == pytest.approx(
