@@ -17,6 +17,8 @@ TESTS ?= tests
 WORKERS ?= 4
 # Each worker takes files that follow one another, so that what a file needs is started once, and helps the others at the end.
 SHARED := --dist worksteal
+# Each of these takes whole files: what a file of tests/edge builds is built once.
+EDGE_WORKERS := 2
 # What must hold for one process and for one process per service alike: every RPC, and whatever passes from one service to
 # another. The rest is within a service, or starts what it needs itself, as most tests of the gateway alone do.
 BOTH_FORMS := tests/cluster/test_isolation.py tests/cluster/test_remember.py \
@@ -58,7 +60,7 @@ endif
 .PHONY: test-edge
 test-edge: .venv/ready .edge/schemathesis/ready .edge/site/ready .edge/frameworks/ready .edge/typescript/ready ## Fetch promtool and the like into .edge and run the tests that need them
 	@deploy/edge-tools.sh
-	@PATH="$$(pwd)/.edge/usr/bin:$$PATH" $(PYTHON) -m pytest tests/edge
+	@PATH="$$(pwd)/.edge/usr/bin:$$PATH" $(PYTHON) -m pytest -n $(EDGE_WORKERS) --dist loadfile --no-loadscope-reorder tests/edge
 
 .PHONY: check
 check: .venv/ready ## Lint, types, layers, contract, drift of stubs and reference; changes nothing

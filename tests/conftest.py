@@ -32,6 +32,7 @@ pytest_plugins = [
     "fix_logs",
     "fix_memory",
     "fix_pc2",
+    "fix_order",
 ]
 
 

@@ -1,0 +1,89 @@
+"""Which test modules the workers of pytest-xdist begin with: the slow ones.
+
+With --dist worksteal each worker gets an equal part of the list, and a worker without tests takes half of what another
+has left. So each part begins with its share of the slow modules: late in a part, one would run alone at the end, or be
+halved, and then two workers make its fixtures. With --dist loadfile the slow modules are simply the first.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeVar
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+T = TypeVar("T")
+# Those that take twenty seconds or more, the slowest first, as `--durations=0` shows them.
+SLOW = (
+    "tests/cluster/test_fleet.py",
+    "tests/cluster/test_up.py",
+    "tests/cluster/test_several.py",
+    "tests/cluster/test_mtls.py",
+    "tests/service/test_session_cold_purging.py",
+    "tests/service/test_models_online.py",
+    "tests/service/test_recall_words_held.py",
+    "tests/cluster/test_up_shared_ports.py",
+    "tests/service/test_tenant_deletion.py",
+    "tests/cluster/test_external_database.py",
+    "tests/cluster/test_faults_network.py",
+    "tests/service/test_models_endpoint.py",
+    "tests/service/test_pc2_all_ports.py",
+    "tests/service/test_pc2.py",
+    "tests/cluster/test_isolation.py",
+    "tests/unit/test_postgres.py",
+    "tests/service/test_recall_held.py",
+    "tests/service/test_memory_order.py",
+    "tests/cluster/test_pending_vectors.py",
+    "tests/cluster/test_floods.py",
+    "tests/service/test_identities.py",
+    "tests/service/test_totp.py",
+    "tests/cluster/test_up_tls.py",
+    "tests/service/test_auth_exchange_people.py",
+    "tests/cluster/test_faults_postgres.py",
+    "tests/cluster/test_backup.py",
+    "tests/cluster/test_cli_hooks.py",
+    "tests/cluster/test_up_processes.py",
+    "tests/cluster/test_replicas.py",
+    "tests/service/test_streams.py",
+    "tests/cluster/test_backup_command.py",
+    "tests/service/test_pc2_reasoning.py",
+    "tests/service/test_recall_long.py",
+    "tests/cluster/test_layers.py",
+    "tests/service/test_session_erasure.py",
+    "tests/cluster/test_cli_commands.py",
+    "tests/cluster/test_restored_dump.py",
+    "tests/cluster/test_faults_disk.py",
+)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Put slow modules first where there are several workers."""
+    worker = getattr(config, "workerinput", None)
+    if worker is not None:
+        modules: dict[str, list[pytest.Item]] = {}
+        for item in items:
+            modules.setdefault(item.nodeid.partition("::")[0], []).append(item)
+        parts = worker["workercount"] if config.getoption("dist") == "worksteal" else 1
+        items[:] = ordered(modules, SLOW, parts)
+
+
+def ordered(modules: Mapping[str, list[T]], slow: Iterable[str], parts: int) -> list[T]:
+    """Return the items of all modules so that each of so many equal parts begins with whole slow modules.
+
+    The slow modules are dealt out in their order, those that are not there left out; the others stay in theirs.
+    """
+    dealt = [name for name in slow if name in modules]
+    heads = [[item for name in dealt[part::parts] for item in modules[name]] for part in range(parts)]
+    rest = [item for name, module in modules.items() if name not in dealt for item in module]
+    total = sum(map(len, modules.values()))
+    result: list[T] = []
+    for part, head in enumerate(heads):
+        # As xdist cuts the list.
+        size = (total - len(result)) // (parts - part)
+        room = max(size - len(head), 0)
+        result += head + rest[:room]
+        del rest[:room]
+    return result + rest
