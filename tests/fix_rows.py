@@ -17,6 +17,8 @@ UNSTEADY = {
     "auth.requests",
     "memory.access_log",
     "memory.access_counts",
+    # A queue that the worker empties; what it computes is in memory.trust.
+    "memory.trust_work",
     "tenancy.jobs",
     "tenancy.rate_limit_buckets",
     "tenancy.collected_usage",
