@@ -21,9 +21,11 @@ from skein_kit.calls.database_revision import (
     min_revision_of,
 )
 from skein_kit.errors import STATUS_DETAILS_KEY
+from skein_kit.ids import now
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
+    from datetime import datetime
 
     import grpc
 
@@ -91,6 +93,8 @@ class Call(aio.ServicerContext):  # type: ignore[type-arg]  # Its two message ty
         self.write_message: Callable[[Any], Awaitable[None]] | None = None
         # The time limit of one operation within a stream; None for a unary call.
         self.operation_seconds: float | None = None
+        # When the handler began; None before.
+        self.handler_time: datetime | None = None
 
     def set_origin(self, address: str) -> None:
         """Set the origin of a call that enters the cluster here; its own metadata is not trusted."""
@@ -101,6 +105,14 @@ class Call(aio.ServicerContext):  # type: ignore[type-arg]  # Its two message ty
     def observe_revision(self, revision: int) -> None:
         """Note that the call's answer shows this revision of the database."""
         self.revision = max(self.revision, revision)
+
+    @property
+    def write_time(self) -> datetime:
+        """The time at which rows that the call writes from now on are recorded.
+
+        It is the start of the handler: no time that the handler takes and stores is before it. Of a stream it is now.
+        """
+        return now() if self.handler_time is None or self.write_message is not None else self.handler_time
 
     @property
     def claimed_agent_id(self) -> str:

@@ -243,6 +243,10 @@ class Database:
             settings += "; SET LOCAL plan_cache_mode = force_generic_plan"
         if not options.durable:
             settings += "; SET LOCAL synchronous_commit = off"
+        if options.as_of_time is not None:
+            settings += f"; SET LOCAL skein.as_of_time = '{options.as_of_time.isoformat()}'"
+        elif not options.read_only and (call := current_call()) is not None:
+            settings += f"; SET LOCAL skein.write_time = '{call.write_time.isoformat()}'"
         primary = _TransactionContext(
             self, settings, has_revision=not options.skip_replica, read_only=options.read_only
         )

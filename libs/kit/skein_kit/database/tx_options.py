@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from datetime import datetime
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -19,6 +23,8 @@ class TxOptions:
     skip_replica: bool = False
     # Nothing is written, so the commit may come after the block.
     read_only: bool = False
+    # The views of the schema as_of show the rows that were valid at this time; None: they are empty.
+    as_of_time: datetime | None = None
 
 
 DEFAULT = TxOptions()

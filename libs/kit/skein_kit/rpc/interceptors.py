@@ -44,6 +44,7 @@ from skein_kit.calls.call import AUTHORIZATION_KEY, Call, CallAborted, as_curren
 from skein_kit.errors import RpcError
 from skein_kit.identity.identity_token import Caller
 from skein_kit.identity.permissions import ACCESS_RULES, AccessRule
+from skein_kit.ids import now
 from skein_kit.json_values import fields
 from skein_kit.rpc.request_body import MAX_MESSAGE_BYTES, CompleteBody, body
 from skein_kit.rpc.streaming import StreamLimiter
@@ -299,6 +300,7 @@ def parse_and_validate(method: Method, handler: Handler) -> Handler:
             else:
                 fields.complete_json_fields(request)
             validate(request)
+        call.handler_time = now()
         try:
             return await handler(request, call)
         except aio.AioRpcError as error:

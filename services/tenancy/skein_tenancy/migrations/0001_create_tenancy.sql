@@ -19,6 +19,52 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE
 SET search_path = ''
 RETURN (lpad(to_hex((extract(epoch FROM at) * 1000)::bigint), 12, '0') || repeat('0', 20))::uuid;
 
+-- Former rows. A table with a history has a column record_time, and beside it a table X_history with the same columns
+-- and until_time: a former row was valid from record_time to until_time. The schema as_of has a view of each such table,
+-- under its name, with the rows that were valid at skein.as_of_time(). So a statement reads what was known then when it
+-- names the view in place of the table. Purges delete from both tables.
+CREATE SCHEMA as_of;
+GRANT USAGE ON SCHEMA as_of TO skein_memory, skein_session, skein_recall;
+
+-- The time at which this transaction's rows are recorded: the arrival of the call, which is not after the update_time
+-- that the call sets.
+CREATE FUNCTION skein.write_time() RETURNS timestamptz
+LANGUAGE sql STABLE PARALLEL SAFE
+RETURN coalesce(nullif(current_setting('skein.write_time', true), '')::timestamptz, now());
+
+-- The time that the views of as_of show; without the setting they are empty. Views read it in a subquery, once.
+CREATE FUNCTION skein.as_of_time() RETURNS timestamptz
+LANGUAGE sql STABLE PARALLEL SAFE
+RETURN nullif(current_setting('skein.as_of_time', true), '')::timestamptz;
+
+-- Of a statement's deleted rows, named `gone`, keep the former versions. The argument is the history, with its schema.
+CREATE FUNCTION skein.keep_deleted() RETURNS trigger
+LANGUAGE plpgsql
+SET search_path = ''
+AS $$
+BEGIN
+    EXECUTE 'INSERT INTO ' || TG_ARGV[0] || ' SELECT gone.*, skein.write_time() FROM gone'
+        ' WHERE gone.record_time < skein.write_time()';
+    RETURN NULL;
+END
+$$;
+
+-- Keep the former version of a row before its update, and set when the new one was recorded. A row that was changed by
+-- a call that arrived later is not recorded before it. The argument is the history, with its schema.
+CREATE FUNCTION skein.keep_updated() RETURNS trigger
+LANGUAGE plpgsql
+SET search_path = ''
+AS $$
+BEGIN
+    NEW.record_time := greatest(OLD.record_time, skein.write_time());
+    IF OLD.record_time < NEW.record_time THEN
+        EXECUTE 'INSERT INTO ' || TG_ARGV[0] || ' SELECT ($1).*, $2' USING OLD, NEW.record_time;
+    END IF;
+    RETURN NEW;
+END
+$$;
+REVOKE ALL ON FUNCTION skein.keep_deleted(), skein.keep_updated() FROM PUBLIC;
+
 -- Return whether Citus distributes a table. The extension has its setting once it is loaded, as it always is on Citus.
 CREATE FUNCTION skein.is_distributed(relation regclass) RETURNS boolean
 LANGUAGE plpgsql STABLE
