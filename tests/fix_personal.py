@@ -14,7 +14,7 @@ ERASED = frozenset(
         "recall.postings", "recall.vector_origins", "session.items", "session.message_external_ids",
         "session.message_order", "session.messages", "session.session_properties", "session.sessions",
         "session.archived_messages", "session.archived_sessions", "session.title_terms", "tenancy.subject_properties",
-        "tenancy.subjects",
+        "tenancy.subjects", "tenancy.subjects_history",
     }
 )  # fmt: skip
 # Tables whose rows stay: why they hold nothing of a person, and their columns of texts, bytes, documents and vectors.

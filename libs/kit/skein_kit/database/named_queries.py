@@ -226,6 +226,7 @@ AS_OF_VIEWS = {
     ),
     "recall": (),
     "session": (),
+    "tenancy": ("subjects",),
 }  # fmt: skip
 _VIEWED_TABLE = re.compile(
     "|".join(rf"\b{schema}\.({'|'.join(tables)})\b(?!\()" for schema, tables in AS_OF_VIEWS.items() if tables)
