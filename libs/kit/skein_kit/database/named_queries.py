@@ -219,6 +219,33 @@ def with_condition(query: Query, condition: str) -> Query:
     return replace(query, text=text, parameters=tuple(order))
 
 
+# The tables that have a view in the schema as_of, by their schema; no two views have the same name.
+AS_OF_VIEWS = {
+    "memory": (
+        "aliases", "external_ids", "links", "memories", "properties", "source_trust", "tags", "trust",
+    ),
+    "recall": (),
+    "session": (),
+}  # fmt: skip
+_VIEWED_TABLE = re.compile(
+    "|".join(rf"\b{schema}\.({'|'.join(tables)})\b(?!\()" for schema, tables in AS_OF_VIEWS.items() if tables)
+)
+
+
+@lru_cache(maxsize=1024)
+def as_of(query: Query) -> Query:
+    """Return a query that reads the views of the schema as_of in place of their tables, under a name of its own.
+
+    Run it in a transaction with TxOptions.as_of_time. Add conditions before, because they may name tables as well.
+    """
+    name = f"{query.name}_as_of"
+    text = _VIEWED_TABLE.sub(
+        lambda match: f"as_of.{match.group(0).partition('.')[2]}",
+        query.text.removeprefix(f"/* {query.name} */ "),
+    )
+    return replace(query, name=name, text=f"/* {name} */ {text}")
+
+
 def with_schema(schema: str, query: Query) -> Query:
     """Return a query of the kit for the tables of one schema: `schema` replaces `any_schema`."""
     return replace(query, text=query.text.replace("any_schema.", f"{schema}."))
