@@ -225,8 +225,8 @@ AS_OF_VIEWS = {
         "aliases", "external_ids", "links", "memories", "properties", "source_trust", "tags", "trust",
     ),
     "recall": (),
-    "session": (),
-    "tenancy": ("subjects",),
+    "session": ("messages", "title_terms"),
+    "tenancy": ("policies", "subjects"),
 }  # fmt: skip
 _VIEWED_TABLE = re.compile(
     "|".join(rf"\b{schema}\.({'|'.join(tables)})\b(?!\()" for schema, tables in AS_OF_VIEWS.items() if tables)

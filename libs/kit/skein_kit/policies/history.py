@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from skein_kit.database.named_queries import Queries
-from skein_kit.errors import FieldInvalid, HistoryNotKept, NotKnownThen
+from skein_kit.errors import FieldInvalid, NotKnownThen
 from skein_kit.policies.store import shared_policy_cache
 from skein_kit.rpc.well_known_types import read_time
 
@@ -34,11 +34,9 @@ def read_as_of_time(message: Message, *, at: datetime, within: str = "") -> date
 async def check_history(tx: Transaction, tenant_id: UUID, as_of_time: datetime, *, at: datetime) -> None:
     """Check that the transaction's tenant has a history that covers a time.
 
-    It begins when the tenant was created, or when the retention of today's policy does. Raises HistoryNotKept on a
-    database without history, and NotKnownThen for an earlier time.
+    It begins when the tenant was created, or when the retention of today's policy does. Raises
+    NotKnownThen for an earlier time.
     """
-    if tx.database.is_citus:
-        raise HistoryNotKept
     policy = await shared_policy_cache(tx.database).get(tx, tenant_id)
     create_time: datetime | None = await tx.value(_QUERY, tenant_id=tenant_id)
     earliest = at - timedelta(days=policy.retention_days)
