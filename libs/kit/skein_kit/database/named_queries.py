@@ -224,12 +224,17 @@ AS_OF_VIEWS = {
     "memory": (
         "aliases", "external_ids", "links", "memories", "properties", "source_trust", "tags", "trust",
     ),
-    "recall": (),
+    "recall": ("corpora", "documents", "frequencies", "postings", "removals"),
     "session": ("messages", "title_terms"),
     "tenancy": ("policies", "subjects"),
 }  # fmt: skip
+# Each model has a table of vectors, and a view.
+_VECTOR_TABLES = r"\brecall\.embeddings_[a-z0-9_]+\b"
 _VIEWED_TABLE = re.compile(
-    "|".join(rf"\b{schema}\.({'|'.join(tables)})\b(?!\()" for schema, tables in AS_OF_VIEWS.items() if tables)
+    "|".join(
+        [rf"\b{schema}\.({'|'.join(tables)})\b(?!\()" for schema, tables in AS_OF_VIEWS.items() if tables]
+        + [_VECTOR_TABLES]
+    )
 )
 
 

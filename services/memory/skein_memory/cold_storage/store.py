@@ -220,6 +220,8 @@ class ArchiveStore:
         await postings.subtract_counts(tx, tenant_id, batch.memory_ids)
         for query in CONTENT_TABLES.values():
             await tx.execute(query, tenant_id=tenant_id, memory_ids=batch.memory_ids)
+        # Archived memories are not found, neither now nor as of a time.
+        await postings.purge_history(tx, tenant_id, batch.memory_ids)
         await tx.execute(
             QUERIES["insert_archive"],
             tenant_id=tenant_id,

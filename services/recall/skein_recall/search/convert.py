@@ -70,6 +70,7 @@ def recall_query(request: pb.RecallRequest) -> Query:
         _query(request, text, vector, weights=dict(request.weights), fusion=request.fusion),
         min_relevance=request.min_relevance if request.HasField("min_relevance") else None,
         show_duplicates=request.show_duplicates,
+        as_of_time=read_time(request, "as_of_time"),
     )
 
 

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from pgvector import HalfVector
 
-from skein_kit.database.named_queries import with_condition
+from skein_kit.database.named_queries import as_of, with_condition
 from skein_kit.database.tx_options import TxOptions
-from skein_kit.errors import ReadTooCostly
+from skein_kit.errors import HistoryNotKept, ReadTooCostly
 from skein_kit.filters import scan_cost
 from skein_kit.filters.compiler import compile_to_sql
 from skein_kit.policies.store import shared_policy_cache
@@ -92,24 +92,35 @@ class QueryStore:
         self._database = database
 
     @asynccontextmanager
-    async def transaction(self, tenant_id: UUID, *, is_filtered: bool) -> AsyncIterator[QueryTransaction]:
+    async def transaction(
+        self, tenant_id: UUID, *, is_filtered: bool, as_of_time: datetime | None = None
+    ) -> AsyncIterator[QueryTransaction]:
         """Begin a transaction that ends with the block.
 
-        `is_filtered`: its first statements have a filter, whose values decide which index serves them.
+        `is_filtered`: its first statements have a filter, whose values decide which index serves them. It finds and reads
+        the items of `as_of_time`; None: those of the present. Raises HistoryNotKept for a time, on Citus.
         """
-        options = TxOptions(plan_once=not is_filtered, read_only=True)
+        if as_of_time is not None and self._database.is_citus:
+            raise HistoryNotKept
+        options = TxOptions(plan_once=not is_filtered, read_only=True, as_of_time=as_of_time)
         async with self._database.transaction(tenant_id, options) as tx:
-            yield QueryTransaction(tx, tenant_id, plans_each=is_filtered)
+            yield QueryTransaction(tx, tenant_id, plans_each=is_filtered, is_as_of=as_of_time is not None)
 
 
 class QueryTransaction:
     """One transaction that finds and reads items of one tenant."""
 
-    def __init__(self, tx: Transaction, tenant_id: UUID, *, plans_each: bool) -> None:
-        """`plans_each`: the transaction begins by planning each statement for its values."""
+    def __init__(self, tx: Transaction, tenant_id: UUID, *, plans_each: bool, is_as_of: bool = False) -> None:
+        """`plans_each`: the transaction begins by planning each statement for its values.
+
+        `is_as_of`: the transaction has a time, and its statements read what was valid then.
+        """
         self._tx = tx
         self._tenant_id = tenant_id
         self._plans_each = plans_each
+        self._is_as_of = is_as_of
+        # Documents of a term that a query counts itself. As of a time, frequencies are counts already, of any term.
+        self._max_counted = 0 if is_as_of else MAX_COUNTED
         self._scan_budget: ScanBudget | None = None
         # Of the server that numbers transactions, where a statement on a tenant's rows cannot tell.
         self._server_start: datetime | None = None
@@ -121,6 +132,12 @@ class QueryTransaction:
         if self._plans_each:
             self._plans_each = False
             await self._tx.set_plan_mode(replan=False)
+        return await self._read(query, **values)
+
+    async def _read(self, query: named_queries.Query, **values: object) -> list[asyncpg.Record]:
+        """Run a statement of this transaction's time; every statement on the index and its items goes through here."""
+        if self._is_as_of:
+            query = as_of(query)
         return await self._tx.rows(query, tenant_id=self._tenant_id, **values)
 
     async def _filtered_rows(
@@ -128,8 +145,7 @@ class QueryTransaction:
     ) -> list[asyncpg.Record]:
         """Run a statement among the items that pass a filter: its values decide which index serves it."""
         await self._plan_each()
-        query = with_condition(query, condition_sql(filter_))
-        return await self._tx.rows(query, tenant_id=self._tenant_id, **values, **filter_.values)
+        return await self._read(with_condition(query, condition_sql(filter_)), **values, **filter_.values)
 
     async def _read_server_start(self) -> datetime | None:
         """Return the start time of the server, where a statement on a tenant's rows would tell that of a worker.
@@ -322,7 +338,7 @@ class QueryTransaction:
             kinds=list(kinds),
             language=language,
             terms=_MAX_TERMS,
-            most=MAX_COUNTED,
+            most=self._max_counted,
         )
         if not rows:
             return NO_TERMS
@@ -367,7 +383,7 @@ class QueryTransaction:
         counted = sorted(terms)
         if not counted:
             return {}
-        rows = await self._rows(QUERIES["count_terms"], terms=counted, kinds=list(kinds), most=MAX_COUNTED)
+        rows = await self._rows(QUERIES["count_terms"], terms=counted, kinds=list(kinds), most=self._max_counted)
         return {row["term"]: row["documents"] for row in rows}
 
     async def match_terms(
@@ -463,9 +479,15 @@ class QueryTransaction:
             pending_count=row["pending_count"],
         )
 
-    async def count_pending(self) -> int:
-        """Return the number of the tenant's items that have no vector yet, at most MAX_PENDING."""
-        (row,) = await self._rows(QUERIES["count_pending"], most_pending=MAX_PENDING)
+    async def count_pending(self, model: EmbeddingModel) -> int:
+        """Return the number of the tenant's items that have no vector yet, at most MAX_PENDING.
+
+        As of a time, these are the items without a vector of the `model`.
+        """
+        query = QUERIES["count_pending"]
+        if self._is_as_of:
+            query = for_table(QUERIES["count_without_vectors"], model.table_name)
+        (row,) = await self._rows(query, most_pending=MAX_PENDING)
         count: int = row["pending_count"]
         return count
 
@@ -506,8 +528,7 @@ class QueryTransaction:
     async def read_documents_with_postings(self, item_ids: Iterable[UUID]) -> list[asyncpg.Record]:
         """Return documents as searches measure them, with their postings."""
         await self._plan_each()
-        query = QUERIES["read_documents_with_postings"]
-        return await self._tx.rows(query, tenant_id=self._tenant_id, item_ids=list(item_ids))
+        return await self._read(QUERIES["read_documents_with_postings"], item_ids=list(item_ids))
 
     async def filter_items(self, item_ids: Iterable[UUID], tests: Mapping[str, Expression | None]) -> set[UUID]:
         """Return the items that pass the test of their kind: None for a kind whose items all pass.
