@@ -221,12 +221,10 @@ def with_condition(query: Query, condition: str) -> Query:
 
 # The tables that have a view in the schema as_of, by their schema; no two views have the same name.
 AS_OF_VIEWS = {
-    "memory": (
-        "aliases", "external_ids", "links", "memories", "properties", "source_trust", "tags", "trust",
-    ),
+    "memory": ("aliases", "links", "memories", "tags", "trust"),
     "recall": (),
     "session": (),
-}  # fmt: skip
+}
 _VIEWED_TABLE = re.compile(
     "|".join(rf"\b{schema}\.({'|'.join(tables)})\b(?!\()" for schema, tables in AS_OF_VIEWS.items() if tables)
 )
