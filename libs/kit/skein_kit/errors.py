@@ -309,6 +309,18 @@ class RateLimited(ResourceExhausted):
     reason = "RATE_LIMITED"
 
 
+class NotKnownThen(FailedPrecondition):
+    """What was known at that time is not kept; the earliest as_of_time is {earliest_time}."""
+
+    reason = "NOT_KNOWN_THEN"
+
+
+class HistoryNotKept(FailedPrecondition):
+    """This cluster's database keeps no history; leave as_of_time out."""
+
+    reason = "HISTORY_NOT_KEPT"
+
+
 class JobPaused(FailedPrecondition):
     """This kind of work is paused in the tenant; ResumeJob ends the pause."""
 
