@@ -7,7 +7,7 @@ from collections import OrderedDict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from skein_kit.database.named_queries import with_condition
+from skein_kit.database.named_queries import as_of, with_condition
 from skein_kit.database.tx_options import TxOptions
 from skein_kit.filters.compiler import ENTRIES, compile_to_sql
 from skein_kit.policies.store import shared_policy_cache
@@ -16,12 +16,14 @@ from skein_recall.queries import QUERIES
 from skein_recall.search.expansion import MAX_NAME_CHARACTERS, EntityName, NameTable, ReadMention, read_mentions
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from datetime import datetime
     from uuid import UUID
 
-    from skein_kit.database.transactions import Database
+    from skein_kit.database.named_queries import Query
+    from skein_kit.database.transactions import Database, Transaction
     from skein_kit.filters.expression import Expression
+    from skein_recall.search.expansion import Mention
 
 # Seconds after which a new or deleted alias takes effect at the latest.
 CACHE_SECONDS = 1.0
@@ -74,21 +76,38 @@ class NameCache:
         candidates = table.candidates(text)
         if not candidates:
             return ()
-        names = {name.memory_id: name for name in table.names(text, candidates)}
-        visible = compile_to_sql(condition, ENTRIES)
         async with self._database.transaction(tenant_id, _READ_ONLY) as tx:
             policy = await shared_policy_cache(tx.database).get(tx, tenant_id)
-            rows = await tx.rows(
-                with_condition(QUERIES["visible_names"], visible.text),
-                tenant_id=tenant_id,
-                memory_ids=list(names),
-                names=[name.text for name in names.values()],
-                words=[segment(name.text) for name in names.values()],
+            return await _find_mentions(
+                tx,
+                tenant_id,
+                table,
+                text,
+                candidates,
+                condition,
                 language=policy.search_language,
                 at=at,
-                **visible.values,
+                as_of_time=None,
             )
-        return read_mentions(text, candidates, ((names[row["memory_id"]], row["stems"]) for row in rows))
+
+    async def read_mentions_as_of(
+        self, tenant_id: UUID, text: str, condition: Expression | None, as_of_time: datetime
+    ) -> tuple[ReadMention, ...]:
+        """Return the names in a text that had other names at a time, as `read_mentions` would have done then.
+
+        Nothing is cached. The language of the stems is that of the present.
+        """
+        options = TxOptions(read_only=True, as_of_time=as_of_time)
+        async with self._database.transaction(tenant_id, options) as tx:
+            table = await _read_names(tx, tenant_id, as_of(QUERIES["list_entity_names"]))
+            candidates = table.candidates(text)
+            if not candidates:
+                return ()
+            policy = await shared_policy_cache(tx.database).get(tx, tenant_id)
+            return await _find_mentions(
+                tx, tenant_id, table, text, candidates, condition,
+                language=policy.search_language, at=as_of_time, as_of_time=as_of_time,
+            )  # fmt: skip
 
     def __len__(self) -> int:
         return self._name_count
@@ -115,20 +134,7 @@ class NameCache:
             else:
                 table, load_time = NameTable(()), at
                 if state[0]:
-                    rows = await tx.rows(
-                        QUERIES["list_entity_names"],
-                        tenant_id=tenant_id,
-                        count=MAX_ALIASES,
-                        bytes=MAX_NAME_CHARACTERS * _BYTES_PER_CHARACTER,
-                    )
-                    table = NameTable(
-                        EntityName(
-                            entity_id=row["entity_id"],
-                            memory_id=row["memory_id"],
-                            text=row["name"] if len(row["name"]) <= MAX_NAME_CHARACTERS else "",
-                        )
-                        for row in rows
-                    )
+                    table = await _read_names(tx, tenant_id, QUERIES["list_entity_names"])
         if drop_count == self._drop_count:
             self._put(tenant_id, _CachedNames(table=table, state=state, load_time=load_time, check_time=at))
         return table
@@ -145,3 +151,38 @@ class NameCache:
     def _remove(self, tenant_id: UUID) -> None:
         cached = self._tenants.pop(tenant_id, None)
         self._name_count -= 0 if cached is None else len(cached.table)
+
+
+async def _read_names(tx: Transaction, tenant_id: UUID, query: Query) -> NameTable:
+    rows = await tx.rows(
+        query, tenant_id=tenant_id, count=MAX_ALIASES, bytes=MAX_NAME_CHARACTERS * _BYTES_PER_CHARACTER
+    )
+    return NameTable(
+        EntityName(
+            entity_id=row["entity_id"],
+            memory_id=row["memory_id"],
+            text=row["name"] if len(row["name"]) <= MAX_NAME_CHARACTERS else "",
+        )
+        for row in rows
+    )
+
+
+async def _find_mentions(
+    tx: Transaction, tenant_id: UUID, table: NameTable, text: str, candidates: Sequence[Mention],
+    condition: Expression | None, *, language: str, at: datetime, as_of_time: datetime | None,
+) -> tuple[ReadMention, ...]:  # fmt: skip
+    """Return the candidates that the database shows; those of the views as of a time with `as_of_time`."""
+    names = {name.memory_id: name for name in table.names(text, candidates)}
+    visible = compile_to_sql(condition, ENTRIES)
+    query = with_condition(QUERIES["visible_names"], visible.text)
+    rows = await tx.rows(
+        query if as_of_time is None else as_of(query),
+        tenant_id=tenant_id,
+        memory_ids=list(names),
+        names=[name.text for name in names.values()],
+        words=[segment(name.text) for name in names.values()],
+        language=language,
+        at=at,
+        **visible.values,
+    )
+    return read_mentions(text, candidates, ((names[row["memory_id"]], row["stems"]) for row in rows))
