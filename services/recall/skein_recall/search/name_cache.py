@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections import OrderedDict
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from skein_kit.database.named_queries import as_of, with_condition
 from skein_kit.database.tx_options import TxOptions
@@ -51,6 +51,14 @@ class _CachedNames:
     state: tuple[int, datetime | None]
     load_time: float
     check_time: float
+
+
+class _Text(NamedTuple):
+    """The text of a query, its mentions of names, and the language of the stems."""
+
+    text: str
+    candidates: Sequence[Mention]
+    language: str
 
 
 class NameCache:
@@ -104,10 +112,8 @@ class NameCache:
             if not candidates:
                 return ()
             policy = await shared_policy_cache(tx.database).get(tx, tenant_id)
-            return await _find_mentions(
-                tx, tenant_id, table, text, candidates, condition,
-                language=policy.search_language, at=as_of_time, as_of_time=as_of_time,
-            )  # fmt: skip
+            query_text = _Text(text, candidates, policy.search_language)
+            return await _find_mentions(tx, tenant_id, table, query_text, condition, at=as_of_time, is_past=True)
 
     def __len__(self) -> int:
         return self._name_count
@@ -168,21 +174,21 @@ async def _read_names(tx: Transaction, tenant_id: UUID, query: Query) -> NameTab
 
 
 async def _find_mentions(
-    tx: Transaction, tenant_id: UUID, table: NameTable, text: str, candidates: Sequence[Mention],
-    condition: Expression | None, *, language: str, at: datetime, as_of_time: datetime | None,
+    tx: Transaction, tenant_id: UUID, table: NameTable, text: _Text, condition: Expression | None, *, at: datetime,
+    is_past: bool = False,
 ) -> tuple[ReadMention, ...]:  # fmt: skip
-    """Return the candidates that the database shows; those of the views as of a time with `as_of_time`."""
-    names = {name.memory_id: name for name in table.names(text, candidates)}
+    """Return the candidates that the database shows; if `is_past` at the time of the transaction."""
+    names = {name.memory_id: name for name in table.names(text.text, text.candidates)}
     visible = compile_to_sql(condition, ENTRIES)
     query = with_condition(QUERIES["visible_names"], visible.text)
     rows = await tx.rows(
-        query if as_of_time is None else as_of(query),
+        as_of(query) if is_past else query,
         tenant_id=tenant_id,
         memory_ids=list(names),
         names=[name.text for name in names.values()],
         words=[segment(name.text) for name in names.values()],
-        language=language,
+        language=text.language,
         at=at,
         **visible.values,
     )
-    return read_mentions(text, candidates, ((names[row["memory_id"]], row["stems"]) for row in rows))
+    return read_mentions(text.text, text.candidates, ((names[row["memory_id"]], row["stems"]) for row in rows))
