@@ -221,15 +221,13 @@ def with_condition(query: Query, condition: str) -> Query:
 
 # The tables that have a view in the schema as_of, by their schema; no two views have the same name.
 AS_OF_VIEWS = {
-    "memory": (
-        "aliases", "external_ids", "links", "memories", "properties", "source_trust", "tags", "trust",
-    ),
+    "memory": ("aliases", "links", "memories", "tags", "trust"),
     "recall": ("corpora", "documents", "frequencies", "postings", "removals"),
     "session": ("messages", "title_terms"),
     "tenancy": ("policies", "subjects"),
-}  # fmt: skip
+}
 # Each model has a table of vectors, and a view.
-_VECTOR_TABLES = r"\brecall\.embeddings_[a-z0-9_]+\b"
+_VECTOR_TABLES = r"recall\.embeddings_[a-z0-9_]+"
 _VIEWED_TABLE = re.compile(
     "|".join(
         [rf"\b{schema}\.({'|'.join(tables)})\b(?!\()" for schema, tables in AS_OF_VIEWS.items() if tables]
