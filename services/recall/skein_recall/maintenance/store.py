@@ -24,6 +24,7 @@ _PURGES = {
     # After the tables whose former rows they keep.
     "recall.documents_history": QUERIES["purge_documents_history"],
     "recall.postings_history": QUERIES["purge_postings_history"],
+    "recall.purged_items": QUERIES["purge_purged_items"],
     "recall.frequencies": QUERIES["purge_frequencies"],
     "recall.removals": QUERIES["purge_removals"],
     "recall.corpora": QUERIES["purge_corpora"],
@@ -51,8 +52,6 @@ class PurgeStore:
                 f"recall.{model.table_name}_history": for_table(QUERIES["purge_vectors_history"], model.table_name)
                 for model in models
             }
-            return await purge_tenant_rows(
-                self._database, tenant_id, {**vectors, **_PURGES, **former_vectors}, limit
-            )
+            return await purge_tenant_rows(self._database, tenant_id, {**vectors, **_PURGES, **former_vectors}, limit)
 
         return await self._models.read_by_models(purge)

@@ -211,6 +211,7 @@ def response(kind: type[_Response], result: RecallResult) -> _Response:
         formula=result.formula,
         filter_truncated=result.filter_truncated,
         pending_embedding_count=result.pending_count,
+        purged_count=result.purged_count,
         **_recall_fields(result) if kind is pb.RecallResponse else {},
     )
 

@@ -352,4 +352,6 @@ class RecallResult:
     nothing_relevant: bool
     # Items of the tenant that have no vector yet, counted up to a limit; 0 in the keyword mode.
     pending_count: int
+    # Items of the tenant that were known at the query's as_of_time and purged since, counted up to a limit.
+    purged_count: int
     expansions: list[QueryExpansion]

@@ -129,6 +129,10 @@ class RecallSearcher:
         shortlist = await self._shortlist(tenant_id, model, query, vector)
         is_filtered = bool(query.filter.all_names)
         async with self._store.transaction(tenant_id, is_filtered=is_filtered, as_of_time=query.as_of_time) as tx:
+            purged_count = 0
+            if query.as_of_time is not None:
+                await tx.check_history(query.as_of_time, at=now())
+                purged_count = await tx.count_purged(query.as_of_time)
             policy = await tx.policy()
             search = SearchTransaction(tx, model, query, vector, self._vector_cache, shortlist, policy, at)
             if query.as_of_time is None:
@@ -160,6 +164,7 @@ class RecallSearcher:
             hits=relevant_hits,
             nothing_relevant=bool(hits) and not relevant_hits,
             pending_count=pending_count,
+            purged_count=purged_count,
             expansions=search.expansions(relevant_hits),
             excluding_conditions=excluding,
             filter_truncated=is_truncated,

@@ -16,6 +16,7 @@ from skein_kit.database.tx_options import TxOptions
 from skein_kit.errors import HistoryNotKept, ReadTooCostly
 from skein_kit.filters import scan_cost
 from skein_kit.filters.compiler import compile_to_sql
+from skein_kit.policies.history import check_history
 from skein_kit.policies.store import shared_policy_cache
 from skein_kit.search_text.segmentation import segment
 from skein_kit.search_text.vector_columns import COVERED_DIMENSIONS, for_table, read_vector, vector_columns
@@ -71,6 +72,8 @@ _CHUNKS_PER_EXACT_ITEM = 8
 _MAX_TITLES = 1000
 # Items without a vector are counted up to this.
 MAX_PENDING = 1000
+# Purged items are counted up to this.
+MAX_PURGED = 10_000
 # Weight of a name in the memory that it means: a text of the name alone, the alias, must not make it irrelevant.
 _NAMED_WEIGHT = 3
 
@@ -490,6 +493,15 @@ class QueryTransaction:
         (row,) = await self._rows(query, most_pending=MAX_PENDING)
         count: int = row["pending_count"]
         return count
+
+    async def check_history(self, as_of_time: datetime, *, at: datetime) -> None:
+        """Check that the tenant's history covers a time, asked at `at`. Raises NotKnownThen."""
+        await check_history(self._tx, self._tenant_id, as_of_time, at=at)
+
+    async def count_purged(self, as_of_time: datetime) -> int:
+        """Return the number of the tenant's items that were known at a time and purged since, at most MAX_PURGED."""
+        (row,) = await self._rows(QUERIES["count_purged"], as_of_time=as_of_time, most=MAX_PURGED)
+        return min(int(row["item_count"]), MAX_PURGED)
 
     async def read_search_state(
         self,

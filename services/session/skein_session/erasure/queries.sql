@@ -91,6 +91,14 @@ DELETE FROM session.message_external_ids
 WHERE tenant_id = :tenant_id AND message_id = ANY (:message_ids::uuid[])
 RETURNING external_id;
 
+-- messages_known --
+-- Return when messages were recorded first.
+SELECT message.message_id, least(message.record_time, (
+        SELECT min(former.record_time) FROM session.messages_history AS former
+        WHERE former.tenant_id = :tenant_id AND former.message_id = message.message_id)) AS known_time
+FROM session.messages AS message
+WHERE message.tenant_id = :tenant_id AND message.message_id = ANY (:message_ids::uuid[]);
+
 -- purge_messages --
 -- Purge messages.
 DELETE FROM session.messages

@@ -11,8 +11,9 @@ from collections import Counter
 from typing import TYPE_CHECKING, Self
 
 from skein_kit.database.named_queries import Queries
-from skein_kit.ids import new_id, parse_id
+from skein_kit.ids import id_time, new_id, parse_id
 from skein_kit.search_text import postings
+from skein_kit.search_text.purged_items import record_purge
 from skein_session.cold_storage.store import next_archived_of_subject
 from skein_session.erasure import lineage
 from skein_session.erasure.model import Receipt
@@ -268,6 +269,12 @@ class _PurgeTransaction:
             *(tombstones.of_message(row["external_id"]) for row in external_ids),
         ]
         await tombstones.insert(self._tx, self._tenant_id, names, self._at)
+        known_rows = await self._tx.rows(_QUERIES["messages_known"], **message_keys)
+        known_times = {row["message_id"]: row["known_time"] for row in known_rows}
+        # Of an archived message, its id tells when it was created.
+        await record_purge(
+            self._tx, self._tenant_id, [known_times.get(id_) or id_time(id_) for id_ in ids], at=self._at
+        )
         purged_rows = await self._tx.rows(_QUERIES[query], **message_keys)
         await postings.purge_history(self._tx, self._tenant_id, ids)
         self.receipt.add_count("session.message_external_ids", len(external_ids))
