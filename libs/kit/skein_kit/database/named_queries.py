@@ -227,7 +227,7 @@ AS_OF_VIEWS = {
     "tenancy": ("policies", "subjects"),
 }
 # Each model has a table of vectors, and a view.
-_VECTOR_TABLES = r"recall\.embeddings_[a-z0-9_]+"
+_VECTOR_TABLES = r"\brecall\.embeddings_[a-z0-9_]+\b"
 _VIEWED_TABLE = re.compile(
     "|".join(
         [rf"\b{schema}\.({'|'.join(tables)})\b(?!\()" for schema, tables in AS_OF_VIEWS.items() if tables]
