@@ -5,7 +5,7 @@ from __future__ import annotations
 # Tables whose rows about a person go with the person, whatever columns they have.
 ERASED = frozenset(
     {
-        "memory.aliases", "memory.archived_memories", "memory.block_agents", "memory.blocks",
+        "memory.aliases", "memory.aliases_history", "memory.archived_memories", "memory.block_agents", "memory.blocks",
         "memory.conflict_resolutions", "memory.memories", "memory.external_ids",
         "memory.fact_keys", "memory.links", "memory.properties",
         "memory.revisions", "memory.secrets", "memory.snapshot_items", "memory.sources", "memory.tags", "memory.tasks",

@@ -46,6 +46,7 @@ _VOLATILE = re.compile(r"\b(clock_timestamp|random|gen_random_uuid|uuidv7|nextva
 INSERT_SELECT = (
     "Rows are not inserted from a SELECT into a distributed table (under row-level security it becomes a COPY)"
 )
+NO_TRIGGER = "A table that is not local has no trigger"
 NAMES_TENANT = "A statement on tenants' rows names the tenant, so that one machine answers it"
 ACTS_AS_OWNER = "A transaction acts as one role, so it calls no function that acts as the owner"
 # Why what breaks a rule is accepted, by the rule: a pattern of names, and the reason. The first that matches counts.
@@ -54,6 +55,12 @@ ACCEPTED: Mapping[str, tuple[tuple[str, str], ...]] = {
         (
             "(memory|session): unarchive_",
             "Archived rows come back whole, with the columns they had. Cold storage stays off, as policies have it.",
+        ),
+    ),
+    NO_TRIGGER: (
+        (
+            ": keep_(deleted|updated)$",
+            "distribute.sql drops what keeps former rows. Reads as of a time that need them are refused.",
         ),
     ),
     NAMES_TENANT: (
@@ -196,6 +203,12 @@ def script(catalog: Catalog, places: Mapping[str, str]) -> str:
         "$$;",
         "SET citus.multi_shard_modify_mode = 'sequential';",
         "",
+        "-- No triggers: former rows are not kept.",
+        "SELECT format('DROP TRIGGER %I ON %s', tgname, tgrelid::regclass)",
+        "FROM pg_trigger",
+        "WHERE tgfoid IN ('skein.keep_deleted'::regproc, 'skein.keep_updated'::regproc) AND tgparentid = 0",
+        r"\gexec",
+        "",
         "-- A copy on every machine.",
         *_calls(
             "format('SELECT create_reference_table(%L)', name)",
@@ -262,9 +275,7 @@ def obstacles(catalog: Catalog, places: Mapping[str, str], named: Iterable[tuple
             for row in catalog.foreign_keys
             if places[row["name"]] != LOCAL and row["follows_update"]
         ],
-        "A table that is not local has no trigger": [
-            f"{row['name']}: {row['trigger']}" for row in catalog.triggers if places[row["name"]] != LOCAL
-        ],
+        NO_TRIGGER: [f"{row['name']}: {row['trigger']}" for row in catalog.triggers if places[row["name"]] != LOCAL],
         "A policy holds no subquery": [
             f"{row['name']}: {row['policy']}" for row in catalog.policies if "SELECT" in row["words"].upper()
         ],

@@ -92,8 +92,8 @@ OTHER_INDEXES = {
     "tenancy.deletions_due",
     "tenancy.memberships_account",
 }
-# Tables with rows of no tenant (the nil tenant, which has no row), and reports that outlive their tenants. What tenants
-# have in them is removed by name when a tenant is deleted.
+# Tables with rows of no tenant (the nil tenant, which has no row), reports that outlive their tenants, and former rows,
+# which a cascade adds to. What tenants have in them is removed by name when a tenant is deleted.
 NOT_CASCADING = {
     "auth.audit_events",
     "auth.authorization_codes",
@@ -101,6 +101,8 @@ NOT_CASCADING = {
     "auth.refresh_tokens",
     "auth.requests",
     "auth.auth_sessions",
+    "memory.aliases_history",
+    "memory.trust_history",
     "recall.requests",
     "tenancy.rate_limit_buckets",
     "tenancy.deletions",
@@ -152,6 +154,16 @@ CROSSINGS = {
     ("skein_recall", "memory.links", "SELECT"),
     ("skein_recall", "memory.aliases", "SELECT"),
     ("skein_recall", "memory.trust", "SELECT"),
+    # What was known at a time is read from former rows, too.
+    *(
+        ("skein_recall", f"memory.{table}", "SELECT")
+        for table in ("aliases_history", "revisions", "trust_history", "versions")
+    ),
+    *(
+        (role, f"as_of.{view}", "SELECT")
+        for role in ("skein_memory", "skein_recall")
+        for view in ("aliases", "links", "memories", "tags", "trust")
+    ),
     # The chain of a memory's sources may end in a message, which is erased with its trust.
     *(("skein_session", "memory.trust_work", privilege) for privilege in ("SELECT", "INSERT", "UPDATE")),
     ("skein_session", "memory.sources", "SELECT"),

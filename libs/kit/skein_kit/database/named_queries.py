@@ -221,12 +221,11 @@ def with_condition(query: Query, condition: str) -> Query:
 
 # The tables that have a view in the schema as_of, by their schema; no two views have the same name.
 AS_OF_VIEWS = {
-    "memory": (
-        "aliases", "external_ids", "links", "memories", "properties", "source_trust", "tags", "trust",
-    ),
+    "memory": ("aliases", "links", "memories", "tags", "trust"),
     "recall": ("corpora", "documents", "frequencies", "postings", "removals"),
-    "session": (),
-}  # fmt: skip
+    "session": ("messages", "title_terms"),
+    "tenancy": ("policies",),
+}
 # Each model has a table of vectors, and a view.
 _VECTOR_TABLES = r"\brecall\.embeddings_[a-z0-9_]+\b"
 _VIEWED_TABLE = re.compile(

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from skein_kit.database.named_queries import Query
 
-# Every table with content of memories, children before the memories themselves. Each query purges the rows of
+# Every table with content of memories, children before the memories themselves, and former rows last. Each query purges the rows of
 # `memory_ids`. Rows of other tables are purged by their foreign keys, uncounted.
 CONTENT_TABLES: Mapping[str, Query] = {
     "memory.versions": QUERIES["purge_memory_versions"],
@@ -33,4 +33,7 @@ CONTENT_TABLES: Mapping[str, Query] = {
     "memory.snapshot_items": QUERIES["purge_memory_snapshot_items"],
     "recall.documents": QUERIES["purge_memory_documents"],
     "memory.memories": QUERIES["purge_memories"],
+    # After the tables whose former rows they keep.
+    "memory.trust_history": QUERIES["purge_memory_trust_history"],
+    "memory.aliases_history": QUERIES["purge_memory_aliases_history"],
 }

@@ -162,3 +162,8 @@ WHERE tenant_id = :tenant_id AND memory_id = ANY (:memory_ids::uuid[]);
 -- Purge the trust of memories.
 DELETE FROM memory.trust
 WHERE tenant_id = :tenant_id AND memory_id = ANY (:memory_ids::uuid[]);
+
+-- purge_memory_trust_history --
+-- Purge the former trust of memories.
+DELETE FROM memory.trust_history
+WHERE tenant_id = :tenant_id AND memory_id = ANY (:memory_ids::uuid[]);

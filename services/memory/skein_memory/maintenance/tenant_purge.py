@@ -51,6 +51,9 @@ TENANT_TABLES: Mapping[str, Query] = {
     "memory.external_ids": QUERIES["purge_tenant_external_ids"],
     "memory.fact_keys": QUERIES["purge_tenant_fact_keys"],
     "memory.memories": QUERIES["purge_tenant_memories"],
+    # After the tables whose former rows they keep.
+    "memory.trust_history": QUERIES["purge_tenant_trust_history"],
+    "memory.aliases_history": QUERIES["purge_tenant_aliases_history"],
     "memory.oldest_memories": QUERIES["purge_tenant_oldest_memory"],
     "memory.usage": QUERIES["purge_tenant_usage"],
     "memory.requests": QUERIES["purge_tenant_requests"],

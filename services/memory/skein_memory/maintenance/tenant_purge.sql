@@ -112,6 +112,24 @@ DELETE FROM memory.trust
 WHERE tenant_id = :tenant_id AND memory_id = ANY (ARRAY(
     SELECT memory_id FROM memory.trust WHERE tenant_id = :tenant_id LIMIT :count));
 
+-- purge_tenant_trust_history --
+-- Remove some of the former trust of memories of a deleted tenant.
+DELETE FROM memory.trust_history
+USING (
+    SELECT memory_id, until_time FROM memory.trust_history WHERE tenant_id = :tenant_id LIMIT :count
+) AS picked
+WHERE trust_history.tenant_id = :tenant_id
+    AND trust_history.memory_id = picked.memory_id AND trust_history.until_time = picked.until_time;
+
+-- purge_tenant_aliases_history --
+-- Remove some of the former aliases of a deleted tenant.
+DELETE FROM memory.aliases_history
+USING (
+    SELECT alias_memory_id, until_time FROM memory.aliases_history WHERE tenant_id = :tenant_id LIMIT :count
+) AS picked
+WHERE aliases_history.tenant_id = :tenant_id
+    AND aliases_history.alias_memory_id = picked.alias_memory_id AND aliases_history.until_time = picked.until_time;
+
 -- purge_tenant_trust_work --
 -- Remove some of the work on trust of a deleted tenant.
 DELETE FROM memory.trust_work

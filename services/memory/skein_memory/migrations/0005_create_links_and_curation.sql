@@ -58,6 +58,7 @@ CREATE TABLE memory.aliases (
     update_time timestamptz NOT NULL,
     created_by text NOT NULL,
     updated_by text NOT NULL,
+    record_time timestamptz NOT NULL DEFAULT skein.write_time(),
     CONSTRAINT aliases_pkey PRIMARY KEY (tenant_id, alias_memory_id),
     CONSTRAINT aliases_not_of_itself CHECK (alias_memory_id <> canonical_memory_id),
     CONSTRAINT aliases_alias_fkey FOREIGN KEY (tenant_id, alias_memory_id)
@@ -70,6 +71,50 @@ ALTER TABLE memory.aliases ENABLE ROW LEVEL SECURITY;
 ALTER TABLE memory.aliases FORCE ROW LEVEL SECURITY;
 CREATE POLICY tenant ON memory.aliases
     USING (tenant_id = nullif(current_setting('skein.tenant_id', true), '')::uuid);
+
+-- Former aliases.
+CREATE TABLE memory.aliases_history (
+    tenant_id uuid NOT NULL,
+    alias_memory_id uuid NOT NULL,
+    canonical_memory_id uuid NOT NULL,
+    confidence double precision NOT NULL,
+    note text,
+    revision bigint NOT NULL,
+    create_time timestamptz NOT NULL,
+    update_time timestamptz NOT NULL,
+    created_by text NOT NULL,
+    updated_by text NOT NULL,
+    record_time timestamptz NOT NULL,
+    until_time timestamptz NOT NULL
+);
+CREATE INDEX aliases_history_alias ON memory.aliases_history (tenant_id, alias_memory_id, until_time);
+CREATE INDEX aliases_history_canonical ON memory.aliases_history (tenant_id, canonical_memory_id, alias_memory_id);
+ALTER TABLE memory.aliases_history ENABLE ROW LEVEL SECURITY;
+ALTER TABLE memory.aliases_history FORCE ROW LEVEL SECURITY;
+CREATE POLICY tenant ON memory.aliases_history
+    USING (tenant_id = nullif(current_setting('skein.tenant_id', true), '')::uuid);
+CREATE TRIGGER keep_deleted AFTER DELETE ON memory.aliases
+    REFERENCING OLD TABLE AS gone FOR EACH STATEMENT
+    EXECUTE FUNCTION skein.keep_deleted('memory.aliases_history');
+CREATE TRIGGER keep_updated BEFORE UPDATE ON memory.aliases
+    FOR EACH ROW WHEN (OLD.* IS DISTINCT FROM NEW.*)
+    EXECUTE FUNCTION skein.keep_updated('memory.aliases_history');
+CREATE VIEW as_of.aliases WITH (security_invoker = true) AS
+SELECT known.tenant_id, known.alias_memory_id, known.canonical_memory_id, known.confidence, known.note, known.revision,
+       known.create_time, known.update_time, known.created_by, known.updated_by, known.record_time
+FROM (
+    SELECT tenant_id, alias_memory_id, canonical_memory_id, confidence, note, revision, create_time, update_time,
+           created_by, updated_by, record_time, 'infinity'::timestamptz AS until_time
+    FROM memory.aliases
+    UNION ALL
+    SELECT tenant_id, alias_memory_id, canonical_memory_id, confidence, note, revision, create_time, update_time,
+           created_by, updated_by, record_time, until_time
+    FROM memory.aliases_history
+) AS known
+WHERE known.record_time <= (SELECT skein.as_of_time()) AND known.until_time > (SELECT skein.as_of_time());
+GRANT SELECT, INSERT, DELETE ON memory.aliases_history TO skein_memory;
+GRANT SELECT ON memory.aliases_history TO skein_recall;
+GRANT SELECT ON as_of.aliases TO skein_memory, skein_recall;
 
 -- One row for each pair, the lower id first.
 CREATE TABLE memory.conflict_resolutions (
@@ -196,6 +241,7 @@ CREATE TABLE memory.trust (
     tenant_id uuid NOT NULL,
     memory_id uuid NOT NULL,
     trust double precision NOT NULL CONSTRAINT trust_range CHECK (trust BETWEEN 0 AND 1),
+    record_time timestamptz NOT NULL DEFAULT skein.write_time(),
     CONSTRAINT trust_pkey PRIMARY KEY (tenant_id, memory_id) INCLUDE (trust),
     CONSTRAINT trust_memory_fkey FOREIGN KEY (tenant_id, memory_id)
         REFERENCES memory.memories (tenant_id, memory_id) ON DELETE CASCADE
@@ -207,6 +253,37 @@ CREATE POLICY tenant ON memory.trust
     USING (tenant_id = nullif(current_setting('skein.tenant_id', true), '')::uuid);
 GRANT SELECT, INSERT, UPDATE, DELETE ON memory.trust TO skein_memory;
 GRANT SELECT ON memory.trust TO skein_recall;
+
+-- Former trust of memories.
+CREATE TABLE memory.trust_history (
+    tenant_id uuid NOT NULL,
+    memory_id uuid NOT NULL,
+    trust double precision NOT NULL,
+    record_time timestamptz NOT NULL,
+    until_time timestamptz NOT NULL
+);
+CREATE INDEX trust_history_memory ON memory.trust_history (tenant_id, memory_id, until_time);
+ALTER TABLE memory.trust_history ENABLE ROW LEVEL SECURITY;
+ALTER TABLE memory.trust_history FORCE ROW LEVEL SECURITY;
+CREATE POLICY tenant ON memory.trust_history
+    USING (tenant_id = nullif(current_setting('skein.tenant_id', true), '')::uuid);
+CREATE TRIGGER keep_deleted AFTER DELETE ON memory.trust
+    REFERENCING OLD TABLE AS gone FOR EACH STATEMENT
+    EXECUTE FUNCTION skein.keep_deleted('memory.trust_history');
+CREATE TRIGGER keep_updated BEFORE UPDATE ON memory.trust
+    FOR EACH ROW WHEN (OLD.trust IS DISTINCT FROM NEW.trust)
+    EXECUTE FUNCTION skein.keep_updated('memory.trust_history');
+CREATE VIEW as_of.trust WITH (security_invoker = true) AS
+SELECT known.tenant_id, known.memory_id, known.trust, known.record_time
+FROM (
+    SELECT tenant_id, memory_id, trust, record_time, 'infinity'::timestamptz AS until_time FROM memory.trust
+    UNION ALL
+    SELECT tenant_id, memory_id, trust, record_time, until_time FROM memory.trust_history
+) AS known
+WHERE known.record_time <= (SELECT skein.as_of_time()) AND known.until_time > (SELECT skein.as_of_time());
+GRANT SELECT, INSERT, DELETE ON memory.trust_history TO skein_memory;
+GRANT SELECT ON memory.trust_history TO skein_recall;
+GRANT SELECT ON as_of.trust TO skein_memory, skein_recall;
 
 -- Memories and messages from which memories derive whose trust is to be computed again. One row of a tenant, with the
 -- id 0, stands for all of its memories.

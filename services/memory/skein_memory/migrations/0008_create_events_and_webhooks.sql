@@ -62,6 +62,29 @@ CREATE POLICY tenant ON memory.revisions
 GRANT SELECT, INSERT, UPDATE, DELETE ON memory.changes, memory.versions, memory.revisions, memory.access_counts
     TO skein_memory;
 
+-- The links of a time, from the rows and their revisions. The id of another item than a link may be no UUID.
+CREATE VIEW as_of.links WITH (security_invoker = true) AS
+SELECT known.tenant_id, known.link_id, known.from_memory_id, known.to_memory_id, known.relation, known.label,
+       known.weight, known.metadata, known.create_time, known.created_by, known.revision, known.update_time,
+       known.updated_by, known.record_time
+FROM (
+    SELECT tenant_id, link_id, from_memory_id, to_memory_id, relation, label, weight, metadata, create_time, created_by,
+           revision, update_time, updated_by, greatest(record_time, update_time, create_time) AS record_time,
+           'infinity'::timestamptz AS until_time, 'link' AS kind
+    FROM memory.links
+    UNION ALL
+    SELECT tenant_id, CASE WHEN kind = 'link' THEN item_id::uuid END, memory_id, other_memory_id, state ->> 'relation',
+           state ->> 'label', (state ->> 'weight')::double precision, nullif(state -> 'metadata', 'null'::jsonb),
+           (state ->> 'create_time')::timestamptz, state ->> 'created_by', revision,
+           coalesce((state ->> 'update_time')::timestamptz, from_time), state ->> 'updated_by', from_time, until_time,
+           kind
+    FROM memory.revisions
+) AS known
+WHERE known.kind = 'link'
+    AND known.record_time <= (SELECT skein.as_of_time()) AND known.until_time > (SELECT skein.as_of_time());
+GRANT SELECT ON memory.revisions TO skein_recall;
+GRANT SELECT ON as_of.links TO skein_memory, skein_recall;
+
 CREATE TABLE memory.webhooks (
     tenant_id uuid NOT NULL
         CONSTRAINT webhooks_tenant_fkey REFERENCES tenancy.tenants (tenant_id) ON DELETE CASCADE,
