@@ -31,6 +31,7 @@ GLOBAL_TABLES = {
     "auth.recovery_codes",
     "auth.signing_keys",
     "recall.embedding_models",
+    "recall.model_activations",
     "recall.reindexes",
     "memory.master_keys",
 }
@@ -170,6 +171,20 @@ CROSSINGS = {
     ("skein_session", "memory.source_trust", "SELECT"),
     ("skein_memory", "session.messages", "SELECT"),
     ("skein_recall", "session.messages", "SELECT"),
+    # What was known at a time: former rows, and the views that show them with those that are still valid.
+    *(
+        (role, table, "SELECT")
+        for role in ("skein_memory", "skein_recall")
+        for table in ("session.messages_history", "as_of.messages")
+    ),
+    ("skein_session", "as_of.messages", "SELECT"),
+    ("skein_recall", "session.title_terms_history", "SELECT"),
+    *((role, "as_of.title_terms", "SELECT") for role in ("skein_recall", "skein_session")),
+    *(
+        (role, table, "SELECT")
+        for role in ("skein_memory", "skein_recall", "skein_session")
+        for table in ("tenancy.policies_history", "as_of.policies")
+    ),
     # Services that add rows read the tenant's quotas; tenancy reads the usage.
     ("skein_auth", "tenancy.quotas", "SELECT"),
     ("skein_memory", "tenancy.quotas", "SELECT"),
