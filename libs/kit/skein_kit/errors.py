@@ -321,12 +321,6 @@ class NotKnownThen(FailedPrecondition):
     reason = "NOT_KNOWN_THEN"
 
 
-class HistoryNotKept(FailedPrecondition):
-    """This cluster's database keeps no history; leave as_of_time out."""
-
-    reason = "HISTORY_NOT_KEPT"
-
-
 class JobPaused(FailedPrecondition):
     """This kind of work is paused in the tenant; ResumeJob ends the pause."""
 

@@ -224,7 +224,7 @@ AS_OF_VIEWS = {
     "memory": ("aliases", "links", "memories", "tags", "trust"),
     "recall": ("corpora", "documents", "frequencies", "postings", "removals"),
     "session": ("messages", "title_terms"),
-    "tenancy": ("policies",),
+    "tenancy": ("policies", "subjects"),
 }
 # Each model has a table of vectors, and a view.
 _VECTOR_TABLES = r"\brecall\.embeddings_[a-z0-9_]+\b"

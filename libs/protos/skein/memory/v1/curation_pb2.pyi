@@ -409,10 +409,12 @@ class ResolveEntityResponse(_message.Message):
     def __init__(self, alias: _Optional[_Union[Alias, _Mapping]] = ..., moved_count: _Optional[int] = ...) -> None: ...
 
 class GetCanonicalMemoryRequest(_message.Message):
-    __slots__ = ("memory_id",)
+    __slots__ = ("memory_id", "as_of_time")
     MEMORY_ID_FIELD_NUMBER: _ClassVar[int]
+    AS_OF_TIME_FIELD_NUMBER: _ClassVar[int]
     memory_id: str
-    def __init__(self, memory_id: _Optional[str] = ...) -> None: ...
+    as_of_time: _timestamp_pb2.Timestamp
+    def __init__(self, memory_id: _Optional[str] = ..., as_of_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
 
 class GetCanonicalMemoryResponse(_message.Message):
     __slots__ = ("canonical_memory_id", "alias")
@@ -423,14 +425,16 @@ class GetCanonicalMemoryResponse(_message.Message):
     def __init__(self, canonical_memory_id: _Optional[str] = ..., alias: _Optional[_Union[Alias, _Mapping]] = ...) -> None: ...
 
 class ListAliasesRequest(_message.Message):
-    __slots__ = ("memory_id", "page_size", "page_token")
+    __slots__ = ("memory_id", "page_size", "page_token", "as_of_time")
     MEMORY_ID_FIELD_NUMBER: _ClassVar[int]
     PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
     PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    AS_OF_TIME_FIELD_NUMBER: _ClassVar[int]
     memory_id: str
     page_size: int
     page_token: str
-    def __init__(self, memory_id: _Optional[str] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ...) -> None: ...
+    as_of_time: _timestamp_pb2.Timestamp
+    def __init__(self, memory_id: _Optional[str] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ..., as_of_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
 
 class ListAliasesResponse(_message.Message):
     __slots__ = ("aliases", "next_page_token")

@@ -264,6 +264,7 @@ class CurationServiceServicer:
 
         Errors:
         - NOT_FOUND, MEMORY_NOT_FOUND.
+        - NOT_FOUND, MEMORY_NOT_KNOWN_THEN: the memory was recorded after as_of_time.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -275,6 +276,7 @@ class CurationServiceServicer:
 
         Errors:
         - NOT_FOUND, MEMORY_NOT_FOUND.
+        - NOT_FOUND, MEMORY_NOT_KNOWN_THEN: the memory was recorded after as_of_time.
         - INVALID_ARGUMENT, PAGE_TOKEN_INVALID.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)

@@ -130,6 +130,7 @@ class CurationServiceStub:
 
     Errors:
     - NOT_FOUND, MEMORY_NOT_FOUND.
+    - NOT_FOUND, MEMORY_NOT_KNOWN_THEN: the memory was recorded after as_of_time.
     """
     ListAliases: _grpc.UnaryUnaryMultiCallable[_curation_pb2.ListAliasesRequest, _curation_pb2.ListAliasesResponse]
     """ListAliases pages through aliases, of one memory or of all, oldest memory
@@ -137,6 +138,7 @@ class CurationServiceStub:
 
     Errors:
     - NOT_FOUND, MEMORY_NOT_FOUND.
+    - NOT_FOUND, MEMORY_NOT_KNOWN_THEN: the memory was recorded after as_of_time.
     - INVALID_ARGUMENT, PAGE_TOKEN_INVALID.
     """
     DeleteAlias: _grpc.UnaryUnaryMultiCallable[_curation_pb2.DeleteAliasRequest, _curation_pb2.DeleteAliasResponse]
@@ -320,6 +322,7 @@ class CurationServiceAsyncStub(CurationServiceStub):
 
     Errors:
     - NOT_FOUND, MEMORY_NOT_FOUND.
+    - NOT_FOUND, MEMORY_NOT_KNOWN_THEN: the memory was recorded after as_of_time.
     """
     ListAliases: _aio.UnaryUnaryMultiCallable[_curation_pb2.ListAliasesRequest, _curation_pb2.ListAliasesResponse]  # type: ignore[assignment]
     """ListAliases pages through aliases, of one memory or of all, oldest memory
@@ -327,6 +330,7 @@ class CurationServiceAsyncStub(CurationServiceStub):
 
     Errors:
     - NOT_FOUND, MEMORY_NOT_FOUND.
+    - NOT_FOUND, MEMORY_NOT_KNOWN_THEN: the memory was recorded after as_of_time.
     - INVALID_ARGUMENT, PAGE_TOKEN_INVALID.
     """
     DeleteAlias: _aio.UnaryUnaryMultiCallable[_curation_pb2.DeleteAliasRequest, _curation_pb2.DeleteAliasResponse]  # type: ignore[assignment]
@@ -561,6 +565,7 @@ class CurationServiceServicer(metaclass=_abc_1.ABCMeta):
 
         Errors:
         - NOT_FOUND, MEMORY_NOT_FOUND.
+        - NOT_FOUND, MEMORY_NOT_KNOWN_THEN: the memory was recorded after as_of_time.
         """
 
     @_abc_1.abstractmethod
@@ -574,6 +579,7 @@ class CurationServiceServicer(metaclass=_abc_1.ABCMeta):
 
         Errors:
         - NOT_FOUND, MEMORY_NOT_FOUND.
+        - NOT_FOUND, MEMORY_NOT_KNOWN_THEN: the memory was recorded after as_of_time.
         - INVALID_ARGUMENT, PAGE_TOKEN_INVALID.
         """
 
