@@ -51,8 +51,6 @@ class PurgeStore:
                 f"recall.{model.table_name}_history": for_table(QUERIES["purge_vectors_history"], model.table_name)
                 for model in models
             }
-            return await purge_tenant_rows(
-                self._database, tenant_id, {**vectors, **_PURGES, **former_vectors}, limit
-            )
+            return await purge_tenant_rows(self._database, tenant_id, {**vectors, **_PURGES, **former_vectors}, limit)
 
         return await self._models.read_by_models(purge)
