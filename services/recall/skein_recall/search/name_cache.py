@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from skein_kit.database.named_queries import as_of, with_condition
 from skein_kit.database.tx_options import TxOptions
 from skein_kit.filters.compiler import ENTRIES, compile_to_sql
-from skein_kit.policies.store import shared_policy_cache
+from skein_kit.policies.store import read_policy_as_of, shared_policy_cache
 from skein_kit.search_text.segmentation import segment
 from skein_recall.queries import QUERIES
 from skein_recall.search.expansion import MAX_NAME_CHARACTERS, EntityName, NameTable, ReadMention, read_mentions
@@ -74,8 +74,8 @@ class NameCache:
     ) -> tuple[ReadMention, ...]:
         """Return the names in a text that have other names.
 
-        Of a name, the memory and its canonical memory may be recalled at the time `at` and pass the condition. The names
-        of `as_of_time` are read for this text alone.
+        Of a name, the memory and its canonical memory may be recalled at the time `at` and pass the condition. Names of
+        an `as_of_time` are not cached.
         """
         if as_of_time is not None:
             async with self._database.transaction(tenant_id, replace(_READ_ONLY, as_of_time=as_of_time)) as tx:
@@ -165,7 +165,8 @@ async def _visible_mentions(
     names = {name.memory_id: name for name in table.names(text, candidates)}
     visible = compile_to_sql(condition, ENTRIES)
     query = with_condition(QUERIES["visible_names"], visible.text)
-    policy = await shared_policy_cache(tx.database).get(tx, tenant_id)
+    cache = shared_policy_cache(tx.database)
+    policy = await (read_policy_as_of(tx, tenant_id) if is_as_of else cache.get(tx, tenant_id))
     rows = await tx.rows(
         as_of(query) if is_as_of else query,
         tenant_id=tenant_id,

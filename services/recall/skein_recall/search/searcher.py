@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from skein_kit.errors import FieldInvalid, ReadTooCostly
+from skein_kit.errors import ReadTooCostly
 from skein_kit.ids import id_time, now
 from skein_kit.telemetry.metrics import RECALL_SEARCHES
 from skein_recall.errors import DocumentNotFound, ModelNotFound, ModelUnavailable
@@ -110,16 +110,12 @@ class RecallSearcher:
     async def recall(self, tenant_id: UUID, query: Query, *, seconds: float) -> RecallResult:
         """Find the best items for a query within `seconds`. Embedding uses no database connection.
 
-        With a time the result is that of then, by the exact statements: caches have the present. Raises ModelUnavailable
-        or ModelNotFound in the semantic mode without a vector: an empty result would mean that nothing exists. Raises
-        FieldInvalid for a time in the future, and HistoryNotKept.
+        With a time the result is that of then, by exact statements: caches have the present. Raises ModelUnavailable or
+        ModelNotFound in the semantic mode without a vector: an empty result would mean that nothing exists. Raises
+        NotKnownThen, ModelDroppedSince and HistoryNotKept for a time that cannot be searched.
         """
-        at = now()
-        if query.as_of_time is not None:
-            if query.as_of_time > at:
-                raise FieldInvalid(violations=[("as_of_time", "is in the future")])
-            at = query.as_of_time
-        model = await self._registry.active()
+        at = query.as_of_time or now()
+        model = await self._registry.active(query.as_of_time)
         if query.mode is Mode.SEMANTIC and query.vector is None and not model.can_embed:
             raise ModelNotFound(model=model.model)
         query = await self._reader.read(tenant_id, query, at)
