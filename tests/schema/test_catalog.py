@@ -164,6 +164,7 @@ CROSSINGS = {
         for role in ("skein_memory", "skein_recall")
         for view in ("aliases", "links", "memories", "tags", "trust")
     ),
+    ("skein_memory", "as_of.blocks", "SELECT"),
     # The chain of a memory's sources may end in a message, which is erased with its trust.
     *(("skein_session", "memory.trust_work", privilege) for privilege in ("SELECT", "INSERT", "UPDATE")),
     ("skein_session", "memory.sources", "SELECT"),

@@ -86,17 +86,8 @@ class NameCache:
             return ()
         async with self._database.transaction(tenant_id, _READ_ONLY) as tx:
             policy = await shared_policy_cache(tx.database).get(tx, tenant_id)
-            return await _find_mentions(
-                tx,
-                tenant_id,
-                table,
-                text,
-                candidates,
-                condition,
-                language=policy.search_language,
-                at=at,
-                as_of_time=None,
-            )
+            query_text = _Text(text, candidates, policy.search_language)
+            return await _find_mentions(tx, tenant_id, table, query_text, condition, at=at)
 
     async def read_mentions_as_of(
         self, tenant_id: UUID, text: str, condition: Expression | None, as_of_time: datetime
