@@ -12,8 +12,8 @@ ERASED = frozenset(
         "memory.versions", "memory.pending_memories", "memory.pending_rows", "recall.documents",
         "recall.embeddings_all_minilm_l6_v2",
         "recall.postings", "recall.vector_origins", "session.items", "session.message_external_ids",
-        "session.message_order", "session.messages", "session.session_properties", "session.sessions",
-        "session.archived_messages", "session.archived_sessions", "session.title_terms", "tenancy.subject_properties",
+        "session.message_order", "session.messages", "session.messages_history", "session.session_properties", "session.sessions",
+        "session.archived_messages", "session.archived_sessions", "session.title_terms", "session.title_terms_history", "tenancy.subject_properties",
         "tenancy.subjects",
     }
 )  # fmt: skip
@@ -127,6 +127,7 @@ KEPT: dict[str, tuple[str, str]] = {
         "Of the cluster.",
         "model provider table_name endpoint remote_model query_prefix passage_prefix",
     ),
+    "recall.model_activations": ("Of the cluster.", "model"),
     "recall.frequencies": ("Terms that no item has any more go.", "term kind"),
     "recall.reindexes": ("Of the cluster.", "model created_by"),
     "recall.requests": ("Requests of the operator.", "principal method request_id fingerprint response"),
@@ -166,6 +167,13 @@ KEPT: dict[str, tuple[str, str]] = {
     "tenancy.organizations": ("Organizations.", "display_name slug metadata"),
     "tenancy.policies": (
         "Rules of the tenant.",
+        (
+            "importance_formula memory_types search_language recall_fusion recall_weights guard_secrets "
+            "guard_personal_data guard_ignored_kinds approval"
+        ),
+    ),
+    "tenancy.policies_history": (
+        "Former rules of the tenant.",
         (
             "importance_formula memory_types search_language recall_fusion recall_weights guard_secrets "
             "guard_personal_data guard_ignored_kinds approval"

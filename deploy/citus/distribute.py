@@ -46,7 +46,7 @@ _VOLATILE = re.compile(r"\b(clock_timestamp|random|gen_random_uuid|uuidv7|nextva
 INSERT_SELECT = (
     "Rows are not inserted from a SELECT into a distributed table (under row-level security it becomes a COPY)"
 )
-NO_TRIGGER = "A table that is not local has no trigger"
+KEEPS_HISTORY = "A table that is not local keeps no former rows, because triggers keep them"
 NAMES_TENANT = "A statement on tenants' rows names the tenant, so that one machine answers it"
 ACTS_AS_OWNER = "A transaction acts as one role, so it calls no function that acts as the owner"
 # Why what breaks a rule is accepted, by the rule: a pattern of names, and the reason. The first that matches counts.
@@ -57,10 +57,12 @@ ACCEPTED: Mapping[str, tuple[tuple[str, str], ...]] = {
             "Archived rows come back whole, with the columns they had. Cold storage stays off, as policies have it.",
         ),
     ),
-    NO_TRIGGER: (
+    KEEPS_HISTORY: (
         (
-            ": keep_(deleted|updated)$",
-            "distribute.sql drops what keeps former rows. Reads as of a time that need them are refused.",
+            "",
+            "Citus refuses triggers on such tables, so distribute.sql drops these before it places the tables. No"
+            " former rows are kept on Citus, and a read of them as of a time is refused: FAILED_PRECONDITION,"
+            " HISTORY_NOT_KEPT.",
         ),
     ),
     NAMES_TENANT: (
@@ -203,10 +205,10 @@ def script(catalog: Catalog, places: Mapping[str, str]) -> str:
         "$$;",
         "SET citus.multi_shard_modify_mode = 'sequential';",
         "",
-        "-- No triggers: former rows are not kept.",
+        "-- Citus refuses triggers, so no former rows are kept. Those of partitions go with their table's.",
         "SELECT format('DROP TRIGGER %I ON %s', tgname, tgrelid::regclass)",
         "FROM pg_trigger",
-        "WHERE tgfoid IN ('skein.keep_deleted'::regproc, 'skein.keep_updated'::regproc) AND tgparentid = 0",
+        "WHERE tgfoid IN ('skein.keep_updated'::regproc, 'skein.keep_deleted'::regproc) AND tgparentid = 0",
         r"\gexec",
         "",
         "-- A copy on every machine.",
@@ -275,7 +277,16 @@ def obstacles(catalog: Catalog, places: Mapping[str, str], named: Iterable[tuple
             for row in catalog.foreign_keys
             if places[row["name"]] != LOCAL and row["follows_update"]
         ],
-        NO_TRIGGER: [f"{row['name']}: {row['trigger']}" for row in catalog.triggers if places[row["name"]] != LOCAL],
+        "A table that is not local has no trigger": [
+            f"{row['name']}: {row['trigger']}"
+            for row in catalog.triggers
+            if places[row["name"]] != LOCAL and not row["keeps_history"]
+        ],
+        KEEPS_HISTORY: [
+            f"{row['name']}: {row['trigger']}"
+            for row in catalog.triggers
+            if places[row["name"]] != LOCAL and row["keeps_history"]
+        ],
         "A policy holds no subquery": [
             f"{row['name']}: {row['policy']}" for row in catalog.policies if "SELECT" in row["words"].upper()
         ],

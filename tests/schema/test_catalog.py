@@ -31,6 +31,7 @@ GLOBAL_TABLES = {
     "auth.recovery_codes",
     "auth.signing_keys",
     "recall.embedding_models",
+    "recall.model_activations",
     "recall.reindexes",
     "memory.master_keys",
 }
@@ -92,8 +93,8 @@ OTHER_INDEXES = {
     "tenancy.deletions_due",
     "tenancy.memberships_account",
 }
-# Tables with rows of no tenant (the nil tenant, which has no row), reports that outlive their tenants, and former rows,
-# which a cascade adds to. What tenants have in them is removed by name when a tenant is deleted.
+# Tables with rows of no tenant (the nil tenant, which has no row), and reports that outlive their tenants. What tenants
+# have in them is removed by name when a tenant is deleted.
 NOT_CASCADING = {
     "auth.audit_events",
     "auth.authorization_codes",
@@ -101,8 +102,6 @@ NOT_CASCADING = {
     "auth.refresh_tokens",
     "auth.requests",
     "auth.auth_sessions",
-    "memory.aliases_history",
-    "memory.trust_history",
     "recall.requests",
     "tenancy.rate_limit_buckets",
     "tenancy.deletions",
@@ -171,6 +170,20 @@ CROSSINGS = {
     ("skein_session", "memory.source_trust", "SELECT"),
     ("skein_memory", "session.messages", "SELECT"),
     ("skein_recall", "session.messages", "SELECT"),
+    # What was known at a time: former rows, and the views that show them with those that are still valid.
+    *(
+        (role, table, "SELECT")
+        for role in ("skein_memory", "skein_recall")
+        for table in ("session.messages_history", "as_of.messages")
+    ),
+    ("skein_session", "as_of.messages", "SELECT"),
+    ("skein_recall", "session.title_terms_history", "SELECT"),
+    *((role, "as_of.title_terms", "SELECT") for role in ("skein_recall", "skein_session")),
+    *(
+        (role, table, "SELECT")
+        for role in ("skein_memory", "skein_recall", "skein_session")
+        for table in ("tenancy.policies_history", "as_of.policies")
+    ),
     # Services that add rows read the tenant's quotas; tenancy reads the usage.
     ("skein_auth", "tenancy.quotas", "SELECT"),
     ("skein_memory", "tenancy.quotas", "SELECT"),

@@ -223,7 +223,8 @@ def with_condition(query: Query, condition: str) -> Query:
 AS_OF_VIEWS = {
     "memory": ("aliases", "blocks", "links", "memories", "tags", "trust"),
     "recall": (),
-    "session": (),
+    "session": ("messages", "title_terms"),
+    "tenancy": ("policies",),
 }
 _VIEWED_TABLE = re.compile(
     "|".join(rf"\b{schema}\.({'|'.join(tables)})\b(?!\()" for schema, tables in AS_OF_VIEWS.items() if tables)

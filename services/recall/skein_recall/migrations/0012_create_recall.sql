@@ -131,6 +131,17 @@ CREATE TABLE recall.embedding_models (
 CREATE UNIQUE INDEX embedding_models_active_key ON recall.embedding_models ((true)) WHERE active;
 GRANT SELECT ON recall.embedding_models TO skein_recall;
 
+-- Which model became active when. Rows outlive their models, so that a search of the past finds its model missing.
+CREATE TABLE recall.model_activations (
+    model text NOT NULL,
+    from_time timestamptz NOT NULL,
+    CONSTRAINT model_activations_pkey PRIMARY KEY (from_time, model)
+);
+GRANT SELECT, INSERT ON recall.model_activations TO skein_recall;
+
+-- The first model, which the end of this file registers.
+INSERT INTO recall.model_activations (model, from_time) VALUES ('all-minilm-l6-v2', now());
+
 -- Memory and session store caller vectors; the registry names the table.
 GRANT SELECT ON recall.embedding_models TO skein_memory, skein_session;
 

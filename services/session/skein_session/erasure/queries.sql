@@ -80,6 +80,11 @@ WHERE tenant_id = :tenant_id AND session_id = ANY (ARRAY(
     WHERE untitled.tenant_id = :tenant_id AND untitled.session_id = ANY (:session_ids::text[])
         AND untitled.title IS NULL));
 
+-- purge_title_terms_history --
+-- Purge the terms of former titles of sessions.
+DELETE FROM session.title_terms_history
+WHERE tenant_id = :tenant_id AND session_id = ANY (:session_ids::text[]);
+
 -- purge_external_ids --
 -- Purge the external ids of messages.
 DELETE FROM session.message_external_ids
@@ -91,6 +96,11 @@ RETURNING external_id;
 DELETE FROM session.messages
 WHERE tenant_id = :tenant_id AND message_id = ANY (:message_ids::uuid[])
 RETURNING message_id, session_id, sequence, is_active;
+
+-- purge_messages_history --
+-- Purge the former versions of messages.
+DELETE FROM session.messages_history
+WHERE tenant_id = :tenant_id AND message_id = ANY (:message_ids::uuid[]);
 
 -- purge_message_order --
 -- Purge the positions of messages.

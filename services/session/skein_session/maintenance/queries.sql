@@ -19,6 +19,15 @@ DELETE FROM session.messages
 WHERE tenant_id = :tenant_id AND message_id = ANY (ARRAY(
     SELECT message_id FROM session.messages WHERE tenant_id = :tenant_id LIMIT :count));
 
+-- purge_tenant_messages_history --
+-- Purge former versions of messages of a deleted tenant, up to a limit.
+DELETE FROM session.messages_history
+USING (
+    SELECT message_id, until_time FROM session.messages_history WHERE tenant_id = :tenant_id LIMIT :count
+) AS picked
+WHERE messages_history.tenant_id = :tenant_id
+    AND messages_history.message_id = picked.message_id AND messages_history.until_time = picked.until_time;
+
 -- purge_tenant_session_properties --
 -- Purge session properties of a deleted tenant, up to a limit.
 DELETE FROM session.session_properties
@@ -37,6 +46,16 @@ USING (
 ) AS picked
 WHERE title_terms.tenant_id = :tenant_id
     AND title_terms.term = picked.term AND title_terms.session_id = picked.session_id;
+
+-- purge_tenant_title_terms_history --
+-- Purge terms of former session titles of a deleted tenant, up to a limit.
+DELETE FROM session.title_terms_history
+USING (
+    SELECT term, session_id, until_time FROM session.title_terms_history WHERE tenant_id = :tenant_id LIMIT :count
+) AS picked
+WHERE title_terms_history.tenant_id = :tenant_id
+    AND title_terms_history.term = picked.term AND title_terms_history.session_id = picked.session_id
+    AND title_terms_history.until_time = picked.until_time;
 
 -- purge_tenant_sessions --
 -- Purge sessions of a deleted tenant, up to a limit.

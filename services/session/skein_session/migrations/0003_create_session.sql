@@ -104,6 +104,8 @@ CREATE TABLE session.messages (
     revision bigint NOT NULL DEFAULT 1,
     update_time timestamptz,
     updated_by text,
+    -- When this version of the message was recorded. Cold storage keeps it.
+    record_time timestamptz NOT NULL DEFAULT skein.write_time(),
     CONSTRAINT messages_pkey PRIMARY KEY (tenant_id, message_id),
     CONSTRAINT messages_session_fkey FOREIGN KEY (tenant_id, session_id)
         REFERENCES session.sessions (tenant_id, session_id) ON DELETE CASCADE
@@ -121,6 +123,40 @@ ALTER TABLE session.messages ENABLE ROW LEVEL SECURITY;
 ALTER TABLE session.messages FORCE ROW LEVEL SECURITY;
 CREATE POLICY tenant ON session.messages
     USING (tenant_id = nullif(current_setting('skein.tenant_id', true), '')::uuid);
+
+-- Former versions of messages: before an edit, a deletion, or the inheritance of an agent or subject. A row leaves
+-- session.messages when it is purged, or when it moves to cold storage, and then no former version is kept: an archived
+-- message has no version of any time, and an unarchived one has its versions again.
+CREATE TABLE session.messages_history (
+    LIKE session.messages,
+    until_time timestamptz NOT NULL,
+    CONSTRAINT messages_history_tenant_fkey
+        FOREIGN KEY (tenant_id) REFERENCES tenancy.tenants (tenant_id) ON DELETE CASCADE
+);
+CREATE INDEX messages_history_message ON session.messages_history (tenant_id, message_id, until_time);
+CREATE INDEX messages_history_session ON session.messages_history (tenant_id, session_id, sequence);
+ALTER TABLE session.messages_history ENABLE ROW LEVEL SECURITY;
+ALTER TABLE session.messages_history FORCE ROW LEVEL SECURITY;
+CREATE POLICY tenant ON session.messages_history
+    USING (tenant_id = nullif(current_setting('skein.tenant_id', true), '')::uuid);
+CREATE TRIGGER keep_updated BEFORE UPDATE ON session.messages
+    FOR EACH ROW WHEN (OLD.* IS DISTINCT FROM NEW.*)
+    EXECUTE FUNCTION skein.keep_updated('session.messages_history');
+CREATE VIEW as_of.messages WITH (security_invoker = true) AS
+SELECT tenant_id, message_id, session_id, sequence, external_id, role, content, name, subject_id, agent_id, parts,
+    tool_calls, tool_call_id, tool_returns, model, step_id, group_id, sender_id, offline_thread_id, metadata,
+    create_time, created_by, is_active, revision, update_time, updated_by, record_time
+FROM session.messages
+WHERE record_time <= (SELECT skein.as_of_time())
+UNION ALL
+SELECT tenant_id, message_id, session_id, sequence, external_id, role, content, name, subject_id, agent_id, parts,
+    tool_calls, tool_call_id, tool_returns, model, step_id, group_id, sender_id, offline_thread_id, metadata,
+    create_time, created_by, is_active, revision, update_time, updated_by, record_time
+FROM session.messages_history
+WHERE record_time <= (SELECT skein.as_of_time()) AND until_time > (SELECT skein.as_of_time());
+GRANT SELECT, INSERT, DELETE ON session.messages_history TO skein_session;
+GRANT SELECT ON session.messages_history TO skein_memory, skein_recall;
+GRANT SELECT ON as_of.messages TO skein_session, skein_memory, skein_recall;
 
 -- The sequence number of each message in its session. It is unique over all months, which a partitioned table cannot
 -- promise.
@@ -224,6 +260,7 @@ CREATE TABLE session.title_terms (
     tenant_id uuid NOT NULL,
     term text NOT NULL,
     session_id text NOT NULL,
+    record_time timestamptz NOT NULL DEFAULT skein.write_time(),
     CONSTRAINT title_terms_pkey PRIMARY KEY (tenant_id, term, session_id),
     CONSTRAINT title_terms_session_fkey FOREIGN KEY (tenant_id, session_id)
         REFERENCES session.sessions (tenant_id, session_id) ON DELETE CASCADE
@@ -234,6 +271,33 @@ ALTER TABLE session.title_terms FORCE ROW LEVEL SECURITY;
 CREATE POLICY tenant ON session.title_terms
     USING (tenant_id = nullif(current_setting('skein.tenant_id', true), '')::uuid);
 GRANT SELECT, INSERT, DELETE ON session.title_terms TO skein_session;
+
+-- Terms of former titles, and of deleted sessions.
+CREATE TABLE session.title_terms_history (
+    LIKE session.title_terms,
+    until_time timestamptz NOT NULL,
+    CONSTRAINT title_terms_history_tenant_fkey
+        FOREIGN KEY (tenant_id) REFERENCES tenancy.tenants (tenant_id) ON DELETE CASCADE
+);
+CREATE INDEX title_terms_history_term ON session.title_terms_history (tenant_id, term, until_time);
+CREATE INDEX title_terms_history_session ON session.title_terms_history (tenant_id, session_id);
+ALTER TABLE session.title_terms_history ENABLE ROW LEVEL SECURITY;
+ALTER TABLE session.title_terms_history FORCE ROW LEVEL SECURITY;
+CREATE POLICY tenant ON session.title_terms_history
+    USING (tenant_id = nullif(current_setting('skein.tenant_id', true), '')::uuid);
+CREATE TRIGGER keep_deleted AFTER DELETE ON session.title_terms REFERENCING OLD TABLE AS gone
+    FOR EACH STATEMENT EXECUTE FUNCTION skein.keep_deleted('session.title_terms_history');
+CREATE VIEW as_of.title_terms WITH (security_invoker = true) AS
+SELECT tenant_id, term, session_id, record_time
+FROM session.title_terms
+WHERE record_time <= (SELECT skein.as_of_time())
+UNION ALL
+SELECT tenant_id, term, session_id, record_time
+FROM session.title_terms_history
+WHERE record_time <= (SELECT skein.as_of_time()) AND until_time > (SELECT skein.as_of_time());
+GRANT SELECT, INSERT, DELETE ON session.title_terms_history TO skein_session;
+GRANT SELECT ON session.title_terms_history TO skein_recall;
+GRANT SELECT ON as_of.title_terms TO skein_session, skein_recall;
 
 -- States of agents, in a session or in none. A deleted session keeps its id, so its states stay readable until they
 -- expire, are deleted, or are purged with it.

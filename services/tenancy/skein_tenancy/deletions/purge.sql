@@ -52,6 +52,12 @@ WHERE tenant_id = :tenant_id AND tool_id = ANY (ARRAY(
 DELETE FROM tenancy.policies
 WHERE tenant_id = :tenant_id AND :count::bigint > 0;
 
+-- purge_policies_history --
+-- Remove some of the former policies of a deleted tenant.
+DELETE FROM tenancy.policies_history
+WHERE tenant_id = :tenant_id AND until_time = ANY (ARRAY(
+    SELECT until_time FROM tenancy.policies_history WHERE tenant_id = :tenant_id LIMIT :count));
+
 -- purge_limits --
 -- Remove some of the limits that a deleted tenant has.
 DELETE FROM tenancy.quotas

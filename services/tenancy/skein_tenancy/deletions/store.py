@@ -42,6 +42,7 @@ _TENANT_TABLES: Mapping[str, Query] = {
     "tenancy.agents": QUERIES["purge_agents"],
     "tenancy.tools": QUERIES["purge_tools"],
     "tenancy.policies": QUERIES["purge_policies"],
+    "tenancy.policies_history": QUERIES["purge_policies_history"],
     "tenancy.quotas": QUERIES["purge_limits"],
     "tenancy.usage": QUERIES["purge_usage"],
     "tenancy.collected_usage": QUERIES["purge_collected_usage"],

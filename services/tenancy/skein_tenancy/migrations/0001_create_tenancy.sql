@@ -26,6 +26,13 @@ RETURN (lpad(to_hex((extract(epoch FROM at) * 1000)::bigint), 12, '0') || repeat
 CREATE SCHEMA as_of;
 GRANT USAGE ON SCHEMA as_of TO skein_memory, skein_session, skein_recall;
 
+-- Whether this transaction keeps former rows. Purges do not, and neither do operators, whose deletion of a tenant
+-- cascades to its rows.
+CREATE FUNCTION skein.keeps_history() RETURNS boolean
+LANGUAGE sql STABLE PARALLEL SAFE
+RETURN current_setting('skein.keep_history', true) IS DISTINCT FROM 'off'
+    AND current_setting('skein.operator', true) IS DISTINCT FROM 'on';
+
 -- The time at which this transaction's rows are recorded: the arrival of the call, which is not after the update_time
 -- that the call sets.
 CREATE FUNCTION skein.write_time() RETURNS timestamptz
@@ -43,8 +50,10 @@ LANGUAGE plpgsql
 SET search_path = ''
 AS $$
 BEGIN
-    EXECUTE 'INSERT INTO ' || TG_ARGV[0] || ' SELECT gone.*, skein.write_time() FROM gone'
-        ' WHERE gone.record_time < skein.write_time()';
+    IF skein.keeps_history() THEN
+        EXECUTE 'INSERT INTO ' || TG_ARGV[0] || ' SELECT gone.*, skein.write_time() FROM gone'
+            ' WHERE gone.record_time < skein.write_time()';
+    END IF;
     RETURN NULL;
 END
 $$;
@@ -56,6 +65,9 @@ LANGUAGE plpgsql
 SET search_path = ''
 AS $$
 BEGIN
+    IF NOT skein.keeps_history() THEN
+        RETURN NEW;
+    END IF;
     NEW.record_time := greatest(OLD.record_time, skein.write_time());
     IF OLD.record_time < NEW.record_time THEN
         EXECUTE 'INSERT INTO ' || TG_ARGV[0] || ' SELECT ($1).*, $2' USING OLD, NEW.record_time;
@@ -436,7 +448,8 @@ CREATE TABLE tenancy.policies (
     -- Whose memories wait for approval, and for how many days.
     approval text CONSTRAINT policies_approval_known CHECK (approval IN ('none', 'agents', 'all')),
     approval_expiry_days integer
-        CONSTRAINT policies_approval_expiry_days_range CHECK (approval_expiry_days BETWEEN 1 AND 3650)
+        CONSTRAINT policies_approval_expiry_days_range CHECK (approval_expiry_days BETWEEN 1 AND 3650),
+    record_time timestamptz NOT NULL DEFAULT skein.write_time()
 );
 ALTER TABLE tenancy.policies ENABLE ROW LEVEL SECURITY;
 ALTER TABLE tenancy.policies FORCE ROW LEVEL SECURITY;
@@ -444,6 +457,42 @@ CREATE POLICY tenant ON tenancy.policies
     USING (tenant_id = nullif(current_setting('skein.tenant_id', true), '')::uuid);
 GRANT SELECT ON tenancy.policies TO skein_session, skein_memory;
 GRANT SELECT ON tenancy.policies TO skein_recall;
+
+-- Former policies. A tenant changes its policy and never deletes it.
+CREATE TABLE tenancy.policies_history (
+    LIKE tenancy.policies,
+    until_time timestamptz NOT NULL,
+    CONSTRAINT policies_history_tenant_fkey
+        FOREIGN KEY (tenant_id) REFERENCES tenancy.tenants (tenant_id) ON DELETE CASCADE
+);
+CREATE INDEX policies_history_until ON tenancy.policies_history (tenant_id, until_time);
+ALTER TABLE tenancy.policies_history ENABLE ROW LEVEL SECURITY;
+ALTER TABLE tenancy.policies_history FORCE ROW LEVEL SECURITY;
+CREATE POLICY tenant ON tenancy.policies_history
+    USING (tenant_id = nullif(current_setting('skein.tenant_id', true), '')::uuid);
+CREATE TRIGGER keep_updated BEFORE UPDATE ON tenancy.policies
+    FOR EACH ROW WHEN (OLD.* IS DISTINCT FROM NEW.*)
+    EXECUTE FUNCTION skein.keep_updated('tenancy.policies_history');
+CREATE VIEW as_of.policies WITH (security_invoker = true) AS
+SELECT tenant_id, decay_days, max_inferred_edges, min_link_suggestion_score, retention_days, private_mode,
+    snapshot_retention, path_max_hops, subgraph_default_radius, importance_formula, memory_types, revision, update_time,
+    audit_strict, audit_query_text, session_idle_minutes, archive_days, webhook_max_failures, capacity_strategic,
+    capacity_tactical, capacity_operational, capacity_contextual, enforce_level_capacities, search_language,
+    recall_fusion, recall_weights, recall_min_relevance, recall_min_best_relevance, expiry_grace_hours, guard_secrets,
+    guard_personal_data, guard_ignored_kinds, approval, approval_expiry_days, record_time
+FROM tenancy.policies
+WHERE record_time <= (SELECT skein.as_of_time())
+UNION ALL
+SELECT tenant_id, decay_days, max_inferred_edges, min_link_suggestion_score, retention_days, private_mode,
+    snapshot_retention, path_max_hops, subgraph_default_radius, importance_formula, memory_types, revision, update_time,
+    audit_strict, audit_query_text, session_idle_minutes, archive_days, webhook_max_failures, capacity_strategic,
+    capacity_tactical, capacity_operational, capacity_contextual, enforce_level_capacities, search_language,
+    recall_fusion, recall_weights, recall_min_relevance, recall_min_best_relevance, expiry_grace_hours, guard_secrets,
+    guard_personal_data, guard_ignored_kinds, approval, approval_expiry_days, record_time
+FROM tenancy.policies_history
+WHERE record_time <= (SELECT skein.as_of_time()) AND until_time > (SELECT skein.as_of_time());
+GRANT SELECT, INSERT, DELETE ON tenancy.policies_history TO skein_tenancy;
+GRANT SELECT ON tenancy.policies_history, as_of.policies TO skein_session, skein_memory, skein_recall;
 
 -- The most rows that a tenant may have, by kind. Each service reads them when it adds rows. A limit of an organization
 -- binds its tenants through max_organization_amount, which tenancy updates from the usage of all of them.
