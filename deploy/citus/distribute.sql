@@ -16,6 +16,12 @@ END
 $$;
 SET citus.multi_shard_modify_mode = 'sequential';
 
+-- No triggers: former rows are not kept.
+SELECT format('DROP TRIGGER %I ON %s', tgname, tgrelid::regclass)
+FROM pg_trigger
+WHERE tgfoid IN ('skein.keep_deleted'::regproc, 'skein.keep_updated'::regproc) AND tgparentid = 0
+\gexec
+
 -- A copy on every machine.
 SELECT format('SELECT create_reference_table(%L)', name)
 FROM unnest(ARRAY[
@@ -49,6 +55,8 @@ SELECT format('SELECT create_distributed_table(%L, ''tenant_id'', colocate_with 
 FROM unnest(ARRAY[
     'auth.erasure_certificates',
     'auth.requests',
+    'memory.aliases_history',
+    'memory.trust_history',
     'recall.requests',
     'tenancy.deletions',
     'tenancy.rate_limit_buckets',
