@@ -16,7 +16,6 @@ from skein_kit.database.tx_options import TxOptions
 from skein_kit.errors import ReadTooCostly
 from skein_kit.filters import scan_cost
 from skein_kit.filters.compiler import compile_to_sql
-from skein_kit.policies.history import check_history
 from skein_kit.search_text.segmentation import segment
 from skein_kit.search_text.vector_columns import COVERED_DIMENSIONS, for_table, read_vector, vector_columns
 from skein_recall.queries import QUERIES
@@ -438,10 +437,6 @@ class QueryTransaction(SearchStatements):
         (row,) = await self._rows(query, most_pending=MAX_PENDING)
         count: int = row["pending_count"]
         return count
-
-    async def check_history(self, as_of_time: datetime, *, at: datetime) -> None:
-        """Check that the tenant's history covers a time, asked at `at`. Raises NotKnownThen."""
-        await check_history(self._tx, self._tenant_id, as_of_time, at=at)
 
     async def count_purged(self, as_of_time: datetime) -> int:
         """Return the number of the tenant's items that were known at a time and purged since, at most MAX_PURGED."""
