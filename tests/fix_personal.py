@@ -12,9 +12,9 @@ ERASED = frozenset(
         "memory.versions", "memory.pending_memories", "memory.pending_rows", "recall.documents",
         "recall.embeddings_all_minilm_l6_v2",
         "recall.postings", "recall.vector_origins", "session.items", "session.message_external_ids",
-        "session.message_order", "session.messages", "session.messages_history", "session.session_properties", "session.sessions",
-        "session.archived_messages", "session.archived_sessions", "session.title_terms", "session.title_terms_history", "tenancy.subject_properties",
-        "tenancy.subjects",
+        "session.message_order", "session.messages", "session.messages_history", "session.session_properties",
+        "session.sessions", "session.archived_messages", "session.archived_sessions", "session.title_terms",
+        "session.title_terms_history", "tenancy.subject_properties", "tenancy.subjects", "tenancy.subjects_history",
     }
 )  # fmt: skip
 # Tables whose rows stay: why they hold nothing of a person, and their columns of texts, bytes, documents and vectors.

@@ -60,9 +60,11 @@ ACCEPTED: Mapping[str, tuple[tuple[str, str], ...]] = {
     KEEPS_HISTORY: (
         (
             "",
-            "Citus refuses triggers on such tables, so distribute.sql drops these before it places the tables. No"
-            " former rows are kept on Citus, and a read of them as of a time is refused: FAILED_PRECONDITION,"
-            " HISTORY_NOT_KEPT.",
+            (
+                "Citus refuses triggers on such tables, so distribute.sql drops these before it places the tables. No"
+                " former rows are kept on Citus, and a read of them as of a time is refused: FAILED_PRECONDITION,"
+                " HISTORY_NOT_KEPT."
+            ),
         ),
     ),
     NAMES_TENANT: (

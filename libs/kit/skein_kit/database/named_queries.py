@@ -222,12 +222,17 @@ def with_condition(query: Query, condition: str) -> Query:
 # The tables that have a view in the schema as_of, by their schema; no two views have the same name.
 AS_OF_VIEWS = {
     "memory": ("aliases", "blocks", "links", "memories", "tags", "trust"),
-    "recall": (),
+    "recall": ("corpora", "documents", "frequencies", "postings", "removals"),
     "session": ("messages", "title_terms"),
-    "tenancy": ("policies",),
+    "tenancy": ("policies", "subjects"),
 }
+# Each model has a table of vectors, and a view.
+_VECTOR_TABLES = r"\brecall\.embeddings_[a-z0-9_]+\b"
 _VIEWED_TABLE = re.compile(
-    "|".join(rf"\b{schema}\.({'|'.join(tables)})\b(?!\()" for schema, tables in AS_OF_VIEWS.items() if tables)
+    "|".join(
+        [rf"\b{schema}\.({'|'.join(tables)})\b(?!\()" for schema, tables in AS_OF_VIEWS.items() if tables]
+        + [_VECTOR_TABLES]
+    )
 )
 
 

@@ -27,7 +27,9 @@ from skein_gateway.recall.rpc import (
 from skein_gateway.recall.text_match import terms_of
 from skein_kit.calls.call import caller as caller_of
 from skein_kit.identity.permissions import ACCESS_RULES
+from skein_kit.ids import now
 from skein_kit.json_values import exact, fields
+from skein_kit.policies.history import read_as_of_time
 from skein_kit.rpc.well_known_types import to_timestamp
 from skein_kit.text.token_estimate import DEFAULT_BUDGET
 
@@ -79,6 +81,7 @@ class ContextHandler:
         self._lineage_seconds = lineage_seconds
 
     async def BuildContext(self, request: pb.BuildContextRequest, context: Context) -> pb.BuildContextResponse:
+        read_as_of_time(request.recall, at=now(), within="recall.")
         recall_request = pb.RecallRequest()
         recall_request.CopyFrom(request.recall)
         recall_request.limit = request.recall.limit or DEFAULT_LIMIT
@@ -122,6 +125,7 @@ class ContextHandler:
             formula=response.formula,
             nothing_relevant=response.nothing_relevant,
             pending_embedding_count=response.pending_embedding_count,
+            purged_count=response.purged_count,
         )
 
     async def _origins(

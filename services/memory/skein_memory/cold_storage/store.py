@@ -221,6 +221,8 @@ class ArchiveStore:
         await tx.stop_history()
         for query in CONTENT_TABLES.values():
             await tx.execute(query, tenant_id=tenant_id, memory_ids=batch.memory_ids)
+        # Archived memories are not found, neither now nor as of a time.
+        await postings.purge_history(tx, tenant_id, batch.memory_ids)
         await tx.execute(
             QUERIES["insert_archive"],
             tenant_id=tenant_id,

@@ -260,6 +260,7 @@ class PurgeStore:
             for table, query in CONTENT_TABLES.items():
                 if row_count := await tx.execute(query, tenant_id=tenant_id, memory_ids=memory_ids):
                     counts[table] = row_count
+            await postings.purge_history(tx, tenant_id, memory_ids)
             cleared_count = await tx.execute(
                 QUERIES["clear_responses"],
                 tenant_id=tenant_id,

@@ -15,6 +15,7 @@ from skein_kit.filters.visibility import valid_at_time, visible_to
 from skein_kit.ids import min_id_at
 from skein_kit.json_values import fields
 from skein_kit.message_rows import message
+from skein_kit.policies.history import read_as_of_time
 from skein_kit.rpc.pagination import fit_items
 from skein_kit.rpc.well_known_types import read_time, to_timestamp
 from skein_kit.search_text.vector_columns import normalize
@@ -60,8 +61,8 @@ _OWNERS = ("agent_id", "subject_id", "session_id")
 _TIMES = ("expire_time", "valid_from_time", "valid_to_time", "create_time", "update_time", "record_time")
 
 
-def recall_query(request: pb.RecallRequest) -> Query:
-    """Read the query of a request. Raises QueryEmpty and FieldInvalid."""
+def recall_query(request: pb.RecallRequest, at: datetime) -> Query:
+    """Read the query of a request that arrives `at`. Raises QueryEmpty and FieldInvalid."""
     text = request.query.strip()
     if not text and not request.embedding:
         raise QueryEmpty
@@ -70,6 +71,7 @@ def recall_query(request: pb.RecallRequest) -> Query:
         _query(request, text, vector, weights=dict(request.weights), fusion=request.fusion),
         min_relevance=request.min_relevance if request.HasField("min_relevance") else None,
         show_duplicates=request.show_duplicates,
+        as_of_time=read_as_of_time(request, at=at),
     )
 
 

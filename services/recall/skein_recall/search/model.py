@@ -20,6 +20,7 @@ from skein_recall.search.ranking import Candidate, Candidates
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from collections.abc import Set as AbstractSet
+    from datetime import datetime
     from uuid import UUID
 
     import asyncpg
@@ -150,6 +151,8 @@ class Query:
     mentions: tuple[ReadMention, ...] = ()
     # Words of the text that are no typos, in lower case, because a dictionary has them.
     known_words: frozenset[str] = frozenset()
+    # It is answered as it would have been answered then; None: now.
+    as_of_time: datetime | None = None
 
     def similar_to(self, item: ReferenceItem) -> Self:
         """Return the query for items that are like a stored one, by cosine and BM25 alone."""

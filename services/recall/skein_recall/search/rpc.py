@@ -8,6 +8,7 @@ from uuid import UUID
 from skein.recall.v1 import recall_pb2 as pb
 from skein_kit.calls.call import Context
 from skein_kit.calls.call import caller as caller_of
+from skein_kit.ids import now
 from skein_recall.search import convert
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ class SearchHandlers:
         self._recent = recent
 
     async def Recall(self, request: pb.RecallRequest, context: Context) -> pb.RecallResponse:
-        query = convert.recall_query(request)
+        query = convert.recall_query(request, now())
         seconds = context.time_remaining()
         tenant_id = caller_of(context).require_tenant()
         self._recent.add(tenant_id, query.text)

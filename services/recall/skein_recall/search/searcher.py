@@ -110,28 +110,32 @@ class RecallSearcher:
     async def recall(self, tenant_id: UUID, query: Query, *, seconds: float) -> RecallResult:
         """Find the best items for a query within `seconds`. Embedding uses no database connection.
 
-        Raises ModelUnavailable or ModelNotFound in the semantic mode without a vector: an empty result would mean that
-        nothing exists.
+        With a time the result is that of then, by exact statements: caches have the present. Raises ModelUnavailable or
+        ModelNotFound in the semantic mode without a vector: an empty result would mean that nothing exists. Raises
+        NotKnownThen, ModelDroppedSince and HistoryNotKept for a time that cannot be searched.
         """
-        model = await self._registry.active()
+        at = query.as_of_time or now()
+        model = await self._registry.active(query.as_of_time)
         if query.mode is Mode.SEMANTIC and query.vector is None and not model.can_embed:
             raise ModelNotFound(model=model.model)
-        at = now()
         query = await self._reader.read(tenant_id, query, at)
         vector = await self._query_vector(tenant_id, model, query, seconds)
         if query.mode is Mode.SEMANTIC and vector is None:
             raise ModelUnavailable(model=model.model, cause="no answer")
         shortlist = await self._shortlist(tenant_id, model, query, vector)
-        async with self._store.transaction(tenant_id, is_filtered=bool(query.filter.all_names)) as tx:
+        is_filtered = bool(query.filter.all_names)
+        async with self._store.transaction(tenant_id, is_filtered=is_filtered, as_of_time=query.as_of_time) as tx:
             policy = await tx.policy()
             search = SearchTransaction(tx, model, query, vector, self._vector_cache, shortlist, policy, at)
-            await search.read_cached_words(self._term_cache, tenant_id)
+            if query.as_of_time is None:
+                await search.read_cached_words(self._term_cache, tenant_id)
             hits, is_truncated = await search.hits()
             excluding = await search.excluding_conditions() if not hits and query.filter.all_names else []
             pending_count = await search.pending_count()
         relevant_hits = search.with_relevance(hits)
         _SEARCHES[search.path].inc()
-        if vector is not None and query.filter.row_condition is None and self._sampler.should_sample():
+        is_sampled = vector is not None and query.filter.row_condition is None and query.as_of_time is None
+        if vector is not None and is_sampled and self._sampler.should_sample():
             self._sampler.put(
                 Sample(
                     tenant_id=tenant_id,
@@ -181,7 +185,8 @@ class RecallSearcher:
             return None
         if query.vector is None and not model.can_embed:
             return None
-        await self._queue.wait_drained(tenant_id, min(self._wait_seconds, seconds / 4))
+        if query.as_of_time is None:
+            await self._queue.wait_drained(tenant_id, min(self._wait_seconds, seconds / 4))
         if query.vector is not None:
             return query.vector
         purpose = Purpose.QUERY if query.excluded_id is None else Purpose.PASSAGE
@@ -192,8 +197,11 @@ class RecallSearcher:
     async def _shortlist(
         self, tenant_id: UUID, model: EmbeddingModel, query: Query, vector: NDArray[np.float32] | None
     ) -> Shortlist | None:
-        """Return what the vector cache proposes; None without a vector, with a filter, or when nothing is cached."""
-        if vector is None or query.filter.has_index_conditions:
+        """Return what the vector cache proposes.
+
+        None without a vector, with a filter or a time, or when nothing is cached.
+        """
+        if vector is None or query.filter.has_index_conditions or query.as_of_time is not None:
             return None
         depth = query.candidate_count(uses_terms=query.uses_terms(has_vector=True))
         return await self._vector_cache.shortlist(tenant_id, model, vector, query.searched_kinds, shortlist_size(depth))
@@ -316,7 +324,7 @@ class SearchTransaction:
         """Return the number of the tenant's items that have no vector yet, up to a limit; 0 in the keyword mode."""
         if self._query.mode is Mode.KEYWORD:
             return 0
-        return await self._tx.count_pending() if self._pending_count is None else self._pending_count
+        return await self._tx.count_pending(self._model) if self._pending_count is None else self._pending_count
 
     async def excluding_conditions(self) -> list[str]:
         """Name the conditions each of which alone excludes everything; all of them when only several together do.
@@ -454,7 +462,9 @@ class SearchTransaction:
                 reach=CONTEXT_REACH,
                 horizon=horizon,
             )
-        self._pending_count = items.pending_count
+        if self._query.as_of_time is None:
+            # As of a time, the index does not tell which items were pending.
+            self._pending_count = items.pending_count
         candidates = Candidates(
             item_ids=items.item_ids,
             kinds=items.kinds,

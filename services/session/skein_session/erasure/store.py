@@ -238,6 +238,7 @@ class _PurgeTransaction:
         await self._tx.execute(_QUERIES["decrement_message_counts"], **session_keys, counts=counts)
         await postings.subtract_counts(self._tx, self._tenant_id, ids)
         await self._execute("recall.documents", "purge_documents", tenant_id=self._tenant_id, message_ids=ids)
+        await postings.purge_history(self._tx, self._tenant_id, ids)
         await self._clear_responses(session_ids)
         self.charges["messages"] -= active_counts.total()
 
@@ -268,6 +269,7 @@ class _PurgeTransaction:
         ]
         await tombstones.insert(self._tx, self._tenant_id, names, self._at)
         purged_rows = await self._tx.rows(_QUERIES[query], **message_keys)
+        await postings.purge_history(self._tx, self._tenant_id, ids)
         self.receipt.add_count("session.message_external_ids", len(external_ids))
         self.receipt.add_count(table, len(purged_rows))
         await self._execute("session.messages_history", "purge_messages_history", **message_keys)

@@ -38,6 +38,7 @@ _TENANT_TABLES: Mapping[str, Query] = {
     "tenancy.invitations": QUERIES["purge_invitations"],
     "tenancy.subject_properties": QUERIES["purge_subject_properties"],
     "tenancy.subjects": QUERIES["purge_subjects"],
+    "tenancy.subjects_history": QUERIES["purge_subjects_history"],
     "tenancy.agent_tools": QUERIES["purge_agent_tools"],
     "tenancy.agents": QUERIES["purge_agents"],
     "tenancy.tools": QUERIES["purge_tools"],

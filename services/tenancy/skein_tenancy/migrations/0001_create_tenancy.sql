@@ -24,7 +24,7 @@ RETURN (lpad(to_hex((extract(epoch FROM at) * 1000)::bigint), 12, '0') || repeat
 -- under its name, with the rows that were valid at skein.as_of_time(). So a statement reads what was known then when it
 -- names the view in place of the table. Purges delete from both tables.
 CREATE SCHEMA as_of;
-GRANT USAGE ON SCHEMA as_of TO skein_memory, skein_session, skein_recall;
+GRANT USAGE ON SCHEMA as_of TO skein_tenancy, skein_memory, skein_session, skein_recall;
 
 -- Whether this transaction keeps former rows. Purges do not, and neither do operators, whose deletion of a tenant
 -- cascades to its rows.
@@ -194,6 +194,8 @@ CREATE POLICY tenant ON tenancy.tenants
 
 -- A reindex visits all tenants; it reads their ids alone.
 GRANT SELECT (tenant_id, is_active) ON tenancy.tenants TO skein_recall;
+-- A tenant's history begins when it was created.
+GRANT SELECT (tenant_id, create_time) ON tenancy.tenants TO skein_session, skein_memory, skein_recall;
 
 CREATE TABLE tenancy.agents (
     tenant_id uuid NOT NULL
@@ -319,6 +321,7 @@ CREATE TABLE tenancy.subjects (
     created_by text NOT NULL,
     updated_by text NOT NULL,
     delete_time timestamptz,
+    record_time timestamptz NOT NULL DEFAULT skein.write_time(),
     CONSTRAINT subjects_pkey PRIMARY KEY (tenant_id, subject_id)
 );
 CREATE INDEX subjects_status ON tenancy.subjects (tenant_id, status, subject_id);
@@ -326,6 +329,49 @@ ALTER TABLE tenancy.subjects ENABLE ROW LEVEL SECURITY;
 ALTER TABLE tenancy.subjects FORCE ROW LEVEL SECURITY;
 CREATE POLICY tenant ON tenancy.subjects
     USING (tenant_id = nullif(current_setting('skein.tenant_id', true), '')::uuid);
+
+CREATE TABLE tenancy.subjects_history (
+    tenant_id uuid NOT NULL
+        CONSTRAINT subjects_history_tenant_fkey REFERENCES tenancy.tenants (tenant_id) ON DELETE CASCADE,
+    subject_id text NOT NULL,
+    display_name text NOT NULL,
+    status text NOT NULL,
+    timezone text NOT NULL,
+    profile jsonb,
+    preferences jsonb,
+    account_id uuid,
+    revision bigint NOT NULL,
+    create_time timestamptz NOT NULL,
+    update_time timestamptz NOT NULL,
+    created_by text NOT NULL,
+    updated_by text NOT NULL,
+    delete_time timestamptz,
+    record_time timestamptz NOT NULL,
+    until_time timestamptz NOT NULL
+);
+CREATE INDEX subjects_history_subject ON tenancy.subjects_history (tenant_id, subject_id, until_time);
+ALTER TABLE tenancy.subjects_history ENABLE ROW LEVEL SECURITY;
+ALTER TABLE tenancy.subjects_history FORCE ROW LEVEL SECURITY;
+CREATE POLICY tenant ON tenancy.subjects_history
+    USING (tenant_id = nullif(current_setting('skein.tenant_id', true), '')::uuid);
+CREATE TRIGGER keep_updated BEFORE UPDATE ON tenancy.subjects
+    FOR EACH ROW WHEN (OLD.revision IS DISTINCT FROM NEW.revision)
+    EXECUTE FUNCTION skein.keep_updated('tenancy.subjects_history');
+CREATE TRIGGER keep_deleted AFTER DELETE ON tenancy.subjects
+    REFERENCING OLD TABLE AS gone
+    FOR EACH STATEMENT EXECUTE FUNCTION skein.keep_deleted('tenancy.subjects_history');
+
+CREATE VIEW as_of.subjects WITH (security_invoker = true) AS
+SELECT tenant_id, subject_id, display_name, status, timezone, profile, preferences, account_id, revision, create_time,
+    update_time, created_by, updated_by, delete_time, record_time
+FROM tenancy.subjects
+WHERE record_time <= (SELECT skein.as_of_time())
+UNION ALL
+SELECT tenant_id, subject_id, display_name, status, timezone, profile, preferences, account_id, revision, create_time,
+    update_time, created_by, updated_by, delete_time, record_time
+FROM tenancy.subjects_history
+WHERE record_time <= (SELECT skein.as_of_time()) AND until_time > (SELECT skein.as_of_time());
+GRANT SELECT ON as_of.subjects TO skein_tenancy;
 
 -- The erasure of a person clears the display name from recorded queries.
 GRANT SELECT (tenant_id, subject_id, display_name) ON tenancy.subjects TO skein_memory;
@@ -654,7 +700,8 @@ ALTER TABLE tenancy.deletions ENABLE ROW LEVEL SECURITY;
 ALTER TABLE tenancy.deletions FORCE ROW LEVEL SECURITY;
 CREATE POLICY operator ON tenancy.deletions USING (current_setting('skein.operator', true) = 'on');
 GRANT SELECT, INSERT, UPDATE, DELETE ON
-    tenancy.memberships, tenancy.invitations, tenancy.subjects, tenancy.subject_properties, tenancy.tools,
+    tenancy.memberships, tenancy.invitations, tenancy.subjects, tenancy.subjects_history, tenancy.subject_properties,
+    tenancy.tools,
     tenancy.agent_tools, tenancy.policies, tenancy.quotas, tenancy.organization_quotas, tenancy.usage,
     tenancy.collected_usage, tenancy.rate_limit_buckets, tenancy.deletions, tenancy.jobs TO skein_tenancy;
 

@@ -95,8 +95,13 @@ RETURNING subject_id, display_name, status, timezone, profile, preferences, acco
     update_time, created_by, updated_by, delete_time;
 
 -- purge_subject --
--- Remove a subject for good, and its properties with it.
+-- Remove a subject for good, and its properties with it. Its last version goes to the history, which is purged next.
 DELETE FROM tenancy.subjects
+WHERE tenant_id = :tenant_id AND subject_id = :subject_id;
+
+-- purge_subject_history --
+-- Remove the former versions of a subject for good.
+DELETE FROM tenancy.subjects_history
 WHERE tenant_id = :tenant_id AND subject_id = :subject_id;
 
 -- clear_subject_responses --
