@@ -16,10 +16,10 @@ END
 $$;
 SET citus.multi_shard_modify_mode = 'sequential';
 
--- No triggers: former rows are not kept.
+-- Citus refuses triggers, so no former rows are kept. Those of partitions go with their table's.
 SELECT format('DROP TRIGGER %I ON %s', tgname, tgrelid::regclass)
 FROM pg_trigger
-WHERE tgfoid IN ('skein.keep_deleted'::regproc, 'skein.keep_updated'::regproc) AND tgparentid = 0
+WHERE tgfoid IN ('skein.keep_updated'::regproc, 'skein.keep_deleted'::regproc) AND tgparentid = 0
 \gexec
 
 -- A copy on every machine.
@@ -55,8 +55,9 @@ SELECT format('SELECT create_distributed_table(%L, ''tenant_id'', colocate_with 
 FROM unnest(ARRAY[
     'auth.erasure_certificates',
     'auth.requests',
-    'memory.aliases_history',
-    'memory.trust_history',
+    'recall.documents_history',
+    'recall.embeddings_all_minilm_l6_v2_history',
+    'recall.postings_history',
     'recall.requests',
     'tenancy.deletions',
     'tenancy.rate_limit_buckets',
@@ -68,6 +69,7 @@ FROM unnest(ARRAY[
     'auth.usage',
     'memory.access_keys',
     'memory.access_log',
+    'memory.aliases_history',
     'memory.archives',
     'memory.blocks',
     'memory.changes',
@@ -81,6 +83,7 @@ FROM unnest(ARRAY[
     'memory.tenant_keys',
     'memory.tombstone_salts',
     'memory.tombstones',
+    'memory.trust_history',
     'memory.trust_work',
     'memory.usage',
     'memory.webhooks',
@@ -91,8 +94,10 @@ FROM unnest(ARRAY[
     'recall.removals',
     'session.agent_states',
     'session.message_external_ids',
+    'session.messages_history',
     'session.requests',
     'session.sessions',
+    'session.title_terms_history',
     'session.tombstone_salts',
     'session.tombstones',
     'session.unreferenced_files',
@@ -103,8 +108,10 @@ FROM unnest(ARRAY[
     'tenancy.jobs',
     'tenancy.memberships',
     'tenancy.policies',
+    'tenancy.policies_history',
     'tenancy.quotas',
     'tenancy.subjects',
+    'tenancy.subjects_history',
     'tenancy.tools',
     'tenancy.usage',
     'auth.api_keys',
@@ -149,6 +156,7 @@ ORDER BY place
 --   auth.check_keys
 --   auth.legacy_tokens
 --   auth.signing_keys
+--   recall.model_activations
 --   skein.migrations
 --   skein.page_token_keys
 --   skein.servers

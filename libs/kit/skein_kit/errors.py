@@ -279,6 +279,12 @@ class TenantNotFound(NotFound):
     reason = "TENANT_NOT_FOUND"
 
 
+class HistoryNotKept(FailedPrecondition):
+    """This cluster keeps no former versions of rows, because its tables are distributed by Citus."""
+
+    reason = "HISTORY_NOT_KEPT"
+
+
 class TenantNotDeleted(FailedPrecondition):
     """The tenant is not deleted; delete it first."""
 
