@@ -13,7 +13,7 @@ ERASED = frozenset(
         "recall.embeddings_all_minilm_l6_v2",
         "recall.postings", "recall.vector_origins", "session.items", "session.message_external_ids",
         "session.message_order", "session.messages", "session.messages_history", "session.session_properties",
-        "session.sessions", "session.archived_messages", "session.archived_sessions", "session.title_terms",
+        "session.sessions", "session.sessions_history", "session.archived_messages", "session.archived_sessions", "session.title_terms",
         "session.title_terms_history", "tenancy.subject_properties", "tenancy.subjects", "tenancy.subjects_history",
     }
 )  # fmt: skip

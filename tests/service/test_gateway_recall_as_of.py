@@ -92,7 +92,9 @@ async def test_what_was_purged_since_is_counted_and_not_shown(tenant: Tenant) ->
     assert [response.purged_count, context.purged_count, later.purged_count, live.purged_count] == [2, 2, 0, 0]
 
 
-@pytest.mark.parametrize("arms", [[pb.ARM_MEMORIES], [pb.ARM_PROFILE], [pb.ARM_BLOCKS]], ids=["index", "profile", "blocks"])
+@pytest.mark.parametrize(
+    "arms", [[pb.ARM_MEMORIES], [pb.ARM_PROFILE], [pb.ARM_BLOCKS]], ids=["index", "profile", "blocks"]
+)
 async def test_the_future_and_the_time_before_the_tenant_are_refused(tenant: Tenant, arms: list[pb.Arm]) -> None:
     request = pb.RecallRequest(query="tea", arms=arms, filter={"subject_id": "anna"})
     tomorrow, yesterday = now() + timedelta(days=1), now() - timedelta(days=1)

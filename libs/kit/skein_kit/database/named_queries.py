@@ -223,7 +223,7 @@ def with_condition(query: Query, condition: str) -> Query:
 AS_OF_VIEWS = {
     "memory": ("aliases", "blocks", "links", "memories", "tags", "trust"),
     "recall": ("corpora", "documents", "frequencies", "postings", "removals"),
-    "session": ("messages", "title_terms"),
+    "session": ("messages", "sessions", "title_terms"),
     "tenancy": ("policies", "subjects"),
 }
 # Each model has a table of vectors, and a view.

@@ -21,6 +21,7 @@ from skein_gateway.recall.rpc import (
     ArmOutcome,
     ArmResult,
     arm_timeout_seconds,
+    as_of_time,
     call_arm,
     enforce_partial_policy,
 )
@@ -157,7 +158,9 @@ class ContextHandler:
 
     async def _window(self, request: pb.BuildContextRequest, arm_seconds: float) -> ArmResult:
         half = max(1, (request.token_budget or DEFAULT_BUDGET) // 2)
-        window_request = session_pb2.GetRecentWindowRequest(session_id=request.session_id, token_budget=half)
+        window_request = session_pb2.GetRecentWindowRequest(
+            session_id=request.session_id, token_budget=half, as_of_time=as_of_time(request.recall)
+        )
         timed = await call_arm(self._sessions.GetRecentWindow(window_request, timeout=arm_seconds))
         if timed.response is None:
             return ArmResult(outcomes=(ArmOutcome.failed(pb.ARM_WINDOW, timed),))

@@ -274,7 +274,9 @@ class RecallHandler:
             )
             timed = await call_arm(self._blocks.ListAgentBlocks(of_agent, timeout=arm_seconds))
         else:
-            of_all = blocks_pb2.ListBlocksRequest(is_template=False, page_size=MAX_BLOCKS)
+            of_all = blocks_pb2.ListBlocksRequest(
+                is_template=False, page_size=MAX_BLOCKS, as_of_time=as_of_time(request)
+            )
             timed = await call_arm(self._blocks.ListBlocks(of_all, timeout=arm_seconds))
         if timed.response is None:
             return ArmResult(outcomes=(ArmOutcome.failed(pb.ARM_BLOCKS, timed),))

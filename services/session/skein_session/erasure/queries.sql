@@ -130,6 +130,12 @@ SET message_count = message_count - purged.count, summary = NULL, revision = rev
 FROM unnest(:session_ids::text[], :counts::bigint[]) AS purged (session_id, count)
 WHERE sessions.tenant_id = :tenant_id AND sessions.session_id = purged.session_id;
 
+-- clear_former_summaries --
+-- Clear the former summaries of sessions, some of which may have been taken from purged messages.
+UPDATE session.sessions_history
+SET summary = NULL
+WHERE tenant_id = :tenant_id AND session_id = ANY (:session_ids::text[]);
+
 -- clear_responses --
 -- Clear the saved responses that show sessions: a repeated request gets an empty response and has no effect.
 UPDATE session.requests
@@ -144,6 +150,11 @@ WHERE tenant_id = :tenant_id AND session_id = :session_id AND session_id <> '';
 -- purge_session --
 -- Purge a session; its properties are deleted by cascade.
 DELETE FROM session.sessions
+WHERE tenant_id = :tenant_id AND session_id = :session_id;
+
+-- purge_session_history --
+-- Purge what is kept of a session as it was.
+DELETE FROM session.sessions_history
 WHERE tenant_id = :tenant_id AND session_id = :session_id;
 
 -- sessions_of_subject --

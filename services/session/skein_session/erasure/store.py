@@ -203,6 +203,7 @@ class _PurgeTransaction:
             "session.agent_states", "purge_states_of_session", **session_key
         )
         await self._execute("session.sessions", "purge_session", **session_key)
+        await self._execute("session.sessions_history", "purge_session_history", **session_key)
         await tombstones.insert(self._tx, self._tenant_id, [tombstones.of_session(session_id)], self._at)
         await self._tx.execute(_QUERIES["purge_access_log_of_session"], **session_key, subject_id=subject_id)
         names = [f"session:{session_id}"]
@@ -237,6 +238,7 @@ class _PurgeTransaction:
         active_counts = Counter(row["session_id"] for row in purged_rows if row["is_active"])
         counts = [active_counts[session_id] for session_id in session_ids]
         await self._tx.execute(_QUERIES["decrement_message_counts"], **session_keys, counts=counts)
+        await self._tx.execute(_QUERIES["clear_former_summaries"], **session_keys)
         await postings.subtract_counts(self._tx, self._tenant_id, ids)
         await self._execute("recall.documents", "purge_documents", tenant_id=self._tenant_id, message_ids=ids)
         await postings.purge_history(self._tx, self._tenant_id, ids)
