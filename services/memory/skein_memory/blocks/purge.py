@@ -84,6 +84,10 @@ async def purge_blocks(
         await writer.insert_events(
             tx, tenant_id, [_purge_event(block_id, receipt_id) for block_id in purged_ids], at=at, by=by
         )
+    # After the rows whose former versions it has.
+    counts["memory.block_agents_history"] = await tx.execute(
+        QUERIES["purge_memory_block_agents_history"], own_ids=purged_ids, subject_id=subject_id or "", **keys
+    )
     return BlockPurge(
         block_ids=purged_ids,
         active_count=sum(row["is_active"] for row in purged_rows),

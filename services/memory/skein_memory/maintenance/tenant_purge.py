@@ -30,6 +30,7 @@ TENANT_TABLES: Mapping[str, Query] = {
     "memory.erasures": QUERIES["purge_tenant_erasures"],
     "memory.access_counts": QUERIES["purge_tenant_access_counts"],
     "memory.block_agents": QUERIES["purge_tenant_block_agents"],
+    "memory.block_agents_history": QUERIES["purge_tenant_block_agents_history"],
     "memory.blocks": QUERIES["purge_tenant_blocks"],
     "memory.conflict_resolutions": QUERIES["purge_tenant_conflict_resolutions"],
     "memory.aliases": QUERIES["purge_tenant_aliases"],

@@ -207,6 +207,16 @@ WHERE requests.tenant_id = :tenant_id
     AND requests.principal = picked.principal AND requests.method = picked.method
     AND requests.request_id = picked.request_id;
 
+-- purge_tenant_block_agents_history --
+-- Remove some of the rows that tell which agents of a deleted tenant carried which blocks.
+DELETE FROM memory.block_agents_history
+USING (
+    SELECT agent_id, block_id, until_time FROM memory.block_agents_history WHERE tenant_id = :tenant_id LIMIT :count
+) AS picked
+WHERE block_agents_history.tenant_id = :tenant_id
+    AND block_agents_history.agent_id = picked.agent_id AND block_agents_history.block_id = picked.block_id
+    AND block_agents_history.until_time = picked.until_time;
+
 -- purge_tenant_block_agents --
 -- Remove some of the attachments of blocks of a deleted tenant.
 DELETE FROM memory.block_agents

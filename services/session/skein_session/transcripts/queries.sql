@@ -29,7 +29,7 @@ SELECT archive_time
 FROM session.sessions
 WHERE tenant_id = :tenant_id AND session_id = :session_id;
 
--- newest_messages --
+-- newest_shown_messages --
 -- Find the newest messages of a session that are not deleted.
 SELECT message_id
 FROM session.messages

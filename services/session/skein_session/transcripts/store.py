@@ -145,7 +145,7 @@ class TranscriptStore:
     ) -> RecentWindow:
         """Read what `read_window` read at a time, asked at `at`.
 
-        Raises SessionNotFound, NotKnownThen, HistoryNotKept, and SessionArchived while the messages are in cold storage.
+        Raises SessionNotFound, NotKnownThen, HistoryNotKept, and SessionArchived while cold storage has the messages.
         """
         session_key = {"tenant_id": tenant_id, "session_id": session_id}
         options = TxOptions(read_only=True, as_of_time=as_of_time)
@@ -157,7 +157,7 @@ class TranscriptStore:
             if await tx.value(_QUERIES["read_archive_time"], **session_key) is not None:
                 raise SessionArchived(session_id=session_id)
             # One more, which tells that others are left out.
-            rows = await tx.rows(as_of(_QUERIES["newest_messages"]), **session_key, limit=MAX_READ_MESSAGES + 1)
+            rows = await tx.rows(as_of(_QUERIES["newest_shown_messages"]), **session_key, limit=MAX_READ_MESSAGES + 1)
             window = RecentWindow(token_budget, len(rows), session["summary"] or "")
             ids = [row["message_id"] for row in rows[:MAX_READ_MESSAGES]]
             await _fill(window, read_in_order(tx, tenant_id, ids, is_as_of=True))
