@@ -85,7 +85,7 @@ def shown(response: pb.RecallResponse) -> list[Any]:
 
 def citations(response: pb.BuildContextResponse) -> list[Any]:
     return [
-        (one.number, one.kind, one.item_id, one.truncated, list(one.duplicate_ids), one.trust)
+        (one.number, one.kind, one.item_id, one.truncated, list(one.duplicate_ids), one.trust, list(one.origins))
         for one in response.citations
     ]
 

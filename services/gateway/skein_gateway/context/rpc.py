@@ -139,7 +139,9 @@ class ContextHandler:
             batch = memory_ids[start : start + MAX_LINEAGES]
             has_reader = request.recall.filter.HasField("visible_to")
             lineage_request = curation_pb2.GetLineageRequest(
-                memory_ids=batch, visible_to=request.recall.filter.visible_to if has_reader else None
+                memory_ids=batch,
+                visible_to=request.recall.filter.visible_to if has_reader else None,
+                as_of_time=as_of_time(request.recall),
             )
             seconds = arm_timeout_seconds(context.time_remaining(), self._lineage_seconds)
             try:

@@ -234,10 +234,14 @@ WHERE tenant_id = :tenant_id AND access_event_id = ANY (ARRAY(
     LIMIT :count));
 
 -- find_sources --
--- Return which of some messages memories were made of.
-SELECT DISTINCT source_id
+-- Return which of some messages memories were made of, now or formerly.
+SELECT source_id
 FROM memory.sources
 WHERE tenant_id = :tenant_id AND source_id = ANY (:message_ids::uuid[])
+UNION
+SELECT source_id
+FROM memory.sources_history
+WHERE tenant_id = :tenant_id AND source_id = ANY (:message_ids)
 ORDER BY source_id;
 
 -- read_authors --
@@ -258,6 +262,14 @@ UPDATE memory.sources
 SET erased_trust = gone.trust
 FROM unnest(:source_ids::uuid[], :trusts::double precision[]) AS gone (source_id, trust)
 WHERE sources.tenant_id = :tenant_id AND sources.source_id = gone.source_id AND sources.erased_trust IS NULL;
+
+-- mark_former_sources_erased --
+-- Mark messages as erased among former sources.
+UPDATE memory.sources_history
+SET erased_trust = gone.trust
+FROM unnest(:source_ids::uuid[], :trusts::double precision[]) AS gone (source_id, trust)
+WHERE sources_history.tenant_id = :tenant_id AND sources_history.source_id = gone.source_id
+    AND sources_history.erased_trust IS NULL;
 
 -- note_rescores --
 -- Note messages from which memories derive whose trust is to be computed again.
