@@ -87,6 +87,8 @@ REST = """
     INSERT INTO memory.sources (tenant_id, memory_id, position, kind, role, name, name_key)
     VALUES ($1, $2, 0, 'agent', 'part', 'x', 'x');
     INSERT INTO memory.trust (tenant_id, memory_id, trust) VALUES ($1, $2, 0.4);
+    INSERT INTO memory.trust_history (tenant_id, memory_id, trust, record_time, until_time)
+    VALUES ($1, $2, 0.3, now() - interval '1 hour', now());
     INSERT INTO memory.source_trust
         (tenant_id, source_key, trust, revision, create_time, update_time, created_by, updated_by)
     VALUES ($1, 'x', 0.5, 1, now(), now(), 'test', 'test');
@@ -94,6 +96,10 @@ REST = """
         (tenant_id, alias_memory_id, canonical_memory_id, confidence, revision, create_time, update_time, created_by,
          updated_by)
     VALUES ($1, $2, gen_random_uuid(), 0.9, 1, now(), now(), 'test', 'test');
+    INSERT INTO memory.aliases_history
+        (tenant_id, alias_memory_id, canonical_memory_id, confidence, revision, create_time, update_time, created_by,
+         updated_by, record_time, until_time)
+    VALUES ($1, $2, gen_random_uuid(), 0.9, 1, now(), now(), 'test', 'test', now() - interval '1 hour', now());
     INSERT INTO memory.conflict_resolutions
         (tenant_id, a_memory_id, b_memory_id, resolution_id, status, revision, create_time, update_time, created_by,
          updated_by)

@@ -16,6 +16,12 @@ END
 $$;
 SET citus.multi_shard_modify_mode = 'sequential';
 
+-- Citus refuses triggers, so no former rows are kept. Those of partitions go with their table's.
+SELECT format('DROP TRIGGER %I ON %s', tgname, tgrelid::regclass)
+FROM pg_trigger
+WHERE tgfoid IN ('skein.keep_updated'::regproc, 'skein.keep_deleted'::regproc) AND tgparentid = 0
+\gexec
+
 -- A copy on every machine.
 SELECT format('SELECT create_reference_table(%L)', name)
 FROM unnest(ARRAY[
@@ -49,6 +55,9 @@ SELECT format('SELECT create_distributed_table(%L, ''tenant_id'', colocate_with 
 FROM unnest(ARRAY[
     'auth.erasure_certificates',
     'auth.requests',
+    'recall.documents_history',
+    'recall.embeddings_all_minilm_l6_v2_history',
+    'recall.postings_history',
     'recall.requests',
     'tenancy.deletions',
     'tenancy.rate_limit_buckets',
@@ -60,6 +69,7 @@ FROM unnest(ARRAY[
     'auth.usage',
     'memory.access_keys',
     'memory.access_log',
+    'memory.aliases_history',
     'memory.archives',
     'memory.blocks',
     'memory.changes',
@@ -73,6 +83,7 @@ FROM unnest(ARRAY[
     'memory.tenant_keys',
     'memory.tombstone_salts',
     'memory.tombstones',
+    'memory.trust_history',
     'memory.trust_work',
     'memory.usage',
     'memory.webhooks',
@@ -83,8 +94,10 @@ FROM unnest(ARRAY[
     'recall.removals',
     'session.agent_states',
     'session.message_external_ids',
+    'session.messages_history',
     'session.requests',
     'session.sessions',
+    'session.title_terms_history',
     'session.tombstone_salts',
     'session.tombstones',
     'session.unreferenced_files',
@@ -95,8 +108,10 @@ FROM unnest(ARRAY[
     'tenancy.jobs',
     'tenancy.memberships',
     'tenancy.policies',
+    'tenancy.policies_history',
     'tenancy.quotas',
     'tenancy.subjects',
+    'tenancy.subjects_history',
     'tenancy.tools',
     'tenancy.usage',
     'auth.api_keys',
@@ -141,6 +156,7 @@ ORDER BY place
 --   auth.check_keys
 --   auth.legacy_tokens
 --   auth.signing_keys
+--   recall.model_activations
 --   skein.migrations
 --   skein.page_token_keys
 --   skein.servers

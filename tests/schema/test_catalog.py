@@ -93,8 +93,8 @@ OTHER_INDEXES = {
     "tenancy.deletions_due",
     "tenancy.memberships_account",
 }
-# Tables with rows of no tenant (the nil tenant, which has no row), reports that outlive their tenants, and former rows,
-# which a cascade adds to. What tenants have in them is removed by name when a tenant is deleted.
+# Tables with rows of no tenant (the nil tenant, which has no row), and reports that outlive their tenants. What tenants
+# have in them is removed by name when a tenant is deleted.
 NOT_CASCADING = {
     "auth.audit_events",
     "auth.authorization_codes",
@@ -102,8 +102,6 @@ NOT_CASCADING = {
     "auth.refresh_tokens",
     "auth.requests",
     "auth.auth_sessions",
-    "memory.aliases_history",
-    "memory.trust_history",
     "recall.requests",
     "tenancy.rate_limit_buckets",
     "tenancy.deletions",
@@ -165,6 +163,7 @@ CROSSINGS = {
         for role in ("skein_memory", "skein_recall")
         for view in ("aliases", "links", "memories", "tags", "trust")
     ),
+    ("skein_memory", "as_of.blocks", "SELECT"),
     # The chain of a memory's sources may end in a message, which is erased with its trust.
     *(("skein_session", "memory.trust_work", privilege) for privilege in ("SELECT", "INSERT", "UPDATE")),
     ("skein_session", "memory.sources", "SELECT"),

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Self
 
 from skein_kit.database.named_queries import as_of
 from skein_kit.database.tx_options import TxOptions
-from skein_kit.errors import HistoryNotKept
 from skein_memory.errors import MemoryNotFound, MemoryNotYetKnown
 from skein_memory.memories import names
 from skein_memory.queries import QUERIES
@@ -40,14 +39,9 @@ class TenantReader:
     async def open(
         cls, database: Database, tenant_id: UUID, *, at: datetime, as_of_time: datetime | None
     ) -> AsyncIterator[Self]:
-        """Read as of a time, or what there is at the time `at` of the read."""
+        """Read as of a time, or what there is at the time `at` of the read. Raises HistoryNotKept."""
         async with database.transaction(tenant_id, TxOptions(read_only=True, as_of_time=as_of_time)) as tx:
             yield cls(tx=tx, tenant_id=tenant_id, at=as_of_time or at, as_of_time=as_of_time)
-
-    def check_history(self) -> None:
-        """Check that the database keeps former rows that triggers write. Raises HistoryNotKept."""
-        if self.as_of_time is not None and self.tx.database.is_citus:
-            raise HistoryNotKept
 
     async def rows(self, name: str, **values: object) -> list[asyncpg.Record]:
         """Return all rows of a query."""

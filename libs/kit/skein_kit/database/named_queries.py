@@ -221,7 +221,7 @@ def with_condition(query: Query, condition: str) -> Query:
 
 # The tables that have a view in the schema as_of, by their schema; no two views have the same name.
 AS_OF_VIEWS = {
-    "memory": ("aliases", "links", "memories", "tags", "trust"),
+    "memory": ("aliases", "blocks", "links", "memories", "tags", "trust"),
     "recall": ("corpora", "documents", "frequencies", "postings", "removals"),
     "session": ("messages", "title_terms"),
     "tenancy": ("policies", "subjects"),

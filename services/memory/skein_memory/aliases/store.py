@@ -80,7 +80,6 @@ class AliasStore:
         Raises MemoryNotFound, MemoryNotYetKnown and HistoryNotKept.
         """
         async with TenantReader.open(self._database, tenant_id, at=at, as_of_time=as_of_time) as reader:
-            reader.check_history()
             return await _canonical(reader, name)
 
     async def list_aliases(
@@ -94,7 +93,6 @@ class AliasStore:
         values: dict[str, object] = {"after": after or _FIRST, "count": count}
         query_name = "list_aliases"
         async with TenantReader.open(self._database, tenant_id, at=at, as_of_time=as_of_time) as reader:
-            reader.check_history()
             if name:
                 canonical_id, _ = await _canonical(reader, name)
                 query_name, values = "list_aliases_of", {**values, "canonical_memory_id": canonical_id}

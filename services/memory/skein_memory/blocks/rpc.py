@@ -15,7 +15,7 @@ from skein_kit.idempotency.store import IdempotencyKey
 from skein_kit.ids import now
 from skein_kit.rpc.pagination import read_token, resolve_page_size, write_token
 from skein_kit.rpc.row_times import ImportTimes
-from skein_kit.rpc.well_known_types import merge_masked, to_timestamp, updated_fields
+from skein_kit.rpc.well_known_types import merge_masked, read_time, to_timestamp, updated_fields
 from skein_memory.blocks import convert
 from skein_memory.blocks import text as block_text
 from skein_memory.blocks.model import Block
@@ -82,13 +82,18 @@ class BlockHandlers:
             return await write.save(pb.CreateBlockFromTemplateResponse(block=convert.block(block)))
 
     async def GetBlock(self, request: pb.GetBlockRequest, context: Context) -> pb.GetBlockResponse:
-        block = await self._store.get_block(caller_of(context).require_tenant(), request.block_id)
+        block = await self._store.get_block(
+            caller_of(context).require_tenant(),
+            request.block_id,
+            at=now(),
+            as_of_time=read_time(request, "as_of_time"),
+        )
         if block is None or not (block.is_active or request.show_deleted):
             raise BlockNotFound
         return pb.GetBlockResponse(block=convert.block(block))
 
     async def ListBlocks(self, request: pb.ListBlocksRequest, context: Context) -> pb.ListBlocksResponse:
-        tenant_id = caller_of(context).require_tenant()
+        at, tenant_id, as_of_time = now(), caller_of(context).require_tenant(), read_time(request, "as_of_time")
 
         async def read(after: str, count: int) -> list[Block]:
             return await self._store.list_blocks(
@@ -100,6 +105,8 @@ class BlockHandlers:
                 template_name=request.template_name or None,
                 is_template=request.is_template if request.HasField("is_template") else None,
                 show_deleted=request.show_deleted,
+                at=at,
+                as_of_time=as_of_time,
             )
 
         blocks, token = await _page(request, tenant_id, read)

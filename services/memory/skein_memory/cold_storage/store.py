@@ -218,6 +218,7 @@ class ArchiveStore:
         if await tx.value(QUERIES["has_newer_archive"], tenant_id=tenant_id, archive_id=file.archive_id):
             return None
         await postings.subtract_counts(tx, tenant_id, batch.memory_ids)
+        await tx.stop_history()
         for query in CONTENT_TABLES.values():
             await tx.execute(query, tenant_id=tenant_id, memory_ids=batch.memory_ids)
         # Archived memories are not found, neither now nor as of a time.

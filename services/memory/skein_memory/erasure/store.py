@@ -256,6 +256,7 @@ class PurgeStore:
                 await access_log_erasure.clear_queries(tx, tenant_id, memory_ids)
             await postings.subtract_counts(tx, tenant_id, memory_ids)
             await lineage.mark_erased(tx, tenant_id, memory_ids)
+            await tx.stop_history()
             for table, query in CONTENT_TABLES.items():
                 if row_count := await tx.execute(query, tenant_id=tenant_id, memory_ids=memory_ids):
                     counts[table] = row_count

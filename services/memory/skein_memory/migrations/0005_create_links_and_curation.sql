@@ -85,7 +85,8 @@ CREATE TABLE memory.aliases_history (
     created_by text NOT NULL,
     updated_by text NOT NULL,
     record_time timestamptz NOT NULL,
-    until_time timestamptz NOT NULL
+    until_time timestamptz NOT NULL,
+    CONSTRAINT aliases_history_tenant_fkey FOREIGN KEY (tenant_id) REFERENCES tenancy.tenants (tenant_id) ON DELETE CASCADE
 );
 CREATE INDEX aliases_history_alias ON memory.aliases_history (tenant_id, alias_memory_id, until_time);
 CREATE INDEX aliases_history_canonical ON memory.aliases_history (tenant_id, canonical_memory_id, alias_memory_id);
@@ -260,7 +261,8 @@ CREATE TABLE memory.trust_history (
     memory_id uuid NOT NULL,
     trust double precision NOT NULL,
     record_time timestamptz NOT NULL,
-    until_time timestamptz NOT NULL
+    until_time timestamptz NOT NULL,
+    CONSTRAINT trust_history_tenant_fkey FOREIGN KEY (tenant_id) REFERENCES tenancy.tenants (tenant_id) ON DELETE CASCADE
 );
 CREATE INDEX trust_history_memory ON memory.trust_history (tenant_id, memory_id, until_time);
 ALTER TABLE memory.trust_history ENABLE ROW LEVEL SECURITY;

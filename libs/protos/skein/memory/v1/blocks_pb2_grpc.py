@@ -170,18 +170,20 @@ class BlockServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def GetBlock(self, request, context):
-        """GetBlock reads one block. Safe to retry.
+        """GetBlock reads one block, as it is now or as it was at as_of_time. Safe to
+        retry.
 
         Errors:
         - NOT_FOUND, BLOCK_NOT_FOUND: also for a deleted block, unless show_deleted
-        is set.
+        is set, and for one that was recorded after as_of_time.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ListBlocks(self, request, context):
-        """ListBlocks pages through the tenant's blocks in the order of their ids.
+        """ListBlocks pages through the tenant's blocks in the order of their ids, as
+        they are now or as they were at as_of_time.
 
         Errors:
         - INVALID_ARGUMENT, PAGE_TOKEN_INVALID: also when the filter changed.

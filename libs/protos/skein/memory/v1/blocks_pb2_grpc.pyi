@@ -61,14 +61,16 @@ class BlockServiceStub:
     - as CreateBlock.
     """
     GetBlock: _grpc.UnaryUnaryMultiCallable[_blocks_pb2.GetBlockRequest, _blocks_pb2.GetBlockResponse]
-    """GetBlock reads one block. Safe to retry.
+    """GetBlock reads one block, as it is now or as it was at as_of_time. Safe to
+    retry.
 
     Errors:
     - NOT_FOUND, BLOCK_NOT_FOUND: also for a deleted block, unless show_deleted
-      is set.
+      is set, and for one that was recorded after as_of_time.
     """
     ListBlocks: _grpc.UnaryUnaryMultiCallable[_blocks_pb2.ListBlocksRequest, _blocks_pb2.ListBlocksResponse]
-    """ListBlocks pages through the tenant's blocks in the order of their ids.
+    """ListBlocks pages through the tenant's blocks in the order of their ids, as
+    they are now or as they were at as_of_time.
 
     Errors:
     - INVALID_ARGUMENT, PAGE_TOKEN_INVALID: also when the filter changed.
@@ -247,14 +249,16 @@ class BlockServiceAsyncStub(BlockServiceStub):
     - as CreateBlock.
     """
     GetBlock: _aio.UnaryUnaryMultiCallable[_blocks_pb2.GetBlockRequest, _blocks_pb2.GetBlockResponse]  # type: ignore[assignment]
-    """GetBlock reads one block. Safe to retry.
+    """GetBlock reads one block, as it is now or as it was at as_of_time. Safe to
+    retry.
 
     Errors:
     - NOT_FOUND, BLOCK_NOT_FOUND: also for a deleted block, unless show_deleted
-      is set.
+      is set, and for one that was recorded after as_of_time.
     """
     ListBlocks: _aio.UnaryUnaryMultiCallable[_blocks_pb2.ListBlocksRequest, _blocks_pb2.ListBlocksResponse]  # type: ignore[assignment]
-    """ListBlocks pages through the tenant's blocks in the order of their ids.
+    """ListBlocks pages through the tenant's blocks in the order of their ids, as
+    they are now or as they were at as_of_time.
 
     Errors:
     - INVALID_ARGUMENT, PAGE_TOKEN_INVALID: also when the filter changed.
@@ -448,11 +452,12 @@ class BlockServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _blocks_pb2.GetBlockRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_blocks_pb2.GetBlockResponse, _abc.Awaitable[_blocks_pb2.GetBlockResponse]]:
-        """GetBlock reads one block. Safe to retry.
+        """GetBlock reads one block, as it is now or as it was at as_of_time. Safe to
+        retry.
 
         Errors:
         - NOT_FOUND, BLOCK_NOT_FOUND: also for a deleted block, unless show_deleted
-          is set.
+          is set, and for one that was recorded after as_of_time.
         """
 
     @_abc_1.abstractmethod
@@ -461,7 +466,8 @@ class BlockServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _blocks_pb2.ListBlocksRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_blocks_pb2.ListBlocksResponse, _abc.Awaitable[_blocks_pb2.ListBlocksResponse]]:
-        """ListBlocks pages through the tenant's blocks in the order of their ids.
+        """ListBlocks pages through the tenant's blocks in the order of their ids, as
+        they are now or as they were at as_of_time.
 
         Errors:
         - INVALID_ARGUMENT, PAGE_TOKEN_INVALID: also when the filter changed.
