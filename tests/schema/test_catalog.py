@@ -102,6 +102,9 @@ NOT_CASCADING = {
     "auth.refresh_tokens",
     "auth.requests",
     "auth.auth_sessions",
+    "recall.documents_history",
+    "recall.embeddings_all_minilm_l6_v2_history",
+    "recall.postings_history",
     "recall.requests",
     "tenancy.rate_limit_buckets",
     "tenancy.deletions",
@@ -153,6 +156,17 @@ CROSSINGS = {
     ("skein_recall", "memory.links", "SELECT"),
     ("skein_recall", "memory.aliases", "SELECT"),
     ("skein_recall", "memory.trust", "SELECT"),
+    # What removes an item keeps its former rows in the index, and a purge takes those away.
+    *(
+        (role, f"recall.{table}_history", privilege)
+        for role in ("skein_memory", "skein_session")
+        for table in ("documents", "embeddings_all_minilm_l6_v2", "postings")
+        for privilege in ("DELETE", "INSERT", "SELECT")
+    ),
+    *(
+        ("skein_recall", f"as_of.{view}", "SELECT")
+        for view in ("corpora", "documents", "embeddings_all_minilm_l6_v2", "frequencies", "postings", "removals")
+    ),
     # What was known at a time is read from former rows, too.
     *(
         ("skein_recall", f"memory.{table}", "SELECT")

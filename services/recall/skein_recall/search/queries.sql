@@ -92,17 +92,6 @@ ORDER BY v.chunk;
 SELECT count(*)::integer AS pending_count
 FROM (SELECT FROM recall.documents AS d WHERE d.tenant_id = :tenant_id AND d.pending LIMIT :most_pending) AS waiting;
 
--- count_without_vectors --
--- Count the items without a vector, up to a number: as of a time, they are the backlog of then.
-SELECT count(*)::integer AS pending_count
-FROM (
-    SELECT
-    FROM recall.documents AS d
-    WHERE d.tenant_id = :tenant_id
-        AND NOT EXISTS (SELECT FROM recall.{table} AS v WHERE v.tenant_id = :tenant_id AND v.item_id = d.item_id)
-    LIMIT :most_pending
-) AS waiting;
-
 -- query_terms --
 -- Split a query into its terms, each with its number of documents. It is counted here for a rare term; for others it is
 -- the worker's last count. Each row also has number and length of all documents: counted and uncounted ones, minus

@@ -334,7 +334,7 @@ class SearchTransaction:
         """Return the number of the tenant's items that have no vector yet, up to a limit; 0 in the keyword mode."""
         if self._query.mode is Mode.KEYWORD:
             return 0
-        return await self._tx.count_pending(self._model) if self._pending_count is None else self._pending_count
+        return await self._tx.count_pending() if self._pending_count is None else self._pending_count
 
     async def excluding_conditions(self) -> list[str]:
         """Name the conditions each of which alone excludes everything; all of them when only several together do.
@@ -472,9 +472,7 @@ class SearchTransaction:
                 reach=CONTEXT_REACH,
                 horizon=horizon,
             )
-        if self._query.as_of_time is None:
-            # As of a time, the index does not tell which items were pending.
-            self._pending_count = items.pending_count
+        self._pending_count = items.pending_count
         candidates = Candidates(
             item_ids=items.item_ids,
             kinds=items.kinds,

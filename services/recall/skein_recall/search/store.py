@@ -426,15 +426,9 @@ class QueryTransaction(SearchStatements):
             pending_count=row["pending_count"],
         )
 
-    async def count_pending(self, model: EmbeddingModel) -> int:
-        """Return the number of the tenant's items that have no vector yet, at most MAX_PENDING.
-
-        As of a time, these are the items without a vector of the `model`.
-        """
-        query = QUERIES["count_pending"]
-        if self.is_as_of:
-            query = for_table(QUERIES["count_without_vectors"], model.table_name)
-        (row,) = await self._rows(query, most_pending=MAX_PENDING)
+    async def count_pending(self) -> int:
+        """Return the number of the tenant's items that have no vector yet, at most MAX_PENDING."""
+        (row,) = await self._rows(QUERIES["count_pending"], most_pending=MAX_PENDING)
         count: int = row["pending_count"]
         return count
 

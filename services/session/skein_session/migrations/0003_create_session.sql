@@ -193,17 +193,23 @@ CREATE TRIGGER keep_updated BEFORE UPDATE ON session.messages
     FOR EACH ROW WHEN (OLD.* IS DISTINCT FROM NEW.*)
     EXECUTE FUNCTION skein.keep_updated('session.messages_history');
 CREATE VIEW as_of.messages WITH (security_invoker = true) AS
-SELECT tenant_id, message_id, session_id, sequence, external_id, role, content, name, subject_id, agent_id, parts,
-    tool_calls, tool_call_id, tool_returns, model, step_id, group_id, sender_id, offline_thread_id, metadata,
-    create_time, created_by, is_active, revision, update_time, updated_by, record_time
-FROM session.messages
-WHERE record_time <= (SELECT skein.as_of_time())
-UNION ALL
-SELECT tenant_id, message_id, session_id, sequence, external_id, role, content, name, subject_id, agent_id, parts,
-    tool_calls, tool_call_id, tool_returns, model, step_id, group_id, sender_id, offline_thread_id, metadata,
-    create_time, created_by, is_active, revision, update_time, updated_by, record_time
-FROM session.messages_history
-WHERE record_time <= (SELECT skein.as_of_time()) AND until_time > (SELECT skein.as_of_time());
+SELECT m.tenant_id, m.message_id, m.session_id, m.sequence, m.external_id, m.role, m.content, m.name, m.subject_id,
+       m.agent_id, m.parts, m.tool_calls, m.tool_call_id, m.tool_returns, m.model, m.step_id, m.group_id, m.sender_id,
+       m.offline_thread_id, m.metadata, m.create_time, m.created_by, m.is_active, m.revision, m.update_time,
+       m.updated_by, m.record_time
+FROM (
+    SELECT tenant_id, message_id, session_id, sequence, external_id, role, content, name, subject_id, agent_id, parts,
+           tool_calls, tool_call_id, tool_returns, model, step_id, group_id, sender_id, offline_thread_id, metadata,
+           create_time, created_by, is_active, revision, update_time, updated_by, record_time,
+           'infinity'::timestamptz AS until_time
+    FROM session.messages
+    UNION ALL
+    SELECT tenant_id, message_id, session_id, sequence, external_id, role, content, name, subject_id, agent_id, parts,
+           tool_calls, tool_call_id, tool_returns, model, step_id, group_id, sender_id, offline_thread_id, metadata,
+           create_time, created_by, is_active, revision, update_time, updated_by, record_time, until_time
+    FROM session.messages_history
+) AS m
+WHERE m.record_time <= (SELECT skein.as_of_time()) AND m.until_time > (SELECT skein.as_of_time());
 GRANT SELECT, INSERT, DELETE ON session.messages_history TO skein_session;
 GRANT SELECT ON session.messages_history TO skein_memory, skein_recall;
 GRANT SELECT ON as_of.messages TO skein_session, skein_memory, skein_recall;
@@ -338,13 +344,15 @@ CREATE POLICY tenant ON session.title_terms_history
 CREATE TRIGGER keep_deleted AFTER DELETE ON session.title_terms REFERENCING OLD TABLE AS gone
     FOR EACH STATEMENT EXECUTE FUNCTION skein.keep_deleted('session.title_terms_history');
 CREATE VIEW as_of.title_terms WITH (security_invoker = true) AS
-SELECT tenant_id, term, session_id, record_time
-FROM session.title_terms
-WHERE record_time <= (SELECT skein.as_of_time())
-UNION ALL
-SELECT tenant_id, term, session_id, record_time
-FROM session.title_terms_history
-WHERE record_time <= (SELECT skein.as_of_time()) AND until_time > (SELECT skein.as_of_time());
+SELECT t.tenant_id, t.term, t.session_id, t.record_time
+FROM (
+    SELECT tenant_id, term, session_id, record_time, 'infinity'::timestamptz AS until_time
+    FROM session.title_terms
+    UNION ALL
+    SELECT tenant_id, term, session_id, record_time, until_time
+    FROM session.title_terms_history
+) AS t
+WHERE t.record_time <= (SELECT skein.as_of_time()) AND t.until_time > (SELECT skein.as_of_time());
 GRANT SELECT, INSERT, DELETE ON session.title_terms_history TO skein_session;
 GRANT SELECT ON session.title_terms_history TO skein_recall;
 GRANT SELECT ON as_of.title_terms TO skein_session, skein_recall;
