@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import UTC, timedelta
 from typing import TYPE_CHECKING, Any
 
 import grpc
@@ -13,9 +13,10 @@ from fix_cluster import refused
 from google.protobuf.field_mask_pb2 import FieldMask
 
 from skein.gateway.v1 import gateway_pb2 as pb
-from skein.memory.v1 import blocks_pb2, memory_pb2
+from skein.memory.v1 import blocks_pb2, curation_pb2, memory_pb2
+from skein.recall.v1 import recall_pb2
 from skein.session.v1 import session_pb2, states_pb2
-from skein.tenancy.v1 import subjects_pb2
+from skein.tenancy.v1 import subjects_pb2, tenancy_pb2
 from skein_kit.ids import now
 from skein_kit.rpc.well_known_types import to_timestamp
 
@@ -238,8 +239,121 @@ async def test_what_was_purged_since_is_counted_and_not_shown(tenant: Tenant) ->
 async def test_the_future_and_the_time_before_the_tenant_are_refused(tenant: Tenant, arms: list[pb.Arm]) -> None:
     request = pb.RecallRequest(query="tea", arms=arms, filter={"subject_id": "anna"})
     tomorrow, yesterday = now() + timedelta(days=1), now() - timedelta(days=1)
+    created = await tenant.tenancy.GetTenant(tenancy_pb2.GetTenantRequest(tenant_id=str(tenant.tenant_id)))
+
+    with refused(grpc.StatusCode.INVALID_ARGUMENT, "INVALID_FIELD") as future:
+        await tenant.gateway.Recall(as_of(request, tomorrow))
+    with refused(grpc.StatusCode.FAILED_PRECONDITION, "NOT_KNOWN_THEN") as early:
+        await tenant.gateway.Recall(as_of(request, yesterday))
+    first = await tenant.gateway.Recall(as_of(request, created.tenant.create_time.ToDatetime(UTC)))
+
+    assert "as_of_time: lies in the future" in str(future.value.details())
+    assert created.tenant.create_time.ToJsonString() in str(early.value.details())
+    assert not first.hits
+
+
+async def test_the_future_and_the_time_before_the_tenant_are_refused_for_contexts(tenant: Tenant) -> None:
+    await say(tenant, "Tea, please.")
+    tomorrow, yesterday = now() + timedelta(days=1), now() - timedelta(days=1)
 
     with refused(grpc.StatusCode.INVALID_ARGUMENT, "INVALID_FIELD"):
-        await tenant.gateway.Recall(as_of(request, tomorrow))
+        await tenant.gateway.BuildContext(pb.BuildContextRequest(recall=as_of(ANYTHING, tomorrow)))
     with refused(grpc.StatusCode.FAILED_PRECONDITION, "NOT_KNOWN_THEN"):
-        await tenant.gateway.Recall(as_of(request, yesterday))
+        await tenant.gateway.BuildContext(pb.BuildContextRequest(recall=as_of(ANYTHING, yesterday)))
+    with refused(grpc.StatusCode.FAILED_PRECONDITION, "NOT_KNOWN_THEN"):
+        await tenant.sessions.GetRecentWindow(
+            session_pb2.GetRecentWindowRequest(session_id="kitchen", as_of_time=to_timestamp(yesterday))
+        )
+
+
+async def test_two_clocks_tell_what_was_true_and_what_was_known_of_it(tenant: Tenant) -> None:
+    moved, later = now() - timedelta(days=365), now() - timedelta(days=30)
+    home = memory_pb2.Memory(content="Anna lives in Paris.", type="fact", key="home", subject_id="anna")
+    home.valid_from_time.FromDatetime(moved)
+    (paris,) = (await tenant.gateway.Remember(pb.RememberRequest(memories=[home]))).memories
+    before_news = now()
+    # The news of a move a month ago arrives now.
+    ended = memory_pb2.Memory(memory_id=paris.memory_id, valid_to_time=to_timestamp(later))
+    mask = FieldMask(paths=["valid_to_time"])
+    await tenant.memory.UpdateMemory(memory_pb2.UpdateMemoryRequest(memory=ended, update_mask=mask))
+    await remember(tenant, "Anna lives in Rome.", type="fact", valid_from_time=to_timestamp(later))
+
+    async def answers(valid_at: datetime | None, known_at: datetime | None) -> set[str]:
+        filter_ = memory_pb2.MemoryFilter(types=["fact"], valid_at_time=to_timestamp(valid_at))
+        request = pb.RecallRequest(query="Where does Anna live?", min_relevance=0, filter=filter_)
+        if known_at is not None:
+            request.as_of_time.FromDatetime(known_at)
+        return {hit.memory.content for hit in (await tenant.gateway.Recall(request)).hits}
+
+    week_ago, then = now() - timedelta(days=7), moved + timedelta(days=1)
+    assert await answers(None, None) == {"Anna lives in Rome."}
+    assert await answers(then, None) == {"Anna lives in Paris."}
+    assert await answers(week_ago, None) == {"Anna lives in Rome."}
+    assert await answers(None, before_news) == {"Anna lives in Paris."}
+    assert await answers(week_ago, before_news) == {"Anna lives in Paris."}
+    assert await answers(moved - timedelta(days=1), before_news) == set()
+
+
+async def test_validity_is_judged_at_the_time_of_the_answer(tenant: Tenant) -> None:
+    memory = memory_pb2.Memory(content="The kitchen is being painted.")
+    memory.valid_to_time.FromDatetime(now() + timedelta(seconds=2))
+    await tenant.gateway.Remember(pb.RememberRequest(memories=[memory]))
+    request = pb.RecallRequest(query="Is the kitchen being painted?", min_relevance=0)
+    known = now()
+    async with asyncio.timeout(30):
+        while (await tenant.gateway.Recall(request)).hits:
+            pass
+
+    then = await tenant.gateway.Recall(as_of(request, known))
+
+    assert [hit.memory.content for hit in then.hits] == ["The kitchen is being painted."]
+
+
+async def test_what_is_alike_is_what_was_alike_then(tenant: Tenant) -> None:
+    tea, cup, train = await remember(
+        tenant, "Anna drinks green tea.", "The green tea is in the cupboard.", "The train to Rome leaves at noon."
+    )
+    await drain(tenant)
+    request = recall_pb2.FindSimilarRequest(item_id=tea.memory_id, limit=1)
+    alike = await tenant.recall.FindSimilar(request)
+    known = now()
+    changed = memory_pb2.Memory(memory_id=tea.memory_id, content="Anna takes the train to Rome.")
+    mask = FieldMask(paths=["content"])
+    await tenant.memory.UpdateMemory(memory_pb2.UpdateMemoryRequest(memory=changed, update_mask=mask))
+    await tenant.memory.DeleteMemory(memory_pb2.DeleteMemoryRequest(memory_id=cup.memory_id))
+    await drain(tenant)
+    request.as_of_time.FromDatetime(known)
+
+    then = await tenant.recall.FindSimilar(request)
+    request.ClearField("as_of_time")
+    today = await tenant.recall.FindSimilar(request)
+
+    assert [hit.item_id for hit in then.hits] == [hit.item_id for hit in alike.hits] == [cup.memory_id]
+    assert then.hits[0].score == pytest.approx(alike.hits[0].score, abs=1e-4)
+    assert [hit.item_id for hit in today.hits] == [train.memory_id]
+
+
+async def test_an_erased_source_shows_as_erased_at_every_time(tenant: Tenant) -> None:
+    (message,) = await say(tenant, "I drink only tea, says Anna.")
+    sources = [memory_pb2.SourceReference(kind=memory_pb2.SOURCE_KIND_MESSAGE, id=message.message_id)]
+    (memory,) = await remember(tenant, "Anna drinks only tea.", derived_from=sources)
+    known = now()
+    # The declared sources change, so that the message is a former one.
+    changed = memory_pb2.Memory(memory_id=memory.memory_id)
+    changed.derived_from.add(kind=memory_pb2.SOURCE_KIND_DOCUMENT, name="notes")
+    mask = FieldMask(paths=["derived_from"])
+    await tenant.memory.UpdateMemory(memory_pb2.UpdateMemoryRequest(memory=changed, update_mask=mask))
+    request = curation_pb2.GetLineageRequest(memory_ids=[memory.memory_id], as_of_time=to_timestamp(known))
+    before = await tenant.curation.GetLineage(request)
+
+    await tenant.sessions.PurgeSession(states_pb2.PurgeSessionRequest(session_id="kitchen"))
+    after = await tenant.curation.GetLineage(request)
+
+    assert [node.label for node in before.nodes] == ["Anna drinks only tea.", "I drink only tea, says Anna."] or (
+        before.nodes[1].state == curation_pb2.LINEAGE_STATE_SHOWN
+    )
+    assert before.nodes[1].id == message.message_id
+    assert [node.state for node in after.nodes] == [
+        curation_pb2.LINEAGE_STATE_SHOWN,
+        curation_pb2.LINEAGE_STATE_ERASED,
+    ]
