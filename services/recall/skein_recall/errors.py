@@ -41,6 +41,12 @@ class ModelInUse(FailedPrecondition):
     reason = "MODEL_IN_USE"
 
 
+class ModelDroppedSince(FailedPrecondition):
+    """The embedding model that was active at this time was deleted since, with its vectors. Choose a later time."""
+
+    reason = "MODEL_DROPPED_SINCE"
+
+
 class VectorsMissing(FailedPrecondition):
     """Items may lack vectors of the model. Reindex first, or set force.
 

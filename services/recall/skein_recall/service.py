@@ -96,7 +96,7 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
         idempotency, jobs = IdempotencyStore(database, "recall"), JobStore(database)
         models, queries = ModelStore(database), QueryStore(database)
         documents, vectors, reindexes = IndexStore(database), VectorStore(database), ReindexStore(database)
-        registry = ModelRegistry(models.list_models, seconds=settings.models_seconds)
+        registry = ModelRegistry(models.list_models, models.active_as_of, seconds=settings.models_seconds)
         outbound = SafeHttpClient.from_settings(OutboundSettings.read(host.environment))
         providers = ProviderRegistry(local_embedders, outbound, ApiKeys.read(host.environment))
         embedder = TextEmbedder(providers, query_seconds=settings.embed_timeout_seconds)

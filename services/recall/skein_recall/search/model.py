@@ -20,6 +20,7 @@ from skein_recall.search.ranking import Candidate, Candidates
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from collections.abc import Set as AbstractSet
+    from datetime import datetime
     from uuid import UUID
 
     import asyncpg
@@ -112,6 +113,16 @@ _VALUES_OF = {"visible_to": ("seeing_agent_id", "seeing_subject_id", "seeing_ses
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Reference:
+    """The name of a stored item: its id, or the external id of an item of a kind."""
+
+    item_id: UUID | None
+    external_id: str
+    # "memory" or "message".
+    kind: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class ReferenceItem:
     """A stored item that FindSimilar starts from."""
 
@@ -150,6 +161,8 @@ class Query:
     mentions: tuple[ReadMention, ...] = ()
     # Words of the text that are no typos, in lower case, because a dictionary has them.
     known_words: frozenset[str] = frozenset()
+    # It is answered as it would have been answered then; None: now.
+    as_of_time: datetime | None = None
 
     def similar_to(self, item: ReferenceItem) -> Self:
         """Return the query for items that are like a stored one, by cosine and BM25 alone."""
@@ -349,4 +362,6 @@ class RecallResult:
     nothing_relevant: bool
     # Items of the tenant that have no vector yet, counted up to a limit; 0 in the keyword mode.
     pending_count: int
+    # Items of the tenant that were known at the query's as_of_time and purged since, counted up to a limit.
+    purged_count: int
     expansions: list[QueryExpansion]

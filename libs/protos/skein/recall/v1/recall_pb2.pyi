@@ -118,7 +118,7 @@ class MessageFilter(_message.Message):
     def __init__(self, roles: _Optional[_Iterable[_Union[_session_pb2.MessageRole, str]]] = ..., speakers: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class RecallRequest(_message.Message):
-    __slots__ = ("query", "embedding", "limit", "kinds", "filter", "min_similarity", "show_superseded", "weights", "fusion", "mode", "min_relevance", "show_duplicates", "message_filter", "min_trust")
+    __slots__ = ("query", "embedding", "limit", "kinds", "filter", "min_similarity", "show_superseded", "weights", "fusion", "mode", "min_relevance", "show_duplicates", "message_filter", "min_trust", "as_of_time")
     class WeightsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -140,6 +140,7 @@ class RecallRequest(_message.Message):
     SHOW_DUPLICATES_FIELD_NUMBER: _ClassVar[int]
     MESSAGE_FILTER_FIELD_NUMBER: _ClassVar[int]
     MIN_TRUST_FIELD_NUMBER: _ClassVar[int]
+    AS_OF_TIME_FIELD_NUMBER: _ClassVar[int]
     query: str
     embedding: _containers.RepeatedScalarFieldContainer[float]
     limit: int
@@ -154,10 +155,11 @@ class RecallRequest(_message.Message):
     show_duplicates: bool
     message_filter: MessageFilter
     min_trust: float
-    def __init__(self, query: _Optional[str] = ..., embedding: _Optional[_Iterable[float]] = ..., limit: _Optional[int] = ..., kinds: _Optional[_Iterable[_Union[ItemKind, str]]] = ..., filter: _Optional[_Union[_memory_pb2.MemoryFilter, _Mapping]] = ..., min_similarity: _Optional[float] = ..., show_superseded: _Optional[bool] = ..., weights: _Optional[_Mapping[str, float]] = ..., fusion: _Optional[str] = ..., mode: _Optional[_Union[SearchMode, str]] = ..., min_relevance: _Optional[float] = ..., show_duplicates: _Optional[bool] = ..., message_filter: _Optional[_Union[MessageFilter, _Mapping]] = ..., min_trust: _Optional[float] = ...) -> None: ...
+    as_of_time: _timestamp_pb2.Timestamp
+    def __init__(self, query: _Optional[str] = ..., embedding: _Optional[_Iterable[float]] = ..., limit: _Optional[int] = ..., kinds: _Optional[_Iterable[_Union[ItemKind, str]]] = ..., filter: _Optional[_Union[_memory_pb2.MemoryFilter, _Mapping]] = ..., min_similarity: _Optional[float] = ..., show_superseded: _Optional[bool] = ..., weights: _Optional[_Mapping[str, float]] = ..., fusion: _Optional[str] = ..., mode: _Optional[_Union[SearchMode, str]] = ..., min_relevance: _Optional[float] = ..., show_duplicates: _Optional[bool] = ..., message_filter: _Optional[_Union[MessageFilter, _Mapping]] = ..., min_trust: _Optional[float] = ..., as_of_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
 
 class RecallResponse(_message.Message):
-    __slots__ = ("hits", "model", "dense_path", "dense_unavailable", "filter_emptied", "filter_truncated", "emptied_by", "formula", "nothing_relevant", "query_expansions", "pending_embedding_count")
+    __slots__ = ("hits", "model", "dense_path", "dense_unavailable", "filter_emptied", "filter_truncated", "emptied_by", "formula", "nothing_relevant", "query_expansions", "pending_embedding_count", "purged_count")
     HITS_FIELD_NUMBER: _ClassVar[int]
     MODEL_FIELD_NUMBER: _ClassVar[int]
     DENSE_PATH_FIELD_NUMBER: _ClassVar[int]
@@ -169,6 +171,7 @@ class RecallResponse(_message.Message):
     NOTHING_RELEVANT_FIELD_NUMBER: _ClassVar[int]
     QUERY_EXPANSIONS_FIELD_NUMBER: _ClassVar[int]
     PENDING_EMBEDDING_COUNT_FIELD_NUMBER: _ClassVar[int]
+    PURGED_COUNT_FIELD_NUMBER: _ClassVar[int]
     hits: _containers.RepeatedCompositeFieldContainer[Hit]
     model: str
     dense_path: str
@@ -180,7 +183,8 @@ class RecallResponse(_message.Message):
     nothing_relevant: bool
     query_expansions: _containers.RepeatedCompositeFieldContainer[QueryExpansion]
     pending_embedding_count: int
-    def __init__(self, hits: _Optional[_Iterable[_Union[Hit, _Mapping]]] = ..., model: _Optional[str] = ..., dense_path: _Optional[str] = ..., dense_unavailable: _Optional[bool] = ..., filter_emptied: _Optional[bool] = ..., filter_truncated: _Optional[bool] = ..., emptied_by: _Optional[_Iterable[str]] = ..., formula: _Optional[str] = ..., nothing_relevant: _Optional[bool] = ..., query_expansions: _Optional[_Iterable[_Union[QueryExpansion, _Mapping]]] = ..., pending_embedding_count: _Optional[int] = ...) -> None: ...
+    purged_count: int
+    def __init__(self, hits: _Optional[_Iterable[_Union[Hit, _Mapping]]] = ..., model: _Optional[str] = ..., dense_path: _Optional[str] = ..., dense_unavailable: _Optional[bool] = ..., filter_emptied: _Optional[bool] = ..., filter_truncated: _Optional[bool] = ..., emptied_by: _Optional[_Iterable[str]] = ..., formula: _Optional[str] = ..., nothing_relevant: _Optional[bool] = ..., query_expansions: _Optional[_Iterable[_Union[QueryExpansion, _Mapping]]] = ..., pending_embedding_count: _Optional[int] = ..., purged_count: _Optional[int] = ...) -> None: ...
 
 class QueryExpansion(_message.Message):
     __slots__ = ("written", "read_as", "reason")
@@ -193,7 +197,7 @@ class QueryExpansion(_message.Message):
     def __init__(self, written: _Optional[str] = ..., read_as: _Optional[str] = ..., reason: _Optional[_Union[QueryExpansionReason, str]] = ...) -> None: ...
 
 class FindSimilarRequest(_message.Message):
-    __slots__ = ("item_id", "limit", "kinds", "filter", "min_similarity", "show_superseded", "mode", "external_id", "kind")
+    __slots__ = ("item_id", "limit", "kinds", "filter", "min_similarity", "show_superseded", "mode", "external_id", "kind", "as_of_time")
     ITEM_ID_FIELD_NUMBER: _ClassVar[int]
     LIMIT_FIELD_NUMBER: _ClassVar[int]
     KINDS_FIELD_NUMBER: _ClassVar[int]
@@ -203,6 +207,7 @@ class FindSimilarRequest(_message.Message):
     MODE_FIELD_NUMBER: _ClassVar[int]
     EXTERNAL_ID_FIELD_NUMBER: _ClassVar[int]
     KIND_FIELD_NUMBER: _ClassVar[int]
+    AS_OF_TIME_FIELD_NUMBER: _ClassVar[int]
     item_id: str
     limit: int
     kinds: _containers.RepeatedScalarFieldContainer[ItemKind]
@@ -212,10 +217,11 @@ class FindSimilarRequest(_message.Message):
     mode: SearchMode
     external_id: str
     kind: ItemKind
-    def __init__(self, item_id: _Optional[str] = ..., limit: _Optional[int] = ..., kinds: _Optional[_Iterable[_Union[ItemKind, str]]] = ..., filter: _Optional[_Union[_memory_pb2.MemoryFilter, _Mapping]] = ..., min_similarity: _Optional[float] = ..., show_superseded: _Optional[bool] = ..., mode: _Optional[_Union[SearchMode, str]] = ..., external_id: _Optional[str] = ..., kind: _Optional[_Union[ItemKind, str]] = ...) -> None: ...
+    as_of_time: _timestamp_pb2.Timestamp
+    def __init__(self, item_id: _Optional[str] = ..., limit: _Optional[int] = ..., kinds: _Optional[_Iterable[_Union[ItemKind, str]]] = ..., filter: _Optional[_Union[_memory_pb2.MemoryFilter, _Mapping]] = ..., min_similarity: _Optional[float] = ..., show_superseded: _Optional[bool] = ..., mode: _Optional[_Union[SearchMode, str]] = ..., external_id: _Optional[str] = ..., kind: _Optional[_Union[ItemKind, str]] = ..., as_of_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
 
 class FindSimilarResponse(_message.Message):
-    __slots__ = ("hits", "model", "dense_path", "dense_unavailable", "filter_emptied", "filter_truncated", "emptied_by", "formula", "pending_embedding_count")
+    __slots__ = ("hits", "model", "dense_path", "dense_unavailable", "filter_emptied", "filter_truncated", "emptied_by", "formula", "pending_embedding_count", "purged_count")
     HITS_FIELD_NUMBER: _ClassVar[int]
     MODEL_FIELD_NUMBER: _ClassVar[int]
     DENSE_PATH_FIELD_NUMBER: _ClassVar[int]
@@ -225,6 +231,7 @@ class FindSimilarResponse(_message.Message):
     EMPTIED_BY_FIELD_NUMBER: _ClassVar[int]
     FORMULA_FIELD_NUMBER: _ClassVar[int]
     PENDING_EMBEDDING_COUNT_FIELD_NUMBER: _ClassVar[int]
+    PURGED_COUNT_FIELD_NUMBER: _ClassVar[int]
     hits: _containers.RepeatedCompositeFieldContainer[Hit]
     model: str
     dense_path: str
@@ -234,7 +241,8 @@ class FindSimilarResponse(_message.Message):
     emptied_by: _containers.RepeatedScalarFieldContainer[str]
     formula: str
     pending_embedding_count: int
-    def __init__(self, hits: _Optional[_Iterable[_Union[Hit, _Mapping]]] = ..., model: _Optional[str] = ..., dense_path: _Optional[str] = ..., dense_unavailable: _Optional[bool] = ..., filter_emptied: _Optional[bool] = ..., filter_truncated: _Optional[bool] = ..., emptied_by: _Optional[_Iterable[str]] = ..., formula: _Optional[str] = ..., pending_embedding_count: _Optional[int] = ...) -> None: ...
+    purged_count: int
+    def __init__(self, hits: _Optional[_Iterable[_Union[Hit, _Mapping]]] = ..., model: _Optional[str] = ..., dense_path: _Optional[str] = ..., dense_unavailable: _Optional[bool] = ..., filter_emptied: _Optional[bool] = ..., filter_truncated: _Optional[bool] = ..., emptied_by: _Optional[_Iterable[str]] = ..., formula: _Optional[str] = ..., pending_embedding_count: _Optional[int] = ..., purged_count: _Optional[int] = ...) -> None: ...
 
 class EmbedTextRequest(_message.Message):
     __slots__ = ("texts", "purpose")

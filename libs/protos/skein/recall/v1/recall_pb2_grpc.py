@@ -119,7 +119,8 @@ class RecallServiceServicer:
         """Recall returns the best items for a text, a vector, or both, best first.
         Without a vector, the active model embeds the text. The hybrid mode fuses
         dense and lexical signals; each hit contains every component of its score.
-        The keyword and the semantic mode search by one signal. Safe to retry.
+        The keyword and the semantic mode search by one signal. With as_of_time it
+        answers as it would have answered at that time. Safe to retry.
 
         Errors:
         - INVALID_ARGUMENT, QUERY_EMPTY: the request has neither a text nor a
@@ -133,6 +134,11 @@ class RecallServiceServicer:
         not respond in time. Use the keyword mode, or retry soon.
         - NOT_FOUND, MODEL_NOT_FOUND: in the semantic mode, the request has a text
         but no vector, and this cluster cannot embed with the active model.
+        - INVALID_ARGUMENT, INVALID_FIELD: as_of_time is in the future.
+        - FAILED_PRECONDITION, NOT_KNOWN_THEN: as_of_time is before the tenant was
+        created, or before its retention begins.
+        - FAILED_PRECONDITION, HISTORY_NOT_KEPT: as_of_time, on a database that
+        keeps no history.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -143,8 +149,9 @@ class RecallServiceServicer:
         without that item. The query's vector is the mean of the item's vectors,
         and its words are the first 10,000 characters of the item's text. The
         hybrid mode fuses only the cosine and BM25, with the default weights. If
-        the item has no vector of the active model, this call embeds it. Safe to
-        retry.
+        the item has no vector of the active model, this call embeds it. With
+        as_of_time it compares the item as it was with the others of that time.
+        Safe to retry.
 
         Errors:
         - NOT_FOUND, DOCUMENT_NOT_FOUND: the search index has no such memory or
@@ -155,6 +162,11 @@ class RecallServiceServicer:
         vector and the embedder did not respond in time.
         - NOT_FOUND, MODEL_NOT_FOUND: in the semantic mode, the item has no vector
         and this cluster cannot embed with the active model.
+        - INVALID_ARGUMENT, INVALID_FIELD: as_of_time is in the future.
+        - FAILED_PRECONDITION, NOT_KNOWN_THEN: as_of_time is before the tenant was
+        created, or before its retention begins.
+        - FAILED_PRECONDITION, HISTORY_NOT_KEPT: as_of_time, on a database that
+        keeps no history.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
