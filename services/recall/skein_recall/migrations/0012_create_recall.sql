@@ -261,6 +261,24 @@ GRANT SELECT, INSERT, UPDATE, DELETE ON recall.corpora, recall.frequencies, reca
 GRANT INSERT ON recall.removals TO skein_memory, skein_session;
 GRANT SELECT ON recall.corpora, recall.removals TO skein_session;
 
+-- How many memories and messages each purge removed, by when they had become known. An answer as of a time counts what
+-- was purged since. Nothing else of the items stays here.
+CREATE TABLE recall.purged_items (
+    tenant_id uuid NOT NULL
+        CONSTRAINT purged_items_tenant_fkey REFERENCES tenancy.tenants (tenant_id) ON DELETE CASCADE,
+    purge_time timestamptz NOT NULL,
+    purge_id uuid NOT NULL,
+    known_time timestamptz NOT NULL,
+    item_count bigint NOT NULL CONSTRAINT purged_items_item_count_positive CHECK (item_count > 0),
+    CONSTRAINT purged_items_pkey PRIMARY KEY (tenant_id, purge_time, purge_id, known_time)
+);
+ALTER TABLE recall.purged_items ENABLE ROW LEVEL SECURITY;
+ALTER TABLE recall.purged_items FORCE ROW LEVEL SECURITY;
+CREATE POLICY tenant ON recall.purged_items
+    USING (tenant_id = nullif(current_setting('skein.tenant_id', true), '')::uuid);
+GRANT INSERT ON recall.purged_items TO skein_memory, skein_session;
+GRANT SELECT, DELETE ON recall.purged_items TO skein_recall;
+
 -- The search index of a time. The times are compared outside of the union, so that a join by id looks up each part in its
 -- index.
 CREATE VIEW as_of.documents WITH (security_invoker = true) AS

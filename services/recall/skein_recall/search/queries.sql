@@ -307,3 +307,12 @@ WHERE v.tenant_id = :tenant_id AND v.kind = ANY (:kinds::text[]) AND ({condition
 GROUP BY v.item_id
 ORDER BY similarity DESC, v.item_id
 LIMIT :count;
+
+-- count_purged --
+-- Count the items that were known at a time and purged since, of at most :most rows.
+SELECT coalesce(sum(purged.item_count), 0) AS item_count
+FROM (
+    SELECT item_count FROM recall.purged_items
+    WHERE tenant_id = :tenant_id AND purge_time > :as_of_time AND known_time <= :as_of_time
+    LIMIT :most
+) AS purged;

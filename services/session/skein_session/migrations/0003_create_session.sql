@@ -37,6 +37,7 @@ CREATE TABLE session.sessions (
     -- Messages up to this sequence inherit the session's agent and subject, where they name none of their own. The
     -- worker inherits for the others.
     inherited_sequence bigint NOT NULL DEFAULT 0,
+    record_time timestamptz NOT NULL DEFAULT skein.write_time(),
     CONSTRAINT sessions_pkey PRIMARY KEY (tenant_id, session_id),
     CONSTRAINT sessions_hidden_state_set CHECK ((state = 'hidden') = (hidden_state IS NOT NULL)),
     CONSTRAINT sessions_archived_hidden CHECK (archive_time IS NULL OR state = 'hidden')
@@ -73,6 +74,55 @@ ALTER TABLE session.sessions ENABLE ROW LEVEL SECURITY;
 ALTER TABLE session.sessions FORCE ROW LEVEL SECURITY;
 CREATE POLICY tenant ON session.sessions
     USING (tenant_id = nullif(current_setting('skein.tenant_id', true), '')::uuid);
+
+-- What a recent window shows of sessions, before a change: the summary, and whether the session was deleted. record_time
+-- of a session is when one of the two changed last.
+CREATE TABLE session.sessions_history (
+    tenant_id uuid NOT NULL
+        CONSTRAINT sessions_history_tenant_fkey REFERENCES tenancy.tenants (tenant_id) ON DELETE CASCADE,
+    session_id text NOT NULL,
+    summary text,
+    is_active boolean NOT NULL,
+    record_time timestamptz NOT NULL,
+    until_time timestamptz NOT NULL
+);
+CREATE INDEX sessions_history_session ON session.sessions_history (tenant_id, session_id, until_time);
+ALTER TABLE session.sessions_history ENABLE ROW LEVEL SECURITY;
+ALTER TABLE session.sessions_history FORCE ROW LEVEL SECURITY;
+CREATE POLICY tenant ON session.sessions_history
+    USING (tenant_id = nullif(current_setting('skein.tenant_id', true), '')::uuid);
+
+-- Keep the former summary and state of a session, as skein.keep_updated keeps whole rows.
+CREATE FUNCTION session.keep_updated() RETURNS trigger
+LANGUAGE plpgsql
+SET search_path = ''
+AS $$
+BEGIN
+    IF NOT skein.keeps_history() THEN
+        RETURN NEW;
+    END IF;
+    NEW.record_time := greatest(OLD.record_time, skein.write_time());
+    IF OLD.record_time < NEW.record_time THEN
+        INSERT INTO session.sessions_history (tenant_id, session_id, summary, is_active, record_time, until_time)
+        VALUES (OLD.tenant_id, OLD.session_id, OLD.summary, OLD.is_active, OLD.record_time, NEW.record_time);
+    END IF;
+    RETURN NEW;
+END
+$$;
+REVOKE ALL ON FUNCTION session.keep_updated() FROM PUBLIC;
+CREATE TRIGGER keep_updated BEFORE UPDATE ON session.sessions
+    FOR EACH ROW WHEN ((OLD.summary, OLD.is_active) IS DISTINCT FROM (NEW.summary, NEW.is_active))
+    EXECUTE FUNCTION session.keep_updated();
+CREATE VIEW as_of.sessions WITH (security_invoker = true) AS
+SELECT tenant_id, session_id, summary, is_active, record_time
+FROM session.sessions
+WHERE record_time <= (SELECT skein.as_of_time())
+UNION ALL
+SELECT tenant_id, session_id, summary, is_active, record_time
+FROM session.sessions_history
+WHERE record_time <= (SELECT skein.as_of_time()) AND until_time > (SELECT skein.as_of_time());
+GRANT SELECT, INSERT, UPDATE (summary), DELETE ON session.sessions_history TO skein_session;
+GRANT SELECT ON as_of.sessions TO skein_session;
 
 -- Partitioned by month of the UUIDv7 message_id.
 CREATE TABLE session.messages (
