@@ -24,8 +24,13 @@ Catalog: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
 VECTORS = "embeddings_all_minilm_l6_v2"
 # Statements of searches that are of the present alone: what proves caches, and names of entities that are cached.
 OF_THE_PRESENT = {"aliases_state", "compare_shortlist", "read_server_start"}
-# Tables whose rows are of no time: which ids other systems gave items, and values that narrow a list.
-TIMELESS = {"memory.external_ids", "session.message_external_ids", "memory.properties"}
+# Tables whose rows are of no time: ids that other systems gave items, values that narrow a list, and counts of purges.
+TIMELESS = {
+    "memory.external_ids",
+    "memory.properties",
+    "recall.purged_items",
+    "session.message_external_ids",
+}
 LOOKUPS = {
     "get_memories", "get_messages", "filter_memories", "filter_messages", "scan_memories", "scan_messages",
     "visible_names",
