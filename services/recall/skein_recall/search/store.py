@@ -494,13 +494,13 @@ class QueryTransaction(SearchStatements):
         condition, scanned = compile_to_sql(where, test.table), scan_cost.scan_cost_sql(where, test.table)
         values = {"item_ids": item_ids, **condition.values}
         if not scanned:
-            rows = await self._rows(with_condition(test.filter_query, condition.text), **values)
+            rows = await self._lookup(with_condition(test.filter_query, condition.text), **values)
             return {row["item_id"] for row in rows}
         if self._scan_budget is None:
             self._scan_budget = self._tx.database.scan_buckets.begin(self._tenant_id)
         query = scan_cost.with_scan_budget(test.scan_query, scanned)
         values["scan_bytes"] = max(1, self._scan_budget.remaining)
-        rows = await self._scan_budget.run_and_charge(self._rows(with_condition(query, condition.text), **values))
+        rows = await self._scan_budget.run_and_charge(self._lookup(with_condition(query, condition.text), **values))
         if any(row["passes"] is None for row in rows):
             raise ReadTooCostly
         return {row["item_id"] for row in rows if row["passes"]}
@@ -513,7 +513,7 @@ class QueryTransaction(SearchStatements):
         message_ids = [item_id for item_id, kind in kinds.items() if kind == "message"]
         items: dict[UUID, asyncpg.Record] = {}
         if memory_ids:
-            rows = await self._rows(
+            rows = await self._lookup(
                 QUERIES["get_memories"],
                 memory_ids=memory_ids,
                 at=at,
@@ -521,7 +521,7 @@ class QueryTransaction(SearchStatements):
             )
             items.update((row["memory_id"], row) for row in rows)
         if message_ids:
-            rows = await self._rows(QUERIES["get_messages"], message_ids=message_ids)
+            rows = await self._lookup(QUERIES["get_messages"], message_ids=message_ids)
             items.update((row["message_id"], row) for row in rows)
         return items
 
