@@ -175,8 +175,8 @@ async def test_every_arm_and_every_context_answer_later_as_they_answered_then(te
         for (name, request), answer in zip(EVERYWHERE.items(), answers, strict=True):
             again = await tenant.gateway.Recall(as_of(request, moment))
             assert shown(again) == shown(answer), (step, name)
-        for request, context in zip(context_requests(moment), contexts, strict=True):
-            again_context = await tenant.gateway.BuildContext(request)
+        for context_request, context in zip(context_requests(moment), contexts, strict=True):
+            again_context = await tenant.gateway.BuildContext(context_request)
             assert again_context.text == context.text, step
             assert citations(again_context) == citations(context), step
     texts = [contexts[0].text for *_, contexts in then]
