@@ -5,15 +5,19 @@ from __future__ import annotations
 # Tables whose rows about a person go with the person, whatever columns they have.
 ERASED = frozenset(
     {
-        "memory.aliases", "memory.aliases_history", "memory.archived_memories", "memory.block_agents", "memory.blocks",
+        "memory.aliases", "memory.aliases_history", "memory.archived_memories", "memory.block_agents", "memory.block_agents_history",
+        "memory.blocks",
         "memory.conflict_resolutions", "memory.memories", "memory.external_ids",
         "memory.fact_keys", "memory.links", "memory.properties",
-        "memory.revisions", "memory.secrets", "memory.snapshot_items", "memory.sources", "memory.tags", "memory.tasks",
+        "memory.revisions", "memory.secrets", "memory.snapshot_items", "memory.sources", "memory.sources_history",
+        "memory.tags", "memory.tasks",
         "memory.versions", "memory.pending_memories", "memory.pending_rows", "recall.documents",
         "recall.embeddings_all_minilm_l6_v2",
-        "recall.postings", "recall.vector_origins", "session.items", "session.message_external_ids",
+        "recall.documents_history", "recall.embeddings_all_minilm_l6_v2_history", "recall.postings",
+        "recall.postings_history", "recall.vector_origins", "session.items", "session.message_external_ids",
         "session.message_order", "session.messages", "session.messages_history", "session.session_properties",
-        "session.sessions", "session.archived_messages", "session.archived_sessions", "session.title_terms",
+        "session.sessions", "session.sessions_history", "session.archived_messages", "session.archived_sessions",
+        "session.title_terms",
         "session.title_terms_history", "tenancy.subject_properties", "tenancy.subjects", "tenancy.subjects_history",
     }
 )  # fmt: skip
@@ -107,6 +111,7 @@ KEPT: dict[str, tuple[str, str]] = {
         "label summary state last_kind last_item_id counts policy created_by",
     ),
     "memory.source_trust": ("About sources of the tenant.", "source_key notes created_by updated_by"),
+    "memory.source_trust_history": ("About sources of the tenant.", "source_key notes created_by updated_by"),
     "memory.tenant_keys": ("Wrapped keys.", "master_key nonce ciphertext"),
     "memory.tombstone_salts": ("Random.", "salt"),
     "memory.tombstones": (

@@ -37,7 +37,7 @@ ORDER BY 1, 3;
 -- triggers --
 -- Every trigger that is not a foreign key's, and whether it keeps former rows.
 SELECT n.nspname || '.' || c.relname AS name, t.tgname AS trigger,
-    t.tgfoid IN ('skein.keep_updated'::regproc, 'skein.keep_deleted'::regproc) AS keeps_history
+    t.tgname IN ('keep_updated', 'keep_deleted') AS keeps_history
 FROM pg_trigger AS t
 JOIN pg_class AS c ON c.oid = t.tgrelid
 JOIN pg_namespace AS n ON n.oid = c.relnamespace

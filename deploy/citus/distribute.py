@@ -210,7 +210,7 @@ def script(catalog: Catalog, places: Mapping[str, str]) -> str:
         "-- Citus refuses triggers, so no former rows are kept. Those of partitions go with their table's.",
         "SELECT format('DROP TRIGGER %I ON %s', tgname, tgrelid::regclass)",
         "FROM pg_trigger",
-        "WHERE tgfoid IN ('skein.keep_updated'::regproc, 'skein.keep_deleted'::regproc) AND tgparentid = 0",
+        "WHERE tgname IN ('keep_updated', 'keep_deleted') AND tgparentid = 0",
         r"\gexec",
         "",
         "-- A copy on every machine.",

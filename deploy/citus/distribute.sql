@@ -19,7 +19,7 @@ SET citus.multi_shard_modify_mode = 'sequential';
 -- Citus refuses triggers, so no former rows are kept. Those of partitions go with their table's.
 SELECT format('DROP TRIGGER %I ON %s', tgname, tgrelid::regclass)
 FROM pg_trigger
-WHERE tgfoid IN ('skein.keep_updated'::regproc, 'skein.keep_deleted'::regproc) AND tgparentid = 0
+WHERE tgname IN ('keep_updated', 'keep_deleted') AND tgparentid = 0
 \gexec
 
 -- A copy on every machine.
@@ -71,6 +71,7 @@ FROM unnest(ARRAY[
     'memory.access_log',
     'memory.aliases_history',
     'memory.archives',
+    'memory.block_agents_history',
     'memory.blocks',
     'memory.changes',
     'memory.erasures',
@@ -80,6 +81,8 @@ FROM unnest(ARRAY[
     'memory.requests',
     'memory.snapshots',
     'memory.source_trust',
+    'memory.source_trust_history',
+    'memory.sources_history',
     'memory.tenant_keys',
     'memory.tombstone_salts',
     'memory.tombstones',
@@ -90,6 +93,7 @@ FROM unnest(ARRAY[
     'recall.corpora',
     'recall.documents',
     'recall.frequencies',
+    'recall.purged_items',
     'recall.reindex_progress',
     'recall.removals',
     'session.agent_states',
@@ -97,6 +101,7 @@ FROM unnest(ARRAY[
     'session.messages_history',
     'session.requests',
     'session.sessions',
+    'session.sessions_history',
     'session.title_terms_history',
     'session.tombstone_salts',
     'session.tombstones',

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Self
 
 from skein_kit.database.named_queries import as_of
 from skein_kit.database.tx_options import TxOptions
+from skein_kit.policies.history import check_history
 from skein_memory.errors import MemoryNotFound, MemoryNotYetKnown
 from skein_memory.memories import names
 from skein_memory.queries import QUERIES
@@ -39,8 +40,10 @@ class TenantReader:
     async def open(
         cls, database: Database, tenant_id: UUID, *, at: datetime, as_of_time: datetime | None
     ) -> AsyncIterator[Self]:
-        """Read as of a time, or what there is at the time `at` of the read. Raises HistoryNotKept."""
+        """Read as of a time, or what there is at the time `at` of the read. Raises HistoryNotKept and NotKnownThen."""
         async with database.transaction(tenant_id, TxOptions(read_only=True, as_of_time=as_of_time)) as tx:
+            if as_of_time is not None:
+                await check_history(tx, tenant_id, as_of_time, at=at)
             yield cls(tx=tx, tenant_id=tenant_id, at=as_of_time or at, as_of_time=as_of_time)
 
     async def rows(self, name: str, **values: object) -> list[asyncpg.Record]:

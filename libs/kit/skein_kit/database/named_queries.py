@@ -221,9 +221,9 @@ def with_condition(query: Query, condition: str) -> Query:
 
 # The tables that have a view in the schema as_of, by their schema; no two views have the same name.
 AS_OF_VIEWS = {
-    "memory": ("aliases", "blocks", "links", "memories", "tags", "trust"),
+    "memory": ("aliases", "block_agents", "blocks", "links", "memories", "source_trust", "sources", "tags", "trust"),
     "recall": ("corpora", "documents", "frequencies", "postings", "removals"),
-    "session": ("messages", "title_terms"),
+    "session": ("messages", "sessions", "title_terms"),
     "tenancy": ("policies", "subjects"),
 }
 # Each model has a table of vectors, and a view.

@@ -21,6 +21,7 @@ from skein_gateway.recall.rpc import (
     ArmOutcome,
     ArmResult,
     arm_timeout_seconds,
+    as_of_time,
     call_arm,
     enforce_partial_policy,
 )
@@ -138,7 +139,9 @@ class ContextHandler:
             batch = memory_ids[start : start + MAX_LINEAGES]
             has_reader = request.recall.filter.HasField("visible_to")
             lineage_request = curation_pb2.GetLineageRequest(
-                memory_ids=batch, visible_to=request.recall.filter.visible_to if has_reader else None
+                memory_ids=batch,
+                visible_to=request.recall.filter.visible_to if has_reader else None,
+                as_of_time=as_of_time(request.recall),
             )
             seconds = arm_timeout_seconds(context.time_remaining(), self._lineage_seconds)
             try:
@@ -157,7 +160,9 @@ class ContextHandler:
 
     async def _window(self, request: pb.BuildContextRequest, arm_seconds: float) -> ArmResult:
         half = max(1, (request.token_budget or DEFAULT_BUDGET) // 2)
-        window_request = session_pb2.GetRecentWindowRequest(session_id=request.session_id, token_budget=half)
+        window_request = session_pb2.GetRecentWindowRequest(
+            session_id=request.session_id, token_budget=half, as_of_time=as_of_time(request.recall)
+        )
         timed = await call_arm(self._sessions.GetRecentWindow(window_request, timeout=arm_seconds))
         if timed.response is None:
             return ArmResult(outcomes=(ArmOutcome.failed(pb.ARM_WINDOW, timed),))

@@ -270,11 +270,17 @@ class RecallHandler:
         timed: TimedResponse[blocks_pb2.ListAgentBlocksResponse] | TimedResponse[blocks_pb2.ListBlocksResponse]
         if agent_id:
             of_agent = blocks_pb2.ListAgentBlocksRequest(
-                agent_id=agent_id, subject_id=subject_id, page_size=MAX_BLOCKS, hide_other_subjects=True
+                agent_id=agent_id,
+                subject_id=subject_id,
+                page_size=MAX_BLOCKS,
+                hide_other_subjects=True,
+                as_of_time=as_of_time(request),
             )
             timed = await call_arm(self._blocks.ListAgentBlocks(of_agent, timeout=arm_seconds))
         else:
-            of_all = blocks_pb2.ListBlocksRequest(is_template=False, page_size=MAX_BLOCKS)
+            of_all = blocks_pb2.ListBlocksRequest(
+                is_template=False, page_size=MAX_BLOCKS, as_of_time=as_of_time(request)
+            )
             timed = await call_arm(self._blocks.ListBlocks(of_all, timeout=arm_seconds))
         if timed.response is None:
             return ArmResult(outcomes=(ArmOutcome.failed(pb.ARM_BLOCKS, timed),))

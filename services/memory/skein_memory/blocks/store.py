@@ -84,20 +84,23 @@ class BlockStore:
         return [block_of(row) for row in rows]
 
     async def list_agent_blocks(
-        self, tenant_id: UUID, agent_id: str, subject_id: str | None, *, after: str, count: int
-    ) -> list[Block]:
-        """Read up to `count` blocks of an agent, in the order of their ids.
+        self, tenant_id: UUID, agent_id: str, subject_id: str | None, *, after: str, count: int, at: datetime,
+        as_of_time: datetime | None = None,
+    ) -> list[Block]:  # fmt: skip
+        """Read up to `count` blocks of an agent, as of a time, in the order of their ids.
 
         Blocks about one subject and blocks without one; an empty subject_id selects only the latter, None all.
         """
-        return await self._blocks(
-            QUERIES["list_agent_blocks"],
-            tenant_id=tenant_id,
-            agent_id=agent_id,
-            subject_id=subject_id,
-            after_id=after,
-            count=count,
-        )
+        async with TenantReader.open(self._database, tenant_id, at=at, as_of_time=as_of_time) as reader:
+            rows = await reader.rows(
+                "list_agent_blocks",
+                agent_id=agent_id,
+                subject_id=subject_id,
+                as_of_time=as_of_time,
+                after_id=after,
+                count=count,
+            )
+        return [block_of(row) for row in rows]
 
     async def lock_block(self, tx: Transaction, tenant_id: UUID, block_id: str) -> Block:
         """Read a block, deleted or not, and lock it. Raises BlockNotFound."""

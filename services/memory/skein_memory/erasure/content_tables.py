@@ -34,6 +34,7 @@ CONTENT_TABLES: Mapping[str, Query] = {
     "recall.documents": QUERIES["purge_memory_documents"],
     "memory.memories": QUERIES["purge_memories"],
     # After the tables whose former rows they keep.
+    "memory.sources_history": QUERIES["purge_memory_sources_history"],
     "memory.trust_history": QUERIES["purge_memory_trust_history"],
     "memory.aliases_history": QUERIES["purge_memory_aliases_history"],
 }

@@ -280,6 +280,7 @@ def _version(memory: Memory, *, until: datetime) -> dict[str, object]:
         "record_time": memory.record_time,
         "until_time": until,
         "content_hash": memory.draft.content_hash,
+        "words": memory.draft.data_text,
         "created_by": memory.created_by,
         "updated_by": memory.updated_by,
     }

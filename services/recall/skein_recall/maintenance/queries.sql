@@ -54,6 +54,16 @@ WHERE postings_history.tenant_id = :tenant_id
     AND postings_history.term = picked.term AND postings_history.kind = picked.kind
     AND postings_history.item_id = picked.item_id AND postings_history.until_time = picked.until_time;
 
+-- purge_purged_items --
+-- Remove some of the counts of purged items that a deleted tenant has.
+DELETE FROM recall.purged_items
+USING (
+    SELECT purge_time, purge_id, known_time FROM recall.purged_items WHERE tenant_id = :tenant_id LIMIT :count
+) AS picked
+WHERE purged_items.tenant_id = :tenant_id
+    AND purged_items.purge_time = picked.purge_time AND purged_items.purge_id = picked.purge_id
+    AND purged_items.known_time = picked.known_time;
+
 -- purge_frequencies --
 -- Remove some of the frequencies of a deleted tenant's terms.
 DELETE FROM recall.frequencies

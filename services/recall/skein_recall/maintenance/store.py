@@ -24,6 +24,7 @@ _PURGES = {
     # After the tables whose former rows they keep.
     "recall.documents_history": QUERIES["purge_documents_history"],
     "recall.postings_history": QUERIES["purge_postings_history"],
+    "recall.purged_items": QUERIES["purge_purged_items"],
     "recall.frequencies": QUERIES["purge_frequencies"],
     "recall.removals": QUERIES["purge_removals"],
     "recall.corpora": QUERIES["purge_corpora"],

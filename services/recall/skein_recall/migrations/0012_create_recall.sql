@@ -36,6 +36,8 @@ CREATE TABLE recall.documents (
     is_counted boolean NOT NULL DEFAULT false,
     -- The transaction that wrote the columns and postings that a search measures.
     transaction bigint DEFAULT (pg_current_xact_id()::text::bigint + skein.transaction_base()),
+    -- When it stopped to be pending; NULL while it is, and where it never was.
+    embed_time timestamptz,
     record_time timestamptz NOT NULL DEFAULT skein.write_time(),
     CONSTRAINT documents_pkey PRIMARY KEY (tenant_id, item_id)
 );
@@ -70,14 +72,14 @@ GRANT UPDATE (is_counted) ON recall.documents TO skein_session;
 -- Messages inherit the agent and subject of their session later.
 GRANT UPDATE (agent_id, subject_id) ON recall.documents TO skein_session;
 
--- Former documents. What only the worker changes makes none: pending, is_counted, transaction.
+-- Former documents. What only the worker changes makes none: pending and embed_time, is_counted, transaction.
 CREATE TABLE recall.documents_history (LIKE recall.documents, until_time timestamptz NOT NULL);
 CREATE INDEX documents_history_item ON recall.documents_history (tenant_id, item_id);
 CREATE INDEX documents_history_session ON recall.documents_history (tenant_id, session_id, item_id)
     WHERE session_id IS NOT NULL;
 -- The documents of a time, to count them.
 CREATE INDEX documents_history_time ON recall.documents_history (tenant_id, kind, until_time, record_time)
-    INCLUDE (item_id, length);
+    INCLUDE (item_id, length, pending, embed_time);
 ALTER TABLE recall.documents_history ENABLE ROW LEVEL SECURITY;
 ALTER TABLE recall.documents_history FORCE ROW LEVEL SECURITY;
 CREATE POLICY tenant ON recall.documents_history
@@ -259,20 +261,40 @@ GRANT SELECT, INSERT, UPDATE, DELETE ON recall.corpora, recall.frequencies, reca
 GRANT INSERT ON recall.removals TO skein_memory, skein_session;
 GRANT SELECT ON recall.corpora, recall.removals TO skein_session;
 
+-- How many memories and messages each purge removed, by when they had become known. An answer as of a time counts what
+-- was purged since. Nothing else of the items stays here.
+CREATE TABLE recall.purged_items (
+    tenant_id uuid NOT NULL
+        CONSTRAINT purged_items_tenant_fkey REFERENCES tenancy.tenants (tenant_id) ON DELETE CASCADE,
+    purge_time timestamptz NOT NULL,
+    purge_id uuid NOT NULL,
+    known_time timestamptz NOT NULL,
+    item_count bigint NOT NULL CONSTRAINT purged_items_item_count_positive CHECK (item_count > 0),
+    CONSTRAINT purged_items_pkey PRIMARY KEY (tenant_id, purge_time, purge_id, known_time)
+);
+ALTER TABLE recall.purged_items ENABLE ROW LEVEL SECURITY;
+ALTER TABLE recall.purged_items FORCE ROW LEVEL SECURITY;
+CREATE POLICY tenant ON recall.purged_items
+    USING (tenant_id = nullif(current_setting('skein.tenant_id', true), '')::uuid);
+GRANT INSERT ON recall.purged_items TO skein_memory, skein_session;
+GRANT SELECT, DELETE ON recall.purged_items TO skein_recall;
+
 -- The search index of a time. The times are compared outside of the union, so that a join by id looks up each part in its
--- index. Which documents were pending depends on the model.
+-- index.
 CREATE VIEW as_of.documents WITH (security_invoker = true) AS
 SELECT d.tenant_id, d.item_id, d.kind, d.type, d.scope, d.source, d.key, d.importance, d.agent_id, d.subject_id,
-       d.session_id, d.role, d.speaker, d.expire_time, d.length, d.revision, NULL::boolean AS pending, d.is_question,
-       d.mentions_time, true AS is_counted, d.transaction, d.record_time
+       d.session_id, d.role, d.speaker, d.expire_time, d.length, d.revision,
+       coalesce(d.embed_time > (SELECT skein.as_of_time()), d.pending) AS pending, d.is_question, d.mentions_time,
+       true AS is_counted, d.transaction, d.embed_time, d.record_time
 FROM (
     SELECT tenant_id, item_id, kind, type, scope, source, key, importance, agent_id, subject_id, session_id, role,
-           speaker, expire_time, length, revision, is_question, mentions_time, transaction, record_time,
-           'infinity'::timestamptz AS until_time
+           speaker, expire_time, length, revision, pending, is_question, mentions_time, transaction, embed_time,
+           record_time, 'infinity'::timestamptz AS until_time
     FROM recall.documents
     UNION ALL
     SELECT tenant_id, item_id, kind, type, scope, source, key, importance, agent_id, subject_id, session_id, role,
-           speaker, expire_time, length, revision, is_question, mentions_time, transaction, record_time, until_time
+           speaker, expire_time, length, revision, pending, is_question, mentions_time, transaction, embed_time,
+           record_time, until_time
     FROM recall.documents_history
 ) AS d
 WHERE d.record_time <= (SELECT skein.as_of_time()) AND d.until_time > (SELECT skein.as_of_time());

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar, cast
+from uuid import UUID
 
 from skein.memory.v1 import memory_pb2
 from skein.recall.v1 import recall_pb2 as pb
@@ -21,7 +22,7 @@ from skein_kit.rpc.well_known_types import read_time, to_timestamp
 from skein_kit.search_text.vector_columns import normalize
 from skein_recall.errors import QueryEmpty
 from skein_recall.search.expansion import Reason
-from skein_recall.search.model import Filter, Mode, Query
+from skein_recall.search.model import Filter, Mode, Query, Reference
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -90,12 +91,20 @@ def _with_conditions(filter_: Filter, message: pb.MessageFilter, min_trust: floa
     )
 
 
-def similar_query(request: pb.FindSimilarRequest, item: ReferenceItem) -> Query:
+def reference(request: pb.FindSimilarRequest) -> Reference:
+    return Reference(
+        item_id=UUID(request.item_id) if request.item_id else None,
+        external_id=request.external_id,
+        kind=_KINDS.get(request.kind, "memory"),
+    )
+
+
+def similar_query(request: pb.FindSimilarRequest, item: ReferenceItem, as_of_time: datetime | None) -> Query:
     """Make a query of a reference item. Raises QueryEmpty when the item has nothing to search by."""
     text = item.text[:MAX_CHARACTERS].strip()
     if not text and (item.vector is None or _MODES[request.mode] is Mode.KEYWORD):
         raise QueryEmpty
-    return _query(request, text, item.vector).similar_to(item)
+    return replace(_query(request, text, item.vector).similar_to(item), as_of_time=as_of_time)
 
 
 def _query(
@@ -212,6 +221,7 @@ def response(kind: type[_Response], result: RecallResult) -> _Response:
         formula=result.formula,
         filter_truncated=result.filter_truncated,
         pending_embedding_count=result.pending_count,
+        purged_count=result.purged_count,
         **_recall_fields(result) if kind is pb.RecallResponse else {},
     )
 

@@ -113,6 +113,16 @@ _VALUES_OF = {"visible_to": ("seeing_agent_id", "seeing_subject_id", "seeing_ses
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Reference:
+    """The name of a stored item: its id, or the external id of an item of a kind."""
+
+    item_id: UUID | None
+    external_id: str
+    # "memory" or "message".
+    kind: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class ReferenceItem:
     """A stored item that FindSimilar starts from."""
 
@@ -352,4 +362,6 @@ class RecallResult:
     nothing_relevant: bool
     # Items of the tenant that have no vector yet, counted up to a limit; 0 in the keyword mode.
     pending_count: int
+    # Items of the tenant that were known at the query's as_of_time and purged since, counted up to a limit.
+    purged_count: int
     expansions: list[QueryExpansion]

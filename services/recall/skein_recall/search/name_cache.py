@@ -14,6 +14,7 @@ from skein_kit.policies.store import read_policy_as_of, shared_policy_cache
 from skein_kit.search_text.segmentation import segment
 from skein_recall.queries import QUERIES
 from skein_recall.search.expansion import MAX_NAME_CHARACTERS, EntityName, NameTable, ReadMention, read_mentions
+from skein_recall.search.statements import look_up_each
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -168,7 +169,7 @@ async def _visible_mentions(
     cache = shared_policy_cache(tx.database)
     policy = await (read_policy_as_of(tx, tenant_id) if is_as_of else cache.get(tx, tenant_id))
     rows = await tx.rows(
-        as_of(query) if is_as_of else query,
+        as_of(look_up_each(query)) if is_as_of else query,
         tenant_id=tenant_id,
         memory_ids=list(names),
         names=[name.text for name in names.values()],

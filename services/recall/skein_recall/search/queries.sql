@@ -92,17 +92,6 @@ ORDER BY v.chunk;
 SELECT count(*)::integer AS pending_count
 FROM (SELECT FROM recall.documents AS d WHERE d.tenant_id = :tenant_id AND d.pending LIMIT :most_pending) AS waiting;
 
--- count_without_vectors --
--- Count the items without a vector, up to a number: as of a time, they are the backlog of then.
-SELECT count(*)::integer AS pending_count
-FROM (
-    SELECT
-    FROM recall.documents AS d
-    WHERE d.tenant_id = :tenant_id
-        AND NOT EXISTS (SELECT FROM recall.{table} AS v WHERE v.tenant_id = :tenant_id AND v.item_id = d.item_id)
-    LIMIT :most_pending
-) AS waiting;
-
 -- query_terms --
 -- Split a query into its terms, each with its number of documents. It is counted here for a rare term; for others it is
 -- the worker's last count. Each row also has number and length of all documents: counted and uncounted ones, minus
@@ -318,3 +307,12 @@ WHERE v.tenant_id = :tenant_id AND v.kind = ANY (:kinds::text[]) AND ({condition
 GROUP BY v.item_id
 ORDER BY similarity DESC, v.item_id
 LIMIT :count;
+
+-- count_purged --
+-- Count the items that were known at a time and purged since, of at most :most rows.
+SELECT coalesce(sum(purged.item_count), 0) AS item_count
+FROM (
+    SELECT item_count FROM recall.purged_items
+    WHERE tenant_id = :tenant_id AND purge_time > :as_of_time AND known_time <= :as_of_time
+    LIMIT :most
+) AS purged;

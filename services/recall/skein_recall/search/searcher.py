@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from skein_recall.models.model import EmbeddingModel, ModelRegistry
     from skein_recall.providers.text_embedder import TextEmbedder
     from skein_recall.quality.sampler import Sampler
-    from skein_recall.search.model import Query, ReferenceItem
+    from skein_recall.search.model import Query, Reference, ReferenceItem
     from skein_recall.search.nearest import Nearest
     from skein_recall.search.query_reader import QueryReader
     from skein_recall.search.query_terms import ItemMeasurements
@@ -126,6 +126,7 @@ class RecallSearcher:
         is_filtered = bool(query.filter.all_names)
         async with self._store.transaction(tenant_id, is_filtered=is_filtered, as_of_time=query.as_of_time) as tx:
             policy = await tx.policy()
+            purged_count = 0 if query.as_of_time is None else await tx.count_purged(query.as_of_time)
             search = SearchTransaction(tx, model, query, vector, self._vector_cache, shortlist, policy, at)
             if query.as_of_time is None:
                 await search.read_cached_words(self._term_cache, tenant_id)
@@ -156,21 +157,30 @@ class RecallSearcher:
             hits=relevant_hits,
             nothing_relevant=bool(hits) and not relevant_hits,
             pending_count=pending_count,
+            purged_count=purged_count,
             expansions=search.expansions(relevant_hits),
             excluding_conditions=excluding,
             filter_truncated=is_truncated,
         )
 
     async def read_reference_item(
-        self, tenant_id: UUID, item_id: UUID | None, external_id: str, kind: str, *, seconds: float
+        self, tenant_id: UUID, reference: Reference, as_of_time: datetime | None, *, seconds: float
     ) -> ReferenceItem:
-        """Read the item that FindSimilar starts from, by id or by external id and kind. Raises DocumentNotFound."""
-        model = await self._registry.active()
-        await self._queue.wait_drained(tenant_id, min(_REFERENCE_WAIT_SECONDS, seconds / 4))
-        async with self._store.transaction(tenant_id, is_filtered=False) as tx:
+        """Read the item that FindSimilar starts from, as it is or as it was at a time.
+
+        Raises DocumentNotFound; and as `recall` does for a time that cannot be searched.
+        """
+        model = await self._registry.active(as_of_time)
+        if as_of_time is None:
+            await self._queue.wait_drained(tenant_id, min(_REFERENCE_WAIT_SECONDS, seconds / 4))
+        async with self._store.transaction(tenant_id, is_filtered=False, as_of_time=as_of_time) as tx:
+            if as_of_time is not None:
+                # It refuses a time before the tenant's history.
+                await tx.policy()
+            item_id = reference.item_id
             if item_id is None:
-                item_id = await tx.find_item_id(external_id, kind)
-            item = None if item_id is None else await tx.read_reference_item(model, item_id, now())
+                item_id = await tx.find_item_id(reference.external_id, reference.kind)
+            item = None if item_id is None else await tx.read_reference_item(model, item_id, as_of_time or now())
         if item is None:
             raise DocumentNotFound
         return item
@@ -324,7 +334,7 @@ class SearchTransaction:
         """Return the number of the tenant's items that have no vector yet, up to a limit; 0 in the keyword mode."""
         if self._query.mode is Mode.KEYWORD:
             return 0
-        return await self._tx.count_pending(self._model) if self._pending_count is None else self._pending_count
+        return await self._tx.count_pending() if self._pending_count is None else self._pending_count
 
     async def excluding_conditions(self) -> list[str]:
         """Name the conditions each of which alone excludes everything; all of them when only several together do.
@@ -462,9 +472,7 @@ class SearchTransaction:
                 reach=CONTEXT_REACH,
                 horizon=horizon,
             )
-        if self._query.as_of_time is None:
-            # As of a time, the index does not tell which items were pending.
-            self._pending_count = items.pending_count
+        self._pending_count = items.pending_count
         candidates = Candidates(
             item_ids=items.item_ids,
             kinds=items.kinds,

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from skein_kit.database.named_queries import as_of, with_condition
@@ -21,6 +24,28 @@ if TYPE_CHECKING:
     from skein_kit.database.transactions import Transaction
     from skein_kit.policies.store import Policy
     from skein_recall.search.model import Filter
+
+
+# A join by ids of requested rows.
+_LOOKUP = re.compile(
+    r"JOIN (?P<table>\w+\.\w+)(?: AS (?P<alias>\w+))? "
+    r"ON (?P<condition>\w+\.tenant_id = \$\d+ AND \w+\.\w+ = requested\.\w+)"
+)
+
+
+@lru_cache(maxsize=256)
+def look_up_each(query: Query) -> Query:
+    """Return a query that looks up each requested row by itself.
+
+    The planner joins a view, planned for a tenant of average size, by reading all of the tenant's rows and versions.
+    """
+
+    def lateral(match: re.Match[str]) -> str:
+        table, condition = match["table"], match["condition"]
+        alias = match["alias"] or table.partition(".")[2]
+        return f"CROSS JOIN LATERAL (SELECT {alias}.* FROM {table} AS {alias} WHERE {condition} OFFSET 0) AS {alias}"  # noqa: S608 - names of our own query.
+
+    return replace(query, text=_LOOKUP.sub(lateral, query.text))
 
 
 class SearchStatements:
@@ -68,6 +93,10 @@ class SearchStatements:
             self._plans_each = False
             await self._tx.set_plan_mode(replan=False)
         return await self._read(query, **values)
+
+    async def _lookup(self, query: Query, **values: object) -> list[asyncpg.Record]:
+        """Run a statement that has one good plan: it looks items up by their ids."""
+        return await self._rows(look_up_each(query) if self.is_as_of else query, **values)
 
     async def _filtered_rows(self, query: Query, filter_: Filter, **values: object) -> list[asyncpg.Record]:
         """Run a statement among the items that pass a filter: its values decide which index serves it."""

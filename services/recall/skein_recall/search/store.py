@@ -69,6 +69,8 @@ _CHUNKS_PER_EXACT_ITEM = 8
 _MAX_TITLES = 1000
 # Items without a vector are counted up to this.
 MAX_PENDING = 1000
+# Purged items are counted up to this.
+MAX_PURGED = 10_000
 # Weight of a name in the memory that it means: a text of the name alone, the alias, must not make it irrelevant.
 _NAMED_WEIGHT = 3
 
@@ -424,17 +426,16 @@ class QueryTransaction(SearchStatements):
             pending_count=row["pending_count"],
         )
 
-    async def count_pending(self, model: EmbeddingModel) -> int:
-        """Return the number of the tenant's items that have no vector yet, at most MAX_PENDING.
-
-        As of a time, these are the items without a vector of the `model`.
-        """
-        query = QUERIES["count_pending"]
-        if self.is_as_of:
-            query = for_table(QUERIES["count_without_vectors"], model.table_name)
-        (row,) = await self._rows(query, most_pending=MAX_PENDING)
+    async def count_pending(self) -> int:
+        """Return the number of the tenant's items that have no vector yet, at most MAX_PENDING."""
+        (row,) = await self._rows(QUERIES["count_pending"], most_pending=MAX_PENDING)
         count: int = row["pending_count"]
         return count
+
+    async def count_purged(self, as_of_time: datetime) -> int:
+        """Return the number of the tenant's items that were known at a time and purged since, at most MAX_PURGED."""
+        (row,) = await self._rows(QUERIES["count_purged"], as_of_time=as_of_time, most=MAX_PURGED)
+        return min(int(row["item_count"]), MAX_PURGED)
 
     async def read_search_state(
         self,
@@ -493,13 +494,13 @@ class QueryTransaction(SearchStatements):
         condition, scanned = compile_to_sql(where, test.table), scan_cost.scan_cost_sql(where, test.table)
         values = {"item_ids": item_ids, **condition.values}
         if not scanned:
-            rows = await self._rows(with_condition(test.filter_query, condition.text), **values)
+            rows = await self._lookup(with_condition(test.filter_query, condition.text), **values)
             return {row["item_id"] for row in rows}
         if self._scan_budget is None:
             self._scan_budget = self._tx.database.scan_buckets.begin(self._tenant_id)
         query = scan_cost.with_scan_budget(test.scan_query, scanned)
         values["scan_bytes"] = max(1, self._scan_budget.remaining)
-        rows = await self._scan_budget.run_and_charge(self._rows(with_condition(query, condition.text), **values))
+        rows = await self._scan_budget.run_and_charge(self._lookup(with_condition(query, condition.text), **values))
         if any(row["passes"] is None for row in rows):
             raise ReadTooCostly
         return {row["item_id"] for row in rows if row["passes"]}
@@ -512,7 +513,7 @@ class QueryTransaction(SearchStatements):
         message_ids = [item_id for item_id, kind in kinds.items() if kind == "message"]
         items: dict[UUID, asyncpg.Record] = {}
         if memory_ids:
-            rows = await self._rows(
+            rows = await self._lookup(
                 QUERIES["get_memories"],
                 memory_ids=memory_ids,
                 at=at,
@@ -520,7 +521,7 @@ class QueryTransaction(SearchStatements):
             )
             items.update((row["memory_id"], row) for row in rows)
         if message_ids:
-            rows = await self._rows(QUERIES["get_messages"], message_ids=message_ids)
+            rows = await self._lookup(QUERIES["get_messages"], message_ids=message_ids)
             items.update((row["message_id"], row) for row in rows)
         return items
 

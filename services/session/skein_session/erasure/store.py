@@ -11,8 +11,9 @@ from collections import Counter
 from typing import TYPE_CHECKING, Self
 
 from skein_kit.database.named_queries import Queries
-from skein_kit.ids import new_id, parse_id
+from skein_kit.ids import id_time, new_id, parse_id
 from skein_kit.search_text import postings
+from skein_kit.search_text.purged_items import record_purge
 from skein_session.cold_storage.store import next_archived_of_subject
 from skein_session.erasure import lineage
 from skein_session.erasure.model import Receipt
@@ -202,6 +203,7 @@ class _PurgeTransaction:
             "session.agent_states", "purge_states_of_session", **session_key
         )
         await self._execute("session.sessions", "purge_session", **session_key)
+        await self._execute("session.sessions_history", "purge_session_history", **session_key)
         await tombstones.insert(self._tx, self._tenant_id, [tombstones.of_session(session_id)], self._at)
         await self._tx.execute(_QUERIES["purge_access_log_of_session"], **session_key, subject_id=subject_id)
         names = [f"session:{session_id}"]
@@ -236,6 +238,7 @@ class _PurgeTransaction:
         active_counts = Counter(row["session_id"] for row in purged_rows if row["is_active"])
         counts = [active_counts[session_id] for session_id in session_ids]
         await self._tx.execute(_QUERIES["decrement_message_counts"], **session_keys, counts=counts)
+        await self._tx.execute(_QUERIES["clear_former_summaries"], **session_keys)
         await postings.subtract_counts(self._tx, self._tenant_id, ids)
         await self._execute("recall.documents", "purge_documents", tenant_id=self._tenant_id, message_ids=ids)
         await postings.purge_history(self._tx, self._tenant_id, ids)
@@ -268,6 +271,12 @@ class _PurgeTransaction:
             *(tombstones.of_message(row["external_id"]) for row in external_ids),
         ]
         await tombstones.insert(self._tx, self._tenant_id, names, self._at)
+        known_rows = await self._tx.rows(_QUERIES["messages_known"], **message_keys)
+        known_times = {row["message_id"]: row["known_time"] for row in known_rows}
+        # Of an archived message, its id tells when it was created.
+        await record_purge(
+            self._tx, self._tenant_id, [known_times.get(id_) or id_time(id_) for id_ in ids], at=self._at
+        )
         purged_rows = await self._tx.rows(_QUERIES[query], **message_keys)
         await postings.purge_history(self._tx, self._tenant_id, ids)
         self.receipt.add_count("session.message_external_ids", len(external_ids))

@@ -63,6 +63,16 @@ DELETE FROM session.sessions
 WHERE tenant_id = :tenant_id AND session_id = ANY (ARRAY(
     SELECT session_id FROM session.sessions WHERE tenant_id = :tenant_id LIMIT :count));
 
+-- purge_tenant_sessions_history --
+-- Purge what is kept of sessions of a deleted tenant as they were, up to a limit.
+DELETE FROM session.sessions_history
+USING (
+    SELECT session_id, record_time, until_time FROM session.sessions_history WHERE tenant_id = :tenant_id LIMIT :count
+) AS picked
+WHERE sessions_history.tenant_id = :tenant_id
+    AND sessions_history.session_id = picked.session_id AND sessions_history.record_time = picked.record_time
+    AND sessions_history.until_time = picked.until_time;
+
 -- purge_tenant_usage --
 -- Purge usage counters of a deleted tenant, up to a limit.
 DELETE FROM session.usage

@@ -48,6 +48,7 @@ _TENANT_TABLES: Mapping[str, Query] = {
     "session.archived_sessions": _QUERIES["purge_tenant_archived_sessions"],
     "session.unreferenced_files": _QUERIES["purge_tenant_pending_files"],
     "session.sessions": _QUERIES["purge_tenant_sessions"],
+    "session.sessions_history": _QUERIES["purge_tenant_sessions_history"],
     "session.usage": _QUERIES["purge_tenant_usage"],
     "session.requests": _QUERIES["purge_tenant_requests"],
 }

@@ -95,7 +95,7 @@ RETURNING subject_id, display_name, status, timezone, profile, preferences, acco
     update_time, created_by, updated_by, delete_time;
 
 -- purge_subject --
--- Remove a subject for good, and its properties with it. Its last version goes to the history, which is purged next.
+-- Remove a subject for good, and its properties with it.
 DELETE FROM tenancy.subjects
 WHERE tenant_id = :tenant_id AND subject_id = :subject_id;
 

@@ -138,6 +138,7 @@ class SubjectStore:
         """Remove a subject for good, deleted or not. Raises SubjectNotFound."""
         key = {"tenant_id": tenant_id, "subject_id": subject_id}
         row = require_row(await tx.row(QUERIES["lock_subject"], **key), SubjectNotFound)
+        await tx.stop_history()
         await tx.execute(QUERIES["purge_subject"], **key)
         await tx.execute(QUERIES["purge_subject_history"], **key)
         if row["delete_time"] is None:

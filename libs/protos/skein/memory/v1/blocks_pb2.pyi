@@ -331,18 +331,20 @@ class ListBlockAgentsResponse(_message.Message):
     def __init__(self, agents: _Optional[_Iterable[_Union[BlockAgent, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
 
 class ListAgentBlocksRequest(_message.Message):
-    __slots__ = ("agent_id", "subject_id", "page_size", "page_token", "hide_other_subjects")
+    __slots__ = ("agent_id", "subject_id", "page_size", "page_token", "hide_other_subjects", "as_of_time")
     AGENT_ID_FIELD_NUMBER: _ClassVar[int]
     SUBJECT_ID_FIELD_NUMBER: _ClassVar[int]
     PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
     PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
     HIDE_OTHER_SUBJECTS_FIELD_NUMBER: _ClassVar[int]
+    AS_OF_TIME_FIELD_NUMBER: _ClassVar[int]
     agent_id: str
     subject_id: str
     page_size: int
     page_token: str
     hide_other_subjects: bool
-    def __init__(self, agent_id: _Optional[str] = ..., subject_id: _Optional[str] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ..., hide_other_subjects: _Optional[bool] = ...) -> None: ...
+    as_of_time: _timestamp_pb2.Timestamp
+    def __init__(self, agent_id: _Optional[str] = ..., subject_id: _Optional[str] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ..., hide_other_subjects: _Optional[bool] = ..., as_of_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
 
 class ListAgentBlocksResponse(_message.Message):
     __slots__ = ("blocks", "next_page_token")

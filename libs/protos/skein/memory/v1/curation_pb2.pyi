@@ -105,12 +105,14 @@ class LineageEdge(_message.Message):
     def __init__(self, memory_number: _Optional[int] = ..., source_number: _Optional[int] = ..., role: _Optional[_Union[SourceRole, str]] = ...) -> None: ...
 
 class GetLineageRequest(_message.Message):
-    __slots__ = ("memory_ids", "visible_to")
+    __slots__ = ("memory_ids", "visible_to", "as_of_time")
     MEMORY_IDS_FIELD_NUMBER: _ClassVar[int]
     VISIBLE_TO_FIELD_NUMBER: _ClassVar[int]
+    AS_OF_TIME_FIELD_NUMBER: _ClassVar[int]
     memory_ids: _containers.RepeatedScalarFieldContainer[str]
     visible_to: _memory_pb2.ScopeContext
-    def __init__(self, memory_ids: _Optional[_Iterable[str]] = ..., visible_to: _Optional[_Union[_memory_pb2.ScopeContext, _Mapping]] = ...) -> None: ...
+    as_of_time: _timestamp_pb2.Timestamp
+    def __init__(self, memory_ids: _Optional[_Iterable[str]] = ..., visible_to: _Optional[_Union[_memory_pb2.ScopeContext, _Mapping]] = ..., as_of_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
 
 class GetLineageResponse(_message.Message):
     __slots__ = ("nodes", "edges", "truncated")

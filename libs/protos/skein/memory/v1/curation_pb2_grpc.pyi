@@ -152,11 +152,17 @@ class CurationServiceStub:
     """GetLineage returns what memories were made of, and what that was made of,
     up to messages, documents and declared origins: a graph without cycles. Each
     node has its trust. A source that the caller may not see is named as hidden
-    and an erased one as erased, both without anything of their content. Safe to
-    retry.
+    and an erased one as erased, both without anything of their content. With
+    as_of_time it returns the chain and the trust of that time. Safe to retry.
 
     Errors:
     - NOT_FOUND, MEMORY_NOT_FOUND.
+    - NOT_FOUND, MEMORY_NOT_KNOWN_THEN: a memory was recorded after as_of_time.
+    - INVALID_ARGUMENT, INVALID_FIELD: as_of_time is in the future.
+    - FAILED_PRECONDITION, NOT_KNOWN_THEN: as_of_time is before the tenant was
+      created, or before its retention begins.
+    - FAILED_PRECONDITION, HISTORY_NOT_KEPT: as_of_time, on a database that
+      keeps no history.
     """
     ListImpacted: _grpc.UnaryUnaryMultiCallable[_curation_pb2.ListImpactedRequest, _curation_pb2.ListImpactedResponse]
     """ListImpacted pages through the memories that derive from a source, directly
@@ -344,11 +350,17 @@ class CurationServiceAsyncStub(CurationServiceStub):
     """GetLineage returns what memories were made of, and what that was made of,
     up to messages, documents and declared origins: a graph without cycles. Each
     node has its trust. A source that the caller may not see is named as hidden
-    and an erased one as erased, both without anything of their content. Safe to
-    retry.
+    and an erased one as erased, both without anything of their content. With
+    as_of_time it returns the chain and the trust of that time. Safe to retry.
 
     Errors:
     - NOT_FOUND, MEMORY_NOT_FOUND.
+    - NOT_FOUND, MEMORY_NOT_KNOWN_THEN: a memory was recorded after as_of_time.
+    - INVALID_ARGUMENT, INVALID_FIELD: as_of_time is in the future.
+    - FAILED_PRECONDITION, NOT_KNOWN_THEN: as_of_time is before the tenant was
+      created, or before its retention begins.
+    - FAILED_PRECONDITION, HISTORY_NOT_KEPT: as_of_time, on a database that
+      keeps no history.
     """
     ListImpacted: _aio.UnaryUnaryMultiCallable[_curation_pb2.ListImpactedRequest, _curation_pb2.ListImpactedResponse]  # type: ignore[assignment]
     """ListImpacted pages through the memories that derive from a source, directly
@@ -605,11 +617,17 @@ class CurationServiceServicer(metaclass=_abc_1.ABCMeta):
         """GetLineage returns what memories were made of, and what that was made of,
         up to messages, documents and declared origins: a graph without cycles. Each
         node has its trust. A source that the caller may not see is named as hidden
-        and an erased one as erased, both without anything of their content. Safe to
-        retry.
+        and an erased one as erased, both without anything of their content. With
+        as_of_time it returns the chain and the trust of that time. Safe to retry.
 
         Errors:
         - NOT_FOUND, MEMORY_NOT_FOUND.
+        - NOT_FOUND, MEMORY_NOT_KNOWN_THEN: a memory was recorded after as_of_time.
+        - INVALID_ARGUMENT, INVALID_FIELD: as_of_time is in the future.
+        - FAILED_PRECONDITION, NOT_KNOWN_THEN: as_of_time is before the tenant was
+          created, or before its retention begins.
+        - FAILED_PRECONDITION, HISTORY_NOT_KEPT: as_of_time, on a database that
+          keeps no history.
         """
 
     @_abc_1.abstractmethod

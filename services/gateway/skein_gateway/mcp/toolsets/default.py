@@ -34,8 +34,8 @@ _MODE = (
     "hybrid (the default) searches by meaning and words; keyword finds only what contains a word of the query; "
     "semantic searches by meaning alone."
 )
-_AS_OF = "Answer as at this time: what was known then (RFC 3339)."
-_VALID_AT = "Only memories that were true at this time (RFC 3339)."
+_AS_OF = "What was known at this time (RFC 3339)."
+_VALID_AT = "Memories true at this time (RFC 3339)."
 _FILTER = {
     "types": ("types", "Only memories of any of these types."),
     "tags": ("tags_any", "Only memories with at least one of these tags."),
