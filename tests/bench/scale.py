@@ -130,14 +130,16 @@ async def _bench(plan: _Plan, sizes: list[Size]) -> None:
     with data_folder() as folder:
         async with running(folder, ONE_PROCESS) as subject:
             template = await seed(subject, subject.api_key, plan.entries)
-            # Calls are made in a tenant of their own, because copies of what they write would be many.
+            # Each size is measured in a tenant of its own, because what the calls write makes the next ones dearer.
             operator_key = read_credentials(folder / "credentials.json")["operator_key"]
             connection = Connection(endpoint=subject.addresses["gateway"], api_key=operator_key, timeout=_TIMEOUT)
+            callers: list[tuple[str, SeededTenant]] = []
             async with open_client(connection) as operator:
-                _, api_key = await create_tenant(operator, "caller")
-            caller = await seed(subject, api_key, plan.entries)
+                for number in range(len(plan.counts) + 1):
+                    _, api_key = await create_tenant(operator, f"caller-{number}")
+                    callers.append((api_key, await seed(subject, api_key, plan.entries)))
         present = 1
-        for count in plan.counts:
+        for count, (api_key, caller) in zip(plan.counts, callers, strict=False):
             async with running(folder, ONE_PROCESS) as subject:
                 started = time.monotonic()
                 written = await _written(subject, template, count - present, started + remaining_seconds, out)
@@ -152,7 +154,7 @@ async def _bench(plan: _Plan, sizes: list[Size]) -> None:
         if plan.months:
             async with running(folder, ONE_PROCESS) as subject:
                 seconds = await create_months(subject.database_url, plan.months)
-            size = await _measured(folder, plan, api_key, caller)
+            size = await _measured(folder, plan, *callers[-1])
             last = measured[-1]
             sizes.append(
                 replace(size, tenants=last.tenants, entries=last.entries, months=plan.months, months_seconds=seconds)
@@ -185,9 +187,6 @@ async def _measured(folder: Path, plan: _Plan, api_key: str, caller: SeededTenan
     async with running(folder, ONE_PROCESS) as subject:
         start_seconds, start_cpu_seconds = time.perf_counter() - started, sum(split(subject.pid))
         await asyncio.sleep(plan.idle_seconds / 2)
-        idle = await background(subject, plan.idle_seconds)
-        # In the first minutes each connection reads the catalog and plans its statements: the second round counts.
-        await costs(subject, api_key, caller.memory_ids, plan.calls, idle)
         idle = await background(subject, plan.idle_seconds)
         calls = await costs(subject, api_key, caller.memory_ids, plan.calls, idle)
         connection = await asyncpg.connect(subject.database_url)
