@@ -79,6 +79,7 @@ FROM unnest(ARRAY[
     'recall.corpora',
     'recall.documents',
     'recall.frequencies',
+    'recall.receipts',
     'recall.reindex_progress',
     'recall.removals',
     'session.agent_states',

@@ -239,6 +239,9 @@ class Database:
         DatabaseUnavailable and the other errors of skein_kit.database.postgres_errors.
         """
         settings = f"; SET LOCAL skein.tenant_id = '{tenant_id}'"
+        if options.repeatable_read:
+            # Before the first statement, which takes the snapshot.
+            settings = f"; SET TRANSACTION ISOLATION LEVEL REPEATABLE READ{settings}"
         if options.plan_once and self.may_reuse_plans:
             settings += "; SET LOCAL plan_cache_mode = force_generic_plan"
         if not options.durable:
@@ -250,7 +253,8 @@ class Database:
         primary = _TransactionContext(
             self, settings, has_revision=not options.skip_replica, read_only=options.read_only
         )
-        if self._replica is not None and not options.skip_replica:
+        # A replica is asked how far it is by a first statement, which would fix the snapshot.
+        if self._replica is not None and not options.skip_replica and not options.repeatable_read:
             call = current_call()
             if call is not None and call.min_revision is not None:
                 return _by_replica(self._replica, settings, call, primary)

@@ -20,6 +20,7 @@ from skein_recall.search.ranking import Candidate, Candidates
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from collections.abc import Set as AbstractSet
+    from datetime import datetime
     from uuid import UUID
 
     import asyncpg
@@ -28,7 +29,9 @@ if TYPE_CHECKING:
 
     from skein_kit.filters.expression import Expression
     from skein_kit.policies.store import Policy
+    from skein_recall.models.similarity_scale import SimilarityScale
     from skein_recall.search.expansion import QueryExpansion, ReadMention
+    from skein_recall.search.query_terms import QueryTerms
     from skein_recall.search.ranking import RankedItem
 
 # Candidates of each signal at first, whatever the limit, so that a larger one changes no earlier hit. The search goes
@@ -270,6 +273,9 @@ class SignalMatches:
     # The items nearest to the vector, in their order.
     nearest: tuple[UUID, ...] = ()
 
+    # Of the words that were searched; None where the vector alone searches.
+    query_terms: QueryTerms | None = None
+
     def __len__(self) -> int:
         if self.lexical_matches is not None:
             return len(self.lexical_matches)
@@ -329,6 +335,36 @@ class SearchHit:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class LogPosition:
+    """What a transaction sees: the writes of the transactions below `start`, and of some of the following ones."""
+
+    start: int
+    # It sees no transaction from start + size on, and none of start + each of gaps.
+    size: int
+    gaps: tuple[int, ...]
+
+    @classmethod
+    def of(cls, start: int, beyond: int, running: Sequence[int]) -> Self:
+        """Make the position of a snapshot, from the numbers of transactions."""
+        return cls(start=start, size=beyond - start, gaps=tuple(number - start for number in running))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SearchBasis:
+    """What an answer follows from, beside its request: a search with the same basis has the same hits."""
+
+    at: datetime
+    position: LogPosition
+    formula: ScoringFormula
+    scale: SimilarityScale
+    language: str
+    # None where the vector alone searched.
+    terms: QueryTerms | None
+    # Entities whose names the query has.
+    entity_ids: tuple[UUID, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class RecallResult:
     """The hits, best first, each with its item's row."""
 
@@ -350,3 +386,5 @@ class RecallResult:
     # Items of the tenant that have no vector yet, counted up to a limit; 0 in the keyword mode.
     pending_count: int
     expansions: list[QueryExpansion]
+    # Only of a search for a receipt.
+    basis: SearchBasis | None = None

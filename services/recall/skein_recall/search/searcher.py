@@ -25,6 +25,7 @@ from skein_recall.search.model import (
     Mode,
     RecallResult,
     ScoringFormula,
+    SearchBasis,
     SearchHit,
     SignalMatches,
 )
@@ -48,7 +49,7 @@ if TYPE_CHECKING:
     from skein_recall.search.model import Query, ReferenceItem
     from skein_recall.search.nearest import Nearest
     from skein_recall.search.query_reader import QueryReader
-    from skein_recall.search.query_terms import ItemMeasurements
+    from skein_recall.search.query_terms import ItemMeasurements, QueryTerms
     from skein_recall.search.ranking import RankedItem
     from skein_recall.search.store import QueryStore, QueryTransaction
     from skein_recall.term_cache.cache import TermCache
@@ -107,8 +108,10 @@ class RecallSearcher:
         self._reader = reader
         self._wait_seconds = wait_seconds
 
-    async def recall(self, tenant_id: UUID, query: Query, *, seconds: float) -> RecallResult:
+    async def recall(self, tenant_id: UUID, query: Query, *, seconds: float, has_receipt: bool = False) -> RecallResult:
         """Find the best items for a query within `seconds`. Embedding uses no database connection.
+
+        With `has_receipt` all statements see one state, and the result has its basis.
 
         Raises ModelUnavailable or ModelNotFound in the semantic mode without a vector: an empty result would mean that
         nothing exists.
@@ -122,13 +125,18 @@ class RecallSearcher:
         if query.mode is Mode.SEMANTIC and vector is None:
             raise ModelUnavailable(model=model.model, cause="no answer")
         shortlist = await self._shortlist(tenant_id, model, query, vector)
-        async with self._store.transaction(tenant_id, is_filtered=bool(query.filter.all_names)) as tx:
+        basis = None
+        async with self._store.transaction(
+            tenant_id, is_filtered=bool(query.filter.all_names), repeatable_read=has_receipt
+        ) as tx:
             policy = await tx.policy()
             search = SearchTransaction(tx, model, query, vector, self._vector_cache, shortlist, policy, at)
             await search.read_cached_words(self._term_cache, tenant_id)
             hits, is_truncated = await search.hits()
             excluding = await search.excluding_conditions() if not hits and query.filter.all_names else []
             pending_count = await search.pending_count()
+            if has_receipt:
+                basis = await search.basis()
         relevant_hits = search.with_relevance(hits)
         _SEARCHES[search.path].inc()
         if vector is not None and query.filter.row_condition is None and self._sampler.should_sample():
@@ -155,6 +163,7 @@ class RecallSearcher:
             expansions=search.expansions(relevant_hits),
             excluding_conditions=excluding,
             filter_truncated=is_truncated,
+            basis=basis,
         )
 
     async def read_reference_item(
@@ -219,6 +228,7 @@ class SearchTransaction:
         self._query = query
         # The items that have a near term in place of a typo, by the term and the near one.
         self._corrected: Mapping[tuple[str, str], AbstractSet[UUID]] = {}
+        self._terms: QueryTerms | None = None
         self._vector = vector
         self._search = NearestSearch(tx, model, query, vector, vector_cache, shortlist, at)
         # Set when the term cache searches the words.
@@ -302,6 +312,7 @@ class SearchTransaction:
                 raise
             self.nearest = matches.nearest
             self._corrected = matches.corrected
+            self._terms = matches.query_terms
             trusted, distrusted = await self._read_hits(self._rank(matches, query.limit + SPARE_HITS))
             if len(trusted) < query.limit and query.limit + SPARE_HITS < len(matches):
                 trusted, distrusted = await self._read_hits(self._rank(matches, len(matches)))
@@ -317,6 +328,18 @@ class SearchTransaction:
         if self._query.mode is Mode.KEYWORD:
             return 0
         return await self._tx.count_pending() if self._pending_count is None else self._pending_count
+
+    async def basis(self) -> SearchBasis:
+        """Return what the hits follow from, beside the request."""
+        return SearchBasis(
+            at=self._at,
+            position=await self._tx.log_position(),
+            formula=self.formula,
+            scale=self._model.ranking_scale,
+            language=self._language,
+            terms=self._terms,
+            entity_ids=tuple(dict.fromkeys(id_ for mention in self._query.mentions for id_ in mention.entity_ids)),
+        )
 
     async def excluding_conditions(self) -> list[str]:
         """Name the conditions each of which alone excludes everything; all of them when only several together do.
@@ -479,6 +502,7 @@ class SearchTransaction:
             max_bm25=terms.max_bm25,
             terms=ranking.TermStatistics(idf=terms.weights, mean_length=terms.mean_length),
             corrected=items.corrected,
+            query_terms=terms,
             has_more=self._has_more(nearest, is_cut=is_cut, has_more_terms=len(bm25s) == depth),
             nearest=tuple(nearest),
         )

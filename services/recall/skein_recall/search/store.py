@@ -23,7 +23,7 @@ from skein_recall.queries import QUERIES
 from skein_recall.search.conditions import ROW_TESTS, condition_sql
 from skein_recall.search.expansion import MAX_CORRECTED_TERMS, NearRange, max_distance, near_terms
 from skein_recall.search.joined_queries import COMPARE_AND_READ_SHORTLIST, NEAREST_AND_READ
-from skein_recall.search.model import ReferenceItem
+from skein_recall.search.model import LogPosition, ReferenceItem
 from skein_recall.search.query_terms import (
     K1,
     MAX_COUNTED,
@@ -60,8 +60,8 @@ if TYPE_CHECKING:
 
 # The first terms of a query, which are searched. A text of Chinese has two for each letter.
 _MAX_TERMS = 200
-# Postings per item up to which a term's whole list is read to measure items, each with about one neighbour. Reading
-# eight postings costs as much as one lookup. A list beyond MAX_COUNTED may be longer than known.
+# Postings per item up to which a term's list is read whole to measure items, each with about one neighbour: eight
+# postings cost as much as one lookup. A list beyond MAX_COUNTED may be longer than known.
 _POSTINGS_PER_LOOKUP = 16
 # Terms of one range that are compared with a term without a document: one step of the index each.
 _MAX_RANGE_TERMS = 1500
@@ -92,12 +92,14 @@ class QueryStore:
         self._database = database
 
     @asynccontextmanager
-    async def transaction(self, tenant_id: UUID, *, is_filtered: bool) -> AsyncIterator[QueryTransaction]:
-        """Begin a transaction that ends with the block.
+    async def transaction(
+        self, tenant_id: UUID, *, is_filtered: bool, repeatable_read: bool = False
+    ) -> AsyncIterator[QueryTransaction]:
+        """Begin a transaction that ends with the block; if it is `repeatable_read`, its statements see one state.
 
         `is_filtered`: its first statements have a filter, whose values decide which index serves them.
         """
-        options = TxOptions(plan_once=not is_filtered, read_only=True)
+        options = TxOptions(plan_once=not is_filtered, read_only=True, repeatable_read=repeatable_read)
         async with self._database.transaction(tenant_id, options) as tx:
             yield QueryTransaction(tx, tenant_id, plans_each=is_filtered)
 
@@ -557,6 +559,11 @@ class QueryTransaction:
             rows = await self._rows(QUERIES["get_messages"], message_ids=message_ids)
             items.update((row["message_id"], row) for row in rows)
         return items
+
+    async def log_position(self) -> LogPosition:
+        """Return what the transaction sees, if it is repeatable."""
+        (row,) = await self._rows(QUERIES["read_log_position"])
+        return LogPosition.of(**row)
 
     async def find_item_id(self, external_id: str, kind: str) -> UUID | None:
         """Return the id of the memory or message with an external id."""

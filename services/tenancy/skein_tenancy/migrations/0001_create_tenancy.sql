@@ -436,7 +436,9 @@ CREATE TABLE tenancy.policies (
     -- Whose memories wait for approval, and for how many days.
     approval text CONSTRAINT policies_approval_known CHECK (approval IN ('none', 'agents', 'all')),
     approval_expiry_days integer
-        CONSTRAINT policies_approval_expiry_days_range CHECK (approval_expiry_days BETWEEN 1 AND 3650)
+        CONSTRAINT policies_approval_expiry_days_range CHECK (approval_expiry_days BETWEEN 1 AND 3650),
+    recall_receipts text
+        CONSTRAINT policies_recall_receipts_known CHECK (recall_receipts IN ('off', 'sampled', 'all'))
 );
 ALTER TABLE tenancy.policies ENABLE ROW LEVEL SECURITY;
 ALTER TABLE tenancy.policies FORCE ROW LEVEL SECURITY;

@@ -47,6 +47,11 @@ class RecallServiceStub:
                 request_serializer=skein_dot_recall_dot_v1_dot_recall__pb2.FindSimilarRequest.SerializeToString,
                 response_deserializer=skein_dot_recall_dot_v1_dot_recall__pb2.FindSimilarResponse.FromString,
                 _registered_method=True)
+        self.GetRecallReceipt = channel.unary_unary(
+                '/skein.recall.v1.RecallService/GetRecallReceipt',
+                request_serializer=skein_dot_recall_dot_v1_dot_recall__pb2.GetRecallReceiptRequest.SerializeToString,
+                response_deserializer=skein_dot_recall_dot_v1_dot_recall__pb2.GetRecallReceiptResponse.FromString,
+                _registered_method=True)
         self.EmbedText = channel.unary_unary(
                 '/skein.recall.v1.RecallService/EmbedText',
                 request_serializer=skein_dot_recall_dot_v1_dot_recall__pb2.EmbedTextRequest.SerializeToString,
@@ -155,6 +160,22 @@ class RecallServiceServicer:
         vector and the embedder did not respond in time.
         - NOT_FOUND, MODEL_NOT_FOUND: in the semantic mode, the item has no vector
         and this cluster cannot embed with the active model.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def GetRecallReceipt(self, request, context):
+        """GetRecallReceipt returns the receipt of an answer, once its signature is
+        verified. A receipt is stored within seconds after its answer. Its own
+        caller may read it, and callers with the permission audit.read. Safe to
+        retry.
+
+        Errors:
+        - NOT_FOUND, RECEIPT_NOT_FOUND: the tenant has no such receipt, or it is
+        another caller's.
+        - DATA_LOSS, RECEIPT_ALTERED: the stored receipt is not the one that was
+        signed.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -339,6 +360,11 @@ def add_RecallServiceServicer_to_server(servicer, server):
                     request_deserializer=skein_dot_recall_dot_v1_dot_recall__pb2.FindSimilarRequest.FromString,
                     response_serializer=skein_dot_recall_dot_v1_dot_recall__pb2.FindSimilarResponse.SerializeToString,
             ),
+            'GetRecallReceipt': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetRecallReceipt,
+                    request_deserializer=skein_dot_recall_dot_v1_dot_recall__pb2.GetRecallReceiptRequest.FromString,
+                    response_serializer=skein_dot_recall_dot_v1_dot_recall__pb2.GetRecallReceiptResponse.SerializeToString,
+            ),
             'EmbedText': grpc.unary_unary_rpc_method_handler(
                     servicer.EmbedText,
                     request_deserializer=skein_dot_recall_dot_v1_dot_recall__pb2.EmbedTextRequest.FromString,
@@ -457,6 +483,33 @@ class RecallService:
             '/skein.recall.v1.RecallService/FindSimilar',
             skein_dot_recall_dot_v1_dot_recall__pb2.FindSimilarRequest.SerializeToString,
             skein_dot_recall_dot_v1_dot_recall__pb2.FindSimilarResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetRecallReceipt(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skein.recall.v1.RecallService/GetRecallReceipt',
+            skein_dot_recall_dot_v1_dot_recall__pb2.GetRecallReceiptRequest.SerializeToString,
+            skein_dot_recall_dot_v1_dot_recall__pb2.GetRecallReceiptResponse.FromString,
             options,
             channel_credentials,
             insecure,

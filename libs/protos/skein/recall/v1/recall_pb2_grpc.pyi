@@ -73,6 +73,18 @@ class RecallServiceStub:
     - NOT_FOUND, MODEL_NOT_FOUND: in the semantic mode, the item has no vector
       and this cluster cannot embed with the active model.
     """
+    GetRecallReceipt: _grpc.UnaryUnaryMultiCallable[_recall_pb2.GetRecallReceiptRequest, _recall_pb2.GetRecallReceiptResponse]
+    """GetRecallReceipt returns the receipt of an answer, once its signature is
+    verified. A receipt is stored within seconds after its answer. Its own
+    caller may read it, and callers with the permission audit.read. Safe to
+    retry.
+
+    Errors:
+    - NOT_FOUND, RECEIPT_NOT_FOUND: the tenant has no such receipt, or it is
+      another caller's.
+    - DATA_LOSS, RECEIPT_ALTERED: the stored receipt is not the one that was
+      signed.
+    """
     EmbedText: _grpc.UnaryUnaryMultiCallable[_recall_pb2.EmbedTextRequest, _recall_pb2.EmbedTextResponse]
     """EmbedText returns the active model's vectors of up to 100 texts, of unit
     length. It embeds only the first 256 tokens, or 8,192 characters, of each
@@ -235,6 +247,18 @@ class RecallServiceAsyncStub(RecallServiceStub):
       vector and the embedder did not respond in time.
     - NOT_FOUND, MODEL_NOT_FOUND: in the semantic mode, the item has no vector
       and this cluster cannot embed with the active model.
+    """
+    GetRecallReceipt: _aio.UnaryUnaryMultiCallable[_recall_pb2.GetRecallReceiptRequest, _recall_pb2.GetRecallReceiptResponse]  # type: ignore[assignment]
+    """GetRecallReceipt returns the receipt of an answer, once its signature is
+    verified. A receipt is stored within seconds after its answer. Its own
+    caller may read it, and callers with the permission audit.read. Safe to
+    retry.
+
+    Errors:
+    - NOT_FOUND, RECEIPT_NOT_FOUND: the tenant has no such receipt, or it is
+      another caller's.
+    - DATA_LOSS, RECEIPT_ALTERED: the stored receipt is not the one that was
+      signed.
     """
     EmbedText: _aio.UnaryUnaryMultiCallable[_recall_pb2.EmbedTextRequest, _recall_pb2.EmbedTextResponse]  # type: ignore[assignment]
     """EmbedText returns the active model's vectors of up to 100 texts, of unit
@@ -407,6 +431,24 @@ class RecallServiceServicer(metaclass=_abc_1.ABCMeta):
           vector and the embedder did not respond in time.
         - NOT_FOUND, MODEL_NOT_FOUND: in the semantic mode, the item has no vector
           and this cluster cannot embed with the active model.
+        """
+
+    @_abc_1.abstractmethod
+    def GetRecallReceipt(
+        self,
+        request: _recall_pb2.GetRecallReceiptRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_recall_pb2.GetRecallReceiptResponse, _abc.Awaitable[_recall_pb2.GetRecallReceiptResponse]]:
+        """GetRecallReceipt returns the receipt of an answer, once its signature is
+        verified. A receipt is stored within seconds after its answer. Its own
+        caller may read it, and callers with the permission audit.read. Safe to
+        retry.
+
+        Errors:
+        - NOT_FOUND, RECEIPT_NOT_FOUND: the tenant has no such receipt, or it is
+          another caller's.
+        - DATA_LOSS, RECEIPT_ALTERED: the stored receipt is not the one that was
+          signed.
         """
 
     @_abc_1.abstractmethod

@@ -1,0 +1,193 @@
+"""Answers to the bytes that are signed, and receipts to protobuf."""
+
+from __future__ import annotations
+
+import secrets
+from typing import TYPE_CHECKING, cast
+from uuid import UUID
+
+from google.protobuf.timestamp_pb2 import Timestamp
+
+from skein.recall.v1 import recall_pb2 as pb
+from skein_kit.ids import parse_id
+from skein_kit.recall_receipts import document
+from skein_recall.receipts.model import RecordedAnswer, UnsignedReceipt
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from datetime import datetime
+
+    from skein_kit.recall_receipts.document import SignedReceipt
+    from skein_recall.search.model import SearchHit
+
+ID_BYTES = 16
+# The signals in the order of the weights.
+SIGNALS = ("dense", "context", "lexical", "reply", "statement", "length", "time", "date")
+# Signals whose measured values are numbers, each with a list of its own.
+NUMBERS = ("dense", "context", "lexical", "reply", "length", "date", "trust")
+IS_MESSAGE, HAS_VECTOR, WORDS_SEARCHED, HAS_WORDS, IS_STATEMENT, MENTIONS_TIME = (1 << bit for bit in range(6))
+_DEFAULT_LANGUAGE = "english"
+
+
+def unsigned_receipt(answer: RecordedAnswer, query_secret: bytes, *, seconds: float) -> UnsignedReceipt:
+    """Make the receipt of an answer. `query_secret` keys the digest of a text that is not kept."""
+    request = pb.RecallRequest()
+    request.CopyFrom(answer.request)
+    query = request.query
+    request.ClearField("query")
+    has_embedding = bool(request.embedding)
+    if not answer.keeps_query:
+        request.ClearField("embedding")
+    salted = secrets.token_bytes(document.SALT_BYTES) + request.SerializeToString(deterministic=True)
+    content = _content(answer)
+    if answer.keeps_query:
+        kept_query: str | None = query
+    else:
+        kept_query = None
+        text = query_text(query, answer.request.embedding if has_embedding else ())
+        content.query_digest = document.query_digest(text, query_secret)
+        content.query_key_check = document.query_key_check(query_secret)
+    content.request_digest = document.request_digest(salted, kept_query)
+    return UnsignedReceipt(
+        tenant_id=answer.tenant_id,
+        receipt_id=answer.receipt_id,
+        identity_token=answer.identity_token,
+        request_id=answer.request_id,
+        content=content.SerializeToString(deterministic=True),
+        request=salted,
+        query=kept_query,
+        create_seconds=seconds,
+    )
+
+
+def query_text(query: str, embedding: Iterable[float]) -> str:
+    """Return the text whose digest stands for a query and the vector that the caller brought, if any."""
+    vector = pb.Embedding(values=embedding).SerializeToString().hex()
+    return f"{query}\0{vector}" if vector else query
+
+
+def principal(content: pb.ReceiptContent) -> str:
+    """Return the principal of a receipt."""
+    id_ = content.principal_id
+    return f"{content.principal_kind}:{UUID(bytes=id_)}" if id_ else content.principal_kind
+
+
+def item_ids(content: pb.ReceiptContent) -> list[UUID]:
+    """Return the ids of the hits, best first."""
+    return _ids(content.item_ids)
+
+
+def entity_ids(content: pb.ReceiptContent) -> list[UUID]:
+    """Return the ids of the entities whose names the query has."""
+    return _ids(content.entity_ids)
+
+
+def receipt(signed: SignedReceipt, content: pb.ReceiptContent) -> pb.RecallReceipt:
+    """Convert a verified receipt."""
+    message = pb.RecallReceipt(
+        receipt_id=str(signed.receipt_id),
+        tenant_id=str(signed.tenant_id),
+        create_time=_timestamp(content.time_microseconds),
+        statement=content,
+        content=signed.content,
+        signature=signed.signature,
+        key_id=signed.key_id,
+        query=signed.query or "",
+        request=signed.recall_request,
+        request_erased=signed.request is None,
+        document=signed.file(),
+    )
+    return message
+
+
+def _content(answer: RecordedAnswer) -> pb.ReceiptContent:
+    result, basis = answer.result, answer.result.basis
+    if basis is None:
+        message = "the search was not for a receipt"
+        raise ValueError(message)
+    kind, _, id_text = answer.principal.partition(":")
+    principal_id = parse_id(id_text)
+    formula, terms = basis.formula, basis.terms
+    content = pb.ReceiptContent(
+        principal_kind=answer.principal if principal_id is None else kind,
+        principal_id=b"" if principal_id is None else principal_id.bytes,
+        time_microseconds=_microseconds(basis.at),
+        snapshot_start=basis.position.start,
+        snapshot_size=basis.position.size,
+        snapshot_gaps=basis.position.gaps,
+        model=result.model,
+        formula=formula.name,
+        dense_path=result.dense_path,
+        min_relevance=formula.min_relevance,
+        min_best_relevance=formula.min_best_relevance,
+        dense_unavailable=result.dense_unavailable,
+        pending_embedding_count=result.pending_count,
+        entity_ids=b"".join(entity_id.bytes for entity_id in basis.entity_ids),
+        filter_truncated=result.filter_truncated,
+        nothing_relevant=result.nothing_relevant,
+    )
+    if not formula.name.startswith(("keyword", "semantic")):
+        content.weights.extend(getattr(formula.weights, signal) for signal in SIGNALS)
+    if result.model:
+        content.similarity_floor, content.similarity_ceiling = basis.scale
+    if basis.language != _DEFAULT_LANGUAGE:
+        content.search_language = basis.language
+    if terms is not None:
+        content.corpus_documents = terms.corpus_documents
+        content.corpus_length = round(terms.mean_length * terms.corpus_documents)
+        content.term_documents.extend(terms.counts[term] for term in sorted(terms.counts))
+    _write_hits(content, result.hits[: answer.hit_count])
+    return content
+
+
+def _write_hits(content: pb.ReceiptContent, hits: Sequence[SearchHit]) -> None:
+    """Write one value for each hit into each list; a signal that no hit has keeps an empty one."""
+    flags = bytearray()
+    columns: dict[str, list[float]] = {}
+    for index, hit in enumerate(hits):
+        item = hit.item
+        flag = (
+            IS_MESSAGE * (item.kind == "message")
+            | HAS_VECTOR * (item.similarity is not None)
+            | WORDS_SEARCHED * (item.has_words is not None)
+            | HAS_WORDS * bool(item.has_words)
+        )
+        for component in item.components:
+            if component.signal == "statement":
+                flag |= IS_STATEMENT * bool(component.raw)
+            elif component.signal == "time":
+                flag |= MENTIONS_TIME * bool(component.raw)
+            else:
+                column = columns.setdefault(component.signal, [])
+                column.extend([_neutral(component.signal)] * (index - len(column)))
+                column.append(component.raw)
+        flags.append(flag)
+    content.item_ids = b"".join(hit.item.item_id.bytes for hit in hits)
+    content.revisions.extend(hit.row["revision"] for hit in hits)
+    content.flags = bytes(flags)
+    content.scores.extend(hit.item.score for hit in hits)
+    for name, column in columns.items():
+        column.extend([_neutral(name)] * (len(hits) - len(column)))
+        values = [round(value) for value in column] if name == "length" else column
+        getattr(content, name).extend(values)
+
+
+def _neutral(signal: str) -> float:
+    """Return the value of a hit that has no such signal: only some hits lose a part of their score by their trust."""
+    return 1.0 if signal == "trust" else 0.0
+
+
+def _ids(joined: bytes) -> list[UUID]:
+    return [UUID(bytes=joined[start : start + ID_BYTES]) for start in range(0, len(joined), ID_BYTES)]
+
+
+def _microseconds(at: datetime) -> int:
+    stamp = Timestamp()
+    stamp.FromDatetime(at)
+    return cast("int", stamp.ToMicroseconds())
+
+
+def _timestamp(microseconds: int) -> Timestamp:
+    stamp = Timestamp()
+    stamp.FromMicroseconds(microseconds)
+    return stamp

@@ -1,0 +1,62 @@
+"""Receipts in the database, in partitions by month."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from skein_kit.database.monthly_partitions import MonthlyPartitions
+from skein_kit.database.tx_options import TxOptions
+from skein_kit.ids import add_months, id_time, month_start
+from skein_kit.recall_receipts.document import SignedReceipt
+from skein_recall.queries import QUERIES
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from datetime import datetime
+    from uuid import UUID
+
+    from skein_kit.database.transactions import Database
+
+_MONTHS_AHEAD = 1
+
+
+class ReceiptStore:
+    """The receipts of all tenants."""
+
+    def __init__(self, database: Database, *, months: int) -> None:
+        """Keep whole `months` of receipts; 0 keeps all."""
+        self._database = database
+        self._months = months
+        self._partitions = MonthlyPartitions(database, QUERIES["ensure_receipt_month"])
+
+    async def insert(self, tenant_id: UUID, receipts: Sequence[tuple[SignedReceipt, str]]) -> None:
+        """Insert receipts, each with the request id of its call."""
+        await self._partitions.ensure(id_time(receipt.receipt_id) for receipt, _ in receipts)
+        rows: list[Mapping[str, object]] = [
+            {
+                "receipt_id": receipt.receipt_id,
+                "request_id": request_id,
+                "content": receipt.content,
+                "key_id": receipt.key_id,
+                "signature": receipt.signature,
+                "request": receipt.request,
+                "query": receipt.query,
+            }
+            for receipt, request_id in receipts
+        ]
+        # A lost receipt is noticed: its answer names it.
+        async with self._database.transaction(tenant_id, TxOptions(durable=False, plan_once=True)) as tx:
+            await tx.insert(QUERIES["insert_receipt"], tenant_id, rows)
+
+    async def get(self, tenant_id: UUID, receipt_id: UUID) -> SignedReceipt | None:
+        """Read a receipt, which may have been altered; None for an unknown one."""
+        async with self._database.transaction(tenant_id, TxOptions(read_only=True, skip_replica=True)) as tx:
+            row = await tx.row(QUERIES["get_receipt"], tenant_id=tenant_id, receipt_id=receipt_id)
+        return None if row is None else SignedReceipt(**row)
+
+    async def maintain(self, at: datetime) -> None:
+        """Create the partitions of the next months, and drop those of receipts that are too old."""
+        await self._partitions.ensure_ahead(at, _MONTHS_AHEAD)
+        if self._months:
+            async with self._database.global_transaction() as tx:
+                await tx.value(QUERIES["drop_receipts"], before=add_months(month_start(at), -self._months))
