@@ -84,7 +84,7 @@ def entity_ids(content: pb.ReceiptContent) -> list[UUID]:
 
 def receipt(signed: SignedReceipt, content: pb.ReceiptContent) -> pb.RecallReceipt:
     """Convert a verified receipt."""
-    message = pb.RecallReceipt(
+    return pb.RecallReceipt(
         receipt_id=str(signed.receipt_id),
         tenant_id=str(signed.tenant_id),
         create_time=_timestamp(content.time_microseconds),
@@ -97,7 +97,6 @@ def receipt(signed: SignedReceipt, content: pb.ReceiptContent) -> pb.RecallRecei
         request_erased=signed.request is None,
         document=signed.file(),
     )
-    return message
 
 
 def _content(answer: RecordedAnswer) -> pb.ReceiptContent:

@@ -93,7 +93,7 @@ class ReceiptWriter:
         )
 
     async def flush(self) -> None:
-        """Write all waiting receipts, tenant by tenant; those that cannot be written wait again, up to half a minute."""
+        """Write all waiting receipts, tenant by tenant; what cannot be written waits again, up to half a minute."""
         async with self._flush_lock:
             await self._make_receipts()
             for tenant_id in list(self._receipts):

@@ -134,10 +134,7 @@ class QueryTransaction:
         return await self._tx.rows(query, tenant_id=self._tenant_id, **values, **filter_.values)
 
     async def _read_server_start(self) -> datetime | None:
-        """Return the start time of the server, where a statement on a tenant's rows would tell that of a worker.
-
-        None elsewhere: there the statement tells it, without a round trip of its own.
-        """
+        """Return the start time of the server, where a statement on a tenant's rows would tell that of a worker."""
         if self._server_start is None and self._tx.database.is_citus:
             self._server_start = await self._tx.value(QUERIES["read_server_start"])
         return self._server_start
