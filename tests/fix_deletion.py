@@ -87,13 +87,45 @@ REST = """
     INSERT INTO memory.sources (tenant_id, memory_id, position, kind, role, name, name_key)
     VALUES ($1, $2, 0, 'agent', 'part', 'x', 'x');
     INSERT INTO memory.trust (tenant_id, memory_id, trust) VALUES ($1, $2, 0.4);
+    INSERT INTO memory.trust_history (tenant_id, memory_id, trust, record_time, until_time)
+    VALUES ($1, $2, 0.3, now() - interval '1 hour', now());
     INSERT INTO memory.source_trust
         (tenant_id, source_key, trust, revision, create_time, update_time, created_by, updated_by)
     VALUES ($1, 'x', 0.5, 1, now(), now(), 'test', 'test');
+    INSERT INTO memory.source_trust_history
+        (tenant_id, source_key, trust, revision, create_time, update_time, created_by, updated_by, record_time,
+         until_time)
+    VALUES ($1, 'x', 0.4, 1, now(), now(), 'test', 'test', now() - interval '1 hour', now());
+    INSERT INTO memory.sources_history
+        (tenant_id, memory_id, position, kind, role, name, name_key, record_time, until_time)
+    VALUES ($1, $2, 0, 'agent', 'part', 'x', 'x', now() - interval '1 hour', now());
+    INSERT INTO memory.block_agents_history
+        (tenant_id, agent_id, block_id, label, subject_id, attach_time, attached_by, record_time, until_time)
+    VALUES ($1, 'x', 'x', 'x', '', now(), 'test', now() - interval '1 hour', now());
+    INSERT INTO session.sessions_history (tenant_id, session_id, is_active, record_time, until_time)
+    VALUES ($1, 'x', true, now() - interval '1 hour', now());
+    INSERT INTO session.messages_history
+        (tenant_id, message_id, session_id, sequence, role, content, create_time, created_by, is_active, revision,
+         record_time, until_time)
+    VALUES ($1, $2, 'x', 1, 'user', 'x', now(), 'test', true, 1, now() - interval '1 hour', now());
+    INSERT INTO session.title_terms_history (tenant_id, term, session_id, record_time, until_time)
+    VALUES ($1, 'x', 'x', now() - interval '1 hour', now());
+    INSERT INTO tenancy.policies_history (tenant_id, revision, update_time, record_time, until_time)
+    VALUES ($1, 1, now(), now() - interval '1 hour', now());
+    INSERT INTO recall.purged_items (tenant_id, purge_time, purge_id, known_time, item_count)
+    VALUES ($1, now(), $2, now() - interval '1 hour', 1);
+    INSERT INTO tenancy.subjects_history
+        (tenant_id, subject_id, display_name, status, timezone, revision, create_time, update_time, created_by,
+         updated_by, record_time, until_time)
+    VALUES ($1, 'x', 'x', 'active', 'UTC', 1, now(), now(), 'test', 'test', now() - interval '1 hour', now());
     INSERT INTO memory.aliases
         (tenant_id, alias_memory_id, canonical_memory_id, confidence, revision, create_time, update_time, created_by,
          updated_by)
     VALUES ($1, $2, gen_random_uuid(), 0.9, 1, now(), now(), 'test', 'test');
+    INSERT INTO memory.aliases_history
+        (tenant_id, alias_memory_id, canonical_memory_id, confidence, revision, create_time, update_time, created_by,
+         updated_by, record_time, until_time)
+    VALUES ($1, $2, gen_random_uuid(), 0.9, 1, now(), now(), 'test', 'test', now() - interval '1 hour', now());
     INSERT INTO memory.conflict_resolutions
         (tenant_id, a_memory_id, b_memory_id, resolution_id, status, revision, create_time, update_time, created_by,
          updated_by)

@@ -5,16 +5,20 @@ from __future__ import annotations
 # Tables whose rows about a person go with the person, whatever columns they have.
 ERASED = frozenset(
     {
-        "memory.aliases", "memory.archived_memories", "memory.block_agents", "memory.blocks",
+        "memory.aliases", "memory.aliases_history", "memory.archived_memories", "memory.block_agents", "memory.block_agents_history",
+        "memory.blocks",
         "memory.conflict_resolutions", "memory.memories", "memory.external_ids",
         "memory.fact_keys", "memory.links", "memory.properties",
-        "memory.revisions", "memory.secrets", "memory.snapshot_items", "memory.sources", "memory.tags", "memory.tasks",
+        "memory.revisions", "memory.secrets", "memory.snapshot_items", "memory.sources", "memory.sources_history",
+        "memory.tags", "memory.tasks",
         "memory.versions", "memory.pending_memories", "memory.pending_rows", "recall.documents",
         "recall.embeddings_all_minilm_l6_v2",
-        "recall.postings", "recall.vector_origins", "session.items", "session.message_external_ids",
-        "session.message_order", "session.messages", "session.session_properties", "session.sessions",
-        "session.archived_messages", "session.archived_sessions", "session.title_terms", "tenancy.subject_properties",
-        "tenancy.subjects",
+        "recall.documents_history", "recall.embeddings_all_minilm_l6_v2_history", "recall.postings",
+        "recall.postings_history", "recall.vector_origins", "session.items", "session.message_external_ids",
+        "session.message_order", "session.messages", "session.messages_history", "session.session_properties",
+        "session.sessions", "session.sessions_history", "session.archived_messages", "session.archived_sessions",
+        "session.title_terms",
+        "session.title_terms_history", "tenancy.subject_properties", "tenancy.subjects", "tenancy.subjects_history",
     }
 )  # fmt: skip
 # Tables whose rows stay: why they hold nothing of a person, and their columns of texts, bytes, documents and vectors.
@@ -107,6 +111,7 @@ KEPT: dict[str, tuple[str, str]] = {
         "label summary state last_kind last_item_id counts policy created_by",
     ),
     "memory.source_trust": ("About sources of the tenant.", "source_key notes created_by updated_by"),
+    "memory.source_trust_history": ("About sources of the tenant.", "source_key notes created_by updated_by"),
     "memory.tenant_keys": ("Wrapped keys.", "master_key nonce ciphertext"),
     "memory.tombstone_salts": ("Random.", "salt"),
     "memory.tombstones": (
@@ -127,6 +132,7 @@ KEPT: dict[str, tuple[str, str]] = {
         "Of the cluster.",
         "model provider table_name endpoint remote_model query_prefix passage_prefix",
     ),
+    "recall.model_activations": ("Of the cluster.", "model"),
     "recall.frequencies": ("Terms that no item has any more go.", "term kind"),
     "recall.reindexes": ("Of the cluster.", "model created_by"),
     "recall.requests": ("Requests of the operator.", "principal method request_id fingerprint response"),
@@ -166,6 +172,13 @@ KEPT: dict[str, tuple[str, str]] = {
     "tenancy.organizations": ("Organizations.", "display_name slug metadata"),
     "tenancy.policies": (
         "Rules of the tenant.",
+        (
+            "importance_formula memory_types search_language recall_fusion recall_weights guard_secrets "
+            "guard_personal_data guard_ignored_kinds approval"
+        ),
+    ),
+    "tenancy.policies_history": (
+        "Former rules of the tenant.",
         (
             "importance_formula memory_types search_language recall_fusion recall_weights guard_secrets "
             "guard_personal_data guard_ignored_kinds approval"

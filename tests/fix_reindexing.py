@@ -26,7 +26,8 @@ from skein_recall.service import prepare_connection
 
 async def main(url: str, tenant: str, allow: str) -> None:
     async with Database.open(url, service="recall", size=2, timeout=5, init=prepare_connection) as database:
-        registry = ModelRegistry(ModelStore(database).list_models, seconds=5.0)
+        models = ModelStore(database)
+        registry = ModelRegistry(models.list_models, models.active_as_of, seconds=5.0)
         # What is reindexed here, an endpoint embeds.
         providers = ProviderRegistry(cast("Any", None), SafeHttpClient(allow=[allow]), ApiKeys.read({}))
         embedder = TextEmbedder(providers, query_seconds=1.0)

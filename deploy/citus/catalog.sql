@@ -35,8 +35,9 @@ WHERE f.contype = 'f' AND f.conparentid = 0 AND n.nspname = ANY (:schemas) AND N
 ORDER BY 1, 3;
 
 -- triggers --
--- Every trigger that is not a foreign key's.
-SELECT n.nspname || '.' || c.relname AS name, t.tgname AS trigger
+-- Every trigger that is not a foreign key's, and whether it keeps former rows.
+SELECT n.nspname || '.' || c.relname AS name, t.tgname AS trigger,
+    t.tgname IN ('keep_updated', 'keep_deleted') AS keeps_history
 FROM pg_trigger AS t
 JOIN pg_class AS c ON c.oid = t.tgrelid
 JOIN pg_namespace AS n ON n.oid = c.relnamespace

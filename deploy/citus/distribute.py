@@ -46,6 +46,7 @@ _VOLATILE = re.compile(r"\b(clock_timestamp|random|gen_random_uuid|uuidv7|nextva
 INSERT_SELECT = (
     "Rows are not inserted from a SELECT into a distributed table (under row-level security it becomes a COPY)"
 )
+KEEPS_HISTORY = "A table that is not local keeps no former rows, because triggers keep them"
 NAMES_TENANT = "A statement on tenants' rows names the tenant, so that one machine answers it"
 ACTS_AS_OWNER = "A transaction acts as one role, so it calls no function that acts as the owner"
 # Why what breaks a rule is accepted, by the rule: a pattern of names, and the reason. The first that matches counts.
@@ -54,6 +55,16 @@ ACCEPTED: Mapping[str, tuple[tuple[str, str], ...]] = {
         (
             "(memory|session): unarchive_",
             "Archived rows come back whole, with the columns they had. Cold storage stays off, as policies have it.",
+        ),
+    ),
+    KEEPS_HISTORY: (
+        (
+            "",
+            (
+                "Citus refuses triggers on such tables, so distribute.sql drops these before it places the tables. No"
+                " former rows are kept on Citus, and a read of them as of a time is refused: FAILED_PRECONDITION,"
+                " HISTORY_NOT_KEPT."
+            ),
         ),
     ),
     NAMES_TENANT: (
@@ -196,6 +207,12 @@ def script(catalog: Catalog, places: Mapping[str, str]) -> str:
         "$$;",
         "SET citus.multi_shard_modify_mode = 'sequential';",
         "",
+        "-- Citus refuses triggers, so no former rows are kept. Those of partitions go with their table's.",
+        "SELECT format('DROP TRIGGER %I ON %s', tgname, tgrelid::regclass)",
+        "FROM pg_trigger",
+        "WHERE tgname IN ('keep_updated', 'keep_deleted') AND tgparentid = 0",
+        r"\gexec",
+        "",
         "-- A copy on every machine.",
         *_calls(
             "format('SELECT create_reference_table(%L)', name)",
@@ -263,7 +280,14 @@ def obstacles(catalog: Catalog, places: Mapping[str, str], named: Iterable[tuple
             if places[row["name"]] != LOCAL and row["follows_update"]
         ],
         "A table that is not local has no trigger": [
-            f"{row['name']}: {row['trigger']}" for row in catalog.triggers if places[row["name"]] != LOCAL
+            f"{row['name']}: {row['trigger']}"
+            for row in catalog.triggers
+            if places[row["name"]] != LOCAL and not row["keeps_history"]
+        ],
+        KEEPS_HISTORY: [
+            f"{row['name']}: {row['trigger']}"
+            for row in catalog.triggers
+            if places[row["name"]] != LOCAL and row["keeps_history"]
         ],
         "A policy holds no subquery": [
             f"{row['name']}: {row['policy']}" for row in catalog.policies if "SELECT" in row["words"].upper()

@@ -16,6 +16,12 @@ END
 $$;
 SET citus.multi_shard_modify_mode = 'sequential';
 
+-- Citus refuses triggers, so no former rows are kept. Those of partitions go with their table's.
+SELECT format('DROP TRIGGER %I ON %s', tgname, tgrelid::regclass)
+FROM pg_trigger
+WHERE tgname IN ('keep_updated', 'keep_deleted') AND tgparentid = 0
+\gexec
+
 -- A copy on every machine.
 SELECT format('SELECT create_reference_table(%L)', name)
 FROM unnest(ARRAY[
@@ -49,6 +55,9 @@ SELECT format('SELECT create_distributed_table(%L, ''tenant_id'', colocate_with 
 FROM unnest(ARRAY[
     'auth.erasure_certificates',
     'auth.requests',
+    'recall.documents_history',
+    'recall.embeddings_all_minilm_l6_v2_history',
+    'recall.postings_history',
     'recall.requests',
     'tenancy.deletions',
     'tenancy.rate_limit_buckets',
@@ -60,7 +69,9 @@ FROM unnest(ARRAY[
     'auth.usage',
     'memory.access_keys',
     'memory.access_log',
+    'memory.aliases_history',
     'memory.archives',
+    'memory.block_agents_history',
     'memory.blocks',
     'memory.changes',
     'memory.erasures',
@@ -70,9 +81,12 @@ FROM unnest(ARRAY[
     'memory.requests',
     'memory.snapshots',
     'memory.source_trust',
+    'memory.source_trust_history',
+    'memory.sources_history',
     'memory.tenant_keys',
     'memory.tombstone_salts',
     'memory.tombstones',
+    'memory.trust_history',
     'memory.trust_work',
     'memory.usage',
     'memory.webhooks',
@@ -80,12 +94,16 @@ FROM unnest(ARRAY[
     'recall.documents',
     'recall.frequencies',
     'recall.receipts',
+    'recall.purged_items',
     'recall.reindex_progress',
     'recall.removals',
     'session.agent_states',
     'session.message_external_ids',
+    'session.messages_history',
     'session.requests',
     'session.sessions',
+    'session.sessions_history',
+    'session.title_terms_history',
     'session.tombstone_salts',
     'session.tombstones',
     'session.unreferenced_files',
@@ -96,8 +114,10 @@ FROM unnest(ARRAY[
     'tenancy.jobs',
     'tenancy.memberships',
     'tenancy.policies',
+    'tenancy.policies_history',
     'tenancy.quotas',
     'tenancy.subjects',
+    'tenancy.subjects_history',
     'tenancy.tools',
     'tenancy.usage',
     'auth.api_keys',
@@ -142,6 +162,7 @@ ORDER BY place
 --   auth.check_keys
 --   auth.legacy_tokens
 --   auth.signing_keys
+--   recall.model_activations
 --   skein.migrations
 --   skein.page_token_keys
 --   skein.servers

@@ -136,7 +136,8 @@ async def directly(subject: Subject, tenant_id: uuid.UUID, material: Material) -
 
         embedders = await stack.enter_async_context(LocalEmbedders())
         recall = await database("recall", prepare_connection)
-        registry = ModelRegistry(ModelStore(recall).list_models, seconds=_SECONDS)
+        models = ModelStore(recall)
+        registry = ModelRegistry(models.list_models, models.active_as_of, seconds=_SECONDS)
         outbound = SafeHttpClient.from_settings(OutboundSettings.read({}))
         providers = ProviderRegistry(embedders, outbound, ApiKeys.read({}))
         embedder = TextEmbedder(providers, query_seconds=_SECONDS)

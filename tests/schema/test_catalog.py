@@ -31,6 +31,7 @@ GLOBAL_TABLES = {
     "auth.recovery_codes",
     "auth.signing_keys",
     "recall.embedding_models",
+    "recall.model_activations",
     "recall.reindexes",
     "memory.master_keys",
 }
@@ -101,6 +102,9 @@ NOT_CASCADING = {
     "auth.refresh_tokens",
     "auth.requests",
     "auth.auth_sessions",
+    "recall.documents_history",
+    "recall.embeddings_all_minilm_l6_v2_history",
+    "recall.postings_history",
     "recall.requests",
     "tenancy.rate_limit_buckets",
     "tenancy.deletions",
@@ -152,12 +156,52 @@ CROSSINGS = {
     ("skein_recall", "memory.links", "SELECT"),
     ("skein_recall", "memory.aliases", "SELECT"),
     ("skein_recall", "memory.trust", "SELECT"),
+    # What removes an item keeps its former rows in the index, and a purge takes those away.
+    *(
+        (role, f"recall.{table}_history", privilege)
+        for role in ("skein_memory", "skein_session")
+        for table in ("documents", "embeddings_all_minilm_l6_v2", "postings")
+        for privilege in ("DELETE", "INSERT", "SELECT")
+    ),
+    *(
+        ("skein_recall", f"as_of.{view}", "SELECT")
+        for view in ("corpora", "documents", "embeddings_all_minilm_l6_v2", "frequencies", "postings", "removals")
+    ),
+    # What was known at a time is read from former rows, too.
+    *(
+        ("skein_recall", f"memory.{table}", "SELECT")
+        for table in ("aliases_history", "revisions", "trust_history", "versions")
+    ),
+    *(
+        (role, f"as_of.{view}", "SELECT")
+        for role in ("skein_memory", "skein_recall")
+        for view in ("aliases", "links", "memories", "tags", "trust")
+    ),
+    *(("skein_memory", f"as_of.{view}", "SELECT") for view in ("block_agents", "blocks", "source_trust", "sources")),
+    ("skein_session", "as_of.sessions", "SELECT"),
+    ("skein_tenancy", "as_of.subjects", "SELECT"),
+    # What a purge removes is counted for answers as of a time.
+    *((role, "recall.purged_items", "INSERT") for role in ("skein_memory", "skein_session")),
     # The chain of a memory's sources may end in a message, which is erased with its trust.
     *(("skein_session", "memory.trust_work", privilege) for privilege in ("SELECT", "INSERT", "UPDATE")),
-    ("skein_session", "memory.sources", "SELECT"),
+    *(("skein_session", f"memory.{table}", "SELECT") for table in ("sources", "sources_history")),
     ("skein_session", "memory.source_trust", "SELECT"),
     ("skein_memory", "session.messages", "SELECT"),
     ("skein_recall", "session.messages", "SELECT"),
+    # What was known at a time: former rows, and the views that show them with those that are still valid.
+    *(
+        (role, table, "SELECT")
+        for role in ("skein_memory", "skein_recall")
+        for table in ("session.messages_history", "as_of.messages")
+    ),
+    ("skein_session", "as_of.messages", "SELECT"),
+    ("skein_recall", "session.title_terms_history", "SELECT"),
+    *((role, "as_of.title_terms", "SELECT") for role in ("skein_recall", "skein_session")),
+    *(
+        (role, table, "SELECT")
+        for role in ("skein_memory", "skein_recall", "skein_session")
+        for table in ("tenancy.policies_history", "as_of.policies")
+    ),
     # Services that add rows read the tenant's quotas; tenancy reads the usage.
     ("skein_auth", "tenancy.quotas", "SELECT"),
     ("skein_memory", "tenancy.quotas", "SELECT"),
@@ -193,7 +237,10 @@ CROSSINGS = {
 # What a role may do to single columns of another's table, all of it.
 COLUMN_CROSSINGS = {
     # A purge of messages marks them as erased sources.
+    *((role, "memory.sources_history", "erased_trust", "UPDATE") for role in ("skein_memory", "skein_session")),
     ("skein_session", "memory.sources", "erased_trust", "UPDATE"),
+    # A purge of messages clears the former summaries of their session.
+    ("skein_session", "session.sessions_history", "summary", "UPDATE"),
     # What takes batches from a job's limits and records its progress; it can neither pause nor limit.
     *(
         (role, "tenancy.jobs", column, privilege)
@@ -278,6 +325,12 @@ COLUMN_CROSSINGS = {
     *(("skein_memory", "tenancy.subjects", column, "SELECT") for column in ("tenant_id", "subject_id", "display_name")),
     # Tenancy marks the usage that it collected.
     *(("skein_tenancy", f"{schema}.usage", "is_collected", "UPDATE") for schema in ("auth", "memory", "session")),
+    # A tenant's history begins when the tenant was created.
+    *(
+        (role, "tenancy.tenants", column, "SELECT")
+        for role in ("skein_memory", "skein_recall", "skein_session")
+        for column in ("tenant_id", "create_time")
+    ),
     # A reindex goes through the tenants that there are.
     *(("skein_recall", "tenancy.tenants", column, "SELECT") for column in ("tenant_id", "is_active")),
 }

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 # Statements about things that belong to no tenant.
 GLOBAL = re.compile(
-    r"skein\.migrations|tenancy\.(organizations|organization_quotas)|recall\.embedding_models|memory\.master_keys|"
+    r"skein\.migrations|tenancy\.(organizations|organization_quotas)|recall\.(embedding_models|model_activations)|memory\.master_keys|"
     r"auth\.(operator_keys|check_keys|signing_keys|accounts|attempts|clients|device_codes|identities|legacy_tokens|one_time_tokens|"
     r"recovery_codes)|"
     r"SELECT pg_snapshot_xmin|pg_current_wal_flush_lsn\(|ensure_month\(|memory\.drop_access_log\(|"

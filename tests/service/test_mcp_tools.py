@@ -18,6 +18,7 @@ from skein_gateway.mcp.schemas import to_json_value
 from skein_gateway.mcp.tool import Effect, Tool
 from skein_gateway.mcp.toolsets import TOOLS
 from skein_kit.identity.permissions import ROLE_PERMISSIONS
+from skein_kit.ids import now
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -402,3 +403,21 @@ async def test_a_reader_is_told_so_when_writing(cluster: Cluster, tenant: Tenant
     assert reason == "PERMISSION_MISSING"
     assert "memory.write" in text
     assert "hits" not in result
+
+
+async def test_a_search_and_a_context_are_as_of_a_time(mcp: Mcp) -> None:
+    saved = (await mcp.call("remember", content="Ada lives in Paris"))["memory"]
+    known = now()
+    await mcp.call("update_memory", memory_id=saved["memory_id"], content="Ada lives in Rome")
+
+    then = await mcp.call("recall", query="where does Ada live?", as_of_time=known.isoformat())
+    today = await mcp.call("recall", query="where does Ada live?")
+    packed = await mcp.call("build_context", query="where does Ada live?", as_of_time=known.isoformat())
+    future = await mcp.ask(
+        "tools/call", {"name": "recall", "arguments": {"query": "Ada", "as_of_time": "2999-01-01T00:00:00Z"}}
+    )
+
+    assert [hit["memory"]["content"] for hit in then["hits"]] == ["Ada lives in Paris"]
+    assert [hit["memory"]["content"] for hit in today["hits"]] == ["Ada lives in Rome"]
+    assert "Ada lives in Paris" in packed["text"]
+    assert future["isError"]

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from skein_cluster.embedded.server import Server
 
 TABLE = "recall.embeddings_" + WORDS.replace("-", "_")
+HISTORY = f"{TABLE}_history"
 # What the registration needs of Citus. A table is entered with its keys, which Citus refuses to distribute.
 STAND_IN = """
 SET allow_system_table_mods = on;
@@ -35,6 +36,7 @@ $$;
 INSERT INTO pg_catalog.pg_dist_partition VALUES ('recall.documents');
 """
 DISTRIBUTED = "SELECT logicalrelid::text, colocated, keys, mode FROM pg_dist_partition WHERE colocated IS NOT NULL"
+TRIGGERS = "SELECT tgname FROM pg_trigger WHERE tgrelid = $1::text::regclass AND NOT tgisinternal"
 KEYS = "SELECT conname FROM pg_constraint WHERE conrelid = $1::text::regclass AND contype = 'f'"
 
 
@@ -63,7 +65,10 @@ def request(request_id: str) -> pb.RegisterEmbeddingModelRequest:
 async def test_a_registered_model_s_vectors_are_distributed_beside_the_documents(citus_server: RecallServer) -> None:
     await citus_server.operator.RegisterEmbeddingModel(request("r1"))
 
-    assert await rows(citus_server, DISTRIBUTED) == [(TABLE, "recall.documents", 0, "sequential")]
+    assert await rows(citus_server, DISTRIBUTED) == [
+        (table, "recall.documents", 0, "sequential") for table in (TABLE, HISTORY)
+    ]
+    assert await rows(citus_server, TRIGGERS, TABLE) == []
     assert await rows(citus_server, KEYS, TABLE) == [(f"{TABLE.removeprefix('recall.')}_document_fkey",)]
 
 
@@ -77,5 +82,5 @@ async def test_a_repeated_registration_distributes_what_the_first_left(citus_ser
     third = await citus_server.operator.RegisterEmbeddingModel(request("r1"))
 
     assert first == again == third
-    assert [row[0] for row in await rows(citus_server, DISTRIBUTED)] == [TABLE]
+    assert [row[0] for row in await rows(citus_server, DISTRIBUTED)] == [TABLE, HISTORY]
     assert len(await rows(citus_server, KEYS, TABLE)) == 1

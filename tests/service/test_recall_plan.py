@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import uuid
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,17 +13,19 @@ from fix_database import vacuum
 from pgvector import HalfVector
 
 from skein.memory.v1 import memory_pb2
-from skein_kit.database.named_queries import with_condition
+from skein_kit.database.named_queries import as_of, with_condition
 from skein_kit.ids import now
 from skein_kit.search_text.vector_columns import for_table
 from skein_recall.queries import QUERIES
 from skein_recall.search.conditions import condition_sql
 from skein_recall.search.convert import memory_filter
 from skein_recall.search.model import Filter
+from skein_recall.search.statements import look_up_each
 from skein_recall.service import prepare_connection
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from datetime import datetime
 
     import asyncpg
     from fix_database import TestDatabase
@@ -49,7 +52,10 @@ FILL = [
     """,
     """
     INSERT INTO recall.documents (tenant_id, item_id, kind, type, session_id, length, revision, pending, is_counted)
-    SELECT $1::uuid, gen_random_uuid(), (ARRAY['memory', 'message'])[1 + n % 2], 'note', 's' || n % 20, 12, 1, false,
+    SELECT $1::uuid,
+           (lpad(to_hex((extract(epoch FROM now()) * 1000)::bigint), 12, '0')
+               || right(replace(gen_random_uuid()::text, '-', ''), 20))::uuid,
+           (ARRAY['memory', 'message'])[1 + n % 2], 'note', 's' || n % 20, 12, 1, false,
            n % 50 <> 0
     FROM generate_series(1, $2) AS n
     """,
@@ -86,6 +92,53 @@ FILL = [
     FROM recall.documents WHERE tenant_id = $1::uuid AND $2::int > 0
     """,  # noqa: S608 - a constant of this file.
 ]
+# Two former rows of each item, the later one of the time that is read.
+FILL_HISTORY = [
+    """
+    INSERT INTO recall.documents_history
+    SELECT d.*, now() - interval '1 hour' * (1 + n)
+    FROM (SELECT (d).* FROM (SELECT d FROM recall.documents AS d WHERE tenant_id = $1::uuid AND $2::int > 0) AS t) AS d,
+         generate_series(0, 1) AS n
+    """,
+    """
+    INSERT INTO recall.postings_history
+    SELECT p.*, now() - interval '1 hour' * (1 + n) FROM recall.postings AS p, generate_series(0, 1) AS n
+    WHERE tenant_id = $1::uuid AND $2::int > 0
+    """,
+    f"""
+    INSERT INTO recall.{TABLE}_history
+    SELECT v.*, now() - interval '1 hour' * (1 + n) FROM recall.{TABLE} AS v, generate_series(0, 1) AS n
+    WHERE tenant_id = $1::uuid AND $2::int > 0
+    """,  # noqa: S608 - a constant of this file.
+    """
+    INSERT INTO memory.memories (tenant_id, memory_id, type, content, scope, level, confidence, importance,
+                                 content_hash, create_time, update_time, created_by, updated_by)
+    SELECT tenant_id, item_id, 'note', 'a', 'global', 'operational', 0.5, 0.5, '', now(), now(), 't', 't'
+    FROM recall.documents WHERE tenant_id = $1::uuid AND $2::int > 0
+    """,
+    """
+    INSERT INTO memory.versions (tenant_id, memory_id, revision, type, content, scope, level, confidence, importance,
+                                 create_time, update_time, created_by, updated_by, record_time, until_time, tags)
+    SELECT tenant_id, item_id, n, 'note', 'a', 'global', 'operational', 0.5, 0.5, now() - interval '1 day',
+           now() - interval '1 day', 't', 't', now() - interval '1 day', now() - interval '1 hour' * n, '{}'
+    FROM recall.documents, generate_series(1, 2) AS n WHERE tenant_id = $1::uuid AND $2::int > 0
+    """,
+    """
+    INSERT INTO session.messages (tenant_id, message_id, session_id, sequence, role, content, create_time, created_by)
+    SELECT tenant_id, item_id, session_id, row_number() OVER (), 'user', 'a', now(), 't'
+    FROM recall.documents WHERE tenant_id = $1::uuid AND $2::int > 0
+    """,
+    """
+    INSERT INTO session.messages_history
+    SELECT m.*, now() - interval '1 hour' * n FROM session.messages AS m, generate_series(1, 2) AS n
+    WHERE tenant_id = $1::uuid AND $2::int > 0
+    """,
+]
+FILL_HISTORY += [
+    f"UPDATE recall.{table}_history SET record_time = now() - interval '1 day' "  # noqa: S608 - constants of this file.
+    "WHERE tenant_id = $1::uuid AND $2::int > 0"
+    for table in ("documents", "postings", TABLE)
+]
 VECTORS = {f"{TABLE}_p{number}" for number in range(4)}
 # Which tables a statement reads from their covering index alone.
 COVERED: dict[str, set[str]] = {
@@ -100,6 +153,27 @@ COVERED: dict[str, set[str]] = {
     "read_search_state": {"frequencies"},
     "aliases_state": set(),
     "list_entity_names": set(),
+}
+# The same as of a time, where the present tables are read too: their covering indexes know no times.
+COVERED_AS_OF: dict[str, set[str]] = {
+    "nearest": set(),
+    "nearest_filtered": set(),
+    "match_terms": {"postings_history"},
+    "match_terms_filtered": {"postings_history"},
+    "query_terms": {"postings_history", "documents_history"},
+    # An item with few words is read whole.
+    "measure_items": {"documents_history"},
+    "near_terms": {"postings_history"},
+    "count_terms": {"postings_history"},
+    "list_entity_names": set(),
+    "get_memories": set(),
+    "get_messages": set(),
+    "similarities": set(),
+}
+# Statements that look up each item by itself, also among former rows; the column of its id, and tables.
+LOOKUPS = {
+    "get_memories": ("memory_id", ("memories", "versions")),
+    "get_messages": ("message_id", ("messages",)),
 }
 VARIANTS = {"measure_items": 2}
 
@@ -130,25 +204,69 @@ async def test_a_search_reads_covering_indexes_and_scans_no_table(database: Test
         assert covered >= COVERED[case[0]], case
 
 
-async def fill(connection: asyncpg.Connection[asyncpg.Record], tenants: list[tuple[uuid.UUID, int]]) -> None:
+@pytest.mark.parametrize("plans", ["force_custom_plan", "force_generic_plan"])
+async def test_a_search_as_of_a_time_scans_no_table_and_looks_former_rows_up(
+    database: TestDatabase, plans: str
+) -> None:
+    tenants = [(uuid.uuid4(), size) for size in SIZES]
+    async with database.superuser() as connection:
+        await connection.fetchval("SELECT memory.ensure_month(now()), session.ensure_month(now())")
+        await fill(connection, tenants, history=True)
+
+    async with database.role("recall") as connection:
+        await prepare_connection(connection)
+        await connection.execute(f"SET plan_cache_mode = {plans}")
+        results = {
+            (name, size, place): await plan(
+                connection, tenant_id, name, filter_, rare=2 * place, as_of_time=now() - timedelta(minutes=90)
+            )
+            for tenant_id, size in tenants[:3]
+            for name in COVERED_AS_OF
+            for place, filter_ in enumerate(
+                FILTERS if name.endswith("_filtered") else [Filter()] * VARIANTS.get(name, 1)
+            )
+        }
+
+    for case, plan_nodes in results.items():
+        scans = {(node["Node Type"], node.get("Relation Name", ""), node.get("Index Name", "")) for node in plan_nodes}
+        assert [scan for scan in scans if scan[0] in {"Seq Scan", "Bitmap Heap Scan"}] == [], case
+        assert {relation for kind, relation, _ in scans if kind == "Index Only Scan"} >= COVERED_AS_OF[case[0]], case
+        if case[0] in LOOKUPS:
+            column, tables = LOOKUPS[case[0]]
+            conditions = [node["Index Cond"] for node in plan_nodes if node.get("Relation Name", "").startswith(tables)]
+            assert conditions, case
+            assert all(column in condition for condition in conditions), case
+
+
+async def fill(
+    connection: asyncpg.Connection[asyncpg.Record], tenants: list[tuple[uuid.UUID, int]], *, history: bool = False
+) -> None:
     # Tags without their memories: the search does not read those.
     await connection.execute("SET session_replication_role = replica")
     await connection.execute(
         "INSERT INTO tenancy.organizations (organization_id, display_name, slug, create_time, update_time) "
         "VALUES (gen_random_uuid(), 'o', 'o', now(), now())"
     )
-    for statement in FILL:
+    for statement in [*FILL, *(FILL_HISTORY if history else ())]:
         await connection.executemany(statement, tenants)
     await vacuum(connection)
 
 
 async def plan(
-    connection: asyncpg.Connection[asyncpg.Record], tenant_id: uuid.UUID, name: str, filter_: Filter, *, rare: int
+    connection: asyncpg.Connection[asyncpg.Record],
+    tenant_id: uuid.UUID,
+    name: str,
+    filter_: Filter,
+    *,
+    rare: int,
+    as_of_time: datetime | None = None,
 ) -> list[dict[str, Any]]:
     """Every node of the statement's plan that is executed."""
     query = for_table(QUERIES[name], TABLE)
     if filter_.has_index_conditions:
         query = with_condition(query, condition_sql(filter_))
+    if as_of_time is not None:
+        query = as_of(look_up_each(query) if name in LOOKUPS else query)
     known = {
         "tenant_id": tenant_id,
         "words": "word1 word50 word90 nothing",
@@ -183,12 +301,14 @@ async def plan(
         "bytes": 320,
         **filter_.values,
     }
-    if name == "measure_items":
+    if name == "measure_items" or as_of_time is not None:
         some = await ids(connection, tenant_id)
-        known |= {"item_ids": some, "centres": some}
+        known |= {"item_ids": some, "centres": some, "memory_ids": some, "message_ids": some, "show_superseded": False}
     values = query.bind({parameter: known[parameter] for parameter in query.parameters})
     async with connection.transaction():
         await connection.execute(f"SET LOCAL skein.tenant_id = '{tenant_id}'")
+        if as_of_time is not None:
+            await connection.execute(f"SET LOCAL skein.as_of_time = '{as_of_time.isoformat()}'")
         text = await connection.fetchval(f"EXPLAIN (ANALYZE, FORMAT JSON) {query.text}", *values)
     return [node for node in nodes(json.loads(text)[0]["Plan"]) if node["Actual Loops"]]
 

@@ -108,8 +108,12 @@ async def test_the_registry_is_believed_for_some_time_and_read_anew_when_it_was_
         reads += 1
         return [model("m", active=True)]
 
-    registry = ModelRegistry(read, seconds=60.0)
+    async def read_active_as_of(_: datetime) -> EmbeddingModel:
+        return model("former")
+
+    registry = ModelRegistry(read, read_active_as_of, seconds=60.0)
     assert (await registry.active()).model == (await registry.active()).model == "m"
+    assert (await registry.active(datetime.fromtimestamp(0, UTC))).model == "former"
     assert reads == 1
     registry.invalidate()
     await registry.models()

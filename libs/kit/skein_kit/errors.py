@@ -279,6 +279,12 @@ class TenantNotFound(NotFound):
     reason = "TENANT_NOT_FOUND"
 
 
+class HistoryNotKept(FailedPrecondition):
+    """This cluster keeps no former versions of rows, because its tables are distributed by Citus."""
+
+    reason = "HISTORY_NOT_KEPT"
+
+
 class TenantNotDeleted(FailedPrecondition):
     """The tenant is not deleted; delete it first."""
 
@@ -307,6 +313,12 @@ class RateLimited(ResourceExhausted):
     """The rate limit is reached; wait as long as RetryInfo says."""
 
     reason = "RATE_LIMITED"
+
+
+class NotKnownThen(FailedPrecondition):
+    """What was known at that time is not kept; the earliest as_of_time is {earliest_time}."""
+
+    reason = "NOT_KNOWN_THEN"
 
 
 class JobPaused(FailedPrecondition):

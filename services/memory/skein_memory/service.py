@@ -152,7 +152,7 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
 
         lineage_handlers, graph_handlers = (
             LineageHandlers(LineageStore(database)),
-            GraphHandlers(GraphStore(database, policies=policies), memories=memories),
+            GraphHandlers(GraphStore(database, policies=policies), lists=lists),
         )
         purge_handlers = PurgeHandlers(
             purges,

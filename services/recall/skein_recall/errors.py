@@ -41,6 +41,12 @@ class ModelInUse(FailedPrecondition):
     reason = "MODEL_IN_USE"
 
 
+class ModelDroppedSince(FailedPrecondition):
+    """The embedding model that was active at this time was deleted since, with its vectors. Choose a later time."""
+
+    reason = "MODEL_DROPPED_SINCE"
+
+
 class VectorsMissing(FailedPrecondition):
     """Items may lack vectors of the model. Reindex first, or set force.
 
@@ -90,3 +96,15 @@ class ReceiptAltered(DataLoss):
     """The stored receipt is not the one that was signed."""
 
     reason = "RECEIPT_ALTERED"
+
+
+class QueryTextNeeded(FailedPrecondition):
+    """The receipt has a digest of its query alone. Send the text, and the vector if the request had one."""
+
+    reason = "QUERY_TEXT_NEEDED"
+
+
+class QueryTextMismatch(InvalidArgument):
+    """The text, or the vector, is not that of the receipt."""
+
+    reason = "QUERY_TEXT_MISMATCH"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from skein.auth.v1 import auth_pb2_grpc
 from skein.recall.v1 import recall_pb2_grpc as rpc
-from skein_kit.access_log.writer import AccessLog
+from skein_kit.access_log.writer import AccessLog, AccessLogKeys
 from skein_kit.admission.adaptive_limit import DELAYS
 from skein_kit.approval.gate import ApprovalGate
 from skein_kit.background import background_tasks
@@ -41,6 +41,7 @@ from skein_recall.quality.rpc import QualityHandlers
 from skein_recall.quality.sampler import RecentQueries, Sampler
 from skein_recall.receipts.reader import ReceiptReader
 from skein_recall.receipts.recorder import ReceiptRecorder
+from skein_recall.receipts.replay import RecallReplayer
 from skein_recall.receipts.rpc import ReceiptHandlers
 from skein_recall.receipts.store import ReceiptStore
 from skein_recall.receipts.writer import ReceiptWriter
@@ -103,7 +104,7 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
         idempotency, jobs = IdempotencyStore(database, "recall"), JobStore(database)
         models, queries = ModelStore(database), QueryStore(database)
         documents, vectors, reindexes = IndexStore(database), VectorStore(database), ReindexStore(database)
-        registry = ModelRegistry(models.list_models, seconds=settings.models_seconds)
+        registry = ModelRegistry(models.list_models, models.active_as_of, seconds=settings.models_seconds)
         outbound = SafeHttpClient.from_settings(OutboundSettings.read(host.environment))
         providers = ProviderRegistry(local_embedders, outbound, ApiKeys.read(host.environment))
         embedder = TextEmbedder(providers, query_seconds=settings.embed_timeout_seconds)
@@ -154,10 +155,14 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
         receipt_writer = await stack.enter_async_context(
             ReceiptWriter(receipts, auth_pb2_grpc.AuthInternalServiceStub(host.channel("auth")), database).open()
         )
-        auth = auth_pb2_grpc.AuthServiceStub(host.channel("auth"))
+        receipt_reader = ReceiptReader(receipts, receipt_writer, auth_pb2_grpc.AuthServiceStub(host.channel("auth")))
         servicer = RecallServicer(
             search=SearchHandlers(searcher, recent, ReceiptRecorder(database, receipt_writer)),
-            receipts=ReceiptHandlers(ReceiptReader(receipts, receipt_writer, auth)),
+            receipts=ReceiptHandlers(
+                receipt_reader,
+                RecallReplayer(receipt_reader, searcher, queries, AccessLogKeys(database)),
+                receipts,
+            ),
             embed=EmbedHandlers(registry, embedder),
             index=index_handlers,
             models=ModelHandlers(models, registry, outbound, idempotency, settle_seconds=settings.settle_seconds),

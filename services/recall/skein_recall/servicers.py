@@ -32,6 +32,8 @@ class RecallServicer:
         self.Recall = search.Recall
         self.FindSimilar = search.FindSimilar
         self.GetRecallReceipt = receipts.GetRecallReceipt
+        self.ReplayRecall = receipts.ReplayRecall
+        self.DiffRecall = receipts.DiffRecall
         self.EmbedText = embed.EmbedText
         self.PutEmbedding = index.PutEmbedding
         self.BatchGetIndexStates = index.BatchGetIndexStates

@@ -219,6 +219,37 @@ def with_condition(query: Query, condition: str) -> Query:
     return replace(query, text=text, parameters=tuple(order))
 
 
+# The tables that have a view in the schema as_of, by their schema; no two views have the same name.
+AS_OF_VIEWS = {
+    "memory": ("aliases", "block_agents", "blocks", "links", "memories", "source_trust", "sources", "tags", "trust"),
+    "recall": ("corpora", "documents", "frequencies", "postings", "removals"),
+    "session": ("messages", "sessions", "title_terms"),
+    "tenancy": ("policies", "subjects"),
+}
+# Each model has a table of vectors, and a view.
+_VECTOR_TABLES = r"\brecall\.embeddings_[a-z0-9_]+\b"
+_VIEWED_TABLE = re.compile(
+    "|".join(
+        [rf"\b{schema}\.({'|'.join(tables)})\b(?!\()" for schema, tables in AS_OF_VIEWS.items() if tables]
+        + [_VECTOR_TABLES]
+    )
+)
+
+
+@lru_cache(maxsize=1024)
+def as_of(query: Query) -> Query:
+    """Return a query that reads the views of the schema as_of in place of their tables, under a name of its own.
+
+    Run it in a transaction with TxOptions.as_of_time. Add conditions before, because they may name tables as well.
+    """
+    name = f"{query.name}_as_of"
+    text = _VIEWED_TABLE.sub(
+        lambda match: f"as_of.{match.group(0).partition('.')[2]}",
+        query.text.removeprefix(f"/* {query.name} */ "),
+    )
+    return replace(query, name=name, text=f"/* {name} */ {text}")
+
+
 def with_schema(schema: str, query: Query) -> Query:
     """Return a query of the kit for the tables of one schema: `schema` replaces `any_schema`."""
     return replace(query, text=query.text.replace("any_schema.", f"{schema}."))

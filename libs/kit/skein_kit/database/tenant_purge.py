@@ -30,6 +30,7 @@ async def purge_tenant_rows(
     remaining = limit or DEFAULT_LIMIT
     async with database.transaction(tenant_id) as tx:
         await lock(tx, tenant_id)
+        await tx.stop_history()
         for table, query in tables.items():
             deleted_count = await tx.execute(query, tenant_id=tenant_id, count=remaining)
             if deleted_count:

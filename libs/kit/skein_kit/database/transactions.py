@@ -23,7 +23,7 @@ from skein_kit.database import named_queries, tx_options
 from skein_kit.database.connection_pool import ANSWER_SECONDS, ConnectionPool
 from skein_kit.database.connection_settings import CONNECT_SECONDS, connect, connect_arguments, database_role
 from skein_kit.database.postgres_errors import raise_rpc_error, violated_constraint
-from skein_kit.errors import DatabaseBusy, DatabaseUnavailable, RpcError
+from skein_kit.errors import DatabaseBusy, DatabaseUnavailable, HistoryNotKept, RpcError
 from skein_kit.telemetry.metrics import REPLICA_READ_COUNT
 
 if TYPE_CHECKING:
@@ -107,6 +107,10 @@ class Transaction:
         if self.database.may_reuse_plans:
             mode = "force_custom_plan" if replan else "force_generic_plan"
             await self._connection.execute(f"SET LOCAL plan_cache_mode = {mode}")
+
+    async def stop_history(self) -> None:
+        """From now on keep no former versions of rows that are changed or deleted: for purges."""
+        await self._connection.execute("SET LOCAL skein.keep_history = 'off'")
 
     async def set_tenant(self, tenant_id: UUID) -> None:
         """From now on see the rows of this tenant instead: for rows that are created together with the tenant."""
@@ -236,8 +240,11 @@ class Database:
         """Run a transaction that sees one tenant's rows; it commits when the block ends without an error.
 
         A replica runs it instead, if there is one that shows the revision of the call. Raises DatabaseBusy,
-        DatabaseUnavailable and the other errors of skein_kit.database.postgres_errors.
+        DatabaseUnavailable and the other errors of skein_kit.database.postgres_errors, and HistoryNotKept for an
+        as_of_time on Citus, which has no triggers.
         """
+        if options.as_of_time is not None and self.is_citus:
+            raise HistoryNotKept
         settings = f"; SET LOCAL skein.tenant_id = '{tenant_id}'"
         if options.repeatable_read:
             # Before the first statement, which takes the snapshot.

@@ -454,6 +454,8 @@ def _rules() -> dict[str, AccessRule]:
             "FindSimilar": AccessRule("recall.read"),
             # Of the caller's own answers; with audit.read, of all.
             "GetRecallReceipt": AccessRule("recall.read"),
+            "ReplayRecall": AccessRule("recall.read"),
+            "DiffRecall": AccessRule("recall.read"),
             "EmbedText": AccessRule("recall.read"),
             "ListEmbeddingModels": AccessRule("recall.read", needs_tenant=False),
             "RegisterEmbeddingModel": operator,

@@ -9,3 +9,9 @@ SELECT decay_days, max_inferred_edges, min_link_suggestion_score, retention_days
     approval_expiry_days, recall_receipts
 FROM tenancy.policies
 WHERE tenant_id = :tenant_id;
+
+-- read_tenant_create_time --
+-- Read when a tenant was created.
+SELECT create_time
+FROM tenancy.tenants
+WHERE tenant_id = :tenant_id;

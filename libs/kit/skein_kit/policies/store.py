@@ -8,11 +8,13 @@ from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
-from skein_kit.database.named_queries import Queries
+from skein_kit.database.named_queries import Queries, as_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from uuid import UUID
+
+    from asyncpg import Record
 
     from skein_kit.database.transactions import Database, Transaction
 
@@ -79,6 +81,7 @@ class Policy:
 
 
 DEFAULT = Policy()
+_QUERY = Queries.load("skein_kit")["read_policy"]
 _shared_caches: WeakKeyDictionary[Database, PolicyCache] = WeakKeyDictionary()
 _NAMES = tuple(field.name for field in fields(Policy))
 _LISTS = ("memory_types", "guard_ignored_kinds")
@@ -96,7 +99,6 @@ class PolicyCache:
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         """`clock` returns seconds and never goes back."""
-        self._query = Queries.load("skein_kit")["read_policy"]
         self._clock = clock
         # A policy from a replica is used only for transactions on replicas.
         self._cached: OrderedDict[tuple[UUID, bool], tuple[Policy, float]] = OrderedDict()
@@ -114,12 +116,21 @@ class PolicyCache:
         cached, until = self._cached.get(key, (DEFAULT, at))
         if at < until:
             return cached
-        row = await tx.row(self._query, tenant_id=tenant_id)
-        changes = {} if row is None else {name: row[name] for name in _NAMES if row[name] is not None}
-        changes |= {name: tuple(changes[name]) for name in _LISTS if name in changes}
-        policy = Policy(**changes)
+        policy = _policy(await tx.row(_QUERY, tenant_id=tenant_id))
         self._cached[key] = (policy, at + CACHE_SECONDS)
         self._cached.move_to_end(key)
         if len(self._cached) > _MAX_CACHED:
             self._cached.popitem(last=False)
         return policy
+
+
+async def read_policy_as_of(tx: Transaction, tenant_id: UUID) -> Policy:
+    """Return the policy that the tenant had at the transaction's as_of_time; the defaults before its first change."""
+    return _policy(await tx.row(as_of(_QUERY), tenant_id=tenant_id))
+
+
+def _policy(row: Record | None) -> Policy:
+    """Return the policy of a row, which is None for a tenant that has changed nothing."""
+    changes = {} if row is None else {name: row[name] for name in _NAMES if row[name] is not None}
+    changes |= {name: tuple(changes[name]) for name in _LISTS if name in changes}
+    return Policy(**changes)

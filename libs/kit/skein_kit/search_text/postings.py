@@ -149,6 +149,12 @@ async def remove_documents(tx: Transaction, tenant_id: UUID, item_ids: Sequence[
         await _insert_count_deltas(tx, tenant_id, rows)
 
 
+async def purge_history(tx: Transaction, tenant_id: UUID, item_ids: Sequence[UUID]) -> None:
+    """Purge the former documents, postings and vectors of items whose documents are purged already."""
+    if item_ids:
+        await tx.value(_QUERIES["purge_history"], tenant_id=tenant_id, item_ids=list(item_ids))
+
+
 async def subtract_counts(tx: Transaction, tenant_id: UUID, item_ids: Sequence[UUID]) -> None:
     """Subtract items from the counts before the transaction deletes them, or has them counted again."""
     if item_ids:

@@ -67,6 +67,10 @@ WHERE tenant_id = :tenant_id AND item_id = :item_id;
 -- whose transactions number the rows.
 SELECT pg_current_xact_id()::text::bigint + skein.transaction_base();
 
+-- purge_history --
+-- Purge what the search index keeps of items that are purged: their former documents, postings and vectors.
+SELECT recall.purge_history(:tenant_id, :item_ids::uuid[]);
+
 -- delete_expired_documents --
 -- Remove up to :count expired documents of one kind, the earliest first. A document with a new expire_time stays.
 DELETE FROM recall.documents

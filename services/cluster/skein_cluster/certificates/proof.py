@@ -43,6 +43,8 @@ _EARLIER_ROWS = {
     "WHERE tenant_id = $1 AND subject_id = ANY ($2) AND create_time < $3",
     "session.messages": "SELECT count(*) FROM session.messages "
     "WHERE tenant_id = $1 AND subject_id = ANY ($2) AND message_id < skein.first_id($3)",
+    "session.messages_history": "SELECT count(*) FROM session.messages_history "
+    "WHERE tenant_id = $1 AND subject_id = ANY ($2) AND message_id < skein.first_id($3)",
     "tenancy.subjects": "SELECT count(*) FROM tenancy.subjects "
     "WHERE tenant_id = $1 AND subject_id = ANY ($2) AND create_time < $3",
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
@@ -15,6 +16,22 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 Decorated = TypeVar("Decorated", bound="Callable[..., Any]")
+
+
+class Time(click.ParamType):
+    """A time in ISO 8601, in UTC without an offset; the command gets a datetime in UTC."""
+
+    name = "time"
+
+    def convert(self, value: str | datetime, param: click.Parameter | None, ctx: click.Context | None) -> datetime:
+        """Parse a time; a date alone is its first moment."""
+        if isinstance(value, datetime):
+            return value
+        try:
+            moment = datetime.fromisoformat(value)
+            return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC)
+        except (ValueError, OverflowError):
+            self.fail(f'"{value}" is not a time; write it as "2026-11-21 22:15:30Z".', param, ctx)
 
 
 def _environment(_context: click.Context, _parameter: click.Parameter, value: Path | None) -> dict[str, str]:

@@ -7,7 +7,7 @@ import contextlib
 import os
 import signal
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -182,7 +182,7 @@ def verify(data_dir: Path, backup_dir: Path | None, backup_id: str | None, *, la
 @backup_command.command("restore")
 @click.argument("backup_id", required=False)
 @click.option("--latest", is_flag=True, help="The newest backup; with --to, the newest one before that time.")
-@click.option("--to", metavar="TIME", help='Target time, as "2026-11-21 22:15:30Z"; UTC without an offset.')
+@click.option("--to", type=options.Time(), help='Target time, as "2026-11-21 22:15:30Z"; UTC without an offset.')
 @click.option(
     "--timeline",
     type=click.IntRange(1),
@@ -200,7 +200,7 @@ def restore(
     data_dir: Path,
     backup_dir: Path | None,
     backup_id: str | None,
-    to: str | None,
+    to: datetime | None,
     timeline: int | None,
     *,
     latest: bool,
@@ -214,12 +214,11 @@ def restore(
     # The new data folder has no backups.
     default_folder = None if backup_dir or BackupSettings.read().backup_dir else default_data_dir() / "backups"
     context = _BackupContext.of(data_dir, backup_dir or default_folder)
-    moment = _moment(to)
     with _convert_errors():
         backups = context.select(backup_id, latest=latest)
         credentials.make_private(data_dir)
         with log_file.log_to_file(data_dir / _LOG_FILE, "warning"):
-            result = _run(_restore(context, backups, moment, timeline))
+            result = _run(_restore(context, backups, to, timeline))
     if as_json:
         output.print_json(_restore_as_json(result))
         return
@@ -288,18 +287,6 @@ def _run(coroutine: Coroutine[Any, Any, Result]) -> Result:
         return asyncio.run(until_signal())
     except asyncio.CancelledError:
         raise CommandError("Terminated before it was complete; its files were removed.", ExitCode.INTERRUPTED) from None
-
-
-def _moment(text: str | None) -> datetime | None:
-    if text is None:
-        return None
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        raise click.BadParameter(
-            f'"{text}" is not a time; write it as "2026-11-21 22:15:30Z".', param_hint="--to"
-        ) from None
-    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC)
 
 
 @contextlib.contextmanager

@@ -16,12 +16,15 @@ from skein_cluster.commands.recall import (
     filter_options,
     is_tenant_empty,
     mode_option,
+    show_as_of,
     show_incomplete,
     show_pending,
 )
+from skein_kit.rpc.well_known_types import to_timestamp
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from datetime import datetime
 
     from skein.memory.v1 import memory_pb2
 
@@ -35,12 +38,13 @@ if TYPE_CHECKING:
 @filter_options
 @options.cluster_options
 @options.json_option
-def context_command(
+def context_command(  # noqa: PLR0913 - one argument for each option.
     text: str,
     tokens: int,
     session: str,
     mode: str,
     item_filter: memory_pb2.MemoryFilter | None,
+    as_of_time: datetime | None,
     environment: dict[str, str],
     *,
     plain: bool,
@@ -48,7 +52,9 @@ def context_command(
 ) -> None:
     """Pack the best items about TEXT into a token budget. Numbers in brackets are citations."""
     request = gateway_pb2.BuildContextRequest(
-        recall=gateway_pb2.RecallRequest(query=text, filter=item_filter, mode=MODES[mode]),
+        recall=gateway_pb2.RecallRequest(
+            query=text, filter=item_filter, mode=MODES[mode], as_of_time=to_timestamp(as_of_time)
+        ),
         token_budget=tokens,
         format=gateway_pb2.CONTEXT_FORMAT_TEXT if plain else gateway_pb2.CONTEXT_FORMAT_MARKDOWN,
         session_id=session,
@@ -66,6 +72,7 @@ def context_command(
         output.echo(command_lines.store_hint(environment), err=True)
     else:
         output.stderr_console().print(Text(counts if response.text or response.omitted_count else "Nothing was found."))
+    show_as_of(as_of_time, response.purged_count)
     show_pending(response.pending_embedding_count)
     show_incomplete(response.incomplete)
 

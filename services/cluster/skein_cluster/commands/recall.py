@@ -17,9 +17,11 @@ from skein_client.errors import PermissionDenied
 from skein_cluster.api.client import as_tenant
 from skein_cluster.cli import command_lines, options, output
 from skein_cluster.cli.recall_hits import format_components, format_profile, hit_kind, hit_text, hit_time
+from skein_kit.rpc.well_known_types import to_timestamp
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
+    from datetime import datetime
 
     from skein_client.client import Client
 
@@ -42,16 +44,33 @@ MODES = {
 
 
 def filter_options(command: Decorated) -> Decorated:
-    """Add --agent, --subject and --where; the command gets a MemoryFilter as `item_filter`, None without any."""
+    """Add --agent, --subject, --where, --as-of and --valid-at.
+
+    The command gets a MemoryFilter as `item_filter`, None without any condition, and a datetime or None as
+    `as_of_time`.
+    """
 
     @functools.wraps(command)
-    def with_filter(*arguments: Any, agent: str, subject: str, where: str, **values: Any) -> Any:
+    def with_filter(
+        *arguments: Any, agent: str, subject: str, where: str, valid_at: datetime | None, **values: Any
+    ) -> Any:
         visible_to = memory_pb2.ScopeContext(agent_id=agent, subject_id=subject) if agent or subject else None
-        item_filter = memory_pb2.MemoryFilter(visible_to=visible_to, where=where) if visible_to or where else None
-        return command(*arguments, item_filter=item_filter, **values)
+        item_filter = memory_pb2.MemoryFilter(visible_to=visible_to, where=where, valid_at_time=to_timestamp(valid_at))
+        return command(*arguments, item_filter=item_filter if item_filter.ListFields() else None, **values)
 
     decorated: Any = with_filter
     for option in (
+        click.option(
+            "--valid-at",
+            type=options.Time(),
+            help="Only memories that were true at this time, by their validity.",
+        ),
+        click.option(
+            "--as-of",
+            "as_of_time",
+            type=options.Time(),
+            help="Answer as at this time: with what was known then, and not since.",
+        ),
         click.option(
             "--where",
             default="",
@@ -96,6 +115,13 @@ def show_pending(count: int) -> None:
         )
 
 
+def show_as_of(as_of_time: datetime | None, purged_count: int) -> None:
+    """Tell on stderr as of which time the answer is, if any, and how many items of then were purged since."""
+    if as_of_time is not None:
+        purged = f" {purged_count} memories and messages of then were purged since." if purged_count else ""
+        output.stderr_console().print(Text(f"As it was known on {as_of_time:%Y-%m-%d %H:%M:%S} UTC.{purged}"))
+
+
 @click.command()
 @options.text_argument
 @click.option("--limit", type=click.IntRange(1, 100), default=10, show_default=True, help="Maximum number of hits.")
@@ -122,8 +148,9 @@ def recall_command(  # noqa: PLR0913 - one argument for each option.
     min_trust: float,
     mode: str,
     item_filter: memory_pb2.MemoryFilter | None,
-    environment: dict[str, str],
+    as_of_time: datetime | None,
     *,
+    environment: dict[str, str],
     as_json: bool,
 ) -> None:
     """Recall items about TEXT, best first, with the components of each score."""
@@ -135,6 +162,7 @@ def recall_command(  # noqa: PLR0913 - one argument for each option.
         min_relevance=min_relevance,
         min_trust=min_trust,
         mode=MODES[mode],
+        as_of_time=to_timestamp(as_of_time),
     )
     response, is_empty = asyncio.run(_recall(environment, request))
     if as_json:
@@ -155,6 +183,7 @@ def recall_command(  # noqa: PLR0913 - one argument for each option.
             lines,
             empty=_empty_text(response),
         )
+    show_as_of(as_of_time, response.purged_count)
     show_pending(response.pending_embedding_count)
     show_incomplete(response.incomplete)
 

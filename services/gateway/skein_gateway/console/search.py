@@ -1,16 +1,25 @@
-"""The search page: hits of a recall, each with the components of its score."""
+"""The search page: hits of a recall, now or as of a time, each with the components of its score."""
 
 from __future__ import annotations
 
+import asyncio
+import math
+import time
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from skein.gateway.v1 import gateway_pb2
+from skein.memory.v1 import history_pb2
 from skein.recall.v1 import recall_pb2
+from skein.tenancy.v1 import tenancy_pb2
 from skein_gateway.console.memories import filter_of
 from skein_gateway.console.pages import http_status, page
-from skein_gateway.console.problems import or_page_error
+from skein_gateway.console.problems import PageError, or_page_error
+from skein_kit.rpc.well_known_types import to_timestamp
 
 if TYPE_CHECKING:
+    from google.protobuf.timestamp_pb2 import Timestamp
     from starlette.requests import Request
     from starlette.responses import Response
 
@@ -32,26 +41,41 @@ MODES = {
 LIMITS = (10, 25, 50)
 # Smallest contribution that two decimals show.
 _MIN_SHOWN = 0.005
-_FILTERS = ("type", "tag", "subject", "agent", "session")
+_FILTERS = ("type", "tag", "subject", "agent", "session", "valid_at")
+# Positions of the slider between the first entry and now.
+_STEPS = 200
+_BAD_TIME = PageError(title="No time", text="A time needs a date and a time of day.", status=400)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Slider:
+    """The range of a slider of times, in seconds since 1970. The last position is now."""
+
+    first: int
+    last: int
+    step: int
+
+    @classmethod
+    def create(cls, first: int, last: int) -> Slider:
+        """Return a slider from the position at or before `first`, which keys cross in steps, to `last`."""
+        step = max(1, math.ceil((last - first) / _STEPS))
+        return cls(first=last - step * math.ceil((last - first) / step), last=last, step=step)
 
 
 async def show(request: Request, context: PageContext, parameters: Parameters) -> Response:
     """Show the form and, with a query, the hits."""
-    query, limit = parameters.get("q").strip(), parameters.get("limit")
-    arms = [arm for name, arm in ARMS.items() if parameters.get(name) == "on"]
-    mode, _ = MODES.get(parameters.get("mode"), MODES["hybrid"])
-    response = None
-    if query:
-        rpc_request = gateway_pb2.RecallRequest(
-            query=query,
-            limit=int(limit) if limit in map(str, LIMITS) else LIMITS[0],
-            arms=arms,
-            filter=filter_of(parameters),
-            show_superseded=parameters.get("superseded") == "on",
-            mode=mode,
-        )
-        response = await or_page_error(context.api.gateway.Recall(rpc_request))
-    filters = {name: parameters.get(name) for name in (*_FILTERS, *ARMS, "mode", "limit", "superseded")}
+    query = parameters.get("q").strip()
+    response: gateway_pb2.RecallResponse | PageError | None = None
+    try:
+        rpc_request = _recall_request(query, parameters)
+    except (ValueError, OverflowError):
+        rpc_request, response = gateway_pb2.RecallRequest(), _BAD_TIME
+    slider = _slider(context)
+    if query and response is None:
+        response, times = await asyncio.gather(or_page_error(context.api.gateway.Recall(rpc_request)), slider)
+    else:
+        times = await slider
+    filters = {name: parameters.get(name) for name in (*_FILTERS, *ARMS, "mode", "limit", "superseded", "as_of")}
     return page(
         "search",
         request,
@@ -62,12 +86,53 @@ async def show(request: Request, context: PageContext, parameters: Parameters) -
         query=query,
         response=response,
         hits=[_hit_with_bar(hit) for hit in response.hits] if isinstance(response, gateway_pb2.RecallResponse) else [],
+        as_of_time=rpc_request.as_of_time if rpc_request.HasField("as_of_time") else None,
+        slider=times,
         filters=filters,
         is_narrowed=any(filters[name] for name in _FILTERS),
         arms=ARMS,
         modes={name: label for name, (_, label) in MODES.items()},
         limits=LIMITS,
     )
+
+
+def _recall_request(query: str, parameters: Parameters) -> gateway_pb2.RecallRequest:
+    """Return the recall that the form describes. Raises ValueError or OverflowError for a text that is no time."""
+    limit = parameters.get("limit")
+    mode, _ = MODES.get(parameters.get("mode"), MODES["hybrid"])
+    memory_filter = filter_of(parameters)
+    if valid_at := _time(parameters.get("valid_at")):
+        memory_filter.valid_at_time.CopyFrom(valid_at)
+    return gateway_pb2.RecallRequest(
+        query=query,
+        limit=int(limit) if limit in map(str, LIMITS) else LIMITS[0],
+        arms=[arm for name, arm in ARMS.items() if parameters.get(name) == "on"],
+        filter=memory_filter,
+        show_superseded=parameters.get("superseded") == "on",
+        mode=mode,
+        as_of_time=_time(parameters.get("as_of")),
+    )
+
+
+def _time(text: str) -> Timestamp | None:
+    """Return the time of a field, which is in UTC; None for an empty one."""
+    return to_timestamp(datetime.fromisoformat(text.strip()).replace(tzinfo=UTC)) if text.strip() else None
+
+
+async def _slider(context: PageContext) -> Slider | None:
+    """Return the slider from the tenant's first change, else from its creation; None where neither can be read."""
+    changes, tenant = await asyncio.gather(
+        or_page_error(context.api.history.ListChanges(history_pb2.ListChangesRequest(page_size=1))),
+        or_page_error(context.api.tenancy.GetTenant(tenancy_pb2.GetTenantRequest(tenant_id=context.tenant_id))),
+    )
+    if not isinstance(changes, PageError) and changes.changes:
+        first = changes.changes[0].create_time.seconds
+    elif not isinstance(tenant, PageError):
+        first = tenant.tenant.create_time.seconds
+    else:
+        return None
+    last = int(time.time())
+    return Slider.create(min(first, last - 1), last)
 
 
 def _hit_with_bar(hit: recall_pb2.Hit) -> dict[str, Any]:

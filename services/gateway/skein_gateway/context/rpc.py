@@ -21,13 +21,16 @@ from skein_gateway.recall.rpc import (
     ArmOutcome,
     ArmResult,
     arm_timeout_seconds,
+    as_of_time,
     call_arm,
     enforce_partial_policy,
 )
 from skein_gateway.recall.text_match import terms_of
 from skein_kit.calls.call import caller as caller_of
 from skein_kit.identity.permissions import ACCESS_RULES
+from skein_kit.ids import now
 from skein_kit.json_values import exact, fields
+from skein_kit.policies.history import read_as_of_time
 from skein_kit.rpc.well_known_types import to_timestamp
 from skein_kit.text.token_estimate import DEFAULT_BUDGET
 
@@ -79,6 +82,7 @@ class ContextHandler:
         self._lineage_seconds = lineage_seconds
 
     async def BuildContext(self, request: pb.BuildContextRequest, context: Context) -> pb.BuildContextResponse:
+        read_as_of_time(request.recall, at=now(), within="recall.")
         recall_request = pb.RecallRequest()
         recall_request.CopyFrom(request.recall)
         recall_request.limit = request.recall.limit or DEFAULT_LIMIT
@@ -122,6 +126,7 @@ class ContextHandler:
             formula=response.formula,
             nothing_relevant=response.nothing_relevant,
             pending_embedding_count=response.pending_embedding_count,
+            purged_count=response.purged_count,
         )
 
     async def _origins(
@@ -134,7 +139,9 @@ class ContextHandler:
             batch = memory_ids[start : start + MAX_LINEAGES]
             has_reader = request.recall.filter.HasField("visible_to")
             lineage_request = curation_pb2.GetLineageRequest(
-                memory_ids=batch, visible_to=request.recall.filter.visible_to if has_reader else None
+                memory_ids=batch,
+                visible_to=request.recall.filter.visible_to if has_reader else None,
+                as_of_time=as_of_time(request.recall),
             )
             seconds = arm_timeout_seconds(context.time_remaining(), self._lineage_seconds)
             try:
@@ -153,7 +160,9 @@ class ContextHandler:
 
     async def _window(self, request: pb.BuildContextRequest, arm_seconds: float) -> ArmResult:
         half = max(1, (request.token_budget or DEFAULT_BUDGET) // 2)
-        window_request = session_pb2.GetRecentWindowRequest(session_id=request.session_id, token_budget=half)
+        window_request = session_pb2.GetRecentWindowRequest(
+            session_id=request.session_id, token_budget=half, as_of_time=as_of_time(request.recall)
+        )
         timed = await call_arm(self._sessions.GetRecentWindow(window_request, timeout=arm_seconds))
         if timed.response is None:
             return ArmResult(outcomes=(ArmOutcome.failed(pb.ARM_WINDOW, timed),))

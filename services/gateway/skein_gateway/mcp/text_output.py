@@ -60,6 +60,8 @@ def recall_text(result: dict[str, Any]) -> str:
         lines.append(f"These conditions excluded everything: {', '.join(conditions)}.")
     if pending := result.get("pending_embedding_count"):
         lines.append(f"Not embedded yet: {pending}. Only the words of these items are found so far.")
+    if purged := result.get("purged_count"):
+        lines.append(f"{purged} memories and messages of that time were purged since; they are not shown.")
     return "\n".join(lines)
 
 

@@ -23,6 +23,8 @@ from skein_gateway.recall.text_match import rank_texts, terms_of
 from skein_kit.calls.call import caller as caller_of
 from skein_kit.errors import PermissionMissing
 from skein_kit.identity.permissions import ACCESS_RULES
+from skein_kit.ids import now
+from skein_kit.policies.history import read_as_of_time
 from skein_kit.rpc.interceptors import translate_upstream
 from skein_kit.rpc.pagination import fit_items
 from skein_kit.rpc.well_known_types import read_time
@@ -30,6 +32,8 @@ from skein_kit.rpc.well_known_types import read_time
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Sequence
     from datetime import datetime
+
+    from google.protobuf.timestamp_pb2 import Timestamp
 
     from skein.memory.v1 import blocks_pb2_grpc, memory_pb2
     from skein.recall.v1 import recall_pb2_grpc
@@ -177,6 +181,7 @@ class RecallResult:
             nothing_relevant=index is not None and index.nothing_relevant,
             query_expansions=() if index is None else index.query_expansions,
             pending_embedding_count=0 if index is None else index.pending_embedding_count,
+            purged_count=0 if index is None else index.purged_count,
         )
 
 
@@ -198,6 +203,7 @@ class RecallHandler:
         self._arm_seconds = arm_seconds
 
     async def Recall(self, request: pb.RecallRequest, context: Context) -> pb.RecallResponse:
+        read_as_of_time(request, at=now())
         result = await self.call_arms(request, context)
         enforce_partial_policy(result.outcomes, request.on_partial)
         return result.response(request.limit or DEFAULT_LIMIT)
@@ -250,6 +256,7 @@ class RecallHandler:
             show_duplicates=request.show_duplicates,
             message_filter=request.message_filter if request.HasField("message_filter") else None,
             min_trust=request.min_trust,
+            as_of_time=as_of_time(request),
         )
         return index_result(arms, await call_arm(self._recall.Recall(index_request, timeout=arm_seconds)))
 
@@ -263,11 +270,17 @@ class RecallHandler:
         timed: TimedResponse[blocks_pb2.ListAgentBlocksResponse] | TimedResponse[blocks_pb2.ListBlocksResponse]
         if agent_id:
             of_agent = blocks_pb2.ListAgentBlocksRequest(
-                agent_id=agent_id, subject_id=subject_id, page_size=MAX_BLOCKS, hide_other_subjects=True
+                agent_id=agent_id,
+                subject_id=subject_id,
+                page_size=MAX_BLOCKS,
+                hide_other_subjects=True,
+                as_of_time=as_of_time(request),
             )
             timed = await call_arm(self._blocks.ListAgentBlocks(of_agent, timeout=arm_seconds))
         else:
-            of_all = blocks_pb2.ListBlocksRequest(is_template=False, page_size=MAX_BLOCKS)
+            of_all = blocks_pb2.ListBlocksRequest(
+                is_template=False, page_size=MAX_BLOCKS, as_of_time=as_of_time(request)
+            )
             timed = await call_arm(self._blocks.ListBlocks(of_all, timeout=arm_seconds))
         if timed.response is None:
             return ArmResult(outcomes=(ArmOutcome.failed(pb.ARM_BLOCKS, timed),))
@@ -290,7 +303,9 @@ class RecallHandler:
 
     async def _get_profile(self, request: pb.RecallRequest, arm_seconds: float) -> ArmResult:
         """Read the profile of the filter's subject, who need not have one."""
-        of_subject = subjects_pb2.GetSubjectRequest(subject_id=subject_of(request.filter))
+        of_subject = subjects_pb2.GetSubjectRequest(
+            subject_id=subject_of(request.filter), as_of_time=as_of_time(request)
+        )
         try:
             timed = await call_arm(self._tenancy.GetSubject(of_subject, timeout=arm_seconds))
         except aio.AioRpcError as error:
@@ -377,6 +392,11 @@ def _may(caller: Caller, arm: pb.Arm) -> bool:
     except PermissionMissing:
         return False
     return True
+
+
+def as_of_time(request: pb.RecallRequest) -> Timestamp | None:
+    """Return the time as of which every arm answers; None for the present."""
+    return request.as_of_time if request.HasField("as_of_time") else None
 
 
 def agent_of(condition: memory_pb2.MemoryFilter) -> str:

@@ -15,6 +15,7 @@ from skein_memory.events.model import Event
 from skein_memory.events.writer import Revision
 from skein_memory.memories import names, writes
 from skein_memory.queries import QUERIES
+from skein_memory.tenant_reader import TenantReader
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -71,28 +72,34 @@ class AliasStore:
             await writes.archive_memories(tx, tenant_id, memories.values(), event="memory_archived", at=at, by=by)
         return after, len(followers)
 
-    async def get_canonical_memory(self, tenant_id: UUID, name: str, *, at: datetime) -> tuple[UUID, Alias | None]:
-        """Return the canonical id of a memory, and its alias if it is one. Raises MemoryNotFound."""
-        async with self._database.transaction(tenant_id) as tx:
-            return await _canonical(tx, tenant_id, name, at=at)
+    async def get_canonical_memory(
+        self, tenant_id: UUID, name: str, *, at: datetime, as_of_time: datetime | None = None
+    ) -> tuple[UUID, Alias | None]:
+        """Return the canonical id of a memory, and its alias if it is one.
+
+        Raises MemoryNotFound, MemoryNotYetKnown and HistoryNotKept.
+        """
+        async with TenantReader.open(self._database, tenant_id, at=at, as_of_time=as_of_time) as reader:
+            return await _canonical(reader, name)
 
     async def list_aliases(
-        self, tenant_id: UUID, name: str, *, after: UUID | None, count: int, at: datetime
-    ) -> list[Alias]:
+        self, tenant_id: UUID, name: str, *, after: UUID | None, count: int, at: datetime,
+        as_of_time: datetime | None = None,
+    ) -> list[Alias]:  # fmt: skip
         """Read up to `count` aliases of the canonical memory of `name`, or of all without a name, after the id `after`.
 
-        Aliases of expired memories are left out. Raises MemoryNotFound.
+        Aliases of expired memories are left out. Raises MemoryNotFound, MemoryNotYetKnown and HistoryNotKept.
         """
-        values: dict[str, object] = {"tenant_id": tenant_id, "after": after or _FIRST, "count": count}
-        query = QUERIES["list_aliases"]
-        async with self._database.transaction(tenant_id) as tx:
+        values: dict[str, object] = {"after": after or _FIRST, "count": count}
+        query_name = "list_aliases"
+        async with TenantReader.open(self._database, tenant_id, at=at, as_of_time=as_of_time) as reader:
             if name:
-                canonical_id, _ = await _canonical(tx, tenant_id, name, at=at)
-                query, values = QUERIES["list_aliases_of"], {**values, "canonical_memory_id": canonical_id}
+                canonical_id, _ = await _canonical(reader, name)
+                query_name, values = "list_aliases_of", {**values, "canonical_memory_id": canonical_id}
             visible: list[Alias] = []
             while len(visible) < count:
-                aliases = [Alias(**dict(row)) for row in await tx.rows(query, **values)]
-                visible += await _visible(tx, tenant_id, aliases, at=at)
+                aliases = [Alias(**dict(row)) for row in await reader.rows(query_name, **values)]
+                visible += await _visible(reader, aliases)
                 if len(aliases) < count:
                     break
                 values["after"] = aliases[-1].alias_memory_id
@@ -129,16 +136,17 @@ async def _followers(tx: Transaction, tenant_id: UUID, memory_id: UUID) -> list[
     return [Alias(**dict(row)) for row in rows]
 
 
-async def _visible(tx: Transaction, tenant_id: UUID, aliases: list[Alias], *, at: datetime) -> list[Alias]:
+async def _visible(reader: TenantReader, aliases: list[Alias]) -> list[Alias]:
     """Leave out aliases of expired memories."""
     memory_ids = {id_ for alias in aliases for id_ in (alias.alias_memory_id, alias.canonical_memory_id)}
-    expired_ids = await names.find_expired(tx, tenant_id, memory_ids, at=at)
+    expired_ids = await reader.find_expired(memory_ids)
     return [alias for alias in aliases if expired_ids.isdisjoint({alias.alias_memory_id, alias.canonical_memory_id})]
 
 
-async def _canonical(tx: Transaction, tenant_id: UUID, name: str, *, at: datetime) -> tuple[UUID, Alias | None]:
-    memory_id = (await names.find_visible(tx, tenant_id, [name], at=at))[name]
-    aliases = await _visible(tx, tenant_id, list((await _aliases(tx, tenant_id, [memory_id])).values()), at=at)
+async def _canonical(reader: TenantReader, name: str) -> tuple[UUID, Alias | None]:
+    memory_id = (await reader.find_visible([name]))[name]
+    rows = await reader.rows("get_aliases", memory_ids=[memory_id])
+    aliases = await _visible(reader, [Alias(**dict(row)) for row in rows])
     alias = next(iter(aliases), None)
     return (memory_id, None) if alias is None else (alias.canonical_memory_id, alias)
 

@@ -114,7 +114,14 @@ class Block:
         return self._next_revision(at, by, delete_time=None)
 
     def _next_revision(self, at: datetime, by: str, **changes: Any) -> Block:
-        return replace(self, **changes, revision=self.revision + 1, update_time=at, record_time=at, updated_by=by)
+        return replace(
+            self,
+            **changes,
+            revision=self.revision + 1,
+            update_time=at,
+            record_time=max(at, self.record_time),
+            updated_by=by,
+        )
 
     def check_revision(self, revision: int) -> None:
         """Reject a deleted block, and a revision that is not the current one; 0 matches any revision."""

@@ -59,6 +59,7 @@ async def purge_blocks(
     Copies in snapshots are purged of all of them, because a copy does not show its subject. Without a person all blocks
     are purged.
     """
+    await tx.stop_history()
     # Snapshots lock the blocks that they copy: after this lock, every copy is committed and can be deleted.
     rows = await tx.rows(QUERIES["lock_blocks"], tenant_id=tenant_id, block_ids=list(block_ids))
     purged_rows = [row for row in rows if subject_id is None or row["subject_id"] == subject_id]
@@ -84,6 +85,9 @@ async def purge_blocks(
         await writer.insert_events(
             tx, tenant_id, [_purge_event(block_id, receipt_id) for block_id in purged_ids], at=at, by=by
         )
+    counts["memory.block_agents_history"] = await tx.execute(
+        QUERIES["purge_memory_block_agents_history"], own_ids=purged_ids, subject_id=subject_id or "", **keys
+    )
     return BlockPurge(
         block_ids=purged_ids,
         active_count=sum(row["is_active"] for row in purged_rows),

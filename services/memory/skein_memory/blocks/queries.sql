@@ -51,10 +51,10 @@ LIMIT :count;
 
 -- list_agent_blocks --
 -- Read blocks that an agent carries in the order of their ids: all, or those about one subject and without a subject.
--- A deleted agent carries none.
+-- An agent that is deleted carries none; with `as_of_time`, one that was deleted by then.
 SELECT blocks.block_id, blocks.label, value, max_characters, description, read_only, is_template, template_name,
        blocks.subject_id, metadata, revision, create_time, update_time,
-       greatest(record_time, update_time) AS record_time, delete_time, created_by, updated_by
+       greatest(blocks.record_time, update_time) AS record_time, delete_time, created_by, updated_by
 FROM memory.block_agents
 JOIN memory.blocks ON blocks.tenant_id = :tenant_id AND blocks.block_id = block_agents.block_id
 WHERE block_agents.tenant_id = :tenant_id AND block_agents.agent_id = :agent_id
@@ -63,7 +63,8 @@ WHERE block_agents.tenant_id = :tenant_id AND block_agents.agent_id = :agent_id
     AND blocks.delete_time IS NULL
     AND NOT EXISTS (
         SELECT FROM tenancy.agents AS gone
-        WHERE gone.tenant_id = :tenant_id AND gone.agent_id = :agent_id AND gone.delete_time IS NOT NULL)
+        WHERE gone.tenant_id = :tenant_id AND gone.agent_id = :agent_id AND gone.delete_time IS NOT NULL
+            AND (:as_of_time::timestamptz IS NULL OR gone.delete_time <= :as_of_time))
 ORDER BY block_agents.block_id
 LIMIT :count;
 
@@ -231,6 +232,12 @@ WHERE tenant_id = :tenant_id AND kind = 'block' AND item_id = ANY (:block_ids::t
 -- Purge the copies of blocks from snapshots.
 DELETE FROM memory.snapshot_items
 WHERE tenant_id = :tenant_id AND kind = 'block' AND item_id = ANY (:block_ids::text[]);
+
+-- purge_memory_block_agents_history --
+-- Purge which agents carried blocks that are purged, and of other blocks when they were about a person.
+DELETE FROM memory.block_agents_history
+WHERE tenant_id = :tenant_id AND block_id = ANY (:block_ids::text[])
+    AND (block_id = ANY (:own_ids::text[]) OR (subject_id = :subject_id AND subject_id <> ''));
 
 -- purge_memory_block_agents --
 -- Purge the attachments of blocks.

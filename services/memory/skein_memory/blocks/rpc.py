@@ -13,6 +13,7 @@ from skein_kit.calls.call import caller as caller_of
 from skein_kit.errors import FieldInvalid, PageTokenInvalid, UpdateMaskInvalid
 from skein_kit.idempotency.store import IdempotencyKey
 from skein_kit.ids import now
+from skein_kit.policies.history import read_as_of_time
 from skein_kit.rpc.pagination import read_token, resolve_page_size, write_token
 from skein_kit.rpc.row_times import ImportTimes
 from skein_kit.rpc.well_known_types import merge_masked, to_timestamp, updated_fields
@@ -82,13 +83,17 @@ class BlockHandlers:
             return await write.save(pb.CreateBlockFromTemplateResponse(block=convert.block(block)))
 
     async def GetBlock(self, request: pb.GetBlockRequest, context: Context) -> pb.GetBlockResponse:
-        block = await self._store.get_block(caller_of(context).require_tenant(), request.block_id)
+        at, tenant_id = now(), caller_of(context).require_tenant()
+        block = await self._store.get_block(
+            tenant_id, request.block_id, at=at, as_of_time=read_as_of_time(request, at=at)
+        )
         if block is None or not (block.is_active or request.show_deleted):
             raise BlockNotFound
         return pb.GetBlockResponse(block=convert.block(block))
 
     async def ListBlocks(self, request: pb.ListBlocksRequest, context: Context) -> pb.ListBlocksResponse:
-        tenant_id = caller_of(context).require_tenant()
+        at, tenant_id = now(), caller_of(context).require_tenant()
+        as_of_time = read_as_of_time(request, at=at)
 
         async def read(after: str, count: int) -> list[Block]:
             return await self._store.list_blocks(
@@ -100,6 +105,8 @@ class BlockHandlers:
                 template_name=request.template_name or None,
                 is_template=request.is_template if request.HasField("is_template") else None,
                 show_deleted=request.show_deleted,
+                at=at,
+                as_of_time=as_of_time,
             )
 
         blocks, token = await _page(request, tenant_id, read)
@@ -197,13 +204,14 @@ class BlockHandlers:
         )
 
     async def ListAgentBlocks(self, request: pb.ListAgentBlocksRequest, context: Context) -> pb.ListAgentBlocksResponse:
-        tenant_id = caller_of(context).require_tenant()
+        at, tenant_id = now(), caller_of(context).require_tenant()
+        as_of_time = read_as_of_time(request, at=at)
         # The empty text selects blocks without a subject, None all blocks.
         subject_id = request.subject_id if request.hide_other_subjects else request.subject_id or None
 
         async def read(after: str, count: int) -> list[Block]:
             return await self._store.list_agent_blocks(
-                tenant_id, request.agent_id, subject_id, after=after, count=count
+                tenant_id, request.agent_id, subject_id, after=after, count=count, at=at, as_of_time=as_of_time
             )
 
         blocks, token = await _page(request, tenant_id, read)

@@ -24,6 +24,7 @@ from skein_memory.events import writer
 from skein_memory.events.model import Event
 from skein_memory.events.writer import Revision
 from skein_memory.queries import QUERIES
+from skein_memory.tenant_reader import TenantReader
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -65,32 +66,41 @@ class BlockStore:
         row = await tx.row(QUERIES["get_block"], tenant_id=tenant_id, block_id=block_id)
         return None if row is None else block_of(row)
 
-    async def get_block(self, tenant_id: UUID, block_id: str) -> Block | None:
-        """Read a block, deleted or not; None when there is none."""
-        async with self._database.transaction(tenant_id, READ_ONLY) as tx:
-            return await self.read_block(tx, tenant_id, block_id)
+    async def get_block(
+        self, tenant_id: UUID, block_id: str, *, at: datetime, as_of_time: datetime | None = None
+    ) -> Block | None:
+        """Read a block, deleted or not, as of a time; None when there is none."""
+        async with TenantReader.open(self._database, tenant_id, at=at, as_of_time=as_of_time) as reader:
+            row = await reader.row("get_block", block_id=block_id)
+        return None if row is None else block_of(row)
 
-    async def list_blocks(self, tenant_id: UUID, *, after: str, count: int, **conditions: object) -> list[Block]:
-        """Read up to `count` blocks that match, in the order of their ids, after the id `after`."""
-        return await self._blocks(
-            QUERIES["list_blocks"], tenant_id=tenant_id, after_id=after, count=count, **conditions
-        )
+    async def list_blocks(
+        self, tenant_id: UUID, *, after: str, count: int, at: datetime, as_of_time: datetime | None = None,
+        **conditions: object,
+    ) -> list[Block]:  # fmt: skip
+        """Read up to `count` blocks that match as of a time, in the order of their ids, after the id `after`."""
+        async with TenantReader.open(self._database, tenant_id, at=at, as_of_time=as_of_time) as reader:
+            rows = await reader.rows("list_blocks", after_id=after, count=count, **conditions)
+        return [block_of(row) for row in rows]
 
     async def list_agent_blocks(
-        self, tenant_id: UUID, agent_id: str, subject_id: str | None, *, after: str, count: int
-    ) -> list[Block]:
-        """Read up to `count` blocks of an agent, in the order of their ids.
+        self, tenant_id: UUID, agent_id: str, subject_id: str | None, *, after: str, count: int, at: datetime,
+        as_of_time: datetime | None = None,
+    ) -> list[Block]:  # fmt: skip
+        """Read up to `count` blocks of an agent, as of a time, in the order of their ids.
 
         Blocks about one subject and blocks without one; an empty subject_id selects only the latter, None all.
         """
-        return await self._blocks(
-            QUERIES["list_agent_blocks"],
-            tenant_id=tenant_id,
-            agent_id=agent_id,
-            subject_id=subject_id,
-            after_id=after,
-            count=count,
-        )
+        async with TenantReader.open(self._database, tenant_id, at=at, as_of_time=as_of_time) as reader:
+            rows = await reader.rows(
+                "list_agent_blocks",
+                agent_id=agent_id,
+                subject_id=subject_id,
+                as_of_time=as_of_time,
+                after_id=after,
+                count=count,
+            )
+        return [block_of(row) for row in rows]
 
     async def lock_block(self, tx: Transaction, tenant_id: UUID, block_id: str) -> Block:
         """Read a block, deleted or not, and lock it. Raises BlockNotFound."""
@@ -211,6 +221,8 @@ async def replace(
     tx: Transaction, tenant_id: UUID, before: Block, after: Block, *, at: datetime, by: str, event: str
 ) -> None:
     """Store the next revision of a locked block and the one before, and record the event. Raises BlockLabelTaken."""
+    # A change that waited for the lock of a later one is recorded with that one, so that revisions never overlap.
+    after = but(after, record_time=max(after.record_time, before.record_time))
     await _update_attachments(tx, tenant_id, before, after)
     revision_before = Revision(
         kind="block",
@@ -218,7 +230,7 @@ async def replace(
         revision=before.revision,
         state=before.state,
         from_time=before.record_time,
-        until_time=at,
+        until_time=after.record_time,
         changed_by=by,
         subject_id=before.draft.subject_id or None,
     )

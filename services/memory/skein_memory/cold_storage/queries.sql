@@ -330,6 +330,34 @@ FROM jsonb_populate_recordset(NULL::memory.aliases, :rows::jsonb) AS kept
 WHERE kept.tenant_id = :tenant_id
 ON CONFLICT DO NOTHING;
 
+-- archive_trust_history --
+-- Read the rows of memory.trust_history of some memories as JSON, to archive them.
+SELECT to_jsonb(kept)::text AS row
+FROM memory.trust_history AS kept
+WHERE tenant_id = :tenant_id AND memory_id = ANY (:memory_ids::uuid[])
+ORDER BY 1;
+
+-- unarchive_trust_history --
+-- Insert unarchived rows into memory.trust_history.
+INSERT INTO memory.trust_history
+SELECT kept.*
+FROM jsonb_populate_recordset(NULL::memory.trust_history, :rows::jsonb) AS kept
+WHERE kept.tenant_id = :tenant_id;
+
+-- archive_aliases_history --
+-- Read the rows of memory.aliases_history of some memories as JSON, to archive them.
+SELECT to_jsonb(kept)::text AS row
+FROM memory.aliases_history AS kept
+WHERE tenant_id = :tenant_id AND (alias_memory_id = ANY (:memory_ids::uuid[]) OR canonical_memory_id = ANY (:memory_ids))
+ORDER BY 1;
+
+-- unarchive_aliases_history --
+-- Insert unarchived rows into memory.aliases_history.
+INSERT INTO memory.aliases_history
+SELECT kept.*
+FROM jsonb_populate_recordset(NULL::memory.aliases_history, :rows::jsonb) AS kept
+WHERE kept.tenant_id = :tenant_id;
+
 -- archive_conflict_resolutions --
 -- Read the rows of memory.conflict_resolutions of some memories as JSON, to archive them.
 SELECT to_jsonb(kept)::text AS row

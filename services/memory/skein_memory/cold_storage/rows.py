@@ -32,6 +32,8 @@ ARCHIVED_TABLES: Mapping[str, Sequence[str]] = {
     "revisions": ("memory_id", "other_memory_id"),
     "aliases": ("alias_memory_id", "canonical_memory_id"),
     "conflict_resolutions": ("a_memory_id", "b_memory_id"),
+    "trust_history": ("memory_id",),
+    "aliases_history": ("alias_memory_id", "canonical_memory_id"),
     "pending_rows": ("memory_id", "other_memory_id"),
 }
 # For each table the queries that archive and unarchive its rows.
@@ -50,6 +52,8 @@ _STATEMENTS: Mapping[str, tuple[str, str]] = {
     "revisions": ("archive_revisions", "unarchive_revisions"),
     "aliases": ("archive_aliases", "unarchive_aliases"),
     "conflict_resolutions": ("archive_conflict_resolutions", "unarchive_conflict_resolutions"),
+    "trust_history": ("archive_trust_history", "unarchive_trust_history"),
+    "aliases_history": ("archive_aliases_history", "unarchive_aliases_history"),
     # Pending rows are inserted into their target table, or stay pending.
     "pending_rows": ("list_pending_rows_of_table", "insert_pending_rows"),
 }

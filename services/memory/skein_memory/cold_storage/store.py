@@ -12,6 +12,7 @@ from skein_kit.cold_storage.files import FileInfo
 from skein_kit.errors import ArchiveDamaged, TransactionConflict
 from skein_kit.ids import id_time, min_id_at, new_id
 from skein_kit.search_text import postings
+from skein_kit.search_text.purged_items import record_purge
 from skein_memory.cold_storage import rows as archive_rows
 from skein_memory.erasure.content_tables import CONTENT_TABLES
 from skein_memory.errors import ArchiveNotFound
@@ -218,8 +219,11 @@ class ArchiveStore:
         if await tx.value(QUERIES["has_newer_archive"], tenant_id=tenant_id, archive_id=file.archive_id):
             return None
         await postings.subtract_counts(tx, tenant_id, batch.memory_ids)
+        await tx.stop_history()
         for query in CONTENT_TABLES.values():
             await tx.execute(query, tenant_id=tenant_id, memory_ids=batch.memory_ids)
+        # Archived memories are not found, neither now nor as of a time.
+        await postings.purge_history(tx, tenant_id, batch.memory_ids)
         await tx.execute(
             QUERIES["insert_archive"],
             tenant_id=tenant_id,
@@ -318,10 +322,11 @@ class ArchiveStore:
                 return 0
             archive_id, count = archive["archive_id"], archive["memory_count"]
             rows = await tx.rows(QUERIES["list_archived_memories"], tenant_id=tenant_id, archive_id=archive_id)
-            events = purge_events([row["memory_id"] for row in rows], archive_id)
-            await tombstones.insert_memories(tx, tenant_id, [row["memory_id"] for row in rows], at=at)
+            memory_ids = [row["memory_id"] for row in rows]
+            await tombstones.insert_memories(tx, tenant_id, memory_ids, at=at)
+            await record_purge(tx, tenant_id, [id_time(id_) for id_ in memory_ids], at=at)
             await tx.execute(QUERIES["delete_archive"], tenant_id=tenant_id, archive_id=archive_id)
-            await writer.insert_events(tx, tenant_id, events, at=at, by=by)
+            await writer.insert_events(tx, tenant_id, purge_events(memory_ids, archive_id), at=at, by=by)
         await self._cold.delete(tenant_id, archive_id, archive["checksum"])
         return int(count)
 

@@ -8,8 +8,9 @@ from uuid import UUID
 
 from skein_kit import filters
 from skein_kit.idempotency.store import LIFETIME
-from skein_kit.ids import new_id, parse_id
+from skein_kit.ids import id_time, new_id, parse_id
 from skein_kit.json_values import exact
+from skein_kit.search_text.purged_items import record_purge
 from skein_memory.cold_storage import rows as archive_rows
 from skein_memory.erasure import access_log_erasure
 from skein_memory.erasure.receipt import KEPT_RESPONSE_TYPES
@@ -210,6 +211,7 @@ async def _record_purge(
 ) -> None:
     """Insert the tombstones and events of purged archived memories, and clear saved responses."""
     names = {str(id_) for id_ in purged_ids}
+    await record_purge(tx, tenant_id, [id_time(id_) for id_ in purged_ids], at=options.at)
     stored_rows = [row for table in ("memories", "versions") for row in rows[table] if row["memory_id"] in names]
     await lineage.mark_erased(tx, tenant_id, purged_ids)
     await tombstones.insert_memories(

@@ -11,8 +11,8 @@ if TYPE_CHECKING:
 
     from skein_kit.database.named_queries import Query
 
-# Every table with content of memories, children before the memories themselves. Each query purges the rows of
-# `memory_ids`. Rows of other tables are purged by their foreign keys, uncounted.
+# Every table with content of memories, children before the memories themselves, and former rows last. Each query purges
+# the rows of `memory_ids`. Rows of other tables are purged by their foreign keys, uncounted.
 CONTENT_TABLES: Mapping[str, Query] = {
     "memory.versions": QUERIES["purge_memory_versions"],
     "memory.revisions": QUERIES["purge_memory_revisions"],
@@ -33,4 +33,8 @@ CONTENT_TABLES: Mapping[str, Query] = {
     "memory.snapshot_items": QUERIES["purge_memory_snapshot_items"],
     "recall.documents": QUERIES["purge_memory_documents"],
     "memory.memories": QUERIES["purge_memories"],
+    # After the tables whose former rows they keep.
+    "memory.sources_history": QUERIES["purge_memory_sources_history"],
+    "memory.trust_history": QUERIES["purge_memory_trust_history"],
+    "memory.aliases_history": QUERIES["purge_memory_aliases_history"],
 }

@@ -84,6 +84,12 @@ DELETE FROM memory.aliases
 WHERE tenant_id = :tenant_id
     AND (alias_memory_id = ANY (:memory_ids::uuid[]) OR canonical_memory_id = ANY (:memory_ids::uuid[]));
 
+-- purge_memory_aliases_history --
+-- Purge the former aliases of memories, as alias and as canonical memory.
+DELETE FROM memory.aliases_history
+WHERE tenant_id = :tenant_id
+    AND (alias_memory_id = ANY (:memory_ids::uuid[]) OR canonical_memory_id = ANY (:memory_ids::uuid[]));
+
 -- purge_memory_conflict_resolutions --
 -- Purge the resolutions of conflicts of memories.
 DELETE FROM memory.conflict_resolutions

@@ -12,6 +12,7 @@ from skein_kit.idempotency.store import LIFETIME
 from skein_kit.ids import min_id_at, new_id, parse_id
 from skein_kit.jobs.model import MAX_COUNTED
 from skein_kit.search_text import postings
+from skein_kit.search_text.purged_items import record_purge
 from skein_memory.blocks import purge as block_purge
 from skein_memory.erasure import access_log_erasure
 from skein_memory.erasure.content_tables import CONTENT_TABLES
@@ -251,14 +252,18 @@ class PurgeStore:
         receipt_id, counts = new_id(at), dict[str, int]()
         if memory_ids:
             active_count = len(await tx.rows(QUERIES["find_active"], tenant_id=tenant_id, memory_ids=memory_ids))
+            first_known = await tx.rows(QUERIES["find_first_known"], tenant_id=tenant_id, memory_ids=memory_ids)
+            await record_purge(tx, tenant_id, [row["known_time"] for row in first_known], at=at)
             if not cause:
                 await tombstones.insert_memories(tx, tenant_id, memory_ids, at=at)
                 await access_log_erasure.clear_queries(tx, tenant_id, memory_ids)
             await postings.subtract_counts(tx, tenant_id, memory_ids)
             await lineage.mark_erased(tx, tenant_id, memory_ids)
+            await tx.stop_history()
             for table, query in CONTENT_TABLES.items():
                 if row_count := await tx.execute(query, tenant_id=tenant_id, memory_ids=memory_ids):
                     counts[table] = row_count
+            await postings.purge_history(tx, tenant_id, memory_ids)
             cleared_count = await tx.execute(
                 QUERIES["clear_responses"],
                 tenant_id=tenant_id,

@@ -70,6 +70,31 @@ WHERE tenant_id = :tenant_id AND from_memory_id = ANY (:memory_ids::uuid[]) AND 
 ORDER BY from_memory_id, to_memory_id, relation
 LIMIT :count;
 
+-- list_links_of_steps --
+-- Read links by their ids and the two memories of each, in no order, without their metadata. A former link is found by its
+-- memories.
+SELECT links.*
+FROM unnest(:link_ids::uuid[], :near_ids::uuid[], :far_ids::uuid[]) AS steps (link_id, near_id, far_id)
+CROSS JOIN LATERAL (
+    (SELECT link_id, from_memory_id, to_memory_id, relation, label, weight, NULL::jsonb AS metadata, create_time,
+            created_by, revision, coalesce(update_time, create_time) AS update_time,
+            coalesce(updated_by, created_by) AS updated_by,
+            greatest(record_time, update_time, create_time) AS record_time
+     FROM memory.links
+     WHERE tenant_id = :tenant_id AND from_memory_id = steps.near_id AND to_memory_id = steps.far_id
+         AND links.link_id = steps.link_id
+     LIMIT 1)
+    UNION ALL
+    (SELECT link_id, from_memory_id, to_memory_id, relation, label, weight, NULL::jsonb AS metadata, create_time,
+            created_by, revision, coalesce(update_time, create_time) AS update_time,
+            coalesce(updated_by, created_by) AS updated_by,
+            greatest(record_time, update_time, create_time) AS record_time
+     FROM memory.links
+     WHERE tenant_id = :tenant_id AND from_memory_id = steps.far_id AND to_memory_id = steps.near_id
+         AND links.link_id = steps.link_id
+     LIMIT 1)
+) AS links;
+
 -- list_tags_of --
 -- Read the tags of memories, up to `count` of each.
 SELECT requested.memory_id, ARRAY(

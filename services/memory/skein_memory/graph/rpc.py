@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from typing import TYPE_CHECKING, TypeVar
+from uuid import UUID
 
 from google.protobuf.message import Message
 
@@ -11,6 +12,7 @@ from skein.memory.v1 import memory_pb2 as pb
 from skein_kit.calls.call import Context
 from skein_kit.calls.call import caller as caller_of
 from skein_kit.ids import now
+from skein_kit.rpc.well_known_types import read_time
 from skein_memory.graph.model import (
     ACTIVATION_HOPS,
     DEFAULT_HOPS,
@@ -27,12 +29,11 @@ from skein_memory.memories import convert as memories_convert
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
     from datetime import datetime
-    from uuid import UUID
 
     from skein_memory.graph.model import Node
     from skein_memory.graph.store import Graph, GraphStore
     from skein_memory.graph.suggestions import Suggestion
-    from skein_memory.memories.store import MemoryStore
+    from skein_memory.listing.store import MemoryListStore
 
 Item = TypeVar("Item", bound=Message)
 
@@ -50,12 +51,12 @@ _DEFAULT_STRENGTH = 1.0
 class GraphHandlers:
     """Traversals of links."""
 
-    def __init__(self, store: GraphStore, *, memories: MemoryStore) -> None:
+    def __init__(self, store: GraphStore, *, lists: MemoryListStore) -> None:
         self._store = store
-        self._memories = memories
+        self._lists = lists
 
     async def TraverseLinks(self, request: pb.TraverseLinksRequest, context: Context) -> pb.TraverseLinksResponse:
-        tenant_id = caller_of(context).require_tenant()
+        at, tenant_id, as_of_time = now(), caller_of(context).require_tenant(), read_time(request, "as_of_time")
         graph = await self._store.read_subgraph(
             tenant_id,
             [request.memory_id],
@@ -63,15 +64,16 @@ class GraphHandlers:
             hops=request.hops or DEFAULT_HOPS,
             max_nodes=request.max_nodes or DEFAULT_NODES,
             infer=False,
-            at=now(),
+            at=at,
+            as_of_time=as_of_time,
         )
         nodes, links, truncated = _fit_response(graph)
         if request.include_memories:
-            await self._hydrate(tenant_id, nodes)
+            await self._hydrate(tenant_id, nodes, as_of_time)
         return pb.TraverseLinksResponse(nodes=nodes, links=links, truncated=truncated)
 
     async def GetSubgraph(self, request: pb.GetSubgraphRequest, context: Context) -> pb.GetSubgraphResponse:
-        tenant_id = caller_of(context).require_tenant()
+        at, tenant_id, as_of_time = now(), caller_of(context).require_tenant(), read_time(request, "as_of_time")
         graph = await self._store.read_subgraph(
             tenant_id,
             request.memory_ids,
@@ -79,11 +81,12 @@ class GraphHandlers:
             hops=request.radius or None,
             max_nodes=request.max_nodes or SUBGRAPH_NODES,
             infer=request.infer_links,
-            at=now(),
+            at=at,
+            as_of_time=as_of_time,
         )
         nodes, links, truncated = _fit_response(graph)
         if request.include_memories:
-            await self._hydrate(tenant_id, nodes)
+            await self._hydrate(tenant_id, nodes, as_of_time)
         return pb.GetSubgraphResponse(
             nodes=nodes,
             links=links,
@@ -99,6 +102,7 @@ class GraphHandlers:
             hops=request.max_hops or None,
             count=request.max_paths or None,
             at=now(),
+            as_of_time=read_time(request, "as_of_time"),
             has_time=_timer(context),
         )
         paths = [
@@ -122,6 +126,7 @@ class GraphHandlers:
             hops=request.hops or ACTIVATION_HOPS,
             max_nodes=request.max_nodes or DEFAULT_NODES,
             at=now(),
+            as_of_time=read_time(request, "as_of_time"),
         )
         memories = [pb.ActivatedMemory(node=_node(node), activation=activation) for node, activation in result.memories]
         page = _prefix(memories, _NODE_BYTES)
@@ -141,14 +146,16 @@ class GraphHandlers:
         suggestions = await self._store.suggest_links(tenant_id, str(memory_id), at=at)
         return [_suggestion(suggestion) for suggestion in suggestions]
 
-    async def _hydrate(self, tenant_id: UUID, nodes: Sequence[pb.GraphNode]) -> None:
-        """Put complete memories into the nearest nodes, within the limit of bytes."""
+    async def _hydrate(self, tenant_id: UUID, nodes: Sequence[pb.GraphNode], as_of_time: datetime | None) -> None:
+        """Put complete memories, as of a time, into the nearest nodes, within the limit of bytes."""
         remaining_bytes, at = _MEMORY_BYTES, now()
         for start in range(0, len(nodes), _MEMORIES_BATCH_SIZE):
             batch = nodes[start : start + _MEMORIES_BATCH_SIZE]
-            memories = await self._memories.get_memories(tenant_id, [node.memory_id for node in batch], at=at)
+            ids = [UUID(node.memory_id) for node in batch]
+            read = await self._lists.read_memories(tenant_id, ids, as_of_time, at=at)
+            memories = {str(memory.memory_id): memory for memory in read}
             for node in batch:
-                if node.memory_id in memories and memories[node.memory_id].is_visible(at):
+                if node.memory_id in memories and memories[node.memory_id].is_visible(as_of_time or at):
                     memory = memories_convert.memory(memories[node.memory_id])
                     remaining_bytes -= memory.ByteSize()
                     if remaining_bytes < 0:

@@ -3,27 +3,23 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from skein_memory.errors import MemoryNotFound, PathToItself
+from skein_memory.errors import PathToItself
 from skein_memory.graph.activation import spread_activation
-from skein_memory.graph.model import DEFAULT_PATHS, MAX_PATH_HOPS, MAX_RADIUS, InferredLink, Node, infer_links
+from skein_memory.graph.model import DEFAULT_PATHS, MAX_PATH_HOPS, MAX_RADIUS, InferredLink, Node, Step, infer_links
 from skein_memory.graph.suggestions import Candidate, Suggestion, suggest
 from skein_memory.graph.traversal import PathSearch, traverse
-from skein_memory.links import store as link_store
 from skein_memory.links.model import Link
-from skein_memory.memories import names
-from skein_memory.queries import QUERIES
+from skein_memory.tenant_reader import TenantReader
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from datetime import datetime
     from uuid import UUID
 
-    import asyncpg
-
-    from skein_kit.database.transactions import Database, Transaction
+    from skein_kit.database.transactions import Database
     from skein_kit.policies.store import PolicyCache
     from skein_memory.links.model import LinkFilter
 
@@ -80,22 +76,21 @@ class GraphStore:
         max_nodes: int,
         infer: bool,
         at: datetime,
+        as_of_time: datetime | None = None,
     ) -> Graph:
         """Return the graph within `hops` of some memories; the policy's radius when `hops` is None.
 
-        With `infer`, links are inferred from shared tags. Raises MemoryNotFound.
+        With `infer`, links are inferred from shared tags. Raises MemoryNotFound and MemoryNotYetKnown.
         """
-        async with self._database.transaction(tenant_id) as tx:
-            policy = await self._policies.get(tx, tenant_id)
+        async with TenantReader.open(self._database, tenant_id, at=at, as_of_time=as_of_time) as reader:
+            policy = await self._policies.get(reader.tx, tenant_id)
             radius = min(policy.subgraph_default_radius, MAX_RADIUS) if hops is None else hops
-            nodes = list((await _read_start_nodes(tx, tenant_id, start_names, at=at)).values())
-            traversal = await traverse(
-                tx, tenant_id, nodes, link_filter, hops=radius, max_nodes=max(max_nodes, len(nodes)), at=at
-            )
-            links, is_truncated = await _read_links_between(tx, tenant_id, list(traversal.nodes), link_filter)
+            nodes = list((await _read_start_nodes(reader, start_names)).values())
+            traversal = await traverse(reader, nodes, link_filter, hops=radius, max_nodes=max(max_nodes, len(nodes)))
+            links, is_truncated = await _read_links_between(reader, list(traversal.nodes), link_filter)
             inferred: list[InferredLink] = []
             if infer:
-                tags = await _read_tags(tx, tenant_id, list(traversal.nodes))
+                tags = await _read_tags(reader, list(traversal.nodes))
                 linked = {frozenset((link.from_memory_id, link.to_memory_id)) for link in links}
                 inferred, has_more = infer_links(tags, linked, max_count=policy.max_inferred_edges)
                 is_truncated = is_truncated or has_more
@@ -116,14 +111,15 @@ class GraphStore:
         count: int | None,
         at: datetime,
         has_time: Callable[[], bool],
+        as_of_time: datetime | None = None,
     ) -> Paths:
         """Return the shortest paths between two memories; within the policy's path_max_hops when `hops` is None.
 
-        Raises MemoryNotFound and PathToItself.
+        Raises MemoryNotFound, MemoryNotYetKnown and PathToItself.
         """
-        async with self._database.transaction(tenant_id) as tx:
-            policy = await self._policies.get(tx, tenant_id)
-            nodes = await _read_start_nodes(tx, tenant_id, memory_names, at=at)
+        async with TenantReader.open(self._database, tenant_id, at=at, as_of_time=as_of_time) as reader:
+            policy = await self._policies.get(reader.tx, tenant_id)
+            nodes = await _read_start_nodes(reader, memory_names)
             start, goal = (nodes[name].memory_id for name in memory_names)
             if start == goal:
                 raise PathToItself
@@ -134,8 +130,8 @@ class GraphStore:
                 hops=min(policy.path_max_hops, MAX_PATH_HOPS) if hops is None else hops,
                 count=count or DEFAULT_PATHS,
             )
-            paths = await search.run(tx, tenant_id, at=at, has_time=has_time)
-            links = await link_store.read_links(tx, tenant_id, list({step.link_id for path in paths for step in path}))
+            paths = await search.run(reader, has_time=has_time)
+            links = await _read_links_of_steps(reader, {step.link_id: step for path in paths for step in path})
             # Paths over a link that was deleted meanwhile are left out.
             paths = [path for path in paths if all(step.link_id in links for step in path)]
             hops_by_memory: dict[UUID, int] = {}
@@ -144,13 +140,13 @@ class GraphStore:
                     hops_by_memory[step.far_id] = min(hop, hops_by_memory.get(step.far_id, hop))
             if hops_by_memory:
                 hops_by_memory = {start: 0, **hops_by_memory}
-            rows = await tx.rows(QUERIES["get_nodes"], tenant_id=tenant_id, memory_ids=list(hops_by_memory), at=at)
+            rows = await reader.rows("get_nodes", memory_ids=list(hops_by_memory), at=reader.at)
         nodes_by_id = {row["memory_id"]: Node(**dict(row), hop=hops_by_memory[row["memory_id"]]) for row in rows}
         return Paths(
             paths=[
                 (
                     [start, *(step.far_id for step in path)],
-                    [replace(links[step.link_id], metadata=None) for step in path],
+                    [links[step.link_id] for step in path],
                 )
                 for path in paths
             ],
@@ -167,14 +163,16 @@ class GraphStore:
         hops: int,
         max_nodes: int,
         at: datetime,
+        as_of_time: datetime | None = None,
     ) -> Activation:
-        """Spread activation so many hops from seeds: names and strengths. Raises MemoryNotFound."""
-        async with self._database.transaction(tenant_id) as tx:
-            start_nodes = await _read_start_nodes(tx, tenant_id, [name for name, _ in seeds], at=at)
+        """Spread activation so many hops from seeds: names and strengths.
+
+        Raises MemoryNotFound and MemoryNotYetKnown.
+        """
+        async with TenantReader.open(self._database, tenant_id, at=at, as_of_time=as_of_time) as reader:
+            start_nodes = await _read_start_nodes(reader, [name for name, _ in seeds])
             nodes = list({node.memory_id: node for node in start_nodes.values()}.values())
-            traversal = await traverse(
-                tx, tenant_id, nodes, link_filter, hops=hops, max_nodes=max(max_nodes, len(nodes)), at=at
-            )
+            traversal = await traverse(reader, nodes, link_filter, hops=hops, max_nodes=max(max_nodes, len(nodes)))
         strengths: dict[UUID, float] = {}
         for name, strength in seeds:
             memory_id = start_nodes[name].memory_id
@@ -195,17 +193,15 @@ class GraphStore:
         self, tenant_id: UUID, name: str, *, at: datetime, min_score: float | None = None, count: int | None = None
     ) -> list[Suggestion]:
         """Return memories to link with; the policy has a default for `min_score`. Raises MemoryNotFound."""
-        async with self._database.transaction(tenant_id) as tx:
-            policy = await self._policies.get(tx, tenant_id)
-            memory_id = (await _read_start_nodes(tx, tenant_id, [name], at=at))[name].memory_id
-            tags = (await _read_tags(tx, tenant_id, [memory_id]))[memory_id]
-            other_ids = await _find_with_shared_tags(tx, tenant_id, memory_id, tags) if tags else []
-            rows = await tx.rows(QUERIES["find_linked"], tenant_id=tenant_id, memory_id=memory_id, memory_ids=other_ids)
+        async with TenantReader.open(self._database, tenant_id, at=at, as_of_time=None) as reader:
+            policy = await self._policies.get(reader.tx, tenant_id)
+            memory_id = (await _read_start_nodes(reader, [name]))[name].memory_id
+            tags = (await _read_tags(reader, [memory_id]))[memory_id]
+            other_ids = await _find_with_shared_tags(reader, memory_id, tags) if tags else []
+            rows = await reader.rows("find_linked", memory_id=memory_id, memory_ids=other_ids)
             linked_ids = {row["memory_id"] for row in rows}
             other_ids = [id_ for id_ in other_ids if id_ not in linked_ids]
-            candidates = (
-                await _read_candidates(tx, tenant_id, [memory_id, *other_ids], tags, at=at) if other_ids else {}
-            )
+            candidates = await _read_candidates(reader, [memory_id, *other_ids], tags) if other_ids else {}
         memory = candidates.pop(memory_id, None)
         if memory is None:
             return []
@@ -213,23 +209,21 @@ class GraphStore:
         return suggest(memory, candidates.values(), min_score=threshold, count=count or DEFAULT_SUGGESTIONS)
 
 
-async def _read_start_nodes(
-    tx: Transaction, tenant_id: UUID, memory_names: Sequence[str], *, at: datetime
-) -> dict[str, Node]:
-    """Return the first nodes of a traversal, by name; they may be archived. Raises MemoryNotFound."""
-    rows = await names.read_by_names(tx, QUERIES["get_nodes"], tenant_id, memory_names, at=at)
-    if not rows.keys() >= set(memory_names):
-        raise MemoryNotFound
+async def _read_start_nodes(reader: TenantReader, memory_names: Sequence[str]) -> dict[str, Node]:
+    """Return the first nodes of a traversal, by name; they may be archived.
+
+    Raises MemoryNotFound and MemoryNotYetKnown.
+    """
+    rows = await reader.rows_of_memories("get_nodes", memory_names, at=reader.at)
     return {name: Node(**dict(rows[name]), hop=0) for name in dict.fromkeys(memory_names)}
 
 
 async def _read_links_between(
-    tx: Transaction, tenant_id: UUID, memory_ids: Sequence[UUID], link_filter: LinkFilter
+    reader: TenantReader, memory_ids: Sequence[UUID], link_filter: LinkFilter
 ) -> tuple[list[Link], bool]:
     """Read the links among memories, strongest first; and whether there are more than _MAX_LINKS."""
-    rows = await tx.rows(
-        QUERIES["list_links_among"],
-        tenant_id=tenant_id,
+    rows = await reader.rows(
+        "list_links_among",
         memory_ids=list(memory_ids),
         relations=link_filter.relations,
         min_weight=link_filter.min_weight,
@@ -239,24 +233,31 @@ async def _read_links_between(
     return sorted(links, key=lambda link: (-link.weight, -link.link_id.int)), len(rows) > _MAX_LINKS
 
 
-async def _read_tags(tx: Transaction, tenant_id: UUID, memory_ids: Sequence[UUID]) -> Mapping[UUID, list[str]]:
-    rows = await tx.rows(QUERIES["list_tags_of"], tenant_id=tenant_id, memory_ids=list(memory_ids), count=_MAX_TAGS)
+async def _read_links_of_steps(reader: TenantReader, steps: Mapping[UUID, Step]) -> dict[UUID, Link]:
+    """Read links by their steps; missing ones are left out."""
+    rows = await reader.rows(
+        "list_links_of_steps",
+        link_ids=list(steps),
+        near_ids=[step.near_id for step in steps.values()],
+        far_ids=[step.far_id for step in steps.values()],
+    )
+    return {row["link_id"]: Link(**dict(row)) for row in rows}
+
+
+async def _read_tags(reader: TenantReader, memory_ids: Sequence[UUID]) -> Mapping[UUID, list[str]]:
+    rows = await reader.rows("list_tags_of", memory_ids=list(memory_ids), count=_MAX_TAGS)
     return {row["memory_id"]: row["tags"] for row in rows}
 
 
-async def _find_with_shared_tags(tx: Transaction, tenant_id: UUID, memory_id: UUID, tags: Sequence[str]) -> list[UUID]:
+async def _find_with_shared_tags(reader: TenantReader, memory_id: UUID, tags: Sequence[str]) -> list[UUID]:
     """Return memories that share tags with one: those with the most shared tags first, then the newest."""
-    rows = await tx.rows(
-        QUERIES["list_sharing"], tenant_id=tenant_id, memory_id=memory_id, tags=list(tags), count=_MAX_MEMORIES_PER_TAG
-    )
+    rows = await reader.rows("list_sharing", memory_id=memory_id, tags=list(tags), count=_MAX_MEMORIES_PER_TAG)
     shared_counts = Counter(row["memory_id"] for row in rows)
     return sorted(shared_counts, key=lambda other: (-shared_counts[other], -other.int))[:_MAX_COMPARED]
 
 
 async def _read_candidates(
-    tx: Transaction, tenant_id: UUID, memory_ids: Sequence[UUID], tags: Sequence[str], *, at: datetime
+    reader: TenantReader, memory_ids: Sequence[UUID], tags: Sequence[str]
 ) -> dict[UUID, Candidate]:
-    rows: list[asyncpg.Record] = await tx.rows(
-        QUERIES["get_candidates"], tenant_id=tenant_id, memory_ids=list(memory_ids), tags=list(tags), at=at
-    )
+    rows = await reader.rows("get_candidates", memory_ids=list(memory_ids), tags=list(tags), at=reader.at)
     return {row["memory_id"]: Candidate(**dict(row)) for row in rows}

@@ -7,17 +7,15 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from skein_memory.graph.model import Node, SearchBudget, Step, StepGraph, by_strength, shortest_paths
-from skein_memory.queries import QUERIES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from datetime import datetime
     from uuid import UUID
 
     import asyncpg
 
-    from skein_kit.database.transactions import Transaction
     from skein_memory.links.model import LinkFilter
+    from skein_memory.tenant_reader import TenantReader
 
 # Links that one level reads in each direction, shared by its memories; least and most links of one memory.
 _LINKS_OF_LEVEL = 2000
@@ -42,14 +40,7 @@ class Traversal:
 
 
 async def traverse(
-    tx: Transaction,
-    tenant_id: UUID,
-    starts: Sequence[Node],
-    link_filter: LinkFilter,
-    *,
-    hops: int,
-    max_nodes: int,
-    at: datetime,
+    reader: TenantReader, starts: Sequence[Node], link_filter: LinkFilter, *, hops: int, max_nodes: int
 ) -> Traversal:
     """Traverse up to `hops` hops and `max_nodes` memories; the strongest links of each level come first."""
     traversal = Traversal(nodes={start.memory_id: start for start in starts})
@@ -57,14 +48,14 @@ async def traverse(
     for hop in range(1, hops + 1):
         if not frontier:
             break
-        steps, has_more_links = await _steps(tx, tenant_id, frontier, link_filter, max_links=2 * max_nodes)
+        steps, has_more_links = await _steps(reader, frontier, link_filter, max_links=2 * max_nodes)
         traversal.steps += steps
         first_steps: dict[UUID, Step] = {}
         for step in steps:
             if step.far_id not in traversal.nodes:
                 first_steps.setdefault(step.far_id, step)
         rows, has_more_nodes = await _visible_nodes(
-            tx, tenant_id, list(first_steps), max_nodes=max_nodes - len(traversal.nodes), at=at
+            reader, list(first_steps), max_nodes=max_nodes - len(traversal.nodes)
         )
         for row in rows:
             memory_id = row["memory_id"]
@@ -120,17 +111,15 @@ class PathSearch:
         self._paths: list[list[Step]] = []
         self.truncated = False
 
-    async def run(
-        self, tx: Transaction, tenant_id: UUID, *, at: datetime, has_time: Callable[[], bool]
-    ) -> list[list[Step]]:
+    async def run(self, reader: TenantReader, *, has_time: Callable[[], bool]) -> list[list[Step]]:
         """Return the paths, shortest first; `truncated` is set when there may be others."""
-        await self._add_direct_links(tx, tenant_id)
+        await self._add_direct_links(reader)
         while sum(side.hops for side in self._sides) < self._hops and not self._is_done():
             if not has_time():
                 self.truncated = True
                 break
             side = min(self._sides, key=lambda side: (side.hops > 0, len(side.frontier), side.hops))
-            await self._expand(tx, tenant_id, side, at)
+            await self._expand(reader, side)
             total_hops = sum(side.hops for side in self._sides)
             # Both ends take one hop first: a memory with very many links is reached from the other end.
             if all(side.hops for side in self._sides) or total_hops == self._hops:
@@ -149,11 +138,10 @@ class PathSearch:
     def _is_done(self) -> bool:
         return len(self._paths) == self._count or self._budget.is_spent
 
-    async def _add_direct_links(self, tx: Transaction, tenant_id: UUID) -> None:
+    async def _add_direct_links(self, reader: TenantReader) -> None:
         """Add the links between the two ends, however many other links they have."""
-        rows = await tx.rows(
-            QUERIES["list_links_among"],
-            tenant_id=tenant_id,
+        rows = await reader.rows(
+            "list_links_among",
             memory_ids=[self._start, self._goal],
             relations=self._link_filter.relations,
             min_weight=self._link_filter.min_weight,
@@ -164,14 +152,12 @@ class PathSearch:
             if self._link_filter.outgoing if is_outgoing else self._link_filter.incoming:
                 self._graph.add(Step(self._start, self._goal, row["link_id"], row["relation"], row["weight"]))
 
-    async def _expand(self, tx: Transaction, tenant_id: UUID, side: _Frontier, at: datetime) -> None:
-        steps, has_more_links = await _steps(
-            tx, tenant_id, side.frontier, side.link_filter, max_links=_MAX_LINKS_PER_NODE
-        )
+    async def _expand(self, reader: TenantReader, side: _Frontier) -> None:
+        steps, has_more_links = await _steps(reader, side.frontier, side.link_filter, max_links=_MAX_LINKS_PER_NODE)
         far_ids = list(dict.fromkeys(step.far_id for step in steps if step.far_id not in side.visited))
         new_ids = [memory_id for memory_id in far_ids if memory_id not in self._known_ids]
         max_new = _MAX_NODES - len(self._known_ids)
-        rows, has_more_nodes = await _visible_nodes(tx, tenant_id, new_ids, max_nodes=max_new, at=at, ids_only=True)
+        rows, has_more_nodes = await _visible_nodes(reader, new_ids, max_nodes=max_new, ids_only=True)
         self._known_ids.update(row["memory_id"] for row in rows)
         for step in steps:
             if step.far_id in self._known_ids:
@@ -188,12 +174,11 @@ def _reverse(step: Step) -> Step:
 
 
 async def _steps(
-    tx: Transaction, tenant_id: UUID, near_ids: Sequence[UUID], link_filter: LinkFilter, *, max_links: int
+    reader: TenantReader, near_ids: Sequence[UUID], link_filter: LinkFilter, *, max_links: int
 ) -> tuple[list[Step], bool]:
     """Read the strongest links of some memories, strongest first; and whether some have more than were read."""
     links_per_node = max(_MIN_LINKS, min(max_links, _MAX_LINKS, _LINKS_OF_LEVEL // len(near_ids)))
     values: dict[str, object] = {
-        "tenant_id": tenant_id,
         "memory_ids": list(near_ids),
         "min_weight": link_filter.min_weight,
         "outgoing": link_filter.outgoing,
@@ -201,10 +186,10 @@ async def _steps(
         "fan": links_per_node + 1,
     }
     if link_filter.relations is None:
-        rows = await tx.rows(QUERIES["list_steps"], **values)
+        rows = await reader.rows("list_steps", **values)
         counts = Counter((row["near_id"], row["is_outgoing"], "") for row in rows)
     else:
-        rows = await tx.rows(QUERIES["list_related_steps"], **values, relations=list(link_filter.relations))
+        rows = await reader.rows("list_related_steps", **values, relations=list(link_filter.relations))
         counts = Counter((row["near_id"], row["is_outgoing"], row["relation"]) for row in rows)
     steps = [Step(row["near_id"], row["far_id"], row["link_id"], row["relation"], row["weight"]) for row in rows]
     steps.sort(key=by_strength)
@@ -212,13 +197,7 @@ async def _steps(
 
 
 async def _visible_nodes(
-    tx: Transaction,
-    tenant_id: UUID,
-    memory_ids: Sequence[UUID],
-    *,
-    max_nodes: int,
-    at: datetime,
-    ids_only: bool = False,
+    reader: TenantReader, memory_ids: Sequence[UUID], *, max_nodes: int, ids_only: bool = False
 ) -> tuple[list[asyncpg.Record], bool]:
     """Read the first `max_nodes` of some memories that are not deleted, archived or expired, in this order.
 
@@ -229,8 +208,8 @@ async def _visible_nodes(
     while scanned_count < len(memory_ids) and len(visible) < max_nodes:
         batch = memory_ids[scanned_count : scanned_count + max_nodes - len(visible) + _SPARE]
         scanned_count += len(batch)
-        query = QUERIES["find_visible_node"] if ids_only else QUERIES["get_visible_nodes"]
-        rows = await tx.rows(query, tenant_id=tenant_id, memory_ids=list(batch), at=at)
+        query_name = "find_visible_node" if ids_only else "get_visible_nodes"
+        rows = await reader.rows(query_name, memory_ids=list(batch), at=reader.at)
         by_id = {row["memory_id"]: row for row in rows}
         visible += [by_id[memory_id] for memory_id in batch if memory_id in by_id]
     return visible[:max_nodes], scanned_count < len(memory_ids) or len(visible) > max_nodes

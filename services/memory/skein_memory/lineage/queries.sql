@@ -153,6 +153,19 @@ FROM unnest(:source_ids::uuid[], :trusts::double precision[]) AS gone (source_id
 WHERE sources.tenant_id = :tenant_id AND sources.source_id = gone.source_id AND sources.erased_trust IS NULL
 RETURNING sources.source_id;
 
+-- mark_former_erased --
+-- Mark former sources as erased: of each only its trust stays.
+UPDATE memory.sources_history
+SET erased_trust = gone.trust
+FROM unnest(:source_ids::uuid[], :trusts::double precision[]) AS gone (source_id, trust)
+WHERE sources_history.tenant_id = :tenant_id AND sources_history.source_id = gone.source_id
+    AND sources_history.erased_trust IS NULL;
+
+-- purge_memory_sources_history --
+-- Purge what memories were made of formerly.
+DELETE FROM memory.sources_history
+WHERE tenant_id = :tenant_id AND memory_id = ANY (:memory_ids::uuid[]);
+
 -- purge_memory_sources --
 -- Purge what memories were made of.
 DELETE FROM memory.sources
@@ -161,4 +174,9 @@ WHERE tenant_id = :tenant_id AND memory_id = ANY (:memory_ids::uuid[]);
 -- purge_memory_trust --
 -- Purge the trust of memories.
 DELETE FROM memory.trust
+WHERE tenant_id = :tenant_id AND memory_id = ANY (:memory_ids::uuid[]);
+
+-- purge_memory_trust_history --
+-- Purge the former trust of memories.
+DELETE FROM memory.trust_history
 WHERE tenant_id = :tenant_id AND memory_id = ANY (:memory_ids::uuid[]);

@@ -10,6 +10,7 @@ from skein_kit.calls.call import Context
 from skein_kit.calls.call import caller as caller_of
 from skein_kit.errors import FieldInvalid, PageTokenInvalid
 from skein_kit.ids import now, parse_id
+from skein_kit.policies.history import read_as_of_time
 from skein_kit.rpc.pagination import read_token, resolve_page_size, write_token
 from skein_kit.text.source_keys import source_key
 from skein_memory.lineage import convert
@@ -33,7 +34,10 @@ class LineageHandlers:
     async def GetLineage(self, request: pb.GetLineageRequest, context: Context) -> pb.GetLineageResponse:
         caller, at = caller_of(context), now()
         reader = request.visible_to if request.HasField("visible_to") else None
-        memory_ids, lineage = await self._store.read(caller.require_tenant(), list(request.memory_ids), at=at)
+        as_of_time = read_as_of_time(request, at=at)
+        memory_ids, lineage = await self._store.read(
+            caller.require_tenant(), list(request.memory_ids), as_of_time, at=at
+        )
         return convert.lineage(lineage, memory_ids, reader, may_read_messages="session.read" in caller.permissions)
 
     async def ListImpacted(self, request: pb.ListImpactedRequest, context: Context) -> pb.ListImpactedResponse:

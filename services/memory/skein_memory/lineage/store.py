@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 from uuid import UUID
 
+from skein_kit.database.named_queries import as_of
 from skein_kit.database.tx_options import READ_ONLY
 from skein_memory.errors import LineageCycle, LineageTooLong
 from skein_memory.lineage.model import (
@@ -22,9 +23,9 @@ from skein_memory.lineage.model import (
     node_keys,
     principals_of,
 )
-from skein_memory.memories import names
 from skein_memory.queries import QUERIES
 from skein_memory.scoring.model import NEUTRAL_TRUST
+from skein_memory.tenant_reader import TenantReader
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 
     import asyncpg
 
+    from skein_kit.database.named_queries import Query
     from skein_kit.database.transactions import Database, Transaction
     from skein_memory.lineage.model import Kind, NodeKey
     from skein_memory.memories.model import Memory
@@ -103,11 +105,17 @@ class ImpactedPage:
     is_truncated: bool
 
 
-async def read_lineage(tx: Transaction, tenant_id: UUID, memory_ids: Iterable[UUID], *, at: datetime) -> Lineage:
-    """Read memories with their sources, up to the origins: two statements more than there are steps."""
-    walk = await _walk(tx, tenant_id, memory_ids)
+async def read_lineage(
+    tx: Transaction, tenant_id: UUID, memory_ids: Iterable[UUID], *, at: datetime, is_as_of: bool = False
+) -> Lineage:
+    """Read memories with their sources, up to the origins: two statements more than there are steps.
+
+    `is_as_of`: as they were at the transaction's time.
+    """
+    walk = await _walk(tx, tenant_id, memory_ids, is_as_of=is_as_of)
     sources, cut_ids = walk.sources, walk.cut_ids
-    memory_rows = await tx.rows(QUERIES["read_lineage_memories"], tenant_id=tenant_id, memory_ids=list(sources), at=at)
+    query = _query("read_lineage_memories", is_as_of=is_as_of)
+    memory_rows = await tx.rows(query, tenant_id=tenant_id, memory_ids=list(sources), at=at)
     memories = {row["memory_id"]: row for row in memory_rows}
     message_ids = sorted(
         {
@@ -119,7 +127,8 @@ async def read_lineage(tx: Transaction, tenant_id: UUID, memory_ids: Iterable[UU
     )
     messages: dict[UUID, asyncpg.Record] = {}
     if message_ids:
-        message_rows = await tx.rows(QUERIES["read_lineage_messages"], tenant_id=tenant_id, message_ids=message_ids)
+        query = _query("read_lineage_messages", is_as_of=is_as_of)
+        message_rows = await tx.rows(query, tenant_id=tenant_id, message_ids=message_ids)
         messages = {row["message_id"]: row for row in message_rows}
     nodes: dict[NodeKey, Node] = {}
     for memory_id, row in memories.items():
@@ -135,26 +144,33 @@ async def read_lineage(tx: Transaction, tenant_id: UUID, memory_ids: Iterable[UU
         for source in listed:
             if source.source_id is None:
                 nodes.setdefault(source.node, Node(keys=node_keys(source.name)))
+    keys = {key for node in nodes.values() for key in node.keys}
+    cut_trusts = await _read_trust(tx, tenant_id, cut_ids, is_as_of=is_as_of)
     graph = Graph(
         nodes=nodes,
-        ratings=await read_ratings(tx, tenant_id, {key for node in nodes.values() for key in node.keys}),
-        cut={("memory", id_): trust for id_, trust in (await _read_trust(tx, tenant_id, cut_ids)).items()},
+        ratings=await read_ratings(tx, tenant_id, keys, is_as_of=is_as_of),
+        cut={("memory", id_): trust for id_, trust in cut_trusts.items()},
     )
     return Lineage(graph=graph, memories=memories, messages=messages)
 
 
-async def read_ratings(tx: Transaction, tenant_id: UUID, keys: Iterable[str]) -> dict[str, float]:
+async def read_ratings(
+    tx: Transaction, tenant_id: UUID, keys: Iterable[str], *, is_as_of: bool = False
+) -> dict[str, float]:
     """Return the trust of source keys; those without a rating are left out."""
     source_keys = sorted(set(keys))
     if not source_keys:
         return {}
-    rows = await tx.rows(QUERIES["read_trust"], tenant_id=tenant_id, source_keys=source_keys)
+    rows = await tx.rows(_query("read_trust", is_as_of=is_as_of), tenant_id=tenant_id, source_keys=source_keys)
     return {row["source_key"]: row["trust"] for row in rows}
 
 
-async def read_sources(tx: Transaction, tenant_id: UUID, memory_ids: Sequence[UUID]) -> dict[UUID, list[Source]]:
+async def read_sources(
+    tx: Transaction, tenant_id: UUID, memory_ids: Sequence[UUID], *, is_as_of: bool = False
+) -> dict[UUID, list[Source]]:
     """Return the sources of memories, in order; those of the writers too."""
-    rows = await tx.rows(QUERIES["read_sources"], tenant_id=tenant_id, memory_ids=list(memory_ids))
+    query = _query("read_sources", is_as_of=is_as_of)
+    rows = await tx.rows(query, tenant_id=tenant_id, memory_ids=list(memory_ids))
     sources: dict[UUID, list[Source]] = {}
     for row in rows:
         source = Source(
@@ -311,6 +327,9 @@ async def mark_erased(tx: Transaction, tenant_id: UUID, memory_ids: Sequence[UUI
     rows = await tx.rows(
         QUERIES["mark_erased"], tenant_id=tenant_id, source_ids=list(trusts), trusts=list(trusts.values())
     )
+    await tx.execute(
+        QUERIES["mark_former_erased"], tenant_id=tenant_id, source_ids=list(trusts), trusts=list(trusts.values())
+    )
     await note(tx, tenant_id, {row["source_id"] for row in rows})
 
 
@@ -386,18 +405,29 @@ async def find_distrusted(tx: Transaction, tenant_id: UUID, memory_ids: Sequence
     return {id_ for id_, trust in trusts.items() if trust < NEUTRAL_TRUST}
 
 
+def _query(name: str, *, is_as_of: bool) -> Query:
+    return as_of(QUERIES[name]) if is_as_of else QUERIES[name]
+
+
 class LineageStore:
     """Reads lineages, and computes the trust of what derives from changed sources."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def read(self, tenant_id: UUID, memory_names: Sequence[str], *, at: datetime) -> tuple[list[UUID], Lineage]:
-        """Return the ids of memories, by id or external id, each once, and their lineage. Raises MemoryNotFound."""
-        async with self._database.transaction(tenant_id, READ_ONLY) as tx:
-            ids = await names.find_visible(tx, tenant_id, memory_names, at=at)
+    async def read(
+        self, tenant_id: UUID, memory_names: Sequence[str], as_of_time: datetime | None, *, at: datetime
+    ) -> tuple[list[UUID], Lineage]:
+        """Return the ids of memories, by id or external id, each once, and their lineage, as of a time.
+
+        Raises MemoryNotFound; and for a time MemoryNotYetKnown, NotKnownThen and HistoryNotKept.
+        """
+        async with TenantReader.open(self._database, tenant_id, at=at, as_of_time=as_of_time) as reader:
+            ids = await reader.find_visible(memory_names)
             memory_ids = list(dict.fromkeys(ids[name] for name in memory_names))
-            return memory_ids, await read_lineage(tx, tenant_id, memory_ids, at=at)
+            return memory_ids, await read_lineage(
+                reader.tx, tenant_id, memory_ids, at=reader.at, is_as_of=as_of_time is not None
+            )
 
     async def list_impacted(
         self, tenant_id: UUID, source: NodeKey, *, after_id: UUID | None, count: int, at: datetime
@@ -487,12 +517,12 @@ class _Walk:
     level_count: int
 
 
-async def _walk(tx: Transaction, tenant_id: UUID, memory_ids: Iterable[UUID]) -> _Walk:
+async def _walk(tx: Transaction, tenant_id: UUID, memory_ids: Iterable[UUID], *, is_as_of: bool = False) -> _Walk:
     sources: dict[UUID, list[Source]] = {}
     frontier, level_count = list(dict.fromkeys(memory_ids)), 0
     while frontier and level_count < MAX_DEPTH and len(sources) + len(frontier) <= MAX_NODES:
         level_count += 1
-        found = await read_sources(tx, tenant_id, frontier)
+        found = await read_sources(tx, tenant_id, frontier, is_as_of=is_as_of)
         sources |= {id_: found.get(id_, []) for id_ in frontier}
         frontier = list(
             dict.fromkeys(
@@ -541,10 +571,12 @@ async def _insert(tx: Transaction, tenant_id: UUID, sources: Mapping[UUID, Seque
     await tx.insert(QUERIES["insert_sources"], tenant_id, rows)
 
 
-async def _read_trust(tx: Transaction, tenant_id: UUID, memory_ids: Iterable[UUID]) -> dict[UUID, float]:
+async def _read_trust(
+    tx: Transaction, tenant_id: UUID, memory_ids: Iterable[UUID], *, is_as_of: bool = False
+) -> dict[UUID, float]:
     """Return the stored trust of memories."""
     ids = list(memory_ids)
     if not ids:
         return {}
-    rows = await tx.rows(QUERIES["read_stored_trust"], tenant_id=tenant_id, memory_ids=ids)
+    rows = await tx.rows(_query("read_stored_trust", is_as_of=is_as_of), tenant_id=tenant_id, memory_ids=ids)
     return dict.fromkeys(ids, NEUTRAL_TRUST) | {row["memory_id"]: row["trust"] for row in rows}

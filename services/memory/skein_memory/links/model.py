@@ -158,7 +158,7 @@ class Link:
             revision=self.revision + 1,
             update_time=at,
             updated_by=by,
-            record_time=at,
+            record_time=max(at, self.record_time),
         )
 
     def _has_metadata(self, metadata: str | None) -> bool:

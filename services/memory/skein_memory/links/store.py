@@ -6,6 +6,7 @@ Every change of a link goes through `insert`, `replace` and `remove`; the caller
 from __future__ import annotations
 
 from dataclasses import asdict
+from dataclasses import replace as but
 from typing import TYPE_CHECKING
 from uuid import UUID
 
@@ -269,6 +270,8 @@ async def read_links(tx: Transaction, tenant_id: UUID, link_ids: Sequence[UUID])
 
 async def replace(tx: Transaction, tenant_id: UUID, before: Link, after: Link) -> None:
     """Store the next revision of a locked link, keep the one before, and record the event. Raises LinkExists."""
+    # A change that waited for the lock of a later one is recorded with that one, so that revisions never overlap.
+    after = but(after, record_time=max(after.record_time, before.record_time))
     await writer.insert_revisions(
         tx, tenant_id, [_earlier_revision(before, until=after.record_time, by=after.updated_by)]
     )

@@ -98,6 +98,24 @@ DELETE FROM memory.links
 WHERE tenant_id = :tenant_id AND link_id = ANY (ARRAY(
     SELECT link_id FROM memory.links WHERE tenant_id = :tenant_id LIMIT :count));
 
+-- purge_tenant_source_trust_history --
+-- Remove some of the former trust in sources of a deleted tenant.
+DELETE FROM memory.source_trust_history
+USING (
+    SELECT source_key, until_time FROM memory.source_trust_history WHERE tenant_id = :tenant_id LIMIT :count
+) AS picked
+WHERE source_trust_history.tenant_id = :tenant_id
+    AND source_trust_history.source_key = picked.source_key AND source_trust_history.until_time = picked.until_time;
+
+-- purge_tenant_sources_history --
+-- Remove some of the former sources of memories of a deleted tenant.
+DELETE FROM memory.sources_history
+USING (
+    SELECT memory_id, position, until_time FROM memory.sources_history WHERE tenant_id = :tenant_id LIMIT :count
+) AS picked
+WHERE sources_history.tenant_id = :tenant_id AND sources_history.memory_id = picked.memory_id
+    AND sources_history.position = picked.position AND sources_history.until_time = picked.until_time;
+
 -- purge_tenant_sources --
 -- Remove some of the sources of memories of a deleted tenant.
 DELETE FROM memory.sources
@@ -111,6 +129,24 @@ WHERE sources.tenant_id = :tenant_id AND sources.memory_id = picked.memory_id AN
 DELETE FROM memory.trust
 WHERE tenant_id = :tenant_id AND memory_id = ANY (ARRAY(
     SELECT memory_id FROM memory.trust WHERE tenant_id = :tenant_id LIMIT :count));
+
+-- purge_tenant_trust_history --
+-- Remove some of the former trust of memories of a deleted tenant.
+DELETE FROM memory.trust_history
+USING (
+    SELECT memory_id, until_time FROM memory.trust_history WHERE tenant_id = :tenant_id LIMIT :count
+) AS picked
+WHERE trust_history.tenant_id = :tenant_id
+    AND trust_history.memory_id = picked.memory_id AND trust_history.until_time = picked.until_time;
+
+-- purge_tenant_aliases_history --
+-- Remove some of the former aliases of a deleted tenant.
+DELETE FROM memory.aliases_history
+USING (
+    SELECT alias_memory_id, until_time FROM memory.aliases_history WHERE tenant_id = :tenant_id LIMIT :count
+) AS picked
+WHERE aliases_history.tenant_id = :tenant_id
+    AND aliases_history.alias_memory_id = picked.alias_memory_id AND aliases_history.until_time = picked.until_time;
 
 -- purge_tenant_trust_work --
 -- Remove some of the work on trust of a deleted tenant.
@@ -188,6 +224,16 @@ USING (
 WHERE requests.tenant_id = :tenant_id
     AND requests.principal = picked.principal AND requests.method = picked.method
     AND requests.request_id = picked.request_id;
+
+-- purge_tenant_block_agents_history --
+-- Remove some of the rows that tell which agents of a deleted tenant carried which blocks.
+DELETE FROM memory.block_agents_history
+USING (
+    SELECT agent_id, block_id, until_time FROM memory.block_agents_history WHERE tenant_id = :tenant_id LIMIT :count
+) AS picked
+WHERE block_agents_history.tenant_id = :tenant_id
+    AND block_agents_history.agent_id = picked.agent_id AND block_agents_history.block_id = picked.block_id
+    AND block_agents_history.until_time = picked.until_time;
 
 -- purge_tenant_block_agents --
 -- Remove some of the attachments of blocks of a deleted tenant.

@@ -106,9 +106,10 @@ async def update_memory(
     Return the documents that were added to the index. The caller charges the quota. Raises FactKeyTaken, and
     ExternalIdTaken when an expired memory comes back.
     """
-    after = but(after, record_time=at)
+    # A change that waited for the lock of a later one is recorded with that one, so that versions never overlap.
+    after = but(after, record_time=max(at, before.record_time))
     values = {name: value for name, value in _columns(after).items() if name not in _IMMUTABLE_COLUMNS}
-    await tx.insert(QUERIES["insert_versions"], tenant_id, [_version(before, until=at)])
+    await tx.insert(QUERIES["insert_versions"], tenant_id, [_version(before, until=after.record_time)])
     await tx.execute(
         QUERIES["update_memory"],
         tenant_id=tenant_id,
@@ -279,6 +280,7 @@ def _version(memory: Memory, *, until: datetime) -> dict[str, object]:
         "record_time": memory.record_time,
         "until_time": until,
         "content_hash": memory.draft.content_hash,
+        "words": memory.draft.data_text,
         "created_by": memory.created_by,
         "updated_by": memory.updated_by,
     }

@@ -138,6 +138,8 @@ CREATE TABLE memory.versions (
     -- NULL: the hash of type and content.
     content_hash bytea,
     record_time timestamptz,
+    -- As in memory.memories.
+    words text,
     CONSTRAINT versions_pkey PRIMARY KEY (tenant_id, memory_id, revision),
     CONSTRAINT versions_memory_fkey FOREIGN KEY (tenant_id, memory_id)
         REFERENCES memory.memories (tenant_id, memory_id) ON DELETE CASCADE
@@ -163,6 +165,43 @@ ALTER TABLE memory.tags FORCE ROW LEVEL SECURITY;
 CREATE POLICY tenant ON memory.tags
     USING (tenant_id = nullif(current_setting('skein.tenant_id', true), '')::uuid);
 GRANT SELECT ON memory.memories, memory.tags, session.messages, session.title_terms TO skein_recall;
+
+-- The memories of a time, from the rows and their versions, with their tags. As for the other views of as_of, the times
+-- are compared outside of the union, so that a join by id looks up each part in its index.
+CREATE VIEW as_of.memories WITH (security_invoker = true) AS
+SELECT known.tenant_id, known.memory_id, known.external_id, known.type, known.title, known.key, known.content,
+       known.data, known.source, known.source_agent, known.agent_id, known.subject_id, known.session_id, known.scope,
+       known.level, known.confidence, known.importance, known.expire_time, known.archive_time, known.valid_from_time,
+       known.valid_to_time, known.metadata, known.content_hash, known.is_active, known.delete_time, known.revision,
+       known.create_time, known.update_time, known.created_by, known.updated_by, known.record_time, known.tags,
+       known.words
+FROM (
+    SELECT memories.tenant_id, memories.memory_id, external_id, type, title, key, content, data, source, source_agent,
+           agent_id, subject_id, session_id, scope, level, confidence, importance, expire_time, archive_time,
+           valid_from_time, valid_to_time, metadata, content_hash, is_active, delete_time, revision, create_time,
+           update_time, created_by, updated_by, greatest(record_time, update_time) AS record_time,
+           'infinity'::timestamptz AS until_time,
+           ARRAY(SELECT tags.tag FROM memory.tags
+                 WHERE tags.tenant_id = memories.tenant_id AND tags.memory_id = memories.memory_id
+                 ORDER BY tags.position, tags.tag COLLATE "C") AS tags,
+           words
+    FROM memory.memories
+    UNION ALL
+    SELECT tenant_id, memory_id, external_id, type, title, key, content, data, source, source_agent, agent_id,
+           subject_id, session_id, scope, level, confidence, importance, expire_time, archive_time, valid_from_time,
+           valid_to_time, metadata, coalesce(content_hash, sha256(convert_to(type || E'\n' || content, 'UTF8'))),
+           delete_time IS NULL, delete_time, revision, create_time, update_time, created_by, updated_by,
+           greatest(record_time, update_time), until_time, tags, words
+    FROM memory.versions
+) AS known
+WHERE known.record_time <= (SELECT skein.as_of_time()) AND known.until_time > (SELECT skein.as_of_time());
+
+CREATE VIEW as_of.tags WITH (security_invoker = true) AS
+SELECT memories.tenant_id, memories.memory_id, carried.tag, (carried.place - 1)::smallint AS position
+FROM as_of.memories
+CROSS JOIN LATERAL unnest(memories.tags) WITH ORDINALITY AS carried (tag, place);
+GRANT SELECT ON memory.versions TO skein_recall;
+GRANT SELECT ON as_of.memories, as_of.tags TO skein_memory, skein_recall;
 
 -- The scalar values of metadata and data by name ("metadata.customer.id"), long ones as digests. A memory with too many
 -- values has one row with an empty name. The table narrows a list; the memory itself decides whether it passes.

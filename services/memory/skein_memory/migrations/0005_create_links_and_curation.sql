@@ -58,6 +58,7 @@ CREATE TABLE memory.aliases (
     update_time timestamptz NOT NULL,
     created_by text NOT NULL,
     updated_by text NOT NULL,
+    record_time timestamptz NOT NULL DEFAULT skein.write_time(),
     CONSTRAINT aliases_pkey PRIMARY KEY (tenant_id, alias_memory_id),
     CONSTRAINT aliases_not_of_itself CHECK (alias_memory_id <> canonical_memory_id),
     CONSTRAINT aliases_alias_fkey FOREIGN KEY (tenant_id, alias_memory_id)
@@ -70,6 +71,51 @@ ALTER TABLE memory.aliases ENABLE ROW LEVEL SECURITY;
 ALTER TABLE memory.aliases FORCE ROW LEVEL SECURITY;
 CREATE POLICY tenant ON memory.aliases
     USING (tenant_id = nullif(current_setting('skein.tenant_id', true), '')::uuid);
+
+-- Former aliases.
+CREATE TABLE memory.aliases_history (
+    tenant_id uuid NOT NULL,
+    alias_memory_id uuid NOT NULL,
+    canonical_memory_id uuid NOT NULL,
+    confidence double precision NOT NULL,
+    note text,
+    revision bigint NOT NULL,
+    create_time timestamptz NOT NULL,
+    update_time timestamptz NOT NULL,
+    created_by text NOT NULL,
+    updated_by text NOT NULL,
+    record_time timestamptz NOT NULL,
+    until_time timestamptz NOT NULL,
+    CONSTRAINT aliases_history_tenant_fkey FOREIGN KEY (tenant_id) REFERENCES tenancy.tenants (tenant_id) ON DELETE CASCADE
+);
+CREATE INDEX aliases_history_alias ON memory.aliases_history (tenant_id, alias_memory_id, until_time);
+CREATE INDEX aliases_history_canonical ON memory.aliases_history (tenant_id, canonical_memory_id, alias_memory_id);
+ALTER TABLE memory.aliases_history ENABLE ROW LEVEL SECURITY;
+ALTER TABLE memory.aliases_history FORCE ROW LEVEL SECURITY;
+CREATE POLICY tenant ON memory.aliases_history
+    USING (tenant_id = nullif(current_setting('skein.tenant_id', true), '')::uuid);
+CREATE TRIGGER keep_deleted AFTER DELETE ON memory.aliases
+    REFERENCING OLD TABLE AS gone FOR EACH STATEMENT
+    EXECUTE FUNCTION skein.keep_deleted('memory.aliases_history');
+CREATE TRIGGER keep_updated BEFORE UPDATE ON memory.aliases
+    FOR EACH ROW WHEN (OLD.* IS DISTINCT FROM NEW.*)
+    EXECUTE FUNCTION skein.keep_updated('memory.aliases_history');
+CREATE VIEW as_of.aliases WITH (security_invoker = true) AS
+SELECT known.tenant_id, known.alias_memory_id, known.canonical_memory_id, known.confidence, known.note, known.revision,
+       known.create_time, known.update_time, known.created_by, known.updated_by, known.record_time
+FROM (
+    SELECT tenant_id, alias_memory_id, canonical_memory_id, confidence, note, revision, create_time, update_time,
+           created_by, updated_by, record_time, 'infinity'::timestamptz AS until_time
+    FROM memory.aliases
+    UNION ALL
+    SELECT tenant_id, alias_memory_id, canonical_memory_id, confidence, note, revision, create_time, update_time,
+           created_by, updated_by, record_time, until_time
+    FROM memory.aliases_history
+) AS known
+WHERE known.record_time <= (SELECT skein.as_of_time()) AND known.until_time > (SELECT skein.as_of_time());
+GRANT SELECT, INSERT, DELETE ON memory.aliases_history TO skein_memory;
+GRANT SELECT ON memory.aliases_history TO skein_recall;
+GRANT SELECT ON as_of.aliases TO skein_memory, skein_recall;
 
 -- One row for each pair, the lower id first.
 CREATE TABLE memory.conflict_resolutions (
@@ -150,12 +196,42 @@ CREATE TABLE memory.source_trust (
     update_time timestamptz NOT NULL,
     created_by text NOT NULL,
     updated_by text NOT NULL,
+    record_time timestamptz NOT NULL DEFAULT skein.write_time(),
     CONSTRAINT source_trust_pkey PRIMARY KEY (tenant_id, source_key)
 );
 ALTER TABLE memory.source_trust ENABLE ROW LEVEL SECURITY;
 ALTER TABLE memory.source_trust FORCE ROW LEVEL SECURITY;
 CREATE POLICY tenant ON memory.source_trust
     USING (tenant_id = nullif(current_setting('skein.tenant_id', true), '')::uuid);
+
+-- Former ratings.
+CREATE TABLE memory.source_trust_history (
+    LIKE memory.source_trust,
+    until_time timestamptz NOT NULL,
+    CONSTRAINT source_trust_history_tenant_fkey
+        FOREIGN KEY (tenant_id) REFERENCES tenancy.tenants (tenant_id) ON DELETE CASCADE
+);
+CREATE INDEX source_trust_history_key ON memory.source_trust_history (tenant_id, source_key, until_time);
+ALTER TABLE memory.source_trust_history ENABLE ROW LEVEL SECURITY;
+ALTER TABLE memory.source_trust_history FORCE ROW LEVEL SECURITY;
+CREATE POLICY tenant ON memory.source_trust_history
+    USING (tenant_id = nullif(current_setting('skein.tenant_id', true), '')::uuid);
+CREATE TRIGGER keep_deleted AFTER DELETE ON memory.source_trust
+    REFERENCING OLD TABLE AS gone FOR EACH STATEMENT
+    EXECUTE FUNCTION skein.keep_deleted('memory.source_trust_history');
+CREATE TRIGGER keep_updated BEFORE UPDATE ON memory.source_trust
+    FOR EACH ROW WHEN (OLD.trust IS DISTINCT FROM NEW.trust)
+    EXECUTE FUNCTION skein.keep_updated('memory.source_trust_history');
+CREATE VIEW as_of.source_trust WITH (security_invoker = true) AS
+SELECT known.tenant_id, known.source_key, known.trust, known.record_time
+FROM (
+    SELECT tenant_id, source_key, trust, record_time, 'infinity'::timestamptz AS until_time FROM memory.source_trust
+    UNION ALL
+    SELECT tenant_id, source_key, trust, record_time, until_time FROM memory.source_trust_history
+) AS known
+WHERE known.record_time <= (SELECT skein.as_of_time()) AND known.until_time > (SELECT skein.as_of_time());
+GRANT SELECT, INSERT, DELETE ON memory.source_trust_history TO skein_memory;
+GRANT SELECT ON as_of.source_trust TO skein_memory;
 GRANT SELECT, INSERT, UPDATE, DELETE ON memory.source_trust, memory.conflict_resolutions, memory.aliases
     TO skein_memory;
 GRANT SELECT ON memory.aliases TO skein_recall;
@@ -179,6 +255,7 @@ CREATE TABLE memory.sources (
     name_key text,
     -- The trust of the source when it was erased; NULL: it was not.
     erased_trust double precision CONSTRAINT sources_trust_range CHECK (erased_trust BETWEEN 0 AND 1),
+    record_time timestamptz NOT NULL DEFAULT skein.write_time(),
     CONSTRAINT sources_pkey PRIMARY KEY (tenant_id, memory_id, position),
     CONSTRAINT sources_id_or_name CHECK ((source_id IS NULL) <> (name IS NULL)),
     CONSTRAINT sources_memory_fkey FOREIGN KEY (tenant_id, memory_id)
@@ -191,11 +268,47 @@ CREATE POLICY tenant ON memory.sources
     USING (tenant_id = nullif(current_setting('skein.tenant_id', true), '')::uuid);
 GRANT SELECT, INSERT, UPDATE, DELETE ON memory.sources TO skein_memory;
 
+-- Former sources. That a source was erased shows at every time: an erasure is no version.
+CREATE TABLE memory.sources_history (
+    LIKE memory.sources,
+    until_time timestamptz NOT NULL,
+    CONSTRAINT sources_history_tenant_fkey
+        FOREIGN KEY (tenant_id) REFERENCES tenancy.tenants (tenant_id) ON DELETE CASCADE
+);
+CREATE INDEX sources_history_memory ON memory.sources_history (tenant_id, memory_id, position, until_time);
+CREATE INDEX sources_history_source ON memory.sources_history (tenant_id, source_id) WHERE source_id IS NOT NULL;
+ALTER TABLE memory.sources_history ENABLE ROW LEVEL SECURITY;
+ALTER TABLE memory.sources_history FORCE ROW LEVEL SECURITY;
+CREATE POLICY tenant ON memory.sources_history
+    USING (tenant_id = nullif(current_setting('skein.tenant_id', true), '')::uuid);
+CREATE TRIGGER keep_deleted AFTER DELETE ON memory.sources
+    REFERENCING OLD TABLE AS gone FOR EACH STATEMENT
+    EXECUTE FUNCTION skein.keep_deleted('memory.sources_history');
+CREATE TRIGGER keep_updated BEFORE UPDATE ON memory.sources
+    FOR EACH ROW WHEN (
+        (OLD.kind, OLD.role, OLD.source_id, OLD.name) IS DISTINCT FROM (NEW.kind, NEW.role, NEW.source_id, NEW.name))
+    EXECUTE FUNCTION skein.keep_updated('memory.sources_history');
+CREATE VIEW as_of.sources WITH (security_invoker = true) AS
+SELECT known.tenant_id, known.memory_id, known.position, known.kind, known.role, known.source_id, known.name,
+       known.name_key, known.erased_trust, known.record_time
+FROM (
+    SELECT tenant_id, memory_id, position, kind, role, source_id, name, name_key, erased_trust, record_time,
+           'infinity'::timestamptz AS until_time
+    FROM memory.sources
+    UNION ALL
+    SELECT tenant_id, memory_id, position, kind, role, source_id, name, name_key, erased_trust, record_time, until_time
+    FROM memory.sources_history
+) AS known
+WHERE known.record_time <= (SELECT skein.as_of_time()) AND known.until_time > (SELECT skein.as_of_time());
+GRANT SELECT, INSERT, UPDATE (erased_trust), DELETE ON memory.sources_history TO skein_memory;
+GRANT SELECT ON as_of.sources TO skein_memory;
+
 -- The trust of memories along the chains of their sources. A memory without a row has the neutral trust, 0.5.
 CREATE TABLE memory.trust (
     tenant_id uuid NOT NULL,
     memory_id uuid NOT NULL,
     trust double precision NOT NULL CONSTRAINT trust_range CHECK (trust BETWEEN 0 AND 1),
+    record_time timestamptz NOT NULL DEFAULT skein.write_time(),
     CONSTRAINT trust_pkey PRIMARY KEY (tenant_id, memory_id) INCLUDE (trust),
     CONSTRAINT trust_memory_fkey FOREIGN KEY (tenant_id, memory_id)
         REFERENCES memory.memories (tenant_id, memory_id) ON DELETE CASCADE
@@ -207,6 +320,38 @@ CREATE POLICY tenant ON memory.trust
     USING (tenant_id = nullif(current_setting('skein.tenant_id', true), '')::uuid);
 GRANT SELECT, INSERT, UPDATE, DELETE ON memory.trust TO skein_memory;
 GRANT SELECT ON memory.trust TO skein_recall;
+
+-- Former trust of memories.
+CREATE TABLE memory.trust_history (
+    tenant_id uuid NOT NULL,
+    memory_id uuid NOT NULL,
+    trust double precision NOT NULL,
+    record_time timestamptz NOT NULL,
+    until_time timestamptz NOT NULL,
+    CONSTRAINT trust_history_tenant_fkey FOREIGN KEY (tenant_id) REFERENCES tenancy.tenants (tenant_id) ON DELETE CASCADE
+);
+CREATE INDEX trust_history_memory ON memory.trust_history (tenant_id, memory_id, until_time);
+ALTER TABLE memory.trust_history ENABLE ROW LEVEL SECURITY;
+ALTER TABLE memory.trust_history FORCE ROW LEVEL SECURITY;
+CREATE POLICY tenant ON memory.trust_history
+    USING (tenant_id = nullif(current_setting('skein.tenant_id', true), '')::uuid);
+CREATE TRIGGER keep_deleted AFTER DELETE ON memory.trust
+    REFERENCING OLD TABLE AS gone FOR EACH STATEMENT
+    EXECUTE FUNCTION skein.keep_deleted('memory.trust_history');
+CREATE TRIGGER keep_updated BEFORE UPDATE ON memory.trust
+    FOR EACH ROW WHEN (OLD.trust IS DISTINCT FROM NEW.trust)
+    EXECUTE FUNCTION skein.keep_updated('memory.trust_history');
+CREATE VIEW as_of.trust WITH (security_invoker = true) AS
+SELECT known.tenant_id, known.memory_id, known.trust, known.record_time
+FROM (
+    SELECT tenant_id, memory_id, trust, record_time, 'infinity'::timestamptz AS until_time FROM memory.trust
+    UNION ALL
+    SELECT tenant_id, memory_id, trust, record_time, until_time FROM memory.trust_history
+) AS known
+WHERE known.record_time <= (SELECT skein.as_of_time()) AND known.until_time > (SELECT skein.as_of_time());
+GRANT SELECT, INSERT, DELETE ON memory.trust_history TO skein_memory;
+GRANT SELECT ON memory.trust_history TO skein_recall;
+GRANT SELECT ON as_of.trust TO skein_memory, skein_recall;
 
 -- Memories and messages from which memories derive whose trust is to be computed again. One row of a tenant, with the
 -- id 0, stands for all of its memories.
@@ -225,7 +370,7 @@ CREATE POLICY tenant ON memory.trust_work
 GRANT SELECT, INSERT, UPDATE, DELETE ON memory.trust_work TO skein_memory;
 
 -- A purge of messages marks them as erased sources, with their trust.
-GRANT SELECT, UPDATE (erased_trust) ON memory.sources TO skein_session;
+GRANT SELECT, UPDATE (erased_trust) ON memory.sources, memory.sources_history TO skein_session;
 GRANT SELECT ON memory.source_trust TO skein_session;
 GRANT SELECT, INSERT, UPDATE ON memory.trust_work TO skein_session;
 

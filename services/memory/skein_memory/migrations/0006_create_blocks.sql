@@ -44,6 +44,7 @@ CREATE TABLE memory.block_agents (
     subject_id text NOT NULL DEFAULT '',
     attach_time timestamptz NOT NULL,
     attached_by text NOT NULL,
+    record_time timestamptz NOT NULL DEFAULT skein.write_time(),
     CONSTRAINT block_agents_pkey PRIMARY KEY (tenant_id, agent_id, block_id),
     CONSTRAINT block_agents_label_key UNIQUE (tenant_id, agent_id, subject_id, label),
     CONSTRAINT block_agents_block_fkey FOREIGN KEY (tenant_id, block_id)
@@ -54,6 +55,36 @@ ALTER TABLE memory.block_agents ENABLE ROW LEVEL SECURITY;
 ALTER TABLE memory.block_agents FORCE ROW LEVEL SECURITY;
 CREATE POLICY tenant ON memory.block_agents
     USING (tenant_id = nullif(current_setting('skein.tenant_id', true), '')::uuid);
+
+-- The blocks that agents carried.
+CREATE TABLE memory.block_agents_history (
+    LIKE memory.block_agents,
+    until_time timestamptz NOT NULL,
+    CONSTRAINT block_agents_history_tenant_fkey
+        FOREIGN KEY (tenant_id) REFERENCES tenancy.tenants (tenant_id) ON DELETE CASCADE
+);
+CREATE INDEX block_agents_history_agent ON memory.block_agents_history (tenant_id, agent_id, block_id, until_time);
+CREATE INDEX block_agents_history_block ON memory.block_agents_history (tenant_id, block_id);
+ALTER TABLE memory.block_agents_history ENABLE ROW LEVEL SECURITY;
+ALTER TABLE memory.block_agents_history FORCE ROW LEVEL SECURITY;
+CREATE POLICY tenant ON memory.block_agents_history
+    USING (tenant_id = nullif(current_setting('skein.tenant_id', true), '')::uuid);
+CREATE TRIGGER keep_updated BEFORE UPDATE ON memory.block_agents
+    FOR EACH ROW WHEN ((OLD.label, OLD.subject_id) IS DISTINCT FROM (NEW.label, NEW.subject_id))
+    EXECUTE FUNCTION skein.keep_updated('memory.block_agents_history');
+CREATE TRIGGER keep_deleted AFTER DELETE ON memory.block_agents
+    REFERENCING OLD TABLE AS gone
+    FOR EACH STATEMENT EXECUTE FUNCTION skein.keep_deleted('memory.block_agents_history');
+CREATE VIEW as_of.block_agents WITH (security_invoker = true) AS
+SELECT tenant_id, agent_id, block_id, label, subject_id, attach_time, attached_by, record_time
+FROM memory.block_agents
+WHERE record_time <= (SELECT skein.as_of_time())
+UNION ALL
+SELECT tenant_id, agent_id, block_id, label, subject_id, attach_time, attached_by, record_time
+FROM memory.block_agents_history
+WHERE record_time <= (SELECT skein.as_of_time()) AND until_time > (SELECT skein.as_of_time());
+GRANT SELECT, INSERT, DELETE ON memory.block_agents_history TO skein_memory;
+GRANT SELECT ON as_of.block_agents TO skein_memory;
 GRANT SELECT, INSERT, UPDATE, DELETE ON memory.blocks, memory.block_agents TO skein_memory;
 
 -- Tenancy purges an agent's row when no other row of the agent is left.

@@ -54,6 +54,9 @@ CREATE INDEX revisions_other_memory ON memory.revisions (tenant_id, other_memory
 -- Former revisions of links, in the order of lists of links.
 CREATE INDEX revisions_link_from ON memory.revisions (tenant_id, memory_id, item_id) WHERE kind = 'link';
 CREATE INDEX revisions_link_to ON memory.revisions (tenant_id, other_memory_id, item_id) WHERE kind = 'link';
+
+-- Former revisions of blocks, in the order of lists of blocks.
+CREATE INDEX revisions_block ON memory.revisions (tenant_id, item_id COLLATE "C", until_time) WHERE kind = 'block';
 CREATE INDEX revisions_subject ON memory.revisions (tenant_id, subject_id, item_id) WHERE subject_id IS NOT NULL;
 ALTER TABLE memory.revisions ENABLE ROW LEVEL SECURITY;
 ALTER TABLE memory.revisions FORCE ROW LEVEL SECURITY;
@@ -61,6 +64,52 @@ CREATE POLICY tenant ON memory.revisions
     USING (tenant_id = nullif(current_setting('skein.tenant_id', true), '')::uuid);
 GRANT SELECT, INSERT, UPDATE, DELETE ON memory.changes, memory.versions, memory.revisions, memory.access_counts
     TO skein_memory;
+
+-- The links of a time, from the rows and their revisions. The id of another item than a link may be no UUID.
+CREATE VIEW as_of.links WITH (security_invoker = true) AS
+SELECT known.tenant_id, known.link_id, known.from_memory_id, known.to_memory_id, known.relation, known.label,
+       known.weight, known.metadata, known.create_time, known.created_by, known.revision, known.update_time,
+       known.updated_by, known.record_time
+FROM (
+    SELECT tenant_id, link_id, from_memory_id, to_memory_id, relation, label, weight, metadata, create_time, created_by,
+           revision, update_time, updated_by, greatest(record_time, update_time, create_time) AS record_time,
+           'infinity'::timestamptz AS until_time, 'link' AS kind
+    FROM memory.links
+    UNION ALL
+    SELECT tenant_id, CASE WHEN kind = 'link' THEN item_id::uuid END, memory_id, other_memory_id, state ->> 'relation',
+           state ->> 'label', (state ->> 'weight')::double precision, nullif(state -> 'metadata', 'null'::jsonb),
+           (state ->> 'create_time')::timestamptz, state ->> 'created_by', revision,
+           coalesce((state ->> 'update_time')::timestamptz, from_time), state ->> 'updated_by', from_time, until_time,
+           kind
+    FROM memory.revisions
+) AS known
+WHERE known.kind = 'link'
+    AND known.record_time <= (SELECT skein.as_of_time()) AND known.until_time > (SELECT skein.as_of_time());
+
+-- The blocks of a time, in the same way.
+CREATE VIEW as_of.blocks WITH (security_invoker = true) AS
+SELECT known.tenant_id, known.block_id, known.label, known.value, known.max_characters, known.description,
+       known.read_only, known.is_template, known.template_name, known.subject_id, known.metadata, known.delete_time,
+       known.revision, known.create_time, known.update_time, known.created_by, known.updated_by, known.record_time
+FROM (
+    SELECT tenant_id, block_id, label, value, max_characters, description, read_only, is_template, template_name,
+           subject_id, metadata, delete_time, revision, create_time, update_time, created_by, updated_by,
+           greatest(record_time, update_time) AS record_time, 'infinity'::timestamptz AS until_time, 'block' AS kind
+    FROM memory.blocks
+    UNION ALL
+    SELECT tenant_id, item_id COLLATE "C", state ->> 'label', state ->> 'value', (state ->> 'max_characters')::integer,
+           state ->> 'description', (state ->> 'read_only')::boolean, (state ->> 'is_template')::boolean,
+           state ->> 'template_name', state ->> 'subject_id', nullif(state -> 'metadata', 'null'::jsonb),
+           (state ->> 'delete_time')::timestamptz, revision, (state ->> 'create_time')::timestamptz,
+           coalesce((state ->> 'update_time')::timestamptz, from_time), state ->> 'created_by', state ->> 'updated_by',
+           from_time, until_time, kind
+    FROM memory.revisions
+) AS known
+WHERE known.kind = 'block'
+    AND known.record_time <= (SELECT skein.as_of_time()) AND known.until_time > (SELECT skein.as_of_time());
+GRANT SELECT ON as_of.blocks TO skein_memory;
+GRANT SELECT ON memory.revisions TO skein_recall;
+GRANT SELECT ON as_of.links TO skein_memory, skein_recall;
 
 CREATE TABLE memory.webhooks (
     tenant_id uuid NOT NULL

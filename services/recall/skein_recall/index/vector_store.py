@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from skein_kit.calls.call import current_call
 from skein_kit.database.tx_options import TxOptions
 from skein_kit.errors import RevisionStale
 from skein_kit.ids import id_time, now
@@ -15,6 +16,7 @@ from skein_recall.queries import QUERIES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
+    from datetime import datetime
     from uuid import UUID
 
     import asyncpg
@@ -66,6 +68,7 @@ class VectorStore:
                 item_ids=[item.item_id for item in items],
                 revisions=[item.revision for item in items],
                 pending=pending,
+                at=_write_time(),
             )
             for model, vectors_by_item in vectors:
                 await _add_missing(tx, tenant_id, model, documents, vectors_by_item)
@@ -127,8 +130,20 @@ class VectorStore:
         for other in others:
             pending = pending or not await _items_with_vectors(tx, tenant_id, other, [item_id])
         if pending is not document["pending"]:
-            await tx.execute(QUERIES["set_embedding_pending"], tenant_id=tenant_id, item_id=item_id, pending=pending)
+            await tx.execute(
+                QUERIES["set_embedding_pending"],
+                tenant_id=tenant_id,
+                item_id=item_id,
+                pending=pending,
+                at=_write_time(),
+            )
         return item_id
+
+
+def _write_time() -> datetime:
+    """Return the time at which the vectors of this call, or background task, are recorded."""
+    call = current_call()
+    return now() if call is None else call.write_time
 
 
 async def _lock_document(tx: Transaction, tenant_id: UUID, vectors: CallerVectors) -> asyncpg.Record:

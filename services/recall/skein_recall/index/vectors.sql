@@ -10,7 +10,8 @@ WITH locked AS MATERIALIZED (
     FOR NO KEY UPDATE OF d
 )
 UPDATE recall.documents AS d
-SET pending = :pending
+SET pending = :pending,
+    embed_time = CASE WHEN :pending THEN NULL WHEN d.pending THEN :at::timestamptz ELSE d.embed_time END
 FROM locked
 WHERE d.tenant_id = :tenant_id AND d.item_id = locked.item_id
 RETURNING d.item_id, d.kind;
@@ -47,7 +48,8 @@ FOR NO KEY UPDATE OF d;
 -- set_embedding_pending --
 -- Put an item into the backlog, or take it out.
 UPDATE recall.documents
-SET pending = :pending
+SET pending = :pending,
+    embed_time = CASE WHEN :pending THEN NULL WHEN pending THEN :at::timestamptz ELSE embed_time END
 WHERE tenant_id = :tenant_id AND item_id = :item_id;
 
 -- put_vector_origin --

@@ -6,6 +6,14 @@ USING (
 ) AS picked
 WHERE vectors.tenant_id = :tenant_id AND vectors.item_id = picked.item_id AND vectors.chunk = picked.chunk;
 
+-- purge_vectors_history --
+-- Remove some of the former vectors of one model that a deleted tenant has.
+DELETE FROM recall.{table}_history AS vectors
+USING (
+    SELECT item_id, chunk FROM recall.{table}_history WHERE tenant_id = :tenant_id LIMIT :count
+) AS picked
+WHERE vectors.tenant_id = :tenant_id AND vectors.item_id = picked.item_id AND vectors.chunk = picked.chunk;
+
 -- purge_postings --
 -- Remove some of the postings that a deleted tenant has.
 DELETE FROM recall.postings
@@ -29,6 +37,32 @@ WHERE vector_origins.tenant_id = :tenant_id
 DELETE FROM recall.documents
 WHERE tenant_id = :tenant_id AND item_id = ANY (ARRAY(
     SELECT item_id FROM recall.documents WHERE tenant_id = :tenant_id LIMIT :count));
+
+-- purge_documents_history --
+-- Remove some of the former documents that a deleted tenant has.
+DELETE FROM recall.documents_history
+WHERE tenant_id = :tenant_id AND item_id = ANY (ARRAY(
+    SELECT item_id FROM recall.documents_history WHERE tenant_id = :tenant_id LIMIT :count));
+
+-- purge_postings_history --
+-- Remove some of the former postings that a deleted tenant has.
+DELETE FROM recall.postings_history
+USING (
+    SELECT term, kind, item_id, until_time FROM recall.postings_history WHERE tenant_id = :tenant_id LIMIT :count
+) AS picked
+WHERE postings_history.tenant_id = :tenant_id
+    AND postings_history.term = picked.term AND postings_history.kind = picked.kind
+    AND postings_history.item_id = picked.item_id AND postings_history.until_time = picked.until_time;
+
+-- purge_purged_items --
+-- Remove some of the counts of purged items that a deleted tenant has.
+DELETE FROM recall.purged_items
+USING (
+    SELECT purge_time, purge_id, known_time FROM recall.purged_items WHERE tenant_id = :tenant_id LIMIT :count
+) AS picked
+WHERE purged_items.tenant_id = :tenant_id
+    AND purged_items.purge_time = picked.purge_time AND purged_items.purge_id = picked.purge_id
+    AND purged_items.known_time = picked.known_time;
 
 -- purge_frequencies --
 -- Remove some of the frequencies of a deleted tenant's terms.

@@ -21,6 +21,10 @@ _PURGES = {
     "recall.postings": QUERIES["purge_postings"],
     "recall.vector_origins": QUERIES["purge_vector_origins"],
     "recall.documents": QUERIES["purge_documents"],
+    # After the tables whose former rows they keep.
+    "recall.documents_history": QUERIES["purge_documents_history"],
+    "recall.postings_history": QUERIES["purge_postings_history"],
+    "recall.purged_items": QUERIES["purge_purged_items"],
     "recall.frequencies": QUERIES["purge_frequencies"],
     "recall.removals": QUERIES["purge_removals"],
     "recall.corpora": QUERIES["purge_corpora"],
@@ -45,6 +49,10 @@ class PurgeStore:
             vectors = {
                 f"recall.{model.table_name}": for_table(QUERIES["purge_vectors"], model.table_name) for model in models
             }
-            return await purge_tenant_rows(self._database, tenant_id, {**vectors, **_PURGES}, limit)
+            former_vectors = {
+                f"recall.{model.table_name}_history": for_table(QUERIES["purge_vectors_history"], model.table_name)
+                for model in models
+            }
+            return await purge_tenant_rows(self._database, tenant_id, {**vectors, **_PURGES, **former_vectors}, limit)
 
         return await self._models.read_by_models(purge)

@@ -36,6 +36,9 @@ CREATE TABLE recall.documents (
     is_counted boolean NOT NULL DEFAULT false,
     -- The transaction that wrote the columns and postings that a search measures.
     transaction bigint DEFAULT (pg_current_xact_id()::text::bigint + skein.transaction_base()),
+    -- When it stopped to be pending; NULL while it is, and where it never was.
+    embed_time timestamptz,
+    record_time timestamptz NOT NULL DEFAULT skein.write_time(),
     CONSTRAINT documents_pkey PRIMARY KEY (tenant_id, item_id)
 );
 CREATE INDEX documents_type ON recall.documents (tenant_id, type, item_id) WHERE type IS NOT NULL;
@@ -69,6 +72,30 @@ GRANT UPDATE (is_counted) ON recall.documents TO skein_session;
 -- Messages inherit the agent and subject of their session later.
 GRANT UPDATE (agent_id, subject_id) ON recall.documents TO skein_session;
 
+-- Former documents. What only the worker changes makes none: pending and embed_time, is_counted, transaction.
+CREATE TABLE recall.documents_history (LIKE recall.documents, until_time timestamptz NOT NULL);
+CREATE INDEX documents_history_item ON recall.documents_history (tenant_id, item_id);
+CREATE INDEX documents_history_session ON recall.documents_history (tenant_id, session_id, item_id)
+    WHERE session_id IS NOT NULL;
+-- The documents of a time, to count them.
+CREATE INDEX documents_history_time ON recall.documents_history (tenant_id, kind, until_time, record_time)
+    INCLUDE (item_id, length, pending, embed_time);
+ALTER TABLE recall.documents_history ENABLE ROW LEVEL SECURITY;
+ALTER TABLE recall.documents_history FORCE ROW LEVEL SECURITY;
+CREATE POLICY tenant ON recall.documents_history
+    USING (tenant_id = nullif(current_setting('skein.tenant_id', true), '')::uuid);
+CREATE TRIGGER keep_deleted AFTER DELETE ON recall.documents
+    REFERENCING OLD TABLE AS gone FOR EACH STATEMENT
+    EXECUTE FUNCTION skein.keep_deleted('recall.documents_history');
+CREATE TRIGGER keep_updated BEFORE UPDATE ON recall.documents
+    FOR EACH ROW WHEN (
+        (OLD.type, OLD.scope, OLD.source, OLD.key, OLD.importance, OLD.agent_id, OLD.subject_id, OLD.session_id,
+         OLD.role, OLD.speaker, OLD.expire_time, OLD.length, OLD.revision, OLD.is_question, OLD.mentions_time)
+        IS DISTINCT FROM
+        (NEW.type, NEW.scope, NEW.source, NEW.key, NEW.importance, NEW.agent_id, NEW.subject_id, NEW.session_id,
+         NEW.role, NEW.speaker, NEW.expire_time, NEW.length, NEW.revision, NEW.is_question, NEW.mentions_time))
+    EXECUTE FUNCTION skein.keep_updated('recall.documents_history');
+
 -- One row for each term of each document. The covering key reads the postings of a term in one contiguous range. Its
 -- operators are leakproof, so row-level security costs nothing.
 CREATE TABLE recall.postings (
@@ -81,6 +108,7 @@ CREATE TABLE recall.postings (
     header_frequency integer NOT NULL DEFAULT 0,
     -- Of the text, in terms.
     length integer NOT NULL,
+    record_time timestamptz NOT NULL DEFAULT skein.write_time(),
     CONSTRAINT postings_pkey
         PRIMARY KEY (tenant_id, term, kind, item_id) INCLUDE (frequency, length, header_frequency),
     CONSTRAINT postings_document_fkey FOREIGN KEY (tenant_id, item_id)
@@ -94,8 +122,22 @@ ALTER TABLE recall.postings FORCE ROW LEVEL SECURITY;
 CREATE POLICY tenant ON recall.postings
     USING (tenant_id = nullif(current_setting('skein.tenant_id', true), '')::uuid);
 
+-- Former postings, also those that a new header replaced.
+CREATE TABLE recall.postings_history (LIKE recall.postings, until_time timestamptz NOT NULL);
+CREATE INDEX postings_history_term ON recall.postings_history
+    (tenant_id, term, kind, item_id, until_time, record_time) INCLUDE (frequency, header_frequency, length);
+CREATE INDEX postings_history_item ON recall.postings_history (tenant_id, item_id);
+ALTER TABLE recall.postings_history ENABLE ROW LEVEL SECURITY;
+ALTER TABLE recall.postings_history FORCE ROW LEVEL SECURITY;
+CREATE POLICY tenant ON recall.postings_history
+    USING (tenant_id = nullif(current_setting('skein.tenant_id', true), '')::uuid);
+CREATE TRIGGER keep_deleted AFTER DELETE ON recall.postings
+    REFERENCING OLD TABLE AS gone FOR EACH STATEMENT
+    EXECUTE FUNCTION skein.keep_deleted('recall.postings_history');
+
 -- Memory and session write the index rows of their items in the same transaction.
-GRANT SELECT, INSERT, DELETE ON recall.documents, recall.postings TO skein_memory, skein_session;
+GRANT SELECT, INSERT, DELETE ON recall.documents, recall.postings, recall.documents_history, recall.postings_history
+    TO skein_memory, skein_session;
 
 -- The registered models.
 CREATE TABLE recall.embedding_models (
@@ -131,6 +173,17 @@ CREATE TABLE recall.embedding_models (
 CREATE UNIQUE INDEX embedding_models_active_key ON recall.embedding_models ((true)) WHERE active;
 GRANT SELECT ON recall.embedding_models TO skein_recall;
 
+-- Which model became active when. Rows outlive their models, so that a search of the past finds its model missing.
+CREATE TABLE recall.model_activations (
+    model text NOT NULL,
+    from_time timestamptz NOT NULL,
+    CONSTRAINT model_activations_pkey PRIMARY KEY (from_time, model)
+);
+GRANT SELECT, INSERT ON recall.model_activations TO skein_recall;
+
+-- The first model, which the end of this file registers.
+INSERT INTO recall.model_activations (model, from_time) VALUES ('all-minilm-l6-v2', now());
+
 -- Memory and session store caller vectors; the registry names the table.
 GRANT SELECT ON recall.embedding_models TO skein_memory, skein_session;
 
@@ -153,6 +206,7 @@ ALTER TABLE recall.requests FORCE ROW LEVEL SECURITY;
 CREATE POLICY tenant ON recall.requests
     USING (tenant_id = nullif(current_setting('skein.tenant_id', true), '')::uuid);
 GRANT SELECT, INSERT, UPDATE, DELETE ON recall.documents, recall.postings, recall.requests TO skein_recall;
+GRANT SELECT, INSERT, DELETE ON recall.documents_history, recall.postings_history TO skein_recall;
 
 -- Number and total length of counted documents, by kind.
 CREATE TABLE recall.corpora (
@@ -206,6 +260,74 @@ GRANT SELECT, INSERT, UPDATE, DELETE ON recall.corpora, recall.frequencies, reca
 -- Memory and session insert a row when they remove a document.
 GRANT INSERT ON recall.removals TO skein_memory, skein_session;
 GRANT SELECT ON recall.corpora, recall.removals TO skein_session;
+
+-- How many memories and messages each purge removed, by when they had become known. An answer as of a time counts what
+-- was purged since. Nothing else of the items stays here.
+CREATE TABLE recall.purged_items (
+    tenant_id uuid NOT NULL
+        CONSTRAINT purged_items_tenant_fkey REFERENCES tenancy.tenants (tenant_id) ON DELETE CASCADE,
+    purge_time timestamptz NOT NULL,
+    purge_id uuid NOT NULL,
+    known_time timestamptz NOT NULL,
+    item_count bigint NOT NULL CONSTRAINT purged_items_item_count_positive CHECK (item_count > 0),
+    CONSTRAINT purged_items_pkey PRIMARY KEY (tenant_id, purge_time, purge_id, known_time)
+);
+ALTER TABLE recall.purged_items ENABLE ROW LEVEL SECURITY;
+ALTER TABLE recall.purged_items FORCE ROW LEVEL SECURITY;
+CREATE POLICY tenant ON recall.purged_items
+    USING (tenant_id = nullif(current_setting('skein.tenant_id', true), '')::uuid);
+GRANT INSERT ON recall.purged_items TO skein_memory, skein_session;
+GRANT SELECT, DELETE ON recall.purged_items TO skein_recall;
+
+-- The search index of a time. The times are compared outside of the union, so that a join by id looks up each part in its
+-- index.
+CREATE VIEW as_of.documents WITH (security_invoker = true) AS
+SELECT d.tenant_id, d.item_id, d.kind, d.type, d.scope, d.source, d.key, d.importance, d.agent_id, d.subject_id,
+       d.session_id, d.role, d.speaker, d.expire_time, d.length, d.revision,
+       coalesce(d.embed_time > (SELECT skein.as_of_time()), d.pending) AS pending, d.is_question, d.mentions_time,
+       true AS is_counted, d.transaction, d.embed_time, d.record_time
+FROM (
+    SELECT tenant_id, item_id, kind, type, scope, source, key, importance, agent_id, subject_id, session_id, role,
+           speaker, expire_time, length, revision, pending, is_question, mentions_time, transaction, embed_time,
+           record_time, 'infinity'::timestamptz AS until_time
+    FROM recall.documents
+    UNION ALL
+    SELECT tenant_id, item_id, kind, type, scope, source, key, importance, agent_id, subject_id, session_id, role,
+           speaker, expire_time, length, revision, pending, is_question, mentions_time, transaction, embed_time,
+           record_time, until_time
+    FROM recall.documents_history
+) AS d
+WHERE d.record_time <= (SELECT skein.as_of_time()) AND d.until_time > (SELECT skein.as_of_time());
+
+CREATE VIEW as_of.postings WITH (security_invoker = true) AS
+SELECT p.tenant_id, p.term, p.kind, p.item_id, p.frequency, p.header_frequency, p.length, p.record_time
+FROM (
+    SELECT tenant_id, term, kind, item_id, frequency, header_frequency, length, record_time,
+           'infinity'::timestamptz AS until_time
+    FROM recall.postings
+    UNION ALL
+    SELECT tenant_id, term, kind, item_id, frequency, header_frequency, length, record_time, until_time
+    FROM recall.postings_history
+) AS p
+WHERE p.record_time <= (SELECT skein.as_of_time()) AND p.until_time > (SELECT skein.as_of_time());
+
+-- Counts as of a time are exact: nothing waits to be counted, or to be subtracted.
+CREATE VIEW as_of.corpora WITH (security_invoker = true) AS
+SELECT d.tenant_id, d.kind, count(*) AS documents, sum(d.length) AS length, 0::bigint AS removed,
+       NULL::text AS recounted_to
+FROM as_of.documents AS d
+GROUP BY d.tenant_id, d.kind;
+
+CREATE VIEW as_of.frequencies WITH (security_invoker = true) AS
+SELECT p.tenant_id, p.term, p.kind, count(*) AS documents
+FROM as_of.postings AS p
+GROUP BY p.tenant_id, p.term, p.kind;
+
+CREATE VIEW as_of.removals WITH (security_invoker = true) AS
+SELECT r.tenant_id, r.removal_id, r.kind, r.documents, r.length
+FROM recall.removals AS r
+WHERE false;
+GRANT SELECT ON as_of.documents, as_of.postings, as_of.corpora, as_of.frequencies, as_of.removals TO skein_recall;
 
 CREATE TABLE recall.reindexes (
     reindex_id uuid CONSTRAINT reindexes_pkey PRIMARY KEY,
@@ -305,6 +427,84 @@ END
 $$;
 REVOKE ALL ON FUNCTION recall.refer_to_documents(text) FROM PUBLIC;
 
+-- Have a table of vectors keep former ones, and create its view of a time. Citus refuses triggers on what it distributes.
+CREATE FUNCTION recall.create_vectors_history(table_name text) RETURNS void
+LANGUAGE plpgsql
+SET search_path = ''
+AS $$
+DECLARE
+    history text := table_name || '_history';
+BEGIN
+    EXECUTE format('CREATE TABLE recall.%I (LIKE recall.%I, until_time timestamptz NOT NULL)', history, table_name);
+    EXECUTE format('ALTER TABLE recall.%I ALTER COLUMN embedding SET STORAGE PLAIN, '
+                   'ALTER COLUMN rest SET STORAGE PLAIN', history);
+    EXECUTE format('CREATE INDEX %I ON recall.%I (tenant_id, item_id, chunk)', history || '_item', history);
+    EXECUTE format('CREATE INDEX %I ON recall.%I (tenant_id, kind, until_time, record_time)',
+                   history || '_time', history);
+    EXECUTE format('ALTER TABLE recall.%I ENABLE ROW LEVEL SECURITY', history);
+    EXECUTE format('ALTER TABLE recall.%I FORCE ROW LEVEL SECURITY', history);
+    EXECUTE format($sql$
+        CREATE POLICY tenant ON recall.%I
+            USING (tenant_id = nullif(current_setting('skein.tenant_id', true), '')::uuid)
+        $sql$, history);
+    EXECUTE format($sql$
+        CREATE VIEW as_of.%1$I WITH (security_invoker = true) AS
+        SELECT v.tenant_id, v.item_id, v.chunk, v.kind, v.embedding, v.rest, v.transaction, v.record_time
+        FROM (
+            SELECT tenant_id, item_id, chunk, kind, embedding, rest, transaction, record_time,
+                   'infinity'::timestamptz AS until_time
+            FROM recall.%1$I
+            UNION ALL
+            SELECT tenant_id, item_id, chunk, kind, embedding, rest, transaction, record_time, until_time
+            FROM recall.%2$I
+        ) AS v
+        WHERE v.record_time <= (SELECT skein.as_of_time()) AND v.until_time > (SELECT skein.as_of_time())
+        $sql$, table_name, history);
+    EXECUTE format('GRANT SELECT ON as_of.%I TO skein_recall', table_name);
+    -- The services that remove items remove their vectors by cascade, and purge former ones.
+    EXECUTE format('GRANT SELECT, INSERT, DELETE ON recall.%I TO skein_recall, skein_memory, skein_session', history);
+    IF NOT skein.is_distributed('recall.documents') THEN
+        EXECUTE format('CREATE TRIGGER keep_deleted AFTER DELETE ON recall.%I '
+                       'REFERENCING OLD TABLE AS gone FOR EACH STATEMENT EXECUTE FUNCTION skein.keep_deleted(%L)',
+                       table_name, format('recall.%I', history));
+    END IF;
+END
+$$;
+REVOKE ALL ON FUNCTION recall.create_vectors_history(text) FROM PUBLIC;
+
+-- Purge the former documents, postings and vectors of items; return how many rows. A model that is deleted meanwhile
+-- takes its vectors along.
+CREATE FUNCTION recall.purge_history(tenant uuid, items uuid[]) RETURNS bigint
+LANGUAGE plpgsql
+SET search_path = ''
+AS $$
+DECLARE
+    vectors text;
+    found bigint;
+    purged bigint := 0;
+BEGIN
+    DELETE FROM recall.documents_history AS d WHERE d.tenant_id = tenant AND d.item_id = ANY (items);
+    GET DIAGNOSTICS found = ROW_COUNT;
+    purged := purged + found;
+    DELETE FROM recall.postings_history AS p WHERE p.tenant_id = tenant AND p.item_id = ANY (items);
+    GET DIAGNOSTICS found = ROW_COUNT;
+    purged := purged + found;
+    FOR vectors IN SELECT m.table_name || '_history' FROM recall.embedding_models AS m ORDER BY 1 LOOP
+        BEGIN
+            EXECUTE format('DELETE FROM recall.%I WHERE tenant_id = $1 AND item_id = ANY ($2)', vectors)
+                USING tenant, items;
+            GET DIAGNOSTICS found = ROW_COUNT;
+            purged := purged + found;
+        EXCEPTION WHEN undefined_table THEN
+            NULL;
+        END;
+    END LOOP;
+    RETURN purged;
+END
+$$;
+REVOKE ALL ON FUNCTION recall.purge_history(uuid, uuid[]) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION recall.purge_history(uuid, uuid[]) TO skein_memory, skein_session;
+
 -- Register a model and create its table of vectors; return the name of the table. Where the documents are distributed,
 -- distribute_vectors follows in a transaction of its own: one transaction acts as one role on the rows of a machine.
 CREATE FUNCTION recall.register_model(
@@ -334,6 +534,7 @@ BEGIN
             embedding public.halfvec(%2$s) NOT NULL,
             rest public.halfvec(%4$s),
             transaction bigint DEFAULT (pg_current_xact_id()::text::bigint + skein.transaction_base()),
+            record_time timestamptz NOT NULL DEFAULT skein.write_time(),
             CONSTRAINT %3$I PRIMARY KEY (tenant_id, item_id, chunk)
         ) PARTITION BY HASH (item_id)
         $sql$, table_name, covered, table_name || '_pkey', greatest(dimensions - covered, 1));
@@ -366,6 +567,7 @@ BEGIN
     EXECUTE format('GRANT SELECT, INSERT, DELETE ON recall.%I TO skein_recall', table_name);
     -- Memory and session store caller vectors.
     EXECUTE format('GRANT INSERT ON recall.%I TO skein_memory, skein_session', table_name);
+    PERFORM recall.create_vectors_history(table_name);
     RETURN table_name;
 END
 $$;
@@ -394,9 +596,12 @@ BEGIN
     END IF;
     -- The shards' foreign keys lead to tables that the statement has locked on other connections.
     PERFORM set_config('citus.multi_shard_modify_mode', 'sequential', true);
+    -- No trigger keeps former vectors there; the table of them is distributed all the same, for statements that name it.
+    EXECUTE format('DROP TRIGGER IF EXISTS keep_deleted ON recall.%I', vectors);
     PERFORM create_distributed_table(
-        format('recall.%I', vectors)::regclass, 'tenant_id', colocate_with => 'recall.documents'
-    );
+        format('recall.%I', named_table)::regclass, 'tenant_id', colocate_with => 'recall.documents'
+    )
+    FROM unnest(ARRAY[vectors, vectors || '_history']) AS named_table;
     -- Citus refuses a key from a table that is not distributed to one that is.
     PERFORM recall.refer_to_documents(vectors);
     RETURN true;
@@ -450,7 +655,8 @@ BEGIN
         OR EXISTS (SELECT FROM recall.reindexes AS r WHERE r.model = named AND r.cancel_time IS NULL) THEN
         RETURN 'in use';
     END IF;
-    EXECUTE format('DROP TABLE recall.%I', found_model.table_name);
+    EXECUTE format('DROP VIEW as_of.%I', found_model.table_name);
+    EXECUTE format('DROP TABLE recall.%I, recall.%I', found_model.table_name, found_model.table_name || '_history');
     DELETE FROM recall.embedding_models AS m WHERE m.model = named;
     RETURN 'dropped';
 END

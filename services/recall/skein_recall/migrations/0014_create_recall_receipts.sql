@@ -27,6 +27,9 @@ GRANT SELECT, INSERT, DELETE ON recall.receipts TO skein_recall;
 -- Memory erases what may name a person.
 GRANT SELECT, UPDATE (request_id, request, query) ON recall.receipts TO skein_memory;
 
+-- The differences of two answers are explained by events.
+GRANT SELECT ON memory.changes TO skein_recall;
+
 -- Create the partition of a month; return whether it was missing.
 CREATE FUNCTION recall.ensure_month(month timestamptz) RETURNS boolean
 LANGUAGE sql SECURITY DEFINER

@@ -164,9 +164,16 @@ class ModelSnapshot:
 class ModelRegistry:
     """The registered models, cached for some seconds."""
 
-    def __init__(self, read: Callable[[], Awaitable[Sequence[EmbeddingModel]]], *, seconds: float) -> None:
-        """Read all models with `read`, at most every `seconds`."""
+    def __init__(
+        self,
+        read: Callable[[], Awaitable[Sequence[EmbeddingModel]]],
+        read_active_as_of: Callable[[datetime], Awaitable[EmbeddingModel]],
+        *,
+        seconds: float,
+    ) -> None:
+        """Read all models with `read`, at most every `seconds`; with `read_active_as_of` the active one of a time."""
         self._read = read
+        self._read_active_as_of = read_active_as_of
         self._seconds = seconds
         self._snapshot: ModelSnapshot | None = None
         self._expires = 0.0
@@ -180,9 +187,9 @@ class ModelRegistry:
             self._expires = expires
         return self._snapshot
 
-    async def active(self) -> EmbeddingModel:
-        """Return the model that is searched. Raises ModelNotFound."""
-        return (await self.models()).active
+    async def active(self, as_of_time: datetime | None = None) -> EmbeddingModel:
+        """Return the model that is searched, or was at a time. Raises ModelNotFound and ModelDroppedSince."""
+        return (await self.models()).active if as_of_time is None else await self._read_active_as_of(as_of_time)
 
     def invalidate(self) -> None:
         """Read the models again on next use, because this process changed them."""

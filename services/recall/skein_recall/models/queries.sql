@@ -54,6 +54,20 @@ UPDATE recall.embedding_models
 SET active = true
 WHERE model = :model AND NOT active;
 
+-- insert_activation --
+-- Record when a model became the active one.
+INSERT INTO recall.model_activations (model, from_time)
+VALUES (:model, :at)
+ON CONFLICT ON CONSTRAINT model_activations_pkey DO NOTHING;
+
+-- read_activation --
+-- Read which model was active at a time; before the first activation it is the first model.
+SELECT a.model, a.from_time
+FROM recall.model_activations AS a
+WHERE a.from_time <= greatest(:at::timestamptz, (SELECT min(o.from_time) FROM recall.model_activations AS o))
+ORDER BY a.from_time DESC
+LIMIT 1;
+
 -- set_model_left_time --
 -- Record when a model was followed last.
 UPDATE recall.embedding_models

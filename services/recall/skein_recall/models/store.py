@@ -10,7 +10,7 @@ import asyncpg
 
 from skein_kit.database.transactions import translate_constraint_errors
 from skein_kit.errors import TransactionConflict
-from skein_recall.errors import ModelActive, ModelExists, ModelInUse, ModelNotFound
+from skein_recall.errors import ModelActive, ModelDroppedSince, ModelExists, ModelInUse, ModelNotFound
 from skein_recall.models.model import EmbeddingModel
 from skein_recall.queries import QUERIES
 
@@ -103,7 +103,21 @@ class ModelStore:
         """Make a model the active one. Readers see the former or this one, never none."""
         await tx.rows(QUERIES["lock_models"])
         await tx.execute(QUERIES["deactivate_models"], model=name, at=at)
-        await tx.execute(QUERIES["activate_model"], model=name)
+        if await tx.execute(QUERIES["activate_model"], model=name):
+            await tx.execute(QUERIES["insert_activation"], model=name, at=at)
+
+    async def active_as_of(self, at: datetime) -> EmbeddingModel:
+        """Return the model that was active at a time. Raises ModelDroppedSince when its vectors are gone."""
+        async with self._database.global_transaction() as tx:
+            activation = await tx.row(QUERIES["read_activation"], at=at)
+            models = await self.list_models_in(tx)
+        if activation is None:
+            raise ModelNotFound
+        for model in models:
+            # A model of the same name that was registered later has other vectors.
+            if model.model == activation["model"] and model.create_time <= activation["from_time"]:
+                return model
+        raise ModelDroppedSince(model=activation["model"])
 
     async def set_left_time(self, tx: Transaction, name: str, at: datetime) -> None:
         """Record when the last process may have followed a model."""

@@ -3,21 +3,30 @@
 from __future__ import annotations
 
 import secrets
+from datetime import UTC
 from typing import TYPE_CHECKING, cast
 from uuid import UUID
 
+import numpy as np
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from skein.recall.v1 import recall_pb2 as pb
 from skein_kit.ids import parse_id
 from skein_kit.recall_receipts import document
+from skein_recall.models.similarity_scale import COSINE_SCALE, SimilarityScale
 from skein_recall.receipts.model import RecordedAnswer, UnsignedReceipt
+from skein_recall.search import convert as search_convert
+from skein_recall.search import ranking
+from skein_recall.search.model import ScoringFormula, SearchPins
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from datetime import datetime
 
+    from asyncpg import Record
+
     from skein_kit.recall_receipts.document import SignedReceipt
+    from skein_recall.receipts.replay import Replay
     from skein_recall.search.model import SearchHit
 
 ID_BYTES = 16
@@ -82,6 +91,89 @@ def entity_ids(content: pb.ReceiptContent) -> list[UUID]:
     return _ids(content.entity_ids)
 
 
+def kinds(content: pb.ReceiptContent) -> dict[UUID, str]:
+    """Return the kind of each hit by its id, best first."""
+    return {
+        item_id: "message" if flag & IS_MESSAGE else "memory"
+        for item_id, flag in zip(item_ids(content), content.flags, strict=True)
+    }
+
+
+def search_time(content: pb.ReceiptContent) -> datetime:
+    """Return when the search began."""
+    return _timestamp(content.time_microseconds).ToDatetime(UTC)
+
+
+def signal(content: pb.ReceiptContent, name: str, index: int) -> float | None:
+    """Return the measured value of a signal of a hit; None where the receipt has none."""
+    if name == "statement":
+        return float(bool(content.flags[index] & IS_STATEMENT))
+    if name == "time":
+        return float(bool(content.flags[index] & MENTIONS_TIME))
+    column = getattr(content, name)
+    return float(column[index]) if column else None
+
+
+def is_formula_known(content: pb.ReceiptContent) -> bool:
+    """Return whether this version ranks by the formula of a receipt."""
+    return content.formula.endswith(f"-{ranking.VERSION}")
+
+
+def pins(content: pb.ReceiptContent, *, is_incomplete: bool) -> SearchPins:
+    """Return what a replay of a receipt takes from it.
+
+    `is_incomplete`: items of the answer were purged, by which the relevance of the others was measured.
+    """
+    name = content.formula.rpartition("-")[0]
+    weights = ranking.Weights(**{key: _shortest(value) for key, value in zip(SIGNALS, content.weights, strict=False)})
+    return SearchPins(
+        model=content.model,
+        formula=ScoringFormula(
+            weights=weights,
+            fusion="rrf" if name == "ranks" else "scores",
+            name=content.formula,
+            is_calibrated=content.calibrated and not is_incomplete,
+            min_relevance=_shortest(content.min_relevance),
+            min_best_relevance=_shortest(content.min_best_relevance),
+        ),
+        scale=SimilarityScale(_shortest(content.similarity_floor), _shortest(content.similarity_ceiling))
+        if content.model
+        else COSINE_SCALE,
+        language=content.search_language or _DEFAULT_LANGUAGE,
+        has_vector=not content.dense_unavailable,
+        corpus_documents=content.corpus_documents,
+        corpus_length=content.corpus_length,
+        term_documents=tuple(content.term_documents),
+        entity_ids=frozenset(entity_ids(content)),
+    )
+
+
+def bare_response(content: pb.ReceiptContent, rows: Mapping[UUID, Record]) -> pb.RecallResponse:
+    """Return the hits of a receipt with the items that are left of it, without a search."""
+    response = pb.RecallResponse(
+        model=content.model,
+        dense_path=content.dense_path,
+        dense_unavailable=content.dense_unavailable,
+        formula=content.formula,
+        pending_embedding_count=content.pending_embedding_count,
+    )
+    for (item_id, kind), score in zip(kinds(content).items(), content.scores, strict=True):
+        if item_id in rows:
+            response.hits.append(search_convert.bare_hit(item_id, kind, rows[item_id], score))
+    return response
+
+
+def replay(value: Replay) -> pb.ReplayRecallResponse:
+    """Convert a replayed answer."""
+    return pb.ReplayRecallResponse(
+        response=value.response,
+        identical=value.is_identical,
+        gaps=value.gaps,
+        differing_ids=map(str, value.differing_ids),
+        query_unverified=value.is_query_unverified,
+    )
+
+
 def receipt(signed: SignedReceipt, content: pb.ReceiptContent) -> pb.RecallReceipt:
     """Convert a verified receipt."""
     return pb.RecallReceipt(
@@ -124,6 +216,7 @@ def _content(answer: RecordedAnswer) -> pb.ReceiptContent:
         entity_ids=b"".join(entity_id.bytes for entity_id in basis.entity_ids),
         filter_truncated=result.filter_truncated,
         nothing_relevant=result.nothing_relevant,
+        calibrated=formula.is_calibrated,
     )
     if not formula.name.startswith(("keyword", "semantic")):
         content.weights.extend(getattr(formula.weights, signal) for signal in SIGNALS)
@@ -174,6 +267,11 @@ def _write_hits(content: pb.ReceiptContent, hits: Sequence[SearchHit]) -> None:
 def _neutral(signal: str) -> float:
     """Return the value of a hit that has no such signal: only some hits lose a part of their score by their trust."""
     return 1.0 if signal == "trust" else 0.0
+
+
+def _shortest(value: float) -> float:
+    """Return the shortest number that a float of 32 bits stands for: 0.2, not 0.20000000298."""
+    return float(str(np.float32(value)))
 
 
 def _ids(joined: bytes) -> list[UUID]:

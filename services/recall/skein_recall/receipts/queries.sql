@@ -22,3 +22,12 @@ SELECT recall.drop_receipts(:before);
 DELETE FROM recall.receipts
 WHERE tenant_id = :tenant_id AND receipt_id = ANY (ARRAY(
     SELECT receipt_id FROM recall.receipts WHERE tenant_id = :tenant_id LIMIT :count));
+
+-- list_item_changes --
+-- List the events of some items, oldest first, that one of two snapshots has and the other has not.
+SELECT change.entity_id, change.transaction, change.event_type, change.principal, change.create_time
+FROM memory.changes AS change
+WHERE change.tenant_id = :tenant_id AND change.entity_id = ANY (:item_ids::text[])
+    AND change.transaction >= :start AND change.transaction < :beyond
+ORDER BY change.transaction, change.change_id
+LIMIT :count;

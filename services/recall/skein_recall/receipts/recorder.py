@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from skein_kit import canary
 from skein_kit.calls.call import current_call
 from skein_kit.database.tx_options import TxOptions
-from skein_kit.ids import new_id
+from skein_kit.ids import new_id, now
 from skein_kit.policies.store import shared_policy_cache
 from skein_recall.receipts.model import RecordedAnswer, wants_receipt
 
@@ -60,7 +60,7 @@ class ReceiptRecorder:
         call, basis = current_call(), result.basis
         if call is None or basis is None:
             return
-        receipt_id = new_id(basis.at)
+        receipt_id = new_id(now())
         self._writer.add(
             RecordedAnswer(
                 tenant_id=caller.require_tenant(),

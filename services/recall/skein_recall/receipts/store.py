@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from datetime import datetime
     from uuid import UUID
 
+    import asyncpg
+
     from skein_kit.database.transactions import Database
 
 _MONTHS_AHEAD = 1
@@ -53,6 +55,20 @@ class ReceiptStore:
         async with self._database.transaction(tenant_id, TxOptions(read_only=True, skip_replica=True)) as tx:
             row = await tx.row(QUERIES["get_receipt"], tenant_id=tenant_id, receipt_id=receipt_id)
         return None if row is None else SignedReceipt(**row)
+
+    async def list_changes(
+        self, tenant_id: UUID, item_ids: Sequence[UUID], start: int, beyond: int, *, count: int
+    ) -> list[asyncpg.Record]:
+        """Return up to `count` events of items, oldest first, of the transactions from `start` to before `beyond`."""
+        async with self._database.transaction(tenant_id, TxOptions(read_only=True, skip_replica=True)) as tx:
+            return await tx.rows(
+                QUERIES["list_item_changes"],
+                tenant_id=tenant_id,
+                item_ids=[str(item_id) for item_id in item_ids],
+                start=start,
+                beyond=beyond,
+                count=count,
+            )
 
     async def maintain(self, at: datetime) -> None:
         """Create the partitions of the next months, and drop those of receipts that are too old."""

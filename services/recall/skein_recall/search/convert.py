@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar, cast
+from uuid import UUID
 
 from skein.memory.v1 import memory_pb2
 from skein.recall.v1 import recall_pb2 as pb
@@ -15,12 +16,13 @@ from skein_kit.filters.visibility import valid_at_time, visible_to
 from skein_kit.ids import min_id_at
 from skein_kit.json_values import fields
 from skein_kit.message_rows import message
+from skein_kit.policies.history import read_as_of_time
 from skein_kit.rpc.pagination import fit_items
 from skein_kit.rpc.well_known_types import read_time, to_timestamp
 from skein_kit.search_text.vector_columns import normalize
 from skein_recall.errors import QueryEmpty
 from skein_recall.search.expansion import Reason
-from skein_recall.search.model import Filter, Mode, Query
+from skein_recall.search.model import Filter, Mode, Query, Reference
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -60,8 +62,8 @@ _OWNERS = ("agent_id", "subject_id", "session_id")
 _TIMES = ("expire_time", "valid_from_time", "valid_to_time", "create_time", "update_time", "record_time")
 
 
-def recall_query(request: pb.RecallRequest) -> Query:
-    """Read the query of a request. Raises QueryEmpty and FieldInvalid."""
+def recall_query(request: pb.RecallRequest, at: datetime) -> Query:
+    """Read the query of a request that arrives `at`. Raises QueryEmpty and FieldInvalid."""
     text = request.query.strip()
     if not text and not request.embedding:
         raise QueryEmpty
@@ -70,6 +72,7 @@ def recall_query(request: pb.RecallRequest) -> Query:
         _query(request, text, vector, weights=dict(request.weights), fusion=request.fusion),
         min_relevance=request.min_relevance if request.HasField("min_relevance") else None,
         show_duplicates=request.show_duplicates,
+        as_of_time=read_as_of_time(request, at=at),
     )
 
 
@@ -88,12 +91,20 @@ def _with_conditions(filter_: Filter, message: pb.MessageFilter, min_trust: floa
     )
 
 
-def similar_query(request: pb.FindSimilarRequest, item: ReferenceItem) -> Query:
+def reference(request: pb.FindSimilarRequest) -> Reference:
+    return Reference(
+        item_id=UUID(request.item_id) if request.item_id else None,
+        external_id=request.external_id,
+        kind=_KINDS.get(request.kind, "memory"),
+    )
+
+
+def similar_query(request: pb.FindSimilarRequest, item: ReferenceItem, as_of_time: datetime | None) -> Query:
     """Make a query of a reference item. Raises QueryEmpty when the item has nothing to search by."""
     text = item.text[:MAX_CHARACTERS].strip()
     if not text and (item.vector is None or _MODES[request.mode] is Mode.KEYWORD):
         raise QueryEmpty
-    return _query(request, text, item.vector).similar_to(item)
+    return replace(_query(request, text, item.vector).similar_to(item), as_of_time=as_of_time)
 
 
 def _query(
@@ -210,6 +221,7 @@ def response(kind: type[_Response], result: RecallResult) -> _Response:
         formula=result.formula,
         filter_truncated=result.filter_truncated,
         pending_embedding_count=result.pending_count,
+        purged_count=result.purged_count,
         **_recall_fields(result) if kind is pb.RecallResponse else {},
     )
 
@@ -223,6 +235,13 @@ def _recall_fields(result: RecallResult) -> dict[str, Any]:
             for one in result.expansions
         ],
     }
+
+
+def bare_hit(item_id: UUID, kind: str, row: Record, score: float) -> pb.Hit:
+    """Convert the row of an item without its signals."""
+    hit = pb.Hit(item_id=str(item_id), score=score)
+    _write_item(hit, kind, row)
+    return hit
 
 
 def _hit(found: SearchHit) -> pb.Hit:
@@ -239,7 +258,12 @@ def _hit(found: SearchHit) -> pb.Hit:
             for signal, raw, value, weight, rank in ranked.components
         ],
     )
-    if ranked.kind == "memory":
+    _write_item(hit, ranked.kind, row)
+    return hit
+
+
+def _write_item(hit: pb.Hit, kind: str, row: Record) -> None:
+    if kind == "memory":
         hit.kind = pb.ITEM_KIND_MEMORY
         if (trust := row["trust"]) is not None:
             hit.trust = trust
@@ -247,7 +271,6 @@ def _hit(found: SearchHit) -> pb.Hit:
     else:
         hit.kind = pb.ITEM_KIND_MESSAGE
         hit.message.CopyFrom(message(row))
-    return hit
 
 
 def _write_memory(memory: memory_pb2.Memory, row: Record) -> None:

@@ -115,6 +115,16 @@ _VALUES_OF = {"visible_to": ("seeing_agent_id", "seeing_subject_id", "seeing_ses
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Reference:
+    """The name of a stored item: its id, or the external id of an item of a kind."""
+
+    item_id: UUID | None
+    external_id: str
+    # "memory" or "message".
+    kind: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class ReferenceItem:
     """A stored item that FindSimilar starts from."""
 
@@ -153,6 +163,12 @@ class Query:
     mentions: tuple[ReadMention, ...] = ()
     # Words of the text that are no typos, in lower case, because a dictionary has them.
     known_words: frozenset[str] = frozenset()
+    # It is answered as it would have been answered then; None: now.
+    as_of_time: datetime | None = None
+
+    def with_entities(self, entity_ids: AbstractSet[UUID]) -> Self:
+        """Return the query without the mentions of other entities."""
+        return replace(self, mentions=tuple(each for each in self.mentions if entity_ids.issuperset(each.entity_ids)))
 
     def similar_to(self, item: ReferenceItem) -> Self:
         """Return the query for items that are like a stored one, by cosine and BM25 alone."""
@@ -335,6 +351,37 @@ class SearchHit:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class SearchPins:
+    """What a receipt says of its search, for a replay."""
+
+    # Empty in the keyword mode.
+    model: str
+    formula: ScoringFormula
+    scale: SimilarityScale
+    language: str
+    has_vector: bool
+    corpus_documents: int
+    corpus_length: int
+    # Of each term, in order of the terms.
+    term_documents: tuple[int, ...]
+    entity_ids: frozenset[UUID]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SearchOptions:
+    """How the transaction of a search reads."""
+
+    # Its first statements have a filter, whose values decide which index serves them.
+    is_filtered: bool = False
+    # Its statements see one state.
+    repeatable_read: bool = False
+    # It reads the items of this time; None: those of the present.
+    as_of_time: datetime | None = None
+    # Of a replay.
+    pins: SearchPins | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class LogPosition:
     """What a transaction sees: the writes of the transactions below `start`, and of some of the following ones."""
 
@@ -385,6 +432,8 @@ class RecallResult:
     nothing_relevant: bool
     # Items of the tenant that have no vector yet, counted up to a limit; 0 in the keyword mode.
     pending_count: int
+    # Items of the tenant that were known at the query's as_of_time and purged since, counted up to a limit.
+    purged_count: int
     expansions: list[QueryExpansion]
     # Only of a search for a receipt.
     basis: SearchBasis | None = None

@@ -4,23 +4,24 @@ from __future__ import annotations
 
 import time
 from collections import OrderedDict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from skein_kit.database.named_queries import with_condition
+from skein_kit.database.named_queries import as_of, with_condition
 from skein_kit.database.tx_options import TxOptions
 from skein_kit.filters.compiler import ENTRIES, compile_to_sql
-from skein_kit.policies.store import shared_policy_cache
+from skein_kit.policies.store import read_policy_as_of, shared_policy_cache
 from skein_kit.search_text.segmentation import segment
 from skein_recall.queries import QUERIES
 from skein_recall.search.expansion import MAX_NAME_CHARACTERS, EntityName, NameTable, ReadMention, read_mentions
+from skein_recall.search.statements import look_up_each
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import datetime
     from uuid import UUID
 
-    from skein_kit.database.transactions import Database
+    from skein_kit.database.transactions import Database, Transaction
     from skein_kit.filters.expression import Expression
 
 # Seconds after which a new or deleted alias takes effect at the latest.
@@ -64,31 +65,28 @@ class NameCache:
         self._drop_count = 0
 
     async def read_mentions(
-        self, tenant_id: UUID, text: str, condition: Expression | None, at: datetime
+        self,
+        tenant_id: UUID,
+        text: str,
+        condition: Expression | None,
+        at: datetime,
+        *,
+        as_of_time: datetime | None = None,
     ) -> tuple[ReadMention, ...]:
         """Return the names in a text that have other names.
 
-        Of a name, the memory and its canonical memory may be recalled at the time `at` and pass the condition.
+        Of a name, the memory and its canonical memory may be recalled at the time `at` and pass the condition. Names of
+        an `as_of_time` are not cached.
         """
+        if as_of_time is not None:
+            async with self._database.transaction(tenant_id, replace(_READ_ONLY, as_of_time=as_of_time)) as tx:
+                table = await _read_table(tx, tenant_id, is_as_of=True)
+                return await _visible_mentions(tx, tenant_id, table, text, condition, at, is_as_of=True)
         table = await self._table(tenant_id)
-        candidates = table.candidates(text)
-        if not candidates:
+        if not table.candidates(text):
             return ()
-        names = {name.memory_id: name for name in table.names(text, candidates)}
-        visible = compile_to_sql(condition, ENTRIES)
         async with self._database.transaction(tenant_id, _READ_ONLY) as tx:
-            policy = await shared_policy_cache(tx.database).get(tx, tenant_id)
-            rows = await tx.rows(
-                with_condition(QUERIES["visible_names"], visible.text),
-                tenant_id=tenant_id,
-                memory_ids=list(names),
-                names=[name.text for name in names.values()],
-                words=[segment(name.text) for name in names.values()],
-                language=policy.search_language,
-                at=at,
-                **visible.values,
-            )
-        return read_mentions(text, candidates, ((names[row["memory_id"]], row["stems"]) for row in rows))
+            return await _visible_mentions(tx, tenant_id, table, text, condition, at, is_as_of=False)
 
     def __len__(self) -> int:
         return self._name_count
@@ -113,22 +111,7 @@ class NameCache:
             if cached is not None and is_current:
                 table, load_time = cached.table, cached.load_time
             else:
-                table, load_time = NameTable(()), at
-                if state[0]:
-                    rows = await tx.rows(
-                        QUERIES["list_entity_names"],
-                        tenant_id=tenant_id,
-                        count=MAX_ALIASES,
-                        bytes=MAX_NAME_CHARACTERS * _BYTES_PER_CHARACTER,
-                    )
-                    table = NameTable(
-                        EntityName(
-                            entity_id=row["entity_id"],
-                            memory_id=row["memory_id"],
-                            text=row["name"] if len(row["name"]) <= MAX_NAME_CHARACTERS else "",
-                        )
-                        for row in rows
-                    )
+                table, load_time = await _read_table(tx, tenant_id) if state[0] else NameTable(()), at
         if drop_count == self._drop_count:
             self._put(tenant_id, _CachedNames(table=table, state=state, load_time=load_time, check_time=at))
         return table
@@ -145,3 +128,54 @@ class NameCache:
     def _remove(self, tenant_id: UUID) -> None:
         cached = self._tenants.pop(tenant_id, None)
         self._name_count -= 0 if cached is None else len(cached.table)
+
+
+async def _read_table(tx: Transaction, tenant_id: UUID, *, is_as_of: bool = False) -> NameTable:
+    """Read a tenant's names."""
+    query = QUERIES["list_entity_names"]
+    rows = await tx.rows(
+        as_of(query) if is_as_of else query,
+        tenant_id=tenant_id,
+        count=MAX_ALIASES,
+        bytes=MAX_NAME_CHARACTERS * _BYTES_PER_CHARACTER,
+    )
+    return NameTable(
+        EntityName(
+            entity_id=row["entity_id"],
+            memory_id=row["memory_id"],
+            text=row["name"] if len(row["name"]) <= MAX_NAME_CHARACTERS else "",
+        )
+        for row in rows
+    )
+
+
+async def _visible_mentions(
+    tx: Transaction,
+    tenant_id: UUID,
+    table: NameTable,
+    text: str,
+    condition: Expression | None,
+    at: datetime,
+    *,
+    is_as_of: bool,
+) -> tuple[ReadMention, ...]:
+    """Return the names of a table in a text that may be recalled at the time `at` and pass the condition."""
+    candidates = table.candidates(text)
+    if not candidates:
+        return ()
+    names = {name.memory_id: name for name in table.names(text, candidates)}
+    visible = compile_to_sql(condition, ENTRIES)
+    query = with_condition(QUERIES["visible_names"], visible.text)
+    cache = shared_policy_cache(tx.database)
+    policy = await (read_policy_as_of(tx, tenant_id) if is_as_of else cache.get(tx, tenant_id))
+    rows = await tx.rows(
+        as_of(look_up_each(query)) if is_as_of else query,
+        tenant_id=tenant_id,
+        memory_ids=list(names),
+        names=[name.text for name in names.values()],
+        words=[segment(name.text) for name in names.values()],
+        language=policy.search_language,
+        at=at,
+        **visible.values,
+    )
+    return read_mentions(text, candidates, ((names[row["memory_id"]], row["stems"]) for row in rows))

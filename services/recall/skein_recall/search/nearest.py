@@ -113,7 +113,7 @@ class NearestSearch:
         self, vector: NDArray[np.float32], filter_: Filter, kinds: Sequence[str], depth: int
     ) -> tuple[Nearest, bool] | None:
         """Find the nearest items by a shortlist; None when it does not prove them. Without a filter, once."""
-        if self._tx.is_replica:
+        if self._tx.is_replica or self._query.as_of_time is not None:
             return None
         if filter_.has_index_conditions:
             shortlist = await self._filtered_shortlist(vector, filter_, tuple(kinds), depth)

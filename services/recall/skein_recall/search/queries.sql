@@ -308,6 +308,15 @@ GROUP BY v.item_id
 ORDER BY similarity DESC, v.item_id
 LIMIT :count;
 
+-- count_purged --
+-- Count the items that were known at a time and purged since, of at most :most rows.
+SELECT coalesce(sum(purged.item_count), 0) AS item_count
+FROM (
+    SELECT item_count FROM recall.purged_items
+    WHERE tenant_id = :tenant_id AND purge_time > :as_of_time AND known_time <= :as_of_time
+    LIMIT :most
+) AS purged;
+
 -- read_log_position --
 -- Return which transactions the statement sees: those below a number, and those below another one that do not run. The
 -- tenant is not in it.

@@ -30,6 +30,8 @@ class QueryReader:
             return query
         return replace(
             query,
-            mentions=await self._names.read_mentions(tenant_id, query.text, query.name_condition, at),
+            mentions=await self._names.read_mentions(
+                tenant_id, query.text, query.name_condition, at, as_of_time=query.as_of_time
+            ),
             known_words=frozenset(filter(self._has_word, words_of(query.text))),
         )

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
-from uuid import UUID
 
 from skein.recall.v1 import recall_pb2 as pb
 from skein_kit.calls.call import Context
 from skein_kit.calls.call import caller as caller_of
+from skein_kit.ids import now
+from skein_kit.policies.history import read_as_of_time
 from skein_recall.search import convert
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ class SearchHandlers:
         self._receipts = receipts
 
     async def Recall(self, request: pb.RecallRequest, context: Context) -> pb.RecallResponse:
-        query = convert.recall_query(request)
+        query = convert.recall_query(request, now())
         seconds = context.time_remaining()
         caller = caller_of(context)
         tenant_id = caller.require_tenant()
@@ -40,12 +41,9 @@ class SearchHandlers:
     async def FindSimilar(self, request: pb.FindSimilarRequest, context: Context) -> pb.FindSimilarResponse:
         seconds = context.time_remaining()
         tenant_id = caller_of(context).require_tenant()
+        as_of_time = read_as_of_time(request, at=now())
         item = await self._searcher.read_reference_item(
-            tenant_id,
-            UUID(request.item_id) if request.item_id else None,
-            request.external_id,
-            "message" if request.kind == pb.ITEM_KIND_MESSAGE else "memory",
-            seconds=seconds,
+            tenant_id, convert.reference(request), as_of_time, seconds=seconds
         )
-        query = convert.similar_query(request, item)
+        query = convert.similar_query(request, item, as_of_time)
         return convert.response(pb.FindSimilarResponse, await self._searcher.recall(tenant_id, query, seconds=seconds))

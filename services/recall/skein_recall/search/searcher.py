@@ -27,6 +27,7 @@ from skein_recall.search.model import (
     ScoringFormula,
     SearchBasis,
     SearchHit,
+    SearchOptions,
     SignalMatches,
 )
 from skein_recall.search.nearest import NearestSearch, shortlist_size
@@ -46,7 +47,7 @@ if TYPE_CHECKING:
     from skein_recall.models.model import EmbeddingModel, ModelRegistry
     from skein_recall.providers.text_embedder import TextEmbedder
     from skein_recall.quality.sampler import Sampler
-    from skein_recall.search.model import Query, ReferenceItem
+    from skein_recall.search.model import Query, Reference, ReferenceItem, SearchPins
     from skein_recall.search.nearest import Nearest
     from skein_recall.search.query_reader import QueryReader
     from skein_recall.search.query_terms import ItemMeasurements, QueryTerms
@@ -108,30 +109,52 @@ class RecallSearcher:
         self._reader = reader
         self._wait_seconds = wait_seconds
 
-    async def recall(self, tenant_id: UUID, query: Query, *, seconds: float, has_receipt: bool = False) -> RecallResult:
+    async def recall(
+        self,
+        tenant_id: UUID,
+        query: Query,
+        *,
+        seconds: float,
+        has_receipt: bool = False,
+        pins: SearchPins | None = None,
+    ) -> RecallResult:
         """Find the best items for a query within `seconds`. Embedding uses no database connection.
 
-        With `has_receipt` all statements see one state, and the result has its basis.
-
-        Raises ModelUnavailable or ModelNotFound in the semantic mode without a vector: an empty result would mean that
-        nothing exists.
+        With `has_receipt` all statements see one state, and the result has its basis. With a time
+        the result is that of then, by exact statements: caches have the present. A replay has the `pins` of its
+        receipt. Raises ModelUnavailable or ModelNotFound in the semantic mode without a vector: an empty result would
+        mean that nothing exists. Raises NotKnownThen, ModelDroppedSince and HistoryNotKept for a time that
+        cannot be searched.
         """
-        model = await self._registry.active()
+        at = query.as_of_time or now()
+        if pins is None:
+            model = await self._registry.active(query.as_of_time)
+        else:
+            model = replace((await self._registry.models()).get(pins.model), similarity_scale=pins.scale)
         if query.mode is Mode.SEMANTIC and query.vector is None and not model.can_embed:
             raise ModelNotFound(model=model.model)
-        at = now()
         query = await self._reader.read(tenant_id, query, at)
-        vector = await self._query_vector(tenant_id, model, query, seconds)
+        if pins is not None:
+            query = query.with_entities(pins.entity_ids)
+        vector = None
+        if pins is None or pins.has_vector:
+            vector = await self._query_vector(tenant_id, model, query, seconds)
         if query.mode is Mode.SEMANTIC and vector is None:
             raise ModelUnavailable(model=model.model, cause="no answer")
         shortlist = await self._shortlist(tenant_id, model, query, vector)
         basis = None
-        async with self._store.transaction(
-            tenant_id, is_filtered=bool(query.filter.all_names), repeatable_read=has_receipt
-        ) as tx:
+        options = SearchOptions(
+            is_filtered=bool(query.filter.all_names),
+            repeatable_read=has_receipt,
+            as_of_time=query.as_of_time,
+            pins=pins,
+        )
+        async with self._store.transaction(tenant_id, options) as tx:
             policy = await tx.policy()
+            purged_count = 0 if query.as_of_time is None else await tx.count_purged(query.as_of_time)
             search = SearchTransaction(tx, model, query, vector, self._vector_cache, shortlist, policy, at)
-            await search.read_cached_words(self._term_cache, tenant_id)
+            if query.as_of_time is None:
+                await search.read_cached_words(self._term_cache, tenant_id)
             hits, is_truncated = await search.hits()
             excluding = await search.excluding_conditions() if not hits and query.filter.all_names else []
             pending_count = await search.pending_count()
@@ -139,7 +162,8 @@ class RecallSearcher:
                 basis = await search.basis()
         relevant_hits = search.with_relevance(hits)
         _SEARCHES[search.path].inc()
-        if vector is not None and query.filter.row_condition is None and self._sampler.should_sample():
+        is_sampled = vector is not None and query.filter.row_condition is None and query.as_of_time is None
+        if vector is not None and is_sampled and self._sampler.should_sample():
             self._sampler.put(
                 Sample(
                     tenant_id=tenant_id,
@@ -160,6 +184,7 @@ class RecallSearcher:
             hits=relevant_hits,
             nothing_relevant=bool(hits) and not relevant_hits,
             pending_count=pending_count,
+            purged_count=purged_count,
             expansions=search.expansions(relevant_hits),
             excluding_conditions=excluding,
             filter_truncated=is_truncated,
@@ -167,15 +192,23 @@ class RecallSearcher:
         )
 
     async def read_reference_item(
-        self, tenant_id: UUID, item_id: UUID | None, external_id: str, kind: str, *, seconds: float
+        self, tenant_id: UUID, reference: Reference, as_of_time: datetime | None, *, seconds: float
     ) -> ReferenceItem:
-        """Read the item that FindSimilar starts from, by id or by external id and kind. Raises DocumentNotFound."""
-        model = await self._registry.active()
-        await self._queue.wait_drained(tenant_id, min(_REFERENCE_WAIT_SECONDS, seconds / 4))
-        async with self._store.transaction(tenant_id, is_filtered=False) as tx:
+        """Read the item that FindSimilar starts from, as it is or as it was at a time.
+
+        Raises DocumentNotFound; and as `recall` does for a time that cannot be searched.
+        """
+        model = await self._registry.active(as_of_time)
+        if as_of_time is None:
+            await self._queue.wait_drained(tenant_id, min(_REFERENCE_WAIT_SECONDS, seconds / 4))
+        async with self._store.transaction(tenant_id, SearchOptions(as_of_time=as_of_time)) as tx:
+            if as_of_time is not None:
+                # It refuses a time before the tenant's history.
+                await tx.policy()
+            item_id = reference.item_id
             if item_id is None:
-                item_id = await tx.find_item_id(external_id, kind)
-            item = None if item_id is None else await tx.read_reference_item(model, item_id, now())
+                item_id = await tx.find_item_id(reference.external_id, reference.kind)
+            item = None if item_id is None else await tx.read_reference_item(model, item_id, as_of_time or now())
         if item is None:
             raise DocumentNotFound
         return item
@@ -190,7 +223,8 @@ class RecallSearcher:
             return None
         if query.vector is None and not model.can_embed:
             return None
-        await self._queue.wait_drained(tenant_id, min(self._wait_seconds, seconds / 4))
+        if query.as_of_time is None:
+            await self._queue.wait_drained(tenant_id, min(self._wait_seconds, seconds / 4))
         if query.vector is not None:
             return query.vector
         purpose = Purpose.QUERY if query.excluded_id is None else Purpose.PASSAGE
@@ -201,8 +235,11 @@ class RecallSearcher:
     async def _shortlist(
         self, tenant_id: UUID, model: EmbeddingModel, query: Query, vector: NDArray[np.float32] | None
     ) -> Shortlist | None:
-        """Return what the vector cache proposes; None without a vector, with a filter, or when nothing is cached."""
-        if vector is None or query.filter.has_index_conditions:
+        """Return what the vector cache proposes.
+
+        None without a vector, with a filter or a time, or when nothing is cached.
+        """
+        if vector is None or query.filter.has_index_conditions or query.as_of_time is not None:
             return None
         depth = query.candidate_count(uses_terms=query.uses_terms(has_vector=True))
         return await self._vector_cache.shortlist(tenant_id, model, vector, query.searched_kinds, shortlist_size(depth))
@@ -239,6 +276,8 @@ class SearchTransaction:
         self._at = at
         self.formula = ScoringFormula.of(query, policy, readable_share=model.readable_share(query.text))
         self._language = policy.search_language
+        if tx.pins is not None:
+            self.formula, self._language = tx.pins.formula, tx.pins.language
         self._cues = QueryCues.of(query.text, at)
         # A vector asks for vectors, and an item that is searched for its likes must find its copies.
         self._merges_duplicates = bool(query.text) and not query.show_duplicates and query.excluded_id is None

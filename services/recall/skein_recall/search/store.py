@@ -16,11 +16,10 @@ from skein_kit.database.tx_options import TxOptions
 from skein_kit.errors import ReadTooCostly
 from skein_kit.filters import scan_cost
 from skein_kit.filters.compiler import compile_to_sql
-from skein_kit.policies.store import shared_policy_cache
 from skein_kit.search_text.segmentation import segment
 from skein_kit.search_text.vector_columns import COVERED_DIMENSIONS, for_table, read_vector, vector_columns
 from skein_recall.queries import QUERIES
-from skein_recall.search.conditions import ROW_TESTS, condition_sql
+from skein_recall.search.conditions import ROW_TESTS
 from skein_recall.search.expansion import MAX_CORRECTED_TERMS, NearRange, max_distance, near_terms
 from skein_recall.search.joined_queries import COMPARE_AND_READ_SHORTLIST, NEAREST_AND_READ
 from skein_recall.search.model import LogPosition, ReferenceItem
@@ -37,6 +36,7 @@ from skein_recall.search.query_terms import (
     reading_parts,
     rows_of_previous,
 )
+from skein_recall.search.statements import SearchStatements
 from skein_recall.vector_cache.item_ids import unpack_ids
 
 if TYPE_CHECKING:
@@ -48,14 +48,12 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from skein_kit.admission.scan_budget import ScanBudget
-    from skein_kit.database import named_queries
     from skein_kit.database.transactions import Database, Transaction
     from skein_kit.filters.expression import Expression
-    from skein_kit.policies.store import Policy
     from skein_recall.models.model import EmbeddingModel
     from skein_recall.search.conditions import RowTest
     from skein_recall.search.expansion import ReadMention
-    from skein_recall.search.model import Filter
+    from skein_recall.search.model import Filter, SearchOptions, SearchPins
     from skein_recall.vector_cache.matrix import Shortlist
 
 # The first terms of a query, which are searched. A text of Chinese has two for each letter.
@@ -71,6 +69,8 @@ _CHUNKS_PER_EXACT_ITEM = 8
 _MAX_TITLES = 1000
 # Items without a vector are counted up to this.
 MAX_PENDING = 1000
+# Purged items are counted up to this.
+MAX_PURGED = 10_000
 # Weight of a name in the memory that it means: a text of the name alone, the alias, must not make it irrelevant.
 _NAMED_WEIGHT = 3
 
@@ -92,71 +92,43 @@ class QueryStore:
         self._database = database
 
     @asynccontextmanager
-    async def transaction(
-        self, tenant_id: UUID, *, is_filtered: bool, repeatable_read: bool = False
-    ) -> AsyncIterator[QueryTransaction]:
-        """Begin a transaction that ends with the block; if it is `repeatable_read`, its statements see one state.
+    async def transaction(self, tenant_id: UUID, options: SearchOptions) -> AsyncIterator[QueryTransaction]:
+        """Begin a transaction that ends with the block. Raises HistoryNotKept where no former rows are kept."""
+        tx_options = TxOptions(
+            plan_once=not options.is_filtered,
+            read_only=True,
+            repeatable_read=options.repeatable_read,
+            as_of_time=options.as_of_time,
+        )
+        async with self._database.transaction(tenant_id, tx_options) as tx:
+            yield QueryTransaction(
+                tx, tenant_id, plans_each=options.is_filtered, as_of_time=options.as_of_time, pins=options.pins
+            )
 
-        `is_filtered`: its first statements have a filter, whose values decide which index serves them.
-        """
-        options = TxOptions(plan_once=not is_filtered, read_only=True, repeatable_read=repeatable_read)
-        async with self._database.transaction(tenant_id, options) as tx:
-            yield QueryTransaction(tx, tenant_id, plans_each=is_filtered)
 
-
-class QueryTransaction:
+class QueryTransaction(SearchStatements):
     """One transaction that finds and reads items of one tenant."""
 
-    def __init__(self, tx: Transaction, tenant_id: UUID, *, plans_each: bool) -> None:
-        """`plans_each`: the transaction begins by planning each statement for its values."""
-        self._tx = tx
-        self._tenant_id = tenant_id
-        self._plans_each = plans_each
+    def __init__(
+        self,
+        tx: Transaction,
+        tenant_id: UUID,
+        *,
+        plans_each: bool,
+        as_of_time: datetime | None = None,
+        pins: SearchPins | None = None,
+    ) -> None:
+        """`plans_each`: the transaction begins by planning each statement for its values.
+
+        `as_of_time` is the transaction's; None: it reads the present. A replay counts terms as its `pins` do.
+        """
+        self.pins = pins
+        super().__init__(tx, tenant_id, plans_each=plans_each, as_of_time=as_of_time)
+        # Documents of a term that a query counts itself. As of a time, frequencies are counts already, of any term.
+        self._max_counted = MAX_COUNTED if as_of_time is None else 0
         self._scan_budget: ScanBudget | None = None
-        # Of the server that numbers transactions, where a statement on a tenant's rows cannot tell.
-        self._server_start: datetime | None = None
         # Near terms of terms without a document, with their distance.
         self._near_terms: dict[str, tuple[int, list[str]]] = {}
-
-    async def _rows(self, query: named_queries.Query, **values: object) -> list[asyncpg.Record]:
-        """Run a statement that has one good plan. Planning it takes longer than running it."""
-        if self._plans_each:
-            self._plans_each = False
-            await self._tx.set_plan_mode(replan=False)
-        return await self._tx.rows(query, tenant_id=self._tenant_id, **values)
-
-    async def _filtered_rows(
-        self, query: named_queries.Query, filter_: Filter, **values: object
-    ) -> list[asyncpg.Record]:
-        """Run a statement among the items that pass a filter: its values decide which index serves it."""
-        await self._plan_each()
-        query = with_condition(query, condition_sql(filter_))
-        return await self._tx.rows(query, tenant_id=self._tenant_id, **values, **filter_.values)
-
-    async def _read_server_start(self) -> datetime | None:
-        """Return the start time of the server, where a statement on a tenant's rows would tell that of a worker."""
-        if self._server_start is None and self._tx.database.is_citus:
-            self._server_start = await self._tx.value(QUERIES["read_server_start"])
-        return self._server_start
-
-    async def _plan_each(self) -> None:
-        """From now on plan each statement for its values."""
-        if not self._plans_each:
-            self._plans_each = True
-            await self._tx.set_plan_mode(replan=True)
-
-    @property
-    def is_replica(self) -> bool:
-        """Whether a replica answers, which may lag behind data from elsewhere."""
-        return self._tx.database.is_replica
-
-    @property
-    def tenant_id(self) -> UUID:
-        """The tenant whose items the transaction reads."""
-        return self._tenant_id
-
-    async def policy(self) -> Policy:
-        return await shared_policy_cache(self._tx.database).get(self._tx, self._tenant_id)
 
     async def nearest(
         self,
@@ -321,18 +293,24 @@ class QueryTransaction:
             kinds=list(kinds),
             language=language,
             terms=_MAX_TERMS,
-            most=MAX_COUNTED,
+            most=self._max_counted,
         )
         if not rows:
             return NO_TERMS
         documents, length = rows[0]["corpus_documents"], rows[0]["corpus_length"]
         counts = {row["term"]: row["documents"] for row in rows}
         near = await self.near_terms(counts, is_typo) if is_typo is not None else {}
-        if not near and not mentions:
+        if not near and not mentions and self.pins is None:
             return QueryTerms.of_counts(counts, documents, length)
         names = names_by_term(counts, mentions)
         counts |= await self._count_terms(reading_parts(names, near) - counts.keys(), kinds)
         own_terms = [row["term"] for row in rows]
+        query_terms = QueryTerms.with_readings(own_terms, counts, documents, length, names, near, mentions)
+        if self.pins is None or len(self.pins.term_documents) != len(query_terms.counts):
+            return query_terms
+        # The worker counts frequent terms later, so the counts of then are not those of the documents of then.
+        counts |= zip(sorted(query_terms.counts), self.pins.term_documents, strict=True)
+        documents, length = self.pins.corpus_documents, self.pins.corpus_length
         return QueryTerms.with_readings(own_terms, counts, documents, length, names, near, mentions)
 
     async def near_terms(
@@ -366,7 +344,7 @@ class QueryTransaction:
         counted = sorted(terms)
         if not counted:
             return {}
-        rows = await self._rows(QUERIES["count_terms"], terms=counted, kinds=list(kinds), most=MAX_COUNTED)
+        rows = await self._rows(QUERIES["count_terms"], terms=counted, kinds=list(kinds), most=self._max_counted)
         return {row["term"]: row["documents"] for row in rows}
 
     async def match_terms(
@@ -468,6 +446,11 @@ class QueryTransaction:
         count: int = row["pending_count"]
         return count
 
+    async def count_purged(self, as_of_time: datetime) -> int:
+        """Return the number of the tenant's items that were known at a time and purged since, at most MAX_PURGED."""
+        (row,) = await self._rows(QUERIES["count_purged"], as_of_time=as_of_time, most=MAX_PURGED)
+        return min(int(row["item_count"]), MAX_PURGED)
+
     async def read_search_state(
         self,
         model: EmbeddingModel,
@@ -505,8 +488,7 @@ class QueryTransaction:
     async def read_documents_with_postings(self, item_ids: Iterable[UUID]) -> list[asyncpg.Record]:
         """Return documents as searches measure them, with their postings."""
         await self._plan_each()
-        query = QUERIES["read_documents_with_postings"]
-        return await self._tx.rows(query, tenant_id=self._tenant_id, item_ids=list(item_ids))
+        return await self._read(QUERIES["read_documents_with_postings"], item_ids=list(item_ids))
 
     async def filter_items(self, item_ids: Iterable[UUID], tests: Mapping[str, Expression | None]) -> set[UUID]:
         """Return the items that pass the test of their kind: None for a kind whose items all pass.
@@ -526,13 +508,13 @@ class QueryTransaction:
         condition, scanned = compile_to_sql(where, test.table), scan_cost.scan_cost_sql(where, test.table)
         values = {"item_ids": item_ids, **condition.values}
         if not scanned:
-            rows = await self._rows(with_condition(test.filter_query, condition.text), **values)
+            rows = await self._lookup(with_condition(test.filter_query, condition.text), **values)
             return {row["item_id"] for row in rows}
         if self._scan_budget is None:
             self._scan_budget = self._tx.database.scan_buckets.begin(self._tenant_id)
         query = scan_cost.with_scan_budget(test.scan_query, scanned)
         values["scan_bytes"] = max(1, self._scan_budget.remaining)
-        rows = await self._scan_budget.run_and_charge(self._rows(with_condition(query, condition.text), **values))
+        rows = await self._scan_budget.run_and_charge(self._lookup(with_condition(query, condition.text), **values))
         if any(row["passes"] is None for row in rows):
             raise ReadTooCostly
         return {row["item_id"] for row in rows if row["passes"]}
@@ -545,7 +527,7 @@ class QueryTransaction:
         message_ids = [item_id for item_id, kind in kinds.items() if kind == "message"]
         items: dict[UUID, asyncpg.Record] = {}
         if memory_ids:
-            rows = await self._rows(
+            rows = await self._lookup(
                 QUERIES["get_memories"],
                 memory_ids=memory_ids,
                 at=at,
@@ -553,7 +535,7 @@ class QueryTransaction:
             )
             items.update((row["memory_id"], row) for row in rows)
         if message_ids:
-            rows = await self._rows(QUERIES["get_messages"], message_ids=message_ids)
+            rows = await self._lookup(QUERIES["get_messages"], message_ids=message_ids)
             items.update((row["message_id"], row) for row in rows)
         return items
 

@@ -38,6 +38,7 @@ async def mark_erased(tx: Transaction, tenant_id: UUID, message_ids: Sequence[UU
     trusts = [
         min((ratings[key] for key in keys.get(id_, ()) if key in ratings), default=_NEUTRAL_TRUST) for id_ in source_ids
     ]
-    await tx.execute(_QUERIES["mark_sources_erased"], tenant_id=tenant_id, source_ids=source_ids, trusts=trusts)
+    for query in ("mark_sources_erased", "mark_former_sources_erased"):
+        await tx.execute(_QUERIES[query], tenant_id=tenant_id, source_ids=source_ids, trusts=trusts)
     work = [{"memory_id": id_, "after_id": _FIRST} for id_ in source_ids]
     await tx.insert(_QUERIES["note_rescores"], tenant_id, work)

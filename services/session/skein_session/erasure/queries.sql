@@ -80,17 +80,35 @@ WHERE tenant_id = :tenant_id AND session_id = ANY (ARRAY(
     WHERE untitled.tenant_id = :tenant_id AND untitled.session_id = ANY (:session_ids::text[])
         AND untitled.title IS NULL));
 
+-- purge_title_terms_history --
+-- Purge the terms of former titles of sessions.
+DELETE FROM session.title_terms_history
+WHERE tenant_id = :tenant_id AND session_id = ANY (:session_ids::text[]);
+
 -- purge_external_ids --
 -- Purge the external ids of messages.
 DELETE FROM session.message_external_ids
 WHERE tenant_id = :tenant_id AND message_id = ANY (:message_ids::uuid[])
 RETURNING external_id;
 
+-- messages_known --
+-- Return when messages were recorded first.
+SELECT message.message_id, least(message.record_time, (
+        SELECT min(former.record_time) FROM session.messages_history AS former
+        WHERE former.tenant_id = :tenant_id AND former.message_id = message.message_id)) AS known_time
+FROM session.messages AS message
+WHERE message.tenant_id = :tenant_id AND message.message_id = ANY (:message_ids::uuid[]);
+
 -- purge_messages --
 -- Purge messages.
 DELETE FROM session.messages
 WHERE tenant_id = :tenant_id AND message_id = ANY (:message_ids::uuid[])
 RETURNING message_id, session_id, sequence, is_active;
+
+-- purge_messages_history --
+-- Purge the former versions of messages.
+DELETE FROM session.messages_history
+WHERE tenant_id = :tenant_id AND message_id = ANY (:message_ids::uuid[]);
 
 -- purge_message_order --
 -- Purge the positions of messages.
@@ -112,6 +130,12 @@ SET message_count = message_count - purged.count, summary = NULL, revision = rev
 FROM unnest(:session_ids::text[], :counts::bigint[]) AS purged (session_id, count)
 WHERE sessions.tenant_id = :tenant_id AND sessions.session_id = purged.session_id;
 
+-- clear_former_summaries --
+-- Clear the former summaries of sessions, some of which may have been taken from purged messages.
+UPDATE session.sessions_history
+SET summary = NULL
+WHERE tenant_id = :tenant_id AND session_id = ANY (:session_ids::text[]);
+
 -- clear_responses --
 -- Clear the saved responses that show sessions: a repeated request gets an empty response and has no effect.
 UPDATE session.requests
@@ -126,6 +150,11 @@ WHERE tenant_id = :tenant_id AND session_id = :session_id AND session_id <> '';
 -- purge_session --
 -- Purge a session; its properties are deleted by cascade.
 DELETE FROM session.sessions
+WHERE tenant_id = :tenant_id AND session_id = :session_id;
+
+-- purge_session_history --
+-- Purge what is kept of a session as it was.
+DELETE FROM session.sessions_history
 WHERE tenant_id = :tenant_id AND session_id = :session_id;
 
 -- sessions_of_subject --
@@ -205,10 +234,14 @@ WHERE tenant_id = :tenant_id AND access_event_id = ANY (ARRAY(
     LIMIT :count));
 
 -- find_sources --
--- Return which of some messages memories were made of.
-SELECT DISTINCT source_id
+-- Return which of some messages memories were made of, now or formerly.
+SELECT source_id
 FROM memory.sources
 WHERE tenant_id = :tenant_id AND source_id = ANY (:message_ids::uuid[])
+UNION
+SELECT source_id
+FROM memory.sources_history
+WHERE tenant_id = :tenant_id AND source_id = ANY (:message_ids)
 ORDER BY source_id;
 
 -- read_authors --
@@ -229,6 +262,14 @@ UPDATE memory.sources
 SET erased_trust = gone.trust
 FROM unnest(:source_ids::uuid[], :trusts::double precision[]) AS gone (source_id, trust)
 WHERE sources.tenant_id = :tenant_id AND sources.source_id = gone.source_id AND sources.erased_trust IS NULL;
+
+-- mark_former_sources_erased --
+-- Mark messages as erased among former sources.
+UPDATE memory.sources_history
+SET erased_trust = gone.trust
+FROM unnest(:source_ids::uuid[], :trusts::double precision[]) AS gone (source_id, trust)
+WHERE sources_history.tenant_id = :tenant_id AND sources_history.source_id = gone.source_id
+    AND sources_history.erased_trust IS NULL;
 
 -- note_rescores --
 -- Note messages from which memories derive whose trust is to be computed again.

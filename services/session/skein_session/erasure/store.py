@@ -8,11 +8,12 @@ from __future__ import annotations
 import hashlib
 import secrets
 from collections import Counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from skein_kit.database.named_queries import Queries
-from skein_kit.ids import new_id, parse_id
+from skein_kit.ids import id_time, new_id, parse_id
 from skein_kit.search_text import postings
+from skein_kit.search_text.purged_items import record_purge
 from skein_session.cold_storage.store import next_archived_of_subject
 from skein_session.erasure import lineage
 from skein_session.erasure.model import Receipt
@@ -64,7 +65,7 @@ class ErasureStore:
             raise SessionNotFound(session_id=session_id)
         if options.is_dry_run:
             return await _count_rows(tx, tenant_id, [session_id])
-        purge = _PurgeTransaction(tx, tenant_id, at, self._archives, limit=options.limit)
+        purge = await _PurgeTransaction.begin(tx, tenant_id, at, self._archives, limit=options.limit)
         is_complete = await purge.purge_session(session_id, session["subject_id"])
         await self._quotas.charge(tx, tenant_id, purge.charges)
         purge.receipt.has_more = not is_complete
@@ -85,7 +86,7 @@ class ErasureStore:
         sessions = {row["message_id"]: row["session_id"] for row in rows}
         if is_dry_run:
             return Receipt(message_ids=sorted(sessions), counts=Counter({"session.messages": len(sessions)}))
-        purge = _PurgeTransaction(tx, tenant_id, at, self._archives, limit=len(sessions))
+        purge = await _PurgeTransaction.begin(tx, tenant_id, at, self._archives, limit=len(sessions))
         await purge.purge_messages(sessions)
         if await tx.rows(_QUERIES["find_archived_messages"], tenant_id=tenant_id, message_ids=sorted(sessions)):
             raise MessagesArchived
@@ -108,7 +109,7 @@ class ErasureStore:
         """Purge a subject's sessions, and then messages about it in other sessions."""
         if options.is_dry_run:
             return await _count_subject(tx, tenant_id, subject_id)
-        purge = _PurgeTransaction(tx, tenant_id, at, self._archives, limit=options.limit)
+        purge = await _PurgeTransaction.begin(tx, tenant_id, at, self._archives, limit=options.limit)
         subject_key = {"tenant_id": tenant_id, "subject_id": subject_id}
         purge.receipt.subject_tombstone = await tombstones.renew_subject(tx, tenant_id, subject_id, at)
         has_more = True
@@ -173,6 +174,14 @@ class _PurgeTransaction:
         # The change of the tenant's row counts, by kind.
         self.charges: Counter[str] = Counter()
 
+    @classmethod
+    async def begin(
+        cls, tx: Transaction, tenant_id: UUID, at: datetime, archives: ColdStorageStore, *, limit: int
+    ) -> Self:
+        """From now on the transaction keeps no former versions."""
+        await tx.stop_history()
+        return cls(tx, tenant_id, at, archives, limit=limit)
+
     async def purge_session(self, session_id: str, subject_id: str | None) -> bool:
         """Purge a session of a subject, which the transaction has locked; return False when messages remain."""
         session_key = {"tenant_id": self._tenant_id, "session_id": session_id}
@@ -180,6 +189,7 @@ class _PurgeTransaction:
         await postings.subtract_session_counts(self._tx, self._tenant_id, session_id)
         await self._execute("recall.documents", "delete_documents_of_session", **session_key)
         self.charges.update(await delete_session_rows(self._tx, self._tenant_id, session_id, self._at) or {})
+        await self._purge_title_terms_history([session_id])
         await self._clear_responses([session_id])
         self.receipt.cancelled_files += await self._archives.cancel_pending_files(
             self._tx, self._tenant_id, [session_id]
@@ -193,6 +203,7 @@ class _PurgeTransaction:
             "session.agent_states", "purge_states_of_session", **session_key
         )
         await self._execute("session.sessions", "purge_session", **session_key)
+        await self._execute("session.sessions_history", "purge_session_history", **session_key)
         await tombstones.insert(self._tx, self._tenant_id, [tombstones.of_session(session_id)], self._at)
         await self._tx.execute(_QUERIES["purge_access_log_of_session"], **session_key, subject_id=subject_id)
         names = [f"session:{session_id}"]
@@ -211,6 +222,8 @@ class _PurgeTransaction:
         await self._tx.rows(_QUERIES["lock_sessions"], **session_keys)
         await self._tx.execute(_QUERIES["purge_titles"], **session_keys, message_ids=ids)
         await self._tx.execute(_QUERIES["purge_title_terms"], **session_keys)
+        # All of them, because a former title may show a purged message and nothing says which one.
+        await self._purge_title_terms_history(session_ids)
         purged_rows = await self._purge_rows(ids)
         changed_session_ids = {row["session_id"] for row in purged_rows}
         self.receipt.cancelled_files += await self._archives.cancel_pending_files(
@@ -225,8 +238,10 @@ class _PurgeTransaction:
         active_counts = Counter(row["session_id"] for row in purged_rows if row["is_active"])
         counts = [active_counts[session_id] for session_id in session_ids]
         await self._tx.execute(_QUERIES["decrement_message_counts"], **session_keys, counts=counts)
+        await self._tx.execute(_QUERIES["clear_former_summaries"], **session_keys)
         await postings.subtract_counts(self._tx, self._tenant_id, ids)
         await self._execute("recall.documents", "purge_documents", tenant_id=self._tenant_id, message_ids=ids)
+        await postings.purge_history(self._tx, self._tenant_id, ids)
         await self._clear_responses(session_ids)
         self.charges["messages"] -= active_counts.total()
 
@@ -256,12 +271,25 @@ class _PurgeTransaction:
             *(tombstones.of_message(row["external_id"]) for row in external_ids),
         ]
         await tombstones.insert(self._tx, self._tenant_id, names, self._at)
+        known_rows = await self._tx.rows(_QUERIES["messages_known"], **message_keys)
+        known_times = {row["message_id"]: row["known_time"] for row in known_rows}
+        # Of an archived message, its id tells when it was created.
+        await record_purge(
+            self._tx, self._tenant_id, [known_times.get(id_) or id_time(id_) for id_ in ids], at=self._at
+        )
         purged_rows = await self._tx.rows(_QUERIES[query], **message_keys)
+        await postings.purge_history(self._tx, self._tenant_id, ids)
         self.receipt.add_count("session.message_external_ids", len(external_ids))
         self.receipt.add_count(table, len(purged_rows))
+        await self._execute("session.messages_history", "purge_messages_history", **message_keys)
         self.receipt.message_ids += [row["message_id"] for row in purged_rows]
         self.remaining -= len(ids)
         return purged_rows
+
+    async def _purge_title_terms_history(self, session_ids: Sequence[str]) -> None:
+        await self._tx.execute(
+            _QUERIES["purge_title_terms_history"], tenant_id=self._tenant_id, session_ids=list(session_ids)
+        )
 
     async def _clear_responses(self, session_ids: Sequence[str]) -> None:
         await self._execute(

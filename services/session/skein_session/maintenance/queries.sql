@@ -19,6 +19,15 @@ DELETE FROM session.messages
 WHERE tenant_id = :tenant_id AND message_id = ANY (ARRAY(
     SELECT message_id FROM session.messages WHERE tenant_id = :tenant_id LIMIT :count));
 
+-- purge_tenant_messages_history --
+-- Purge former versions of messages of a deleted tenant, up to a limit.
+DELETE FROM session.messages_history
+USING (
+    SELECT message_id, until_time FROM session.messages_history WHERE tenant_id = :tenant_id LIMIT :count
+) AS picked
+WHERE messages_history.tenant_id = :tenant_id
+    AND messages_history.message_id = picked.message_id AND messages_history.until_time = picked.until_time;
+
 -- purge_tenant_session_properties --
 -- Purge session properties of a deleted tenant, up to a limit.
 DELETE FROM session.session_properties
@@ -38,11 +47,31 @@ USING (
 WHERE title_terms.tenant_id = :tenant_id
     AND title_terms.term = picked.term AND title_terms.session_id = picked.session_id;
 
+-- purge_tenant_title_terms_history --
+-- Purge terms of former session titles of a deleted tenant, up to a limit.
+DELETE FROM session.title_terms_history
+USING (
+    SELECT term, session_id, until_time FROM session.title_terms_history WHERE tenant_id = :tenant_id LIMIT :count
+) AS picked
+WHERE title_terms_history.tenant_id = :tenant_id
+    AND title_terms_history.term = picked.term AND title_terms_history.session_id = picked.session_id
+    AND title_terms_history.until_time = picked.until_time;
+
 -- purge_tenant_sessions --
 -- Purge sessions of a deleted tenant, up to a limit.
 DELETE FROM session.sessions
 WHERE tenant_id = :tenant_id AND session_id = ANY (ARRAY(
     SELECT session_id FROM session.sessions WHERE tenant_id = :tenant_id LIMIT :count));
+
+-- purge_tenant_sessions_history --
+-- Purge what is kept of sessions of a deleted tenant as they were, up to a limit.
+DELETE FROM session.sessions_history
+USING (
+    SELECT session_id, record_time, until_time FROM session.sessions_history WHERE tenant_id = :tenant_id LIMIT :count
+) AS picked
+WHERE sessions_history.tenant_id = :tenant_id
+    AND sessions_history.session_id = picked.session_id AND sessions_history.record_time = picked.record_time
+    AND sessions_history.until_time = picked.until_time;
 
 -- purge_tenant_usage --
 -- Purge usage counters of a deleted tenant, up to a limit.

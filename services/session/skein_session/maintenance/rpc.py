@@ -36,8 +36,10 @@ _TENANT_TABLES: Mapping[str, Query] = {
     "session.message_external_ids": _QUERIES["purge_tenant_message_external_ids"],
     "session.message_order": _QUERIES["purge_tenant_message_order"],
     "session.messages": _QUERIES["purge_tenant_messages"],
+    "session.messages_history": _QUERIES["purge_tenant_messages_history"],
     "session.session_properties": _QUERIES["purge_tenant_session_properties"],
     "session.title_terms": _QUERIES["purge_tenant_title_terms"],
+    "session.title_terms_history": _QUERIES["purge_tenant_title_terms_history"],
     "session.items": _QUERIES["purge_tenant_items"],
     "session.agent_states": _QUERIES["purge_tenant_agent_states"],
     "session.tombstones": _QUERIES["purge_tenant_tombstones"],
@@ -46,6 +48,7 @@ _TENANT_TABLES: Mapping[str, Query] = {
     "session.archived_sessions": _QUERIES["purge_tenant_archived_sessions"],
     "session.unreferenced_files": _QUERIES["purge_tenant_pending_files"],
     "session.sessions": _QUERIES["purge_tenant_sessions"],
+    "session.sessions_history": _QUERIES["purge_tenant_sessions_history"],
     "session.usage": _QUERIES["purge_tenant_usage"],
     "session.requests": _QUERIES["purge_tenant_requests"],
 }

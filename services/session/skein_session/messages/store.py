@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from skein_kit.database.named_queries import Queries
+from skein_kit.database.named_queries import Queries, as_of
 from skein_kit.database.transactions import translate_constraint_errors
 from skein_kit.database.tx_options import READ_ONLY
 from skein_kit.errors import ExternalIdTaken, RevisionStale
@@ -300,20 +300,22 @@ class MessageStore:
 
 
 async def read_in_order(
-    tx: Transaction, tenant_id: UUID, message_ids: Sequence[UUID], *, session_id: str = ""
+    tx: Transaction, tenant_id: UUID, message_ids: Sequence[UUID], *, session_id: str = "", is_as_of: bool = False
 ) -> AsyncIterator[Record]:
     """Read messages in the order of `message_ids`, in batches, without deleted ones.
 
-    With `session_id`, raises SessionArchived when the session was archived after its ids were read.
+    With `session_id`, raises SessionArchived when the session was archived after its ids were read. `is_as_of`: of the
+    transaction's time.
     """
+    query = as_of(_QUERIES["read_messages"]) if is_as_of else _QUERIES["read_messages"]
     for start in range(0, len(message_ids), _READ_BATCH):
         batch = message_ids[start : start + _READ_BATCH]
-        rows = await tx.rows(_QUERIES["read_messages"], tenant_id=tenant_id, message_ids=list(batch))
+        rows = await tx.rows(query, tenant_id=tenant_id, message_ids=list(batch))
         rows_by_id = {row["message_id"]: row for row in rows}
         if session_id and len(rows_by_id) < len(batch):
             await _require_unarchived(tx, tenant_id, session_id)
             # A concurrent call may have unarchived the session between the two reads.
-            rows = await tx.rows(_QUERIES["read_messages"], tenant_id=tenant_id, message_ids=list(batch))
+            rows = await tx.rows(query, tenant_id=tenant_id, message_ids=list(batch))
             rows_by_id = {row["message_id"]: row for row in rows}
         for message_id in batch:
             if message_id in rows_by_id:

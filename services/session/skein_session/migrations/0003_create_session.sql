@@ -37,6 +37,7 @@ CREATE TABLE session.sessions (
     -- Messages up to this sequence inherit the session's agent and subject, where they name none of their own. The
     -- worker inherits for the others.
     inherited_sequence bigint NOT NULL DEFAULT 0,
+    record_time timestamptz NOT NULL DEFAULT skein.write_time(),
     CONSTRAINT sessions_pkey PRIMARY KEY (tenant_id, session_id),
     CONSTRAINT sessions_hidden_state_set CHECK ((state = 'hidden') = (hidden_state IS NOT NULL)),
     CONSTRAINT sessions_archived_hidden CHECK (archive_time IS NULL OR state = 'hidden')
@@ -74,6 +75,55 @@ ALTER TABLE session.sessions FORCE ROW LEVEL SECURITY;
 CREATE POLICY tenant ON session.sessions
     USING (tenant_id = nullif(current_setting('skein.tenant_id', true), '')::uuid);
 
+-- What a recent window shows of sessions, before a change: the summary, and whether the session was deleted. record_time
+-- of a session is when one of the two changed last.
+CREATE TABLE session.sessions_history (
+    tenant_id uuid NOT NULL
+        CONSTRAINT sessions_history_tenant_fkey REFERENCES tenancy.tenants (tenant_id) ON DELETE CASCADE,
+    session_id text NOT NULL,
+    summary text,
+    is_active boolean NOT NULL,
+    record_time timestamptz NOT NULL,
+    until_time timestamptz NOT NULL
+);
+CREATE INDEX sessions_history_session ON session.sessions_history (tenant_id, session_id, until_time);
+ALTER TABLE session.sessions_history ENABLE ROW LEVEL SECURITY;
+ALTER TABLE session.sessions_history FORCE ROW LEVEL SECURITY;
+CREATE POLICY tenant ON session.sessions_history
+    USING (tenant_id = nullif(current_setting('skein.tenant_id', true), '')::uuid);
+
+-- Keep the former summary and state of a session, as skein.keep_updated keeps whole rows.
+CREATE FUNCTION session.keep_updated() RETURNS trigger
+LANGUAGE plpgsql
+SET search_path = ''
+AS $$
+BEGIN
+    IF NOT skein.keeps_history() THEN
+        RETURN NEW;
+    END IF;
+    NEW.record_time := greatest(OLD.record_time, skein.write_time());
+    IF OLD.record_time < NEW.record_time THEN
+        INSERT INTO session.sessions_history (tenant_id, session_id, summary, is_active, record_time, until_time)
+        VALUES (OLD.tenant_id, OLD.session_id, OLD.summary, OLD.is_active, OLD.record_time, NEW.record_time);
+    END IF;
+    RETURN NEW;
+END
+$$;
+REVOKE ALL ON FUNCTION session.keep_updated() FROM PUBLIC;
+CREATE TRIGGER keep_updated BEFORE UPDATE ON session.sessions
+    FOR EACH ROW WHEN ((OLD.summary, OLD.is_active) IS DISTINCT FROM (NEW.summary, NEW.is_active))
+    EXECUTE FUNCTION session.keep_updated();
+CREATE VIEW as_of.sessions WITH (security_invoker = true) AS
+SELECT tenant_id, session_id, summary, is_active, record_time
+FROM session.sessions
+WHERE record_time <= (SELECT skein.as_of_time())
+UNION ALL
+SELECT tenant_id, session_id, summary, is_active, record_time
+FROM session.sessions_history
+WHERE record_time <= (SELECT skein.as_of_time()) AND until_time > (SELECT skein.as_of_time());
+GRANT SELECT, INSERT, UPDATE (summary), DELETE ON session.sessions_history TO skein_session;
+GRANT SELECT ON as_of.sessions TO skein_session;
+
 -- Partitioned by month of the UUIDv7 message_id.
 CREATE TABLE session.messages (
     tenant_id uuid NOT NULL
@@ -104,6 +154,8 @@ CREATE TABLE session.messages (
     revision bigint NOT NULL DEFAULT 1,
     update_time timestamptz,
     updated_by text,
+    -- When this version of the message was recorded. Cold storage keeps it.
+    record_time timestamptz NOT NULL DEFAULT skein.write_time(),
     CONSTRAINT messages_pkey PRIMARY KEY (tenant_id, message_id),
     CONSTRAINT messages_session_fkey FOREIGN KEY (tenant_id, session_id)
         REFERENCES session.sessions (tenant_id, session_id) ON DELETE CASCADE
@@ -121,6 +173,46 @@ ALTER TABLE session.messages ENABLE ROW LEVEL SECURITY;
 ALTER TABLE session.messages FORCE ROW LEVEL SECURITY;
 CREATE POLICY tenant ON session.messages
     USING (tenant_id = nullif(current_setting('skein.tenant_id', true), '')::uuid);
+
+-- Former versions of messages: before an edit, a deletion, or the inheritance of an agent or subject. A row leaves
+-- session.messages when it is purged, or when it moves to cold storage, and then no former version is kept: an archived
+-- message has no version of any time, and an unarchived one has its versions again.
+CREATE TABLE session.messages_history (
+    LIKE session.messages,
+    until_time timestamptz NOT NULL,
+    CONSTRAINT messages_history_tenant_fkey
+        FOREIGN KEY (tenant_id) REFERENCES tenancy.tenants (tenant_id) ON DELETE CASCADE
+);
+CREATE INDEX messages_history_message ON session.messages_history (tenant_id, message_id, until_time);
+CREATE INDEX messages_history_session ON session.messages_history (tenant_id, session_id, sequence);
+ALTER TABLE session.messages_history ENABLE ROW LEVEL SECURITY;
+ALTER TABLE session.messages_history FORCE ROW LEVEL SECURITY;
+CREATE POLICY tenant ON session.messages_history
+    USING (tenant_id = nullif(current_setting('skein.tenant_id', true), '')::uuid);
+CREATE TRIGGER keep_updated BEFORE UPDATE ON session.messages
+    FOR EACH ROW WHEN (OLD.* IS DISTINCT FROM NEW.*)
+    EXECUTE FUNCTION skein.keep_updated('session.messages_history');
+CREATE VIEW as_of.messages WITH (security_invoker = true) AS
+SELECT m.tenant_id, m.message_id, m.session_id, m.sequence, m.external_id, m.role, m.content, m.name, m.subject_id,
+       m.agent_id, m.parts, m.tool_calls, m.tool_call_id, m.tool_returns, m.model, m.step_id, m.group_id, m.sender_id,
+       m.offline_thread_id, m.metadata, m.create_time, m.created_by, m.is_active, m.revision, m.update_time,
+       m.updated_by, m.record_time
+FROM (
+    SELECT tenant_id, message_id, session_id, sequence, external_id, role, content, name, subject_id, agent_id, parts,
+           tool_calls, tool_call_id, tool_returns, model, step_id, group_id, sender_id, offline_thread_id, metadata,
+           create_time, created_by, is_active, revision, update_time, updated_by, record_time,
+           'infinity'::timestamptz AS until_time
+    FROM session.messages
+    UNION ALL
+    SELECT tenant_id, message_id, session_id, sequence, external_id, role, content, name, subject_id, agent_id, parts,
+           tool_calls, tool_call_id, tool_returns, model, step_id, group_id, sender_id, offline_thread_id, metadata,
+           create_time, created_by, is_active, revision, update_time, updated_by, record_time, until_time
+    FROM session.messages_history
+) AS m
+WHERE m.record_time <= (SELECT skein.as_of_time()) AND m.until_time > (SELECT skein.as_of_time());
+GRANT SELECT, INSERT, DELETE ON session.messages_history TO skein_session;
+GRANT SELECT ON session.messages_history TO skein_memory, skein_recall;
+GRANT SELECT ON as_of.messages TO skein_session, skein_memory, skein_recall;
 
 -- The sequence number of each message in its session. It is unique over all months, which a partitioned table cannot
 -- promise.
@@ -224,6 +316,7 @@ CREATE TABLE session.title_terms (
     tenant_id uuid NOT NULL,
     term text NOT NULL,
     session_id text NOT NULL,
+    record_time timestamptz NOT NULL DEFAULT skein.write_time(),
     CONSTRAINT title_terms_pkey PRIMARY KEY (tenant_id, term, session_id),
     CONSTRAINT title_terms_session_fkey FOREIGN KEY (tenant_id, session_id)
         REFERENCES session.sessions (tenant_id, session_id) ON DELETE CASCADE
@@ -234,6 +327,35 @@ ALTER TABLE session.title_terms FORCE ROW LEVEL SECURITY;
 CREATE POLICY tenant ON session.title_terms
     USING (tenant_id = nullif(current_setting('skein.tenant_id', true), '')::uuid);
 GRANT SELECT, INSERT, DELETE ON session.title_terms TO skein_session;
+
+-- Terms of former titles, and of deleted sessions.
+CREATE TABLE session.title_terms_history (
+    LIKE session.title_terms,
+    until_time timestamptz NOT NULL,
+    CONSTRAINT title_terms_history_tenant_fkey
+        FOREIGN KEY (tenant_id) REFERENCES tenancy.tenants (tenant_id) ON DELETE CASCADE
+);
+CREATE INDEX title_terms_history_term ON session.title_terms_history (tenant_id, term, until_time);
+CREATE INDEX title_terms_history_session ON session.title_terms_history (tenant_id, session_id);
+ALTER TABLE session.title_terms_history ENABLE ROW LEVEL SECURITY;
+ALTER TABLE session.title_terms_history FORCE ROW LEVEL SECURITY;
+CREATE POLICY tenant ON session.title_terms_history
+    USING (tenant_id = nullif(current_setting('skein.tenant_id', true), '')::uuid);
+CREATE TRIGGER keep_deleted AFTER DELETE ON session.title_terms REFERENCING OLD TABLE AS gone
+    FOR EACH STATEMENT EXECUTE FUNCTION skein.keep_deleted('session.title_terms_history');
+CREATE VIEW as_of.title_terms WITH (security_invoker = true) AS
+SELECT t.tenant_id, t.term, t.session_id, t.record_time
+FROM (
+    SELECT tenant_id, term, session_id, record_time, 'infinity'::timestamptz AS until_time
+    FROM session.title_terms
+    UNION ALL
+    SELECT tenant_id, term, session_id, record_time, until_time
+    FROM session.title_terms_history
+) AS t
+WHERE t.record_time <= (SELECT skein.as_of_time()) AND t.until_time > (SELECT skein.as_of_time());
+GRANT SELECT, INSERT, DELETE ON session.title_terms_history TO skein_session;
+GRANT SELECT ON session.title_terms_history TO skein_recall;
+GRANT SELECT ON as_of.title_terms TO skein_session, skein_recall;
 
 -- States of agents, in a session or in none. A deleted session keeps its id, so its states stay readable until they
 -- expire, are deleted, or are purged with it.

@@ -16,3 +16,23 @@ FROM session.messages
 WHERE tenant_id = :tenant_id AND subject_id = :subject_id AND message_id >= :from_id AND message_id < :before_id
 ORDER BY message_id DESC
 LIMIT :window;
+
+-- read_summary --
+-- Read the summary of a session that is not deleted.
+SELECT summary
+FROM session.sessions
+WHERE tenant_id = :tenant_id AND session_id = :session_id AND is_active;
+
+-- read_archive_time --
+-- Read when the messages of a session went to cold storage.
+SELECT archive_time
+FROM session.sessions
+WHERE tenant_id = :tenant_id AND session_id = :session_id;
+
+-- newest_shown_messages --
+-- Find the newest messages of a session that are not deleted.
+SELECT message_id
+FROM session.messages
+WHERE tenant_id = :tenant_id AND session_id = :session_id AND is_active
+ORDER BY sequence DESC
+LIMIT :limit;

@@ -10,6 +10,7 @@ from skein_kit.calls.call import Context
 from skein_kit.calls.call import caller as caller_of
 from skein_kit.errors import FieldInvalid
 from skein_kit.ids import min_id_at, now
+from skein_kit.policies.history import read_as_of_time
 from skein_kit.rpc.pagination import fit_items, read_token, resolve_page_size, write_token
 from skein_kit.rpc.well_known_types import read_time
 from skein_kit.text.token_estimate import DEFAULT_BUDGET
@@ -69,9 +70,12 @@ class TranscriptHandlers:
         return response
 
     async def GetRecentWindow(self, request: pb.GetRecentWindowRequest, context: Context) -> pb.GetRecentWindowResponse:
-        window = await self._transcripts.read_window(
-            caller_of(context).require_tenant(), request.session_id, request.token_budget or DEFAULT_BUDGET
-        )
+        at, tenant_id = now(), caller_of(context).require_tenant()
+        budget, as_of_time = request.token_budget or DEFAULT_BUDGET, read_as_of_time(request, at=at)
+        if as_of_time is None:
+            window = await self._transcripts.read_window(tenant_id, request.session_id, budget)
+        else:
+            window = await self._transcripts.read_window_as_of(tenant_id, request.session_id, budget, as_of_time, at=at)
         messages = fit_items(map(message_rows.message, window.rows))
         window.trim(limit=len(messages))
         return pb.GetRecentWindowResponse(

@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from skein_kit.database.named_queries import Queries
-from skein_kit.database.tx_options import READ_ONLY
+from skein_kit.database.named_queries import Queries, as_of
+from skein_kit.database.tx_options import READ_ONLY, TxOptions
+from skein_kit.policies.history import check_history
 from skein_kit.rpc.pagination import PAGE_BYTES
 from skein_kit.text.summary import MAX_READ_MESSAGES
-from skein_session.errors import SessionArchived
+from skein_session.errors import SessionArchived, SessionNotFound
 from skein_session.messages.model import character_count, id_ranges
 from skein_session.messages.store import read_in_order, read_order, take_page
 from skein_session.page_tokens import MAX_SEQUENCE
@@ -136,11 +137,30 @@ class TranscriptStore:
             session = await require_unarchived_session(tx, tenant_id, session_id)
             window = RecentWindow(token_budget, session["message_count"], session["summary"] or "")
             ids = await newest_message_ids(tx, tenant_id, session_id)
-            count = 0
-            async for row in read_in_order(tx, tenant_id, ids, session_id=session_id):
-                count += character_count(row)
-                if not window.add(row) or count > PAGE_BYTES:
-                    break
+            await _fill(window, read_in_order(tx, tenant_id, ids, session_id=session_id))
+        return window
+
+    async def read_window_as_of(
+        self, tenant_id: UUID, session_id: str, token_budget: int, as_of_time: datetime, *, at: datetime
+    ) -> RecentWindow:
+        """Read what `read_window` read at a time, asked at `at`.
+
+        Raises SessionNotFound, NotKnownThen, HistoryNotKept, and SessionArchived while cold storage has the messages.
+        """
+        session_key = {"tenant_id": tenant_id, "session_id": session_id}
+        options = TxOptions(read_only=True, as_of_time=as_of_time)
+        async with self._database.transaction(tenant_id, options) as tx:
+            await check_history(tx, tenant_id, as_of_time, at=at)
+            session = await tx.row(as_of(_QUERIES["read_summary"]), **session_key)
+            if session is None:
+                raise SessionNotFound(session_id=session_id)
+            if await tx.value(_QUERIES["read_archive_time"], **session_key) is not None:
+                raise SessionArchived(session_id=session_id)
+            # One more, which tells that others are left out.
+            rows = await tx.rows(as_of(_QUERIES["newest_shown_messages"]), **session_key, limit=MAX_READ_MESSAGES + 1)
+            window = RecentWindow(token_budget, len(rows), session["summary"] or "")
+            ids = [row["message_id"] for row in rows[:MAX_READ_MESSAGES]]
+            await _fill(window, read_in_order(tx, tenant_id, ids, is_as_of=True))
         return window
 
     async def _list_active(
@@ -177,6 +197,15 @@ class TranscriptStore:
         for start in range(0, len(rows), _PARSE_BATCH):
             for record in await self._archives.to_records(tenant_id, rows[start : start + _PARSE_BATCH]):
                 yield record
+
+
+async def _fill(window: RecentWindow, newest_first: AsyncIterator[Record]) -> None:
+    """Add messages to a window while they fit."""
+    count = 0
+    async for row in newest_first:
+        count += character_count(row)
+        if not window.add(row) or count > PAGE_BYTES:
+            break
 
 
 async def newest_message_ids(tx: Transaction, tenant_id: UUID, session_id: str) -> list[UUID]:

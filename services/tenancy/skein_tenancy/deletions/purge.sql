@@ -26,6 +26,16 @@ DELETE FROM tenancy.subjects
 WHERE tenant_id = :tenant_id AND subject_id = ANY (ARRAY(
     SELECT subject_id FROM tenancy.subjects WHERE tenant_id = :tenant_id LIMIT :count));
 
+-- purge_subjects_history --
+-- Remove some of the former versions of subjects that a deleted tenant has.
+DELETE FROM tenancy.subjects_history
+USING (
+    SELECT subject_id, record_time, until_time FROM tenancy.subjects_history WHERE tenant_id = :tenant_id LIMIT :count
+) AS picked
+WHERE subjects_history.tenant_id = :tenant_id
+    AND subjects_history.subject_id = picked.subject_id AND subjects_history.record_time = picked.record_time
+    AND subjects_history.until_time = picked.until_time;
+
 -- purge_agent_tools --
 -- Remove some of the tools of agents that a deleted tenant has.
 DELETE FROM tenancy.agent_tools
@@ -51,6 +61,12 @@ WHERE tenant_id = :tenant_id AND tool_id = ANY (ARRAY(
 -- Remove the policy of a deleted tenant. There is one row, so any positive count removes it.
 DELETE FROM tenancy.policies
 WHERE tenant_id = :tenant_id AND :count::bigint > 0;
+
+-- purge_policies_history --
+-- Remove some of the former policies of a deleted tenant.
+DELETE FROM tenancy.policies_history
+WHERE tenant_id = :tenant_id AND until_time = ANY (ARRAY(
+    SELECT until_time FROM tenancy.policies_history WHERE tenant_id = :tenant_id LIMIT :count));
 
 -- purge_limits --
 -- Remove some of the limits that a deleted tenant has.

@@ -24,7 +24,14 @@ RETURN (lpad(to_hex((extract(epoch FROM at) * 1000)::bigint), 12, '0') || repeat
 -- under its name, with the rows that were valid at skein.as_of_time(). So a statement reads what was known then when it
 -- names the view in place of the table. Purges delete from both tables.
 CREATE SCHEMA as_of;
-GRANT USAGE ON SCHEMA as_of TO skein_memory, skein_session, skein_recall;
+GRANT USAGE ON SCHEMA as_of TO skein_tenancy, skein_memory, skein_session, skein_recall;
+
+-- Whether this transaction keeps former rows. Purges do not, and neither do operators, whose deletion of a tenant
+-- cascades to its rows.
+CREATE FUNCTION skein.keeps_history() RETURNS boolean
+LANGUAGE sql STABLE PARALLEL SAFE
+RETURN current_setting('skein.keep_history', true) IS DISTINCT FROM 'off'
+    AND current_setting('skein.operator', true) IS DISTINCT FROM 'on';
 
 -- The time at which this transaction's rows are recorded: the arrival of the call, which is not after the update_time
 -- that the call sets.
@@ -43,8 +50,10 @@ LANGUAGE plpgsql
 SET search_path = ''
 AS $$
 BEGIN
-    EXECUTE 'INSERT INTO ' || TG_ARGV[0] || ' SELECT gone.*, skein.write_time() FROM gone'
-        ' WHERE gone.record_time < skein.write_time()';
+    IF skein.keeps_history() THEN
+        EXECUTE 'INSERT INTO ' || TG_ARGV[0] || ' SELECT gone.*, skein.write_time() FROM gone'
+            ' WHERE gone.record_time < skein.write_time()';
+    END IF;
     RETURN NULL;
 END
 $$;
@@ -56,6 +65,9 @@ LANGUAGE plpgsql
 SET search_path = ''
 AS $$
 BEGIN
+    IF NOT skein.keeps_history() THEN
+        RETURN NEW;
+    END IF;
     NEW.record_time := greatest(OLD.record_time, skein.write_time());
     IF OLD.record_time < NEW.record_time THEN
         EXECUTE 'INSERT INTO ' || TG_ARGV[0] || ' SELECT ($1).*, $2' USING OLD, NEW.record_time;
@@ -182,6 +194,8 @@ CREATE POLICY tenant ON tenancy.tenants
 
 -- A reindex visits all tenants; it reads their ids alone.
 GRANT SELECT (tenant_id, is_active) ON tenancy.tenants TO skein_recall;
+-- A tenant's history begins when it was created.
+GRANT SELECT (tenant_id, create_time) ON tenancy.tenants TO skein_session, skein_memory, skein_recall;
 
 CREATE TABLE tenancy.agents (
     tenant_id uuid NOT NULL
@@ -307,6 +321,7 @@ CREATE TABLE tenancy.subjects (
     created_by text NOT NULL,
     updated_by text NOT NULL,
     delete_time timestamptz,
+    record_time timestamptz NOT NULL DEFAULT skein.write_time(),
     CONSTRAINT subjects_pkey PRIMARY KEY (tenant_id, subject_id)
 );
 CREATE INDEX subjects_status ON tenancy.subjects (tenant_id, status, subject_id);
@@ -314,6 +329,49 @@ ALTER TABLE tenancy.subjects ENABLE ROW LEVEL SECURITY;
 ALTER TABLE tenancy.subjects FORCE ROW LEVEL SECURITY;
 CREATE POLICY tenant ON tenancy.subjects
     USING (tenant_id = nullif(current_setting('skein.tenant_id', true), '')::uuid);
+
+CREATE TABLE tenancy.subjects_history (
+    tenant_id uuid NOT NULL
+        CONSTRAINT subjects_history_tenant_fkey REFERENCES tenancy.tenants (tenant_id) ON DELETE CASCADE,
+    subject_id text NOT NULL,
+    display_name text NOT NULL,
+    status text NOT NULL,
+    timezone text NOT NULL,
+    profile jsonb,
+    preferences jsonb,
+    account_id uuid,
+    revision bigint NOT NULL,
+    create_time timestamptz NOT NULL,
+    update_time timestamptz NOT NULL,
+    created_by text NOT NULL,
+    updated_by text NOT NULL,
+    delete_time timestamptz,
+    record_time timestamptz NOT NULL,
+    until_time timestamptz NOT NULL
+);
+CREATE INDEX subjects_history_subject ON tenancy.subjects_history (tenant_id, subject_id, until_time);
+ALTER TABLE tenancy.subjects_history ENABLE ROW LEVEL SECURITY;
+ALTER TABLE tenancy.subjects_history FORCE ROW LEVEL SECURITY;
+CREATE POLICY tenant ON tenancy.subjects_history
+    USING (tenant_id = nullif(current_setting('skein.tenant_id', true), '')::uuid);
+CREATE TRIGGER keep_updated BEFORE UPDATE ON tenancy.subjects
+    FOR EACH ROW WHEN (OLD.revision IS DISTINCT FROM NEW.revision)
+    EXECUTE FUNCTION skein.keep_updated('tenancy.subjects_history');
+CREATE TRIGGER keep_deleted AFTER DELETE ON tenancy.subjects
+    REFERENCING OLD TABLE AS gone
+    FOR EACH STATEMENT EXECUTE FUNCTION skein.keep_deleted('tenancy.subjects_history');
+
+CREATE VIEW as_of.subjects WITH (security_invoker = true) AS
+SELECT tenant_id, subject_id, display_name, status, timezone, profile, preferences, account_id, revision, create_time,
+    update_time, created_by, updated_by, delete_time, record_time
+FROM tenancy.subjects
+WHERE record_time <= (SELECT skein.as_of_time())
+UNION ALL
+SELECT tenant_id, subject_id, display_name, status, timezone, profile, preferences, account_id, revision, create_time,
+    update_time, created_by, updated_by, delete_time, record_time
+FROM tenancy.subjects_history
+WHERE record_time <= (SELECT skein.as_of_time()) AND until_time > (SELECT skein.as_of_time());
+GRANT SELECT ON as_of.subjects TO skein_tenancy;
 
 -- The erasure of a person clears the display name from recorded queries.
 GRANT SELECT (tenant_id, subject_id, display_name) ON tenancy.subjects TO skein_memory;
@@ -438,7 +496,8 @@ CREATE TABLE tenancy.policies (
     approval_expiry_days integer
         CONSTRAINT policies_approval_expiry_days_range CHECK (approval_expiry_days BETWEEN 1 AND 3650),
     recall_receipts text
-        CONSTRAINT policies_recall_receipts_known CHECK (recall_receipts IN ('off', 'sampled', 'all'))
+        CONSTRAINT policies_recall_receipts_known CHECK (recall_receipts IN ('off', 'sampled', 'all')),
+    record_time timestamptz NOT NULL DEFAULT skein.write_time()
 );
 ALTER TABLE tenancy.policies ENABLE ROW LEVEL SECURITY;
 ALTER TABLE tenancy.policies FORCE ROW LEVEL SECURITY;
@@ -446,6 +505,42 @@ CREATE POLICY tenant ON tenancy.policies
     USING (tenant_id = nullif(current_setting('skein.tenant_id', true), '')::uuid);
 GRANT SELECT ON tenancy.policies TO skein_session, skein_memory;
 GRANT SELECT ON tenancy.policies TO skein_recall;
+
+-- Former policies. A tenant changes its policy and never deletes it.
+CREATE TABLE tenancy.policies_history (
+    LIKE tenancy.policies,
+    until_time timestamptz NOT NULL,
+    CONSTRAINT policies_history_tenant_fkey
+        FOREIGN KEY (tenant_id) REFERENCES tenancy.tenants (tenant_id) ON DELETE CASCADE
+);
+CREATE INDEX policies_history_until ON tenancy.policies_history (tenant_id, until_time);
+ALTER TABLE tenancy.policies_history ENABLE ROW LEVEL SECURITY;
+ALTER TABLE tenancy.policies_history FORCE ROW LEVEL SECURITY;
+CREATE POLICY tenant ON tenancy.policies_history
+    USING (tenant_id = nullif(current_setting('skein.tenant_id', true), '')::uuid);
+CREATE TRIGGER keep_updated BEFORE UPDATE ON tenancy.policies
+    FOR EACH ROW WHEN (OLD.* IS DISTINCT FROM NEW.*)
+    EXECUTE FUNCTION skein.keep_updated('tenancy.policies_history');
+CREATE VIEW as_of.policies WITH (security_invoker = true) AS
+SELECT tenant_id, decay_days, max_inferred_edges, min_link_suggestion_score, retention_days, private_mode,
+    snapshot_retention, path_max_hops, subgraph_default_radius, importance_formula, memory_types, revision, update_time,
+    audit_strict, audit_query_text, session_idle_minutes, archive_days, webhook_max_failures, capacity_strategic,
+    capacity_tactical, capacity_operational, capacity_contextual, enforce_level_capacities, search_language,
+    recall_fusion, recall_weights, recall_min_relevance, recall_min_best_relevance, expiry_grace_hours, guard_secrets,
+    guard_personal_data, guard_ignored_kinds, approval, approval_expiry_days, recall_receipts, record_time
+FROM tenancy.policies
+WHERE record_time <= (SELECT skein.as_of_time())
+UNION ALL
+SELECT tenant_id, decay_days, max_inferred_edges, min_link_suggestion_score, retention_days, private_mode,
+    snapshot_retention, path_max_hops, subgraph_default_radius, importance_formula, memory_types, revision, update_time,
+    audit_strict, audit_query_text, session_idle_minutes, archive_days, webhook_max_failures, capacity_strategic,
+    capacity_tactical, capacity_operational, capacity_contextual, enforce_level_capacities, search_language,
+    recall_fusion, recall_weights, recall_min_relevance, recall_min_best_relevance, expiry_grace_hours, guard_secrets,
+    guard_personal_data, guard_ignored_kinds, approval, approval_expiry_days, recall_receipts, record_time
+FROM tenancy.policies_history
+WHERE record_time <= (SELECT skein.as_of_time()) AND until_time > (SELECT skein.as_of_time());
+GRANT SELECT, INSERT, DELETE ON tenancy.policies_history TO skein_tenancy;
+GRANT SELECT ON tenancy.policies_history, as_of.policies TO skein_session, skein_memory, skein_recall;
 
 -- The most rows that a tenant may have, by kind. Each service reads them when it adds rows. A limit of an organization
 -- binds its tenants through max_organization_amount, which tenancy updates from the usage of all of them.
@@ -607,7 +702,8 @@ ALTER TABLE tenancy.deletions ENABLE ROW LEVEL SECURITY;
 ALTER TABLE tenancy.deletions FORCE ROW LEVEL SECURITY;
 CREATE POLICY operator ON tenancy.deletions USING (current_setting('skein.operator', true) = 'on');
 GRANT SELECT, INSERT, UPDATE, DELETE ON
-    tenancy.memberships, tenancy.invitations, tenancy.subjects, tenancy.subject_properties, tenancy.tools,
+    tenancy.memberships, tenancy.invitations, tenancy.subjects, tenancy.subjects_history, tenancy.subject_properties,
+    tenancy.tools,
     tenancy.agent_tools, tenancy.policies, tenancy.quotas, tenancy.organization_quotas, tenancy.usage,
     tenancy.collected_usage, tenancy.rate_limit_buckets, tenancy.deletions, tenancy.jobs TO skein_tenancy;
 

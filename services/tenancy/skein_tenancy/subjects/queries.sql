@@ -99,6 +99,11 @@ RETURNING subject_id, display_name, status, timezone, profile, preferences, acco
 DELETE FROM tenancy.subjects
 WHERE tenant_id = :tenant_id AND subject_id = :subject_id;
 
+-- purge_subject_history --
+-- Remove the former versions of a subject for good.
+DELETE FROM tenancy.subjects_history
+WHERE tenant_id = :tenant_id AND subject_id = :subject_id;
+
 -- clear_subject_responses --
 -- Empty the saved responses that contain a subject: a repeated request gets an empty response and does nothing.
 UPDATE tenancy.requests

@@ -9,6 +9,7 @@ from skein_kit.calls.call import Context
 from skein_kit.calls.call import caller as caller_of
 from skein_kit.idempotency.store import IdempotencyKey
 from skein_kit.ids import now
+from skein_kit.policies.history import read_as_of_time
 from skein_kit.rpc import pagination
 from skein_kit.rpc.row_times import ImportTimes
 from skein_tenancy.subjects import convert
@@ -38,7 +39,12 @@ class SubjectHandlers:
             return await write.save(pb.CreateSubjectResponse(subject=convert.subject(subject)))
 
     async def GetSubject(self, request: pb.GetSubjectRequest, context: Context) -> pb.GetSubjectResponse:
-        subject = await self._store.get_subject(caller_of(context).require_tenant(), request.subject_id)
+        at, tenant_id = now(), caller_of(context).require_tenant()
+        as_of_time = read_as_of_time(request, at=at)
+        if as_of_time is None:
+            subject = await self._store.get_subject(tenant_id, request.subject_id)
+        else:
+            subject = await self._store.get_subject_as_of(tenant_id, request.subject_id, as_of_time, at=at)
         return pb.GetSubjectResponse(subject=convert.subject(subject))
 
     async def ListSubjects(self, request: pb.ListSubjectsRequest, context: Context) -> pb.ListSubjectsResponse:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, cast
 
+from skein_kit.database.named_queries import as_of
+from skein_kit.database.tx_options import TxOptions
 from skein_kit.idempotency.store import LIFETIME
 from skein_kit.ids import new_id, now
+from skein_kit.policies.history import check_history
 from skein_tenancy.errors import SubjectDeleted, SubjectExists, SubjectNotFound
 from skein_tenancy.queries import QUERIES
 from skein_tenancy.rows import check_revision, require_row, update_row
@@ -13,6 +16,7 @@ from skein_tenancy.subjects.model import OBJECTS, Subject, properties_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from datetime import datetime
     from uuid import UUID
 
     from skein_kit.database.transactions import Database, Transaction
@@ -57,6 +61,16 @@ class SubjectStore:
         """Raises SubjectNotFound."""
         async with self._database.transaction(tenant_id) as tx:
             row = await tx.row(QUERIES["get_subject"], tenant_id=tenant_id, subject_id=subject_id)
+        return Subject(**require_row(row, SubjectNotFound))
+
+    async def get_subject_as_of(
+        self, tenant_id: UUID, subject_id: str, as_of_time: datetime, *, at: datetime
+    ) -> Subject:
+        """Read a subject as it was at a time, asked at `at`. Raises NotKnownThen, HistoryNotKept, SubjectNotFound."""
+        options = TxOptions(read_only=True, as_of_time=as_of_time)
+        async with self._database.transaction(tenant_id, options) as tx:
+            await check_history(tx, tenant_id, as_of_time, at=at)
+            row = await tx.row(as_of(QUERIES["get_subject"]), tenant_id=tenant_id, subject_id=subject_id)
         return Subject(**require_row(row, SubjectNotFound))
 
     async def list_subjects(
@@ -124,7 +138,9 @@ class SubjectStore:
         """Remove a subject for good, deleted or not. Raises SubjectNotFound."""
         key = {"tenant_id": tenant_id, "subject_id": subject_id}
         row = require_row(await tx.row(QUERIES["lock_subject"], **key), SubjectNotFound)
+        await tx.stop_history()
         await tx.execute(QUERIES["purge_subject"], **key)
+        await tx.execute(QUERIES["purge_subject_history"], **key)
         if row["delete_time"] is None:
             await self._quota_counter.charge(tx, tenant_id, {"subjects": -1})
 

@@ -94,7 +94,8 @@ class GatewayServiceServicer:
         blocks and the profile of the filter's subject. If an arm fails or times
         out, the response lists it in incomplete and contains the other hits,
         unless on_partial is FAIL. If every arm fails, the call fails with the
-        error of the first. Safe to retry.
+        error of the first. With as_of_time it answers as it would have answered at
+        that time. Safe to retry.
 
         Errors:
         - INVALID_ARGUMENT, QUERY_EMPTY or DIMENSIONS_MISMATCH.
@@ -109,6 +110,11 @@ class GatewayServiceServicer:
         - UNAVAILABLE, RECALL_INCOMPLETE: an arm failed and on_partial is FAIL.
         - DEADLINE_EXCEEDED, RECALL_TIMED_OUT: on_partial is FAIL, and every failed
         arm timed out.
+        - INVALID_ARGUMENT, INVALID_FIELD: as_of_time is in the future.
+        - FAILED_PRECONDITION, NOT_KNOWN_THEN: as_of_time is before the tenant was
+        created, or before its retention begins.
+        - FAILED_PRECONDITION, HISTORY_NOT_KEPT: as_of_time, on a database that
+        keeps no history.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -123,7 +129,8 @@ class GatewayServiceServicer:
         Superseded items are excluded, and so are items whose words another line
         contains. A long text is cut to whole sentences: the part that contains
         most of the query's words. Equal requests over equal data return equal
-        texts. Safe to retry.
+        texts. With as_of_time in its recall, the text, the recent messages and the
+        origins are those of that time. Safe to retry.
 
         Errors:
         - as Recall.

@@ -56,7 +56,8 @@ class GatewayServiceStub:
     blocks and the profile of the filter's subject. If an arm fails or times
     out, the response lists it in incomplete and contains the other hits,
     unless on_partial is FAIL. If every arm fails, the call fails with the
-    error of the first. Safe to retry.
+    error of the first. With as_of_time it answers as it would have answered at
+    that time. Safe to retry.
 
     Errors:
     - INVALID_ARGUMENT, QUERY_EMPTY or DIMENSIONS_MISMATCH.
@@ -71,6 +72,11 @@ class GatewayServiceStub:
     - UNAVAILABLE, RECALL_INCOMPLETE: an arm failed and on_partial is FAIL.
     - DEADLINE_EXCEEDED, RECALL_TIMED_OUT: on_partial is FAIL, and every failed
       arm timed out.
+    - INVALID_ARGUMENT, INVALID_FIELD: as_of_time is in the future.
+    - FAILED_PRECONDITION, NOT_KNOWN_THEN: as_of_time is before the tenant was
+      created, or before its retention begins.
+    - FAILED_PRECONDITION, HISTORY_NOT_KEPT: as_of_time, on a database that
+      keeps no history.
     """
     BuildContext: _grpc.UnaryUnaryMultiCallable[_gateway_pb2.BuildContextRequest, _gateway_pb2.BuildContextResponse]
     """BuildContext recalls, and packs the best hits into a text for a prompt,
@@ -81,7 +87,8 @@ class GatewayServiceStub:
     Superseded items are excluded, and so are items whose words another line
     contains. A long text is cut to whole sentences: the part that contains
     most of the query's words. Equal requests over equal data return equal
-    texts. Safe to retry.
+    texts. With as_of_time in its recall, the text, the recent messages and the
+    origins are those of that time. Safe to retry.
 
     Errors:
     - as Recall.
@@ -145,7 +152,8 @@ class GatewayServiceAsyncStub(GatewayServiceStub):
     blocks and the profile of the filter's subject. If an arm fails or times
     out, the response lists it in incomplete and contains the other hits,
     unless on_partial is FAIL. If every arm fails, the call fails with the
-    error of the first. Safe to retry.
+    error of the first. With as_of_time it answers as it would have answered at
+    that time. Safe to retry.
 
     Errors:
     - INVALID_ARGUMENT, QUERY_EMPTY or DIMENSIONS_MISMATCH.
@@ -160,6 +168,11 @@ class GatewayServiceAsyncStub(GatewayServiceStub):
     - UNAVAILABLE, RECALL_INCOMPLETE: an arm failed and on_partial is FAIL.
     - DEADLINE_EXCEEDED, RECALL_TIMED_OUT: on_partial is FAIL, and every failed
       arm timed out.
+    - INVALID_ARGUMENT, INVALID_FIELD: as_of_time is in the future.
+    - FAILED_PRECONDITION, NOT_KNOWN_THEN: as_of_time is before the tenant was
+      created, or before its retention begins.
+    - FAILED_PRECONDITION, HISTORY_NOT_KEPT: as_of_time, on a database that
+      keeps no history.
     """
     BuildContext: _aio.UnaryUnaryMultiCallable[_gateway_pb2.BuildContextRequest, _gateway_pb2.BuildContextResponse]  # type: ignore[assignment]
     """BuildContext recalls, and packs the best hits into a text for a prompt,
@@ -170,7 +183,8 @@ class GatewayServiceAsyncStub(GatewayServiceStub):
     Superseded items are excluded, and so are items whose words another line
     contains. A long text is cut to whole sentences: the part that contains
     most of the query's words. Equal requests over equal data return equal
-    texts. Safe to retry.
+    texts. With as_of_time in its recall, the text, the recent messages and the
+    origins are those of that time. Safe to retry.
 
     Errors:
     - as Recall.
@@ -243,7 +257,8 @@ class GatewayServiceServicer(metaclass=_abc_1.ABCMeta):
         blocks and the profile of the filter's subject. If an arm fails or times
         out, the response lists it in incomplete and contains the other hits,
         unless on_partial is FAIL. If every arm fails, the call fails with the
-        error of the first. Safe to retry.
+        error of the first. With as_of_time it answers as it would have answered at
+        that time. Safe to retry.
 
         Errors:
         - INVALID_ARGUMENT, QUERY_EMPTY or DIMENSIONS_MISMATCH.
@@ -258,6 +273,11 @@ class GatewayServiceServicer(metaclass=_abc_1.ABCMeta):
         - UNAVAILABLE, RECALL_INCOMPLETE: an arm failed and on_partial is FAIL.
         - DEADLINE_EXCEEDED, RECALL_TIMED_OUT: on_partial is FAIL, and every failed
           arm timed out.
+        - INVALID_ARGUMENT, INVALID_FIELD: as_of_time is in the future.
+        - FAILED_PRECONDITION, NOT_KNOWN_THEN: as_of_time is before the tenant was
+          created, or before its retention begins.
+        - FAILED_PRECONDITION, HISTORY_NOT_KEPT: as_of_time, on a database that
+          keeps no history.
         """
 
     @_abc_1.abstractmethod
@@ -274,7 +294,8 @@ class GatewayServiceServicer(metaclass=_abc_1.ABCMeta):
         Superseded items are excluded, and so are items whose words another line
         contains. A long text is cut to whole sentences: the part that contains
         most of the query's words. Equal requests over equal data return equal
-        texts. Safe to retry.
+        texts. With as_of_time in its recall, the text, the recent messages and the
+        origins are those of that time. Safe to retry.
 
         Errors:
         - as Recall.

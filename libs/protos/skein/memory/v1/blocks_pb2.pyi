@@ -113,12 +113,14 @@ class CreateBlockFromTemplateResponse(_message.Message):
     def __init__(self, block: _Optional[_Union[Block, _Mapping]] = ...) -> None: ...
 
 class GetBlockRequest(_message.Message):
-    __slots__ = ("block_id", "show_deleted")
+    __slots__ = ("block_id", "show_deleted", "as_of_time")
     BLOCK_ID_FIELD_NUMBER: _ClassVar[int]
     SHOW_DELETED_FIELD_NUMBER: _ClassVar[int]
+    AS_OF_TIME_FIELD_NUMBER: _ClassVar[int]
     block_id: str
     show_deleted: bool
-    def __init__(self, block_id: _Optional[str] = ..., show_deleted: _Optional[bool] = ...) -> None: ...
+    as_of_time: _timestamp_pb2.Timestamp
+    def __init__(self, block_id: _Optional[str] = ..., show_deleted: _Optional[bool] = ..., as_of_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
 
 class GetBlockResponse(_message.Message):
     __slots__ = ("block",)
@@ -127,7 +129,7 @@ class GetBlockResponse(_message.Message):
     def __init__(self, block: _Optional[_Union[Block, _Mapping]] = ...) -> None: ...
 
 class ListBlocksRequest(_message.Message):
-    __slots__ = ("page_size", "page_token", "label", "subject_id", "template_name", "is_template", "show_deleted")
+    __slots__ = ("page_size", "page_token", "label", "subject_id", "template_name", "is_template", "show_deleted", "as_of_time")
     PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
     PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
     LABEL_FIELD_NUMBER: _ClassVar[int]
@@ -135,6 +137,7 @@ class ListBlocksRequest(_message.Message):
     TEMPLATE_NAME_FIELD_NUMBER: _ClassVar[int]
     IS_TEMPLATE_FIELD_NUMBER: _ClassVar[int]
     SHOW_DELETED_FIELD_NUMBER: _ClassVar[int]
+    AS_OF_TIME_FIELD_NUMBER: _ClassVar[int]
     page_size: int
     page_token: str
     label: str
@@ -142,7 +145,8 @@ class ListBlocksRequest(_message.Message):
     template_name: str
     is_template: bool
     show_deleted: bool
-    def __init__(self, page_size: _Optional[int] = ..., page_token: _Optional[str] = ..., label: _Optional[str] = ..., subject_id: _Optional[str] = ..., template_name: _Optional[str] = ..., is_template: _Optional[bool] = ..., show_deleted: _Optional[bool] = ...) -> None: ...
+    as_of_time: _timestamp_pb2.Timestamp
+    def __init__(self, page_size: _Optional[int] = ..., page_token: _Optional[str] = ..., label: _Optional[str] = ..., subject_id: _Optional[str] = ..., template_name: _Optional[str] = ..., is_template: _Optional[bool] = ..., show_deleted: _Optional[bool] = ..., as_of_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
 
 class ListBlocksResponse(_message.Message):
     __slots__ = ("blocks", "next_page_token")
@@ -327,18 +331,20 @@ class ListBlockAgentsResponse(_message.Message):
     def __init__(self, agents: _Optional[_Iterable[_Union[BlockAgent, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
 
 class ListAgentBlocksRequest(_message.Message):
-    __slots__ = ("agent_id", "subject_id", "page_size", "page_token", "hide_other_subjects")
+    __slots__ = ("agent_id", "subject_id", "page_size", "page_token", "hide_other_subjects", "as_of_time")
     AGENT_ID_FIELD_NUMBER: _ClassVar[int]
     SUBJECT_ID_FIELD_NUMBER: _ClassVar[int]
     PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
     PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
     HIDE_OTHER_SUBJECTS_FIELD_NUMBER: _ClassVar[int]
+    AS_OF_TIME_FIELD_NUMBER: _ClassVar[int]
     agent_id: str
     subject_id: str
     page_size: int
     page_token: str
     hide_other_subjects: bool
-    def __init__(self, agent_id: _Optional[str] = ..., subject_id: _Optional[str] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ..., hide_other_subjects: _Optional[bool] = ...) -> None: ...
+    as_of_time: _timestamp_pb2.Timestamp
+    def __init__(self, agent_id: _Optional[str] = ..., subject_id: _Optional[str] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ..., hide_other_subjects: _Optional[bool] = ..., as_of_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
 
 class ListAgentBlocksResponse(_message.Message):
     __slots__ = ("blocks", "next_page_token")

@@ -170,21 +170,33 @@ class BlockServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def GetBlock(self, request, context):
-        """GetBlock reads one block. Safe to retry.
+        """GetBlock reads one block, as it is now or as it was at as_of_time. Safe to
+        retry.
 
         Errors:
         - NOT_FOUND, BLOCK_NOT_FOUND: also for a deleted block, unless show_deleted
-        is set.
+        is set, and for one that was recorded after as_of_time.
+        - INVALID_ARGUMENT, INVALID_FIELD: as_of_time is in the future.
+        - FAILED_PRECONDITION, NOT_KNOWN_THEN: as_of_time is before the tenant was
+        created, or before its retention begins.
+        - FAILED_PRECONDITION, HISTORY_NOT_KEPT: as_of_time, on a database that
+        keeps no history.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ListBlocks(self, request, context):
-        """ListBlocks pages through the tenant's blocks in the order of their ids.
+        """ListBlocks pages through the tenant's blocks in the order of their ids, as
+        they are now or as they were at as_of_time.
 
         Errors:
         - INVALID_ARGUMENT, PAGE_TOKEN_INVALID: also when the filter changed.
+        - INVALID_ARGUMENT, INVALID_FIELD: as_of_time is in the future.
+        - FAILED_PRECONDITION, NOT_KNOWN_THEN: as_of_time is before the tenant was
+        created, or before its retention begins.
+        - FAILED_PRECONDITION, HISTORY_NOT_KEPT: as_of_time, on a database that
+        keeps no history.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -332,11 +344,17 @@ class BlockServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def ListAgentBlocks(self, request, context):
-        """ListAgentBlocks pages through an agent's blocks in the order of their ids.
-        For an agent without blocks, or an unknown one, the list is empty.
+        """ListAgentBlocks pages through an agent's blocks in the order of their ids, as
+        they are now or as they were at as_of_time. For an agent without blocks, or
+        an unknown one, the list is empty.
 
         Errors:
         - INVALID_ARGUMENT, PAGE_TOKEN_INVALID.
+        - INVALID_ARGUMENT, INVALID_FIELD: as_of_time is in the future.
+        - FAILED_PRECONDITION, NOT_KNOWN_THEN: as_of_time is before the tenant was
+        created, or before its retention begins.
+        - FAILED_PRECONDITION, HISTORY_NOT_KEPT: as_of_time, on a database that
+        keeps no history.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -61,17 +61,29 @@ class BlockServiceStub:
     - as CreateBlock.
     """
     GetBlock: _grpc.UnaryUnaryMultiCallable[_blocks_pb2.GetBlockRequest, _blocks_pb2.GetBlockResponse]
-    """GetBlock reads one block. Safe to retry.
+    """GetBlock reads one block, as it is now or as it was at as_of_time. Safe to
+    retry.
 
     Errors:
     - NOT_FOUND, BLOCK_NOT_FOUND: also for a deleted block, unless show_deleted
-      is set.
+      is set, and for one that was recorded after as_of_time.
+    - INVALID_ARGUMENT, INVALID_FIELD: as_of_time is in the future.
+    - FAILED_PRECONDITION, NOT_KNOWN_THEN: as_of_time is before the tenant was
+      created, or before its retention begins.
+    - FAILED_PRECONDITION, HISTORY_NOT_KEPT: as_of_time, on a database that
+      keeps no history.
     """
     ListBlocks: _grpc.UnaryUnaryMultiCallable[_blocks_pb2.ListBlocksRequest, _blocks_pb2.ListBlocksResponse]
-    """ListBlocks pages through the tenant's blocks in the order of their ids.
+    """ListBlocks pages through the tenant's blocks in the order of their ids, as
+    they are now or as they were at as_of_time.
 
     Errors:
     - INVALID_ARGUMENT, PAGE_TOKEN_INVALID: also when the filter changed.
+    - INVALID_ARGUMENT, INVALID_FIELD: as_of_time is in the future.
+    - FAILED_PRECONDITION, NOT_KNOWN_THEN: as_of_time is before the tenant was
+      created, or before its retention begins.
+    - FAILED_PRECONDITION, HISTORY_NOT_KEPT: as_of_time, on a database that
+      keeps no history.
     """
     UpdateBlock: _grpc.UnaryUnaryMultiCallable[_blocks_pb2.UpdateBlockRequest, _blocks_pb2.UpdateBlockResponse]
     """UpdateBlock changes the fields in update_mask and returns the block at its
@@ -175,11 +187,17 @@ class BlockServiceStub:
     - NOT_FOUND, BLOCK_NOT_FOUND.
     """
     ListAgentBlocks: _grpc.UnaryUnaryMultiCallable[_blocks_pb2.ListAgentBlocksRequest, _blocks_pb2.ListAgentBlocksResponse]
-    """ListAgentBlocks pages through an agent's blocks in the order of their ids.
-    For an agent without blocks, or an unknown one, the list is empty.
+    """ListAgentBlocks pages through an agent's blocks in the order of their ids, as
+    they are now or as they were at as_of_time. For an agent without blocks, or
+    an unknown one, the list is empty.
 
     Errors:
     - INVALID_ARGUMENT, PAGE_TOKEN_INVALID.
+    - INVALID_ARGUMENT, INVALID_FIELD: as_of_time is in the future.
+    - FAILED_PRECONDITION, NOT_KNOWN_THEN: as_of_time is before the tenant was
+      created, or before its retention begins.
+    - FAILED_PRECONDITION, HISTORY_NOT_KEPT: as_of_time, on a database that
+      keeps no history.
     """
     CompileBlocks: _grpc.UnaryUnaryMultiCallable[_blocks_pb2.CompileBlocksRequest, _blocks_pb2.CompileBlocksResponse]
     """CompileBlocks renders an agent's blocks as one text for its prompt: system,
@@ -247,17 +265,29 @@ class BlockServiceAsyncStub(BlockServiceStub):
     - as CreateBlock.
     """
     GetBlock: _aio.UnaryUnaryMultiCallable[_blocks_pb2.GetBlockRequest, _blocks_pb2.GetBlockResponse]  # type: ignore[assignment]
-    """GetBlock reads one block. Safe to retry.
+    """GetBlock reads one block, as it is now or as it was at as_of_time. Safe to
+    retry.
 
     Errors:
     - NOT_FOUND, BLOCK_NOT_FOUND: also for a deleted block, unless show_deleted
-      is set.
+      is set, and for one that was recorded after as_of_time.
+    - INVALID_ARGUMENT, INVALID_FIELD: as_of_time is in the future.
+    - FAILED_PRECONDITION, NOT_KNOWN_THEN: as_of_time is before the tenant was
+      created, or before its retention begins.
+    - FAILED_PRECONDITION, HISTORY_NOT_KEPT: as_of_time, on a database that
+      keeps no history.
     """
     ListBlocks: _aio.UnaryUnaryMultiCallable[_blocks_pb2.ListBlocksRequest, _blocks_pb2.ListBlocksResponse]  # type: ignore[assignment]
-    """ListBlocks pages through the tenant's blocks in the order of their ids.
+    """ListBlocks pages through the tenant's blocks in the order of their ids, as
+    they are now or as they were at as_of_time.
 
     Errors:
     - INVALID_ARGUMENT, PAGE_TOKEN_INVALID: also when the filter changed.
+    - INVALID_ARGUMENT, INVALID_FIELD: as_of_time is in the future.
+    - FAILED_PRECONDITION, NOT_KNOWN_THEN: as_of_time is before the tenant was
+      created, or before its retention begins.
+    - FAILED_PRECONDITION, HISTORY_NOT_KEPT: as_of_time, on a database that
+      keeps no history.
     """
     UpdateBlock: _aio.UnaryUnaryMultiCallable[_blocks_pb2.UpdateBlockRequest, _blocks_pb2.UpdateBlockResponse]  # type: ignore[assignment]
     """UpdateBlock changes the fields in update_mask and returns the block at its
@@ -361,11 +391,17 @@ class BlockServiceAsyncStub(BlockServiceStub):
     - NOT_FOUND, BLOCK_NOT_FOUND.
     """
     ListAgentBlocks: _aio.UnaryUnaryMultiCallable[_blocks_pb2.ListAgentBlocksRequest, _blocks_pb2.ListAgentBlocksResponse]  # type: ignore[assignment]
-    """ListAgentBlocks pages through an agent's blocks in the order of their ids.
-    For an agent without blocks, or an unknown one, the list is empty.
+    """ListAgentBlocks pages through an agent's blocks in the order of their ids, as
+    they are now or as they were at as_of_time. For an agent without blocks, or
+    an unknown one, the list is empty.
 
     Errors:
     - INVALID_ARGUMENT, PAGE_TOKEN_INVALID.
+    - INVALID_ARGUMENT, INVALID_FIELD: as_of_time is in the future.
+    - FAILED_PRECONDITION, NOT_KNOWN_THEN: as_of_time is before the tenant was
+      created, or before its retention begins.
+    - FAILED_PRECONDITION, HISTORY_NOT_KEPT: as_of_time, on a database that
+      keeps no history.
     """
     CompileBlocks: _aio.UnaryUnaryMultiCallable[_blocks_pb2.CompileBlocksRequest, _blocks_pb2.CompileBlocksResponse]  # type: ignore[assignment]
     """CompileBlocks renders an agent's blocks as one text for its prompt: system,
@@ -448,11 +484,17 @@ class BlockServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _blocks_pb2.GetBlockRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_blocks_pb2.GetBlockResponse, _abc.Awaitable[_blocks_pb2.GetBlockResponse]]:
-        """GetBlock reads one block. Safe to retry.
+        """GetBlock reads one block, as it is now or as it was at as_of_time. Safe to
+        retry.
 
         Errors:
         - NOT_FOUND, BLOCK_NOT_FOUND: also for a deleted block, unless show_deleted
-          is set.
+          is set, and for one that was recorded after as_of_time.
+        - INVALID_ARGUMENT, INVALID_FIELD: as_of_time is in the future.
+        - FAILED_PRECONDITION, NOT_KNOWN_THEN: as_of_time is before the tenant was
+          created, or before its retention begins.
+        - FAILED_PRECONDITION, HISTORY_NOT_KEPT: as_of_time, on a database that
+          keeps no history.
         """
 
     @_abc_1.abstractmethod
@@ -461,10 +503,16 @@ class BlockServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _blocks_pb2.ListBlocksRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_blocks_pb2.ListBlocksResponse, _abc.Awaitable[_blocks_pb2.ListBlocksResponse]]:
-        """ListBlocks pages through the tenant's blocks in the order of their ids.
+        """ListBlocks pages through the tenant's blocks in the order of their ids, as
+        they are now or as they were at as_of_time.
 
         Errors:
         - INVALID_ARGUMENT, PAGE_TOKEN_INVALID: also when the filter changed.
+        - INVALID_ARGUMENT, INVALID_FIELD: as_of_time is in the future.
+        - FAILED_PRECONDITION, NOT_KNOWN_THEN: as_of_time is before the tenant was
+          created, or before its retention begins.
+        - FAILED_PRECONDITION, HISTORY_NOT_KEPT: as_of_time, on a database that
+          keeps no history.
         """
 
     @_abc_1.abstractmethod
@@ -634,11 +682,17 @@ class BlockServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _blocks_pb2.ListAgentBlocksRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_blocks_pb2.ListAgentBlocksResponse, _abc.Awaitable[_blocks_pb2.ListAgentBlocksResponse]]:
-        """ListAgentBlocks pages through an agent's blocks in the order of their ids.
-        For an agent without blocks, or an unknown one, the list is empty.
+        """ListAgentBlocks pages through an agent's blocks in the order of their ids, as
+        they are now or as they were at as_of_time. For an agent without blocks, or
+        an unknown one, the list is empty.
 
         Errors:
         - INVALID_ARGUMENT, PAGE_TOKEN_INVALID.
+        - INVALID_ARGUMENT, INVALID_FIELD: as_of_time is in the future.
+        - FAILED_PRECONDITION, NOT_KNOWN_THEN: as_of_time is before the tenant was
+          created, or before its retention begins.
+        - FAILED_PRECONDITION, HISTORY_NOT_KEPT: as_of_time, on a database that
+          keeps no history.
         """
 
     @_abc_1.abstractmethod

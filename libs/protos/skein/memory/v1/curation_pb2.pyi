@@ -105,12 +105,14 @@ class LineageEdge(_message.Message):
     def __init__(self, memory_number: _Optional[int] = ..., source_number: _Optional[int] = ..., role: _Optional[_Union[SourceRole, str]] = ...) -> None: ...
 
 class GetLineageRequest(_message.Message):
-    __slots__ = ("memory_ids", "visible_to")
+    __slots__ = ("memory_ids", "visible_to", "as_of_time")
     MEMORY_IDS_FIELD_NUMBER: _ClassVar[int]
     VISIBLE_TO_FIELD_NUMBER: _ClassVar[int]
+    AS_OF_TIME_FIELD_NUMBER: _ClassVar[int]
     memory_ids: _containers.RepeatedScalarFieldContainer[str]
     visible_to: _memory_pb2.ScopeContext
-    def __init__(self, memory_ids: _Optional[_Iterable[str]] = ..., visible_to: _Optional[_Union[_memory_pb2.ScopeContext, _Mapping]] = ...) -> None: ...
+    as_of_time: _timestamp_pb2.Timestamp
+    def __init__(self, memory_ids: _Optional[_Iterable[str]] = ..., visible_to: _Optional[_Union[_memory_pb2.ScopeContext, _Mapping]] = ..., as_of_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
 
 class GetLineageResponse(_message.Message):
     __slots__ = ("nodes", "edges", "truncated")
@@ -409,10 +411,12 @@ class ResolveEntityResponse(_message.Message):
     def __init__(self, alias: _Optional[_Union[Alias, _Mapping]] = ..., moved_count: _Optional[int] = ...) -> None: ...
 
 class GetCanonicalMemoryRequest(_message.Message):
-    __slots__ = ("memory_id",)
+    __slots__ = ("memory_id", "as_of_time")
     MEMORY_ID_FIELD_NUMBER: _ClassVar[int]
+    AS_OF_TIME_FIELD_NUMBER: _ClassVar[int]
     memory_id: str
-    def __init__(self, memory_id: _Optional[str] = ...) -> None: ...
+    as_of_time: _timestamp_pb2.Timestamp
+    def __init__(self, memory_id: _Optional[str] = ..., as_of_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
 
 class GetCanonicalMemoryResponse(_message.Message):
     __slots__ = ("canonical_memory_id", "alias")
@@ -423,14 +427,16 @@ class GetCanonicalMemoryResponse(_message.Message):
     def __init__(self, canonical_memory_id: _Optional[str] = ..., alias: _Optional[_Union[Alias, _Mapping]] = ...) -> None: ...
 
 class ListAliasesRequest(_message.Message):
-    __slots__ = ("memory_id", "page_size", "page_token")
+    __slots__ = ("memory_id", "page_size", "page_token", "as_of_time")
     MEMORY_ID_FIELD_NUMBER: _ClassVar[int]
     PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
     PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    AS_OF_TIME_FIELD_NUMBER: _ClassVar[int]
     memory_id: str
     page_size: int
     page_token: str
-    def __init__(self, memory_id: _Optional[str] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ...) -> None: ...
+    as_of_time: _timestamp_pb2.Timestamp
+    def __init__(self, memory_id: _Optional[str] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ..., as_of_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
 
 class ListAliasesResponse(_message.Message):
     __slots__ = ("aliases", "next_page_token")

@@ -264,6 +264,7 @@ class CurationServiceServicer:
 
         Errors:
         - NOT_FOUND, MEMORY_NOT_FOUND.
+        - NOT_FOUND, MEMORY_NOT_KNOWN_THEN: the memory was recorded after as_of_time.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -275,6 +276,7 @@ class CurationServiceServicer:
 
         Errors:
         - NOT_FOUND, MEMORY_NOT_FOUND.
+        - NOT_FOUND, MEMORY_NOT_KNOWN_THEN: the memory was recorded after as_of_time.
         - INVALID_ARGUMENT, PAGE_TOKEN_INVALID.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -296,11 +298,17 @@ class CurationServiceServicer:
         """GetLineage returns what memories were made of, and what that was made of,
         up to messages, documents and declared origins: a graph without cycles. Each
         node has its trust. A source that the caller may not see is named as hidden
-        and an erased one as erased, both without anything of their content. Safe to
-        retry.
+        and an erased one as erased, both without anything of their content. With
+        as_of_time it returns the chain and the trust of that time. Safe to retry.
 
         Errors:
         - NOT_FOUND, MEMORY_NOT_FOUND.
+        - NOT_FOUND, MEMORY_NOT_KNOWN_THEN: a memory was recorded after as_of_time.
+        - INVALID_ARGUMENT, INVALID_FIELD: as_of_time is in the future.
+        - FAILED_PRECONDITION, NOT_KNOWN_THEN: as_of_time is before the tenant was
+        created, or before its retention begins.
+        - FAILED_PRECONDITION, HISTORY_NOT_KEPT: as_of_time, on a database that
+        keeps no history.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -130,6 +130,7 @@ class CurationServiceStub:
 
     Errors:
     - NOT_FOUND, MEMORY_NOT_FOUND.
+    - NOT_FOUND, MEMORY_NOT_KNOWN_THEN: the memory was recorded after as_of_time.
     """
     ListAliases: _grpc.UnaryUnaryMultiCallable[_curation_pb2.ListAliasesRequest, _curation_pb2.ListAliasesResponse]
     """ListAliases pages through aliases, of one memory or of all, oldest memory
@@ -137,6 +138,7 @@ class CurationServiceStub:
 
     Errors:
     - NOT_FOUND, MEMORY_NOT_FOUND.
+    - NOT_FOUND, MEMORY_NOT_KNOWN_THEN: the memory was recorded after as_of_time.
     - INVALID_ARGUMENT, PAGE_TOKEN_INVALID.
     """
     DeleteAlias: _grpc.UnaryUnaryMultiCallable[_curation_pb2.DeleteAliasRequest, _curation_pb2.DeleteAliasResponse]
@@ -150,11 +152,17 @@ class CurationServiceStub:
     """GetLineage returns what memories were made of, and what that was made of,
     up to messages, documents and declared origins: a graph without cycles. Each
     node has its trust. A source that the caller may not see is named as hidden
-    and an erased one as erased, both without anything of their content. Safe to
-    retry.
+    and an erased one as erased, both without anything of their content. With
+    as_of_time it returns the chain and the trust of that time. Safe to retry.
 
     Errors:
     - NOT_FOUND, MEMORY_NOT_FOUND.
+    - NOT_FOUND, MEMORY_NOT_KNOWN_THEN: a memory was recorded after as_of_time.
+    - INVALID_ARGUMENT, INVALID_FIELD: as_of_time is in the future.
+    - FAILED_PRECONDITION, NOT_KNOWN_THEN: as_of_time is before the tenant was
+      created, or before its retention begins.
+    - FAILED_PRECONDITION, HISTORY_NOT_KEPT: as_of_time, on a database that
+      keeps no history.
     """
     ListImpacted: _grpc.UnaryUnaryMultiCallable[_curation_pb2.ListImpactedRequest, _curation_pb2.ListImpactedResponse]
     """ListImpacted pages through the memories that derive from a source, directly
@@ -320,6 +328,7 @@ class CurationServiceAsyncStub(CurationServiceStub):
 
     Errors:
     - NOT_FOUND, MEMORY_NOT_FOUND.
+    - NOT_FOUND, MEMORY_NOT_KNOWN_THEN: the memory was recorded after as_of_time.
     """
     ListAliases: _aio.UnaryUnaryMultiCallable[_curation_pb2.ListAliasesRequest, _curation_pb2.ListAliasesResponse]  # type: ignore[assignment]
     """ListAliases pages through aliases, of one memory or of all, oldest memory
@@ -327,6 +336,7 @@ class CurationServiceAsyncStub(CurationServiceStub):
 
     Errors:
     - NOT_FOUND, MEMORY_NOT_FOUND.
+    - NOT_FOUND, MEMORY_NOT_KNOWN_THEN: the memory was recorded after as_of_time.
     - INVALID_ARGUMENT, PAGE_TOKEN_INVALID.
     """
     DeleteAlias: _aio.UnaryUnaryMultiCallable[_curation_pb2.DeleteAliasRequest, _curation_pb2.DeleteAliasResponse]  # type: ignore[assignment]
@@ -340,11 +350,17 @@ class CurationServiceAsyncStub(CurationServiceStub):
     """GetLineage returns what memories were made of, and what that was made of,
     up to messages, documents and declared origins: a graph without cycles. Each
     node has its trust. A source that the caller may not see is named as hidden
-    and an erased one as erased, both without anything of their content. Safe to
-    retry.
+    and an erased one as erased, both without anything of their content. With
+    as_of_time it returns the chain and the trust of that time. Safe to retry.
 
     Errors:
     - NOT_FOUND, MEMORY_NOT_FOUND.
+    - NOT_FOUND, MEMORY_NOT_KNOWN_THEN: a memory was recorded after as_of_time.
+    - INVALID_ARGUMENT, INVALID_FIELD: as_of_time is in the future.
+    - FAILED_PRECONDITION, NOT_KNOWN_THEN: as_of_time is before the tenant was
+      created, or before its retention begins.
+    - FAILED_PRECONDITION, HISTORY_NOT_KEPT: as_of_time, on a database that
+      keeps no history.
     """
     ListImpacted: _aio.UnaryUnaryMultiCallable[_curation_pb2.ListImpactedRequest, _curation_pb2.ListImpactedResponse]  # type: ignore[assignment]
     """ListImpacted pages through the memories that derive from a source, directly
@@ -561,6 +577,7 @@ class CurationServiceServicer(metaclass=_abc_1.ABCMeta):
 
         Errors:
         - NOT_FOUND, MEMORY_NOT_FOUND.
+        - NOT_FOUND, MEMORY_NOT_KNOWN_THEN: the memory was recorded after as_of_time.
         """
 
     @_abc_1.abstractmethod
@@ -574,6 +591,7 @@ class CurationServiceServicer(metaclass=_abc_1.ABCMeta):
 
         Errors:
         - NOT_FOUND, MEMORY_NOT_FOUND.
+        - NOT_FOUND, MEMORY_NOT_KNOWN_THEN: the memory was recorded after as_of_time.
         - INVALID_ARGUMENT, PAGE_TOKEN_INVALID.
         """
 
@@ -599,11 +617,17 @@ class CurationServiceServicer(metaclass=_abc_1.ABCMeta):
         """GetLineage returns what memories were made of, and what that was made of,
         up to messages, documents and declared origins: a graph without cycles. Each
         node has its trust. A source that the caller may not see is named as hidden
-        and an erased one as erased, both without anything of their content. Safe to
-        retry.
+        and an erased one as erased, both without anything of their content. With
+        as_of_time it returns the chain and the trust of that time. Safe to retry.
 
         Errors:
         - NOT_FOUND, MEMORY_NOT_FOUND.
+        - NOT_FOUND, MEMORY_NOT_KNOWN_THEN: a memory was recorded after as_of_time.
+        - INVALID_ARGUMENT, INVALID_FIELD: as_of_time is in the future.
+        - FAILED_PRECONDITION, NOT_KNOWN_THEN: as_of_time is before the tenant was
+          created, or before its retention begins.
+        - FAILED_PRECONDITION, HISTORY_NOT_KEPT: as_of_time, on a database that
+          keeps no history.
         """
 
     @_abc_1.abstractmethod

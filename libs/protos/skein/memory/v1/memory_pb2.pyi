@@ -1056,18 +1056,20 @@ class GraphNode(_message.Message):
     def __init__(self, memory_id: _Optional[str] = ..., type: _Optional[str] = ..., title: _Optional[str] = ..., hop: _Optional[int] = ..., via_link_id: _Optional[str] = ..., memory: _Optional[_Union[Memory, _Mapping]] = ...) -> None: ...
 
 class TraverseLinksRequest(_message.Message):
-    __slots__ = ("memory_id", "hops", "max_nodes", "filter", "include_memories")
+    __slots__ = ("memory_id", "hops", "max_nodes", "filter", "include_memories", "as_of_time")
     MEMORY_ID_FIELD_NUMBER: _ClassVar[int]
     HOPS_FIELD_NUMBER: _ClassVar[int]
     MAX_NODES_FIELD_NUMBER: _ClassVar[int]
     FILTER_FIELD_NUMBER: _ClassVar[int]
     INCLUDE_MEMORIES_FIELD_NUMBER: _ClassVar[int]
+    AS_OF_TIME_FIELD_NUMBER: _ClassVar[int]
     memory_id: str
     hops: int
     max_nodes: int
     filter: LinkFilter
     include_memories: bool
-    def __init__(self, memory_id: _Optional[str] = ..., hops: _Optional[int] = ..., max_nodes: _Optional[int] = ..., filter: _Optional[_Union[LinkFilter, _Mapping]] = ..., include_memories: _Optional[bool] = ...) -> None: ...
+    as_of_time: _timestamp_pb2.Timestamp
+    def __init__(self, memory_id: _Optional[str] = ..., hops: _Optional[int] = ..., max_nodes: _Optional[int] = ..., filter: _Optional[_Union[LinkFilter, _Mapping]] = ..., include_memories: _Optional[bool] = ..., as_of_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
 
 class TraverseLinksResponse(_message.Message):
     __slots__ = ("nodes", "links", "truncated")
@@ -1080,20 +1082,22 @@ class TraverseLinksResponse(_message.Message):
     def __init__(self, nodes: _Optional[_Iterable[_Union[GraphNode, _Mapping]]] = ..., links: _Optional[_Iterable[_Union[Link, _Mapping]]] = ..., truncated: _Optional[bool] = ...) -> None: ...
 
 class GetSubgraphRequest(_message.Message):
-    __slots__ = ("memory_ids", "radius", "max_nodes", "filter", "include_memories", "infer_links")
+    __slots__ = ("memory_ids", "radius", "max_nodes", "filter", "include_memories", "infer_links", "as_of_time")
     MEMORY_IDS_FIELD_NUMBER: _ClassVar[int]
     RADIUS_FIELD_NUMBER: _ClassVar[int]
     MAX_NODES_FIELD_NUMBER: _ClassVar[int]
     FILTER_FIELD_NUMBER: _ClassVar[int]
     INCLUDE_MEMORIES_FIELD_NUMBER: _ClassVar[int]
     INFER_LINKS_FIELD_NUMBER: _ClassVar[int]
+    AS_OF_TIME_FIELD_NUMBER: _ClassVar[int]
     memory_ids: _containers.RepeatedScalarFieldContainer[str]
     radius: int
     max_nodes: int
     filter: LinkFilter
     include_memories: bool
     infer_links: bool
-    def __init__(self, memory_ids: _Optional[_Iterable[str]] = ..., radius: _Optional[int] = ..., max_nodes: _Optional[int] = ..., filter: _Optional[_Union[LinkFilter, _Mapping]] = ..., include_memories: _Optional[bool] = ..., infer_links: _Optional[bool] = ...) -> None: ...
+    as_of_time: _timestamp_pb2.Timestamp
+    def __init__(self, memory_ids: _Optional[_Iterable[str]] = ..., radius: _Optional[int] = ..., max_nodes: _Optional[int] = ..., filter: _Optional[_Union[LinkFilter, _Mapping]] = ..., include_memories: _Optional[bool] = ..., infer_links: _Optional[bool] = ..., as_of_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
 
 class InferredLink(_message.Message):
     __slots__ = ("from_memory_id", "to_memory_id", "shared_tag_count", "shared_tags", "weight")
@@ -1122,18 +1126,20 @@ class GetSubgraphResponse(_message.Message):
     def __init__(self, nodes: _Optional[_Iterable[_Union[GraphNode, _Mapping]]] = ..., links: _Optional[_Iterable[_Union[Link, _Mapping]]] = ..., inferred_links: _Optional[_Iterable[_Union[InferredLink, _Mapping]]] = ..., truncated: _Optional[bool] = ...) -> None: ...
 
 class FindPathsRequest(_message.Message):
-    __slots__ = ("from_memory_id", "to_memory_id", "max_hops", "max_paths", "filter")
+    __slots__ = ("from_memory_id", "to_memory_id", "max_hops", "max_paths", "filter", "as_of_time")
     FROM_MEMORY_ID_FIELD_NUMBER: _ClassVar[int]
     TO_MEMORY_ID_FIELD_NUMBER: _ClassVar[int]
     MAX_HOPS_FIELD_NUMBER: _ClassVar[int]
     MAX_PATHS_FIELD_NUMBER: _ClassVar[int]
     FILTER_FIELD_NUMBER: _ClassVar[int]
+    AS_OF_TIME_FIELD_NUMBER: _ClassVar[int]
     from_memory_id: str
     to_memory_id: str
     max_hops: int
     max_paths: int
     filter: LinkFilter
-    def __init__(self, from_memory_id: _Optional[str] = ..., to_memory_id: _Optional[str] = ..., max_hops: _Optional[int] = ..., max_paths: _Optional[int] = ..., filter: _Optional[_Union[LinkFilter, _Mapping]] = ...) -> None: ...
+    as_of_time: _timestamp_pb2.Timestamp
+    def __init__(self, from_memory_id: _Optional[str] = ..., to_memory_id: _Optional[str] = ..., max_hops: _Optional[int] = ..., max_paths: _Optional[int] = ..., filter: _Optional[_Union[LinkFilter, _Mapping]] = ..., as_of_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
 
 class LinkPath(_message.Message):
     __slots__ = ("memory_ids", "links")
@@ -1162,16 +1168,18 @@ class ActivationSeed(_message.Message):
     def __init__(self, memory_id: _Optional[str] = ..., strength: _Optional[float] = ...) -> None: ...
 
 class SpreadActivationRequest(_message.Message):
-    __slots__ = ("seeds", "hops", "max_nodes", "filter")
+    __slots__ = ("seeds", "hops", "max_nodes", "filter", "as_of_time")
     SEEDS_FIELD_NUMBER: _ClassVar[int]
     HOPS_FIELD_NUMBER: _ClassVar[int]
     MAX_NODES_FIELD_NUMBER: _ClassVar[int]
     FILTER_FIELD_NUMBER: _ClassVar[int]
+    AS_OF_TIME_FIELD_NUMBER: _ClassVar[int]
     seeds: _containers.RepeatedCompositeFieldContainer[ActivationSeed]
     hops: int
     max_nodes: int
     filter: LinkFilter
-    def __init__(self, seeds: _Optional[_Iterable[_Union[ActivationSeed, _Mapping]]] = ..., hops: _Optional[int] = ..., max_nodes: _Optional[int] = ..., filter: _Optional[_Union[LinkFilter, _Mapping]] = ...) -> None: ...
+    as_of_time: _timestamp_pb2.Timestamp
+    def __init__(self, seeds: _Optional[_Iterable[_Union[ActivationSeed, _Mapping]]] = ..., hops: _Optional[int] = ..., max_nodes: _Optional[int] = ..., filter: _Optional[_Union[LinkFilter, _Mapping]] = ..., as_of_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
 
 class ActivatedMemory(_message.Message):
     __slots__ = ("node", "activation")

@@ -1268,6 +1268,7 @@ class LinkServiceStub:
 
     Errors:
     - NOT_FOUND, MEMORY_NOT_FOUND.
+    - NOT_FOUND, MEMORY_NOT_KNOWN_THEN: a memory was recorded after as_of_time.
     """
     GetSubgraph: _grpc.UnaryUnaryMultiCallable[_memory_pb2.GetSubgraphRequest, _memory_pb2.GetSubgraphResponse]
     """GetSubgraph returns the graph around some memories, to be drawn: memories,
@@ -1276,6 +1277,7 @@ class LinkServiceStub:
 
     Errors:
     - NOT_FOUND, MEMORY_NOT_FOUND.
+    - NOT_FOUND, MEMORY_NOT_KNOWN_THEN: a memory was recorded after as_of_time.
     """
     FindPaths: _grpc.UnaryUnaryMultiCallable[_memory_pb2.FindPathsRequest, _memory_pb2.FindPathsResponse]
     """FindPaths returns the paths from one memory to another that contain no
@@ -1284,6 +1286,7 @@ class LinkServiceStub:
 
     Errors:
     - NOT_FOUND, MEMORY_NOT_FOUND.
+    - NOT_FOUND, MEMORY_NOT_KNOWN_THEN: a memory was recorded after as_of_time.
     - INVALID_ARGUMENT, PATH_TO_ITSELF.
     """
     SpreadActivation: _grpc.UnaryUnaryMultiCallable[_memory_pb2.SpreadActivationRequest, _memory_pb2.SpreadActivationResponse]
@@ -1297,6 +1300,7 @@ class LinkServiceStub:
 
     Errors:
     - NOT_FOUND, MEMORY_NOT_FOUND.
+    - NOT_FOUND, MEMORY_NOT_KNOWN_THEN: a memory was recorded after as_of_time.
     """
     SuggestLinks: _grpc.UnaryUnaryMultiCallable[_memory_pb2.SuggestLinksRequest, _memory_pb2.SuggestLinksResponse]
     """SuggestLinks returns memories that share a tag with a memory and are not
@@ -1387,6 +1391,7 @@ class LinkServiceAsyncStub(LinkServiceStub):
 
     Errors:
     - NOT_FOUND, MEMORY_NOT_FOUND.
+    - NOT_FOUND, MEMORY_NOT_KNOWN_THEN: a memory was recorded after as_of_time.
     """
     GetSubgraph: _aio.UnaryUnaryMultiCallable[_memory_pb2.GetSubgraphRequest, _memory_pb2.GetSubgraphResponse]  # type: ignore[assignment]
     """GetSubgraph returns the graph around some memories, to be drawn: memories,
@@ -1395,6 +1400,7 @@ class LinkServiceAsyncStub(LinkServiceStub):
 
     Errors:
     - NOT_FOUND, MEMORY_NOT_FOUND.
+    - NOT_FOUND, MEMORY_NOT_KNOWN_THEN: a memory was recorded after as_of_time.
     """
     FindPaths: _aio.UnaryUnaryMultiCallable[_memory_pb2.FindPathsRequest, _memory_pb2.FindPathsResponse]  # type: ignore[assignment]
     """FindPaths returns the paths from one memory to another that contain no
@@ -1403,6 +1409,7 @@ class LinkServiceAsyncStub(LinkServiceStub):
 
     Errors:
     - NOT_FOUND, MEMORY_NOT_FOUND.
+    - NOT_FOUND, MEMORY_NOT_KNOWN_THEN: a memory was recorded after as_of_time.
     - INVALID_ARGUMENT, PATH_TO_ITSELF.
     """
     SpreadActivation: _aio.UnaryUnaryMultiCallable[_memory_pb2.SpreadActivationRequest, _memory_pb2.SpreadActivationResponse]  # type: ignore[assignment]
@@ -1416,6 +1423,7 @@ class LinkServiceAsyncStub(LinkServiceStub):
 
     Errors:
     - NOT_FOUND, MEMORY_NOT_FOUND.
+    - NOT_FOUND, MEMORY_NOT_KNOWN_THEN: a memory was recorded after as_of_time.
     """
     SuggestLinks: _aio.UnaryUnaryMultiCallable[_memory_pb2.SuggestLinksRequest, _memory_pb2.SuggestLinksResponse]  # type: ignore[assignment]
     """SuggestLinks returns memories that share a tag with a memory and are not
@@ -1551,6 +1559,7 @@ class LinkServiceServicer(metaclass=_abc_1.ABCMeta):
 
         Errors:
         - NOT_FOUND, MEMORY_NOT_FOUND.
+        - NOT_FOUND, MEMORY_NOT_KNOWN_THEN: a memory was recorded after as_of_time.
         """
 
     @_abc_1.abstractmethod
@@ -1565,6 +1574,7 @@ class LinkServiceServicer(metaclass=_abc_1.ABCMeta):
 
         Errors:
         - NOT_FOUND, MEMORY_NOT_FOUND.
+        - NOT_FOUND, MEMORY_NOT_KNOWN_THEN: a memory was recorded after as_of_time.
         """
 
     @_abc_1.abstractmethod
@@ -1579,6 +1589,7 @@ class LinkServiceServicer(metaclass=_abc_1.ABCMeta):
 
         Errors:
         - NOT_FOUND, MEMORY_NOT_FOUND.
+        - NOT_FOUND, MEMORY_NOT_KNOWN_THEN: a memory was recorded after as_of_time.
         - INVALID_ARGUMENT, PATH_TO_ITSELF.
         """
 
@@ -1598,6 +1609,7 @@ class LinkServiceServicer(metaclass=_abc_1.ABCMeta):
 
         Errors:
         - NOT_FOUND, MEMORY_NOT_FOUND.
+        - NOT_FOUND, MEMORY_NOT_KNOWN_THEN: a memory was recorded after as_of_time.
         """
 
     @_abc_1.abstractmethod

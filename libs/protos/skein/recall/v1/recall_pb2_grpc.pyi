@@ -40,7 +40,8 @@ class RecallServiceStub:
     """Recall returns the best items for a text, a vector, or both, best first.
     Without a vector, the active model embeds the text. The hybrid mode fuses
     dense and lexical signals; each hit contains every component of its score.
-    The keyword and the semantic mode search by one signal. Safe to retry.
+    The keyword and the semantic mode search by one signal. With as_of_time it
+    answers as it would have answered at that time. Safe to retry.
 
     Errors:
     - INVALID_ARGUMENT, QUERY_EMPTY: the request has neither a text nor a
@@ -54,14 +55,20 @@ class RecallServiceStub:
       not respond in time. Use the keyword mode, or retry soon.
     - NOT_FOUND, MODEL_NOT_FOUND: in the semantic mode, the request has a text
       but no vector, and this cluster cannot embed with the active model.
+    - INVALID_ARGUMENT, INVALID_FIELD: as_of_time is in the future.
+    - FAILED_PRECONDITION, NOT_KNOWN_THEN: as_of_time is before the tenant was
+      created, or before its retention begins.
+    - FAILED_PRECONDITION, HISTORY_NOT_KEPT: as_of_time, on a database that
+      keeps no history.
     """
     FindSimilar: _grpc.UnaryUnaryMultiCallable[_recall_pb2.FindSimilarRequest, _recall_pb2.FindSimilarResponse]
     """FindSimilar returns the items most similar to a stored one, best first,
     without that item. The query's vector is the mean of the item's vectors,
     and its words are the first 10,000 characters of the item's text. The
     hybrid mode fuses only the cosine and BM25, with the default weights. If
-    the item has no vector of the active model, this call embeds it. Safe to
-    retry.
+    the item has no vector of the active model, this call embeds it. With
+    as_of_time it compares the item as it was with the others of that time.
+    Safe to retry.
 
     Errors:
     - NOT_FOUND, DOCUMENT_NOT_FOUND: the search index has no such memory or
@@ -72,6 +79,11 @@ class RecallServiceStub:
       vector and the embedder did not respond in time.
     - NOT_FOUND, MODEL_NOT_FOUND: in the semantic mode, the item has no vector
       and this cluster cannot embed with the active model.
+    - INVALID_ARGUMENT, INVALID_FIELD: as_of_time is in the future.
+    - FAILED_PRECONDITION, NOT_KNOWN_THEN: as_of_time is before the tenant was
+      created, or before its retention begins.
+    - FAILED_PRECONDITION, HISTORY_NOT_KEPT: as_of_time, on a database that
+      keeps no history.
     """
     GetRecallReceipt: _grpc.UnaryUnaryMultiCallable[_recall_pb2.GetRecallReceiptRequest, _recall_pb2.GetRecallReceiptResponse]
     """GetRecallReceipt returns the receipt of an answer, once its signature is
@@ -84,6 +96,33 @@ class RecallServiceStub:
       another caller's.
     - DATA_LOSS, RECEIPT_ALTERED: the stored receipt is not the one that was
       signed.
+    """
+    ReplayRecall: _grpc.UnaryUnaryMultiCallable[_recall_pb2.ReplayRecallRequest, _recall_pb2.ReplayRecallResponse]
+    """ReplayRecall answers the request of a receipt again, from what its search
+    saw: the items, vectors, names and counts of then, its model, its formula and
+    its weights. The answer has the hits of the receipt, in their order and with
+    their scores. `identical` says that the search, run again, found the same
+    items with the same revisions, scores and signals, but for rounding
+    (0.00002). What cannot be had any more is in `gaps`. The caller needs the
+    same right as for GetRecallReceipt. Safe to retry.
+
+    Errors:
+    - NOT_FOUND, RECEIPT_NOT_FOUND.
+    - DATA_LOSS, RECEIPT_ALTERED.
+    - FAILED_PRECONDITION, QUERY_TEXT_NEEDED: the receipt has a digest of the
+      query, and the request has no text.
+    - INVALID_ARGUMENT, QUERY_TEXT_MISMATCH: the text is not that of the receipt.
+    - FAILED_PRECONDITION, HISTORY_NOT_KEPT.
+    - UNAVAILABLE, MODEL_UNAVAILABLE: the embedder did not respond in time.
+    """
+    DiffRecall: _grpc.UnaryUnaryMultiCallable[_recall_pb2.DiffRecallRequest, _recall_pb2.DiffRecallResponse]
+    """DiffRecall explains why two answers differ, from their receipts: by item its
+    ranks, revisions and signals in both, and the events of the log in between
+    that changed it. Safe to retry.
+
+    Errors:
+    - NOT_FOUND, RECEIPT_NOT_FOUND.
+    - DATA_LOSS, RECEIPT_ALTERED.
     """
     EmbedText: _grpc.UnaryUnaryMultiCallable[_recall_pb2.EmbedTextRequest, _recall_pb2.EmbedTextResponse]
     """EmbedText returns the active model's vectors of up to 100 texts, of unit
@@ -215,7 +254,8 @@ class RecallServiceAsyncStub(RecallServiceStub):
     """Recall returns the best items for a text, a vector, or both, best first.
     Without a vector, the active model embeds the text. The hybrid mode fuses
     dense and lexical signals; each hit contains every component of its score.
-    The keyword and the semantic mode search by one signal. Safe to retry.
+    The keyword and the semantic mode search by one signal. With as_of_time it
+    answers as it would have answered at that time. Safe to retry.
 
     Errors:
     - INVALID_ARGUMENT, QUERY_EMPTY: the request has neither a text nor a
@@ -229,14 +269,20 @@ class RecallServiceAsyncStub(RecallServiceStub):
       not respond in time. Use the keyword mode, or retry soon.
     - NOT_FOUND, MODEL_NOT_FOUND: in the semantic mode, the request has a text
       but no vector, and this cluster cannot embed with the active model.
+    - INVALID_ARGUMENT, INVALID_FIELD: as_of_time is in the future.
+    - FAILED_PRECONDITION, NOT_KNOWN_THEN: as_of_time is before the tenant was
+      created, or before its retention begins.
+    - FAILED_PRECONDITION, HISTORY_NOT_KEPT: as_of_time, on a database that
+      keeps no history.
     """
     FindSimilar: _aio.UnaryUnaryMultiCallable[_recall_pb2.FindSimilarRequest, _recall_pb2.FindSimilarResponse]  # type: ignore[assignment]
     """FindSimilar returns the items most similar to a stored one, best first,
     without that item. The query's vector is the mean of the item's vectors,
     and its words are the first 10,000 characters of the item's text. The
     hybrid mode fuses only the cosine and BM25, with the default weights. If
-    the item has no vector of the active model, this call embeds it. Safe to
-    retry.
+    the item has no vector of the active model, this call embeds it. With
+    as_of_time it compares the item as it was with the others of that time.
+    Safe to retry.
 
     Errors:
     - NOT_FOUND, DOCUMENT_NOT_FOUND: the search index has no such memory or
@@ -247,6 +293,11 @@ class RecallServiceAsyncStub(RecallServiceStub):
       vector and the embedder did not respond in time.
     - NOT_FOUND, MODEL_NOT_FOUND: in the semantic mode, the item has no vector
       and this cluster cannot embed with the active model.
+    - INVALID_ARGUMENT, INVALID_FIELD: as_of_time is in the future.
+    - FAILED_PRECONDITION, NOT_KNOWN_THEN: as_of_time is before the tenant was
+      created, or before its retention begins.
+    - FAILED_PRECONDITION, HISTORY_NOT_KEPT: as_of_time, on a database that
+      keeps no history.
     """
     GetRecallReceipt: _aio.UnaryUnaryMultiCallable[_recall_pb2.GetRecallReceiptRequest, _recall_pb2.GetRecallReceiptResponse]  # type: ignore[assignment]
     """GetRecallReceipt returns the receipt of an answer, once its signature is
@@ -259,6 +310,33 @@ class RecallServiceAsyncStub(RecallServiceStub):
       another caller's.
     - DATA_LOSS, RECEIPT_ALTERED: the stored receipt is not the one that was
       signed.
+    """
+    ReplayRecall: _aio.UnaryUnaryMultiCallable[_recall_pb2.ReplayRecallRequest, _recall_pb2.ReplayRecallResponse]  # type: ignore[assignment]
+    """ReplayRecall answers the request of a receipt again, from what its search
+    saw: the items, vectors, names and counts of then, its model, its formula and
+    its weights. The answer has the hits of the receipt, in their order and with
+    their scores. `identical` says that the search, run again, found the same
+    items with the same revisions, scores and signals, but for rounding
+    (0.00002). What cannot be had any more is in `gaps`. The caller needs the
+    same right as for GetRecallReceipt. Safe to retry.
+
+    Errors:
+    - NOT_FOUND, RECEIPT_NOT_FOUND.
+    - DATA_LOSS, RECEIPT_ALTERED.
+    - FAILED_PRECONDITION, QUERY_TEXT_NEEDED: the receipt has a digest of the
+      query, and the request has no text.
+    - INVALID_ARGUMENT, QUERY_TEXT_MISMATCH: the text is not that of the receipt.
+    - FAILED_PRECONDITION, HISTORY_NOT_KEPT.
+    - UNAVAILABLE, MODEL_UNAVAILABLE: the embedder did not respond in time.
+    """
+    DiffRecall: _aio.UnaryUnaryMultiCallable[_recall_pb2.DiffRecallRequest, _recall_pb2.DiffRecallResponse]  # type: ignore[assignment]
+    """DiffRecall explains why two answers differ, from their receipts: by item its
+    ranks, revisions and signals in both, and the events of the log in between
+    that changed it. Safe to retry.
+
+    Errors:
+    - NOT_FOUND, RECEIPT_NOT_FOUND.
+    - DATA_LOSS, RECEIPT_ALTERED.
     """
     EmbedText: _aio.UnaryUnaryMultiCallable[_recall_pb2.EmbedTextRequest, _recall_pb2.EmbedTextResponse]  # type: ignore[assignment]
     """EmbedText returns the active model's vectors of up to 100 texts, of unit
@@ -393,7 +471,8 @@ class RecallServiceServicer(metaclass=_abc_1.ABCMeta):
         """Recall returns the best items for a text, a vector, or both, best first.
         Without a vector, the active model embeds the text. The hybrid mode fuses
         dense and lexical signals; each hit contains every component of its score.
-        The keyword and the semantic mode search by one signal. Safe to retry.
+        The keyword and the semantic mode search by one signal. With as_of_time it
+        answers as it would have answered at that time. Safe to retry.
 
         Errors:
         - INVALID_ARGUMENT, QUERY_EMPTY: the request has neither a text nor a
@@ -407,6 +486,11 @@ class RecallServiceServicer(metaclass=_abc_1.ABCMeta):
           not respond in time. Use the keyword mode, or retry soon.
         - NOT_FOUND, MODEL_NOT_FOUND: in the semantic mode, the request has a text
           but no vector, and this cluster cannot embed with the active model.
+        - INVALID_ARGUMENT, INVALID_FIELD: as_of_time is in the future.
+        - FAILED_PRECONDITION, NOT_KNOWN_THEN: as_of_time is before the tenant was
+          created, or before its retention begins.
+        - FAILED_PRECONDITION, HISTORY_NOT_KEPT: as_of_time, on a database that
+          keeps no history.
         """
 
     @_abc_1.abstractmethod
@@ -419,8 +503,9 @@ class RecallServiceServicer(metaclass=_abc_1.ABCMeta):
         without that item. The query's vector is the mean of the item's vectors,
         and its words are the first 10,000 characters of the item's text. The
         hybrid mode fuses only the cosine and BM25, with the default weights. If
-        the item has no vector of the active model, this call embeds it. Safe to
-        retry.
+        the item has no vector of the active model, this call embeds it. With
+        as_of_time it compares the item as it was with the others of that time.
+        Safe to retry.
 
         Errors:
         - NOT_FOUND, DOCUMENT_NOT_FOUND: the search index has no such memory or
@@ -431,6 +516,11 @@ class RecallServiceServicer(metaclass=_abc_1.ABCMeta):
           vector and the embedder did not respond in time.
         - NOT_FOUND, MODEL_NOT_FOUND: in the semantic mode, the item has no vector
           and this cluster cannot embed with the active model.
+        - INVALID_ARGUMENT, INVALID_FIELD: as_of_time is in the future.
+        - FAILED_PRECONDITION, NOT_KNOWN_THEN: as_of_time is before the tenant was
+          created, or before its retention begins.
+        - FAILED_PRECONDITION, HISTORY_NOT_KEPT: as_of_time, on a database that
+          keeps no history.
         """
 
     @_abc_1.abstractmethod
@@ -449,6 +539,45 @@ class RecallServiceServicer(metaclass=_abc_1.ABCMeta):
           another caller's.
         - DATA_LOSS, RECEIPT_ALTERED: the stored receipt is not the one that was
           signed.
+        """
+
+    @_abc_1.abstractmethod
+    def ReplayRecall(
+        self,
+        request: _recall_pb2.ReplayRecallRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_recall_pb2.ReplayRecallResponse, _abc.Awaitable[_recall_pb2.ReplayRecallResponse]]:
+        """ReplayRecall answers the request of a receipt again, from what its search
+        saw: the items, vectors, names and counts of then, its model, its formula and
+        its weights. The answer has the hits of the receipt, in their order and with
+        their scores. `identical` says that the search, run again, found the same
+        items with the same revisions, scores and signals, but for rounding
+        (0.00002). What cannot be had any more is in `gaps`. The caller needs the
+        same right as for GetRecallReceipt. Safe to retry.
+
+        Errors:
+        - NOT_FOUND, RECEIPT_NOT_FOUND.
+        - DATA_LOSS, RECEIPT_ALTERED.
+        - FAILED_PRECONDITION, QUERY_TEXT_NEEDED: the receipt has a digest of the
+          query, and the request has no text.
+        - INVALID_ARGUMENT, QUERY_TEXT_MISMATCH: the text is not that of the receipt.
+        - FAILED_PRECONDITION, HISTORY_NOT_KEPT.
+        - UNAVAILABLE, MODEL_UNAVAILABLE: the embedder did not respond in time.
+        """
+
+    @_abc_1.abstractmethod
+    def DiffRecall(
+        self,
+        request: _recall_pb2.DiffRecallRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_recall_pb2.DiffRecallResponse, _abc.Awaitable[_recall_pb2.DiffRecallResponse]]:
+        """DiffRecall explains why two answers differ, from their receipts: by item its
+        ranks, revisions and signals in both, and the events of the log in between
+        that changed it. Safe to retry.
+
+        Errors:
+        - NOT_FOUND, RECEIPT_NOT_FOUND.
+        - DATA_LOSS, RECEIPT_ALTERED.
         """
 
     @_abc_1.abstractmethod

@@ -411,12 +411,14 @@ class ListAgentMessagesResponse(_message.Message):
     def __init__(self, messages: _Optional[_Iterable[_Union[Message, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
 
 class GetRecentWindowRequest(_message.Message):
-    __slots__ = ("session_id", "token_budget")
+    __slots__ = ("session_id", "token_budget", "as_of_time")
     SESSION_ID_FIELD_NUMBER: _ClassVar[int]
     TOKEN_BUDGET_FIELD_NUMBER: _ClassVar[int]
+    AS_OF_TIME_FIELD_NUMBER: _ClassVar[int]
     session_id: str
     token_budget: int
-    def __init__(self, session_id: _Optional[str] = ..., token_budget: _Optional[int] = ...) -> None: ...
+    as_of_time: _timestamp_pb2.Timestamp
+    def __init__(self, session_id: _Optional[str] = ..., token_budget: _Optional[int] = ..., as_of_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
 
 class GetRecentWindowResponse(_message.Message):
     __slots__ = ("messages", "summary", "token_count", "truncated")

@@ -387,11 +387,17 @@ class SessionServiceServicer:
         has the session's summary, unless it takes more than half of the budget.
         The estimate is 4 tokens per message plus characters / 4, rounded up.
         Parts, tool calls and tool returns count as JSON. The response has at most
-        1,000 messages and 3 MiB. Safe to retry.
+        1,000 messages and 3 MiB. With as_of_time it returns what it would have
+        returned at that time. Safe to retry.
 
         Errors:
         - NOT_FOUND, SESSION_NOT_FOUND.
         - FAILED_PRECONDITION, SESSION_ARCHIVED.
+        - INVALID_ARGUMENT, INVALID_FIELD: as_of_time is in the future.
+        - FAILED_PRECONDITION, NOT_KNOWN_THEN: as_of_time is before the tenant was
+        created, or before its retention begins.
+        - FAILED_PRECONDITION, HISTORY_NOT_KEPT: as_of_time, on a database that
+        keeps no history.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -207,10 +207,12 @@ class CreateSubjectResponse(_message.Message):
     def __init__(self, subject: _Optional[_Union[Subject, _Mapping]] = ...) -> None: ...
 
 class GetSubjectRequest(_message.Message):
-    __slots__ = ("subject_id",)
+    __slots__ = ("subject_id", "as_of_time")
     SUBJECT_ID_FIELD_NUMBER: _ClassVar[int]
+    AS_OF_TIME_FIELD_NUMBER: _ClassVar[int]
     subject_id: str
-    def __init__(self, subject_id: _Optional[str] = ...) -> None: ...
+    as_of_time: _timestamp_pb2.Timestamp
+    def __init__(self, subject_id: _Optional[str] = ..., as_of_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
 
 class GetSubjectResponse(_message.Message):
     __slots__ = ("subject",)

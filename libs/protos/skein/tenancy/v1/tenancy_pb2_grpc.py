@@ -644,10 +644,16 @@ class TenancyServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def GetSubject(self, request, context):
-        """GetSubject returns one subject. Safe to retry.
+        """GetSubject returns one subject, with as_of_time as it was at that time. Safe
+        to retry.
 
         Errors:
         - NOT_FOUND, SUBJECT_NOT_FOUND.
+        - INVALID_ARGUMENT, INVALID_FIELD: as_of_time is in the future.
+        - FAILED_PRECONDITION, NOT_KNOWN_THEN: as_of_time is before the tenant was
+        created, or before its retention begins.
+        - FAILED_PRECONDITION, HISTORY_NOT_KEPT: as_of_time, on a database that
+        keeps no history.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -247,10 +247,16 @@ class TenancyServiceStub:
     - ALREADY_EXISTS, SUBJECT_DELETED: a deleted subject has the id.
     """
     GetSubject: _grpc.UnaryUnaryMultiCallable[_subjects_pb2.GetSubjectRequest, _subjects_pb2.GetSubjectResponse]
-    """GetSubject returns one subject. Safe to retry.
+    """GetSubject returns one subject, with as_of_time as it was at that time. Safe
+    to retry.
 
     Errors:
     - NOT_FOUND, SUBJECT_NOT_FOUND.
+    - INVALID_ARGUMENT, INVALID_FIELD: as_of_time is in the future.
+    - FAILED_PRECONDITION, NOT_KNOWN_THEN: as_of_time is before the tenant was
+      created, or before its retention begins.
+    - FAILED_PRECONDITION, HISTORY_NOT_KEPT: as_of_time, on a database that
+      keeps no history.
     """
     ListSubjects: _grpc.UnaryUnaryMultiCallable[_subjects_pb2.ListSubjectsRequest, _subjects_pb2.ListSubjectsResponse]
     """ListSubjects lists the tenant's subjects by subject_id. With properties, it
@@ -694,10 +700,16 @@ class TenancyServiceAsyncStub(TenancyServiceStub):
     - ALREADY_EXISTS, SUBJECT_DELETED: a deleted subject has the id.
     """
     GetSubject: _aio.UnaryUnaryMultiCallable[_subjects_pb2.GetSubjectRequest, _subjects_pb2.GetSubjectResponse]  # type: ignore[assignment]
-    """GetSubject returns one subject. Safe to retry.
+    """GetSubject returns one subject, with as_of_time as it was at that time. Safe
+    to retry.
 
     Errors:
     - NOT_FOUND, SUBJECT_NOT_FOUND.
+    - INVALID_ARGUMENT, INVALID_FIELD: as_of_time is in the future.
+    - FAILED_PRECONDITION, NOT_KNOWN_THEN: as_of_time is before the tenant was
+      created, or before its retention begins.
+    - FAILED_PRECONDITION, HISTORY_NOT_KEPT: as_of_time, on a database that
+      keeps no history.
     """
     ListSubjects: _aio.UnaryUnaryMultiCallable[_subjects_pb2.ListSubjectsRequest, _subjects_pb2.ListSubjectsResponse]  # type: ignore[assignment]
     """ListSubjects lists the tenant's subjects by subject_id. With properties, it
@@ -1294,10 +1306,16 @@ class TenancyServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _subjects_pb2.GetSubjectRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_subjects_pb2.GetSubjectResponse, _abc.Awaitable[_subjects_pb2.GetSubjectResponse]]:
-        """GetSubject returns one subject. Safe to retry.
+        """GetSubject returns one subject, with as_of_time as it was at that time. Safe
+        to retry.
 
         Errors:
         - NOT_FOUND, SUBJECT_NOT_FOUND.
+        - INVALID_ARGUMENT, INVALID_FIELD: as_of_time is in the future.
+        - FAILED_PRECONDITION, NOT_KNOWN_THEN: as_of_time is before the tenant was
+          created, or before its retention begins.
+        - FAILED_PRECONDITION, HISTORY_NOT_KEPT: as_of_time, on a database that
+          keeps no history.
         """
 
     @_abc_1.abstractmethod

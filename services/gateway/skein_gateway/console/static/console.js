@@ -1,4 +1,5 @@
-// Zooms the graph without reloading the page, and updates the change log live. All other features work without script.
+// Zooms the graph without reloading the page, updates the change log live, and sets the time of a search by a slider. All
+// other features work without script.
 'use strict';
 
 const canvas = document.querySelector('[data-canvas]');
@@ -124,4 +125,22 @@ if (live && log && 'EventSource' in window) {
     setStatus(paused ? 'Paused' : 'Live: new changes appear here');
   });
   addEventListener('pagehide', () => source?.close());
+}
+
+const slide = document.querySelector('[data-slide]');
+const moment = document.querySelector('#as_of');
+if (slide && moment) {
+  const slider = slide.querySelector('input');
+  // The field is in UTC, and empty means now.
+  const describe = () => slider.setAttribute('aria-valuetext', moment.value ? `${moment.value.replace('T', ' ')} UTC` : 'now');
+  slider.addEventListener('input', () => {
+    moment.value = slider.value === slider.max ? '' : new Date(slider.value * 1000).toISOString().slice(0, 19);
+    describe();
+  });
+  moment.addEventListener('input', () => {
+    slider.value = moment.value ? Date.parse(`${moment.value}Z`) / 1000 : slider.max;
+    describe();
+  });
+  describe();
+  slide.hidden = false;
 }

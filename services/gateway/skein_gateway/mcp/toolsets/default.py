@@ -34,6 +34,8 @@ _MODE = (
     "hybrid (the default) searches by meaning and words; keyword finds only what contains a word of the query; "
     "semantic searches by meaning alone."
 )
+_AS_OF = "What was known at this time (RFC 3339)."
+_VALID_AT = "Memories true at this time (RFC 3339)."
 _FILTER = {
     "types": ("types", "Only memories of any of these types."),
     "tags": ("tags_any", "Only memories with at least one of these tags."),
@@ -97,6 +99,8 @@ TOOLS = (
         optional("min_relevance", "min_relevance", "Least probability of helping, 0 to 1; 0 shows weak hits too."),
         optional("min_trust", "min_trust", "Least trust along the chain of sources, 0 to 1; 0.5 is neutral."),
         optional("include_superseded", "show_superseded", "Also memories that a newer one replaced."),
+        optional("as_of_time", "as_of_time", _AS_OF),
+        optional("valid_at_time", "filter.valid_at_time", _VALID_AT),
         render=recall_text,
     ),
     tool(
@@ -112,6 +116,8 @@ TOOLS = (
         optional("min_trust", "recall.min_trust", "Least trust along the chain of sources, 0 to 1; 0.5 is neutral."),
         optional("cite_origins", "cite_origins", "Cite each memory to the origins of its chain."),
         *conditions("recall.filter")[:5],
+        optional("as_of_time", "recall.as_of_time", _AS_OF),
+        optional("valid_at_time", "recall.filter.valid_at_time", _VALID_AT),
         optional("conversation_id", "session_id", "Session whose newest messages are added."),
         render=context_text,
     ),

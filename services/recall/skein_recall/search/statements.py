@@ -1,0 +1,125 @@
+"""Statements of searches: how they are planned, and of which time they read."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from skein_kit.database.named_queries import as_of, with_condition
+from skein_kit.ids import now
+from skein_kit.policies.history import check_history
+from skein_kit.policies.store import read_policy_as_of, shared_policy_cache
+from skein_recall.queries import QUERIES
+from skein_recall.search.conditions import condition_sql
+
+if TYPE_CHECKING:
+    from datetime import datetime
+    from uuid import UUID
+
+    import asyncpg
+
+    from skein_kit.database.named_queries import Query
+    from skein_kit.database.transactions import Transaction
+    from skein_kit.policies.store import Policy
+    from skein_recall.search.model import Filter
+
+
+# A join by ids of requested rows.
+_LOOKUP = re.compile(
+    r"JOIN (?P<table>\w+\.\w+)(?: AS (?P<alias>\w+))? "
+    r"ON (?P<condition>\w+\.tenant_id = \$\d+ AND \w+\.\w+ = requested\.\w+)"
+)
+
+
+@lru_cache(maxsize=256)
+def look_up_each(query: Query) -> Query:
+    """Return a query that looks up each requested row by itself.
+
+    The planner joins a view, planned for a tenant of average size, by reading all of the tenant's rows and versions.
+    """
+
+    def lateral(match: re.Match[str]) -> str:
+        table, condition = match["table"], match["condition"]
+        alias = match["alias"] or table.partition(".")[2]
+        return f"CROSS JOIN LATERAL (SELECT {alias}.* FROM {table} AS {alias} WHERE {condition} OFFSET 0) AS {alias}"  # noqa: S608 - names of our own query.
+
+    return replace(query, text=_LOOKUP.sub(lateral, query.text))
+
+
+class SearchStatements:
+    """Runs the statements of one transaction that searches one tenant."""
+
+    def __init__(
+        self, tx: Transaction, tenant_id: UUID, *, plans_each: bool, as_of_time: datetime | None = None
+    ) -> None:
+        """`plans_each`: the transaction begins by planning each statement for its values.
+
+        `as_of_time` is the transaction's; None: it reads the present.
+        """
+        self._tx = tx
+        self._tenant_id = tenant_id
+        self._plans_each = plans_each
+        self._as_of_time = as_of_time
+        # Of the server that numbers transactions, where a statement on a tenant's rows cannot tell.
+        self._server_start: datetime | None = None
+
+    @property
+    def is_as_of(self) -> bool:
+        """Whether the transaction reads what was valid at a time."""
+        return self._as_of_time is not None
+
+    @property
+    def is_replica(self) -> bool:
+        """Whether a replica answers, which may lag behind data from elsewhere."""
+        return self._tx.database.is_replica
+
+    @property
+    def tenant_id(self) -> UUID:
+        """The tenant whose items the transaction reads."""
+        return self._tenant_id
+
+    async def policy(self) -> Policy:
+        """Return the tenant's policy of the transaction's time. Raises NotKnownThen where its history begins later."""
+        if self._as_of_time is None:
+            return await shared_policy_cache(self._tx.database).get(self._tx, self._tenant_id)
+        await check_history(self._tx, self._tenant_id, self._as_of_time, at=now())
+        return await read_policy_as_of(self._tx, self._tenant_id)
+
+    async def _rows(self, query: Query, **values: object) -> list[asyncpg.Record]:
+        """Run a statement that has one good plan. Planning it takes longer than running it."""
+        if self._plans_each:
+            self._plans_each = False
+            await self._tx.set_plan_mode(replan=False)
+        return await self._read(query, **values)
+
+    async def _lookup(self, query: Query, **values: object) -> list[asyncpg.Record]:
+        """Run a statement that has one good plan: it looks items up by their ids."""
+        return await self._rows(look_up_each(query) if self.is_as_of else query, **values)
+
+    async def _filtered_rows(self, query: Query, filter_: Filter, **values: object) -> list[asyncpg.Record]:
+        """Run a statement among the items that pass a filter: its values decide which index serves it."""
+        await self._plan_each()
+        return await self._read(with_condition(query, condition_sql(filter_)), **values, **filter_.values)
+
+    async def _read(self, query: Query, **values: object) -> list[asyncpg.Record]:
+        """Run a statement on the rows of the transaction's time; every statement on tenants' rows goes through here."""
+        if self.is_as_of:
+            query = as_of(query)
+        return await self._tx.rows(query, tenant_id=self._tenant_id, **values)
+
+    async def _read_server_start(self) -> datetime | None:
+        """Return the start time of the server, where a statement on a tenant's rows would tell that of a worker.
+
+        None elsewhere: there the statement tells it, without a round trip of its own.
+        """
+        if self._server_start is None and self._tx.database.is_citus:
+            self._server_start = await self._tx.value(QUERIES["read_server_start"])
+        return self._server_start
+
+    async def _plan_each(self) -> None:
+        """From now on plan each statement for its values."""
+        if not self._plans_each:
+            self._plans_each = True
+            await self._tx.set_plan_mode(replan=True)

@@ -1,0 +1,121 @@
+"""Statements as of a time read views in place of tables; no table with former rows is read as it is now."""
+
+from __future__ import annotations
+
+import re
+from importlib import resources
+from typing import TYPE_CHECKING, TypeAlias
+
+import asyncpg
+import pytest
+
+from skein_kit.database.named_queries import AS_OF_VIEWS, CONDITION, as_of, parse, with_condition
+from skein_kit.search_text.vector_columns import for_table
+from skein_recall.search.joined_queries import NEAREST_AND_READ
+from skein_recall.search.statements import look_up_each
+
+if TYPE_CHECKING:
+    from fix_database import TestDatabase
+
+    from skein_kit.database.named_queries import Query
+
+Catalog: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
+
+VECTORS = "embeddings_all_minilm_l6_v2"
+# Statements of searches that are of the present alone: what proves caches, and names of entities that are cached.
+OF_THE_PRESENT = {"aliases_state", "compare_shortlist", "read_server_start"}
+# Tables whose rows are of no time: which ids other systems gave items, and values that narrow a list.
+TIMELESS = {"memory.external_ids", "session.message_external_ids", "memory.properties"}
+LOOKUPS = {
+    "get_memories", "get_messages", "filter_memories", "filter_messages", "scan_memories", "scan_messages",
+    "visible_names",
+}  # fmt: skip
+
+
+def search_statements() -> dict[str, Query]:
+    """Return what a search as of a time may run, with vectors of one model and without a filter."""
+    folder = resources.files("skein_recall.search")
+    queries = [
+        query for file in folder.iterdir() if file.name.endswith(".sql") for query in parse(file.read_text("utf-8"))
+    ]
+    queries = [look_up_each(query) if query.name in LOOKUPS else query for query in [*queries, NEAREST_AND_READ]]
+    return {
+        query.name: as_of(with_condition(for_table(query, VECTORS), "true"))
+        for query in queries
+        if query.name not in OF_THE_PRESENT
+    }
+
+
+async def viewed_tables(catalog: Catalog) -> set[str]:
+    """Return the tables that have a view of a time."""
+    return {
+        row["name"]
+        for row in await catalog.fetch(
+            """
+            SELECT n.nspname || '.' || t.relname AS name
+            FROM pg_class AS v
+            JOIN pg_class AS t ON t.relname = v.relname AND t.relkind IN ('r', 'p')
+            JOIN pg_namespace AS n ON n.oid = t.relnamespace
+            WHERE v.relnamespace = 'as_of'::regnamespace AND v.relkind = 'v'
+            """
+        )
+    }
+
+
+async def test_every_view_is_read_in_place_of_its_table(catalog: Catalog) -> None:
+    views = {row["relname"] for row in await catalog.fetch(
+        "SELECT relname FROM pg_class WHERE relnamespace = 'as_of'::regnamespace AND relkind = 'v'"
+    )}  # fmt: skip
+
+    assert await viewed_tables(catalog) == {
+        *(f"{schema}.{table}" for schema, tables in AS_OF_VIEWS.items() for table in tables), f"recall.{VECTORS}",
+    }  # fmt: skip
+    assert len(views) == len(await viewed_tables(catalog))
+
+
+async def test_every_table_that_keeps_former_rows_has_a_view(catalog: Catalog) -> None:
+    rows = await catalog.fetch(
+        """
+        SELECT DISTINCT n.nspname || '.' || c.relname AS name
+        FROM pg_trigger AS t
+        JOIN pg_class AS c ON c.oid = t.tgrelid AND NOT c.relispartition
+        JOIN pg_namespace AS n ON n.oid = c.relnamespace
+        WHERE t.tgfoid IN ('skein.keep_deleted'::regproc, 'skein.keep_updated'::regproc)
+        """
+    )
+
+    assert {row["name"] for row in rows} <= await viewed_tables(catalog)
+
+
+async def test_no_search_as_of_a_time_reads_a_table_of_the_present(catalog: Catalog) -> None:
+    tables = {
+        row["name"]
+        for row in await catalog.fetch(
+            "SELECT schemaname || '.' || tablename AS name FROM pg_tables "
+            "WHERE schemaname IN ('memory', 'recall', 'session', 'tenancy')"
+        )
+    } | {f"recall.{VECTORS}"}
+
+    read = {
+        name: named - TIMELESS
+        for name, query in search_statements().items()
+        if (named := set(re.findall(r"\b[a-z]+\.[a-z_0-9]+\b", query.text)) & tables) - TIMELESS
+    }
+
+    assert read == {}
+
+
+async def test_every_search_statement_is_valid_as_of_a_time(untouched: TestDatabase) -> None:
+    async with untouched.role("recall") as connection:
+        for name, query in search_statements().items():
+            try:
+                await connection.prepare(query.text)
+            except asyncpg.PostgresError as error:
+                pytest.fail(f"{name}: {error}")
+
+
+def test_items_are_looked_up_each_by_itself() -> None:
+    statements = search_statements()
+
+    assert [name for name in LOOKUPS if "LATERAL (SELECT" not in statements[name].text] == []
+    assert CONDITION not in "".join(query.text for query in statements.values())
