@@ -127,7 +127,7 @@ async def test_a_replay_says_which_items_were_purged(tenant: Tenant) -> None:
     response = await recall_with_receipt(tenant, "the kettle and the garden", min_relevance=0, limit=4)
     purged = next(id_ for id_ in ids if id_ == response.hits[1].item_id)
 
-    await tenant.memory.PurgeMemories(memory_pb2.PurgeMemoriesRequest(memory_ids=[purged]))
+    await tenant.memory.PurgeMemories(memory_pb2.PurgeMemoriesRequest(selection=memory_pb2.MemorySelection(memory_ids=[purged])))
     replayed = await replay(tenant, response.receipt_id)
 
     gaps = {gap.reason: list(gap.item_ids) for gap in replayed.gaps}

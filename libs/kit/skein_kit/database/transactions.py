@@ -255,6 +255,9 @@ class Database:
             settings += "; SET LOCAL synchronous_commit = off"
         if options.as_of_time is not None:
             settings += f"; SET LOCAL skein.as_of_time = '{options.as_of_time.isoformat()}'"
+            if options.unseen_times:
+                times = ",".join(f'"{time.isoformat()}"' for time in options.unseen_times)
+                settings += f"; SET LOCAL skein.unseen_times = '{{{times}}}'"
         elif not options.read_only and (call := current_call()) is not None:
             settings += f"; SET LOCAL skein.write_time = '{call.write_time.isoformat()}'"
         primary = _TransactionContext(

@@ -27,6 +27,8 @@ class TxOptions:
     repeatable_read: bool = False
     # The views of the schema as_of show the rows that were valid at this time; None: they are empty.
     as_of_time: datetime | None = None
+    # Up to as_of_time: those views do not show what was recorded at these times.
+    unseen_times: tuple[datetime, ...] = ()
 
 
 DEFAULT = TxOptions()

@@ -17,7 +17,7 @@ from skein_recall.models.similarity_scale import COSINE_SCALE, SimilarityScale
 from skein_recall.receipts.model import RecordedAnswer, UnsignedReceipt
 from skein_recall.search import convert as search_convert
 from skein_recall.search import ranking
-from skein_recall.search.model import ScoringFormula, SearchPins
+from skein_recall.search.model import LogPosition, ScoringFormula, SearchPins
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -104,6 +104,16 @@ def search_time(content: pb.ReceiptContent) -> datetime:
     return _timestamp(content.time_microseconds).ToDatetime(UTC)
 
 
+def position_time(content: pb.ReceiptContent) -> datetime:
+    """Return when the search saw the last write."""
+    return _timestamp(content.time_microseconds + content.duration_microseconds).ToDatetime(UTC)
+
+
+def position(content: pb.ReceiptContent) -> LogPosition:
+    """Return what the search saw."""
+    return LogPosition(start=content.snapshot_start, size=content.snapshot_size, gaps=tuple(content.snapshot_gaps))
+
+
 def signal(content: pb.ReceiptContent, name: str, index: int) -> float | None:
     """Return the measured value of a signal of a hit; None where the receipt has none."""
     if name == "statement":
@@ -119,7 +129,7 @@ def is_formula_known(content: pb.ReceiptContent) -> bool:
     return content.formula.endswith(f"-{ranking.VERSION}")
 
 
-def pins(content: pb.ReceiptContent, *, is_incomplete: bool) -> SearchPins:
+def pins(content: pb.ReceiptContent, unseen_times: tuple[datetime, ...], *, is_incomplete: bool) -> SearchPins:
     """Return what a replay of a receipt takes from it.
 
     `is_incomplete`: items of the answer were purged, by which the relevance of the others was measured.
@@ -127,6 +137,8 @@ def pins(content: pb.ReceiptContent, *, is_incomplete: bool) -> SearchPins:
     name = content.formula.rpartition("-")[0]
     weights = ranking.Weights(**{key: _shortest(value) for key, value in zip(SIGNALS, content.weights, strict=False)})
     return SearchPins(
+        at=search_time(content),
+        unseen_times=unseen_times,
         model=content.model,
         formula=ScoringFormula(
             weights=weights,
@@ -203,6 +215,7 @@ def _content(answer: RecordedAnswer) -> pb.ReceiptContent:
         principal_kind=answer.principal if principal_id is None else kind,
         principal_id=b"" if principal_id is None else principal_id.bytes,
         time_microseconds=_microseconds(basis.at),
+        duration_microseconds=max(0, _microseconds(basis.position_time) - _microseconds(basis.at)),
         snapshot_start=basis.position.start,
         snapshot_size=basis.position.size,
         snapshot_gaps=basis.position.gaps,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from datetime import timedelta
 from typing import TYPE_CHECKING
 from uuid import UUID
 
@@ -24,8 +25,9 @@ if TYPE_CHECKING:
     from skein_kit.access_log.writer import AccessLogKeys
     from skein_kit.identity.identity_token import Caller
     from skein_kit.recall_receipts.document import SignedReceipt
+    from skein_recall.models.model import ModelRegistry
     from skein_recall.receipts.reader import ReceiptReader
-    from skein_recall.search.model import RecallResult, SearchHit
+    from skein_recall.search.model import RecallResult, SearchHit, SearchPins
     from skein_recall.search.searcher import RecallSearcher
     from skein_recall.search.store import QueryStore
 
@@ -33,6 +35,8 @@ if TYPE_CHECKING:
 TOLERANCE = 2e-5
 # BM25 has no upper bound, and receipts have 24 bits of it.
 _RELATIVE_TOLERANCE = 1e-5
+# Calls that began so long before a search may have committed after it.
+_MAX_CALL_TIME = timedelta(minutes=10)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -58,8 +62,16 @@ class _Items:
 class RecallReplayer:
     """Replays the answers of a tenant's receipts."""
 
-    def __init__(self, reader: ReceiptReader, searcher: RecallSearcher, store: QueryStore, keys: AccessLogKeys) -> None:
+    def __init__(
+        self,
+        reader: ReceiptReader,
+        searcher: RecallSearcher,
+        store: QueryStore,
+        registry: ModelRegistry,
+        keys: AccessLogKeys,
+    ) -> None:
         self._reader = reader
+        self._registry = registry
         self._searcher = searcher
         self._store = store
         self._keys = keys
@@ -69,9 +81,10 @@ class RecallReplayer:
     ) -> Replay:
         """Replay an answer within `seconds`. Raises ReceiptNotFound, ReceiptAltered, QueryTextNeeded and Mismatch."""
         signed, content = await self._reader.read(caller, receipt_id)
-        at = convert.search_time(content)
         try:
-            items = await self._read_items(signed.tenant_id, content, at)
+            unseen_times = await self._read_unseen_times(signed.tenant_id, content)
+            pins = convert.pins(content, unseen_times, is_incomplete=False)
+            items = await self._read_items(signed.tenant_id, content, pins)
         except NotKnownThen:
             gap = pb.ReplayGap(reason=pb.REPLAY_GAP_REASON_HISTORY_ENDED)
             return Replay(response=convert.bare_response(content, {}), is_identical=False, gaps=[gap])
@@ -87,7 +100,13 @@ class RecallReplayer:
         else:
             is_verified = await self._complete(request, signed, content, query, embedding)
             try:
-                result = await self._search(signed.tenant_id, request, content, at, len(items.missing_ids), seconds)
+                pins = convert.pins(content, unseen_times, is_incomplete=bool(items.missing_ids))
+                query_ = replace(
+                    search_convert.recall_query(request, at=now()), as_of_time=convert.position_time(content)
+                )
+                # Purged items left room for others.
+                query_ = replace(query_, limit=query_.limit + len(items.missing_ids))
+                result = await self._searcher.recall(signed.tenant_id, query_, seconds=seconds, pins=pins)
             except ModelNotFound:
                 gaps.append(pb.ReplayGap(reason=pb.REPLAY_GAP_REASON_MODEL_DROPPED, name=content.model))
             else:
@@ -95,11 +114,20 @@ class RecallReplayer:
         response = convert.bare_response(content, items.rows)
         return Replay(response=response, is_identical=False, gaps=gaps)
 
-    async def _read_items(self, tenant_id: UUID, content: pb.ReceiptContent, at: datetime) -> _Items:
+    async def _read_unseen_times(self, tenant_id: UUID, content: pb.ReceiptContent) -> tuple[datetime, ...]:
+        """Return the times at which concurrent calls recorded what the search did not see."""
+        until = convert.position_time(content)
+        models = await self._registry.models()
+        model = models.by_name.get(content.model, models.active)
+        async with self._store.transaction(tenant_id, SearchOptions()) as tx:
+            return await tx.list_unseen_times(model, convert.position(content), until - _MAX_CALL_TIME, until)
+
+    async def _read_items(self, tenant_id: UUID, content: pb.ReceiptContent, pins: SearchPins) -> _Items:
         kinds = convert.kinds(content)
-        async with self._store.transaction(tenant_id, SearchOptions(as_of_time=at)) as tx:
+        options = SearchOptions(as_of_time=convert.position_time(content), pins=pins)
+        async with self._store.transaction(tenant_id, options) as tx:
             await tx.policy()
-            rows = await tx.items(kinds, at, show_superseded=True)
+            rows = await tx.items(kinds, pins.at, show_superseded=True)
         items = _Items()
         for item_id in kinds:
             if item_id in rows:
@@ -132,20 +160,6 @@ class RecallReplayer:
         if document.query_digest(convert.query_text(query, request.embedding), secret) != content.query_digest:
             raise QueryTextMismatch
         return True
-
-    async def _search(
-        self,
-        tenant_id: UUID,
-        request: pb.RecallRequest,
-        content: pb.ReceiptContent,
-        at: datetime,
-        missing: int,
-        seconds: float,
-    ) -> RecallResult:  # fmt: skip
-        query = replace(search_convert.recall_query(request, at=now()), as_of_time=at)
-        # Purged items left room for others.
-        query = replace(query, limit=query.limit + missing)
-        return await self._searcher.recall(tenant_id, query, seconds=seconds, pins=convert.pins(content, is_incomplete=missing > 0))
 
 
 def _compared(

@@ -354,6 +354,10 @@ class SearchHit:
 class SearchPins:
     """What a receipt says of its search, for a replay."""
 
+    # When it began.
+    at: datetime
+    # It did not see what was recorded at these times.
+    unseen_times: tuple[datetime, ...]
     # Empty in the keyword mode.
     model: str
     formula: ScoringFormula
@@ -401,6 +405,8 @@ class SearchBasis:
     """What an answer follows from, beside its request: a search with the same basis has the same hits."""
 
     at: datetime
+    # When it saw the last write.
+    position_time: datetime
     position: LogPosition
     formula: ScoringFormula
     scale: SimilarityScale

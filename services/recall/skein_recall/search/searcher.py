@@ -126,7 +126,7 @@ class RecallSearcher:
         mean that nothing exists. Raises NotKnownThen, ModelDroppedSince and HistoryNotKept for a time that
         cannot be searched.
         """
-        at = query.as_of_time or now()
+        at = pins.at if pins is not None else query.as_of_time or now()
         if pins is None:
             model = await self._registry.active(query.as_of_time)
         else:
@@ -372,6 +372,7 @@ class SearchTransaction:
         """Return what the hits follow from, beside the request."""
         return SearchBasis(
             at=self._at,
+            position_time=now() if self._query.as_of_time is None else self._at,
             position=await self._tx.log_position(),
             formula=self.formula,
             scale=self._model.ranking_scale,

@@ -44,6 +44,17 @@ CREATE FUNCTION skein.as_of_time() RETURNS timestamptz
 LANGUAGE sql STABLE PARALLEL SAFE
 RETURN nullif(current_setting('skein.as_of_time', true), '')::timestamptz;
 
+-- Times up to as_of_time at which transactions recorded rows that a replayed search did not see, because they committed
+-- after it began; empty for any other reader.
+CREATE FUNCTION skein.unseen_times() RETURNS timestamptz[]
+LANGUAGE sql STABLE PARALLEL SAFE
+RETURN coalesce(nullif(current_setting('skein.unseen_times', true), ''), '{}')::timestamptz[];
+
+-- A time before which every former row that ended was seen to end: that of an index scan.
+CREATE FUNCTION skein.first_unseen_time() RETURNS timestamptz
+LANGUAGE sql STABLE PARALLEL SAFE
+RETURN coalesce((SELECT min(t.at) - interval '1 microsecond' FROM unnest(skein.unseen_times()) AS t (at)), skein.as_of_time());
+
 -- Of a statement's deleted rows, named `gone`, keep the former versions. The argument is the history, with its schema.
 CREATE FUNCTION skein.keep_deleted() RETURNS trigger
 LANGUAGE plpgsql
