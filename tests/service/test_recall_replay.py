@@ -127,7 +127,8 @@ async def test_a_replay_says_which_items_were_purged(tenant: Tenant) -> None:
     response = await recall_with_receipt(tenant, "the kettle and the garden", min_relevance=0, limit=4)
     purged = next(id_ for id_ in ids if id_ == response.hits[1].item_id)
 
-    await tenant.memory.PurgeMemories(memory_pb2.PurgeMemoriesRequest(selection=memory_pb2.MemorySelection(memory_ids=[purged])))
+    selection = memory_pb2.MemorySelection(memory_ids=[purged])
+    await tenant.memory.PurgeMemories(memory_pb2.PurgeMemoriesRequest(selection=selection))
     replayed = await replay(tenant, response.receipt_id)
 
     gaps = {gap.reason: list(gap.item_ids) for gap in replayed.gaps}
@@ -163,9 +164,7 @@ async def test_the_difference_of_two_answers_names_the_change_behind_each(tenant
 
 
 @pytest.mark.parametrize("name", ["receipt_id", "other_receipt_id"])
-async def test_answers_of_another_tenant_have_no_difference(
-    tenant: Tenant, other_tenant: Tenant, name: str
-) -> None:
+async def test_answers_of_another_tenant_have_no_difference(tenant: Tenant, other_tenant: Tenant, name: str) -> None:
     for each in (tenant, other_tenant):
         await set_policy(each, recall_receipts="all")
     own, foreign = [(await recall_with_receipt(each, "kettle")).receipt_id for each in (tenant, other_tenant)]

@@ -160,7 +160,7 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
             search=SearchHandlers(searcher, recent, ReceiptRecorder(database, receipt_writer)),
             receipts=ReceiptHandlers(
                 receipt_reader,
-                RecallReplayer(receipt_reader, searcher, queries, registry, AccessLogKeys(database)),
+                RecallReplayer(receipt_reader, receipts, searcher, queries, registry, AccessLogKeys(database)),
                 receipts,
             ),
             embed=EmbedHandlers(registry, embedder),

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from asyncpg import Record
 
     from skein_kit.recall_receipts.document import SignedReceipt
-    from skein_recall.receipts.replay import Replay
     from skein_recall.search.model import SearchHit
 
 ID_BYTES = 16
@@ -173,17 +172,6 @@ def bare_response(content: pb.ReceiptContent, rows: Mapping[UUID, Record]) -> pb
         if item_id in rows:
             response.hits.append(search_convert.bare_hit(item_id, kind, rows[item_id], score))
     return response
-
-
-def replay(value: Replay) -> pb.ReplayRecallResponse:
-    """Convert a replayed answer."""
-    return pb.ReplayRecallResponse(
-        response=value.response,
-        identical=value.is_identical,
-        gaps=value.gaps,
-        differing_ids=map(str, value.differing_ids),
-        query_unverified=value.is_query_unverified,
-    )
 
 
 def receipt(signed: SignedReceipt, content: pb.ReceiptContent) -> pb.RecallReceipt:

@@ -9,7 +9,7 @@ SELECT tenant_id, receipt_id, content, key_id, signature, request, query
 FROM recall.receipts
 WHERE tenant_id = :tenant_id AND receipt_id = :receipt_id;
 
--- ensure_receipt_month --
+-- ensure_month --
 -- Create the partition of a month for receipts; return true if it was missing.
 SELECT recall.ensure_month(:month);
 
@@ -31,3 +31,67 @@ WHERE change.tenant_id = :tenant_id AND change.entity_id = ANY (:item_ids::text[
     AND change.transaction >= :start AND change.transaction < :beyond
 ORDER BY change.transaction, change.change_id
 LIMIT :count;
+
+-- list_unseen_times --
+-- List the times at which calls recorded what a search of a former time did not see: of transactions from :beyond on, and
+-- of :running ones. Former memories end at times of their own, which the events lead to.
+WITH unseen AS MATERIALIZED (
+    SELECT DISTINCT change.entity_id,
+           NOT EXISTS (
+               SELECT FROM memory.changes AS earlier
+               WHERE earlier.tenant_id = :tenant_id AND earlier.entity_id = change.entity_id
+                   AND earlier.transaction < :beyond AND earlier.transaction <> ALL (:running::bigint[])
+           ) AS is_new
+    FROM memory.changes AS change
+    WHERE change.tenant_id = :tenant_id AND change.change_id >= :since_id AND change.change_id < :until_id
+        AND (change.transaction >= :beyond OR change.transaction = ANY (:running))
+        AND change.entity_type = 'memory'
+),
+found (at, transaction) AS (
+    SELECT d.record_time, d.insert_transaction
+    FROM recall.documents AS d
+    WHERE d.tenant_id = :tenant_id AND d.record_time >= :since AND d.record_time <= :until
+    UNION ALL
+    SELECT d.record_time, d.insert_transaction
+    FROM recall.documents_history AS d
+    WHERE d.tenant_id = :tenant_id AND d.until_time >= :since AND d.record_time >= :since AND d.record_time <= :until
+    UNION ALL
+    SELECT d.until_time, d.until_transaction
+    FROM recall.documents_history AS d
+    WHERE d.tenant_id = :tenant_id AND d.until_time >= :since AND d.until_time <= :until
+    UNION ALL
+    SELECT v.record_time, v.transaction
+    FROM recall.{table} AS v
+    WHERE v.tenant_id = :tenant_id AND v.transaction >= :start AND v.transaction < :last
+    UNION ALL
+    SELECT v.record_time, v.transaction
+    FROM recall.{table}_history AS v
+    WHERE v.tenant_id = :tenant_id AND v.kind IN ('memory', 'message') AND v.until_time >= :since
+        AND v.record_time >= :since
+    UNION ALL
+    SELECT v.until_time, v.until_transaction
+    FROM recall.{table}_history AS v
+    WHERE v.tenant_id = :tenant_id AND v.kind IN ('memory', 'message') AND v.until_time >= :since
+        AND v.until_time <= :until
+    UNION ALL
+    SELECT version.until_time, version.until_transaction
+    FROM unseen
+    JOIN memory.versions AS version
+        ON version.tenant_id = :tenant_id AND version.memory_id = unseen.entity_id::uuid
+    UNION ALL
+    SELECT min(greatest(known.record_time, known.update_time)), :beyond
+    FROM unseen
+    CROSS JOIN LATERAL (
+        SELECT entry.record_time, entry.update_time FROM memory.memories AS entry
+        WHERE entry.tenant_id = :tenant_id AND entry.memory_id = unseen.entity_id::uuid
+        UNION ALL
+        SELECT version.record_time, version.update_time FROM memory.versions AS version
+        WHERE version.tenant_id = :tenant_id AND version.memory_id = unseen.entity_id::uuid
+    ) AS known
+    WHERE unseen.is_new
+    GROUP BY unseen.entity_id
+)
+SELECT DISTINCT found.at
+FROM found
+WHERE found.at >= :since AND found.at <= :until
+    AND (found.transaction >= :beyond OR found.transaction = ANY (:running));

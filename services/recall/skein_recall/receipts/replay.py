@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from datetime import timedelta
 from typing import TYPE_CHECKING
 from uuid import UUID
 
@@ -27,6 +26,7 @@ if TYPE_CHECKING:
     from skein_kit.recall_receipts.document import SignedReceipt
     from skein_recall.models.model import ModelRegistry
     from skein_recall.receipts.reader import ReceiptReader
+    from skein_recall.receipts.store import ReceiptStore
     from skein_recall.search.model import RecallResult, SearchHit, SearchPins
     from skein_recall.search.searcher import RecallSearcher
     from skein_recall.search.store import QueryStore
@@ -35,8 +35,6 @@ if TYPE_CHECKING:
 TOLERANCE = 2e-5
 # BM25 has no upper bound, and receipts have 24 bits of it.
 _RELATIVE_TOLERANCE = 1e-5
-# Calls that began so long before a search may have committed after it.
-_MAX_CALL_TIME = timedelta(minutes=10)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -65,12 +63,14 @@ class RecallReplayer:
     def __init__(
         self,
         reader: ReceiptReader,
+        receipts: ReceiptStore,
         searcher: RecallSearcher,
         store: QueryStore,
         registry: ModelRegistry,
         keys: AccessLogKeys,
     ) -> None:
         self._reader = reader
+        self._receipts = receipts
         self._registry = registry
         self._searcher = searcher
         self._store = store
@@ -116,11 +116,11 @@ class RecallReplayer:
 
     async def _read_unseen_times(self, tenant_id: UUID, content: pb.ReceiptContent) -> tuple[datetime, ...]:
         """Return the times at which concurrent calls recorded what the search did not see."""
-        until = convert.position_time(content)
         models = await self._registry.models()
         model = models.by_name.get(content.model, models.active)
-        async with self._store.transaction(tenant_id, SearchOptions()) as tx:
-            return await tx.list_unseen_times(model, convert.position(content), until - _MAX_CALL_TIME, until)
+        return await self._receipts.list_unseen_times(
+            tenant_id, model, convert.position(content), convert.position_time(content)
+        )
 
     async def _read_items(self, tenant_id: UUID, content: pb.ReceiptContent, pins: SearchPins) -> _Items:
         kinds = convert.kinds(content)

@@ -39,7 +39,13 @@ class ReceiptHandlers:
         replay = await self._replayer.replay(
             caller, UUID(request.receipt_id), request.query, request.embedding, seconds=seconds
         )
-        return convert.replay(replay)
+        return pb.ReplayRecallResponse(
+            response=replay.response,
+            identical=replay.is_identical,
+            gaps=replay.gaps,
+            differing_ids=map(str, replay.differing_ids),
+            query_unverified=replay.is_query_unverified,
+        )
 
     async def DiffRecall(self, request: pb.DiffRecallRequest, context: Context) -> pb.DiffRecallResponse:
         caller = caller_of(context)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from skein_kit.database.monthly_partitions import MonthlyPartitions
 from skein_kit.database.tx_options import TxOptions
-from skein_kit.ids import add_months, id_time, month_start
+from skein_kit.ids import add_months, id_time, min_id_at, month_start
 from skein_kit.recall_receipts.document import SignedReceipt
+from skein_kit.search_text.vector_columns import for_table
 from skein_recall.queries import QUERIES
 
 if TYPE_CHECKING:
@@ -18,8 +20,16 @@ if TYPE_CHECKING:
     import asyncpg
 
     from skein_kit.database.transactions import Database
+    from skein_recall.models.model import EmbeddingModel
+    from skein_recall.search.model import LogPosition
 
 _MONTHS_AHEAD = 1
+# Calls that began so long before a search may have committed after it.
+_MAX_CALL_TIME = timedelta(minutes=10)
+# Events are inserted so long after the begin of their calls.
+_EVENT_DELAY = timedelta(seconds=60)
+# Transactions that began after a search, among which the vectors recorded during it are looked for.
+_MAX_LATER_TRANSACTIONS = 1_000_000
 
 
 class ReceiptStore:
@@ -29,7 +39,7 @@ class ReceiptStore:
         """Keep whole `months` of receipts; 0 keeps all."""
         self._database = database
         self._months = months
-        self._partitions = MonthlyPartitions(database, QUERIES["ensure_receipt_month"])
+        self._partitions = MonthlyPartitions(database, QUERIES["ensure_month"])
 
     async def insert(self, tenant_id: UUID, receipts: Sequence[tuple[SignedReceipt, str]]) -> None:
         """Insert receipts, each with the request id of its call."""
@@ -55,6 +65,26 @@ class ReceiptStore:
         async with self._database.transaction(tenant_id, TxOptions(read_only=True, skip_replica=True)) as tx:
             row = await tx.row(QUERIES["get_receipt"], tenant_id=tenant_id, receipt_id=receipt_id)
         return None if row is None else SignedReceipt(**row)
+
+    async def list_unseen_times(
+        self, tenant_id: UUID, model: EmbeddingModel, position: LogPosition, until: datetime
+    ) -> tuple[datetime, ...]:
+        """Return the times, up to `until`, at which concurrent calls recorded what a position does not have."""
+        beyond, since = position.start + position.size, until - _MAX_CALL_TIME
+        async with self._database.transaction(tenant_id, TxOptions(read_only=True, skip_replica=True)) as tx:
+            rows = await tx.rows(
+                for_table(QUERIES["list_unseen_times"], model.table_name),
+                tenant_id=tenant_id,
+                start=position.start,
+                beyond=beyond,
+                running=[position.start + gap for gap in position.gaps],
+                since=since,
+                until=until,
+                since_id=min_id_at(since),
+                until_id=min_id_at(until + _EVENT_DELAY),
+                last=beyond + _MAX_LATER_TRANSACTIONS,
+            )
+        return tuple(row["at"] for row in rows)
 
     async def list_changes(
         self, tenant_id: UUID, item_ids: Sequence[UUID], start: int, beyond: int, *, count: int

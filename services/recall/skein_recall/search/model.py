@@ -384,6 +384,16 @@ class SearchOptions:
     # Of a replay.
     pins: SearchPins | None = None
 
+    @classmethod
+    def of(cls, query: Query, *, repeatable_read: bool, pins: SearchPins | None) -> Self:
+        """Return the options for the search of a query."""
+        return cls(
+            is_filtered=bool(query.filter.all_names),
+            repeatable_read=repeatable_read,
+            as_of_time=query.as_of_time,
+            pins=pins,
+        )
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LogPosition:

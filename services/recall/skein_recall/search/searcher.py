@@ -71,7 +71,7 @@ _MAX_CANDIDATES = 100_000
 _SEARCHES = {path: RECALL_SEARCHES.labels(path) for path in ("cached", APPROXIMATE, "exact", "rescored", "none")}
 # A longer query is a text, not a question: the relevance was fitted to questions and the last turns of dialogues.
 _MAX_CALIBRATED_CHARACTERS = 1000
-# Time that the vectors of a reference item may take, when it was written just before.
+# For the vectors of a reference item that was written just before.
 _REFERENCE_WAIT_SECONDS = 1.0
 
 
@@ -136,19 +136,13 @@ class RecallSearcher:
         query = await self._reader.read(tenant_id, query, at)
         if pins is not None:
             query = query.with_entities(pins.entity_ids)
-        vector = None
-        if pins is None or pins.has_vector:
-            vector = await self._query_vector(tenant_id, model, query, seconds)
+        has_vector = pins is None or pins.has_vector
+        vector = await self._query_vector(tenant_id, model, query, seconds) if has_vector else None
         if query.mode is Mode.SEMANTIC and vector is None:
             raise ModelUnavailable(model=model.model, cause="no answer")
         shortlist = await self._shortlist(tenant_id, model, query, vector)
         basis = None
-        options = SearchOptions(
-            is_filtered=bool(query.filter.all_names),
-            repeatable_read=has_receipt,
-            as_of_time=query.as_of_time,
-            pins=pins,
-        )
+        options = SearchOptions.of(query, repeatable_read=has_receipt, pins=pins)
         async with self._store.transaction(tenant_id, options) as tx:
             policy = await tx.policy()
             purged_count = 0 if query.as_of_time is None else await tx.count_purged(query.as_of_time)
@@ -304,10 +298,7 @@ class SearchTransaction:
         ]
 
     def expansions(self, hits: Sequence[SearchHit]) -> list[QueryExpansion]:
-        """Tell what the query was read as too.
-
-        Of near terms only those that a hit has are named: others may be from items that the caller may not see.
-        """
+        """Tell what the query was read as too; of near terms only what a hit has, because others may be hidden."""
         expansions = dict.fromkeys(alias_expansions(self._query.text, self._query.mentions))
         for (term, other), item_ids in self._corrected.items():
             row = next((hit.row for hit in hits if hit.item.item_id in item_ids), None)
@@ -364,9 +355,8 @@ class SearchTransaction:
 
     async def pending_count(self) -> int:
         """Return the number of the tenant's items that have no vector yet, up to a limit; 0 in the keyword mode."""
-        if self._query.mode is Mode.KEYWORD:
-            return 0
-        return await self._tx.count_pending() if self._pending_count is None else self._pending_count
+        is_known = self._query.mode is Mode.KEYWORD or self._pending_count is not None
+        return self._pending_count or 0 if is_known else await self._tx.count_pending()
 
     async def basis(self) -> SearchBasis:
         """Return what the hits follow from, beside the request."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from datetime import timedelta
 from itertools import islice
 from operator import itemgetter
 from typing import TYPE_CHECKING
@@ -17,7 +16,6 @@ from skein_kit.database.tx_options import TxOptions
 from skein_kit.errors import ReadTooCostly
 from skein_kit.filters import scan_cost
 from skein_kit.filters.compiler import compile_to_sql
-from skein_kit.ids import min_id_at
 from skein_kit.search_text.segmentation import segment
 from skein_kit.search_text.vector_columns import COVERED_DIMENSIONS, for_table, read_vector, vector_columns
 from skein_recall.queries import QUERIES
@@ -73,10 +71,6 @@ _MAX_TITLES = 1000
 MAX_PENDING = 1000
 # Purged items are counted up to this.
 MAX_PURGED = 10_000
-# Events are inserted so long after the call that they are of.
-_EVENT_DELAY = timedelta(seconds=60)
-# Transactions that began after a search, among which the vectors recorded during it are looked for.
-_MAX_LATER_TRANSACTIONS = 1_000_000
 # Weight of a name in the memory that it means: a text of the name alone, the alias, must not make it irrelevant.
 _NAMED_WEIGHT = 3
 
@@ -545,24 +539,6 @@ class QueryTransaction(SearchStatements):
             rows = await self._lookup(QUERIES["get_messages"], message_ids=message_ids)
             items.update((row["message_id"], row) for row in rows)
         return items
-
-    async def list_unseen_times(
-        self, model: EmbeddingModel, position: LogPosition, since: datetime, until: datetime
-    ) -> tuple[datetime, ...]:
-        """Return the times at which something was recorded that a position does not have, between two times."""
-        rows = await self._tx.rows(
-            for_table(QUERIES["list_unseen_times"], model.table_name),
-            tenant_id=self._tenant_id,
-            start=position.start,
-            beyond=position.start + position.size,
-            running=[position.start + gap for gap in position.gaps],
-            since=since,
-            until=until,
-            since_id=min_id_at(since),
-            until_id=min_id_at(until + _EVENT_DELAY),
-            last=position.start + position.size + _MAX_LATER_TRANSACTIONS,
-        )
-        return tuple(row["at"] for row in rows)
 
     async def log_position(self) -> LogPosition:
         """Return what the transaction sees, if it is repeatable."""
