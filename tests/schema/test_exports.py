@@ -51,7 +51,6 @@ LEFT_OUT = {
     "auth.usage": MADE_ANEW,
     "memory.access_keys": OF_THIS_CLUSTER,
     "memory.access_log": OF_THIS_CLUSTER,
-    "recall.receipts": OF_THIS_CLUSTER,
     "memory.access_counts": HISTORY,
     "memory.aliases_history": HISTORY,
     "memory.archived_memories": IN_A_FILE,

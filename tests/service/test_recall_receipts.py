@@ -106,7 +106,7 @@ async def test_every_flipped_bit_of_a_stored_receipt_is_noticed(tenant: Tenant, 
         for column in ("content", "signature", "request", "query"):
             where = "WHERE tenant_id = $1 AND receipt_id = $2"
             before = await connection.fetchval(
-                f"SELECT {column} FROM recall.receipts {where}",
+                f"SELECT {column} FROM recall.receipts {where}",  # noqa: S608 - constants.
                 tenant.tenant_id,
                 original.receipt_id,
             )
