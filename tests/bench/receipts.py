@@ -21,7 +21,7 @@ from fix_receipts import TOPICS, set_policy
 from skein.memory.v1 import memory_pb2
 from skein.recall.v1 import recall_pb2 as pb
 
-_MEMORIES, _ROUNDS, _CALLS, _WARM_UP = 2000, 10, 200, 50
+_MEMORIES, _ROUNDS, _CALLS, _WARM_UP = 2000, 6, 200, 50
 # Seconds after which a change of a policy holds, and the receipts of the round before are written.
 _SETTLE_SECONDS = 2.5
 
