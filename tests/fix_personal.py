@@ -5,7 +5,8 @@ from __future__ import annotations
 # Tables whose rows about a person go with the person, whatever columns they have.
 ERASED = frozenset(
     {
-        "memory.aliases", "memory.aliases_history", "memory.archived_memories", "memory.block_agents", "memory.block_agents_history",
+        "memory.aliases", "memory.aliases_history", "memory.archived_memories", "memory.block_agents",
+        "memory.block_agents_history",
         "memory.blocks",
         "memory.conflict_resolutions", "memory.memories", "memory.external_ids",
         "memory.fact_keys", "memory.links", "memory.properties",

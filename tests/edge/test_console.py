@@ -63,6 +63,9 @@ async def test_people_find_their_way_through_the_console(cluster: Cluster, tenan
     text = report["told"]
     assert text["skip"] == "Skip to content"
     assert text["hit"] == "Anna drinks tea"
+    first = text["first"].replace("T", " ")
+    assert (text["spoken"], text["now"], text["moved"]) == (f"{first} UTC", "", True)
+    assert text["then"].startswith(f"As it was known on {first} UTC.")
     assert text["bar"].startswith("Score 0.")
     assert (round(text["zoomed"], 1), round(text["back"], 1), round(text["plainZoom"], 1)) == (2.0, 1.0, 2.0)
     assert set(text["relations"]) == {"related"}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import uuid
 from importlib import resources
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -24,8 +25,13 @@ Catalog: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
 VECTORS = "embeddings_all_minilm_l6_v2"
 # Statements of searches that are of the present alone: what proves caches, and names of entities that are cached.
 OF_THE_PRESENT = {"aliases_state", "compare_shortlist", "read_server_start"}
-# Tables whose rows are of no time: which ids other systems gave items, and values that narrow a list.
-TIMELESS = {"memory.external_ids", "session.message_external_ids", "memory.properties"}
+# Tables whose rows are of no time: ids that other systems gave items, values that narrow a list, and counts of purges.
+TIMELESS = {
+    "memory.external_ids",
+    "memory.properties",
+    "recall.purged_items",
+    "session.message_external_ids",
+}
 LOOKUPS = {
     "get_memories", "get_messages", "filter_memories", "filter_messages", "scan_memories", "scan_messages",
     "visible_names",
@@ -112,6 +118,58 @@ async def test_every_search_statement_is_valid_as_of_a_time(untouched: TestDatab
                 await connection.prepare(query.text)
             except asyncpg.PostgresError as error:
                 pytest.fail(f"{name}: {error}")
+
+
+async def test_rows_that_replace_later_ones_do_not_overlap_them(database: TestDatabase) -> None:
+    tenant_id, item_id = uuid.uuid4(), uuid.uuid4()
+    async with database.superuser() as connection:
+        await connection.execute(
+            "INSERT INTO tenancy.organizations (organization_id, display_name, slug, create_time, update_time) "
+            "VALUES ($1, 'o', 'o', now(), now())",
+            tenant_id,
+        )
+        await connection.execute(
+            "INSERT INTO tenancy.tenants (tenant_id, organization_id, display_name, slug, create_time, update_time) "
+            "VALUES ($1, $1, 't', 't', now(), now())",
+            tenant_id,
+        )
+    # The call of 12:02 commits before the one of 12:01.
+    for minute, frequency in ((0, 1), (2, 2), (1, 3)):
+        async with database.role("memory") as connection, connection.transaction():
+            await connection.execute(
+                f"SET LOCAL skein.tenant_id = '{tenant_id}'; "
+                f"SET LOCAL skein.write_time = '2026-01-01 12:0{minute}:00+00'"
+            )
+            await connection.execute(
+                "DELETE FROM recall.documents WHERE tenant_id = $1 AND item_id = $2", tenant_id, item_id
+            )
+            await connection.execute(
+                "INSERT INTO recall.documents (tenant_id, item_id, kind, length, revision) "
+                "VALUES ($1, $2, 'memory', 1, $3)",
+                tenant_id,
+                item_id,
+                frequency,
+            )
+            await connection.execute(
+                "INSERT INTO recall.postings (tenant_id, term, kind, item_id, frequency, length) "
+                "VALUES ($1, 'tea', 'memory', $2, $3, 1)",
+                tenant_id,
+                item_id,
+                frequency,
+            )
+
+    seen = {}
+    for second in (0, 30, 60, 90, 120, 150):
+        async with database.role("recall") as connection, connection.transaction():
+            await connection.execute(
+                f"SET LOCAL skein.tenant_id = '{tenant_id}'; "
+                f"SET LOCAL skein.as_of_time = '2026-01-01 12:{second // 60:02}:{second % 60:02}+00'"
+            )
+            rows = await connection.fetch(
+                "SELECT d.revision, p.frequency FROM as_of.documents AS d JOIN as_of.postings AS p USING (item_id)"
+            )
+            seen[second] = [tuple(row) for row in rows]
+    assert seen == {second: [(1, 1)] if second < 120 else [(3, 3)] for second in seen}
 
 
 def test_items_are_looked_up_each_by_itself() -> None:

@@ -425,4 +425,6 @@ async def test_everything_that_hangs_on_a_memory_goes_with_it(database: TestData
         )
 
     hanging = {row["name"] for row in rows}
-    assert hanging - STAYING == {f"memory.{table}" for table in ARCHIVED_TABLES} - {"memory.memories"}
+    # Former rows go with their memories too, and have no foreign key, because they are written when rows go.
+    archived = {f"memory.{table}" for table in ARCHIVED_TABLES if not table.endswith("_history")}
+    assert hanging - STAYING == archived - {"memory.memories"}

@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import json
 import uuid
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import pytest
 from fix_cluster import Cluster, Tenant
 from fix_gateway import gateway_before
+from google.protobuf.field_mask_pb2 import FieldMask
 
 import skein_client
 from skein.auth.v1 import auth_pb2
@@ -355,3 +357,19 @@ async def test_blocks_curation_and_snapshots_are_attributes(skein: Client) -> No
 
     assert "You are patient." in prompt.text
     assert not conflicts.conflicts
+
+
+async def test_a_recall_and_a_context_are_as_of_a_time(tenant: Tenant, skein: Client) -> None:
+    (memory,) = (await skein.remember("Ada lives in Paris")).memories
+    known = datetime.now(UTC)
+    changed = memory_pb2.Memory(memory_id=memory.memory_id, content="Ada lives in Rome")
+    mask = FieldMask(paths=["content"])
+    await tenant.memory.UpdateMemory(memory_pb2.UpdateMemoryRequest(memory=changed, update_mask=mask))
+
+    then = await skein.recall("where does Ada live?", as_of_time=known)
+    zoneless = await skein.recall("where does Ada live?", as_of_time=known.replace(tzinfo=None))
+    packed = await skein.build_context("where does Ada live?", as_of_time=known)
+
+    assert [hit.memory.content for hit in then.hits] == ["Ada lives in Paris"]
+    assert zoneless.hits == then.hits
+    assert "Ada lives in Paris" in packed.text

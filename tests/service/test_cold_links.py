@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from fix_cluster import Tenant
+from google.protobuf.timestamp_pb2 import Timestamp
 
 from skein.memory.v1 import archives_pb2 as pb
 from skein.memory.v1 import curation_pb2, memory_pb2
 from skein.tenancy.v1 import limits_pb2
+from skein_kit.ids import now
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -118,3 +120,25 @@ async def test_a_link_made_anew_meanwhile_stays_the_only_one(tenant: Tenant) -> 
     await tenant.links.UpsertLink(memory_pb2.UpsertLinkRequest(link=upserted))
 
     assert [one.weight for one in await links_of(tenant, first)] == [pytest.approx(0.2)]
+
+
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+async def test_former_aliases_come_back_with_their_memories(tenant: Tenant, order: Sequence[int]) -> None:
+    name, canonical = await old(tenant, "the heron", "a"), await old(tenant, "the grey one", "b")
+    request = curation_pb2.ResolveEntityRequest(alias_memory_id=name, canonical_memory_id=canonical, note="once")
+    await tenant.curation.ResolveEntity(request)
+    then = Timestamp()
+    then.FromDatetime(now())
+    request.note = "again"
+    await tenant.curation.ResolveEntity(request)
+    before = await tenant.curation.ListAliases(curation_pb2.ListAliasesRequest(as_of_time=then))
+    archives = [await archive(tenant, "a"), await archive(tenant, "b")]
+    meanwhile = await tenant.curation.ListAliases(curation_pb2.ListAliasesRequest(as_of_time=then))
+
+    for place in order:
+        await restore(tenant, archives[place])
+
+    after = await tenant.curation.ListAliases(curation_pb2.ListAliasesRequest(as_of_time=then))
+    assert [alias.note for alias in before.aliases] == ["once"]
+    assert list(meanwhile.aliases) == []
+    assert after == before

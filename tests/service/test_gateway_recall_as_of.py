@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from datetime import datetime
 
-    from fix_cluster import Tenant
+    from fix_cluster import Cluster, Tenant
+    from fix_marker import Connection
 
 ANYTHING = pb.RecallRequest(query="What does Anna drink?", limit=20, min_relevance=0)
 ALL_ARMS = [pb.ARM_MEMORIES, pb.ARM_MESSAGES, pb.ARM_BLOCKS, pb.ARM_PROFILE]
@@ -174,8 +175,8 @@ async def test_every_arm_and_every_context_answer_later_as_they_answered_then(te
         for (name, request), answer in zip(EVERYWHERE.items(), answers, strict=True):
             again = await tenant.gateway.Recall(as_of(request, moment))
             assert shown(again) == shown(answer), (step, name)
-        for request, context in zip(context_requests(moment), contexts, strict=True):
-            again_context = await tenant.gateway.BuildContext(request)
+        for context_request, context in zip(context_requests(moment), contexts, strict=True):
+            again_context = await tenant.gateway.BuildContext(context_request)
             assert again_context.text == context.text, step
             assert citations(again_context) == citations(context), step
     texts = [contexts[0].text for *_, contexts in then]
@@ -357,3 +358,30 @@ async def test_an_erased_source_shows_as_erased_at_every_time(tenant: Tenant) ->
         curation_pb2.LINEAGE_STATE_SHOWN,
         curation_pb2.LINEAGE_STATE_ERASED,
     ]
+
+
+@pytest.fixture
+async def connection(cluster: Cluster) -> AsyncIterator[Connection]:
+    """Look into the database as its superuser, who sees all tenants."""
+    async with cluster.superuser() as connection:
+        yield connection
+
+
+async def test_the_time_before_the_retention_is_refused(tenant: Tenant, connection: Connection) -> None:
+    await connection.execute(
+        "UPDATE tenancy.tenants SET create_time = create_time - interval '10 days' WHERE tenant_id = $1",
+        tenant.tenant_id,
+    )
+    policy, mask = subjects_pb2.Policy(retention_days=2), FieldMask(paths=["retention_days"])
+    await tenant.tenancy.UpdatePolicy(subjects_pb2.UpdatePolicyRequest(policy=policy, update_mask=mask))
+    before = now() - timedelta(days=3)
+
+    with refused(grpc.StatusCode.FAILED_PRECONDITION, "NOT_KNOWN_THEN") as early:
+        # A change of the policy takes effect within a second.
+        async with asyncio.timeout(30):
+            while True:
+                await tenant.gateway.Recall(as_of(ANYTHING, before))
+    kept = await tenant.gateway.Recall(as_of(ANYTHING, now() - timedelta(days=1)))
+
+    assert f"{now() - timedelta(days=2):%Y-%m-%dT%H:}" in str(early.value.details())
+    assert not kept.hits

@@ -14,9 +14,10 @@ import pytest
 from fix_cluster import refused
 from google.protobuf.field_mask_pb2 import FieldMask
 
-from skein.memory.v1 import memory_pb2
+from skein.memory.v1 import curation_pb2, memory_pb2
 from skein.recall.v1 import recall_pb2 as pb
 from skein.session.v1 import session_pb2, states_pb2
+from skein.tenancy.v1 import subjects_pb2
 from skein_kit.ids import now
 
 if TYPE_CHECKING:
@@ -350,6 +351,32 @@ async def test_expiry_is_judged_as_of_then(tenant: Tenant) -> None:
             pass
 
     assert await contents(tenant, before, query="holiday", mode=pb.SEARCH_MODE_KEYWORD) == ["Marta is on holiday."]
+
+
+async def test_a_name_is_read_as_its_aliases_of_then_and_policies_of_then_decide(tenant: Tenant) -> None:
+    for note in ("GHA got slower after the upgrade.", "The dishwasher is broken."):
+        await remember(tenant, memory_pb2.Memory(content=note))
+    alias, canonical = [
+        (await remember(tenant, memory_pb2.Memory(content="an entity", title=title, type="entity"))).memory_id
+        for title in ("GHA", "GitHub Actions")
+    ]
+    before = now()
+    await tenant.curation.ResolveEntity(
+        curation_pb2.ResolveEntityRequest(alias_memory_id=alias, canonical_memory_id=canonical)
+    )
+    with_alias = now()
+    await tenant.curation.DeleteAlias(curation_pb2.DeleteAliasRequest(alias_memory_id=alias))
+    await tenant.tenancy.UpdatePolicy(
+        subjects_pb2.UpdatePolicyRequest(
+            policy=subjects_pb2.Policy(recall_fusion="ranks"), update_mask=FieldMask(paths=["recall_fusion"])
+        )
+    )
+    after = now()
+
+    answers = [await recall(tenant, at, query="How fast is GitHub Actions?") for at in (before, with_alias, after)]
+
+    assert [[one.read_as for one in answer.query_expansions] for answer in answers] == [[], ["GHA"], []]
+    assert [answer.formula.partition("-")[0] for answer in answers] == ["scores", "scores", "ranks"]
 
 
 async def test_a_time_in_the_future_and_one_before_the_tenant_are_refused(tenant: Tenant) -> None:

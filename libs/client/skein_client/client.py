@@ -26,6 +26,7 @@ from skein_client.retry import RetryPolicy
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable, Mapping
+    from datetime import datetime
     from pathlib import Path
     from types import TracebackType
 
@@ -184,6 +185,7 @@ class Client:
         min_relevance: float | None = None,
         embedding: Iterable[float] = (),
         mode: request_messages.Mode = "hybrid",
+        as_of_time: datetime | None = None,
         timeout: float | None = None,
     ) -> gateway_pb2.RecallResponse:
         """Return memories, messages and blocks for a query, best first; `incomplete` names the arms that failed.
@@ -192,6 +194,7 @@ class Client:
         meaning alone. "hybrid" does both, and `has_query_words` of a hit says whether it contains a word of the query.
         `min_similarity` is a cosine from -1 to 1. `embedding` is the query's vector, if the caller has one. Hits of a
         lower relevance than `min_relevance`, 0 to 1, are left out; None: than the tenant's policy says; 0 keeps all.
+        With `as_of_time`, in UTC if it has no zone, the answer is that of then.
 
         Call `gateway.Recall` for further options, such as message_filter, weights and on_partial.
         """
@@ -204,6 +207,7 @@ class Client:
             min_relevance=min_relevance,
             embedding=embedding,
             mode=mode,
+            as_of_time=as_of_time,
         )
         return await self.gateway.Recall(request, timeout=timeout)
 
@@ -234,12 +238,13 @@ class Client:
         filter: memory_pb2.MemoryFilter | None = None,  # noqa: A002 - the contract's own word.
         embedding: Iterable[float] = (),
         mode: request_messages.Mode = "hybrid",
+        as_of_time: datetime | None = None,
         timeout: float | None = None,
     ) -> gateway_pb2.BuildContextResponse:
         """Return the best hits for a query as one text for a prompt, within `token_budget` tokens (0: 2,000).
 
-        `citations` explains the numbers in the text. `session_id` adds the end of that conversation. `mode` is that of
-        `recall`.
+        `citations` explains the numbers in the text. `session_id` adds the end of that conversation. `mode` and
+        `as_of_time` are those of `recall`.
         """
         request = request_messages.build_context_request(
             query,
@@ -250,6 +255,7 @@ class Client:
             filter=filter,
             embedding=embedding,
             mode=mode,
+            as_of_time=as_of_time,
         )
         return await self.gateway.BuildContext(request, timeout=timeout)
 

@@ -13,6 +13,7 @@ from skein_client import exact_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from datetime import datetime
 
 # A message as itself, or as a dict with a role by its plain name.
 MessageInput: TypeAlias = session_pb2.Message | Mapping[str, Any]
@@ -119,7 +120,7 @@ def remember_request(
     )
 
 
-def recall_request(
+def recall_request(  # noqa: PLR0913 - each has a name.
     query: str,
     *,
     limit: int,
@@ -129,6 +130,7 @@ def recall_request(
     min_relevance: float | None = None,
     embedding: Iterable[float] = (),
     mode: Mode = "hybrid",
+    as_of_time: datetime | None = None,
 ) -> gateway_pb2.RecallRequest:
     return gateway_pb2.RecallRequest(
         query=query,
@@ -139,6 +141,7 @@ def recall_request(
         min_relevance=min_relevance,
         embedding=embedding,
         mode=search_mode(mode),
+        as_of_time=as_of_time,
     )
 
 
@@ -155,7 +158,7 @@ def find_similar_request(
     )
 
 
-def build_context_request(
+def build_context_request(  # noqa: PLR0913 - each has a name.
     query: str,
     *,
     token_budget: int,
@@ -165,9 +168,12 @@ def build_context_request(
     filter: memory_pb2.MemoryFilter | None,  # noqa: A002 - the contract's own word.
     embedding: Iterable[float],
     mode: Mode,
+    as_of_time: datetime | None,
 ) -> gateway_pb2.BuildContextRequest:
     return gateway_pb2.BuildContextRequest(
-        recall=recall_request(query, limit=limit, arms=arms, filter=filter, embedding=embedding, mode=mode),
+        recall=recall_request(
+            query, limit=limit, arms=arms, filter=filter, embedding=embedding, mode=mode, as_of_time=as_of_time
+        ),
         token_budget=token_budget,
         session_id=session_id,
     )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import math
 import time
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -41,7 +40,7 @@ MODES = {
 LIMITS = (10, 25, 50)
 # Smallest contribution that two decimals show.
 _MIN_SHOWN = 0.005
-_FILTERS = ("type", "tag", "subject", "agent", "session", "valid_at")
+_FILTERS = ("type", "tag", "subject", "agent", "session")
 # Positions of the slider between the first entry and now.
 _STEPS = 200
 _BAD_TIME = PageError(title="No time", text="A time needs a date and a time of day.", status=400)
@@ -57,9 +56,9 @@ class Slider:
 
     @classmethod
     def create(cls, first: int, last: int) -> Slider:
-        """Return a slider from the position at or before `first`, which keys cross in steps, to `last`."""
-        step = max(1, math.ceil((last - first) / _STEPS))
-        return cls(first=last - step * math.ceil((last - first) / step), last=last, step=step)
+        """Return a slider to `last` in equal steps, from the first position that is not before `first`."""
+        step = max(1, (last - first) // _STEPS)
+        return cls(first=last - (last - first) // step * step, last=last, step=step)
 
 
 async def show(request: Request, context: PageContext, parameters: Parameters) -> Response:
@@ -75,7 +74,9 @@ async def show(request: Request, context: PageContext, parameters: Parameters) -
         response, times = await asyncio.gather(or_page_error(context.api.gateway.Recall(rpc_request)), slider)
     else:
         times = await slider
-    filters = {name: parameters.get(name) for name in (*_FILTERS, *ARMS, "mode", "limit", "superseded", "as_of")}
+    filters = {
+        name: parameters.get(name) for name in (*_FILTERS, *ARMS, "mode", "limit", "superseded", "as_of", "valid_at")
+    }
     return page(
         "search",
         request,
@@ -120,7 +121,10 @@ def _time(text: str) -> Timestamp | None:
 
 
 async def _slider(context: PageContext) -> Slider | None:
-    """Return the slider from the tenant's first change, else from its creation; None where neither can be read."""
+    """Return the slider from the tenant's first change, else from its creation.
+
+    None where neither can be read, or was just now.
+    """
     changes, tenant = await asyncio.gather(
         or_page_error(context.api.history.ListChanges(history_pb2.ListChangesRequest(page_size=1))),
         or_page_error(context.api.tenancy.GetTenant(tenancy_pb2.GetTenantRequest(tenant_id=context.tenant_id))),
@@ -131,8 +135,9 @@ async def _slider(context: PageContext) -> Slider | None:
         first = tenant.tenant.create_time.seconds
     else:
         return None
-    last = int(time.time())
-    return Slider.create(min(first, last - 1), last)
+    # The next second has what was known in that one.
+    first, last = first + 1, int(time.time())
+    return Slider.create(first, last) if first < last else None
 
 
 def _hit_with_bar(hit: recall_pb2.Hit) -> dict[str, Any]:

@@ -343,6 +343,7 @@ class ColdStorageStore:
         if await tx.row(_QUERIES["link_file"], **session_key, file_id=file.file_id) is None:
             # A purge has cancelled the file, or the file was abandoned and deleted.
             raise TransactionConflict
+        await tx.stop_history()
         await tx.execute(_QUERIES["delete_order_of_session"], **session_key)
         await postings.subtract_session_counts(tx, tenant_id, file.session_id)
         await tx.execute(_QUERIES["delete_documents_of_session"], **session_key)
@@ -350,6 +351,8 @@ class ColdStorageStore:
         for start in range(0, len(ids), BATCH):
             batch = ids[start : start + BATCH]
             await tx.execute(_QUERIES["delete_archived_messages"], tenant_id=tenant_id, message_ids=batch)
+            # Archived messages are not found, neither now nor as of a time.
+            await postings.purge_history(tx, tenant_id, batch)
         await tx.execute(
             _QUERIES["insert_archived_session"],
             **session_key,

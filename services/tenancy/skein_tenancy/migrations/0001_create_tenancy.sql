@@ -64,6 +64,9 @@ BEGIN
     IF skein.keeps_history() THEN
         EXECUTE 'INSERT INTO ' || TG_ARGV[0] || ' SELECT gone.*, skein.write_time() FROM gone'
             ' WHERE gone.record_time < skein.write_time()';
+        -- What replaces the rows of a call that arrived later is not recorded before them.
+        PERFORM set_config('skein.write_time', max(gone.record_time)::text, true) FROM gone
+        HAVING max(gone.record_time) > skein.write_time();
     END IF;
     RETURN NULL;
 END
