@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 from datetime import UTC
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 from uuid import UUID
 
 import numpy as np
@@ -282,7 +282,7 @@ def _ids(joined: bytes) -> list[UUID]:
 def _microseconds(at: datetime) -> int:
     stamp = Timestamp()
     stamp.FromDatetime(at)
-    return cast("int", stamp.ToMicroseconds())
+    return stamp.ToMicroseconds()
 
 
 def _timestamp(microseconds: int) -> Timestamp:

@@ -188,8 +188,8 @@ def _compared(
         ),
     )
     scores = dict(zip(expected_ids, content.scores, strict=True))
-    for hit in response.hits:
-        hit.score = scores[UUID(hit.item_id)]
+    for message in response.hits:
+        message.score = scores[UUID(message.item_id)]
     response.pending_embedding_count = content.pending_embedding_count
     response.filter_truncated, response.nothing_relevant = content.filter_truncated, content.nothing_relevant
     return Replay(

@@ -169,7 +169,7 @@ class ReceiptWriter:
         # The newest token is valid for longest.
         token = max(batch, key=lambda receipt: receipt.create_seconds).identity_token
         response = await self._auth.SignRecallReceipts(
-            request, timeout=_SIGN_SECONDS, metadata={AUTHORIZATION_KEY: f"Bearer {token}"}
+            request, timeout=_SIGN_SECONDS, metadata=((AUTHORIZATION_KEY, f"Bearer {token}"),)
         )
         signed = [
             (receipt.signed(response.key_id, signature), receipt.request_id)

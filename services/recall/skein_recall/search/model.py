@@ -168,7 +168,7 @@ class Query:
 
     def with_entities(self, entity_ids: AbstractSet[UUID]) -> Self:
         """Return the query without the mentions of other entities."""
-        return replace(self, mentions=tuple(each for each in self.mentions if entity_ids.issuperset(each.entity_ids)))
+        return replace(self, mentions=tuple(each for each in self.mentions if entity_ids >= set(each.entity_ids)))
 
     def similar_to(self, item: ReferenceItem) -> Self:
         """Return the query for items that are like a stored one, by cosine and BM25 alone."""
