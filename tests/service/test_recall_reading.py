@@ -13,6 +13,7 @@ from skein_kit.database.transactions import Database
 from skein_kit.ids import new_id, now
 from skein_kit.search_text import postings
 from skein_recall.models.store import ModelStore
+from skein_recall.search.model import SearchOptions
 from skein_recall.search.store import QueryStore
 from skein_recall.service import prepare_connection
 from skein_recall.vector_cache.store import VectorCacheStore

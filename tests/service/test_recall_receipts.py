@@ -172,6 +172,7 @@ async def test_a_receipt_has_a_digest_of_the_query_unless_the_policy_keeps_texts
         row = await connection.fetchrow(
             "SELECT request, query FROM recall.receipts WHERE receipt_id = $1", uuid.UUID(response.receipt_id)
         )
+    assert row is not None
     assert row["query"] is None
     assert b"violin" not in row["request"]
 
@@ -199,7 +200,7 @@ async def test_the_erasure_of_a_person_erases_the_queries_of_receipts_that_stay_
     await tenant.tenancy.CreateSubject(subjects_pb2.CreateSubjectRequest(subject=subject))
     await remember(tenant, "Anna keeps the red kettle.", subject_id="anna-7")
     await remember(tenant, "The violin is in the attic.")
-    requests = {
+    requests: dict[str, dict[str, Any]] = {
         "of her memory": {"query": "who keeps the red kettle?"},
         "about her": {"query": "the attic", "filter": memory_pb2.MemoryFilter(subject_id="anna-7")},
         "with her name": {"query": "is Anna Berg in the attic?", "min_relevance": 0.9},
