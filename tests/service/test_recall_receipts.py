@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import uuid
+from typing import Any
 
 import grpc
 from fix_cluster import Cluster, Tenant, refused
