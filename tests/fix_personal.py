@@ -129,6 +129,10 @@ KEPT: dict[str, tuple[str, str]] = {
     ),
     "recall.corpora": ("The term at which a recount stands is emptied.", "kind recounted_to"),
     "recall.removals": ("Counts.", "kind"),
+    "recall.receipts": (
+        "The signed content has ids, numbers and keyed digests; the request and the query that may name a person go.",
+        "request_id content key_id signature request query",
+    ),
     "recall.embedding_models": (
         "Of the cluster.",
         "model provider table_name endpoint remote_model query_prefix passage_prefix",
@@ -175,14 +179,14 @@ KEPT: dict[str, tuple[str, str]] = {
         "Rules of the tenant.",
         (
             "importance_formula memory_types search_language recall_fusion recall_weights guard_secrets "
-            "guard_personal_data guard_ignored_kinds approval"
+            "guard_personal_data guard_ignored_kinds approval recall_receipts"
         ),
     ),
     "tenancy.policies_history": (
         "Former rules of the tenant.",
         (
             "importance_formula memory_types search_language recall_fusion recall_weights guard_secrets "
-            "guard_personal_data guard_ignored_kinds approval"
+            "guard_personal_data guard_ignored_kinds approval recall_receipts"
         ),
     ),
     "tenancy.requests": ("As memory.requests.", "principal method request_id fingerprint response"),

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import uuid
 from typing import TYPE_CHECKING
 
 from fix_recipe import service
 from fix_world import MAKERS, World
 
+from skein.auth.v1 import certificates_pb2
 from skein.recall.v1 import recall_pb2 as pb
+from skein.tenancy.v1 import subjects_pb2
 
 if TYPE_CHECKING:
     from typing import Any
 
 _recall = service("skein.recall.v1.RecallService", pb)
+_auth_internal = service("skein.auth.v1.AuthInternalService", certificates_pb2)
 _index = service("skein.recall.v1.RecallInternalService", pb)
 IN_FORCE = "all-minilm-l6-v2"
 
@@ -45,6 +49,25 @@ def _vector(things: dict[str, Any], _world: World) -> dict[str, Any]:
     return {"item_id": things["memory_id"], "model": things["model"], "embeddings": [embedding]}
 
 
+async def _receipt(world: World) -> str:
+    """The receipt of an answer, as soon as the tenant's policy gives one."""
+    policy = subjects_pb2.Policy(recall_receipts="all", audit_query_text=True)
+    mask = {"paths": ["recall_receipts", "audit_query_text"]}
+    await world.tenant.tenancy.UpdatePolicy(subjects_pb2.UpdatePolicyRequest(policy=policy, update_mask=mask))
+    while not (response := await world.tenant.recall.Recall(pb.RecallRequest(query="the red kettle"))).receipt_id:
+        await asyncio.sleep(0.05)
+    return response.receipt_id
+
+
+MAKERS["receipt_id"] = _receipt
+_recall("GetRecallReceipt", "receipt_id")
+_recall("ReplayRecall", "receipt_id")
+_recall(
+    "DiffRecall",
+    "receipt_id",
+    build=lambda t, _w: {"receipt_id": t["receipt_id"], "other_receipt_id": t["receipt_id"]},
+)
+_auth_internal("SignRecallReceipts", build=lambda _t, _w: {"receipt_ids": [uuid.uuid4().bytes], "digests": [bytes(32)]})
 _recall("BatchGetIndexStates", "memory_id", build=lambda t, _w: {"item_ids": [t["memory_id"]]})
 _recall("PutEmbedding", "memory_id", "model", build=_vector)
 _recall("StartReindex", "model", build=lambda t, w: {"model": t["model"], "tenant_id": str(w.tenant.tenant_id)})

@@ -88,7 +88,10 @@ ACCEPTED: Mapping[str, tuple[tuple[str, str], ...]] = {
             "It reads which tenants have work, in a transaction that writes nothing.",
         ),
         (": ensure_month", "It is the only statement of its transaction, which makes a month's partition."),
-        ("memory: (drop_access_log|refresh_statistics)", "It is the only statement of its transaction."),
+        (
+            "memory: (drop_access_log|refresh_statistics)|recall: drop_receipts",
+            "It is the only statement of its transaction.",
+        ),
         (
             "recall: (register_model|register_endpoint)",
             "It makes a table on the coordinator, and writes the registry, which the same transaction does not read.",

@@ -94,6 +94,7 @@ FROM unnest(ARRAY[
     'recall.documents',
     'recall.frequencies',
     'recall.purged_items',
+    'recall.receipts',
     'recall.reindex_progress',
     'recall.removals',
     'session.agent_states',

@@ -142,6 +142,9 @@ CROSSINGS = {
     ("skein_memory", "recall.embeddings_all_minilm_l6_v2", "INSERT"),
     ("skein_session", "recall.embeddings_all_minilm_l6_v2", "INSERT"),
     ("skein_memory", "recall.reindexes", "SELECT"),
+    # The erasure of a person clears receipts; the difference of two answers names events.
+    ("skein_memory", "recall.receipts", "SELECT"),
+    ("skein_recall", "memory.changes", "SELECT"),
     # Who made a vector that came with a memory.
     ("skein_memory", "recall.vector_origins", "INSERT"),
     ("skein_session", "recall.reindexes", "SELECT"),
@@ -236,6 +239,8 @@ CROSSINGS = {
 }
 # What a role may do to single columns of another's table, all of it.
 COLUMN_CROSSINGS = {
+    # The erasure of a person clears the requests of receipts.
+    *(("skein_memory", "recall.receipts", column, "UPDATE") for column in ("request_id", "request", "query")),
     # A purge of messages marks them as erased sources.
     *((role, "memory.sources_history", "erased_trust", "UPDATE") for role in ("skein_memory", "skein_session")),
     ("skein_session", "memory.sources", "erased_trust", "UPDATE"),
@@ -510,6 +515,8 @@ async def test_functions_that_run_as_the_owner_fix_their_search_path_and_are_gra
 
     assert {row["name"].split("(")[0] for row in rows} == {
         "memory.drop_access_log",
+        "recall.drop_receipts",
+        "recall.ensure_month",
         "memory.ensure_month",
         "memory.refresh_statistics",
         # Each returns ids of tenants with work, and nothing else.

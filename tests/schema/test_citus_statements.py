@@ -46,6 +46,10 @@ ACCEPTED = {
 # Columns whose default is an id of a transaction, each with the reason.
 ACCEPTED_DEFAULTS = {
     "memory.changes.transaction": "Defaults are filled in by the coordinator, which is also asked for the horizon.",
+    "memory.versions.until_transaction": "Read by replays alone, and no history is kept on Citus.",
+    "recall.documents.insert_transaction": "The same.",
+    "recall.documents_history.until_transaction": "The same.",
+    "recall.embeddings_all_minilm_l6_v2_history.until_transaction": "The same.",
     "recall.documents.transaction": "The same; the term cache has the horizon of the vector cache.",
     "recall.embeddings_all_minilm_l6_v2.transaction": "The same; read_horizon of the vector cache names no table.",
 }

@@ -37,6 +37,7 @@ DEFAULTS = pb.Policy(
     guard_personal_data="keep",
     approval="none",
     approval_expiry_days=30,
+    recall_receipts="off",
     revision=1,
 )
 # A field that no policy has: number 1000, the varint 1.

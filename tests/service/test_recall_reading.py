@@ -13,6 +13,7 @@ from skein_kit.database.transactions import Database
 from skein_kit.ids import new_id, now
 from skein_kit.search_text import postings
 from skein_recall.models.store import ModelStore
+from skein_recall.search.model import SearchOptions
 from skein_recall.search.store import QueryStore
 from skein_recall.service import prepare_connection
 from skein_recall.vector_cache.store import VectorCacheStore
@@ -62,7 +63,7 @@ async def test_a_memory_of_many_chunks_is_read_once(recall_tenant: RecallTenant)
         recall_tenant.service.url, service="recall", size=1, timeout=30.0, init=prepare_connection
     ) as database:
         (model,) = [model for model in await ModelStore(database).list_models() if model.active]
-        async with QueryStore(database).transaction(recall_tenant.tenant_id, is_filtered=False) as reading:
+        async with QueryStore(database).transaction(recall_tenant.tenant_id, SearchOptions()) as reading:
             rows = await reading.nearest_and_read(
                 model,
                 np.array(VECTOR, dtype=np.float32),
@@ -93,7 +94,7 @@ async def test_a_write_during_a_search_is_known_as_a_change(recall_tenant: Recal
             result = await reading.measure(model, None, terms, ["memory"], items, items, reach=2, horizon=horizon)
             return dict(zip(result.item_ids, result.changed.tolist(), strict=True))
 
-        async with QueryStore(database).transaction(recall_tenant.tenant_id, is_filtered=False) as reading:
+        async with QueryStore(database).transaction(recall_tenant.tenant_id, SearchOptions()) as reading:
             before = await changed(reading)
             # Another transaction, committed between two statements of this one.
             async with recall_tenant.service.memory.transaction(recall_tenant.tenant_id) as tx:

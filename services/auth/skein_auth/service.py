@@ -52,6 +52,7 @@ from skein_auth.oauth.token_endpoint import TokenEndpoint
 from skein_auth.oauth_clients.registry import ClientRegistry
 from skein_auth.oauth_clients.rpc import OAuthClientHandlers
 from skein_auth.oauth_clients.store import ClientStore
+from skein_auth.recall_receipts.rpc import RecallReceiptHandlers
 from skein_auth.revocation.rpc import RevocationHandlers
 from skein_auth.revocation.store import RevocationStore
 from skein_auth.second_factor.rpc import SecondFactorHandlers
@@ -267,6 +268,7 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:  # noqa: PLR0915
             accounts=account_handlers,
             maintenance=MaintenanceHandlers(maintenance),
             certificates=certificate_handlers,
+            recall_receipts=RecallReceiptHandlers(keyring),
         )
         oauth_servicer = OAuthServicer(
             oauth=OAuthHandlers(

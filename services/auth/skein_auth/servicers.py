@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from skein_auth.maintenance.rpc import MaintenanceHandlers
     from skein_auth.oauth.rpc import OAuthHandlers
     from skein_auth.oauth_clients.rpc import OAuthClientHandlers
+    from skein_auth.recall_receipts.rpc import RecallReceiptHandlers
     from skein_auth.revocation.rpc import RevocationHandlers
     from skein_auth.second_factor.rpc import SecondFactorHandlers
     from skein_auth.service_accounts.rpc import ServiceAccountHandlers
@@ -103,6 +104,7 @@ class AuthInternalServicer:
         accounts: AccountHandlers,
         maintenance: MaintenanceHandlers,
         certificates: ErasureCertificateHandlers,
+        recall_receipts: RecallReceiptHandlers,
     ) -> None:
         self.Exchange = exchange.Exchange
         self.GetCheckKeys = exchange.GetCheckKeys
@@ -112,6 +114,7 @@ class AuthInternalServicer:
         self.PurgeTenant = maintenance.PurgeTenant
         self.IssueErasureCertificate = certificates.IssueErasureCertificate
         self.IssueDeletionCertificate = certificates.IssueDeletionCertificate
+        self.SignRecallReceipts = recall_receipts.SignRecallReceipts
 
 
 class OAuthServicer:

@@ -36,6 +36,7 @@ COMMANDS: Mapping[str, str] = {
     "jobs": "jobs",
     "memories": "memories",
     "lineage": "lineage",
+    "receipts": "receipts",
     "approvals": "approvals",
     "archive": "archive",
     "backup": "backup",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from skein_kit.errors import AlreadyExists, FailedPrecondition, InvalidArgument, NotFound, Unavailable
+from skein_kit.errors import AlreadyExists, DataLoss, FailedPrecondition, InvalidArgument, NotFound, Unavailable
 
 
 class QueryEmpty(InvalidArgument):
@@ -84,3 +84,27 @@ class ModelResponseInvalid(FailedPrecondition):
     """The endpoint's response does not have the vectors of the registered model. Check its URL, name and dimensions."""
 
     reason = "MODEL_RESPONSE_INVALID"
+
+
+class ReceiptNotFound(NotFound):
+    """The tenant has no such receipt of the caller. A receipt is stored within seconds after its answer."""
+
+    reason = "RECEIPT_NOT_FOUND"
+
+
+class ReceiptAltered(DataLoss):
+    """The stored receipt is not the one that was signed."""
+
+    reason = "RECEIPT_ALTERED"
+
+
+class QueryTextNeeded(FailedPrecondition):
+    """The receipt has a digest of its query alone. Send the text, and the vector if the request had one."""
+
+    reason = "QUERY_TEXT_NEEDED"
+
+
+class QueryTextMismatch(InvalidArgument):
+    """The text, or the vector, is not that of the receipt."""
+
+    reason = "QUERY_TEXT_MISMATCH"

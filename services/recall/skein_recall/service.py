@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING
 
+from skein.auth.v1 import auth_pb2_grpc
 from skein.recall.v1 import recall_pb2_grpc as rpc
-from skein_kit.access_log.writer import AccessLog
+from skein_kit.access_log.writer import AccessLog, AccessLogKeys
 from skein_kit.admission.adaptive_limit import DELAYS
 from skein_kit.approval.gate import ApprovalGate
 from skein_kit.background import background_tasks
@@ -38,6 +39,12 @@ from skein_recall.providers.text_embedder import ProviderRegistry, TextEmbedder,
 from skein_recall.quality.comparison import ModelComparer
 from skein_recall.quality.rpc import QualityHandlers
 from skein_recall.quality.sampler import RecentQueries, Sampler
+from skein_recall.receipts.reader import ReceiptReader
+from skein_recall.receipts.recorder import ReceiptRecorder
+from skein_recall.receipts.replay import RecallReplayer
+from skein_recall.receipts.rpc import ReceiptHandlers
+from skein_recall.receipts.store import ReceiptStore
+from skein_recall.receipts.writer import ReceiptWriter
 from skein_recall.reindexes.reindexer import Reindexer
 from skein_recall.reindexes.rpc import ReindexHandlers
 from skein_recall.reindexes.store import ReindexStore
@@ -90,6 +97,7 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
         ) as local_embedders,
         host.database("recall", servicers, init=prepare_connection) as database,
         AccessLog(database, shared_policy_cache(database), counts_uses=True).open() as access_log,
+        AsyncExitStack() as stack,
     ):
         # Before the first call, which would wait for it.
         default_embedder = await local_embedders.get(EMBEDDED_MODEL)
@@ -143,8 +151,18 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
             jobs=jobs,
         )
         reindex_handlers = ReindexHandlers(reindexes, models, registry, embedder, reindexer, idempotency, settings)
+        receipts = ReceiptStore(database, months=settings.receipt_months)
+        receipt_writer = await stack.enter_async_context(
+            ReceiptWriter(receipts, auth_pb2_grpc.AuthInternalServiceStub(host.channel("auth")), database).open()
+        )
+        receipt_reader = ReceiptReader(receipts, receipt_writer, auth_pb2_grpc.AuthServiceStub(host.channel("auth")))
         servicer = RecallServicer(
-            search=SearchHandlers(searcher, recent),
+            search=SearchHandlers(searcher, recent, ReceiptRecorder(database, receipt_writer)),
+            receipts=ReceiptHandlers(
+                receipt_reader,
+                RecallReplayer(receipt_reader, receipts, searcher, queries, registry, AccessLogKeys(database)),
+                receipts,
+            ),
             embed=EmbedHandlers(registry, embedder),
             index=index_handlers,
             models=ModelHandlers(models, registry, outbound, idempotency, settle_seconds=settings.settle_seconds),

@@ -10,12 +10,13 @@ if TYPE_CHECKING:
     from skein_recall.models.rpc import ModelHandlers
     from skein_recall.providers.rpc import EmbedHandlers
     from skein_recall.quality.rpc import QualityHandlers
+    from skein_recall.receipts.rpc import ReceiptHandlers
     from skein_recall.reindexes.rpc import ReindexHandlers
     from skein_recall.search.rpc import SearchHandlers
 
 
 class RecallServicer:
-    """RecallService: search, vectors of texts and items, and the registry of models."""
+    """RecallService: search, receipts, vectors of texts and items, and the registry of models."""
 
     def __init__(
         self,
@@ -26,9 +27,13 @@ class RecallServicer:
         models: ModelHandlers,
         reindexes: ReindexHandlers,
         quality: QualityHandlers,
+        receipts: ReceiptHandlers,
     ) -> None:
         self.Recall = search.Recall
         self.FindSimilar = search.FindSimilar
+        self.GetRecallReceipt = receipts.GetRecallReceipt
+        self.ReplayRecall = receipts.ReplayRecall
+        self.DiffRecall = receipts.DiffRecall
         self.EmbedText = embed.EmbedText
         self.PutEmbedding = index.PutEmbedding
         self.BatchGetIndexStates = index.BatchGetIndexStates

@@ -41,6 +41,8 @@ class RecallSettings(Settings):
     sample_share: float = 0.01
     # Texts that a reindex embeds per second, over all processes, unless its call sets a rate.
     reindex_texts_per_second: float = 100.0
+    # Whole months to keep receipts of answers; 0: without a limit.
+    receipt_months: int = 24
     # Seconds until every process of the cluster knows a change of the active and followed models.
     settle_seconds: float = 15.0
 

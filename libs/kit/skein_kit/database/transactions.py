@@ -246,18 +246,25 @@ class Database:
         if options.as_of_time is not None and self.is_citus:
             raise HistoryNotKept
         settings = f"; SET LOCAL skein.tenant_id = '{tenant_id}'"
+        if options.repeatable_read:
+            # Before the first statement, which takes the snapshot.
+            settings = f"; SET TRANSACTION ISOLATION LEVEL REPEATABLE READ{settings}"
         if options.plan_once and self.may_reuse_plans:
             settings += "; SET LOCAL plan_cache_mode = force_generic_plan"
         if not options.durable:
             settings += "; SET LOCAL synchronous_commit = off"
         if options.as_of_time is not None:
             settings += f"; SET LOCAL skein.as_of_time = '{options.as_of_time.isoformat()}'"
+            if options.unseen_times:
+                times = ",".join(f'"{time.isoformat()}"' for time in options.unseen_times)
+                settings += f"; SET LOCAL skein.unseen_times = '{{{times}}}'"
         elif not options.read_only and (call := current_call()) is not None:
             settings += f"; SET LOCAL skein.write_time = '{call.write_time.isoformat()}'"
         primary = _TransactionContext(
             self, settings, has_revision=not options.skip_replica, read_only=options.read_only
         )
-        if self._replica is not None and not options.skip_replica:
+        # A replica is asked how far it is by a first statement, which would fix the snapshot.
+        if self._replica is not None and not options.skip_replica and not options.repeatable_read:
             call = current_call()
             if call is not None and call.min_revision is not None:
                 return _by_replica(self._replica, settings, call, primary)

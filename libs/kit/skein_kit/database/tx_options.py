@@ -23,8 +23,12 @@ class TxOptions:
     skip_replica: bool = False
     # Nothing is written, so the commit may come after the block.
     read_only: bool = False
+    # All statements see the same state, that of the first one. It reads the primary.
+    repeatable_read: bool = False
     # The views of the schema as_of show the rows that were valid at this time; None: they are empty.
     as_of_time: datetime | None = None
+    # Up to as_of_time: those views do not show what was recorded at these times.
+    unseen_times: tuple[datetime, ...] = ()
 
 
 DEFAULT = TxOptions()

@@ -204,6 +204,8 @@ def _rules() -> dict[str, AccessRule]:
             "GetAccountState": AccessRule(needs_tenant=False),
             # Called by the gateway in its caller's name. The servicer checks the permissions of the reported purge.
             "IssueErasureCertificate": AccessRule(),
+            # Called by recall in the name of a caller whose answer gets a receipt.
+            "SignRecallReceipts": AccessRule(),
             # The tenant that it names does not exist any more.
             "IssueDeletionCertificate": worker_without_tenant,
         },
@@ -450,6 +452,10 @@ def _rules() -> dict[str, AccessRule]:
         "skein.recall.v1.RecallService": {
             "Recall": AccessRule("recall.read"),
             "FindSimilar": AccessRule("recall.read"),
+            # Of the caller's own answers; with audit.read, of all.
+            "GetRecallReceipt": AccessRule("recall.read"),
+            "ReplayRecall": AccessRule("recall.read"),
+            "DiffRecall": AccessRule("recall.read"),
             "EmbedText": AccessRule("recall.read"),
             "ListEmbeddingModels": AccessRule("recall.read", needs_tenant=False),
             "RegisterEmbeddingModel": operator,

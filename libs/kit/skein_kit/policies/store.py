@@ -76,6 +76,8 @@ class Policy:
     approval: str = "none"
     # Days after which a memory that waits expires.
     approval_expiry_days: int = 30
+    # Whose answers get a receipt: "off", "sampled" or "all".
+    recall_receipts: str = "off"
 
 
 DEFAULT = Policy()

@@ -127,6 +127,7 @@ class ContextHandler:
             nothing_relevant=response.nothing_relevant,
             pending_embedding_count=response.pending_embedding_count,
             purged_count=response.purged_count,
+            receipt_id=response.receipt_id,
         )
 
     async def _origins(

@@ -182,6 +182,7 @@ class RecallResult:
             query_expansions=() if index is None else index.query_expansions,
             pending_embedding_count=0 if index is None else index.pending_embedding_count,
             purged_count=0 if index is None else index.purged_count,
+            receipt_id="" if index is None else index.receipt_id,
         )
 
 

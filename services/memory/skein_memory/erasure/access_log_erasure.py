@@ -1,4 +1,4 @@
-"""The erasure of a person from the access log and the planner's statistics.
+"""The erasure of a person from the access log, the receipts of answers and the planner's statistics.
 
 A call in flight during an erasure is logged seconds later. So each erasure is recorded. The access log is cleared
 at once, half a minute later, and when the longest call has been logged. Then the record is deleted.
@@ -49,13 +49,16 @@ async def clear_sessions(
 ) -> None:
     """Clear the sessions of a person from the access log, and record their erasure."""
     if names := sorted(set(session_ids)):
+        # The access log knows the calls of the sessions, so it comes second.
+        await tx.execute(QUERIES["erase_receipts_of_sessions"], tenant_id=tenant_id, subject_id=subject_id, names=names)
         await tx.execute(QUERIES["clear_accesses_of_sessions"], tenant_id=tenant_id, subject_id=subject_id, names=names)
         for name in names:
             await _insert_erasure(tx, tenant_id, f"session:{name}", at=at)
 
 
 async def clear_queries(tx: Transaction, tenant_id: UUID, memory_ids: Sequence[UUID]) -> int:
-    """Clear the queries of searches that returned memories; return how many accesses changed."""
+    """Clear the queries of searches that returned memories, in receipts too; return how many accesses changed."""
+    await tx.execute(QUERIES["erase_receipts_of_memories"], tenant_id=tenant_id, memory_ids=list(memory_ids))
     return await tx.execute(QUERIES["clear_queries_of_memories"], tenant_id=tenant_id, memory_ids=list(memory_ids))
 
 
@@ -87,7 +90,9 @@ class AccessLogErasure:
         self.retention = longest_call + ACCESS_LOG_DELAY
 
     async def clear_subject(self, tenant_id: UUID, subject_id: str) -> int:
-        """Clear a person from the access log; return how many accesses were changed."""
+        """Clear a person from the access log and from receipts; return how many accesses were changed."""
+        async with self._database.transaction(tenant_id) as tx:
+            await tx.execute(QUERIES["erase_receipts_of_subject"], tenant_id=tenant_id, subject_id=subject_id)
         cleared_count, count = 0, _CLEARED_BATCH_SIZE
         while count == _CLEARED_BATCH_SIZE:
             async with self._database.transaction(tenant_id) as tx:
@@ -98,6 +103,7 @@ class AccessLogErasure:
         async with self._database.transaction(tenant_id) as tx:
             display_name = await tx.value(QUERIES["display_name"], tenant_id=tenant_id, subject_id=subject_id) or ""
             names = sorted({subject_id.strip(), display_name.strip()} - {""})
+            await tx.execute(QUERIES["erase_receipts_by_text"], tenant_id=tenant_id, names=names)
             cleared_count += await tx.execute(QUERIES["clear_queries_by_text"], tenant_id=tenant_id, names=names)
         return cleared_count
 
@@ -119,8 +125,10 @@ class AccessLogErasure:
         async with self._database.transaction(tenant_id) as tx:
             await tx.execute(QUERIES["clear_late_accesses"], **tenant, since_id=since_id)
             await tx.execute(QUERIES["clear_queries_of_missing_memories"], **tenant, since_id=since_id)
+            await tx.execute(QUERIES["erase_late_receipts"], **tenant, since_id=since_id)
             since_id = min_id_at(times["first_time"] - _MAX_SEARCH_TIME)
             await tx.execute(QUERIES["clear_queries_between"], **tenant, since_id=since_id, before_id=before_id)
+            await tx.execute(QUERIES["erase_receipts_between"], **tenant, since_id=since_id, before_id=before_id)
             await tx.execute(QUERIES["delete_access_key"], **tenant)
             return await tx.execute(QUERIES["delete_erasures"], **tenant, until_time=at - self.retention) > 0
 

@@ -41,6 +41,70 @@ WHERE tenant_id = :tenant_id AND access_event_id = ANY (ARRAY(
     WHERE about.tenant_id = :tenant_id AND about.subject_id = :subject_id
     LIMIT :count));
 
+-- erase_receipts_of_subject --
+-- Erase the requests of the receipts of calls that are about a person.
+UPDATE recall.receipts
+SET request = NULL, query = NULL, request_id = ''
+WHERE tenant_id = :tenant_id AND request IS NOT NULL AND request_id IN (
+    SELECT about.request_id FROM memory.access_log AS about
+    WHERE about.tenant_id = :tenant_id AND about.subject_id = :subject_id::text AND about.method = 'Recall');
+
+-- erase_receipts_of_sessions --
+-- Erase the requests of the receipts of calls for a person's sessions, except of those about others.
+UPDATE recall.receipts
+SET request = NULL, query = NULL, request_id = ''
+WHERE tenant_id = :tenant_id AND request IS NOT NULL AND request_id IN (
+    SELECT about.request_id FROM memory.access_log AS about
+    WHERE about.tenant_id = :tenant_id AND about.session_id = ANY (:names::text[]) AND about.method = 'Recall'
+        AND (about.subject_id IS NULL OR about.subject_id = :subject_id::text)
+    UNION
+    SELECT claimed.request_id FROM memory.access_log AS claimed
+    WHERE claimed.tenant_id = :tenant_id AND claimed.claimed_session_id = ANY (:names) AND claimed.method = 'Recall'
+        AND (claimed.subject_id IS NULL OR claimed.subject_id = :subject_id));
+
+-- erase_receipts_of_memories --
+-- Erase the requests of the receipts of answers that have some memories.
+UPDATE recall.receipts
+SET request = NULL, query = NULL, request_id = ''
+WHERE tenant_id = :tenant_id AND request IS NOT NULL AND request_id IN (
+    SELECT found.request_id FROM memory.access_log AS found
+    WHERE found.tenant_id = :tenant_id AND found.memory_id = ANY (:memory_ids::uuid[]) AND found.method = 'Recall');
+
+-- erase_receipts_by_text --
+-- Erase the requests of the receipts whose query has one of some names of a person as whole words, or whose other
+-- fields have one anywhere, in any case.
+UPDATE recall.receipts AS receipt
+SET request = NULL, query = NULL, request_id = ''
+WHERE receipt.tenant_id = :tenant_id AND receipt.request IS NOT NULL
+    AND EXISTS (
+        SELECT FROM unnest(:names::text[]) AS name
+        WHERE receipt.query ~* ('(^|\W)' || regexp_replace(name, '(\W)', '\\\1', 'g') || '($|\W)')
+            OR strpos(lower(encode(receipt.request, 'escape')), lower(encode(convert_to(name, 'UTF8'), 'escape'))) > 0);
+
+-- erase_receipts_between --
+-- Erase the requests of all receipts between two times.
+UPDATE recall.receipts
+SET request = NULL, query = NULL, request_id = ''
+WHERE tenant_id = :tenant_id AND receipt_id >= :since_id AND receipt_id < :before_id AND request IS NOT NULL;
+
+-- erase_late_receipts --
+-- Erase the requests of the receipts since a time whose answer has a memory that no longer exists, or whose call was
+-- cleared from the access log meanwhile.
+UPDATE recall.receipts AS receipt
+SET request = NULL, query = NULL, request_id = ''
+WHERE receipt.tenant_id = :tenant_id AND receipt.receipt_id >= :since_id AND receipt.request IS NOT NULL
+    AND (NOT EXISTS (SELECT FROM memory.access_log AS call
+                     WHERE call.tenant_id = :tenant_id AND call.access_event_id >= :since_id
+                         AND call.request_id = receipt.request_id)
+        OR EXISTS (SELECT FROM memory.access_log AS found
+                   WHERE found.tenant_id = :tenant_id AND found.access_event_id >= :since_id
+                       AND found.request_id = receipt.request_id AND found.memory_id IS NOT NULL
+                       AND NOT EXISTS (SELECT FROM memory.memories AS entry
+                                       WHERE entry.tenant_id = :tenant_id AND entry.memory_id = found.memory_id)
+                       AND NOT EXISTS (SELECT FROM memory.archived_memories AS archived
+                                       WHERE archived.tenant_id = :tenant_id
+                                           AND archived.memory_id = found.memory_id)));
+
 -- sessions_of_memories --
 -- Return the sessions of memories and of their earlier versions.
 SELECT entry.session_id FROM memory.memories AS entry

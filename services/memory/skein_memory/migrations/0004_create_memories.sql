@@ -140,6 +140,8 @@ CREATE TABLE memory.versions (
     record_time timestamptz,
     -- As in memory.memories.
     words text,
+    -- The transaction that ended the version.
+    until_transaction bigint NOT NULL DEFAULT (pg_current_xact_id()::text::bigint + skein.transaction_base()),
     CONSTRAINT versions_pkey PRIMARY KEY (tenant_id, memory_id, revision),
     CONSTRAINT versions_memory_fkey FOREIGN KEY (tenant_id, memory_id)
         REFERENCES memory.memories (tenant_id, memory_id) ON DELETE CASCADE
@@ -194,7 +196,9 @@ FROM (
            greatest(record_time, update_time), until_time, tags, words
     FROM memory.versions
 ) AS known
-WHERE known.record_time <= (SELECT skein.as_of_time()) AND known.until_time > (SELECT skein.as_of_time());
+WHERE known.record_time <= (SELECT skein.as_of_time()) AND known.record_time <> ALL ((SELECT skein.unseen_times())::timestamptz[])
+    AND known.until_time > (SELECT skein.first_unseen_time())
+    AND (known.until_time > (SELECT skein.as_of_time()) OR known.until_time = ANY ((SELECT skein.unseen_times())::timestamptz[]));
 
 CREATE VIEW as_of.tags WITH (security_invoker = true) AS
 SELECT memories.tenant_id, memories.memory_id, carried.tag, (carried.place - 1)::smallint AS position

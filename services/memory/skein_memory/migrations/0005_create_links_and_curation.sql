@@ -112,7 +112,9 @@ FROM (
            created_by, updated_by, record_time, until_time
     FROM memory.aliases_history
 ) AS known
-WHERE known.record_time <= (SELECT skein.as_of_time()) AND known.until_time > (SELECT skein.as_of_time());
+WHERE known.record_time <= (SELECT skein.as_of_time()) AND known.record_time <> ALL ((SELECT skein.unseen_times())::timestamptz[])
+    AND known.until_time > (SELECT skein.first_unseen_time())
+    AND (known.until_time > (SELECT skein.as_of_time()) OR known.until_time = ANY ((SELECT skein.unseen_times())::timestamptz[]));
 GRANT SELECT, INSERT, DELETE ON memory.aliases_history TO skein_memory;
 GRANT SELECT ON memory.aliases_history TO skein_recall;
 GRANT SELECT ON as_of.aliases TO skein_memory, skein_recall;
@@ -229,7 +231,9 @@ FROM (
     UNION ALL
     SELECT tenant_id, source_key, trust, record_time, until_time FROM memory.source_trust_history
 ) AS known
-WHERE known.record_time <= (SELECT skein.as_of_time()) AND known.until_time > (SELECT skein.as_of_time());
+WHERE known.record_time <= (SELECT skein.as_of_time()) AND known.record_time <> ALL ((SELECT skein.unseen_times())::timestamptz[])
+    AND known.until_time > (SELECT skein.first_unseen_time())
+    AND (known.until_time > (SELECT skein.as_of_time()) OR known.until_time = ANY ((SELECT skein.unseen_times())::timestamptz[]));
 GRANT SELECT, INSERT, DELETE ON memory.source_trust_history TO skein_memory;
 GRANT SELECT ON as_of.source_trust TO skein_memory;
 GRANT SELECT, INSERT, UPDATE, DELETE ON memory.source_trust, memory.conflict_resolutions, memory.aliases
@@ -299,7 +303,9 @@ FROM (
     SELECT tenant_id, memory_id, position, kind, role, source_id, name, name_key, erased_trust, record_time, until_time
     FROM memory.sources_history
 ) AS known
-WHERE known.record_time <= (SELECT skein.as_of_time()) AND known.until_time > (SELECT skein.as_of_time());
+WHERE known.record_time <= (SELECT skein.as_of_time()) AND known.record_time <> ALL ((SELECT skein.unseen_times())::timestamptz[])
+    AND known.until_time > (SELECT skein.first_unseen_time())
+    AND (known.until_time > (SELECT skein.as_of_time()) OR known.until_time = ANY ((SELECT skein.unseen_times())::timestamptz[]));
 GRANT SELECT, INSERT, UPDATE (erased_trust), DELETE ON memory.sources_history TO skein_memory;
 GRANT SELECT ON as_of.sources TO skein_memory;
 
@@ -348,7 +354,9 @@ FROM (
     UNION ALL
     SELECT tenant_id, memory_id, trust, record_time, until_time FROM memory.trust_history
 ) AS known
-WHERE known.record_time <= (SELECT skein.as_of_time()) AND known.until_time > (SELECT skein.as_of_time());
+WHERE known.record_time <= (SELECT skein.as_of_time()) AND known.record_time <> ALL ((SELECT skein.unseen_times())::timestamptz[])
+    AND known.until_time > (SELECT skein.first_unseen_time())
+    AND (known.until_time > (SELECT skein.as_of_time()) OR known.until_time = ANY ((SELECT skein.unseen_times())::timestamptz[]));
 GRANT SELECT, INSERT, DELETE ON memory.trust_history TO skein_memory;
 GRANT SELECT ON memory.trust_history TO skein_recall;
 GRANT SELECT ON as_of.trust TO skein_memory, skein_recall;

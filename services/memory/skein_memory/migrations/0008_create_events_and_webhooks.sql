@@ -84,7 +84,9 @@ FROM (
     FROM memory.revisions
 ) AS known
 WHERE known.kind = 'link'
-    AND known.record_time <= (SELECT skein.as_of_time()) AND known.until_time > (SELECT skein.as_of_time());
+    AND known.record_time <= (SELECT skein.as_of_time()) AND known.record_time <> ALL ((SELECT skein.unseen_times())::timestamptz[])
+    AND known.until_time > (SELECT skein.first_unseen_time())
+    AND (known.until_time > (SELECT skein.as_of_time()) OR known.until_time = ANY ((SELECT skein.unseen_times())::timestamptz[]));
 
 -- The blocks of a time, in the same way.
 CREATE VIEW as_of.blocks WITH (security_invoker = true) AS
@@ -106,7 +108,9 @@ FROM (
     FROM memory.revisions
 ) AS known
 WHERE known.kind = 'block'
-    AND known.record_time <= (SELECT skein.as_of_time()) AND known.until_time > (SELECT skein.as_of_time());
+    AND known.record_time <= (SELECT skein.as_of_time()) AND known.record_time <> ALL ((SELECT skein.unseen_times())::timestamptz[])
+    AND known.until_time > (SELECT skein.first_unseen_time())
+    AND (known.until_time > (SELECT skein.as_of_time()) OR known.until_time = ANY ((SELECT skein.unseen_times())::timestamptz[]));
 GRANT SELECT ON as_of.blocks TO skein_memory;
 GRANT SELECT ON memory.revisions TO skein_recall;
 GRANT SELECT ON as_of.links TO skein_memory, skein_recall;

@@ -31,6 +31,7 @@ _PURGES = {
     "recall.reindex_progress": QUERIES["purge_reindex_progress"],
     "recall.reindexes": QUERIES["purge_reindexes"],
     "recall.requests": QUERIES["purge_requests"],
+    "recall.receipts": QUERIES["purge_receipts"],
 }
 
 

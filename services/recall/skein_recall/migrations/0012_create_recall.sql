@@ -38,9 +38,12 @@ CREATE TABLE recall.documents (
     transaction bigint DEFAULT (pg_current_xact_id()::text::bigint + skein.transaction_base()),
     -- When it stopped to be pending; NULL while it is, and where it never was.
     embed_time timestamptz,
+    -- The transaction that inserted the row.
+    insert_transaction bigint NOT NULL DEFAULT (pg_current_xact_id()::text::bigint + skein.transaction_base()),
     record_time timestamptz NOT NULL DEFAULT skein.write_time(),
     CONSTRAINT documents_pkey PRIMARY KEY (tenant_id, item_id)
 );
+CREATE INDEX documents_record_time ON recall.documents (tenant_id, record_time);
 CREATE INDEX documents_type ON recall.documents (tenant_id, type, item_id) WHERE type IS NOT NULL;
 CREATE INDEX documents_session ON recall.documents (tenant_id, session_id, item_id) WHERE session_id IS NOT NULL;
 CREATE INDEX documents_agent ON recall.documents (tenant_id, agent_id, item_id) WHERE agent_id IS NOT NULL;
@@ -73,7 +76,13 @@ GRANT UPDATE (is_counted) ON recall.documents TO skein_session;
 GRANT UPDATE (agent_id, subject_id) ON recall.documents TO skein_session;
 
 -- Former documents. What only the worker changes makes none: pending and embed_time, is_counted, transaction.
-CREATE TABLE recall.documents_history (LIKE recall.documents, until_time timestamptz NOT NULL);
+CREATE TABLE recall.documents_history (
+    LIKE recall.documents,
+    until_time timestamptz NOT NULL,
+    -- The transaction that changed or deleted the document.
+    until_transaction bigint NOT NULL DEFAULT (pg_current_xact_id()::text::bigint + skein.transaction_base())
+);
+CREATE INDEX documents_history_until ON recall.documents_history (tenant_id, until_time);
 CREATE INDEX documents_history_item ON recall.documents_history (tenant_id, item_id);
 CREATE INDEX documents_history_session ON recall.documents_history (tenant_id, session_id, item_id)
     WHERE session_id IS NOT NULL;
@@ -297,7 +306,9 @@ FROM (
            record_time, until_time
     FROM recall.documents_history
 ) AS d
-WHERE d.record_time <= (SELECT skein.as_of_time()) AND d.until_time > (SELECT skein.as_of_time());
+WHERE d.record_time <= (SELECT skein.as_of_time()) AND d.record_time <> ALL ((SELECT skein.unseen_times())::timestamptz[])
+    AND d.until_time > (SELECT skein.first_unseen_time())
+    AND (d.until_time > (SELECT skein.as_of_time()) OR d.until_time = ANY ((SELECT skein.unseen_times())::timestamptz[]));
 
 CREATE VIEW as_of.postings WITH (security_invoker = true) AS
 SELECT p.tenant_id, p.term, p.kind, p.item_id, p.frequency, p.header_frequency, p.length, p.record_time
@@ -309,7 +320,9 @@ FROM (
     SELECT tenant_id, term, kind, item_id, frequency, header_frequency, length, record_time, until_time
     FROM recall.postings_history
 ) AS p
-WHERE p.record_time <= (SELECT skein.as_of_time()) AND p.until_time > (SELECT skein.as_of_time());
+WHERE p.record_time <= (SELECT skein.as_of_time()) AND p.record_time <> ALL ((SELECT skein.unseen_times())::timestamptz[])
+    AND p.until_time > (SELECT skein.first_unseen_time())
+    AND (p.until_time > (SELECT skein.as_of_time()) OR p.until_time = ANY ((SELECT skein.unseen_times())::timestamptz[]));
 
 -- Counts as of a time are exact: nothing waits to be counted, or to be subtracted.
 CREATE VIEW as_of.corpora WITH (security_invoker = true) AS
@@ -435,7 +448,8 @@ AS $$
 DECLARE
     history text := table_name || '_history';
 BEGIN
-    EXECUTE format('CREATE TABLE recall.%I (LIKE recall.%I, until_time timestamptz NOT NULL)', history, table_name);
+    EXECUTE format('CREATE TABLE recall.%I (LIKE recall.%I, until_time timestamptz NOT NULL, '
+                   'until_transaction bigint NOT NULL DEFAULT (pg_current_xact_id()::text::bigint + skein.transaction_base()))', history, table_name);
     EXECUTE format('ALTER TABLE recall.%I ALTER COLUMN embedding SET STORAGE PLAIN, '
                    'ALTER COLUMN rest SET STORAGE PLAIN', history);
     EXECUTE format('CREATE INDEX %I ON recall.%I (tenant_id, item_id, chunk)', history || '_item', history);
@@ -458,7 +472,9 @@ BEGIN
             SELECT tenant_id, item_id, chunk, kind, embedding, rest, transaction, record_time, until_time
             FROM recall.%2$I
         ) AS v
-        WHERE v.record_time <= (SELECT skein.as_of_time()) AND v.until_time > (SELECT skein.as_of_time())
+        WHERE v.record_time <= (SELECT skein.as_of_time()) AND v.record_time <> ALL ((SELECT skein.unseen_times())::timestamptz[])
+    AND v.until_time > (SELECT skein.first_unseen_time())
+    AND (v.until_time > (SELECT skein.as_of_time()) OR v.until_time = ANY ((SELECT skein.unseen_times())::timestamptz[]))
         $sql$, table_name, history);
     EXECUTE format('GRANT SELECT ON as_of.%I TO skein_recall', table_name);
     -- The services that remove items remove their vectors by cascade, and purge former ones.

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from skein_recall.errors import ModelNotFound, ModelUnavailable
 from skein_recall.models.store import translate_dropped
-from skein_recall.search.model import Filter
+from skein_recall.search.model import Filter, SearchOptions
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -123,7 +123,7 @@ class ModelComparer:
                 raise ModelUnavailable(model=model.model, cause="no answer")
             vectors.append(vector)
         nearest = []
-        async with self._store.transaction(tenant_id, is_filtered=False) as tx:
+        async with self._store.transaction(tenant_id, SearchOptions()) as tx:
             for model, vector in zip(models, vectors, strict=True):
                 with translate_dropped(model):
                     nearest.append(list(await tx.nearest_exact(model, vector, _KINDS, Filter(), count=limit)))

@@ -16,6 +16,7 @@ import asyncpg
 from skein_kit.errors import RpcError
 from skein_kit.telemetry import logs
 from skein_kit.telemetry.metrics import RECALL_SAMPLED, RECALL_SHORTFALL, RECALL_UNSAMPLED
+from skein_recall.search.model import SearchOptions
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -154,7 +155,7 @@ class Sampler:
         is_approximate = sample.path == APPROXIMATE
         async with (
             asyncio.timeout(_LARGE_TIMEOUT_SECONDS if is_approximate else _TIMEOUT_SECONDS),
-            self._store.transaction(sample.tenant_id, is_filtered=True) as tx,
+            self._store.transaction(sample.tenant_id, SearchOptions(is_filtered=True)) as tx,
         ):
             nearest = await tx.nearest_exact(
                 sample.model,

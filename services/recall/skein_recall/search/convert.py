@@ -237,6 +237,13 @@ def _recall_fields(result: RecallResult) -> dict[str, Any]:
     }
 
 
+def bare_hit(item_id: UUID, kind: str, row: Record, score: float) -> pb.Hit:
+    """Convert the row of an item without its signals."""
+    hit = pb.Hit(item_id=str(item_id), score=score)
+    _write_item(hit, kind, row)
+    return hit
+
+
 def _hit(found: SearchHit) -> pb.Hit:
     ranked, row = found.item, found.row
     hit = pb.Hit(
@@ -251,7 +258,12 @@ def _hit(found: SearchHit) -> pb.Hit:
             for signal, raw, value, weight, rank in ranked.components
         ],
     )
-    if ranked.kind == "memory":
+    _write_item(hit, ranked.kind, row)
+    return hit
+
+
+def _write_item(hit: pb.Hit, kind: str, row: Record) -> None:
+    if kind == "memory":
         hit.kind = pb.ITEM_KIND_MEMORY
         if (trust := row["trust"]) is not None:
             hit.trust = trust
@@ -259,7 +271,6 @@ def _hit(found: SearchHit) -> pb.Hit:
     else:
         hit.kind = pb.ITEM_KIND_MESSAGE
         hit.message.CopyFrom(message(row))
-    return hit
 
 
 def _write_memory(memory: memory_pb2.Memory, row: Record) -> None:

@@ -33,7 +33,7 @@ async def match_keywords(
     """
     terms = await tx.terms(query.text, kinds, language, query.mentions, is_typo=query.is_typo)
     if not terms.terms:
-        return SignalMatches(lexical_matches={})
+        return SignalMatches(lexical_matches={}, query_terms=terms)
     min_items = query.limit if is_first else depth
     matches = await tx.match_terms(terms, kinds, filter_, count=depth, min_items=min_items)
     item_ids = {row["item_id"] for row in matches}
@@ -51,5 +51,6 @@ async def match_keywords(
         },
         max_bm25=terms.max_bm25,
         corrected=items.corrected,
+        query_terms=terms,
         has_more=len(matches) == depth or (is_first and len(matches) >= min_items and len(terms.attempts()) > 1),
     )

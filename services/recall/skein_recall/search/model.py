@@ -29,7 +29,9 @@ if TYPE_CHECKING:
 
     from skein_kit.filters.expression import Expression
     from skein_kit.policies.store import Policy
+    from skein_recall.models.similarity_scale import SimilarityScale
     from skein_recall.search.expansion import QueryExpansion, ReadMention
+    from skein_recall.search.query_terms import QueryTerms
     from skein_recall.search.ranking import RankedItem
 
 # Candidates of each signal at first, whatever the limit, so that a larger one changes no earlier hit. The search goes
@@ -164,6 +166,10 @@ class Query:
     # It is answered as it would have been answered then; None: now.
     as_of_time: datetime | None = None
 
+    def with_entities(self, entity_ids: AbstractSet[UUID]) -> Self:
+        """Return the query without the mentions of other entities."""
+        return replace(self, mentions=tuple(each for each in self.mentions if entity_ids >= set(each.entity_ids)))
+
     def similar_to(self, item: ReferenceItem) -> Self:
         """Return the query for items that are like a stored one, by cosine and BM25 alone."""
         weights = {} if self.mode is not Mode.HYBRID else dict.fromkeys(ranking.SIGNALS, 0.0) | _SIMILAR_WEIGHTS
@@ -283,6 +289,9 @@ class SignalMatches:
     # The items nearest to the vector, in their order.
     nearest: tuple[UUID, ...] = ()
 
+    # Of the words that were searched; None where the vector alone searches.
+    query_terms: QueryTerms | None = None
+
     def __len__(self) -> int:
         if self.lexical_matches is not None:
             return len(self.lexical_matches)
@@ -342,6 +351,83 @@ class SearchHit:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class SearchPins:
+    """What a receipt says of its search, for a replay."""
+
+    # When it began.
+    at: datetime
+    # It did not see what was recorded at these times.
+    unseen_times: tuple[datetime, ...]
+    # Empty in the keyword mode.
+    model: str
+    formula: ScoringFormula
+    scale: SimilarityScale
+    language: str
+    has_vector: bool
+    corpus_documents: int
+    corpus_length: int
+    # Of each term, in order of the terms.
+    term_documents: tuple[int, ...]
+    entity_ids: frozenset[UUID]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SearchOptions:
+    """How the transaction of a search reads."""
+
+    # Its first statements have a filter, whose values decide which index serves them.
+    is_filtered: bool = False
+    # Its statements see one state.
+    repeatable_read: bool = False
+    # It reads the items of this time; None: those of the present.
+    as_of_time: datetime | None = None
+    # Of a replay.
+    pins: SearchPins | None = None
+
+    @classmethod
+    def of(cls, query: Query, *, repeatable_read: bool, pins: SearchPins | None) -> Self:
+        """Return the options for the search of a query."""
+        return cls(
+            is_filtered=bool(query.filter.all_names),
+            repeatable_read=repeatable_read,
+            as_of_time=query.as_of_time,
+            pins=pins,
+        )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LogPosition:
+    """What a transaction sees: the writes of the transactions below `start`, and of some of the following ones."""
+
+    start: int
+    # It sees no transaction from start + size on, and none of start + each of gaps.
+    size: int
+    gaps: tuple[int, ...]
+
+    @classmethod
+    def of(cls, start: int, beyond: int, running: Sequence[int]) -> Self:
+        """Make the position of a snapshot, from the numbers of transactions."""
+        return cls(start=start, size=beyond - start, gaps=tuple(number - start for number in running))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SearchBasis:
+    """What an answer follows from, beside its request: a search with the same basis has the same hits."""
+
+    at: datetime
+    # When it saw the last write.
+    position_time: datetime
+    position: LogPosition
+    formula: ScoringFormula
+    scale: SimilarityScale
+    language: str
+    # None where the vector alone searched.
+    terms: QueryTerms | None
+    # Entities whose names the query has.
+    entity_ids: tuple[UUID, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class RecallResult:
     """The hits, best first, each with its item's row."""
 
@@ -365,3 +451,5 @@ class RecallResult:
     # Items of the tenant that were known at the query's as_of_time and purged since, counted up to a limit.
     purged_count: int
     expansions: list[QueryExpansion]
+    # Only of a search for a receipt.
+    basis: SearchBasis | None = None

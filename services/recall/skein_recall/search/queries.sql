@@ -316,3 +316,12 @@ FROM (
     WHERE tenant_id = :tenant_id AND purge_time > :as_of_time AND known_time <= :as_of_time
     LIMIT :most
 ) AS purged;
+
+-- read_log_position --
+-- Return which transactions the statement sees: those below a number, and those below another one that do not run. The
+-- tenant is not in it.
+SELECT pg_snapshot_xmin(own.snapshot)::text::bigint + skein.transaction_base() AS start,
+       pg_snapshot_xmax(own.snapshot)::text::bigint + skein.transaction_base() AS beyond,
+       ARRAY(SELECT number::text::bigint + skein.transaction_base() FROM pg_snapshot_xip(own.snapshot) AS number)
+           AS running
+FROM (SELECT pg_current_snapshot() AS snapshot, :tenant_id::uuid AS tenant_id OFFSET 0) AS own;

@@ -69,6 +69,8 @@ class QueryTerms:
     counts: Mapping[str, int]
     # Canonical memories by the terms of a name that means them; the terms count as words of their headers.
     entities: Mapping[str, AbstractSet[UUID]] = field(default_factory=dict)
+    # Documents of the corpus.
+    corpus_documents: int = 1
 
     @classmethod
     def of_counts(cls, counts: Mapping[str, int], documents: int, length: int) -> Self:
@@ -110,6 +112,7 @@ class QueryTerms:
             mean_length=max(1.0, length / documents),
             counts=dict(sorted(((term, counts[term]) for term in used), key=lambda item: (item[1], item[0]))),
             entities={term: entity_ids for term, entity_ids in entities.items() if entity_ids},
+            corpus_documents=documents,
         )
 
     @property

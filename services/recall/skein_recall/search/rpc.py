@@ -13,22 +13,30 @@ from skein_recall.search import convert
 
 if TYPE_CHECKING:
     from skein_recall.quality.sampler import RecentQueries
+    from skein_recall.receipts.recorder import ReceiptRecorder
     from skein_recall.search.searcher import RecallSearcher
 
 
 class SearchHandlers:
     """Recall, and its search by a stored item."""
 
-    def __init__(self, searcher: RecallSearcher, recent: RecentQueries) -> None:
+    def __init__(self, searcher: RecallSearcher, recent: RecentQueries, receipts: ReceiptRecorder) -> None:
         self._searcher = searcher
         self._recent = recent
+        self._receipts = receipts
 
     async def Recall(self, request: pb.RecallRequest, context: Context) -> pb.RecallResponse:
         query = convert.recall_query(request, now())
         seconds = context.time_remaining()
-        tenant_id = caller_of(context).require_tenant()
+        caller = caller_of(context)
+        tenant_id = caller.require_tenant()
         self._recent.add(tenant_id, query.text)
-        return convert.response(pb.RecallResponse, await self._searcher.recall(tenant_id, query, seconds=seconds))
+        policy = await self._receipts.policy_of_receipt(tenant_id)
+        result = await self._searcher.recall(tenant_id, query, seconds=seconds, has_receipt=policy is not None)
+        response = convert.response(pb.RecallResponse, result)
+        if policy is not None:
+            self._receipts.record(caller, policy, request, result, response)
+        return response
 
     async def FindSimilar(self, request: pb.FindSimilarRequest, context: Context) -> pb.FindSimilarResponse:
         seconds = context.time_remaining()

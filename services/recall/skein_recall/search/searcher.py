@@ -25,7 +25,9 @@ from skein_recall.search.model import (
     Mode,
     RecallResult,
     ScoringFormula,
+    SearchBasis,
     SearchHit,
+    SearchOptions,
     SignalMatches,
 )
 from skein_recall.search.nearest import NearestSearch, shortlist_size
@@ -45,10 +47,10 @@ if TYPE_CHECKING:
     from skein_recall.models.model import EmbeddingModel, ModelRegistry
     from skein_recall.providers.text_embedder import TextEmbedder
     from skein_recall.quality.sampler import Sampler
-    from skein_recall.search.model import Query, Reference, ReferenceItem
+    from skein_recall.search.model import Query, Reference, ReferenceItem, SearchPins
     from skein_recall.search.nearest import Nearest
     from skein_recall.search.query_reader import QueryReader
-    from skein_recall.search.query_terms import ItemMeasurements
+    from skein_recall.search.query_terms import ItemMeasurements, QueryTerms
     from skein_recall.search.ranking import RankedItem
     from skein_recall.search.store import QueryStore, QueryTransaction
     from skein_recall.term_cache.cache import TermCache
@@ -69,7 +71,7 @@ _MAX_CANDIDATES = 100_000
 _SEARCHES = {path: RECALL_SEARCHES.labels(path) for path in ("cached", APPROXIMATE, "exact", "rescored", "none")}
 # A longer query is a text, not a question: the relevance was fitted to questions and the last turns of dialogues.
 _MAX_CALIBRATED_CHARACTERS = 1000
-# Time that the vectors of a reference item may take, when it was written just before.
+# For the vectors of a reference item that was written just before.
 _REFERENCE_WAIT_SECONDS = 1.0
 
 
@@ -107,24 +109,41 @@ class RecallSearcher:
         self._reader = reader
         self._wait_seconds = wait_seconds
 
-    async def recall(self, tenant_id: UUID, query: Query, *, seconds: float) -> RecallResult:
+    async def recall(
+        self,
+        tenant_id: UUID,
+        query: Query,
+        *,
+        seconds: float,
+        has_receipt: bool = False,
+        pins: SearchPins | None = None,
+    ) -> RecallResult:
         """Find the best items for a query within `seconds`. Embedding uses no database connection.
 
-        With a time the result is that of then, by exact statements: caches have the present. Raises ModelUnavailable or
-        ModelNotFound in the semantic mode without a vector: an empty result would mean that nothing exists. Raises
-        NotKnownThen, ModelDroppedSince and HistoryNotKept for a time that cannot be searched.
+        With `has_receipt` all statements see one state, and the result has its basis. With a time
+        the result is that of then, by exact statements: caches have the present. A replay has the `pins` of its
+        receipt. Raises ModelUnavailable or ModelNotFound in the semantic mode without a vector: an empty result would
+        mean that nothing exists. Raises NotKnownThen, ModelDroppedSince and HistoryNotKept for a time that
+        cannot be searched.
         """
-        at = query.as_of_time or now()
-        model = await self._registry.active(query.as_of_time)
+        at = pins.at if pins is not None else query.as_of_time or now()
+        if pins is None:
+            model = await self._registry.active(query.as_of_time)
+        else:
+            model = replace((await self._registry.models()).get(pins.model), similarity_scale=pins.scale)
         if query.mode is Mode.SEMANTIC and query.vector is None and not model.can_embed:
             raise ModelNotFound(model=model.model)
         query = await self._reader.read(tenant_id, query, at)
-        vector = await self._query_vector(tenant_id, model, query, seconds)
+        if pins is not None:
+            query = query.with_entities(pins.entity_ids)
+        has_vector = pins is None or pins.has_vector
+        vector = await self._query_vector(tenant_id, model, query, seconds) if has_vector else None
         if query.mode is Mode.SEMANTIC and vector is None:
             raise ModelUnavailable(model=model.model, cause="no answer")
         shortlist = await self._shortlist(tenant_id, model, query, vector)
-        is_filtered = bool(query.filter.all_names)
-        async with self._store.transaction(tenant_id, is_filtered=is_filtered, as_of_time=query.as_of_time) as tx:
+        basis = None
+        options = SearchOptions.of(query, repeatable_read=has_receipt, pins=pins)
+        async with self._store.transaction(tenant_id, options) as tx:
             policy = await tx.policy()
             purged_count = 0 if query.as_of_time is None else await tx.count_purged(query.as_of_time)
             search = SearchTransaction(tx, model, query, vector, self._vector_cache, shortlist, policy, at)
@@ -133,6 +152,8 @@ class RecallSearcher:
             hits, is_truncated = await search.hits()
             excluding = await search.excluding_conditions() if not hits and query.filter.all_names else []
             pending_count = await search.pending_count()
+            if has_receipt:
+                basis = await search.basis()
         relevant_hits = search.with_relevance(hits)
         _SEARCHES[search.path].inc()
         is_sampled = vector is not None and query.filter.row_condition is None and query.as_of_time is None
@@ -161,6 +182,7 @@ class RecallSearcher:
             expansions=search.expansions(relevant_hits),
             excluding_conditions=excluding,
             filter_truncated=is_truncated,
+            basis=basis,
         )
 
     async def read_reference_item(
@@ -173,7 +195,7 @@ class RecallSearcher:
         model = await self._registry.active(as_of_time)
         if as_of_time is None:
             await self._queue.wait_drained(tenant_id, min(_REFERENCE_WAIT_SECONDS, seconds / 4))
-        async with self._store.transaction(tenant_id, is_filtered=False, as_of_time=as_of_time) as tx:
+        async with self._store.transaction(tenant_id, SearchOptions(as_of_time=as_of_time)) as tx:
             if as_of_time is not None:
                 # It refuses a time before the tenant's history.
                 await tx.policy()
@@ -237,6 +259,7 @@ class SearchTransaction:
         self._query = query
         # The items that have a near term in place of a typo, by the term and the near one.
         self._corrected: Mapping[tuple[str, str], AbstractSet[UUID]] = {}
+        self._terms: QueryTerms | None = None
         self._vector = vector
         self._search = NearestSearch(tx, model, query, vector, vector_cache, shortlist, at)
         # Set when the term cache searches the words.
@@ -247,6 +270,8 @@ class SearchTransaction:
         self._at = at
         self.formula = ScoringFormula.of(query, policy, readable_share=model.readable_share(query.text))
         self._language = policy.search_language
+        if tx.pins is not None:
+            self.formula, self._language = tx.pins.formula, tx.pins.language
         self._cues = QueryCues.of(query.text, at)
         # A vector asks for vectors, and an item that is searched for its likes must find its copies.
         self._merges_duplicates = bool(query.text) and not query.show_duplicates and query.excluded_id is None
@@ -273,10 +298,7 @@ class SearchTransaction:
         ]
 
     def expansions(self, hits: Sequence[SearchHit]) -> list[QueryExpansion]:
-        """Tell what the query was read as too.
-
-        Of near terms only those that a hit has are named: others may be from items that the caller may not see.
-        """
+        """Tell what the query was read as too; of near terms only what a hit has, because others may be hidden."""
         expansions = dict.fromkeys(alias_expansions(self._query.text, self._query.mentions))
         for (term, other), item_ids in self._corrected.items():
             row = next((hit.row for hit in hits if hit.item.item_id in item_ids), None)
@@ -320,6 +342,7 @@ class SearchTransaction:
                 raise
             self.nearest = matches.nearest
             self._corrected = matches.corrected
+            self._terms = matches.query_terms
             trusted, distrusted = await self._read_hits(self._rank(matches, query.limit + SPARE_HITS))
             if len(trusted) < query.limit and query.limit + SPARE_HITS < len(matches):
                 trusted, distrusted = await self._read_hits(self._rank(matches, len(matches)))
@@ -332,9 +355,21 @@ class SearchTransaction:
 
     async def pending_count(self) -> int:
         """Return the number of the tenant's items that have no vector yet, up to a limit; 0 in the keyword mode."""
-        if self._query.mode is Mode.KEYWORD:
-            return 0
-        return await self._tx.count_pending() if self._pending_count is None else self._pending_count
+        is_known = self._query.mode is Mode.KEYWORD or self._pending_count is not None
+        return self._pending_count or 0 if is_known else await self._tx.count_pending()
+
+    async def basis(self) -> SearchBasis:
+        """Return what the hits follow from, beside the request."""
+        return SearchBasis(
+            at=self._at,
+            position_time=now() if self._query.as_of_time is None else self._at,
+            position=await self._tx.log_position(),
+            formula=self.formula,
+            scale=self._model.ranking_scale,
+            language=self._language,
+            terms=self._terms,
+            entity_ids=tuple(dict.fromkeys(id_ for mention in self._query.mentions for id_ in mention.entity_ids)),
+        )
 
     async def excluding_conditions(self) -> list[str]:
         """Name the conditions each of which alone excludes everything; all of them when only several together do.
@@ -497,6 +532,7 @@ class SearchTransaction:
             max_bm25=terms.max_bm25,
             terms=ranking.TermStatistics(idf=terms.weights, mean_length=terms.mean_length),
             corrected=items.corrected,
+            query_terms=terms,
             has_more=self._has_more(nearest, is_cut=is_cut, has_more_terms=len(bm25s) == depth),
             nearest=tuple(nearest),
         )

@@ -22,7 +22,7 @@ from skein_recall.queries import QUERIES
 from skein_recall.search.conditions import ROW_TESTS
 from skein_recall.search.expansion import MAX_CORRECTED_TERMS, NearRange, max_distance, near_terms
 from skein_recall.search.joined_queries import COMPARE_AND_READ_SHORTLIST, NEAREST_AND_READ
-from skein_recall.search.model import ReferenceItem
+from skein_recall.search.model import LogPosition, ReferenceItem
 from skein_recall.search.query_terms import (
     K1,
     MAX_COUNTED,
@@ -53,13 +53,13 @@ if TYPE_CHECKING:
     from skein_recall.models.model import EmbeddingModel
     from skein_recall.search.conditions import RowTest
     from skein_recall.search.expansion import ReadMention
-    from skein_recall.search.model import Filter
+    from skein_recall.search.model import Filter, SearchOptions, SearchPins
     from skein_recall.vector_cache.matrix import Shortlist
 
 # The first terms of a query, which are searched. A text of Chinese has two for each letter.
 _MAX_TERMS = 200
-# Postings per item up to which a term's whole list is read to measure items, each with about one neighbour. Reading
-# eight postings costs as much as one lookup. A list beyond MAX_COUNTED may be longer than known.
+# Postings per item up to which a term's list is read whole to measure items, each with about one neighbour: eight
+# postings cost as much as one lookup. A list beyond MAX_COUNTED may be longer than known.
 _POSTINGS_PER_LOOKUP = 16
 # Terms of one range that are compared with a term without a document: one step of the index each.
 _MAX_RANGE_TERMS = 1500
@@ -92,29 +92,38 @@ class QueryStore:
         self._database = database
 
     @asynccontextmanager
-    async def transaction(
-        self, tenant_id: UUID, *, is_filtered: bool, as_of_time: datetime | None = None
-    ) -> AsyncIterator[QueryTransaction]:
-        """Begin a transaction that ends with the block.
-
-        `is_filtered`: its first statements have a filter, whose values decide which index serves them. It reads the
-        items of `as_of_time`; None: those of the present. Raises HistoryNotKept where no former rows are kept.
-        """
-        options = TxOptions(plan_once=not is_filtered, read_only=True, as_of_time=as_of_time)
-        async with self._database.transaction(tenant_id, options) as tx:
-            yield QueryTransaction(tx, tenant_id, plans_each=is_filtered, as_of_time=as_of_time)
+    async def transaction(self, tenant_id: UUID, options: SearchOptions) -> AsyncIterator[QueryTransaction]:
+        """Begin a transaction that ends with the block. Raises HistoryNotKept where no former rows are kept."""
+        tx_options = TxOptions(
+            plan_once=not options.is_filtered,
+            read_only=True,
+            repeatable_read=options.repeatable_read,
+            as_of_time=options.as_of_time,
+            unseen_times=() if options.pins is None else options.pins.unseen_times,
+        )
+        async with self._database.transaction(tenant_id, tx_options) as tx:
+            yield QueryTransaction(
+                tx, tenant_id, plans_each=options.is_filtered, as_of_time=options.as_of_time, pins=options.pins
+            )
 
 
 class QueryTransaction(SearchStatements):
     """One transaction that finds and reads items of one tenant."""
 
     def __init__(
-        self, tx: Transaction, tenant_id: UUID, *, plans_each: bool, as_of_time: datetime | None = None
+        self,
+        tx: Transaction,
+        tenant_id: UUID,
+        *,
+        plans_each: bool,
+        as_of_time: datetime | None = None,
+        pins: SearchPins | None = None,
     ) -> None:
         """`plans_each`: the transaction begins by planning each statement for its values.
 
-        `as_of_time` is the transaction's; None: it reads the present.
+        `as_of_time` is the transaction's; None: it reads the present. A replay counts terms as its `pins` do.
         """
+        self.pins = pins
         super().__init__(tx, tenant_id, plans_each=plans_each, as_of_time=as_of_time)
         # Documents of a term that a query counts itself. As of a time, frequencies are counts already, of any term.
         self._max_counted = MAX_COUNTED if as_of_time is None else 0
@@ -292,11 +301,17 @@ class QueryTransaction(SearchStatements):
         documents, length = rows[0]["corpus_documents"], rows[0]["corpus_length"]
         counts = {row["term"]: row["documents"] for row in rows}
         near = await self.near_terms(counts, is_typo) if is_typo is not None else {}
-        if not near and not mentions:
+        if not near and not mentions and self.pins is None:
             return QueryTerms.of_counts(counts, documents, length)
         names = names_by_term(counts, mentions)
         counts |= await self._count_terms(reading_parts(names, near) - counts.keys(), kinds)
         own_terms = [row["term"] for row in rows]
+        query_terms = QueryTerms.with_readings(own_terms, counts, documents, length, names, near, mentions)
+        if self.pins is None or len(self.pins.term_documents) != len(query_terms.counts):
+            return query_terms
+        # The worker counts frequent terms later, so the counts of then are not those of the documents of then.
+        counts |= zip(sorted(query_terms.counts), self.pins.term_documents, strict=True)
+        documents, length = self.pins.corpus_documents, self.pins.corpus_length
         return QueryTerms.with_readings(own_terms, counts, documents, length, names, near, mentions)
 
     async def near_terms(
@@ -524,6 +539,11 @@ class QueryTransaction(SearchStatements):
             rows = await self._lookup(QUERIES["get_messages"], message_ids=message_ids)
             items.update((row["message_id"], row) for row in rows)
         return items
+
+    async def log_position(self) -> LogPosition:
+        """Return what the transaction sees, if it is repeatable."""
+        (row,) = await self._rows(QUERIES["read_log_position"])
+        return LogPosition.of(**row)
 
     async def find_item_id(self, external_id: str, kind: str) -> UUID | None:
         """Return the id of the memory or message with an external id."""

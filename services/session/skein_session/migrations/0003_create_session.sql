@@ -209,7 +209,9 @@ FROM (
            create_time, created_by, is_active, revision, update_time, updated_by, record_time, until_time
     FROM session.messages_history
 ) AS m
-WHERE m.record_time <= (SELECT skein.as_of_time()) AND m.until_time > (SELECT skein.as_of_time());
+WHERE m.record_time <= (SELECT skein.as_of_time()) AND m.record_time <> ALL ((SELECT skein.unseen_times())::timestamptz[])
+    AND m.until_time > (SELECT skein.first_unseen_time())
+    AND (m.until_time > (SELECT skein.as_of_time()) OR m.until_time = ANY ((SELECT skein.unseen_times())::timestamptz[]));
 GRANT SELECT, INSERT, DELETE ON session.messages_history TO skein_session;
 GRANT SELECT ON session.messages_history TO skein_memory, skein_recall;
 GRANT SELECT ON as_of.messages TO skein_session, skein_memory, skein_recall;
@@ -352,7 +354,9 @@ FROM (
     SELECT tenant_id, term, session_id, record_time, until_time
     FROM session.title_terms_history
 ) AS t
-WHERE t.record_time <= (SELECT skein.as_of_time()) AND t.until_time > (SELECT skein.as_of_time());
+WHERE t.record_time <= (SELECT skein.as_of_time()) AND t.record_time <> ALL ((SELECT skein.unseen_times())::timestamptz[])
+    AND t.until_time > (SELECT skein.first_unseen_time())
+    AND (t.until_time > (SELECT skein.as_of_time()) OR t.until_time = ANY ((SELECT skein.unseen_times())::timestamptz[]));
 GRANT SELECT, INSERT, DELETE ON session.title_terms_history TO skein_session;
 GRANT SELECT ON session.title_terms_history TO skein_recall;
 GRANT SELECT ON as_of.title_terms TO skein_session, skein_recall;

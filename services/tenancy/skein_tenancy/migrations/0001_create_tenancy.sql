@@ -44,6 +44,17 @@ CREATE FUNCTION skein.as_of_time() RETURNS timestamptz
 LANGUAGE sql STABLE PARALLEL SAFE
 RETURN nullif(current_setting('skein.as_of_time', true), '')::timestamptz;
 
+-- Times up to as_of_time at which transactions recorded rows that a replayed search did not see, because they committed
+-- after it began; empty for any other reader.
+CREATE FUNCTION skein.unseen_times() RETURNS timestamptz[]
+LANGUAGE sql STABLE PARALLEL SAFE
+RETURN coalesce(nullif(current_setting('skein.unseen_times', true), ''), '{}')::timestamptz[];
+
+-- A time before which every former row that ended was seen to end: that of an index scan.
+CREATE FUNCTION skein.first_unseen_time() RETURNS timestamptz
+LANGUAGE sql STABLE PARALLEL SAFE
+RETURN coalesce((SELECT min(t.at) - interval '1 microsecond' FROM unnest(skein.unseen_times()) AS t (at)), skein.as_of_time());
+
 -- Of a statement's deleted rows, named `gone`, keep the former versions. The argument is the history, with its schema.
 CREATE FUNCTION skein.keep_deleted() RETURNS trigger
 LANGUAGE plpgsql
@@ -498,6 +509,8 @@ CREATE TABLE tenancy.policies (
     approval text CONSTRAINT policies_approval_known CHECK (approval IN ('none', 'agents', 'all')),
     approval_expiry_days integer
         CONSTRAINT policies_approval_expiry_days_range CHECK (approval_expiry_days BETWEEN 1 AND 3650),
+    recall_receipts text
+        CONSTRAINT policies_recall_receipts_known CHECK (recall_receipts IN ('off', 'sampled', 'all')),
     record_time timestamptz NOT NULL DEFAULT skein.write_time()
 );
 ALTER TABLE tenancy.policies ENABLE ROW LEVEL SECURITY;
@@ -528,7 +541,7 @@ SELECT tenant_id, decay_days, max_inferred_edges, min_link_suggestion_score, ret
     audit_strict, audit_query_text, session_idle_minutes, archive_days, webhook_max_failures, capacity_strategic,
     capacity_tactical, capacity_operational, capacity_contextual, enforce_level_capacities, search_language,
     recall_fusion, recall_weights, recall_min_relevance, recall_min_best_relevance, expiry_grace_hours, guard_secrets,
-    guard_personal_data, guard_ignored_kinds, approval, approval_expiry_days, record_time
+    guard_personal_data, guard_ignored_kinds, approval, approval_expiry_days, recall_receipts, record_time
 FROM tenancy.policies
 WHERE record_time <= (SELECT skein.as_of_time())
 UNION ALL
@@ -537,7 +550,7 @@ SELECT tenant_id, decay_days, max_inferred_edges, min_link_suggestion_score, ret
     audit_strict, audit_query_text, session_idle_minutes, archive_days, webhook_max_failures, capacity_strategic,
     capacity_tactical, capacity_operational, capacity_contextual, enforce_level_capacities, search_language,
     recall_fusion, recall_weights, recall_min_relevance, recall_min_best_relevance, expiry_grace_hours, guard_secrets,
-    guard_personal_data, guard_ignored_kinds, approval, approval_expiry_days, record_time
+    guard_personal_data, guard_ignored_kinds, approval, approval_expiry_days, recall_receipts, record_time
 FROM tenancy.policies_history
 WHERE record_time <= (SELECT skein.as_of_time()) AND until_time > (SELECT skein.as_of_time());
 GRANT SELECT, INSERT, DELETE ON tenancy.policies_history TO skein_tenancy;

@@ -28,7 +28,9 @@ _ZERO_IS_DEFAULT = frozenset(
     }
 )  # fmt: skip
 # An empty text means the default.
-_EMPTY_IS_DEFAULT = frozenset({"search_language", "recall_fusion", "guard_secrets", "guard_personal_data", "approval"})
+_EMPTY_IS_DEFAULT = frozenset(
+    {"search_language", "recall_fusion", "guard_secrets", "guard_personal_data", "approval", "recall_receipts"}
+)
 _LISTS = frozenset({"memory_types", "guard_ignored_kinds"})
 _FORMULA_PREFIX = "IMPORTANCE_FORMULA_"
 _FIELDS = frozenset(pb.Policy.DESCRIPTOR.fields_by_name)

@@ -93,6 +93,10 @@ EXEMPT: Mapping[str, str] = {
         "for operators, who see every model",
     ),
     f"{AUTH}ListSigningKeys": "public keys, which belong to no tenant",
+    **dict.fromkeys(
+        (f"{RECALL}{name}" for name in ("GetRecallReceipt", "ReplayRecall", "DiffRecall")),
+        "answers of the canary get no receipts",
+    ),
     f"{RECALL}EmbedText": "embeds the caller's own text",
     f"{RECALL}ListEmbeddingModels": "models belong to no tenant",
     f"{GATEWAY}GetClusterStatus": "shows services, not tenants",

@@ -2573,6 +2573,11 @@ class AuthInternalServiceStub:
                 request_serializer=skein_dot_auth_dot_v1_dot_certificates__pb2.IssueErasureCertificateRequest.SerializeToString,
                 response_deserializer=skein_dot_auth_dot_v1_dot_certificates__pb2.IssueErasureCertificateResponse.FromString,
                 _registered_method=True)
+        self.SignRecallReceipts = channel.unary_unary(
+                '/skein.auth.v1.AuthInternalService/SignRecallReceipts',
+                request_serializer=skein_dot_auth_dot_v1_dot_certificates__pb2.SignRecallReceiptsRequest.SerializeToString,
+                response_deserializer=skein_dot_auth_dot_v1_dot_certificates__pb2.SignRecallReceiptsResponse.FromString,
+                _registered_method=True)
         self.IssueDeletionCertificate = channel.unary_unary(
                 '/skein.auth.v1.AuthInternalService/IssueDeletionCertificate',
                 request_serializer=skein_dot_auth_dot_v1_dot_certificates__pb2.IssueDeletionCertificateRequest.SerializeToString,
@@ -2659,6 +2664,15 @@ class AuthInternalServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def SignRecallReceipts(self, request, context):
+        """SignRecallReceipts signs receipts of answers with the key of certificates.
+        The recall service calls it in the name of a caller of Recall, and stores
+        what it returns. Safe to retry.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def IssueDeletionCertificate(self, request, context):
         """IssueDeletionCertificate signs and stores the certificate of a deleted
         tenant, incomplete before the tenant's row goes and complete after it.
@@ -2705,6 +2719,11 @@ def add_AuthInternalServiceServicer_to_server(servicer, server):
                     servicer.IssueErasureCertificate,
                     request_deserializer=skein_dot_auth_dot_v1_dot_certificates__pb2.IssueErasureCertificateRequest.FromString,
                     response_serializer=skein_dot_auth_dot_v1_dot_certificates__pb2.IssueErasureCertificateResponse.SerializeToString,
+            ),
+            'SignRecallReceipts': grpc.unary_unary_rpc_method_handler(
+                    servicer.SignRecallReceipts,
+                    request_deserializer=skein_dot_auth_dot_v1_dot_certificates__pb2.SignRecallReceiptsRequest.FromString,
+                    response_serializer=skein_dot_auth_dot_v1_dot_certificates__pb2.SignRecallReceiptsResponse.SerializeToString,
             ),
             'IssueDeletionCertificate': grpc.unary_unary_rpc_method_handler(
                     servicer.IssueDeletionCertificate,
@@ -2903,6 +2922,33 @@ class AuthInternalService:
             '/skein.auth.v1.AuthInternalService/IssueErasureCertificate',
             skein_dot_auth_dot_v1_dot_certificates__pb2.IssueErasureCertificateRequest.SerializeToString,
             skein_dot_auth_dot_v1_dot_certificates__pb2.IssueErasureCertificateResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def SignRecallReceipts(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skein.auth.v1.AuthInternalService/SignRecallReceipts',
+            skein_dot_auth_dot_v1_dot_certificates__pb2.SignRecallReceiptsRequest.SerializeToString,
+            skein_dot_auth_dot_v1_dot_certificates__pb2.SignRecallReceiptsResponse.FromString,
             options,
             channel_credentials,
             insecure,

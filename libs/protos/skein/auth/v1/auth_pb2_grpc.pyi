@@ -1726,6 +1726,11 @@ class AuthInternalServiceStub:
     reported. The caller needs the permissions of these purges. A complete
     certificate does not change: a repeated call returns it. Safe to retry.
     """
+    SignRecallReceipts: _grpc.UnaryUnaryMultiCallable[_certificates_pb2.SignRecallReceiptsRequest, _certificates_pb2.SignRecallReceiptsResponse]
+    """SignRecallReceipts signs receipts of answers with the key of certificates.
+    The recall service calls it in the name of a caller of Recall, and stores
+    what it returns. Safe to retry.
+    """
     IssueDeletionCertificate: _grpc.UnaryUnaryMultiCallable[_certificates_pb2.IssueDeletionCertificateRequest, _certificates_pb2.IssueDeletionCertificateResponse]
     """IssueDeletionCertificate signs and stores the certificate of a deleted
     tenant, incomplete before the tenant's row goes and complete after it.
@@ -1784,6 +1789,11 @@ class AuthInternalServiceAsyncStub(AuthInternalServiceStub):
     gateway calls it in the name of the caller of a purge, with what the services
     reported. The caller needs the permissions of these purges. A complete
     certificate does not change: a repeated call returns it. Safe to retry.
+    """
+    SignRecallReceipts: _aio.UnaryUnaryMultiCallable[_certificates_pb2.SignRecallReceiptsRequest, _certificates_pb2.SignRecallReceiptsResponse]  # type: ignore[assignment]
+    """SignRecallReceipts signs receipts of answers with the key of certificates.
+    The recall service calls it in the name of a caller of Recall, and stores
+    what it returns. Safe to retry.
     """
     IssueDeletionCertificate: _aio.UnaryUnaryMultiCallable[_certificates_pb2.IssueDeletionCertificateRequest, _certificates_pb2.IssueDeletionCertificateResponse]  # type: ignore[assignment]
     """IssueDeletionCertificate signs and stores the certificate of a deleted
@@ -1882,6 +1892,17 @@ class AuthInternalServiceServicer(metaclass=_abc_1.ABCMeta):
         gateway calls it in the name of the caller of a purge, with what the services
         reported. The caller needs the permissions of these purges. A complete
         certificate does not change: a repeated call returns it. Safe to retry.
+        """
+
+    @_abc_1.abstractmethod
+    def SignRecallReceipts(
+        self,
+        request: _certificates_pb2.SignRecallReceiptsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_certificates_pb2.SignRecallReceiptsResponse, _abc.Awaitable[_certificates_pb2.SignRecallReceiptsResponse]]:
+        """SignRecallReceipts signs receipts of answers with the key of certificates.
+        The recall service calls it in the name of a caller of Recall, and stores
+        what it returns. Safe to retry.
         """
 
     @_abc_1.abstractmethod

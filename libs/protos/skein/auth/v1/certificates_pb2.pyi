@@ -99,6 +99,22 @@ class IssueErasureCertificateRequest(_message.Message):
     next_erasure_key: bytes
     def __init__(self, erasure_key: _Optional[bytes] = ..., cumulative: _Optional[bool] = ..., complete: _Optional[bool] = ..., start_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., end_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., deleted_counts: _Optional[_Mapping[str, int]] = ..., receipt_ids: _Optional[_Iterable[str]] = ..., memory_tombstones: _Optional[_Iterable[bytes]] = ..., session_tombstones: _Optional[_Iterable[bytes]] = ..., log_position: _Optional[str] = ..., settle_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., kind: _Optional[str] = ..., next_erasure_key: _Optional[bytes] = ...) -> None: ...
 
+class SignRecallReceiptsRequest(_message.Message):
+    __slots__ = ("receipt_ids", "digests")
+    RECEIPT_IDS_FIELD_NUMBER: _ClassVar[int]
+    DIGESTS_FIELD_NUMBER: _ClassVar[int]
+    receipt_ids: _containers.RepeatedScalarFieldContainer[bytes]
+    digests: _containers.RepeatedScalarFieldContainer[bytes]
+    def __init__(self, receipt_ids: _Optional[_Iterable[bytes]] = ..., digests: _Optional[_Iterable[bytes]] = ...) -> None: ...
+
+class SignRecallReceiptsResponse(_message.Message):
+    __slots__ = ("key_id", "signatures")
+    KEY_ID_FIELD_NUMBER: _ClassVar[int]
+    SIGNATURES_FIELD_NUMBER: _ClassVar[int]
+    key_id: str
+    signatures: _containers.RepeatedScalarFieldContainer[bytes]
+    def __init__(self, key_id: _Optional[str] = ..., signatures: _Optional[_Iterable[bytes]] = ...) -> None: ...
+
 class IssueDeletionCertificateRequest(_message.Message):
     __slots__ = ("tenant_id", "complete", "start_time", "end_time", "deleted_counts")
     class DeletedCountsEntry(_message.Message):

@@ -29,6 +29,15 @@ class SearchMode(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     SEARCH_MODE_KEYWORD: _ClassVar[SearchMode]
     SEARCH_MODE_SEMANTIC: _ClassVar[SearchMode]
 
+class ReplayGapReason(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    REPLAY_GAP_REASON_UNSPECIFIED: _ClassVar[ReplayGapReason]
+    REPLAY_GAP_REASON_ITEMS_PURGED: _ClassVar[ReplayGapReason]
+    REPLAY_GAP_REASON_MODEL_DROPPED: _ClassVar[ReplayGapReason]
+    REPLAY_GAP_REASON_REQUEST_ERASED: _ClassVar[ReplayGapReason]
+    REPLAY_GAP_REASON_FORMULA_CHANGED: _ClassVar[ReplayGapReason]
+    REPLAY_GAP_REASON_HISTORY_ENDED: _ClassVar[ReplayGapReason]
+
 class QueryExpansionReason(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
     QUERY_EXPANSION_REASON_UNSPECIFIED: _ClassVar[QueryExpansionReason]
@@ -56,6 +65,12 @@ SEARCH_MODE_UNSPECIFIED: SearchMode
 SEARCH_MODE_HYBRID: SearchMode
 SEARCH_MODE_KEYWORD: SearchMode
 SEARCH_MODE_SEMANTIC: SearchMode
+REPLAY_GAP_REASON_UNSPECIFIED: ReplayGapReason
+REPLAY_GAP_REASON_ITEMS_PURGED: ReplayGapReason
+REPLAY_GAP_REASON_MODEL_DROPPED: ReplayGapReason
+REPLAY_GAP_REASON_REQUEST_ERASED: ReplayGapReason
+REPLAY_GAP_REASON_FORMULA_CHANGED: ReplayGapReason
+REPLAY_GAP_REASON_HISTORY_ENDED: ReplayGapReason
 QUERY_EXPANSION_REASON_UNSPECIFIED: QueryExpansionReason
 QUERY_EXPANSION_REASON_ALIAS: QueryExpansionReason
 QUERY_EXPANSION_REASON_TYPO: QueryExpansionReason
@@ -159,7 +174,7 @@ class RecallRequest(_message.Message):
     def __init__(self, query: _Optional[str] = ..., embedding: _Optional[_Iterable[float]] = ..., limit: _Optional[int] = ..., kinds: _Optional[_Iterable[_Union[ItemKind, str]]] = ..., filter: _Optional[_Union[_memory_pb2.MemoryFilter, _Mapping]] = ..., min_similarity: _Optional[float] = ..., show_superseded: _Optional[bool] = ..., weights: _Optional[_Mapping[str, float]] = ..., fusion: _Optional[str] = ..., mode: _Optional[_Union[SearchMode, str]] = ..., min_relevance: _Optional[float] = ..., show_duplicates: _Optional[bool] = ..., message_filter: _Optional[_Union[MessageFilter, _Mapping]] = ..., min_trust: _Optional[float] = ..., as_of_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
 
 class RecallResponse(_message.Message):
-    __slots__ = ("hits", "model", "dense_path", "dense_unavailable", "filter_emptied", "filter_truncated", "emptied_by", "formula", "nothing_relevant", "query_expansions", "pending_embedding_count", "purged_count")
+    __slots__ = ("hits", "model", "dense_path", "dense_unavailable", "filter_emptied", "filter_truncated", "emptied_by", "formula", "nothing_relevant", "query_expansions", "pending_embedding_count", "purged_count", "receipt_id")
     HITS_FIELD_NUMBER: _ClassVar[int]
     MODEL_FIELD_NUMBER: _ClassVar[int]
     DENSE_PATH_FIELD_NUMBER: _ClassVar[int]
@@ -172,6 +187,7 @@ class RecallResponse(_message.Message):
     QUERY_EXPANSIONS_FIELD_NUMBER: _ClassVar[int]
     PENDING_EMBEDDING_COUNT_FIELD_NUMBER: _ClassVar[int]
     PURGED_COUNT_FIELD_NUMBER: _ClassVar[int]
+    RECEIPT_ID_FIELD_NUMBER: _ClassVar[int]
     hits: _containers.RepeatedCompositeFieldContainer[Hit]
     model: str
     dense_path: str
@@ -184,7 +200,228 @@ class RecallResponse(_message.Message):
     query_expansions: _containers.RepeatedCompositeFieldContainer[QueryExpansion]
     pending_embedding_count: int
     purged_count: int
-    def __init__(self, hits: _Optional[_Iterable[_Union[Hit, _Mapping]]] = ..., model: _Optional[str] = ..., dense_path: _Optional[str] = ..., dense_unavailable: _Optional[bool] = ..., filter_emptied: _Optional[bool] = ..., filter_truncated: _Optional[bool] = ..., emptied_by: _Optional[_Iterable[str]] = ..., formula: _Optional[str] = ..., nothing_relevant: _Optional[bool] = ..., query_expansions: _Optional[_Iterable[_Union[QueryExpansion, _Mapping]]] = ..., pending_embedding_count: _Optional[int] = ..., purged_count: _Optional[int] = ...) -> None: ...
+    receipt_id: str
+    def __init__(self, hits: _Optional[_Iterable[_Union[Hit, _Mapping]]] = ..., model: _Optional[str] = ..., dense_path: _Optional[str] = ..., dense_unavailable: _Optional[bool] = ..., filter_emptied: _Optional[bool] = ..., filter_truncated: _Optional[bool] = ..., emptied_by: _Optional[_Iterable[str]] = ..., formula: _Optional[str] = ..., nothing_relevant: _Optional[bool] = ..., query_expansions: _Optional[_Iterable[_Union[QueryExpansion, _Mapping]]] = ..., pending_embedding_count: _Optional[int] = ..., purged_count: _Optional[int] = ..., receipt_id: _Optional[str] = ...) -> None: ...
+
+class GetRecallReceiptRequest(_message.Message):
+    __slots__ = ("receipt_id",)
+    RECEIPT_ID_FIELD_NUMBER: _ClassVar[int]
+    receipt_id: str
+    def __init__(self, receipt_id: _Optional[str] = ...) -> None: ...
+
+class GetRecallReceiptResponse(_message.Message):
+    __slots__ = ("receipt",)
+    RECEIPT_FIELD_NUMBER: _ClassVar[int]
+    receipt: RecallReceipt
+    def __init__(self, receipt: _Optional[_Union[RecallReceipt, _Mapping]] = ...) -> None: ...
+
+class ReplayRecallRequest(_message.Message):
+    __slots__ = ("receipt_id", "query", "embedding")
+    RECEIPT_ID_FIELD_NUMBER: _ClassVar[int]
+    QUERY_FIELD_NUMBER: _ClassVar[int]
+    EMBEDDING_FIELD_NUMBER: _ClassVar[int]
+    receipt_id: str
+    query: str
+    embedding: _containers.RepeatedScalarFieldContainer[float]
+    def __init__(self, receipt_id: _Optional[str] = ..., query: _Optional[str] = ..., embedding: _Optional[_Iterable[float]] = ...) -> None: ...
+
+class ReplayGap(_message.Message):
+    __slots__ = ("reason", "item_ids", "name")
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    ITEM_IDS_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    reason: ReplayGapReason
+    item_ids: _containers.RepeatedScalarFieldContainer[str]
+    name: str
+    def __init__(self, reason: _Optional[_Union[ReplayGapReason, str]] = ..., item_ids: _Optional[_Iterable[str]] = ..., name: _Optional[str] = ...) -> None: ...
+
+class ReplayRecallResponse(_message.Message):
+    __slots__ = ("response", "identical", "gaps", "differing_ids", "query_unverified")
+    RESPONSE_FIELD_NUMBER: _ClassVar[int]
+    IDENTICAL_FIELD_NUMBER: _ClassVar[int]
+    GAPS_FIELD_NUMBER: _ClassVar[int]
+    DIFFERING_IDS_FIELD_NUMBER: _ClassVar[int]
+    QUERY_UNVERIFIED_FIELD_NUMBER: _ClassVar[int]
+    response: RecallResponse
+    identical: bool
+    gaps: _containers.RepeatedCompositeFieldContainer[ReplayGap]
+    differing_ids: _containers.RepeatedScalarFieldContainer[str]
+    query_unverified: bool
+    def __init__(self, response: _Optional[_Union[RecallResponse, _Mapping]] = ..., identical: _Optional[bool] = ..., gaps: _Optional[_Iterable[_Union[ReplayGap, _Mapping]]] = ..., differing_ids: _Optional[_Iterable[str]] = ..., query_unverified: _Optional[bool] = ...) -> None: ...
+
+class DiffRecallRequest(_message.Message):
+    __slots__ = ("receipt_id", "other_receipt_id")
+    RECEIPT_ID_FIELD_NUMBER: _ClassVar[int]
+    OTHER_RECEIPT_ID_FIELD_NUMBER: _ClassVar[int]
+    receipt_id: str
+    other_receipt_id: str
+    def __init__(self, receipt_id: _Optional[str] = ..., other_receipt_id: _Optional[str] = ...) -> None: ...
+
+class DiffRecallResponse(_message.Message):
+    __slots__ = ("changed_inputs", "hits", "changes_truncated")
+    CHANGED_INPUTS_FIELD_NUMBER: _ClassVar[int]
+    HITS_FIELD_NUMBER: _ClassVar[int]
+    CHANGES_TRUNCATED_FIELD_NUMBER: _ClassVar[int]
+    changed_inputs: _containers.RepeatedScalarFieldContainer[str]
+    hits: _containers.RepeatedCompositeFieldContainer[HitDifference]
+    changes_truncated: bool
+    def __init__(self, changed_inputs: _Optional[_Iterable[str]] = ..., hits: _Optional[_Iterable[_Union[HitDifference, _Mapping]]] = ..., changes_truncated: _Optional[bool] = ...) -> None: ...
+
+class HitDifference(_message.Message):
+    __slots__ = ("kind", "item_id", "rank", "other_rank", "revision", "other_revision", "score", "other_score", "signals", "cause", "changes")
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    ITEM_ID_FIELD_NUMBER: _ClassVar[int]
+    RANK_FIELD_NUMBER: _ClassVar[int]
+    OTHER_RANK_FIELD_NUMBER: _ClassVar[int]
+    REVISION_FIELD_NUMBER: _ClassVar[int]
+    OTHER_REVISION_FIELD_NUMBER: _ClassVar[int]
+    SCORE_FIELD_NUMBER: _ClassVar[int]
+    OTHER_SCORE_FIELD_NUMBER: _ClassVar[int]
+    SIGNALS_FIELD_NUMBER: _ClassVar[int]
+    CAUSE_FIELD_NUMBER: _ClassVar[int]
+    CHANGES_FIELD_NUMBER: _ClassVar[int]
+    kind: ItemKind
+    item_id: str
+    rank: int
+    other_rank: int
+    revision: int
+    other_revision: int
+    score: float
+    other_score: float
+    signals: _containers.RepeatedCompositeFieldContainer[SignalDifference]
+    cause: str
+    changes: _containers.RepeatedCompositeFieldContainer[ItemChange]
+    def __init__(self, kind: _Optional[_Union[ItemKind, str]] = ..., item_id: _Optional[str] = ..., rank: _Optional[int] = ..., other_rank: _Optional[int] = ..., revision: _Optional[int] = ..., other_revision: _Optional[int] = ..., score: _Optional[float] = ..., other_score: _Optional[float] = ..., signals: _Optional[_Iterable[_Union[SignalDifference, _Mapping]]] = ..., cause: _Optional[str] = ..., changes: _Optional[_Iterable[_Union[ItemChange, _Mapping]]] = ...) -> None: ...
+
+class SignalDifference(_message.Message):
+    __slots__ = ("signal", "raw", "other_raw")
+    SIGNAL_FIELD_NUMBER: _ClassVar[int]
+    RAW_FIELD_NUMBER: _ClassVar[int]
+    OTHER_RAW_FIELD_NUMBER: _ClassVar[int]
+    signal: str
+    raw: float
+    other_raw: float
+    def __init__(self, signal: _Optional[str] = ..., raw: _Optional[float] = ..., other_raw: _Optional[float] = ...) -> None: ...
+
+class ItemChange(_message.Message):
+    __slots__ = ("event_id", "event_type", "principal", "create_time")
+    EVENT_ID_FIELD_NUMBER: _ClassVar[int]
+    EVENT_TYPE_FIELD_NUMBER: _ClassVar[int]
+    PRINCIPAL_FIELD_NUMBER: _ClassVar[int]
+    CREATE_TIME_FIELD_NUMBER: _ClassVar[int]
+    event_id: int
+    event_type: str
+    principal: str
+    create_time: _timestamp_pb2.Timestamp
+    def __init__(self, event_id: _Optional[int] = ..., event_type: _Optional[str] = ..., principal: _Optional[str] = ..., create_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+
+class RecallReceipt(_message.Message):
+    __slots__ = ("receipt_id", "tenant_id", "create_time", "statement", "content", "signature", "key_id", "query", "request", "request_erased", "document")
+    RECEIPT_ID_FIELD_NUMBER: _ClassVar[int]
+    TENANT_ID_FIELD_NUMBER: _ClassVar[int]
+    CREATE_TIME_FIELD_NUMBER: _ClassVar[int]
+    STATEMENT_FIELD_NUMBER: _ClassVar[int]
+    CONTENT_FIELD_NUMBER: _ClassVar[int]
+    SIGNATURE_FIELD_NUMBER: _ClassVar[int]
+    KEY_ID_FIELD_NUMBER: _ClassVar[int]
+    QUERY_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_ERASED_FIELD_NUMBER: _ClassVar[int]
+    DOCUMENT_FIELD_NUMBER: _ClassVar[int]
+    receipt_id: str
+    tenant_id: str
+    create_time: _timestamp_pb2.Timestamp
+    statement: ReceiptContent
+    content: bytes
+    signature: bytes
+    key_id: str
+    query: str
+    request: RecallRequest
+    request_erased: bool
+    document: str
+    def __init__(self, receipt_id: _Optional[str] = ..., tenant_id: _Optional[str] = ..., create_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., statement: _Optional[_Union[ReceiptContent, _Mapping]] = ..., content: _Optional[bytes] = ..., signature: _Optional[bytes] = ..., key_id: _Optional[str] = ..., query: _Optional[str] = ..., request: _Optional[_Union[RecallRequest, _Mapping]] = ..., request_erased: _Optional[bool] = ..., document: _Optional[str] = ...) -> None: ...
+
+class ReceiptContent(_message.Message):
+    __slots__ = ("principal_kind", "principal_id", "time_microseconds", "duration_microseconds", "snapshot_start", "snapshot_size", "snapshot_gaps", "request_digest", "query_digest", "query_key_check", "model", "formula", "dense_path", "weights", "similarity_floor", "similarity_ceiling", "search_language", "min_relevance", "min_best_relevance", "dense_unavailable", "pending_embedding_count", "corpus_documents", "corpus_length", "term_documents", "entity_ids", "item_ids", "revisions", "flags", "scores", "dense", "context", "lexical", "reply", "length", "date", "trust", "filter_truncated", "nothing_relevant", "calibrated")
+    PRINCIPAL_KIND_FIELD_NUMBER: _ClassVar[int]
+    PRINCIPAL_ID_FIELD_NUMBER: _ClassVar[int]
+    TIME_MICROSECONDS_FIELD_NUMBER: _ClassVar[int]
+    DURATION_MICROSECONDS_FIELD_NUMBER: _ClassVar[int]
+    SNAPSHOT_START_FIELD_NUMBER: _ClassVar[int]
+    SNAPSHOT_SIZE_FIELD_NUMBER: _ClassVar[int]
+    SNAPSHOT_GAPS_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_DIGEST_FIELD_NUMBER: _ClassVar[int]
+    QUERY_DIGEST_FIELD_NUMBER: _ClassVar[int]
+    QUERY_KEY_CHECK_FIELD_NUMBER: _ClassVar[int]
+    MODEL_FIELD_NUMBER: _ClassVar[int]
+    FORMULA_FIELD_NUMBER: _ClassVar[int]
+    DENSE_PATH_FIELD_NUMBER: _ClassVar[int]
+    WEIGHTS_FIELD_NUMBER: _ClassVar[int]
+    SIMILARITY_FLOOR_FIELD_NUMBER: _ClassVar[int]
+    SIMILARITY_CEILING_FIELD_NUMBER: _ClassVar[int]
+    SEARCH_LANGUAGE_FIELD_NUMBER: _ClassVar[int]
+    MIN_RELEVANCE_FIELD_NUMBER: _ClassVar[int]
+    MIN_BEST_RELEVANCE_FIELD_NUMBER: _ClassVar[int]
+    DENSE_UNAVAILABLE_FIELD_NUMBER: _ClassVar[int]
+    PENDING_EMBEDDING_COUNT_FIELD_NUMBER: _ClassVar[int]
+    CORPUS_DOCUMENTS_FIELD_NUMBER: _ClassVar[int]
+    CORPUS_LENGTH_FIELD_NUMBER: _ClassVar[int]
+    TERM_DOCUMENTS_FIELD_NUMBER: _ClassVar[int]
+    ENTITY_IDS_FIELD_NUMBER: _ClassVar[int]
+    ITEM_IDS_FIELD_NUMBER: _ClassVar[int]
+    REVISIONS_FIELD_NUMBER: _ClassVar[int]
+    FLAGS_FIELD_NUMBER: _ClassVar[int]
+    SCORES_FIELD_NUMBER: _ClassVar[int]
+    DENSE_FIELD_NUMBER: _ClassVar[int]
+    CONTEXT_FIELD_NUMBER: _ClassVar[int]
+    LEXICAL_FIELD_NUMBER: _ClassVar[int]
+    REPLY_FIELD_NUMBER: _ClassVar[int]
+    LENGTH_FIELD_NUMBER: _ClassVar[int]
+    DATE_FIELD_NUMBER: _ClassVar[int]
+    TRUST_FIELD_NUMBER: _ClassVar[int]
+    FILTER_TRUNCATED_FIELD_NUMBER: _ClassVar[int]
+    NOTHING_RELEVANT_FIELD_NUMBER: _ClassVar[int]
+    CALIBRATED_FIELD_NUMBER: _ClassVar[int]
+    principal_kind: str
+    principal_id: bytes
+    time_microseconds: int
+    duration_microseconds: int
+    snapshot_start: int
+    snapshot_size: int
+    snapshot_gaps: _containers.RepeatedScalarFieldContainer[int]
+    request_digest: bytes
+    query_digest: bytes
+    query_key_check: bytes
+    model: str
+    formula: str
+    dense_path: str
+    weights: _containers.RepeatedScalarFieldContainer[float]
+    similarity_floor: float
+    similarity_ceiling: float
+    search_language: str
+    min_relevance: float
+    min_best_relevance: float
+    dense_unavailable: bool
+    pending_embedding_count: int
+    corpus_documents: int
+    corpus_length: int
+    term_documents: _containers.RepeatedScalarFieldContainer[int]
+    entity_ids: bytes
+    item_ids: bytes
+    revisions: _containers.RepeatedScalarFieldContainer[int]
+    flags: bytes
+    scores: _containers.RepeatedScalarFieldContainer[float]
+    dense: _containers.RepeatedScalarFieldContainer[float]
+    context: _containers.RepeatedScalarFieldContainer[float]
+    lexical: _containers.RepeatedScalarFieldContainer[float]
+    reply: _containers.RepeatedScalarFieldContainer[float]
+    length: _containers.RepeatedScalarFieldContainer[int]
+    date: _containers.RepeatedScalarFieldContainer[float]
+    trust: _containers.RepeatedScalarFieldContainer[float]
+    filter_truncated: bool
+    nothing_relevant: bool
+    calibrated: bool
+    def __init__(self, principal_kind: _Optional[str] = ..., principal_id: _Optional[bytes] = ..., time_microseconds: _Optional[int] = ..., duration_microseconds: _Optional[int] = ..., snapshot_start: _Optional[int] = ..., snapshot_size: _Optional[int] = ..., snapshot_gaps: _Optional[_Iterable[int]] = ..., request_digest: _Optional[bytes] = ..., query_digest: _Optional[bytes] = ..., query_key_check: _Optional[bytes] = ..., model: _Optional[str] = ..., formula: _Optional[str] = ..., dense_path: _Optional[str] = ..., weights: _Optional[_Iterable[float]] = ..., similarity_floor: _Optional[float] = ..., similarity_ceiling: _Optional[float] = ..., search_language: _Optional[str] = ..., min_relevance: _Optional[float] = ..., min_best_relevance: _Optional[float] = ..., dense_unavailable: _Optional[bool] = ..., pending_embedding_count: _Optional[int] = ..., corpus_documents: _Optional[int] = ..., corpus_length: _Optional[int] = ..., term_documents: _Optional[_Iterable[int]] = ..., entity_ids: _Optional[bytes] = ..., item_ids: _Optional[bytes] = ..., revisions: _Optional[_Iterable[int]] = ..., flags: _Optional[bytes] = ..., scores: _Optional[_Iterable[float]] = ..., dense: _Optional[_Iterable[float]] = ..., context: _Optional[_Iterable[float]] = ..., lexical: _Optional[_Iterable[float]] = ..., reply: _Optional[_Iterable[float]] = ..., length: _Optional[_Iterable[int]] = ..., date: _Optional[_Iterable[float]] = ..., trust: _Optional[_Iterable[float]] = ..., filter_truncated: _Optional[bool] = ..., nothing_relevant: _Optional[bool] = ..., calibrated: _Optional[bool] = ...) -> None: ...
 
 class QueryExpansion(_message.Message):
     __slots__ = ("written", "read_as", "reason")

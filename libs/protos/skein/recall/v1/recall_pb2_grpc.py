@@ -47,6 +47,21 @@ class RecallServiceStub:
                 request_serializer=skein_dot_recall_dot_v1_dot_recall__pb2.FindSimilarRequest.SerializeToString,
                 response_deserializer=skein_dot_recall_dot_v1_dot_recall__pb2.FindSimilarResponse.FromString,
                 _registered_method=True)
+        self.GetRecallReceipt = channel.unary_unary(
+                '/skein.recall.v1.RecallService/GetRecallReceipt',
+                request_serializer=skein_dot_recall_dot_v1_dot_recall__pb2.GetRecallReceiptRequest.SerializeToString,
+                response_deserializer=skein_dot_recall_dot_v1_dot_recall__pb2.GetRecallReceiptResponse.FromString,
+                _registered_method=True)
+        self.ReplayRecall = channel.unary_unary(
+                '/skein.recall.v1.RecallService/ReplayRecall',
+                request_serializer=skein_dot_recall_dot_v1_dot_recall__pb2.ReplayRecallRequest.SerializeToString,
+                response_deserializer=skein_dot_recall_dot_v1_dot_recall__pb2.ReplayRecallResponse.FromString,
+                _registered_method=True)
+        self.DiffRecall = channel.unary_unary(
+                '/skein.recall.v1.RecallService/DiffRecall',
+                request_serializer=skein_dot_recall_dot_v1_dot_recall__pb2.DiffRecallRequest.SerializeToString,
+                response_deserializer=skein_dot_recall_dot_v1_dot_recall__pb2.DiffRecallResponse.FromString,
+                _registered_method=True)
         self.EmbedText = channel.unary_unary(
                 '/skein.recall.v1.RecallService/EmbedText',
                 request_serializer=skein_dot_recall_dot_v1_dot_recall__pb2.EmbedTextRequest.SerializeToString,
@@ -167,6 +182,57 @@ class RecallServiceServicer:
         created, or before its retention begins.
         - FAILED_PRECONDITION, HISTORY_NOT_KEPT: as_of_time, on a database that
         keeps no history.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def GetRecallReceipt(self, request, context):
+        """GetRecallReceipt returns the receipt of an answer, once its signature is
+        verified. A receipt is stored within seconds after its answer. Its own
+        caller may read it, and callers with the permission audit.read. Safe to
+        retry.
+
+        Errors:
+        - NOT_FOUND, RECEIPT_NOT_FOUND: the tenant has no such receipt, or it is
+        another caller's.
+        - DATA_LOSS, RECEIPT_ALTERED: the stored receipt is not the one that was
+        signed.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ReplayRecall(self, request, context):
+        """ReplayRecall answers the request of a receipt again, from what its search
+        saw: the items, vectors, names and counts of then, its model, its formula and
+        its weights. The answer has the hits of the receipt, in their order and with
+        their scores. `identical` says that the search, run again, found the same
+        items with the same revisions, scores and signals, but for rounding
+        (0.00002). What cannot be had any more is in `gaps`. The caller needs the
+        same right as for GetRecallReceipt. Safe to retry.
+
+        Errors:
+        - NOT_FOUND, RECEIPT_NOT_FOUND.
+        - DATA_LOSS, RECEIPT_ALTERED.
+        - FAILED_PRECONDITION, QUERY_TEXT_NEEDED: the receipt has a digest of the
+        query, and the request has no text.
+        - INVALID_ARGUMENT, QUERY_TEXT_MISMATCH: the text is not that of the receipt.
+        - FAILED_PRECONDITION, HISTORY_NOT_KEPT.
+        - UNAVAILABLE, MODEL_UNAVAILABLE: the embedder did not respond in time.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def DiffRecall(self, request, context):
+        """DiffRecall explains why two answers differ, from their receipts: by item its
+        ranks, revisions and signals in both, and the events of the log in between
+        that changed it. Safe to retry.
+
+        Errors:
+        - NOT_FOUND, RECEIPT_NOT_FOUND.
+        - DATA_LOSS, RECEIPT_ALTERED.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -351,6 +417,21 @@ def add_RecallServiceServicer_to_server(servicer, server):
                     request_deserializer=skein_dot_recall_dot_v1_dot_recall__pb2.FindSimilarRequest.FromString,
                     response_serializer=skein_dot_recall_dot_v1_dot_recall__pb2.FindSimilarResponse.SerializeToString,
             ),
+            'GetRecallReceipt': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetRecallReceipt,
+                    request_deserializer=skein_dot_recall_dot_v1_dot_recall__pb2.GetRecallReceiptRequest.FromString,
+                    response_serializer=skein_dot_recall_dot_v1_dot_recall__pb2.GetRecallReceiptResponse.SerializeToString,
+            ),
+            'ReplayRecall': grpc.unary_unary_rpc_method_handler(
+                    servicer.ReplayRecall,
+                    request_deserializer=skein_dot_recall_dot_v1_dot_recall__pb2.ReplayRecallRequest.FromString,
+                    response_serializer=skein_dot_recall_dot_v1_dot_recall__pb2.ReplayRecallResponse.SerializeToString,
+            ),
+            'DiffRecall': grpc.unary_unary_rpc_method_handler(
+                    servicer.DiffRecall,
+                    request_deserializer=skein_dot_recall_dot_v1_dot_recall__pb2.DiffRecallRequest.FromString,
+                    response_serializer=skein_dot_recall_dot_v1_dot_recall__pb2.DiffRecallResponse.SerializeToString,
+            ),
             'EmbedText': grpc.unary_unary_rpc_method_handler(
                     servicer.EmbedText,
                     request_deserializer=skein_dot_recall_dot_v1_dot_recall__pb2.EmbedTextRequest.FromString,
@@ -469,6 +550,87 @@ class RecallService:
             '/skein.recall.v1.RecallService/FindSimilar',
             skein_dot_recall_dot_v1_dot_recall__pb2.FindSimilarRequest.SerializeToString,
             skein_dot_recall_dot_v1_dot_recall__pb2.FindSimilarResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetRecallReceipt(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skein.recall.v1.RecallService/GetRecallReceipt',
+            skein_dot_recall_dot_v1_dot_recall__pb2.GetRecallReceiptRequest.SerializeToString,
+            skein_dot_recall_dot_v1_dot_recall__pb2.GetRecallReceiptResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ReplayRecall(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skein.recall.v1.RecallService/ReplayRecall',
+            skein_dot_recall_dot_v1_dot_recall__pb2.ReplayRecallRequest.SerializeToString,
+            skein_dot_recall_dot_v1_dot_recall__pb2.ReplayRecallResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def DiffRecall(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skein.recall.v1.RecallService/DiffRecall',
+            skein_dot_recall_dot_v1_dot_recall__pb2.DiffRecallRequest.SerializeToString,
+            skein_dot_recall_dot_v1_dot_recall__pb2.DiffRecallResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -85,6 +85,45 @@ class RecallServiceStub:
     - FAILED_PRECONDITION, HISTORY_NOT_KEPT: as_of_time, on a database that
       keeps no history.
     """
+    GetRecallReceipt: _grpc.UnaryUnaryMultiCallable[_recall_pb2.GetRecallReceiptRequest, _recall_pb2.GetRecallReceiptResponse]
+    """GetRecallReceipt returns the receipt of an answer, once its signature is
+    verified. A receipt is stored within seconds after its answer. Its own
+    caller may read it, and callers with the permission audit.read. Safe to
+    retry.
+
+    Errors:
+    - NOT_FOUND, RECEIPT_NOT_FOUND: the tenant has no such receipt, or it is
+      another caller's.
+    - DATA_LOSS, RECEIPT_ALTERED: the stored receipt is not the one that was
+      signed.
+    """
+    ReplayRecall: _grpc.UnaryUnaryMultiCallable[_recall_pb2.ReplayRecallRequest, _recall_pb2.ReplayRecallResponse]
+    """ReplayRecall answers the request of a receipt again, from what its search
+    saw: the items, vectors, names and counts of then, its model, its formula and
+    its weights. The answer has the hits of the receipt, in their order and with
+    their scores. `identical` says that the search, run again, found the same
+    items with the same revisions, scores and signals, but for rounding
+    (0.00002). What cannot be had any more is in `gaps`. The caller needs the
+    same right as for GetRecallReceipt. Safe to retry.
+
+    Errors:
+    - NOT_FOUND, RECEIPT_NOT_FOUND.
+    - DATA_LOSS, RECEIPT_ALTERED.
+    - FAILED_PRECONDITION, QUERY_TEXT_NEEDED: the receipt has a digest of the
+      query, and the request has no text.
+    - INVALID_ARGUMENT, QUERY_TEXT_MISMATCH: the text is not that of the receipt.
+    - FAILED_PRECONDITION, HISTORY_NOT_KEPT.
+    - UNAVAILABLE, MODEL_UNAVAILABLE: the embedder did not respond in time.
+    """
+    DiffRecall: _grpc.UnaryUnaryMultiCallable[_recall_pb2.DiffRecallRequest, _recall_pb2.DiffRecallResponse]
+    """DiffRecall explains why two answers differ, from their receipts: by item its
+    ranks, revisions and signals in both, and the events of the log in between
+    that changed it. Safe to retry.
+
+    Errors:
+    - NOT_FOUND, RECEIPT_NOT_FOUND.
+    - DATA_LOSS, RECEIPT_ALTERED.
+    """
     EmbedText: _grpc.UnaryUnaryMultiCallable[_recall_pb2.EmbedTextRequest, _recall_pb2.EmbedTextResponse]
     """EmbedText returns the active model's vectors of up to 100 texts, of unit
     length. It embeds only the first 256 tokens, or 8,192 characters, of each
@@ -259,6 +298,45 @@ class RecallServiceAsyncStub(RecallServiceStub):
       created, or before its retention begins.
     - FAILED_PRECONDITION, HISTORY_NOT_KEPT: as_of_time, on a database that
       keeps no history.
+    """
+    GetRecallReceipt: _aio.UnaryUnaryMultiCallable[_recall_pb2.GetRecallReceiptRequest, _recall_pb2.GetRecallReceiptResponse]  # type: ignore[assignment]
+    """GetRecallReceipt returns the receipt of an answer, once its signature is
+    verified. A receipt is stored within seconds after its answer. Its own
+    caller may read it, and callers with the permission audit.read. Safe to
+    retry.
+
+    Errors:
+    - NOT_FOUND, RECEIPT_NOT_FOUND: the tenant has no such receipt, or it is
+      another caller's.
+    - DATA_LOSS, RECEIPT_ALTERED: the stored receipt is not the one that was
+      signed.
+    """
+    ReplayRecall: _aio.UnaryUnaryMultiCallable[_recall_pb2.ReplayRecallRequest, _recall_pb2.ReplayRecallResponse]  # type: ignore[assignment]
+    """ReplayRecall answers the request of a receipt again, from what its search
+    saw: the items, vectors, names and counts of then, its model, its formula and
+    its weights. The answer has the hits of the receipt, in their order and with
+    their scores. `identical` says that the search, run again, found the same
+    items with the same revisions, scores and signals, but for rounding
+    (0.00002). What cannot be had any more is in `gaps`. The caller needs the
+    same right as for GetRecallReceipt. Safe to retry.
+
+    Errors:
+    - NOT_FOUND, RECEIPT_NOT_FOUND.
+    - DATA_LOSS, RECEIPT_ALTERED.
+    - FAILED_PRECONDITION, QUERY_TEXT_NEEDED: the receipt has a digest of the
+      query, and the request has no text.
+    - INVALID_ARGUMENT, QUERY_TEXT_MISMATCH: the text is not that of the receipt.
+    - FAILED_PRECONDITION, HISTORY_NOT_KEPT.
+    - UNAVAILABLE, MODEL_UNAVAILABLE: the embedder did not respond in time.
+    """
+    DiffRecall: _aio.UnaryUnaryMultiCallable[_recall_pb2.DiffRecallRequest, _recall_pb2.DiffRecallResponse]  # type: ignore[assignment]
+    """DiffRecall explains why two answers differ, from their receipts: by item its
+    ranks, revisions and signals in both, and the events of the log in between
+    that changed it. Safe to retry.
+
+    Errors:
+    - NOT_FOUND, RECEIPT_NOT_FOUND.
+    - DATA_LOSS, RECEIPT_ALTERED.
     """
     EmbedText: _aio.UnaryUnaryMultiCallable[_recall_pb2.EmbedTextRequest, _recall_pb2.EmbedTextResponse]  # type: ignore[assignment]
     """EmbedText returns the active model's vectors of up to 100 texts, of unit
@@ -443,6 +521,63 @@ class RecallServiceServicer(metaclass=_abc_1.ABCMeta):
           created, or before its retention begins.
         - FAILED_PRECONDITION, HISTORY_NOT_KEPT: as_of_time, on a database that
           keeps no history.
+        """
+
+    @_abc_1.abstractmethod
+    def GetRecallReceipt(
+        self,
+        request: _recall_pb2.GetRecallReceiptRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_recall_pb2.GetRecallReceiptResponse, _abc.Awaitable[_recall_pb2.GetRecallReceiptResponse]]:
+        """GetRecallReceipt returns the receipt of an answer, once its signature is
+        verified. A receipt is stored within seconds after its answer. Its own
+        caller may read it, and callers with the permission audit.read. Safe to
+        retry.
+
+        Errors:
+        - NOT_FOUND, RECEIPT_NOT_FOUND: the tenant has no such receipt, or it is
+          another caller's.
+        - DATA_LOSS, RECEIPT_ALTERED: the stored receipt is not the one that was
+          signed.
+        """
+
+    @_abc_1.abstractmethod
+    def ReplayRecall(
+        self,
+        request: _recall_pb2.ReplayRecallRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_recall_pb2.ReplayRecallResponse, _abc.Awaitable[_recall_pb2.ReplayRecallResponse]]:
+        """ReplayRecall answers the request of a receipt again, from what its search
+        saw: the items, vectors, names and counts of then, its model, its formula and
+        its weights. The answer has the hits of the receipt, in their order and with
+        their scores. `identical` says that the search, run again, found the same
+        items with the same revisions, scores and signals, but for rounding
+        (0.00002). What cannot be had any more is in `gaps`. The caller needs the
+        same right as for GetRecallReceipt. Safe to retry.
+
+        Errors:
+        - NOT_FOUND, RECEIPT_NOT_FOUND.
+        - DATA_LOSS, RECEIPT_ALTERED.
+        - FAILED_PRECONDITION, QUERY_TEXT_NEEDED: the receipt has a digest of the
+          query, and the request has no text.
+        - INVALID_ARGUMENT, QUERY_TEXT_MISMATCH: the text is not that of the receipt.
+        - FAILED_PRECONDITION, HISTORY_NOT_KEPT.
+        - UNAVAILABLE, MODEL_UNAVAILABLE: the embedder did not respond in time.
+        """
+
+    @_abc_1.abstractmethod
+    def DiffRecall(
+        self,
+        request: _recall_pb2.DiffRecallRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_recall_pb2.DiffRecallResponse, _abc.Awaitable[_recall_pb2.DiffRecallResponse]]:
+        """DiffRecall explains why two answers differ, from their receipts: by item its
+        ranks, revisions and signals in both, and the events of the log in between
+        that changed it. Safe to retry.
+
+        Errors:
+        - NOT_FOUND, RECEIPT_NOT_FOUND.
+        - DATA_LOSS, RECEIPT_ALTERED.
         """
 
     @_abc_1.abstractmethod

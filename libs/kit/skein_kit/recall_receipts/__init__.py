@@ -1,0 +1,1 @@
+"""Receipts of answers of Recall: what is signed, and their file."""

@@ -1,0 +1,1 @@
+"""Signatures of receipts of recalls, which the recall service stores."""

@@ -1,0 +1,150 @@
+"""`skein receipts`: receipts of answers, their verification, their replay and their differences."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from skein.recall.v1 import recall_pb2
+from skein_cluster.api.client import as_tenant
+from skein_cluster.certificates import key_set
+from skein_cluster.cli import options, output
+from skein_cluster.cli.exit_codes import CommandError, ExitCode
+from skein_kit.recall_receipts import document
+from skein_kit.recall_receipts.document import ReceiptInvalid
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+@click.group()
+def receipts_command() -> None:
+    """Save, verify, replay and compare receipts of answers.
+
+    The policy recall_receipts says which answers get one. `verify` needs the file and the published keys alone, which
+    `skein certificates keys` saves.
+    """
+
+
+@receipts_command.command("get")
+@click.argument("receipt_id")
+@click.option("--output", "file", type=click.Path(path_type=Path, dir_okay=False), help="File; default: ID.json here.")
+@options.cluster_options
+@options.json_option
+def get(receipt_id: str, file: Path | None, environment: dict[str, str], *, as_json: bool) -> None:
+    """Save the file of a receipt."""
+    receipt = asyncio.run(_get(environment, receipt_id))
+    path = file or Path(f"{receipt.receipt_id}.json")
+    path.write_bytes(receipt.document.encode())
+    if as_json:
+        output.print_json({"file": str(path), "request_erased": receipt.request_erased})
+        return
+    output.echo(f"{path}{': the request was erased' if receipt.request_erased else ''}")
+
+
+@receipts_command.command("verify")
+@click.argument("file", type=click.Path(path_type=Path, exists=True, dir_okay=False))
+@click.option(
+    "--keys",
+    "keys_file",
+    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    required=True,
+    help="Published keys, as `skein certificates keys` writes them.",
+)
+@options.json_option
+def verify(file: Path, keys_file: Path, *, as_json: bool) -> None:
+    """Verify FILE with the published keys, without a cluster. Ends with 1 if it was changed."""
+    try:
+        receipt = document.read(file.read_bytes())
+        content = receipt.verify(key_set.read(keys_file.read_text("utf-8")))
+    except ReceiptInvalid as error:
+        raise CommandError(f"The receipt is not valid: {error}.", ExitCode.REFUSED) from None
+    if as_json:
+        output.print_json({"valid": True, "key_id": receipt.key_id, "receipt": output.message_to_dict(content)})
+        return
+    output.echo(f"The signature is valid (key {receipt.key_id}).")
+    output.echo(f"tenant   {receipt.tenant_id}")
+    output.echo(f"receipt  {receipt.receipt_id}")
+    output.echo(f"formula  {content.formula}, model {content.model or 'none'}")
+    output.echo(f"hits     {len(content.revisions)}")
+
+
+@receipts_command.command("replay")
+@click.argument("receipt_id")
+@click.option("--query", default="", help="The text of the query, where the receipt has a digest of it.")
+@options.cluster_options
+@options.json_option
+def replay(receipt_id: str, query: str, environment: dict[str, str], *, as_json: bool) -> None:
+    """Answer the request of a receipt again, from what was known then. Ends with 1 if the answer is not the same."""
+    response = asyncio.run(_replay(environment, receipt_id, query))
+    if as_json:
+        output.print_json(output.message_to_dict(response))
+    else:
+        output.print_table(
+            output.table("item", "score", "content", ids=("item",), numbers=("score",)),
+            [
+                (hit.item_id, f"{hit.score:.4f}", hit.memory.content or hit.message.content)
+                for hit in response.response.hits
+            ],
+            empty="The answer had no hits.",
+        )
+        for gap in response.gaps:
+            reason = recall_pb2.ReplayGapReason.Name(gap.reason).removeprefix("REPLAY_GAP_REASON_").lower()
+            output.echo(f"missing: {reason} {' '.join([gap.name, *gap.item_ids]).strip()}")
+    if not response.identical:
+        message = "The answer of then cannot be had in full." if response.gaps else "The search found something else."
+        raise CommandError(message, ExitCode.REFUSED)
+    if not as_json:
+        output.echo("The search found the same.")
+
+
+@receipts_command.command("diff")
+@click.argument("receipt_id")
+@click.argument("other_receipt_id")
+@options.cluster_options
+@options.json_option
+def diff(receipt_id: str, other_receipt_id: str, environment: dict[str, str], *, as_json: bool) -> None:
+    """Explain why two answers differ: by item, the signals that changed and the events behind it."""
+    response = asyncio.run(_diff(environment, receipt_id, other_receipt_id))
+    if as_json:
+        output.print_json(output.message_to_dict(response))
+        return
+    if response.changed_inputs:
+        output.echo(f"differs: {', '.join(response.changed_inputs)}")
+    output.print_table(
+        output.table("item", "rank", "then", "signals", "cause", "events", ids=("item",), numbers=("rank", "then")),
+        [
+            (
+                hit.item_id,
+                hit.rank or "",
+                hit.other_rank or "",
+                " ".join(f"{signal.signal} {signal.raw:.3f} {signal.other_raw:.3f}" for signal in hit.signals),
+                hit.cause,
+                " ".join(f"{change.event_type} by {change.principal}" for change in hit.changes),
+            )
+            for hit in response.hits
+        ],
+        empty="Neither answer had hits.",
+    )
+
+
+async def _get(environment: Mapping[str, str], receipt_id: str) -> recall_pb2.RecallReceipt:
+    async with as_tenant(environment) as api:
+        request = recall_pb2.GetRecallReceiptRequest(receipt_id=receipt_id)
+        return (await api.index.GetRecallReceipt(request)).receipt
+
+
+async def _replay(environment: Mapping[str, str], receipt_id: str, query: str) -> recall_pb2.ReplayRecallResponse:
+    async with as_tenant(environment) as api:
+        return await api.index.ReplayRecall(recall_pb2.ReplayRecallRequest(receipt_id=receipt_id, query=query))
+
+
+async def _diff(
+    environment: Mapping[str, str], receipt_id: str, other_receipt_id: str
+) -> recall_pb2.DiffRecallResponse:
+    async with as_tenant(environment) as api:
+        request = recall_pb2.DiffRecallRequest(receipt_id=receipt_id, other_receipt_id=other_receipt_id)
+        return await api.index.DiffRecall(request)

@@ -1,0 +1,1 @@
+"""Signed receipts of answers, by which an answer can be verified and replayed."""

@@ -1,0 +1,291 @@
+"""Answers to the bytes that are signed, and receipts to protobuf."""
+
+from __future__ import annotations
+
+import secrets
+from datetime import UTC
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+import numpy as np
+from google.protobuf.timestamp_pb2 import Timestamp
+
+from skein.recall.v1 import recall_pb2 as pb
+from skein_kit.ids import parse_id
+from skein_kit.recall_receipts import document
+from skein_recall.models.similarity_scale import COSINE_SCALE, SimilarityScale
+from skein_recall.receipts.model import RecordedAnswer, UnsignedReceipt
+from skein_recall.search import convert as search_convert
+from skein_recall.search import ranking
+from skein_recall.search.model import LogPosition, ScoringFormula, SearchPins
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from datetime import datetime
+
+    from asyncpg import Record
+
+    from skein_kit.recall_receipts.document import SignedReceipt
+    from skein_recall.search.model import SearchHit
+
+ID_BYTES = 16
+# The signals in the order of the weights.
+SIGNALS = ("dense", "context", "lexical", "reply", "statement", "length", "time", "date")
+# Signals whose measured values are numbers, each with a list of its own.
+NUMBERS = ("dense", "context", "lexical", "reply", "length", "date", "trust")
+IS_MESSAGE, HAS_VECTOR, WORDS_SEARCHED, HAS_WORDS, IS_STATEMENT, MENTIONS_TIME = (1 << bit for bit in range(6))
+_DEFAULT_LANGUAGE = "english"
+
+
+def unsigned_receipt(answer: RecordedAnswer, query_secret: bytes, *, seconds: float) -> UnsignedReceipt:
+    """Make the receipt of an answer. `query_secret` keys the digest of a text that is not kept."""
+    request = pb.RecallRequest()
+    request.CopyFrom(answer.request)
+    query = request.query
+    request.ClearField("query")
+    has_embedding = bool(request.embedding)
+    if not answer.keeps_query:
+        request.ClearField("embedding")
+    salted = secrets.token_bytes(document.SALT_BYTES) + request.SerializeToString(deterministic=True)
+    content = _content(answer)
+    if answer.keeps_query:
+        kept_query: str | None = query
+    else:
+        kept_query = None
+        text = query_text(query, answer.request.embedding if has_embedding else ())
+        content.query_digest = document.query_digest(text, query_secret)
+        content.query_key_check = document.query_key_check(query_secret)
+    content.request_digest = document.request_digest(salted, kept_query)
+    return UnsignedReceipt(
+        tenant_id=answer.tenant_id,
+        receipt_id=answer.receipt_id,
+        identity_token=answer.identity_token,
+        request_id=answer.request_id,
+        content=content.SerializeToString(deterministic=True),
+        request=salted,
+        query=kept_query,
+        create_seconds=seconds,
+    )
+
+
+def query_text(query: str, embedding: Iterable[float]) -> str:
+    """Return the text whose digest stands for a query and the vector that the caller brought, if any."""
+    vector = pb.Embedding(values=embedding).SerializeToString().hex()
+    return f"{query}\0{vector}" if vector else query
+
+
+def principal(content: pb.ReceiptContent) -> str:
+    """Return the principal of a receipt."""
+    id_ = content.principal_id
+    return f"{content.principal_kind}:{UUID(bytes=id_)}" if id_ else content.principal_kind
+
+
+def item_ids(content: pb.ReceiptContent) -> list[UUID]:
+    """Return the ids of the hits, best first."""
+    return _ids(content.item_ids)
+
+
+def entity_ids(content: pb.ReceiptContent) -> list[UUID]:
+    """Return the ids of the entities whose names the query has."""
+    return _ids(content.entity_ids)
+
+
+def kinds(content: pb.ReceiptContent) -> dict[UUID, str]:
+    """Return the kind of each hit by its id, best first."""
+    return {
+        item_id: "message" if flag & IS_MESSAGE else "memory"
+        for item_id, flag in zip(item_ids(content), content.flags, strict=True)
+    }
+
+
+def search_time(content: pb.ReceiptContent) -> datetime:
+    """Return when the search began."""
+    return _timestamp(content.time_microseconds).ToDatetime(UTC)
+
+
+def position_time(content: pb.ReceiptContent) -> datetime:
+    """Return when the search saw the last write."""
+    return _timestamp(content.time_microseconds + content.duration_microseconds).ToDatetime(UTC)
+
+
+def position(content: pb.ReceiptContent) -> LogPosition:
+    """Return what the search saw."""
+    return LogPosition(start=content.snapshot_start, size=content.snapshot_size, gaps=tuple(content.snapshot_gaps))
+
+
+def signal(content: pb.ReceiptContent, name: str, index: int) -> float | None:
+    """Return the measured value of a signal of a hit; None where the receipt has none."""
+    if name == "statement":
+        return float(bool(content.flags[index] & IS_STATEMENT))
+    if name == "time":
+        return float(bool(content.flags[index] & MENTIONS_TIME))
+    column = getattr(content, name)
+    return float(column[index]) if column else None
+
+
+def is_formula_known(content: pb.ReceiptContent) -> bool:
+    """Return whether this version ranks by the formula of a receipt."""
+    return content.formula.endswith(f"-{ranking.VERSION}")
+
+
+def pins(content: pb.ReceiptContent, unseen_times: tuple[datetime, ...], *, is_incomplete: bool) -> SearchPins:
+    """Return what a replay of a receipt takes from it.
+
+    `is_incomplete`: items of the answer were purged, by which the relevance of the others was measured.
+    """
+    name = content.formula.rpartition("-")[0]
+    weights = ranking.Weights(**{key: _shortest(value) for key, value in zip(SIGNALS, content.weights, strict=False)})
+    return SearchPins(
+        at=search_time(content),
+        unseen_times=unseen_times,
+        model=content.model,
+        formula=ScoringFormula(
+            weights=weights,
+            fusion="rrf" if name == "ranks" else "scores",
+            name=content.formula,
+            is_calibrated=content.calibrated and not is_incomplete,
+            min_relevance=_shortest(content.min_relevance),
+            min_best_relevance=_shortest(content.min_best_relevance),
+        ),
+        scale=SimilarityScale(_shortest(content.similarity_floor), _shortest(content.similarity_ceiling))
+        if content.model
+        else COSINE_SCALE,
+        language=content.search_language or _DEFAULT_LANGUAGE,
+        has_vector=not content.dense_unavailable,
+        corpus_documents=content.corpus_documents,
+        corpus_length=content.corpus_length,
+        term_documents=tuple(content.term_documents),
+        entity_ids=frozenset(entity_ids(content)),
+    )
+
+
+def bare_response(content: pb.ReceiptContent, rows: Mapping[UUID, Record]) -> pb.RecallResponse:
+    """Return the hits of a receipt with the items that are left of it, without a search."""
+    response = pb.RecallResponse(
+        model=content.model,
+        dense_path=content.dense_path,
+        dense_unavailable=content.dense_unavailable,
+        formula=content.formula,
+        pending_embedding_count=content.pending_embedding_count,
+    )
+    for (item_id, kind), score in zip(kinds(content).items(), content.scores, strict=True):
+        if item_id in rows:
+            response.hits.append(search_convert.bare_hit(item_id, kind, rows[item_id], score))
+    return response
+
+
+def receipt(signed: SignedReceipt, content: pb.ReceiptContent) -> pb.RecallReceipt:
+    """Convert a verified receipt."""
+    return pb.RecallReceipt(
+        receipt_id=str(signed.receipt_id),
+        tenant_id=str(signed.tenant_id),
+        create_time=_timestamp(content.time_microseconds),
+        statement=content,
+        content=signed.content,
+        signature=signed.signature,
+        key_id=signed.key_id,
+        query=signed.query or "",
+        request=signed.recall_request,
+        request_erased=signed.request is None,
+        document=signed.file(),
+    )
+
+
+def _content(answer: RecordedAnswer) -> pb.ReceiptContent:
+    result, basis = answer.result, answer.result.basis
+    if basis is None:
+        message = "the search was not for a receipt"
+        raise ValueError(message)
+    kind, _, id_text = answer.principal.partition(":")
+    principal_id = parse_id(id_text)
+    formula, terms = basis.formula, basis.terms
+    content = pb.ReceiptContent(
+        principal_kind=answer.principal if principal_id is None else kind,
+        principal_id=b"" if principal_id is None else principal_id.bytes,
+        time_microseconds=_microseconds(basis.at),
+        duration_microseconds=max(0, _microseconds(basis.position_time) - _microseconds(basis.at)),
+        snapshot_start=basis.position.start,
+        snapshot_size=basis.position.size,
+        snapshot_gaps=basis.position.gaps,
+        model=result.model,
+        formula=formula.name,
+        dense_path=result.dense_path,
+        min_relevance=formula.min_relevance,
+        min_best_relevance=formula.min_best_relevance,
+        dense_unavailable=result.dense_unavailable,
+        pending_embedding_count=result.pending_count,
+        entity_ids=b"".join(entity_id.bytes for entity_id in basis.entity_ids),
+        filter_truncated=result.filter_truncated,
+        nothing_relevant=result.nothing_relevant,
+        calibrated=formula.is_calibrated,
+    )
+    if not formula.name.startswith(("keyword", "semantic")):
+        content.weights.extend(getattr(formula.weights, signal) for signal in SIGNALS)
+    if result.model:
+        content.similarity_floor, content.similarity_ceiling = basis.scale
+    if basis.language != _DEFAULT_LANGUAGE:
+        content.search_language = basis.language
+    if terms is not None:
+        content.corpus_documents = terms.corpus_documents
+        content.corpus_length = round(terms.mean_length * terms.corpus_documents)
+        content.term_documents.extend(terms.counts[term] for term in sorted(terms.counts))
+    _write_hits(content, result.hits[: answer.hit_count])
+    return content
+
+
+def _write_hits(content: pb.ReceiptContent, hits: Sequence[SearchHit]) -> None:
+    """Write one value for each hit into each list; a signal that no hit has keeps an empty one."""
+    flags = bytearray()
+    columns: dict[str, list[float]] = {}
+    for index, hit in enumerate(hits):
+        item = hit.item
+        flag = (
+            IS_MESSAGE * (item.kind == "message")
+            | HAS_VECTOR * (item.similarity is not None)
+            | WORDS_SEARCHED * (item.has_words is not None)
+            | HAS_WORDS * bool(item.has_words)
+        )
+        for component in item.components:
+            if component.signal == "statement":
+                flag |= IS_STATEMENT * bool(component.raw)
+            elif component.signal == "time":
+                flag |= MENTIONS_TIME * bool(component.raw)
+            else:
+                column = columns.setdefault(component.signal, [])
+                column.extend([_neutral(component.signal)] * (index - len(column)))
+                column.append(component.raw)
+        flags.append(flag)
+    content.item_ids = b"".join(hit.item.item_id.bytes for hit in hits)
+    content.revisions.extend(hit.row["revision"] for hit in hits)
+    content.flags = bytes(flags)
+    content.scores.extend(hit.item.score for hit in hits)
+    for name, column in columns.items():
+        column.extend([_neutral(name)] * (len(hits) - len(column)))
+        values = [round(value) for value in column] if name == "length" else column
+        getattr(content, name).extend(values)
+
+
+def _neutral(signal: str) -> float:
+    """Return the value of a hit that has no such signal: only some hits lose a part of their score by their trust."""
+    return 1.0 if signal == "trust" else 0.0
+
+
+def _shortest(value: float) -> float:
+    """Return the shortest number that a float of 32 bits stands for: 0.2, not 0.20000000298."""
+    return float(str(np.float32(value)))
+
+
+def _ids(joined: bytes) -> list[UUID]:
+    return [UUID(bytes=joined[start : start + ID_BYTES]) for start in range(0, len(joined), ID_BYTES)]
+
+
+def _microseconds(at: datetime) -> int:
+    stamp = Timestamp()
+    stamp.FromDatetime(at)
+    return stamp.ToMicroseconds()
+
+
+def _timestamp(microseconds: int) -> Timestamp:
+    stamp = Timestamp()
+    stamp.FromMicroseconds(microseconds)
+    return stamp

@@ -1,0 +1,88 @@
+"""Receipts of answers: which answers get one, and what is signed. No gRPC, no SQL, no clock."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from skein_kit.recall_receipts.document import SignedReceipt
+
+if TYPE_CHECKING:
+    from uuid import UUID
+
+    from skein.recall.v1 import recall_pb2 as pb
+    from skein_kit.identity.identity_token import Caller
+    from skein_kit.policies.store import Policy
+    from skein_recall.search.model import RecallResult
+
+# Share of the answers that get a receipt where the policy samples.
+SAMPLED_SHARE = 0.01
+# The permission to read receipts of other callers.
+READ_ALL = "audit.read"
+
+
+def wants_receipt(policy: Policy, random_number: float) -> bool:
+    """Return whether an answer gets a receipt; `random_number` is from 0 to 1."""
+    if policy.recall_receipts == "sampled":
+        return random_number < SAMPLED_SHARE
+    return policy.recall_receipts == "all"
+
+
+def may_read(caller: Caller, principal: str) -> bool:
+    """Return whether a caller may read the receipt of an answer that a principal got.
+
+    A filter may have shown more to one principal than to another, so permissions to read memories are not enough.
+    """
+    return caller.principal == principal or READ_ALL in caller.permissions
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RecordedAnswer:
+    """An answer of which a receipt is to be made, as the search left it."""
+
+    tenant_id: UUID
+    receipt_id: UUID
+    principal: str
+    # Of the caller: signs the receipts, and expires within a minute.
+    identity_token: str
+    request_id: str
+    request: pb.RecallRequest
+    result: RecallResult
+    # The hits that fit the response.
+    hit_count: int
+    # The receipt has the text of the query.
+    keeps_query: bool
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class UnsignedReceipt:
+    """A receipt without its signature."""
+
+    tenant_id: UUID
+    receipt_id: UUID
+    identity_token: str
+    # Of the call, by which the access log knows what it returned.
+    request_id: str
+    content: bytes
+    request: bytes
+    query: str | None
+    # Seconds of the event loop's clock.
+    create_seconds: float
+
+    @property
+    def content_digest(self) -> bytes:
+        """The SHA-256 of the content, which is signed."""
+        return hashlib.sha256(self.content).digest()
+
+    def signed(self, key_id: str, signature: bytes) -> SignedReceipt:
+        """Return the receipt with its signature."""
+        return SignedReceipt(
+            tenant_id=self.tenant_id,
+            receipt_id=self.receipt_id,
+            content=self.content,
+            key_id=key_id,
+            signature=signature,
+            request=self.request,
+            query=self.query,
+        )

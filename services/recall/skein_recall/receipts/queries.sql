@@ -1,0 +1,97 @@
+-- insert_receipt --
+-- Insert receipts of answers.
+INSERT INTO recall.receipts (tenant_id, receipt_id, request_id, content, key_id, signature, request, query)
+VALUES (:tenant_id, :receipt_id, :request_id, :content, :key_id, :signature, :request, :query);
+
+-- get_receipt --
+-- Read a receipt.
+SELECT tenant_id, receipt_id, content, key_id, signature, request, query
+FROM recall.receipts
+WHERE tenant_id = :tenant_id AND receipt_id = :receipt_id;
+
+-- ensure_month --
+-- Create the partition of a month for receipts; return true if it was missing.
+SELECT recall.ensure_month(:month);
+
+-- drop_receipts --
+-- Drop the months of receipts that end before a time, for all tenants; return how many.
+SELECT recall.drop_receipts(:before);
+
+-- purge_receipts --
+-- Remove some of the receipts, of all months, of a deleted tenant.
+DELETE FROM recall.receipts
+WHERE tenant_id = :tenant_id AND receipt_id = ANY (ARRAY(
+    SELECT receipt_id FROM recall.receipts WHERE tenant_id = :tenant_id LIMIT :count));
+
+-- list_item_changes --
+-- List the events of some items, oldest first, that one of two snapshots has and the other has not.
+SELECT change.entity_id, change.transaction, change.event_type, change.principal, change.create_time
+FROM memory.changes AS change
+WHERE change.tenant_id = :tenant_id AND change.entity_id = ANY (:item_ids::text[])
+    AND change.transaction >= :start AND change.transaction < :beyond
+ORDER BY change.transaction, change.change_id
+LIMIT :count;
+
+-- list_unseen_times --
+-- List the times at which calls recorded what a search of a former time did not see: of transactions from :beyond on, and
+-- of :running ones. Former memories end at times of their own, which the events lead to.
+WITH unseen AS MATERIALIZED (
+    SELECT DISTINCT change.entity_id,
+           NOT EXISTS (
+               SELECT FROM memory.changes AS earlier
+               WHERE earlier.tenant_id = :tenant_id AND earlier.entity_id = change.entity_id
+                   AND earlier.transaction < :beyond AND earlier.transaction <> ALL (:running::bigint[])
+           ) AS is_new
+    FROM memory.changes AS change
+    WHERE change.tenant_id = :tenant_id AND change.change_id >= :since_id AND change.change_id < :until_id
+        AND (change.transaction >= :beyond OR change.transaction = ANY (:running))
+        AND change.entity_type = 'memory'
+),
+found (at, transaction) AS (
+    SELECT d.record_time, d.insert_transaction
+    FROM recall.documents AS d
+    WHERE d.tenant_id = :tenant_id AND d.record_time >= :since AND d.record_time <= :until
+    UNION ALL
+    SELECT d.record_time, d.insert_transaction
+    FROM recall.documents_history AS d
+    WHERE d.tenant_id = :tenant_id AND d.until_time >= :since AND d.record_time >= :since AND d.record_time <= :until
+    UNION ALL
+    SELECT d.until_time, d.until_transaction
+    FROM recall.documents_history AS d
+    WHERE d.tenant_id = :tenant_id AND d.until_time >= :since AND d.until_time <= :until
+    UNION ALL
+    SELECT v.record_time, v.transaction
+    FROM recall.{table} AS v
+    WHERE v.tenant_id = :tenant_id AND v.transaction >= :start AND v.transaction < :last
+    UNION ALL
+    SELECT v.record_time, v.transaction
+    FROM recall.{table}_history AS v
+    WHERE v.tenant_id = :tenant_id AND v.kind IN ('memory', 'message') AND v.until_time >= :since
+        AND v.record_time >= :since
+    UNION ALL
+    SELECT v.until_time, v.until_transaction
+    FROM recall.{table}_history AS v
+    WHERE v.tenant_id = :tenant_id AND v.kind IN ('memory', 'message') AND v.until_time >= :since
+        AND v.until_time <= :until
+    UNION ALL
+    SELECT version.until_time, version.until_transaction
+    FROM unseen
+    JOIN memory.versions AS version
+        ON version.tenant_id = :tenant_id AND version.memory_id = unseen.entity_id::uuid
+    UNION ALL
+    SELECT min(greatest(known.record_time, known.update_time)), :beyond
+    FROM unseen
+    CROSS JOIN LATERAL (
+        SELECT entry.record_time, entry.update_time FROM memory.memories AS entry
+        WHERE entry.tenant_id = :tenant_id AND entry.memory_id = unseen.entity_id::uuid
+        UNION ALL
+        SELECT version.record_time, version.update_time FROM memory.versions AS version
+        WHERE version.tenant_id = :tenant_id AND version.memory_id = unseen.entity_id::uuid
+    ) AS known
+    WHERE unseen.is_new
+    GROUP BY unseen.entity_id
+)
+SELECT DISTINCT found.at
+FROM found
+WHERE found.at >= :since AND found.at <= :until
+    AND (found.transaction >= :beyond OR found.transaction = ANY (:running));

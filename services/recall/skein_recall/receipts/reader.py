@@ -1,0 +1,64 @@
+"""Reads receipts: only those that the caller may read, and that are what was signed."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+from joserfc.jwk import OKPKey
+
+from skein.auth.v1 import auth_pb2
+from skein_kit.recall_receipts.document import ReceiptInvalid
+from skein_recall.errors import ReceiptAltered, ReceiptNotFound
+from skein_recall.receipts import convert
+from skein_recall.receipts.model import may_read
+
+if TYPE_CHECKING:
+    from uuid import UUID
+
+    from skein.auth.v1 import auth_pb2_grpc
+    from skein.recall.v1 import recall_pb2 as pb
+    from skein_kit.identity.identity_token import Caller
+    from skein_kit.recall_receipts.document import SignedReceipt
+    from skein_recall.receipts.store import ReceiptStore
+    from skein_recall.receipts.writer import ReceiptWriter
+
+
+class ReceiptReader:
+    """Receipts with their published keys."""
+
+    def __init__(self, store: ReceiptStore, writer: ReceiptWriter, auth: auth_pb2_grpc.AuthServiceAsyncStub) -> None:
+        """Read published keys from `auth`; receipts of this process that wait in `writer` are stored first."""
+        self._store = store
+        self._writer = writer
+        self._auth = auth
+        self._keys: dict[str, Ed25519PublicKey] = {}
+
+    async def read(self, caller: Caller, receipt_id: UUID) -> tuple[SignedReceipt, pb.ReceiptContent]:
+        """Return a receipt and what it signs. Raises ReceiptNotFound, also for another caller's, and ReceiptAltered."""
+        tenant_id = caller.require_tenant()
+        signed = await self._store.get(tenant_id, receipt_id)
+        if signed is None and self._writer.is_pending(tenant_id, receipt_id):
+            await self._writer.flush()
+            signed = await self._store.get(tenant_id, receipt_id)
+        if signed is None:
+            raise ReceiptNotFound
+        if signed.key_id not in self._keys:
+            self._keys = await self._read_keys()
+        try:
+            content = signed.verify(self._keys)
+        except ReceiptInvalid as error:
+            raise ReceiptAltered(receipt_id=str(receipt_id), part=error.part) from None
+        if not may_read(caller, convert.principal(content)):
+            raise ReceiptNotFound
+        return signed, content
+
+    async def _read_keys(self) -> dict[str, Ed25519PublicKey]:
+        request = auth_pb2.ListSigningKeysRequest(purpose=auth_pb2.SIGNING_KEY_PURPOSE_CERTIFICATE)
+        keys: dict[str, Ed25519PublicKey] = {}
+        for published in (await self._auth.ListSigningKeys(request)).signing_keys:
+            public_key = OKPKey.import_key(json.loads(published.jwk)).public_key
+            if isinstance(public_key, Ed25519PublicKey):
+                keys[published.key_id] = public_key
+        return keys

@@ -1,0 +1,228 @@
+"""Replays answers: the search of a receipt, run again on what it saw, and compared with the receipt."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+from skein.recall.v1 import recall_pb2 as pb
+from skein_kit.errors import NotKnownThen
+from skein_kit.ids import now
+from skein_kit.recall_receipts import document
+from skein_recall.errors import ModelNotFound, QueryTextMismatch, QueryTextNeeded
+from skein_recall.receipts import convert
+from skein_recall.search import convert as search_convert
+from skein_recall.search.model import SearchOptions
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import datetime
+
+    import asyncpg
+
+    from skein_kit.access_log.writer import AccessLogKeys
+    from skein_kit.identity.identity_token import Caller
+    from skein_kit.recall_receipts.document import SignedReceipt
+    from skein_recall.models.model import ModelRegistry
+    from skein_recall.receipts.reader import ReceiptReader
+    from skein_recall.receipts.store import ReceiptStore
+    from skein_recall.search.model import RecallResult, SearchHit, SearchPins
+    from skein_recall.search.searcher import RecallSearcher
+    from skein_recall.search.store import QueryStore
+
+# Cosines of the vector cache differ from those of the database by up to 0.00001.
+TOLERANCE = 2e-5
+# BM25 has no upper bound, and receipts have 24 bits of it.
+_RELATIVE_TOLERANCE = 1e-5
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Replay:
+    """A replayed answer."""
+
+    response: pb.RecallResponse
+    is_identical: bool
+    gaps: Sequence[pb.ReplayGap] = ()
+    differing_ids: Sequence[UUID] = ()
+    is_query_unverified: bool = False
+
+
+@dataclass(kw_only=True, slots=True)
+class _Items:
+    """The items of a receipt, as they were."""
+
+    # By id, in the order of the receipt.
+    rows: dict[UUID, asyncpg.Record] = field(default_factory=dict)
+    missing_ids: list[UUID] = field(default_factory=list)
+
+
+class RecallReplayer:
+    """Replays the answers of a tenant's receipts."""
+
+    def __init__(
+        self,
+        reader: ReceiptReader,
+        receipts: ReceiptStore,
+        searcher: RecallSearcher,
+        store: QueryStore,
+        registry: ModelRegistry,
+        keys: AccessLogKeys,
+    ) -> None:
+        self._reader = reader
+        self._receipts = receipts
+        self._registry = registry
+        self._searcher = searcher
+        self._store = store
+        self._keys = keys
+
+    async def replay(
+        self, caller: Caller, receipt_id: UUID, query: str, embedding: Sequence[float], *, seconds: float
+    ) -> Replay:
+        """Replay an answer within `seconds`. Raises ReceiptNotFound, ReceiptAltered, QueryTextNeeded and Mismatch."""
+        signed, content = await self._reader.read(caller, receipt_id)
+        try:
+            unseen_times = await self._read_unseen_times(signed.tenant_id, content)
+            pins = convert.pins(content, unseen_times, is_incomplete=False)
+            items = await self._read_items(signed.tenant_id, content, pins)
+        except NotKnownThen:
+            gap = pb.ReplayGap(reason=pb.REPLAY_GAP_REASON_HISTORY_ENDED)
+            return Replay(response=convert.bare_response(content, {}), is_identical=False, gaps=[gap])
+        gaps = []
+        if items.missing_ids:
+            ids = [str(item_id) for item_id in items.missing_ids]
+            gaps.append(pb.ReplayGap(reason=pb.REPLAY_GAP_REASON_ITEMS_PURGED, item_ids=ids))
+        request = signed.recall_request
+        if request is None:
+            gaps.append(pb.ReplayGap(reason=pb.REPLAY_GAP_REASON_REQUEST_ERASED))
+        elif not convert.is_formula_known(content):
+            gaps.append(pb.ReplayGap(reason=pb.REPLAY_GAP_REASON_FORMULA_CHANGED, name=content.formula))
+        else:
+            is_verified = await self._complete(request, signed, content, query, embedding)
+            try:
+                pins = convert.pins(content, unseen_times, is_incomplete=bool(items.missing_ids))
+                query_ = replace(
+                    search_convert.recall_query(request, at=now()), as_of_time=convert.position_time(content)
+                )
+                # Purged items left room for others.
+                query_ = replace(query_, limit=query_.limit + len(items.missing_ids))
+                result = await self._searcher.recall(signed.tenant_id, query_, seconds=seconds, pins=pins)
+            except ModelNotFound:
+                gaps.append(pb.ReplayGap(reason=pb.REPLAY_GAP_REASON_MODEL_DROPPED, name=content.model))
+            else:
+                return _compared(content, items, result, gaps, is_query_unverified=not is_verified)
+        response = convert.bare_response(content, items.rows)
+        return Replay(response=response, is_identical=False, gaps=gaps)
+
+    async def _read_unseen_times(self, tenant_id: UUID, content: pb.ReceiptContent) -> tuple[datetime, ...]:
+        """Return the times at which concurrent calls recorded what the search did not see."""
+        models = await self._registry.models()
+        model = models.by_name.get(content.model, models.active)
+        return await self._receipts.list_unseen_times(
+            tenant_id, model, convert.position(content), convert.position_time(content)
+        )
+
+    async def _read_items(self, tenant_id: UUID, content: pb.ReceiptContent, pins: SearchPins) -> _Items:
+        kinds = convert.kinds(content)
+        options = SearchOptions(as_of_time=convert.position_time(content), pins=pins)
+        async with self._store.transaction(tenant_id, options) as tx:
+            await tx.policy()
+            rows = await tx.items(kinds, pins.at, show_superseded=True)
+        items = _Items()
+        for item_id in kinds:
+            if item_id in rows:
+                items.rows[item_id] = rows[item_id]
+            else:
+                items.missing_ids.append(item_id)
+        return items
+
+    async def _complete(
+        self,
+        request: pb.RecallRequest,
+        signed: SignedReceipt,
+        content: pb.ReceiptContent,
+        query: str,
+        embedding: Sequence[float],
+    ) -> bool:
+        """Add the text to a request; return whether it is known to be that of the receipt."""
+        if signed.query is not None:
+            request.query = signed.query
+            if query and query != signed.query:
+                raise QueryTextMismatch
+            return True
+        if not query and not embedding:
+            raise QueryTextNeeded
+        request.query = query
+        request.embedding.extend(embedding)
+        secret = await self._keys.get(signed.tenant_id)
+        if document.query_key_check(secret) != content.query_key_check:
+            return False
+        if document.query_digest(convert.query_text(query, request.embedding), secret) != content.query_digest:
+            raise QueryTextMismatch
+        return True
+
+
+def _compared(
+    content: pb.ReceiptContent, items: _Items, result: RecallResult, gaps: list[pb.ReplayGap], *,
+    is_query_unverified: bool,
+) -> Replay:  # fmt: skip
+    """Return the answer of a receipt with what its search found when it was run again."""
+    found = {hit.item.item_id: hit for hit in result.hits}
+    expected_ids = convert.item_ids(content)
+    differing: list[UUID] = []
+    for index, item_id in enumerate(expected_ids):
+        hit = found.get(item_id)
+        if item_id in items.rows and (hit is None or not _is_same(content, index, hit)):
+            differing.append(item_id)
+    present = [item_id for item_id in expected_ids if item_id in items.rows]
+    others = [hit for hit in result.hits if hit.item.item_id not in set(expected_ids)]
+    if len(present) == len(expected_ids):
+        # Approximate codes miss some items, which an exact search finds.
+        is_approximate = content.dense_path == "approximate"
+        differing += [] if is_approximate else [hit.item.item_id for hit in others]
+        differing += _misplaced(content, found, present)
+    response = search_convert.response(
+        pb.RecallResponse,
+        replace(
+            result, hits=[found[item_id] for item_id in present if item_id in found], dense_path=content.dense_path
+        ),
+    )
+    scores = dict(zip(expected_ids, content.scores, strict=True))
+    for message in response.hits:
+        message.score = scores[UUID(message.item_id)]
+    response.pending_embedding_count = content.pending_embedding_count
+    response.filter_truncated, response.nothing_relevant = content.filter_truncated, content.nothing_relevant
+    return Replay(
+        response=response,
+        is_identical=not gaps and not differing and len(present) == len(expected_ids),
+        gaps=gaps,
+        differing_ids=list(dict.fromkeys(differing)),
+        is_query_unverified=is_query_unverified,
+    )
+
+
+def _misplaced(content: pb.ReceiptContent, found: dict[UUID, SearchHit], ids: Sequence[UUID]) -> list[UUID]:
+    """Return the items whose order differs by more than rounding."""
+    scores = [found[item_id].item.score if item_id in found else None for item_id in ids]
+    return [
+        ids[index]
+        for index in range(1, len(ids))
+        if (before := scores[index - 1]) is not None
+        and (after := scores[index]) is not None
+        and after > before + TOLERANCE
+        and content.scores[index] <= content.scores[index - 1]
+    ]
+
+
+def _is_same(content: pb.ReceiptContent, index: int, hit: SearchHit) -> bool:
+    """Return whether a hit has the revision, the score and the signals of a receipt, but for rounding."""
+    if hit.row["revision"] != content.revisions[index] or abs(hit.item.score - content.scores[index]) > TOLERANCE:
+        return False
+    flags = content.flags[index]
+    if bool(flags & convert.HAS_VECTOR) != (hit.item.similarity is not None):
+        return False
+    for component in hit.item.components:
+        expected = convert.signal(content, component.signal, index)
+        if expected is None or abs(component.raw - expected) > TOLERANCE + _RELATIVE_TOLERANCE * abs(expected):
+            return False
+    return True

@@ -1,0 +1,63 @@
+"""The RPCs of receipts: parse, one call, reply."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+from skein.recall.v1 import recall_pb2 as pb
+from skein_kit.calls.call import Context
+from skein_kit.calls.call import caller as caller_of
+from skein_recall.receipts import convert, difference
+from skein_recall.receipts.difference import ReadReceipt
+
+if TYPE_CHECKING:
+    from skein_recall.receipts.reader import ReceiptReader
+    from skein_recall.receipts.replay import RecallReplayer
+    from skein_recall.receipts.store import ReceiptStore
+
+# Events that explain a difference.
+_MAX_CHANGES = 1000
+
+
+class ReceiptHandlers:
+    """Receipts of the caller's tenant."""
+
+    def __init__(self, reader: ReceiptReader, replayer: RecallReplayer, store: ReceiptStore) -> None:
+        self._reader = reader
+        self._replayer = replayer
+        self._store = store
+
+    async def GetRecallReceipt(
+        self, request: pb.GetRecallReceiptRequest, context: Context
+    ) -> pb.GetRecallReceiptResponse:
+        signed, content = await self._reader.read(caller_of(context), UUID(request.receipt_id))
+        return pb.GetRecallReceiptResponse(receipt=convert.receipt(signed, content))
+
+    async def ReplayRecall(self, request: pb.ReplayRecallRequest, context: Context) -> pb.ReplayRecallResponse:
+        caller, seconds = caller_of(context), context.time_remaining()
+        replay = await self._replayer.replay(
+            caller, UUID(request.receipt_id), request.query, request.embedding, seconds=seconds
+        )
+        return pb.ReplayRecallResponse(
+            response=replay.response,
+            identical=replay.is_identical,
+            gaps=replay.gaps,
+            differing_ids=map(str, replay.differing_ids),
+            query_unverified=replay.is_query_unverified,
+        )
+
+    async def DiffRecall(self, request: pb.DiffRecallRequest, context: Context) -> pb.DiffRecallResponse:
+        caller = caller_of(context)
+        first, second = [
+            ReadReceipt(signed=signed, content=content)
+            for receipt_id in (request.receipt_id, request.other_receipt_id)
+            for signed, content in [await self._reader.read(caller, UUID(receipt_id))]
+        ]
+        item_ids = {*convert.item_ids(first.content), *convert.item_ids(second.content)}
+        start, beyond = difference.range_between(first, second)
+        changes = await self._store.list_changes(
+            caller.require_tenant(), sorted(item_ids), start, beyond, count=_MAX_CHANGES + 1
+        )
+        truncated = len(changes) > _MAX_CHANGES
+        return difference.differences(first, second, changes[:_MAX_CHANGES], truncated=truncated)

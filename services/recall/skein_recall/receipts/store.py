@@ -1,0 +1,108 @@
+"""Receipts in the database, in partitions by month."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from skein_kit.database.monthly_partitions import MonthlyPartitions
+from skein_kit.database.tx_options import TxOptions
+from skein_kit.ids import add_months, id_time, min_id_at, month_start
+from skein_kit.recall_receipts.document import SignedReceipt
+from skein_kit.search_text.vector_columns import for_table
+from skein_recall.queries import QUERIES
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from datetime import datetime
+    from uuid import UUID
+
+    import asyncpg
+
+    from skein_kit.database.transactions import Database
+    from skein_recall.models.model import EmbeddingModel
+    from skein_recall.search.model import LogPosition
+
+_MONTHS_AHEAD = 1
+# Calls that began so long before a search may have committed after it.
+_MAX_CALL_TIME = timedelta(minutes=10)
+# Events are inserted so long after the begin of their calls.
+_EVENT_DELAY = timedelta(seconds=60)
+# Transactions that began after a search, among which the vectors recorded during it are looked for.
+_MAX_LATER_TRANSACTIONS = 1_000_000
+
+
+class ReceiptStore:
+    """The receipts of all tenants."""
+
+    def __init__(self, database: Database, *, months: int) -> None:
+        """Keep whole `months` of receipts; 0 keeps all."""
+        self._database = database
+        self._months = months
+        self._partitions = MonthlyPartitions(database, QUERIES["ensure_month"])
+
+    async def insert(self, tenant_id: UUID, receipts: Sequence[tuple[SignedReceipt, str]]) -> None:
+        """Insert receipts, each with the request id of its call."""
+        await self._partitions.ensure(id_time(receipt.receipt_id) for receipt, _ in receipts)
+        rows: list[Mapping[str, object]] = [
+            {
+                "receipt_id": receipt.receipt_id,
+                "request_id": request_id,
+                "content": receipt.content,
+                "key_id": receipt.key_id,
+                "signature": receipt.signature,
+                "request": receipt.request,
+                "query": receipt.query,
+            }
+            for receipt, request_id in receipts
+        ]
+        # A lost receipt is noticed: its answer names it.
+        async with self._database.transaction(tenant_id, TxOptions(durable=False, plan_once=True)) as tx:
+            await tx.insert(QUERIES["insert_receipt"], tenant_id, rows)
+
+    async def get(self, tenant_id: UUID, receipt_id: UUID) -> SignedReceipt | None:
+        """Read a receipt, which may have been altered; None for an unknown one."""
+        async with self._database.transaction(tenant_id, TxOptions(read_only=True, skip_replica=True)) as tx:
+            row = await tx.row(QUERIES["get_receipt"], tenant_id=tenant_id, receipt_id=receipt_id)
+        return None if row is None else SignedReceipt(**row)
+
+    async def list_unseen_times(
+        self, tenant_id: UUID, model: EmbeddingModel, position: LogPosition, until: datetime
+    ) -> tuple[datetime, ...]:
+        """Return the times, up to `until`, at which concurrent calls recorded what a position does not have."""
+        beyond, since = position.start + position.size, until - _MAX_CALL_TIME
+        async with self._database.transaction(tenant_id, TxOptions(read_only=True, skip_replica=True)) as tx:
+            rows = await tx.rows(
+                for_table(QUERIES["list_unseen_times"], model.table_name),
+                tenant_id=tenant_id,
+                start=position.start,
+                beyond=beyond,
+                running=[position.start + gap for gap in position.gaps],
+                since=since,
+                until=until,
+                since_id=min_id_at(since),
+                until_id=min_id_at(until + _EVENT_DELAY),
+                last=beyond + _MAX_LATER_TRANSACTIONS,
+            )
+        return tuple(row["at"] for row in rows)
+
+    async def list_changes(
+        self, tenant_id: UUID, item_ids: Sequence[UUID], start: int, beyond: int, *, count: int
+    ) -> list[asyncpg.Record]:
+        """Return up to `count` events of items, oldest first, of the transactions from `start` to before `beyond`."""
+        async with self._database.transaction(tenant_id, TxOptions(read_only=True, skip_replica=True)) as tx:
+            return await tx.rows(
+                QUERIES["list_item_changes"],
+                tenant_id=tenant_id,
+                item_ids=[str(item_id) for item_id in item_ids],
+                start=start,
+                beyond=beyond,
+                count=count,
+            )
+
+    async def maintain(self, at: datetime) -> None:
+        """Create the partitions of the next months, and drop those of receipts that are too old."""
+        await self._partitions.ensure_ahead(at, _MONTHS_AHEAD)
+        if self._months:
+            async with self._database.global_transaction() as tx:
+                await tx.value(QUERIES["drop_receipts"], before=add_months(month_start(at), -self._months))

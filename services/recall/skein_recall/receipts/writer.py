@@ -1,0 +1,182 @@
+"""Makes, signs and stores the receipts of answers in the background, in batches within a second.
+
+An answer names its receipt before the receipt is stored. What cannot be stored is counted and logged.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from contextlib import asynccontextmanager, suppress
+from typing import TYPE_CHECKING, Self
+
+import asyncpg
+from grpc import aio
+from prometheus_client import Counter
+
+from skein.auth.v1 import certificates_pb2
+from skein_kit.access_log.writer import AccessLogKeys
+from skein_kit.background import background_tasks
+from skein_kit.calls.call import AUTHORIZATION_KEY
+from skein_kit.errors import RpcError
+from skein_kit.ids import now
+from skein_kit.telemetry import logs
+from skein_recall.receipts import convert
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Sequence
+    from uuid import UUID
+
+    from skein.auth.v1 import auth_pb2_grpc
+    from skein_kit.database.transactions import Database
+    from skein_recall.receipts.model import RecordedAnswer, UnsignedReceipt
+    from skein_recall.receipts.store import ReceiptStore
+
+FLUSH_SECONDS = 0.5
+# Answers that wait for their receipts, with the rows of their hits; and receipts that wait to be stored.
+MAX_ANSWERS = 2000
+MAX_RECEIPTS = 20_000
+# This number of waiting answers is written without a pause.
+_FLUSH_AT = 200
+_BATCH_SIZE = 200
+# The token of the caller, which signs, is older then.
+_MAX_WAIT_SECONDS = 30.0
+_SIGN_SECONDS = 5.0
+_STOP_SECONDS = 5.0
+_MAINTENANCE_SECONDS = 6 * 3600.0
+
+STORED = Counter("skein_recall_receipts_total", "Receipts of recalls that were signed and stored.")
+LOST = Counter("skein_recall_receipts_lost_total", "Receipts of recalls that could not be signed or stored.")
+
+log = logs.get("recall")
+
+
+class ReceiptWriter:
+    """The receipts of one process that wait to be stored."""
+
+    def __init__(
+        self, store: ReceiptStore, auth: auth_pb2_grpc.AuthInternalServiceAsyncStub, database: Database
+    ) -> None:
+        """Sign with `auth`, in the name of the callers; read the keys of digests from `database`."""
+        self._store = store
+        self._auth = auth
+        self._keys = AccessLogKeys(database)
+        self._answers: deque[RecordedAnswer] = deque()
+        self._receipts: dict[UUID, list[UnsignedReceipt]] = {}
+        self._has_answers, self._has_full_batch = asyncio.Event(), asyncio.Event()
+        self._flush_lock = asyncio.Lock()
+
+    @asynccontextmanager
+    async def open(self) -> AsyncIterator[Self]:
+        """Write receipts while the block runs, and the waiting ones when it ends."""
+        async with background_tasks(recall_receipts=self._write_forever, receipt_months=self._maintain_forever):
+            yield self
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_STOP_SECONDS):
+                await self.flush()
+        self._count_lost(len(self._answers) + sum(map(len, self._receipts.values())))
+
+    def add(self, answer: RecordedAnswer) -> None:
+        """Have the receipt of an answer written; it is lost if too many wait."""
+        if len(self._answers) >= MAX_ANSWERS:
+            self._count_lost(1)
+            return
+        self._answers.append(answer)
+        self._has_answers.set()
+        if len(self._answers) >= _FLUSH_AT:
+            self._has_full_batch.set()
+
+    def is_pending(self, tenant_id: UUID, receipt_id: UUID) -> bool:
+        """Return whether this process still has to store a receipt."""
+        return any(answer.receipt_id == receipt_id for answer in self._answers) or any(
+            receipt.receipt_id == receipt_id for receipt in self._receipts.get(tenant_id, ())
+        )
+
+    async def flush(self) -> None:
+        """Write all waiting receipts, tenant by tenant; what cannot be written waits again, up to half a minute."""
+        async with self._flush_lock:
+            await self._make_receipts()
+            for tenant_id in list(self._receipts):
+                await self._write(tenant_id)
+
+    async def _write_forever(self) -> None:
+        while True:
+            await self._has_answers.wait()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(FLUSH_SECONDS):
+                    await self._has_full_batch.wait()
+            self._has_answers.clear()
+            self._has_full_batch.clear()
+            await self.flush()
+            if self._answers or self._receipts:
+                self._has_answers.set()
+
+    async def _maintain_forever(self) -> None:
+        while True:
+            try:
+                await self._store.maintain(now())
+            except (RpcError, asyncpg.PostgresError) as error:
+                log.warning("receipt_months_failed", error=type(error).__name__)
+                await asyncio.sleep(_MAX_WAIT_SECONDS)
+            else:
+                await asyncio.sleep(_MAINTENANCE_SECONDS)
+
+    async def _make_receipts(self) -> None:
+        loop = asyncio.get_running_loop()
+        while self._answers:
+            answer = self._answers[0]
+            secret = b""
+            if not answer.keeps_query:
+                try:
+                    secret = await self._keys.get(answer.tenant_id)
+                except (RpcError, asyncpg.PostgresError) as error:
+                    log.warning("receipt_key_unavailable", error=type(error).__name__)
+                    return
+            receipts = self._receipts.setdefault(answer.tenant_id, [])
+            if len(receipts) < MAX_RECEIPTS:
+                receipts.append(convert.unsigned_receipt(answer, secret, seconds=loop.time()))
+            else:
+                self._count_lost(1)
+            self._answers.popleft()
+
+    async def _write(self, tenant_id: UUID) -> None:
+        """Sign and store the receipts of a tenant, and remove the stored ones and those that waited too long."""
+        receipts = self._receipts[tenant_id]
+        try:
+            while receipts:
+                batch = receipts[:_BATCH_SIZE]
+                await self._sign_and_store(tenant_id, batch)
+                del receipts[: len(batch)]
+                STORED.inc(len(batch))
+        except (RpcError, aio.AioRpcError, asyncpg.PostgresError) as error:
+            oldest = asyncio.get_running_loop().time() - _MAX_WAIT_SECONDS
+            waiting = [receipt for receipt in receipts if receipt.create_seconds >= oldest]
+            lost_count = len(receipts) - len(waiting)
+            self._count_lost(lost_count)
+            log.warning(
+                "receipts_not_stored", tenant_id=str(tenant_id), waiting=len(waiting), lost=lost_count,
+                error=type(error).__name__,
+            )  # fmt: skip
+            receipts[:] = waiting
+        if not receipts:
+            del self._receipts[tenant_id]
+
+    async def _sign_and_store(self, tenant_id: UUID, batch: Sequence[UnsignedReceipt]) -> None:
+        request = certificates_pb2.SignRecallReceiptsRequest(
+            receipt_ids=[receipt.receipt_id.bytes for receipt in batch],
+            digests=[receipt.content_digest for receipt in batch],
+        )
+        # The newest token is valid for longest.
+        token = max(batch, key=lambda receipt: receipt.create_seconds).identity_token
+        response = await self._auth.SignRecallReceipts(
+            request, timeout=_SIGN_SECONDS, metadata=((AUTHORIZATION_KEY, f"Bearer {token}"),)
+        )
+        signed = [
+            (receipt.signed(response.key_id, signature), receipt.request_id)
+            for receipt, signature in zip(batch, response.signatures, strict=True)
+        ]
+        await self._store.insert(tenant_id, signed)
+
+    def _count_lost(self, count: int) -> None:
+        if count:
+            LOST.inc(count)

@@ -1,0 +1,62 @@
+"""Answers with receipts, for tests of these."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+from skein.auth.v1 import auth_pb2
+from skein.memory.v1 import access_log_pb2, memory_pb2
+from skein.recall.v1 import recall_pb2 as pb
+from skein.tenancy.v1 import subjects_pb2
+from skein_cluster.certificates import key_set
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+    from fix_cluster import Stubs, Tenant
+
+TOPICS = ("kettle", "garden", "violin", "harbour", "invoice", "lantern", "bicycle", "orchard")
+
+
+async def set_policy(tenant: Tenant, **values: Any) -> None:
+    request = subjects_pb2.UpdatePolicyRequest(
+        policy=subjects_pb2.Policy(**values), update_mask={"paths": list(values)}
+    )
+    await tenant.tenancy.UpdatePolicy(request)
+
+
+async def remember(tenant: Tenant, content: str, **fields: Any) -> str:
+    request = memory_pb2.CreateMemoryRequest(memory=memory_pb2.Memory(content=content, **fields))
+    return (await tenant.memory.CreateMemory(request)).memory.memory_id
+
+
+async def recall(tenant: Stubs, query: str, **fields: Any) -> pb.RecallResponse:
+    return await tenant.recall.Recall(pb.RecallRequest(query=query, **fields))
+
+
+async def recall_with_receipt(tenant: Stubs, query: str, **fields: Any) -> pb.RecallResponse:
+    """Recall until the policy, which holds within a second, gives the answer a receipt."""
+    while True:
+        response = await recall(tenant, query, **fields)
+        if response.receipt_id:
+            return response
+        await asyncio.sleep(0.05)
+
+
+async def get_receipt(tenant: Stubs, receipt_id: str) -> pb.RecallReceipt:
+    return (await tenant.recall.GetRecallReceipt(pb.GetRecallReceiptRequest(receipt_id=receipt_id))).receipt
+
+
+async def logged_recalls(tenant: Tenant, count: int) -> None:
+    request = access_log_pb2.ListAccessLogRequest(page_size=1000)
+    while True:
+        events = (await tenant.history.ListAccessLog(request)).access_events
+        if len({event.create_time.ToNanoseconds() for event in events if event.method == "Recall"}) >= count:
+            return
+        await asyncio.sleep(0.05)
+
+
+async def published_keys(tenant: Tenant) -> dict[str, Ed25519PublicKey]:
+    request = auth_pb2.ListSigningKeysRequest(purpose=auth_pb2.SIGNING_KEY_PURPOSE_CERTIFICATE)
+    published = (await tenant.auth.ListSigningKeys(request)).signing_keys
+    return key_set.read(key_set.write(key.jwk for key in published))

@@ -1,0 +1,233 @@
+"""Receipts of answers: which answers get one, what it pins, and that no change of it goes unnoticed."""
+
+from __future__ import annotations
+
+import random
+import uuid
+from typing import Any
+
+import grpc
+from fix_cluster import Cluster, Tenant, refused
+from fix_receipts import (
+    TOPICS,
+    get_receipt,
+    logged_recalls,
+    published_keys,
+    recall,
+    recall_with_receipt,
+    remember,
+    set_policy,
+)
+from google.protobuf.timestamp_pb2 import Timestamp
+
+from skein.auth.v1 import auth_pb2
+from skein.gateway.v1 import gateway_pb2
+from skein.memory.v1 import memory_pb2
+from skein.tenancy.v1 import subjects_pb2
+from skein_kit.recall_receipts import document
+
+
+async def test_an_answer_has_a_receipt_that_pins_its_hits_and_their_signals(tenant: Tenant) -> None:
+    await set_policy(tenant, recall_receipts="all", audit_query_text=True)
+    for topic in TOPICS:
+        await remember(tenant, f"The {topic} belongs to the neighbours of the mill.", tags=[topic])
+
+    response = await recall_with_receipt(tenant, "whose is the kettle?", limit=5, min_relevance=0)
+    receipt = await get_receipt(tenant, response.receipt_id)
+
+    statement = receipt.statement
+    assert receipt.query == "whose is the kettle?"
+    assert receipt.request.limit == 5
+    ids = [str(uuid.UUID(bytes=statement.item_ids[start : start + 16])) for start in range(0, 80, 16)]
+    assert ids == [hit.item_id for hit in response.hits]
+    assert list(statement.revisions) == [hit.memory.revision for hit in response.hits]
+    assert list(statement.scores) == [hit.score for hit in response.hits]
+    assert (statement.model, statement.formula, statement.dense_path) == (
+        response.model,
+        response.formula,
+        response.dense_path,
+    )
+    for index, hit in enumerate(response.hits):
+        raws = {component.signal: component.raw for component in hit.components}
+        for signal in ("dense", "context", "lexical"):
+            assert abs(getattr(statement, signal)[index] - raws[signal]) < 1e-6
+    assert statement.snapshot_start > 0
+
+
+async def test_a_receipt_is_small(tenant: Tenant) -> None:
+    await set_policy(tenant, recall_receipts="all")
+    for number in range(60):
+        await remember(tenant, f"The {TOPICS[number % 8]} of house {number} was yesterday at the mill.")
+    sizes = {}
+
+    for limit in (1, 10, 50):
+        response = await recall_with_receipt(
+            tenant, "when was the kettle at the mill of the harbour?", limit=limit, min_relevance=0
+        )
+        receipt = await get_receipt(tenant, response.receipt_id)
+        sizes[len(response.hits)] = len(receipt.content) + len(receipt.signature)
+
+    assert all(size <= 300 + 60 * hits for hits, size in sizes.items())
+
+
+async def test_the_published_keys_verify_the_file_of_a_receipt(tenant: Tenant) -> None:
+    await set_policy(tenant, recall_receipts="all", audit_query_text=True)
+    await remember(tenant, "The kettle is red.")
+    response = await recall_with_receipt(tenant, "kettle")
+
+    receipt = await get_receipt(tenant, response.receipt_id)
+    read = document.read(receipt.document.encode())
+
+    assert read.verify(await published_keys(tenant)) == receipt.statement
+
+
+async def test_every_flipped_bit_of_a_stored_receipt_is_noticed(tenant: Tenant, cluster: Cluster) -> None:
+    await set_policy(tenant, recall_receipts="all", audit_query_text=True)
+    await remember(tenant, "The kettle is red.")
+    receipt = await get_receipt(tenant, (await recall_with_receipt(tenant, "kettle", limit=3)).receipt_id)
+    keys, chosen = await published_keys(tenant), random.Random(1)
+    original = document.read(receipt.document.encode())
+    fields = {name: getattr(original, name) for name in ("content", "signature", "request")}
+    noticed = flipped = 0
+
+    for name, value in fields.items():
+        for bit in range(8 * len(value)):
+            changed = bytearray(value)
+            changed[bit // 8] ^= 1 << bit % 8
+            values = {"query": original.query, "key_id": original.key_id, **fields, name: bytes(changed)}
+            altered = document.SignedReceipt(tenant_id=original.tenant_id, receipt_id=original.receipt_id, **values)
+            flipped += 1
+            try:
+                altered.verify(keys)
+            except document.ReceiptInvalid:
+                noticed += 1
+    assert noticed == flipped
+
+    async with cluster.superuser() as connection:
+        for column in ("content", "signature", "request", "query"):
+            where = "WHERE tenant_id = $1 AND receipt_id = $2"
+            before = await connection.fetchval(
+                f"SELECT {column} FROM recall.receipts {where}",  # noqa: S608 - constants.
+                tenant.tenant_id,
+                original.receipt_id,
+            )
+            after = bytearray(before.encode() if column == "query" else before)
+            bit = chosen.randrange(7) if column == "query" else chosen.randrange(8 * len(after))
+            after[bit // 8] ^= 1 << bit % 8
+            value = after.decode() if column == "query" else bytes(after)
+            for stored in (value, before):
+                await connection.execute(
+                    f"UPDATE recall.receipts SET {column} = $3 {where}",  # noqa: S608
+                    tenant.tenant_id,
+                    original.receipt_id,
+                    stored,
+                )
+                if stored is not before:
+                    with refused(grpc.StatusCode.DATA_LOSS, "RECEIPT_ALTERED"):
+                        await get_receipt(tenant, receipt.receipt_id)
+    assert (await get_receipt(tenant, receipt.receipt_id)) == receipt
+
+
+async def test_a_receipt_of_another_tenant_or_id_is_not_valid(tenant: Tenant) -> None:
+    await set_policy(tenant, recall_receipts="all")
+    receipt = await get_receipt(tenant, (await recall_with_receipt(tenant, "kettle")).receipt_id)
+    keys, original = await published_keys(tenant), document.read(receipt.document.encode())
+    values = {
+        name: getattr(original, name)
+        for name in ("tenant_id", "receipt_id", "content", "signature", "key_id", "request", "query")
+    }
+
+    for name in ("tenant_id", "receipt_id"):
+        altered = document.SignedReceipt(**{**values, name: uuid.uuid4()})
+        try:
+            altered.verify(keys)
+        except document.ReceiptInvalid as error:
+            assert error.part == "signature"  # noqa: PT017
+        else:
+            raise AssertionError(name)
+
+
+async def test_without_the_policy_there_are_no_receipts(tenant: Tenant, cluster: Cluster) -> None:
+    await remember(tenant, "The kettle is red.")
+
+    response = await recall(tenant, "kettle")
+
+    assert response.receipt_id == ""
+    async with cluster.superuser() as connection:
+        count = await connection.fetchval("SELECT count(*) FROM recall.receipts WHERE tenant_id = $1", tenant.tenant_id)
+    assert count == 0
+
+
+async def test_a_receipt_has_a_digest_of_the_query_unless_the_policy_keeps_texts(
+    tenant: Tenant, cluster: Cluster
+) -> None:
+    await set_policy(tenant, recall_receipts="all")
+    response = await recall_with_receipt(tenant, "who hid the violin?")
+
+    receipt = await get_receipt(tenant, response.receipt_id)
+
+    assert receipt.query == ""
+    assert len(receipt.statement.query_digest) == document.QUERY_DIGEST_BYTES
+    assert b"violin" not in receipt.content
+    async with cluster.superuser() as connection:
+        row = await connection.fetchrow(
+            "SELECT request, query FROM recall.receipts WHERE receipt_id = $1", uuid.UUID(response.receipt_id)
+        )
+    assert row is not None
+    assert row["query"] is None
+    assert b"violin" not in row["request"]
+
+
+async def test_callers_see_their_own_receipts_and_auditors_see_all(
+    tenant: Tenant, other_tenant: Tenant, cluster: Cluster
+) -> None:
+    await set_policy(tenant, recall_receipts="all")
+    response = await recall_with_receipt(tenant, "kettle")
+    request = auth_pb2.CreateApiKeyRequest(display_name="agent", permissions=["recall.read", "memory.read"])
+    agent = cluster.with_key((await tenant.auth.CreateApiKey(request)).secret)
+
+    with refused(grpc.StatusCode.NOT_FOUND, "RECEIPT_NOT_FOUND"):
+        await get_receipt(agent, response.receipt_id)
+    with refused(grpc.StatusCode.NOT_FOUND, "RECEIPT_NOT_FOUND"):
+        await get_receipt(other_tenant, response.receipt_id)
+    of_agent = await recall_with_receipt(agent, "kettle")
+    assert (await get_receipt(agent, of_agent.receipt_id)).receipt_id == of_agent.receipt_id
+    assert (await get_receipt(tenant, of_agent.receipt_id)).receipt_id == of_agent.receipt_id
+
+
+async def test_the_erasure_of_a_person_erases_the_queries_of_receipts_that_stay_valid(tenant: Tenant) -> None:
+    await set_policy(tenant, recall_receipts="all", audit_query_text=True)
+    subject = subjects_pb2.Subject(subject_id="anna-7", display_name="Anna Berg")
+    await tenant.tenancy.CreateSubject(subjects_pb2.CreateSubjectRequest(subject=subject))
+    await remember(tenant, "Anna keeps the red kettle.", subject_id="anna-7")
+    await remember(tenant, "The violin is in the attic.")
+    requests: dict[str, dict[str, Any]] = {
+        "of her memory": {"query": "who keeps the red kettle?"},
+        "about her": {"query": "the attic", "filter": memory_pb2.MemoryFilter(subject_id="anna-7")},
+        "with her name": {"query": "is Anna Berg in the attic?", "min_relevance": 0.9},
+    }
+    ids = {name: (await recall_with_receipt(tenant, **fields)).receipt_id for name, fields in requests.items()}
+    receipts = {name: await get_receipt(tenant, id_) for name, id_ in ids.items()}
+    assert all(receipt.query for receipt in receipts.values())
+
+    # The access log knows which answers had which memories; later calls are cleared half a minute after the erasure.
+    await logged_recalls(tenant, len(requests))
+    await tenant.gateway.Forget(gateway_pb2.ForgetRequest(subject_id="anna-7"))
+
+    for name, id_ in ids.items():
+        receipt = await get_receipt(tenant, id_)
+        assert (receipt.query, receipt.request_erased) == ("", True), name
+        assert receipt.statement == receipts[name].statement
+
+
+async def test_the_time_of_a_receipt_is_between_the_call_and_its_answer(tenant: Tenant) -> None:
+    await set_policy(tenant, recall_receipts="all")
+    await recall_with_receipt(tenant, "kettle")
+    start, end = Timestamp(), Timestamp()
+
+    start.GetCurrentTime()
+    response = await recall(tenant, "kettle")
+    end.GetCurrentTime()
+
+    receipt = await get_receipt(tenant, response.receipt_id)
+    assert start.ToDatetime() <= receipt.create_time.ToDatetime() <= end.ToDatetime()
