@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 # Tables of which no row holds a word: numbers, ids, sealed bytes; and rows that wait for cold storage to come back.
 WORDLESS = {
     "memory.secrets", "memory.tasks", "memory.pending_rows", "recall.embeddings_all_minilm_l6_v2",
-    "recall.vector_origins",
+    "recall.embeddings_all_minilm_l6_v2_history", "recall.vector_origins",
     "session.archived_sessions", "session.archived_messages",
 }  # fmt: skip
 
@@ -167,6 +167,46 @@ async def leave_traces(tenant: Tenant, person: Person, copies: int) -> None:
     await tenant.gateway.Recall(gateway_pb2.RecallRequest(query=f"and {word}?"))
 
 
+async def leave_former_traces(tenant: Tenant, person: Person) -> None:
+    """Change and delete what was said, so that only answers as of a time find it."""
+    word = person.word
+    listing = session_pb2.ListMessagesRequest(session_id=f"with {word}")
+    (message, *_) = (await tenant.sessions.ListMessages(listing)).messages
+    said = session_pb2.Message(message_id=message.message_id, content=f"{word} corrected")
+    await tenant.sessions.UpdateMessage(
+        session_pb2.UpdateMessageRequest(message=said, update_mask=FieldMask(paths=["content"]))
+    )
+    for summary in (f"{word} was heard", "nothing was said"):
+        renamed = session_pb2.Session(session_id=f"with {word}", title=f"again {word}", summary=summary)
+        await tenant.sessions.UpdateSession(
+            session_pb2.UpdateSessionRequest(session=renamed, update_mask=FieldMask(paths=["title", "summary"]))
+        )
+    subject = subjects_pb2.Subject(subject_id=word, display_name=f"{word} again")
+    await tenant.tenancy.UpdateSubject(
+        subjects_pb2.UpdateSubjectRequest(subject=subject, update_mask=FieldMask(paths=["display_name"]))
+    )
+    memories = await tenant.memory.ListMemories(memory_pb2.ListMemoriesRequest())
+    kept = next(memory for memory in memories.memories if memory.external_id == f"{word} 2")
+    changed = memory_pb2.Memory(
+        memory_id=kept.memory_id,
+        content=f"{word} likes tea no more",
+        derived_from=[memory_pb2.SourceReference(kind=memory_pb2.SOURCE_KIND_PERSON, name=f"{word} again")],
+    )
+    await tenant.memory.UpdateMemory(
+        memory_pb2.UpdateMemoryRequest(memory=changed, update_mask=FieldMask(paths=["content", "derived_from"]))
+    )
+    pointed = curation_pb2.ListAliasesRequest()
+    (alias, *_) = (await tenant.curation.ListAliases(pointed)).aliases
+    await tenant.curation.ResolveEntity(
+        curation_pb2.ResolveEntityRequest(
+            alias_memory_id=alias.alias_memory_id, canonical_memory_id=kept.memory_id, note=f"{word} again"
+        )
+    )
+    (block, *_) = (await tenant.blocks.ListAgentBlocks(blocks_pb2.ListAgentBlocksRequest(agent_id="butler"))).blocks
+    await tenant.blocks.AttachBlock(blocks_pb2.AttachBlockRequest(block_id=block.block_id, agent_id="maid"))
+    await tenant.blocks.DetachBlock(blocks_pb2.DetachBlockRequest(block_id=block.block_id, agent_id="butler"))
+
+
 async def remember(tenant: Tenant, person: Person, n: int) -> str:
     word = person.word
     memory = memory_pb2.Memory(
@@ -210,8 +250,13 @@ async def bytes_to_lose(connection: Connection, tenant: Tenant) -> set[bytes]:
         "SELECT embedding::text AS vector FROM recall.embeddings_all_minilm_l6_v2 WHERE tenant_id = $1",
         tenant.tenant_id,
     )
+    former_vectors = await connection.fetch(
+        "SELECT embedding::text AS vector FROM recall.embeddings_all_minilm_l6_v2_history WHERE tenant_id = $1",
+        tenant.tenant_id,
+    )
     assert len(vectors) > 0
-    for row in vectors:
+    assert len(former_vectors) > 0
+    for row in [*vectors, *former_vectors]:
         numbers = np.array(row["vector"].strip("[]").split(","), dtype=np.float32).astype(np.float16)
         results.add(numbers[100:132].tobytes())
     for statement in (
@@ -278,6 +323,8 @@ async def test_no_byte_of_a_forgotten_person_is_left_once_dead_rows_and_the_log_
             try:
                 async with served_on(base, base.postgres) as (host, tenant):
                     await leave_traces(tenant, person, attack_size(3, 300))
+                    await until_embedded(connection, tenant)
+                    await leave_former_traces(tenant, person)
                     await until_embedded(connection, tenant)
                     await connection.execute("ANALYZE")
                     estimated = await statistics_with(connection, person.forms[1])

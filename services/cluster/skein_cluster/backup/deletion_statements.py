@@ -148,8 +148,9 @@ async def purge_accounts(connection: Connection, deletions: Deletions) -> int:
 
 
 async def purge_subjects(connection: Connection, tenant_id: UUID, subject_ids: Collection[str]) -> None:
-    """Delete subjects of a tenant."""
-    for table in ("tenancy.subject_properties", "tenancy.subjects"):
+    """Delete subjects of a tenant, with their former versions."""
+    # The history last: deleted rows go there.
+    for table in ("tenancy.subject_properties", "tenancy.subjects", "tenancy.subjects_history"):
         await connection.execute(
             f"DELETE FROM {table} WHERE tenant_id = $1 AND subject_id = ANY ($2::text[])",  # noqa: S608 - constants.
             tenant_id,
