@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 
 MESSAGES = Query.parse(
     "messages",
-    "SELECT content, subject_id, is_active FROM as_of.messages WHERE tenant_id = :tenant_id AND session_id = :session_id"
-    " ORDER BY sequence",
+    "SELECT content, subject_id, is_active FROM as_of.messages"
+    " WHERE tenant_id = :tenant_id AND session_id = :session_id ORDER BY sequence",
 )
 TITLE_TERMS = Query.parse(
     "title_terms",
