@@ -267,6 +267,40 @@ async def test_a_purged_person_has_no_former_versions_in_sessions_of_others(
     assert [tuple(row) for row in rows] == [(uuid.UUID(stays), "water")]
 
 
+async def test_an_export_of_a_person_has_the_former_versions_of_messages(tenant: Tenant) -> None:
+    own = await session(tenant, subject_id="ann")
+    other = await session(tenant, subject_id="ben")
+    message_ids = [*await say(tenant, own, "tea", "water"), *await say(tenant, other, "wine", subject_id="ann")]
+    for content in ("coffee", "cocoa"):
+        await edit(tenant, message_ids[0], content)
+    await edit(tenant, message_ids[2], "juice")
+
+    exported = await tenant.sessions.ExportSubject(pb.ExportSubjectRequest(subject_id="ann"))
+
+    records = [record for record in exported.records if record.HasField("message")]
+    versions = [[version.message.content for version in record.former_versions] for record in records]
+    assert [record.message.content for record in records] == ["cocoa", "water", "juice"]
+    assert versions == [["coffee", "tea"], [], ["wine"]]
+    until_times = [version.until_time.ToDatetime() for version in records[0].former_versions]
+    assert until_times == sorted(until_times, reverse=True)
+    assert not any(record.truncated for record in records)
+
+
+async def test_an_export_has_at_most_a_hundred_former_versions_of_a_message(tenant: Tenant) -> None:
+    name = await session(tenant, subject_id="ann")
+    (message_id,) = await say(tenant, name, "tea")
+    for number in range(101):
+        await edit(tenant, message_id, f"tea {number}")
+
+    exported = await tenant.sessions.ExportSubject(pb.ExportSubjectRequest(subject_id="ann"))
+
+    (record,) = [record for record in exported.records if record.HasField("message")]
+    assert [version.message.content for version in record.former_versions] == [
+        f"tea {number}" for number in range(99, -1, -1)
+    ]
+    assert record.truncated
+
+
 async def test_a_policy_is_the_one_that_held_at_the_time(tenant: Tenant, cluster: Cluster) -> None:
     start = now()
     await change_policy(tenant, decay_days=7)
