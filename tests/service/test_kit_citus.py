@@ -11,6 +11,8 @@ import pytest
 from skein_kit.database.named_queries import Query
 from skein_kit.database.transactions import Database
 from skein_kit.database.tx_options import READ_ONLY, TxOptions
+from skein_kit.errors import HistoryNotKept
+from skein_kit.ids import now
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -56,6 +58,14 @@ async def test_a_transaction_begins_in_a_message_of_its_own(
     assert begin == ("BEGIN READ ONLY" if options.read_only else "BEGIN")
     assert {part.strip().partition(" = ")[0].split()[0] for part in settings.split(";")} == {"SET"}
     assert (seen, is_read_only) == (str(tenant_id), "on" if options.read_only else "off")
+
+
+async def test_a_read_as_of_a_time_is_refused_because_no_former_rows_are_kept(database: TestDatabase) -> None:
+    async with opened(database, citus=True) as (pool, messages):
+        with pytest.raises(HistoryNotKept):
+            pool.transaction(uuid.uuid4(), TxOptions(as_of_time=now(), read_only=True))
+
+    assert messages == []
 
 
 async def test_a_transaction_without_a_tenant_begins_so_too(database: TestDatabase) -> None:

@@ -18,6 +18,22 @@ WHERE tenant_id = :tenant_id AND session_id = :session_id AND sequence > :after
 ORDER BY sequence
 LIMIT :limit;
 
+-- find_former_messages --
+-- Return which of some messages have former versions.
+SELECT DISTINCT message_id
+FROM session.messages_history
+WHERE tenant_id = :tenant_id AND message_id = ANY (:message_ids::uuid[]);
+
+-- export_former_versions --
+-- Read the newest former versions of a message.
+SELECT message_id, session_id, sequence, external_id, role, content, name, subject_id, agent_id, parts, tool_calls,
+    tool_call_id, tool_returns, model, step_id, group_id, sender_id, offline_thread_id, metadata, create_time,
+    created_by, revision, update_time, updated_by, until_time
+FROM session.messages_history
+WHERE tenant_id = :tenant_id AND message_id = :message_id
+ORDER BY until_time DESC
+LIMIT :limit;
+
 -- export_named_messages --
 -- Read messages by ids, deleted or not.
 SELECT message_id, session_id, sequence, external_id, role, content, name, subject_id, agent_id, parts, tool_calls,

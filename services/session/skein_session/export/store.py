@@ -12,6 +12,7 @@ from skein_session.cold_storage.store import next_archived_of_subject
 from skein_session.export.model import ExportPosition
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from uuid import UUID
 
     from asyncpg import Record
@@ -65,6 +66,19 @@ class ExportStore:
                 # Outside of a transaction, because reading a file takes long.
                 page.add(await self._read_file(tenant_id, page, session_id))
         return page.rows, page.position
+
+    async def find_former(self, tenant_id: UUID, message_ids: Sequence[UUID]) -> set[UUID]:
+        """Return which of some messages have former versions."""
+        async with self._database.transaction(tenant_id) as tx:
+            rows = await tx.rows(_QUERIES["find_former_messages"], tenant_id=tenant_id, message_ids=message_ids)
+        return {row["message_id"] for row in rows}
+
+    async def read_former_versions(self, tenant_id: UUID, message_id: UUID, *, limit: int) -> list[Record]:
+        """Read up to `limit` former versions of a message, newest first."""
+        async with self._database.transaction(tenant_id) as tx:
+            return await tx.rows(
+                _QUERIES["export_former_versions"], tenant_id=tenant_id, message_id=message_id, limit=limit
+            )
 
     async def _read_tables(self, tenant_id: UUID, page: _PageBuilder) -> str:
         """Add rows of the tables until the page is full; return the session whose file has the next rows, or ""."""

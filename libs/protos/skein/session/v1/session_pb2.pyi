@@ -652,18 +652,30 @@ class ExportSubjectRequest(_message.Message):
     def __init__(self, subject_id: _Optional[str] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ...) -> None: ...
 
 class SubjectRecord(_message.Message):
-    __slots__ = ("session", "message", "state", "item", "deleted")
+    __slots__ = ("session", "message", "state", "item", "deleted", "former_versions", "truncated")
     SESSION_FIELD_NUMBER: _ClassVar[int]
     MESSAGE_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
     ITEM_FIELD_NUMBER: _ClassVar[int]
     DELETED_FIELD_NUMBER: _ClassVar[int]
+    FORMER_VERSIONS_FIELD_NUMBER: _ClassVar[int]
+    TRUNCATED_FIELD_NUMBER: _ClassVar[int]
     session: Session
     message: Message
     state: _states_pb2.AgentState
     item: _states_pb2.SessionItem
     deleted: bool
-    def __init__(self, session: _Optional[_Union[Session, _Mapping]] = ..., message: _Optional[_Union[Message, _Mapping]] = ..., state: _Optional[_Union[_states_pb2.AgentState, _Mapping]] = ..., item: _Optional[_Union[_states_pb2.SessionItem, _Mapping]] = ..., deleted: _Optional[bool] = ...) -> None: ...
+    former_versions: _containers.RepeatedCompositeFieldContainer[MessageVersion]
+    truncated: bool
+    def __init__(self, session: _Optional[_Union[Session, _Mapping]] = ..., message: _Optional[_Union[Message, _Mapping]] = ..., state: _Optional[_Union[_states_pb2.AgentState, _Mapping]] = ..., item: _Optional[_Union[_states_pb2.SessionItem, _Mapping]] = ..., deleted: _Optional[bool] = ..., former_versions: _Optional[_Iterable[_Union[MessageVersion, _Mapping]]] = ..., truncated: _Optional[bool] = ...) -> None: ...
+
+class MessageVersion(_message.Message):
+    __slots__ = ("message", "until_time")
+    MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    UNTIL_TIME_FIELD_NUMBER: _ClassVar[int]
+    message: Message
+    until_time: _timestamp_pb2.Timestamp
+    def __init__(self, message: _Optional[_Union[Message, _Mapping]] = ..., until_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
 
 class ExportSubjectResponse(_message.Message):
     __slots__ = ("records", "next_page_token")

@@ -661,7 +661,8 @@ class SessionServiceServicer:
 
     def ExportSubject(self, request, context):
         """ExportSubject pages through all that PurgeSubject would purge: each
-        session, then its messages by sequence, its agent states and its items.
+        session, then its messages by sequence, each with its former versions, its
+        agent states and its items.
         Messages in other sessions come last. Deleted rows that are not purged yet
         are included and marked, so the call needs the permission to write. A page
         may be short or empty and still have a next_page_token. It changes nothing:

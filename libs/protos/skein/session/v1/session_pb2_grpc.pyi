@@ -371,7 +371,8 @@ class SessionServiceStub:
     """
     ExportSubject: _grpc.UnaryUnaryMultiCallable[_session_pb2.ExportSubjectRequest, _session_pb2.ExportSubjectResponse]
     """ExportSubject pages through all that PurgeSubject would purge: each
-    session, then its messages by sequence, its agent states and its items.
+    session, then its messages by sequence, each with its former versions, its
+    agent states and its items.
     Messages in other sessions come last. Deleted rows that are not purged yet
     are included and marked, so the call needs the permission to write. A page
     may be short or empty and still have a next_page_token. It changes nothing:
@@ -759,7 +760,8 @@ class SessionServiceAsyncStub(SessionServiceStub):
     """
     ExportSubject: _aio.UnaryUnaryMultiCallable[_session_pb2.ExportSubjectRequest, _session_pb2.ExportSubjectResponse]  # type: ignore[assignment]
     """ExportSubject pages through all that PurgeSubject would purge: each
-    session, then its messages by sequence, its agent states and its items.
+    session, then its messages by sequence, each with its former versions, its
+    agent states and its items.
     Messages in other sessions come last. Deleted rows that are not purged yet
     are included and marked, so the call needs the permission to write. A page
     may be short or empty and still have a next_page_token. It changes nothing:
@@ -1324,7 +1326,8 @@ class SessionServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_session_pb2.ExportSubjectResponse, _abc.Awaitable[_session_pb2.ExportSubjectResponse]]:
         """ExportSubject pages through all that PurgeSubject would purge: each
-        session, then its messages by sequence, its agent states and its items.
+        session, then its messages by sequence, each with its former versions, its
+        agent states and its items.
         Messages in other sessions come last. Deleted rows that are not purged yet
         are included and marked, so the call needs the permission to write. A page
         may be short or empty and still have a next_page_token. It changes nothing:
