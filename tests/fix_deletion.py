@@ -6,6 +6,7 @@ import uuid
 from typing import TYPE_CHECKING, Any
 
 import asyncpg
+from fix_receipts import get_receipt, recall_with_receipt, set_policy
 from google.protobuf import json_format
 from google.protobuf.struct_pb2 import Struct, Value
 
@@ -225,6 +226,10 @@ async def fill(tenant: Tenant, connection: Connection) -> None:
         for statement in REST.split(";\n"):
             arguments: list[Any] = [tenant.tenant_id, uuid.uuid4()]
             await connection.execute(statement.replace("$1", f"'{arguments[0]}'").replace("$2", f"'{arguments[1]}'"))
+    # Last: further answers would have receipts as well.
+    await set_policy(tenant, recall_receipts="all")
+    answer = await recall_with_receipt(tenant, "the kitchen")
+    await get_receipt(tenant, answer.receipt_id)
 
 
 async def add_counts(tenant: Tenant, connection: Connection) -> None:

@@ -95,7 +95,7 @@ EXEMPT: Mapping[str, str] = {
     f"{AUTH}ListSigningKeys": "public keys, which belong to no tenant",
     **dict.fromkeys(
         (f"{RECALL}{name}" for name in ("GetRecallReceipt", "ReplayRecall", "DiffRecall")),
-        "answers of the canary get no receipts",
+        "answers of the canary get no receipts, which would be thousands a day",
     ),
     f"{RECALL}EmbedText": "embeds the caller's own text",
     f"{RECALL}ListEmbeddingModels": "models belong to no tenant",
