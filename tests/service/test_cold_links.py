@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from fix_cluster import Tenant
+from fix_lineage import AGENT, DOCUMENT, named, replace_sources
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from skein.memory.v1 import archives_pb2 as pb
@@ -141,4 +142,20 @@ async def test_former_aliases_come_back_with_their_memories(tenant: Tenant, orde
     after = await tenant.curation.ListAliases(curation_pb2.ListAliasesRequest(as_of_time=then))
     assert [alias.note for alias in before.aliases] == ["once"]
     assert list(meanwhile.aliases) == []
+    assert after == before
+
+
+async def test_former_sources_come_back_with_their_memory(tenant: Tenant) -> None:
+    memory_id = await old(tenant, "the heron", "a", derived_from=[named(AGENT, "scout")])
+    then = Timestamp()
+    then.FromDatetime(now())
+    await replace_sources(tenant, memory_pb2.Memory(memory_id=memory_id), named(DOCUMENT, "atlas"))
+    lineage_request = curation_pb2.GetLineageRequest(memory_ids=[memory_id], as_of_time=then)
+    before = await tenant.curation.GetLineage(lineage_request)
+    archive_id = await archive(tenant, "a")
+
+    await restore(tenant, archive_id)
+
+    after = await tenant.curation.GetLineage(lineage_request)
+    assert [node.name for node in before.nodes if node.name] == ["scout"]
     assert after == before

@@ -330,6 +330,20 @@ FROM jsonb_populate_recordset(NULL::memory.aliases, :rows::jsonb) AS kept
 WHERE kept.tenant_id = :tenant_id
 ON CONFLICT DO NOTHING;
 
+-- archive_sources_history --
+-- Read the rows of memory.sources_history of some memories as JSON, to archive them.
+SELECT to_jsonb(kept)::text AS row
+FROM memory.sources_history AS kept
+WHERE tenant_id = :tenant_id AND memory_id = ANY (:memory_ids::uuid[])
+ORDER BY 1;
+
+-- unarchive_sources_history --
+-- Insert unarchived rows into memory.sources_history.
+INSERT INTO memory.sources_history
+SELECT kept.*
+FROM jsonb_populate_recordset(NULL::memory.sources_history, :rows::jsonb) AS kept
+WHERE kept.tenant_id = :tenant_id;
+
 -- archive_trust_history --
 -- Read the rows of memory.trust_history of some memories as JSON, to archive them.
 SELECT to_jsonb(kept)::text AS row

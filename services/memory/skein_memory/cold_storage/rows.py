@@ -32,6 +32,7 @@ ARCHIVED_TABLES: Mapping[str, Sequence[str]] = {
     "revisions": ("memory_id", "other_memory_id"),
     "aliases": ("alias_memory_id", "canonical_memory_id"),
     "conflict_resolutions": ("a_memory_id", "b_memory_id"),
+    "sources_history": ("memory_id",),
     "trust_history": ("memory_id",),
     "aliases_history": ("alias_memory_id", "canonical_memory_id"),
     "pending_rows": ("memory_id", "other_memory_id"),
@@ -52,6 +53,7 @@ _STATEMENTS: Mapping[str, tuple[str, str]] = {
     "revisions": ("archive_revisions", "unarchive_revisions"),
     "aliases": ("archive_aliases", "unarchive_aliases"),
     "conflict_resolutions": ("archive_conflict_resolutions", "unarchive_conflict_resolutions"),
+    "sources_history": ("archive_sources_history", "unarchive_sources_history"),
     "trust_history": ("archive_trust_history", "unarchive_trust_history"),
     "aliases_history": ("archive_aliases_history", "unarchive_aliases_history"),
     # Pending rows are inserted into their target table, or stay pending.
