@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -216,3 +217,24 @@ async def test_a_memory_that_was_recorded_later_is_not_known_then(tenant: Tenant
         await tenant.curation.GetCanonicalMemory(
             curation_pb2.GetCanonicalMemoryRequest(memory_id=NAMES[0], as_of_time=moment)
         )
+
+
+async def test_a_time_in_the_future_is_refused(tenant: Tenant) -> None:
+    await History(tenant, 0).create()
+    future = Timestamp()
+    future.FromDatetime(now() + timedelta(hours=1))
+    first, second = NAMES[:2]
+    calls = [
+        tenant.links.TraverseLinks(pb.TraverseLinksRequest(memory_id=first, as_of_time=future)),
+        tenant.links.GetSubgraph(pb.GetSubgraphRequest(memory_ids=[first], as_of_time=future)),
+        tenant.links.FindPaths(pb.FindPathsRequest(from_memory_id=first, to_memory_id=second, as_of_time=future)),
+        tenant.links.SpreadActivation(
+            pb.SpreadActivationRequest(seeds=[pb.ActivationSeed(memory_id=first)], as_of_time=future)
+        ),
+        tenant.curation.GetCanonicalMemory(curation_pb2.GetCanonicalMemoryRequest(memory_id=first, as_of_time=future)),
+        tenant.curation.ListAliases(curation_pb2.ListAliasesRequest(as_of_time=future)),
+    ]
+
+    for call in calls:
+        with refused(StatusCode.INVALID_ARGUMENT, "INVALID_FIELD"):
+            await call

@@ -9,9 +9,10 @@ from skein_kit.calls.call import Context
 from skein_kit.calls.call import caller as caller_of
 from skein_kit.idempotency.store import IdempotencyKey
 from skein_kit.ids import now
+from skein_kit.policies.history import read_as_of_time
 from skein_kit.rpc.pagination import read_id, resolve_page_size
 from skein_kit.rpc.row_times import ImportTimes
-from skein_kit.rpc.well_known_types import read_time, to_timestamp
+from skein_kit.rpc.well_known_types import to_timestamp
 from skein_memory.aliases.model import DEFAULT_CONFIDENCE, AliasDraft
 from skein_memory.paging import cut_page
 from skein_memory.validation import check_storable
@@ -44,25 +45,26 @@ class AliasHandlers:
     async def GetCanonicalMemory(
         self, request: pb.GetCanonicalMemoryRequest, context: Context
     ) -> pb.GetCanonicalMemoryResponse:
+        at = now()
         canonical_id, alias = await self._store.get_canonical_memory(
             caller_of(context).require_tenant(),
             request.memory_id,
-            at=now(),
-            as_of_time=read_time(request, "as_of_time"),
+            at=at,
+            as_of_time=read_as_of_time(request, at=at),
         )
         return pb.GetCanonicalMemoryResponse(
             canonical_memory_id=str(canonical_id), alias=None if alias is None else _alias(alias)
         )
 
     async def ListAliases(self, request: pb.ListAliasesRequest, context: Context) -> pb.ListAliasesResponse:
-        tenant_id, size = caller_of(context).require_tenant(), resolve_page_size(request.page_size)
+        at, tenant_id, size = now(), caller_of(context).require_tenant(), resolve_page_size(request.page_size)
         aliases = await self._store.list_aliases(
             tenant_id,
             request.memory_id,
             after=read_id(tenant_id, request),
             count=size + 1,
-            at=now(),
-            as_of_time=read_time(request, "as_of_time"),
+            at=at,
+            as_of_time=read_as_of_time(request, at=at),
         )
         page, token = cut_page(map(_alias, aliases), size, "alias_memory_id", tenant_id, request)
         return pb.ListAliasesResponse(aliases=page, next_page_token=token)

@@ -12,7 +12,7 @@ from skein.memory.v1 import memory_pb2 as pb
 from skein_kit.calls.call import Context
 from skein_kit.calls.call import caller as caller_of
 from skein_kit.ids import now
-from skein_kit.rpc.well_known_types import read_time
+from skein_kit.policies.history import read_as_of_time
 from skein_memory.graph.model import (
     ACTIVATION_HOPS,
     DEFAULT_HOPS,
@@ -56,7 +56,8 @@ class GraphHandlers:
         self._lists = lists
 
     async def TraverseLinks(self, request: pb.TraverseLinksRequest, context: Context) -> pb.TraverseLinksResponse:
-        at, tenant_id, as_of_time = now(), caller_of(context).require_tenant(), read_time(request, "as_of_time")
+        at, tenant_id = now(), caller_of(context).require_tenant()
+        as_of_time = read_as_of_time(request, at=at)
         graph = await self._store.read_subgraph(
             tenant_id,
             [request.memory_id],
@@ -73,7 +74,8 @@ class GraphHandlers:
         return pb.TraverseLinksResponse(nodes=nodes, links=links, truncated=truncated)
 
     async def GetSubgraph(self, request: pb.GetSubgraphRequest, context: Context) -> pb.GetSubgraphResponse:
-        at, tenant_id, as_of_time = now(), caller_of(context).require_tenant(), read_time(request, "as_of_time")
+        at, tenant_id = now(), caller_of(context).require_tenant()
+        as_of_time = read_as_of_time(request, at=at)
         graph = await self._store.read_subgraph(
             tenant_id,
             request.memory_ids,
@@ -95,14 +97,15 @@ class GraphHandlers:
         )
 
     async def FindPaths(self, request: pb.FindPathsRequest, context: Context) -> pb.FindPathsResponse:
+        at = now()
         result = await self._store.find_paths(
             caller_of(context).require_tenant(),
             (request.from_memory_id, request.to_memory_id),
             _filter(request.filter),
             hops=request.max_hops or None,
             count=request.max_paths or None,
-            at=now(),
-            as_of_time=read_time(request, "as_of_time"),
+            at=at,
+            as_of_time=read_as_of_time(request, at=at),
             has_time=_timer(context),
         )
         paths = [
@@ -116,6 +119,7 @@ class GraphHandlers:
     async def SpreadActivation(
         self, request: pb.SpreadActivationRequest, context: Context
     ) -> pb.SpreadActivationResponse:
+        at = now()
         result = await self._store.activate(
             caller_of(context).require_tenant(),
             [
@@ -125,8 +129,8 @@ class GraphHandlers:
             _filter(request.filter),
             hops=request.hops or ACTIVATION_HOPS,
             max_nodes=request.max_nodes or DEFAULT_NODES,
-            at=now(),
-            as_of_time=read_time(request, "as_of_time"),
+            at=at,
+            as_of_time=read_as_of_time(request, at=at),
         )
         memories = [pb.ActivatedMemory(node=_node(node), activation=activation) for node, activation in result.memories]
         page = _prefix(memories, _NODE_BYTES)

@@ -115,6 +115,8 @@ class GatewayServiceServicer:
         created, or before its retention begins.
         - FAILED_PRECONDITION, HISTORY_NOT_KEPT: as_of_time, on a database that
         keeps no history.
+        - FAILED_PRECONDITION, MODEL_DROPPED_SINCE: the embedding model of
+        as_of_time was deleted since.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -77,6 +77,8 @@ class GatewayServiceStub:
       created, or before its retention begins.
     - FAILED_PRECONDITION, HISTORY_NOT_KEPT: as_of_time, on a database that
       keeps no history.
+    - FAILED_PRECONDITION, MODEL_DROPPED_SINCE: the embedding model of
+      as_of_time was deleted since.
     """
     BuildContext: _grpc.UnaryUnaryMultiCallable[_gateway_pb2.BuildContextRequest, _gateway_pb2.BuildContextResponse]
     """BuildContext recalls, and packs the best hits into a text for a prompt,
@@ -173,6 +175,8 @@ class GatewayServiceAsyncStub(GatewayServiceStub):
       created, or before its retention begins.
     - FAILED_PRECONDITION, HISTORY_NOT_KEPT: as_of_time, on a database that
       keeps no history.
+    - FAILED_PRECONDITION, MODEL_DROPPED_SINCE: the embedding model of
+      as_of_time was deleted since.
     """
     BuildContext: _aio.UnaryUnaryMultiCallable[_gateway_pb2.BuildContextRequest, _gateway_pb2.BuildContextResponse]  # type: ignore[assignment]
     """BuildContext recalls, and packs the best hits into a text for a prompt,
@@ -278,6 +282,8 @@ class GatewayServiceServicer(metaclass=_abc_1.ABCMeta):
           created, or before its retention begins.
         - FAILED_PRECONDITION, HISTORY_NOT_KEPT: as_of_time, on a database that
           keeps no history.
+        - FAILED_PRECONDITION, MODEL_DROPPED_SINCE: the embedding model of
+          as_of_time was deleted since.
         """
 
     @_abc_1.abstractmethod

@@ -265,6 +265,11 @@ class CurationServiceServicer:
         Errors:
         - NOT_FOUND, MEMORY_NOT_FOUND.
         - NOT_FOUND, MEMORY_NOT_KNOWN_THEN: the memory was recorded after as_of_time.
+        - INVALID_ARGUMENT, INVALID_FIELD: as_of_time is in the future.
+        - FAILED_PRECONDITION, NOT_KNOWN_THEN: as_of_time is before the tenant was
+        created, or before its retention begins.
+        - FAILED_PRECONDITION, HISTORY_NOT_KEPT: as_of_time, on a database that
+        keeps no history.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -277,6 +282,11 @@ class CurationServiceServicer:
         Errors:
         - NOT_FOUND, MEMORY_NOT_FOUND.
         - NOT_FOUND, MEMORY_NOT_KNOWN_THEN: the memory was recorded after as_of_time.
+        - INVALID_ARGUMENT, INVALID_FIELD: as_of_time is in the future.
+        - FAILED_PRECONDITION, NOT_KNOWN_THEN: as_of_time is before the tenant was
+        created, or before its retention begins.
+        - FAILED_PRECONDITION, HISTORY_NOT_KEPT: as_of_time, on a database that
+        keeps no history.
         - INVALID_ARGUMENT, PAGE_TOKEN_INVALID.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)

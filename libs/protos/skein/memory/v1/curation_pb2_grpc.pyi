@@ -131,6 +131,11 @@ class CurationServiceStub:
     Errors:
     - NOT_FOUND, MEMORY_NOT_FOUND.
     - NOT_FOUND, MEMORY_NOT_KNOWN_THEN: the memory was recorded after as_of_time.
+    - INVALID_ARGUMENT, INVALID_FIELD: as_of_time is in the future.
+    - FAILED_PRECONDITION, NOT_KNOWN_THEN: as_of_time is before the tenant was
+      created, or before its retention begins.
+    - FAILED_PRECONDITION, HISTORY_NOT_KEPT: as_of_time, on a database that
+      keeps no history.
     """
     ListAliases: _grpc.UnaryUnaryMultiCallable[_curation_pb2.ListAliasesRequest, _curation_pb2.ListAliasesResponse]
     """ListAliases pages through aliases, of one memory or of all, oldest memory
@@ -139,6 +144,11 @@ class CurationServiceStub:
     Errors:
     - NOT_FOUND, MEMORY_NOT_FOUND.
     - NOT_FOUND, MEMORY_NOT_KNOWN_THEN: the memory was recorded after as_of_time.
+    - INVALID_ARGUMENT, INVALID_FIELD: as_of_time is in the future.
+    - FAILED_PRECONDITION, NOT_KNOWN_THEN: as_of_time is before the tenant was
+      created, or before its retention begins.
+    - FAILED_PRECONDITION, HISTORY_NOT_KEPT: as_of_time, on a database that
+      keeps no history.
     - INVALID_ARGUMENT, PAGE_TOKEN_INVALID.
     """
     DeleteAlias: _grpc.UnaryUnaryMultiCallable[_curation_pb2.DeleteAliasRequest, _curation_pb2.DeleteAliasResponse]
@@ -329,6 +339,11 @@ class CurationServiceAsyncStub(CurationServiceStub):
     Errors:
     - NOT_FOUND, MEMORY_NOT_FOUND.
     - NOT_FOUND, MEMORY_NOT_KNOWN_THEN: the memory was recorded after as_of_time.
+    - INVALID_ARGUMENT, INVALID_FIELD: as_of_time is in the future.
+    - FAILED_PRECONDITION, NOT_KNOWN_THEN: as_of_time is before the tenant was
+      created, or before its retention begins.
+    - FAILED_PRECONDITION, HISTORY_NOT_KEPT: as_of_time, on a database that
+      keeps no history.
     """
     ListAliases: _aio.UnaryUnaryMultiCallable[_curation_pb2.ListAliasesRequest, _curation_pb2.ListAliasesResponse]  # type: ignore[assignment]
     """ListAliases pages through aliases, of one memory or of all, oldest memory
@@ -337,6 +352,11 @@ class CurationServiceAsyncStub(CurationServiceStub):
     Errors:
     - NOT_FOUND, MEMORY_NOT_FOUND.
     - NOT_FOUND, MEMORY_NOT_KNOWN_THEN: the memory was recorded after as_of_time.
+    - INVALID_ARGUMENT, INVALID_FIELD: as_of_time is in the future.
+    - FAILED_PRECONDITION, NOT_KNOWN_THEN: as_of_time is before the tenant was
+      created, or before its retention begins.
+    - FAILED_PRECONDITION, HISTORY_NOT_KEPT: as_of_time, on a database that
+      keeps no history.
     - INVALID_ARGUMENT, PAGE_TOKEN_INVALID.
     """
     DeleteAlias: _aio.UnaryUnaryMultiCallable[_curation_pb2.DeleteAliasRequest, _curation_pb2.DeleteAliasResponse]  # type: ignore[assignment]
@@ -578,6 +598,11 @@ class CurationServiceServicer(metaclass=_abc_1.ABCMeta):
         Errors:
         - NOT_FOUND, MEMORY_NOT_FOUND.
         - NOT_FOUND, MEMORY_NOT_KNOWN_THEN: the memory was recorded after as_of_time.
+        - INVALID_ARGUMENT, INVALID_FIELD: as_of_time is in the future.
+        - FAILED_PRECONDITION, NOT_KNOWN_THEN: as_of_time is before the tenant was
+          created, or before its retention begins.
+        - FAILED_PRECONDITION, HISTORY_NOT_KEPT: as_of_time, on a database that
+          keeps no history.
         """
 
     @_abc_1.abstractmethod
@@ -592,6 +617,11 @@ class CurationServiceServicer(metaclass=_abc_1.ABCMeta):
         Errors:
         - NOT_FOUND, MEMORY_NOT_FOUND.
         - NOT_FOUND, MEMORY_NOT_KNOWN_THEN: the memory was recorded after as_of_time.
+        - INVALID_ARGUMENT, INVALID_FIELD: as_of_time is in the future.
+        - FAILED_PRECONDITION, NOT_KNOWN_THEN: as_of_time is before the tenant was
+          created, or before its retention begins.
+        - FAILED_PRECONDITION, HISTORY_NOT_KEPT: as_of_time, on a database that
+          keeps no history.
         - INVALID_ARGUMENT, PAGE_TOKEN_INVALID.
         """
 

@@ -1770,6 +1770,11 @@ class LinkServiceServicer:
         Errors:
         - NOT_FOUND, MEMORY_NOT_FOUND.
         - NOT_FOUND, MEMORY_NOT_KNOWN_THEN: a memory was recorded after as_of_time.
+        - INVALID_ARGUMENT, INVALID_FIELD: as_of_time is in the future.
+        - FAILED_PRECONDITION, NOT_KNOWN_THEN: as_of_time is before the tenant was
+        created, or before its retention begins.
+        - FAILED_PRECONDITION, HISTORY_NOT_KEPT: as_of_time, on a database that
+        keeps no history.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -1783,6 +1788,11 @@ class LinkServiceServicer:
         Errors:
         - NOT_FOUND, MEMORY_NOT_FOUND.
         - NOT_FOUND, MEMORY_NOT_KNOWN_THEN: a memory was recorded after as_of_time.
+        - INVALID_ARGUMENT, INVALID_FIELD: as_of_time is in the future.
+        - FAILED_PRECONDITION, NOT_KNOWN_THEN: as_of_time is before the tenant was
+        created, or before its retention begins.
+        - FAILED_PRECONDITION, HISTORY_NOT_KEPT: as_of_time, on a database that
+        keeps no history.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -1796,6 +1806,11 @@ class LinkServiceServicer:
         Errors:
         - NOT_FOUND, MEMORY_NOT_FOUND.
         - NOT_FOUND, MEMORY_NOT_KNOWN_THEN: a memory was recorded after as_of_time.
+        - INVALID_ARGUMENT, INVALID_FIELD: as_of_time is in the future.
+        - FAILED_PRECONDITION, NOT_KNOWN_THEN: as_of_time is before the tenant was
+        created, or before its retention begins.
+        - FAILED_PRECONDITION, HISTORY_NOT_KEPT: as_of_time, on a database that
+        keeps no history.
         - INVALID_ARGUMENT, PATH_TO_ITSELF.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -1814,6 +1829,11 @@ class LinkServiceServicer:
         Errors:
         - NOT_FOUND, MEMORY_NOT_FOUND.
         - NOT_FOUND, MEMORY_NOT_KNOWN_THEN: a memory was recorded after as_of_time.
+        - INVALID_ARGUMENT, INVALID_FIELD: as_of_time is in the future.
+        - FAILED_PRECONDITION, NOT_KNOWN_THEN: as_of_time is before the tenant was
+        created, or before its retention begins.
+        - FAILED_PRECONDITION, HISTORY_NOT_KEPT: as_of_time, on a database that
+        keeps no history.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -1269,6 +1269,11 @@ class LinkServiceStub:
     Errors:
     - NOT_FOUND, MEMORY_NOT_FOUND.
     - NOT_FOUND, MEMORY_NOT_KNOWN_THEN: a memory was recorded after as_of_time.
+    - INVALID_ARGUMENT, INVALID_FIELD: as_of_time is in the future.
+    - FAILED_PRECONDITION, NOT_KNOWN_THEN: as_of_time is before the tenant was
+      created, or before its retention begins.
+    - FAILED_PRECONDITION, HISTORY_NOT_KEPT: as_of_time, on a database that
+      keeps no history.
     """
     GetSubgraph: _grpc.UnaryUnaryMultiCallable[_memory_pb2.GetSubgraphRequest, _memory_pb2.GetSubgraphResponse]
     """GetSubgraph returns the graph around some memories, to be drawn: memories,
@@ -1278,6 +1283,11 @@ class LinkServiceStub:
     Errors:
     - NOT_FOUND, MEMORY_NOT_FOUND.
     - NOT_FOUND, MEMORY_NOT_KNOWN_THEN: a memory was recorded after as_of_time.
+    - INVALID_ARGUMENT, INVALID_FIELD: as_of_time is in the future.
+    - FAILED_PRECONDITION, NOT_KNOWN_THEN: as_of_time is before the tenant was
+      created, or before its retention begins.
+    - FAILED_PRECONDITION, HISTORY_NOT_KEPT: as_of_time, on a database that
+      keeps no history.
     """
     FindPaths: _grpc.UnaryUnaryMultiCallable[_memory_pb2.FindPathsRequest, _memory_pb2.FindPathsResponse]
     """FindPaths returns the paths from one memory to another that contain no
@@ -1287,6 +1297,11 @@ class LinkServiceStub:
     Errors:
     - NOT_FOUND, MEMORY_NOT_FOUND.
     - NOT_FOUND, MEMORY_NOT_KNOWN_THEN: a memory was recorded after as_of_time.
+    - INVALID_ARGUMENT, INVALID_FIELD: as_of_time is in the future.
+    - FAILED_PRECONDITION, NOT_KNOWN_THEN: as_of_time is before the tenant was
+      created, or before its retention begins.
+    - FAILED_PRECONDITION, HISTORY_NOT_KEPT: as_of_time, on a database that
+      keeps no history.
     - INVALID_ARGUMENT, PATH_TO_ITSELF.
     """
     SpreadActivation: _grpc.UnaryUnaryMultiCallable[_memory_pb2.SpreadActivationRequest, _memory_pb2.SpreadActivationResponse]
@@ -1301,6 +1316,11 @@ class LinkServiceStub:
     Errors:
     - NOT_FOUND, MEMORY_NOT_FOUND.
     - NOT_FOUND, MEMORY_NOT_KNOWN_THEN: a memory was recorded after as_of_time.
+    - INVALID_ARGUMENT, INVALID_FIELD: as_of_time is in the future.
+    - FAILED_PRECONDITION, NOT_KNOWN_THEN: as_of_time is before the tenant was
+      created, or before its retention begins.
+    - FAILED_PRECONDITION, HISTORY_NOT_KEPT: as_of_time, on a database that
+      keeps no history.
     """
     SuggestLinks: _grpc.UnaryUnaryMultiCallable[_memory_pb2.SuggestLinksRequest, _memory_pb2.SuggestLinksResponse]
     """SuggestLinks returns memories that share a tag with a memory and are not
@@ -1392,6 +1412,11 @@ class LinkServiceAsyncStub(LinkServiceStub):
     Errors:
     - NOT_FOUND, MEMORY_NOT_FOUND.
     - NOT_FOUND, MEMORY_NOT_KNOWN_THEN: a memory was recorded after as_of_time.
+    - INVALID_ARGUMENT, INVALID_FIELD: as_of_time is in the future.
+    - FAILED_PRECONDITION, NOT_KNOWN_THEN: as_of_time is before the tenant was
+      created, or before its retention begins.
+    - FAILED_PRECONDITION, HISTORY_NOT_KEPT: as_of_time, on a database that
+      keeps no history.
     """
     GetSubgraph: _aio.UnaryUnaryMultiCallable[_memory_pb2.GetSubgraphRequest, _memory_pb2.GetSubgraphResponse]  # type: ignore[assignment]
     """GetSubgraph returns the graph around some memories, to be drawn: memories,
@@ -1401,6 +1426,11 @@ class LinkServiceAsyncStub(LinkServiceStub):
     Errors:
     - NOT_FOUND, MEMORY_NOT_FOUND.
     - NOT_FOUND, MEMORY_NOT_KNOWN_THEN: a memory was recorded after as_of_time.
+    - INVALID_ARGUMENT, INVALID_FIELD: as_of_time is in the future.
+    - FAILED_PRECONDITION, NOT_KNOWN_THEN: as_of_time is before the tenant was
+      created, or before its retention begins.
+    - FAILED_PRECONDITION, HISTORY_NOT_KEPT: as_of_time, on a database that
+      keeps no history.
     """
     FindPaths: _aio.UnaryUnaryMultiCallable[_memory_pb2.FindPathsRequest, _memory_pb2.FindPathsResponse]  # type: ignore[assignment]
     """FindPaths returns the paths from one memory to another that contain no
@@ -1410,6 +1440,11 @@ class LinkServiceAsyncStub(LinkServiceStub):
     Errors:
     - NOT_FOUND, MEMORY_NOT_FOUND.
     - NOT_FOUND, MEMORY_NOT_KNOWN_THEN: a memory was recorded after as_of_time.
+    - INVALID_ARGUMENT, INVALID_FIELD: as_of_time is in the future.
+    - FAILED_PRECONDITION, NOT_KNOWN_THEN: as_of_time is before the tenant was
+      created, or before its retention begins.
+    - FAILED_PRECONDITION, HISTORY_NOT_KEPT: as_of_time, on a database that
+      keeps no history.
     - INVALID_ARGUMENT, PATH_TO_ITSELF.
     """
     SpreadActivation: _aio.UnaryUnaryMultiCallable[_memory_pb2.SpreadActivationRequest, _memory_pb2.SpreadActivationResponse]  # type: ignore[assignment]
@@ -1424,6 +1459,11 @@ class LinkServiceAsyncStub(LinkServiceStub):
     Errors:
     - NOT_FOUND, MEMORY_NOT_FOUND.
     - NOT_FOUND, MEMORY_NOT_KNOWN_THEN: a memory was recorded after as_of_time.
+    - INVALID_ARGUMENT, INVALID_FIELD: as_of_time is in the future.
+    - FAILED_PRECONDITION, NOT_KNOWN_THEN: as_of_time is before the tenant was
+      created, or before its retention begins.
+    - FAILED_PRECONDITION, HISTORY_NOT_KEPT: as_of_time, on a database that
+      keeps no history.
     """
     SuggestLinks: _aio.UnaryUnaryMultiCallable[_memory_pb2.SuggestLinksRequest, _memory_pb2.SuggestLinksResponse]  # type: ignore[assignment]
     """SuggestLinks returns memories that share a tag with a memory and are not
@@ -1560,6 +1600,11 @@ class LinkServiceServicer(metaclass=_abc_1.ABCMeta):
         Errors:
         - NOT_FOUND, MEMORY_NOT_FOUND.
         - NOT_FOUND, MEMORY_NOT_KNOWN_THEN: a memory was recorded after as_of_time.
+        - INVALID_ARGUMENT, INVALID_FIELD: as_of_time is in the future.
+        - FAILED_PRECONDITION, NOT_KNOWN_THEN: as_of_time is before the tenant was
+          created, or before its retention begins.
+        - FAILED_PRECONDITION, HISTORY_NOT_KEPT: as_of_time, on a database that
+          keeps no history.
         """
 
     @_abc_1.abstractmethod
@@ -1575,6 +1620,11 @@ class LinkServiceServicer(metaclass=_abc_1.ABCMeta):
         Errors:
         - NOT_FOUND, MEMORY_NOT_FOUND.
         - NOT_FOUND, MEMORY_NOT_KNOWN_THEN: a memory was recorded after as_of_time.
+        - INVALID_ARGUMENT, INVALID_FIELD: as_of_time is in the future.
+        - FAILED_PRECONDITION, NOT_KNOWN_THEN: as_of_time is before the tenant was
+          created, or before its retention begins.
+        - FAILED_PRECONDITION, HISTORY_NOT_KEPT: as_of_time, on a database that
+          keeps no history.
         """
 
     @_abc_1.abstractmethod
@@ -1590,6 +1640,11 @@ class LinkServiceServicer(metaclass=_abc_1.ABCMeta):
         Errors:
         - NOT_FOUND, MEMORY_NOT_FOUND.
         - NOT_FOUND, MEMORY_NOT_KNOWN_THEN: a memory was recorded after as_of_time.
+        - INVALID_ARGUMENT, INVALID_FIELD: as_of_time is in the future.
+        - FAILED_PRECONDITION, NOT_KNOWN_THEN: as_of_time is before the tenant was
+          created, or before its retention begins.
+        - FAILED_PRECONDITION, HISTORY_NOT_KEPT: as_of_time, on a database that
+          keeps no history.
         - INVALID_ARGUMENT, PATH_TO_ITSELF.
         """
 
@@ -1610,6 +1665,11 @@ class LinkServiceServicer(metaclass=_abc_1.ABCMeta):
         Errors:
         - NOT_FOUND, MEMORY_NOT_FOUND.
         - NOT_FOUND, MEMORY_NOT_KNOWN_THEN: a memory was recorded after as_of_time.
+        - INVALID_ARGUMENT, INVALID_FIELD: as_of_time is in the future.
+        - FAILED_PRECONDITION, NOT_KNOWN_THEN: as_of_time is before the tenant was
+          created, or before its retention begins.
+        - FAILED_PRECONDITION, HISTORY_NOT_KEPT: as_of_time, on a database that
+          keeps no history.
         """
 
     @_abc_1.abstractmethod

@@ -154,6 +154,8 @@ class RecallServiceServicer:
         created, or before its retention begins.
         - FAILED_PRECONDITION, HISTORY_NOT_KEPT: as_of_time, on a database that
         keeps no history.
+        - FAILED_PRECONDITION, MODEL_DROPPED_SINCE: the embedding model of
+        as_of_time was deleted since.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -182,6 +184,8 @@ class RecallServiceServicer:
         created, or before its retention begins.
         - FAILED_PRECONDITION, HISTORY_NOT_KEPT: as_of_time, on a database that
         keeps no history.
+        - FAILED_PRECONDITION, MODEL_DROPPED_SINCE: the embedding model of
+        as_of_time was deleted since.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

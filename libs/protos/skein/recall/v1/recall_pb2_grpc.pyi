@@ -60,6 +60,8 @@ class RecallServiceStub:
       created, or before its retention begins.
     - FAILED_PRECONDITION, HISTORY_NOT_KEPT: as_of_time, on a database that
       keeps no history.
+    - FAILED_PRECONDITION, MODEL_DROPPED_SINCE: the embedding model of
+      as_of_time was deleted since.
     """
     FindSimilar: _grpc.UnaryUnaryMultiCallable[_recall_pb2.FindSimilarRequest, _recall_pb2.FindSimilarResponse]
     """FindSimilar returns the items most similar to a stored one, best first,
@@ -84,6 +86,8 @@ class RecallServiceStub:
       created, or before its retention begins.
     - FAILED_PRECONDITION, HISTORY_NOT_KEPT: as_of_time, on a database that
       keeps no history.
+    - FAILED_PRECONDITION, MODEL_DROPPED_SINCE: the embedding model of
+      as_of_time was deleted since.
     """
     GetRecallReceipt: _grpc.UnaryUnaryMultiCallable[_recall_pb2.GetRecallReceiptRequest, _recall_pb2.GetRecallReceiptResponse]
     """GetRecallReceipt returns the receipt of an answer, once its signature is
@@ -274,6 +278,8 @@ class RecallServiceAsyncStub(RecallServiceStub):
       created, or before its retention begins.
     - FAILED_PRECONDITION, HISTORY_NOT_KEPT: as_of_time, on a database that
       keeps no history.
+    - FAILED_PRECONDITION, MODEL_DROPPED_SINCE: the embedding model of
+      as_of_time was deleted since.
     """
     FindSimilar: _aio.UnaryUnaryMultiCallable[_recall_pb2.FindSimilarRequest, _recall_pb2.FindSimilarResponse]  # type: ignore[assignment]
     """FindSimilar returns the items most similar to a stored one, best first,
@@ -298,6 +304,8 @@ class RecallServiceAsyncStub(RecallServiceStub):
       created, or before its retention begins.
     - FAILED_PRECONDITION, HISTORY_NOT_KEPT: as_of_time, on a database that
       keeps no history.
+    - FAILED_PRECONDITION, MODEL_DROPPED_SINCE: the embedding model of
+      as_of_time was deleted since.
     """
     GetRecallReceipt: _aio.UnaryUnaryMultiCallable[_recall_pb2.GetRecallReceiptRequest, _recall_pb2.GetRecallReceiptResponse]  # type: ignore[assignment]
     """GetRecallReceipt returns the receipt of an answer, once its signature is
@@ -491,6 +499,8 @@ class RecallServiceServicer(metaclass=_abc_1.ABCMeta):
           created, or before its retention begins.
         - FAILED_PRECONDITION, HISTORY_NOT_KEPT: as_of_time, on a database that
           keeps no history.
+        - FAILED_PRECONDITION, MODEL_DROPPED_SINCE: the embedding model of
+          as_of_time was deleted since.
         """
 
     @_abc_1.abstractmethod
@@ -521,6 +531,8 @@ class RecallServiceServicer(metaclass=_abc_1.ABCMeta):
           created, or before its retention begins.
         - FAILED_PRECONDITION, HISTORY_NOT_KEPT: as_of_time, on a database that
           keeps no history.
+        - FAILED_PRECONDITION, MODEL_DROPPED_SINCE: the embedding model of
+          as_of_time was deleted since.
         """
 
     @_abc_1.abstractmethod

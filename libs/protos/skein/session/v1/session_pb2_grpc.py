@@ -431,7 +431,9 @@ class SessionServiceServicer:
     def UpdateMessage(self, request, context):
         """UpdateMessage corrects a message: it changes the fields in update_mask.
         Search finds the new text, and no longer the old one, as soon as the call
-        returns. Messages of ended and hidden sessions can be corrected too.
+        returns. Reads as of an earlier time still show the old text, until the
+        message is purged. Messages of ended and hidden sessions can be corrected
+        too.
         Repeating a request_id returns the first answer.
 
         Errors:
@@ -446,9 +448,10 @@ class SessionServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def DeleteMessage(self, request, context):
-        """DeleteMessage deletes one message: lists and recall omit it. The sequence
-        numbers of the others do not change. Deleting it again is NOT_FOUND.
-        Repeating a request_id returns the first answer.
+        """DeleteMessage deletes one message: lists and recall omit it. Reads as of an
+        earlier time still show it, until it is purged. The sequence numbers of the
+        others do not change. Deleting it again is NOT_FOUND. Repeating a request_id
+        returns the first answer.
 
         Errors:
         - NOT_FOUND, MESSAGE_NOT_FOUND.

@@ -201,7 +201,9 @@ class SessionServiceStub:
     UpdateMessage: _grpc.UnaryUnaryMultiCallable[_session_pb2.UpdateMessageRequest, _session_pb2.UpdateMessageResponse]
     """UpdateMessage corrects a message: it changes the fields in update_mask.
     Search finds the new text, and no longer the old one, as soon as the call
-    returns. Messages of ended and hidden sessions can be corrected too.
+    returns. Reads as of an earlier time still show the old text, until the
+    message is purged. Messages of ended and hidden sessions can be corrected
+    too.
     Repeating a request_id returns the first answer.
 
     Errors:
@@ -212,9 +214,10 @@ class SessionServiceStub:
       CONTENT_EMPTY or CONTENT_REFUSED.
     """
     DeleteMessage: _grpc.UnaryUnaryMultiCallable[_session_pb2.DeleteMessageRequest, _session_pb2.DeleteMessageResponse]
-    """DeleteMessage deletes one message: lists and recall omit it. The sequence
-    numbers of the others do not change. Deleting it again is NOT_FOUND.
-    Repeating a request_id returns the first answer.
+    """DeleteMessage deletes one message: lists and recall omit it. Reads as of an
+    earlier time still show it, until it is purged. The sequence numbers of the
+    others do not change. Deleting it again is NOT_FOUND. Repeating a request_id
+    returns the first answer.
 
     Errors:
     - NOT_FOUND, MESSAGE_NOT_FOUND.
@@ -590,7 +593,9 @@ class SessionServiceAsyncStub(SessionServiceStub):
     UpdateMessage: _aio.UnaryUnaryMultiCallable[_session_pb2.UpdateMessageRequest, _session_pb2.UpdateMessageResponse]  # type: ignore[assignment]
     """UpdateMessage corrects a message: it changes the fields in update_mask.
     Search finds the new text, and no longer the old one, as soon as the call
-    returns. Messages of ended and hidden sessions can be corrected too.
+    returns. Reads as of an earlier time still show the old text, until the
+    message is purged. Messages of ended and hidden sessions can be corrected
+    too.
     Repeating a request_id returns the first answer.
 
     Errors:
@@ -601,9 +606,10 @@ class SessionServiceAsyncStub(SessionServiceStub):
       CONTENT_EMPTY or CONTENT_REFUSED.
     """
     DeleteMessage: _aio.UnaryUnaryMultiCallable[_session_pb2.DeleteMessageRequest, _session_pb2.DeleteMessageResponse]  # type: ignore[assignment]
-    """DeleteMessage deletes one message: lists and recall omit it. The sequence
-    numbers of the others do not change. Deleting it again is NOT_FOUND.
-    Repeating a request_id returns the first answer.
+    """DeleteMessage deletes one message: lists and recall omit it. Reads as of an
+    earlier time still show it, until it is purged. The sequence numbers of the
+    others do not change. Deleting it again is NOT_FOUND. Repeating a request_id
+    returns the first answer.
 
     Errors:
     - NOT_FOUND, MESSAGE_NOT_FOUND.
@@ -1066,7 +1072,9 @@ class SessionServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_session_pb2.UpdateMessageResponse, _abc.Awaitable[_session_pb2.UpdateMessageResponse]]:
         """UpdateMessage corrects a message: it changes the fields in update_mask.
         Search finds the new text, and no longer the old one, as soon as the call
-        returns. Messages of ended and hidden sessions can be corrected too.
+        returns. Reads as of an earlier time still show the old text, until the
+        message is purged. Messages of ended and hidden sessions can be corrected
+        too.
         Repeating a request_id returns the first answer.
 
         Errors:
@@ -1083,9 +1091,10 @@ class SessionServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _session_pb2.DeleteMessageRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_session_pb2.DeleteMessageResponse, _abc.Awaitable[_session_pb2.DeleteMessageResponse]]:
-        """DeleteMessage deletes one message: lists and recall omit it. The sequence
-        numbers of the others do not change. Deleting it again is NOT_FOUND.
-        Repeating a request_id returns the first answer.
+        """DeleteMessage deletes one message: lists and recall omit it. Reads as of an
+        earlier time still show it, until it is purged. The sequence numbers of the
+        others do not change. Deleting it again is NOT_FOUND. Repeating a request_id
+        returns the first answer.
 
         Errors:
         - NOT_FOUND, MESSAGE_NOT_FOUND.

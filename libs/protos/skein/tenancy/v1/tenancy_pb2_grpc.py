@@ -668,8 +668,9 @@ class TenancyServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def UpdateSubject(self, request, context):
-        """UpdateSubject changes the fields named in update_mask. Repeating a
-        request_id returns the first answer.
+        """UpdateSubject changes the fields named in update_mask. GetSubject as of an
+        earlier time still shows the former ones, until the subject is purged.
+        Repeating a request_id returns the first answer.
 
         Errors:
         - NOT_FOUND, SUBJECT_NOT_FOUND.

@@ -263,8 +263,9 @@ class TenancyServiceStub:
     lists only subjects that have all of them. Safe to retry.
     """
     UpdateSubject: _grpc.UnaryUnaryMultiCallable[_subjects_pb2.UpdateSubjectRequest, _subjects_pb2.UpdateSubjectResponse]
-    """UpdateSubject changes the fields named in update_mask. Repeating a
-    request_id returns the first answer.
+    """UpdateSubject changes the fields named in update_mask. GetSubject as of an
+    earlier time still shows the former ones, until the subject is purged.
+    Repeating a request_id returns the first answer.
 
     Errors:
     - NOT_FOUND, SUBJECT_NOT_FOUND.
@@ -716,8 +717,9 @@ class TenancyServiceAsyncStub(TenancyServiceStub):
     lists only subjects that have all of them. Safe to retry.
     """
     UpdateSubject: _aio.UnaryUnaryMultiCallable[_subjects_pb2.UpdateSubjectRequest, _subjects_pb2.UpdateSubjectResponse]  # type: ignore[assignment]
-    """UpdateSubject changes the fields named in update_mask. Repeating a
-    request_id returns the first answer.
+    """UpdateSubject changes the fields named in update_mask. GetSubject as of an
+    earlier time still shows the former ones, until the subject is purged.
+    Repeating a request_id returns the first answer.
 
     Errors:
     - NOT_FOUND, SUBJECT_NOT_FOUND.
@@ -1334,8 +1336,9 @@ class TenancyServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _subjects_pb2.UpdateSubjectRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_subjects_pb2.UpdateSubjectResponse, _abc.Awaitable[_subjects_pb2.UpdateSubjectResponse]]:
-        """UpdateSubject changes the fields named in update_mask. Repeating a
-        request_id returns the first answer.
+        """UpdateSubject changes the fields named in update_mask. GetSubject as of an
+        earlier time still shows the former ones, until the subject is purged.
+        Repeating a request_id returns the first answer.
 
         Errors:
         - NOT_FOUND, SUBJECT_NOT_FOUND.
