@@ -17,7 +17,7 @@ from skein.memory.v1 import memory_pb2 as pb
 from skein_kit.ids import now
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Mapping
+    from collections.abc import Mapping
 
     from google.protobuf.message import Message
 
@@ -224,7 +224,7 @@ async def test_a_time_in_the_future_is_refused(tenant: Tenant) -> None:
     future = Timestamp()
     future.FromDatetime(now() + timedelta(hours=1))
     first, second = NAMES[:2]
-    calls: list[Awaitable[object]] = [
+    calls: list[Any] = [
         tenant.links.TraverseLinks(pb.TraverseLinksRequest(memory_id=first, as_of_time=future)),
         tenant.links.GetSubgraph(pb.GetSubgraphRequest(memory_ids=[first], as_of_time=future)),
         tenant.links.FindPaths(pb.FindPathsRequest(from_memory_id=first, to_memory_id=second, as_of_time=future)),

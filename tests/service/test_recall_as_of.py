@@ -313,6 +313,32 @@ async def test_purged_items_are_never_found_again(cluster: Cluster, tenant: Tena
     assert await former_rows(cluster, tenant) == [0, 0, 0]
 
 
+async def test_a_purged_person_is_not_found_in_former_versions_of_memories_about_others(
+    cluster: Cluster, tenant: Tenant
+) -> None:
+    anna = memory_pb2.MemoryFilter(subject_id="anna")
+    memory = await remember(tenant, memory_pb2.Memory(content="Juri has two black cats.", subject_id="juri"))
+    text = "Anna hides a purple umbrella."
+    await change(tenant, memory.memory_id, content=text, subject_id="anna")
+    await drain(tenant)
+    before = now()
+    await change(tenant, memory.memory_id, content="Marta likes green tea.", subject_id="marta")
+    assert await contents(tenant, before, query="purple umbrella", filter=anna) == [text]
+
+    selection = memory_pb2.MemorySelection(filter=anna)
+    purged = await tenant.memory.PurgeMemories(memory_pb2.PurgeMemoriesRequest(selection=selection))
+
+    assert purged.receipt.deleted_counts["memory.versions"] == 1
+    for mode in (pb.SEARCH_MODE_HYBRID, pb.SEARCH_MODE_KEYWORD, pb.SEARCH_MODE_SEMANTIC):
+        assert await contents(tenant, before, query="purple umbrella", mode=mode) == []
+    assert await former_rows(cluster, tenant) == [0, 0, 0]
+    then = memory_pb2.GetMemoryRequest(memory_id=memory.memory_id)
+    then.as_of_time.FromDatetime(before)
+    with refused(grpc.StatusCode.NOT_FOUND, "MEMORY_NOT_FOUND"):
+        await tenant.memory.GetMemory(then)
+    assert await contents(tenant, query="green tea") == ["Marta likes green tea."]
+
+
 async def test_a_purged_session_leaves_no_former_rows_in_the_index(cluster: Cluster, tenant: Tenant) -> None:
     history = History(tenant, random.Random(1))
     for _ in range(4):

@@ -3,6 +3,19 @@
 DELETE FROM memory.versions
 WHERE tenant_id = :tenant_id AND memory_id = ANY (:memory_ids::uuid[]);
 
+-- find_formerly_about --
+-- Return memories that have earlier versions about a person, in the order of their ids, up to a number.
+SELECT DISTINCT memory_id
+FROM memory.versions
+WHERE tenant_id = :tenant_id AND subject_id = :subject_id
+ORDER BY memory_id
+LIMIT :count;
+
+-- purge_versions_of_subject --
+-- Purge the earlier versions of memories that were about a person.
+DELETE FROM memory.versions
+WHERE tenant_id = :tenant_id AND memory_id = ANY (:memory_ids::uuid[]) AND subject_id = :subject_id;
+
 -- purge_memory_revisions --
 -- Purge the earlier revisions of items that name memories.
 DELETE FROM memory.revisions

@@ -43,6 +43,8 @@ _SCAN_BATCH_SIZE = 2000
 _MAX_SCANS = 200
 # Expired memories that one transaction erases.
 EXPIRED_BATCH_SIZE = 200
+# Memories that were about a person whose former versions are purged at once.
+_FORMER_BATCH_SIZE = 200
 # Fields by which a purge selects what waits for approval, with its columns.
 _PENDING_FIELDS = {"subject_id": "subject_id", "session_id": "session_id", "agent_id": "memory_agent_id"}
 _NOTHING = listing_store.MatchingIds(memory_ids=[], after=None)
@@ -113,6 +115,7 @@ class PurgeStore:
         receipt = await self._purge(tx, tenant_id, memory_ids, at=at, by=by, dry_run=dry_run)
         blocks_after = None
         if selection.subject_id and matching.after is None:
+            receipt = await _purge_former_versions(tx, tenant_id, selection, receipt)
             receipt, blocks_after = await self._purge_blocks(tx, tenant_id, selection, receipt, by=by)
         receipt, pending_names = await _purge_pending(tx, tenant_id, selection, receipt)
         not_found = [name for name in not_found if name not in pending_names]
@@ -284,6 +287,38 @@ class PurgeStore:
             deleted_counts=counts,
             dry_run=dry_run,
         )
+
+
+async def _purge_former_versions(
+    tx: Transaction, tenant_id: UUID, selection: Selection, receipt: PurgeReceipt
+) -> PurgeReceipt:
+    """Purge what other memories were, while they were about the person; return the receipt with the rows.
+
+    All former rows of these memories leave the search index, and their copies leave snapshots, because neither shows
+    whom it was about. Each batch deletes the rows that it was found by.
+    """
+    counts = Counter(receipt.deleted_counts)
+    key = {"tenant_id": tenant_id, "subject_id": selection.subject_id}
+    await tx.stop_history()
+    while rows := await tx.rows(QUERIES["find_formerly_about"], **key, count=_FORMER_BATCH_SIZE):
+        memory_ids = [row["memory_id"] for row in rows]
+        # A change that waits for the lock would keep another copy.
+        await writes.lock_memories(tx, tenant_id, memory_ids)
+        counts["memory.versions"] += await tx.execute(
+            QUERIES["purge_versions_of_subject"], **key, memory_ids=memory_ids
+        )
+        counts["memory.snapshot_items"] += await tx.execute(
+            QUERIES["purge_memory_snapshot_items"], tenant_id=tenant_id, memory_ids=memory_ids
+        )
+        counts["memory.requests"] += await tx.execute(
+            QUERIES["clear_responses"],
+            tenant_id=tenant_id,
+            since_time=receipt.purge_time - LIFETIME,
+            names=[str(id_) for id_ in memory_ids],
+            spared=list(KEPT_RESPONSE_TYPES),
+        )
+        await postings.purge_history(tx, tenant_id, memory_ids)
+    return replace(receipt, deleted_counts=+counts)
 
 
 async def _select(

@@ -269,6 +269,8 @@ async def read(
         return []
     memories = await memory_rows.read_memories(tx, tenant_id, memory_ids)
     if as_of_time is not None:
+        # The version of then may be purged.
+        memories = {id_: memory for id_, memory in memories.items() if memory.record_time <= as_of_time}
         rows = await tx.rows(
             QUERIES["versions_at"], tenant_id=tenant_id, memory_ids=list(memory_ids), as_of_time=as_of_time
         )

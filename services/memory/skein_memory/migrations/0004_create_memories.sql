@@ -146,6 +146,8 @@ CREATE TABLE memory.versions (
     CONSTRAINT versions_memory_fkey FOREIGN KEY (tenant_id, memory_id)
         REFERENCES memory.memories (tenant_id, memory_id) ON DELETE CASCADE
 );
+-- Former versions about a person, whom the memory may no longer be about.
+CREATE INDEX versions_subject ON memory.versions (tenant_id, subject_id, memory_id) WHERE subject_id IS NOT NULL;
 ALTER TABLE memory.versions ENABLE ROW LEVEL SECURITY;
 ALTER TABLE memory.versions FORCE ROW LEVEL SECURITY;
 CREATE POLICY tenant ON memory.versions
