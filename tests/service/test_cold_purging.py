@@ -58,6 +58,24 @@ def plan(name: str) -> Struct:
     return made
 
 
+async def test_a_memory_that_was_about_another_person_stays_where_their_purge_finds_it(tenant: Tenant) -> None:
+    moved = await old(tenant, "Anna hides an umbrella.", subject_id="anna", session_id="s")
+    about_marta = memory_pb2.Memory(memory_id=moved, content="Marta likes tea.", subject_id="marta")
+    mask = {"paths": ["content", "subject_id"]}
+    await tenant.memory.UpdateMemory(memory_pb2.UpdateMemoryRequest(memory=about_marta, update_mask=mask))
+    await old(tenant, "Marta has a cat.", subject_id="marta", session_id="s")
+    request = pb.ArchiveMemoriesRequest(idle_since_time=datetime.now(UTC), session_id="s")
+    archived = (await tenant.history.ArchiveMemories(request)).archive
+
+    purged = await purge(tenant, selecting(subject_id="anna"))
+
+    assert archived.memory_count == 1
+    assert purged.receipt.deleted_counts["memory.versions"] == 1
+    assert await remaining_contents(tenant) == ["Marta has a cat.", "Marta likes tea."]
+    versions = await tenant.memory.ListMemoryVersions(memory_pb2.ListMemoryVersionsRequest(memory_id=moved))
+    assert "Anna" not in str(versions)
+
+
 FILTERS = {
     "metadata": {"where": 'metadata.customer.plan = "trial"'},
     "tags": {"tags_any": ["trial"]},

@@ -1,13 +1,18 @@
 -- oldest_idle --
 -- Scan the oldest memories of a range of ids, at most `scan`, each with whether it can be archived. It can if it is
--- unchanged since a time, or of one session, and has no secret, snapshot copy or expiry.
+-- unchanged since a time, or of one session, and has no secret, snapshot copy, expiry, or former version about another
+-- person: the purge of that person finds a memory in cold storage by its present subject alone.
 SELECT looked.memory_id,
     (looked.record_time < :idle_since AND looked.type <> 'knowledge_vault' AND looked.is_active
         AND looked.expire_time IS NULL AND NOT EXISTS (
         SELECT FROM memory.snapshot_items AS copied
-        WHERE copied.tenant_id = :tenant_id AND copied.memory_id = looked.memory_id)) AS goes
+        WHERE copied.tenant_id = :tenant_id AND copied.memory_id = looked.memory_id) AND NOT EXISTS (
+        SELECT FROM memory.versions AS former
+        WHERE former.tenant_id = :tenant_id AND former.memory_id = looked.memory_id
+            AND former.subject_id IS NOT NULL AND former.subject_id IS DISTINCT FROM looked.subject_id)) AS goes
 FROM (
-    SELECT memory_id, greatest(record_time, update_time) AS record_time, type, is_active, expire_time
+    SELECT memory_id, greatest(record_time, update_time) AS record_time, type, is_active, expire_time,
+           subject_id
     FROM memory.memories
     WHERE tenant_id = :tenant_id AND memory_id > :after_id AND memory_id < :before_id
         AND (:session_id::text IS NULL OR session_id = :session_id)

@@ -291,8 +291,9 @@ class HistoryServiceServicer:
     def ArchiveMemories(self, request, context):
         """ArchiveMemories moves up to 500 memories, unchanged since idle_since_time,
         to a file in cold storage. The oldest go first, each with all its rows.
-        Secrets, deleted memories, memories with an expire_time and memories in
-        snapshots stay. Repeating a request_id returns the first answer.
+        Secrets, deleted memories, memories with an expire_time, memories in
+        snapshots and memories that were about another subject before stay.
+        Repeating a request_id returns the first answer.
 
         Errors:
         - INVALID_ARGUMENT, INVALID_FIELD: idle_since_time is in the future.

@@ -154,8 +154,9 @@ class HistoryServiceStub:
     ArchiveMemories: _grpc.UnaryUnaryMultiCallable[_archives_pb2.ArchiveMemoriesRequest, _archives_pb2.ArchiveMemoriesResponse]
     """ArchiveMemories moves up to 500 memories, unchanged since idle_since_time,
     to a file in cold storage. The oldest go first, each with all its rows.
-    Secrets, deleted memories, memories with an expire_time and memories in
-    snapshots stay. Repeating a request_id returns the first answer.
+    Secrets, deleted memories, memories with an expire_time, memories in
+    snapshots and memories that were about another subject before stay.
+    Repeating a request_id returns the first answer.
 
     Errors:
     - INVALID_ARGUMENT, INVALID_FIELD: idle_since_time is in the future.
@@ -307,8 +308,9 @@ class HistoryServiceAsyncStub(HistoryServiceStub):
     ArchiveMemories: _aio.UnaryUnaryMultiCallable[_archives_pb2.ArchiveMemoriesRequest, _archives_pb2.ArchiveMemoriesResponse]  # type: ignore[assignment]
     """ArchiveMemories moves up to 500 memories, unchanged since idle_since_time,
     to a file in cold storage. The oldest go first, each with all its rows.
-    Secrets, deleted memories, memories with an expire_time and memories in
-    snapshots stay. Repeating a request_id returns the first answer.
+    Secrets, deleted memories, memories with an expire_time, memories in
+    snapshots and memories that were about another subject before stay.
+    Repeating a request_id returns the first answer.
 
     Errors:
     - INVALID_ARGUMENT, INVALID_FIELD: idle_since_time is in the future.
@@ -529,8 +531,9 @@ class HistoryServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_archives_pb2.ArchiveMemoriesResponse, _abc.Awaitable[_archives_pb2.ArchiveMemoriesResponse]]:
         """ArchiveMemories moves up to 500 memories, unchanged since idle_since_time,
         to a file in cold storage. The oldest go first, each with all its rows.
-        Secrets, deleted memories, memories with an expire_time and memories in
-        snapshots stay. Repeating a request_id returns the first answer.
+        Secrets, deleted memories, memories with an expire_time, memories in
+        snapshots and memories that were about another subject before stay.
+        Repeating a request_id returns the first answer.
 
         Errors:
         - INVALID_ARGUMENT, INVALID_FIELD: idle_since_time is in the future.
