@@ -25,8 +25,10 @@ await plain.goto(`${console_}/memory?id=${MEMORY}`);
 await plain.getByRole('link', { name: 'Edit', exact: true }).click();
 await plain.getByLabel('Text', { exact: true }).fill('Anna prefers green tea.\nNever after six.');
 await ask({ change: 'Anna prefers black tea.' });
+// Chromium notes the status of the page that shows both texts, at times after the page is there.
+const noted = plain.waitForEvent('console', (message) => message.text().includes('status of 409'));
 await press('Save the memory');
-// Chromium notes the status of the page that shows both texts.
+await noted;
 seen.console = seen.console.filter((text) => !text.includes('status of 409'));
 seen.told.conflict = await plain.getByRole('alert').textContent();
 seen.told.marked = await plain.locator('mark').allTextContents();
