@@ -57,7 +57,6 @@ CREATE TABLE memory.memories (
     text_revision bigint,
     -- When the row was written, by the server's clock; imports keep their own update_time. NULL: at update_time.
     record_time timestamptz,
-    CONSTRAINT memories_pkey PRIMARY KEY (tenant_id, memory_id),
     CONSTRAINT memories_deleted_when CHECK (is_active = (delete_time IS NULL)),
     CONSTRAINT memories_validity_ordered CHECK (valid_from_time <= valid_to_time)
 ) PARTITION BY RANGE (memory_id);
@@ -96,6 +95,9 @@ CREATE INDEX memories_outdated ON memory.memories (tenant_id, memory_id)
 
 -- Orders of lists, archived and deleted memories included.
 CREATE INDEX memories_by_confidence ON memory.memories (tenant_id, confidence, memory_id);
+
+-- Made last: of indexes that cost the same in a table without statistics, the planner takes the youngest.
+ALTER TABLE memory.memories ADD CONSTRAINT memories_pkey PRIMARY KEY (tenant_id, memory_id);
 ALTER TABLE memory.memories_before_2015 ENABLE ROW LEVEL SECURITY;
 ALTER TABLE memory.memories_before_2015 FORCE ROW LEVEL SECURITY;
 ALTER TABLE memory.memories ENABLE ROW LEVEL SECURITY;

@@ -23,13 +23,15 @@ CREATE TABLE memory.blocks (
     created_by text NOT NULL,
     updated_by text NOT NULL,
     record_time timestamptz,
-    CONSTRAINT blocks_pkey PRIMARY KEY (tenant_id, block_id),
     CONSTRAINT blocks_value_within_limit CHECK (char_length(value) <= max_characters)
 );
 CREATE INDEX blocks_label ON memory.blocks (tenant_id, label, block_id);
 CREATE INDEX blocks_subject ON memory.blocks (tenant_id, subject_id, block_id) WHERE subject_id <> '';
 CREATE INDEX blocks_template_name ON memory.blocks (tenant_id, template_name, block_id)
     WHERE template_name IS NOT NULL;
+
+-- Made last: of indexes that cost the same in a table without statistics, the planner takes the youngest.
+ALTER TABLE memory.blocks ADD CONSTRAINT blocks_pkey PRIMARY KEY (tenant_id, block_id);
 ALTER TABLE memory.blocks ENABLE ROW LEVEL SECURITY;
 ALTER TABLE memory.blocks FORCE ROW LEVEL SECURITY;
 CREATE POLICY tenant ON memory.blocks

@@ -152,12 +152,14 @@ CREATE TABLE memory.webhooks (
     -- Consecutive attempts without a response of the destination; equal in all webhooks of one destination.
     destination_failures integer NOT NULL DEFAULT 0,
     -- No attempt before this time; then one delivery tests the destination.
-    retry_time timestamptz,
-    CONSTRAINT webhooks_pkey PRIMARY KEY (tenant_id, webhook_id)
+    retry_time timestamptz
 );
 CREATE INDEX webhooks_active ON memory.webhooks (tenant_id, webhook_id) WHERE is_active;
 CREATE INDEX webhooks_of_grants ON memory.webhooks (tenant_id) WHERE grant_ids <> '{}' AND is_active;
 CREATE INDEX webhooks_destination ON memory.webhooks (tenant_id, destination);
+
+-- Made last: of indexes that cost the same in a table without statistics, the planner takes the youngest.
+ALTER TABLE memory.webhooks ADD CONSTRAINT webhooks_pkey PRIMARY KEY (tenant_id, webhook_id);
 ALTER TABLE memory.webhooks ENABLE ROW LEVEL SECURITY;
 ALTER TABLE memory.webhooks FORCE ROW LEVEL SECURITY;
 CREATE POLICY tenant ON memory.webhooks

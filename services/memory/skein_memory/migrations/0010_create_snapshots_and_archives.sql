@@ -16,11 +16,13 @@ CREATE TABLE memory.snapshots (
     counts jsonb NOT NULL,
     policy jsonb NOT NULL,
     create_time timestamptz NOT NULL,
-    created_by text NOT NULL,
-    CONSTRAINT snapshots_pkey PRIMARY KEY (tenant_id, snapshot_id)
+    created_by text NOT NULL
 );
 CREATE INDEX snapshots_state ON memory.snapshots (tenant_id, state, snapshot_id);
 CREATE INDEX snapshots_unfinished ON memory.snapshots (tenant_id) WHERE state <> 'ready';
+
+-- Made last: of indexes that cost the same in a table without statistics, the planner takes the youngest.
+ALTER TABLE memory.snapshots ADD CONSTRAINT snapshots_pkey PRIMARY KEY (tenant_id, snapshot_id);
 ALTER TABLE memory.snapshots ENABLE ROW LEVEL SECURITY;
 ALTER TABLE memory.snapshots FORCE ROW LEVEL SECURITY;
 CREATE POLICY tenant ON memory.snapshots

@@ -43,7 +43,8 @@ CREATE TABLE recall.documents (
     record_time timestamptz NOT NULL DEFAULT skein.write_time(),
     CONSTRAINT documents_pkey PRIMARY KEY (tenant_id, item_id)
 );
-CREATE INDEX documents_record_time ON recall.documents (tenant_id, record_time);
+-- The condition is always true. It keeps the planner from reading a tenant by this index where it has no statistics yet.
+CREATE INDEX documents_record_time ON recall.documents (tenant_id, record_time) WHERE record_time IS NOT NULL;
 CREATE INDEX documents_type ON recall.documents (tenant_id, type, item_id) WHERE type IS NOT NULL;
 CREATE INDEX documents_session ON recall.documents (tenant_id, session_id, item_id) WHERE session_id IS NOT NULL;
 CREATE INDEX documents_agent ON recall.documents (tenant_id, agent_id, item_id) WHERE agent_id IS NOT NULL;
