@@ -241,6 +241,9 @@ CROSSINGS = {
 COLUMN_CROSSINGS = {
     # The erasure of a person clears the requests of receipts.
     *(("skein_memory", "recall.receipts", column, "UPDATE") for column in ("request_id", "request", "query")),
+    # A replay of an answer tells archived items from purged ones.
+    *(("skein_recall", "memory.archived_memories", column, "SELECT") for column in ("tenant_id", "memory_id")),
+    *(("skein_recall", "session.archived_messages", column, "SELECT") for column in ("tenant_id", "message_id")),
     # A purge of messages marks them as erased sources.
     *((role, "memory.sources_history", "erased_trust", "UPDATE") for role in ("skein_memory", "skein_session")),
     ("skein_session", "memory.sources", "erased_trust", "UPDATE"),

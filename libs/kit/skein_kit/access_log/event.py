@@ -45,7 +45,7 @@ _READS = (
     "SpreadActivation",
     "Stream",
 )
-_SEARCHES = ("Search", "Recall", "FindSimilar")
+_SEARCHES = ("Search", "Recall", "FindSimilar", "ReplayRecall")
 _CREATES = ("Create", "BatchCreate", "Append", "Put", "Import", "Upsert")
 _DELETES = ("Delete", "Purge", "Forget", "Remove", "Detach")
 _QUERY_FIELDS = frozenset({"query"})
@@ -256,6 +256,8 @@ def _response_ids_reader(descriptor: FieldDescriptor) -> Callable[[Any], Iterabl
     names = frozenset(descriptor.message_type.fields_by_name if descriptor.message_type is not None else ())
     if descriptor.name == "memories" and "memory_id" in names:
         return lambda values: [value.memory_id for value in values]
+    if descriptor.name == "response" and "hits" in names:
+        return _response_ids
     if descriptor.name == "hits" and "memory" in names:
         return lambda values: [value.memory.memory_id for value in values]
     return None

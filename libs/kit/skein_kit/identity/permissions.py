@@ -205,7 +205,7 @@ def _rules() -> dict[str, AccessRule]:
             # Called by the gateway in its caller's name. The servicer checks the permissions of the reported purge.
             "IssueErasureCertificate": AccessRule(),
             # Called by recall in the name of a caller whose answer gets a receipt.
-            "SignRecallReceipts": AccessRule(),
+            "SignRecallReceipts": AccessRule("recall.read"),
             # The tenant that it names does not exist any more.
             "IssueDeletionCertificate": worker_without_tenant,
         },

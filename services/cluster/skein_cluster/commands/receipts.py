@@ -114,6 +114,8 @@ def diff(receipt_id: str, other_receipt_id: str, environment: dict[str, str], *,
         return
     if response.changed_inputs:
         output.echo(f"differs: {', '.join(response.changed_inputs)}")
+    if response.unknown_inputs:
+        output.echo(f"unknown: {', '.join(response.unknown_inputs)}")
     output.print_table(
         output.table("item", "rank", "then", "signals", "cause", "events", ids=("item",), numbers=("rank", "then")),
         [

@@ -30,6 +30,10 @@ GRANT SELECT, UPDATE (request_id, request, query) ON recall.receipts TO skein_me
 -- The differences of two answers are explained by events.
 GRANT SELECT ON memory.changes TO skein_recall;
 
+-- A replay tells items in cold storage from purged ones.
+GRANT SELECT (tenant_id, memory_id) ON memory.archived_memories TO skein_recall;
+GRANT SELECT (tenant_id, message_id) ON session.archived_messages TO skein_recall;
+
 -- Create the partition of a month; return whether it was missing.
 CREATE FUNCTION recall.ensure_month(month timestamptz) RETURNS boolean
 LANGUAGE sql SECURITY DEFINER

@@ -11,7 +11,7 @@ import numpy as np
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from skein.recall.v1 import recall_pb2 as pb
-from skein_kit.ids import parse_id
+from skein_kit.ids import id_time, parse_id
 from skein_kit.recall_receipts import document
 from skein_recall.models.similarity_scale import COSINE_SCALE, SimilarityScale
 from skein_recall.receipts.model import RecordedAnswer, UnsignedReceipt
@@ -179,7 +179,7 @@ def receipt(signed: SignedReceipt, content: pb.ReceiptContent) -> pb.RecallRecei
     return pb.RecallReceipt(
         receipt_id=str(signed.receipt_id),
         tenant_id=str(signed.tenant_id),
-        create_time=_timestamp(content.time_microseconds),
+        create_time=_create_time(signed.receipt_id, content),
         statement=content,
         content=signed.content,
         signature=signed.signature,
@@ -189,6 +189,12 @@ def receipt(signed: SignedReceipt, content: pb.ReceiptContent) -> pb.RecallRecei
         request_erased=signed.request is None,
         document=signed.file(),
     )
+
+
+def _create_time(receipt_id: UUID, content: pb.ReceiptContent) -> Timestamp:
+    """Return when the search began; if it was for another time, when the receipt was made."""
+    is_present = content.duration_microseconds > 0
+    return _timestamp(content.time_microseconds if is_present else _microseconds(id_time(receipt_id)))
 
 
 def _content(answer: RecordedAnswer) -> pb.ReceiptContent:

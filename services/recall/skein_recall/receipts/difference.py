@@ -52,7 +52,8 @@ def differences(
     first: ReadReceipt, second: ReadReceipt, changes: Iterable[asyncpg.Record], *, truncated: bool
 ) -> pb.DiffRecallResponse:
     """Return what differs, with the events that only one of the searches saw."""
-    inputs = _changed_inputs(first, second)
+    unknown = _unknown_inputs(first, second)
+    inputs = [name for name in _changed_inputs(first, second) if name not in unknown]
     changes_of: dict[str, list[asyncpg.Record]] = {}
     for change in changes:
         if first.sees(change["transaction"]) != second.sees(change["transaction"]):
@@ -63,7 +64,17 @@ def differences(
         key=lambda item_id: (min(rank.get(item_id, len(rank) + 1) for rank in ranks), item_id),
     )
     hits = [_hit(item_id, (first, second), ranks, changes_of.get(str(item_id), []), inputs) for item_id in ids]
-    return pb.DiffRecallResponse(changed_inputs=inputs, hits=hits, changes_truncated=truncated)
+    return pb.DiffRecallResponse(changed_inputs=inputs, hits=hits, changes_truncated=truncated, unknown_inputs=unknown)
+
+
+def _unknown_inputs(first: ReadReceipt, second: ReadReceipt) -> list[str]:
+    """Return the inputs that cannot be compared."""
+    has_texts = first.signed.query is not None and second.signed.query is not None
+    one, other = first.content, second.content
+    has_digests = bool(one.query_digest and other.query_digest) and one.query_key_check == other.query_key_check
+    is_erased = first.signed.request is None or second.signed.request is None
+    compared = {"query": has_texts or has_digests, "request": not is_erased}
+    return [name for name, is_comparable in compared.items() if not is_comparable]
 
 
 def _changed_inputs(first: ReadReceipt, second: ReadReceipt) -> list[str]:

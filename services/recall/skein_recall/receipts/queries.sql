@@ -23,6 +23,16 @@ DELETE FROM recall.receipts
 WHERE tenant_id = :tenant_id AND receipt_id = ANY (ARRAY(
     SELECT receipt_id FROM recall.receipts WHERE tenant_id = :tenant_id LIMIT :count));
 
+-- list_archived_items --
+-- List those of some items that are in cold storage.
+SELECT archived.memory_id AS item_id
+FROM memory.archived_memories AS archived
+WHERE archived.tenant_id = :tenant_id AND archived.memory_id = ANY (:item_ids::uuid[])
+UNION ALL
+SELECT archived.message_id
+FROM session.archived_messages AS archived
+WHERE archived.tenant_id = :tenant_id AND archived.message_id = ANY (:item_ids);
+
 -- list_item_changes --
 -- List the events of some items, oldest first, that one of two snapshots has and the other has not.
 SELECT change.entity_id, change.transaction, change.event_type, change.principal, change.create_time

@@ -88,10 +88,7 @@ class RecallReplayer:
         except NotKnownThen:
             gap = pb.ReplayGap(reason=pb.REPLAY_GAP_REASON_HISTORY_ENDED)
             return Replay(response=convert.bare_response(content, {}), is_identical=False, gaps=[gap])
-        gaps = []
-        if items.missing_ids:
-            ids = [str(item_id) for item_id in items.missing_ids]
-            gaps.append(pb.ReplayGap(reason=pb.REPLAY_GAP_REASON_ITEMS_PURGED, item_ids=ids))
+        gaps = await self._item_gaps(signed.tenant_id, items.missing_ids)
         request = signed.recall_request
         if request is None:
             gaps.append(pb.ReplayGap(reason=pb.REPLAY_GAP_REASON_REQUEST_ERASED))
@@ -136,6 +133,17 @@ class RecallReplayer:
                 items.missing_ids.append(item_id)
         return items
 
+    async def _item_gaps(self, tenant_id: UUID, missing_ids: Sequence[UUID]) -> list[pb.ReplayGap]:
+        """Return why items are missing: cold storage keeps no history."""
+        if not missing_ids:
+            return []
+        archived_ids = await self._receipts.list_archived(tenant_id, missing_ids)
+        ids_of = {
+            pb.REPLAY_GAP_REASON_ITEMS_PURGED: [id_ for id_ in missing_ids if id_ not in archived_ids],
+            pb.REPLAY_GAP_REASON_ITEMS_ARCHIVED: [id_ for id_ in missing_ids if id_ in archived_ids],
+        }
+        return [pb.ReplayGap(reason=reason, item_ids=map(str, ids)) for reason, ids in ids_of.items() if ids]
+
     async def _complete(
         self,
         request: pb.RecallRequest,
@@ -175,8 +183,10 @@ def _compared(
         if item_id in items.rows and (hit is None or not _is_same(content, index, hit)):
             differing.append(item_id)
     present = [item_id for item_id in expected_ids if item_id in items.rows]
-    others = [hit for hit in result.hits if hit.item.item_id not in set(expected_ids)]
     if len(present) == len(expected_ids):
+        # The answer of then had the hits that fit a response too.
+        fitting = result.hits[: len(search_convert.response(pb.RecallResponse, result).hits)]
+        others = [hit for hit in fitting if hit.item.item_id not in set(expected_ids)]
         # Approximate codes miss some items, which an exact search finds.
         is_approximate = content.dense_path == "approximate"
         differing += [] if is_approximate else [hit.item.item_id for hit in others]
@@ -187,9 +197,14 @@ def _compared(
             result, hits=[found[item_id] for item_id in present if item_id in found], dense_path=content.dense_path
         ),
     )
-    scores = dict(zip(expected_ids, content.scores, strict=True))
-    for message in response.hits:
-        message.score = scores[UUID(message.item_id)]
+    messages = {UUID(message.item_id): message for message in response.hits}
+    bare = convert.bare_response(content, items.rows)
+    for message in bare.hits:
+        if (complete := messages.get(UUID(message.item_id))) is not None:
+            complete.score = message.score
+            message.CopyFrom(complete)
+    response.ClearField("hits")
+    response.hits.extend(bare.hits)
     response.pending_embedding_count = content.pending_embedding_count
     response.filter_truncated, response.nothing_relevant = content.filter_truncated, content.nothing_relevant
     return Replay(

@@ -86,6 +86,12 @@ class ReceiptStore:
             )
         return tuple(row["at"] for row in rows)
 
+    async def list_archived(self, tenant_id: UUID, item_ids: Sequence[UUID]) -> set[UUID]:
+        """Return those of some items that are in cold storage."""
+        async with self._database.transaction(tenant_id, TxOptions(read_only=True, skip_replica=True)) as tx:
+            rows = await tx.rows(QUERIES["list_archived_items"], tenant_id=tenant_id, item_ids=list(item_ids))
+        return {row["item_id"] for row in rows}
+
     async def list_changes(
         self, tenant_id: UUID, item_ids: Sequence[UUID], start: int, beyond: int, *, count: int
     ) -> list[asyncpg.Record]:

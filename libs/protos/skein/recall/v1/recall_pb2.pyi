@@ -37,6 +37,7 @@ class ReplayGapReason(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     REPLAY_GAP_REASON_REQUEST_ERASED: _ClassVar[ReplayGapReason]
     REPLAY_GAP_REASON_FORMULA_CHANGED: _ClassVar[ReplayGapReason]
     REPLAY_GAP_REASON_HISTORY_ENDED: _ClassVar[ReplayGapReason]
+    REPLAY_GAP_REASON_ITEMS_ARCHIVED: _ClassVar[ReplayGapReason]
 
 class QueryExpansionReason(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
@@ -71,6 +72,7 @@ REPLAY_GAP_REASON_MODEL_DROPPED: ReplayGapReason
 REPLAY_GAP_REASON_REQUEST_ERASED: ReplayGapReason
 REPLAY_GAP_REASON_FORMULA_CHANGED: ReplayGapReason
 REPLAY_GAP_REASON_HISTORY_ENDED: ReplayGapReason
+REPLAY_GAP_REASON_ITEMS_ARCHIVED: ReplayGapReason
 QUERY_EXPANSION_REASON_UNSPECIFIED: QueryExpansionReason
 QUERY_EXPANSION_REASON_ALIAS: QueryExpansionReason
 QUERY_EXPANSION_REASON_TYPO: QueryExpansionReason
@@ -258,14 +260,16 @@ class DiffRecallRequest(_message.Message):
     def __init__(self, receipt_id: _Optional[str] = ..., other_receipt_id: _Optional[str] = ...) -> None: ...
 
 class DiffRecallResponse(_message.Message):
-    __slots__ = ("changed_inputs", "hits", "changes_truncated")
+    __slots__ = ("changed_inputs", "hits", "changes_truncated", "unknown_inputs")
     CHANGED_INPUTS_FIELD_NUMBER: _ClassVar[int]
     HITS_FIELD_NUMBER: _ClassVar[int]
     CHANGES_TRUNCATED_FIELD_NUMBER: _ClassVar[int]
+    UNKNOWN_INPUTS_FIELD_NUMBER: _ClassVar[int]
     changed_inputs: _containers.RepeatedScalarFieldContainer[str]
     hits: _containers.RepeatedCompositeFieldContainer[HitDifference]
     changes_truncated: bool
-    def __init__(self, changed_inputs: _Optional[_Iterable[str]] = ..., hits: _Optional[_Iterable[_Union[HitDifference, _Mapping]]] = ..., changes_truncated: _Optional[bool] = ...) -> None: ...
+    unknown_inputs: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, changed_inputs: _Optional[_Iterable[str]] = ..., hits: _Optional[_Iterable[_Union[HitDifference, _Mapping]]] = ..., changes_truncated: _Optional[bool] = ..., unknown_inputs: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class HitDifference(_message.Message):
     __slots__ = ("kind", "item_id", "rank", "other_rank", "revision", "other_revision", "score", "other_score", "signals", "cause", "changes")
