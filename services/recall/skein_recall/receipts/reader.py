@@ -39,8 +39,10 @@ class ReceiptReader:
         """Return a receipt and what it signs. Raises ReceiptNotFound, also for another caller's, and ReceiptAltered."""
         tenant_id = caller.require_tenant()
         signed = await self._store.get(tenant_id, receipt_id)
-        if signed is None and self._writer.is_pending(tenant_id, receipt_id):
-            await self._writer.flush()
+        if signed is None:
+            if self._writer.is_pending(tenant_id, receipt_id):
+                await self._writer.flush()
+            # One that is not pending may have been stored since the first read.
             signed = await self._store.get(tenant_id, receipt_id)
         if signed is None:
             raise ReceiptNotFound
