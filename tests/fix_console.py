@@ -167,6 +167,15 @@ async def furnished(tenant: Stubs) -> SeededData:
     return SeededData(memory_ids=named, a_id=ids[-3], b_id=ids[-2], hostile_id=ids[-1])
 
 
+async def certify(tenant: Stubs) -> None:
+    """Let the tenant have a certificate of a person, and an incomplete one of an interrupted purge."""
+    memories = [memory_pb2.Memory(content=f"Dora waters plant {n}.", subject_id="dora") for n in range(2)]
+    await tenant.memory.BatchCreateMemories(memory_pb2.BatchCreateMemoriesRequest(memories=memories))
+    selection = memory_pb2.MemorySelection(filter=memory_pb2.MemoryFilter(subject_id="dora"))
+    await tenant.memory.PurgeMemories(memory_pb2.PurgeMemoriesRequest(selection=selection, page_size=1))
+    await tenant.gateway.Forget(gateway_pb2.ForgetRequest(subject_id="clara"))
+
+
 async def attempt_deliveries(cluster: Cluster, tenant: Tenant, webhook_id: str) -> None:
     """Let the worker attempt the due deliveries of a tenant until a webhook has one."""
     request = webhooks_pb2.ListWebhookDeliveriesRequest(webhook_id=webhook_id)

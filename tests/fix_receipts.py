@@ -9,7 +9,7 @@ from skein.auth.v1 import auth_pb2
 from skein.memory.v1 import access_log_pb2, memory_pb2
 from skein.recall.v1 import recall_pb2 as pb
 from skein.tenancy.v1 import subjects_pb2
-from skein_cluster.certificates import key_set
+from skein_kit.erasure_certificates import key_set
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey

@@ -24,8 +24,8 @@ from skein.memory.v1 import archives_pb2, blocks_pb2, curation_pb2, memory_pb2, 
 from skein.recall.v1 import recall_pb2
 from skein.session.v1 import session_pb2, states_pb2
 from skein.tenancy.v1 import subjects_pb2
-from skein_cluster.certificates import key_set, proof
-from skein_kit.erasure_certificates import document
+from skein_cluster.certificates import proof
+from skein_kit.erasure_certificates import document, key_set
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

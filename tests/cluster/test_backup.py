@@ -18,8 +18,8 @@ from skein.memory.v1 import archives_pb2, memory_pb2, snapshots_pb2
 from skein.session.v1 import session_pb2
 from skein.tenancy.v1 import members_pb2
 from skein_cluster import embedded
-from skein_cluster.certificates import key_set, proof
-from skein_kit.erasure_certificates import document
+from skein_cluster.certificates import proof
+from skein_kit.erasure_certificates import document, key_set
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

@@ -81,7 +81,7 @@ seen.told.invitations = await plain.getByText('clara@example.org', { exact: true
 const pages = [
   ['start', `${console_}/start?q=who+repairs+clocks%3F`], ['edit', `${console_}/edit?id=${MEMORY}`], ['blocks', `${console_}/blocks`],
   ['block', block], ['webhooks', `${console_}/webhooks`], ['webhook', webhook], ['members', `${console_}/members`], ['usage', `${console_}/usage`],
-  ['jobs', `${console_}/jobs`],
+  ['jobs', `${console_}/jobs`], ['certificates', `${console_}/certificates`],
 ];
 for (const [kind, options] of [
   ['light', { viewport: LARGE, colorScheme: 'light' }],

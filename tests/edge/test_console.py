@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from fix_console import attempt_deliveries, furnished
+from fix_console import attempt_deliveries, certify, furnished
 from fix_node import run, tool, version_of
 from fix_web import PASSWORD, new_person
 
@@ -86,6 +86,7 @@ async def test_a_tenant_is_managed_without_script_and_on_every_screen(
     cluster: Cluster, tenant: Tenant, tmp_path: Path
 ) -> None:
     seeded = await furnished(tenant)
+    await certify(tenant)
     memory_id = seeded.memory_ids["tea"]
     person = await new_person(cluster, tenant, role=members_pb2.ROLE_OWNER)
     folder = Path(os.environ.get("CONSOLE_SCREENSHOTS", tmp_path)).absolute()
@@ -136,6 +137,7 @@ async def test_a_tenant_is_managed_without_script_and_on_every_screen(
 @pytest.mark.timeout(600)
 async def test_every_page_is_used_with_keys_alone(cluster: Cluster, tenant: Tenant) -> None:
     seeded = await furnished(tenant)
+    await certify(tenant)
     person = await new_person(cluster, tenant, role=members_pb2.ROLE_OWNER)
     block = blocks_pb2.CreateBlockRequest(block=blocks_pb2.Block(label="persona", value="Kind."), agent_id="kitchen")
     webhook = webhooks_pb2.Webhook(display_name="till", event_types=["*"], webhook_url="https://127.0.0.1/hook")
@@ -160,5 +162,5 @@ async def test_every_page_is_used_with_keys_alone(cluster: Cluster, tenant: Tena
         patience_seconds=PATIENCE_SECONDS,
     )
 
-    assert report["told"]["pages"] == 22
+    assert report["told"]["pages"] == 23
     assert (report["keys"], report["console"]) == ([], [])

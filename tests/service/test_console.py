@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 
     from fix_cluster import Cluster, Tenant
 
-PAGES = ("", "search", "memories", "sessions", "conflicts", "approvals", "changes", "policy", "jobs", "keys")
+PAGES = (
+    "", "search", "memories", "sessions", "conflicts", "approvals", "changes", "policy", "jobs", "keys", "certificates",
+)  # fmt: skip
 
 
 @pytest.fixture

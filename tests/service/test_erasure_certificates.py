@@ -16,8 +16,7 @@ from skein.gateway.v1 import gateway_pb2
 from skein.memory.v1 import memory_pb2
 from skein.session.v1 import session_pb2, states_pb2
 from skein.tenancy.v1 import subjects_pb2
-from skein_cluster.certificates import key_set
-from skein_kit.erasure_certificates import document, merkle
+from skein_kit.erasure_certificates import document, key_set, merkle
 from skein_memory.tombstones.store import digest_of as memory_digest
 from skein_session.tombstones import store as session_names
 

@@ -23,9 +23,8 @@ from skein.recall.v1 import recall_pb2, recall_pb2_grpc
 from skein.session.v1 import session_pb2_grpc
 from skein.tenancy.v1 import members_pb2, subjects_pb2, tenancy_pb2, tenancy_pb2_grpc
 from skein_cluster import registry
-from skein_cluster.certificates import key_set
 from skein_kit.database.named_queries import Queries
-from skein_kit.erasure_certificates import document
+from skein_kit.erasure_certificates import document, key_set
 from skein_kit.settings import ProcessSettings
 from skein_worker.rounds.tenant_deletion import TenantDeletionJob, purge_stages
 from skein_worker.system_identity import SystemIdentity

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from uuid import UUID
 
 _DIGEST_BYTES = 32
-_UNKNOWN = "unknown"
+# In place of a time or a position that is not known.
+UNKNOWN = "unknown"
 FORGET, TENANT_DELETION = "forget", "tenant_deletion"
 # By then running calls are logged and caches are dropped.
 SETTLE = timedelta(minutes=10)
@@ -134,13 +135,13 @@ class ErasureReport:
             **document.tombstone_fields(self.tombstones),
         }
         if self.is_complete:
-            removed_by = _time(self.end_time + timedelta(days=backup_days)) if backup_days else _UNKNOWN
+            removed_by = _time(self.end_time + timedelta(days=backup_days)) if backup_days else UNKNOWN
             statement["remains"] = {
                 "backups": _BACKUPS,
                 "backups_removed_by": removed_by,
                 "data_files": _DATA_FILES,
-                "log_position": self.log_position or _UNKNOWN,
-                "settle_time": _time(self.settle_time) if self.settle_time else _UNKNOWN,
+                "log_position": self.log_position or UNKNOWN,
+                "settle_time": _time(self.settle_time) if self.settle_time else UNKNOWN,
                 "write_ahead_log": _LOG,
             }
         return statement

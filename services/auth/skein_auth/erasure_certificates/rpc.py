@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import TYPE_CHECKING
 from uuid import UUID
 
 from skein.auth.v1 import certificates_pb2 as pb
-from skein_auth.erasure_certificates.model import ErasureReport
+from skein_auth.erasure_certificates.model import UNKNOWN, ErasureReport
 from skein_auth.errors import ErasureCertificateNotFound
 from skein_kit.calls.call import Context
 from skein_kit.calls.call import caller as caller_of
@@ -17,7 +18,7 @@ from skein_kit.rpc import pagination
 from skein_kit.rpc.well_known_types import read_time, to_timestamp
 
 if TYPE_CHECKING:
-    from datetime import datetime
+    from google.protobuf.timestamp_pb2 import Timestamp
 
     from skein_auth.erasure_certificates.model import ErasureCertificate
     from skein_auth.erasure_certificates.store import ErasureCertificateStore
@@ -133,12 +134,24 @@ def _report(request: pb.IssueErasureCertificateRequest, at: datetime) -> Erasure
 
 
 def _certificate(tenant_id: UUID, value: ErasureCertificate) -> pb.ErasureCertificate:
+    statement = value.statement_fields
+    remains = statement.get("remains", {})
     return pb.ErasureCertificate(
         certificate_id=str(value.certificate_id),
         tenant_id=str(tenant_id),
         complete=value.is_complete,
-        tombstone_count=value.statement_fields["tombstone_count"],
+        tombstone_count=statement["tombstone_count"],
         create_time=to_timestamp(value.create_time),
         sign_time=to_timestamp(value.sign_time),
         key_id=value.key_id,
+        kind=statement["kind"],
+        deleted_counts=statement["deleted_counts"],
+        start_time=_timestamp(statement["start_time"]),
+        end_time=_timestamp(statement["end_time"]),
+        settle_time=_timestamp(remains.get("settle_time", UNKNOWN)),
+        backups_remove_time=_timestamp(remains.get("backups_removed_by", UNKNOWN)),
     )
+
+
+def _timestamp(text: str) -> Timestamp | None:
+    return None if text == UNKNOWN else to_timestamp(datetime.fromisoformat(text))

@@ -14,11 +14,11 @@ import click
 from skein.auth.v1 import auth_pb2, certificates_pb2
 from skein_cluster.api.client import as_operator, as_tenant
 from skein_cluster.backup.source import open_source
-from skein_cluster.certificates import key_set, proof
+from skein_cluster.certificates import proof, published_keys
 from skein_cluster.cli import options, output
 from skein_cluster.cli.exit_codes import CommandError, ExitCode
 from skein_cluster.cli.pagination import list_first
-from skein_kit.erasure_certificates import document
+from skein_kit.erasure_certificates import document, key_set
 from skein_kit.erasure_certificates.document import CertificateInvalid
 
 if TYPE_CHECKING:
@@ -66,14 +66,26 @@ def list_(tenant_id: str, limit: int, environment: dict[str, str], *, as_json: b
         (
             certificate.certificate_id,
             output.format_time(certificate.create_time),
+            certificate.kind,
             "complete" if certificate.complete else "INCOMPLETE",
+            sum(certificate.deleted_counts.values()),
             certificate.tombstone_count,
             certificate.key_id,
         )
         for certificate in certificates
     ]
     output.print_table(
-        output.table("certificate", "when", "", "tombstones", "key", numbers=("tombstones",), ids=("certificate",)),
+        output.table(
+            "certificate",
+            "when",
+            "erasure",
+            "",
+            "rows",
+            "tombstones",
+            "key",
+            numbers=("rows", "tombstones"),
+            ids=("certificate",),
+        ),
         lines,
         empty="There are no certificates.",
     )
@@ -187,7 +199,7 @@ def prove(file: Path, keys_file: Path, names: tuple[tuple[str, str], ...], data_
 
 def _verified(file: Path, keys_file: Path) -> VerifiedCertificate:
     try:
-        return document.verify(file.read_bytes(), key_set.read(keys_file.read_text("utf-8")))
+        return document.verify(file.read_bytes(), published_keys.read_file(keys_file))
     except CertificateInvalid as error:
         raise CommandError(f"The certificate is not valid: {error}.", ExitCode.REFUSED) from None
 

@@ -10,7 +10,7 @@ import click
 
 from skein.recall.v1 import recall_pb2
 from skein_cluster.api.client import as_tenant
-from skein_cluster.certificates import key_set
+from skein_cluster.certificates import published_keys
 from skein_cluster.cli import options, output
 from skein_cluster.cli.exit_codes import CommandError, ExitCode
 from skein_kit.recall_receipts import document
@@ -59,7 +59,7 @@ def verify(file: Path, keys_file: Path, *, as_json: bool) -> None:
     """Verify FILE with the published keys, without a cluster. Ends with 1 if it was changed."""
     try:
         receipt = document.read(file.read_bytes())
-        content = receipt.verify(key_set.read(keys_file.read_text("utf-8")))
+        content = receipt.verify(published_keys.read_file(keys_file))
     except ReceiptInvalid as error:
         raise CommandError(f"The receipt is not valid: {error}.", ExitCode.REFUSED) from None
     if as_json:

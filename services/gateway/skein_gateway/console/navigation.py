@@ -42,6 +42,7 @@ GROUPS: Sequence[tuple[str, Sequence[Entry]]] = (
             Entry("policy", "Policy", "tenant.read"),
             Entry("jobs", "Jobs", "tenant.read"),
             Entry("keys", "API keys", "keys.read"),
+            Entry("certificates", "Certificates", "audit.read"),
         ),
     ),
 )

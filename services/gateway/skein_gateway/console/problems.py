@@ -39,6 +39,7 @@ _MESSAGES = {
     "DELIVERY_NOT_FOUND": "This delivery does not exist, or arrived already. Reload the page.",
     "MEMBER_NOT_FOUND": "This person is no member any more. Reload the page.",
     "INVITATION_NOT_FOUND": "This invitation is no longer open. Reload the page.",
+    "ERASURE_CERTIFICATE_NOT_FOUND": "This certificate does not exist in this tenant. Look for it in the list.",
     "SESSION_NOT_FOUND": "This session does not exist in this tenant.",
     "REVISION_STALE": "This was changed after you opened the page. Nothing was saved: reload the page and try again.",
     "PAGE_TOKEN_INVALID": "This page of the list is no longer valid. Start again at the first page.",

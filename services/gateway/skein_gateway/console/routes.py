@@ -13,6 +13,7 @@ from skein_gateway.console import (
     api_keys,
     approvals,
     blocks,
+    certificates,
     conflicts,
     graph,
     jobs,
@@ -73,6 +74,9 @@ _PAGES: Sequence[tuple[str, ShowHandler, SubmitHandler | None]] = (
     ("policy", policy.show, policy.submit),
     ("jobs", jobs.show, jobs.submit),
     ("keys", api_keys.show, api_keys.submit),
+    ("certificates", certificates.list_certificates, None),
+    ("certificate", certificates.download, None),
+    ("certificate-keys", certificates.download_keys, None),
 )
 
 

@@ -11,7 +11,14 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class ErasureCertificate(_message.Message):
-    __slots__ = ("certificate_id", "tenant_id", "complete", "tombstone_count", "create_time", "sign_time", "key_id", "document")
+    __slots__ = ("certificate_id", "tenant_id", "complete", "tombstone_count", "create_time", "sign_time", "key_id", "document", "kind", "deleted_counts", "start_time", "end_time", "settle_time", "backups_remove_time")
+    class DeletedCountsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: int
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[int] = ...) -> None: ...
     CERTIFICATE_ID_FIELD_NUMBER: _ClassVar[int]
     TENANT_ID_FIELD_NUMBER: _ClassVar[int]
     COMPLETE_FIELD_NUMBER: _ClassVar[int]
@@ -20,6 +27,12 @@ class ErasureCertificate(_message.Message):
     SIGN_TIME_FIELD_NUMBER: _ClassVar[int]
     KEY_ID_FIELD_NUMBER: _ClassVar[int]
     DOCUMENT_FIELD_NUMBER: _ClassVar[int]
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    DELETED_COUNTS_FIELD_NUMBER: _ClassVar[int]
+    START_TIME_FIELD_NUMBER: _ClassVar[int]
+    END_TIME_FIELD_NUMBER: _ClassVar[int]
+    SETTLE_TIME_FIELD_NUMBER: _ClassVar[int]
+    BACKUPS_REMOVE_TIME_FIELD_NUMBER: _ClassVar[int]
     certificate_id: str
     tenant_id: str
     complete: bool
@@ -28,7 +41,13 @@ class ErasureCertificate(_message.Message):
     sign_time: _timestamp_pb2.Timestamp
     key_id: str
     document: str
-    def __init__(self, certificate_id: _Optional[str] = ..., tenant_id: _Optional[str] = ..., complete: _Optional[bool] = ..., tombstone_count: _Optional[int] = ..., create_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., sign_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., key_id: _Optional[str] = ..., document: _Optional[str] = ...) -> None: ...
+    kind: str
+    deleted_counts: _containers.ScalarMap[str, int]
+    start_time: _timestamp_pb2.Timestamp
+    end_time: _timestamp_pb2.Timestamp
+    settle_time: _timestamp_pb2.Timestamp
+    backups_remove_time: _timestamp_pb2.Timestamp
+    def __init__(self, certificate_id: _Optional[str] = ..., tenant_id: _Optional[str] = ..., complete: _Optional[bool] = ..., tombstone_count: _Optional[int] = ..., create_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., sign_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., key_id: _Optional[str] = ..., document: _Optional[str] = ..., kind: _Optional[str] = ..., deleted_counts: _Optional[_Mapping[str, int]] = ..., start_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., end_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., settle_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., backups_remove_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
 
 class GetErasureCertificateRequest(_message.Message):
     __slots__ = ("certificate_id", "tenant_id")

@@ -9,10 +9,12 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from joserfc.errors import JoseError
 from joserfc.jwk import OKPKey
 
-from skein_cluster.cli.exit_codes import CommandError, ExitCode
-
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+
+class KeySetInvalid(Exception):
+    """The text is no JWK Set."""
 
 
 def write(jwks: Iterable[str]) -> str:
@@ -21,7 +23,7 @@ def write(jwks: Iterable[str]) -> str:
 
 
 def read(text: str) -> dict[str, Ed25519PublicKey]:
-    """Read the Ed25519 keys of a JWK Set by key id; skip other keys. Raises CommandError."""
+    """Read the Ed25519 keys of a JWK Set by key id; skip other keys. Raises KeySetInvalid."""
     result: dict[str, Ed25519PublicKey] = {}
     try:
         for jwk in json.loads(text)["keys"]:
@@ -33,6 +35,5 @@ def read(text: str) -> dict[str, Ed25519PublicKey]:
             if isinstance(public_key, Ed25519PublicKey) and jwk.get("kid") == key.thumbprint():
                 result[key.thumbprint()] = public_key
     except (ValueError, KeyError, TypeError, AttributeError, JoseError):
-        message = "The file of keys is no JWK Set; `skein certificates keys` writes one."
-        raise CommandError(message, ExitCode.REFUSED) from None
+        raise KeySetInvalid from None
     return result
