@@ -204,6 +204,9 @@ async def test_an_interrupted_erasure_says_so_and_its_continuation_certifies_all
 
     assert partial.statement["complete"] is False
     assert "remains" not in partial.statement
+    # The tree is built when the last part is reported.
+    assert (partial.statement["tombstone_count"], "tombstone_root" in partial.statement) == (1, False)
+    assert partial.tombstones is None
     assert second.certificate.certificate_id == first.certificate.certificate_id
     assert complete.statement["complete"] is True
     assert complete.statement["deleted_counts"] == {"session.messages": 5, "memory.memories": 1}

@@ -56,9 +56,7 @@ def canonical_json(value: object) -> bytes:
 
 def leaves(tombstones: Mapping[str, Iterable[bytes]]) -> list[bytes]:
     """Return the leaves of the Merkle tree: for each service its sorted digests, each after the service's name."""
-    return [
-        service.encode() + b":" + digest for service in SERVICES for digest in sorted(set(tombstones.get(service, ())))
-    ]
+    return [service.encode() + b":" + digest for service in SERVICES for digest in _sorted(tombstones.get(service, ()))]
 
 
 def tombstone_fields(tombstones: Mapping[str, Iterable[bytes]]) -> dict[str, Any]:
@@ -85,7 +83,7 @@ def write(
     }
     if tombstones is not None:
         document[_LISTS] = {
-            service: [digest.hex() for digest in sorted(set(tombstones.get(service, ())))] for service in SERVICES
+            service: [digest.hex() for digest in _sorted(tombstones.get(service, ()))] for service in SERVICES
         }
     return canonical_json(document)
 
@@ -142,6 +140,11 @@ def _tombstones(document: Mapping[str, Any], statement: Mapping[str, Any]) -> di
         "its tombstones do not have the signed root",
     )
     return result
+
+
+def _sorted(digests: Iterable[bytes]) -> list[bytes]:
+    """Return distinct digests in order; those that are sorted already are only compared once."""
+    return sorted(dict.fromkeys(digests))
 
 
 def _signed_bytes(statement: Mapping[str, Any], key_id: str) -> bytes:

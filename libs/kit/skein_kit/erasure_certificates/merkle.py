@@ -59,10 +59,13 @@ def _split(count: int) -> int:
 
 
 def _subtree(hashes: Sequence[bytes]) -> bytes:
-    if len(hashes) == 1:
-        return hashes[0]
-    middle = _split(len(hashes))
-    return _node(_subtree(hashes[:middle]), _subtree(hashes[middle:]))
+    """Return the root over hashes of leaves, level by level: a node without a sibling goes up unchanged."""
+    level = list(hashes)
+    while len(level) > 1:
+        is_odd = len(level) % 2
+        pairs = zip(level[::2], level[1::2], strict=not is_odd)
+        level = [_node(left, right) for left, right in pairs] + level[len(level) - is_odd :]
+    return level[0]
 
 
 def _path(hashes: Sequence[bytes], index: int) -> list[bytes]:

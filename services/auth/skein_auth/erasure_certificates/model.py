@@ -9,13 +9,13 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
+from skein_auth.erasure_certificates.digests import SortedDigests
 from skein_kit.erasure_certificates import document
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from uuid import UUID
 
-_DIGEST_BYTES = 32
 # In place of a time or a position that is not known.
 UNKNOWN = "unknown"
 FORGET, TENANT_DELETION = "forget", "tenant_deletion"
@@ -51,8 +51,8 @@ class ErasureReport:
     # Purged rows by table.
     deleted_counts: Mapping[str, int]
     receipt_ids: tuple[str, ...]
-    # Digests of 32 bytes, by service.
-    tombstones: Mapping[str, frozenset[bytes]]
+    # By service.
+    tombstones: Mapping[str, SortedDigests]
     # FORGET, TENANT_DELETION, "purge_memories" or "purge_subject".
     kind: str
     # The key after this report, if it differs.
@@ -81,7 +81,7 @@ class ErasureReport:
             end_time=end_time,
             deleted_counts=deleted_counts,
             receipt_ids=(),
-            tombstones={service: frozenset() for service in document.SERVICES},
+            tombstones={service: SortedDigests() for service in document.SERVICES},
             kind=TENANT_DELETION,
             log_position=log_position,
             settle_time=end_time + SETTLE,
@@ -95,9 +95,8 @@ class ErasureReport:
         Forget may purge the profile alone, which has none.
         """
         statement = earlier.statement_fields
-        is_repeated = self.kind != FORGET and all(
-            self.tombstones[service] <= earlier.tombstones[service] for service in document.SERVICES
-        )
+        tombstones = {service: self.tombstones[service] | earlier.tombstones[service] for service in document.SERVICES}
+        is_repeated = self.kind != FORGET and tombstones == earlier.tombstones
         earlier_counts, counts = Counter(statement["deleted_counts"]), Counter(self.deleted_counts)
         if self.is_cumulative:
             counts |= earlier_counts
@@ -108,9 +107,7 @@ class ErasureReport:
             start_time=min(self.start_time, datetime.fromisoformat(statement["start_time"])),
             deleted_counts=counts,
             receipt_ids=tuple(dict.fromkeys([*statement["receipt_ids"], *self.receipt_ids])),
-            tombstones={
-                service: self.tombstones[service] | earlier.tombstones[service] for service in document.SERVICES
-            },
+            tombstones=tombstones,
         )
 
     def next_key(self, certificate_id: UUID) -> bytes:
@@ -132,9 +129,11 @@ class ErasureReport:
             "receipt_ids": list(self.receipt_ids),
             "start_time": _time(self.start_time),
             "tenant_id": str(tenant_id),
-            **document.tombstone_fields(self.tombstones),
+            "tombstone_count": sum(len(digests) for digests in self.tombstones.values()),
         }
         if self.is_complete:
+            # The tree is built once: each later part of an incomplete erasure would change all of it.
+            statement |= document.tombstone_fields(self.tombstones)
             removed_by = _time(self.end_time + timedelta(days=backup_days)) if backup_days else UNKNOWN
             statement["remains"] = {
                 "backups": _BACKUPS,
@@ -157,7 +156,7 @@ class ErasureCertificate:
     statement: str
     key_id: str
     signature: bytes
-    # Digests of 32 bytes, one after the other.
+    # Joined digests.
     memory_tombstones: bytes
     session_tombstones: bytes
     create_time: datetime
@@ -170,19 +169,16 @@ class ErasureCertificate:
         return fields
 
     @property
-    def tombstones(self) -> dict[str, frozenset[bytes]]:
+    def tombstones(self) -> dict[str, SortedDigests]:
         """Return the digests by service."""
-        return {"memory": _digests(self.memory_tombstones), "session": _digests(self.session_tombstones)}
+        return {"memory": SortedDigests(self.memory_tombstones), "session": SortedDigests(self.session_tombstones)}
 
     def file(self) -> str:
-        """Return the certificate's file, which lists the tombstones unless they are too many."""
+        """Return the certificate's file. A complete one lists the tombstones unless they are too many."""
         statement = self.statement_fields
-        tombstones = self.tombstones if statement["tombstone_count"] <= MAX_LISTED_TOMBSTONES else None
+        is_listed = self.is_complete and statement["tombstone_count"] <= MAX_LISTED_TOMBSTONES
+        tombstones = self.tombstones if is_listed else None
         return document.write(statement, self.key_id, self.signature, tombstones).decode()
-
-
-def _digests(joined: bytes) -> frozenset[bytes]:
-    return frozenset(joined[start : start + _DIGEST_BYTES] for start in range(0, len(joined), _DIGEST_BYTES))
 
 
 def _time(at: datetime) -> str:

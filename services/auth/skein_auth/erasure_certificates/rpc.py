@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import datetime
 from typing import TYPE_CHECKING
 from uuid import UUID
 
 from skein.auth.v1 import certificates_pb2 as pb
+from skein_auth.erasure_certificates.digests import SortedDigests
 from skein_auth.erasure_certificates.model import UNKNOWN, ErasureReport
 from skein_auth.errors import ErasureCertificateNotFound
 from skein_kit.calls.call import Context
@@ -81,7 +83,8 @@ class ErasureCertificateHandlers:
         if tenant_id is None or certificate is None:
             raise ErasureCertificateNotFound
         message = _certificate(tenant_id, certificate)
-        message.document = certificate.file()
+        # A list of 20,000 digests takes a while.
+        message.document = await asyncio.to_thread(certificate.file)
         return pb.GetErasureCertificateResponse(certificate=message)
 
     async def ListErasureCertificates(
@@ -123,8 +126,8 @@ def _report(request: pb.IssueErasureCertificateRequest, at: datetime) -> Erasure
         deleted_counts=dict(request.deleted_counts),
         receipt_ids=tuple(request.receipt_ids),
         tombstones={
-            "memory": frozenset(request.memory_tombstones),
-            "session": frozenset(request.session_tombstones),
+            "memory": SortedDigests.of(request.memory_tombstones),
+            "session": SortedDigests.of(request.session_tombstones),
         },
         kind=request.kind,
         next_erasure_key=request.next_erasure_key,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 from typing import TYPE_CHECKING
 
@@ -39,32 +40,45 @@ class ErasureCertificateStore:
                 return reported
             if earlier is not None and earlier.is_complete:
                 return earlier
-            certificate_id, create_time = new_id(at), at
-            if earlier is not None:
-                report = report.continuing(earlier)
-                certificate_id, create_time = earlier.certificate_id, earlier.create_time
-            statement = report.statement(tenant_id, certificate_id, at=at, backup_days=self._backup_days)
-            certificate = ErasureCertificate(
-                certificate_id=certificate_id,
-                is_complete=report.is_complete,
-                statement=document.canonical_json(statement).decode(),
-                key_id=key_id,
-                signature=document.sign(statement, key, key_id),
-                memory_tombstones=b"".join(sorted(report.tombstones["memory"])),
-                session_tombstones=b"".join(sorted(report.tombstones["session"])),
-                create_time=create_time,
-                sign_time=at,
-            )
+            # Merging and hashing many digests would stop other calls.
+            certificate = await asyncio.to_thread(self._sign, tenant_id, report, earlier, key_id, key, at)
             values = {
                 **dataclasses.asdict(certificate),
                 "tenant_id": tenant_id,
-                "erasure_key": report.next_key(certificate_id),
+                "erasure_key": report.next_key(certificate.certificate_id),
             }
             if earlier is not None:
                 del values["create_time"]
             name = "create_erasure_certificate" if earlier is None else "update_erasure_certificate"
             await tx.execute(QUERIES[name], **values)
         return certificate
+
+    def _sign(
+        self,
+        tenant_id: UUID,
+        report: ErasureReport,
+        earlier: ErasureCertificate | None,
+        key_id: str,
+        key: Ed25519PrivateKey,
+        at: datetime,
+    ) -> ErasureCertificate:
+        """Sign a report, together with the incomplete certificate that it continues."""
+        certificate_id, create_time = new_id(at), at
+        if earlier is not None:
+            report = report.continuing(earlier)
+            certificate_id, create_time = earlier.certificate_id, earlier.create_time
+        statement = report.statement(tenant_id, certificate_id, at=at, backup_days=self._backup_days)
+        return ErasureCertificate(
+            certificate_id=certificate_id,
+            is_complete=report.is_complete,
+            statement=document.canonical_json(statement).decode(),
+            key_id=key_id,
+            signature=document.sign(statement, key, key_id),
+            memory_tombstones=report.tombstones["memory"].joined,
+            session_tombstones=report.tombstones["session"].joined,
+            create_time=create_time,
+            sign_time=at,
+        )
 
     async def log_end(self, tenant_id: UUID) -> str:
         """Return the end of the write-ahead log, as Postgres writes positions."""

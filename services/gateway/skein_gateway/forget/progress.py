@@ -89,7 +89,7 @@ class ErasureProgress:
     def should_report(self, step: ErasureStep) -> bool:
         """Return whether to report now: after the first step, at the end of a service, and when a part is full.
 
-        Auth signs all digests with each report, so a report of each small step would cost a square of their number.
+        Auth stores all digests with each report, so a report of each small step would cost a square of their number.
         """
         return self.has_unreported and (
             not self.certificate_id or not step.has_more or len(self._digests) >= MAX_DIGESTS
