@@ -66,6 +66,8 @@ class Canaries:
     # All words begin with it, so that one scan finds each of them. Stemming leaves it as it is.
     prefix: str = ""
     planted: list[str] = field(default_factory=list)
+    # Of all entities but the profile and those in cold storage; each round has two memories.
+    rounds: int = 0
 
     @classmethod
     def of_seed(cls, seed: int) -> Canaries:
@@ -99,8 +101,8 @@ class Canaries:
         """Return a document with a word as a key and another as its value."""
         return json_format.ParseDict({next(self): next(self)}, Struct())
 
-    async def plant_all(self, tenant: Tenant, count: int) -> int:
-        """Plant at least `count` words, in warm and in cold storage; return the number of rounds."""
+    async def plant_person(self, tenant: Tenant) -> None:
+        """Plant words in the person's profile and in cold storage."""
         subject = self.fill(subjects_pb2.Subject(subject_id=PERSON))
         await tenant.tenancy.CreateSubject(subjects_pb2.CreateSubjectRequest(subject=subject))
         renamed = self.fill(subjects_pb2.Subject(subject_id=PERSON))
@@ -109,12 +111,13 @@ class Canaries:
             subjects_pb2.UpdateSubjectRequest(subject=renamed, update_mask=FieldMask(paths=paths))
         )
         await self._archive(tenant)
-        rounds = 0
+
+    async def plant_until(self, tenant: Tenant, count: int) -> None:
+        """Plant words until there are at least `count`, and make a snapshot."""
         while len(self.planted) < count:
-            rounds += 1
-            await self._plant(tenant, rounds)
-        await tenant.snapshots.CreateSnapshot(snapshots_pb2.CreateSnapshotRequest(label="before"))
-        return rounds
+            self.rounds += 1
+            await self._plant(tenant, self.rounds)
+        await tenant.snapshots.CreateSnapshot(snapshots_pb2.CreateSnapshotRequest(label=f"after {self.rounds}"))
 
     async def _plant(self, tenant: Tenant, number: int) -> None:
         """Put a word in every field of every entity about the person, and then another one in what can be changed."""

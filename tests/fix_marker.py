@@ -39,6 +39,10 @@ async def places_of(connection: Connection, marker: str) -> list[str]:
 
 
 def files_with(cluster: Cluster, marker: str) -> list[Path]:
-    """Return the files of cold storage that hold the marker."""
-    files = Path(cluster.environment["SKEIN_DATA_DIR"]).rglob("*.gz")
-    return [file for file in files if marker.encode() in gzip.decompress(file.read_bytes())]
+    """Return the files of a cluster's cold storage that hold the marker."""
+    return packed_files_with(Path(cluster.environment["SKEIN_DATA_DIR"]), marker)
+
+
+def packed_files_with(folder: Path, marker: str) -> list[Path]:
+    """Return the files of cold storage in a data folder that hold the marker."""
+    return [file for file in folder.rglob("*.gz") if marker.encode() in gzip.decompress(file.read_bytes())]

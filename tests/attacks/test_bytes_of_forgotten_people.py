@@ -10,8 +10,6 @@ May be spent: one Forget, and the worker's round that follows it.
 from __future__ import annotations
 
 import asyncio
-import base64
-import gzip
 import re
 import secrets
 from dataclasses import dataclass
@@ -21,6 +19,7 @@ import asyncpg
 import numpy as np
 from fix_attacks import attack_size
 from fix_cluster import test_environment
+from fix_disk import files_holding, spellings, write_anew
 from fix_forgetting import finish
 from fix_marker import places_of
 from fix_own_postgres import open_folder, served_on, url_of
@@ -44,9 +43,6 @@ from skein.tenancy.v1 import subjects_pb2
 from skein_cluster.processes.single_process import prepared_database
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from pathlib import Path
-
     from fix_cluster import Tenant
 
     Connection = asyncpg.Connection[asyncpg.Record]
@@ -73,15 +69,7 @@ class Person:
     @property
     def needles(self) -> set[bytes]:
         """Return the word, as it is stored: as it was said, in lower case, as a stem, and in Base64 at any offset."""
-        stem = self.word.removesuffix("ings")
-        spelled = {stem, stem.lower(), stem.upper()}
-        coded = set[str]()
-        for text in spelled:
-            for offset in range(3):
-                whole = base64.b64encode(b"x" * offset + text.encode()).decode()
-                # The first and the last characters hold bits of the neighbours.
-                coded.add(whole[4 if offset else 0 : -4])
-        return {text.encode() for text in spelled | coded}
+        return spellings(self.word.removesuffix("ings"))
 
 
 def struct_of(**values: str) -> Struct:
@@ -280,38 +268,6 @@ async def statistics_with(connection: Connection, text: str) -> list[str]:
         text,
     )
     return [row[0] for row in rows]
-
-
-async def write_anew(connection: Connection) -> None:
-    """Clean the data files and the write-ahead log by the steps of docs/security/erasure.md."""
-    files = "FROM pg_ls_waldir() WHERE name ~ '^[0-9A-F]{24}$'"
-    await connection.execute("ALTER SYSTEM SET autovacuum = off")
-    await connection.execute("ALTER SYSTEM SET wal_recycle = off")
-    await connection.execute("SELECT pg_reload_conf()")
-    await connection.execute("VACUUM FULL")
-    first = await connection.fetchval("SELECT pg_walfile_name(pg_current_wal_insert_lsn())")
-    await connection.execute("CHECKPOINT")
-    last = await connection.fetchval(f"SELECT max(name) {files}")
-    is_clean = f"SELECT min(name) > $1 AND pg_walfile_name(pg_current_wal_lsn()) > $2 {files}"
-    while not await connection.fetchval(is_clean, first, last):
-        await connection.execute("SELECT pg_switch_wal()")
-        await connection.execute("CHECKPOINT")
-
-
-def files_holding(folders: Iterable[Path], needles: set[bytes]) -> dict[str, bytes]:
-    """Return the files below some folders that hold one of some bytes, unpacked or packed, and which."""
-    # The words of a person differ in case alone, so one look finds them all.
-    any_needle = re.compile(b"|".join(re.escape(needle) for needle in sorted(needles)))
-    results = {}
-    for folder in folders:
-        for file in folder.rglob("*"):
-            if not file.is_file():
-                continue
-            data = file.read_bytes()
-            data = gzip.decompress(data) if file.suffix == ".gz" else data
-            if (match := any_needle.search(data)) is not None:
-                results[str(file.relative_to(folder))] = match.group()
-    return results
 
 
 async def test_no_byte_of_a_forgotten_person_is_left_once_dead_rows_and_the_log_are_gone() -> None:
