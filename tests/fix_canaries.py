@@ -230,7 +230,7 @@ class Exports:
     @classmethod
     async def begin(cls, tenant: Tenant) -> Exports:
         selection = memory_pb2.MemorySelection(filter=memory_pb2.MemoryFilter(subject_id=PERSON))
-        calls = [
+        calls: list[tuple[Any, Any]] = [
             (tenant.snapshots.ExportData, snapshots_pb2.ExportDataRequest(page_size=2)),
             (tenant.memory.ExportMemories, memory_pb2.ExportMemoriesRequest(selection=selection, page_size=1)),
             (tenant.sessions.ExportSubject, session_pb2.ExportSubjectRequest(subject_id=PERSON, page_size=1)),

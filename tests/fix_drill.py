@@ -207,6 +207,8 @@ async def _fill(home: Tenant, gone: Tenant, markers: Mapping[str, str]) -> None:
     await _remember(home, markers["memory"], external_id="purged", tags=["private"])
     await _cold(home, markers["cold memory"], "diary", external_id="cold")
     await _remember(home, f"{markers['person']} likes cake", subject_id="ann")
+    # The access log knows the session, which callers named after the person.
+    await _cold(home, f"{markers['person']} was ill", f"{markers['person']} talks", subject_id="ann")
     await _say(home, "kept", *SAID)
     await _say(home, "purged", f"{markers['session']} first", f"{markers['session']} second")
     await _say(home, "of ann", f"{markers['person']} said so", subject_id="ann")

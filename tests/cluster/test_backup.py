@@ -192,8 +192,8 @@ async def test_rows_that_were_removed_again_are_counted(on_progress: RestoreResu
         "accounts": 1,
         # A key, an account, and how that was signed in.
         "revocations": 3,
-        # One by its id, one in cold storage, one about the person.
-        "memories": 3,
+        # One by its id, one in cold storage, one about the person in each.
+        "memories": 4,
         "blocks": 1,
         # One by its id, one of the person's.
         "sessions": 2,

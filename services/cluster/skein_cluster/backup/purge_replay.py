@@ -113,11 +113,12 @@ class _ServicePurge:
                 with _unless(grpc.StatusCode.NOT_FOUND):
                     await self._blocks.DeleteBlock(blocks_pb2.DeleteBlockRequest(block_id=block_id))
                 await self._blocks.PurgeBlock(blocks_pb2.PurgeBlockRequest(block_id=block_id))
-        for part in _parts(items.memory_ids, _MEMORIES_AT_ONCE):
-            await self._memories(items.tenant_id, memory_pb2.MemorySelection(memory_ids=part))
+        # People come first: only the purge of a person clears the sessions of its memories from the access log.
         for subject_id in items.memory_subjects:
             memory_filter = memory_pb2.MemoryFilter(subject_id=subject_id)
             await self._memories(items.tenant_id, memory_pb2.MemorySelection(filter=memory_filter))
+        for part in _parts(items.memory_ids, _MEMORIES_AT_ONCE):
+            await self._memories(items.tenant_id, memory_pb2.MemorySelection(memory_ids=part))
 
     async def _all(self, tenant_id: UUID, purge: Callable[..., Awaitable[Any]], request: Message) -> None:
         """Purge a session or person by repeated calls until no rows are left."""
