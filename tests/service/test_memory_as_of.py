@@ -146,6 +146,7 @@ async def answers(tenant: Tenant, **fields: Any) -> Mapping[str, Any]:
             tenant.curation.GetCanonicalMemory,
             curation_pb2.GetCanonicalMemoryRequest(memory_id=name, **fields),
         )
+        await ask(f"links {name}", tenant.links.ListLinks, pb.ListLinksRequest(memory_id=name, **fields))
     strong = pb.LinkFilter(relations=["causes", "supports"], min_weight=0.3)
     graph = pb.GetSubgraphRequest(memory_ids=NAMES[:1], radius=3, infer_links=True, filter=strong, **fields)
     await ask("graph", tenant.links.GetSubgraph, graph)
@@ -219,6 +220,21 @@ async def test_a_memory_that_was_recorded_later_is_not_known_then(tenant: Tenant
         )
 
 
+async def test_links_of_then_lead_to_memories_that_are_deleted_now(tenant: Tenant) -> None:
+    await History(tenant, 6).create()
+    link = pb.Link(from_memory_id=NAMES[0], to_memory_id=NAMES[1], relation="related")
+    made = (await tenant.links.CreateLink(pb.CreateLinkRequest(link=link))).link
+    moment = timestamp()
+    await tenant.memory.DeleteMemory(pb.DeleteMemoryRequest(memory_id=NAMES[1]))
+
+    now_listed = await tenant.links.ListLinks(pb.ListLinksRequest(memory_id=NAMES[0]))
+    then_listed = await tenant.links.ListLinks(pb.ListLinksRequest(memory_id=NAMES[0], as_of_time=moment))
+    of_deleted = await tenant.links.ListLinks(pb.ListLinksRequest(memory_id=NAMES[1], as_of_time=moment))
+
+    assert not now_listed.links
+    assert list(then_listed.links) == list(of_deleted.links) == [made]
+
+
 async def test_a_time_in_the_future_is_refused(tenant: Tenant) -> None:
     await History(tenant, 0).create()
     future = Timestamp()
@@ -233,6 +249,9 @@ async def test_a_time_in_the_future_is_refused(tenant: Tenant) -> None:
         ),
         tenant.curation.GetCanonicalMemory(curation_pb2.GetCanonicalMemoryRequest(memory_id=first, as_of_time=future)),
         tenant.curation.ListAliases(curation_pb2.ListAliasesRequest(as_of_time=future)),
+        tenant.memory.GetMemory(pb.GetMemoryRequest(memory_id=first, as_of_time=future)),
+        tenant.memory.ListMemories(pb.ListMemoriesRequest(as_of_time=future)),
+        tenant.links.ListLinks(pb.ListLinksRequest(memory_id=first, as_of_time=future)),
     ]
 
     for call in calls:
