@@ -256,7 +256,7 @@ class MemoryServiceServicer:
         deleted one unless show_deleted is set.
         - NOT_FOUND, MEMORY_NOT_KNOWN_THEN: the memory was recorded after
         as_of_time.
-        - INVALID_ARGUMENT, INVALID_FIELD: as_of_time lies in the future.
+        - INVALID_ARGUMENT, INVALID_FIELD: as_of_time is in the future.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -284,7 +284,7 @@ class MemoryServiceServicer:
         - INVALID_ARGUMENT, PAGE_TOKEN_INVALID: also when filter or order changed.
         - INVALID_ARGUMENT, FILTER_INVALID, FILTER_FIELD_UNKNOWN.
         - INVALID_ARGUMENT, ORDER_UNKNOWN.
-        - INVALID_ARGUMENT, INVALID_FIELD: as_of_time lies in the future.
+        - INVALID_ARGUMENT, INVALID_FIELD: as_of_time is in the future.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -1761,8 +1761,11 @@ class LinkServiceServicer:
         - NOT_FOUND, MEMORY_NOT_FOUND.
         - NOT_FOUND, MEMORY_NOT_KNOWN_THEN: the memory was recorded after
         as_of_time.
-        - FAILED_PRECONDITION, NOT_KNOWN_THEN, HISTORY_NOT_KEPT: as_of_time.
-        - INVALID_ARGUMENT, INVALID_FIELD: as_of_time lies in the future.
+        - INVALID_ARGUMENT, INVALID_FIELD: as_of_time is in the future.
+        - FAILED_PRECONDITION, NOT_KNOWN_THEN: as_of_time is before the tenant was
+        created, or before its retention begins.
+        - FAILED_PRECONDITION, HISTORY_NOT_KEPT: as_of_time, on a database that
+        keeps no history.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -1852,6 +1855,13 @@ class LinkServiceServicer:
 
         Errors:
         - NOT_FOUND, MEMORY_NOT_FOUND.
+        - NOT_FOUND, MEMORY_NOT_KNOWN_THEN: the memory was recorded after
+        as_of_time.
+        - INVALID_ARGUMENT, INVALID_FIELD: as_of_time is in the future.
+        - FAILED_PRECONDITION, NOT_KNOWN_THEN: as_of_time is before the tenant was
+        created, or before its retention begins.
+        - FAILED_PRECONDITION, HISTORY_NOT_KEPT: as_of_time, on a database that
+        keeps no history.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
