@@ -111,12 +111,14 @@ async def _play(cluster: Cluster, seeds: Sequence[int], *, changes_model: bool) 
         for of_history, moment in zip(moments, taken, strict=True):
             of_history.append(moment)
     await asyncio.gather(*(history.go_on(_CHANGES_AFTER, history.merge) for history in histories))
-    return [
-        f"seed {seed}: {difference}"
-        for seed, history, of_history in zip(seeds, histories, moments, strict=True)
-        for moment in of_history
-        for difference in await moment.differences(history.tenant)
-    ]
+    compared = await asyncio.gather(
+        *(_differences(history, of_history) for history, of_history in zip(histories, moments, strict=True))
+    )
+    return [f"seed {seed}: {one}" for seed, ones in zip(seeds, compared, strict=True) for one in ones]
+
+
+async def _differences(history: History, moments: Sequence[Moment]) -> list[str]:
+    return [difference for moment in moments for difference in await moment.differences(history.tenant)]
 
 
 async def _settle(cluster: Cluster, histories: Sequence[History]) -> None:
