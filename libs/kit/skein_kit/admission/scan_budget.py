@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 MEBIBYTE = 1024 * 1024
 # Bytes that the conditions of one call may scan: Postgres scans some 60 MB a second.
 MAX_SHARE_OF_CALL = 64 * MEBIBYTE
-# What a row that is read as of a time counts, with its terms and vectors: 1,000 of them take some 15 ms.
+# What a row that is read as of a time counts, with its terms and vectors.
 ROW_BYTES = 1024
 # The capacity of a budget, in seconds of its rate.
 _BURST_SECONDS = 16
