@@ -131,6 +131,11 @@ REST = """
         (tenant_id, a_memory_id, b_memory_id, resolution_id, status, revision, create_time, update_time, created_by,
          updated_by)
     VALUES ($1, '00000000-0000-0000-0000-000000000000', $2, $2, 'dismissed', 1, now(), now(), 'test', 'test');
+    INSERT INTO memory.conflict_resolutions_history
+        (tenant_id, a_memory_id, b_memory_id, resolution_id, status, revision, create_time, update_time, created_by,
+         updated_by, record_time, until_time)
+    VALUES ($1, '00000000-0000-0000-0000-000000000000', $2, $2, 'dismissed', 1, now(), now(), 'test', 'test',
+            now() - interval '1 hour', now());
     INSERT INTO recall.reindex_progress
         (tenant_id, reindex_id, scan_time, after_id, documents, seen, scan_embedded, missing, is_finished,
          is_stale, embedded)

@@ -8,7 +8,7 @@ ERASED = frozenset(
         "memory.aliases", "memory.aliases_history", "memory.archived_memories", "memory.block_agents",
         "memory.block_agents_history",
         "memory.blocks",
-        "memory.conflict_resolutions", "memory.memories", "memory.external_ids",
+        "memory.conflict_resolutions", "memory.conflict_resolutions_history", "memory.memories", "memory.external_ids",
         "memory.fact_keys", "memory.links", "memory.properties",
         "memory.revisions", "memory.secrets", "memory.snapshot_items", "memory.sources", "memory.sources_history",
         "memory.tags", "memory.tasks",

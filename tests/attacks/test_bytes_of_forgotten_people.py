@@ -190,6 +190,14 @@ async def leave_former_traces(tenant: Tenant, person: Person) -> None:
             alias_memory_id=alias.alias_memory_id, canonical_memory_id=kept.memory_id, note=f"{word} again"
         )
     )
+    await tenant.curation.ResolveConflict(
+        curation_pb2.ResolveConflictRequest(
+            a_memory_id=alias.alias_memory_id,
+            b_memory_id=alias.canonical_memory_id,
+            status=curation_pb2.CONFLICT_STATUS_DISMISSED,
+            note=f"{word} again",
+        )
+    )
     (block, *_) = (await tenant.blocks.ListAgentBlocks(blocks_pb2.ListAgentBlocksRequest(agent_id="butler"))).blocks
     await tenant.blocks.AttachBlock(blocks_pb2.AttachBlockRequest(block_id=block.block_id, agent_id="maid"))
     await tenant.blocks.DetachBlock(blocks_pb2.DetachBlockRequest(block_id=block.block_id, agent_id="butler"))

@@ -23,8 +23,9 @@ if TYPE_CHECKING:
 Catalog: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
 
 VECTORS = "embeddings_all_minilm_l6_v2"
-# Statements of searches that are of the present alone: what proves caches, and names of entities that are cached.
-OF_THE_PRESENT = {"aliases_state", "compare_shortlist", "read_server_start"}
+# Statements of searches that are of no time: what proves caches, names of entities that are cached, and the rows of all
+# times, for which a search is charged.
+OF_THE_PRESENT = {"aliases_state", "compare_shortlist", "count_documents_of_all_times", "read_server_start"}
 # Tables whose rows are of no time: ids that other systems gave items, values that narrow a list, and counts of purges.
 TIMELESS = {
     "memory.external_ids",

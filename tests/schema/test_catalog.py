@@ -61,12 +61,15 @@ DUE_TABLES = {
     "auth.usage",
     "memory.archives",
     "memory.block_agents",
+    "memory.block_agents_history",
     "memory.changes",
     "memory.deliveries",
     "memory.memories",
     "memory.pending_memories",
     "memory.requests",
+    "memory.revisions",
     "memory.snapshots",
+    "memory.source_trust_history",
     "memory.trust_work",
     "memory.tenant_keys",
     "memory.usage",
@@ -83,8 +86,10 @@ DUE_TABLES = {
     "tenancy.agents",
     "tenancy.invitations",
     "tenancy.policies",
+    "tenancy.policies_history",
     "tenancy.rate_limit_buckets",
     "tenancy.requests",
+    "tenancy.subjects_history",
 }
 # Indexes that do not lead with the tenant: for what is asked over all tenants, by the policies above.
 OTHER_INDEXES = {
@@ -102,9 +107,6 @@ NOT_CASCADING = {
     "auth.refresh_tokens",
     "auth.requests",
     "auth.auth_sessions",
-    "recall.documents_history",
-    "recall.embeddings_all_minilm_l6_v2_history",
-    "recall.postings_history",
     "recall.requests",
     "tenancy.rate_limit_buckets",
     "tenancy.deletions",
@@ -180,7 +182,10 @@ CROSSINGS = {
         for role in ("skein_memory", "skein_recall")
         for view in ("aliases", "links", "memories", "tags", "trust")
     ),
-    *(("skein_memory", f"as_of.{view}", "SELECT") for view in ("block_agents", "blocks", "source_trust", "sources")),
+    *(
+        ("skein_memory", f"as_of.{view}", "SELECT")
+        for view in ("block_agents", "blocks", "conflict_resolutions", "source_trust", "sources")
+    ),
     ("skein_session", "as_of.sessions", "SELECT"),
     ("skein_tenancy", "as_of.subjects", "SELECT"),
     # What a purge removes is counted for answers as of a time.
@@ -330,7 +335,11 @@ COLUMN_CROSSINGS = {
     # Recall drops what it holds of tenants in which something was erased.
     *(("skein_recall", "memory.erasures", column, "SELECT") for column in ("tenant_id", "erase_time")),
     # Recorded searches may name an erased person by the display name.
-    *(("skein_memory", "tenancy.subjects", column, "SELECT") for column in ("tenant_id", "subject_id", "display_name")),
+    *(
+        ("skein_memory", f"tenancy.{table}", column, "SELECT")
+        for table in ("subjects", "subjects_history")
+        for column in ("tenant_id", "subject_id", "display_name")
+    ),
     # Tenancy marks the usage that it collected.
     *(("skein_tenancy", f"{schema}.usage", "is_collected", "UPDATE") for schema in ("auth", "memory", "session")),
     # A tenant's history begins when the tenant was created.

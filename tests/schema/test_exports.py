@@ -56,6 +56,7 @@ LEFT_OUT = {
     "memory.archived_memories": IN_A_FILE,
     "memory.archives": IN_A_FILE,
     "memory.block_agents_history": HISTORY,
+    "memory.conflict_resolutions_history": HISTORY,
     "memory.changes": HISTORY,
     "memory.deliveries": OF_THIS_CLUSTER,
     "memory.properties": MADE_ANEW,

@@ -57,6 +57,24 @@ WEBHOOK = """
                                  ciphertext, transaction, change_id, create_time, update_time, created_by, updated_by)
     VALUES ($1, $1, '', '{{*}}', 'https://example.com', '{}', '', '', {}, $1, now(), now(), 'p', 'p');
 """
+FORMER_RATING = """
+    INSERT INTO memory.source_trust_history (tenant_id, source_key, trust, revision, create_time, update_time,
+                                             created_by, updated_by, record_time, until_time)
+    VALUES ($1, 's', 0.5, 1, now(), now(), 'p', 'p', now(), now() - interval '{}')
+"""
+FORMER_REVISION = """
+    INSERT INTO memory.revisions (tenant_id, kind, item_id, revision, state, from_time, until_time, changed_by)
+    VALUES ($1, 'block', 'b', 1, '{{}}', now(), now() - interval '{}', 'p')
+"""
+FORMER_POLICY = """
+    INSERT INTO tenancy.policies_history (tenant_id, revision, update_time, record_time, until_time)
+    VALUES ($1, 1, now(), now(), now() - interval '{}')
+"""
+FORMER_PROFILE = """
+    INSERT INTO tenancy.subjects_history (tenant_id, subject_id, display_name, status, timezone, revision, create_time,
+                                          update_time, created_by, updated_by, record_time, until_time)
+    VALUES ($1, 's', '', 'active', 'UTC', 1, now(), now(), 'p', 'p', now(), now() - interval '{}')
+"""
 OF_A_GRANT = "UPDATE memory.webhooks SET grant_ids = ARRAY[$1::uuid] WHERE tenant_id = $1"
 DELIVERY = """
     INSERT INTO memory.deliveries (tenant_id, delivery_id, webhook_id, change_id, state, next_time, create_time)
@@ -172,6 +190,16 @@ WORK: dict[str, tuple[Any, str]] = {
         POLICY.format("retention_days", 1)
         + OLD_MEMORY.format("memory_id = skein.first_id(now() - interval '2 days'), update_time = '2000-01-01'"),
     ),
+    "a former rating beyond the retention": (
+        MEMORY_LIFECYCLE,
+        POLICY.format("retention_days", 1) + FORMER_RATING.format("2 days"),
+    ),
+    "a former block beyond the usual retention": (MEMORY_LIFECYCLE, FORMER_REVISION.format("3651 days")),
+    "a former policy beyond the retention": (
+        TENANCY_EXPIRY,
+        POLICY.format("retention_days", 1) + FORMER_POLICY.format("2 days"),
+    ),
+    "a former profile beyond the usual retention": (TENANCY_EXPIRY, FORMER_PROFILE.format("3651 days")),
     "a memory with data of an older release": (
         MEMORY_LIFECYCLE,
         OLD_MEMORY.format("data = '{}', text_revision = NULL"),

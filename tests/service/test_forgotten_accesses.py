@@ -212,15 +212,21 @@ async def test_the_calls_that_erase_do_not_name_the_person(tenant: Tenant) -> No
 async def test_recorded_words_go_where_they_found_or_name_the_person_and_stay_elsewhere(tenant: Tenant) -> None:
     subject = subjects_pb2.Subject(subject_id="u-17", display_name="Ann Miller")
     await tenant.tenancy.CreateSubject(subjects_pb2.CreateSubjectRequest(subject=subject))
+    subject.display_name = "Ann Baker"
+    renaming = subjects_pb2.UpdateSubjectRequest(subject=subject, update_mask=FieldMask(paths=["display_name"]))
+    await tenant.tenancy.UpdateSubject(renaming)
     await remember(tenant, "zanzibar is where she was born", subject_id="u-17")
     await keep_words(tenant)
-    for query in ("zanzibar", "what about ann miller?", "and U-17", "annotations of millers", "weather"):
+    queries_then = (
+        "zanzibar", "what about ann miller?", "what about Ann Baker?", "and U-17", "annotations of millers", "weather",
+    )  # fmt: skip
+    for query in queries_then:
         await tenant.recall.Recall(recall_pb2.RecallRequest(query=query, mode=recall_pb2.SEARCH_MODE_KEYWORD))
 
     await forget(tenant, "u-17")
 
     # A search that found something is recorded in two rows.
-    assert await queries(tenant) == ["weather", "annotations of millers", *[None] * 4]
+    assert await queries(tenant) == ["weather", "annotations of millers", *[None] * 5]
 
 
 async def test_the_key_of_the_hashes_of_searches_is_secret_and_goes_with_a_person(

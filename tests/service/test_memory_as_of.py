@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from google.protobuf.message import Message
 
 NAMES = [f"m{number}" for number in range(8)]
-RELATIONS = ["related", "causes", "supports"]
+RELATIONS = ["related", "causes", "supports", "contradicts"]
 # Changes of one history, and changes between two moments that are compared.
-CHANGES, CHANGES_BETWEEN = 60, 6
+CHANGES, CHANGES_BETWEEN = 60, 10
 _REFUSED = {StatusCode.NOT_FOUND, StatusCode.ALREADY_EXISTS, StatusCode.FAILED_PRECONDITION}
 
 
@@ -42,11 +42,14 @@ class History:
             pb.Memory(content=f"about {name}", title=name, external_id=name, tags=["all", name]) for name in NAMES
         ]
         await self.tenant.memory.BatchCreateMemories(pb.BatchCreateMemoriesRequest(memories=memories))
+        for block_id in ("b0", "b1", "b2"):
+            block = blocks_pb2.Block(block_id=block_id, label=f"plans {block_id}", value="none yet", subject_id="ann")
+            await self.tenant.blocks.CreateBlock(blocks_pb2.CreateBlockRequest(block=block, agent_id="helper"))
 
     async def change(self, number: int) -> None:
         changes = [
-            *(3 * [self.link]), self.update_link, self.delete_link, self.update, self.delete, self.resolve,
-            self.separate, self.block,
+            *(5 * [self.link]), self.update_link, self.delete_link, self.update, self.delete, self.resolve,
+            self.separate, *(2 * [self.block]), *(3 * [self.attach]), *(2 * [self.key]), self.settle,
         ]  # fmt: skip
         change = self.random.choice(changes)
         try:
@@ -107,9 +110,33 @@ class History:
             curation_pb2.DeleteAliasRequest(alias_memory_id=self.random.choice(NAMES))
         )
 
+    async def key(self, number: int) -> None:
+        memory = pb.Memory(memory_id=self.random.choice(NAMES), key=f"key {number % 2}", content=f"says {number}")
+        await self.tenant.memory.UpdateMemory(
+            pb.UpdateMemoryRequest(memory=memory, update_mask=FieldMask(paths=["key", "content"]))
+        )
+
+    async def settle(self, number: int) -> None:
+        a, b = self.random.sample(NAMES, 2)
+        status = self.random.choice([curation_pb2.CONFLICT_STATUS_NEEDS_REVIEW, curation_pb2.CONFLICT_STATUS_DISMISSED])
+        await self.tenant.curation.ResolveConflict(
+            curation_pb2.ResolveConflictRequest(a_memory_id=a, b_memory_id=b, status=status, note=f"note {number}")
+        )
+
+    async def attach(self, number: int) -> None:
+        block_id, agent_id = f"b{number % 3}", self.random.choice(["helper", "other"])
+        attaching = blocks_pb2.AttachBlockRequest(block_id=block_id, agent_id=agent_id)
+        detaching = blocks_pb2.DetachBlockRequest(block_id=block_id, agent_id=agent_id)
+        if self.random.random() < 0.5:
+            await self.tenant.blocks.AttachBlock(attaching)
+        else:
+            await self.tenant.blocks.DetachBlock(detaching)
+
     async def block(self, number: int) -> None:
         block_id = f"b{number % 3}"
-        block = blocks_pb2.Block(block_id=block_id, label="plans", value=f"value {number}", subject_id="ann")
+        block = blocks_pb2.Block(
+            block_id=block_id, label=f"plans {block_id}", value=f"value {number}", subject_id="ann"
+        )
         kind = self.random.choice(["create", "update", "delete", "undelete"])
         if kind == "create":
             await self.tenant.blocks.CreateBlock(blocks_pb2.CreateBlockRequest(block=block))
@@ -133,9 +160,11 @@ async def answers(tenant: Tenant, **fields: Any) -> Mapping[str, Any]:
         except aio.AioRpcError as error:
             asked[name] = error.code()
             return
-        for node in getattr(answer, "nodes", ()):
+        memories = [node.memory for node in getattr(answer, "nodes", ())]
+        memories += [memory for conflict in getattr(answer, "conflicts", ()) for memory in (conflict.a, conflict.b)]
+        for memory in memories:
             for field in ("scores", "access_count", "last_access_time"):
-                node.memory.ClearField(field)
+                memory.ClearField(field)
         asked[name] = answer
 
     for name in NAMES:
@@ -146,8 +175,10 @@ async def answers(tenant: Tenant, **fields: Any) -> Mapping[str, Any]:
             tenant.curation.GetCanonicalMemory,
             curation_pb2.GetCanonicalMemoryRequest(memory_id=name, **fields),
         )
+        await ask(f"suggested {name}", tenant.links.SuggestLinks, pb.SuggestLinksRequest(memory_id=name, **fields))
+        await ask(f"links {name}", tenant.links.ListLinks, pb.ListLinksRequest(memory_id=name, **fields))
     strong = pb.LinkFilter(relations=["causes", "supports"], min_weight=0.3)
-    graph = pb.GetSubgraphRequest(memory_ids=NAMES[:1], radius=3, infer_links=True, filter=strong, **fields)
+    graph = pb.GetSubgraphRequest(memory_ids=NAMES[:3], radius=3, infer_links=True, filter=strong, **fields)
     await ask("graph", tenant.links.GetSubgraph, graph)
     paths = pb.FindPathsRequest(from_memory_id=NAMES[0], to_memory_id=NAMES[1], max_hops=4, **fields)
     await ask("paths", tenant.links.FindPaths, paths)
@@ -155,6 +186,14 @@ async def answers(tenant: Tenant, **fields: Any) -> Mapping[str, Any]:
     await ask("activation", tenant.links.SpreadActivation, pb.SpreadActivationRequest(seeds=seeds, **fields))
     await ask("aliases", tenant.curation.ListAliases, curation_pb2.ListAliasesRequest(**fields))
     await ask("blocks", tenant.blocks.ListBlocks, blocks_pb2.ListBlocksRequest(show_deleted=True, **fields))
+    conflicts = curation_pb2.ListConflictsRequest(all_types=True, show_settled=True, **fields)
+    await ask("conflicts", tenant.curation.ListConflicts, conflicts)
+    await ask("statistics", tenant.curation.GetStatistics, curation_pb2.GetStatisticsRequest(**fields))
+    for block_id in ("b0", "b1", "b2"):
+        agents = blocks_pb2.ListBlockAgentsRequest(block_id=block_id, **fields)
+        await ask(f"agents {block_id}", tenant.blocks.ListBlockAgents, agents)
+    prompt = blocks_pb2.CompileBlocksRequest(agent_id="helper", subject_id="ann", **fields)
+    await ask("prompt", tenant.blocks.CompileBlocks, prompt)
     await ask("block", tenant.blocks.GetBlock, blocks_pb2.GetBlockRequest(block_id="b1", **fields))
     return asked
 
@@ -179,8 +218,18 @@ async def test_an_answer_as_of_a_time_is_the_answer_of_that_time(tenant: Tenant,
 
     for asked_later, (_, asked_then) in zip(later, then, strict=True):
         assert asked_later == asked_then
-    for name in ("graph", "aliases", "blocks"):
-        assert len({str(asked[name]) for asked in later}) > 1, name
+    changed = {name.partition(" ")[0] for name in later[0] if len({str(asked[name]) for asked in later}) > 1}
+    assert changed >= {
+        "agents",
+        "aliases",
+        "blocks",
+        "conflicts",
+        "graph",
+        "links",
+        "prompt",
+        "statistics",
+        "suggested",
+    }
 
 
 async def test_what_is_purged_shows_at_no_time(tenant: Tenant) -> None:
@@ -219,6 +268,21 @@ async def test_a_memory_that_was_recorded_later_is_not_known_then(tenant: Tenant
         )
 
 
+async def test_links_of_then_lead_to_memories_that_are_deleted_now(tenant: Tenant) -> None:
+    await History(tenant, 6).create()
+    link = pb.Link(from_memory_id=NAMES[0], to_memory_id=NAMES[1], relation="related")
+    made = (await tenant.links.CreateLink(pb.CreateLinkRequest(link=link))).link
+    moment = timestamp()
+    await tenant.memory.DeleteMemory(pb.DeleteMemoryRequest(memory_id=NAMES[1]))
+
+    now_listed = await tenant.links.ListLinks(pb.ListLinksRequest(memory_id=NAMES[0]))
+    then_listed = await tenant.links.ListLinks(pb.ListLinksRequest(memory_id=NAMES[0], as_of_time=moment))
+    of_deleted = await tenant.links.ListLinks(pb.ListLinksRequest(memory_id=NAMES[1], as_of_time=moment))
+
+    assert not now_listed.links
+    assert list(then_listed.links) == list(of_deleted.links) == [made]
+
+
 async def test_a_time_in_the_future_is_refused(tenant: Tenant) -> None:
     await History(tenant, 0).create()
     future = Timestamp()
@@ -233,6 +297,15 @@ async def test_a_time_in_the_future_is_refused(tenant: Tenant) -> None:
         ),
         tenant.curation.GetCanonicalMemory(curation_pb2.GetCanonicalMemoryRequest(memory_id=first, as_of_time=future)),
         tenant.curation.ListAliases(curation_pb2.ListAliasesRequest(as_of_time=future)),
+        tenant.memory.GetMemory(pb.GetMemoryRequest(memory_id=first, as_of_time=future)),
+        tenant.memory.ListMemories(pb.ListMemoriesRequest(as_of_time=future)),
+        tenant.links.ListLinks(pb.ListLinksRequest(memory_id=first, as_of_time=future)),
+        tenant.links.SuggestLinks(pb.SuggestLinksRequest(memory_id=first, as_of_time=future)),
+        tenant.curation.ListConflicts(curation_pb2.ListConflictsRequest(as_of_time=future)),
+        tenant.curation.GetStatistics(curation_pb2.GetStatisticsRequest(as_of_time=future)),
+        tenant.curation.GetTemporalClusters(curation_pb2.GetTemporalClustersRequest(as_of_time=future)),
+        tenant.blocks.ListBlockAgents(blocks_pb2.ListBlockAgentsRequest(block_id="b1", as_of_time=future)),
+        tenant.blocks.CompileBlocks(blocks_pb2.CompileBlocksRequest(agent_id="helper", as_of_time=future)),
     ]
 
     for call in calls:

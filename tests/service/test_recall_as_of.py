@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import itertools
 import random
-from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import grpc
 import pytest
 from fix_cluster import refused
+from fix_histories import History, Moment, change, contents, distinct_share, drain, recall, remember
+from fix_recall import RecallServer, RecallTenant, serving
 from google.protobuf.field_mask_pb2 import FieldMask
+from google.protobuf.timestamp_pb2 import Timestamp
 
 from skein.memory.v1 import curation_pb2, memory_pb2
 from skein.recall.v1 import recall_pb2 as pb
@@ -21,206 +22,24 @@ from skein.tenancy.v1 import subjects_pb2
 from skein_kit.ids import now
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
     from fix_cluster import Cluster, Tenant
-
-DIMENSIONS = 384
-PEOPLE = ("Marta", "Anton", "Lena", "Juri")
-PLACES = ("Graz", "Linz", "Vienna", "Salzburg", "Bregenz")
-THINGS = ("green tea", "a red bicycle", "an old piano", "the garden", "two black cats")
-TEMPLATES = (
-    "{person} lives in {place} and likes {thing}.",
-    "{person} moved to {place} last week because of {thing}.",
-    "Yesterday {person} sold {thing} at the market of {place}.",
-    "Does {person} still want {thing}?",
-)
-QUERIES: tuple[dict[str, Any], ...] = (
-    {"query": "Where does Marta live?"},
-    {"query": "green tea in Graz", "limit": 30},
-    {"query": "who sold the bicycle last week", "show_superseded": True},
-    {"query": "piano garden", "mode": pb.SEARCH_MODE_KEYWORD, "limit": 20},
-    {"query": "biycles and pianoo"},
-    {"query": "pets at home", "mode": pb.SEARCH_MODE_SEMANTIC, "limit": 20},
-    {"query": "tea", "filter": memory_pb2.MemoryFilter(types=["fact"])},
-    {"query": "tea", "filter": memory_pb2.MemoryFilter(subject_id="marta"), "mode": pb.SEARCH_MODE_SEMANTIC},
-    {"query": "market", "filter": memory_pb2.MemoryFilter(min_importance=0.6), "show_duplicates": True},
-    {"query": "cats", "filter": memory_pb2.MemoryFilter(where='importance > 0.3 OR role = "user"')},
-    {"query": "garden", "filter": memory_pb2.MemoryFilter(tags_any=["home"])},
-    {"query": "cats", "filter": memory_pb2.MemoryFilter(session_id="s1")},
-    {"query": "Vienna", "filter": memory_pb2.MemoryFilter(types=["never"])},
-)
-
-
-@dataclass
-class History:
-    """Changes of one tenant, by a seeded choice."""
-
-    tenant: Tenant
-    choice: random.Random
-    memory_ids: list[str] = field(default_factory=list)
-    deleted_ids: list[str] = field(default_factory=list)
-    message_ids: list[str] = field(default_factory=list)
-
-    def text(self) -> str:
-        template = self.choice.choice(TEMPLATES)
-        return template.format(
-            person=self.choice.choice(PEOPLE), place=self.choice.choice(PLACES), thing=self.choice.choice(THINGS)
-        )
-
-    def vector(self) -> list[float]:
-        return [self.choice.uniform(-1, 1) for _ in range(DIMENSIONS)]
-
-    async def create(self) -> None:
-        memory = memory_pb2.Memory(
-            content=self.text(),
-            type=self.choice.choice(["fact", "note"]),
-            subject_id=self.choice.choice(["", "marta", "anton"]),
-            importance=self.choice.random(),
-            tags=self.choice.sample(["home", "work", "old"], 2),
-        )
-        self.memory_ids.append((await remember(self.tenant, memory)).memory_id)
-
-    async def update(self) -> None:
-        fields: dict[str, Any] = self.choice.choice(
-            [
-                {"content": self.text()},
-                {"title": self.choice.choice(PLACES)},
-                {"importance": self.choice.random()},
-                {"subject_id": self.choice.choice(["marta", "anton"])},
-                {"tags": [self.choice.choice(["home", "work", "old"])]},
-            ]
-        )
-        await change(self.tenant, self.choice.choice(self.memory_ids), **fields)
-
-    async def delete(self) -> None:
-        memory_id = self.memory_ids.pop(self.choice.randrange(len(self.memory_ids)))
-        self.deleted_ids.append(memory_id)
-        await self.tenant.memory.DeleteMemory(memory_pb2.DeleteMemoryRequest(memory_id=memory_id))
-
-    async def undelete(self) -> None:
-        if self.deleted_ids:
-            memory_id = self.deleted_ids.pop()
-            await self.tenant.memory.UndeleteMemory(memory_pb2.UndeleteMemoryRequest(memory_id=memory_id))
-            self.memory_ids.append(memory_id)
-
-    async def supersede(self) -> None:
-        older, newer = sorted(self.choice.sample(self.memory_ids, 2))
-        link = memory_pb2.Link(from_memory_id=newer, to_memory_id=older, relation="supersedes")
-        await self.tenant.links.UpsertLink(memory_pb2.UpsertLinkRequest(link=link))
-
-    async def say(self) -> None:
-        message = session_pb2.Message(role=session_pb2.MESSAGE_ROLE_USER, content=self.text())
-        request = session_pb2.AppendMessagesRequest(
-            session_id=self.choice.choice(["s1", "s2"]), messages=[message], create_session=True
-        )
-        self.message_ids += [said.message_id for said in (await self.tenant.sessions.AppendMessages(request)).messages]
-
-    async def edit(self) -> None:
-        message = session_pb2.Message(message_id=self.choice.choice(self.message_ids), content=self.text())
-        request = session_pb2.UpdateMessageRequest(message=message, update_mask=FieldMask(paths=["content"]))
-        await self.tenant.sessions.UpdateMessage(request)
-
-    async def unsay(self) -> None:
-        message_id = self.message_ids.pop(self.choice.randrange(len(self.message_ids)))
-        await self.tenant.sessions.DeleteMessage(session_pb2.DeleteMessageRequest(message_id=message_id))
-
-    async def title(self) -> None:
-        session = session_pb2.Session(session_id=self.choice.choice(["s1", "s2"]), title=self.choice.choice(PLACES))
-        request = session_pb2.UpdateSessionRequest(session=session, update_mask=FieldMask(paths=["title"]))
-        await self.tenant.sessions.UpdateSession(request)
-
-    async def bring_vector(self) -> None:
-        request = pb.PutEmbeddingRequest(
-            item_id=self.choice.choice(self.memory_ids),
-            model="all-minilm-l6-v2",
-            provider="test",
-            embeddings=[pb.Embedding(values=self.vector())],
-        )
-        await self.tenant.recall.PutEmbedding(request)
-
-
-async def remember(tenant: Tenant, memory: memory_pb2.Memory) -> memory_pb2.Memory:
-    return (await tenant.memory.CreateMemory(memory_pb2.CreateMemoryRequest(memory=memory))).memory
-
-
-async def change(tenant: Tenant, memory_id: str, **fields: Any) -> None:
-    memory = memory_pb2.Memory(memory_id=memory_id, **fields)
-    request = memory_pb2.UpdateMemoryRequest(memory=memory, update_mask=FieldMask(paths=list(fields)))
-    await tenant.memory.UpdateMemory(request)
-
-
-async def drain(tenant: Tenant) -> None:
-    """Wait until every item has its vectors."""
-    async with asyncio.timeout(60):
-        while (await recall(tenant, query="anything", limit=1)).pending_embedding_count:
-            pass
-
-
-async def recall(tenant: Tenant, as_of: datetime | None = None, **request: Any) -> pb.RecallResponse:
-    asked = pb.RecallRequest(**request)
-    if as_of is not None:
-        asked.as_of_time.FromDatetime(as_of)
-    return await tenant.recall.Recall(asked)
-
-
-async def contents(tenant: Tenant, as_of: datetime | None = None, **request: Any) -> list[str]:
-    return [hit.memory.content or hit.message.content for hit in (await recall(tenant, as_of, **request)).hits]
-
-
-def shown(response: pb.RecallResponse) -> list[Any]:
-    """What a response shows, without scores."""
-    return [
-        *(
-            (hit.kind, hit.item_id, hit.memory, hit.message, list(hit.duplicate_ids), hit.has_query_words)
-            for hit in response.hits
-        ),
-        list(response.query_expansions),
-        (response.formula, response.model, response.nothing_relevant, response.pending_embedding_count),
-        (response.filter_emptied, sorted(response.emptied_by)),
-    ]
-
-
-def scores(response: pb.RecallResponse) -> list[list[float]]:
-    return [
-        [hit.score, hit.similarity, hit.relevance, hit.trust, *itertools.chain(*map(numbers, hit.components))]
-        for hit in response.hits
-    ]
-
-
-def numbers(component: pb.ScoreComponent) -> tuple[float, ...]:
-    return component.raw, component.value, component.weight
 
 
 @pytest.mark.parametrize("seed", [1, 2])
 async def test_it_answers_as_the_same_call_answered_then(tenant: Tenant, seed: int) -> None:
     history = History(tenant, random.Random(seed))
-    for _ in range(12):
-        await history.create()
-        await history.say()
-    steps = (
-        *[history.update] * 6, *[history.create] * 2, *[history.say] * 2, *[history.edit] * 2,
-        history.delete, history.undelete, history.supersede, history.unsay, history.title, history.bring_vector,
-    )  # fmt: skip
-    then: list[tuple[datetime, list[pb.RecallResponse]]] = []
+    await history.begin()
+    moments = []
     for _ in range(6):
-        for _ in range(8):
-            await history.choice.choice(steps)()
+        await history.go_on(8)
         await drain(tenant)
-        at = now()
-        then.append((at, [await recall(tenant, **query) for query in QUERIES]))
+        moments.append(await Moment.take(tenant))
 
-    for _ in range(20):
-        await history.choice.choice(steps)()
+    await history.go_on(20)
 
-    distinct = {answer.SerializeToString(deterministic=True) for _, answers in then for answer in answers}
-    assert len(distinct) > len(then) * len(QUERIES) / 2, "the changes change answers"
-    for at, answers in then:
-        for query, answer in zip(QUERIES, answers, strict=True):
-            again = await recall(tenant, at, **query)
-            assert shown(again) == shown(answer), (at, query)
-            for scores_again, scores_then in zip(scores(again), scores(answer), strict=True):
-                assert scores_again == pytest.approx(scores_then, abs=1e-4), (at, query)
+    assert distinct_share(moments) > 0.5
+    for moment in moments:
+        assert await moment.differences(tenant) == []
 
 
 async def test_a_changed_text_is_found_and_shown_in_its_former_words(tenant: Tenant) -> None:
@@ -403,6 +222,24 @@ async def test_a_name_is_read_as_its_aliases_of_then_and_policies_of_then_decide
 
     assert [[one.read_as for one in answer.query_expansions] for answer in answers] == [[], ["GHA"], []]
     assert [answer.formula.partition("-")[0] for answer in answers] == ["scores", "scores", "ranks"]
+
+
+async def test_searches_of_then_take_from_the_tenants_budget_what_they_may_read(
+    recall_server: RecallServer, recall_tenant: RecallTenant
+) -> None:
+    for number in range(10):
+        await recall_tenant.remember(f"The cat caught {number} mice.")
+    then = Timestamp()
+    then.FromDatetime(now())
+
+    async with serving(recall_server.url, recall_server.key, SKEIN_SCAN_MEBIBYTES_PER_SECOND="0.0001") as limited:
+        limited_tenant = RecallTenant(limited, recall_tenant.tenant_id)
+        first = await limited_tenant.recall("mice", as_of_time=then)
+        with refused(grpc.StatusCode.RESOURCE_EXHAUSTED, "READ_TOO_COSTLY"):
+            await limited_tenant.recall("mice", as_of_time=then)
+        present = await limited_tenant.recall("mice")
+
+    assert len(first.hits) == len(present.hits) == 10
 
 
 async def test_a_time_in_the_future_and_one_before_the_tenant_are_refused(tenant: Tenant) -> None:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import uuid
 from contextlib import asynccontextmanager
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
-from fix_cluster import Cluster, Tenant
+from fix_cluster import Cluster, Tenant, refused
 from fix_session_archives import Deployment, house_of
 from fix_states import session, superuser
 from google.protobuf.field_mask_pb2 import FieldMask
+from google.protobuf.timestamp_pb2 import Timestamp
+from grpc import StatusCode
 
 from skein.session.v1 import session_pb2 as pb
 from skein.session.v1 import states_pb2
@@ -317,3 +320,57 @@ async def test_a_policy_is_the_one_that_held_at_the_time(tenant: Tenant, cluster
                     policies.append(await read_policy_as_of(tx, tenant.tenant_id))
 
     assert policies == [DEFAULT, Policy(decay_days=7), Policy(decay_days=9, search_language="german")] * 3
+
+
+def as_of(moment: datetime) -> Timestamp:
+    result = Timestamp()
+    result.FromDatetime(moment)
+    return result
+
+
+async def test_messages_are_listed_and_read_as_they_were_at_a_time(tenant: Tenant) -> None:
+    name = await session(tenant)
+    first, second, _ = await say(tenant, name, "green tea", "black tea", "white tea")
+    then = as_of(now())
+    await edit(tenant, first, "coffee")
+    await tenant.sessions.DeleteMessage(pb.DeleteMessageRequest(message_id=second))
+    await say(tenant, name, "water")
+
+    async def texts(**fields: Any) -> list[str]:
+        request = pb.ListMessagesRequest(session_id=name, page_size=2, **fields)
+        found: list[str] = []
+        while True:
+            page = await tenant.sessions.ListMessages(request)
+            found += [message.content for message in page.messages]
+            if not page.next_page_token:
+                return found
+            request.page_token = page.next_page_token
+
+    read = [
+        (await tenant.sessions.GetMessage(pb.GetMessageRequest(message_id=message_id, as_of_time=then))).message.content
+        for message_id in (first, second)
+    ]
+
+    assert await texts(as_of_time=then) == ["green tea", "black tea", "white tea"]
+    assert await texts(as_of_time=then, newest_first=True) == ["white tea", "black tea", "green tea"]
+    assert await texts() == ["coffee", "white tea", "water"]
+    assert read == ["green tea", "black tea"]
+
+
+async def test_reads_of_messages_refuse_times_that_have_no_answer(tenant: Tenant) -> None:
+    name = await session(tenant)
+    before = as_of(now())
+    (message_id,) = await say(tenant, name, "green tea")
+    past, future = as_of(now() - timedelta(days=1)), as_of(now() + timedelta(hours=1))
+
+    for moment, code, reason in [
+        (future, StatusCode.INVALID_ARGUMENT, "INVALID_FIELD"),
+        (past, StatusCode.FAILED_PRECONDITION, "NOT_KNOWN_THEN"),
+    ]:
+        with refused(code, reason):
+            await tenant.sessions.GetMessage(pb.GetMessageRequest(message_id=message_id, as_of_time=moment))
+        with refused(code, reason):
+            await tenant.sessions.ListMessages(pb.ListMessagesRequest(session_id=name, as_of_time=moment))
+    with refused(StatusCode.NOT_FOUND, "MESSAGE_NOT_FOUND"):
+        await tenant.sessions.GetMessage(pb.GetMessageRequest(message_id=message_id, as_of_time=before))
+    assert not (await tenant.sessions.ListMessages(pb.ListMessagesRequest(session_id=name, as_of_time=before))).messages

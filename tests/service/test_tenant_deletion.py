@@ -124,6 +124,8 @@ async def crash(cluster: Cluster) -> None:
                 return
 
 
+# The index, and what its former rows have beside those of now.
+FORMER = {"recall.documents": ", 1", "recall.postings": "", "recall.embeddings_all_minilm_l6_v2": ", 1"}
 _VECTORS = "recall.embeddings_"
 # Reports and certificates of the deletion.
 OUTLIVING = {"tenancy.deletions", "auth.erasure_certificates"}
@@ -346,6 +348,30 @@ async def test_a_batch_that_waited_for_another_workers_batch_is_not_taken_for_th
         answer = await other
 
     assert (dict(answer.deleted_counts), answer.more) == ({"memory.memories": 2}, True)
+
+
+async def test_former_rows_of_a_write_in_flight_go_with_the_tenant(
+    cluster: Cluster, tenant: Tenant, connection: Connection
+) -> None:
+    await fill(tenant, connection)
+    await embedded(cluster, tenant, connection)
+    async with cluster.superuser() as writing:
+        writes = writing.transaction()
+        await writes.start()
+        for table, columns in FORMER.items():
+            rows = f"SELECT {table}.*, now(){columns} FROM {table} WHERE tenant_id = $1 LIMIT 1"  # noqa: S608 - constants.
+            await writing.execute(f"INSERT INTO {table}_history {rows}", tenant.tenant_id)
+        await delete(cluster, tenant, grace=AT_ONCE)
+        working = asyncio.ensure_future(work(cluster, batch=1000))
+        # The end of the deletion waits for the write.
+        async with asyncio.timeout(60):
+            while not (working.done() or await connection.fetchval("SELECT count(*) FROM pg_locks WHERE NOT granted")):
+                await asyncio.wait([working], timeout=0.05)
+        await writes.commit()
+        await working
+
+    assert await counts(connection, tenant.tenant_id) == {}
+    assert (await deletion_of(cluster, tenant)).state == members_pb2.DELETION_STATE_DONE
 
 
 async def test_the_report_of_a_finished_deletion_takes_what_a_second_worker_removed(

@@ -56,6 +56,7 @@ from skein_memory.listing.rpc import ListingHandlers
 from skein_memory.listing.store import MemoryListStore
 from skein_memory.maintenance.due_tenants import DueTenantHandlers
 from skein_memory.maintenance.expiry import Expiry
+from skein_memory.maintenance.former_rows import FormerRowStore
 from skein_memory.maintenance.partitions import Partitions
 from skein_memory.maintenance.rpc import MaintenanceHandlers
 from skein_memory.maintenance.tenant_purge import TenantPurgeStore
@@ -288,6 +289,7 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
                     snapshots=snapshots,
                     archives=archives,
                     purges=purges,
+                    former_rows=FormerRowStore(database),
                     tenants=TenantPurgeStore(database),
                     jobs=jobs,
                 ),

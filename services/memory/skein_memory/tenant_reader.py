@@ -8,8 +8,8 @@ from functools import cache
 from typing import TYPE_CHECKING, Self
 
 from skein_kit.database.named_queries import as_of
-from skein_kit.database.tx_options import TxOptions
-from skein_kit.policies.history import check_history
+from skein_kit.policies.history import read_as_of
+from skein_kit.policies.store import read_policy_as_of
 from skein_memory.errors import MemoryNotFound, MemoryNotYetKnown
 from skein_memory.memories import names
 from skein_memory.queries import QUERIES
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from skein_kit.database.named_queries import Query
     from skein_kit.database.transactions import Database, Transaction
+    from skein_kit.policies.store import Policy, PolicyCache
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -41,9 +42,7 @@ class TenantReader:
         cls, database: Database, tenant_id: UUID, *, at: datetime, as_of_time: datetime | None
     ) -> AsyncIterator[Self]:
         """Read as of a time, or what there is at the time `at` of the read. Raises HistoryNotKept and NotKnownThen."""
-        async with database.transaction(tenant_id, TxOptions(read_only=True, as_of_time=as_of_time)) as tx:
-            if as_of_time is not None:
-                await check_history(tx, tenant_id, as_of_time, at=at)
+        async with read_as_of(database, tenant_id, as_of_time, at=at) as tx:
             yield cls(tx=tx, tenant_id=tenant_id, at=as_of_time or at, as_of_time=as_of_time)
 
     async def rows(self, name: str, **values: object) -> list[asyncpg.Record]:
@@ -79,6 +78,24 @@ class TenantReader:
         ids = list(memory_ids)
         rows = await self.rows("find_expired", memory_ids=ids, at=self.at) if ids else []
         return {row["memory_id"] for row in rows}
+
+    async def charge_scan(self) -> None:
+        """Charge the tenant for a read of all memories of then; a read of the present costs nothing here.
+
+        Raises ReadTooCostly while the tenant has no budget left.
+        """
+        if self.as_of_time is None:
+            return
+        buckets = self.tx.database.scan_buckets
+        buckets.begin(self.tenant_id)
+        count = await self.tx.value(QUERIES["count_memories_of_all_times"], tenant_id=self.tenant_id)
+        buckets.charge_rows(self.tenant_id, count)
+
+    async def policy(self, policies: PolicyCache) -> Policy:
+        """Return the tenant's policy, of then if the read is as of a time."""
+        if self.as_of_time is None:
+            return await policies.get(self.tx, self.tenant_id)
+        return await read_policy_as_of(self.tx, self.tenant_id)
 
     async def _check_known(self, memory_names: Iterable[str]) -> None:
         if self.as_of_time is None:

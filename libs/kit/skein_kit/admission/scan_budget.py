@@ -5,6 +5,9 @@ adds up this cost and stops at the first row beyond its budget (skein_kit.filter
 charged to the tenant, whose budget refills at a constant rate. A cancelled statement does not report what it
 scanned and is charged with all that it might have scanned. The cost is counted in bytes, not in seconds: the same
 call costs the same on a busy machine.
+
+An answer as of a time may read all rows of the tenant, and their former versions. It is charged with so many bytes for
+each of them.
 """
 
 from __future__ import annotations
@@ -25,6 +28,8 @@ if TYPE_CHECKING:
 MEBIBYTE = 1024 * 1024
 # Bytes that the conditions of one call may scan: Postgres scans some 60 MB a second.
 MAX_SHARE_OF_CALL = 64 * MEBIBYTE
+# What a row that is read as of a time counts, with its terms and vectors.
+ROW_BYTES = 1024
 # The capacity of a budget, in seconds of its rate.
 _BURST_SECONDS = 16
 # Tenants in memory; one that is dropped has a full budget again.
@@ -56,6 +61,10 @@ class ScanBuckets:
         self._used.move_to_end(tenant_id)
         if len(self._used) > _MAX_TENANTS:
             self._used.popitem(last=False)
+
+    def charge_rows(self, tenant_id: UUID, count: int) -> None:
+        """Count rows that a statement as of a time reads for a tenant."""
+        self.charge(tenant_id, count * ROW_BYTES)
 
     @property
     def _capacity(self) -> float:

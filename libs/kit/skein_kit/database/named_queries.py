@@ -221,11 +221,14 @@ def with_condition(query: Query, condition: str) -> Query:
 
 # The tables that have a view in the schema as_of, by their schema; no two views have the same name.
 AS_OF_VIEWS = {
-    "memory": ("aliases", "block_agents", "blocks", "links", "memories", "source_trust", "sources", "tags", "trust"),
+    "memory": (
+        "aliases", "block_agents", "blocks", "conflict_resolutions", "links", "memories", "source_trust", "sources",
+        "tags", "trust",
+    ),
     "recall": ("corpora", "documents", "frequencies", "postings", "removals"),
     "session": ("messages", "sessions", "title_terms"),
     "tenancy": ("policies", "subjects"),
-}
+}  # fmt: skip
 # Each model has a table of vectors, and a view.
 _VECTOR_TABLES = r"\brecall\.embeddings_[a-z0-9_]+\b"
 _VIEWED_TABLE = re.compile(

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from skein_kit.database.named_queries import Queries
+from skein_kit.database.tx_options import TxOptions
 from skein_kit.errors import FieldInvalid, NotKnownThen
 from skein_kit.policies.store import shared_policy_cache
 from skein_kit.rpc.well_known_types import read_time
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
     from uuid import UUID
 
     from google.protobuf.message import Message
 
-    from skein_kit.database.transactions import Transaction
+    from skein_kit.database.transactions import Database, Transaction
 
 _QUERY = Queries.load("skein_kit")["read_tenant_create_time"]
 
@@ -29,6 +32,20 @@ def read_as_of_time(message: Message, *, at: datetime, within: str = "") -> date
     if as_of_time is not None and as_of_time > at:
         raise FieldInvalid(violations=[(f"{within}as_of_time", "lies in the future")])
     return as_of_time
+
+
+@asynccontextmanager
+async def read_as_of(
+    database: Database, tenant_id: UUID, as_of_time: datetime | None, *, at: datetime
+) -> AsyncIterator[Transaction]:
+    """Open a transaction that reads as of a time, at the time `at`; None: it reads the present.
+
+    Raises HistoryNotKept and NotKnownThen.
+    """
+    async with database.transaction(tenant_id, TxOptions(read_only=True, as_of_time=as_of_time)) as tx:
+        if as_of_time is not None:
+            await check_history(tx, tenant_id, as_of_time, at=at)
+        yield tx
 
 
 async def check_history(tx: Transaction, tenant_id: UUID, as_of_time: datetime, *, at: datetime) -> None:

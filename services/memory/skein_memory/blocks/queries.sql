@@ -70,7 +70,7 @@ LIMIT :count;
 
 -- measure_prompt_bytes --
 -- Name the blocks that an agent carries about one subject and without a subject, with the bytes of their values. A deleted
--- agent carries none.
+-- agent carries none; with `as_of_time`, one that was deleted by then.
 SELECT blocks.block_id, blocks.label, blocks.subject_id, octet_length(value) AS bytes
 FROM memory.block_agents
 JOIN memory.blocks ON blocks.tenant_id = :tenant_id AND blocks.block_id = block_agents.block_id
@@ -79,7 +79,8 @@ WHERE block_agents.tenant_id = :tenant_id AND block_agents.agent_id = :agent_id
     AND blocks.delete_time IS NULL
     AND NOT EXISTS (
         SELECT FROM tenancy.agents AS gone
-        WHERE gone.tenant_id = :tenant_id AND gone.agent_id = :agent_id AND gone.delete_time IS NOT NULL);
+        WHERE gone.tenant_id = :tenant_id AND gone.agent_id = :agent_id AND gone.delete_time IS NOT NULL
+            AND (:as_of_time::timestamptz IS NULL OR gone.delete_time <= :as_of_time));
 
 -- get_blocks --
 -- Read blocks by id, in no order.

@@ -190,9 +190,14 @@ class BlockHandlers:
         return pb.DetachBlockResponse()
 
     async def ListBlockAgents(self, request: pb.ListBlockAgentsRequest, context: Context) -> pb.ListBlockAgentsResponse:
-        tenant_id, size = caller_of(context).require_tenant(), resolve_page_size(request.page_size)
+        at, tenant_id, size = now(), caller_of(context).require_tenant(), resolve_page_size(request.page_size)
         agents = await self._store.list_block_agents(
-            tenant_id, request.block_id, after=_cursor(request, tenant_id), count=size + 1
+            tenant_id,
+            request.block_id,
+            after=_cursor(request, tenant_id),
+            count=size + 1,
+            at=at,
+            as_of_time=read_as_of_time(request, at=at),
         )
         page = [
             pb.BlockAgent(agent_id=agent_id, attach_time=to_timestamp(attach_time), attached_by=by)
@@ -218,8 +223,14 @@ class BlockHandlers:
         return pb.ListAgentBlocksResponse(blocks=blocks, next_page_token=token)
 
     async def CompileBlocks(self, request: pb.CompileBlocksRequest, context: Context) -> pb.CompileBlocksResponse:
+        at = now()
         blocks = await self._store.prompt_blocks(
-            caller_of(context).require_tenant(), request.agent_id, request.subject_id, list(request.labels)
+            caller_of(context).require_tenant(),
+            request.agent_id,
+            request.subject_id,
+            list(request.labels),
+            at=at,
+            as_of_time=read_as_of_time(request, at=at),
         )
         blocks.sort(key=lambda block: block_text.prompt_order(block.draft.label))
         text = block_text.render(blocks, request.variables)

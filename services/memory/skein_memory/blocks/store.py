@@ -174,31 +174,30 @@ class BlockStore:
         return len(rows)
 
     async def list_block_agents(
-        self, tenant_id: UUID, block_id: str, *, after: str, count: int
+        self, tenant_id: UUID, block_id: str, *, after: str, count: int, at: datetime, as_of_time: datetime | None
     ) -> list[tuple[str, datetime, str]]:
-        """Read up to `count` agents of a block in the order of their ids: id, time and principal of the attachment.
+        """Read up to `count` agents of a block, as of a time, in the order of their ids.
 
-        Raises BlockNotFound.
+        Each has the time and the principal of the attachment. Raises BlockNotFound.
         """
-        async with self._database.transaction(tenant_id) as tx:
-            block = await tx.row(QUERIES["get_block"], tenant_id=tenant_id, block_id=block_id)
+        async with TenantReader.open(self._database, tenant_id, at=at, as_of_time=as_of_time) as reader:
+            block = await reader.row("get_block", block_id=block_id)
             if block is None or block["delete_time"] is not None:
                 raise BlockNotFound
-            rows = await tx.rows(
-                QUERIES["list_block_agents"], tenant_id=tenant_id, block_id=block_id, after_id=after, count=count
-            )
+            rows = await reader.rows("list_block_agents", block_id=block_id, after_id=after, count=count)
         return [(row["agent_id"], row["attach_time"], row["attached_by"]) for row in rows]
 
     async def prompt_blocks(
-        self, tenant_id: UUID, agent_id: str, subject_id: str, labels: Sequence[str]
-    ) -> list[Block]:
-        """Read the blocks of an agent for a prompt about a subject, one for each label.
+        self, tenant_id: UUID, agent_id: str, subject_id: str, labels: Sequence[str], *, at: datetime,
+        as_of_time: datetime | None,
+    ) -> list[Block]:  # fmt: skip
+        """Read the blocks of an agent for a prompt about a subject, as of a time, one for each label.
 
         A block about the subject replaces one without a subject; no labels select all. Raises MessageTooLarge.
         """
-        async with self._database.transaction(tenant_id) as tx:
-            rows = await tx.rows(
-                QUERIES["measure_prompt_bytes"], tenant_id=tenant_id, agent_id=agent_id, subject_ids=["", subject_id]
+        async with TenantReader.open(self._database, tenant_id, at=at, as_of_time=as_of_time) as reader:
+            rows = await reader.rows(
+                "measure_prompt_bytes", agent_id=agent_id, subject_ids=["", subject_id], as_of_time=as_of_time
             )
             rows_by_label: dict[str, asyncpg.Record] = {}
             for row in sorted(rows, key=lambda row: str(row["subject_id"])):
@@ -208,7 +207,7 @@ class BlockStore:
             if size > PAGE_BYTES:
                 raise MessageTooLarge(limit=PAGE_BYTES, size=size)
             ids = [row["block_id"] for row in rows_by_label.values()]
-            block_rows = await tx.rows(QUERIES["get_blocks"], tenant_id=tenant_id, block_ids=ids) if ids else []
+            block_rows = await reader.rows("get_blocks", block_ids=ids) if ids else []
         return [block_of(row) for row in block_rows]
 
     async def _blocks(self, query: Query, *, tenant_id: UUID, **values: object) -> list[Block]:

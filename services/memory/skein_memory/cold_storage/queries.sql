@@ -392,6 +392,20 @@ FROM jsonb_populate_recordset(NULL::memory.conflict_resolutions, :rows::jsonb) A
 WHERE kept.tenant_id = :tenant_id
 ON CONFLICT DO NOTHING;
 
+-- archive_conflict_resolutions_history --
+-- Read the rows of memory.conflict_resolutions_history of some memories as JSON, to archive them.
+SELECT to_jsonb(kept)::text AS row
+FROM memory.conflict_resolutions_history AS kept
+WHERE tenant_id = :tenant_id AND (a_memory_id = ANY (:memory_ids::uuid[]) OR b_memory_id = ANY (:memory_ids))
+ORDER BY 1;
+
+-- unarchive_conflict_resolutions_history --
+-- Insert unarchived rows into memory.conflict_resolutions_history.
+INSERT INTO memory.conflict_resolutions_history
+SELECT kept.*
+FROM jsonb_populate_recordset(NULL::memory.conflict_resolutions_history, :rows::jsonb) AS kept
+WHERE kept.tenant_id = :tenant_id;
+
 -- name_archives --
 -- Name all archives of a tenant, with the checksums that their files are known by.
 SELECT archive_id, checksum

@@ -35,6 +35,7 @@ ARCHIVED_TABLES: Mapping[str, Sequence[str]] = {
     "sources_history": ("memory_id",),
     "trust_history": ("memory_id",),
     "aliases_history": ("alias_memory_id", "canonical_memory_id"),
+    "conflict_resolutions_history": ("a_memory_id", "b_memory_id"),
     "pending_rows": ("memory_id", "other_memory_id"),
 }
 # For each table the queries that archive and unarchive its rows.
@@ -56,6 +57,10 @@ _STATEMENTS: Mapping[str, tuple[str, str]] = {
     "sources_history": ("archive_sources_history", "unarchive_sources_history"),
     "trust_history": ("archive_trust_history", "unarchive_trust_history"),
     "aliases_history": ("archive_aliases_history", "unarchive_aliases_history"),
+    "conflict_resolutions_history": (
+        "archive_conflict_resolutions_history",
+        "unarchive_conflict_resolutions_history",
+    ),
     # Pending rows are inserted into their target table, or stay pending.
     "pending_rows": ("list_pending_rows_of_table", "insert_pending_rows"),
 }

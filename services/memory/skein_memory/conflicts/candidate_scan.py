@@ -9,15 +9,13 @@ from uuid import UUID
 
 from skein_memory.conflicts.model import CONTRADICTS, RESOLUTION, SAME_KEY, STATUSES
 from skein_memory.memories.model import FACT, FIRST_WITHOUT_KEY, has_key
-from skein_memory.queries import QUERIES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
-    from datetime import datetime
 
     import asyncpg
 
-    from skein_kit.database.transactions import Transaction
+    from skein_memory.tenant_reader import TenantReader
 
 Pair = tuple[UUID, UUID]
 
@@ -100,20 +98,14 @@ class Candidate:
 
 
 async def scan_candidates(
-    tx: Transaction,
-    tenant_id: UUID,
-    conflict_filter: ConflictFilter,
-    start: ScanPosition,
-    until: ScanPosition | None,
-    *,
-    at: datetime,
+    reader: TenantReader, conflict_filter: ConflictFilter, start: ScanPosition, until: ScanPosition | None
 ) -> tuple[list[Candidate], ScanPosition]:
     """Return the pairs of one batch that begins at `start`, in no order, and where the next one begins.
 
     `until` is the end that an earlier page found for the same batch; without it, the batch ends after a bounded
     number of rows. The second value is END when the scans have ended.
     """
-    scan = _CandidateScan(tx, tenant_id, conflict_filter, at)
+    scan = _CandidateScan(reader, conflict_filter)
     batch: list[Candidate] = []
     position = start
     steps = 0
@@ -136,12 +128,9 @@ def sorted_pair(first: UUID, second: UUID) -> Pair:
 class _CandidateScan:
     """The scans of one transaction for candidates of conflicts."""
 
-    def __init__(self, tx: Transaction, tenant_id: UUID, conflict_filter: ConflictFilter, at: datetime) -> None:
-        """Scan memories at the time `at`."""
-        self._tx = tx
-        self._tenant_id = tenant_id
+    def __init__(self, reader: TenantReader, conflict_filter: ConflictFilter) -> None:
+        self._reader = reader
         self._filter = conflict_filter
-        self._at = at
 
     async def step(self, position: ScanPosition) -> tuple[list[Candidate], ScanPosition]:
         """Return the pairs of one statement's rows, and the next cursor."""
@@ -152,9 +141,7 @@ class _CandidateScan:
         return await (self._keys(position) if position.second == _FIRST else self._key_of_memory(position))
 
     async def _links(self, position: ScanPosition) -> tuple[list[Candidate], ScanPosition]:
-        rows = await self._tx.rows(
-            QUERIES["walk_contradictions"], tenant_id=self._tenant_id, before_id=position.id, count=_LINK_ROWS
-        )
+        rows = await self._reader.rows("walk_contradictions", before_id=position.id, count=_LINK_ROWS)
         linked_pairs = [(row["from_memory_id"], row["to_memory_id"]) for row in rows]
         # A pair that is linked in both directions is returned for the link from the lower id.
         reverse_links = await self._find_contradictions([(end, start) for start, end in linked_pairs if start > end])
@@ -211,9 +198,8 @@ class _CandidateScan:
         return await self._key_candidates(contenders, pairs, after)
 
     async def _key_rows(self, fingerprint: UUID, memory_id: UUID) -> list[asyncpg.Record]:
-        return await self._tx.rows(
-            QUERIES["walk_keys"],
-            tenant_id=self._tenant_id,
+        return await self._reader.rows(
+            "walk_keys",
             from_fingerprint=fingerprint,
             from_id=memory_id,
             before_fingerprint=FIRST_WITHOUT_KEY,
@@ -250,9 +236,8 @@ class _CandidateScan:
         after = ScanPosition(scan=_RESOLUTIONS, first=UUID(int=number + 1))
         if STATUSES[number] not in self._filter.statuses:
             return [], after
-        rows = await self._tx.rows(
-            QUERIES["list_resolutions"],
-            tenant_id=self._tenant_id,
+        rows = await self._reader.rows(
+            "list_resolutions",
             status=STATUSES[number],
             before_id=position.id,
             count=_RESOLUTION_ROWS,
@@ -287,17 +272,14 @@ class _CandidateScan:
         """Read the columns that decide on conflicts; deleted, archived and expired memories are left out."""
         if not memory_ids:
             return {}
-        rows = await self._tx.rows(
-            QUERIES["read_contenders"], tenant_id=self._tenant_id, memory_ids=sorted(memory_ids), at=self._at
-        )
+        rows = await self._reader.rows("read_contenders", memory_ids=sorted(memory_ids), at=self._reader.at)
         return {row["memory_id"]: row for row in rows}
 
     async def _find_contradictions(self, pairs: Sequence[Pair]) -> set[Pair]:
         if not pairs:
             return set()
-        rows = await self._tx.rows(
-            QUERIES["find_contradictions"],
-            tenant_id=self._tenant_id,
+        rows = await self._reader.rows(
+            "find_contradictions",
             from_ids=[start for start, _ in pairs],
             to_ids=[end for _, end in pairs],
         )

@@ -10,6 +10,7 @@ from skein_kit.calls.call import caller as caller_of
 from skein_kit.errors import PageTokenInvalid
 from skein_kit.idempotency.store import IdempotencyKey
 from skein_kit.ids import now
+from skein_kit.policies.history import read_as_of_time
 from skein_kit.rpc.pagination import read_id, read_token, resolve_page_size, write_token
 from skein_kit.rpc.row_times import ImportTimes
 from skein_memory.conflicts import convert
@@ -35,6 +36,7 @@ class ConflictHandlers:
 
     async def ListConflicts(self, request: pb.ListConflictsRequest, context: Context) -> pb.ListConflictsResponse:
         tenant_id, size, at = caller_of(context).require_tenant(), resolve_page_size(request.page_size), now()
+        as_of_time = read_as_of_time(request, at=at)
         token_values = read_token(request.page_token, tenant_id, request)
         cursor = ConflictCursor() if token_values is None else ConflictCursor.of(token_values)
         if cursor is None:
@@ -43,7 +45,9 @@ class ConflictHandlers:
         builder = PageBuilder[pb.Conflict]()
         for _ in range(_MAX_BATCHES):
             count = size - len(builder.items)
-            batch = await self._store.find_conflicts(tenant_id, conflict_filter, cursor, count=count, at=at)
+            batch = await self._store.find_conflicts(
+                tenant_id, conflict_filter, cursor, count=count, at=at, as_of_time=as_of_time
+            )
             cursor = batch.cursor_after(builder.add(convert.conflict(conflict) for conflict, _ in batch.conflicts))
             if cursor is None or len(builder.items) == size or builder.is_full:
                 break

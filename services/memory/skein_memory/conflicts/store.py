@@ -18,10 +18,11 @@ from skein_memory.events.model import Event
 from skein_memory.events.writer import Revision
 from skein_memory.links import store as link_store
 from skein_memory.links.model import Link
+from skein_memory.listing import store as listing_store
 from skein_memory.memories import names, writes
-from skein_memory.memories import rows as memory_rows
 from skein_memory.memories.rows import with_scores
 from skein_memory.queries import QUERIES
+from skein_memory.tenant_reader import TenantReader
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -92,14 +93,22 @@ class ConflictStore:
         self._policies = policies
 
     async def find_conflicts(
-        self, tenant_id: UUID, conflict_filter: ConflictFilter, cursor: ConflictCursor, *, count: int, at: datetime
+        self,
+        tenant_id: UUID,
+        conflict_filter: ConflictFilter,
+        cursor: ConflictCursor,
+        *,
+        count: int,
+        at: datetime,
+        as_of_time: datetime | None,
     ) -> ConflictBatch:
-        """Return the first `count` conflicts of a batch after the cursor, the highest confidence first."""
-        async with self._database.transaction(tenant_id) as tx:
-            candidates, end = await candidate_scan.scan_candidates(
-                tx, tenant_id, conflict_filter, cursor.start, cursor.end, at=at
-            )
-            resolutions = await _resolutions(tx, tenant_id, [candidate.pair for candidate in candidates])
+        """Return the first `count` conflicts of a batch after the cursor, the highest confidence first, as of a time.
+
+        Raises NotKnownThen and HistoryNotKept.
+        """
+        async with TenantReader.open(self._database, tenant_id, at=at, as_of_time=as_of_time) as reader:
+            candidates, end = await candidate_scan.scan_candidates(reader, conflict_filter, cursor.start, cursor.end)
+            resolutions = await _resolutions(reader, [candidate.pair for candidate in candidates])
             candidates_after = sorted(
                 (
                     candidate
@@ -110,11 +119,11 @@ class ConflictStore:
                 key=lambda candidate: candidate.rank,
             )
             page = candidates_after[:count]
-            unscored = await memory_rows.read_memories(
-                tx, tenant_id, sorted({id_ for candidate in page for id_ in candidate.pair})
-            )
-            scored = await with_scores(tx, tenant_id, self._policies, list(unscored.values()), at=at)
-        memories = {memory.memory_id: memory for memory in scored}
+            memory_ids = sorted({id_ for candidate in page for id_ in candidate.pair})
+            read_memories = await listing_store.read(reader.tx, tenant_id, memory_ids, as_of_time)
+            if as_of_time is None:
+                read_memories = await with_scores(reader.tx, tenant_id, self._policies, read_memories, at=at)
+        memories = {memory.memory_id: memory for memory in read_memories}
         batch = replace(cursor, end=end)
         after = None if end == END else ConflictCursor(start=end)
         return ConflictBatch(
@@ -148,7 +157,7 @@ class ConflictStore:
         memories = await writes.lock_memories(tx, tenant_id, pair)
         if not all(id_ in memories and memories[id_].is_visible(at) for id_ in pair):
             raise MemoryNotFound
-        before = (await _resolutions(tx, tenant_id, [pair])).get(pair)
+        before = (await _resolutions(TenantReader(tx=tx, tenant_id=tenant_id, at=at), [pair])).get(pair)
         last_revision = 0 if before else await writer.last_revision(tx, tenant_id, _KIND, pair_key(*pair))
         after = draft.to_resolution(before, last_revision, pair, canonical_id, (None, None), at=at, by=by)
         after, links = await _apply_resolution(tx, tenant_id, memories, before, after, at=at, by=by)
@@ -187,12 +196,9 @@ def _status(resolution: Resolution | None) -> str | None:
     return None if resolution is None else resolution.status
 
 
-async def _resolutions(
-    tx: Transaction, tenant_id: UUID, pairs: Sequence[tuple[UUID, UUID]]
-) -> dict[tuple[UUID, UUID], Resolution]:
-    rows = await tx.rows(
-        QUERIES["get_resolutions"],
-        tenant_id=tenant_id,
+async def _resolutions(reader: TenantReader, pairs: Sequence[tuple[UUID, UUID]]) -> dict[tuple[UUID, UUID], Resolution]:
+    rows = await reader.rows(
+        "get_resolutions",
         a_ids=[pair[0] for pair in pairs],
         b_ids=[pair[1] for pair in pairs],
     )

@@ -23,9 +23,11 @@ WHERE tenant_id = :tenant_id AND erase_time <= :until_time;
 DELETE FROM memory.erasures
 WHERE tenant_id = :tenant_id AND erase_time <= :until_time;
 
--- display_name --
--- Read the display name of a person.
-SELECT display_name FROM tenancy.subjects WHERE tenant_id = :tenant_id AND subject_id = :subject_id;
+-- display_names --
+-- Read the display name of a person, and former ones.
+SELECT display_name FROM tenancy.subjects WHERE tenant_id = :tenant_id AND subject_id = :subject_id
+UNION
+SELECT display_name FROM tenancy.subjects_history WHERE tenant_id = :tenant_id AND subject_id = :subject_id;
 
 -- delete_access_key --
 -- Delete the key of a tenant's hashes.

@@ -37,4 +37,5 @@ CONTENT_TABLES: Mapping[str, Query] = {
     "memory.sources_history": QUERIES["purge_memory_sources_history"],
     "memory.trust_history": QUERIES["purge_memory_trust_history"],
     "memory.aliases_history": QUERIES["purge_memory_aliases_history"],
+    "memory.conflict_resolutions_history": QUERIES["purge_memory_conflict_resolutions_history"],
 }

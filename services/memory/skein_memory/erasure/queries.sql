@@ -109,6 +109,12 @@ DELETE FROM memory.conflict_resolutions
 WHERE tenant_id = :tenant_id
     AND (a_memory_id = ANY (:memory_ids::uuid[]) OR b_memory_id = ANY (:memory_ids::uuid[]));
 
+-- purge_memory_conflict_resolutions_history --
+-- Purge the former resolutions of conflicts of memories.
+DELETE FROM memory.conflict_resolutions_history
+WHERE tenant_id = :tenant_id
+    AND (a_memory_id = ANY (:memory_ids::uuid[]) OR b_memory_id = ANY (:memory_ids::uuid[]));
+
 -- purge_memory_snapshot_items --
 -- Purge the copies of memories, and of items that name them, from snapshots.
 DELETE FROM memory.snapshot_items

@@ -11,12 +11,12 @@ INSERT INTO memory.versions
     (tenant_id, memory_id, revision, external_id, type, title, key, content, data, tags, source, source_agent, agent_id,
      subject_id, session_id, scope, level, confidence, importance, expire_time, archive_time, valid_from_time,
      valid_to_time, metadata, delete_time, create_time, update_time, record_time, until_time, created_by, updated_by,
-     content_hash, words)
+     content_hash, words, fingerprint)
 VALUES
     (:tenant_id, :memory_id, :revision, :external_id, :type, :title, :key, :content, :data, :tags, :source,
      :source_agent, :agent_id, :subject_id, :session_id, :scope, :level, :confidence, :importance, :expire_time,
      :archive_time, :valid_from_time, :valid_to_time, :metadata, :delete_time, :create_time, :update_time, :record_time,
-     :until_time, :created_by, :updated_by, :content_hash, :words);
+     :until_time, :created_by, :updated_by, :content_hash, :words, :fingerprint);
 
 -- insert_revisions --
 -- Insert earlier revisions of links, aliases, trust, conflicts and blocks.

@@ -113,6 +113,15 @@ CROSS JOIN LATERAL (
     ORDER BY memory_id DESC
     LIMIT :count) AS sharing;
 
+-- list_sharing_of_all --
+-- Read the newest memories that carry each of some tags, up to `count` for each, from all memories with these tags.
+SELECT tag, memory_id
+FROM (
+    SELECT tag, memory_id, row_number() OVER (PARTITION BY tag ORDER BY memory_id DESC) AS place
+    FROM memory.tags
+    WHERE tenant_id = :tenant_id AND tag = ANY (:tags::text[]) AND memory_id <> :memory_id) AS sharing
+WHERE place <= :count;
+
 -- find_linked --
 -- Return those of some memories that a memory is linked with, in either direction and by whatever relation.
 SELECT to_memory_id AS memory_id

@@ -137,12 +137,14 @@ class GraphHandlers:
         return pb.SpreadActivationResponse(memories=page, truncated=result.truncated or len(page) < len(memories))
 
     async def SuggestLinks(self, request: pb.SuggestLinksRequest, context: Context) -> pb.SuggestLinksResponse:
+        at = now()
         suggestions = await self._store.suggest_links(
             caller_of(context).require_tenant(),
             request.memory_id,
             min_score=request.min_score if request.HasField("min_score") else None,
             count=request.max_suggestions or None,
-            at=now(),
+            at=at,
+            as_of_time=read_as_of_time(request, at=at),
         )
         return pb.SuggestLinksResponse(suggestions=[_suggestion(suggestion) for suggestion in suggestions])
 

@@ -83,7 +83,7 @@ class GraphStore:
         With `infer`, links are inferred from shared tags. Raises MemoryNotFound and MemoryNotYetKnown.
         """
         async with TenantReader.open(self._database, tenant_id, at=at, as_of_time=as_of_time) as reader:
-            policy = await self._policies.get(reader.tx, tenant_id)
+            policy = await reader.policy(self._policies)
             radius = min(policy.subgraph_default_radius, MAX_RADIUS) if hops is None else hops
             nodes = list((await _read_start_nodes(reader, start_names)).values())
             traversal = await traverse(reader, nodes, link_filter, hops=radius, max_nodes=max(max_nodes, len(nodes)))
@@ -118,7 +118,7 @@ class GraphStore:
         Raises MemoryNotFound, MemoryNotYetKnown and PathToItself.
         """
         async with TenantReader.open(self._database, tenant_id, at=at, as_of_time=as_of_time) as reader:
-            policy = await self._policies.get(reader.tx, tenant_id)
+            policy = await reader.policy(self._policies)
             nodes = await _read_start_nodes(reader, memory_names)
             start, goal = (nodes[name].memory_id for name in memory_names)
             if start == goal:
@@ -190,11 +190,21 @@ class GraphStore:
         )
 
     async def suggest_links(
-        self, tenant_id: UUID, name: str, *, at: datetime, min_score: float | None = None, count: int | None = None
+        self,
+        tenant_id: UUID,
+        name: str,
+        *,
+        at: datetime,
+        min_score: float | None = None,
+        count: int | None = None,
+        as_of_time: datetime | None = None,
     ) -> list[Suggestion]:
-        """Return memories to link with; the policy has a default for `min_score`. Raises MemoryNotFound."""
-        async with TenantReader.open(self._database, tenant_id, at=at, as_of_time=None) as reader:
-            policy = await self._policies.get(reader.tx, tenant_id)
+        """Return memories to link with; the policy has a default for `min_score`.
+
+        Raises MemoryNotFound and MemoryNotYetKnown.
+        """
+        async with TenantReader.open(self._database, tenant_id, at=at, as_of_time=as_of_time) as reader:
+            policy = await reader.policy(self._policies)
             memory_id = (await _read_start_nodes(reader, [name]))[name].memory_id
             tags = (await _read_tags(reader, [memory_id]))[memory_id]
             other_ids = await _find_with_shared_tags(reader, memory_id, tags) if tags else []
@@ -251,7 +261,10 @@ async def _read_tags(reader: TenantReader, memory_ids: Sequence[UUID]) -> Mappin
 
 async def _find_with_shared_tags(reader: TenantReader, memory_id: UUID, tags: Sequence[str]) -> list[UUID]:
     """Return memories that share tags with one: those with the most shared tags first, then the newest."""
-    rows = await reader.rows("list_sharing", memory_id=memory_id, tags=list(tags), count=_MAX_MEMORIES_PER_TAG)
+    # The view of then has no index of tags: it is read once for all of them.
+    await reader.charge_scan()
+    name = "list_sharing" if reader.as_of_time is None else "list_sharing_of_all"
+    rows = await reader.rows(name, memory_id=memory_id, tags=list(tags), count=_MAX_MEMORIES_PER_TAG)
     shared_counts = Counter(row["memory_id"] for row in rows)
     return sorted(shared_counts, key=lambda other: (-shared_counts[other], -other.int))[:_MAX_COMPARED]
 

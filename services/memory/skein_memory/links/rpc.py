@@ -11,9 +11,10 @@ from skein_kit.calls.call import caller as caller_of
 from skein_kit.errors import FieldInvalid, UpdateMaskInvalid
 from skein_kit.idempotency.store import IdempotencyKey
 from skein_kit.ids import now, parse_id
+from skein_kit.policies.history import read_as_of_time
 from skein_kit.rpc.pagination import read_id, require_fit, resolve_page_size
 from skein_kit.rpc.row_times import ImportTimes
-from skein_kit.rpc.well_known_types import merge_masked, read_time, updated_fields
+from skein_kit.rpc.well_known_types import merge_masked, updated_fields
 from skein_memory.links import convert
 from skein_memory.links.model import LinkFilter
 from skein_memory.paging import cut_page
@@ -121,7 +122,7 @@ class LinkHandlers:
         return pb.DeleteLinkResponse()
 
     async def ListLinks(self, request: pb.ListLinksRequest, context: Context) -> pb.ListLinksResponse:
-        tenant_id, size = caller_of(context).require_tenant(), resolve_page_size(request.page_size)
+        at, tenant_id, size = now(), caller_of(context).require_tenant(), resolve_page_size(request.page_size)
         relations = sorted({*request.relations, *([request.relation] if request.relation else [])})
         link_filter = LinkFilter(
             outgoing=request.direction != pb.LINK_DIRECTION_INCOMING,
@@ -135,8 +136,8 @@ class LinkHandlers:
             link_filter,
             before=read_id(tenant_id, request),
             count=size + 1,
-            at=now(),
-            as_of_time=read_time(request, "as_of_time"),
+            at=at,
+            as_of_time=read_as_of_time(request, at=at),
         )
         page, token = cut_page(map(convert.link, links), size, "link_id", tenant_id, request)
         return pb.ListLinksResponse(links=page, next_page_token=token)

@@ -19,6 +19,7 @@ from skein_memory.events.writer import Revision
 from skein_memory.links.model import Link, link_event
 from skein_memory.memories import names
 from skein_memory.queries import QUERIES
+from skein_memory.tenant_reader import TenantReader
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -148,19 +149,15 @@ class LinkStore:
     ) -> list[Link]:
         """Read up to `count` links of a memory that are older than `before`, newest first.
 
-        With `as_of_time` as they were at that time. Raises MemoryNotFound.
+        With `as_of_time` as they were at that time. Raises MemoryNotFound, MemoryNotYetKnown and NotKnownThen.
         """
         last = before or _AFTER_ALL
-        query, values = QUERIES["list_links"], {}
-        if as_of_time is not None:
-            query, values = QUERIES["list_links_as_of"], {"at": as_of_time}
         links: list[asyncpg.Record] = []
-        async with self._database.transaction(tenant_id) as tx:
-            memory_id = (await names.find_visible(tx, tenant_id, [name], at=as_of_time or at))[name]
+        async with TenantReader.open(self._database, tenant_id, at=at, as_of_time=as_of_time) as reader:
+            memory_id = (await reader.find_visible([name]))[name]
             while len(links) < count:
-                rows = await tx.rows(
-                    query,
-                    tenant_id=tenant_id,
+                rows = await reader.rows(
+                    "list_links",
                     memory_id=memory_id,
                     before_id=last,
                     outgoing=link_filter.outgoing,
@@ -168,9 +165,8 @@ class LinkStore:
                     relations=link_filter.relations,
                     min_weight=link_filter.min_weight,
                     count=count,
-                    **values,
                 )
-                links += await _visible_links(tx, tenant_id, rows, at=as_of_time or at)
+                links += await _visible_links(reader, rows)
                 if len(rows) < count:
                     break
                 last = rows[-1]["link_id"]
@@ -209,14 +205,12 @@ async def _check_unexpired(tx: Transaction, tenant_id: UUID, link: Link, *, at: 
         raise LinkNotFound
 
 
-async def _visible_links(
-    tx: Transaction, tenant_id: UUID, links: list[asyncpg.Record], *, at: datetime
-) -> list[asyncpg.Record]:
+async def _visible_links(reader: TenantReader, links: list[asyncpg.Record]) -> list[asyncpg.Record]:
     """Leave out links to deleted and expired memories. Ids are values: a join would plan every month."""
     if not links:
         return []
     memory_ids = {row[column] for row in links for column in ("from_memory_id", "to_memory_id")}
-    rows = await tx.rows(QUERIES["find_visible"], tenant_id=tenant_id, memory_ids=list(memory_ids), at=at)
+    rows = await reader.rows("find_visible", memory_ids=list(memory_ids), at=reader.at)
     visible_ids = {row["memory_id"] for row in rows}
     return [row for row in links if row["from_memory_id"] in visible_ids and row["to_memory_id"] in visible_ids]
 

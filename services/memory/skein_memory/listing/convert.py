@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from skein_kit import filters
 from skein_kit.filters.expression import Compare, Expression, In, Tags
 from skein_kit.filters.visibility import valid_at_time, visible_to
+from skein_kit.policies.history import read_as_of_time
 from skein_kit.rpc.well_known_types import read_time
 from skein_memory.errors import SelectionEmpty
 from skein_memory.listing.filter import ACTIVE, NOT_ARCHIVED, Filter
@@ -14,15 +15,17 @@ from skein_memory.memories.convert import SCOPES
 from skein_memory.validation import prefix_field_paths
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from skein.memory.v1 import memory_pb2 as pb
 
 
-def list_filter(request: pb.ListMemoriesRequest) -> Filter:
-    """Read the filter of a list; deleted, archived and expired memories only match when requested.
+def list_filter(request: pb.ListMemoriesRequest, *, at: datetime) -> Filter:
+    """Read the filter of a list at the time `at`; deleted, archived and expired memories only match when requested.
 
     Raises FieldInvalid, FilterInvalid and FilterFieldUnknown.
     """
-    as_of_time = read_time(request, "as_of_time")
+    as_of_time = read_as_of_time(request, at=at)
     conditions = list(_conditions(request.filter, "filter"))
     if not request.show_deleted:
         conditions.append(ACTIVE)

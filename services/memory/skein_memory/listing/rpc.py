@@ -9,8 +9,9 @@ from skein_kit.calls.call import Context
 from skein_kit.calls.call import caller as caller_of
 from skein_kit.errors import PageTokenInvalid
 from skein_kit.ids import now
+from skein_kit.policies.history import read_as_of_time
 from skein_kit.rpc.pagination import read_token, resolve_page_size, write_token
-from skein_kit.rpc.well_known_types import read_time, to_timestamp
+from skein_kit.rpc.well_known_types import to_timestamp
 from skein_memory.errors import MemoryNotFound
 from skein_memory.listing.convert import list_filter
 from skein_memory.listing.order import Order, PageCursor
@@ -32,7 +33,8 @@ class ListingHandlers:
         self._memories = memories
 
     async def GetMemory(self, request: pb.GetMemoryRequest, context: Context) -> pb.GetMemoryResponse:
-        at, tenant_id, as_of_time = now(), caller_of(context).require_tenant(), read_time(request, "as_of_time")
+        at, tenant_id = now(), caller_of(context).require_tenant()
+        as_of_time = read_as_of_time(request, at=at)
         memory: Memory | None
         if as_of_time is not None:
             memory = await self._store.get_memory_as_of(tenant_id, request.memory_id, as_of_time)
@@ -45,7 +47,7 @@ class ListingHandlers:
 
     async def ListMemories(self, request: pb.ListMemoriesRequest, context: Context) -> pb.ListMemoriesResponse:
         tenant_id, size, at = caller_of(context).require_tenant(), resolve_page_size(request.page_size), now()
-        filter_, order = list_filter(request), Order.of(request.order_by, is_past=request.HasField("as_of_time"))
+        filter_, order = list_filter(request, at=at), Order.of(request.order_by, is_past=request.HasField("as_of_time"))
         after = PageCursor.of(read_token(request.page_token, tenant_id, request), order)
         builder = PageBuilder[pb.Memory]()
         page = await self._store.list_memories(

@@ -21,7 +21,7 @@ FROM memory.list_expiry_tenants(
 ) AS due (tenant_id);
 
 -- list_lifecycle_tenants --
--- Read tenants, after one, with memories to archive, to purge by age or to reindex.
+-- Read tenants, after one, with memories to archive, to purge by age or to reindex, or too old former rows.
 SELECT due.tenant_id
 FROM memory.list_lifecycle_tenants(:at, :retention_days, :after, :size) AS due (tenant_id);
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from skein_memory.curation.store import CurationStore
     from skein_memory.erasure.store import PurgeStore
     from skein_memory.maintenance.expiry import Expiry
+    from skein_memory.maintenance.former_rows import FormerRowStore
     from skein_memory.maintenance.partitions import Partitions
     from skein_memory.maintenance.tenant_purge import TenantPurgeStore
     from skein_memory.memories.store import MemoryStore
@@ -48,6 +49,7 @@ class MaintenanceHandlers:
         snapshots: SnapshotStore,
         archives: ArchiveStore,
         purges: PurgeStore,
+        former_rows: FormerRowStore,
         tenants: TenantPurgeStore,
         jobs: JobStore,
     ) -> None:
@@ -58,6 +60,7 @@ class MaintenanceHandlers:
         self._snapshots = snapshots
         self._archives = archives
         self._purges = purges
+        self._former_rows = former_rows
         self._tenants = tenants
         self._jobs = jobs
 
@@ -144,8 +147,11 @@ class MaintenanceHandlers:
                 archived_count = await self._archives.purge_oldest_archive(
                     tenant_id, before, at=at, by=caller.principal
                 )
-            more = more or archived_count > 0
-            batch.progress = Progress(done_count=count + archived_count, has_more=more)
+            former_count, limit = 0, grant.count - count
+            if limit:
+                former_count = await self._former_rows.purge_before(tenant_id, before, limit)
+            more = more or archived_count > 0 or former_count == limit > 0
+            batch.progress = Progress(done_count=count + archived_count + former_count, has_more=more)
         seconds = grant.rest(has_more=more)
         return pb.ApplyRetentionResponse(
             purged_count=count + archived_count, more=more and not seconds, retry_delay=retry_delay(seconds)

@@ -57,6 +57,7 @@ TENANT_TABLES: Mapping[str, Query] = {
     # After the tables whose former rows they keep.
     "memory.trust_history": QUERIES["purge_tenant_trust_history"],
     "memory.aliases_history": QUERIES["purge_tenant_aliases_history"],
+    "memory.conflict_resolutions_history": QUERIES["purge_tenant_conflict_resolutions_history"],
     "memory.oldest_memories": QUERIES["purge_tenant_oldest_memory"],
     "memory.usage": QUERIES["purge_tenant_usage"],
     "memory.requests": QUERIES["purge_tenant_requests"],

@@ -148,6 +148,16 @@ USING (
 WHERE aliases_history.tenant_id = :tenant_id
     AND aliases_history.alias_memory_id = picked.alias_memory_id AND aliases_history.until_time = picked.until_time;
 
+-- purge_tenant_conflict_resolutions_history --
+-- Remove some of the former resolutions of a deleted tenant.
+DELETE FROM memory.conflict_resolutions_history AS former
+USING (
+    SELECT a_memory_id, b_memory_id, until_time FROM memory.conflict_resolutions_history
+    WHERE tenant_id = :tenant_id LIMIT :count
+) AS picked
+WHERE former.tenant_id = :tenant_id AND former.a_memory_id = picked.a_memory_id
+    AND former.b_memory_id = picked.b_memory_id AND former.until_time = picked.until_time;
+
 -- purge_tenant_trust_work --
 -- Remove some of the work on trust of a deleted tenant.
 DELETE FROM memory.trust_work

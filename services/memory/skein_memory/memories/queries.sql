@@ -22,6 +22,11 @@ SELECT memory_id, external_id, type, title, key, content, data, source, source_a
 FROM memory.memories
 WHERE tenant_id = :tenant_id AND memory_id = ANY (:memory_ids::uuid[]);
 
+-- count_memories_of_all_times --
+-- Count the memories and their former versions.
+SELECT (SELECT count(*) FROM memory.memories WHERE tenant_id = :tenant_id)
+    + (SELECT count(*) FROM memory.versions WHERE tenant_id = :tenant_id);
+
 -- lock_memory --
 -- Lock a memory, deleted or not. Read it by another statement afterwards: this one would show the tags of before the
 -- wait.

@@ -277,6 +277,7 @@ def _version(memory: Memory, *, until: datetime) -> dict[str, object]:
         "revision": memory.revision,
         "delete_time": memory.delete_time,
         "update_time": memory.update_time,
+        "fingerprint": memory.draft.fingerprint,
         "record_time": memory.record_time,
         "until_time": until,
         "content_hash": memory.draft.content_hash,

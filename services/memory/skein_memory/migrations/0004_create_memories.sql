@@ -142,6 +142,7 @@ CREATE TABLE memory.versions (
     record_time timestamptz,
     -- As in memory.memories.
     words text,
+    fingerprint uuid,
     -- The transaction that ended the version.
     until_transaction bigint NOT NULL DEFAULT (pg_current_xact_id()::text::bigint + skein.transaction_base()),
     CONSTRAINT versions_pkey PRIMARY KEY (tenant_id, memory_id, revision),
@@ -150,6 +151,9 @@ CREATE TABLE memory.versions (
 );
 -- Former versions about a person, whom the memory may no longer be about.
 CREATE INDEX versions_subject ON memory.versions (tenant_id, subject_id, memory_id) WHERE subject_id IS NOT NULL;
+-- Former versions with keys, whose fingerprints have the highest bit unset: for conflicts as of a time.
+CREATE INDEX versions_fingerprint ON memory.versions (tenant_id, fingerprint, memory_id)
+    WHERE fingerprint < '80000000-0000-0000-0000-000000000000';
 ALTER TABLE memory.versions ENABLE ROW LEVEL SECURITY;
 ALTER TABLE memory.versions FORCE ROW LEVEL SECURITY;
 CREATE POLICY tenant ON memory.versions
@@ -180,7 +184,7 @@ SELECT known.tenant_id, known.memory_id, known.external_id, known.type, known.ti
        known.level, known.confidence, known.importance, known.expire_time, known.archive_time, known.valid_from_time,
        known.valid_to_time, known.metadata, known.content_hash, known.is_active, known.delete_time, known.revision,
        known.create_time, known.update_time, known.created_by, known.updated_by, known.record_time, known.tags,
-       known.words
+       known.words, known.fingerprint
 FROM (
     SELECT memories.tenant_id, memories.memory_id, external_id, type, title, key, content, data, source, source_agent,
            agent_id, subject_id, session_id, scope, level, confidence, importance, expire_time, archive_time,
@@ -190,14 +194,14 @@ FROM (
            ARRAY(SELECT tags.tag FROM memory.tags
                  WHERE tags.tenant_id = memories.tenant_id AND tags.memory_id = memories.memory_id
                  ORDER BY tags.position, tags.tag COLLATE "C") AS tags,
-           words
+           words, fingerprint
     FROM memory.memories
     UNION ALL
     SELECT tenant_id, memory_id, external_id, type, title, key, content, data, source, source_agent, agent_id,
            subject_id, session_id, scope, level, confidence, importance, expire_time, archive_time, valid_from_time,
            valid_to_time, metadata, coalesce(content_hash, sha256(convert_to(type || E'\n' || content, 'UTF8'))),
            delete_time IS NULL, delete_time, revision, create_time, update_time, created_by, updated_by,
-           greatest(record_time, update_time), until_time, tags, words
+           greatest(record_time, update_time), until_time, tags, words, fingerprint
     FROM memory.versions
 ) AS known
 WHERE known.record_time <= (SELECT skein.as_of_time()) AND known.record_time <> ALL ((SELECT skein.unseen_times())::timestamptz[])

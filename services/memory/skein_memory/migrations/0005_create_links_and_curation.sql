@@ -138,6 +138,7 @@ CREATE TABLE memory.conflict_resolutions (
     update_time timestamptz NOT NULL,
     created_by text NOT NULL,
     updated_by text NOT NULL,
+    record_time timestamptz NOT NULL DEFAULT skein.write_time(),
     CONSTRAINT conflict_resolutions_pkey PRIMARY KEY (tenant_id, a_memory_id, b_memory_id),
     CONSTRAINT conflict_resolutions_pair_sorted CHECK (a_memory_id < b_memory_id),
     CONSTRAINT conflict_resolutions_canonical_in_pair CHECK (canonical_memory_id IN (a_memory_id, b_memory_id)),
@@ -153,6 +154,41 @@ ALTER TABLE memory.conflict_resolutions ENABLE ROW LEVEL SECURITY;
 ALTER TABLE memory.conflict_resolutions FORCE ROW LEVEL SECURITY;
 CREATE POLICY tenant ON memory.conflict_resolutions
     USING (tenant_id = nullif(current_setting('skein.tenant_id', true), '')::uuid);
+
+-- Former resolutions.
+CREATE TABLE memory.conflict_resolutions_history (
+    LIKE memory.conflict_resolutions,
+    until_time timestamptz NOT NULL,
+    CONSTRAINT conflict_resolutions_history_tenant_fkey
+        FOREIGN KEY (tenant_id) REFERENCES tenancy.tenants (tenant_id) ON DELETE CASCADE
+);
+CREATE INDEX conflict_resolutions_history_a
+    ON memory.conflict_resolutions_history (tenant_id, a_memory_id, b_memory_id, until_time);
+CREATE INDEX conflict_resolutions_history_b ON memory.conflict_resolutions_history (tenant_id, b_memory_id);
+CREATE INDEX conflict_resolutions_history_status
+    ON memory.conflict_resolutions_history (tenant_id, status, resolution_id);
+ALTER TABLE memory.conflict_resolutions_history ENABLE ROW LEVEL SECURITY;
+ALTER TABLE memory.conflict_resolutions_history FORCE ROW LEVEL SECURITY;
+CREATE POLICY tenant ON memory.conflict_resolutions_history
+    USING (tenant_id = nullif(current_setting('skein.tenant_id', true), '')::uuid);
+CREATE TRIGGER keep_deleted AFTER DELETE ON memory.conflict_resolutions
+    REFERENCING OLD TABLE AS gone FOR EACH STATEMENT
+    EXECUTE FUNCTION skein.keep_deleted('memory.conflict_resolutions_history');
+CREATE TRIGGER keep_updated BEFORE UPDATE ON memory.conflict_resolutions
+    FOR EACH ROW WHEN (OLD.* IS DISTINCT FROM NEW.*)
+    EXECUTE FUNCTION skein.keep_updated('memory.conflict_resolutions_history');
+CREATE VIEW as_of.conflict_resolutions WITH (security_invoker = true) AS
+SELECT tenant_id, a_memory_id, b_memory_id, resolution_id, status, canonical_memory_id, note, link_id, closed_time,
+       revision, create_time, update_time, created_by, updated_by, record_time
+FROM memory.conflict_resolutions
+WHERE record_time <= (SELECT skein.as_of_time())
+UNION ALL
+SELECT tenant_id, a_memory_id, b_memory_id, resolution_id, status, canonical_memory_id, note, link_id, closed_time,
+       revision, create_time, update_time, created_by, updated_by, record_time
+FROM memory.conflict_resolutions_history
+WHERE record_time <= (SELECT skein.as_of_time()) AND until_time > (SELECT skein.as_of_time());
+GRANT SELECT, INSERT, DELETE ON memory.conflict_resolutions_history TO skein_memory;
+GRANT SELECT ON as_of.conflict_resolutions TO skein_memory;
 
 -- Writes of sources that the policy does not trust. They are no memories: no search, list or export reads this table.
 CREATE TABLE memory.pending_memories (
@@ -214,6 +250,7 @@ CREATE TABLE memory.source_trust_history (
         FOREIGN KEY (tenant_id) REFERENCES tenancy.tenants (tenant_id) ON DELETE CASCADE
 );
 CREATE INDEX source_trust_history_key ON memory.source_trust_history (tenant_id, source_key, until_time);
+CREATE INDEX source_trust_history_until ON memory.source_trust_history (tenant_id, until_time);
 ALTER TABLE memory.source_trust_history ENABLE ROW LEVEL SECURITY;
 ALTER TABLE memory.source_trust_history FORCE ROW LEVEL SECURITY;
 CREATE POLICY tenant ON memory.source_trust_history

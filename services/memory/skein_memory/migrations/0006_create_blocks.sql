@@ -67,6 +67,7 @@ CREATE TABLE memory.block_agents_history (
 );
 CREATE INDEX block_agents_history_agent ON memory.block_agents_history (tenant_id, agent_id, block_id, until_time);
 CREATE INDEX block_agents_history_block ON memory.block_agents_history (tenant_id, block_id);
+CREATE INDEX block_agents_history_until ON memory.block_agents_history (tenant_id, until_time);
 ALTER TABLE memory.block_agents_history ENABLE ROW LEVEL SECURITY;
 ALTER TABLE memory.block_agents_history FORCE ROW LEVEL SECURITY;
 CREATE POLICY tenant ON memory.block_agents_history

@@ -57,6 +57,9 @@ CREATE INDEX revisions_link_to ON memory.revisions (tenant_id, other_memory_id, 
 
 -- Former revisions of blocks, in the order of lists of blocks.
 CREATE INDEX revisions_block ON memory.revisions (tenant_id, item_id COLLATE "C", until_time) WHERE kind = 'block';
+
+-- Former revisions of what no purge of memories takes along, to purge the oldest.
+CREATE INDEX revisions_until ON memory.revisions (tenant_id, until_time) WHERE kind IN ('block', 'source_trust');
 CREATE INDEX revisions_subject ON memory.revisions (tenant_id, subject_id, item_id) WHERE subject_id IS NOT NULL;
 ALTER TABLE memory.revisions ENABLE ROW LEVEL SECURITY;
 ALTER TABLE memory.revisions FORCE ROW LEVEL SECURITY;

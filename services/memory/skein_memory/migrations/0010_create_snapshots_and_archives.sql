@@ -110,7 +110,8 @@ CREATE TABLE memory.pending_rows (
     other_memory_id uuid NOT NULL,
     row_table text NOT NULL
         CONSTRAINT pending_rows_table_known CHECK
-            (row_table IN ('links', 'revisions', 'aliases', 'aliases_history', 'conflict_resolutions')),
+            (row_table IN ('links', 'revisions', 'aliases', 'aliases_history', 'conflict_resolutions',
+                           'conflict_resolutions_history')),
     row_data jsonb NOT NULL,
     CONSTRAINT pending_rows_pkey PRIMARY KEY (tenant_id, pending_row_id),
     CONSTRAINT pending_rows_memory_fkey FOREIGN KEY (tenant_id, memory_id)

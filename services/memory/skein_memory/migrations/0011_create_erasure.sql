@@ -73,6 +73,12 @@ CREATE POLICY due ON memory.pending_memories FOR SELECT TO skein_owner
     USING (current_setting('skein.operator', true) = 'on');
 CREATE POLICY due ON memory.block_agents FOR SELECT TO skein_owner
     USING (current_setting('skein.operator', true) = 'on');
+CREATE POLICY due ON memory.revisions FOR SELECT TO skein_owner
+    USING (current_setting('skein.operator', true) = 'on');
+CREATE POLICY due ON memory.block_agents_history FOR SELECT TO skein_owner
+    USING (current_setting('skein.operator', true) = 'on');
+CREATE POLICY due ON memory.source_trust_history FOR SELECT TO skein_owner
+    USING (current_setting('skein.operator', true) = 'on');
 
 -- Return tenants after one, by id, with active webhooks that have events to queue or deliveries to attempt. Webhooks of
 -- grants are always due, because a grant may end in many ways.
@@ -201,6 +207,16 @@ BEGIN
             SELECT FROM memory.memories AS m
             WHERE m.tenant_id = own.tenant_id AND m.memory_id < skein.first_id(at - make_interval(days => own.days))
                 AND m.update_time < at - make_interval(days => own.days)
+        ) OR EXISTS (
+            SELECT FROM memory.revisions AS r
+            WHERE r.tenant_id = own.tenant_id AND r.kind IN ('block', 'source_trust')
+                AND r.until_time < at - make_interval(days => own.days)
+        ) OR EXISTS (
+            SELECT FROM memory.block_agents_history AS b
+            WHERE b.tenant_id = own.tenant_id AND b.until_time < at - make_interval(days => own.days)
+        ) OR EXISTS (
+            SELECT FROM memory.source_trust_history AS s
+            WHERE s.tenant_id = own.tenant_id AND s.until_time < at - make_interval(days => own.days)
         ) THEN
             found := found || own.tenant_id;
         END IF;
@@ -215,6 +231,18 @@ BEGIN
             AND m.update_time < at - make_interval(days => list_lifecycle_tenants.retention_days)
             AND NOT EXISTS (
                 SELECT FROM tenancy.policies AS p WHERE p.tenant_id = m.tenant_id AND p.retention_days IS NOT NULL)
+        UNION
+        SELECT h.tenant_id FROM (
+            SELECT r.tenant_id, r.until_time FROM memory.revisions AS r WHERE r.kind IN ('block', 'source_trust')
+            UNION ALL
+            SELECT b.tenant_id, b.until_time FROM memory.block_agents_history AS b
+            UNION ALL
+            SELECT s.tenant_id, s.until_time FROM memory.source_trust_history AS s
+        ) AS h
+        WHERE h.tenant_id > after
+            AND h.until_time < at - make_interval(days => list_lifecycle_tenants.retention_days)
+            AND NOT EXISTS (
+                SELECT FROM tenancy.policies AS p WHERE p.tenant_id = h.tenant_id AND p.retention_days IS NOT NULL)
         UNION
         SELECT p.tenant_id FROM tenancy.policies AS p WHERE p.tenant_id > after AND p.archive_days > 0
         UNION

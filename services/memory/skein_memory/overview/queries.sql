@@ -61,6 +61,12 @@ SELECT count(*) FROM (
     SELECT FROM memory.memories
     WHERE tenant_id = :tenant_id AND expire_time <= :at AND is_active LIMIT :most) AS these;
 
+-- count_memories_and_links --
+-- Count the memories that are neither deleted nor expired, and the links.
+SELECT (SELECT count(*) FROM memory.memories
+        WHERE tenant_id = :tenant_id AND is_active AND (expire_time IS NULL OR expire_time > :at)) AS memories,
+       (SELECT count(*) FROM memory.links WHERE tenant_id = :tenant_id) AS links;
+
 -- read_totals --
 -- Read how many memories and links a tenant has.
 SELECT kind, sum(amount)::bigint AS amount

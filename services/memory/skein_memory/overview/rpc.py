@@ -10,6 +10,7 @@ from skein_kit.calls.call import Context
 from skein_kit.calls.call import caller as caller_of
 from skein_kit.errors import FieldInvalid
 from skein_kit.ids import EPOCH, now
+from skein_kit.policies.history import read_as_of_time
 from skein_kit.rpc.pagination import fit_items
 from skein_kit.rpc.well_known_types import read_time, to_timestamp
 from skein_memory.memories import convert as memories_convert
@@ -38,18 +39,23 @@ class OverviewHandlers:
         self, request: pb.GetTemporalClustersRequest, context: Context
     ) -> pb.GetTemporalClustersResponse:
         unit, at = _UNITS.get(request.unit, "day"), now()
-        end = read_time(request, "end_time") or at
+        as_of_time = read_as_of_time(request, at=at)
+        end = read_time(request, "end_time") or as_of_time or at
         start = read_time(request, "start_time") or max(EPOCH, end - _DEFAULT_SPAN)
         if end < start:
             raise FieldInvalid(violations=[("end_time", "lies before start_time")])
         clusters, truncated = await self._store.clusters(
-            caller_of(context).require_tenant(), unit, start=start, end=end, at=at
+            caller_of(context).require_tenant(), unit, start=start, end=end, at=at, as_of_time=as_of_time
         )
         return pb.GetTemporalClustersResponse(clusters=[_cluster(cluster) for cluster in clusters], truncated=truncated)
 
     async def GetStatistics(self, request: pb.GetStatisticsRequest, context: Context) -> pb.GetStatisticsResponse:
+        at = now()
         statistics = await self._store.statistics(
-            caller_of(context).require_tenant(), top=request.top or _DEFAULT_TOP, at=now()
+            caller_of(context).require_tenant(),
+            top=request.top or _DEFAULT_TOP,
+            at=at,
+            as_of_time=read_as_of_time(request, at=at),
         )
         return _statistics(statistics)
 

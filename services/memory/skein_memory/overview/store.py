@@ -17,6 +17,7 @@ from skein_memory.overview.model import UNIT_LENGTHS, tag_counts, truncate_time
 from skein_memory.queries import QUERIES
 from skein_memory.scoring import model as scoring_model
 from skein_memory.scoring.inputs import NO_INPUTS, read_score_inputs
+from skein_memory.tenant_reader import TenantReader
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -107,19 +108,19 @@ class OverviewStore:
         return nlargest(limit, items, key=lambda item: (item.urgency, item.memory.memory_id))
 
     async def clusters(
-        self, tenant_id: UUID, unit: str, *, start: datetime, end: datetime, at: datetime
+        self, tenant_id: UUID, unit: str, *, start: datetime, end: datetime, at: datetime, as_of_time: datetime | None
     ) -> tuple[list[Cluster], bool]:
-        """Count memories from `start` to before `end` by their hour, day or week, newest first.
+        """Count memories from `start` to before `end` by their hour, day or week, as of a time, newest first.
 
         Return as well whether there were more than are counted.
         """
-        async with self._database.transaction(tenant_id) as tx:
-            rows = await tx.rows(
-                QUERIES["list_kinds"],
-                tenant_id=tenant_id,
+        async with TenantReader.open(self._database, tenant_id, at=at, as_of_time=as_of_time) as reader:
+            await reader.charge_scan()
+            rows = await reader.rows(
+                "list_kinds",
                 from_id=min_id_at(start),
                 before_id=min_id_at(end),
-                at=at,
+                at=reader.at,
                 count=MAX_CLUSTERED + 1,
             )
         spans: defaultdict[datetime, list[tuple[float, UUID, str]]] = defaultdict(list)
@@ -138,39 +139,31 @@ class OverviewStore:
         ]
         return clusters, len(rows) > MAX_CLUSTERED
 
-    async def statistics(self, tenant_id: UUID, *, top: int, at: datetime) -> Statistics:
-        """Count a tenant's memory: totals from stored counters, the rest over the newest memories."""
-        async with self._database.transaction(tenant_id) as tx:
-            totals = {row["kind"]: row["amount"] for row in await tx.rows(QUERIES["read_totals"], tenant_id=tenant_id)}
-            if "memories" in totals:
-                expired = await tx.value(QUERIES["count_expired"], tenant_id=tenant_id, at=at, most=_MAX_EXPIRED)
-                totals["memories"] = max(0, totals["memories"] - expired)
-            aliases = await tx.value(QUERIES["count_aliases"], tenant_id=tenant_id, most=_MAX_ALIASES)
-            rows = await tx.rows(
-                QUERIES["list_kinds"],
-                tenant_id=tenant_id,
+    async def statistics(self, tenant_id: UUID, *, top: int, at: datetime, as_of_time: datetime | None) -> Statistics:
+        """Count a tenant's memory as of a time: its totals, and the rest over the newest memories."""
+        async with TenantReader.open(self._database, tenant_id, at=at, as_of_time=as_of_time) as reader:
+            await reader.charge_scan()
+            totals = await _read_totals(reader)
+            alias_row = await reader.row("count_aliases", most=_MAX_ALIASES)
+            rows = await reader.rows(
+                "list_kinds",
                 from_id=_NO_ID,
                 before_id=min_id_at(at + 2 * MAX_AHEAD),
-                at=at,
+                at=reader.at,
                 count=MAX_SAMPLED + 1,
             )
             sample = rows[:MAX_SAMPLED]
             tags_by_memory: defaultdict[UUID, list[str]] = defaultdict(list)
             if sample:
                 sample_ids = {row["memory_id"] for row in sample}
-                for row in await tx.rows(
-                    QUERIES["list_tags_since"],
-                    tenant_id=tenant_id,
-                    from_id=sample[-1]["memory_id"],
-                    count=_MAX_TAGS,
-                ):
+                for row in await reader.rows("list_tags_since", from_id=sample[-1]["memory_id"], count=_MAX_TAGS):
                     if row["memory_id"] in sample_ids:
                         tags_by_memory[row["memory_id"]].append(row["tag"])
-            links = await tx.rows(QUERIES["list_relations"], tenant_id=tenant_id, count=MAX_SAMPLED + 1)
+            links = await reader.rows("list_relations", count=MAX_SAMPLED + 1)
         tags, pairs = tag_counts(tags_by_memory.values(), top)
         return Statistics(
             totals=totals,
-            aliases=aliases,
+            aliases=0 if alias_row is None else alias_row["count"],
             memories=len(sample),
             memories_truncated=len(rows) > MAX_SAMPLED,
             types=Counter(row["type"] for row in sample),
@@ -182,3 +175,17 @@ class OverviewStore:
             links_truncated=len(links) > MAX_SAMPLED,
             relations=Counter(row["relation"] for row in links[:MAX_SAMPLED]),
         )
+
+
+async def _read_totals(reader: TenantReader) -> Mapping[str, int]:
+    """Count memories and links: by stored counters, or one by one as of a time, of which no counter is kept."""
+    if reader.as_of_time is not None:
+        row = await reader.row("count_memories_and_links", at=reader.at)
+        return {} if row is None else dict(row)
+    totals = {row["kind"]: row["amount"] for row in await reader.rows("read_totals")}
+    if "memories" in totals:
+        expired = await reader.tx.value(
+            QUERIES["count_expired"], tenant_id=reader.tenant_id, at=reader.at, most=_MAX_EXPIRED
+        )
+        totals["memories"] = max(0, totals["memories"] - expired)
+    return totals

@@ -81,7 +81,10 @@ CREATE TABLE recall.documents_history (
     LIKE recall.documents,
     until_time timestamptz NOT NULL,
     -- The transaction that changed or deleted the document.
-    until_transaction bigint NOT NULL DEFAULT (pg_current_xact_id()::text::bigint + skein.transaction_base())
+    until_transaction bigint NOT NULL DEFAULT (pg_current_xact_id()::text::bigint + skein.transaction_base()),
+    -- Former rows that a write in flight keeps while its tenant is purged go with the tenant.
+    CONSTRAINT documents_history_tenant_fkey
+        FOREIGN KEY (tenant_id) REFERENCES tenancy.tenants (tenant_id) ON DELETE CASCADE
 );
 CREATE INDEX documents_history_until ON recall.documents_history (tenant_id, until_time);
 CREATE INDEX documents_history_item ON recall.documents_history (tenant_id, item_id);
@@ -133,7 +136,12 @@ CREATE POLICY tenant ON recall.postings
     USING (tenant_id = nullif(current_setting('skein.tenant_id', true), '')::uuid);
 
 -- Former postings, also those that a new header replaced.
-CREATE TABLE recall.postings_history (LIKE recall.postings, until_time timestamptz NOT NULL);
+CREATE TABLE recall.postings_history (
+    LIKE recall.postings,
+    until_time timestamptz NOT NULL,
+    CONSTRAINT postings_history_tenant_fkey
+        FOREIGN KEY (tenant_id) REFERENCES tenancy.tenants (tenant_id) ON DELETE CASCADE
+);
 CREATE INDEX postings_history_term ON recall.postings_history
     (tenant_id, term, kind, item_id, until_time, record_time) INCLUDE (frequency, header_frequency, length);
 CREATE INDEX postings_history_item ON recall.postings_history (tenant_id, item_id);
@@ -481,6 +489,8 @@ BEGIN
     -- The services that remove items remove their vectors by cascade, and purge former ones.
     EXECUTE format('GRANT SELECT, INSERT, DELETE ON recall.%I TO skein_recall, skein_memory, skein_session', history);
     IF NOT skein.is_distributed('recall.documents') THEN
+        EXECUTE format('ALTER TABLE recall.%I ADD CONSTRAINT %I FOREIGN KEY (tenant_id) '
+                       'REFERENCES tenancy.tenants (tenant_id) ON DELETE CASCADE', history, history || '_tenant_fkey');
         EXECUTE format('CREATE TRIGGER keep_deleted AFTER DELETE ON recall.%I '
                        'REFERENCING OLD TABLE AS gone FOR EACH STATEMENT EXECUTE FUNCTION skein.keep_deleted(%L)',
                        table_name, format('recall.%I', history));

@@ -308,6 +308,11 @@ GROUP BY v.item_id
 ORDER BY similarity DESC, v.item_id
 LIMIT :count;
 
+-- count_documents_of_all_times --
+-- Count the documents and their former versions.
+SELECT (SELECT count(*) FROM recall.documents WHERE tenant_id = :tenant_id)
+    + (SELECT count(*) FROM recall.documents_history WHERE tenant_id = :tenant_id);
+
 -- count_purged --
 -- Count the items that were known at a time and purged since, of at most :most rows.
 SELECT coalesce(sum(purged.item_count), 0) AS item_count

@@ -124,7 +124,7 @@ class RecallSearcher:
         the result is that of then, by exact statements: caches have the present. A replay has the `pins` of its
         receipt. Raises ModelUnavailable or ModelNotFound in the semantic mode without a vector: an empty result would
         mean that nothing exists. Raises NotKnownThen, ModelDroppedSince and HistoryNotKept for a time that
-        cannot be searched.
+        cannot be searched, and ReadTooCostly while the tenant may not search any.
         """
         at = pins.at if pins is not None else query.as_of_time or now()
         if pins is None:
@@ -145,6 +145,8 @@ class RecallSearcher:
         options = SearchOptions.of(query, repeatable_read=has_receipt, pins=pins)
         async with self._store.transaction(tenant_id, options) as tx:
             policy = await tx.policy()
+            if query.as_of_time is not None:
+                await tx.charge_history()
             purged_count = 0 if query.as_of_time is None else await tx.count_purged(query.as_of_time)
             search = SearchTransaction(tx, model, query, vector, self._vector_cache, shortlist, policy, at)
             if query.as_of_time is None:

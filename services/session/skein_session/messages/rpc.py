@@ -12,6 +12,7 @@ from skein_kit.calls.call import caller as caller_of
 from skein_kit.database.tx_options import TxOptions
 from skein_kit.idempotency.store import IdempotencyKey
 from skein_kit.ids import now
+from skein_kit.policies.history import read_as_of_time
 from skein_kit.rpc.pagination import require_fit
 from skein_kit.rpc.row_times import require_keep_times
 from skein_session.messages import convert
@@ -78,7 +79,10 @@ class MessageHandlers:
         return response
 
     async def GetMessage(self, request: pb.GetMessageRequest, context: Context) -> pb.GetMessageResponse:
-        row = await self._store.get_message(caller_of(context).require_tenant(), request.message_id)
+        at, tenant_id = now(), caller_of(context).require_tenant()
+        row = await self._store.get_message(
+            tenant_id, request.message_id, at=at, as_of_time=read_as_of_time(request, at=at)
+        )
         return pb.GetMessageResponse(message=message_rows.message(row))
 
     async def UpdateMessage(self, request: pb.UpdateMessageRequest, context: Context) -> pb.UpdateMessageResponse:

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 from skein_kit.database.named_queries import Queries, as_of
 from skein_kit.database.transactions import translate_constraint_errors
-from skein_kit.database.tx_options import READ_ONLY
 from skein_kit.errors import ExternalIdTaken, RevisionStale
 from skein_kit.ids import parse_id
+from skein_kit.policies.history import read_as_of
 from skein_kit.rpc.pagination import PAGE_BYTES
 from skein_kit.search_text import postings
 from skein_session.errors import MessageNotFound, SessionArchived, SessionIdle, SessionNotFound
@@ -113,10 +113,13 @@ class MessageStore:
             await self._require_unpurged(tx, tenant_id, batch)
         await self._quotas.charge(tx, tenant_id, {"sessions": new_sessions, "messages": len(batch.rows)})
 
-    async def get_message(self, tenant_id: UUID, name: str) -> Record:
-        """Read a message by its id or external id. Raises MessageNotFound and SessionArchived."""
-        async with self._database.transaction(tenant_id, READ_ONLY) as tx:
-            return await self._find_message(tx, tenant_id, name)
+    async def get_message(self, tenant_id: UUID, name: str, *, at: datetime, as_of_time: datetime | None) -> Record:
+        """Read a message by its id or external id, as of a time, asked at `at`.
+
+        Raises MessageNotFound, SessionArchived, NotKnownThen and HistoryNotKept.
+        """
+        async with read_as_of(self._database, tenant_id, as_of_time, at=at) as tx:
+            return await self._find_message(tx, tenant_id, name, is_as_of=as_of_time is not None)
 
     async def update_message(
         self, tx: Transaction, tenant_id: UUID, change: MessageChange, *, at: datetime, updated_by: str
@@ -279,22 +282,22 @@ class MessageStore:
         return external_id
 
     @staticmethod
-    async def _find_message(tx: Transaction, tenant_id: UUID, name: str) -> Record:
+    async def _find_message(tx: Transaction, tenant_id: UUID, name: str, *, is_as_of: bool = False) -> Record:
         message_id = parse_id(name)
         if message_id is not None:
-            async for message in read_in_order(tx, tenant_id, [message_id]):
+            async for message in read_in_order(tx, tenant_id, [message_id], is_as_of=is_as_of):
                 return message
         # An external id may have the form of an id.
         other_id = await tx.value(_QUERIES["message_id_of_external_id"], tenant_id=tenant_id, external_id=name)
         if other_id is not None:
-            async for message in read_in_order(tx, tenant_id, [other_id]):
+            async for message in read_in_order(tx, tenant_id, [other_id], is_as_of=is_as_of):
                 return message
         if ids := [id_ for id_ in (message_id, other_id) if id_ is not None]:
             archived_message = await tx.row(_QUERIES["find_archived_messages"], tenant_id=tenant_id, message_ids=ids)
             if archived_message is not None:
                 await _require_unarchived(tx, tenant_id, archived_message["session_id"])
             # A concurrent call may have unarchived the session between the two reads.
-            async for message in read_in_order(tx, tenant_id, ids):
+            async for message in read_in_order(tx, tenant_id, ids, is_as_of=is_as_of):
                 return message
         raise MessageNotFound
 

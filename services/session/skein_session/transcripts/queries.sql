@@ -29,10 +29,18 @@ SELECT archive_time
 FROM session.sessions
 WHERE tenant_id = :tenant_id AND session_id = :session_id;
 
--- newest_shown_messages --
--- Find the newest messages of a session that are not deleted.
-SELECT message_id
+-- shown_before --
+-- Find messages of a session before a sequence number that are not deleted, in descending order.
+SELECT sequence, message_id
 FROM session.messages
-WHERE tenant_id = :tenant_id AND session_id = :session_id AND is_active
+WHERE tenant_id = :tenant_id AND session_id = :session_id AND sequence < :sequence AND is_active
 ORDER BY sequence DESC
+LIMIT :limit;
+
+-- shown_after --
+-- Find messages of a session after a sequence number that are not deleted.
+SELECT sequence, message_id
+FROM session.messages
+WHERE tenant_id = :tenant_id AND session_id = :session_id AND sequence > :sequence AND is_active
+ORDER BY sequence
 LIMIT :limit;

@@ -27,15 +27,28 @@ class TranscriptHandlers:
         self._transcripts = transcripts
 
     async def ListMessages(self, request: pb.ListMessagesRequest, context: Context) -> pb.ListMessagesResponse:
-        tenant_id = caller_of(context).require_tenant()
-        page = await self._transcripts.list_messages(
-            tenant_id,
-            request.session_id,
-            sequence=sequence_from_page_token(read_token(request.page_token, tenant_id, request)),
-            newest_first=request.newest_first,
-            page_size=resolve_page_size(request.page_size),
-            show_archived=request.show_archived,
-        )
+        at, tenant_id = now(), caller_of(context).require_tenant()
+        as_of_time, page_size = read_as_of_time(request, at=at), resolve_page_size(request.page_size)
+        sequence = sequence_from_page_token(read_token(request.page_token, tenant_id, request))
+        if as_of_time is None:
+            page = await self._transcripts.list_messages(
+                tenant_id,
+                request.session_id,
+                sequence=sequence,
+                newest_first=request.newest_first,
+                page_size=page_size,
+                show_archived=request.show_archived,
+            )
+        else:
+            page = await self._transcripts.list_messages_as_of(
+                tenant_id,
+                request.session_id,
+                as_of_time,
+                sequence=sequence,
+                newest_first=request.newest_first,
+                page_size=page_size,
+                at=at,
+            )
         messages = fit_items(map(message_rows.message, page.rows))
         next_sequence = page.next_sequence if len(messages) == len(page.rows) else messages[-1].sequence
         response = pb.ListMessagesResponse(messages=messages)

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from skein_kit.database.named_queries import Queries, as_of
-from skein_kit.database.tx_options import READ_ONLY, TxOptions
-from skein_kit.policies.history import check_history
+from skein_kit.database.tx_options import READ_ONLY
+from skein_kit.policies.history import read_as_of
 from skein_kit.rpc.pagination import PAGE_BYTES
 from skein_kit.text.summary import MAX_READ_MESSAGES
 from skein_session.errors import SessionArchived, SessionNotFound
@@ -93,6 +93,34 @@ class TranscriptStore:
             tenant_id, archived_session, sequence, newest_first=newest_first, page_size=page_size
         )
 
+    async def list_messages_as_of(
+        self,
+        tenant_id: UUID,
+        session_id: str,
+        as_of_time: datetime,
+        *,
+        sequence: int | None,
+        newest_first: bool,
+        page_size: int,
+        at: datetime,
+    ) -> TranscriptPage:
+        """Read the page that `list_messages` read at a time, asked at `at`.
+
+        Raises SessionNotFound, NotKnownThen, HistoryNotKept, and SessionArchived while cold storage has the messages.
+        """
+        query = _QUERIES["shown_before" if newest_first else "shown_after"]
+        if sequence is None:
+            sequence = MAX_SEQUENCE if newest_first else 0
+        async with read_as_of(self._database, tenant_id, as_of_time, at=at) as tx:
+            await _summary_as_of(tx, tenant_id, session_id)
+            order = await tx.rows(
+                as_of(query), tenant_id=tenant_id, session_id=session_id, sequence=sequence, limit=page_size + 1
+            )
+            ids = [row["message_id"] for row in order[:page_size]]
+            rows, is_truncated = await take_page(read_in_order(tx, tenant_id, ids, is_as_of=True))
+        has_more = is_truncated or len(order) > page_size
+        return TranscriptPage(rows=rows, next_sequence=rows[-1]["sequence"] if has_more and rows else None)
+
     async def list_agent_messages(
         self,
         tenant_id: UUID,
@@ -147,18 +175,17 @@ class TranscriptStore:
 
         Raises SessionNotFound, NotKnownThen, HistoryNotKept, and SessionArchived while cold storage has the messages.
         """
-        session_key = {"tenant_id": tenant_id, "session_id": session_id}
-        options = TxOptions(read_only=True, as_of_time=as_of_time)
-        async with self._database.transaction(tenant_id, options) as tx:
-            await check_history(tx, tenant_id, as_of_time, at=at)
-            session = await tx.row(as_of(_QUERIES["read_summary"]), **session_key)
-            if session is None:
-                raise SessionNotFound(session_id=session_id)
-            if await tx.value(_QUERIES["read_archive_time"], **session_key) is not None:
-                raise SessionArchived(session_id=session_id)
+        async with read_as_of(self._database, tenant_id, as_of_time, at=at) as tx:
+            summary = await _summary_as_of(tx, tenant_id, session_id)
             # One more, which tells that others are left out.
-            rows = await tx.rows(as_of(_QUERIES["newest_shown_messages"]), **session_key, limit=MAX_READ_MESSAGES + 1)
-            window = RecentWindow(token_budget, len(rows), session["summary"] or "")
+            rows = await tx.rows(
+                as_of(_QUERIES["shown_before"]),
+                tenant_id=tenant_id,
+                session_id=session_id,
+                sequence=MAX_SEQUENCE,
+                limit=MAX_READ_MESSAGES + 1,
+            )
+            window = RecentWindow(token_budget, len(rows), summary)
             ids = [row["message_id"] for row in rows[:MAX_READ_MESSAGES]]
             await _fill(window, read_in_order(tx, tenant_id, ids, is_as_of=True))
         return window
@@ -197,6 +224,20 @@ class TranscriptStore:
         for start in range(0, len(rows), _PARSE_BATCH):
             for record in await self._archives.to_records(tenant_id, rows[start : start + _PARSE_BATCH]):
                 yield record
+
+
+async def _summary_as_of(tx: Transaction, tenant_id: UUID, session_id: str) -> str:
+    """Return the summary of a session at the transaction's time; empty for none.
+
+    Raises SessionNotFound, and SessionArchived while cold storage has the messages.
+    """
+    session_key = {"tenant_id": tenant_id, "session_id": session_id}
+    session = await tx.row(as_of(_QUERIES["read_summary"]), **session_key)
+    if session is None:
+        raise SessionNotFound(session_id=session_id)
+    if await tx.value(_QUERIES["read_archive_time"], **session_key) is not None:
+        raise SessionArchived(session_id=session_id)
+    return session["summary"] or ""
 
 
 async def _fill(window: RecentWindow, newest_first: AsyncIterator[Record]) -> None:

@@ -129,6 +129,8 @@ class DeletionStore:
             if progress.is_finished:
                 # When the last two tenants finish at once, the second sees that the first is gone.
                 await tx.value(QUERIES["lock_organization_any"], organization_id=deletion.organization_id)
+                # Calls in flight may have added rows since the last batch: they go with the tenant.
+                await tx.stop_history()
                 await tx.execute(QUERIES["purge_tenant_row"], tenant_id=tenant_id)
                 await tx.execute(QUERIES["purge_organization_row"], organization_id=deletion.organization_id)
             return updated_deletion

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from skein.tenancy.v1 import members_pb2 as pb
@@ -9,6 +10,7 @@ from skein_kit.calls.call import Context
 from skein_kit.calls.call import caller as caller_of
 from skein_kit.idempotency.store import LIFETIME
 from skein_kit.ids import now
+from skein_kit.policies.store import DEFAULT, shared_policy_cache
 from skein_kit.rpc.due_tenants import list_due_tenants
 from skein_tenancy.queries import QUERIES
 from skein_tenancy.rate_limits.model import IDLE_BUCKET_AGE
@@ -19,6 +21,9 @@ if TYPE_CHECKING:
     from skein_tenancy.agents.store import AgentStore
     from skein_tenancy.invitations.store import InvitationStore
     from skein_tenancy.rate_limits.store import RateLimitStore
+
+# Former rows of each table that one call purges; the next call goes on.
+_FORMER_ROWS = 1000
 
 
 class MaintenanceHandlers:
@@ -52,6 +57,7 @@ class MaintenanceHandlers:
             at=at,
             requested_before=at - LIFETIME,
             idle_since=at - IDLE_BUCKET_AGE,
+            retention_days=DEFAULT.retention_days,
         )
 
     async def DeleteExpired(self, request: pb.DeleteExpiredRequest, context: Context) -> pb.DeleteExpiredResponse:
@@ -59,6 +65,10 @@ class MaintenanceHandlers:
         deleted_count = await self._invitations.delete_expired(tenant_id, at)
         async with self._database.transaction(tenant_id) as tx:
             deleted_count += await self._idempotency.delete_expired(tx, tenant_id, at)
+            policy = await shared_policy_cache(self._database).get(tx, tenant_id)
+            before = at - timedelta(days=policy.retention_days)
+            for name in ("purge_old_subjects", "purge_old_policies"):
+                deleted_count += await tx.execute(QUERIES[name], tenant_id=tenant_id, before=before, count=_FORMER_ROWS)
         deleted_count += await self._rate_limits.delete_idle_buckets(tenant_id, at)
         deleted_count += await self._agents.delete_purged(tenant_id, at)
         return pb.DeleteExpiredResponse(deleted_count=deleted_count)

@@ -366,6 +366,7 @@ CREATE TABLE tenancy.subjects_history (
     until_time timestamptz NOT NULL
 );
 CREATE INDEX subjects_history_subject ON tenancy.subjects_history (tenant_id, subject_id, until_time);
+CREATE INDEX subjects_history_until ON tenancy.subjects_history (tenant_id, until_time);
 ALTER TABLE tenancy.subjects_history ENABLE ROW LEVEL SECURITY;
 ALTER TABLE tenancy.subjects_history FORCE ROW LEVEL SECURITY;
 CREATE POLICY tenant ON tenancy.subjects_history
@@ -389,8 +390,8 @@ FROM tenancy.subjects_history
 WHERE record_time <= (SELECT skein.as_of_time()) AND until_time > (SELECT skein.as_of_time());
 GRANT SELECT ON as_of.subjects TO skein_tenancy;
 
--- The erasure of a person clears the display name from recorded queries.
-GRANT SELECT (tenant_id, subject_id, display_name) ON tenancy.subjects TO skein_memory;
+-- The erasure of a person clears the display name, and former ones, from recorded queries.
+GRANT SELECT (tenant_id, subject_id, display_name) ON tenancy.subjects, tenancy.subjects_history TO skein_memory;
 
 -- The scalar values of profiles and preferences, one row each. Operators on JSON are not leakproof, so row-level
 -- security would keep an index on JSON unused; equality of texts is leakproof.
@@ -725,6 +726,10 @@ GRANT SELECT, INSERT, UPDATE, DELETE ON
 
 CREATE POLICY due ON tenancy.policies FOR SELECT TO skein_owner
     USING (current_setting('skein.operator', true) = 'on');
+CREATE POLICY due ON tenancy.policies_history FOR SELECT TO skein_owner
+    USING (current_setting('skein.operator', true) = 'on');
+CREATE POLICY due ON tenancy.subjects_history FOR SELECT TO skein_owner
+    USING (current_setting('skein.operator', true) = 'on');
 CREATE POLICY due ON tenancy.agents FOR SELECT TO skein_owner
     USING (current_setting('skein.operator', true) = 'on');
 CREATE POLICY due ON tenancy.invitations FOR SELECT TO skein_owner
@@ -736,7 +741,8 @@ CREATE POLICY due ON tenancy.rate_limit_buckets FOR SELECT TO skein_owner
 
 -- Return tenants after one, by id, in which tenancy has expired rows, purged agents or idle rate limits.
 CREATE FUNCTION tenancy.list_expiry_tenants(
-    at timestamptz, requested_before timestamptz, idle_since timestamptz, after uuid, size integer
+    at timestamptz, requested_before timestamptz, idle_since timestamptz, retention_days integer, after uuid,
+    size integer
 ) RETURNS SETOF uuid
 LANGUAGE plpgsql STABLE SECURITY DEFINER
 SET search_path = ''
@@ -744,6 +750,23 @@ SET plan_cache_mode = force_custom_plan
 AS $$
 BEGIN
     RETURN QUERY
+        SELECT p.tenant_id FROM tenancy.policies AS p
+        WHERE p.tenant_id > after AND p.retention_days IS NOT NULL AND (EXISTS (
+            SELECT FROM tenancy.subjects_history AS s
+            WHERE s.tenant_id = p.tenant_id AND s.until_time < at - make_interval(days => p.retention_days)
+        ) OR EXISTS (
+            SELECT FROM tenancy.policies_history AS f
+            WHERE f.tenant_id = p.tenant_id AND f.until_time < at - make_interval(days => p.retention_days)))
+        UNION
+        SELECT h.tenant_id FROM (
+            SELECT s.tenant_id, s.until_time FROM tenancy.subjects_history AS s
+            UNION ALL
+            SELECT f.tenant_id, f.until_time FROM tenancy.policies_history AS f
+        ) AS h
+        WHERE h.tenant_id > after AND h.until_time < at - make_interval(days => list_expiry_tenants.retention_days)
+            AND NOT EXISTS (
+                SELECT FROM tenancy.policies AS p WHERE p.tenant_id = h.tenant_id AND p.retention_days IS NOT NULL)
+        UNION
         SELECT i.tenant_id FROM tenancy.invitations AS i WHERE i.tenant_id > after AND i.expire_time <= at
         UNION
         SELECT r.tenant_id FROM tenancy.requests AS r WHERE r.tenant_id > after AND r.create_time < requested_before
@@ -793,10 +816,10 @@ BEGIN
 END
 $$;
 REVOKE ALL ON FUNCTION
-    tenancy.list_expiry_tenants(timestamptz, timestamptz, timestamptz, uuid, integer),
+    tenancy.list_expiry_tenants(timestamptz, timestamptz, timestamptz, integer, uuid, integer),
     tenancy.list_usage_tenants(uuid, integer) FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION
-    tenancy.list_expiry_tenants(timestamptz, timestamptz, timestamptz, uuid, integer),
+    tenancy.list_expiry_tenants(timestamptz, timestamptz, timestamptz, integer, uuid, integer),
     tenancy.list_usage_tenants(uuid, integer) TO skein_tenancy;
 
 INSERT INTO skein.page_token_keys DEFAULT VALUES;

@@ -313,14 +313,16 @@ class BlockAgent(_message.Message):
     def __init__(self, agent_id: _Optional[str] = ..., attach_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., attached_by: _Optional[str] = ...) -> None: ...
 
 class ListBlockAgentsRequest(_message.Message):
-    __slots__ = ("block_id", "page_size", "page_token")
+    __slots__ = ("block_id", "page_size", "page_token", "as_of_time")
     BLOCK_ID_FIELD_NUMBER: _ClassVar[int]
     PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
     PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    AS_OF_TIME_FIELD_NUMBER: _ClassVar[int]
     block_id: str
     page_size: int
     page_token: str
-    def __init__(self, block_id: _Optional[str] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ...) -> None: ...
+    as_of_time: _timestamp_pb2.Timestamp
+    def __init__(self, block_id: _Optional[str] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ..., as_of_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
 
 class ListBlockAgentsResponse(_message.Message):
     __slots__ = ("agents", "next_page_token")
@@ -355,7 +357,7 @@ class ListAgentBlocksResponse(_message.Message):
     def __init__(self, blocks: _Optional[_Iterable[_Union[Block, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
 
 class CompileBlocksRequest(_message.Message):
-    __slots__ = ("agent_id", "subject_id", "variables", "labels")
+    __slots__ = ("agent_id", "subject_id", "variables", "labels", "as_of_time")
     class VariablesEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -367,11 +369,13 @@ class CompileBlocksRequest(_message.Message):
     SUBJECT_ID_FIELD_NUMBER: _ClassVar[int]
     VARIABLES_FIELD_NUMBER: _ClassVar[int]
     LABELS_FIELD_NUMBER: _ClassVar[int]
+    AS_OF_TIME_FIELD_NUMBER: _ClassVar[int]
     agent_id: str
     subject_id: str
     variables: _containers.ScalarMap[str, str]
     labels: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, agent_id: _Optional[str] = ..., subject_id: _Optional[str] = ..., variables: _Optional[_Mapping[str, str]] = ..., labels: _Optional[_Iterable[str]] = ...) -> None: ...
+    as_of_time: _timestamp_pb2.Timestamp
+    def __init__(self, agent_id: _Optional[str] = ..., subject_id: _Optional[str] = ..., variables: _Optional[_Mapping[str, str]] = ..., labels: _Optional[_Iterable[str]] = ..., as_of_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
 
 class CompileBlocksResponse(_message.Message):
     __slots__ = ("text", "character_count", "block_ids", "nearly_full_block_ids")

@@ -185,6 +185,11 @@ class BlockServiceStub:
 
     Errors:
     - NOT_FOUND, BLOCK_NOT_FOUND.
+    - INVALID_ARGUMENT, INVALID_FIELD: as_of_time is in the future.
+    - FAILED_PRECONDITION, NOT_KNOWN_THEN: as_of_time is before the tenant was
+      created, or before its retention begins.
+    - FAILED_PRECONDITION, HISTORY_NOT_KEPT: as_of_time, on a database that
+      keeps no history.
     """
     ListAgentBlocks: _grpc.UnaryUnaryMultiCallable[_blocks_pb2.ListAgentBlocksRequest, _blocks_pb2.ListAgentBlocksResponse]
     """ListAgentBlocks pages through an agent's blocks in the order of their ids, as
@@ -213,6 +218,11 @@ class BlockServiceStub:
     Errors:
     - INVALID_ARGUMENT, BLOCK_VARIABLE_MISSING.
     - RESOURCE_EXHAUSTED, MESSAGE_TOO_LARGE: the text would exceed 3 MiB.
+    - INVALID_ARGUMENT, INVALID_FIELD: as_of_time is in the future.
+    - FAILED_PRECONDITION, NOT_KNOWN_THEN: as_of_time is before the tenant was
+      created, or before its retention begins.
+    - FAILED_PRECONDITION, HISTORY_NOT_KEPT: as_of_time, on a database that
+      keeps no history.
     """
     ListBlockRevisions: _grpc.UnaryUnaryMultiCallable[_blocks_pb2.ListBlockRevisionsRequest, _blocks_pb2.ListBlockRevisionsResponse]
     """ListBlockRevisions pages through the earlier revisions of a block, newest
@@ -389,6 +399,11 @@ class BlockServiceAsyncStub(BlockServiceStub):
 
     Errors:
     - NOT_FOUND, BLOCK_NOT_FOUND.
+    - INVALID_ARGUMENT, INVALID_FIELD: as_of_time is in the future.
+    - FAILED_PRECONDITION, NOT_KNOWN_THEN: as_of_time is before the tenant was
+      created, or before its retention begins.
+    - FAILED_PRECONDITION, HISTORY_NOT_KEPT: as_of_time, on a database that
+      keeps no history.
     """
     ListAgentBlocks: _aio.UnaryUnaryMultiCallable[_blocks_pb2.ListAgentBlocksRequest, _blocks_pb2.ListAgentBlocksResponse]  # type: ignore[assignment]
     """ListAgentBlocks pages through an agent's blocks in the order of their ids, as
@@ -417,6 +432,11 @@ class BlockServiceAsyncStub(BlockServiceStub):
     Errors:
     - INVALID_ARGUMENT, BLOCK_VARIABLE_MISSING.
     - RESOURCE_EXHAUSTED, MESSAGE_TOO_LARGE: the text would exceed 3 MiB.
+    - INVALID_ARGUMENT, INVALID_FIELD: as_of_time is in the future.
+    - FAILED_PRECONDITION, NOT_KNOWN_THEN: as_of_time is before the tenant was
+      created, or before its retention begins.
+    - FAILED_PRECONDITION, HISTORY_NOT_KEPT: as_of_time, on a database that
+      keeps no history.
     """
     ListBlockRevisions: _aio.UnaryUnaryMultiCallable[_blocks_pb2.ListBlockRevisionsRequest, _blocks_pb2.ListBlockRevisionsResponse]  # type: ignore[assignment]
     """ListBlockRevisions pages through the earlier revisions of a block, newest
@@ -674,6 +694,11 @@ class BlockServiceServicer(metaclass=_abc_1.ABCMeta):
 
         Errors:
         - NOT_FOUND, BLOCK_NOT_FOUND.
+        - INVALID_ARGUMENT, INVALID_FIELD: as_of_time is in the future.
+        - FAILED_PRECONDITION, NOT_KNOWN_THEN: as_of_time is before the tenant was
+          created, or before its retention begins.
+        - FAILED_PRECONDITION, HISTORY_NOT_KEPT: as_of_time, on a database that
+          keeps no history.
         """
 
     @_abc_1.abstractmethod
@@ -714,6 +739,11 @@ class BlockServiceServicer(metaclass=_abc_1.ABCMeta):
         Errors:
         - INVALID_ARGUMENT, BLOCK_VARIABLE_MISSING.
         - RESOURCE_EXHAUSTED, MESSAGE_TOO_LARGE: the text would exceed 3 MiB.
+        - INVALID_ARGUMENT, INVALID_FIELD: as_of_time is in the future.
+        - FAILED_PRECONDITION, NOT_KNOWN_THEN: as_of_time is before the tenant was
+          created, or before its retention begins.
+        - FAILED_PRECONDITION, HISTORY_NOT_KEPT: as_of_time, on a database that
+          keeps no history.
         """
 
     @_abc_1.abstractmethod

@@ -289,18 +289,20 @@ class Conflict(_message.Message):
     def __init__(self, pair_key: _Optional[str] = ..., reason: _Optional[_Union[ConflictReason, str]] = ..., a: _Optional[_Union[_memory_pb2.Memory, _Mapping]] = ..., b: _Optional[_Union[_memory_pb2.Memory, _Mapping]] = ..., resolution: _Optional[_Union[ConflictResolution, _Mapping]] = ..., score: _Optional[float] = ...) -> None: ...
 
 class ListConflictsRequest(_message.Message):
-    __slots__ = ("page_size", "page_token", "all_types", "show_settled", "statuses")
+    __slots__ = ("page_size", "page_token", "all_types", "show_settled", "statuses", "as_of_time")
     PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
     PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
     ALL_TYPES_FIELD_NUMBER: _ClassVar[int]
     SHOW_SETTLED_FIELD_NUMBER: _ClassVar[int]
     STATUSES_FIELD_NUMBER: _ClassVar[int]
+    AS_OF_TIME_FIELD_NUMBER: _ClassVar[int]
     page_size: int
     page_token: str
     all_types: bool
     show_settled: bool
     statuses: _containers.RepeatedScalarFieldContainer[ConflictStatus]
-    def __init__(self, page_size: _Optional[int] = ..., page_token: _Optional[str] = ..., all_types: _Optional[bool] = ..., show_settled: _Optional[bool] = ..., statuses: _Optional[_Iterable[_Union[ConflictStatus, str]]] = ...) -> None: ...
+    as_of_time: _timestamp_pb2.Timestamp
+    def __init__(self, page_size: _Optional[int] = ..., page_token: _Optional[str] = ..., all_types: _Optional[bool] = ..., show_settled: _Optional[bool] = ..., statuses: _Optional[_Iterable[_Union[ConflictStatus, str]]] = ..., as_of_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
 
 class ListConflictsResponse(_message.Message):
     __slots__ = ("conflicts", "next_page_token")
@@ -483,14 +485,16 @@ class GetReviewQueueResponse(_message.Message):
     def __init__(self, items: _Optional[_Iterable[_Union[ReviewItem, _Mapping]]] = ...) -> None: ...
 
 class GetTemporalClustersRequest(_message.Message):
-    __slots__ = ("unit", "start_time", "end_time")
+    __slots__ = ("unit", "start_time", "end_time", "as_of_time")
     UNIT_FIELD_NUMBER: _ClassVar[int]
     START_TIME_FIELD_NUMBER: _ClassVar[int]
     END_TIME_FIELD_NUMBER: _ClassVar[int]
+    AS_OF_TIME_FIELD_NUMBER: _ClassVar[int]
     unit: ClusterUnit
     start_time: _timestamp_pb2.Timestamp
     end_time: _timestamp_pb2.Timestamp
-    def __init__(self, unit: _Optional[_Union[ClusterUnit, str]] = ..., start_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., end_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+    as_of_time: _timestamp_pb2.Timestamp
+    def __init__(self, unit: _Optional[_Union[ClusterUnit, str]] = ..., start_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., end_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., as_of_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
 
 class TemporalCluster(_message.Message):
     __slots__ = ("start_time", "end_time", "count", "type_counts", "memory_ids")
@@ -522,10 +526,12 @@ class GetTemporalClustersResponse(_message.Message):
     def __init__(self, clusters: _Optional[_Iterable[_Union[TemporalCluster, _Mapping]]] = ..., truncated: _Optional[bool] = ...) -> None: ...
 
 class GetStatisticsRequest(_message.Message):
-    __slots__ = ("top",)
+    __slots__ = ("top", "as_of_time")
     TOP_FIELD_NUMBER: _ClassVar[int]
+    AS_OF_TIME_FIELD_NUMBER: _ClassVar[int]
     top: int
-    def __init__(self, top: _Optional[int] = ...) -> None: ...
+    as_of_time: _timestamp_pb2.Timestamp
+    def __init__(self, top: _Optional[int] = ..., as_of_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
 
 class TagPair(_message.Message):
     __slots__ = ("first", "second", "count")

@@ -87,6 +87,11 @@ class CurationServiceStub:
 
     Errors:
     - INVALID_ARGUMENT, PAGE_TOKEN_INVALID.
+    - INVALID_ARGUMENT, INVALID_FIELD: as_of_time is in the future.
+    - FAILED_PRECONDITION, NOT_KNOWN_THEN: as_of_time is before the tenant was
+      created, or before its retention begins.
+    - FAILED_PRECONDITION, HISTORY_NOT_KEPT: as_of_time, on a database that
+      keeps no history.
     """
     ResolveConflict: _grpc.UnaryUnaryMultiCallable[_curation_pb2.ResolveConflictRequest, _curation_pb2.ResolveConflictResponse]
     """ResolveConflict stores the resolution of a conflict, replacing an earlier
@@ -232,11 +237,23 @@ class CurationServiceStub:
 
     Errors:
     - INVALID_ARGUMENT, INVALID_FIELD: end_time is before start_time.
+    - INVALID_ARGUMENT, INVALID_FIELD: as_of_time is in the future.
+    - FAILED_PRECONDITION, NOT_KNOWN_THEN: as_of_time is before the tenant was
+      created, or before its retention begins.
+    - FAILED_PRECONDITION, HISTORY_NOT_KEPT: as_of_time, on a database that
+      keeps no history.
     """
     GetStatistics: _grpc.UnaryUnaryMultiCallable[_curation_pb2.GetStatisticsRequest, _curation_pb2.GetStatisticsResponse]
     """GetStatistics returns exact totals, and counts by type, scope, level, tag,
     pair of tags and relation. The counts cover the newest memories and links
     up to a bound, which the response contains. Safe to retry.
+
+    Errors:
+    - INVALID_ARGUMENT, INVALID_FIELD: as_of_time is in the future.
+    - FAILED_PRECONDITION, NOT_KNOWN_THEN: as_of_time is before the tenant was
+      created, or before its retention begins.
+    - FAILED_PRECONDITION, HISTORY_NOT_KEPT: as_of_time, on a database that
+      keeps no history.
     """
 
 @_typing.type_check_only
@@ -295,6 +312,11 @@ class CurationServiceAsyncStub(CurationServiceStub):
 
     Errors:
     - INVALID_ARGUMENT, PAGE_TOKEN_INVALID.
+    - INVALID_ARGUMENT, INVALID_FIELD: as_of_time is in the future.
+    - FAILED_PRECONDITION, NOT_KNOWN_THEN: as_of_time is before the tenant was
+      created, or before its retention begins.
+    - FAILED_PRECONDITION, HISTORY_NOT_KEPT: as_of_time, on a database that
+      keeps no history.
     """
     ResolveConflict: _aio.UnaryUnaryMultiCallable[_curation_pb2.ResolveConflictRequest, _curation_pb2.ResolveConflictResponse]  # type: ignore[assignment]
     """ResolveConflict stores the resolution of a conflict, replacing an earlier
@@ -440,11 +462,23 @@ class CurationServiceAsyncStub(CurationServiceStub):
 
     Errors:
     - INVALID_ARGUMENT, INVALID_FIELD: end_time is before start_time.
+    - INVALID_ARGUMENT, INVALID_FIELD: as_of_time is in the future.
+    - FAILED_PRECONDITION, NOT_KNOWN_THEN: as_of_time is before the tenant was
+      created, or before its retention begins.
+    - FAILED_PRECONDITION, HISTORY_NOT_KEPT: as_of_time, on a database that
+      keeps no history.
     """
     GetStatistics: _aio.UnaryUnaryMultiCallable[_curation_pb2.GetStatisticsRequest, _curation_pb2.GetStatisticsResponse]  # type: ignore[assignment]
     """GetStatistics returns exact totals, and counts by type, scope, level, tag,
     pair of tags and relation. The counts cover the newest memories and links
     up to a bound, which the response contains. Safe to retry.
+
+    Errors:
+    - INVALID_ARGUMENT, INVALID_FIELD: as_of_time is in the future.
+    - FAILED_PRECONDITION, NOT_KNOWN_THEN: as_of_time is before the tenant was
+      created, or before its retention begins.
+    - FAILED_PRECONDITION, HISTORY_NOT_KEPT: as_of_time, on a database that
+      keeps no history.
     """
 
 class CurationServiceServicer(metaclass=_abc_1.ABCMeta):
@@ -530,6 +564,11 @@ class CurationServiceServicer(metaclass=_abc_1.ABCMeta):
 
         Errors:
         - INVALID_ARGUMENT, PAGE_TOKEN_INVALID.
+        - INVALID_ARGUMENT, INVALID_FIELD: as_of_time is in the future.
+        - FAILED_PRECONDITION, NOT_KNOWN_THEN: as_of_time is before the tenant was
+          created, or before its retention begins.
+        - FAILED_PRECONDITION, HISTORY_NOT_KEPT: as_of_time, on a database that
+          keeps no history.
         """
 
     @_abc_1.abstractmethod
@@ -753,6 +792,11 @@ class CurationServiceServicer(metaclass=_abc_1.ABCMeta):
 
         Errors:
         - INVALID_ARGUMENT, INVALID_FIELD: end_time is before start_time.
+        - INVALID_ARGUMENT, INVALID_FIELD: as_of_time is in the future.
+        - FAILED_PRECONDITION, NOT_KNOWN_THEN: as_of_time is before the tenant was
+          created, or before its retention begins.
+        - FAILED_PRECONDITION, HISTORY_NOT_KEPT: as_of_time, on a database that
+          keeps no history.
         """
 
     @_abc_1.abstractmethod
@@ -764,6 +808,13 @@ class CurationServiceServicer(metaclass=_abc_1.ABCMeta):
         """GetStatistics returns exact totals, and counts by type, scope, level, tag,
         pair of tags and relation. The counts cover the newest memories and links
         up to a bound, which the response contains. Safe to retry.
+
+        Errors:
+        - INVALID_ARGUMENT, INVALID_FIELD: as_of_time is in the future.
+        - FAILED_PRECONDITION, NOT_KNOWN_THEN: as_of_time is before the tenant was
+          created, or before its retention begins.
+        - FAILED_PRECONDITION, HISTORY_NOT_KEPT: as_of_time, on a database that
+          keeps no history.
         """
 
 def add_CurationServiceServicer_to_server(servicer: CurationServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

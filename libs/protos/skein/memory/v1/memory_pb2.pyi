@@ -1198,14 +1198,16 @@ class SpreadActivationResponse(_message.Message):
     def __init__(self, memories: _Optional[_Iterable[_Union[ActivatedMemory, _Mapping]]] = ..., truncated: _Optional[bool] = ...) -> None: ...
 
 class SuggestLinksRequest(_message.Message):
-    __slots__ = ("memory_id", "max_suggestions", "min_score")
+    __slots__ = ("memory_id", "max_suggestions", "min_score", "as_of_time")
     MEMORY_ID_FIELD_NUMBER: _ClassVar[int]
     MAX_SUGGESTIONS_FIELD_NUMBER: _ClassVar[int]
     MIN_SCORE_FIELD_NUMBER: _ClassVar[int]
+    AS_OF_TIME_FIELD_NUMBER: _ClassVar[int]
     memory_id: str
     max_suggestions: int
     min_score: float
-    def __init__(self, memory_id: _Optional[str] = ..., max_suggestions: _Optional[int] = ..., min_score: _Optional[float] = ...) -> None: ...
+    as_of_time: _timestamp_pb2.Timestamp
+    def __init__(self, memory_id: _Optional[str] = ..., max_suggestions: _Optional[int] = ..., min_score: _Optional[float] = ..., as_of_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
 
 class LinkSuggestion(_message.Message):
     __slots__ = ("memory_id", "type", "title", "relation", "score", "tag_score", "word_score", "source_score", "time_score", "type_score", "shared_tags")

@@ -87,6 +87,7 @@ class MemoryServiceStub:
       deleted one unless show_deleted is set.
     - NOT_FOUND, MEMORY_NOT_KNOWN_THEN: the memory was recorded after
       as_of_time.
+    - INVALID_ARGUMENT, INVALID_FIELD: as_of_time is in the future.
     """
     BatchGetMemories: _grpc.UnaryUnaryMultiCallable[_memory_pb2.BatchGetMemoriesRequest, _memory_pb2.BatchGetMemoriesResponse]
     """BatchGetMemories reads several memories in the order of the requested ids,
@@ -106,6 +107,7 @@ class MemoryServiceStub:
     - INVALID_ARGUMENT, PAGE_TOKEN_INVALID: also when filter or order changed.
     - INVALID_ARGUMENT, FILTER_INVALID, FILTER_FIELD_UNKNOWN.
     - INVALID_ARGUMENT, ORDER_UNKNOWN.
+    - INVALID_ARGUMENT, INVALID_FIELD: as_of_time is in the future.
     """
     UpdateMemory: _grpc.UnaryUnaryMultiCallable[_memory_pb2.UpdateMemoryRequest, _memory_pb2.UpdateMemoryResponse]
     """UpdateMemory changes the fields in update_mask and returns the memory at
@@ -415,6 +417,7 @@ class MemoryServiceAsyncStub(MemoryServiceStub):
       deleted one unless show_deleted is set.
     - NOT_FOUND, MEMORY_NOT_KNOWN_THEN: the memory was recorded after
       as_of_time.
+    - INVALID_ARGUMENT, INVALID_FIELD: as_of_time is in the future.
     """
     BatchGetMemories: _aio.UnaryUnaryMultiCallable[_memory_pb2.BatchGetMemoriesRequest, _memory_pb2.BatchGetMemoriesResponse]  # type: ignore[assignment]
     """BatchGetMemories reads several memories in the order of the requested ids,
@@ -434,6 +437,7 @@ class MemoryServiceAsyncStub(MemoryServiceStub):
     - INVALID_ARGUMENT, PAGE_TOKEN_INVALID: also when filter or order changed.
     - INVALID_ARGUMENT, FILTER_INVALID, FILTER_FIELD_UNKNOWN.
     - INVALID_ARGUMENT, ORDER_UNKNOWN.
+    - INVALID_ARGUMENT, INVALID_FIELD: as_of_time is in the future.
     """
     UpdateMemory: _aio.UnaryUnaryMultiCallable[_memory_pb2.UpdateMemoryRequest, _memory_pb2.UpdateMemoryResponse]  # type: ignore[assignment]
     """UpdateMemory changes the fields in update_mask and returns the memory at
@@ -758,6 +762,7 @@ class MemoryServiceServicer(metaclass=_abc_1.ABCMeta):
           deleted one unless show_deleted is set.
         - NOT_FOUND, MEMORY_NOT_KNOWN_THEN: the memory was recorded after
           as_of_time.
+        - INVALID_ARGUMENT, INVALID_FIELD: as_of_time is in the future.
         """
 
     @_abc_1.abstractmethod
@@ -789,6 +794,7 @@ class MemoryServiceServicer(metaclass=_abc_1.ABCMeta):
         - INVALID_ARGUMENT, PAGE_TOKEN_INVALID: also when filter or order changed.
         - INVALID_ARGUMENT, FILTER_INVALID, FILTER_FIELD_UNKNOWN.
         - INVALID_ARGUMENT, ORDER_UNKNOWN.
+        - INVALID_ARGUMENT, INVALID_FIELD: as_of_time is in the future.
         """
 
     @_abc_1.abstractmethod
@@ -1260,6 +1266,13 @@ class LinkServiceStub:
 
     Errors:
     - NOT_FOUND, MEMORY_NOT_FOUND.
+    - NOT_FOUND, MEMORY_NOT_KNOWN_THEN: the memory was recorded after
+      as_of_time.
+    - INVALID_ARGUMENT, INVALID_FIELD: as_of_time is in the future.
+    - FAILED_PRECONDITION, NOT_KNOWN_THEN: as_of_time is before the tenant was
+      created, or before its retention begins.
+    - FAILED_PRECONDITION, HISTORY_NOT_KEPT: as_of_time, on a database that
+      keeps no history.
     """
     TraverseLinks: _grpc.UnaryUnaryMultiCallable[_memory_pb2.TraverseLinksRequest, _memory_pb2.TraverseLinksResponse]
     """TraverseLinks follows links from a memory, hop by hop. It returns the
@@ -1329,6 +1342,13 @@ class LinkServiceStub:
 
     Errors:
     - NOT_FOUND, MEMORY_NOT_FOUND.
+    - NOT_FOUND, MEMORY_NOT_KNOWN_THEN: the memory was recorded after
+      as_of_time.
+    - INVALID_ARGUMENT, INVALID_FIELD: as_of_time is in the future.
+    - FAILED_PRECONDITION, NOT_KNOWN_THEN: as_of_time is before the tenant was
+      created, or before its retention begins.
+    - FAILED_PRECONDITION, HISTORY_NOT_KEPT: as_of_time, on a database that
+      keeps no history.
     """
 
 @_typing.type_check_only
@@ -1403,6 +1423,13 @@ class LinkServiceAsyncStub(LinkServiceStub):
 
     Errors:
     - NOT_FOUND, MEMORY_NOT_FOUND.
+    - NOT_FOUND, MEMORY_NOT_KNOWN_THEN: the memory was recorded after
+      as_of_time.
+    - INVALID_ARGUMENT, INVALID_FIELD: as_of_time is in the future.
+    - FAILED_PRECONDITION, NOT_KNOWN_THEN: as_of_time is before the tenant was
+      created, or before its retention begins.
+    - FAILED_PRECONDITION, HISTORY_NOT_KEPT: as_of_time, on a database that
+      keeps no history.
     """
     TraverseLinks: _aio.UnaryUnaryMultiCallable[_memory_pb2.TraverseLinksRequest, _memory_pb2.TraverseLinksResponse]  # type: ignore[assignment]
     """TraverseLinks follows links from a memory, hop by hop. It returns the
@@ -1472,6 +1499,13 @@ class LinkServiceAsyncStub(LinkServiceStub):
 
     Errors:
     - NOT_FOUND, MEMORY_NOT_FOUND.
+    - NOT_FOUND, MEMORY_NOT_KNOWN_THEN: the memory was recorded after
+      as_of_time.
+    - INVALID_ARGUMENT, INVALID_FIELD: as_of_time is in the future.
+    - FAILED_PRECONDITION, NOT_KNOWN_THEN: as_of_time is before the tenant was
+      created, or before its retention begins.
+    - FAILED_PRECONDITION, HISTORY_NOT_KEPT: as_of_time, on a database that
+      keeps no history.
     """
 
 class LinkServiceServicer(metaclass=_abc_1.ABCMeta):
@@ -1585,6 +1619,13 @@ class LinkServiceServicer(metaclass=_abc_1.ABCMeta):
 
         Errors:
         - NOT_FOUND, MEMORY_NOT_FOUND.
+        - NOT_FOUND, MEMORY_NOT_KNOWN_THEN: the memory was recorded after
+          as_of_time.
+        - INVALID_ARGUMENT, INVALID_FIELD: as_of_time is in the future.
+        - FAILED_PRECONDITION, NOT_KNOWN_THEN: as_of_time is before the tenant was
+          created, or before its retention begins.
+        - FAILED_PRECONDITION, HISTORY_NOT_KEPT: as_of_time, on a database that
+          keeps no history.
         """
 
     @_abc_1.abstractmethod
@@ -1684,6 +1725,13 @@ class LinkServiceServicer(metaclass=_abc_1.ABCMeta):
 
         Errors:
         - NOT_FOUND, MEMORY_NOT_FOUND.
+        - NOT_FOUND, MEMORY_NOT_KNOWN_THEN: the memory was recorded after
+          as_of_time.
+        - INVALID_ARGUMENT, INVALID_FIELD: as_of_time is in the future.
+        - FAILED_PRECONDITION, NOT_KNOWN_THEN: as_of_time is before the tenant was
+          created, or before its retention begins.
+        - FAILED_PRECONDITION, HISTORY_NOT_KEPT: as_of_time, on a database that
+          keeps no history.
         """
 
 def add_LinkServiceServicer_to_server(servicer: LinkServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -342,11 +342,18 @@ class SessionServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def GetMessage(self, request, context):
-        """GetMessage reads one message by its id or external id. Safe to retry.
+        """GetMessage reads one message by its id or external id. With as_of_time it
+        reads the message as it was at that time. Safe to retry.
 
         Errors:
-        - NOT_FOUND, MESSAGE_NOT_FOUND.
+        - NOT_FOUND, MESSAGE_NOT_FOUND: also if the message was recorded after
+        as_of_time.
         - FAILED_PRECONDITION, SESSION_ARCHIVED.
+        - INVALID_ARGUMENT, INVALID_FIELD: as_of_time is in the future.
+        - FAILED_PRECONDITION, NOT_KNOWN_THEN: as_of_time is before the tenant was
+        created, or before its retention begins.
+        - FAILED_PRECONDITION, HISTORY_NOT_KEPT: as_of_time, on a database that
+        keeps no history.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -355,13 +362,20 @@ class SessionServiceServicer:
     def ListMessages(self, request, context):
         """ListMessages pages through the messages of a session by sequence, oldest
         first or, with newest_first, newest first. Messages appended between pages
-        never shift a page.
+        never shift a page. With as_of_time it lists what it would have listed at
+        that time.
 
         Errors:
         - NOT_FOUND, SESSION_NOT_FOUND.
-        - FAILED_PRECONDITION, SESSION_ARCHIVED: unless show_archived is set.
+        - FAILED_PRECONDITION, SESSION_ARCHIVED: unless show_archived is set; with
+        as_of_time also then.
         - DATA_LOSS, ARCHIVE_DAMAGED: with show_archived, the file is missing or
         its content has changed.
+        - INVALID_ARGUMENT, INVALID_FIELD: as_of_time is in the future.
+        - FAILED_PRECONDITION, NOT_KNOWN_THEN: as_of_time is before the tenant was
+        created, or before its retention begins.
+        - FAILED_PRECONDITION, HISTORY_NOT_KEPT: as_of_time, on a database that
+        keeps no history.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -132,22 +132,36 @@ class SessionServiceStub:
       messages with their ids, would exceed 4 MiB.
     """
     GetMessage: _grpc.UnaryUnaryMultiCallable[_session_pb2.GetMessageRequest, _session_pb2.GetMessageResponse]
-    """GetMessage reads one message by its id or external id. Safe to retry.
+    """GetMessage reads one message by its id or external id. With as_of_time it
+    reads the message as it was at that time. Safe to retry.
 
     Errors:
-    - NOT_FOUND, MESSAGE_NOT_FOUND.
+    - NOT_FOUND, MESSAGE_NOT_FOUND: also if the message was recorded after
+      as_of_time.
     - FAILED_PRECONDITION, SESSION_ARCHIVED.
+    - INVALID_ARGUMENT, INVALID_FIELD: as_of_time is in the future.
+    - FAILED_PRECONDITION, NOT_KNOWN_THEN: as_of_time is before the tenant was
+      created, or before its retention begins.
+    - FAILED_PRECONDITION, HISTORY_NOT_KEPT: as_of_time, on a database that
+      keeps no history.
     """
     ListMessages: _grpc.UnaryUnaryMultiCallable[_session_pb2.ListMessagesRequest, _session_pb2.ListMessagesResponse]
     """ListMessages pages through the messages of a session by sequence, oldest
     first or, with newest_first, newest first. Messages appended between pages
-    never shift a page.
+    never shift a page. With as_of_time it lists what it would have listed at
+    that time.
 
     Errors:
     - NOT_FOUND, SESSION_NOT_FOUND.
-    - FAILED_PRECONDITION, SESSION_ARCHIVED: unless show_archived is set.
+    - FAILED_PRECONDITION, SESSION_ARCHIVED: unless show_archived is set; with
+      as_of_time also then.
     - DATA_LOSS, ARCHIVE_DAMAGED: with show_archived, the file is missing or
       its content has changed.
+    - INVALID_ARGUMENT, INVALID_FIELD: as_of_time is in the future.
+    - FAILED_PRECONDITION, NOT_KNOWN_THEN: as_of_time is before the tenant was
+      created, or before its retention begins.
+    - FAILED_PRECONDITION, HISTORY_NOT_KEPT: as_of_time, on a database that
+      keeps no history.
     """
     ListAgentMessages: _grpc.UnaryUnaryMultiCallable[_session_pb2.ListAgentMessagesRequest, _session_pb2.ListAgentMessagesResponse]
     """ListAgentMessages pages through the messages of an agent, of a subject, or
@@ -524,22 +538,36 @@ class SessionServiceAsyncStub(SessionServiceStub):
       messages with their ids, would exceed 4 MiB.
     """
     GetMessage: _aio.UnaryUnaryMultiCallable[_session_pb2.GetMessageRequest, _session_pb2.GetMessageResponse]  # type: ignore[assignment]
-    """GetMessage reads one message by its id or external id. Safe to retry.
+    """GetMessage reads one message by its id or external id. With as_of_time it
+    reads the message as it was at that time. Safe to retry.
 
     Errors:
-    - NOT_FOUND, MESSAGE_NOT_FOUND.
+    - NOT_FOUND, MESSAGE_NOT_FOUND: also if the message was recorded after
+      as_of_time.
     - FAILED_PRECONDITION, SESSION_ARCHIVED.
+    - INVALID_ARGUMENT, INVALID_FIELD: as_of_time is in the future.
+    - FAILED_PRECONDITION, NOT_KNOWN_THEN: as_of_time is before the tenant was
+      created, or before its retention begins.
+    - FAILED_PRECONDITION, HISTORY_NOT_KEPT: as_of_time, on a database that
+      keeps no history.
     """
     ListMessages: _aio.UnaryUnaryMultiCallable[_session_pb2.ListMessagesRequest, _session_pb2.ListMessagesResponse]  # type: ignore[assignment]
     """ListMessages pages through the messages of a session by sequence, oldest
     first or, with newest_first, newest first. Messages appended between pages
-    never shift a page.
+    never shift a page. With as_of_time it lists what it would have listed at
+    that time.
 
     Errors:
     - NOT_FOUND, SESSION_NOT_FOUND.
-    - FAILED_PRECONDITION, SESSION_ARCHIVED: unless show_archived is set.
+    - FAILED_PRECONDITION, SESSION_ARCHIVED: unless show_archived is set; with
+      as_of_time also then.
     - DATA_LOSS, ARCHIVE_DAMAGED: with show_archived, the file is missing or
       its content has changed.
+    - INVALID_ARGUMENT, INVALID_FIELD: as_of_time is in the future.
+    - FAILED_PRECONDITION, NOT_KNOWN_THEN: as_of_time is before the tenant was
+      created, or before its retention begins.
+    - FAILED_PRECONDITION, HISTORY_NOT_KEPT: as_of_time, on a database that
+      keeps no history.
     """
     ListAgentMessages: _aio.UnaryUnaryMultiCallable[_session_pb2.ListAgentMessagesRequest, _session_pb2.ListAgentMessagesResponse]  # type: ignore[assignment]
     """ListAgentMessages pages through the messages of an agent, of a subject, or
@@ -973,11 +1001,18 @@ class SessionServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _session_pb2.GetMessageRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_session_pb2.GetMessageResponse, _abc.Awaitable[_session_pb2.GetMessageResponse]]:
-        """GetMessage reads one message by its id or external id. Safe to retry.
+        """GetMessage reads one message by its id or external id. With as_of_time it
+        reads the message as it was at that time. Safe to retry.
 
         Errors:
-        - NOT_FOUND, MESSAGE_NOT_FOUND.
+        - NOT_FOUND, MESSAGE_NOT_FOUND: also if the message was recorded after
+          as_of_time.
         - FAILED_PRECONDITION, SESSION_ARCHIVED.
+        - INVALID_ARGUMENT, INVALID_FIELD: as_of_time is in the future.
+        - FAILED_PRECONDITION, NOT_KNOWN_THEN: as_of_time is before the tenant was
+          created, or before its retention begins.
+        - FAILED_PRECONDITION, HISTORY_NOT_KEPT: as_of_time, on a database that
+          keeps no history.
         """
 
     @_abc_1.abstractmethod
@@ -988,13 +1023,20 @@ class SessionServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_session_pb2.ListMessagesResponse, _abc.Awaitable[_session_pb2.ListMessagesResponse]]:
         """ListMessages pages through the messages of a session by sequence, oldest
         first or, with newest_first, newest first. Messages appended between pages
-        never shift a page.
+        never shift a page. With as_of_time it lists what it would have listed at
+        that time.
 
         Errors:
         - NOT_FOUND, SESSION_NOT_FOUND.
-        - FAILED_PRECONDITION, SESSION_ARCHIVED: unless show_archived is set.
+        - FAILED_PRECONDITION, SESSION_ARCHIVED: unless show_archived is set; with
+          as_of_time also then.
         - DATA_LOSS, ARCHIVE_DAMAGED: with show_archived, the file is missing or
           its content has changed.
+        - INVALID_ARGUMENT, INVALID_FIELD: as_of_time is in the future.
+        - FAILED_PRECONDITION, NOT_KNOWN_THEN: as_of_time is before the tenant was
+          created, or before its retention begins.
+        - FAILED_PRECONDITION, HISTORY_NOT_KEPT: as_of_time, on a database that
+          keeps no history.
         """
 
     @_abc_1.abstractmethod
