@@ -11,6 +11,7 @@ from uuid import UUID
 
 from skein_kit.database.named_queries import as_of
 from skein_kit.database.tx_options import READ_ONLY
+from skein_kit.text.source_keys import MessageAuthors
 from skein_memory.errors import LineageCycle, LineageTooLong
 from skein_memory.lineage.model import (
     MAX_DEPTH,
@@ -139,7 +140,8 @@ async def read_lineage(
             principals=node_keys(*principals),
         )
     for message_id, row in messages.items():
-        nodes["message", message_id] = Node(keys=node_keys(row["created_by"], row["sender_id"], row["name"]))
+        authors = MessageAuthors.of_row(row)
+        nodes["message", message_id] = Node(keys=authors.keys, principals=authors.principals)
     for listed in sources.values():
         for source in listed:
             if source.source_id is None:

@@ -235,7 +235,8 @@ WHERE known.record_time <= (SELECT skein.as_of_time()) AND known.record_time <> 
     AND known.until_time > (SELECT skein.first_unseen_time())
     AND (known.until_time > (SELECT skein.as_of_time()) OR known.until_time = ANY ((SELECT skein.unseen_times())::timestamptz[]));
 GRANT SELECT, INSERT, DELETE ON memory.source_trust_history TO skein_memory;
-GRANT SELECT ON as_of.source_trust TO skein_memory;
+GRANT SELECT ON as_of.source_trust TO skein_memory, skein_recall;
+GRANT SELECT ON memory.source_trust, memory.source_trust_history TO skein_recall;
 GRANT SELECT, INSERT, UPDATE, DELETE ON memory.source_trust, memory.conflict_resolutions, memory.aliases
     TO skein_memory;
 GRANT SELECT ON memory.aliases TO skein_recall;
