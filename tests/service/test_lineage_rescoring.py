@@ -8,9 +8,11 @@ import pytest
 from fix_lineage import AGENT, DOCUMENT, MESSAGE, create, named, of, rate, recalled, rescore, vouch, writer
 
 from skein.gateway.v1 import gateway_pb2
-from skein.memory.v1 import curation_pb2
+from skein.memory.v1 import archives_pb2, curation_pb2
 from skein.memory.v1.memory_pb2 import SourceReference
 from skein.session.v1 import session_pb2
+from skein_kit.ids import now
+from skein_kit.rpc.well_known_types import to_timestamp
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -88,3 +90,19 @@ async def test_what_derives_from_two_texts_of_one_source_is_computed_again_when_
 
     assert before == pytest.approx([0.8, 0.8, 0.8])
     assert await stored_trusts(tenant, [first, second, both]) == pytest.approx([0.8, 0.7, 1 - 0.5 * 0.4 * 0.6])
+
+
+async def test_a_memory_that_was_in_cold_storage_when_its_writer_was_rated_comes_back_distrusted(
+    cluster: Cluster, tenant: Tenant
+) -> None:
+    mallory, principal = await writer(cluster, tenant, "mallory")
+    lie = await create(mallory, "Anna drinks gin.", create_time={"seconds": 1_577_836_800}, session_id="old")
+    request = archives_pb2.ArchiveMemoriesRequest(idle_since_time=to_timestamp(now()), session_id="old")
+    archived = await tenant.history.ArchiveMemories(request)
+    await rate(tenant, principal, 0.1)
+    await rescore(cluster, tenant)
+
+    archive_id = archived.archive.archive_id
+    await tenant.history.UnarchiveMemories(archives_pb2.UnarchiveMemoriesRequest(archive_id=archive_id))
+
+    assert await stored_trusts(tenant, [lie]) == pytest.approx([0.1])

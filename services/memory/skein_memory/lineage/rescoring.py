@@ -129,9 +129,7 @@ async def _rescore_derived(
         derived = [row["memory_id"] for row in rows if row["memory_id"] not in seen]
         is_bounded = len(rows) <= _STEP_MEMORIES and len(seen) + len(derived) <= _MAX_STEP_MEMORIES
         if not is_bounded or not await _lock(tx, tenant_id, derived):
-            # Each row of the work costs a step, and most memories have none that derives from them.
-            used = await tx.rows(QUERIES["find_used_sources"], tenant_id=tenant_id, source_ids=frontier)
-            await store.note(tx, tenant_id, [row["source_id"] for row in used])
+            await store.note_used(tx, tenant_id, frontier)
             break
         changed_count += len(await store.rescore(tx, tenant_id, derived, at=at))
         seen.update(derived)

@@ -50,6 +50,8 @@ _FIRST_ADDED = 100
 _PRINCIPAL_POSITIONS: Mapping[Kind, int] = {"writer": -1, "editor": -2, "declarer": -3}
 # Memories that one page of impacted ones scans.
 _PAGE_MEMORIES = 500
+# Memories whose chains are read together.
+_READ_AT_ONCE = 200
 # Differences below this are rounding.
 _EPSILON = 1e-9
 
@@ -335,6 +337,20 @@ async def rescore_with_cuts(
 async def rescore_with_derived(tx: Transaction, tenant_id: UUID, memory_ids: Sequence[UUID], *, at: datetime) -> None:
     """Compute the trust of memories, and note what derives from those that changed for the worker."""
     await note(tx, tenant_id, await rescore(tx, tenant_id, memory_ids, at=at))
+
+
+async def rescore_unarchived(tx: Transaction, tenant_id: UUID, memory_ids: Sequence[UUID], *, at: datetime) -> None:
+    """Compute the trust of memories that are back from cold storage, and note those that others derive from."""
+    for start in range(0, len(memory_ids), _READ_AT_ONCE):
+        batch = memory_ids[start : start + _READ_AT_ONCE]
+        await rescore(tx, tenant_id, batch, at=at)
+        await note_used(tx, tenant_id, batch)
+
+
+async def note_used(tx: Transaction, tenant_id: UUID, memory_ids: Sequence[UUID]) -> None:
+    """Note those of some memories that others derive from: each row of the work costs a step."""
+    rows = await tx.rows(QUERIES["find_used_sources"], tenant_id=tenant_id, source_ids=list(memory_ids))
+    await note(tx, tenant_id, [row["source_id"] for row in rows])
 
 
 async def note(tx: Transaction, tenant_id: UUID, memory_ids: Iterable[UUID]) -> None:
