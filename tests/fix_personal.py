@@ -119,6 +119,7 @@ KEPT: dict[str, tuple[str, str]] = {
         "Digests under the tenant's salt: what an import must not bring back, and a restore must erase again.",
         "digest",
     ),
+    "memory.trust_work": ("Of a rated source, until the worker is done.", "source_key"),
     "memory.usage": ("Counts.", "kind"),
     "memory.webhooks": (
         "Rules of the tenant; what is delivered is an event.",

@@ -2,11 +2,12 @@
 
     .venv/bin/python tests/bench/falsehoods.py locomo-dev.json --count 500 --seed 1
 
-The file is a list of LoCoMo samples. The cluster is that of SKEIN_ENDPOINT, as its operator (SKEIN_OPERATOR_KEY). Each
-conversation is a tenant. An agent with a trust of 0.1 plants a falsehood for each question that has evidence: the
-altered text, twice, its rephrasing, and the question with a wrong answer. Each names the truth as its source, supports
-its like, and supersedes and contradicts the truth. The agent merges two of them. An agent that is not rated repeats one
-in a summary of its own, and consolidates. Then every question is asked.
+The file is a list of LoCoMo samples. The cluster is that of SKEIN_ENDPOINT, as its operator (SKEIN_OPERATOR_KEY);
+without them it is one of its own. Each conversation is a tenant. An agent with a trust of 0.1 plants a falsehood for
+each question that has evidence: the altered text, twice, its rephrasing, and the question with a wrong answer. Two
+thirds are memories: each names the truth as its source, supports its like, and supersedes and contradicts the truth,
+and the agent merges two of them. One third are messages of a session. An agent that is not rated repeats one text in a
+summary of its own, which names it, and consolidates. Then every question is asked.
 
 A falsehood is preferred where it is cited and no evidence is, or where it has the higher score. Printed too is the
 share of the evidence among the first ten hits, before and after. The process ends with 1 when more than 1 % of the
@@ -23,6 +24,8 @@ import os
 import random
 import re
 import sys
+import tempfile
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -30,13 +33,17 @@ from typing import TYPE_CHECKING
 from skein.auth.v1 import auth_pb2
 from skein.gateway.v1 import gateway_pb2
 from skein.memory.v1 import curation_pb2, memory_pb2, scores_pb2
+from skein.session.v1 import session_pb2
 from skein_client.connection import Connection
 from skein_cluster.api.client import open_client
 from skein_cluster.bench.conversations import read_conversations
 from skein_cluster.bench.run import BenchItems, temporary_tenant
+from skein_cluster.processes.ports import free_ports
+from skein_cluster.processes.single_process import single_process_cluster
+from skein_cluster.registry import OTHER_PORTS, PORTS
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import AsyncIterator, Mapping, Sequence
 
     from skein_client.client import Client
 
@@ -48,6 +55,19 @@ _SPOKEN = re.compile(r'^(?P<speaker>.+?) said, "(?P<words>.*)"(?P<rest>.*)$', re
 _NUMBER = re.compile(r"\d+")
 _NAME = re.compile(r"(?<=[a-z,] )[A-Z][a-z]{2,}")
 _READ_AT_ONCE = 50
+# Of so many falsehoods, one is said in messages.
+_MESSAGES_EACH = 3
+_TIMEOUT = 60.0
+# The settings of a cluster of its own.
+_SETTINGS = {
+    "SKEIN_TENANT_REQUESTS_PER_SECOND": "1000000",
+    "SKEIN_TENANT_REQUEST_BURST": "1000000",
+    "SKEIN_CALLER_REQUESTS_PER_SECOND": "1000000",
+    "SKEIN_CALLER_REQUEST_BURST": "1000000",
+    "SKEIN_PC2_BASE_PORT": "0",
+    "SKEIN_CANARY_SECONDS": "0",
+    "SKEIN_LOG_LEVEL": "error",
+}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -129,38 +149,19 @@ def choose(claims: Sequence[Claim], count: int, seed: int) -> list[Falsehood]:
 async def plant(
     honest: Client, liar: Client, falsehoods: Sequence[Falsehood], ids: Mapping[str, str]
 ) -> dict[str, int]:
-    """Plant falsehoods, link, merge, summarize and consolidate them; return each memory's falsehood.
+    """Plant falsehoods, link, merge, summarize and consolidate them; return the falsehood of each memory and message.
 
     `ids` has the ids of true memories by external id.
     """
     owners: dict[str, int] = {}
     for number, falsehood in enumerate(falsehoods):
-        truth_id = ids[falsehood.claim.evidence[0]]
-        source = memory_pb2.SourceReference(kind=memory_pb2.SOURCE_KIND_MEMORY, id=truth_id)
-        planted = await liar.memories.BatchCreateMemories(
-            memory_pb2.BatchCreateMemoriesRequest(
-                memories=[
-                    memory_pb2.Memory(content=text, confidence=1.0, importance=1.0, derived_from=[source])
-                    for text in falsehood.texts
-                ],
-            )
-        )
-        planted_ids = [memory.memory_id for memory in planted.memories]
+        if number % _MESSAGES_EACH == _MESSAGES_EACH - 1:
+            kind, planted_ids = memory_pb2.SOURCE_KIND_MESSAGE, await _say(liar, falsehood, f"lies {number}")
+        else:
+            kind, planted_ids = memory_pb2.SOURCE_KIND_MEMORY, await _store(liar, falsehood, ids)
         owners |= dict.fromkeys(planted_ids, number)
-        links = [(one, truth_id, relation) for one in planted_ids for relation in ("supersedes", "contradicts")]
-        links += [(planted_ids[-1], one, "supports") for one in planted_ids[:-1]]
-        await liar.links.BatchCreateLinks(
-            memory_pb2.BatchCreateLinksRequest(
-                links=[
-                    memory_pb2.Link(from_memory_id=one, to_memory_id=other, relation=relation)
-                    for one, other, relation in links
-                ]
-            )
-        )
-        await liar.memories.MergeMemories(scores_pb2.MergeMemoriesRequest(memory_ids=[planted_ids[0], planted_ids[2]]))
         summary = memory_pb2.Memory(
-            content=falsehood.summary,
-            derived_from=[memory_pb2.SourceReference(kind=memory_pb2.SOURCE_KIND_MEMORY, id=planted_ids[-1])],
+            content=falsehood.summary, derived_from=[memory_pb2.SourceReference(kind=kind, id=planted_ids[-1])]
         )
         created = await honest.memories.CreateMemory(memory_pb2.CreateMemoryRequest(memory=summary))
         owners[created.memory.memory_id] = number
@@ -170,6 +171,42 @@ async def plant(
         if not response.next_page_token:
             return owners
         request.page_token = response.next_page_token
+
+
+async def _store(liar: Client, falsehood: Falsehood, ids: Mapping[str, str]) -> list[str]:
+    """Store a falsehood as memories with links to the truth, and merge two of them; return their ids."""
+    truth_id = ids[falsehood.claim.evidence[0]]
+    source = memory_pb2.SourceReference(kind=memory_pb2.SOURCE_KIND_MEMORY, id=truth_id)
+    planted = await liar.memories.BatchCreateMemories(
+        memory_pb2.BatchCreateMemoriesRequest(
+            memories=[
+                memory_pb2.Memory(content=text, confidence=1.0, importance=1.0, derived_from=[source])
+                for text in falsehood.texts
+            ],
+        )
+    )
+    planted_ids = [memory.memory_id for memory in planted.memories]
+    links = [(one, truth_id, relation) for one in planted_ids for relation in ("supersedes", "contradicts")]
+    links += [(planted_ids[-1], one, "supports") for one in planted_ids[:-1]]
+    await liar.links.BatchCreateLinks(
+        memory_pb2.BatchCreateLinksRequest(
+            links=[
+                memory_pb2.Link(from_memory_id=one, to_memory_id=other, relation=relation)
+                for one, other, relation in links
+            ]
+        )
+    )
+    await liar.memories.MergeMemories(scores_pb2.MergeMemoriesRequest(memory_ids=[planted_ids[0], planted_ids[2]]))
+    return planted_ids
+
+
+async def _say(liar: Client, falsehood: Falsehood, session_id: str) -> list[str]:
+    """Say a falsehood in the messages of a session; return their ids."""
+    messages = [session_pb2.Message(role=session_pb2.MESSAGE_ROLE_USER, content=text) for text in falsehood.texts]
+    said = await liar.sessions.AppendMessages(
+        session_pb2.AppendMessagesRequest(session_id=session_id, messages=messages, create_session=True)
+    )
+    return [message.message_id for message in said.messages]
 
 
 async def ask(
@@ -194,12 +231,14 @@ async def ask(
 
 
 async def evidence_share(honest: Client, claims: Sequence[Claim], ids: Mapping[str, str]) -> list[float]:
-    """Return the share of each claim's evidence among the first hits."""
+    """Return the share of each claim's evidence among the first hits, memories and messages."""
     shares: list[float] = []
     for claim in claims:
         evidence = {ids[name] for name in claim.evidence if name in ids}
         response = await honest.gateway.Recall(
-            gateway_pb2.RecallRequest(query=claim.question, limit=_HITS, arms=[gateway_pb2.ARM_MEMORIES])
+            gateway_pb2.RecallRequest(
+                query=claim.question, limit=_HITS, arms=[gateway_pb2.ARM_MEMORIES, gateway_pb2.ARM_MESSAGES]
+            )
         )
         found = {item_id for hit in response.hits for item_id in (hit.item_id, *hit.duplicate_ids)}
         shares.append(len(evidence & found) / len(evidence))
@@ -248,11 +287,24 @@ async def attack(honest: Client, liar: Client, claims: Sequence[Claim], *, count
     return Attack(outcome=await ask(honest, falsehoods, owners, ids), before=before, after=after)
 
 
-async def measure(path: Path, *, count: int, seed: int, trust: float) -> list[Attack]:
+@asynccontextmanager
+async def operator_connection() -> AsyncIterator[Connection]:
+    """Connect to the cluster of SKEIN_ENDPOINT as its operator; without it, run one of its own meanwhile."""
+    endpoint = os.environ.get("SKEIN_ENDPOINT")
+    if endpoint:
+        yield Connection(endpoint=endpoint, api_key=os.environ["SKEIN_OPERATOR_KEY"], timeout=_TIMEOUT)
+        return
+    names = [f"SKEIN_{name.upper()}_PORT" for name in PORTS]
+    with tempfile.TemporaryDirectory() as folder, free_ports([*names, *OTHER_PORTS], "127.0.0.1") as ports:
+        inherited = {name: value for name, value in os.environ.items() if not name.startswith("SKEIN_")}
+        environment = {**inherited, **_SETTINGS, **ports, "SKEIN_DATA_DIR": folder}
+        async with single_process_cluster(Path(folder), environment=environment, durable=False) as cluster:
+            key = cluster.credentials.operator_key
+            yield Connection(endpoint=cluster.addresses["gateway"], api_key=key, timeout=_TIMEOUT)
+
+
+async def measure(connection: Connection, path: Path, *, count: int, seed: int, trust: float) -> list[Attack]:
     """Attack each conversation of a file; the falsehoods are divided among them by their questions."""
-    connection = Connection(
-        endpoint=os.environ["SKEIN_ENDPOINT"], api_key=os.environ["SKEIN_OPERATOR_KEY"], timeout=60.0
-    )
     conversations = read_claims(path)
     total = sum(len(claims) for _, claims in conversations.values())
     attacks: list[Attack] = []
@@ -277,7 +329,14 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--trust", type=float, default=TRUST, help="0.5 shows what the attack does without a rating")
     arguments = parser.parse_args()
-    attacks = asyncio.run(measure(arguments.file, count=arguments.count, seed=arguments.seed, trust=arguments.trust))
+
+    async def run() -> list[Attack]:
+        async with operator_connection() as connection:
+            return await measure(
+                connection, arguments.file, count=arguments.count, seed=arguments.seed, trust=arguments.trust
+            )
+
+    attacks = asyncio.run(run())
     planted_count = sum(one.outcome.planted_count for one in attacks)
     preferred_count = sum(one.outcome.preferred_count for one in attacks)
     before = [share for one in attacks for share in one.before]

@@ -161,6 +161,7 @@ CROSSINGS = {
     ("skein_recall", "memory.links", "SELECT"),
     ("skein_recall", "memory.aliases", "SELECT"),
     ("skein_recall", "memory.trust", "SELECT"),
+    ("skein_recall", "memory.source_trust", "SELECT"),
     # What removes an item keeps its former rows in the index, and a purge takes those away.
     *(
         (role, f"recall.{table}_history", privilege)
@@ -175,16 +176,16 @@ CROSSINGS = {
     # What was known at a time is read from former rows, too.
     *(
         ("skein_recall", f"memory.{table}", "SELECT")
-        for table in ("aliases_history", "revisions", "trust_history", "versions")
+        for table in ("aliases_history", "revisions", "source_trust_history", "trust_history", "versions")
     ),
     *(
         (role, f"as_of.{view}", "SELECT")
         for role in ("skein_memory", "skein_recall")
-        for view in ("aliases", "links", "memories", "tags", "trust")
+        for view in ("aliases", "links", "memories", "source_trust", "tags", "trust")
     ),
     *(
         ("skein_memory", f"as_of.{view}", "SELECT")
-        for view in ("block_agents", "blocks", "conflict_resolutions", "source_trust", "sources")
+        for view in ("block_agents", "blocks", "conflict_resolutions", "sources")
     ),
     ("skein_session", "as_of.sessions", "SELECT"),
     ("skein_tenancy", "as_of.subjects", "SELECT"),

@@ -40,6 +40,8 @@ PLANNED_ONCE = (
     *("read_search_state", "documents_after", "postings_after", "list_changed_documents"),
     *("count_documents", "list_document_ids"),
 )
+# What a rating leads to: whatever is planned, not all of the tenant's memories.
+OF_A_RATING = ("list_names", "find_made_by", "walk_message_sources", "find_derived", "find_derived_of_some")
 # Statements that may read a table whole, each with its reason.
 ALLOWED: dict[str, str] = {}
 
@@ -124,6 +126,8 @@ async def test_no_statement_reads_a_table_whole(filled: TestDatabase) -> None:
             "SELECT FROM memory.tasks AS t WHERE t.tenant_id = :tenant_id AND (t.memory_id = :memory_id) IS TRUE",
         )
         shown_once = await gaps_of(connection, unserved, columns)
+        queries = Queries.load("skein_memory")
+        of_a_rating = [gap for name in OF_A_RATING for gap in await gaps_of(connection, queries[name], columns)]
     async with filled.role("recall") as connection:
         queries = Queries.load("skein_recall")
         planned_once = [*(queries[name] for name in PLANNED_ONCE), COMPARE_AND_READ_SHORTLIST, NEAREST_AND_READ]
@@ -133,6 +137,7 @@ async def test_no_statement_reads_a_table_whole(filled: TestDatabase) -> None:
 
     assert shown == ["memory.external_ids"]
     assert len(shown_once) == 1
+    assert of_a_rating == []
     # Once, on purpose: the list of a term that is known to be rare.
     assert gaps == ["measure_items reads postings_pkey"]
     assert seen > 300

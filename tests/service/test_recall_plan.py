@@ -65,6 +65,17 @@ FILL = [
     WHERE tenant_id = $1::uuid AND kind = 'memory' AND $2::int > 0
     """,
     """
+    INSERT INTO session.messages (tenant_id, message_id, session_id, sequence, role, content, create_time, created_by)
+    SELECT tenant_id, item_id, session_id, row_number() OVER (), 'user', 'a', now(), 't'
+    FROM recall.documents WHERE tenant_id = $1::uuid AND $2::int > 0
+    """,
+    # Large tenants have ratings.
+    """
+    INSERT INTO memory.source_trust (tenant_id, source_key, trust, revision, create_time, update_time, created_by,
+                                     updated_by)
+    SELECT $1::uuid, 'agent ' || n, 0.5, 1, now(), now(), 't', 't' FROM generate_series(1, $2 / 5) AS n WHERE $2 > 500
+    """,
+    """
     INSERT INTO recall.postings (tenant_id, term, kind, item_id, frequency, length)
     SELECT DISTINCT tenant_id, 'word' || floor(100 * random() ^ 2), kind, item_id, 1, 12
     FROM recall.documents, generate_series(1, 12) WHERE tenant_id = $1::uuid AND $2::int > 0
@@ -111,6 +122,11 @@ FILL_HISTORY = [
     WHERE tenant_id = $1::uuid AND $2::int > 0
     """,  # noqa: S608 - a constant of this file.
     """
+    INSERT INTO memory.source_trust_history
+    SELECT s.*, now() - interval '1 hour' * (1 + n) FROM memory.source_trust AS s, generate_series(0, 1) AS n
+    WHERE tenant_id = $1::uuid AND $2::int > 0
+    """,
+    """
     INSERT INTO memory.memories (tenant_id, memory_id, type, content, scope, level, confidence, importance,
                                  content_hash, create_time, update_time, created_by, updated_by)
     SELECT tenant_id, item_id, 'note', 'a', 'global', 'operational', 0.5, 0.5, '', now(), now(), 't', 't'
@@ -124,11 +140,6 @@ FILL_HISTORY = [
     FROM recall.documents, generate_series(1, 2) AS n WHERE tenant_id = $1::uuid AND $2::int > 0
     """,
     """
-    INSERT INTO session.messages (tenant_id, message_id, session_id, sequence, role, content, create_time, created_by)
-    SELECT tenant_id, item_id, session_id, row_number() OVER (), 'user', 'a', now(), 't'
-    FROM recall.documents WHERE tenant_id = $1::uuid AND $2::int > 0
-    """,
-    """
     INSERT INTO session.messages_history
     SELECT m.*, now() - interval '1 hour' * n FROM session.messages AS m, generate_series(1, 2) AS n
     WHERE tenant_id = $1::uuid AND $2::int > 0
@@ -139,6 +150,10 @@ FILL_HISTORY += [
     "WHERE tenant_id = $1::uuid AND $2::int > 0"
     for table in ("documents", "postings", TABLE)
 ]
+FILL_HISTORY.append(
+    "UPDATE memory.source_trust_history SET record_time = now() - interval '1 day' "
+    "WHERE tenant_id = $1::uuid AND $2::int > 0"
+)
 VECTORS = {f"{TABLE}_p{number}" for number in range(4)}
 # Which tables a statement reads from their covering index alone.
 COVERED: dict[str, set[str]] = {
@@ -153,6 +168,8 @@ COVERED: dict[str, set[str]] = {
     "read_search_state": {"frequencies"},
     "aliases_state": set(),
     "list_entity_names": set(),
+    "get_messages": {"source_trust"},
+    "read_ratings": set(),
 }
 # The same as of a time, where the present tables are read too: their covering indexes know no times.
 COVERED_AS_OF: dict[str, set[str]] = {
@@ -168,6 +185,7 @@ COVERED_AS_OF: dict[str, set[str]] = {
     "list_entity_names": set(),
     "get_memories": set(),
     "get_messages": set(),
+    "read_ratings": set(),
     "similarities": set(),
 }
 # Statements that look up each item by itself, also among former rows; the column of its id, and tables.
@@ -182,6 +200,7 @@ VARIANTS = {"measure_items": 2}
 async def test_a_search_reads_covering_indexes_and_scans_no_table(database: TestDatabase, plans: str) -> None:
     tenants = [(uuid.uuid4(), size) for size in SIZES]
     async with database.superuser() as connection:
+        await connection.fetchval("SELECT session.ensure_month(now())")
         await fill(connection, tenants)
 
     async with database.role("recall") as connection:
@@ -299,9 +318,11 @@ async def plan(
         "guess_ordinals": [0],
         "guesses": ["word50"],
         "bytes": 320,
+        "message_ids": [uuid.uuid4()],
+        "source_keys": ["agent 1", "agent 2", "agent x"],
         **filter_.values,
     }
-    if name == "measure_items" or as_of_time is not None:
+    if name in {"measure_items", "get_messages"} or as_of_time is not None:
         some = await ids(connection, tenant_id)
         known |= {"item_ids": some, "centres": some, "memory_ids": some, "message_ids": some, "show_superseded": False}
     values = query.bind({parameter: known[parameter] for parameter in query.parameters})

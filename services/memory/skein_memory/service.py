@@ -48,6 +48,7 @@ from skein_memory.events.store import EventStore
 from skein_memory.events.stream import EventStream
 from skein_memory.graph.rpc import GraphHandlers
 from skein_memory.graph.store import GraphStore
+from skein_memory.lineage.rescoring import TrustRescorer
 from skein_memory.lineage.rpc import LineageHandlers
 from skein_memory.lineage.store import LineageStore
 from skein_memory.links.rpc import LinkHandlers
@@ -152,7 +153,7 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
         accesses, jobs = AccessLogStore(database), JobStore(database)
 
         lineage_handlers, graph_handlers = (
-            LineageHandlers(LineageStore(database)),
+            LineageHandlers(LineageStore(database), TrustRescorer(database)),
             GraphHandlers(GraphStore(database, policies=policies), lists=lists),
         )
         purge_handlers = PurgeHandlers(

@@ -57,7 +57,7 @@ class Item:
     score: float = 0.0
     # Part of a profile or of the conversation's end: shown even if another item contains the same words.
     is_part: bool = False
-    # Trust of a memory along the chain of its sources; None: neutral.
+    # Trust of a memory along the chain of its sources, or of a message by its authors; None: neutral.
     trust: float | None = None
 
     def may_replace(self, other: Item) -> bool:

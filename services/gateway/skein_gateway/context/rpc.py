@@ -199,8 +199,8 @@ def items_of(response: pb.RecallResponse, recent: Sequence[session_pb2.Message])
     The best hit, the profile, the recent window from its last message backwards, the other hits. A message in both the
     window and the hits is one item with the score of the hit.
     """
-    scores = {hit.item_id: hit.score for hit in response.hits if hit.kind == recall_pb2.ITEM_KIND_MESSAGE}
-    latest = [_of_message(message, scores.get(message.message_id, 0.0), is_part=True) for message in reversed(recent)]
+    found = {hit.item_id: hit for hit in response.hits if hit.kind == recall_pb2.ITEM_KIND_MESSAGE}
+    latest = [_of_message(message, found.get(message.message_id), is_part=True) for message in reversed(recent)]
     latest_ids = {item.item_id for item in latest}
     hits = [_of_hit(hit) for hit in response.hits]
     yield from hits[:1]
@@ -212,7 +212,7 @@ def items_of(response: pb.RecallResponse, recent: Sequence[session_pb2.Message])
 
 def _of_hit(hit: recall_pb2.Hit) -> Item:
     if hit.kind == recall_pb2.ITEM_KIND_MESSAGE:
-        return _of_message(hit.message, hit.score)
+        return _of_message(hit.message, hit)
     if hit.kind == recall_pb2.ITEM_KIND_BLOCK:
         block = hit.block
         return Item(
@@ -235,11 +235,11 @@ def _of_hit(hit: recall_pb2.Hit) -> Item:
         session_id=memory.session_id,
         at=_moment(memory.create_time),
         score=hit.score,
-        trust=hit.trust if hit.HasField("trust") else None,
+        trust=_trust_of(hit),
     )
 
 
-def _of_message(message: session_pb2.Message, score: float, *, is_part: bool = False) -> Item:
+def _of_message(message: session_pb2.Message, hit: recall_pb2.Hit | None, *, is_part: bool = False) -> Item:
     return Item(
         kind=ItemKind.MESSAGE,
         item_id=message.message_id,
@@ -248,9 +248,14 @@ def _of_message(message: session_pb2.Message, score: float, *, is_part: bool = F
         session_id=message.session_id,
         sequence=message.sequence,
         at=_moment(message.create_time),
-        score=score,
+        score=0.0 if hit is None else hit.score,
         is_part=is_part,
+        trust=_trust_of(hit),
     )
+
+
+def _trust_of(hit: recall_pb2.Hit | None) -> float | None:
+    return None if hit is None or not hit.HasField("trust") else hit.trust
 
 
 def _of_profile(subject: subjects_pb2.Subject) -> Item:

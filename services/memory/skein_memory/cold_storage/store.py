@@ -296,10 +296,8 @@ class ArchiveStore:
             links -= removed_count if table == "memory.links" else 0
         new_memories = [memory for id_, memory in memories.items() if id_ not in purged_ids]
         await postings.add_documents(tx, tenant_id, documents_of(new_memories, at=at))
-        if rows.get("sources") or rows.get("trust"):
-            # Ratings may have changed meanwhile, and what derives from these memories knows their sources again.
-            await lineage.rescore(tx, tenant_id, [memory.memory_id for memory in new_memories], at=at)
-            await lineage.note(tx, tenant_id, [lineage.ALL_MEMORIES])
+        # Ratings may have changed meanwhile, and what derives from these memories knows their sources again.
+        await lineage.rescore_unarchived(tx, tenant_id, [memory.memory_id for memory in new_memories], at=at)
         await tx.execute(QUERIES["delete_archive"], tenant_id=tenant_id, archive_id=archive_id)
         event = _event("archive_restored", archive_id, len(new_memories))
         await writer.insert_events(tx, tenant_id, [event], at=at, by=by)

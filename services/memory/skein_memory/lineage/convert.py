@@ -11,7 +11,7 @@ from skein_kit.ids import parse_id
 from skein_kit.rpc.well_known_types import to_timestamp
 from skein_kit.text.source_keys import source_key
 from skein_memory.errors import SourceNotFound
-from skein_memory.lineage.model import Source, TrustCalculator
+from skein_memory.lineage.model import MAX_DECLARED_SOURCES, Source, TrustCalculator
 from skein_memory.memories import memory_type, names
 from skein_memory.queries import QUERIES
 from skein_memory.validation import check_storable
@@ -132,8 +132,20 @@ async def _message_ids(
     return {name: id_ for name, id_ in ids.items() if id_ in existing}
 
 
-def references(sources: Iterable[Source]) -> list[memory_pb2.SourceReference]:
-    """Return sources as an export has them: what the text was made of, without what is erased."""
+def references(sources: Sequence[Source], written_by: Iterable[str]) -> list[memory_pb2.SourceReference]:
+    """Return sources as an export has them: what the text was made of, without what is erased.
+
+    An export names two principals that wrote it, `written_by`. Others are agents there. No more sources than an import
+    takes.
+    """
+    others = {source.name for source in sources if source.is_principal and source.name} - set(written_by)
+    return [
+        *(memory_pb2.SourceReference(kind=memory_pb2.SOURCE_KIND_AGENT, name=name) for name in sorted(others)),
+        *_declarable(sources),
+    ][:MAX_DECLARED_SOURCES]
+
+
+def _declarable(sources: Iterable[Source]) -> list[memory_pb2.SourceReference]:
     return [
         memory_pb2.SourceReference(
             kind=_NUMBERS[source.kind],

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
 # Confirmation alone raises no trust above this.
 MAX_CONFIRMED_TRUST = 0.98
-# Sources of one memory, merges and consolidations included; a caller names up to 50.
+# Sources of one memory that a caller or an import names, and all of them, with those of merges and consolidations.
+MAX_DECLARED_SOURCES = 50
 MAX_STORED_SOURCES = 200
 # Steps that a chain is followed, and nodes that one call reads.
 MAX_DEPTH = 32

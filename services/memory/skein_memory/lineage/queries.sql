@@ -42,7 +42,7 @@ WHERE tenant_id = :tenant_id AND memory_id = ANY (:memory_ids::uuid[]);
 
 -- read_lineage_messages --
 -- Read the authors of messages.
-SELECT message_id, session_id, name, sender_id, created_by, create_time, is_active
+SELECT message_id, session_id, name, sender_id, role, agent_id, created_by, updated_by, create_time, is_active
 FROM session.messages
 WHERE tenant_id = :tenant_id AND message_id = ANY (:message_ids::uuid[]);
 
@@ -73,18 +73,18 @@ SET name = excluded.name, name_key = excluded.name_key
 WHERE sources.name <> excluded.name;
 
 -- note_rescores --
--- Note memories from which others derive whose trust is to be computed again.
-INSERT INTO memory.trust_work (tenant_id, memory_id, after_id)
-VALUES (:tenant_id, :memory_id, :after_id)
+-- Note memories from which others derive whose trust is to be computed again, or a name whose rating changes.
+INSERT INTO memory.trust_work (tenant_id, memory_id, source_key, after_id)
+VALUES (:tenant_id, :memory_id, :source_key, :after_id)
 ON CONFLICT ON CONSTRAINT trust_work_pkey DO UPDATE
 SET after_id = excluded.after_id;
 
 -- lock_rescore --
 -- Take one row of the work; skip those of another process.
-SELECT memory_id, after_id
+SELECT memory_id, source_key, after_id
 FROM memory.trust_work
 WHERE tenant_id = :tenant_id
-ORDER BY memory_id
+ORDER BY memory_id, source_key
 LIMIT 1
 FOR UPDATE SKIP LOCKED;
 
@@ -100,12 +100,12 @@ FOR NO KEY UPDATE SKIP LOCKED;
 -- Store how far the work of one row has come.
 UPDATE memory.trust_work
 SET after_id = :after_id
-WHERE tenant_id = :tenant_id AND memory_id = :memory_id;
+WHERE tenant_id = :tenant_id AND memory_id = :memory_id AND source_key = :source_key;
 
 -- delete_rescore --
 -- Delete a row of the work that is done.
 DELETE FROM memory.trust_work
-WHERE tenant_id = :tenant_id AND memory_id = :memory_id;
+WHERE tenant_id = :tenant_id AND memory_id = :memory_id AND source_key = :source_key;
 
 -- walk_memory_ids --
 -- Read the ids of memories after one, in order.
@@ -121,6 +121,101 @@ SELECT DISTINCT memory_id
 FROM memory.sources
 WHERE tenant_id = :tenant_id AND memory_id > :after_id AND position >= 0
 ORDER BY memory_id
+LIMIT :count;
+
+-- list_names --
+-- Read the different principals, sources and agents of a tenant's memories, as they are written. Each step of a
+-- recursion finds the next name in an index, however many memories the last one has.
+WITH RECURSIVE creator AS (
+    (SELECT e.created_by AS name FROM memory.memories AS e
+     WHERE e.tenant_id = :tenant_id ORDER BY e.created_by LIMIT 1)
+    UNION ALL
+    SELECT (SELECT e.created_by FROM memory.memories AS e
+            WHERE e.tenant_id = :tenant_id AND e.created_by > creator.name ORDER BY e.created_by LIMIT 1)
+    FROM creator
+    WHERE creator.name IS NOT NULL
+),
+source AS (
+    (SELECT e.source AS name FROM memory.memories AS e
+     WHERE e.tenant_id = :tenant_id AND e.source IS NOT NULL ORDER BY e.source LIMIT 1)
+    UNION ALL
+    SELECT (SELECT e.source FROM memory.memories AS e
+            WHERE e.tenant_id = :tenant_id AND e.source > source.name ORDER BY e.source LIMIT 1)
+    FROM source
+    WHERE source.name IS NOT NULL
+),
+agent AS (
+    (SELECT e.source_agent AS name FROM memory.memories AS e
+     WHERE e.tenant_id = :tenant_id AND e.source_agent IS NOT NULL ORDER BY e.source_agent LIMIT 1)
+    UNION ALL
+    SELECT (SELECT e.source_agent FROM memory.memories AS e
+            WHERE e.tenant_id = :tenant_id AND e.source_agent > agent.name ORDER BY e.source_agent LIMIT 1)
+    FROM agent
+    WHERE agent.name IS NOT NULL
+)
+SELECT known.field, known.name
+FROM (
+    SELECT 'created_by' AS field, creator.name FROM creator
+    UNION ALL
+    SELECT 'source', source.name FROM source
+    UNION ALL
+    SELECT 'source_agent', agent.name FROM agent
+) AS known
+WHERE known.name IS NOT NULL
+LIMIT :count;
+
+-- find_made_by --
+-- Find memories, after one, that a source wrote or that name it: the principals, sources and agents are its spellings.
+-- The comparison of rows keeps the planner to the index of the name, whatever it expects of the others.
+SELECT DISTINCT made.memory_id
+FROM (
+    SELECT found.memory_id
+    FROM unnest(:creators::text[]) AS known (name)
+    CROSS JOIN LATERAL (
+        SELECT e.memory_id FROM memory.memories AS e
+        WHERE e.tenant_id = :tenant_id AND (e.created_by, e.memory_id) > (known.name, :after_id::uuid)
+            AND e.created_by <= known.name
+        ORDER BY e.created_by, e.memory_id
+        LIMIT :count
+    ) AS found
+    UNION ALL
+    SELECT found.memory_id
+    FROM unnest(:sources::text[]) AS known (name)
+    CROSS JOIN LATERAL (
+        SELECT e.memory_id FROM memory.memories AS e
+        WHERE e.tenant_id = :tenant_id AND (e.source, e.memory_id) > (known.name, :after_id::uuid)
+            AND e.source <= known.name
+        ORDER BY e.source, e.memory_id
+        LIMIT :count
+    ) AS found
+    UNION ALL
+    SELECT found.memory_id
+    FROM unnest(:source_agents::text[]) AS known (name)
+    CROSS JOIN LATERAL (
+        SELECT e.memory_id FROM memory.memories AS e
+        WHERE e.tenant_id = :tenant_id AND (e.source_agent, e.memory_id) > (known.name, :after_id::uuid)
+            AND e.source_agent <= known.name
+        ORDER BY e.source_agent, e.memory_id
+        LIMIT :count
+    ) AS found
+    UNION ALL
+    (
+        SELECT s.memory_id FROM memory.sources AS s
+        WHERE s.tenant_id = :tenant_id AND (s.name_key, s.memory_id) > (:source_key::text, :after_id::uuid)
+            AND s.name_key <= :source_key::text
+        ORDER BY s.name_key, s.memory_id
+        LIMIT :count
+    )
+) AS made
+ORDER BY made.memory_id
+LIMIT :count;
+
+-- walk_message_sources --
+-- Read the ids of messages after one, in order, from which memories derive.
+SELECT DISTINCT source_id
+FROM memory.sources
+WHERE tenant_id = :tenant_id AND kind = 'message' AND source_id > :after_id
+ORDER BY source_id
 LIMIT :count;
 
 -- find_derived --

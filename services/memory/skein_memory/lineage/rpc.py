@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from skein_memory.lineage.model import NodeKey
+    from skein_memory.lineage.rescoring import TrustRescorer
     from skein_memory.lineage.store import LineageStore
 
 # Memories that one call computes.
@@ -28,8 +29,9 @@ DEFAULT_RESCORE_LIMIT = 1000
 class LineageHandlers:
     """Lineages: read, searched for what derives from a source, and trust computed again."""
 
-    def __init__(self, store: LineageStore) -> None:
+    def __init__(self, store: LineageStore, rescorer: TrustRescorer) -> None:
         self._store = store
+        self._rescorer = rescorer
 
     async def GetLineage(self, request: pb.GetLineageRequest, context: Context) -> pb.GetLineageResponse:
         caller, at = caller_of(context), now()
@@ -68,7 +70,7 @@ class LineageHandlers:
         # A step that finds nothing to compute costs as much as a memory.
         while more and rescored_count + step_count < limit:
             step_count += 1
-            step = await self._store.step(tenant_id, at=now())
+            step = await self._rescorer.step(tenant_id, at=now())
             rescored_count, changed_count = rescored_count + step.rescored_count, changed_count + step.changed_count
             more = step.has_more
         return memory_pb2.RescoreTrustResponse(rescored_count=rescored_count, changed_count=changed_count, more=more)

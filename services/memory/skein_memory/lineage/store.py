@@ -11,6 +11,7 @@ from uuid import UUID
 
 from skein_kit.database.named_queries import as_of
 from skein_kit.database.tx_options import READ_ONLY
+from skein_kit.text.source_keys import MessageAuthors
 from skein_memory.errors import LineageCycle, LineageTooLong
 from skein_memory.lineage.model import (
     MAX_DEPTH,
@@ -39,16 +40,18 @@ if TYPE_CHECKING:
     from skein_memory.lineage.model import Kind, NodeKey
     from skein_memory.memories.model import Memory
 
-# The row of the work that stands for all memories, and the place before the first memory.
+# The row of the work that stands for all memories, or those of a rated name; that which stands for the messages of a
+# rated author; and the place before the first memory.
 ALL_MEMORIES = UUID(int=0)
+MESSAGES = UUID(int=1)
 _FIRST = UUID(int=0)
 # The positions of sources that Skein added, after those that callers declared; and of principals.
 _FIRST_ADDED = 100
 _PRINCIPAL_POSITIONS: Mapping[Kind, int] = {"writer": -1, "editor": -2, "declarer": -3}
-# Memories that one step computes.
-_STEP_MEMORIES = 200
 # Memories that one page of impacted ones scans.
 _PAGE_MEMORIES = 500
+# Memories whose chains are read together.
+_READ_AT_ONCE = 200
 # Differences below this are rounding.
 _EPSILON = 1e-9
 
@@ -73,15 +76,6 @@ class Lineage:
             and source.node not in self.graph.nodes
             and source.node not in self.graph.cut
         }
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class RescoreStep:
-    """What a step of the work computed; `has_more` when there may be more to do."""
-
-    rescored_count: int = 0
-    changed_count: int = 0
-    has_more: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -139,7 +133,8 @@ async def read_lineage(
             principals=node_keys(*principals),
         )
     for message_id, row in messages.items():
-        nodes["message", message_id] = Node(keys=node_keys(row["created_by"], row["sender_id"], row["name"]))
+        authors = MessageAuthors.of_row(row)
+        nodes["message", message_id] = Node(keys=authors.keys, principals=authors.principals)
     for listed in sources.values():
         for source in listed:
             if source.source_id is None:
@@ -271,16 +266,45 @@ async def _put_principal(tx: Transaction, tenant_id: UUID, memory_id: UUID, kind
     )
 
 
+async def add_imported_writers(
+    tx: Transaction, tenant_id: UUID, writers: Mapping[UUID, tuple[str, str]], *, at: datetime, by: str
+) -> None:
+    """Store who created new memories, and who changed them last, where the import by the principal `by` has them from.
+
+    The rating of each limits the trust, that of the importer too. An empty name is none.
+    """
+    principals: list[tuple[UUID, Kind, str]] = []
+    for memory_id, (creator, editor) in writers.items():
+        principals += [(memory_id, "writer", creator), (memory_id, "declarer", by)]
+        if editor and editor != creator:
+            principals.append((memory_id, "editor", editor))
+    rows = [
+        {
+            "memory_id": memory_id,
+            "position": _PRINCIPAL_POSITIONS[kind],
+            "kind": kind,
+            "name": name,
+            "name_key": "".join(node_keys(name)),
+        }
+        for memory_id, kind, name in principals
+    ]
+    await tx.insert(QUERIES["put_principal"], tenant_id, rows)
+    await rescore_with_derived(tx, tenant_id, list(writers), at=at)
+
+
 async def rescore(tx: Transaction, tenant_id: UUID, memory_ids: Sequence[UUID], *, at: datetime) -> list[UUID]:
     """Compute and store the trust of memories; return those whose trust changed."""
-    changed_ids, _ = await _rescore(tx, tenant_id, memory_ids, at=at)
+    changed_ids, _ = await rescore_with_cuts(tx, tenant_id, memory_ids, at=at)
     return changed_ids
 
 
-async def _rescore(
+async def rescore_with_cuts(
     tx: Transaction, tenant_id: UUID, memory_ids: Sequence[UUID], *, at: datetime
 ) -> tuple[list[UUID], set[UUID]]:
-    """Do the same; return too those of their sources behind which a chain was not followed to its origin."""
+    """Compute and store the trust of memories; return those whose trust changed.
+
+    Return too those of their sources behind which a chain was not followed to its origin.
+    """
     if not memory_ids:
         return [], set()
     lineage = await read_lineage(tx, tenant_id, memory_ids, at=at)
@@ -315,9 +339,29 @@ async def rescore_with_derived(tx: Transaction, tenant_id: UUID, memory_ids: Seq
     await note(tx, tenant_id, await rescore(tx, tenant_id, memory_ids, at=at))
 
 
+async def rescore_unarchived(tx: Transaction, tenant_id: UUID, memory_ids: Sequence[UUID], *, at: datetime) -> None:
+    """Compute the trust of memories that are back from cold storage, and note those that others derive from."""
+    for start in range(0, len(memory_ids), _READ_AT_ONCE):
+        batch = memory_ids[start : start + _READ_AT_ONCE]
+        await rescore(tx, tenant_id, batch, at=at)
+        await note_used(tx, tenant_id, batch)
+
+
+async def note_used(tx: Transaction, tenant_id: UUID, memory_ids: Sequence[UUID]) -> None:
+    """Note those of some memories that others derive from: each row of the work costs a step."""
+    rows = await tx.rows(QUERIES["find_used_sources"], tenant_id=tenant_id, source_ids=list(memory_ids))
+    await note(tx, tenant_id, [row["source_id"] for row in rows])
+
+
 async def note(tx: Transaction, tenant_id: UUID, memory_ids: Iterable[UUID]) -> None:
-    """Have the worker compute the trust of what derives from memories; of all memories for ALL_MEMORIES."""
-    rows = [{"memory_id": id_, "after_id": _FIRST} for id_ in sorted(set(memory_ids))]
+    """Have the worker compute the trust of what derives from memories and messages; of all for ALL_MEMORIES."""
+    rows = [{"memory_id": id_, "source_key": "", "after_id": _FIRST} for id_ in sorted(set(memory_ids))]
+    await tx.insert(QUERIES["note_rescores"], tenant_id, rows)
+
+
+async def note_rating(tx: Transaction, tenant_id: UUID, key: str) -> None:
+    """Have the worker compute the trust of what a source with a new rating made, and of what derives from it."""
+    rows = [{"memory_id": id_, "source_key": key, "after_id": _FIRST} for id_ in (ALL_MEMORIES, MESSAGES)]
     await tx.insert(QUERIES["note_rescores"], tenant_id, rows)
 
 
@@ -463,38 +507,6 @@ class LineageStore:
             after_id=next_id,
             is_truncated=bool(lineage.graph.cut),
         )
-
-    async def step(self, tenant_id: UUID, *, at: datetime) -> RescoreStep:
-        """Do a bounded part of a tenant's work in one transaction; the next step continues."""
-        async with self._database.transaction(tenant_id) as tx:
-            work = await tx.row(QUERIES["lock_rescore"], tenant_id=tenant_id)
-            if work is None:
-                return RescoreStep()
-            query, values = "walk_memory_ids", dict[str, object]()
-            if work["memory_id"] != ALL_MEMORIES:
-                query, values = "find_derived", {"source_id": work["memory_id"]}
-            rows = await tx.rows(
-                QUERIES[query], tenant_id=tenant_id, after_id=work["after_id"], count=_STEP_MEMORIES, **values
-            )
-            memory_ids = [row["memory_id"] for row in rows]
-            locked = await tx.rows(QUERIES["lock_unlocked"], tenant_id=tenant_id, memory_ids=memory_ids)
-            if len(locked) < len(memory_ids):
-                # A writer changes one of them. To wait for it while this row is locked might be a deadlock.
-                return RescoreStep()
-            changed_ids, cut_sources = await _rescore(tx, tenant_id, memory_ids, at=at)
-            key = {"tenant_id": tenant_id, "memory_id": work["memory_id"]}
-            if len(memory_ids) < _STEP_MEMORIES:
-                await tx.execute(QUERIES["delete_rescore"], **key)
-            else:
-                await tx.execute(QUERIES["continue_rescore"], after_id=memory_ids[-1], **key)
-            if work["memory_id"] == ALL_MEMORIES:
-                # The stored trust at a cut end may be that before the rating: compute these again after all others.
-                await note(tx, tenant_id, cut_sources)
-            else:
-                # Most memories have none that derives from them, and each row of the work costs a step.
-                rows = await tx.rows(QUERIES["find_used_sources"], tenant_id=tenant_id, source_ids=changed_ids)
-                await note(tx, tenant_id, [row["source_id"] for row in rows])
-        return RescoreStep(rescored_count=len(memory_ids), changed_count=len(changed_ids), has_more=True)
 
 
 async def _writers_of(

@@ -77,6 +77,8 @@ CREATE INDEX memories_level_importance ON memory.memories (tenant_id, level, imp
     WHERE is_active AND archive_time IS NULL;
 CREATE INDEX memories_archived_importance ON memory.memories (tenant_id, importance, memory_id)
     WHERE is_active AND archive_time IS NOT NULL;
+-- When a principal is rated.
+CREATE INDEX memories_created_by ON memory.memories (tenant_id, created_by, memory_id);
 CREATE INDEX memories_source_agent ON memory.memories (tenant_id, source_agent, memory_id)
     WHERE source_agent IS NOT NULL;
 CREATE INDEX memories_content_hash ON memory.memories (tenant_id, content_hash, memory_id);

@@ -272,7 +272,8 @@ WHERE known.record_time <= (SELECT skein.as_of_time()) AND known.record_time <> 
     AND known.until_time > (SELECT skein.first_unseen_time())
     AND (known.until_time > (SELECT skein.as_of_time()) OR known.until_time = ANY ((SELECT skein.unseen_times())::timestamptz[]));
 GRANT SELECT, INSERT, DELETE ON memory.source_trust_history TO skein_memory;
-GRANT SELECT ON as_of.source_trust TO skein_memory;
+GRANT SELECT ON as_of.source_trust TO skein_memory, skein_recall;
+GRANT SELECT ON memory.source_trust, memory.source_trust_history TO skein_recall;
 GRANT SELECT, INSERT, UPDATE, DELETE ON memory.source_trust, memory.conflict_resolutions, memory.aliases
     TO skein_memory;
 GRANT SELECT ON memory.aliases TO skein_recall;
@@ -303,6 +304,9 @@ CREATE TABLE memory.sources (
         REFERENCES memory.memories (tenant_id, memory_id) ON DELETE CASCADE
 );
 CREATE INDEX sources_source ON memory.sources (tenant_id, source_id, memory_id) WHERE source_id IS NOT NULL;
+-- When a source is rated: what names it, and the messages whose authors may be it.
+CREATE INDEX sources_name ON memory.sources (tenant_id, name_key, memory_id) WHERE name_key IS NOT NULL;
+CREATE INDEX sources_message ON memory.sources (tenant_id, source_id) WHERE kind = 'message';
 ALTER TABLE memory.sources ENABLE ROW LEVEL SECURITY;
 ALTER TABLE memory.sources FORCE ROW LEVEL SECURITY;
 CREATE POLICY tenant ON memory.sources
@@ -398,15 +402,16 @@ GRANT SELECT, INSERT, DELETE ON memory.trust_history TO skein_memory;
 GRANT SELECT ON memory.trust_history TO skein_recall;
 GRANT SELECT ON as_of.trust TO skein_memory, skein_recall;
 
--- Memories and messages from which memories derive whose trust is to be computed again. One row of a tenant, with the
--- id 0, stands for all of its memories.
+-- Memories and messages from which memories derive whose trust is to be computed again. The id 0 stands for all of a
+-- tenant's memories; with a source key for those that the rated source wrote or that name it, and 1 for its messages.
 CREATE TABLE memory.trust_work (
     tenant_id uuid NOT NULL
         CONSTRAINT trust_work_tenant_fkey REFERENCES tenancy.tenants (tenant_id) ON DELETE CASCADE,
     memory_id uuid NOT NULL,
-    -- The memories up to this one are done.
+    source_key text NOT NULL DEFAULT '',
+    -- The memories or messages up to this one are done.
     after_id uuid NOT NULL,
-    CONSTRAINT trust_work_pkey PRIMARY KEY (tenant_id, memory_id)
+    CONSTRAINT trust_work_pkey PRIMARY KEY (tenant_id, memory_id, source_key)
 );
 ALTER TABLE memory.trust_work ENABLE ROW LEVEL SECURITY;
 ALTER TABLE memory.trust_work FORCE ROW LEVEL SECURITY;

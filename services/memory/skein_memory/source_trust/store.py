@@ -56,7 +56,7 @@ class SourceTrustStore:
                 updated_by=by,
             )
         await writer.insert_events(tx, tenant_id, [_event(after, "set")], at=at, by=by)
-        await lineage.note(tx, tenant_id, [lineage.ALL_MEMORIES])
+        await lineage.note_rating(tx, tenant_id, after.source_key)
         return after
 
     async def get_source_trust(self, tenant_id: UUID, key: str) -> SourceTrust:
@@ -81,7 +81,7 @@ class SourceTrustStore:
         await writer.insert_revisions(tx, tenant_id, [revision_of(before, at)])
         await tx.execute(QUERIES["delete_source_trust"], tenant_id=tenant_id, source_key=key)
         await writer.insert_events(tx, tenant_id, [_event(before, "removed")], at=at, by=by)
-        await lineage.note(tx, tenant_id, [lineage.ALL_MEMORIES])
+        await lineage.note_rating(tx, tenant_id, key)
 
 
 async def _lock(tx: Transaction, tenant_id: UUID, key: str) -> SourceTrust | None:

@@ -30,7 +30,7 @@ from skein_memory.queries import QUERIES
 from skein_memory.transfer.model import TransferItem
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
 
     import asyncpg
 
@@ -238,9 +238,11 @@ async def _conflicts_by_ids(tx: Transaction, tenant_id: UUID, item_ids: Sequence
     return [_conflict(row) for row in rows]
 
 
-def _memory(memory: Memory, sources: Iterable[Source]) -> TransferItem:
+def _memory(memory: Memory, sources: Sequence[Source]) -> TransferItem:
     message = memories_convert.memory(memory)
-    message.derived_from.extend(lineage_convert.references(sources))
+    # An import takes it for the writer of the text.
+    message.created_by = next((one.name for one in sources if one.kind == "writer" and one.name), memory.created_by)
+    message.derived_from.extend(lineage_convert.references(sources, (message.created_by, message.updated_by)))
     return TransferItem(
         kind="memory",
         item_id=str(memory.memory_id),

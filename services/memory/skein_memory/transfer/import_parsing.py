@@ -19,6 +19,7 @@ from skein_memory.links import convert as links_convert
 from skein_memory.memories import convert as memories_convert
 from skein_memory.memories.model import MAX_AHEAD, Draft, FactKey, Memory
 from skein_memory.transfer.model import REASON_NOT_IMPORTABLE, ImportLine, ImportProblem
+from skein_memory.validation import check_storable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 # An id that follows from the create_time of its memory lies in the same month.
 _MAX_ID_TIME_DIFFERENCE = timedelta(days=1)
 _UUID7 = 7
+_MAX_PRINCIPAL_CHARACTERS = 255
 
 
 class ImportMode(StrEnum):
@@ -58,6 +60,9 @@ class ImportItem:
     embedding: Sequence[float] = ()
     # What a memory was made of.
     derived_from: Sequence[SourceReference] = ()
+    # Of a memory, the principals that created it and changed it last where it comes from; empty: unknown.
+    created_by: str = ""
+    updated_by: str = ""
 
 
 @dataclass(kw_only=True, slots=True)
@@ -202,7 +207,18 @@ def _import_item(line: ImportLine, *, at: datetime, by: str, max_content: int) -
         agent_ids=agent_ids,
         embedding=tuple(message.embedding) if line.kind == "memory" else (),
         derived_from=tuple(message.derived_from) if line.kind == "memory" else (),
+        created_by=_principal(message, "created_by") if line.kind == "memory" else "",
+        updated_by=_principal(message, "updated_by") if line.kind == "memory" else "",
     )
+
+
+def _principal(message: Message, field: str) -> str:
+    """Return the name of a principal where the item comes from. Raises TextNotStorable and FieldInvalid."""
+    name: str = getattr(message, field)
+    check_storable([(field, name)], [])
+    if len(name) > _MAX_PRINCIPAL_CHARACTERS:
+        raise FieldInvalid(violations=[(field, f"has more than {_MAX_PRINCIPAL_CHARACTERS} characters")])
+    return name.strip()
 
 
 def _memory(message: Message, *, at: datetime, by: str, max_content: int) -> Memory:

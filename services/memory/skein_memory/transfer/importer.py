@@ -56,6 +56,7 @@ from skein_memory.transfer.model import REASON_PURGED, ImportProblem
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Set as AbstractSet
     from datetime import datetime
 
     import numpy as np
@@ -214,6 +215,7 @@ class Importer:
         self.documents += documents
         self.usage["memories"] += len(new_memories)
         await self._sources(written)
+        await self._writers(written, {memory.memory_id for memory in new_memories})
 
     async def _merge(
         self, item: ImportItem, before: Memory, memory: Memory, keys: Mapping[FactKey | None, UUID], *, is_purged: bool
@@ -255,6 +257,15 @@ class Importer:
                 await lineage.replace_sources(self._tx, self._tenant_id, memory_id, sources, at=self._at, by=self._by)
             except RpcError as error:
                 self.errors.append(import_error(item.line_number, "memory", error))
+
+    async def _writers(self, written: Sequence[tuple[ImportItem, UUID]], new_ids: AbstractSet[UUID]) -> None:
+        """Store who wrote new memories where they come from. The importer vouches for it, so its rating counts too."""
+        writers = {
+            memory_id: (item.created_by or self._by, item.updated_by)
+            for item, memory_id in written
+            if memory_id in new_ids and {item.created_by, item.updated_by} - {"", self._by}
+        }
+        await lineage.add_imported_writers(self._tx, self._tenant_id, writers, at=self._at, by=self._by)
 
     def _count(self, outcome: str, memory: Memory) -> None:
         getattr(self, outcome).append("memory")
@@ -338,7 +349,7 @@ class Importer:
         query = QUERIES["insert_source_trust" if before is None else "update_source_trust"]
         await self._tx.execute(query, tenant_id=self._tenant_id, **columns)
         await self._record_event("memory_source_trust_set", "source_trust", SourceTrust.id_of(key))
-        await lineage.note(self._tx, self._tenant_id, [lineage.ALL_MEMORIES])
+        await lineage.note_rating(self._tx, self._tenant_id, key)
         return "updated" if before else "created"
 
     async def _alias(self, item: ImportItem) -> str:
@@ -483,7 +494,7 @@ class Importer:
                 await self._store_revision(trust_store.revision_of(before, self._at))
                 await tx.execute(QUERIES["delete_source_trust"], tenant_id=tenant_id, source_key=item_id)
                 await self._record_event("memory_source_trust_set", kind, before.source_trust_id)
-                await lineage.note(tx, self._tenant_id, [lineage.ALL_MEMORIES])
+                await lineage.note_rating(tx, self._tenant_id, item_id)
         elif kind == "alias":
             await tx.execute(QUERIES["lock_aliases"], tenant_id=tenant_id)
             for row in await tx.rows(QUERIES["get_aliases"], tenant_id=tenant_id, memory_ids=[UUID(item_id)]):

@@ -23,10 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from datetime import datetime
 
-    from asyncpg import Record
-
     from skein_kit.recall_receipts.document import SignedReceipt
-    from skein_recall.search.model import SearchHit
+    from skein_recall.search.model import ItemRow, SearchHit
 
 ID_BYTES = 16
 # The signals in the order of the weights.
@@ -159,7 +157,7 @@ def pins(content: pb.ReceiptContent, unseen_times: tuple[datetime, ...], *, is_i
     )
 
 
-def bare_response(content: pb.ReceiptContent, rows: Mapping[UUID, Record]) -> pb.RecallResponse:
+def bare_response(content: pb.ReceiptContent, rows: Mapping[UUID, ItemRow]) -> pb.RecallResponse:
     """Return the hits of a receipt with the items that are left of it, without a search."""
     response = pb.RecallResponse(
         model=content.model,

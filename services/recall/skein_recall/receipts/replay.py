@@ -19,15 +19,13 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
 
-    import asyncpg
-
     from skein_kit.access_log.writer import AccessLogKeys
     from skein_kit.identity.identity_token import Caller
     from skein_kit.recall_receipts.document import SignedReceipt
     from skein_recall.models.model import ModelRegistry
     from skein_recall.receipts.reader import ReceiptReader
     from skein_recall.receipts.store import ReceiptStore
-    from skein_recall.search.model import RecallResult, SearchHit, SearchPins
+    from skein_recall.search.model import ItemRow, RecallResult, SearchHit, SearchPins
     from skein_recall.search.searcher import RecallSearcher
     from skein_recall.search.store import QueryStore
 
@@ -55,7 +53,7 @@ class _Items:
     """The items of a receipt, as they were."""
 
     # By id, in the order of the receipt.
-    rows: dict[UUID, asyncpg.Record] = field(default_factory=dict)
+    rows: dict[UUID, ItemRow] = field(default_factory=dict)
     missing_ids: list[UUID] = field(default_factory=list)
 
 

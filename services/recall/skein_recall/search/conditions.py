@@ -45,7 +45,7 @@ _CONDITIONS = MappingProxyType(
         "agent_id": "d.agent_id = :agent_id::text",
         "subject_id": "d.subject_id = :subject_id::text",
         "session_id": "d.session_id = :session_id::text",
-        # A memory without a row, and every message, has the neutral trust.
+        # A memory without a row has the neutral trust. That of a message is tested when it is read; it is never higher.
         "min_trust": """CASE WHEN :min_trust::double precision <= 0.5
             THEN d.item_id <> ALL (ARRAY(
                 SELECT s.memory_id FROM memory.trust AS s

@@ -28,10 +28,9 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     import numpy as np
-    from asyncpg import Record
     from numpy.typing import NDArray
 
-    from skein_recall.search.model import RecallResult, ReferenceItem, SearchHit
+    from skein_recall.search.model import ItemRow, RecallResult, ReferenceItem, SearchHit
 
 _Response = TypeVar("_Response", pb.RecallResponse, pb.FindSimilarResponse)
 DEFAULT_LIMIT = 10
@@ -237,7 +236,7 @@ def _recall_fields(result: RecallResult) -> dict[str, Any]:
     }
 
 
-def bare_hit(item_id: UUID, kind: str, row: Record, score: float) -> pb.Hit:
+def bare_hit(item_id: UUID, kind: str, row: ItemRow, score: float) -> pb.Hit:
     """Convert the row of an item without its signals."""
     hit = pb.Hit(item_id=str(item_id), score=score)
     _write_item(hit, kind, row)
@@ -262,18 +261,18 @@ def _hit(found: SearchHit) -> pb.Hit:
     return hit
 
 
-def _write_item(hit: pb.Hit, kind: str, row: Record) -> None:
+def _write_item(hit: pb.Hit, kind: str, row: ItemRow) -> None:
+    if (trust := row["trust"]) is not None:
+        hit.trust = trust
     if kind == "memory":
         hit.kind = pb.ITEM_KIND_MEMORY
-        if (trust := row["trust"]) is not None:
-            hit.trust = trust
         _write_memory(hit.memory, row)
     else:
         hit.kind = pb.ITEM_KIND_MESSAGE
         hit.message.CopyFrom(message(row))
 
 
-def _write_memory(memory: memory_pb2.Memory, row: Record) -> None:
+def _write_memory(memory: memory_pb2.Memory, row: ItemRow) -> None:
     """Write a row into the hit's memory: a message of its own, copied afterwards, would take twice as long."""
     memory.memory_id = str(row["memory_id"])
     memory.scope, memory.level = _SCOPES[row["scope"]], _LEVELS[row["level"]]
@@ -292,7 +291,7 @@ def _write_memory(memory: memory_pb2.Memory, row: Record) -> None:
         memory.secret.CopyFrom(secret)
 
 
-def _masked_secret(row: Record) -> memory_pb2.MaskedSecret | None:
+def _masked_secret(row: ItemRow) -> memory_pb2.MaskedSecret | None:
     """Show that a memory of the vault has a secret, as the memory service does; the index has no secrets."""
     length = json.loads(row["data"]).get("secret_length") if row["type"] == "knowledge_vault" and row["data"] else None
     return None if length is None else memory_pb2.MaskedSecret(masked="••••", length_class=length)

@@ -64,10 +64,22 @@ JOIN session.messages ON messages.tenant_id = :tenant_id AND messages.message_id
 ORDER BY requested.ordinal;
 
 -- get_messages --
--- Read messages that may be recalled, in no order.
+-- Read messages that may be recalled, in no order. Whether the tenant rates a source is found once for all of them; the
+-- order of the index keeps the planner from reading the ratings of other tenants.
 SELECT m.message_id, m.external_id, m.session_id, m.sequence, m.role, m.content, m.name, m.subject_id, m.agent_id,
        m.parts, m.tool_calls, m.tool_call_id, m.tool_returns, m.model, m.step_id, m.group_id, m.sender_id,
-       m.offline_thread_id, m.metadata, m.create_time, m.created_by, m.revision, m.update_time, m.updated_by
+       m.offline_thread_id, m.metadata, m.create_time, m.created_by, m.revision, m.update_time, m.updated_by,
+       NULL::double precision AS trust,
+       (SELECT s.source_key FROM memory.source_trust AS s
+        WHERE s.tenant_id = :tenant_id
+        ORDER BY s.source_key
+        LIMIT 1) IS NOT NULL AS has_ratings
 FROM unnest(:message_ids::uuid[]) AS requested (message_id)
 JOIN session.messages AS m ON m.tenant_id = :tenant_id AND m.message_id = requested.message_id
 WHERE m.is_active;
+
+-- read_ratings --
+-- Read the trust in sources.
+SELECT s.source_key, s.trust
+FROM memory.source_trust AS s
+WHERE s.tenant_id = :tenant_id AND s.source_key = ANY (:source_keys::text[]);

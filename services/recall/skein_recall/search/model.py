@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from functools import lru_cache
 from operator import attrgetter
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 from skein_kit.errors import FieldInvalid
 from skein_kit.filters.expression import And
@@ -34,6 +34,9 @@ if TYPE_CHECKING:
     from skein_recall.search.query_terms import QueryTerms
     from skein_recall.search.ranking import RankedItem
 
+    # The row of a memory or message, as a search reads it.
+    ItemRow: TypeAlias = asyncpg.Record | dict[str, Any]
+
 # Candidates of each signal at first, whatever the limit, so that a larger one changes no earlier hit. The search goes
 # deeper where too few of them may be shown.
 CANDIDATES_PER_SIGNAL = 200
@@ -59,7 +62,7 @@ class Filter:
 
     # Names of the conditions that the index can test, and the values that they take.
     index_conditions: tuple[str, ...] = ()
-    values: Mapping[str, object] = field(default_factory=dict)
+    values: Mapping[str, Any] = field(default_factory=dict)
     # Conditions that are tested on the rows of the items found, by name.
     row_conditions: Mapping[str, Expression] = field(default_factory=dict)
     # It asks for another time than the present.
@@ -93,6 +96,11 @@ class Filter:
         if all(test is True for test in tests.values()):
             return {}
         return {kind: None if test is True else test for kind, test in tests.items() if test is not False}
+
+    def admits_trust_of(self, row: ItemRow) -> bool:
+        """Return whether an item has the trust that is required at least; the index can tell of memories alone."""
+        trust, min_trust = row["trust"], self.values.get("min_trust")
+        return trust is None or min_trust is None or trust >= min_trust
 
     @property
     def all_names(self) -> tuple[str, ...]:
@@ -313,7 +321,7 @@ class SearchHit:
     """An item with its row, and the older items with the same text."""
 
     item: RankedItem
-    row: asyncpg.Record
+    row: ItemRow
     duplicate_ids: tuple[UUID, ...] = ()
     # None where the formula is not calibrated.
     relevance: float | None = None
@@ -329,8 +337,8 @@ class SearchHit:
 
     @property
     def demoted(self) -> SearchHit | None:
-        """The hit with a lower score, if its memory is distrusted; None for any other one."""
-        trust = self.row["trust"] if self.item.kind == "memory" else None
+        """The hit with a lower score, if it is distrusted; None for any other one."""
+        trust = self.row["trust"]
         if trust is None or trust >= ranking.NEUTRAL_TRUST:
             return None
         return replace(self, item=self.item.demote(trust))

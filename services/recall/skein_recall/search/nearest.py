@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from skein_recall.models.model import EmbeddingModel
-    from skein_recall.search.model import Filter, Query
+    from skein_recall.search.model import Filter, ItemRow, Query
     from skein_recall.search.store import QueryTransaction
     from skein_recall.term_cache.words import CachedWords
     from skein_recall.vector_cache.cache import VectorCache
@@ -88,7 +88,7 @@ class NearestSearch:
         # Set when exact codes found the nearest items; other items are then compared there as well.
         self.cached: CachedSimilarities | None = None
         # Rows of items that came with the statements.
-        self.rows: Mapping[UUID, asyncpg.Record] = {}
+        self.rows: Mapping[UUID, ItemRow] = {}
         # How the nearest items were found.
         self.path = "none"
 

@@ -345,9 +345,9 @@ class SearchTransaction:
             self.nearest = matches.nearest
             self._corrected = matches.corrected
             self._terms = matches.query_terms
-            trusted, distrusted = await self._read_hits(self._rank(matches, query.limit + SPARE_HITS))
+            trusted, distrusted = await self._read_hits(self._rank(matches, query.limit + SPARE_HITS), query.filter)
             if len(trusted) < query.limit and query.limit + SPARE_HITS < len(matches):
-                trusted, distrusted = await self._read_hits(self._rank(matches, len(matches)))
+                trusted, distrusted = await self._read_hits(self._rank(matches, len(matches)), query.filter)
             # What is distrusted never keeps the search from what is not.
             if len(trusted) == query.limit or not matches.has_more or depth >= max_depth:
                 hits = best_hits(trusted, distrusted, query.limit)
@@ -391,7 +391,7 @@ class SearchTransaction:
         kinds = tuple(kind for kind in self._query.kinds if kind in filter_.kinds)
         depth = _MAX_FILTERED if filter_.row_tests(kinds) else CANDIDATES_PER_SIGNAL
         matches = await self._collect_candidates(filter_, kinds, depth)
-        return any(await self._read_hits(self._rank(matches, len(matches)), limit=1))
+        return any(await self._read_hits(self._rank(matches, len(matches)), filter_, limit=1))
 
     def _rank(self, matches: SignalMatches, limit: int) -> list[RankedItem]:
         min_similarity = self._query.min_similarity
@@ -412,7 +412,9 @@ class SearchTransaction:
             scale=self._model.ranking_scale,
         )
 
-    async def _read_hits(self, ranked: Sequence[RankedItem], limit: int = 0) -> tuple[list[SearchHit], list[SearchHit]]:
+    async def _read_hits(
+        self, ranked: Sequence[RankedItem], filter_: Filter, limit: int = 0
+    ) -> tuple[list[SearchHit], list[SearchHit]]:
         """Read the best items until `limit` of them, or the query's limit, may be shown and are not distrusted.
 
         Return these, and the distrusted ones among the items that were read. Duplicates are one hit.
@@ -432,7 +434,7 @@ class SearchTransaction:
             unread = {item_id: kind for item_id, kind in kinds.items() if item_id not in rows}
             rows |= await self._tx.items(unread, self._at, show_superseded=self._query.show_superseded)
             for item in batch:
-                if (row := rows.get(item.item_id)) is None:
+                if (row := rows.get(item.item_id)) is None or not filter_.admits_trust_of(row):
                     continue
                 hit = SearchHit(item=item, row=row)
                 if (demoted := hit.demoted) is not None:

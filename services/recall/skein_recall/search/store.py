@@ -18,6 +18,7 @@ from skein_kit.filters import scan_cost
 from skein_kit.filters.compiler import compile_to_sql
 from skein_kit.search_text.segmentation import segment
 from skein_kit.search_text.vector_columns import COVERED_DIMENSIONS, for_table, read_vector, vector_columns
+from skein_kit.text.source_keys import MessageAuthors
 from skein_recall.queries import QUERIES
 from skein_recall.search.conditions import ROW_TESTS
 from skein_recall.search.expansion import MAX_CORRECTED_TERMS, NearRange, max_distance, near_terms
@@ -53,7 +54,7 @@ if TYPE_CHECKING:
     from skein_recall.models.model import EmbeddingModel
     from skein_recall.search.conditions import RowTest
     from skein_recall.search.expansion import ReadMention
-    from skein_recall.search.model import Filter, SearchOptions, SearchPins
+    from skein_recall.search.model import Filter, ItemRow, SearchOptions, SearchPins
     from skein_recall.vector_cache.matrix import Shortlist
 
 # The first terms of a query, which are searched. A text of Chinese has two for each letter.
@@ -530,13 +531,14 @@ class QueryTransaction(SearchStatements):
             raise ReadTooCostly
         return {row["item_id"] for row in rows if row["passes"]}
 
-    async def items(
-        self, kinds: Mapping[UUID, str], at: datetime, *, show_superseded: bool
-    ) -> dict[UUID, asyncpg.Record]:
-        """Read the rows of items, named with their kinds; those that may not be recalled any more are missing."""
+    async def items(self, kinds: Mapping[UUID, str], at: datetime, *, show_superseded: bool) -> dict[UUID, ItemRow]:
+        """Read the rows of items, named with their kinds; those that may not be recalled any more are missing.
+
+        Their `trust` is None where no source is rated.
+        """
         memory_ids = [item_id for item_id, kind in kinds.items() if kind == "memory"]
         message_ids = [item_id for item_id, kind in kinds.items() if kind == "message"]
-        items: dict[UUID, asyncpg.Record] = {}
+        items: dict[UUID, ItemRow] = {}
         if memory_ids:
             rows = await self._lookup(
                 QUERIES["get_memories"],
@@ -548,7 +550,22 @@ class QueryTransaction(SearchStatements):
         if message_ids:
             rows = await self._lookup(QUERIES["get_messages"], message_ids=message_ids)
             items.update((row["message_id"], row) for row in rows)
+            items.update(await self._with_trust(row for row in rows if row["has_ratings"]))
         return items
+
+    async def _with_trust(self, rows: Iterable[asyncpg.Record]) -> dict[UUID, ItemRow]:
+        """Return those of some messages that have a rated author, each with its trust."""
+        authors = [(row, MessageAuthors.of_row(row)) for row in rows]
+        source_keys = sorted({key for _, of_row in authors for key in of_row.keys})
+        if not source_keys:
+            return {}
+        rated = await self._rows(QUERIES["read_ratings"], source_keys=source_keys)
+        ratings = {row["source_key"]: row["trust"] for row in rated}
+        return {
+            row["message_id"]: dict(row) | {"trust": of_row.trust(ratings)}
+            for row, of_row in authors
+            if not ratings.keys().isdisjoint(of_row.keys)
+        }
 
     async def log_position(self) -> LogPosition:
         """Return what the transaction sees, if it is repeatable."""

@@ -246,7 +246,7 @@ ORDER BY source_id;
 
 -- read_authors --
 -- Read the names of the authors of messages, which may be rated.
-SELECT message_id, created_by, sender_id, name
+SELECT message_id, created_by, updated_by, sender_id, name, role, agent_id
 FROM session.messages
 WHERE tenant_id = :tenant_id AND message_id = ANY (:message_ids::uuid[]);
 

@@ -13,6 +13,8 @@ from skein_kit.ids import parse_id
 from skein_kit.policies.history import read_as_of
 from skein_kit.rpc.pagination import PAGE_BYTES
 from skein_kit.search_text import postings
+from skein_kit.text.source_keys import MessageAuthors
+from skein_session.erasure import lineage
 from skein_session.errors import MessageNotFound, SessionArchived, SessionIdle, SessionNotFound
 from skein_session.messages.model import character_count, default_title, require_content, to_document
 from skein_session.sessions.model import DEFAULT_TYPE, END_REASON_IDLE, ENDED, HIDDEN, columns_of
@@ -147,6 +149,8 @@ class MessageStore:
             current = await self._find_message(tx, tenant_id, str(previous_row["message_id"]))
             raise RevisionStale(requested=change.revision, current=current["revision"])
         require_content(row)
+        if MessageAuthors.of_row(row) != MessageAuthors.of_row(previous_row):
+            await lineage.note_authors(tx, tenant_id, row["message_id"])
         if row["content"] != previous_row["content"]:
             await self._update_title(tx, tenant_id, previous_row, row)
         if (row["name"], row["content"]) == (previous_row["name"], previous_row["content"]):

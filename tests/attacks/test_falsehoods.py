@@ -1,11 +1,12 @@
-"""Planted falsehoods do not get past the truth: a seeded sample with sentences of our own."""
+"""Planted falsehoods do not get past the truth, neither as memories nor as messages: sentences of our own, seeded."""
 
 from __future__ import annotations
 
 import random
 from typing import TYPE_CHECKING, cast
 
-from bench.falsehoods import TRUST, Claim, add_liar, attack, choose
+from bench.falsehoods import MAX_LOST_SHARE, MAX_PREFERRED_SHARE, TRUST, Claim, add_liar, attack, choose
+from fix_attacks import attack_size
 
 from skein.memory.v1 import memory_pb2
 
@@ -25,11 +26,14 @@ _TRAITS = (
     ("{person} is allergic to {answer}.", "What is {person} allergic to?", ("walnuts", "pollen", "shrimps", "wool")),
 )
 _SEED = 25
+_BATCH = 50
 
 
-def claims() -> list[Claim]:
-    """Return a claim for each person and trait."""
+def claims(person_count: int = len(_PEOPLE)) -> list[Claim]:
+    """Return a claim for each trait of some persons."""
     chance = random.Random(_SEED)
+    families = ("", *(f" {name}{ending}" for ending in ("sen", "mann") for name in ("Karl", "Peter", "Berg", "Holt")))
+    people = [f"{person}{family}" for family in families for person in _PEOPLE]
     return [
         Claim(
             question=question.format(person=person),
@@ -37,7 +41,7 @@ def claims() -> list[Claim]:
             truth=f'{person} said, "{text.format(person=person, answer=answer)}"',
             evidence=(f"{person}-{number}",),
         )
-        for person in _PEOPLE
+        for person in people[:person_count]
         for number, (text, question, answers) in enumerate(_TRAITS)
     ]
 
@@ -53,18 +57,21 @@ def test_the_same_seed_gives_the_same_falsehoods_and_none_is_the_truth() -> None
 async def test_a_distrusted_agent_brings_no_falsehood_past_the_truth_and_costs_no_evidence(
     cluster: Cluster, tenant: Tenant
 ) -> None:
-    known = claims()
+    known = claims(attack_size(len(_PEOPLE), 108))
     memories = [memory_pb2.Memory(content=one.truth, external_id=one.evidence[0]) for one in known]
-    await tenant.memory.BatchCreateMemories(memory_pb2.BatchCreateMemoriesRequest(memories=memories))
+    for start in range(0, len(memories), _BATCH):
+        batch = memories[start : start + _BATCH]
+        await tenant.memory.BatchCreateMemories(memory_pb2.BatchCreateMemoriesRequest(memories=batch))
     honest = cast("Client", _Named(tenant))
     secret, _ = await add_liar(honest, TRUST)
     liar = cast("Client", _Named(cluster.with_key(secret)))
 
-    result = await attack(honest, liar, known, count=20, seed=_SEED)
+    count = attack_size(15, 300)
+    result = await attack(honest, liar, known, count=count, seed=_SEED)
 
-    assert result.outcome.planted_count == 20
-    assert result.outcome.preferred_count == 0
-    assert sum(result.after) >= sum(result.before)
+    assert result.outcome.planted_count == count
+    assert result.outcome.preferred_count <= MAX_PREFERRED_SHARE * count
+    assert sum(result.after) >= sum(result.before) - MAX_LOST_SHARE * len(known)
 
 
 class _Named:
