@@ -47,7 +47,9 @@ async def show(request: Request, context: PageContext, parameters: Parameters) -
         api.DiffRecall(recall_pb2.DiffRecallRequest(receipt_id=earlier_id, other_receipt_id=later_id)),
     )
     memory_ids = [hit.item_id for hit in difference.hits if hit.kind == recall_pb2.ITEM_KIND_MEMORY]
-    changed = [hit for hit in difference.hits if hit.cause != "none"]
+    groups: dict[str, list[recall_pb2.HitDifference]] = {"moved": [], "shifted": [], "same": []}
+    for hit in difference.hits:
+        groups[_group(hit)].append(hit)
     return page(
         "difference",
         request,
@@ -57,9 +59,15 @@ async def show(request: Request, context: PageContext, parameters: Parameters) -
         earlier=earlier.receipt,
         later=later.receipt,
         inputs=[_INPUTS.get(name, name) for name in difference.changed_inputs],
-        changed=changed,
-        same=[hit for hit in difference.hits if hit.cause == "none"],
+        groups=groups,
         truncated=difference.changes_truncated,
         causes=CAUSES,
         names=await names_of(context, memory_ids),
     )
+
+
+def _group(hit: recall_pb2.HitDifference) -> str:
+    """Return whether a hit moved or changed itself, has other signals at the same rank, or is the same."""
+    if hit.rank != hit.other_rank or hit.revision != hit.other_revision or hit.changes:
+        return "moved"
+    return "same" if hit.cause == "none" else "shifted"

@@ -100,14 +100,14 @@ async def show_receipt(request: Request, context: PageContext, parameters: Param
 async def submit(request: Request, context: PageContext, parameters: Parameters, form: Parameters) -> Response:
     """Replay the answer, or ask the same now and compare."""
     receipt = await _receipt(context, parameters)
-    step, query = form.get("step"), form.get("query")
-    if step == "replay":
+    decision, query = form.get("decision"), form.get("query")
+    if decision == "replay":
         replay_request = recall_pb2.ReplayRecallRequest(receipt_id=receipt.receipt_id, query=query)
         response = await or_page_error(context.api.recall.ReplayRecall(replay_request))
         if isinstance(response, PageError):
             return await _show(request, context, receipt, failure=response)
         return await _show(request, context, receipt, replay=_replay(receipt, response))
-    if step == "now":
+    if decision == "now":
         asked_now = recall_pb2.RecallRequest()
         asked_now.CopyFrom(receipt.request)
         asked_now.query = receipt.query or query
