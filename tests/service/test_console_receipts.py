@@ -158,6 +158,19 @@ async def test_two_answers_are_compared_the_earlier_one_first(web: BrowserSessio
     assert "the text of the query; the other fields of the request" in of_role(page, "status")
 
 
+async def test_texts_that_cannot_be_compared_are_not_called_different(web: BrowserSession, tenant: Tenant) -> None:
+    await set_policy(tenant, recall_receipts="all", audit_query_text=True)
+    with_text = (await recall_with_receipt(tenant, QUERY)).receipt_id
+    await set_policy(tenant, audit_query_text=False)
+    while (await get_receipt(tenant, with_digest := (await recall_with_receipt(tenant, QUERY)).receipt_id)).query:
+        # The policy takes effect within a second.
+        pass
+
+    page = await web.page("difference", id=with_text, other=with_digest)
+
+    assert of_role(page, "status") == "The two answers are the same. Not comparable: the text of the query."
+
+
 async def test_without_a_receipt_of_now_there_is_nothing_to_compare(web: BrowserSession, tenant: Tenant) -> None:
     await set_policy(tenant, recall_receipts="all", audit_query_text=True)
     receipt_id = (await recall_with_receipt(tenant, QUERY)).receipt_id

@@ -60,6 +60,7 @@ async def show(request: Request, context: PageContext, parameters: Parameters) -
         later=later.receipt,
         inputs=[_INPUTS.get(name, name) for name in difference.changed_inputs],
         groups=groups,
+        unknown=[_INPUTS.get(name, name) for name in difference.unknown_inputs],
         truncated=difference.changes_truncated,
         causes=CAUSES,
         names=await names_of(context, memory_ids),

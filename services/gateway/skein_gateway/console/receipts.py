@@ -42,10 +42,15 @@ _PATHS: Mapping[str, str] = {
 # Why a replay is not whole.
 GAPS: Mapping[int, str] = {
     recall_pb2.REPLAY_GAP_REASON_ITEMS_PURGED: "Items of the answer were purged since",
+    recall_pb2.REPLAY_GAP_REASON_ITEMS_ARCHIVED: "Items of the answer are in cold storage, which keeps no history",
     recall_pb2.REPLAY_GAP_REASON_MODEL_DROPPED: "The model was deleted with its vectors",
     recall_pb2.REPLAY_GAP_REASON_REQUEST_ERASED: "The request was erased with a person whom it may name",
     recall_pb2.REPLAY_GAP_REASON_FORMULA_CHANGED: "This version of Skein scores by another formula",
     recall_pb2.REPLAY_GAP_REASON_HISTORY_ENDED: "The tenant's retention has removed the history of that time",
+}
+_MISSING: Mapping[int, str] = {
+    recall_pb2.REPLAY_GAP_REASON_ITEMS_PURGED: "purged since",
+    recall_pb2.REPLAY_GAP_REASON_ITEMS_ARCHIVED: "in cold storage",
 }
 
 
@@ -56,7 +61,8 @@ class _Replay(NamedTuple):
     # Hits by id, with the bars of their scores.
     hits: Mapping[str, Mapping[str, Any]]
     differing_ids: frozenset[str]
-    purged_ids: frozenset[str]
+    # What became of hits that are missing, by id.
+    missing: Mapping[str, str]
     # Items that the search, run again, found beside those of the receipt.
     other_ids: list[str]
 
@@ -180,6 +186,6 @@ def _replay(receipt: recall_pb2.RecallReceipt, response: recall_pb2.ReplayRecall
         response=response,
         hits={hit.item_id: hit_with_bar(hit) for hit in response.response.hits},
         differing_ids=frozenset(response.differing_ids) & own_ids,
-        purged_ids=frozenset(item_id for gap in response.gaps for item_id in gap.item_ids),
+        missing={item_id: _MISSING[gap.reason] for gap in response.gaps for item_id in gap.item_ids},
         other_ids=[item_id for item_id in response.differing_ids if item_id not in own_ids],
     )
